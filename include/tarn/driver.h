@@ -1,0 +1,96 @@
+/* driver.h -- the GPU driver as Tarn sees it: which one is loaded, devices, streams.
+ *
+ * Tarn links no CUDA. It opens a driver library once a process: the path given to
+ * tarn_driver_open(), else the environment variable TARN_DRIVER (a path, or `sim` for the
+ * stand-in that comes with Tarn), else `libcuda.so.1`. There is no silent fall-back to the
+ * stand-in. Every other call opens the driver in this order when it needs one.
+ */
+#ifndef TARN_DRIVER_H
+#define TARN_DRIVER_H
+
+#include <tarn/status.h>
+
+TARN_BEGIN_DECLS
+
+/** An address on a device; the same type as CUdeviceptr. Host resources return host
+ *  addresses in it. */
+typedef unsigned long long tarn_device_ptr;
+
+/**
+ * A stream, by value: one pointer-sized word.
+ *
+ * It is a raw `CUstream` (cast it; 0, 1 and 2 mean what they mean to CUDA: default, legacy,
+ * per-thread), or a stream that was opened once with tarn_stream_open() (comes with the
+ * pool), or TARN_STREAM_NONE: no stream is named. Resources that other people write get the
+ * value as it came; tarn_stream_handle() gives the CUstream in it.
+ */
+typedef struct tarn__stream *tarn_stream;
+
+#define TARN_STREAM_DEFAULT ((tarn_stream)0)
+#define TARN_STREAM_LEGACY ((tarn_stream)1)
+#define TARN_STREAM_PER_THREAD ((tarn_stream)2)
+#define TARN_STREAM_NONE ((tarn_stream)UINTPTR_MAX)
+
+/** The CUstream that a stream names; TARN_STREAM_NONE gives the default stream, 0. No
+ *  driver call; any thread. */
+TARN_API void *tarn_stream_handle(tarn_stream stream);
+
+/** Open the driver: `path`, or with NULL the default order above; `sim` is a path here too.
+ *  Once a process: opening the same one again is TARN_OK, another one TARN_STILL_IN_USE.
+ *  TARN_NO_DRIVER if it cannot be loaded, is no driver, is older than CUDA 12.0, has no
+ *  device, or if the process has another driver loaded already. Any thread. */
+TARN_API tarn_status tarn_driver_open(const char *path);
+
+/** What is known about the driver that is open. */
+typedef struct tarn_driver_info {
+    char path[512];   /**< file that defines cuInit */
+    int version;      /**< as cuDriverGetVersion: 13000 is 13.0 */
+    bool is_sim;      /**< it is the stand-in: kernels do not run */
+    int device_count; /**< at least 1 */
+} tarn_driver_info;
+
+/** Fill `out`; opens the driver if none is open. Any thread. */
+TARN_API tarn_status tarn_driver_get_info(tarn_driver_info *out);
+
+/** What is known about one device. */
+typedef struct tarn_device_info {
+    char name[128];
+    char uuid[40];          /**< "GPU-xxxxxxxx-xxxx-..." */
+    int compute_major;      /**< compute capability */
+    int compute_minor;
+    size_t total_bytes;     /**< device memory in all */
+    size_t free_bytes;      /**< free at the moment of the call; makes the primary context */
+    bool has_memory_pools;  /**< cuMemAllocAsync works */
+    bool has_vmm;           /**< cuMemCreate/cuMemMap work */
+    bool has_managed;       /**< cuMemAllocManaged works */
+    bool has_host_mapping;  /**< host memory can be mapped into the device */
+    bool has_legacy_ipc;    /**< cuIpcGetMemHandle works */
+    bool has_concurrent_managed; /**< host and device may touch managed memory at once */
+} tarn_device_info;
+
+/** Fill `out` for device `device` (0-based, as the driver numbers them). Any thread. */
+TARN_API tarn_status tarn_driver_device_info(int device, tarn_device_info *out);
+
+/** The device of the calling thread's current context; 0 where no context is current.
+ *  Any thread. */
+TARN_API tarn_status tarn_driver_current_device(int *out);
+
+/** Wait until all work of `device`'s primary context is done. Any thread. Ends every stream
+ *  capture in that context. */
+TARN_API tarn_status tarn_driver_synchronize(int device);
+
+/** Wait for all work queued on `stream` of `device`. Any thread. */
+TARN_API tarn_status tarn_stream_synchronize(int device, tarn_stream stream);
+
+/** Queue a copy of `bytes` between any two addresses (host pageable, pinned, device,
+ *  managed) on `stream` of `device`, as cuMemcpyAsync. Not for TARN_STREAM_NONE, which
+ *  copies and waits. Any thread. */
+TARN_API tarn_status tarn_copy(int device, tarn_device_ptr to, tarn_device_ptr from,
+                               size_t bytes, tarn_stream stream);
+
+/** Queue a fill of `bytes` with the byte `value`, as cuMemsetD8Async. */
+TARN_API tarn_status tarn_fill(int device, tarn_device_ptr to, unsigned char value,
+                               size_t bytes, tarn_stream stream);
+
+TARN_END_DECLS
+#endif

@@ -1,0 +1,78 @@
+/* pointer.h -- who owns a block: counted pointers, views, host memory.
+ *
+ * A pointer is an address, a size and one count. When the last reference goes its finalizer
+ * runs, exactly once. A view is a pointer into another, which it keeps alive. The count is a
+ * MemInfo of a runtime instance that belongs to pointers alone.
+ * Source: seeds 000-002 (MemoryPointer, MappedMemory, PinnedMemory).
+ */
+#ifndef TARN_POINTER_H
+#define TARN_POINTER_H
+
+#include <tarn/nrt.h>
+#include <tarn/resource.h>
+
+TARN_BEGIN_DECLS
+
+typedef struct tarn_pointer tarn_pointer;
+
+/** What kind of memory a pointer has. */
+typedef enum tarn_pointer_kind {
+    TARN_POINTER_DEVICE = 0,
+    TARN_POINTER_MAPPED = 1, /**< page-locked host memory with a device address */
+    TARN_POINTER_PINNED = 2, /**< page-locked host memory */
+    TARN_POINTER_MANAGED = 3
+} tarn_pointer_kind;
+
+/** Called once, when the last reference goes, on the thread that let it go. */
+typedef void (*tarn_finalizer)(void *data, tarn_device_ptr address, size_t bytes);
+
+/** How to make a pointer over memory that is there already. */
+typedef struct tarn_pointer_options {
+    size_t size;             /**< sizeof(tarn_pointer_options) */
+    tarn_pointer_kind kind;
+    int device;
+    tarn_device_ptr address; /**< as the device sees it; 0 with 0 bytes is an empty pointer */
+    void *host;              /**< as the host sees it; NULL if it does not */
+    size_t bytes;
+    tarn_finalizer finalizer; /**< NULL: none */
+    void *finalizer_data;
+    /** Something that has to stay as long as the pointer does, let go after the finalizer
+     *  ran; both may be NULL. */
+    void *owner;
+    void (*owner_release)(void *owner);
+} tarn_pointer_options;
+
+/** Make a pointer with one reference. On failure nothing is called and nothing is owned. */
+TARN_API tarn_status tarn_pointer_create(const tarn_pointer_options *options,
+                                         tarn_pointer **out);
+
+/** Allocate from a resource and make the pointer that gives it back on `stream`. The
+ *  pointer retains the resource. 0 bytes makes an empty pointer. */
+TARN_API tarn_status tarn_pointer_allocate(tarn_resource *resource, size_t bytes,
+                                           tarn_stream stream, tarn_pointer **out);
+
+/** A window of `bytes` from `offset` on, which keeps `pointer` alive (views of views count
+ *  on the first owner). Out of bounds: TARN_INVALID_ARGUMENT with the numbers. */
+TARN_API tarn_status tarn_pointer_view(tarn_pointer *pointer, size_t offset, size_t bytes,
+                                       tarn_pointer **out);
+
+/** One reference more; returns its argument. */
+TARN_API tarn_pointer *tarn_pointer_retain(tarn_pointer *pointer);
+/** One reference less. NULL is allowed. */
+TARN_API void tarn_pointer_release(tarn_pointer *pointer);
+
+TARN_API tarn_device_ptr tarn_pointer_address(const tarn_pointer *pointer);
+TARN_API void *tarn_pointer_host(const tarn_pointer *pointer);
+TARN_API size_t tarn_pointer_bytes(const tarn_pointer *pointer);
+TARN_API size_t tarn_pointer_count(const tarn_pointer *pointer);
+TARN_API int tarn_pointer_device(const tarn_pointer *pointer);
+TARN_API tarn_pointer_kind tarn_pointer_get_kind(const tarn_pointer *pointer);
+
+/** The stream on which a pointer of tarn_pointer_allocate() gives its block back. */
+TARN_API tarn_status tarn_pointer_set_stream(tarn_pointer *pointer, tarn_stream stream);
+
+/** MemInfos of all pointers: made and gone, for leak checks. */
+TARN_API void tarn_pointer_counts(tarn_runtime_counts *out);
+
+TARN_END_DECLS
+#endif

@@ -1,0 +1,190 @@
+/* resource.h -- memory resources: things that hand out memory and take it back.
+ *
+ * The GPU driver, every pool and every adaptor is one, so they stack: a logger over a
+ * limiter over cuMemAlloc is three of these in a row. A resource is counted, knows its
+ * device, makes that device's primary context current itself and puts back what was.
+ *
+ * Source of the contract: seed 003 (rmm::mr::device_memory_resource), rows E1-E34.
+ */
+#ifndef TARN_RESOURCE_H
+#define TARN_RESOURCE_H
+
+#include <tarn/driver.h>
+
+TARN_BEGIN_DECLS
+
+/** Every block is aligned to at least this (E21). */
+#define TARN_ALIGNMENT 256u
+
+/** A device number for memory that belongs to none (`host`). */
+#define TARN_DEVICE_NONE (-1)
+
+/** An opaque, counted resource. */
+typedef struct tarn_resource tarn_resource;
+
+/**
+ * The table of operations of a resource. To make your own, fill one `static const` table
+ * and pass it to tarn_resource_create(). Calls may arrive from any thread at any time.
+ */
+typedef struct tarn_resource_ops {
+    /** sizeof(tarn_resource_ops) as you compiled it. Operations are only ever appended, so
+     *  this tells Tarn which ones your build knows about. */
+    size_t size;
+
+    /** Short name for logs and `tarn info`, e.g. "pool". Static storage. */
+    const char *name;
+
+    /** Hand out `bytes` (> 0) at a multiple of `alignment` (a power of two, >= 256), ready
+     *  for work queued on `stream` from now on. When full, TARN_OUT_OF_MEMORY. On failure
+     *  leave `*out` alone. */
+    tarn_status (*allocate)(void *self, size_t bytes, size_t alignment,
+                            tarn_stream stream, tarn_device_ptr *out);
+
+    /** Take back a block (not NULL), with the `bytes` and `alignment` it was asked for. Work
+     *  already queued on `stream` may still be touching it. A block that is not yours, or
+     *  other bytes than it has: TARN_INVALID_ARGUMENT where you can tell, nothing changed. */
+    tarn_status (*deallocate)(void *self, tarn_device_ptr block, size_t bytes,
+                              size_t alignment, tarn_stream stream);
+
+    /** Free `self`. Called once, when every block is back. */
+    void (*destroy)(void *self);
+
+    /* Optional from here on. Leave NULL and Tarn answers for you. */
+
+    /** Bytes free and in total, as seen from `stream`. NULL: TARN_NOT_SUPPORTED. */
+    tarn_status (*memory_info)(void *self, tarn_stream stream, size_t *free_out,
+                               size_t *total_out);
+
+    /** May blocks of `other` be given back here, and the other way round? Called only with
+     *  a resource of the same table. NULL: only the same object (E30). */
+    bool (*is_equal)(const void *self, const void *other);
+
+    /** Does it order memory by stream? NULL: false, the stream is ignored (E22). */
+    bool (*supports_streams)(const void *self);
+
+    /** Does deallocate() by itself wait until the device has finished with the block, as
+     *  cuMemFree does? Then memory freed by somebody who names no stream is safe to reuse.
+     *  NULL: false. */
+    bool (*free_waits)(const void *self);
+
+    /** Give cached memory back to where it came from until at most `keep_bytes` are cached;
+     *  `*released_out` is what was given back. NULL: nothing is cached, 0. */
+    tarn_status (*trim)(void *self, size_t keep_bytes, size_t *released_out);
+
+    /** The bytes a live block was asked for; a block that is not out here:
+     *  TARN_INVALID_ARGUMENT. NULL: TARN_NOT_SUPPORTED. */
+    tarn_status (*block_bytes)(void *self, tarn_device_ptr block, size_t *out);
+
+    /** How many blocks are out. NULL: Tarn counts calls itself. */
+    size_t (*blocks_out)(const void *self);
+} tarn_resource_ops;
+
+/** Make a resource of your own: `self` is passed to each operation, `device` is where its
+ *  memory lives (or TARN_DEVICE_NONE). On success `*out` holds the one reference. The table
+ *  is copied as far as `ops->size` says; a table without a required operation is
+ *  TARN_INVALID_ARGUMENT. On failure `self` stays yours. */
+TARN_API tarn_status tarn_resource_create(const tarn_resource_ops *ops, void *self,
+                                          int device, tarn_resource **out);
+
+/** One more owner; returns its argument. NULL is allowed. */
+TARN_API tarn_resource *tarn_resource_retain(tarn_resource *resource);
+
+/** One owner less; the last one destroys the resource. With blocks still out the last
+ *  release is refused: TARN_STILL_IN_USE, the words say how many, the reference stays
+ *  yours. NULL is TARN_OK. */
+TARN_API tarn_status tarn_resource_release(tarn_resource *resource);
+
+/** Allocate at least `bytes`, aligned to `alignment` (0: 256; else a power of two, raised to
+ *  256), ready for work queued on `stream` from now on (E3, E12, E13, E21-E23). 0 bytes is
+ *  NULL and no error. Any thread. */
+TARN_API tarn_status tarn_resource_allocate(tarn_resource *resource, size_t bytes,
+                                            size_t alignment, tarn_stream stream,
+                                            tarn_device_ptr *out);
+
+/** Give a block back, with the `bytes` and `alignment` of its allocation, on a stream on
+ *  which it may be reused at once (E4, E14, E24-E27). NULL with 0 bytes is no error. A foreign
+ *  pointer, a second free and wrong bytes are TARN_INVALID_ARGUMENT where the resource can
+ *  tell, and change nothing. Any thread. */
+TARN_API tarn_status tarn_resource_deallocate(tarn_resource *resource,
+                                              tarn_device_ptr block, size_t bytes,
+                                              size_t alignment, tarn_stream stream);
+
+/** Bytes free and in total (E8, E28); TARN_NOT_SUPPORTED where the resource cannot say. */
+TARN_API tarn_status tarn_resource_memory_info(tarn_resource *resource,
+                                               tarn_stream stream, size_t *free_out,
+                                               size_t *total_out);
+
+/** Can memory of one be given back to the other (E29)? */
+TARN_API bool tarn_resource_is_equal(const tarn_resource *resource,
+                                     const tarn_resource *other);
+TARN_API bool tarn_resource_supports_streams(const tarn_resource *resource);
+TARN_API bool tarn_resource_supports_memory_info(const tarn_resource *resource);
+TARN_API bool tarn_resource_free_waits(const tarn_resource *resource);
+TARN_API tarn_status tarn_resource_trim(tarn_resource *resource, size_t keep_bytes,
+                                        size_t *released_out);
+TARN_API tarn_status tarn_resource_block_bytes(tarn_resource *resource,
+                                               tarn_device_ptr block, size_t *out);
+TARN_API size_t tarn_resource_blocks_out(const tarn_resource *resource);
+TARN_API int tarn_resource_device(const tarn_resource *resource);
+TARN_API const char *tarn_resource_name(const tarn_resource *resource);
+/** The `self` a resource was created with, for bindings; NULL unless `ops_size` and `name`
+ *  pointers of its table are those of `ops`. */
+TARN_API void *tarn_resource_self(const tarn_resource *resource,
+                                  const tarn_resource_ops *ops);
+
+/** cuMemAlloc and cuMemFree on `device`. There is one per device: a second call hands out
+ *  another reference to it, so all of them are equal (as RMM's are). Free waits. */
+TARN_API tarn_status tarn_cuda_create(int device, tarn_resource **out);
+
+/** Options of an async resource; zeros are the defaults. */
+typedef struct tarn_async_options {
+    size_t size;                    /**< sizeof(tarn_async_options) */
+    size_t initial_bytes;           /**< reserve this much at once; 0: nothing */
+    size_t release_threshold_bytes; /**< keep at most this much cached; 0: everything */
+    bool use_default_pool;          /**< the device's own pool instead of a new one */
+} tarn_async_options;
+
+/** The driver's stream-ordered pool (cuMemAllocFromPoolAsync). `options` may be NULL. */
+TARN_API tarn_status tarn_async_create(int device, const tarn_async_options *options,
+                                       tarn_resource **out);
+
+/** Managed memory (cuMemAllocManaged), one per device as tarn_cuda_create(). Free waits. */
+TARN_API tarn_status tarn_managed_create(int device, tarn_resource **out);
+
+/** Page-locked host memory (cuMemHostAlloc, portable and mapped), one per device. Free
+ *  waits. */
+TARN_API tarn_status tarn_pinned_create(int device, tarn_resource **out);
+
+/** Ordinary host memory (aligned malloc), no driver at all. Device TARN_DEVICE_NONE. */
+TARN_API tarn_status tarn_host_create(tarn_resource **out);
+
+/** What happened to memory, once a public call is over. */
+typedef enum tarn_action {
+    TARN_ACTION_ALLOCATE = 0,
+    TARN_ACTION_FREE = 1,
+    TARN_ACTION_ALLOCATE_FAILURE = 2
+} tarn_action;
+
+/** One call of tarn_resource_allocate() or tarn_resource_deallocate(), as a tap sees it. */
+typedef struct tarn_tap_event {
+    tarn_action action;
+    tarn_resource *resource;
+    tarn_device_ptr block; /**< 0 for a failure */
+    size_t bytes;          /**< as asked for */
+    size_t alignment;
+    tarn_stream stream;
+    uint64_t start_ns; /**< CLOCK_MONOTONIC */
+    uint64_t end_ns;
+} tarn_tap_event;
+
+typedef void (*tarn_tap)(void *data, const tarn_tap_event *event);
+
+/** Watch every outermost public allocate and free of the process (E11): an allocation after
+ *  it succeeded, a free before it reaches the resource. One tap a process: NULL takes it
+ *  away; a second one is TARN_STILL_IN_USE. Off, it costs one load. The tap is called on the
+ *  calling thread with no lock held; a call that is under way may still reach a tap that
+ *  was just taken away, so keep `data` alive. */
+TARN_API tarn_status tarn_resource_set_tap(tarn_tap tap, void *data);
+
+TARN_END_DECLS
+#endif

@@ -1,0 +1,40 @@
+/* map.h -- from an address to a small value: open addressing, no allocation per entry.
+ *
+ * Keys are addresses, so 0 is never one and marks an empty slot. Values are of one size,
+ * fixed at creation, and copied in and out. Not locked: the owner does that.
+ */
+#ifndef TARN_BASE_MAP_H
+#define TARN_BASE_MAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tarn__map {
+    unsigned char *slots; /* capacity * stride bytes: key, then value */
+    size_t capacity;      /* 0 or a power of two */
+    size_t count;         /* at most 3/4 of capacity */
+    size_t value_bytes;
+    size_t stride;
+};
+
+void tarn__map_init(struct tarn__map *map, size_t value_bytes);
+void tarn__map_free(struct tarn__map *map);
+
+/* Make room for one more entry, so that the next put cannot fail. False: no host memory. */
+bool tarn__map_reserve_one(struct tarn__map *map);
+
+/* Put `value` under `key` (not 0). False: no host memory, or the key is there already. */
+bool tarn__map_put(struct tarn__map *map, uint64_t key, const void *value);
+
+/* The value under `key`, or NULL. Valid until the next change. */
+void *tarn__map_get(const struct tarn__map *map, uint64_t key);
+
+/* Take `key` out; `*out` (may be NULL) gets its value. False: it is not there. */
+bool tarn__map_take(struct tarn__map *map, uint64_t key, void *out);
+
+/* Visit all: start with *cursor = 0; false at the end. No changes meanwhile. */
+bool tarn__map_next(const struct tarn__map *map, size_t *cursor, uint64_t *key_out,
+                    void **value_out);
+
+#endif

@@ -1,0 +1,38 @@
+/* sizes.h -- sums and roundings that say so when they would wrap.
+ *
+ * RMM's rounding turns a request near SIZE_MAX into 0 bytes; every size that comes from a
+ * user goes through these instead.
+ */
+#ifndef TARN_BASE_SIZES_H
+#define TARN_BASE_SIZES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static inline bool tarn__is_power_of_two(size_t n)
+{
+    return n != 0 && (n & (n - 1)) == 0;
+}
+
+/* *out = a + b; false, and *out untouched, where that wraps. */
+static inline bool tarn__size_add(size_t a, size_t b, size_t *out)
+{
+    if (b > SIZE_MAX - a)
+        return false;
+    *out = a + b;
+    return true;
+}
+
+/* *out = `bytes` rounded up to a multiple of `alignment`, a power of two. */
+static inline bool tarn__size_round_up(size_t bytes, size_t alignment, size_t *out)
+{
+    size_t sum;
+
+    if (!tarn__size_add(bytes, alignment - 1, &sum))
+        return false;
+    *out = sum & ~(alignment - 1);
+    return true;
+}
+
+#endif

@@ -1,0 +1,54 @@
+/* The words of the last failure. */
+#include "test.h"
+#include <pthread.h>
+
+TEST(error_keeps_status_words_and_native_code)
+{
+    CHECK_EQUAL(TARN_DRIVER_FAILURE,
+                tarn_error_set_native(TARN_DRIVER_FAILURE, 700, "who: %d", 5));
+    CHECK_EQUAL(TARN_DRIVER_FAILURE, tarn_error_last()->status);
+    CHECK_EQUAL(700, tarn_error_last()->native);
+    CHECK_TEXT("who: 5", tarn_error_last()->message);
+}
+
+TEST(error_may_quote_the_message_it_replaces)
+{
+    tarn_error_set(TARN_BAD_FORMAT, "inner");
+    tarn_error_set(TARN_PLUGIN_FAILURE, "outer: %s", tarn_error_last()->message);
+    CHECK_TEXT("outer: inner", tarn_error_last()->message);
+    CHECK_EQUAL(0, tarn_error_last()->native);
+}
+
+static void *other_thread(void *unused)
+{
+    (void)unused;
+    tarn_error_set(TARN_NO_DRIVER, "of the other thread");
+    return NULL;
+}
+
+TEST(error_is_one_a_thread)
+{
+    pthread_t thread;
+
+    tarn_error_set(TARN_BAD_FORMAT, "mine");
+    CHECK_EQUAL(0, pthread_create(&thread, NULL, other_thread, NULL));
+    CHECK_EQUAL(0, pthread_join(thread, NULL));
+    CHECK_TEXT("mine", tarn_error_last()->message);
+}
+
+TEST(error_long_words_are_cut_and_terminated)
+{
+    char words[2000];
+
+    memset(words, 'x', sizeof words - 1);
+    words[sizeof words - 1] = 0;
+    tarn_error_set(TARN_BAD_FORMAT, "%s", words);
+    CHECK_EQUAL(sizeof(tarn_error_last()->message) - 1, strlen(tarn_error_last()->message));
+}
+
+TEST(status_has_a_name_and_a_meaning)
+{
+    CHECK_TEXT("TARN_STILL_IN_USE", tarn_status_name(TARN_STILL_IN_USE));
+    CHECK_TEXT("success", tarn_status_meaning(TARN_OK));
+    CHECK_TEXT("TARN_?", tarn_status_name((tarn_status)99));
+}
