@@ -8,8 +8,8 @@
 
 TARN_BEGIN_DECLS
 
-/** A resource that keeps its upstream within `limit_bytes`. Each block is charged rounded up
- *  to 256 bytes (as RMM's limiting_resource_adaptor). Over it: TARN_OUT_OF_MEMORY. */
+/** A resource that keeps its upstream within `limit_bytes`. Each block is charged rounded
+ * up to 256 bytes (as RMM's limiting_resource_adaptor). Over it: TARN_OUT_OF_MEMORY. */
 TARN_API tarn_status tarn_limiter_create(tarn_resource *upstream, size_t limit_bytes,
                                          tarn_resource **out);
 /** Bytes charged now; TARN_INVALID_ARGUMENT if `limiter` is none. */

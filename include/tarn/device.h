@@ -6,13 +6,13 @@
 
 TARN_BEGIN_DECLS
 
-/** The resource of `device`, retained for the caller; the cuda resource where none was set.
- *  Any thread. */
+/** The resource of `device`, retained for the caller; the cuda resource where none was
+ * set. Any thread. */
 TARN_API tarn_status tarn_device_resource(int device, tarn_resource **out);
 
-/** Put `resource` (NULL: the default) in charge of `device`; the registry takes a reference
- *  of its own. `*previous_out` (may be NULL) is the one before, its reference now the
- *  caller's. A resource of another device is TARN_INVALID_ARGUMENT. Any thread. */
+/** Put `resource` (NULL: the default) in charge of `device`; the registry takes a
+ * reference of its own. `*previous_out` (may be NULL) is the one before, its reference
+ * now the caller's. A resource of another device is TARN_INVALID_ARGUMENT. Any thread. */
 TARN_API tarn_status tarn_device_set_resource(int device, tarn_resource *resource,
                                               tarn_resource **previous_out);
 

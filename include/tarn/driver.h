@@ -2,8 +2,8 @@
  *
  * Tarn links no CUDA. It opens a driver library once a process: the path given to
  * tarn_driver_open(), else the environment variable TARN_DRIVER (a path, or `sim` for the
- * stand-in that comes with Tarn), else `libcuda.so.1`. There is no silent fall-back to the
- * stand-in. Every other call opens the driver in this order when it needs one.
+ * stand-in that comes with Tarn), else `libcuda.so.1`. There is no silent fall-back to
+ * the stand-in. Every other call opens the driver in this order when it needs one.
  */
 #ifndef TARN_DRIVER_H
 #define TARN_DRIVER_H
@@ -19,10 +19,10 @@ typedef unsigned long long tarn_device_ptr;
 /**
  * A stream, by value: one pointer-sized word.
  *
- * It is a raw `CUstream` (cast it; 0, 1 and 2 mean what they mean to CUDA: default, legacy,
- * per-thread), or a stream that was opened once with tarn_stream_open() (comes with the
- * pool), or TARN_STREAM_NONE: no stream is named. Resources that other people write get the
- * value as it came; tarn_stream_handle() gives the CUstream in it.
+ * It is a raw `CUstream` (cast it; 0, 1 and 2 mean what they mean to CUDA: default,
+ * legacy, per-thread), or a stream that was opened once with tarn_stream_open() (comes
+ * with the pool), or TARN_STREAM_NONE: no stream is named. Resources that other people
+ * write get the value as it came; tarn_stream_handle() gives the CUstream in it.
  */
 typedef struct tarn__stream *tarn_stream;
 
@@ -35,10 +35,11 @@ typedef struct tarn__stream *tarn_stream;
  *  driver call; any thread. */
 TARN_API void *tarn_stream_handle(tarn_stream stream);
 
-/** Open the driver: `path`, or with NULL the default order above; `sim` is a path here too.
- *  Once a process: opening the same one again is TARN_OK, another one TARN_STILL_IN_USE.
- *  TARN_NO_DRIVER if it cannot be loaded, is no driver, is older than CUDA 12.0, has no
- *  device, or if the process has another driver loaded already. Any thread. */
+/** Open the driver: `path`, or with NULL the default order above; `sim` is a path here
+ * too. Once a process: opening the same one again is TARN_OK, another one
+ * TARN_STILL_IN_USE. TARN_NO_DRIVER if it cannot be loaded, is no driver, is older than
+ * CUDA 12.0, has no device, or if the process has another driver loaded already. Any
+ * thread. */
 TARN_API tarn_status tarn_driver_open(const char *path);
 
 /** What is known about the driver that is open. */
@@ -55,16 +56,16 @@ TARN_API tarn_status tarn_driver_get_info(tarn_driver_info *out);
 /** What is known about one device. */
 typedef struct tarn_device_info {
     char name[128];
-    char uuid[40];          /**< "GPU-xxxxxxxx-xxxx-..." */
-    int compute_major;      /**< compute capability */
+    char uuid[40];     /**< "GPU-xxxxxxxx-xxxx-..." */
+    int compute_major; /**< compute capability */
     int compute_minor;
-    size_t total_bytes;     /**< device memory in all */
-    size_t free_bytes;      /**< free at the moment of the call; makes the primary context */
-    bool has_memory_pools;  /**< cuMemAllocAsync works */
-    bool has_vmm;           /**< cuMemCreate/cuMemMap work */
-    bool has_managed;       /**< cuMemAllocManaged works */
-    bool has_host_mapping;  /**< host memory can be mapped into the device */
-    bool has_legacy_ipc;    /**< cuIpcGetMemHandle works */
+    size_t total_bytes; /**< device memory in all */
+    size_t free_bytes;  /**< free at the moment of the call; makes the primary context */
+    bool has_memory_pools;       /**< cuMemAllocAsync works */
+    bool has_vmm;                /**< cuMemCreate/cuMemMap work */
+    bool has_managed;            /**< cuMemAllocManaged works */
+    bool has_host_mapping;       /**< host memory can be mapped into the device */
+    bool has_legacy_ipc;         /**< cuIpcGetMemHandle works */
     bool has_concurrent_managed; /**< host and device may touch managed memory at once */
 } tarn_device_info;
 
@@ -75,8 +76,8 @@ TARN_API tarn_status tarn_driver_device_info(int device, tarn_device_info *out);
  *  Any thread. */
 TARN_API tarn_status tarn_driver_current_device(int *out);
 
-/** Wait until all work of `device`'s primary context is done. Any thread. Ends every stream
- *  capture in that context. */
+/** Wait until all work of `device`'s primary context is done. Any thread. Ends every
+ * stream capture in that context. */
 TARN_API tarn_status tarn_driver_synchronize(int device);
 
 /** Wait for all work queued on `stream` of `device`. Any thread. */

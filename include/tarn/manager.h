@@ -21,7 +21,8 @@ typedef enum tarn_host_flags {
     TARN_HOST_WRITE_COMBINED = 4 /**< write-combined (A35) */
 } tarn_host_flags;
 
-/** Handle to a block for another process: a legacy CUDA handle and where in it the block is. */
+/** Handle to a block for another process: a legacy CUDA handle and where in it the block
+ * is. */
 typedef struct tarn_ipc_handle {
     unsigned char reserved[64]; /**< a CUipcMemHandle (A72) */
     size_t bytes;
@@ -29,13 +30,15 @@ typedef struct tarn_ipc_handle {
     int device;
 } tarn_ipc_handle;
 
-/** The table of operations of a manager; size first, operations are only ever appended. */
+/** The table of operations of a manager; size first, operations are only ever appended.
+ */
 typedef struct tarn_manager_ops {
     size_t size;           /**< sizeof(tarn_manager_ops) as you compiled it */
     const char *name;      /**< for messages; static storage */
     int interface_version; /**< TARN_MANAGER_INTERFACE_VERSION as you compiled it */
 
-    /** Make the instance for one context (a CUcontext) of `device`. Must touch no memory. */
+    /** Make the instance for one context (a CUcontext) of `device`. Must touch no memory.
+     */
     tarn_status (*create)(void *config, int device, void *context, void **self_out);
     /** Free the instance. */
     void (*destroy)(void *self);
@@ -43,7 +46,8 @@ typedef struct tarn_manager_ops {
     tarn_status (*initialize)(void *self);
     /** Let go of everything in this context; may come before initialize (A41, B9-B10). */
     tarn_status (*reset)(void *self);
-    /** Device memory, for work on `stream`; TARN_STREAM_NONE where none is named (A31). */
+    /** Device memory, for work on `stream`; TARN_STREAM_NONE where none is named (A31).
+     */
     tarn_status (*memalloc)(void *self, size_t bytes, tarn_stream stream,
                             tarn_pointer **out);
     /** Page-locked host memory; `flags` of tarn_host_flags (A32). */
@@ -68,8 +72,8 @@ typedef struct tarn_manager_ops {
 /** One instance: a manager in one context. Counted. */
 typedef struct tarn_manager tarn_manager;
 
-/** Make the instance of `ops` for `device`'s primary context. A wrong interface version or a
- *  table that is too short is told apart in words. */
+/** Make the instance of `ops` for `device`'s primary context. A wrong interface version
+ * or a table that is too short is told apart in words. */
 TARN_API tarn_status tarn_manager_create(const tarn_manager_ops *ops, void *config,
                                          int device, tarn_manager **out);
 TARN_API tarn_manager *tarn_manager_retain(tarn_manager *manager);

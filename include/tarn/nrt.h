@@ -34,8 +34,9 @@ typedef struct tarn_runtime_counts {
 } tarn_runtime_counts;
 TARN_API void tarn_runtime_counts_read(tarn_runtime *runtime, tarn_runtime_counts *out);
 
-/** A new MemInfo with one reference over `data` (host or device address, NULL allowed); the
- *  destructor (may be NULL) is called with `data`, `size` and `info` at the last release. */
+/** A new MemInfo with one reference over `data` (host or device address, NULL allowed);
+ * the destructor (may be NULL) is called with `data`, `size` and `info` at the last
+ * release. */
 TARN_API tarn_status tarn_meminfo_create(tarn_runtime *runtime, void *data, size_t size,
                                          tarn_meminfo_destructor destructor, void *info,
                                          tarn_meminfo **out);

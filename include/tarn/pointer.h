@@ -1,9 +1,9 @@
 /* pointer.h -- who owns a block: counted pointers, views, host memory.
  *
- * A pointer is an address, a size and one count. When the last reference goes its finalizer
- * runs, exactly once. A view is a pointer into another, which it keeps alive. The count is a
- * MemInfo of a runtime instance that belongs to pointers alone.
- * Source: seeds 000-002 (MemoryPointer, MappedMemory, PinnedMemory).
+ * A pointer is an address, a size and one count. When the last reference goes its
+ * finalizer runs, exactly once. A view is a pointer into another, which it keeps alive.
+ * The count is a MemInfo of a runtime instance that belongs to pointers alone. Source:
+ * seeds 000-002 (MemoryPointer, MappedMemory, PinnedMemory).
  */
 #ifndef TARN_POINTER_H
 #define TARN_POINTER_H
@@ -28,11 +28,12 @@ typedef void (*tarn_finalizer)(void *data, tarn_device_ptr address, size_t bytes
 
 /** How to make a pointer over memory that is there already. */
 typedef struct tarn_pointer_options {
-    size_t size;             /**< sizeof(tarn_pointer_options) */
+    size_t size; /**< sizeof(tarn_pointer_options) */
     tarn_pointer_kind kind;
     int device;
-    tarn_device_ptr address; /**< as the device sees it; 0 with 0 bytes is an empty pointer */
-    void *host;              /**< as the host sees it; NULL if it does not */
+    tarn_device_ptr
+        address; /**< as the device sees it; 0 with 0 bytes is an empty pointer */
+    void *host;  /**< as the host sees it; NULL if it does not */
     size_t bytes;
     tarn_finalizer finalizer; /**< NULL: none */
     void *finalizer_data;
@@ -42,7 +43,8 @@ typedef struct tarn_pointer_options {
     void (*owner_release)(void *owner);
 } tarn_pointer_options;
 
-/** Make a pointer with one reference. On failure nothing is called and nothing is owned. */
+/** Make a pointer with one reference. On failure nothing is called and nothing is owned.
+ */
 TARN_API tarn_status tarn_pointer_create(const tarn_pointer_options *options,
                                          tarn_pointer **out);
 
@@ -51,8 +53,8 @@ TARN_API tarn_status tarn_pointer_create(const tarn_pointer_options *options,
 TARN_API tarn_status tarn_pointer_allocate(tarn_resource *resource, size_t bytes,
                                            tarn_stream stream, tarn_pointer **out);
 
-/** A window of `bytes` from `offset` on, which keeps `pointer` alive (views of views count
- *  on the first owner). Out of bounds: TARN_INVALID_ARGUMENT with the numbers. */
+/** A window of `bytes` from `offset` on, which keeps `pointer` alive (views of views
+ * count on the first owner). Out of bounds: TARN_INVALID_ARGUMENT with the numbers. */
 TARN_API tarn_status tarn_pointer_view(tarn_pointer *pointer, size_t offset, size_t bytes,
                                        tarn_pointer **out);
 

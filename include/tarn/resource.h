@@ -27,22 +27,23 @@ typedef struct tarn_resource tarn_resource;
  * and pass it to tarn_resource_create(). Calls may arrive from any thread at any time.
  */
 typedef struct tarn_resource_ops {
-    /** sizeof(tarn_resource_ops) as you compiled it. Operations are only ever appended, so
-     *  this tells Tarn which ones your build knows about. */
+    /** sizeof(tarn_resource_ops) as you compiled it. Operations are only ever appended,
+     * so this tells Tarn which ones your build knows about. */
     size_t size;
 
     /** Short name for logs and `tarn info`, e.g. "pool". Static storage. */
     const char *name;
 
-    /** Hand out `bytes` (> 0) at a multiple of `alignment` (a power of two, >= 256), ready
-     *  for work queued on `stream` from now on. When full, TARN_OUT_OF_MEMORY. On failure
-     *  leave `*out` alone. */
+    /** Hand out `bytes` (> 0) at a multiple of `alignment` (a power of two, >= 256),
+     * ready for work queued on `stream` from now on. When full, TARN_OUT_OF_MEMORY. On
+     * failure leave `*out` alone. */
     tarn_status (*allocate)(void *self, size_t bytes, size_t alignment,
                             tarn_stream stream, tarn_device_ptr *out);
 
-    /** Take back a block (not NULL), with the `bytes` and `alignment` it was asked for. Work
-     *  already queued on `stream` may still be touching it. A block that is not yours, or
-     *  other bytes than it has: TARN_INVALID_ARGUMENT where you can tell, nothing changed. */
+    /** Take back a block (not NULL), with the `bytes` and `alignment` it was asked for.
+     * Work already queued on `stream` may still be touching it. A block that is not
+     * yours, or other bytes than it has: TARN_INVALID_ARGUMENT where you can tell,
+     * nothing changed. */
     tarn_status (*deallocate)(void *self, tarn_device_ptr block, size_t bytes,
                               size_t alignment, tarn_stream stream);
 
@@ -55,19 +56,20 @@ typedef struct tarn_resource_ops {
     tarn_status (*memory_info)(void *self, tarn_stream stream, size_t *free_out,
                                size_t *total_out);
 
-    /** May blocks of `other` be given back here, and the other way round? Called only with
-     *  a resource of the same table. NULL: only the same object (E30). */
+    /** May blocks of `other` be given back here, and the other way round? Called only
+     * with a resource of the same table. NULL: only the same object (E30). */
     bool (*is_equal)(const void *self, const void *other);
 
     /** Does it order memory by stream? NULL: false, the stream is ignored (E22). */
     bool (*supports_streams)(const void *self);
 
     /** Does deallocate() by itself wait until the device has finished with the block, as
-     *  cuMemFree does? Then memory freed by somebody who names no stream is safe to reuse.
-     *  NULL: false. */
+     *  cuMemFree does? Then memory freed by somebody who names no stream is safe to
+     * reuse. NULL: false. */
     bool (*free_waits)(const void *self);
 
-    /** Give cached memory back to where it came from until at most `keep_bytes` are cached;
+    /** Give cached memory back to where it came from until at most `keep_bytes` are
+     * cached;
      *  `*released_out` is what was given back. NULL: nothing is cached, 0. */
     tarn_status (*trim)(void *self, size_t keep_bytes, size_t *released_out);
 
@@ -80,8 +82,8 @@ typedef struct tarn_resource_ops {
 } tarn_resource_ops;
 
 /** Make a resource of your own: `self` is passed to each operation, `device` is where its
- *  memory lives (or TARN_DEVICE_NONE). On success `*out` holds the one reference. The table
- *  is copied as far as `ops->size` says; a table without a required operation is
+ *  memory lives (or TARN_DEVICE_NONE). On success `*out` holds the one reference. The
+ * table is copied as far as `ops->size` says; a table without a required operation is
  *  TARN_INVALID_ARGUMENT. On failure `self` stays yours. */
 TARN_API tarn_status tarn_resource_create(const tarn_resource_ops *ops, void *self,
                                           int device, tarn_resource **out);
@@ -94,22 +96,23 @@ TARN_API tarn_resource *tarn_resource_retain(tarn_resource *resource);
  *  yours. NULL is TARN_OK. */
 TARN_API tarn_status tarn_resource_release(tarn_resource *resource);
 
-/** Allocate at least `bytes`, aligned to `alignment` (0: 256; else a power of two, raised to
- *  256), ready for work queued on `stream` from now on (E3, E12, E13, E21-E23). 0 bytes is
- *  NULL and no error. Any thread. */
+/** Allocate at least `bytes`, aligned to `alignment` (0: 256; else a power of two, raised
+ * to 256), ready for work queued on `stream` from now on (E3, E12, E13, E21-E23). 0 bytes
+ * is NULL and no error. Any thread. */
 TARN_API tarn_status tarn_resource_allocate(tarn_resource *resource, size_t bytes,
                                             size_t alignment, tarn_stream stream,
                                             tarn_device_ptr *out);
 
 /** Give a block back, with the `bytes` and `alignment` of its allocation, on a stream on
- *  which it may be reused at once (E4, E14, E24-E27). NULL with 0 bytes is no error. A foreign
- *  pointer, a second free and wrong bytes are TARN_INVALID_ARGUMENT where the resource can
- *  tell, and change nothing. Any thread. */
+ *  which it may be reused at once (E4, E14, E24-E27). NULL with 0 bytes is no error. A
+ * foreign pointer, a second free and wrong bytes are TARN_INVALID_ARGUMENT where the
+ * resource can tell, and change nothing. Any thread. */
 TARN_API tarn_status tarn_resource_deallocate(tarn_resource *resource,
                                               tarn_device_ptr block, size_t bytes,
                                               size_t alignment, tarn_stream stream);
 
-/** Bytes free and in total (E8, E28); TARN_NOT_SUPPORTED where the resource cannot say. */
+/** Bytes free and in total (E8, E28); TARN_NOT_SUPPORTED where the resource cannot say.
+ */
 TARN_API tarn_status tarn_resource_memory_info(tarn_resource *resource,
                                                tarn_stream stream, size_t *free_out,
                                                size_t *total_out);
@@ -127,8 +130,8 @@ TARN_API tarn_status tarn_resource_block_bytes(tarn_resource *resource,
 TARN_API size_t tarn_resource_blocks_out(const tarn_resource *resource);
 TARN_API int tarn_resource_device(const tarn_resource *resource);
 TARN_API const char *tarn_resource_name(const tarn_resource *resource);
-/** The `self` a resource was created with, for bindings; NULL unless `ops_size` and `name`
- *  pointers of its table are those of `ops`. */
+/** The `self` a resource was created with, for bindings; NULL unless `ops_size` and
+ * `name` pointers of its table are those of `ops`. */
 TARN_API void *tarn_resource_self(const tarn_resource *resource,
                                   const tarn_resource_ops *ops);
 
@@ -148,7 +151,8 @@ typedef struct tarn_async_options {
 TARN_API tarn_status tarn_async_create(int device, const tarn_async_options *options,
                                        tarn_resource **out);
 
-/** Managed memory (cuMemAllocManaged), one per device as tarn_cuda_create(). Free waits. */
+/** Managed memory (cuMemAllocManaged), one per device as tarn_cuda_create(). Free waits.
+ */
 TARN_API tarn_status tarn_managed_create(int device, tarn_resource **out);
 
 /** Page-locked host memory (cuMemHostAlloc, portable and mapped), one per device. Free
@@ -165,7 +169,8 @@ typedef enum tarn_action {
     TARN_ACTION_ALLOCATE_FAILURE = 2
 } tarn_action;
 
-/** One call of tarn_resource_allocate() or tarn_resource_deallocate(), as a tap sees it. */
+/** One call of tarn_resource_allocate() or tarn_resource_deallocate(), as a tap sees it.
+ */
 typedef struct tarn_tap_event {
     tarn_action action;
     tarn_resource *resource;
@@ -179,11 +184,11 @@ typedef struct tarn_tap_event {
 
 typedef void (*tarn_tap)(void *data, const tarn_tap_event *event);
 
-/** Watch every outermost public allocate and free of the process (E11): an allocation after
- *  it succeeded, a free before it reaches the resource. One tap a process: NULL takes it
- *  away; a second one is TARN_STILL_IN_USE. Off, it costs one load. The tap is called on the
- *  calling thread with no lock held; a call that is under way may still reach a tap that
- *  was just taken away, so keep `data` alive. */
+/** Watch every outermost public allocate and free of the process (E11): an allocation
+ * after it succeeded, a free before it reaches the resource. One tap a process: NULL
+ * takes it away; a second one is TARN_STILL_IN_USE. Off, it costs one load. The tap is
+ * called on the calling thread with no lock held; a call that is under way may still
+ * reach a tap that was just taken away, so keep `data` alive. */
 TARN_API tarn_status tarn_resource_set_tap(tarn_tap tap, void *data);
 
 TARN_END_DECLS

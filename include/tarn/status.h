@@ -1,7 +1,7 @@
 /* status.h -- the one way in which Tarn's calls report success and failure.
  *
- * A call that can fail returns a `tarn_status`, leaves its outputs untouched when it does,
- * and keeps one line of words for the thread that made it: `tarn_error_last()`.
+ * A call that can fail returns a `tarn_status`, leaves its outputs untouched when it
+ * does, and keeps one line of words for the thread that made it: `tarn_error_last()`.
  */
 #ifndef TARN_STATUS_H
 #define TARN_STATUS_H
@@ -20,25 +20,25 @@
 
 #if defined(__GNUC__)
 #define TARN_API __attribute__((visibility("default")))
-#define TARN_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define TARN_PRINTF(words, first) __attribute__((format(printf, words, first)))
 #else
 #define TARN_API
-#define TARN_PRINTF(format, first)
+#define TARN_PRINTF(words, first)
 #endif
 
 TARN_BEGIN_DECLS
 
 /** Every outcome a Tarn call can report: name, value, meaning. Values never change. */
-#define TARN_STATUS_MAP(X)                                                               \
-    X(OK, 0, "success")                                                                  \
-    X(OUT_OF_MEMORY, 1, "not enough memory")                                             \
-    X(INVALID_ARGUMENT, 2, "an argument is out of range")                                \
-    X(NOT_SUPPORTED, 3, "this object does not offer that operation")                     \
-    X(NO_DRIVER, 4, "no GPU driver could be loaded")                                     \
-    X(DRIVER_FAILURE, 5, "the GPU driver reported an error")                             \
-    X(STILL_IN_USE, 6, "memory or handles are still out")                                \
-    X(PLUGIN_FAILURE, 7, "user-supplied code failed")                                    \
-    X(SYSTEM_FAILURE, 8, "the operating system reported an error")                       \
+#define TARN_STATUS_MAP(X)                                           \
+    X(OK, 0, "success")                                              \
+    X(OUT_OF_MEMORY, 1, "not enough memory")                         \
+    X(INVALID_ARGUMENT, 2, "an argument is out of range")            \
+    X(NOT_SUPPORTED, 3, "this object does not offer that operation") \
+    X(NO_DRIVER, 4, "no GPU driver could be loaded")                 \
+    X(DRIVER_FAILURE, 5, "the GPU driver reported an error")         \
+    X(STILL_IN_USE, 6, "memory or handles are still out")            \
+    X(PLUGIN_FAILURE, 7, "user-supplied code failed")                \
+    X(SYSTEM_FAILURE, 8, "the operating system reported an error")   \
     X(BAD_FORMAT, 9, "a file does not say what it should")
 
 typedef enum tarn_status {
@@ -54,21 +54,24 @@ typedef struct tarn_error {
     char message[480];  /**< one line, `who: what, numbers`, no full stop, terminated */
 } tarn_error;
 
-/** The detail behind the last failure on this thread; a success leaves it alone. Never NULL;
- *  valid until the thread's next failure. Any thread. */
+/** The detail behind the last failure on this thread; a success leaves it alone. Never
+ * NULL; valid until the thread's next failure. Any thread. */
 TARN_API const tarn_error *tarn_error_last(void);
 
 /** Record a failure for this thread and return `status`, so that a plugin can write
  *  `return tarn_error_set(TARN_NOT_SUPPORTED, "arena: %zu bytes ...", bytes);`. The words
- *  are formatted first, so they may quote the message that they replace. `native` is 0. */
+ *  are formatted first, so they may quote the message that they replace. `native` is 0.
+ */
 TARN_API tarn_status tarn_error_set(tarn_status status, const char *format, ...)
     TARN_PRINTF(2, 3);
 
-/** As tarn_error_set(), and keeps the driver's or the system's own code beside the words. */
+/** As tarn_error_set(), and keeps the driver's or the system's own code beside the words.
+ */
 TARN_API tarn_status tarn_error_set_native(tarn_status status, int native,
                                            const char *format, ...) TARN_PRINTF(3, 4);
 
-/** The name of a status, e.g. "TARN_OUT_OF_MEMORY"; "TARN_?" for a number that is none. */
+/** The name of a status, e.g. "TARN_OUT_OF_MEMORY"; "TARN_?" for a number that is none.
+ */
 TARN_API const char *tarn_status_name(tarn_status status);
 
 /** The meaning of a status in a few words; static storage. */

@@ -50,8 +50,8 @@ tarn_status tarn_error_set_native(tarn_status status, int native, const char *fo
 const char *tarn_status_name(tarn_status status)
 {
     switch (status) {
-#define X(name, value, meaning)                                                          \
-    case value:                                                                          \
+#define X(name, value, meaning) \
+    case value:                 \
         return "TARN_" #name;
         TARN_STATUS_MAP(X)
 #undef X
@@ -62,8 +62,8 @@ const char *tarn_status_name(tarn_status status)
 const char *tarn_status_meaning(tarn_status status)
 {
     switch (status) {
-#define X(name, value, meaning)                                                          \
-    case value:                                                                          \
+#define X(name, value, meaning) \
+    case value:                 \
         return meaning;
         TARN_STATUS_MAP(X)
 #undef X

@@ -88,7 +88,8 @@ void *tarn__map_get(const struct tarn__map *map, uint64_t key)
     return *key_at(map, slot) == key ? key_at(map, slot) + 1 : NULL;
 }
 
-/* Move entries that probed past `hole` back into it, so that every probe stays unbroken. */
+/* Move entries that probed past `hole` back into it, so that every probe stays unbroken.
+ */
 static void close_hole(struct tarn__map *map, size_t hole)
 {
     size_t mask = map->capacity - 1;

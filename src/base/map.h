@@ -21,7 +21,8 @@ struct tarn__map {
 void tarn__map_init(struct tarn__map *map, size_t value_bytes);
 void tarn__map_free(struct tarn__map *map);
 
-/* Make room for one more entry, so that the next put cannot fail. False: no host memory. */
+/* Make room for one more entry, so that the next put cannot fail. False: no host memory.
+ */
 bool tarn__map_reserve_one(struct tarn__map *map);
 
 /* Put `value` under `key` (not 0). False: no host memory, or the key is there already. */

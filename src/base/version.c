@@ -6,5 +6,6 @@
 
 const char *tarn_version(void)
 {
-    return TEXT(TARN_VERSION_MAJOR) "." TEXT(TARN_VERSION_MINOR) "." TEXT(TARN_VERSION_PATCH);
+    return TEXT(TARN_VERSION_MAJOR) "." TEXT(TARN_VERSION_MINOR) "." TEXT(
+        TARN_VERSION_PATCH);
 }

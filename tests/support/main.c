@@ -44,7 +44,8 @@ static void *control(const char *name)
 
 void sim_configure(const char *options)
 {
-    tarn_sim_configure_fn *configure = (tarn_sim_configure_fn *)control("tarn_sim_configure");
+    tarn_sim_configure_fn *configure =
+        (tarn_sim_configure_fn *)control("tarn_sim_configure");
 
     CHECK_EQUAL(0, configure(options));
 }

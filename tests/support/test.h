@@ -22,17 +22,17 @@
 
 void test_register(const char *name, CMUnitTestFunction function);
 
-#define TEST(name)                                                                       \
-    static void name(void);                                                              \
-    static void name##_run(void **state)                                                 \
-    {                                                                                    \
-        (void)state;                                                                     \
-        name();                                                                          \
-    }                                                                                    \
-    __attribute__((constructor)) static void name##_register(void)                       \
-    {                                                                                    \
-        test_register(#name, name##_run);                                                \
-    }                                                                                    \
+#define TEST(name)                                                 \
+    static void name(void);                                        \
+    static void name##_run(void **state)                           \
+    {                                                              \
+        (void)state;                                               \
+        name();                                                    \
+    }                                                              \
+    __attribute__((constructor)) static void name##_register(void) \
+    {                                                              \
+        test_register(#name, name##_run);                          \
+    }                                                              \
     static void name(void)
 
 #define CHECK(condition) assert_true(condition)
@@ -40,20 +40,20 @@ void test_register(const char *name, CMUnitTestFunction function);
 #define CHECK_TEXT(wanted, got) assert_string_equal(wanted, got)
 
 /* The status of `call`, and what it had to say where it is another than `wanted`. */
-#define CHECK_STATUS(wanted, call)                                                       \
-    do {                                                                                 \
-        tarn_status check_status_ = (call);                                              \
-        if (check_status_ != (wanted))                                                   \
-            fail_msg("%s: wanted %s, got %s (%s)", #call, tarn_status_name(wanted),      \
-                     tarn_status_name(check_status_), tarn_error_last()->message);       \
+#define CHECK_STATUS(wanted, call)                                                  \
+    do {                                                                            \
+        tarn_status check_status_ = (call);                                         \
+        if (check_status_ != (wanted))                                              \
+            fail_msg("%s: wanted %s, got %s (%s)", #call, tarn_status_name(wanted), \
+                     tarn_status_name(check_status_), tarn_error_last()->message);  \
     } while (0)
 #define CHECK_OK(call) CHECK_STATUS(TARN_OK, call)
 
 /* The last failure's words contain `text`. */
-#define CHECK_SAYS(text)                                                                 \
-    do {                                                                                 \
-        if (!strstr(tarn_error_last()->message, (text)))                                 \
-            fail_msg("\"%s\" does not say \"%s\"", tarn_error_last()->message, (text));  \
+#define CHECK_SAYS(text)                                                                \
+    do {                                                                                \
+        if (!strstr(tarn_error_last()->message, (text)))                                \
+            fail_msg("\"%s\" does not say \"%s\"", tarn_error_last()->message, (text)); \
     } while (0)
 
 /* The stand-in's controls; each fails the test where the driver is not the stand-in. */
@@ -66,7 +66,8 @@ unsigned long long sim_live_bytes(void);
  * The scenario must leave nothing behind, whatever failed; that is checked. */
 void torture(void (*scenario)(void));
 
-/* Is the driver under test the stand-in? On a real GPU tests that need its faults skip. */
+/* Is the driver under test the stand-in? On a real GPU tests that need its faults skip.
+ */
 bool on_sim(void);
 
 #endif

@@ -43,7 +43,8 @@ TEST(error_long_words_are_cut_and_terminated)
     memset(words, 'x', sizeof words - 1);
     words[sizeof words - 1] = 0;
     tarn_error_set(TARN_BAD_FORMAT, "%s", words);
-    CHECK_EQUAL(sizeof(tarn_error_last()->message) - 1, strlen(tarn_error_last()->message));
+    CHECK_EQUAL(sizeof(tarn_error_last()->message) - 1,
+                strlen(tarn_error_last()->message));
 }
 
 TEST(status_has_a_name_and_a_meaning)

@@ -1,0 +1,86 @@
+/* calls.h -- each CUDA driver call that Tarn uses: one list makes the table and the
+ * loader.
+ *
+ * X(field, symbol, version, need, arguments): `symbol` is the name without a version
+ * suffix and `version` the CUDA version that brought the variant with these arguments, as
+ * cuGetProcAddress wants them. NEEDED calls are in every driver since 12.0; an OPTIONAL
+ * one that is missing is a null pointer, and what needs it answers TARN_NOT_SUPPORTED.
+ */
+#ifndef TARN_DRIVER_CALLS_H
+#define TARN_DRIVER_CALLS_H
+
+#include "driver/cuda_abi.h"
+
+#define TARN__CUDA_CALLS(X)                                                             \
+    X(init, "cuInit", 2000, NEEDED, (unsigned flags))                                   \
+    X(driver_get_version, "cuDriverGetVersion", 2020, NEEDED, (int *out))               \
+    X(get_error_name, "cuGetErrorName", 6000, NEEDED, (CUresult_ e, const char **out))  \
+    X(get_error_string, "cuGetErrorString", 6000, NEEDED,                               \
+      (CUresult_ e, const char **out))                                                  \
+    X(device_get_count, "cuDeviceGetCount", 2000, NEEDED, (int *out))                   \
+    X(device_get, "cuDeviceGet", 2000, NEEDED, (CUdevice_ * out, int ordinal))          \
+    X(device_get_name, "cuDeviceGetName", 2000, NEEDED,                                 \
+      (char *out, int size, CUdevice_))                                                 \
+    X(device_get_uuid, "cuDeviceGetUuid", 11040, NEEDED, (CUuuid_ * out, CUdevice_))    \
+    X(device_total_mem, "cuDeviceTotalMem", 3020, NEEDED, (size_t * out, CUdevice_))    \
+    X(device_get_attribute, "cuDeviceGetAttribute", 2000, NEEDED,                       \
+      (int *out, int attribute, CUdevice_))                                             \
+    X(primary_ctx_retain, "cuDevicePrimaryCtxRetain", 7000, NEEDED,                     \
+      (CUcontext_ * out, CUdevice_))                                                    \
+    X(primary_ctx_release, "cuDevicePrimaryCtxRelease", 11000, NEEDED, (CUdevice_))     \
+    X(ctx_get_current, "cuCtxGetCurrent", 4000, NEEDED, (CUcontext_ * out))             \
+    X(ctx_push_current, "cuCtxPushCurrent", 4000, NEEDED, (CUcontext_))                 \
+    X(ctx_pop_current, "cuCtxPopCurrent", 4000, NEEDED, (CUcontext_ * out))             \
+    X(ctx_get_device, "cuCtxGetDevice", 2000, NEEDED, (CUdevice_ * out))                \
+    X(ctx_synchronize, "cuCtxSynchronize", 2000, NEEDED, (void))                        \
+    X(mem_get_info, "cuMemGetInfo", 3020, NEEDED,                                       \
+      (size_t * free_out, size_t * total_out))                                          \
+    X(mem_alloc, "cuMemAlloc", 3020, NEEDED, (CUdeviceptr_ * out, size_t bytes))        \
+    X(mem_free, "cuMemFree", 3020, NEEDED, (CUdeviceptr_))                              \
+    X(mem_alloc_managed, "cuMemAllocManaged", 6000, NEEDED,                             \
+      (CUdeviceptr_ * out, size_t bytes, unsigned flags))                               \
+    X(mem_get_address_range, "cuMemGetAddressRange", 3020, NEEDED,                      \
+      (CUdeviceptr_ * base_out, size_t * bytes_out, CUdeviceptr_))                      \
+    X(mem_host_alloc, "cuMemHostAlloc", 2020, NEEDED,                                   \
+      (void **out, size_t bytes, unsigned flags))                                       \
+    X(mem_free_host, "cuMemFreeHost", 2000, NEEDED, (void *))                           \
+    X(mem_host_register, "cuMemHostRegister", 6050, NEEDED,                             \
+      (void *, size_t bytes, unsigned flags))                                           \
+    X(mem_host_unregister, "cuMemHostUnregister", 4000, NEEDED, (void *))               \
+    X(mem_host_get_device_pointer, "cuMemHostGetDevicePointer", 3020, NEEDED,           \
+      (CUdeviceptr_ * out, void *, unsigned flags))                                     \
+    X(memcpy, "cuMemcpy", 4000, NEEDED,                                                 \
+      (CUdeviceptr_ to, CUdeviceptr_ from, size_t bytes))                               \
+    X(memcpy_async, "cuMemcpyAsync", 4000, NEEDED,                                      \
+      (CUdeviceptr_ to, CUdeviceptr_ from, size_t bytes, CUstream_))                    \
+    X(memset_d8_async, "cuMemsetD8Async", 3020, NEEDED,                                 \
+      (CUdeviceptr_ to, unsigned char value, size_t bytes, CUstream_))                  \
+    X(stream_create, "cuStreamCreate", 2000, NEEDED, (CUstream_ * out, unsigned flags)) \
+    X(stream_destroy, "cuStreamDestroy", 4000, NEEDED, (CUstream_))                     \
+    X(stream_synchronize, "cuStreamSynchronize", 2000, NEEDED, (CUstream_))             \
+    X(stream_get_ctx, "cuStreamGetCtx", 9020, NEEDED, (CUstream_, CUcontext_ * out))    \
+    X(ipc_get_mem_handle, "cuIpcGetMemHandle", 4010, OPTIONAL,                          \
+      (CUipcMemHandle_ * out, CUdeviceptr_))                                            \
+    X(device_get_default_mem_pool, "cuDeviceGetDefaultMemPool", 11020, OPTIONAL,        \
+      (CUmemoryPool_ * out, CUdevice_))                                                 \
+    X(mem_pool_create, "cuMemPoolCreate", 11020, OPTIONAL,                              \
+      (CUmemoryPool_ * out, const CUmemPoolProps_ *))                                   \
+    X(mem_pool_destroy, "cuMemPoolDestroy", 11020, OPTIONAL, (CUmemoryPool_))           \
+    X(mem_pool_set_attribute, "cuMemPoolSetAttribute", 11020, OPTIONAL,                 \
+      (CUmemoryPool_, int attribute, void *value))                                      \
+    X(mem_pool_get_attribute, "cuMemPoolGetAttribute", 11020, OPTIONAL,                 \
+      (CUmemoryPool_, int attribute, void *out))                                        \
+    X(mem_pool_trim_to, "cuMemPoolTrimTo", 11020, OPTIONAL,                             \
+      (CUmemoryPool_, size_t keep_bytes))                                               \
+    X(mem_alloc_from_pool_async, "cuMemAllocFromPoolAsync", 11020, OPTIONAL,            \
+      (CUdeviceptr_ * out, size_t bytes, CUmemoryPool_, CUstream_))                     \
+    X(mem_free_async, "cuMemFreeAsync", 11020, OPTIONAL, (CUdeviceptr_, CUstream_))
+
+/* The table: one pointer a call. */
+struct tarn__calls {
+#define X(field, symbol, version, need, arguments) CUresult_(*field) arguments;
+    TARN__CUDA_CALLS(X)
+#undef X
+};
+
+#endif

@@ -1,0 +1,87 @@
+/* cuda_abi.h -- the few types and constants of the CUDA driver API that Tarn uses.
+ *
+ * They are the ABI of libcuda.so.1, stable since the versions named in calls.h; with them
+ * no toolkit is needed to build. tests/abi compares each with cuda.h where one is found.
+ * The names are CUDA's own, so that they can be looked up in its manual.
+ */
+#ifndef TARN_DRIVER_CUDA_ABI_H
+#define TARN_DRIVER_CUDA_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef int
+    CUresult_; /* CUresult is an enum there; an int here, for codes we do not know */
+typedef int CUdevice_;
+typedef unsigned long long CUdeviceptr_;
+typedef struct CUctx_st *CUcontext_;
+typedef struct CUstream_st *CUstream_;
+typedef struct CUevent_st *CUevent_;
+typedef struct CUmemPoolHandle_st *CUmemoryPool_;
+
+typedef struct {
+    char bytes[16];
+} CUuuid_;
+
+typedef struct {
+    char reserved[64];
+} CUipcMemHandle_;
+
+typedef struct {
+    int type; /* CUmemLocationType */
+    int id;
+} CUmemLocation_;
+
+typedef struct {
+    int allocType;   /* CUmemAllocationType */
+    int handleTypes; /* CUmemAllocationHandleType */
+    CUmemLocation_ location;
+    void *win32SecurityAttributes;
+    size_t maxSize;
+    unsigned short usage;
+    unsigned char reserved[54];
+} CUmemPoolProps_;
+
+enum { /* CUresult */
+       CUDA_SUCCESS_ = 0,
+       CUDA_ERROR_INVALID_VALUE_ = 1,
+       CUDA_ERROR_OUT_OF_MEMORY_ = 2,
+       CUDA_ERROR_NOT_INITIALIZED_ = 3,
+       CUDA_ERROR_DEINITIALIZED_ = 4,
+       CUDA_ERROR_NO_DEVICE_ = 100,
+       CUDA_ERROR_INVALID_DEVICE_ = 101,
+       CUDA_ERROR_INVALID_CONTEXT_ = 201,
+       CUDA_ERROR_NOT_READY_ = 600,
+       CUDA_ERROR_NOT_SUPPORTED_ = 801
+};
+
+enum { /* CUdevice_attribute */
+       CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY_ = 19,
+       CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR_ = 75,
+       CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR_ = 76,
+       CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY_ = 83,
+       CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS_ = 89,
+       CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED_ = 102,
+       CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED_ = 115,
+       CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED_ = 125
+};
+
+enum { /* flags of single calls */
+       CU_MEM_ATTACH_GLOBAL_ = 1,
+       CU_MEM_ATTACH_HOST_ = 2,
+       CU_MEMHOSTALLOC_PORTABLE_ = 1,
+       CU_MEMHOSTALLOC_DEVICEMAP_ = 2,
+       CU_MEMHOSTALLOC_WRITECOMBINED_ = 4,
+       CU_MEMHOSTREGISTER_PORTABLE_ = 1,
+       CU_MEMHOSTREGISTER_DEVICEMAP_ = 2,
+       CU_STREAM_DEFAULT_ = 0,
+       CU_STREAM_NON_BLOCKING_ = 1,
+       CU_EVENT_DISABLE_TIMING_ = 2,
+       CU_MEM_ALLOCATION_TYPE_PINNED_ = 1,
+       CU_MEM_LOCATION_TYPE_DEVICE_ = 1,
+       CU_MEMPOOL_ATTR_RELEASE_THRESHOLD_ = 4,
+       CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT_ = 5,
+       CU_MEMPOOL_ATTR_USED_MEM_CURRENT_ = 7
+};
+
+#endif

@@ -1,0 +1,186 @@
+/* device_info.c -- what is known about a device, and plain work on it: wait, copy, fill.
+ */
+#include "driver/driver.h"
+#include <stdio.h>
+#include <string.h>
+
+/* An attribute, or 0 where the driver does not know it. */
+static int attribute(const struct tarn__calls *calls, int which, CUdevice_ device)
+{
+    int value = 0;
+
+    return calls->device_get_attribute(&value, which, device) == CUDA_SUCCESS_ ? value
+                                                                               : 0;
+}
+
+static void write_uuid(const CUuuid_ *uuid, char out[40])
+{
+    const unsigned char *b = (const unsigned char *)uuid->bytes;
+    int at = snprintf(out, 40, "GPU-");
+
+    for (int i = 0; i < 16; i++)
+        at += snprintf(out + at, (size_t)(40 - at),
+                       i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", b[i]);
+}
+
+/* The part that needs no context. */
+static tarn_status describe(const struct tarn__calls *calls, int device,
+                            tarn_device_info *out)
+{
+    CUdevice_ handle;
+    CUuuid_ uuid = {{0}};
+    CUresult_ result = calls->device_get(&handle, device);
+
+    if (result == CUDA_SUCCESS_)
+        result = calls->device_get_name(out->name, sizeof out->name, handle);
+    if (result == CUDA_SUCCESS_)
+        result = calls->device_get_uuid(&uuid, handle);
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("driver", "cuDeviceGetName", result, "device %d",
+                                   device);
+    write_uuid(&uuid, out->uuid);
+    out->compute_major =
+        attribute(calls, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR_, handle);
+    out->compute_minor =
+        attribute(calls, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR_, handle);
+    out->has_memory_pools =
+        attribute(calls, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED_, handle) &&
+        calls->mem_alloc_from_pool_async && calls->mem_free_async &&
+        calls->mem_pool_create;
+    out->has_vmm = attribute(
+        calls, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED_, handle);
+    out->has_managed = attribute(calls, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY_, handle);
+    out->has_host_mapping =
+        attribute(calls, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY_, handle);
+    out->has_legacy_ipc =
+        calls->ipc_get_mem_handle != NULL &&
+        attribute(calls, CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED_, handle);
+    out->has_concurrent_managed =
+        attribute(calls, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS_, handle);
+    return TARN_OK;
+}
+
+tarn_status tarn_driver_device_info(int device, tarn_device_info *out)
+{
+    tarn_device_info info;
+    struct tarn__scope scope;
+    tarn_status status = tarn__device_check("driver", device);
+
+    memset(&info, 0, sizeof info);
+    if (status == TARN_OK)
+        status = tarn__scope_enter(device, &scope);
+    if (status != TARN_OK)
+        return status;
+    status = describe(scope.calls, device, &info);
+    if (status == TARN_OK) {
+        CUresult_ result = scope.calls->mem_get_info(&info.free_bytes, &info.total_bytes);
+        if (result != CUDA_SUCCESS_)
+            status = tarn__driver_failed("driver", "cuMemGetInfo", result, "device %d",
+                                         device);
+    }
+    tarn__scope_leave(&scope);
+    if (status == TARN_OK)
+        *out = info;
+    return status;
+}
+
+tarn_status tarn_driver_current_device(int *out)
+{
+    const struct tarn__calls *calls;
+    CUcontext_ context = NULL;
+    CUdevice_ device = 0;
+    tarn_status status = tarn__driver(&calls);
+
+    if (status != TARN_OK)
+        return status;
+    CUresult_ result = calls->ctx_get_current(&context);
+    if (result == CUDA_SUCCESS_ && context)
+        result = calls->ctx_get_device(&device);
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("driver", "cuCtxGetDevice", result, "no device told");
+    *out = device;
+    return TARN_OK;
+}
+
+tarn_status tarn_driver_synchronize(int device)
+{
+    struct tarn__scope scope;
+    tarn_status status = tarn__scope_enter(device, &scope);
+
+    if (status != TARN_OK)
+        return status;
+    CUresult_ result = scope.calls->ctx_synchronize();
+    if (result != CUDA_SUCCESS_)
+        status = tarn__driver_failed("driver", "cuCtxSynchronize", result, "device %d",
+                                     device);
+    tarn__scope_leave(&scope);
+    return status;
+}
+
+tarn_status tarn_stream_synchronize(int device, tarn_stream stream)
+{
+    struct tarn__scope scope;
+    tarn_status status = tarn__scope_enter(device, &scope);
+
+    if (status != TARN_OK)
+        return status;
+    status = tarn__stream_check("driver", &scope, stream, device);
+    if (status == TARN_OK) {
+        CUresult_ result = scope.calls->stream_synchronize(tarn_stream_handle(stream));
+        if (result != CUDA_SUCCESS_)
+            status =
+                tarn__driver_failed("driver", "cuStreamSynchronize", result,
+                                    "stream %p of device %d", (void *)stream, device);
+    }
+    tarn__scope_leave(&scope);
+    return status;
+}
+
+tarn_status tarn_copy(int device, tarn_device_ptr to, tarn_device_ptr from, size_t bytes,
+                      tarn_stream stream)
+{
+    struct tarn__scope scope;
+    CUresult_ result;
+
+    if (bytes == 0)
+        return TARN_OK;
+    tarn_status status = tarn__scope_enter(device, &scope);
+    if (status != TARN_OK)
+        return status;
+    status = tarn__stream_check("copy", &scope, stream, device);
+    if (status == TARN_OK) {
+        if (stream == TARN_STREAM_NONE)
+            result = scope.calls->memcpy(to, from, bytes);
+        else
+            result =
+                scope.calls->memcpy_async(to, from, bytes, tarn_stream_handle(stream));
+        if (result != CUDA_SUCCESS_)
+            status =
+                tarn__driver_failed("copy", "cuMemcpyAsync", result,
+                                    "%zu bytes from 0x%llx to 0x%llx", bytes, from, to);
+    }
+    tarn__scope_leave(&scope);
+    return status;
+}
+
+tarn_status tarn_fill(int device, tarn_device_ptr to, unsigned char value, size_t bytes,
+                      tarn_stream stream)
+{
+    struct tarn__scope scope;
+
+    if (bytes == 0)
+        return TARN_OK;
+    tarn_status status = tarn__scope_enter(device, &scope);
+    if (status != TARN_OK)
+        return status;
+    status = tarn__stream_check("fill", &scope, stream, device);
+    if (status == TARN_OK) {
+        CUresult_ result =
+            scope.calls->memset_d8_async(to, value, bytes, tarn_stream_handle(stream));
+        if (result != CUDA_SUCCESS_)
+            status = tarn__driver_failed("fill", "cuMemsetD8Async", result,
+                                         "%zu bytes at 0x%llx", bytes, to);
+    }
+    tarn__scope_leave(&scope);
+    return status;
+}

@@ -1,0 +1,49 @@
+/* driver.h -- the one way to the driver, for the rooms above.
+ *
+ * Order of use in a call that reaches the driver:
+ *     const struct tarn__calls *cu; tarn__driver(&cu) -> tarn__scope_enter(device) ->
+ * calls
+ *     -> tarn__scope_leave().
+ */
+#ifndef TARN_DRIVER_INTERNAL_H
+#define TARN_DRIVER_INTERNAL_H
+
+#include <tarn/driver.h>
+#include "driver/calls.h"
+
+/* The table of calls; opens the driver in the default order if none is open. */
+tarn_status tarn__driver(const struct tarn__calls **out);
+
+/* How many devices the open driver has; 0 before it is open. */
+int tarn__driver_device_count(void);
+
+/* Has exit begun, or is this a forked child? Then no driver call may be started: what is
+ * given back is forgotten, and that is TARN_OK. */
+bool tarn__driver_gone(void);
+
+/* The failure of a driver call: `who` refuses, `call` is the driver's name for it, the
+ * rest the numbers. CUDA_ERROR_OUT_OF_MEMORY is TARN_OUT_OF_MEMORY, NOT_SUPPORTED and
+ * INVALID_VALUE... are what they say; all others TARN_DRIVER_FAILURE. */
+tarn_status tarn__driver_failed(const char *who, const char *call, CUresult_ result,
+                                const char *format, ...) TARN_PRINTF(4, 5);
+
+/* `device` is one of the driver's, else TARN_INVALID_ARGUMENT in the words of `who`. */
+tarn_status tarn__device_check(const char *who, int device);
+
+/* The primary context of a device, retained once and for good. */
+tarn_status tarn__primary_context(int device, CUcontext_ *out);
+
+/* A device's primary context is current between enter and leave; what was is put back. */
+struct tarn__scope {
+    const struct tarn__calls *calls;
+    bool pushed; /* another context was current, so leave has to pop */
+};
+tarn_status tarn__scope_enter(int device, struct tarn__scope *out);
+void tarn__scope_leave(struct tarn__scope *scope);
+
+/* A stream that is usable with `device`: the default streams, or one of its primary
+ * context. Inside a scope of that device. TARN_STREAM_NONE is usable. */
+tarn_status tarn__stream_check(const char *who, const struct tarn__scope *scope,
+                               tarn_stream stream, int device);
+
+#endif

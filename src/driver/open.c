@@ -1,0 +1,303 @@
+/* open.c -- finding the driver, once a process.
+ *
+ * Order: the path given, TARN_DRIVER, libcuda.so.1. `sim` stands for the stand-in, which
+ * lies beside libtarn in tarn/sim/. A process that has another driver loaded is refused:
+ * two drivers would each know half of the memory. Every symbol comes from
+ * cuGetProcAddress_v2 with the version that calls.h names, so a library that has only
+ * newer or older variants cannot be called with the wrong arguments.
+ */
+#define _GNU_SOURCE
+#include "driver/driver.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { OLDEST_VERSION = 12000, PATH_BYTES = 512, NEEDED = 1, OPTIONAL = 0 };
+
+static struct {
+    pthread_mutex_t lock;                        /* taken to open, never by a call */
+    _Atomic(const struct tarn__calls *) current; /* NULL until a driver is open */
+    struct tarn__calls calls;
+    tarn_driver_info info;
+    char asked[PATH_BYTES]; /* what tarn_driver_open() or the environment said */
+    atomic_int gone;        /* exit has begun, or this is a forked child */
+} driver = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+bool tarn__driver_gone(void)
+{
+    return atomic_load_explicit(&driver.gone, memory_order_relaxed) != 0;
+}
+
+int tarn__driver_device_count(void)
+{
+    return atomic_load(&driver.current) ? driver.info.device_count : 0;
+}
+
+/* Registered after cuInit, so it runs before the driver's own shutdown. */
+static void mark_gone(void)
+{
+    atomic_store(&driver.gone, 1);
+}
+
+/* The file that defines cuInit for `library`, or false. The alias of the stand-in and
+ * wrappers such as libcuda.so -> libcuda.so.1 lead to the real one. */
+static bool file_of(void *library, char path[PATH_BYTES])
+{
+    void *symbol = dlsym(library, "cuInit");
+    Dl_info info;
+
+    if (!symbol || !dladdr(symbol, &info) || !info.dli_fname)
+        return false;
+    snprintf(path, PATH_BYTES, "%s", info.dli_fname);
+    return true;
+}
+
+static bool same_file(const char *a, const char *b)
+{
+    struct stat one, other;
+
+    if (strcmp(a, b) == 0)
+        return true;
+    return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev &&
+           one.st_ino == other.st_ino;
+}
+
+/* The paths of libraries in this process that are called like a driver. */
+struct loaded {
+    char paths[8][PATH_BYTES];
+    int count;
+};
+
+static int note_loaded(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct loaded *loaded = data;
+    const char *slash = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+
+    (void)size;
+    if (slash && strncmp(slash + 1, "libcuda.so", 10) == 0 && loaded->count < 8)
+        snprintf(loaded->paths[loaded->count++], PATH_BYTES, "%s", info->dlpi_name);
+    return 0;
+}
+
+/* Refuse if a driver other than `ours` is loaded. */
+static tarn_status check_other_drivers(const char *ours)
+{
+    struct loaded loaded = {.count = 0};
+
+    dl_iterate_phdr(note_loaded, &loaded);
+    for (int i = 0; i < loaded.count; i++) {
+        char path[PATH_BYTES];
+        void *library = dlopen(loaded.paths[i], RTLD_LAZY | RTLD_NOLOAD);
+        if (!library)
+            continue;
+        bool is_driver = file_of(library, path);
+        dlclose(library);
+        if (is_driver && !same_file(path, ours))
+            return tarn_error_set(
+                TARN_NO_DRIVER,
+                "driver: this process has %.150s loaded, Tarn was asked for "
+                "%.150s; two drivers in one process cannot share memory",
+                path, ours);
+    }
+    return TARN_OK;
+}
+
+/* Where the stand-in is: tarn/sim/ beside the file that holds this function. */
+static tarn_status sim_path(char path[PATH_BYTES])
+{
+    Dl_info info;
+    char here[PATH_BYTES], *slash;
+
+    if (!dladdr((void *)(uintptr_t)&sim_path, &info) || !info.dli_fname)
+        return tarn_error_set(TARN_NO_DRIVER, "driver: cannot tell where libtarn lies");
+    snprintf(here, sizeof here, "%s", info.dli_fname);
+    slash = strrchr(here, '/');
+    if (slash)
+        *slash = 0;
+    int length =
+        snprintf(path, PATH_BYTES, "%s/tarn/sim/libcuda.so.1", slash ? here : ".");
+    if (length >= PATH_BYTES)
+        return tarn_error_set(TARN_NO_DRIVER, "driver: the path of libtarn is too long");
+    return TARN_OK;
+}
+
+/* What to open: `asked` made into something for dlopen. */
+static tarn_status resolve(const char *asked, char path[PATH_BYTES])
+{
+    if (strcmp(asked, "sim") == 0)
+        return sim_path(path);
+    if (strlen(asked) >= PATH_BYTES)
+        return tarn_error_set(TARN_NO_DRIVER, "driver: a path of %zu bytes is too long",
+                              strlen(asked));
+    snprintf(path, PATH_BYTES, "%s", asked);
+    return TARN_OK;
+}
+
+typedef CUresult_ get_proc_address_fn(const char *symbol, void **out, int version,
+                                      uint64_t flags, int *status_out);
+
+/* Fill the table from the library; a missing needed call is named. */
+static tarn_status load_calls(void *library, const char *path, struct tarn__calls *calls)
+{
+    get_proc_address_fn *get =
+        (get_proc_address_fn *)dlsym(library, "cuGetProcAddress_v2");
+
+    if (!get)
+        return tarn_error_set(TARN_NO_DRIVER,
+                              "driver: %s is no CUDA driver of 12.0 or newer: it has no "
+                              "cuGetProcAddress_v2",
+                              path);
+#define X(field, symbol, version, need, arguments)                                       \
+    {                                                                                    \
+        void *found = NULL;                                                              \
+        int how = 0;                                                                     \
+        if ((get(symbol, &found, version, 0, &how) != CUDA_SUCCESS_ || !found) && need)  \
+            return tarn_error_set(TARN_NO_DRIVER, "driver: %s has no %s", path, symbol); \
+        calls->field = (CUresult_(*) arguments)found;                                    \
+    }
+    TARN__CUDA_CALLS(X)
+#undef X
+    return TARN_OK;
+}
+
+/* Start the driver and learn what it is. */
+static tarn_status start(const char *path, const struct tarn__calls *calls,
+                         tarn_driver_info *info)
+{
+    CUresult_ result = calls->driver_get_version(&info->version);
+
+    if (result != CUDA_SUCCESS_)
+        return tarn_error_set_native(TARN_NO_DRIVER, result,
+                                     "driver: %s: cuDriverGetVersion gives error %d",
+                                     path, result);
+    if (info->version < OLDEST_VERSION)
+        return tarn_error_set(TARN_NO_DRIVER,
+                              "driver: %s is for CUDA %d.%d, Tarn needs 12.0 or newer",
+                              path, info->version / 1000, info->version % 1000 / 10);
+    result = calls->init(0);
+    if (result == CUDA_SUCCESS_)
+        result = calls->device_get_count(&info->device_count);
+    if (result == CUDA_ERROR_NO_DEVICE_ ||
+        (result == CUDA_SUCCESS_ && info->device_count < 1))
+        return tarn_error_set_native(TARN_NO_DRIVER, result,
+                                     "driver: %s finds no GPU; TARN_DRIVER=sim asks for "
+                                     "the stand-in, which needs none",
+                                     path);
+    if (result != CUDA_SUCCESS_)
+        return tarn_error_set_native(TARN_NO_DRIVER, result,
+                                     "driver: %s does not start: cuInit gives error %d",
+                                     path, result);
+    return TARN_OK;
+}
+
+static tarn_status no_library(const char *asked, const char *path)
+{
+    const char *why = dlerror();
+
+    if (strcmp(asked, "libcuda.so.1") == 0)
+        return tarn_error_set(
+            TARN_NO_DRIVER, "driver: there is no CUDA driver here (libcuda.so.1); "
+                            "TARN_DRIVER=sim asks for the stand-in, which needs no GPU");
+    return tarn_error_set(TARN_NO_DRIVER, "driver: cannot load %s: %s", path,
+                          why ? why : "no reason given");
+}
+
+/* Open what was asked for into the state. Under the lock; nothing changes on failure. */
+static tarn_status open_locked(const char *asked)
+{
+    struct tarn__calls calls = {0};
+    tarn_driver_info info = {0};
+    char path[PATH_BYTES];
+    tarn_status status = resolve(asked, path);
+
+    if (status != TARN_OK)
+        return status;
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return no_library(asked, path);
+    if (!file_of(library, info.path)) {
+        dlclose(library);
+        return tarn_error_set(TARN_NO_DRIVER,
+                              "driver: %s is no CUDA driver: it has no cuInit", path);
+    }
+    status = check_other_drivers(info.path);
+    if (status == TARN_OK)
+        status = load_calls(library, info.path, &calls);
+    if (status == TARN_OK)
+        status = start(info.path, &calls, &info);
+    if (status != TARN_OK) {
+        dlclose(library);
+        return status;
+    }
+    info.is_sim = dlsym(library, "tarn_sim_configure") != NULL;
+    driver.calls = calls;
+    driver.info = info;
+    snprintf(driver.asked, sizeof driver.asked, "%s", asked);
+    pthread_atfork(NULL, NULL, mark_gone);
+    atexit(mark_gone);
+    atomic_store(&driver.current, &driver.calls);
+    return TARN_OK;
+}
+
+/* Is `asked` the driver that is open? By name, or by the file that it leads to. */
+static bool is_open_as(const char *asked)
+{
+    char path[PATH_BYTES];
+
+    if (strcmp(asked, driver.asked) == 0)
+        return true;
+    return resolve(asked, path) == TARN_OK && same_file(path, driver.info.path);
+}
+
+static const char *default_path(void)
+{
+    const char *named = getenv("TARN_DRIVER");
+
+    return named && *named ? named : "libcuda.so.1";
+}
+
+tarn_status tarn_driver_open(const char *path)
+{
+    tarn_status status = TARN_OK;
+
+    pthread_mutex_lock(&driver.lock);
+    if (!atomic_load(&driver.current))
+        status = open_locked(path ? path : default_path());
+    else if (path && !is_open_as(path))
+        status = tarn_error_set(TARN_STILL_IN_USE,
+                                "driver: %.200s is open already, asked for %.200s",
+                                driver.info.path, path);
+    pthread_mutex_unlock(&driver.lock);
+    return status;
+}
+
+tarn_status tarn__driver(const struct tarn__calls **out)
+{
+    const struct tarn__calls *calls =
+        atomic_load_explicit(&driver.current, memory_order_acquire);
+
+    if (!calls) {
+        tarn_status status = tarn_driver_open(NULL);
+        if (status != TARN_OK)
+            return status;
+        calls = atomic_load(&driver.current);
+    }
+    *out = calls;
+    return TARN_OK;
+}
+
+tarn_status tarn_driver_get_info(tarn_driver_info *out)
+{
+    const struct tarn__calls *calls;
+    tarn_status status = tarn__driver(&calls);
+
+    if (status == TARN_OK)
+        *out = driver.info;
+    return status;
+}

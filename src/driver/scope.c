@@ -1,0 +1,161 @@
+/* scope.c -- a device's primary context, made current and put back.
+ *
+ * The primary context is the one that the CUDA runtime, Numba, CuPy and PyTorch share. It
+ * is retained once a device and kept: its handle stays the same even when somebody resets
+ * it (reference/driver.md, section 5).
+ */
+#include "driver/driver.h"
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+enum { DEVICES_MAX = 128 };
+
+static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic(CUcontext_) contexts[DEVICES_MAX];
+
+tarn_status tarn__driver_failed(const char *who, const char *call, CUresult_ result,
+                                const char *format, ...)
+{
+    const struct tarn__calls *calls;
+    const char *name = NULL;
+    char numbers[256];
+    va_list arguments;
+
+    if (tarn__driver(&calls) == TARN_OK)
+        calls->get_error_name(result, &name);
+    va_start(arguments, format);
+    vsnprintf(numbers, sizeof numbers, format, arguments);
+    va_end(arguments);
+
+    tarn_status status = TARN_DRIVER_FAILURE;
+    if (result == CUDA_ERROR_OUT_OF_MEMORY_)
+        status = TARN_OUT_OF_MEMORY;
+    else if (result == CUDA_ERROR_NOT_SUPPORTED_)
+        status = TARN_NOT_SUPPORTED;
+    return tarn_error_set_native(status, result, "%s: %s gives %s (%d), %s", who, call,
+                                 name ? name : "an unknown error", result, numbers);
+}
+
+tarn_status tarn__device_check(const char *who, int device)
+{
+    const struct tarn__calls *calls;
+    tarn_status status = tarn__driver(&calls);
+
+    if (status != TARN_OK)
+        return status;
+    if (device < 0 || device >= tarn__driver_device_count() || device >= DEVICES_MAX)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "%s: there is no device %d, only %d",
+                              who, device, tarn__driver_device_count());
+    return TARN_OK;
+}
+
+/* Retain the primary context of a device for the first time. */
+static tarn_status retain_context(const struct tarn__calls *calls, int device,
+                                  CUcontext_ *out)
+{
+    CUdevice_ handle;
+    CUcontext_ context = NULL;
+    CUresult_ result = calls->device_get(&handle, device);
+
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("driver", "cuDeviceGet", result, "device %d", device);
+    result = calls->primary_ctx_retain(&context, handle);
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("driver", "cuDevicePrimaryCtxRetain", result,
+                                   "device %d", device);
+    atomic_store(&contexts[device], context);
+    *out = context;
+    return TARN_OK;
+}
+
+tarn_status tarn__primary_context(int device, CUcontext_ *out)
+{
+    const struct tarn__calls *calls;
+    tarn_status status = tarn__device_check("driver", device);
+
+    if (status != TARN_OK)
+        return status;
+    CUcontext_ context = atomic_load(&contexts[device]);
+    if (context) {
+        *out = context;
+        return TARN_OK;
+    }
+    status = tarn__driver(&calls);
+    if (status != TARN_OK)
+        return status;
+    pthread_mutex_lock(&contexts_lock);
+    context = atomic_load(&contexts[device]);
+    if (context)
+        *out = context;
+    else
+        status = retain_context(calls, device, out);
+    pthread_mutex_unlock(&contexts_lock);
+    return status;
+}
+
+tarn_status tarn__scope_enter(int device, struct tarn__scope *out)
+{
+    struct tarn__scope scope = {0};
+    CUcontext_ context, current = NULL;
+    tarn_status status = tarn__driver(&scope.calls);
+
+    if (status == TARN_OK)
+        status = tarn__primary_context(device, &context);
+    if (status != TARN_OK)
+        return status;
+    CUresult_ result = scope.calls->ctx_get_current(&current);
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("driver", "cuCtxGetCurrent", result, "device %d",
+                                   device);
+    if (current != context) {
+        result = scope.calls->ctx_push_current(context);
+        if (result != CUDA_SUCCESS_)
+            return tarn__driver_failed("driver", "cuCtxPushCurrent", result, "device %d",
+                                       device);
+        scope.pushed = true;
+    }
+    *out = scope;
+    return TARN_OK;
+}
+
+void tarn__scope_leave(struct tarn__scope *scope)
+{
+    CUcontext_ popped;
+
+    /* A pop that fails is tried once more: the caller's context must come back. */
+    if (scope->pushed && scope->calls->ctx_pop_current(&popped) != CUDA_SUCCESS_)
+        scope->calls->ctx_pop_current(&popped);
+    scope->pushed = false;
+}
+
+void *tarn_stream_handle(tarn_stream stream)
+{
+    return stream == TARN_STREAM_NONE ? NULL : (void *)stream;
+}
+
+tarn_status tarn__stream_check(const char *who, const struct tarn__scope *scope,
+                               tarn_stream stream, int device)
+{
+    CUcontext_ wanted, context = NULL;
+    tarn_status status;
+
+    if ((uintptr_t)stream <= (uintptr_t)TARN_STREAM_PER_THREAD ||
+        stream == TARN_STREAM_NONE)
+        return TARN_OK;
+    status = tarn__primary_context(device, &wanted);
+    if (status != TARN_OK)
+        return status;
+    CUresult_ result = scope->calls->stream_get_ctx(tarn_stream_handle(stream), &context);
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed(who, "cuStreamGetCtx", result, "stream %p",
+                                   (void *)stream);
+    if (context != wanted)
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "%s: stream %p belongs to context %p, the primary context of "
+            "device %d is %p",
+            who, (void *)stream, (void *)context, device, (void *)wanted);
+    return TARN_OK;
+}
