@@ -16,18 +16,21 @@ TARN_BEGIN_DECLS
  *  the destructor. */
 typedef void (*tarn_meminfo_destructor)(void *data, size_t size, void *info);
 
-/** The counted block. Opaque to users; 48 bytes, offsets as Numba's. */
+/** The counted block. Opaque to users; 48 bytes, offsets as Numba's. The runtime that a
+ *  block belongs to is written in a header in front of them. */
 typedef struct tarn_meminfo tarn_meminfo;
 
 /** An instance of the runtime. */
 typedef struct tarn_runtime tarn_runtime;
 
 /** Make an instance; release it when all its blocks are back (else TARN_STILL_IN_USE, and
- *  the words say how many). */
+ *  the words say how many). `name` is copied, for messages. Any thread, but no other call
+ *  on the instance may be under way while it is released. */
 TARN_API tarn_status tarn_runtime_create(const char *name, tarn_runtime **out);
 TARN_API tarn_status tarn_runtime_release(tarn_runtime *runtime);
 
-/** Counters of an instance: MemInfos made and gone. Exact when no call is under way. */
+/** Counters of an instance: MemInfos made and gone. Exact when no call is under way; else
+ *  never more gone than made. */
 typedef struct tarn_runtime_counts {
     uint64_t created;
     uint64_t destroyed;
