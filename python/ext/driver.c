@@ -1,0 +1,214 @@
+/* driver.c -- which driver is loaded, and what its devices are. */
+#include "state.h"
+
+static tarn__state *state_from(PyObject *module)
+{
+    return tarn__state_get(module);
+}
+
+PyDoc_STRVAR(
+    driver_open_doc,
+    "open_driver(path=None)\n--\n\n"
+    "Open the GPU driver: a library's path, or \"sim\" for the stand-in that comes\n"
+    "with Tarn; None: the environment's TARN_DRIVER, else libcuda.so.1. Once a\n"
+    "process: the same one again is no error, another one is TarnError. Every\n"
+    "other call opens the driver in the order of None when it needs one.\n\n"
+    "Raises NoDriverError if it cannot be loaded, is older than CUDA 12.0, or has\n"
+    "no device.");
+
+static PyObject *driver_open(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"path", NULL};
+    PyObject *path = Py_None, *bytes = NULL;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:open_driver", names, &path))
+        return NULL;
+    if (path != Py_None && !PyUnicode_FSConverter(path, &bytes))
+        return NULL;
+
+    const char *name = bytes != NULL ? PyBytes_AS_STRING(bytes) : NULL;
+    tarn_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_driver_open(name);
+    Py_END_ALLOW_THREADS;
+    Py_XDECREF(bytes);
+    if (status != TARN_OK)
+        return tarn__raise(state_from(module), status);
+    Py_RETURN_NONE;
+}
+
+/* Fill a named tuple; takes over the references, any of which may be NULL for a failure.
+ */
+static PyObject *named_tuple(PyObject *type, PyObject *const *values, Py_ssize_t count)
+{
+    PyObject *tuple = PyStructSequence_New((PyTypeObject *)type);
+    bool complete = tuple != NULL;
+
+    for (Py_ssize_t i = 0; i < count; i++) {
+        complete = complete && values[i] != NULL;
+        if (tuple != NULL)
+            PyStructSequence_SetItem(tuple, i, values[i]);
+        else
+            Py_XDECREF(values[i]);
+    }
+    if (complete)
+        return tuple;
+    Py_XDECREF(tuple);
+    return NULL;
+}
+
+PyDoc_STRVAR(
+    driver_info_doc,
+    "driver_info()\n--\n\n"
+    "What is known about the driver, as a DriverInfo; opens it if none is open.\n\n"
+    "Raises NoDriverError where there is none.");
+
+static PyObject *driver_info(PyObject *module, PyObject *Py_UNUSED(none))
+{
+    tarn__state *state = state_from(module);
+    tarn_driver_info info;
+    tarn_status status;
+
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_driver_get_info(&info);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        return tarn__raise(state, status);
+    PyObject *values[] = {
+        PyUnicode_DecodeFSDefault(info.path),
+        PyLong_FromLong(info.version),
+        PyBool_FromLong(info.is_sim),
+        PyLong_FromLong(info.device_count),
+    };
+    return named_tuple(state->DriverInfo, values, sizeof values / sizeof *values);
+}
+
+PyDoc_STRVAR(
+    device_info_doc,
+    "device_info(device=0)\n--\n\n"
+    "What is known about one device, as a DeviceInfo. Makes its primary context.\n\n"
+    "Raises InvalidArgumentError for a number that is no device.");
+
+static PyObject *device_info(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"device", NULL};
+    tarn__state *state = state_from(module);
+    tarn_device_info info;
+    tarn_status status;
+    int device = 0;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|i:device_info", names, &device))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_driver_device_info(device, &info);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        return tarn__raise(state, status);
+    PyObject *values[] = {
+        PyUnicode_DecodeLocale(info.name, "replace"),
+        PyUnicode_DecodeLocale(info.uuid, "replace"),
+        Py_BuildValue("(ii)", info.compute_major, info.compute_minor),
+        PyLong_FromSize_t(info.total_bytes),
+        PyLong_FromSize_t(info.free_bytes),
+        PyBool_FromLong(info.has_memory_pools),
+        PyBool_FromLong(info.has_vmm),
+        PyBool_FromLong(info.has_managed),
+        PyBool_FromLong(info.has_host_mapping),
+        PyBool_FromLong(info.has_legacy_ipc),
+        PyBool_FromLong(info.has_concurrent_managed),
+    };
+    return named_tuple(state->DeviceInfo, values, sizeof values / sizeof *values);
+}
+
+PyDoc_STRVAR(
+    current_device_doc,
+    "current_device()\n--\n\n"
+    "The device of the calling thread's current context; 0 where none is current.");
+
+static PyObject *current_device(PyObject *module, PyObject *Py_UNUSED(none))
+{
+    tarn_status status;
+    int device = 0;
+
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_driver_current_device(&device);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        return tarn__raise(state_from(module), status);
+    return PyLong_FromLong(device);
+}
+
+PyDoc_STRVAR(
+    synchronize_doc,
+    "synchronize(device=0)\n--\n\n"
+    "Wait until all work of the device's primary context is done. Ends every stream\n"
+    "capture in that context.");
+
+static PyObject *synchronize(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"device", NULL};
+    tarn_status status;
+    int device = 0;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|i:synchronize", names, &device))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_driver_synchronize(device);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        return tarn__raise(state_from(module), status);
+    Py_RETURN_NONE;
+}
+
+static PyStructSequence_Field driver_fields[] = {
+    {"path", "the file that is loaded"},
+    {"version", "as cuDriverGetVersion: 13000 is 13.0"},
+    {"is_sim", "it is Tarn's stand-in: kernels do not run"},
+    {"device_count", "at least 1"},
+    {NULL, NULL},
+};
+static PyStructSequence_Desc driver_desc = {
+    "tarn.DriverInfo", "What is known about the driver that is open.", driver_fields, 4};
+
+static PyStructSequence_Field device_fields[] = {
+    {"name", "the driver's name for it"},
+    {"uuid", "\"GPU-xxxxxxxx-xxxx-...\""},
+    {"compute_capability", "(major, minor)"},
+    {"total_bytes", "device memory in all"},
+    {"free_bytes", "free at the moment of the call"},
+    {"has_memory_pools", "cuMemAllocAsync works"},
+    {"has_vmm", "cuMemCreate and cuMemMap work"},
+    {"has_managed", "cuMemAllocManaged works"},
+    {"has_host_mapping", "host memory can be mapped into the device"},
+    {"has_legacy_ipc", "cuIpcGetMemHandle works"},
+    {"has_concurrent_managed", "host and device may touch managed memory at once"},
+    {NULL, NULL},
+};
+static PyStructSequence_Desc device_desc = {
+    "tarn.DeviceInfo", "What is known about one device.", device_fields, 11};
+
+static PyMethodDef driver_functions[] = {
+    {"open_driver", (PyCFunction)(void (*)(void))driver_open,
+     METH_VARARGS | METH_KEYWORDS, driver_open_doc},
+    {"driver_info", driver_info, METH_NOARGS, driver_info_doc},
+    {"device_info", (PyCFunction)(void (*)(void))device_info,
+     METH_VARARGS | METH_KEYWORDS, device_info_doc},
+    {"current_device", current_device, METH_NOARGS, current_device_doc},
+    {"synchronize", (PyCFunction)(void (*)(void))synchronize,
+     METH_VARARGS | METH_KEYWORDS, synchronize_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+int tarn__add_driver(PyObject *module)
+{
+    tarn__state *state = tarn__state_get(module);
+
+    state->DriverInfo = (PyObject *)PyStructSequence_NewType(&driver_desc);
+    state->DeviceInfo = (PyObject *)PyStructSequence_NewType(&device_desc);
+    if (state->DriverInfo == NULL || state->DeviceInfo == NULL)
+        return -1;
+    if (PyModule_AddType(module, (PyTypeObject *)state->DriverInfo) != 0 ||
+        PyModule_AddType(module, (PyTypeObject *)state->DeviceInfo) != 0)
+        return -1;
+    return PyModule_AddFunctions(module, driver_functions);
+}

@@ -1,0 +1,91 @@
+/* module.c -- the extension module tarn._tarn: its state, and the table of what is in it.
+ *
+ * Initialised in two phases, with all state in the module. It works in the main
+ * interpreter only: resources written in Python are called from any thread through
+ * PyGILState, which knows no other.
+ */
+#include "state.h"
+
+tarn__state *tarn__state_get(PyObject *module)
+{
+    return PyModule_GetState(module);
+}
+
+tarn__state *tarn__state_of(PyTypeObject *type)
+{
+    PyObject *module = PyType_GetModuleByDef(type, &tarn__module);
+    return module != NULL ? tarn__state_get(module) : NULL;
+}
+
+int tarn__add_type(PyObject *module, PyType_Spec *spec, PyObject *bases, PyObject **slot)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, spec, bases);
+    if (type == NULL)
+        return -1;
+    *slot = type;
+    return PyModule_AddType(module, (PyTypeObject *)type);
+}
+
+static int (*const parts[])(PyObject *module) = {
+    tarn__add_errors,   tarn__add_driver,  tarn__add_stream,
+    tarn__add_resource, tarn__add_device,  tarn__add_buffer,
+    tarn__add_pointer,  tarn__add_manager, tarn__add_log,
+};
+
+static int module_exec(PyObject *module)
+{
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (parts[i](module) != 0)
+            return -1;
+    }
+    return PyModule_AddStringConstant(module, "__version__", tarn_version());
+}
+
+static int module_traverse(PyObject *module, visitproc visit, void *arg)
+{
+    tarn__state *state = tarn__state_get(module);
+#define X(name) Py_VISIT(state->name);
+    TARN__STATE_OBJECTS(X)
+#undef X
+    return 0;
+}
+
+static int module_clear(PyObject *module)
+{
+    tarn__state *state = tarn__state_get(module);
+#define X(name) Py_CLEAR(state->name);
+    TARN__STATE_OBJECTS(X)
+#undef X
+    return 0;
+}
+
+static void module_free(void *module)
+{
+    module_clear(module);
+}
+
+static PyModuleDef_Slot module_slots[] = {
+    {Py_mod_exec, module_exec},
+#if PY_VERSION_HEX >= 0x030c0000
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+    {0, NULL},
+};
+
+struct PyModuleDef tarn__module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "tarn._tarn",
+    .m_doc = "The part of Tarn's Python package that is written in C.",
+    .m_size = sizeof(tarn__state),
+    .m_slots = module_slots,
+    .m_traverse = module_traverse,
+    .m_clear = module_clear,
+    .m_free = module_free,
+};
+
+PyMODINIT_FUNC PyInit__tarn(void); /* Python.h declares none */
+
+PyMODINIT_FUNC PyInit__tarn(void)
+{
+    return PyModuleDef_Init(&tarn__module);
+}

@@ -1,0 +1,122 @@
+/* state.h -- what the files of the extension share: the module's state and a few helpers.
+ *
+ * The module has one file a type. Each file offers `int tarn__add_<thing>(PyObject
+ * *module)`, which makes its type, keeps it in the state and adds it to the module (-1
+ * with an exception set on failure); module.c calls them in the order of its table.
+ *
+ * No static PyObject anywhere: all of it is in the state, which a method finds with
+ * tarn__state_of(Py_TYPE(self)), also in classes derived in Python.
+ */
+#ifndef TARN_PYTHON_STATE_H
+#define TARN_PYTHON_STATE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <tarn/tarn.h>
+
+/* Every object that the state owns: name and what it is. Traverse and clear are made from
+ * this list. */
+#define TARN__STATE_OBJECTS(X)                                                   \
+    X(TarnError) /* exceptions, error.c */                                       \
+    X(OutOfMemoryError)                                                          \
+    X(InvalidArgumentError)                                                      \
+    X(NotSupportedError)                                                         \
+    X(NoDriverError)                                                             \
+    X(DriverInfo) /* named tuples, driver.c */                                   \
+    X(DeviceInfo)                                                                \
+    X(Stream)         /* type, stream.c */                                       \
+    X(default_stream) /* the Streams that have names */                          \
+    X(legacy_stream)                                                             \
+    X(per_thread_stream)                                                         \
+    X(no_stream)                                                                 \
+    X(DeviceMemoryResource) /* types, resource.c */                              \
+    X(UpstreamResourceAdaptor)                                                   \
+    X(base_allocate)   /* DeviceMemoryResource.allocate, .deallocate: a class */ \
+    X(base_deallocate) /* that has others writes its own memory */               \
+    X(Statistics)      /* named tuple */                                         \
+    X(resource_types)  /* dict: name of a C resource -> class of tarn.mr */      \
+    X(registered)      /* dict: device -> what Python set there, device.c */     \
+    X(DeviceBuffer)    /* type, buffer.c */                                      \
+    X(Pointer)         /* types, pointer.c, manager.c, log.c */                  \
+    X(Manager)                                                                   \
+    X(Log)
+
+typedef struct tarn__state {
+#define X(name) PyObject *name;
+    TARN__STATE_OBJECTS(X)
+#undef X
+} tarn__state;
+
+extern struct PyModuleDef tarn__module;
+
+/* The state of the module; of the module that a type of ours, or a class derived from
+ * one, belongs to (NULL with TypeError for a stranger). Borrowed. */
+tarn__state *tarn__state_get(PyObject *module);
+tarn__state *tarn__state_of(PyTypeObject *type);
+
+/* Make a heap type from `spec`, put it into `*slot` of the state and add it to the module
+ * under its own name. `bases` may be NULL. */
+int tarn__add_type(PyObject *module, PyType_Spec *spec, PyObject *bases, PyObject **slot);
+
+/* The tables of types, in the order in which module.c calls them. */
+int tarn__add_errors(PyObject *module);
+int tarn__add_driver(PyObject *module);
+int tarn__add_stream(PyObject *module);
+int tarn__add_resource(PyObject *module);
+int tarn__add_device(PyObject *module);
+int tarn__add_buffer(PyObject *module);
+int tarn__add_pointer(PyObject *module);
+int tarn__add_manager(PyObject *module);
+int tarn__add_log(PyObject *module);
+
+/* --- error.c ---------------------------------------------------------------------- */
+
+/* Raise what Tarn last reported on this thread for `status`; returns NULL so that callers
+ * can return it. Where the cause is an exception that Python code raised below (see
+ * tarn__error_keep), that very exception is raised again. GIL held. */
+PyObject *tarn__raise(tarn__state *state, tarn_status status);
+
+/* Turn the exception that is set into a status, so that C code can pass it on:
+ * MemoryError is TARN_OUT_OF_MEMORY, a TarnError its own status, all others
+ * TARN_PLUGIN_FAILURE. The exception is kept for tarn__raise() on this thread. GIL held.
+ */
+tarn_status tarn__error_keep(tarn__state *state, const char *who);
+
+/* As tarn__raise(), from where nothing can be raised: it goes to sys.unraisablehook, with
+ * `object` as its place. An exception that was set before stays. GIL held. */
+void tarn__raise_unraisable(tarn__state *state, tarn_status status, PyObject *object);
+
+/* --- stream.c --------------------------------------------------------------------- */
+
+/* The stream that an argument names: a Stream, an int (a CUstream handle), or anything
+ * with __cuda_stream__ (version 0). NULL stands for an argument that was not given: the
+ * default stream. None is a TypeError, as RMM has it. 0, or -1 with an exception set. */
+int tarn__stream_from(tarn__state *state, PyObject *object, tarn_stream *out);
+
+/* The Stream over a value that C code passed; no owner. New reference. */
+PyObject *tarn__stream_wrap(tarn__state *state, tarn_stream stream);
+
+/* --- resource.c ------------------------------------------------------------------- */
+
+/* The C resource of a DeviceMemoryResource, for C code to keep: retained. An object whose
+ * class writes allocate() or deallocate() itself is called through a bridge, which keeps
+ * the object alive. `device` is where such an object is put if it has no device yet (-1:
+ * the current one). NULL with an exception set. */
+tarn_resource *tarn__resource_from(tarn__state *state, PyObject *object, int device);
+
+/* The Python object of a C resource: the very object where it came from Python, else a
+ * new one of the class that fits. Takes over one reference to `resource`. New reference.
+ */
+PyObject *tarn__resource_wrap(tarn__state *state, tarn_resource *resource);
+
+/* Let a resource go from a finalizer: a refusal goes to sys.unraisablehook. */
+void tarn__resource_release(tarn__state *state, tarn_resource *resource,
+                            PyObject *object);
+
+/* --- device.c --------------------------------------------------------------------- */
+
+/* The Python object in charge of a device (-1: of the current one). New reference. */
+PyObject *tarn__device_resource(tarn__state *state, int device);
+
+#endif
