@@ -62,9 +62,16 @@ TARN_API tarn_status tarn_trace_writer_create(tarn_write_fn write, void *data,
                                               tarn_trace_format format,
                                               tarn_trace_writer **out);
 /** Write one event (any thread; lines never mix). The header goes out first. Times are
- * the event's own. */
+ *  the event's own. Lines are handed on when the buffer is full, once a second, at the
+ *  last release and, to files, when the program exits. A write that failed is
+ *  TARN_SYSTEM_FAILURE from then on; a forked child that writes to its parent's log is
+ *  TARN_NOT_SUPPORTED. A location is cut after 4,096 bytes. */
 TARN_API tarn_status tarn_trace_write(tarn_trace_writer *writer, const tarn_event *event);
-/** Hand buffered lines on. */
+/** A moment of CLOCK_MONOTONIC as this writer's log counts time, for `start_ns` and
+ *  `end_ns`: since the writer was made; RMM's: since midnight, local time. Any thread. */
+TARN_API uint64_t tarn_trace_writer_time_ns(const tarn_trace_writer *writer,
+                                            uint64_t monotonic_ns);
+/** Hand buffered lines on. Not from within the writer's own `write`. */
 TARN_API tarn_status tarn_trace_flush(tarn_trace_writer *writer);
 /** Counted as resources are; the last release flushes and closes. */
 TARN_API tarn_trace_writer *tarn_trace_writer_retain(tarn_trace_writer *writer);

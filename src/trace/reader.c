@@ -1,0 +1,291 @@
+/* reader.c -- a log from any source of bytes, row by row, in a fixed amount of memory.
+ *
+ * Logs come from other programs, from crashed ones and from strangers: nothing here
+ * trusts a length, and every refusal names the line. Rows are CSV as RFC 4180 has it:
+ * quoted fields may hold commas, quotes and line ends; lines end with LF or CRLF, and the
+ * last may have no end. The header tells the format.
+ */
+#include "trace/format.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK_BYTES = 64 * 1024, LINE_BYTES_DEFAULT = 64 * 1024 };
+
+/* What comes instead of a byte. */
+enum { END = -1, FAILED = -2 };
+
+enum state {
+    AT_START,     /* of a field */
+    PLAIN,        /* in a field without quotes */
+    QUOTED,       /* in a quoted field */
+    AFTER_QUOTE,  /* behind a quote in a quoted field: its end, or one of a pair */
+    AFTER_RETURN, /* behind a CR, which needs its LF */
+    COMPLETE
+};
+
+struct reader {
+    tarn_read_fn read;
+    void *data; /* of `read` */
+    struct tarn__place place;
+    size_t line_limit; /* most bytes of a row */
+
+    unsigned char *chunk; /* CHUNK_BYTES; bytes read and not yet looked at */
+    size_t chunk_at, chunk_count;
+
+    /* The row: its fields one after the other in `text`, each ended with NUL. */
+    char *text; /* line_limit + 2 bytes */
+    size_t text_count;
+    size_t row_bytes; /* as they came, quotes and commas included */
+    size_t starts[COLUMNS_MAX];
+    unsigned fields; /* may be more than COLUMNS_MAX, then only counted */
+    uint64_t lines;  /* of the source that the row takes */
+    bool torn;       /* the source ended before the line did */
+};
+
+static tarn_status bad_row(const struct reader *reader, const char *what)
+{
+    return tarn_error_set(TARN_BAD_FORMAT, "%.200s:%llu: %s", reader->place.name,
+                          (unsigned long long)reader->place.line, what);
+}
+
+static int next_byte(struct reader *reader)
+{
+    if (reader->chunk_at == reader->chunk_count) {
+        long count = reader->read(reader->data, (char *)reader->chunk, CHUNK_BYTES);
+        if (count < 0 || count > CHUNK_BYTES)
+            return FAILED;
+        if (count == 0)
+            return END;
+        reader->chunk_at = 0;
+        reader->chunk_count = (size_t)count;
+    }
+    return reader->chunk[reader->chunk_at++];
+}
+
+static void begin_row(struct reader *reader)
+{
+    reader->place.line += reader->lines;
+    reader->lines = 1;
+    reader->text_count = 0;
+    reader->row_bytes = 0;
+    reader->fields = 1;
+    reader->starts[0] = 0;
+    reader->torn = false;
+}
+
+static void begin_field(struct reader *reader)
+{
+    reader->text[reader->text_count++] = 0;
+    if (reader->fields < COLUMNS_MAX)
+        reader->starts[reader->fields] = reader->text_count;
+    reader->fields++;
+}
+
+static enum state keep(struct reader *reader, int byte, enum state next)
+{
+    reader->text[reader->text_count++] = (char)byte;
+    return next;
+}
+
+/* A byte within quotes. */
+static enum state take_quoted(struct reader *reader, int byte)
+{
+    if (byte == '"')
+        return AFTER_QUOTE;
+    reader->lines += byte == '\n';
+    return keep(reader, byte, QUOTED);
+}
+
+/* A byte outside of quotes; the state after it, or a failure in `*status`. */
+static enum state take_plain(struct reader *reader, enum state state, int byte,
+                             tarn_status *status)
+{
+    if (byte == '\n')
+        return COMPLETE;
+    if (state == AFTER_RETURN)
+        *status = bad_row(reader, "a carriage return in the middle of a line");
+    else if (byte == '\r')
+        return AFTER_RETURN;
+    else if (byte == ',') {
+        begin_field(reader);
+        return AT_START;
+    } else if (byte == '"' && state == AT_START)
+        return QUOTED;
+    else if (byte == '"' && state == AFTER_QUOTE)
+        return keep(reader, byte, QUOTED);
+    else if (byte == '"')
+        *status = bad_row(reader, "a quote in the middle of a field without quotes");
+    else if (state == AFTER_QUOTE)
+        *status = bad_row(reader, "a quoted field goes on behind its closing quote");
+    return keep(reader, byte, PLAIN);
+}
+
+/* The source is at its end: is that the end of a row as well? */
+static tarn_status end_of_source(struct reader *reader, enum state state)
+{
+    reader->torn = reader->row_bytes > 0;
+    if (state == QUOTED)
+        return bad_row(reader, "the file ends within a quoted field");
+    if (!reader->torn)
+        reader->fields = 0;
+    return TARN_OK;
+}
+
+/* Read a row; afterwards `fields` is 0 at the end of the source. */
+static tarn_status read_row(struct reader *reader)
+{
+    enum state state = AT_START;
+    tarn_status status = TARN_OK;
+
+    begin_row(reader);
+    while (state != COMPLETE && status == TARN_OK) {
+        int byte = next_byte(reader);
+        if (byte == FAILED)
+            return tarn_error_set_native(
+                TARN_SYSTEM_FAILURE, errno, "%.200s:%llu: cannot read: %s",
+                reader->place.name, (unsigned long long)reader->place.line,
+                errno ? strerror(errno) : "no reason given");
+        if (byte == END) {
+            status = end_of_source(reader, state);
+            break;
+        }
+        if (byte == 0)
+            return bad_row(reader, "a NUL byte: this is not text");
+        if (++reader->row_bytes > reader->line_limit)
+            return tarn_error_set(
+                TARN_BAD_FORMAT, "%.200s:%llu: a line of over %zu bytes",
+                reader->place.name, (unsigned long long)reader->place.line,
+                reader->line_limit);
+        state = state == QUOTED ? take_quoted(reader, byte)
+                                : take_plain(reader, state, byte, &status);
+    }
+    reader->text[reader->text_count] = 0;
+    return status;
+}
+
+/* A line without anything on it; not a row. */
+static bool is_blank(const struct reader *reader)
+{
+    return reader->fields == 1 && reader->text_count == 0;
+}
+
+static tarn_status read_row_not_blank(struct reader *reader)
+{
+    tarn_status status;
+
+    do
+        status = read_row(reader);
+    while (status == TARN_OK && is_blank(reader));
+    return status;
+}
+
+static bool has_header(const struct reader *reader, const struct tarn__format *format)
+{
+    static const char mark[] = "\xef\xbb\xbf"; /* some editors put it in front of text */
+
+    if (reader->fields != format->columns)
+        return false;
+    for (unsigned i = 0; i < format->columns; i++) {
+        const char *name = reader->text + reader->starts[i];
+        if (i == 0 && strncmp(name, mark, 3) == 0)
+            name += 3;
+        if (strcmp(name, format->names[i]) != 0)
+            return false;
+    }
+    return true;
+}
+
+static tarn_status read_header(struct reader *reader, const struct tarn__format **out)
+{
+    static const struct tarn__format *const formats[] = {&tarn__nbep7_csv,
+                                                         &tarn__rmm_csv};
+    char shown[96];
+    tarn_status status = read_row_not_blank(reader);
+
+    if (status != TARN_OK)
+        return status;
+    if (reader->fields == 0)
+        return tarn_error_set(TARN_BAD_FORMAT, "%.200s: is empty: a log has a header",
+                              reader->place.name);
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        if (has_header(reader, formats[i])) {
+            *out = formats[i];
+            return TARN_OK;
+        }
+    }
+    for (size_t i = 0; i < reader->text_count; i++)
+        if (reader->text[i] == 0)
+            reader->text[i] = ',';
+    return tarn_error_set(TARN_BAD_FORMAT,
+                          "%.200s:%llu: neither NBEP 7's header nor RMM's: \"%s\"",
+                          reader->place.name, (unsigned long long)reader->place.line,
+                          tarn__printable(reader->text, shown, sizeof shown));
+}
+
+/* The row that was read as an event. */
+static tarn_status parse_row(struct reader *reader, const struct tarn__format *format,
+                             tarn_event *out)
+{
+    const char *fields[COLUMNS_MAX];
+
+    if (reader->fields != format->columns)
+        return tarn_error_set(TARN_BAD_FORMAT, "%.200s:%llu: %s %u columns, not %u",
+                              reader->place.name, (unsigned long long)reader->place.line,
+                              reader->torn ? "a torn line: the file ends after"
+                                           : "this line has",
+                              reader->fields, format->columns);
+    for (unsigned i = 0; i < format->columns; i++)
+        fields[i] = reader->text + reader->starts[i];
+    memset(out, 0, sizeof *out);
+    return format->parse(&reader->place, fields, out);
+}
+
+static tarn_status read_events(struct reader *reader, const struct tarn__format *format,
+                               tarn_event_fn on_event, void *event_data)
+{
+    tarn_event event;
+
+    for (;;) {
+        tarn_status status = read_row_not_blank(reader);
+        if (status != TARN_OK || reader->fields == 0)
+            return status;
+        status = parse_row(reader, format, &event);
+        if (status == TARN_OK && on_event)
+            status = on_event(event_data, &event, reader->place.line);
+        if (status != TARN_OK)
+            return status;
+    }
+}
+
+tarn_status tarn_trace_read(const char *name, tarn_read_fn read, void *data,
+                            const tarn_trace_limits *limits, tarn_event_fn on_event,
+                            void *event_data, tarn_trace_format *format_out)
+{
+    struct reader reader = {.read = read, .data = data, .place = {name, 0}, .lines = 1};
+    const struct tarn__format *format;
+
+    if (!name || !read)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "trace: reading needs a name and a source");
+    reader.line_limit =
+        limits && limits->line_bytes ? limits->line_bytes : LINE_BYTES_DEFAULT;
+    if (reader.line_limit > SIZE_MAX - 2)
+        reader.line_limit = SIZE_MAX - 2;
+    reader.chunk = malloc(CHUNK_BYTES);
+    reader.text = malloc(reader.line_limit + 2);
+    tarn_status status = TARN_OK;
+    if (!reader.chunk || !reader.text)
+        status = tarn_error_set(TARN_OUT_OF_MEMORY, "%.200s: no memory for lines of %zu",
+                                name, reader.line_limit);
+    if (status == TARN_OK)
+        status = read_header(&reader, &format);
+    if (status == TARN_OK)
+        status = read_events(&reader, format, on_event, event_data);
+    if (status == TARN_OK && format_out)
+        *format_out = format->id;
+    free(reader.text);
+    free(reader.chunk);
+    return status;
+}

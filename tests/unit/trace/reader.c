@@ -1,0 +1,361 @@
+/* Logs as they are read: both formats, as written and as damaged. */
+#define _GNU_SOURCE
+#include "text.h"
+#include "base/random.h"
+#include <errno.h>
+
+/* Read `text` in portions of `portion` bytes. */
+static tarn_status read_text(struct text *text, size_t portion, struct events *events)
+{
+    tarn_trace_format format;
+
+    text->at = 0;
+    text->portion = portion;
+    return tarn_trace_read("log.csv", text_read, text, NULL, events_take, events,
+                           &format);
+}
+
+static tarn_status read_words(const char *words, struct events *events)
+{
+    struct text text = text_of(words);
+    tarn_status status = read_text(&text, 0, events);
+
+    text_free(&text);
+    return status;
+}
+
+/* `words` are refused with a message that begins with `says`; `before` rows came. */
+static void check_refused(const char *words, size_t before, const char *says)
+{
+    struct events events = {0};
+
+    CHECK_STATUS(TARN_BAD_FORMAT, read_words(words, &events));
+    if (strncmp(tarn_error_last()->message, says, strlen(says)) != 0)
+        fail_msg("\"%s\" does not begin with \"%s\"", tarn_error_last()->message, says);
+    CHECK_EQUAL(before, events.count);
+    events_free(&events);
+}
+
+TEST(reader_reads_the_example_of_nbep7)
+{
+    struct events events = {0};
+
+    CHECK_OK(read_words(NBEP7_HEADER "Alloc,0,0x7fae06600000,0,80,0,0,1,1.10549,1.1074,"
+                                     "0.00191666,/home/driver.py:683\n"
+                                     "Free,0,0x7fae06600000,0,0,0,0,0,1.10798,1.10921,"
+                                     "0.00122238,/home/utils.py:678\n",
+                        &events));
+    CHECK_EQUAL(2, events.count);
+    CHECK_EQUAL(TARN_ACTION_ALLOCATE, events.items[0].action);
+    CHECK_EQUAL(0x7fae06600000, events.items[0].address);
+    CHECK_EQUAL(80, events.items[0].bytes);
+    CHECK_EQUAL(1105490000, events.items[0].start_ns);
+    CHECK_EQUAL(1107400000, events.items[0].end_ns);
+    CHECK_TEXT("/home/driver.py:683", events.items[0].location);
+    CHECK_EQUAL(TARN_ACTION_FREE, events.items[1].action);
+    CHECK_EQUAL(3, events.lines[1]);
+    events_free(&events);
+}
+
+TEST(reader_reads_rmms_rows)
+{
+    struct events events = {0};
+
+    CHECK_OK(read_words(RMM_HEADER
+                        "17,23:59:59.999999,allocate,0x7f01,77405808,0x55d0\r\n"
+                        "17,00:00:00.5,allocate failure,(nil),5,0\r\n\r\n"
+                        "18,00:00:01,free,0x7f01,77405808,0",
+                        &events));
+    CHECK_EQUAL(3, events.count);
+    CHECK_EQUAL(17, events.items[0].thread);
+    CHECK_EQUAL(86399999999000, events.items[0].start_ns);
+    CHECK_EQUAL(0x55d0, events.items[0].stream);
+    CHECK_EQUAL(TARN_DEVICE_NONE, events.items[0].device);
+    CHECK_EQUAL(0, events.items[1].address);
+    CHECK_EQUAL(500000000, events.items[1].start_ns);
+    CHECK_EQUAL(5, events.lines[2]);
+    events_free(&events);
+}
+
+TEST(reader_reads_quoted_fields_with_line_ends_and_counts_them)
+{
+    struct events events = {0};
+
+    CHECK_OK(read_words(NBEP7_HEADER
+                        "Alloc,0,0x1,0,8,0,0,1,1e-3,.5,1E+1,\"a,\"\"b\"\"\r\n\nc\"\r\n"
+                        "\"Free\",-1,16,none,8,0,0,0,2.0000000009,3,0,\n",
+                        &events));
+    CHECK_TEXT("a,\"b\"\r\n\nc", events.items[0].location);
+    CHECK_EQUAL(1000000, events.items[0].start_ns);
+    CHECK_EQUAL(500000000, events.items[0].end_ns);
+    CHECK_EQUAL(5, events.lines[1]);
+    CHECK_EQUAL(16, events.items[1].address);
+    CHECK_EQUAL(2000000000, events.items[1].start_ns);
+    CHECK(events.items[1].stream == UINT64_MAX);
+    events_free(&events);
+}
+
+TEST(reader_names_line_column_and_value_of_what_it_refuses)
+{
+#define GOOD "1,00:00:00.000050,allocate,0x7f,8,0\n"
+    check_refused("", 0, "log.csv: is empty");
+    check_refused("a,b\x1b[31m,c\n", 0,
+                  "log.csv:1: neither NBEP 7's header nor RMM's: \"a,b\\x1b[31m,c\"");
+    check_refused("Thread,Time,Action,Pointer,Size\n", 0, "log.csv:1: neither");
+    check_refused(RMM_HEADER GOOD "1,00:00:00.000050,allocate,0x7f\n", 1,
+                  "log.csv:3: this line has 4 columns, not 6");
+    check_refused(RMM_HEADER GOOD "1,00:00:00.000050,allo", 1,
+                  "log.csv:3: a torn line: the file ends after 3 columns, not 6");
+    check_refused(RMM_HEADER "1,00:00:00.000050,allocate,0x7f,8,0,9,9,9,9,9,9,9,9,9\n", 0,
+                  "log.csv:2: this line has 15 columns, not 6");
+    check_refused(RMM_HEADER "1,24:00:00.000050,allocate,0x7f,8,0\n", 0,
+                  "log.csv:2: Time \"24:00:00.000050\" is no time HH:MM:SS.uuuuuu");
+    check_refused(RMM_HEADER "1,00:00:00.1x,allocate,0x7f,8,0\n", 0, "log.csv:2: Time");
+    check_refused(RMM_HEADER "1,00:00:00.1,alloc,0x7f,8,0\n", 0,
+                  "log.csv:2: Action \"alloc\" is none of");
+    check_refused(RMM_HEADER "1,00:00:00.1,allocate,0x,8,0\n", 0,
+                  "log.csv:2: Pointer \"0x\" is not a number");
+    check_refused(RMM_HEADER "1,00:00:00.1,allocate,0x7f,-8,0\n", 0,
+                  "log.csv:2: Size \"-8\" is not a number");
+    check_refused(RMM_HEADER "1,00:00:00.1,allocate,0x7f,18446744073709551616,0\n", 0,
+                  "log.csv:2: Size \"18446744073709551616\" is too large");
+    check_refused(RMM_HEADER "1,00:00:00.1,allocate,0x1ffffffffffffffff,8,0\n", 0,
+                  "log.csv:2: Pointer \"0x1ffffffffffffffff\" is too large");
+    check_refused(RMM_HEADER "1,00:00:00.1,allocate,0x7f,,0\n", 0,
+                  "log.csv:2: Size \"\" is not a number");
+    check_refused(RMM_HEADER GOOD "1,\"00:00\"x,a\n", 1,
+                  "log.csv:3: a quoted field goes");
+    check_refused(RMM_HEADER GOOD "1,00\"00,a\n", 1, "log.csv:3: a quote in the middle");
+    check_refused(RMM_HEADER GOOD "1,00\r00,a\n", 1, "log.csv:3: a carriage return");
+    check_refused(RMM_HEADER GOOD "1,\"00:\n\n", 1,
+                  "log.csv:3: the file ends within a quoted field");
+#undef GOOD
+}
+
+TEST(reader_refuses_bad_nbep7_values)
+{
+    check_refused(NBEP7_HEADER "Allok,0,0x1,0,8,0,0,1,1,2,1,\n", 0,
+                  "log.csv:2: Event Type \"Allok\" is none of");
+    check_refused(NBEP7_HEADER "Alloc,2147483648,0x1,0,8,0,0,1,1,2,1,\n", 0,
+                  "log.csv:2: Device ID \"2147483648\" is too large");
+    check_refused(NBEP7_HEADER "Alloc,0,0x1,nobody,8,0,0,1,1,2,1,\n", 0,
+                  "log.csv:2: Stream \"nobody\"");
+    check_refused(NBEP7_HEADER "Alloc,0,0x1,0,8,0,0,1,1e300,2,1,\n", 0,
+                  "log.csv:2: Start \"1e300\" is too large");
+    check_refused(NBEP7_HEADER "Alloc,0,0x1,0,8,0,0,1,1,nan,1,\n", 0,
+                  "log.csv:2: End \"nan\" is not a number of seconds");
+    check_refused(NBEP7_HEADER "Alloc,0,0x1,0,8,0,0,1,1,1.2.3,1,\n", 0,
+                  "log.csv:2: End \"1.2.3\"");
+    check_refused(NBEP7_HEADER "Alloc,0,0x1,0,8,0,0,1,1,1,1e,\n", 0,
+                  "log.csv:2: Elapsed \"1e\"");
+}
+
+TEST(reader_refuses_text_with_a_nul_byte)
+{
+    struct text text = text_of(RMM_HEADER "1,00:00:00.1,allocate?,0x1,8,0\n");
+    struct events events = {0};
+
+    *strchr(text.bytes, '?') = 0;
+    CHECK_STATUS(TARN_BAD_FORMAT, read_text(&text, 0, &events));
+    CHECK_SAYS("log.csv:2: a NUL byte");
+    text_free(&text);
+}
+
+TEST(reader_keeps_to_its_limit_on_line_length)
+{
+    struct text text = text_of(NBEP7_HEADER "Alloc,0,0x1,0,8,0,0,1,1,2,1,\"");
+    struct events events = {0};
+
+    for (int i = 0; i < 3000; i++)
+        text_write(&text, "line\nline\nline\nline\nline\nline\n", 30);
+    CHECK_STATUS(TARN_BAD_FORMAT, read_text(&text, 0, &events));
+    CHECK_SAYS("log.csv:2: a line of over 65536 bytes");
+    tarn_trace_limits limits = {.line_bytes = 120};
+    text.at = 0;
+    CHECK_STATUS(TARN_BAD_FORMAT,
+                 tarn_trace_read("log.csv", text_read, &text, &limits, NULL, NULL, NULL));
+    CHECK_SAYS("log.csv:2: a line of over 120 bytes");
+    text_free(&text);
+}
+
+static long fail_to_read(void *data, char *buffer, size_t capacity)
+{
+    (void)data;
+    (void)buffer;
+    (void)capacity;
+    errno = EIO;
+    return -1;
+}
+
+TEST(reader_passes_failures_of_its_source_and_of_its_sink_on)
+{
+    struct events events = {.stop_at = 2};
+
+    CHECK_STATUS(TARN_SYSTEM_FAILURE, tarn_trace_read("log.csv", fail_to_read, NULL, NULL,
+                                                      events_take, &events, NULL));
+    CHECK_SAYS("log.csv:1: cannot read: Input/output error");
+    CHECK_STATUS(TARN_PLUGIN_FAILURE,
+                 read_words(RMM_HEADER "1,00:00:00.1,allocate,0x1,8,0\n"
+                                       "1,00:00:00.1,free,0x1,8,0\n",
+                            &events));
+    CHECK_EQUAL(1, events.count);
+    events_free(&events);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_trace_read(NULL, fail_to_read, NULL, NULL, NULL, NULL, NULL));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_trace_read("log.csv", NULL, NULL, NULL, NULL, NULL, NULL));
+}
+
+/* A number of any size: few bits as often as many. */
+static uint64_t any_number(uint64_t *seed)
+{
+    return tarn__random_next(seed) >> tarn__random_below(seed, 64);
+}
+
+static char *any_location(uint64_t *seed)
+{
+    static const char letters[] = ",\"\r\nab:7<> \t\x01\xc3\xa9";
+    size_t count = tarn__random_below(seed, 40);
+    char *location = malloc(count + 1);
+
+    for (size_t i = 0; i < count; i++)
+        location[i] = letters[tarn__random_below(seed, sizeof letters - 1)];
+    location[count] = 0;
+    return location;
+}
+
+static tarn_event any_event(uint64_t *seed, tarn_trace_format format)
+{
+    tarn_event event = {.action = (tarn_action)tarn__random_below(seed, 3),
+                        .device = TARN_DEVICE_NONE,
+                        .address = any_number(seed),
+                        .stream = any_number(seed),
+                        .bytes = any_number(seed)};
+
+    if (tarn__random_below(seed, 8) == 0)
+        event.stream = UINT64_MAX;
+    if (format == TARN_TRACE_RMM) {
+        event.thread = any_number(seed);
+        event.start_ns = tarn__random_below(seed, 86400ull * 1000000) * 1000;
+        event.end_ns = event.start_ns;
+        return event;
+    }
+    event.device = (int)tarn__random_below(seed, 10) - 1;
+    event.free_bytes = any_number(seed);
+    event.total_bytes = any_number(seed);
+    event.live_blocks = any_number(seed);
+    event.start_ns = any_number(seed) % 1000000000000000000u;
+    event.end_ns = any_number(seed) % 1000000000000000000u;
+    event.location = any_location(seed);
+    return event;
+}
+
+static void check_same(const tarn_event *a, const tarn_event *b)
+{
+    CHECK_EQUAL(a->action, b->action);
+    CHECK_EQUAL(a->device, b->device);
+    CHECK(a->address == b->address);
+    CHECK(a->stream == b->stream);
+    CHECK(a->bytes == b->bytes);
+    CHECK(a->thread == b->thread);
+    CHECK(a->free_bytes == b->free_bytes);
+    CHECK(a->total_bytes == b->total_bytes);
+    CHECK(a->live_blocks == b->live_blocks);
+    CHECK(a->start_ns == b->start_ns);
+    CHECK(a->end_ns == b->end_ns);
+    CHECK_TEXT(a->location ? a->location : "", b->location ? b->location : "");
+}
+
+/* `count` random events and the log that a writer makes of them. */
+static struct text any_log(uint64_t *seed, tarn_trace_format format, size_t count,
+                           tarn_event *out)
+{
+    struct text text = {0};
+    tarn_trace_writer *writer;
+
+    CHECK_OK(tarn_trace_writer_create(text_write, &text, format, &writer));
+    for (size_t i = 0; i < count; i++) {
+        out[i] = any_event(seed, format);
+        CHECK_OK(tarn_trace_write(writer, &out[i]));
+    }
+    CHECK_OK(tarn_trace_writer_release(writer));
+    return text;
+}
+
+static void free_log(struct text *text, tarn_event *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        free((void *)(uintptr_t)items[i].location);
+    text_free(text);
+}
+
+enum { ROUNDS = 300, MOST_EVENTS = 40 };
+
+TEST(reader_reads_back_what_the_writer_wrote)
+{
+    tarn_event items[MOST_EVENTS];
+
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        uint64_t seed = round;
+        tarn_trace_format format = round % 2 ? TARN_TRACE_RMM : TARN_TRACE_NBEP7;
+        size_t count = tarn__random_below(&seed, MOST_EVENTS);
+        struct text text = any_log(&seed, format, count, items);
+        struct events events = {0};
+        CHECK_OK(read_text(&text, tarn__random_below(&seed, 9), &events));
+        CHECK_EQUAL(count, events.count);
+        for (size_t i = 0; i < count; i++)
+            check_same(&items[i], &events.items[i]);
+        events_free(&events);
+        free_log(&text, items, count);
+    }
+}
+
+/* Change, drop, double or cut a few bytes. */
+static void damage(uint64_t *seed, struct text *text)
+{
+    static const char favourites[] = ",\"\r\n0x9e.-(";
+
+    for (uint64_t n = 1 + tarn__random_below(seed, 6); n > 0 && text->count > 1; n--) {
+        size_t at = tarn__random_below(seed, text->count);
+        size_t rest = text->count - at;
+        switch (tarn__random_below(seed, 4)) {
+        case 0:
+            text->bytes[at] = (char)tarn__random_next(seed);
+            break;
+        case 1:
+            text->bytes[at] = favourites[tarn__random_below(seed, sizeof favourites - 1)];
+            break;
+        case 2:
+            memmove(text->bytes + at, text->bytes + at + 1, rest - 1);
+            text->count--;
+            break;
+        default:
+            if (tarn__random_below(seed, 4) == 0)
+                text->count = at;
+        }
+    }
+}
+
+TEST(reader_survives_damaged_logs)
+{
+    tarn_event items[MOST_EVENTS];
+    unsigned refused = 0;
+
+    for (uint64_t round = 0; round < 4 * ROUNDS; round++) {
+        uint64_t seed = 1000 + round;
+        size_t count = 1 + tarn__random_below(&seed, MOST_EVENTS - 1);
+        struct text text =
+            any_log(&seed, round % 2 ? TARN_TRACE_RMM : TARN_TRACE_NBEP7, count, items);
+        struct events events = {0};
+        damage(&seed, &text);
+        tarn_status status = read_text(&text, tarn__random_below(&seed, 9), &events);
+        if (status != TARN_OK) {
+            CHECK_EQUAL(TARN_BAD_FORMAT, status);
+            CHECK_SAYS("log.csv:");
+            refused++;
+        }
+        events_free(&events);
+        free_log(&text, items, count);
+    }
+    CHECK(refused > ROUNDS);
+}

@@ -1,0 +1,97 @@
+/* text.h -- a log in memory, for tests: written into it and read out of it. */
+#ifndef TARN_TEST_TEXT_H
+#define TARN_TEST_TEXT_H
+
+#include "test.h"
+#include <stdlib.h>
+
+struct text {
+    char *bytes; /* malloc'ed; with a NUL behind, not counted */
+    size_t count;
+    size_t at;       /* where reading goes on */
+    size_t portion;  /* bytes a read gives at most; 0: as many as asked for */
+    unsigned writes; /* calls of text_write */
+};
+
+static inline bool text_write(void *data, const char *bytes, size_t count)
+{
+    struct text *text = data;
+    char *grown = realloc(text->bytes, text->count + count + 1);
+
+    if (!grown)
+        return false;
+    memcpy(grown + text->count, bytes, count);
+    text->bytes = grown;
+    text->count += count;
+    text->bytes[text->count] = 0;
+    text->writes++;
+    return true;
+}
+
+static inline long text_read(void *data, char *buffer, size_t capacity)
+{
+    struct text *text = data;
+    size_t count = text->count - text->at;
+
+    if (text->portion && capacity > text->portion)
+        capacity = text->portion;
+    if (count > capacity)
+        count = capacity;
+    if (count)
+        memcpy(buffer, text->bytes + text->at, count);
+    text->at += count;
+    return (long)count;
+}
+
+static inline struct text text_of(const char *words)
+{
+    struct text text = {0};
+
+    text_write(&text, words, strlen(words));
+    return text;
+}
+
+static inline void text_free(struct text *text)
+{
+    free(text->bytes);
+    memset(text, 0, sizeof *text);
+}
+
+/* What a reader passed on, kept. */
+struct events {
+    tarn_event *items; /* their locations are owned */
+    uint64_t *lines;
+    size_t count;
+    size_t stop_at; /* refuse the event of that number; 0: take all */
+};
+
+static inline tarn_status events_take(void *data, const tarn_event *event, uint64_t line)
+{
+    struct events *events = data;
+
+    if (events->stop_at && events->count + 1 == events->stop_at)
+        return tarn_error_set(TARN_PLUGIN_FAILURE, "test: no more");
+    events->items = realloc(events->items, (events->count + 1) * sizeof *events->items);
+    events->lines = realloc(events->lines, (events->count + 1) * sizeof *events->lines);
+    events->items[events->count] = *event;
+    if (event->location)
+        events->items[events->count].location = strdup(event->location);
+    events->lines[events->count++] = line;
+    return TARN_OK;
+}
+
+static inline void events_free(struct events *events)
+{
+    for (size_t i = 0; i < events->count; i++)
+        free((void *)(uintptr_t)events->items[i].location);
+    free(events->items);
+    free(events->lines);
+    memset(events, 0, sizeof *events);
+}
+
+#define NBEP7_HEADER                                                \
+    "Event Type,Device ID,Address,Stream,Size (bytes),Free Memory," \
+    "Total Memory,Current Allocs,Start,End,Elapsed,Location\n"
+#define RMM_HEADER "Thread,Time,Action,Pointer,Size,Stream\n"
+
+#endif
