@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Compare the names that libtarn exports with tools/exports.txt.
+
+    tools/exports.py build/release/lib/libtarn.so           compare; exit 1 if they differ
+    tools/exports.py build/release/lib/libtarn.so --write   write the list anew
+
+A name that is not on the list, or that is no longer there, is a change of the ABI: write
+the list anew in the commit that means it, and name the change in CHANGELOG.md. Some names
+must never be exported, list or not: Numba's own extension exports them too, and the first
+one loaded would serve both.
+"""
+import pathlib
+import subprocess
+import sys
+
+LIST = pathlib.Path(__file__).with_name("exports.txt")
+TAKEN = {
+    "NRT_dealloc",
+    "NRT_MemInfo_alloc_external",
+    "NRT_MemInfo_alloc_safe_aligned_external",
+}
+
+
+def exported(library):
+    """The defined dynamic symbols of a library, sorted."""
+    out = subprocess.run(["nm", "-D", "--defined-only", "--format=posix", library],
+                         check=True, capture_output=True, text=True).stdout
+    return sorted(line.split()[0].split("@")[0] for line in out.splitlines() if line)
+
+
+def complaints(names, listed):
+    """One sentence for each name that is wrong."""
+    for name in names:
+        if name in TAKEN or not name.startswith("tarn_"):
+            yield f"exported, but must not be: {name}"
+        elif name not in listed:
+            yield f"exported, but not in {LIST.name}: {name}"
+    for name in listed:
+        if name not in names:
+            yield f"in {LIST.name}, but not exported: {name}"
+
+
+def main(arguments):
+    if not arguments or arguments[1:] not in ([], ["--write"]):
+        print(__doc__.strip(), file=sys.stderr)
+        return 2
+    names = exported(arguments[0])
+    if arguments[1:]:
+        LIST.write_text("".join(name + "\n" for name in names))
+    found = list(complaints(names, LIST.read_text().split()))
+    print("\n".join(found) or f"{len(names)} names, as listed")
+    return 1 if found or not names else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
