@@ -83,7 +83,10 @@ typedef tarn_status (*tarn_event_fn)(void *data, const tarn_event *event, uint64
 /** Limits of a reader, so that no input makes it use more than this; zeros: defaults. */
 typedef struct tarn_trace_limits {
     size_t line_bytes; /**< longest line; default 64 KiB */
-    size_t live_rows; /**< most blocks alive at once that are remembered; default 16 Mi */
+    size_t live_rows;  /**< most blocks alive at once that are remembered, and most
+                            threads, most streams, most devices; default 16 Mi */
+    size_t
+        operations; /**< most operations of a loaded log, 24 bytes each; default 256 Mi */
 } tarn_trace_limits;
 
 /** Read a log of either format (the header tells which) and pass each row on. `name`
@@ -94,44 +97,95 @@ TARN_API tarn_status tarn_trace_read(const char *name, tarn_read_fn read, void *
                                      tarn_event_fn on_event, void *event_data,
                                      tarn_trace_format *format_out);
 
-/** A log in memory, checked and compact, ready to be replayed. */
-typedef struct tarn_trace tarn_trace;
-
-/** Load a log whole. Frees without an allocation and the like are kept out and counted;
- *  blocks that stay live are freed at the end of a replay, and counted. */
-TARN_API tarn_status tarn_trace_load(const char *name, tarn_read_fn read, void *data,
-                                     const tarn_trace_limits *limits, tarn_trace **out);
-TARN_API void tarn_trace_release(tarn_trace *trace);
-
-/** What a log says, in figures. */
+/** What a log says, in figures. An address that is handed out while it is out is taken as
+ *  a new block, and the old one as gone: the row of its free is missing. */
 typedef struct tarn_trace_summary {
     uint64_t events, allocations, frees, failures;
     uint64_t unmatched_frees;    /**< no live block at that address */
     uint64_t double_allocations; /**< an address handed out while it was out */
+    uint64_t problems;           /**< all that a row cannot be, the two above included */
     uint64_t peak_live_bytes, peak_live_blocks;
     uint64_t end_live_bytes, end_live_blocks;
-    uint64_t total_bytes; /**< sum of all allocations */
-    uint64_t threads, streams, devices;
-    uint64_t duration_ns;
+    uint64_t total_bytes;      /**< sum of all allocations; at most UINT64_MAX */
+    uint64_t threads, devices; /**< 0 where the log does not say */
+    uint64_t streams;
+    uint64_t duration_ns; /**< from the first start to the last end */
 } tarn_trace_summary;
+
+/** One place of the program, and what it asked for. */
+typedef struct tarn_trace_site {
+    const char *location; /**< belongs to the tally; "" where the log does not say,
+                               "<other>" for what came after the first 65,536 places */
+    uint64_t allocations;
+    uint64_t total_bytes;
+    uint64_t peak_bytes; /**< its share of peak_live_bytes, at that moment */
+    uint64_t live_bytes; /**< at the end */
+    uint64_t live_blocks;
+} tarn_trace_site;
+
+typedef enum tarn_site_order {
+    TARN_SITES_BY_PEAK = 0,
+    TARN_SITES_BY_LIVE = 1,
+    TARN_SITES_BY_TOTAL = 2
+} tarn_site_order;
+
+/** The books of a log: who holds what, row after row, and which rows cannot be. Not
+ *  locked: one thread at a time. */
+typedef struct tarn_trace_tally tarn_trace_tally;
+
+/** Called for each thing that cannot be, e.g. "free of 0x10, which is not out". */
+typedef void (*tarn_problem_fn)(void *data, uint64_t line, const char *what);
+
+/** New books; `name` stands in messages, `limits` and `on_problem` may be NULL. */
+TARN_API tarn_status tarn_trace_tally_create(const char *name,
+                                             const tarn_trace_limits *limits,
+                                             tarn_problem_fn on_problem, void *data,
+                                             tarn_trace_tally **out);
+TARN_API void tarn_trace_tally_release(tarn_trace_tally *tally);
+/** Enter an event; with the tally as `event_data` this is a tarn_event_fn for
+ *  tarn_trace_read(). Over a limit: TARN_OUT_OF_MEMORY; live bytes that no longer fit 64
+ *  bits: TARN_BAD_FORMAT. After a failure only release is of use. */
+TARN_API tarn_status tarn_trace_tally_add(void *tally, const tarn_event *event,
+                                          uint64_t line);
+TARN_API void tarn_trace_tally_summary(const tarn_trace_tally *tally,
+                                       tarn_trace_summary *out);
+/** The first places in that order, at most `capacity`, into `sites`; how many there are
+ *  in all is returned. Places with 0 in that order come last. */
+TARN_API size_t tarn_trace_tally_sites(const tarn_trace_tally *tally,
+                                       tarn_site_order order, size_t capacity,
+                                       tarn_trace_site *sites);
+
+/** A log in memory, checked and compact, ready to be replayed. */
+typedef struct tarn_trace tarn_trace;
+
+/** Load a log whole. Frees without an allocation, failures and allocations of 0 bytes are
+ *  counted and kept out; blocks that stay live are freed at the end of a replay. */
+TARN_API tarn_status tarn_trace_load(const char *name, tarn_read_fn read, void *data,
+                                     const tarn_trace_limits *limits, tarn_trace **out);
+TARN_API void tarn_trace_release(tarn_trace *trace);
 TARN_API void tarn_trace_summarize(const tarn_trace *trace, tarn_trace_summary *out);
 
 /** How to replay. Zeros are the defaults. */
 typedef struct tarn_replay_options {
     size_t size;       /**< sizeof(tarn_replay_options) */
-    bool keep_threads; /**< one thread for each of the log's; else all on one */
-    bool keep_streams; /**< one real stream for each of the log's; else the default one */
-    /** Called now and then from one thread with the operations done and in all; NULL. */
+    bool keep_threads; /**< one thread for each of the log's (at most 1,024); a free waits
+                            for its allocation, nothing else orders them. Else one */
+    bool keep_streams; /**< one real stream for each of the log's (at most 4,096), the
+                            default ones kept; else the default one for all */
+    /** Called now and then from the calling thread with the operations done and in all;
+     *  NULL. */
     void (*progress)(void *data, uint64_t done, uint64_t total);
     void *progress_data;
 } tarn_replay_options;
 
-/** What a replay measured. Times are host time of the call, in nanoseconds. */
+/** What a replay measured. Times are host time of the call, in nanoseconds; calls that
+ *  failed are not in them. */
 typedef struct tarn_replay_report {
     uint64_t operations, allocations, frees, failures;
     uint64_t
-        end_frees; /**< blocks that the log left live, freed after the clock stopped */
-    uint64_t wall_ns;
+        end_frees;    /**< blocks that the log left live, freed after the clock stopped */
+    uint64_t wall_ns; /**< from the first call to the last; on one thread without the
+                           time that looking at the device's memory took */
     double allocate_mean_ns, free_mean_ns;
     uint64_t allocate_ns[5]; /**< p50, p90, p99, p99.9, longest */
     uint64_t free_ns[5];
@@ -139,7 +193,10 @@ typedef struct tarn_replay_report {
     uint64_t peak_reserved_bytes; /**< what the device had less at most; 0: not known */
 } tarn_replay_report;
 
-/** Run a trace against a resource. Failed allocations are counted, not fatal. */
+/** Run a trace against a resource, on threads of its own with the resource's context
+ *  current. Allocations for which there is no memory are counted, and their frees left
+ *  out; any other failure ends the replay with that failure, everything freed. `options`
+ *  may be NULL. */
 TARN_API tarn_status tarn_replay(const tarn_trace *trace, tarn_resource *resource,
                                  const tarn_replay_options *options,
                                  tarn_replay_report *out);

@@ -1,0 +1,55 @@
+/* player.h -- one replay while it runs: the blocks, the workers, what they count. */
+#ifndef TARN_TRACE_PLAYER_H
+#define TARN_TRACE_PLAYER_H
+
+#include "driver/driver.h"
+#include "trace/load.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* The duration of a call that was not made, or failed. */
+#define TARN__NOT_DONE UINT64_MAX
+
+enum tarn__block_state { BLOCK_TO_COME, BLOCK_OUT, BLOCK_FAILED, BLOCK_BACK };
+
+struct tarn__block {
+    tarn_device_ptr address; /* valid while BLOCK_OUT */
+    atomic_int state;        /* enum tarn__block_state; set after `address` */
+};
+
+struct tarn__player {
+    const tarn_trace *trace;
+    tarn_resource *resource;
+    int device;           /* of the resource */
+    tarn_stream *streams; /* for each of the trace's; those we made come from `made` */
+    struct tarn__block *blocks;
+    uint64_t *durations; /* for each operation, ns */
+    atomic_uint_fast64_t live_bytes, peak_live_bytes;
+
+    bool sees_memory;   /* the free memory of the device can be asked for */
+    size_t free_before; /* of the device, before the replay */
+    atomic_uint_fast64_t peak_reserved_bytes;
+
+    pthread_mutex_t lock;   /* guards what follows; held while workers are started */
+    pthread_cond_t changed; /* a block for which someone waits came out; a worker ended */
+    atomic_int waiting;     /* workers that wait for a block */
+    atomic_bool stop;       /* a worker failed: all end */
+    tarn_error failure;     /* of the first worker that failed */
+    unsigned running;       /* workers that have not ended */
+};
+
+struct tarn__worker {
+    struct tarn__player *player;
+    pthread_t thread;
+    const uint32_t *order; /* its operations, in the order of the log */
+    size_t count;
+    atomic_size_t done; /* of them; read for the progress */
+    uint64_t allocations, frees, failures;
+    uint64_t start_ns, end_ns;
+    uint64_t paused_ns; /* spent on looking at the device's memory */
+};
+
+/* The body of a worker's thread; `data` is the worker. */
+void *tarn__worker_run(void *data);
+
+#endif

@@ -1,0 +1,355 @@
+/* tally.c -- the books of a log: every row is entered, and must be possible.
+ *
+ * Blocks are known by their address alone: a free in a log names nothing else, and
+ * addresses of several devices do not meet. Blocks may overlap: an adaptor that rounds or
+ * a pool beneath another logger makes such logs, and RMM's are full of them.
+ */
+#include "trace/tally.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const size_t LIVE_ROWS_DEFAULT = 16 * 1024 * 1024;
+static const uint64_t DAY_NS = 24 * 60 * 60 * (uint64_t)1000000000u;
+
+/* A block that is out. */
+struct live {
+    uint64_t bytes;
+    uint64_t line; /* of its allocation */
+    uint32_t block;
+    uint32_t site;
+    int device;
+};
+
+struct tarn_trace_tally {
+    char *name; /* of the log, for messages; owned */
+    size_t live_rows_limit;
+    tarn_problem_fn on_problem; /* may be NULL */
+    void *data;                 /* of on_problem */
+
+    struct tarn__map live; /* address -> struct live */
+    uint64_t live_bytes;   /* sum over `live` */
+    uint64_t peak;         /* number of the latest peak; 0: there was none */
+    uint32_t blocks;       /* numbered so far */
+    struct tarn__ids threads, streams, devices;
+    struct tarn__sites sites;
+    tarn_trace_summary summary; /* but for what other fields say */
+
+    uint64_t day_ns; /* added to times: midnights passed since the first row */
+    uint64_t last_ns, first_ns, latest_ns;
+};
+
+tarn_status tarn_trace_tally_create(const char *name, const tarn_trace_limits *limits,
+                                    tarn_problem_fn on_problem, void *data,
+                                    tarn_trace_tally **out)
+{
+    tarn_trace_tally *tally = calloc(1, sizeof *tally);
+    char *copy = malloc(strlen(name ? name : "log") + 1);
+
+    if (!tally || !copy) {
+        free(tally);
+        free(copy);
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "trace: no memory for a tally");
+    }
+    tally->name = strcpy(copy, name ? name : "log");
+    tally->live_rows_limit =
+        limits && limits->live_rows ? limits->live_rows : LIVE_ROWS_DEFAULT;
+    tally->on_problem = on_problem;
+    tally->data = data;
+    tarn__map_init(&tally->live, sizeof(struct live));
+    tarn__ids_init(&tally->threads);
+    tarn__ids_init(&tally->streams);
+    tarn__ids_init(&tally->devices);
+    tarn__sites_init(&tally->sites);
+    *out = tally;
+    return TARN_OK;
+}
+
+void tarn_trace_tally_release(tarn_trace_tally *tally)
+{
+    if (!tally)
+        return;
+    tarn__map_free(&tally->live);
+    tarn__ids_free(&tally->threads);
+    tarn__ids_free(&tally->streams);
+    tarn__ids_free(&tally->devices);
+    tarn__sites_free(&tally->sites);
+    free(tally->name);
+    free(tally);
+}
+
+static void problem(tarn_trace_tally *tally, uint64_t line, const char *format, ...)
+    TARN_PRINTF(3, 4);
+
+static void problem(tarn_trace_tally *tally, uint64_t line, const char *format, ...)
+{
+    char what[256];
+    va_list arguments;
+
+    tally->summary.problems++;
+    if (!tally->on_problem)
+        return;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    tally->on_problem(tally->data, line, what);
+}
+
+static tarn_status over_limit(const tarn_trace_tally *tally, uint64_t line,
+                              const char *things)
+{
+    return tarn_error_set(TARN_OUT_OF_MEMORY,
+                          "%.200s:%" PRIu64 ": more than %zu %s, or no host memory",
+                          tally->name, line, tally->live_rows_limit, things);
+}
+
+/* Who and where: numbered, and told to the loader. */
+static tarn_status note_ids(tarn_trace_tally *tally, const tarn_event *event,
+                            uint64_t line, struct tarn__match *out)
+{
+    size_t limit = tally->live_rows_limit;
+    uint32_t device;
+
+    if (!tarn__ids_number(&tally->threads, event->thread, limit, &out->thread))
+        return over_limit(tally, line, "threads");
+    if (!tarn__ids_number(&tally->streams, event->stream, limit, &out->stream))
+        return over_limit(tally, line, "streams");
+    if (event->device >= 0 &&
+        !tarn__ids_number(&tally->devices, (uint64_t)event->device, limit, &device))
+        return over_limit(tally, line, "devices");
+    return TARN_OK;
+}
+
+/* RMM's times begin anew at midnight: a step back by more than half a day is a step over
+ * midnight, and one forward the step back of a thread that was late. */
+static void note_times(tarn_trace_tally *tally, const tarn_event *event, uint64_t line)
+{
+    uint64_t start = event->start_ns, end = event->end_ns;
+
+    if (end < start)
+        problem(tally, line, "ends %" PRIu64 " ns before it starts", start - end);
+    if (tally->summary.events > 0 && start + DAY_NS / 2 < tally->last_ns)
+        tally->day_ns += DAY_NS;
+    else if (tally->day_ns && start > tally->last_ns + DAY_NS / 2)
+        tally->day_ns -= DAY_NS;
+    tally->last_ns = start;
+    start += tally->day_ns;
+    end += tally->day_ns;
+    if (tally->summary.events == 0 || start < tally->first_ns)
+        tally->first_ns = start;
+    if (end > tally->latest_ns)
+        tally->latest_ns = end;
+}
+
+static void end_block(tarn_trace_tally *tally, const struct live *old)
+{
+    tarn__site_freed(&tally->sites.items[old->site], old->bytes, tally->peak);
+    tally->live_bytes -= old->bytes;
+}
+
+static void note_peak(tarn_trace_tally *tally)
+{
+    if (tally->live.count > tally->summary.peak_live_blocks)
+        tally->summary.peak_live_blocks = tally->live.count;
+    if (tally->live_bytes > tally->summary.peak_live_bytes) {
+        tally->summary.peak_live_bytes = tally->live_bytes;
+        tally->peak++;
+    }
+}
+
+/* Put a new block at an address that is not out into the books. */
+static tarn_status begin_block(tarn_trace_tally *tally, const tarn_event *event,
+                               uint64_t line, struct tarn__match *out)
+{
+    struct live new = {event->bytes, line, tally->blocks, 0, event->device};
+
+    if (event->bytes > UINT64_MAX - tally->live_bytes)
+        return tarn_error_set(TARN_BAD_FORMAT,
+                              "%.200s:%" PRIu64 ": %" PRIu64
+                              " bytes more make over 2^64 live bytes",
+                              tally->name, line, event->bytes);
+    if (tally->live.count >= tally->live_rows_limit || tally->blocks == TARN__NO_BLOCK ||
+        !tarn__sites_index(&tally->sites, event->location, &new.site) ||
+        !tarn__map_put(&tally->live, event->address, &new))
+        return over_limit(tally, line, "blocks live at once");
+    tally->live_bytes += event->bytes;
+    tarn__site_allocated(&tally->sites.items[new.site], event->bytes, tally->peak);
+    note_peak(tally);
+    out->allocated = tally->blocks++;
+    return TARN_OK;
+}
+
+static tarn_status add_allocation(tarn_trace_tally *tally, const tarn_event *event,
+                                  uint64_t line, struct tarn__match *out)
+{
+    tarn_trace_summary *summary = &tally->summary;
+    struct live old;
+
+    summary->allocations++;
+    if (event->bytes > UINT64_MAX - summary->total_bytes)
+        summary->total_bytes = UINT64_MAX;
+    else
+        summary->total_bytes += event->bytes;
+    if (event->address == 0) {
+        if (event->bytes != 0)
+            problem(tally, line, "allocation of %" PRIu64 " bytes at address 0",
+                    event->bytes);
+        return TARN_OK;
+    }
+    if (tarn__map_take(&tally->live, event->address, &old)) {
+        summary->double_allocations++;
+        problem(tally, line,
+                "allocation at 0x%" PRIx64 ", which is out since line %" PRIu64,
+                event->address, old.line);
+        end_block(tally, &old);
+        out->freed = old.block;
+    }
+    return begin_block(tally, event, line, out);
+}
+
+static void add_free(tarn_trace_tally *tally, const tarn_event *event, uint64_t line,
+                     struct tarn__match *out)
+{
+    struct live old;
+
+    tally->summary.frees++;
+    if (event->address == 0)
+        return;
+    if (!tarn__map_take(&tally->live, event->address, &old)) {
+        tally->summary.unmatched_frees++;
+        problem(tally, line, "free of 0x%" PRIx64 ", which is not out", event->address);
+        return;
+    }
+    if (event->bytes != 0 && event->bytes != old.bytes)
+        problem(tally, line,
+                "free of 0x%" PRIx64 " with %" PRIu64 " bytes, which has %" PRIu64
+                " since line %" PRIu64,
+                event->address, event->bytes, old.bytes, old.line);
+    if (event->device != old.device)
+        problem(tally, line,
+                "free of 0x%" PRIx64 " on device %d, which is on device %d since line "
+                "%" PRIu64,
+                event->address, event->device, old.device, old.line);
+    end_block(tally, &old);
+    out->freed = old.block;
+}
+
+static void add_failure(tarn_trace_tally *tally, const tarn_event *event, uint64_t line)
+{
+    tally->summary.failures++;
+    if (event->address != 0)
+        problem(tally, line, "allocation that failed, and has the address 0x%" PRIx64,
+                event->address);
+}
+
+tarn_status tarn__tally_add(tarn_trace_tally *tally, const tarn_event *event,
+                            uint64_t line, struct tarn__match *out)
+{
+    struct tarn__match match = {.freed = TARN__NO_BLOCK, .allocated = TARN__NO_BLOCK};
+    tarn_status status = note_ids(tally, event, line, &match);
+
+    if (status != TARN_OK)
+        return status;
+    note_times(tally, event, line);
+    if (event->total_bytes != 0 && event->free_bytes > event->total_bytes)
+        problem(tally, line, "%" PRIu64 " bytes free of %" PRIu64, event->free_bytes,
+                event->total_bytes);
+    tally->summary.events++;
+    switch (event->action) {
+    case TARN_ACTION_ALLOCATE:
+        status = add_allocation(tally, event, line, &match);
+        break;
+    case TARN_ACTION_FREE:
+        add_free(tally, event, line, &match);
+        break;
+    case TARN_ACTION_ALLOCATE_FAILURE:
+        add_failure(tally, event, line);
+        break;
+    }
+    if (status == TARN_OK)
+        *out = match;
+    return status;
+}
+
+tarn_status tarn_trace_tally_add(void *tally, const tarn_event *event, uint64_t line)
+{
+    struct tarn__match match;
+
+    return tarn__tally_add(tally, event, line, &match);
+}
+
+const struct tarn__ids *tarn__tally_streams(const tarn_trace_tally *tally)
+{
+    return &tally->streams;
+}
+
+const struct tarn__ids *tarn__tally_threads(const tarn_trace_tally *tally)
+{
+    return &tally->threads;
+}
+
+void tarn_trace_tally_summary(const tarn_trace_tally *tally, tarn_trace_summary *out)
+{
+    *out = tally->summary;
+    out->end_live_bytes = tally->live_bytes;
+    out->end_live_blocks = tally->live.count;
+    out->streams = tally->streams.count;
+    out->devices = tally->devices.count;
+    /* A format without threads has the one id 0. */
+    out->threads = tally->threads.count -
+                   (tarn__map_get(&tally->threads.numbers, 0 + 1) != NULL ? 1 : 0);
+    out->duration_ns =
+        tally->latest_ns > tally->first_ns ? tally->latest_ns - tally->first_ns : 0;
+}
+
+static uint64_t rank_of(const tarn_trace_site *site, tarn_site_order order)
+{
+    switch (order) {
+    case TARN_SITES_BY_PEAK:
+        return site->peak_bytes;
+    case TARN_SITES_BY_LIVE:
+        return site->live_bytes;
+    case TARN_SITES_BY_TOTAL:
+        break;
+    }
+    return site->total_bytes;
+}
+
+/* Put `site` where it belongs among the `count` largest, which are sorted. */
+static size_t insert(tarn_trace_site *sites, size_t count, size_t capacity,
+                     const tarn_trace_site *site, tarn_site_order order)
+{
+    size_t at = count;
+
+    while (at > 0 && rank_of(&sites[at - 1], order) < rank_of(site, order))
+        at--;
+    if (at == capacity)
+        return count;
+    if (count < capacity)
+        count++;
+    memmove(&sites[at + 1], &sites[at], (count - at - 1) * sizeof *sites);
+    sites[at] = *site;
+    return count;
+}
+
+size_t tarn_trace_tally_sites(const tarn_trace_tally *tally, tarn_site_order order,
+                              size_t capacity, tarn_trace_site *sites)
+{
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < tally->sites.count; i++) {
+        const struct tarn__site *item = &tally->sites.items[i];
+        tarn_trace_site site = {
+            .location = item->location,
+            .allocations = item->allocations,
+            .total_bytes = item->total_bytes,
+            .peak_bytes = tarn__site_peak_bytes(item, tally->peak),
+            .live_bytes = item->live_bytes,
+            .live_blocks = item->live_blocks,
+        };
+        count = insert(sites, count, capacity, &site, order);
+    }
+    return tally->sites.count;
+}

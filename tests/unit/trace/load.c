@@ -1,0 +1,47 @@
+/* Logs loaded whole. What is in them shows in the summary, and in tests of replay. */
+#define _GNU_SOURCE
+#include "text.h"
+
+static tarn_status load_words(const char *words, const tarn_trace_limits *limits,
+                              tarn_trace **out)
+{
+    struct text text = text_of(words);
+    tarn_status status = tarn_trace_load("a.csv", text_read, &text, limits, out);
+
+    text_free(&text);
+    return status;
+}
+
+static const char three_rows[] = RMM_HEADER "1,00:00:01.000000,allocate,0x10,100,0\n"
+                                            "1,00:00:02.000000,free,0x10,100,0x7\n"
+                                            "2,00:00:03.000000,free,0x10,100,0\n";
+
+TEST(load_summarizes_what_it_read)
+{
+    tarn_trace *trace;
+    tarn_trace_summary summary;
+
+    CHECK_OK(load_words(three_rows, NULL, &trace));
+    tarn_trace_summarize(trace, &summary);
+    CHECK_EQUAL(3, summary.events);
+    CHECK_EQUAL(1, summary.unmatched_frees);
+    CHECK_EQUAL(2, summary.threads);
+    CHECK_EQUAL(2, summary.streams);
+    CHECK_EQUAL(100, summary.peak_live_bytes);
+    tarn_trace_release(trace);
+    CHECK_OK(load_words(RMM_HEADER, NULL, &trace));
+    tarn_trace_release(trace);
+    tarn_trace_release(NULL);
+}
+
+TEST(load_leaves_its_output_alone_when_it_fails)
+{
+    tarn_trace *trace = NULL;
+    tarn_trace_limits limits = {.operations = 1};
+
+    CHECK_STATUS(TARN_BAD_FORMAT, load_words(RMM_HEADER "1,2\n", NULL, &trace));
+    CHECK_SAYS("a.csv:2:");
+    CHECK_STATUS(TARN_OUT_OF_MEMORY, load_words(three_rows, &limits, &trace));
+    CHECK_SAYS("a.csv:3: more than 1 operations");
+    CHECK(trace == NULL);
+}
