@@ -35,6 +35,15 @@ typedef struct tarn__stream *tarn_stream;
  *  driver call; any thread. */
 TARN_API void *tarn_stream_handle(tarn_stream stream);
 
+/** Make a stream in `device`'s primary context; `non_blocking` ones do not wait for the
+ * default stream, nor it for them. Destroy it when nothing uses it any more. Any thread.
+ */
+TARN_API tarn_status tarn_stream_create(int device, bool non_blocking, tarn_stream *out);
+
+/** Destroy a stream of tarn_stream_create(). Work that is queued on it still runs. A
+ *  default stream is TARN_INVALID_ARGUMENT. Any thread. */
+TARN_API tarn_status tarn_stream_destroy(int device, tarn_stream stream);
+
 /** Open the driver: `path`, or with NULL the default order above; `sim` is a path here
  * too. Once a process: opening the same one again is TARN_OK, another one
  * TARN_STILL_IN_USE. TARN_NO_DRIVER if it cannot be loaded, is no driver, is older than

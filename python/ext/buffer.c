@@ -1,6 +1,409 @@
-#include "state.h"
+/* buffer.c -- tarn.DeviceBuffer: a block of device memory as a Python object.
+ *
+ * It remembers the resource that its block came from and the stream that it was last
+ * allocated on, and gives the block back there. It waits where RMM does: after copies on
+ * the default stream. And in three more places, where without waiting nobody could know
+ * when the bytes are there: when it makes the host object itself (tobytes(),
+ * copy_to_host() without `ary`), when it is pickled, and before it reads from an array
+ * whose interface names a stream.
+ */
+#include "buffer.h"
+
+/* --- the block --- */
+
+static tarn_status allocate_block(tarn__buffer *self, size_t bytes, tarn_stream stream,
+                                  tarn_device_ptr *out)
+{
+    tarn_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_resource_allocate(self->resource, bytes, 0, stream, out);
+    Py_END_ALLOW_THREADS;
+    return status;
+}
+
+static tarn_status free_block(tarn__buffer *self, tarn_device_ptr block, size_t bytes,
+                              tarn_stream stream)
+{
+    tarn_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_resource_deallocate(self->resource, block, bytes, 0, stream);
+    Py_END_ALLOW_THREADS;
+    return status;
+}
+
+int tarn__buffer_transfer(tarn__buffer *self, tarn_device_ptr to, tarn_device_ptr from,
+                          size_t bytes, tarn_stream stream, bool wait)
+{
+    tarn_status status = TARN_OK;
+
+    if (bytes == 0)
+        return 0;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_copy(self->device, to, from, bytes, stream);
+    if (status == TARN_OK && (wait || tarn__stream_is_default(stream)))
+        status = tarn_stream_synchronize(self->device, stream);
+    Py_END_ALLOW_THREADS;
+    if (status == TARN_OK)
+        return 0;
+    tarn__raise(tarn__state_of(Py_TYPE(self)), status);
+    return -1;
+}
+
+/* The buffer's stream from now on. */
+static void set_stream(tarn__buffer *self, tarn_stream stream, PyObject *owner)
+{
+    PyObject *before = self->stream_owner;
+    self->stream = stream;
+    self->stream_owner = Py_XNewRef(owner);
+    Py_XDECREF(before);
+}
+
+/* Move to a block of `capacity` bytes, queued on `stream`; what the buffer holds goes
+ * along. On failure nothing has changed. */
+static int grow(tarn__buffer *self, size_t capacity, tarn_stream stream)
+{
+    tarn__state *state = tarn__state_of(Py_TYPE(self));
+    tarn_device_ptr block = 0;
+    tarn_status status = allocate_block(self, capacity, stream, &block);
+
+    if (status == TARN_OK && self->bytes > 0) {
+        status = tarn_copy(self->device, block, self->block, self->bytes, stream);
+        if (status != TARN_OK)
+            free_block(self, block, capacity, stream);
+    }
+    if (status != TARN_OK) {
+        tarn__raise(state, status);
+        return -1;
+    }
+    tarn_device_ptr before = self->block;
+    size_t before_bytes = self->capacity;
+    self->block = block;
+    self->capacity = capacity;
+    status = free_block(self, before, before_bytes, stream);
+    if (status == TARN_OK)
+        return 0;
+    tarn__raise(state, status);
+    return -1;
+}
+
+/* --- making and unmaking --- */
+
+static int find_device(tarn__state *state, tarn__buffer *self)
+{
+    self->device = tarn_resource_device(self->resource);
+    if (self->device >= 0)
+        return 0;
+    tarn_status status = tarn_driver_current_device(&self->device);
+    if (status == TARN_OK)
+        return 0;
+    tarn__raise(state, status);
+    return -1;
+}
+
+/* Fill a fresh object: `mr` NULL or None is the current resource, `from` 0 is no copy. */
+static int fill(tarn__state *state, tarn__buffer *self, tarn_device_ptr from,
+                size_t bytes, PyObject *stream_object, PyObject *mr)
+{
+    tarn_stream stream;
+
+    if (tarn__stream_from(state, stream_object, &stream) != 0)
+        return -1;
+    self->mr =
+        mr != NULL && mr != Py_None ? Py_NewRef(mr) : tarn__device_resource(state, -1);
+    if (self->mr == NULL)
+        return -1;
+    self->resource = tarn__resource_from(state, self->mr, -1);
+    if (self->resource == NULL || find_device(state, self) != 0)
+        return -1;
+    set_stream(self, stream,
+               stream_object != NULL ? stream_object : state->default_stream);
+
+    tarn_status status = allocate_block(self, bytes, stream, &self->block);
+    if (status != TARN_OK) {
+        tarn__raise(state, status);
+        return -1;
+    }
+    self->bytes = self->capacity = bytes;
+    return from != 0
+               ? tarn__buffer_transfer(self, self->block, from, bytes, stream, false)
+               : 0;
+}
+
+static PyObject *make(PyTypeObject *type, tarn_device_ptr from, size_t bytes,
+                      PyObject *stream, PyObject *mr)
+{
+    PyObject *self = type->tp_alloc(type, 0);
+
+    if (self == NULL)
+        return NULL;
+    if (fill(tarn__state_of(type), (tarn__buffer *)self, from, bytes, stream, mr) == 0)
+        return self;
+    Py_DECREF(self);
+    return NULL;
+}
+
+PyDoc_STRVAR(
+    buffer_doc,
+    "DeviceBuffer(*, ptr=0, size=0, stream=DEFAULT_STREAM, mr=None)\n--\n\n"
+    "`size` bytes of device memory from `mr` (None: the current resource), with a\n"
+    "copy of what is at `ptr` (host or device; 0: nothing is copied).\n\n"
+    "After a copy on the default stream the stream is synchronized. On another one\n"
+    "the source has to stay as it is until that is done. Give the object that owns\n"
+    "the stream, not its number: the buffer keeps it, and frees on it.\n\n"
+    "Raises OutOfMemoryError, NoDriverError, TypeError for a stream that is None.");
+
+static PyObject *buffer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"ptr", "size", "stream", "mr", NULL};
+    PyObject *pointer = NULL, *size = NULL, *stream = NULL, *mr = NULL;
+    size_t from = 0, bytes = 0;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:DeviceBuffer", names, &pointer,
+                                     &size, &stream, &mr))
+        return NULL;
+    if ((pointer != NULL && tarn__size_from(pointer, &from) != 0) ||
+        (size != NULL && tarn__size_from(size, &bytes) != 0))
+        return NULL;
+    return make(type, from, bytes, stream, mr);
+}
+
+static int buffer_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    tarn__buffer *self = (tarn__buffer *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->mr);
+    Py_VISIT(self->stream_owner);
+    return 0;
+}
+
+/* No tp_clear: the block needs its resource and its stream to go back. The other objects
+ * of a cycle break it. */
+static void buffer_dealloc(PyObject *object)
+{
+    tarn__buffer *self = (tarn__buffer *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    tarn__state *state = tarn__state_of(type);
+
+    PyObject_GC_UnTrack(object);
+    if (self->resource != NULL) {
+        PyObject *before = tarn__exception_take();
+        tarn_status status = free_block(self, self->block, self->capacity, self->stream);
+        if (status != TARN_OK)
+            tarn__raise_unraisable(state, status, (PyObject *)type);
+        tarn__resource_release(state, self->resource, (PyObject *)type);
+        tarn__exception_put(before);
+    }
+    Py_CLEAR(self->mr);
+    Py_CLEAR(self->stream_owner);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+PyDoc_STRVAR(
+    to_device_doc,
+    "to_device(b, stream=DEFAULT_STREAM, mr=None)\n--\n\n"
+    "A new DeviceBuffer with a copy of the bytes of `b`, anything with a contiguous\n"
+    "buffer. On a stream other than the default one `b` has to stay as it is until\n"
+    "the stream is synchronized.");
+
+static PyObject *buffer_to_device(PyObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"b", "stream", "mr", NULL};
+    PyObject *stream = NULL, *mr = NULL;
+    Py_buffer host;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y*|OO:to_device", names, &host,
+                                     &stream, &mr))
+        return NULL;
+    PyObject *self =
+        make((PyTypeObject *)type, (uintptr_t)host.buf, (size_t)host.len, stream, mr);
+    PyBuffer_Release(&host);
+    return self;
+}
+
+PyDoc_STRVAR(copy_doc, "copy()\n--\n\n"
+                       "A new DeviceBuffer with the same bytes, resource and stream.");
+
+static PyObject *buffer_copy(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    tarn__buffer *self = (tarn__buffer *)object;
+    return make(Py_TYPE(object), self->block, self->bytes, self->stream_owner, self->mr);
+}
+
+/* --- size --- */
+
+/* Parse (size, stream), make room for `size` bytes on that stream. */
+static int make_room(PyObject *object, PyObject *args, PyObject *kwargs,
+                     const char *format, char **names, size_t *bytes_out)
+{
+    tarn__buffer *self = (tarn__buffer *)object;
+    tarn__state *state = tarn__state_of(Py_TYPE(object));
+    PyObject *size, *stream_object = NULL;
+    tarn_stream stream;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, format, names, &size,
+                                     &stream_object) ||
+        tarn__size_from(size, bytes_out) != 0 ||
+        tarn__stream_from(state, stream_object, &stream) != 0)
+        return -1;
+    if (*bytes_out > self->capacity && grow(self, *bytes_out, stream) != 0)
+        return -1;
+    set_stream(self, stream,
+               stream_object != NULL ? stream_object : state->default_stream);
+    return 0;
+}
+
+PyDoc_STRVAR(
+    reserve_doc,
+    "reserve(new_capacity, stream=DEFAULT_STREAM)\n--\n\n"
+    "Make room for so many bytes without changing the size; the copy into the new\n"
+    "block is queued on `stream`, which becomes the buffer's.");
+
+static PyObject *buffer_reserve(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"new_capacity", "stream", NULL};
+    size_t bytes;
+
+    if (make_room(object, args, kwargs, "O|O:reserve", names, &bytes) != 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(
+    resize_doc,
+    "resize(new_size, stream=DEFAULT_STREAM)\n--\n\n"
+    "Change the size. Up to the capacity the block stays where it is; beyond, what\n"
+    "is there is copied on `stream`, which becomes the buffer's.");
+
+static PyObject *buffer_resize(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"new_size", "stream", NULL};
+    size_t bytes;
+
+    if (make_room(object, args, kwargs, "O|O:resize", names, &bytes) != 0)
+        return NULL;
+    ((tarn__buffer *)object)->bytes = bytes;
+    Py_RETURN_NONE;
+}
+
+static PyObject *buffer_capacity(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    return PyLong_FromSize_t(((tarn__buffer *)object)->capacity);
+}
+
+static PyObject *buffer_sizeof(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    return PyLong_FromSize_t(((tarn__buffer *)object)->bytes);
+}
+
+static Py_ssize_t buffer_length(PyObject *object)
+{
+    return (Py_ssize_t)((tarn__buffer *)object)->bytes;
+}
+
+/* --- attributes --- */
+
+static PyObject *buffer_size(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyLong_FromSize_t(((tarn__buffer *)object)->bytes);
+}
+
+static PyObject *buffer_ptr(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyLong_FromUnsignedLongLong(((tarn__buffer *)object)->block);
+}
+
+static PyObject *buffer_mr(PyObject *object, void *Py_UNUSED(closure))
+{
+    return Py_NewRef(((tarn__buffer *)object)->mr);
+}
+
+static PyObject *buffer_stream(PyObject *object, void *Py_UNUSED(closure))
+{
+    tarn__buffer *self = (tarn__buffer *)object;
+    tarn__state *state = tarn__state_of(Py_TYPE(object));
+
+    if (PyObject_TypeCheck(self->stream_owner, (PyTypeObject *)state->Stream))
+        return Py_NewRef(self->stream_owner);
+    return PyObject_CallOneArg(state->Stream, self->stream_owner);
+}
+
+/* The stream on which a consumer has to wait; None where all work has been waited for. */
+static PyObject *interface_stream(tarn_stream stream)
+{
+    if (tarn__stream_is_default(stream))
+        Py_RETURN_NONE;
+    return PyLong_FromVoidPtr(tarn_stream_handle(stream));
+}
+
+static PyObject *buffer_interface(PyObject *object, void *Py_UNUSED(closure))
+{
+    tarn__buffer *self = (tarn__buffer *)object;
+
+    return Py_BuildValue("{s(KO)s(N)sOsssisN}", "data", (unsigned long long)self->block,
+                         Py_False, "shape", PyLong_FromSize_t(self->bytes), "strides",
+                         Py_None, "typestr", "|u1", "version", 3, "stream",
+                         interface_stream(self->stream));
+}
+
+static PyObject *buffer_repr(PyObject *object)
+{
+    tarn__buffer *self = (tarn__buffer *)object;
+    return PyUnicode_FromFormat("<tarn.DeviceBuffer of %zu bytes at %p on device %d>",
+                                self->bytes, (void *)(uintptr_t)self->block,
+                                self->device);
+}
+
+static PyMethodDef buffer_methods[] = {
+    {"to_device", TARN__WITH_KEYWORDS(buffer_to_device),
+     METH_CLASS | METH_VARARGS | METH_KEYWORDS, to_device_doc},
+    {"copy", buffer_copy, METH_NOARGS, copy_doc},
+    {"__copy__", buffer_copy, METH_NOARGS, copy_doc},
+    {"__sizeof__", buffer_sizeof, METH_NOARGS, NULL},
+    {"reserve", TARN__WITH_KEYWORDS(buffer_reserve), METH_VARARGS | METH_KEYWORDS,
+     reserve_doc},
+    {"resize", TARN__WITH_KEYWORDS(buffer_resize), METH_VARARGS | METH_KEYWORDS,
+     resize_doc},
+    {"capacity", buffer_capacity, METH_NOARGS,
+     "capacity()\n--\n\nBytes that fit without another allocation."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef buffer_attributes[] = {
+    {"size", buffer_size, NULL, "Bytes.", NULL},
+    {"nbytes", buffer_size, NULL, "Bytes.", NULL},
+    {"ptr", buffer_ptr, NULL, "The address on the device, an int; 0 for 0 bytes.", NULL},
+    {"mr", buffer_mr, NULL, "The resource that the block came from.", NULL},
+    {"stream", buffer_stream, NULL, "The stream on which the block goes back.", NULL},
+    {"__cuda_array_interface__", buffer_interface, NULL,
+     "Version 3 of the interface, as bytes.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot buffer_slots[] = {
+    {Py_tp_doc, (void *)buffer_doc},
+    {Py_tp_new, buffer_new},
+    {Py_tp_dealloc, buffer_dealloc},
+    {Py_tp_traverse, buffer_traverse},
+    {Py_tp_repr, buffer_repr},
+    {Py_tp_methods, buffer_methods},
+    {Py_tp_getset, buffer_attributes},
+    {Py_sq_length, buffer_length},
+    {0, NULL},
+};
+
+static PyType_Spec buffer_spec = {
+    .name = "tarn.DeviceBuffer",
+    .basicsize = sizeof(tarn__buffer),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    .slots = buffer_slots,
+};
+
 int tarn__add_buffer(PyObject *module)
 {
-    (void)module;
-    return 0;
+    tarn__state *state = tarn__state_get(module);
+
+    if (tarn__add_type(module, &buffer_spec, NULL, &state->DeviceBuffer) != 0)
+        return -1;
+    return tarn__buffer_add_copies(state->DeviceBuffer);
 }

@@ -17,9 +17,9 @@
  * exception and the words. */
 #define KEPT "tarn.kept_exception"
 
-/* --- the exception that is set, as one object -------------------------------------- */
+/* --- the exception that is set, as one object --- */
 
-static PyObject *fetch_exception(void)
+PyObject *tarn__exception_take(void)
 {
 #if PY_VERSION_HEX >= 0x030c0000
     return PyErr_GetRaisedException();
@@ -38,8 +38,7 @@ static PyObject *fetch_exception(void)
 #endif
 }
 
-/* Takes over the reference. NULL clears what is set. */
-static void restore_exception(PyObject *exception)
+void tarn__exception_put(PyObject *exception)
 {
 #if PY_VERSION_HEX >= 0x030c0000
     PyErr_SetRaisedException(exception);
@@ -53,7 +52,7 @@ static void restore_exception(PyObject *exception)
 #endif
 }
 
-/* --- keeping an exception while C code passes a status on --------------------------- */
+/* --- keeping an exception while C code passes a status on --- */
 
 static tarn_status status_of(tarn__state *state, PyObject *exception)
 {
@@ -83,7 +82,7 @@ static void set_words(tarn_status status, const char *who, PyObject *exception)
 
 tarn_status tarn__error_keep(tarn__state *state, const char *who)
 {
-    PyObject *exception = fetch_exception();
+    PyObject *exception = tarn__exception_take();
     PyObject *thread = PyThreadState_GetDict(); /* borrowed */
 
     if (exception == NULL)
@@ -118,7 +117,7 @@ static PyObject *take_kept(void)
     return exception;
 }
 
-/* --- raising ------------------------------------------------------------------------ */
+/* --- raising --- */
 
 static PyObject *class_for(tarn__state *state, tarn_status status)
 {
@@ -148,7 +147,7 @@ PyObject *tarn__raise(tarn__state *state, tarn_status status)
 {
     PyObject *kept = take_kept();
     if (kept != NULL) {
-        restore_exception(kept);
+        tarn__exception_put(kept);
         return NULL;
     }
 
@@ -168,13 +167,13 @@ PyObject *tarn__raise(tarn__state *state, tarn_status status)
 
 void tarn__raise_unraisable(tarn__state *state, tarn_status status, PyObject *object)
 {
-    PyObject *before = fetch_exception();
+    PyObject *before = tarn__exception_take();
     tarn__raise(state, status);
     PyErr_WriteUnraisable(object);
-    restore_exception(before);
+    tarn__exception_put(before);
 }
 
-/* --- the classes -------------------------------------------------------------------- */
+/* --- the classes --- */
 
 PyDoc_STRVAR(
     tarn_error_doc,

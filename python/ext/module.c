@@ -26,10 +26,22 @@ int tarn__add_type(PyObject *module, PyType_Spec *spec, PyObject *bases, PyObjec
     return PyModule_AddType(module, (PyTypeObject *)type);
 }
 
+int tarn__size_from(PyObject *object, size_t *out)
+{
+    PyObject *number = PyNumber_Index(object);
+    size_t size = number != NULL ? PyLong_AsSize_t(number) : 0;
+
+    Py_XDECREF(number);
+    if (PyErr_Occurred())
+        return -1;
+    *out = size;
+    return 0;
+}
+
 static int (*const parts[])(PyObject *module) = {
-    tarn__add_errors,   tarn__add_driver,  tarn__add_stream,
-    tarn__add_resource, tarn__add_device,  tarn__add_buffer,
-    tarn__add_pointer,  tarn__add_manager, tarn__add_log,
+    tarn__add_errors,  tarn__add_driver, tarn__add_stream, tarn__add_resource,
+    tarn__add_maker,   tarn__add_device, tarn__add_buffer, tarn__add_pointer,
+    tarn__add_manager, tarn__add_log,
 };
 
 static int module_exec(PyObject *module)

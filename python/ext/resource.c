@@ -1,6 +1,376 @@
+/* resource.c -- the base classes of tarn.mr: DeviceMemoryResource,
+ * UpstreamResourceAdaptor.
+ *
+ * An object holds a C resource, `native`, and allocate() and deallocate() call that. The
+ * classes in tarn/mr.py differ in how they make theirs (maker.c). A class that defines
+ * these two methods itself is a resource written in Python, whatever it derives from: C
+ * code then calls the methods (bridge.c), and the methods may call super()'s.
+ */
 #include "state.h"
+
+/* --- a resource for C code, an object for a resource --- */
+
+/* Does `type` define allocate() or deallocate() itself? -1 with an exception set. */
+static int is_written_in_python(tarn__state *state, PyTypeObject *type)
+{
+    PyObject *allocate = PyObject_GetAttrString((PyObject *)type, "allocate");
+    PyObject *deallocate = PyObject_GetAttrString((PyObject *)type, "deallocate");
+    int result = -1;
+
+    if (allocate != NULL && deallocate != NULL)
+        result = allocate != state->base_allocate || deallocate != state->base_deallocate;
+    Py_XDECREF(allocate);
+    Py_XDECREF(deallocate);
+    return result;
+}
+
+/* The device of an object without a native resource is settled when it is first used. */
+static int settle_device(tarn__state *state, tarn__resource_object *self, int device)
+{
+    if (self->native != NULL) {
+        self->device = tarn_resource_device(self->native);
+        return 0;
+    }
+    if (self->device >= 0)
+        return 0;
+    if (device < 0) {
+        tarn_status status = tarn_driver_current_device(&device);
+        if (status != TARN_OK) {
+            tarn__raise(state, status);
+            return -1;
+        }
+    }
+    self->device = device;
+    return 0;
+}
+
+static void raise_no_memory(PyObject *object)
+{
+    PyErr_Format(PyExc_TypeError,
+                 "%R has no memory to hand out: its class neither defines allocate() and "
+                 "deallocate() nor called super().__init__()",
+                 object);
+}
+
+tarn_resource *tarn__resource_from(tarn__state *state, PyObject *object, int device)
+{
+    if (!PyObject_TypeCheck(object, (PyTypeObject *)state->DeviceMemoryResource)) {
+        PyErr_Format(PyExc_TypeError, "%R is no tarn.mr.DeviceMemoryResource", object);
+        return NULL;
+    }
+    tarn__resource_object *self = (tarn__resource_object *)object;
+    int written = is_written_in_python(state, Py_TYPE(object));
+    if (written < 0)
+        return NULL;
+    if (!written && self->native == NULL) {
+        raise_no_memory(object);
+        return NULL;
+    }
+    if (!written)
+        return tarn_resource_retain(self->native);
+    if (settle_device(state, self, device) != 0)
+        return NULL;
+    return tarn__bridge_create(state, object, self->device);
+}
+
+void tarn__resource_release(tarn__state *state, tarn_resource *resource, PyObject *object)
+{
+    tarn_status status;
+
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_resource_release(resource);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        tarn__raise_unraisable(state, status, object);
+}
+
+/* The class that fits a C resource; borrowed. */
+static PyObject *class_of(tarn__state *state, tarn_resource *resource)
+{
+    PyObject *type =
+        PyDict_GetItemString(state->resource_types, tarn_resource_name(resource));
+    tarn_resource *upstream = NULL;
+
+    if (type != NULL)
+        return type;
+    if (tarn_adaptor_upstream(resource, &upstream) != TARN_OK)
+        return state->DeviceMemoryResource;
+    tarn_resource_release(upstream);
+    return state->UpstreamResourceAdaptor;
+}
+
+PyObject *tarn__resource_wrap(tarn__state *state, tarn_resource *resource)
+{
+    PyObject *object = tarn__bridge_object(resource);
+    if (object != NULL) {
+        Py_INCREF(object);
+        tarn__resource_release(state, resource, object);
+        return object;
+    }
+    PyTypeObject *type = (PyTypeObject *)class_of(state, resource);
+    tarn__resource_object *self = (tarn__resource_object *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        tarn__resource_release(state, resource, NULL);
+        return NULL;
+    }
+    self->native = resource;
+    self->device = tarn_resource_device(resource);
+    return (PyObject *)self;
+}
+
+/* --- DeviceMemoryResource --- */
+
+static PyObject *resource_new(PyTypeObject *type, PyObject *Py_UNUSED(args),
+                              PyObject *Py_UNUSED(kwargs))
+{
+    tarn__resource_object *self = (tarn__resource_object *)type->tp_alloc(type, 0);
+    if (self != NULL)
+        self->device = -1;
+    return (PyObject *)self;
+}
+
+PyDoc_STRVAR(
+    allocate_doc,
+    "allocate(nbytes, stream=DEFAULT_STREAM)\n--\n\n"
+    "The address of at least `nbytes` bytes, aligned to 256, ready for work that is\n"
+    "queued on `stream` from now on. 0 bytes is address 0.\n\n"
+    "Raises OutOfMemoryError, NoDriverError, or what a resource written in Python\n"
+    "raised.");
+
+static PyObject *resource_allocate(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"nbytes", "stream", NULL};
+    tarn__resource_object *self = (tarn__resource_object *)object;
+    tarn__state *state = tarn__state_of(Py_TYPE(object));
+    PyObject *size, *stream_object = NULL;
+    tarn_stream stream;
+    tarn_device_ptr block = 0;
+    tarn_status status;
+    size_t bytes;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:allocate", names, &size,
+                                     &stream_object))
+        return NULL;
+    if (tarn__size_from(size, &bytes) != 0 ||
+        tarn__stream_from(state, stream_object, &stream) != 0)
+        return NULL;
+    if (self->native == NULL) {
+        raise_no_memory(object);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_resource_allocate(self->native, bytes, 0, stream, &block);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        return tarn__raise(state, status);
+    return PyLong_FromUnsignedLongLong(block);
+}
+
+PyDoc_STRVAR(
+    deallocate_doc,
+    "deallocate(ptr, nbytes, stream=DEFAULT_STREAM)\n--\n\n"
+    "Give a block back, with the `nbytes` of its allocation, on a stream on which it\n"
+    "may be reused at once.\n\n"
+    "Raises InvalidArgumentError for a foreign pointer, a second free or wrong\n"
+    "bytes, where the resource can tell; nothing has changed then.");
+
+static PyObject *resource_deallocate(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"ptr", "nbytes", "stream", NULL};
+    tarn__resource_object *self = (tarn__resource_object *)object;
+    tarn__state *state = tarn__state_of(Py_TYPE(object));
+    PyObject *address, *size, *stream_object = NULL;
+    tarn_stream stream;
+    tarn_status status;
+    size_t block, bytes;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O:deallocate", names, &address,
+                                     &size, &stream_object))
+        return NULL;
+    if (tarn__size_from(address, &block) != 0 || tarn__size_from(size, &bytes) != 0 ||
+        tarn__stream_from(state, stream_object, &stream) != 0)
+        return NULL;
+    if (self->native == NULL) {
+        raise_no_memory(object);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_resource_deallocate(self->native, block, bytes, 0, stream);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        return tarn__raise(state, status);
+    Py_RETURN_NONE;
+}
+
+static PyObject *resource_device(PyObject *object, void *Py_UNUSED(closure))
+{
+    tarn__resource_object *self = (tarn__resource_object *)object;
+    int device = self->native != NULL ? tarn_resource_device(self->native) : self->device;
+
+    if (device < 0)
+        Py_RETURN_NONE;
+    return PyLong_FromLong(device);
+}
+
+static int resource_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((tarn__resource_object *)self)->upstream);
+    return 0;
+}
+
+/* No tp_clear: a DeviceBuffer in the same cycle still has to give its block back here.
+ * The other objects of a cycle break it. */
+static void resource_dealloc(PyObject *object)
+{
+    tarn__resource_object *self = (tarn__resource_object *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    tarn__state *state = tarn__state_of(type);
+    tarn_status status = TARN_OK;
+
+    PyObject_GC_UnTrack(object);
+    tarn__resource_release(state, self->native, (PyObject *)type);
+    if (self->writer != NULL)
+        status = tarn_trace_writer_release(self->writer);
+    if (status != TARN_OK)
+        tarn__raise_unraisable(state, status, (PyObject *)type);
+    Py_CLEAR(self->upstream);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+PyDoc_STRVAR(
+    resource_doc,
+    "DeviceMemoryResource()\n--\n\n"
+    "Something that hands out device memory and takes it back; the base class of all.\n\n"
+    "To write one, derive from it and define allocate(nbytes, stream), which returns\n"
+    "an address aligned to 256 bytes, and deallocate(ptr, nbytes, stream). It works\n"
+    "wherever a resource does; calls may come from any thread.");
+
+static PyMethodDef resource_methods[] = {
+    {"allocate", (PyCFunction)(void (*)(void))resource_allocate,
+     METH_VARARGS | METH_KEYWORDS, allocate_doc},
+    {"deallocate", (PyCFunction)(void (*)(void))resource_deallocate,
+     METH_VARARGS | METH_KEYWORDS, deallocate_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef resource_attributes[] = {
+    {"device", resource_device, NULL,
+     "The device whose memory this is; None where that is not settled, or none is.",
+     NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot resource_slots[] = {
+    {Py_tp_doc, (void *)resource_doc},
+    {Py_tp_new, resource_new},
+    {Py_tp_dealloc, resource_dealloc},
+    {Py_tp_traverse, resource_traverse},
+    {Py_tp_methods, resource_methods},
+    {Py_tp_getset, resource_attributes},
+    {0, NULL},
+};
+
+static PyType_Spec resource_spec = {
+    .name = "tarn.mr.DeviceMemoryResource",
+    .basicsize = sizeof(tarn__resource_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    .slots = resource_slots,
+};
+
+/* --- UpstreamResourceAdaptor --- */
+
+PyDoc_STRVAR(
+    adaptor_doc,
+    "UpstreamResourceAdaptor(upstream_mr)\n--\n\n"
+    "A resource around a resource, which it keeps alive; the base class of the -ers.\n\n"
+    "To write one, derive from it and define allocate() and deallocate(): super()'s\n"
+    "call upstream.");
+
+static int adaptor_init(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"upstream_mr", NULL};
+    tarn__resource_object *self = (tarn__resource_object *)object;
+    tarn__state *state = tarn__state_of(Py_TYPE(object));
+    PyObject *upstream;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:UpstreamResourceAdaptor", names,
+                                     &upstream))
+        return -1;
+    if (self->native != NULL) {
+        PyErr_SetString(PyExc_ValueError, "an adaptor is initialised once");
+        return -1;
+    }
+    self->native = tarn__resource_from(state, upstream, -1);
+    if (self->native == NULL)
+        return -1;
+    self->upstream = Py_NewRef(upstream);
+    return 0;
+}
+
+static PyObject *adaptor_upstream(PyObject *object, void *Py_UNUSED(closure))
+{
+    tarn__resource_object *self = (tarn__resource_object *)object;
+    tarn__state *state = tarn__state_of(Py_TYPE(object));
+    tarn_resource *upstream = NULL;
+
+    if (self->upstream != NULL)
+        return Py_NewRef(self->upstream);
+    if (self->native == NULL) {
+        raise_no_memory(object);
+        return NULL;
+    }
+    tarn_status status = tarn_adaptor_upstream(self->native, &upstream);
+    if (status != TARN_OK)
+        return tarn__raise(state, status);
+    return tarn__resource_wrap(state, upstream);
+}
+
+static PyObject *adaptor_get_upstream(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    return adaptor_upstream(self, NULL);
+}
+
+static PyMethodDef adaptor_methods[] = {
+    {"get_upstream", adaptor_get_upstream, METH_NOARGS,
+     "get_upstream()\n--\n\nThe resource beneath, as upstream_mr."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef adaptor_attributes[] = {
+    {"upstream_mr", adaptor_upstream, NULL, "The resource beneath.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot adaptor_slots[] = {
+    {Py_tp_doc, (void *)adaptor_doc},
+    {Py_tp_init, adaptor_init},
+    {Py_tp_methods, adaptor_methods},
+    {Py_tp_getset, adaptor_attributes},
+    {0, NULL},
+};
+
+static PyType_Spec adaptor_spec = {
+    .name = "tarn.mr.UpstreamResourceAdaptor",
+    .basicsize = sizeof(tarn__resource_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    .slots = adaptor_slots,
+};
+
 int tarn__add_resource(PyObject *module)
 {
-    (void)module;
-    return 0;
+    tarn__state *state = tarn__state_get(module);
+
+    state->resource_types = PyDict_New();
+    if (state->resource_types == NULL ||
+        PyModule_AddObjectRef(module, "_resource_types", state->resource_types) != 0 ||
+        tarn__add_type(module, &resource_spec, NULL, &state->DeviceMemoryResource) != 0)
+        return -1;
+    PyObject *base = state->DeviceMemoryResource;
+    state->base_allocate = PyObject_GetAttrString(base, "allocate");
+    state->base_deallocate = PyObject_GetAttrString(base, "deallocate");
+    if (state->base_allocate == NULL || state->base_deallocate == NULL)
+        return -1;
+    return tarn__add_type(module, &adaptor_spec, base, &state->UpstreamResourceAdaptor);
 }

@@ -59,18 +59,23 @@ tarn__state *tarn__state_of(PyTypeObject *type);
  * under its own name. `bases` may be NULL. */
 int tarn__add_type(PyObject *module, PyType_Spec *spec, PyObject *bases, PyObject **slot);
 
+/* A count of bytes from an argument: 0, or -1 with TypeError, or OverflowError for less
+ * than 0 or more than a size_t has. */
+int tarn__size_from(PyObject *object, size_t *out);
+
 /* The tables of types, in the order in which module.c calls them. */
 int tarn__add_errors(PyObject *module);
 int tarn__add_driver(PyObject *module);
 int tarn__add_stream(PyObject *module);
 int tarn__add_resource(PyObject *module);
+int tarn__add_maker(PyObject *module);
 int tarn__add_device(PyObject *module);
 int tarn__add_buffer(PyObject *module);
 int tarn__add_pointer(PyObject *module);
 int tarn__add_manager(PyObject *module);
 int tarn__add_log(PyObject *module);
 
-/* --- error.c ---------------------------------------------------------------------- */
+/* --- error.c --- */
 
 /* Raise what Tarn last reported on this thread for `status`; returns NULL so that callers
  * can return it. Where the cause is an exception that Python code raised below (see
@@ -83,21 +88,42 @@ PyObject *tarn__raise(tarn__state *state, tarn_status status);
  */
 tarn_status tarn__error_keep(tarn__state *state, const char *who);
 
+/* The exception that is set, taken away, as one object (NULL: none is); and put back. Put
+ * takes over the reference. */
+PyObject *tarn__exception_take(void);
+void tarn__exception_put(PyObject *exception);
+
 /* As tarn__raise(), from where nothing can be raised: it goes to sys.unraisablehook, with
  * `object` as its place. An exception that was set before stays. GIL held. */
 void tarn__raise_unraisable(tarn__state *state, tarn_status status, PyObject *object);
 
-/* --- stream.c --------------------------------------------------------------------- */
+/* --- stream.c --- */
 
 /* The stream that an argument names: a Stream, an int (a CUstream handle), or anything
  * with __cuda_stream__ (version 0). NULL stands for an argument that was not given: the
  * default stream. None is a TypeError, as RMM has it. 0, or -1 with an exception set. */
 int tarn__stream_from(tarn__state *state, PyObject *object, tarn_stream *out);
 
+/* The default stream, legacy too, or none at all: after copies on these RMM waits. */
+static inline bool tarn__stream_is_default(tarn_stream stream)
+{
+    return stream == TARN_STREAM_DEFAULT || stream == TARN_STREAM_LEGACY ||
+           stream == TARN_STREAM_NONE;
+}
+
 /* The Stream over a value that C code passed; no owner. New reference. */
 PyObject *tarn__stream_wrap(tarn__state *state, tarn_stream stream);
 
-/* --- resource.c ------------------------------------------------------------------- */
+/* --- resource.c --- */
+
+/* A DeviceMemoryResource or a class derived from it. */
+typedef struct tarn__resource_object {
+    PyObject_HEAD tarn_resource
+        *native;               /* retained; NULL: not initialised, or written in Python */
+    PyObject *upstream;        /* an adaptor's, as it was given; else NULL */
+    tarn_trace_writer *writer; /* a logger's, retained; else NULL */
+    int device;                /* where one written in Python has been put; -1: nowhere */
+} tarn__resource_object;
 
 /* The C resource of a DeviceMemoryResource, for C code to keep: retained. An object whose
  * class writes allocate() or deallocate() itself is called through a bridge, which keeps
@@ -110,11 +136,20 @@ tarn_resource *tarn__resource_from(tarn__state *state, PyObject *object, int dev
  */
 PyObject *tarn__resource_wrap(tarn__state *state, tarn_resource *resource);
 
-/* Let a resource go from a finalizer: a refusal goes to sys.unraisablehook. */
+/* Let a resource go (NULL is allowed) where nothing can be raised: a refusal goes to
+ * sys.unraisablehook, with `object` as its place. */
 void tarn__resource_release(tarn__state *state, tarn_resource *resource,
                             PyObject *object);
 
-/* --- device.c --------------------------------------------------------------------- */
+/* --- bridge.c: resources that are written in Python --- */
+
+/* A C resource that calls `object`'s allocate() and deallocate(); keeps it alive. */
+tarn_resource *tarn__bridge_create(tarn__state *state, PyObject *object, int device);
+
+/* The object behind a bridge, borrowed; NULL for all other resources. */
+PyObject *tarn__bridge_object(const tarn_resource *resource);
+
+/* --- device.c --- */
 
 /* The Python object in charge of a device (-1: of the current one). New reference. */
 PyObject *tarn__device_resource(tarn__state *state, int device);

@@ -1,6 +1,327 @@
+/* stream.c -- tarn.Stream, and what else may stand for a stream.
+ *
+ * A Stream is a handle and, where there is one, the object that keeps the handle valid: a
+ * stream of Tarn's own destroys it, one made from another library's object holds that
+ * object. A destroyed stream's handle crashes the driver, so whoever stores a handle (a
+ * DeviceBuffer) stores the Stream.
+ */
 #include "state.h"
+
+typedef struct stream_object {
+    PyObject_HEAD tarn_stream value;
+    PyObject *owner; /* keeps the handle valid; NULL: nobody has to */
+    int device;      /* where a stream of our own was made; -1: `value` is not ours */
+} stream_object;
+
+/* --- what may stand for a stream --- */
+
+static int from_integer(PyObject *object, tarn_stream *out)
+{
+    size_t handle;
+
+    if (tarn__size_from(object, &handle) != 0)
+        return -1;
+    *out = (tarn_stream)handle;
+    return 0;
+}
+
+/* The pair (version, handle) of the CUDA stream protocol. `method` is its method. */
+static int from_protocol(PyObject *method, tarn_stream *out)
+{
+    PyObject *pair =
+        PyCallable_Check(method) ? PyObject_CallNoArgs(method) : Py_NewRef(method);
+    PyObject *version, *handle;
+    int result = -1;
+
+    if (pair == NULL)
+        return -1;
+    if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2) {
+        PyErr_Format(PyExc_TypeError, "__cuda_stream__ gives %R, not (version, handle)",
+                     pair);
+    } else {
+        version = PyTuple_GET_ITEM(pair, 0);
+        handle = PyTuple_GET_ITEM(pair, 1);
+        if (PyLong_Check(version) && PyLong_AsLong(version) == 0)
+            result = from_integer(handle, out);
+        else if (!PyErr_Occurred())
+            PyErr_Format(PyExc_NotImplementedError,
+                         "version %R of __cuda_stream__ is not known, only 0", version);
+    }
+    Py_DECREF(pair);
+    return result;
+}
+
+int tarn__stream_from(tarn__state *state, PyObject *object, tarn_stream *out)
+{
+    if (object == NULL) {
+        *out = TARN_STREAM_DEFAULT;
+        return 0;
+    }
+    if (PyObject_TypeCheck(object, (PyTypeObject *)state->Stream)) {
+        *out = ((stream_object *)object)->value;
+        return 0;
+    }
+    if (PyIndex_Check(object))
+        return from_integer(object, out);
+
+    PyObject *method = PyObject_GetAttrString(object, "__cuda_stream__");
+    if (method == NULL) {
+        if (PyErr_ExceptionMatches(PyExc_AttributeError))
+            PyErr_Format(PyExc_TypeError,
+                         "%R is no stream: neither a tarn.Stream nor an int (a handle) "
+                         "nor an object with __cuda_stream__",
+                         object);
+        return -1;
+    }
+    int result = from_protocol(method, out);
+    Py_DECREF(method);
+    return result;
+}
+
+static PyObject *make(PyTypeObject *type, tarn_stream value, int device, PyObject *owner)
+{
+    stream_object *self = (stream_object *)type->tp_alloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->value = value;
+    self->device = device;
+    self->owner = Py_XNewRef(owner);
+    return (PyObject *)self;
+}
+
+PyObject *tarn__stream_wrap(tarn__state *state, tarn_stream stream)
+{
+    if (stream == TARN_STREAM_DEFAULT)
+        return Py_NewRef(state->default_stream);
+    if (stream == TARN_STREAM_LEGACY)
+        return Py_NewRef(state->legacy_stream);
+    if (stream == TARN_STREAM_PER_THREAD)
+        return Py_NewRef(state->per_thread_stream);
+    if (stream == TARN_STREAM_NONE)
+        return Py_NewRef(state->no_stream);
+    return make((PyTypeObject *)state->Stream, stream, -1, NULL);
+}
+
+/* --- the type --- */
+
+PyDoc_STRVAR(
+    stream_doc,
+    "Stream(obj=None, flags=None)\n--\n\n"
+    "A CUDA stream. Without `obj`, a new one on the current device, destroyed with\n"
+    "the object; flags is a CudaStreamFlags: 0, or 1 for one that does not wait for\n"
+    "the default stream. With `obj` (an int handle, a Stream, or anything with\n"
+    "__cuda_stream__, version 0) that stream; `obj` is kept.\n\n"
+    "Raises TypeError if obj is none of these, ValueError for flags with an obj,\n"
+    "NoDriverError, and TarnError where the driver refuses.");
+
+/* CudaStreamFlags: 0 or 1. */
+static int flags_from(PyObject *object, bool *non_blocking_out)
+{
+    long flags = object != Py_None ? PyLong_AsLong(object) : 0;
+
+    if (flags == -1 && PyErr_Occurred())
+        return -1;
+    if (flags != 0 && flags != 1) {
+        PyErr_Format(PyExc_ValueError, "flags of a stream are 0 or 1, not %ld", flags);
+        return -1;
+    }
+    *non_blocking_out = flags == 1;
+    return 0;
+}
+
+static PyObject *new_of_our_own(PyTypeObject *type, tarn__state *state, PyObject *flags)
+{
+    bool non_blocking = false;
+    tarn_stream value;
+    tarn_status status;
+    int device;
+
+    if (flags_from(flags, &non_blocking) != 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_driver_current_device(&device);
+    if (status == TARN_OK)
+        status = tarn_stream_create(device, non_blocking, &value);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        return tarn__raise(state, status);
+    PyObject *self = make(type, value, device, NULL);
+    if (self == NULL)
+        tarn_stream_destroy(device, value);
+    return self;
+}
+
+static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"obj", "flags", NULL};
+    tarn__state *state = tarn__state_of(type);
+    PyObject *object = Py_None, *flags = Py_None;
+    tarn_stream value;
+
+    if (state == NULL ||
+        !PyArg_ParseTupleAndKeywords(args, kwargs, "|OO:Stream", names, &object, &flags))
+        return NULL;
+    if (object == Py_None)
+        return new_of_our_own(type, state, flags);
+    if (flags != Py_None) {
+        PyErr_SetString(PyExc_ValueError, "flags are for a new stream, not for one that "
+                                          "is there already");
+        return NULL;
+    }
+    if (tarn__stream_from(state, object, &value) != 0)
+        return NULL;
+    return make(type, value, -1, object);
+}
+
+static int stream_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((stream_object *)self)->owner);
+    return 0;
+}
+
+/* No tp_clear: whoever is in a cycle with a stream may still need its handle to free
+ * memory; the other objects of the cycle break it. */
+static void stream_dealloc(PyObject *self)
+{
+    stream_object *stream = (stream_object *)self;
+    PyTypeObject *type = Py_TYPE(self);
+
+    PyObject_GC_UnTrack(self);
+    if (stream->device >= 0) {
+        tarn_status status;
+        Py_BEGIN_ALLOW_THREADS;
+        status = tarn_stream_destroy(stream->device, stream->value);
+        Py_END_ALLOW_THREADS;
+        tarn__state *state = tarn__state_of(type);
+        if (status != TARN_OK && state != NULL)
+            tarn__raise_unraisable(state, status, (PyObject *)type);
+    }
+    Py_CLEAR(stream->owner);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+PyDoc_STRVAR(synchronize_doc, "synchronize()\n--\n\n"
+                              "Wait for all work that is queued on the stream.\n\n"
+                              "Raises TarnError with what the driver says.");
+
+static PyObject *stream_synchronize(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    stream_object *stream = (stream_object *)self;
+    tarn_status status = TARN_OK;
+    int device = stream->device;
+
+    Py_BEGIN_ALLOW_THREADS;
+    if (device < 0)
+        status = tarn_driver_current_device(&device);
+    if (status == TARN_OK)
+        status = tarn_stream_synchronize(device, stream->value);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        return tarn__raise(tarn__state_of(Py_TYPE(self)), status);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(is_default_doc, "is_default()\n--\n\n"
+                             "Is it the default stream (handle 0 or 1), or none at all?");
+
+static PyObject *stream_is_default(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    return PyBool_FromLong(tarn__stream_is_default(((stream_object *)self)->value));
+}
+
+PyDoc_STRVAR(protocol_doc, "__cuda_stream__()\n--\n\n"
+                           "(0, handle): the CUDA stream protocol, version 0.");
+
+static PyObject *stream_protocol(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    void *handle = tarn_stream_handle(((stream_object *)self)->value);
+    return Py_BuildValue("(iN)", 0, PyLong_FromVoidPtr(handle));
+}
+
+static PyObject *stream_handle(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyLong_FromVoidPtr(tarn_stream_handle(((stream_object *)self)->value));
+}
+
+static PyObject *stream_repr(PyObject *self)
+{
+    tarn_stream value = ((stream_object *)self)->value;
+    if (value == TARN_STREAM_NONE)
+        return PyUnicode_FromString("<tarn.Stream: no stream>");
+    return PyUnicode_FromFormat("<tarn.Stream %p>", (void *)value);
+}
+
+static PyObject *stream_compare(PyObject *self, PyObject *other, int how)
+{
+    tarn__state *state = tarn__state_of(Py_TYPE(self));
+
+    if (state == NULL)
+        return NULL;
+    if ((how != Py_EQ && how != Py_NE) ||
+        !PyObject_TypeCheck(other, (PyTypeObject *)state->Stream))
+        Py_RETURN_NOTIMPLEMENTED;
+    bool same = ((stream_object *)self)->value == ((stream_object *)other)->value;
+    return PyBool_FromLong(same == (how == Py_EQ));
+}
+
+static Py_hash_t stream_hash(PyObject *self)
+{
+    Py_hash_t hash = (Py_hash_t)((uintptr_t)((stream_object *)self)->value >> 4);
+    return hash == -1 ? -2 : hash;
+}
+
+static PyMethodDef stream_methods[] = {
+    {"synchronize", stream_synchronize, METH_NOARGS, synchronize_doc},
+    {"is_default", stream_is_default, METH_NOARGS, is_default_doc},
+    {"__cuda_stream__", stream_protocol, METH_NOARGS, protocol_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef stream_attributes[] = {
+    {"handle", stream_handle, NULL, "The CUstream, an int.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot stream_slots[] = {
+    {Py_tp_doc, (void *)stream_doc},   {Py_tp_new, stream_new},
+    {Py_tp_dealloc, stream_dealloc},   {Py_tp_traverse, stream_traverse},
+    {Py_tp_repr, stream_repr},         {Py_tp_richcompare, stream_compare},
+    {Py_tp_hash, stream_hash},         {Py_tp_methods, stream_methods},
+    {Py_tp_getset, stream_attributes}, {0, NULL},
+};
+
+static PyType_Spec stream_spec = {
+    .name = "tarn.Stream",
+    .basicsize = sizeof(stream_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    .slots = stream_slots,
+};
+
+static int add_named(PyObject *module, const char *name, tarn_stream value,
+                     PyObject **slot)
+{
+    tarn__state *state = tarn__state_get(module);
+
+    *slot = make((PyTypeObject *)state->Stream, value, -1, NULL);
+    if (*slot == NULL)
+        return -1;
+    return PyModule_AddObjectRef(module, name, *slot);
+}
+
 int tarn__add_stream(PyObject *module)
 {
-    (void)module;
-    return 0;
+    tarn__state *state = tarn__state_get(module);
+
+    if (tarn__add_type(module, &stream_spec, NULL, &state->Stream) != 0)
+        return -1;
+    if (add_named(module, "DEFAULT_STREAM", TARN_STREAM_DEFAULT,
+                  &state->default_stream) != 0 ||
+        add_named(module, "LEGACY_DEFAULT_STREAM", TARN_STREAM_LEGACY,
+                  &state->legacy_stream) != 0 ||
+        add_named(module, "PER_THREAD_DEFAULT_STREAM", TARN_STREAM_PER_THREAD,
+                  &state->per_thread_stream) != 0)
+        return -1;
+    return add_named(module, "NO_STREAM", TARN_STREAM_NONE, &state->no_stream);
 }

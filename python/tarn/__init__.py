@@ -1,4 +1,88 @@
-"""Tarn: GPU memory for a whole process."""
+"""Tarn: one small library that looks after the GPU memory of a process.
 
-from tarn._tarn import *  # noqa: F401,F403
-from tarn._tarn import __version__
+`tarn.mr` has the memory resources, `tarn.numba` puts Numba's memory under them, and a
+`DeviceBuffer` is a block of memory as an object. Names follow RMM's. Importing tarn loads
+no driver and needs neither Numba nor numpy.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+
+from tarn import _tarn, mr
+from tarn._tarn import (
+    DEFAULT_STREAM,
+    LEGACY_DEFAULT_STREAM,
+    NO_STREAM,
+    PER_THREAD_DEFAULT_STREAM,
+    DeviceBuffer,
+    DeviceInfo,
+    DriverInfo,
+    InvalidArgumentError,
+    NoDriverError,
+    NotSupportedError,
+    OutOfMemoryError,
+    Stream,
+    TarnError,
+    __version__,
+    current_device,
+    device_info,
+    driver_info,
+    open_driver,
+    synchronize,
+)
+
+__all__ = [
+    "DEFAULT_STREAM",
+    "LEGACY_DEFAULT_STREAM",
+    "NO_STREAM",
+    "PER_THREAD_DEFAULT_STREAM",
+    "CudaStreamFlags",
+    "DeviceBuffer",
+    "DeviceInfo",
+    "DriverInfo",
+    "InvalidArgumentError",
+    "NoDriverError",
+    "NotSupportedError",
+    "OutOfMemoryError",
+    "Stream",
+    "TarnError",
+    "__version__",
+    "current_device",
+    "device_info",
+    "driver_info",
+    "get_include",
+    "get_library_dir",
+    "mr",
+    "open_driver",
+    "synchronize",
+]
+
+
+class CudaStreamFlags(enum.IntEnum):
+    """How a new Stream is made."""
+
+    SYNC_DEFAULT = 0  # waits for the default stream, and it for this one
+    NON_BLOCKING = 1
+
+
+def get_include() -> str:
+    """The folder for a C compiler's -I: `#include <tarn/tarn.h>`."""
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")
+
+
+def get_library_dir() -> str:
+    """The folder of libtarn, for a linker's -L and -rpath.
+
+    The process that imports tarn has loaded this very library: link to it, not to another
+    copy, or there will be two registries.
+    """
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib")
+
+
+# What log.c brings stands here as well.
+if hasattr(_tarn, "csv_log"):
+    from tarn._tarn import csv_log  # noqa: F401
+
+    __all__.append("csv_log")

@@ -1,0 +1,314 @@
+/* copies.c -- how bytes get into a DeviceBuffer and out of it.
+ *
+ * Who waits is in the first comment of buffer.c.
+ */
+#include "buffer.h"
+
+#include <stdlib.h>
+
+static tarn_device_ptr host_address(const void *pointer)
+{
+    return (tarn_device_ptr)(uintptr_t)pointer;
+}
+
+/* --- to and from the host --- */
+
+/* A host array for all bytes: numpy's where it is installed, else a bytearray. */
+static PyObject *new_host_array(size_t bytes)
+{
+    PyObject *numpy = PyImport_ImportModule("numpy");
+
+    if (numpy == NULL && PyErr_ExceptionMatches(PyExc_ImportError)) {
+        PyErr_Clear();
+        return PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)bytes);
+    }
+    if (numpy == NULL)
+        return NULL;
+    PyObject *array = PyObject_CallMethod(numpy, "empty", "ns", (Py_ssize_t)bytes, "u1");
+    Py_DECREF(numpy);
+    return array;
+}
+
+/* Copy all bytes into the writable buffer of `host`. */
+static int copy_into(tarn__buffer *self, PyObject *host, tarn_stream stream, bool wait)
+{
+    Py_buffer view;
+    int result = -1;
+
+    if (PyObject_GetBuffer(host, &view, PyBUF_WRITABLE) != 0)
+        return -1;
+    if ((size_t)view.len < self->bytes)
+        PyErr_Format(PyExc_ValueError, "ary has %zd bytes, too few for %zu", view.len,
+                     self->bytes);
+    else
+        result = tarn__buffer_transfer(self, host_address(view.buf), self->block,
+                                       self->bytes, stream, wait);
+    PyBuffer_Release(&view);
+    return result;
+}
+
+PyDoc_STRVAR(
+    copy_to_host_doc,
+    "copy_to_host(ary=None, stream=DEFAULT_STREAM)\n--\n\n"
+    "Copy all bytes into `ary`, a writable buffer of at least as many, and return\n"
+    "it. With an `ary` and a stream other than the default one, synchronize the\n"
+    "stream before you read it. Without `ary`: a new numpy array of uint8, or a\n"
+    "bytearray where numpy is not installed, complete when it is returned.\n\n"
+    "Raises ValueError if `ary` is too small.");
+
+static PyObject *buffer_copy_to_host(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"ary", "stream", NULL};
+    tarn__buffer *self = (tarn__buffer *)object;
+    PyObject *host = Py_None, *stream_object = NULL;
+    tarn_stream stream;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OO:copy_to_host", names, &host,
+                                     &stream_object) ||
+        tarn__stream_from(tarn__state_of(Py_TYPE(object)), stream_object, &stream) != 0)
+        return NULL;
+    bool ours = host == Py_None;
+    PyObject *result = ours ? new_host_array(self->bytes) : Py_NewRef(host);
+    if (result == NULL || copy_into(self, result, stream, ours) == 0)
+        return result;
+    Py_DECREF(result);
+    return NULL;
+}
+
+static PyObject *bytes_on(tarn__buffer *self, tarn_stream stream)
+{
+    PyObject *result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)self->bytes);
+
+    if (result == NULL ||
+        tarn__buffer_transfer(self, host_address(PyBytes_AS_STRING(result)), self->block,
+                              self->bytes, stream, true) == 0)
+        return result;
+    Py_DECREF(result);
+    return NULL;
+}
+
+PyDoc_STRVAR(tobytes_doc, "tobytes(stream=DEFAULT_STREAM)\n--\n\n"
+                          "All bytes, complete when they are returned.");
+
+static PyObject *buffer_tobytes(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"stream", NULL};
+    PyObject *stream_object = NULL;
+    tarn_stream stream;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:tobytes", names, &stream_object) ||
+        tarn__stream_from(tarn__state_of(Py_TYPE(object)), stream_object, &stream) != 0)
+        return NULL;
+    return bytes_on((tarn__buffer *)object, stream);
+}
+
+static PyObject *buffer_bytes(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    return bytes_on((tarn__buffer *)object, TARN_STREAM_DEFAULT);
+}
+
+/* The bytes as they are after what is queued on the buffer's own stream. */
+static PyObject *buffer_reduce(PyObject *object, PyObject *Py_UNUSED(none))
+{
+    tarn__buffer *self = (tarn__buffer *)object;
+    PyObject *bytes = bytes_on(self, self->stream);
+    PyObject *make_it =
+        bytes != NULL ? PyObject_GetAttrString((PyObject *)Py_TYPE(object), "to_device")
+                      : NULL;
+
+    if (make_it == NULL) {
+        Py_XDECREF(bytes);
+        return NULL;
+    }
+    return Py_BuildValue("(N(N))", make_it, bytes);
+}
+
+PyDoc_STRVAR(
+    copy_from_host_doc,
+    "copy_from_host(ary, stream=DEFAULT_STREAM)\n--\n\n"
+    "Copy the bytes of `ary`, anything with a contiguous buffer, to the beginning of\n"
+    "this one. On a stream other than the default one `ary` has to stay as it is\n"
+    "until the stream is synchronized.\n\n"
+    "Raises ValueError if `ary` has more bytes than this.");
+
+static PyObject *buffer_copy_from_host(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"ary", "stream", NULL};
+    tarn__buffer *self = (tarn__buffer *)object;
+    PyObject *stream_object = NULL;
+    tarn_stream stream;
+    Py_buffer host;
+    int result = -1;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y*|O:copy_from_host", names, &host,
+                                     &stream_object))
+        return NULL;
+    if (tarn__stream_from(tarn__state_of(Py_TYPE(object)), stream_object, &stream) == 0) {
+        if ((size_t)host.len > self->bytes)
+            PyErr_Format(PyExc_ValueError, "ary has %zd bytes, too many for %zu",
+                         host.len, self->bytes);
+        else
+            result = tarn__buffer_transfer(self, self->block, host_address(host.buf),
+                                           (size_t)host.len, stream, false);
+    }
+    PyBuffer_Release(&host);
+    if (result != 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* --- from other device arrays --- */
+
+/* What is wanted of a __cuda_array_interface__: one dimension, no gaps. */
+struct array {
+    tarn_device_ptr address;
+    size_t bytes;
+    tarn_stream stream; /* its work has to be done first; TARN_STREAM_NONE: nothing has */
+};
+
+/* Bytes of one item: the number at the end of a typestr such as "<f8". 0: none there. */
+static size_t item_bytes(PyObject *typestr)
+{
+    const char *text =
+        typestr != NULL && PyUnicode_Check(typestr) ? PyUnicode_AsUTF8(typestr) : NULL;
+    PyErr_Clear();
+    if (text == NULL || text[0] == '\0' || text[1] == '\0')
+        return 0;
+    return (size_t)strtoul(text + 2, NULL, 10);
+}
+
+/* Is there a gap between items? `strides` is None or a tuple. -1 with an exception set.
+ */
+static int has_gaps(PyObject *strides, size_t item)
+{
+    if (strides == NULL || strides == Py_None)
+        return 0;
+    if (!PyTuple_Check(strides) || PyTuple_GET_SIZE(strides) != 1)
+        return 1;
+    Py_ssize_t stride = PyLong_AsSsize_t(PyTuple_GET_ITEM(strides, 0));
+    if (stride == -1 && PyErr_Occurred())
+        return -1;
+    return (size_t)stride != item;
+}
+
+static int array_shape(PyObject *interface, struct array *out)
+{
+    PyObject *shape = PyDict_GetItemString(interface, "shape");
+    size_t item = item_bytes(PyDict_GetItemString(interface, "typestr"));
+    size_t items;
+
+    if (shape == NULL || !PyTuple_Check(shape) || PyTuple_GET_SIZE(shape) != 1 ||
+        item == 0) {
+        PyErr_SetString(PyExc_ValueError, "only arrays of one dimension can be copied");
+        return -1;
+    }
+    if (tarn__size_from(PyTuple_GET_ITEM(shape, 0), &items) != 0)
+        return -1;
+    int gaps = has_gaps(PyDict_GetItemString(interface, "strides"), item);
+    if (gaps == 1)
+        PyErr_SetString(PyExc_ValueError, "only arrays without gaps can be copied");
+    if (gaps != 0)
+        return -1;
+    if (items > SIZE_MAX / item) {
+        PyErr_SetString(PyExc_ValueError, "the array has more bytes than there are");
+        return -1;
+    }
+    out->bytes = items * item;
+    return 0;
+}
+
+static int array_from(tarn__state *state, PyObject *object, struct array *out)
+{
+    PyObject *interface = PyObject_GetAttrString(object, "__cuda_array_interface__");
+    PyObject *data, *stream;
+    size_t address;
+    int result = -1;
+
+    if (interface == NULL || !PyDict_Check(interface)) {
+        Py_XDECREF(interface);
+        PyErr_Format(PyExc_ValueError, "%R has no __cuda_array_interface__", object);
+        return -1;
+    }
+    data = PyDict_GetItemString(interface, "data");
+    stream = PyDict_GetItemString(interface, "stream");
+    out->stream = TARN_STREAM_NONE;
+    if (data == NULL || !PyTuple_Check(data) || PyTuple_GET_SIZE(data) < 1)
+        PyErr_SetString(PyExc_ValueError, "__cuda_array_interface__ has no data");
+    else if (tarn__size_from(PyTuple_GET_ITEM(data, 0), &address) == 0 &&
+             array_shape(interface, out) == 0 &&
+             (stream == NULL || stream == Py_None ||
+              tarn__stream_from(state, stream, &out->stream) == 0))
+        result = 0;
+    if (result == 0)
+        out->address = address;
+    Py_DECREF(interface);
+    return result;
+}
+
+PyDoc_STRVAR(
+    copy_from_device_doc,
+    "copy_from_device(cuda_ary, stream=DEFAULT_STREAM)\n--\n\n"
+    "Copy an array with __cuda_array_interface__, of one dimension and without gaps,\n"
+    "to the beginning of this one; not waited for. If the array names a stream, its\n"
+    "work is waited for first.\n\n"
+    "Raises ValueError if it has more bytes than this, or another shape.");
+
+static PyObject *buffer_copy_from_device(PyObject *object, PyObject *args,
+                                         PyObject *kwargs)
+{
+    static char *names[] = {"cuda_ary", "stream", NULL};
+    tarn__buffer *self = (tarn__buffer *)object;
+    tarn__state *state = tarn__state_of(Py_TYPE(object));
+    PyObject *source, *stream_object = NULL;
+    tarn_status status = TARN_OK;
+    tarn_stream stream;
+    struct array array;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:copy_from_device", names, &source,
+                                     &stream_object) ||
+        tarn__stream_from(state, stream_object, &stream) != 0 ||
+        array_from(state, source, &array) != 0)
+        return NULL;
+    if (array.bytes > self->bytes)
+        return PyErr_Format(PyExc_ValueError, "the array has %zu bytes, too many for %zu",
+                            array.bytes, self->bytes);
+    if (array.bytes == 0)
+        Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS;
+    if (array.stream != TARN_STREAM_NONE && array.stream != stream)
+        status = tarn_stream_synchronize(self->device, array.stream);
+    if (status == TARN_OK)
+        status = tarn_copy(self->device, self->block, array.address, array.bytes, stream);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        return tarn__raise(state, status);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef copies[] = {
+    {"copy_to_host", TARN__WITH_KEYWORDS(buffer_copy_to_host),
+     METH_VARARGS | METH_KEYWORDS, copy_to_host_doc},
+    {"copy_from_host", TARN__WITH_KEYWORDS(buffer_copy_from_host),
+     METH_VARARGS | METH_KEYWORDS, copy_from_host_doc},
+    {"copy_from_device", TARN__WITH_KEYWORDS(buffer_copy_from_device),
+     METH_VARARGS | METH_KEYWORDS, copy_from_device_doc},
+    {"tobytes", TARN__WITH_KEYWORDS(buffer_tobytes), METH_VARARGS | METH_KEYWORDS,
+     tobytes_doc},
+    {"__bytes__", buffer_bytes, METH_NOARGS, NULL},
+    {"__reduce__", buffer_reduce, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+int tarn__buffer_add_copies(PyObject *type)
+{
+    for (PyMethodDef *method = copies; method->ml_name != NULL; method++) {
+        PyObject *descriptor = PyDescr_NewMethod((PyTypeObject *)type, method);
+        if (descriptor == NULL)
+            return -1;
+        int result = PyObject_SetAttrString(type, method->ml_name, descriptor);
+        Py_DECREF(descriptor);
+        if (result != 0)
+            return -1;
+    }
+    return 0;
+}

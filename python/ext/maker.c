@@ -1,0 +1,303 @@
+/* maker.c -- how the classes of tarn/mr.py get their C resource, and ask it questions.
+ *
+ * These functions are the module's own business (their names begin with `_`): the classes
+ * with documentation and signatures are in Python, and each calls one of these with
+ * itself.
+ */
+#include "state.h"
+
+static tarn__resource_object *resource_arg(tarn__state *state, PyObject *object)
+{
+    if (PyObject_TypeCheck(object, (PyTypeObject *)state->DeviceMemoryResource))
+        return (tarn__resource_object *)object;
+    PyErr_Format(PyExc_TypeError, "%R is no tarn.mr.DeviceMemoryResource", object);
+    return NULL;
+}
+
+/* --- sources: an object without a resource gets one --- */
+
+/* Make and adopt: `open` is called without the GIL. */
+static PyObject *adopt(PyObject *module, PyObject *args,
+                       tarn_status (*open)(int device, tarn_resource **out))
+{
+    tarn__state *state = tarn__state_get(module);
+    tarn_resource *resource = NULL;
+    PyObject *object;
+    tarn_status status;
+    int device;
+
+    if (!PyArg_ParseTuple(args, "Oi", &object, &device))
+        return NULL;
+    tarn__resource_object *self = resource_arg(state, object);
+    if (self == NULL)
+        return NULL;
+    if (self->native != NULL)
+        return PyErr_Format(PyExc_ValueError, "a resource is initialised once");
+    Py_BEGIN_ALLOW_THREADS;
+    status = open(device, &resource);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        return tarn__raise(state, status);
+    self->native = resource;
+    Py_RETURN_NONE;
+}
+
+static PyObject *open_cuda(PyObject *module, PyObject *args)
+{
+    return adopt(module, args, tarn_cuda_create);
+}
+
+static PyObject *open_managed(PyObject *module, PyObject *args)
+{
+    return adopt(module, args, tarn_managed_create);
+}
+
+static PyObject *open_pinned(PyObject *module, PyObject *args)
+{
+    return adopt(module, args, tarn_pinned_create);
+}
+
+/* (self, device, initial_bytes, release_threshold_bytes, use_default_pool) */
+static PyObject *open_async(PyObject *module, PyObject *args)
+{
+    tarn__state *state = tarn__state_get(module);
+    tarn_async_options options = {.size = sizeof options};
+    tarn_resource *resource = NULL;
+    PyObject *object, *initial, *threshold;
+    tarn_status status;
+    int device, use_default;
+
+    if (!PyArg_ParseTuple(args, "OiOOp", &object, &device, &initial, &threshold,
+                          &use_default))
+        return NULL;
+    tarn__resource_object *self = resource_arg(state, object);
+    if (self == NULL || tarn__size_from(initial, &options.initial_bytes) != 0 ||
+        tarn__size_from(threshold, &options.release_threshold_bytes) != 0)
+        return NULL;
+    if (self->native != NULL)
+        return PyErr_Format(PyExc_ValueError, "a resource is initialised once");
+    options.use_default_pool = use_default;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_async_create(device, &options, &resource);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        return tarn__raise(state, status);
+    self->native = resource;
+    Py_RETURN_NONE;
+}
+
+/* --- adaptors: what UpstreamResourceAdaptor holds is wrapped --- */
+
+/* An adaptor whose native resource is still its upstream's, which is what its base class
+ * left; else NULL with an exception. */
+static tarn__resource_object *unwrapped(tarn__state *state, PyObject *object)
+{
+    tarn__resource_object *self = resource_arg(state, object);
+    if (self != NULL && (self->native == NULL || self->upstream == NULL)) {
+        PyErr_Format(PyExc_ValueError, "%R has no upstream", object);
+        return NULL;
+    }
+    return self;
+}
+
+/* `wrapper` retains what it wraps; it takes the place of that. */
+static PyObject *replace(tarn__state *state, tarn__resource_object *self,
+                         tarn_status status, tarn_resource *wrapper)
+{
+    if (status != TARN_OK)
+        return tarn__raise(state, status);
+    tarn_resource *upstream = self->native;
+    self->native = wrapper;
+    tarn__resource_release(state, upstream, (PyObject *)self);
+    Py_RETURN_NONE;
+}
+
+/* (self, path, format): a file of its own for each logger. */
+static PyObject *wrap_logger(PyObject *module, PyObject *args)
+{
+    tarn__state *state = tarn__state_get(module);
+    tarn_resource *wrapper = NULL;
+    tarn_trace_writer *writer = NULL;
+    PyObject *object, *path;
+    int format;
+
+    if (!PyArg_ParseTuple(args, "OO&i", &object, PyUnicode_FSConverter, &path, &format))
+        return NULL;
+    tarn__resource_object *self = unwrapped(state, object);
+    if (self == NULL) {
+        Py_DECREF(path);
+        return NULL;
+    }
+    tarn_status status = tarn_trace_writer_open(PyBytes_AS_STRING(path),
+                                                (tarn_trace_format)format, &writer);
+    Py_DECREF(path);
+    if (status != TARN_OK)
+        return tarn__raise(state, status);
+    status = tarn_logger_create(self->native, writer, &wrapper);
+    if (status == TARN_OK)
+        self->writer = writer;
+    else
+        tarn_trace_writer_release(writer);
+    return replace(state, self, status, wrapper);
+}
+
+/* (self, limit_bytes) */
+static PyObject *wrap_limiter(PyObject *module, PyObject *args)
+{
+    tarn__state *state = tarn__state_get(module);
+    tarn_resource *wrapper = NULL;
+    PyObject *object, *limit;
+    size_t limit_bytes;
+
+    if (!PyArg_ParseTuple(args, "OO", &object, &limit))
+        return NULL;
+    tarn__resource_object *self = unwrapped(state, object);
+    if (self == NULL || tarn__size_from(limit, &limit_bytes) != 0)
+        return NULL;
+    tarn_status status = tarn_limiter_create(self->native, limit_bytes, &wrapper);
+    return replace(state, self, status, wrapper);
+}
+
+/* (self) */
+static PyObject *wrap_counter(PyObject *module, PyObject *object)
+{
+    tarn__state *state = tarn__state_get(module);
+    tarn__resource_object *self = unwrapped(state, object);
+    tarn_resource *wrapper = NULL;
+
+    if (self == NULL)
+        return NULL;
+    tarn_status status = tarn_counter_create(self->native, &wrapper);
+    return replace(state, self, status, wrapper);
+}
+
+/* --- questions --- */
+
+/* The resource of an object that has one. */
+static tarn_resource *native_of(tarn__state *state, PyObject *object)
+{
+    tarn__resource_object *self = resource_arg(state, object);
+    if (self != NULL && self->native == NULL)
+        PyErr_Format(PyExc_TypeError, "%R is not initialised", object);
+    return self != NULL ? self->native : NULL;
+}
+
+static PyObject *limiter_number(PyObject *module, PyObject *object,
+                                tarn_status (*read)(tarn_resource *, size_t *))
+{
+    tarn__state *state = tarn__state_get(module);
+    tarn_resource *native = native_of(state, object);
+    size_t bytes;
+
+    if (native == NULL)
+        return NULL;
+    tarn_status status = read(native, &bytes);
+    return status == TARN_OK ? PyLong_FromSize_t(bytes) : tarn__raise(state, status);
+}
+
+static PyObject *limiter_used(PyObject *module, PyObject *object)
+{
+    return limiter_number(module, object, tarn_limiter_used_bytes);
+}
+
+static PyObject *limiter_limit(PyObject *module, PyObject *object)
+{
+    return limiter_number(module, object, tarn_limiter_limit_bytes);
+}
+
+static PyObject *counts(PyObject *module, PyObject *object,
+                        tarn_status (*read)(tarn_resource *, tarn_counts *))
+{
+    tarn__state *state = tarn__state_get(module);
+    tarn_resource *native = native_of(state, object);
+    tarn_counts got;
+
+    if (native == NULL)
+        return NULL;
+    tarn_status status = read(native, &got);
+    if (status != TARN_OK)
+        return tarn__raise(state, status);
+    const int64_t values[] = {got.current_bytes, got.current_count, got.peak_bytes,
+                              got.peak_count,    got.total_bytes,   got.total_count};
+    PyObject *tuple = PyStructSequence_New((PyTypeObject *)state->Statistics);
+    for (int i = 0; tuple != NULL && i < 6; i++) {
+        PyObject *number = PyLong_FromLongLong(values[i]);
+        if (number == NULL)
+            Py_CLEAR(tuple);
+        else
+            PyStructSequence_SetItem(tuple, i, number);
+    }
+    return tuple;
+}
+
+static PyObject *counter_read(PyObject *module, PyObject *object)
+{
+    return counts(module, object, tarn_counter_read);
+}
+
+static PyObject *counter_push(PyObject *module, PyObject *object)
+{
+    return counts(module, object, tarn_counter_push);
+}
+
+static PyObject *counter_pop(PyObject *module, PyObject *object)
+{
+    return counts(module, object, tarn_counter_pop);
+}
+
+static PyObject *logger_flush(PyObject *module, PyObject *object)
+{
+    tarn__state *state = tarn__state_get(module);
+    tarn__resource_object *self = resource_arg(state, object);
+    tarn_status status = TARN_OK;
+
+    if (self == NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    if (self->writer != NULL)
+        status = tarn_trace_flush(self->writer);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        return tarn__raise(state, status);
+    Py_RETURN_NONE;
+}
+
+static PyStructSequence_Field statistics_fields[] = {
+    {"current_bytes", "bytes out now, as asked for"},
+    {"current_count", "blocks out now"},
+    {"peak_bytes", "most bytes out at once"},
+    {"peak_count", "most blocks out at once"},
+    {"total_bytes", "bytes of all allocations"},
+    {"total_count", "allocations"},
+    {NULL, NULL},
+};
+static PyStructSequence_Desc statistics_desc = {
+    "tarn.mr.Statistics", "What a StatisticsResourceAdaptor saw.", statistics_fields, 6};
+
+static PyMethodDef maker_functions[] = {
+    {"_open_cuda", open_cuda, METH_VARARGS, NULL},
+    {"_open_managed", open_managed, METH_VARARGS, NULL},
+    {"_open_pinned", open_pinned, METH_VARARGS, NULL},
+    {"_open_async", open_async, METH_VARARGS, NULL},
+    {"_wrap_logger", wrap_logger, METH_VARARGS, NULL},
+    {"_wrap_limiter", wrap_limiter, METH_VARARGS, NULL},
+    {"_wrap_counter", wrap_counter, METH_O, NULL},
+    {"_limiter_used", limiter_used, METH_O, NULL},
+    {"_limiter_limit", limiter_limit, METH_O, NULL},
+    {"_counter_read", counter_read, METH_O, NULL},
+    {"_counter_push", counter_push, METH_O, NULL},
+    {"_counter_pop", counter_pop, METH_O, NULL},
+    {"_logger_flush", logger_flush, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+int tarn__add_maker(PyObject *module)
+{
+    tarn__state *state = tarn__state_get(module);
+
+    state->Statistics = (PyObject *)PyStructSequence_NewType(&statistics_desc);
+    if (state->Statistics == NULL ||
+        PyModule_AddType(module, (PyTypeObject *)state->Statistics) != 0)
+        return -1;
+    return PyModule_AddFunctions(module, maker_functions);
+}
