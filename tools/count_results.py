@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Add up test results: a line a suite, and at the end `N passed, N failed`.
+
+    tools/count_results.py FILE.xml...      JUnit files, of ctest or of pytest
+
+A C test program is one entry in ctest's file but holds many tests, so its output is read
+for cmocka's lines; a program that ended early has failed in every test it did not come to.
+A file that is missing, does not parse or ran nothing counts as a failure. Exit 1 if
+anything failed.
+"""
+import collections
+import pathlib
+import re
+import sys
+import xml.etree.ElementTree as ET
+
+Counts = collections.namedtuple("Counts", "passed failed skipped")
+NOTHING = Counts(0, 0, 0)
+ONE_FAILED = Counts(0, 1, 0)
+
+
+def add(one, other):
+    return Counts(*(a + b for a, b in zip(one, other)))
+
+
+def entry_status(case):
+    """One JUnit entry as it stands."""
+    if case.find("failure") is not None or case.find("error") is not None:
+        return ONE_FAILED
+    if case.find("skipped") is not None or case.get("status") in ("notrun", "disabled"):
+        return Counts(0, 0, 1)
+    return Counts(1, 0, 0)
+
+
+def entry(case):
+    """One JUnit entry, taken apart into its tests where it is a cmocka program."""
+    outer = entry_status(case)
+    text = case.findtext("system-out") or ""
+    announced = sum(int(n) for n in re.findall(r"^\[=+\] Running (\d+) test", text, re.M))
+    if not announced:
+        return outer
+    skipped = len(set(re.findall(r"^\[ +SKIPPED \] (\w+)$", text, re.M)))
+    if not outer.failed:
+        return Counts(announced - skipped, 0, skipped)
+    passed = len(set(re.findall(r"^\[ +OK \] (\S+)", text, re.M)))
+    # All passed and yet the program failed: a sanitizer's report at exit, a time-out.
+    return Counts(passed, max(announced - passed - skipped, 1), skipped)
+
+
+def suite(path):
+    """All of one file; what is wrong with the file as a whole is the second answer."""
+    try:
+        cases = list(ET.parse(path).getroot().iter("testcase"))
+    except FileNotFoundError:
+        return ONE_FAILED, "no results were written"
+    except ET.ParseError as error:
+        return ONE_FAILED, f"not readable: {error}"
+    total = NOTHING
+    for case in cases:
+        total = add(total, entry(case))
+    if total.passed + total.failed == 0:
+        return add(total, ONE_FAILED), "ran no test"
+    return total, ""
+
+
+def main(paths):
+    if not paths:
+        print(__doc__.strip(), file=sys.stderr)
+        return 2
+    total = NOTHING
+    for path in paths:
+        counts, wrong = suite(path)
+        total = add(total, counts)
+        print(f"{pathlib.Path(path).stem:<24} {counts.passed:>6} passed {counts.failed:>4} failed"
+              f" {counts.skipped:>4} skipped  {wrong}".rstrip())
+    print(f"{total.passed} passed, {total.failed} failed")
+    return 1 if total.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

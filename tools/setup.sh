@@ -1,0 +1,87 @@
+# setup.sh -- what ./check and ./demo need on a machine. Source it from the project's root.
+#
+# Everything is looked for before it is installed, by using it and not by its package, so
+# that a machine that has all of it needs neither a network nor Debian.
+
+PYTHON=${PYTHON:-/usr/bin/python3}
+export DEBIAN_FRONTEND=noninteractive PIP_DISABLE_PIP_VERSION_CHECK=1
+
+# Asked for in .venv; constraints.txt has the versions, of these and of what they bring.
+python_packages="numba-cuda[cu13] numpy scikit-build-core pytest hypothesis psutil
+    filecheck cffi pycparser rmm-cu13"
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+# Does this C text compile? $1 is the text, what follows are flags.
+compiles() {
+    text=$1; shift
+    printf '%s\n' "$text" | cc -fsyntax-only "$@" -x c - 2>/dev/null
+}
+
+python_headers() {
+    compiles '#include <Python.h>' \
+        "-I$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_paths()["include"])')"
+}
+
+# need PACKAGE COMMAND...: note the Debian package as missing if the command fails.
+need() {
+    package=$1; shift
+    "$@" >/dev/null 2>&1 || missing="$missing $package"
+}
+
+# Install the Debian packages that are missing; "build" or "tests" says for what.
+install_debian_packages() {
+    missing=
+    need build-essential sh -c 'cc --version && c++ --version && make --version'
+    need cmake cmake --version
+    need ninja-build ninja --version
+    need zlib1g-dev compiles '#include <zlib.h>'
+    need python3-venv "$PYTHON" -c 'import ensurepip, venv'
+    need python3-dev python_headers
+    if [ "$1" = tests ]; then
+        need libcmocka-dev compiles '#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>'
+        need pkg-config pkg-config --version
+    fi
+    [ -z "$missing" ] && return 0
+    echo "installing Debian packages:$missing"
+    as_root apt-get -q update &&
+        as_root apt-get -q -y install --no-install-recommends $missing
+}
+
+# Make .venv as constraints.txt says, unless it is there already. The copy of that file in
+# it says which versions it was made from.
+make_venv() {
+    cmp -s constraints.txt .venv/made-from.txt && return 0
+    echo "making .venv"
+    rm -rf .venv && "$PYTHON" -m venv .venv &&
+        .venv/bin/pip install -q -c constraints.txt $python_packages &&
+        cp constraints.txt .venv/made-from.txt
+}
+
+# Build the wheel, with the build tools of .venv, as build/wheel/tarn-*.whl.
+build_wheel() {
+    rm -f build/wheel/tarn-*.whl
+    .venv/bin/pip wheel -q --no-build-isolation --no-deps -w build/wheel .
+}
+
+# Put that wheel into the environment $1.
+install_wheel() {
+    "$1/bin/pip" install -q --no-index --no-deps --force-reinstall build/wheel/tarn-*.whl
+}
+
+# Is there a GPU whose driver loads? Asked of the driver itself, before Tarn is built.
+has_gpu() {
+    "$PYTHON" - <<'PROBE' 2>/dev/null
+import ctypes
+driver = ctypes.CDLL("libcuda.so.1")
+count = ctypes.c_int()
+good = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+raise SystemExit(0 if good and count.value else 1)
+PROBE
+}
