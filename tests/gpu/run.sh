@@ -1,0 +1,104 @@
+#!/bin/sh
+# run.sh -- builds Tarn on a machine with a GPU and tries everything there, in one command.
+#
+#     PYTHON=python3 OUT=folder tests/gpu/run.sh
+#
+# The C and the Python tests on the real driver, the demo, and numba-cuda's own tests under
+# Numba's manager and under Tarn, compared. No network: see prepare.sh and README.md. Every
+# phase has a limit of its own, a phase that fails does not stop the next, and the whole
+# ends within BUDGET seconds. A short table comes last; all output is in $OUT/logs.tar.gz.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+
+PYTHON=$(command -v "${PYTHON:-python3}") && export PYTHON
+OUT=${OUT:-build/gpu-out}
+BUDGET=${BUDGET:-570}
+logs=build/gpu
+jobs=$(nproc)
+. tools/setup.sh
+
+unset TARN_DRIVER TARN_SIM TARN_LOG TARN_RESOURCE NUMBA_CUDA_MEMORY_MANAGER PYTHONPATH
+export CMAKE_PREFIX_PATH="$PWD/.gpu/usr" CPATH="$PWD/.gpu/usr/include"
+
+seconds_left() {
+    echo $((BUDGET - $(date +%s) + began))
+}
+
+# phase NAME SECONDS COMMAND: run COMMAND, a function of this file or a program, in a process
+# of its own that can be stopped.
+phase() {
+    name=$1 limit=$2 started=$(date +%s); shift 2
+    [ "$limit" -le "$(seconds_left)" ] || limit=$(seconds_left)
+    if [ "$limit" -lt 5 ]; then
+        line="$name: not run, no time left"
+    else
+        timeout -k 5 "$limit" sh tests/gpu/run.sh --only "$@" >$logs/$name.log 2>&1 </dev/null
+        code=$?
+        line="$name: exit $code after $(($(date +%s) - started)) s of $limit"
+        [ $code -eq 0 ] || tail -n 60 $logs/$name.log
+    fi
+    echo "== $line"
+    echo "$line" >>$logs/phases.txt
+}
+
+machine() {
+    uname -a; nvidia-smi -L; cmake --version; cc --version; "$PYTHON" --version
+}
+
+# The packages of PYTHON's own environment, lent to .venv, with those of .whl before them.
+environment() {
+    rm -rf .venv && "$PYTHON" -m venv .venv &&
+        .venv/bin/pip install -q --no-index --no-deps --no-compile .whl/*.whl &&
+        "$PYTHON" -c 'import site; print("\n".join(site.getsitepackages()))' \
+            >"$(echo .venv/lib/python3*/site-packages)/lent.pth" &&
+        cp constraints.txt .venv/made-from.txt &&
+        .venv/bin/python -c 'import numba_cuda, numpy, rmm; print(numba_cuda.__version__, numpy.__version__)'
+}
+
+# Tests open the driver of the machine: no TARN_DRIVER is set for them.
+build() {
+    cmake --preset release -DTARN_TEST_DRIVER= && cmake --build --preset release -j "$jobs"
+}
+
+# Without what needs the stand-in: torture makes its calls fail, unit-sim looks inside it.
+c_tests() {
+    ctest --preset release -j "$jobs" -E '^(torture|unit-sim|house|headers)' \
+        --output-junit "$PWD/$logs/c-gpu.xml" --test-output-size-passed 10000000
+}
+
+wheel() {
+    build_wheel && install_wheel .venv && .venv/bin/tarn info
+}
+
+python_tests() {
+    .venv/bin/python -m pytest -q -p no:cacheprovider --junitxml=$logs/python-gpu.xml python/tests
+}
+
+numba_suite() {
+    .venv/bin/python tools/numba_suite.py --jobs "$jobs" --junit "$PWD/$logs/numba-gpu.xml"
+}
+
+if [ "${1:-}" = --only ]; then
+    shift
+    "$@"
+    exit
+fi
+
+began=$(date +%s)
+rm -rf $logs && mkdir -p $logs "$OUT"
+
+phase machine 20 machine
+phase environment 60 environment
+phase build 60 build
+phase c-tests 90 c_tests
+phase wheel 60 wheel
+phase python-tests 90 python_tests
+phase demo 60 ./demo
+phase numba-suite 400 numba_suite
+
+tar -czf "$OUT/logs.tar.gz" -C build gpu
+echo
+cat $logs/phases.txt
+tail -n 30 $logs/numba-suite.log
+tools/count_results.py $logs/c-gpu.xml $logs/python-gpu.xml $logs/numba-gpu.xml | tee "$OUT/summary.txt"
+grep -q 'demo: ok' $logs/demo.log && echo "demo: ok"

@@ -1,0 +1,45 @@
+"""What the installation tests share: one installation in a folder of its own, and the wheel.
+
+They run with the interpreter of the environment that has the wheel, after a build in
+build/release (TARN_BUILD names another), on the stand-in.
+"""
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+PROJECT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("TARN_BUILD", PROJECT / "build" / "release"))
+
+
+def run(*command, **options):
+    """Run a command that has to succeed; its output stands in the failure if it does not."""
+    done = subprocess.run([str(part) for part in command], text=True, timeout=300,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
+    assert done.returncode == 0, f"{command}: exit {done.returncode}\n{done.stdout}"
+    return done.stdout
+
+
+def build(source, build_folder, prefix, *options):
+    """Configure and build a CMake project that finds Tarn under `prefix`."""
+    run("cmake", "-G", "Ninja", "-S", PROJECT / "tests/install" / source, "-B", build_folder,
+        f"-DCMAKE_PREFIX_PATH={prefix}", *options)
+    run("cmake", "--build", build_folder)
+    return build_folder
+
+
+@pytest.fixture(scope="session")
+def prefix(tmp_path_factory):
+    """Tarn installed by `cmake --install`, and then moved: nothing may hold on to its path."""
+    first = tmp_path_factory.mktemp("install") / "first"
+    run("cmake", "--install", BUILD, "--prefix", first)
+    return first.rename(first.with_name("moved"))
+
+
+@pytest.fixture(scope="session")
+def package():
+    """The folder of the package `tarn` in the environment; it is a prefix as well."""
+    return pathlib.Path(run(sys.executable, "-c",
+                            "import tarn; print(tarn.__path__[0])").strip())

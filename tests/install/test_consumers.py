@@ -1,0 +1,54 @@
+"""Other people's projects find an installed Tarn, build against it and run."""
+import os
+import subprocess
+import sys
+
+import pytest
+
+from conftest import PROJECT, build, run
+
+WANTED = "tarn 0.1.0\n"
+
+
+def test_cmake_finds_the_installation(prefix, tmp_path):
+    assert run(build("consumer", tmp_path, prefix) / "consumer") == WANTED
+
+
+def test_cmake_finds_the_wheel(package, tmp_path):
+    assert run(build("consumer", tmp_path, package) / "consumer") == WANTED
+
+
+def test_cmake_refuses_a_version_that_is_not_there(prefix, tmp_path):
+    with pytest.raises(AssertionError, match='compatible with requested version "0.2"'):
+        build("consumer", tmp_path, prefix, "-Dwanted=0.2")
+
+
+def test_pkg_config_finds_the_installation(prefix, tmp_path):
+    libraries = next(prefix.rglob("tarn.pc")).parents[1]
+    environment = {**os.environ, "PKG_CONFIG_PATH": str(libraries / "pkgconfig")}
+    assert run("pkg-config", "--modversion", "tarn", env=environment) == "0.1.0\n"
+    flags = run("pkg-config", "--cflags", "--libs", "tarn", env=environment).split()
+    run("cc", PROJECT / "tests/install/consumer/main.c", "-o", tmp_path / "consumer", *flags,
+        f"-Wl,-rpath,{libraries}")
+    assert run(tmp_path / "consumer") == WANTED
+
+
+def test_the_installed_tool_runs_where_it_was_moved(prefix):
+    assert "sim" in run(prefix / "bin/tarn", "info", env={**os.environ, "TARN_DRIVER": "sim"})
+
+
+def test_somebodys_own_resource_passes_the_installed_conformance_suite(prefix, tmp_path):
+    assert " 0 failed" in run(build("own_resource", tmp_path, prefix) / "own_resource")
+
+
+def test_get_include_is_enough_to_compile(tmp_path):
+    folder = run(sys.executable, "-c", "import tarn; print(tarn.get_include())").strip()
+    run("cc", "-c", PROJECT / "tests/install/consumer/main.c", "-I", folder,
+        "-o", tmp_path / "main.o")
+
+
+def test_the_library_needs_libc_alone(prefix):
+    library = next(prefix.rglob("libtarn.so"))
+    needed = subprocess.run(["readelf", "-d", library], text=True, capture_output=True).stdout
+    names = {line.split("[")[1].rstrip("]") for line in needed.splitlines() if "(NEEDED)" in line}
+    assert names <= {"libc.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-x86-64.so.2"}
