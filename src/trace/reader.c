@@ -264,7 +264,7 @@ tarn_status tarn_trace_read(const char *name, tarn_read_fn read, void *data,
                             void *event_data, tarn_trace_format *format_out)
 {
     struct reader reader = {.read = read, .data = data, .place = {name, 0}, .lines = 1};
-    const struct tarn__format *format;
+    const struct tarn__format *format = NULL;
 
     if (!name || !read)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
