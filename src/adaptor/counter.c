@@ -1,0 +1,232 @@
+/* counter.c -- a resource that counts bytes and blocks: now, at the peak, in all.
+ *
+ * The counts are a stack, so that a part of a program can be measured by itself: push
+ * before it, pop after it. A set that is popped is merged into the one beneath, which is
+ * then as if it had been on top all the time. Values may be negative: a block that was
+ * allocated before the push may be freed after it.
+ */
+#include "adaptor/forward.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+struct counter {
+    struct tarn__adaptor adaptor;
+    pthread_mutex_t lock; /* everything below; not held while upstream is called */
+    tarn_counts *sets;    /* of which `depth` are in use; the last is on top */
+    size_t depth;         /* at least 1 */
+    size_t capacity;
+};
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void count_up(tarn_counts *counts, int64_t bytes)
+{
+    counts->current_bytes += bytes;
+    counts->current_count++;
+    counts->peak_bytes = larger(counts->peak_bytes, counts->current_bytes);
+    counts->peak_count = larger(counts->peak_count, counts->current_count);
+}
+
+static void note_allocation(struct counter *counter, size_t bytes)
+{
+    pthread_mutex_lock(&counter->lock);
+    tarn_counts *top = &counter->sets[counter->depth - 1];
+    count_up(top, (int64_t)bytes);
+    top->total_bytes += (int64_t)bytes;
+    top->total_count++;
+    pthread_mutex_unlock(&counter->lock);
+}
+
+static void note_free(struct counter *counter, size_t bytes)
+{
+    pthread_mutex_lock(&counter->lock);
+    tarn_counts *top = &counter->sets[counter->depth - 1];
+    top->current_bytes -= (int64_t)bytes;
+    top->current_count--;
+    pthread_mutex_unlock(&counter->lock);
+}
+
+/* The free did not happen: the block has been out all the time. */
+static void undo_free(struct counter *counter, size_t bytes)
+{
+    pthread_mutex_lock(&counter->lock);
+    count_up(&counter->sets[counter->depth - 1], (int64_t)bytes);
+    pthread_mutex_unlock(&counter->lock);
+}
+
+static tarn_status counter_allocate(void *self, size_t bytes, size_t alignment,
+                                    tarn_stream stream, tarn_device_ptr *out)
+{
+    struct counter *counter = self;
+    tarn_status status =
+        tarn_resource_allocate(counter->adaptor.upstream, bytes, alignment, stream, out);
+
+    if (status == TARN_OK)
+        note_allocation(counter, bytes);
+    return status;
+}
+
+/* Counted down first: once upstream has the block, another thread may be handed it, and a
+ * peak of both would be one that never was. */
+static tarn_status counter_deallocate(void *self, tarn_device_ptr block, size_t bytes,
+                                      size_t alignment, tarn_stream stream)
+{
+    struct counter *counter = self;
+
+    note_free(counter, bytes);
+    tarn_status status = tarn_resource_deallocate(counter->adaptor.upstream, block, bytes,
+                                                  alignment, stream);
+    if (status != TARN_OK)
+        undo_free(counter, bytes);
+    return status;
+}
+
+static void counter_free(struct counter *counter)
+{
+    pthread_mutex_destroy(&counter->lock);
+    free(counter->sets);
+    free(counter);
+}
+
+static void counter_destroy(void *self)
+{
+    struct counter *counter = self;
+
+    tarn__adaptor_end(&counter->adaptor);
+    counter_free(counter);
+}
+
+const tarn_resource_ops tarn__counter_ops = {
+    .size = sizeof tarn__counter_ops,
+    .name = "counter",
+    .allocate = counter_allocate,
+    .deallocate = counter_deallocate,
+    .destroy = counter_destroy,
+    .memory_info = tarn__forward_memory_info,
+    .supports_streams = tarn__forward_supports_streams,
+    .free_waits = tarn__forward_free_waits,
+    .trim = tarn__forward_trim,
+    .block_bytes = tarn__forward_block_bytes,
+};
+
+/* Room for one more set; the old ones stay where that fails. */
+static bool reserve_set(struct counter *counter)
+{
+    if (counter->depth < counter->capacity)
+        return true;
+    size_t capacity = counter->capacity ? counter->capacity * 2 : 4;
+    tarn_counts *sets = realloc(counter->sets, capacity * sizeof *sets);
+    if (!sets)
+        return false;
+    counter->sets = sets;
+    counter->capacity = capacity;
+    return true;
+}
+
+tarn_status tarn_counter_create(tarn_resource *upstream, tarn_resource **out)
+{
+    if (!upstream || !out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "counter: create with NULL");
+    struct counter *counter = calloc(1, sizeof *counter);
+    if (!counter || !reserve_set(counter)) {
+        free(counter);
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "counter: no host memory");
+    }
+    pthread_mutex_init(&counter->lock, NULL);
+    counter->sets[counter->depth++] = (tarn_counts){0};
+    tarn_status status =
+        tarn__adaptor_create(&tarn__counter_ops, &counter->adaptor, upstream, out);
+    if (status != TARN_OK)
+        counter_free(counter);
+    return status;
+}
+
+/* The counter in `resource`, or NULL and words. */
+static struct counter *counter_of(const tarn_resource *resource)
+{
+    struct counter *counter = tarn_resource_self(resource, &tarn__counter_ops);
+
+    if (!counter)
+        tarn_error_set(TARN_INVALID_ARGUMENT, "counter: \"%s\" is none",
+                       tarn_resource_name(resource));
+    return counter;
+}
+
+tarn_status tarn_counter_read(tarn_resource *resource, tarn_counts *out)
+{
+    struct counter *counter = counter_of(resource);
+
+    if (!counter)
+        return TARN_INVALID_ARGUMENT;
+    if (!out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "counter: read into NULL");
+    pthread_mutex_lock(&counter->lock);
+    *out = counter->sets[counter->depth - 1];
+    pthread_mutex_unlock(&counter->lock);
+    return TARN_OK;
+}
+
+/* Under the lock. */
+static tarn_status push_set(struct counter *counter, tarn_counts *out)
+{
+    if (!reserve_set(counter))
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "counter: no host memory for set %zu",
+                              counter->depth + 1);
+    if (out)
+        *out = counter->sets[counter->depth - 1];
+    counter->sets[counter->depth++] = (tarn_counts){0};
+    return TARN_OK;
+}
+
+tarn_status tarn_counter_push(tarn_resource *resource, tarn_counts *out)
+{
+    struct counter *counter = counter_of(resource);
+
+    if (!counter)
+        return TARN_INVALID_ARGUMENT;
+    pthread_mutex_lock(&counter->lock);
+    tarn_status status = push_set(counter, out);
+    pthread_mutex_unlock(&counter->lock);
+    return status;
+}
+
+/* Make `lower` what it had been without the push of `upper`. */
+static void merge(tarn_counts *lower, const tarn_counts *upper)
+{
+    lower->peak_bytes =
+        larger(lower->peak_bytes, lower->current_bytes + upper->peak_bytes);
+    lower->peak_count =
+        larger(lower->peak_count, lower->current_count + upper->peak_count);
+    lower->current_bytes += upper->current_bytes;
+    lower->current_count += upper->current_count;
+    lower->total_bytes += upper->total_bytes;
+    lower->total_count += upper->total_count;
+}
+
+/* Under the lock. */
+static tarn_status pop_set(struct counter *counter, tarn_counts *out)
+{
+    if (counter->depth == 1)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "counter: pop without a push, 1 set is left");
+    tarn_counts popped = counter->sets[--counter->depth];
+    merge(&counter->sets[counter->depth - 1], &popped);
+    if (out)
+        *out = popped;
+    return TARN_OK;
+}
+
+tarn_status tarn_counter_pop(tarn_resource *resource, tarn_counts *out)
+{
+    struct counter *counter = counter_of(resource);
+
+    if (!counter)
+        return TARN_INVALID_ARGUMENT;
+    pthread_mutex_lock(&counter->lock);
+    tarn_status status = pop_set(counter, out);
+    pthread_mutex_unlock(&counter->lock);
+    return status;
+}

@@ -1,0 +1,78 @@
+/* forward.c -- the part of an adaptor that only passes questions on.
+ *
+ * Each adaptor counts its own blocks (Tarn does that for a table without blocks_out), as
+ * its upstream may serve others too. What is out and how large it is, upstream knows.
+ */
+#include "adaptor/forward.h"
+
+static tarn_resource *upstream_of(const void *self)
+{
+    return ((const struct tarn__adaptor *)self)->upstream;
+}
+
+tarn_status tarn__adaptor_create(const tarn_resource_ops *ops, struct tarn__adaptor *self,
+                                 tarn_resource *upstream, tarn_resource **out)
+{
+    tarn_resource_ops fitting = *ops;
+
+    /* A missing operation is how a resource says that it cannot tell. */
+    if (!tarn_resource_supports_memory_info(upstream))
+        fitting.memory_info = NULL;
+    self->upstream = upstream;
+    tarn_status status =
+        tarn_resource_create(&fitting, self, tarn_resource_device(upstream), out);
+    if (status == TARN_OK)
+        tarn_resource_retain(upstream);
+    return status;
+}
+
+/* An upstream whose own blocks are out refuses to end. Then its last owner was this
+ * adaptor, nobody can give those blocks back, and it stays for good with them. */
+void tarn__adaptor_end(struct tarn__adaptor *self)
+{
+    tarn_resource_release(self->upstream);
+}
+
+tarn_status tarn__forward_memory_info(void *self, tarn_stream stream, size_t *free_out,
+                                      size_t *total_out)
+{
+    return tarn_resource_memory_info(upstream_of(self), stream, free_out, total_out);
+}
+
+bool tarn__forward_supports_streams(const void *self)
+{
+    return tarn_resource_supports_streams(upstream_of(self));
+}
+
+bool tarn__forward_free_waits(const void *self)
+{
+    return tarn_resource_free_waits(upstream_of(self));
+}
+
+tarn_status tarn__forward_trim(void *self, size_t keep_bytes, size_t *released_out)
+{
+    return tarn_resource_trim(upstream_of(self), keep_bytes, released_out);
+}
+
+tarn_status tarn__forward_block_bytes(void *self, tarn_device_ptr block, size_t *out)
+{
+    return tarn_resource_block_bytes(upstream_of(self), block, out);
+}
+
+tarn_status tarn_adaptor_upstream(tarn_resource *adaptor, tarn_resource **out)
+{
+    static const tarn_resource_ops *const tables[] = {&tarn__limiter_ops,
+                                                      &tarn__counter_ops};
+
+    if (!adaptor || !out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "adaptor: upstream with NULL");
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        const struct tarn__adaptor *self = tarn_resource_self(adaptor, tables[i]);
+        if (self) {
+            *out = tarn_resource_retain(self->upstream);
+            return TARN_OK;
+        }
+    }
+    return tarn_error_set(TARN_NOT_SUPPORTED, "adaptor: %s is none of Tarn's",
+                          tarn_resource_name(adaptor));
+}

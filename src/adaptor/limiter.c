@@ -1,0 +1,152 @@
+/* limiter.c -- a resource that keeps its upstream within a budget.
+ *
+ * Several managers can share one GPU. A limiter under each gives every one a budget
+ * without carving the memory up in advance: what one leaves unused, another may take.
+ *
+ * The budget is charged before upstream is asked, and refunded if upstream says no. The
+ * other order would let two threads both see room for the last block. On a free it is
+ * refunded after upstream has the memory, for the same reason.
+ */
+#include "adaptor/forward.h"
+#include "base/sizes.h"
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct limiter {
+    struct tarn__adaptor adaptor; /* does the real work */
+    size_t limit_bytes;           /* the budget; never changes */
+    atomic_size_t used_bytes;     /* charged so far; always <= limit_bytes */
+};
+
+/* What a block of `bytes` is charged; no wrap, as the public call has looked. */
+static size_t charge_of(size_t bytes)
+{
+    size_t rounded = SIZE_MAX;
+
+    tarn__size_round_up(bytes, TARN_ALIGNMENT, &rounded);
+    return rounded;
+}
+
+/* Take `bytes` out of the budget, or leave it alone and return false. */
+static bool charge(struct limiter *limiter, size_t bytes)
+{
+    size_t used = atomic_load(&limiter->used_bytes);
+    do {
+        if (bytes > limiter->limit_bytes - used) /* no sum, so no overflow */
+            return false;
+    } while (!atomic_compare_exchange_weak(&limiter->used_bytes, &used, used + bytes));
+    return true;
+}
+
+static void refund(struct limiter *limiter, size_t bytes)
+{
+    atomic_fetch_sub(&limiter->used_bytes, bytes);
+}
+
+static tarn_status limiter_allocate(void *self, size_t bytes, size_t alignment,
+                                    tarn_stream stream, tarn_device_ptr *out)
+{
+    struct limiter *limiter = self;
+
+    if (!charge(limiter, charge_of(bytes)))
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "limiter: %zu bytes do not fit, %zu of %zu used", bytes,
+                              atomic_load(&limiter->used_bytes), limiter->limit_bytes);
+
+    tarn_status status =
+        tarn_resource_allocate(limiter->adaptor.upstream, bytes, alignment, stream, out);
+    if (status != TARN_OK)
+        refund(limiter, charge_of(bytes));
+    return status;
+}
+
+static tarn_status limiter_deallocate(void *self, tarn_device_ptr block, size_t bytes,
+                                      size_t alignment, tarn_stream stream)
+{
+    struct limiter *limiter = self;
+
+    /* A block of this limiter was charged, so less cannot be used: it is upstream's. */
+    if (charge_of(bytes) > atomic_load(&limiter->used_bytes))
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "limiter: 0x%llx with %zu bytes is not from here, only %zu "
+                              "are charged",
+                              block, bytes, atomic_load(&limiter->used_bytes));
+    tarn_status status = tarn_resource_deallocate(limiter->adaptor.upstream, block, bytes,
+                                                  alignment, stream);
+    if (status == TARN_OK)
+        refund(limiter, charge_of(bytes));
+    return status;
+}
+
+static void limiter_destroy(void *self)
+{
+    struct limiter *limiter = self;
+
+    tarn__adaptor_end(&limiter->adaptor);
+    free(limiter);
+}
+
+const tarn_resource_ops tarn__limiter_ops = {
+    .size = sizeof tarn__limiter_ops,
+    .name = "limiter",
+    .allocate = limiter_allocate,
+    .deallocate = limiter_deallocate,
+    .destroy = limiter_destroy,
+    .memory_info = tarn__forward_memory_info,
+    .supports_streams = tarn__forward_supports_streams,
+    .free_waits = tarn__forward_free_waits,
+    .trim = tarn__forward_trim,
+    .block_bytes = tarn__forward_block_bytes,
+};
+
+tarn_status tarn_limiter_create(tarn_resource *upstream, size_t limit_bytes,
+                                tarn_resource **out)
+{
+    if (!upstream || !out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "limiter: create with NULL");
+    struct limiter *limiter = calloc(1, sizeof *limiter);
+    if (!limiter)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "limiter: no host memory");
+    limiter->limit_bytes = limit_bytes;
+    atomic_init(&limiter->used_bytes, 0);
+    tarn_status status =
+        tarn__adaptor_create(&tarn__limiter_ops, &limiter->adaptor, upstream, out);
+    if (status != TARN_OK)
+        free(limiter);
+    return status;
+}
+
+/* The limiter in `resource`, or NULL and words. */
+static const struct limiter *limiter_of(const tarn_resource *resource)
+{
+    const struct limiter *limiter = tarn_resource_self(resource, &tarn__limiter_ops);
+
+    if (!limiter)
+        tarn_error_set(TARN_INVALID_ARGUMENT, "limiter: \"%s\" is none",
+                       tarn_resource_name(resource));
+    return limiter;
+}
+
+tarn_status tarn_limiter_used_bytes(tarn_resource *resource, size_t *out)
+{
+    const struct limiter *limiter = limiter_of(resource);
+
+    if (!limiter)
+        return TARN_INVALID_ARGUMENT;
+    if (!out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "limiter: used bytes into NULL");
+    *out = atomic_load(&limiter->used_bytes);
+    return TARN_OK;
+}
+
+tarn_status tarn_limiter_limit_bytes(tarn_resource *resource, size_t *out)
+{
+    const struct limiter *limiter = limiter_of(resource);
+
+    if (!limiter)
+        return TARN_INVALID_ARGUMENT;
+    if (!out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "limiter: limit bytes into NULL");
+    *out = limiter->limit_bytes;
+    return TARN_OK;
+}

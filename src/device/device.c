@@ -1,0 +1,141 @@
+/* device.c -- which resource serves which GPU: the one registry of a process.
+ *
+ * The registry owns a reference to each resource that was set, and hands out references,
+ * never borrowed handles: another thread may set another resource at any moment. Where
+ * none was set, the cuda resource serves; it is made when somebody asks for it first.
+ *
+ * No resource is made, asked or released under the lock, as that may call the driver or
+ * somebody's own code.
+ */
+#include <tarn/device.h>
+#include "driver/driver.h"
+#include <pthread.h>
+
+enum { DEVICES_MAX = 128 }; /* tarn__device_check() lets no larger number pass */
+
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static tarn_resource
+    *registry[DEVICES_MAX]; /* a reference each; NULL: not asked for yet */
+
+/* The resource of `device` retained, or NULL. */
+static tarn_resource *look_up(int device)
+{
+    pthread_mutex_lock(&registry_lock);
+    tarn_resource *found = tarn_resource_retain(registry[device]);
+    pthread_mutex_unlock(&registry_lock);
+    return found;
+}
+
+/* Put `resource` in place of `expected`, and the references change hands; false, and
+ * nothing changes, where another one is there. */
+static bool exchange(int device, tarn_resource *expected, tarn_resource *resource)
+{
+    pthread_mutex_lock(&registry_lock);
+    bool changed = registry[device] == expected;
+    if (changed)
+        registry[device] = resource;
+    pthread_mutex_unlock(&registry_lock);
+    return changed;
+}
+
+tarn_status tarn_device_resource(int device, tarn_resource **out)
+{
+    tarn_resource *resource;
+    tarn_status status = tarn__device_check("device", device);
+
+    if (status != TARN_OK)
+        return status;
+    if (!out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "device: resource into NULL");
+    while (!(resource = look_up(device))) {
+        status = tarn_cuda_create(device, &resource);
+        if (status != TARN_OK)
+            return status;
+        if (!exchange(device, NULL, resource))
+            tarn_resource_release(resource); /* another thread was faster: look again */
+    }
+    *out = resource;
+    return TARN_OK;
+}
+
+/* A reference of the registry's own to what shall serve `device`. */
+static tarn_status successor(int device, tarn_resource *resource, tarn_resource **out)
+{
+    if (!resource)
+        return tarn_cuda_create(device, out);
+    if (tarn_resource_device(resource) != device)
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT, "device: %s is a resource of device %d, not of %d",
+            tarn_resource_name(resource), tarn_resource_device(resource), device);
+    *out = tarn_resource_retain(resource);
+    return TARN_OK;
+}
+
+/* Put `next` in charge, giving its reference away, and take the one before. */
+static tarn_resource *take_over(int device, tarn_resource *next)
+{
+    pthread_mutex_lock(&registry_lock);
+    tarn_resource *previous = registry[device];
+    registry[device] = next;
+    pthread_mutex_unlock(&registry_lock);
+    return previous;
+}
+
+/* Nobody wants the one before. If the registry was its last owner and blocks of it are
+ * out, that would lose it: it is put back in charge. */
+static tarn_status let_go(int device, tarn_resource *previous, tarn_resource *next)
+{
+    tarn_status status = tarn_resource_release(previous);
+
+    if (status == TARN_OK)
+        return TARN_OK;
+    tarn_error why = *tarn_error_last();
+    if (exchange(device, next, previous))
+        tarn_resource_release(next);
+    return tarn_error_set(status, "device: the resource before it has to stay: %s",
+                          why.message);
+}
+
+tarn_status tarn_device_set_resource(int device, tarn_resource *resource,
+                                     tarn_resource **previous_out)
+{
+    tarn_resource *next, *previous = NULL;
+    tarn_status status = tarn__device_check("device", device);
+
+    if (status == TARN_OK)
+        status = successor(device, resource, &next);
+    if (status != TARN_OK)
+        return status;
+    if (previous_out) {
+        /* So that there is one before: the default is made if nobody asked for it yet. */
+        status = tarn_device_resource(device, &previous);
+        if (status != TARN_OK) {
+            tarn_resource_release(next);
+            return status;
+        }
+        tarn_resource_release(previous); /* the registry has its own */
+    }
+    previous = take_over(device, next);
+    if (!previous_out)
+        return let_go(device, previous, next);
+    *previous_out = previous;
+    return TARN_OK;
+}
+
+tarn_status tarn_current_resource(tarn_resource **out)
+{
+    int device;
+    tarn_status status = tarn_driver_current_device(&device);
+
+    return status == TARN_OK ? tarn_device_resource(device, out) : status;
+}
+
+tarn_status tarn_set_current_resource(tarn_resource *resource,
+                                      tarn_resource **previous_out)
+{
+    int device;
+    tarn_status status = tarn_driver_current_device(&device);
+
+    return status == TARN_OK ? tarn_device_set_resource(device, resource, previous_out)
+                             : status;
+}

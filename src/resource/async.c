@@ -1,0 +1,336 @@
+/* async.c -- the driver's stream-ordered pool as a resource.
+ *
+ * Either a pool of its own, or the one that the device comes with (which cudaMallocAsync
+ * uses too). Two resources are equal where their pool is the same, so the one on the
+ * device's own pool is one object a device.
+ *
+ * Memory handed out with TARN_STREAM_NONE has to be good on every stream, but the pool
+ * can only hand it out in the order of one: the default stream is asked, and waited for.
+ * Memory given back with TARN_STREAM_NONE goes back in the order of the default stream,
+ * which does not wait for work on non-blocking streams: free_waits says so, and the
+ * caller waits.
+ */
+#include "resource/backed.h"
+#include "resource/internal.h"
+#include "base/sizes.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct async {
+    struct tarn__backed backed; /* first: it is what the shared operations see */
+    CUmemoryPool_ pool;
+    bool owned; /* the pool goes with the resource */
+};
+
+static CUresult_ async_ask(struct tarn__backed *self, const struct tarn__calls *calls,
+                           size_t bytes, tarn_stream stream, CUdeviceptr_ *out)
+{
+    struct async *async = (struct async *)(void *)self;
+    CUdeviceptr_ memory = 0;
+    CUresult_ result = calls->mem_alloc_from_pool_async(&memory, bytes, async->pool,
+                                                        tarn_stream_handle(stream));
+
+    if (result != CUDA_SUCCESS_)
+        return result;
+    if (stream == TARN_STREAM_NONE) {
+        result = calls->stream_synchronize(NULL);
+        if (result != CUDA_SUCCESS_) {
+            calls->mem_free_async(memory, NULL);
+            return result;
+        }
+    }
+    *out = memory;
+    return CUDA_SUCCESS_;
+}
+
+static CUresult_ async_give_back(const struct tarn__calls *calls, CUdeviceptr_ base,
+                                 tarn_stream stream)
+{
+    return calls->mem_free_async(base, tarn_stream_handle(stream));
+}
+
+static const struct tarn__backed_kind async_kind = {
+    .who = "async",
+    .allocate_call = "cuMemAllocFromPoolAsync",
+    .free_call = "cuMemFreeAsync",
+    .by_stream = true,
+    .allocate = async_ask,
+    .free = async_give_back,
+};
+
+/* A failure of a call about the pool as a whole. */
+static tarn_status pool_failed(const char *call, CUresult_ result, int device)
+{
+    return tarn__driver_failed("async", call, result, "the pool of device %d", device);
+}
+
+/* End the pool. Frees that are still queued are no hindrance: it ends after them. */
+static bool end_pool(struct async *async)
+{
+    struct tarn__scope scope;
+
+    if (tarn__backed_enter(&async->backed, &scope) != TARN_OK)
+        return false;
+    bool ended = scope.calls->mem_pool_destroy(async->pool) == CUDA_SUCCESS_;
+    tarn__scope_leave(&scope);
+    return ended;
+}
+
+static void async_destroy(void *self)
+{
+    struct async *async = self;
+
+    /* Nobody can be told of a failure here, so it is tried again, once. */
+    if (async->owned && !end_pool(async))
+        end_pool(async);
+    tarn__backed_destroy(async);
+}
+
+static bool async_supports_streams(const void *self)
+{
+    (void)self;
+    return true;
+}
+
+static bool async_is_equal(const void *self, const void *other)
+{
+    return ((const struct async *)self)->pool == ((const struct async *)other)->pool;
+}
+
+/* In a scope: bytes that the pool holds, and of those the ones in blocks that are out. */
+static tarn_status pool_bytes(const struct async *async, const struct tarn__calls *calls,
+                              uint64_t *reserved_out, uint64_t *used_out)
+{
+    CUresult_ result = calls->mem_pool_get_attribute(
+        async->pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT_, reserved_out);
+
+    if (result == CUDA_SUCCESS_)
+        result = calls->mem_pool_get_attribute(
+            async->pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT_, used_out);
+    if (result != CUDA_SUCCESS_)
+        return pool_failed("cuMemPoolGetAttribute", result, async->backed.device);
+    return TARN_OK;
+}
+
+/* In a scope: the driver counts what is out among the bytes to keep, we do not. */
+static tarn_status trim_pool(const struct async *async, const struct tarn__calls *calls,
+                             size_t keep_bytes, size_t *released_out)
+{
+    uint64_t reserved = 0, used = 0, left = 0;
+    size_t keep_in_all;
+    tarn_status status = pool_bytes(async, calls, &reserved, &used);
+
+    if (status != TARN_OK)
+        return status;
+    if (!tarn__size_add(keep_bytes, used, &keep_in_all))
+        keep_in_all = SIZE_MAX;
+    CUresult_ result = calls->mem_pool_trim_to(async->pool, keep_in_all);
+    if (result != CUDA_SUCCESS_)
+        return pool_failed("cuMemPoolTrimTo", result, async->backed.device);
+    status = pool_bytes(async, calls, &left, &used);
+    if (status == TARN_OK)
+        *released_out = left < reserved ? reserved - left : 0;
+    return status;
+}
+
+static tarn_status async_trim(void *self, size_t keep_bytes, size_t *released_out)
+{
+    struct async *async = self;
+    struct tarn__scope scope;
+    tarn_status status = tarn__backed_enter(&async->backed, &scope);
+
+    if (status != TARN_OK)
+        return status;
+    status = trim_pool(async, scope.calls, keep_bytes, released_out);
+    tarn__scope_leave(&scope);
+    return status;
+}
+
+static const tarn_resource_ops async_ops = {
+    .size = sizeof async_ops,
+    .name = "async",
+    .allocate = tarn__backed_allocate,
+    .deallocate = tarn__backed_deallocate,
+    .destroy = async_destroy,
+    .memory_info = tarn__backed_memory_info,
+    .is_equal = async_is_equal,
+    .supports_streams = async_supports_streams,
+    .trim = async_trim,
+    .block_bytes = tarn__backed_block_bytes,
+    .blocks_out = tarn__backed_blocks_out,
+};
+
+/* In a scope: have the pool keep at most `bytes` when nothing is out. */
+static tarn_status set_threshold(const struct async *async,
+                                 const struct tarn__calls *calls, uint64_t bytes)
+{
+    CUresult_ result = calls->mem_pool_set_attribute(
+        async->pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD_, &bytes);
+
+    if (result != CUDA_SUCCESS_)
+        return pool_failed("cuMemPoolSetAttribute", result, async->backed.device);
+    return TARN_OK;
+}
+
+/* In a scope: take `bytes` once and give them back, so that the pool has them. */
+static tarn_status prime(const struct async *async, const struct tarn__calls *calls,
+                         size_t bytes)
+{
+    CUdeviceptr_ memory = 0;
+    CUresult_ result =
+        calls->mem_alloc_from_pool_async(&memory, bytes, async->pool, NULL);
+
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("async", "cuMemAllocFromPoolAsync", result,
+                                   "%zu bytes to begin with on device %d", bytes,
+                                   async->backed.device);
+    result = calls->mem_free_async(memory, NULL);
+    if (result != CUDA_SUCCESS_) {
+        calls->mem_free_async(memory, NULL); /* else it would be lost */
+        return pool_failed("cuMemFreeAsync", result, async->backed.device);
+    }
+    return TARN_OK;
+}
+
+/* In a scope: what the options ask of the pool. The device's own pool belongs to others
+ * too, so its threshold stays as it is unless one is asked for. */
+static tarn_status apply(const struct async *async, const struct tarn__calls *calls,
+                         const tarn_async_options *options)
+{
+    tarn_status status = TARN_OK;
+
+    if (options->release_threshold_bytes)
+        status = set_threshold(async, calls, options->release_threshold_bytes);
+    else if (async->owned)
+        status = set_threshold(async, calls, UINT64_MAX);
+    if (status == TARN_OK && options->initial_bytes)
+        status = prime(async, calls, options->initial_bytes);
+    return status;
+}
+
+/* In a scope: a new pool, or the device's own. */
+static tarn_status find_pool(struct async *async, const struct tarn__calls *calls)
+{
+    int device = async->backed.device;
+    CUdevice_ handle = 0;
+    CUmemPoolProps_ properties = {
+        .allocType = CU_MEM_ALLOCATION_TYPE_PINNED_,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE_, .id = device},
+    };
+    CUresult_ result;
+
+    if (async->owned) {
+        result = calls->mem_pool_create(&async->pool, &properties);
+        return result == CUDA_SUCCESS_ ? TARN_OK
+                                       : pool_failed("cuMemPoolCreate", result, device);
+    }
+    result = calls->device_get(&handle, device);
+    if (result == CUDA_SUCCESS_)
+        result = calls->device_get_default_mem_pool(&async->pool, handle);
+    if (result != CUDA_SUCCESS_)
+        return pool_failed("cuDeviceGetDefaultMemPool", result, device);
+    return TARN_OK;
+}
+
+static tarn_status check_pools(int device)
+{
+    const struct tarn__calls *calls;
+    bool has_pools = false;
+    tarn_status status = tarn__device_has(
+        "async", device, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED_, &has_pools);
+
+    if (status == TARN_OK)
+        status = tarn__driver(&calls);
+    if (status != TARN_OK)
+        return status;
+    if (!has_pools || !calls->mem_alloc_from_pool_async || !calls->mem_free_async ||
+        !calls->mem_pool_create || !calls->mem_pool_destroy || !calls->mem_pool_trim_to ||
+        !calls->mem_pool_set_attribute || !calls->mem_pool_get_attribute ||
+        !calls->device_get_default_mem_pool)
+        return tarn_error_set(TARN_NOT_SUPPORTED, "async: device %d has no memory pools",
+                              device);
+    return TARN_OK;
+}
+
+static tarn_status make(int device, bool owned, tarn_resource **out)
+{
+    struct async *async = calloc(1, sizeof *async);
+    struct tarn__scope scope;
+
+    if (!async)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "async: no host memory");
+    tarn__backed_init(&async->backed, &async_kind, device);
+    tarn_status status = tarn__backed_enter(&async->backed, &scope);
+    if (status == TARN_OK) {
+        async->owned = owned;
+        status = find_pool(async, scope.calls);
+        tarn__scope_leave(&scope);
+    }
+    if (status != TARN_OK) {
+        tarn__backed_destroy(async);
+        return status;
+    }
+    status = tarn_resource_create(&async_ops, async, device, out);
+    if (status != TARN_OK)
+        async_destroy(async);
+    return status;
+}
+
+static tarn_status make_on_default_pool(int device, tarn_resource **out)
+{
+    return make(device, false, out);
+}
+
+/* The options, in the size that the caller knows. */
+static tarn_status read_options(const tarn_async_options *given, tarn_async_options *out)
+{
+    *out = (tarn_async_options){.size = sizeof *out};
+    if (!given)
+        return TARN_OK;
+    if (given->size < sizeof given->size)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "async: options of %zu bytes; set their size", given->size);
+    memcpy(out, given, given->size < sizeof *out ? given->size : sizeof *out);
+    return TARN_OK;
+}
+
+/* What the options ask, in a scope of its own. */
+static tarn_status apply_options(tarn_resource *resource,
+                                 const tarn_async_options *options)
+{
+    const struct async *async = tarn_resource_self(resource, &async_ops);
+    struct tarn__scope scope;
+    tarn_status status = tarn__backed_enter(&async->backed, &scope);
+
+    if (status != TARN_OK)
+        return status;
+    status = apply(async, scope.calls, options);
+    tarn__scope_leave(&scope);
+    return status;
+}
+
+tarn_status tarn_async_create(int device, const tarn_async_options *options,
+                              tarn_resource **out)
+{
+    static tarn_resource *places[TARN__PLACES];
+    tarn_async_options asked;
+    tarn_resource *made;
+    tarn_status status = read_options(options, &asked);
+
+    if (status == TARN_OK)
+        status = check_pools(device);
+    if (status != TARN_OK)
+        return status;
+    status = asked.use_default_pool ? tarn__resource_share(&places[device], device,
+                                                           make_on_default_pool, &made)
+                                    : make(device, true, &made);
+    if (status != TARN_OK)
+        return status;
+    status = apply_options(made, &asked);
+    if (status != TARN_OK) {
+        tarn_resource_release(made);
+        return status;
+    }
+    *out = made;
+    return TARN_OK;
+}

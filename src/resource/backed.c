@@ -1,0 +1,216 @@
+/* backed.c -- a block is one allocation of the driver, recorded in a table.
+ *
+ * A free takes the record out *before* the driver is called: the moment the driver has
+ * the memory back, another thread may be handed the same address, and that must find the
+ * table without it. If the driver refuses, the record goes back and the caller may try
+ * again; nothing is lost, and putting it back cannot fail.
+ *
+ * The driver promises 256 bytes of alignment. For more, a block is cut out of a larger
+ * allocation, and the record keeps where that begins.
+ *
+ * Once exit has begun, and in a forked child, the driver is not called any more. What is
+ * given back then is forgotten, and the table is not touched: at the fork another thread
+ * may have held its lock.
+ */
+#include "resource/backed.h"
+#include "base/sizes.h"
+#include <stdlib.h>
+
+void tarn__backed_init(struct tarn__backed *self, const struct tarn__backed_kind *kind,
+                       int device)
+{
+    self->kind = kind;
+    self->device = device;
+    tarn__table_init(&self->table);
+}
+
+tarn_status tarn__backed_create(const struct tarn__backed_kind *kind,
+                                const tarn_resource_ops *ops, int device,
+                                tarn_resource **out)
+{
+    struct tarn__backed *self = malloc(sizeof *self);
+
+    if (!self)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "%s: no host memory", kind->who);
+    tarn__backed_init(self, kind, device);
+    tarn_status status = tarn_resource_create(ops, self, device, out);
+    if (status != TARN_OK)
+        tarn__backed_destroy(self);
+    return status;
+}
+
+tarn_status tarn__backed_enter(const struct tarn__backed *self, struct tarn__scope *out)
+{
+    if (tarn__driver_gone())
+        return tarn_error_set(TARN_DRIVER_FAILURE,
+                              "%s: this process ends or was forked, so the driver of "
+                              "device %d is not called",
+                              self->kind->who, self->device);
+    return tarn__scope_enter(self->device, out);
+}
+
+/* In a scope: ask the driver for `bytes`. */
+static tarn_status ask(struct tarn__backed *self, const struct tarn__scope *scope,
+                       size_t bytes, tarn_stream stream, CUdeviceptr_ *out)
+{
+    const struct tarn__backed_kind *kind = self->kind;
+
+    if (kind->by_stream) {
+        tarn_status status = tarn__stream_check(kind->who, scope, stream, self->device);
+        if (status != TARN_OK)
+            return status;
+    }
+    CUresult_ result = kind->allocate(self, scope->calls, bytes, stream, out);
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed(kind->who, kind->allocate_call, result,
+                                   "%zu bytes on device %d", bytes, self->device);
+    return TARN_OK;
+}
+
+/* In a scope: give the driver a block back. A driver that has shut down has it all. */
+static tarn_status give_back(const struct tarn__backed *self,
+                             const struct tarn__scope *scope,
+                             const struct tarn__record *record, tarn_stream stream)
+{
+    const struct tarn__backed_kind *kind = self->kind;
+
+    if (kind->by_stream) {
+        tarn_status status = tarn__stream_check(kind->who, scope, stream, self->device);
+        if (status != TARN_OK)
+            return status;
+    }
+    CUresult_ result = kind->free(scope->calls, record->base, stream);
+    if (result != CUDA_SUCCESS_ && result != CUDA_ERROR_DEINITIALIZED_)
+        return tarn__driver_failed(
+            kind->who, kind->free_call, result, "0x%llx with %zu bytes on device %d",
+            (unsigned long long)record->base, record->bytes, self->device);
+    return TARN_OK;
+}
+
+tarn_status tarn__backed_allocate(void *self, size_t bytes, size_t alignment,
+                                  tarn_stream stream, tarn_device_ptr *out)
+{
+    struct tarn__backed *backed = self;
+    struct tarn__scope scope;
+    CUdeviceptr_ base = 0;
+    size_t padded;
+
+    if (!tarn__size_add(bytes, alignment - TARN_ALIGNMENT, &padded))
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "%s: %zu bytes aligned to %zu fit into no address space",
+                              backed->kind->who, bytes, alignment);
+    struct tarn__record *record = tarn__record_new(bytes, alignment);
+    if (!record)
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "%s: no host memory to record a block of %zu bytes",
+                              backed->kind->who, bytes);
+    tarn_status status = tarn__backed_enter(backed, &scope);
+    if (status == TARN_OK) {
+        status = ask(backed, &scope, padded, stream, &base);
+        tarn__scope_leave(&scope);
+    }
+    if (status != TARN_OK) {
+        tarn__record_drop(record);
+        return status;
+    }
+    record->base = base;
+    record->block = (base + alignment - 1) & ~((uint64_t)alignment - 1);
+    tarn_device_ptr block = record->block; /* once in the table, another may drop it */
+    tarn__table_put(&backed->table, record);
+    *out = block;
+    return TARN_OK;
+}
+
+tarn_status tarn__backed_deallocate(void *self, tarn_device_ptr block, size_t bytes,
+                                    size_t alignment, tarn_stream stream)
+{
+    struct tarn__backed *backed = self;
+    struct tarn__record *record;
+    struct tarn__scope scope;
+
+    if (tarn__driver_gone())
+        return TARN_OK;
+    tarn_status status = tarn__table_take(&backed->table, backed->kind->who, block, bytes,
+                                          alignment, &record);
+    if (status != TARN_OK)
+        return status;
+    status = tarn__backed_enter(backed, &scope);
+    if (status == TARN_OK) {
+        status = give_back(backed, &scope, record, stream);
+        tarn__scope_leave(&scope);
+    }
+    if (status != TARN_OK) {
+        tarn__table_put(&backed->table, record);
+        return status;
+    }
+    tarn__record_drop(record);
+    return TARN_OK;
+}
+
+void tarn__backed_destroy(void *self)
+{
+    struct tarn__backed *backed = self;
+
+    tarn__table_free(&backed->table);
+    free(backed);
+}
+
+tarn_status tarn__backed_memory_info(void *self, tarn_stream stream, size_t *free_out,
+                                     size_t *total_out)
+{
+    struct tarn__backed *backed = self;
+    struct tarn__scope scope;
+    tarn_status status = tarn__backed_enter(backed, &scope);
+
+    (void)stream;
+    if (status != TARN_OK)
+        return status;
+    CUresult_ result = scope.calls->mem_get_info(free_out, total_out);
+    if (result != CUDA_SUCCESS_)
+        status = tarn__driver_failed(backed->kind->who, "cuMemGetInfo", result,
+                                     "device %d", backed->device);
+    tarn__scope_leave(&scope);
+    return status;
+}
+
+tarn_status tarn__backed_block_bytes(void *self, tarn_device_ptr block, size_t *out)
+{
+    struct tarn__backed *backed = self;
+
+    return tarn__table_bytes(&backed->table, backed->kind->who, block, out);
+}
+
+/* Once the driver is gone nothing can come back, and nothing has to. */
+size_t tarn__backed_blocks_out(const void *self)
+{
+    const struct tarn__backed *backed = self;
+
+    return tarn__driver_gone() ? 0 : tarn__table_count(&backed->table);
+}
+
+bool tarn__backed_free_waits(const void *self)
+{
+    (void)self;
+    return true;
+}
+
+tarn_status tarn__device_has(const char *who, int device, int attribute, bool *out)
+{
+    const struct tarn__calls *calls;
+    CUdevice_ handle = 0;
+    int value = 0;
+    tarn_status status = tarn__device_check(who, device);
+
+    if (status == TARN_OK)
+        status = tarn__driver(&calls);
+    if (status != TARN_OK)
+        return status;
+    CUresult_ result = calls->device_get(&handle, device);
+    if (result == CUDA_SUCCESS_)
+        result = calls->device_get_attribute(&value, attribute, handle);
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed(who, "cuDeviceGetAttribute", result,
+                                   "attribute %d of device %d", attribute, device);
+    *out = value != 0;
+    return TARN_OK;
+}

@@ -1,0 +1,58 @@
+/* backed.h -- resources each of whose blocks is one allocation of the driver: what cuda,
+ * async, managed and pinned share. A kind says how the driver is asked.
+ */
+#ifndef TARN_RESOURCE_BACKED_H
+#define TARN_RESOURCE_BACKED_H
+
+#include "driver/driver.h"
+#include "resource/table.h"
+
+struct tarn__backed;
+
+/* How one kind of memory is had from the driver. The calls run inside a scope of the
+ * device; on failure nothing is left over. */
+struct tarn__backed_kind {
+    const char *who;           /* name of the resource, for words */
+    const char *allocate_call; /* the driver's names, for words */
+    const char *free_call;
+    bool by_stream; /* the stream matters, so it is checked */
+    CUresult_ (*allocate)(struct tarn__backed *self, const struct tarn__calls *calls,
+                          size_t bytes, tarn_stream stream, CUdeviceptr_ *out);
+    CUresult_ (*free)(const struct tarn__calls *calls, CUdeviceptr_ base,
+                      tarn_stream stream);
+};
+
+/* The first member of such a resource. */
+struct tarn__backed {
+    const struct tarn__backed_kind *kind;
+    int device;
+    struct tarn__table table; /* what is out */
+};
+
+void tarn__backed_init(struct tarn__backed *self, const struct tarn__backed_kind *kind,
+                       int device);
+
+/* A resource that is nothing but a `struct tarn__backed`. */
+tarn_status tarn__backed_create(const struct tarn__backed_kind *kind,
+                                const tarn_resource_ops *ops, int device,
+                                tarn_resource **out);
+
+/* A scope of the resource's device, refused once no driver call may be started. */
+tarn_status tarn__backed_enter(const struct tarn__backed *self, struct tarn__scope *out);
+
+/* Operations for the tables of the kinds. */
+tarn_status tarn__backed_allocate(void *self, size_t bytes, size_t alignment,
+                                  tarn_stream stream, tarn_device_ptr *out);
+tarn_status tarn__backed_deallocate(void *self, tarn_device_ptr block, size_t bytes,
+                                    size_t alignment, tarn_stream stream);
+void tarn__backed_destroy(void *self); /* for tarn__backed_create() */
+tarn_status tarn__backed_memory_info(void *self, tarn_stream stream, size_t *free_out,
+                                     size_t *total_out);
+tarn_status tarn__backed_block_bytes(void *self, tarn_device_ptr block, size_t *out);
+size_t tarn__backed_blocks_out(const void *self);
+bool tarn__backed_free_waits(const void *self); /* true */
+
+/* Is attribute `attribute` of `device` set? A failure says so in the words of `who`. */
+tarn_status tarn__device_has(const char *who, int device, int attribute, bool *out);
+
+#endif

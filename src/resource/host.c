@@ -1,0 +1,93 @@
+/* host.c -- ordinary host memory as a resource, without any driver.
+ *
+ * For tests of adaptors, and for programs that want one interface to all their memory.
+ * There is one a process: host memory belongs to no device.
+ */
+#include "resource/internal.h"
+#include "resource/table.h"
+#include "base/sizes.h"
+#include <stdlib.h>
+
+static tarn_status host_allocate(void *self, size_t bytes, size_t alignment,
+                                 tarn_stream stream, tarn_device_ptr *out)
+{
+    struct tarn__table *table = self;
+    size_t rounded = 0;
+    void *memory = NULL;
+
+    (void)stream;
+    struct tarn__record *record = tarn__record_new(bytes, alignment);
+    /* aligned_alloc() wants whole multiples of the alignment. */
+    if (record && tarn__size_round_up(bytes, alignment, &rounded))
+        memory = aligned_alloc(alignment, rounded);
+    if (!memory) {
+        tarn__record_drop(record);
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "host: no memory for %zu bytes aligned to %zu", bytes,
+                              alignment);
+    }
+    record->block = record->base = (uintptr_t)memory;
+    tarn__table_put(table, record);
+    *out = (uintptr_t)memory;
+    return TARN_OK;
+}
+
+static tarn_status host_deallocate(void *self, tarn_device_ptr block, size_t bytes,
+                                   size_t alignment, tarn_stream stream)
+{
+    struct tarn__record *record;
+    tarn_status status = tarn__table_take(self, "host", block, bytes, alignment, &record);
+
+    (void)stream;
+    if (status != TARN_OK)
+        return status;
+    free((void *)(uintptr_t)record->base);
+    tarn__record_drop(record);
+    return TARN_OK;
+}
+
+static void host_destroy(void *self)
+{
+    tarn__table_free(self);
+    free(self);
+}
+
+static tarn_status host_block_bytes(void *self, tarn_device_ptr block, size_t *out)
+{
+    return tarn__table_bytes(self, "host", block, out);
+}
+
+static size_t host_blocks_out(const void *self)
+{
+    return tarn__table_count(self);
+}
+
+static const tarn_resource_ops host_ops = {
+    .size = sizeof host_ops,
+    .name = "host",
+    .allocate = host_allocate,
+    .deallocate = host_deallocate,
+    .destroy = host_destroy,
+    .block_bytes = host_block_bytes,
+    .blocks_out = host_blocks_out,
+};
+
+static tarn_status host_make(int device, tarn_resource **out)
+{
+    struct tarn__table *table = malloc(sizeof *table);
+
+    if (!table)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "host: no host memory");
+    tarn__table_init(table);
+    tarn_status status = tarn_resource_create(&host_ops, table, device, out);
+    if (status != TARN_OK)
+        host_destroy(table);
+    return status;
+}
+
+tarn_status tarn_host_create(tarn_resource **out)
+{
+    static tarn_resource *place;
+
+    return tarn__resource_share(&place, TARN_DEVICE_NONE, host_make, out);
+}

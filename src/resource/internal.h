@@ -1,0 +1,51 @@
+/* internal.h -- a resource from the inside, for the files of this room. */
+#ifndef TARN_RESOURCE_INTERNAL_H
+#define TARN_RESOURCE_INTERNAL_H
+
+#include <tarn/resource.h>
+#include <stdatomic.h>
+
+struct tarn_resource {
+    tarn_resource_ops ops;    /* as far as its maker knows them; NULL beyond */
+    void *self;               /* the maker's, destroyed by ops.destroy */
+    int device;               /* or TARN_DEVICE_NONE; never changes */
+    atomic_size_t references; /* owners; 0 only while it is destroyed */
+    atomic_size_t calls_out;  /* blocks out, where ops.blocks_out does not say */
+    tarn_resource **place;    /* where a shared one is found again, or NULL; share.c */
+};
+
+/* The calls behind the public ones: arguments checked, alignment normal, bytes > 0. */
+tarn_status tarn__resource_allocate(tarn_resource *resource, size_t bytes,
+                                    size_t alignment, tarn_stream stream,
+                                    tarn_device_ptr *out);
+tarn_status tarn__resource_deallocate(tarn_resource *resource, tarn_device_ptr block,
+                                      size_t bytes, size_t alignment, tarn_stream stream);
+
+/* --- share.c: one object for all who ask --- */
+
+enum { TARN__PLACES = 128 }; /* devices that a kind of resource can be shared on */
+
+/* Another reference to the resource at `place`, made by `make` where there is none. */
+tarn_status tarn__resource_share(tarn_resource **place, int device,
+                                 tarn_status (*make)(int device, tarn_resource **out),
+                                 tarn_resource **out);
+
+/* Take the last reference away: 1 becomes 0, and nobody can find it any more. False, and
+ * `*blocks_out` set, where blocks are out; false and 0 where somebody else came. */
+bool tarn__resource_end(tarn_resource *resource, size_t *blocks_out);
+
+/* --- tap.c: watching the public calls --- */
+
+struct tarn__tap; /* a tap that is or was set; never freed */
+
+/* The tap to tell, or NULL: there is none, or this call is inside another one. */
+const struct tarn__tap *tarn__tap_current(void);
+
+tarn_status tarn__tap_allocate(const struct tarn__tap *tap, tarn_resource *resource,
+                               size_t bytes, size_t alignment, tarn_stream stream,
+                               tarn_device_ptr *out);
+tarn_status tarn__tap_deallocate(const struct tarn__tap *tap, tarn_resource *resource,
+                                 tarn_device_ptr block, size_t bytes, size_t alignment,
+                                 tarn_stream stream);
+
+#endif

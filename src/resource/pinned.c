@@ -1,0 +1,65 @@
+/* pinned.c -- page-locked host memory that every device can reach.
+ *
+ * Portable and mapped, so with the one address space of 64-bit systems the host address
+ * is the device address too. Slow to get (0.36 ms a MiB, reference/driver.md), so keep
+ * it.
+ */
+#include "resource/backed.h"
+#include "resource/internal.h"
+
+static CUresult_ pinned_allocate(struct tarn__backed *self,
+                                 const struct tarn__calls *calls, size_t bytes,
+                                 tarn_stream stream, CUdeviceptr_ *out)
+{
+    void *memory = NULL;
+    CUresult_ result = calls->mem_host_alloc(
+        &memory, bytes, CU_MEMHOSTALLOC_PORTABLE_ | CU_MEMHOSTALLOC_DEVICEMAP_);
+
+    (void)self, (void)stream;
+    if (result == CUDA_SUCCESS_)
+        *out = (uintptr_t)memory;
+    return result;
+}
+
+/* Waits for the device (reference/driver.md, section 5). */
+static CUresult_ pinned_free(const struct tarn__calls *calls, CUdeviceptr_ base,
+                             tarn_stream stream)
+{
+    (void)stream;
+    return calls->mem_free_host((void *)(uintptr_t)base);
+}
+
+static const struct tarn__backed_kind pinned_kind = {
+    .who = "pinned",
+    .allocate_call = "cuMemHostAlloc",
+    .free_call = "cuMemFreeHost",
+    .allocate = pinned_allocate,
+    .free = pinned_free,
+};
+
+/* How much host memory is free is nobody's to say, so there is no memory info. */
+static const tarn_resource_ops pinned_ops = {
+    .size = sizeof pinned_ops,
+    .name = "pinned",
+    .allocate = tarn__backed_allocate,
+    .deallocate = tarn__backed_deallocate,
+    .destroy = tarn__backed_destroy,
+    .free_waits = tarn__backed_free_waits,
+    .block_bytes = tarn__backed_block_bytes,
+    .blocks_out = tarn__backed_blocks_out,
+};
+
+static tarn_status pinned_make(int device, tarn_resource **out)
+{
+    return tarn__backed_create(&pinned_kind, &pinned_ops, device, out);
+}
+
+tarn_status tarn_pinned_create(int device, tarn_resource **out)
+{
+    static tarn_resource *places[TARN__PLACES];
+    tarn_status status = tarn__device_check("pinned", device);
+
+    if (status != TARN_OK)
+        return status;
+    return tarn__resource_share(&places[device], device, pinned_make, out);
+}

@@ -1,0 +1,302 @@
+/* resource.c -- the public calls on resources: what all have in common is here.
+ *
+ * A resource is a table of operations and a `self`. The calls here check what any
+ * resource would have to check (0 bytes, alignment, sizes that wrap, NULL), count owners,
+ * count blocks for those that do not, and look at what a foreign resource returns, so
+ * that an operation can be short. Only what needs a resource's own knowledge (is this
+ * block mine? how many bytes has it?) is left to the operations.
+ */
+#include "resource/internal.h"
+#include "base/sizes.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* The table ends after `destroy` for the oldest builds: all before it is required. */
+#define REQUIRED_BYTES offsetof(tarn_resource_ops, memory_info)
+
+static tarn_status check_ops(const tarn_resource_ops *ops)
+{
+    if (!ops || ops->size < REQUIRED_BYTES)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "resource: a table of %zu bytes, at least %zu are needed",
+                              ops ? ops->size : 0, REQUIRED_BYTES);
+    if (!ops->name || !ops->allocate || !ops->deallocate || !ops->destroy)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "resource: the table lacks name, allocate, deallocate or "
+                              "destroy");
+    return TARN_OK;
+}
+
+tarn_status tarn_resource_create(const tarn_resource_ops *ops, void *self, int device,
+                                 tarn_resource **out)
+{
+    tarn_status status = check_ops(ops);
+
+    if (status != TARN_OK)
+        return status;
+    if (device < TARN_DEVICE_NONE || !out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: %s on device %d",
+                              ops->name, device);
+    tarn_resource *resource = calloc(1, sizeof *resource);
+    if (!resource)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "resource: no host memory for %s",
+                              ops->name);
+    memcpy(&resource->ops, ops,
+           ops->size < sizeof *ops ? ops->size : sizeof resource->ops);
+    resource->self = self;
+    resource->device = device;
+    atomic_init(&resource->references, 1);
+    atomic_init(&resource->calls_out, 0);
+    *out = resource;
+    return TARN_OK;
+}
+
+tarn_resource *tarn_resource_retain(tarn_resource *resource)
+{
+    if (resource)
+        atomic_fetch_add(&resource->references, 1);
+    return resource;
+}
+
+/* One owner less, unless this is the only one. */
+static bool drop_one_of_many(tarn_resource *resource)
+{
+    size_t references = atomic_load(&resource->references);
+
+    while (references > 1)
+        if (atomic_compare_exchange_weak(&resource->references, &references,
+                                         references - 1))
+            return true;
+    return false;
+}
+
+tarn_status tarn_resource_release(tarn_resource *resource)
+{
+    size_t blocks_out;
+
+    if (!resource)
+        return TARN_OK;
+    while (!drop_one_of_many(resource)) {
+        if (tarn__resource_end(resource, &blocks_out)) {
+            resource->ops.destroy(resource->self);
+            free(resource);
+            return TARN_OK;
+        }
+        if (blocks_out > 0)
+            return tarn_error_set(TARN_STILL_IN_USE,
+                                  "%s: its last owner goes while %zu blocks are out",
+                                  resource->ops.name, blocks_out);
+    }
+    return TARN_OK;
+}
+
+/* Make `*alignment` the one that operations see. */
+static tarn_status check_alignment(const tarn_resource *resource, size_t *alignment)
+{
+    if (*alignment != 0 && !tarn__is_power_of_two(*alignment))
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "%s: an alignment of %zu is no power of two",
+                              resource->ops.name, *alignment);
+    if (*alignment < TARN_ALIGNMENT)
+        *alignment = TARN_ALIGNMENT;
+    return TARN_OK;
+}
+
+tarn_status tarn_resource_allocate(tarn_resource *resource, size_t bytes,
+                                   size_t alignment, tarn_stream stream,
+                                   tarn_device_ptr *out)
+{
+    if (!resource || !out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: allocate with NULL");
+    tarn_status status = check_alignment(resource, &alignment);
+    if (status != TARN_OK)
+        return status;
+    if (bytes == 0) {
+        *out = 0;
+        return TARN_OK;
+    }
+    const struct tarn__tap *tap = tarn__tap_current();
+    if (tap)
+        return tarn__tap_allocate(tap, resource, bytes, alignment, stream, out);
+    return tarn__resource_allocate(resource, bytes, alignment, stream, out);
+}
+
+/* A block that breaks the contract of allocate() is handed back, not on. */
+static tarn_status check_block(tarn_resource *resource, tarn_device_ptr block,
+                               size_t bytes, size_t alignment, tarn_stream stream)
+{
+    if (block != 0 && (block & (alignment - 1)) == 0)
+        return TARN_OK;
+    if (block != 0)
+        resource->ops.deallocate(resource->self, block, bytes, alignment, stream);
+    return tarn_error_set(TARN_PLUGIN_FAILURE,
+                          "%s: it gave 0x%llx for %zu bytes aligned to %zu",
+                          resource->ops.name, block, bytes, alignment);
+}
+
+tarn_status tarn__resource_allocate(tarn_resource *resource, size_t bytes,
+                                    size_t alignment, tarn_stream stream,
+                                    tarn_device_ptr *out)
+{
+    tarn_device_ptr block = 0;
+    size_t rounded;
+
+    /* Past here any resource may round up to the alignment without looking. */
+    if (!tarn__size_round_up(bytes, alignment, &rounded))
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "%s: %zu bytes aligned to %zu fit into no address space",
+                              resource->ops.name, bytes, alignment);
+    tarn_status status =
+        resource->ops.allocate(resource->self, bytes, alignment, stream, &block);
+    if (status == TARN_OK)
+        status = check_block(resource, block, bytes, alignment, stream);
+    if (status != TARN_OK)
+        return status;
+    atomic_fetch_add_explicit(&resource->calls_out, 1, memory_order_relaxed);
+    *out = block;
+    return TARN_OK;
+}
+
+tarn_status tarn_resource_deallocate(tarn_resource *resource, tarn_device_ptr block,
+                                     size_t bytes, size_t alignment, tarn_stream stream)
+{
+    if (!resource)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: deallocate with NULL");
+    tarn_status status = check_alignment(resource, &alignment);
+    if (status != TARN_OK)
+        return status;
+    if (block == 0 && bytes == 0)
+        return TARN_OK;
+    if (block == 0 || bytes == 0)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "%s: 0x%llx with %zu bytes is no block that was handed out",
+                              resource->ops.name, block, bytes);
+    const struct tarn__tap *tap = tarn__tap_current();
+    if (tap)
+        return tarn__tap_deallocate(tap, resource, block, bytes, alignment, stream);
+    return tarn__resource_deallocate(resource, block, bytes, alignment, stream);
+}
+
+tarn_status tarn__resource_deallocate(tarn_resource *resource, tarn_device_ptr block,
+                                      size_t bytes, size_t alignment, tarn_stream stream)
+{
+    /* With nothing out there is nothing to give back, whatever the resource can tell. */
+    if (atomic_load(&resource->calls_out) == 0)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "%s: 0x%llx is not out here; nothing is",
+                              resource->ops.name, block);
+    tarn_status status =
+        resource->ops.deallocate(resource->self, block, bytes, alignment, stream);
+    if (status == TARN_OK)
+        atomic_fetch_sub_explicit(&resource->calls_out, 1, memory_order_relaxed);
+    return status;
+}
+
+tarn_status tarn_resource_memory_info(tarn_resource *resource, tarn_stream stream,
+                                      size_t *free_out, size_t *total_out)
+{
+    size_t free_bytes = 0, total_bytes = 0;
+
+    if (!resource || !free_out || !total_out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: memory info with NULL");
+    if (!resource->ops.memory_info)
+        return tarn_error_set(TARN_NOT_SUPPORTED, "%s: it cannot tell how much is free",
+                              resource->ops.name);
+    tarn_status status =
+        resource->ops.memory_info(resource->self, stream, &free_bytes, &total_bytes);
+    if (status != TARN_OK)
+        return status;
+    *free_out = free_bytes;
+    *total_out = total_bytes;
+    return TARN_OK;
+}
+
+/* Do both come from one table? The tables are copies, but their names and functions are
+ * not: two libraries cannot have the same ones. */
+static bool same_table(const tarn_resource_ops *a, const tarn_resource_ops *b)
+{
+    return a->name == b->name && a->allocate == b->allocate && a->size == b->size;
+}
+
+bool tarn_resource_is_equal(const tarn_resource *resource, const tarn_resource *other)
+{
+    if (resource == other)
+        return true;
+    return resource && other && resource->ops.is_equal &&
+           same_table(&resource->ops, &other->ops) &&
+           resource->ops.is_equal(resource->self, other->self);
+}
+
+bool tarn_resource_supports_streams(const tarn_resource *resource)
+{
+    return resource && resource->ops.supports_streams &&
+           resource->ops.supports_streams(resource->self);
+}
+
+bool tarn_resource_supports_memory_info(const tarn_resource *resource)
+{
+    return resource && resource->ops.memory_info;
+}
+
+bool tarn_resource_free_waits(const tarn_resource *resource)
+{
+    return resource && resource->ops.free_waits &&
+           resource->ops.free_waits(resource->self);
+}
+
+tarn_status tarn_resource_trim(tarn_resource *resource, size_t keep_bytes,
+                               size_t *released_out)
+{
+    size_t released = 0;
+
+    if (!resource)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: trim with NULL");
+    if (resource->ops.trim) {
+        tarn_status status = resource->ops.trim(resource->self, keep_bytes, &released);
+        if (status != TARN_OK)
+            return status;
+    }
+    if (released_out)
+        *released_out = released;
+    return TARN_OK;
+}
+
+tarn_status tarn_resource_block_bytes(tarn_resource *resource, tarn_device_ptr block,
+                                      size_t *out)
+{
+    size_t bytes = 0;
+
+    if (!resource || !out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: block bytes with NULL");
+    if (!resource->ops.block_bytes)
+        return tarn_error_set(TARN_NOT_SUPPORTED, "%s: it does not know its blocks",
+                              resource->ops.name);
+    tarn_status status = resource->ops.block_bytes(resource->self, block, &bytes);
+    if (status == TARN_OK)
+        *out = bytes;
+    return status;
+}
+
+size_t tarn_resource_blocks_out(const tarn_resource *resource)
+{
+    if (!resource)
+        return 0;
+    if (resource->ops.blocks_out)
+        return resource->ops.blocks_out(resource->self);
+    return atomic_load(&resource->calls_out);
+}
+
+int tarn_resource_device(const tarn_resource *resource)
+{
+    return resource ? resource->device : TARN_DEVICE_NONE;
+}
+
+const char *tarn_resource_name(const tarn_resource *resource)
+{
+    return resource ? resource->ops.name : "";
+}
+
+void *tarn_resource_self(const tarn_resource *resource, const tarn_resource_ops *ops)
+{
+    return resource && ops && same_table(&resource->ops, ops) ? resource->self : NULL;
+}

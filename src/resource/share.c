@@ -1,0 +1,66 @@
+/* share.c -- resources that are one a device, and the end of any resource.
+ *
+ * Two cuda resources of one device are equal: memory of one may be given back to the
+ * other. They are equal because they are the same object, and so they share the table of
+ * what is out. The place where the object is found again holds no reference: the last
+ * owner's release is a real last release, refused while blocks are out. So a lookup and
+ * a last release must not meet, and both take the lock.
+ */
+#include "resource/internal.h"
+#include <pthread.h>
+
+static pthread_mutex_t places_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* A reference to what is at `place`; with `made`, that is put there if nothing is. */
+static tarn_resource *look_up(tarn_resource **place, tarn_resource *made)
+{
+    tarn_resource *found;
+
+    pthread_mutex_lock(&places_lock);
+    found = tarn_resource_retain(*place);
+    if (!found && made) {
+        *place = found = made;
+        made->place = place;
+    }
+    pthread_mutex_unlock(&places_lock);
+    return found;
+}
+
+tarn_status tarn__resource_share(tarn_resource **place, int device,
+                                 tarn_status (*make)(int device, tarn_resource **out),
+                                 tarn_resource **out)
+{
+    tarn_resource *made, *found = look_up(place, NULL);
+
+    if (!found) {
+        /* Made without the lock, because making asks the driver. */
+        tarn_status status = make(device, &made);
+        if (status != TARN_OK)
+            return status;
+        found = look_up(place, made);
+        if (found != made)
+            tarn_resource_release(made); /* another thread was faster */
+    }
+    *out = found;
+    return TARN_OK;
+}
+
+bool tarn__resource_end(tarn_resource *resource, size_t *blocks_out)
+{
+    tarn_resource **place = resource->place; /* never changes once others know it */
+    size_t one = 1;
+    bool ended;
+
+    if (place)
+        pthread_mutex_lock(&places_lock);
+    *blocks_out = tarn_resource_blocks_out(resource);
+    if (atomic_load(&resource->references) > 1)
+        *blocks_out = 0; /* not the last owner after all */
+    ended = *blocks_out == 0 &&
+            atomic_compare_exchange_strong(&resource->references, &one, 0);
+    if (ended && place)
+        *place = NULL;
+    if (place)
+        pthread_mutex_unlock(&places_lock);
+    return ended;
+}
