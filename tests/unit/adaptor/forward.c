@@ -1,0 +1,128 @@
+/* What every adaptor passes on to its upstream. */
+#include "test.h"
+#include "scripted.h"
+
+enum { KINDS = 2 };
+
+static tarn_resource *adaptor_of_kind(int kind, tarn_resource *upstream)
+{
+    tarn_resource *adaptor = NULL;
+
+    if (kind == 0)
+        CHECK_OK(tarn_limiter_create(upstream, SIZE_MAX, &adaptor));
+    else
+        CHECK_OK(tarn_counter_create(upstream, &adaptor));
+    return adaptor;
+}
+
+TEST(adaptor_answers_with_its_upstreams_words)
+{
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct scripted script;
+        size_t one, two;
+        scripted_begin(&script, 3);
+        tarn_resource *adaptor = adaptor_of_kind(kind, script.resource);
+        CHECK_EQUAL(3, tarn_resource_device(adaptor));
+        CHECK(!tarn_resource_free_waits(adaptor));
+        CHECK(!tarn_resource_supports_streams(adaptor));
+        script.waits = script.streams = true;
+        CHECK(tarn_resource_free_waits(adaptor));
+        CHECK(tarn_resource_supports_streams(adaptor));
+        CHECK(tarn_resource_supports_memory_info(adaptor));
+        CHECK_OK(tarn_resource_memory_info(adaptor, TARN_STREAM_LEGACY, &one, &two));
+        CHECK(one == 1000 && two == 4000 && script.stream == TARN_STREAM_LEGACY);
+        CHECK_OK(tarn_resource_trim(adaptor, 5, &one));
+        CHECK(one == 6 && script.trims == 1);
+        CHECK_OK(tarn_resource_block_bytes(adaptor, 84, &one));
+        CHECK_EQUAL(42, one);
+        CHECK_OK(tarn_resource_release(adaptor));
+        scripted_end(&script);
+    }
+}
+
+TEST(adaptor_passes_size_alignment_and_stream_on)
+{
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct scripted script;
+        tarn_device_ptr block;
+        scripted_begin(&script, 0);
+        tarn_resource *adaptor = adaptor_of_kind(kind, script.resource);
+        CHECK_OK(tarn_resource_allocate(adaptor, 10, 1024, TARN_STREAM_NONE, &block));
+        CHECK(script.bytes == 10 && script.alignment == 1024);
+        CHECK(script.stream == TARN_STREAM_NONE);
+        CHECK_OK(tarn_resource_deallocate(adaptor, block, 10, 1024, TARN_STREAM_LEGACY));
+        CHECK(script.block == block && script.bytes == 10 && script.alignment == 1024);
+        CHECK(script.stream == TARN_STREAM_LEGACY);
+        CHECK_OK(tarn_resource_release(adaptor));
+        scripted_end(&script);
+    }
+}
+
+TEST(adaptor_says_that_it_cannot_tell_where_its_upstream_cannot)
+{
+    tarn_resource *host;
+    size_t bytes = 7;
+
+    CHECK_OK(tarn_host_create(&host));
+    for (int kind = 0; kind < KINDS; kind++) {
+        tarn_resource *adaptor = adaptor_of_kind(kind, host);
+        tarn_resource *second = adaptor_of_kind(kind, adaptor);
+        CHECK_EQUAL(TARN_DEVICE_NONE, tarn_resource_device(second));
+        CHECK(!tarn_resource_supports_memory_info(second));
+        CHECK_STATUS(TARN_NOT_SUPPORTED,
+                     tarn_resource_memory_info(second, NULL, &bytes, &bytes));
+        CHECK_EQUAL(7, bytes);
+        CHECK_OK(tarn_resource_release(adaptor));
+        CHECK_OK(tarn_resource_release(second));
+    }
+    CHECK_OK(tarn_resource_release(host));
+}
+
+TEST(adaptor_keeps_its_upstream_alive_and_hands_it_out)
+{
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct scripted script;
+        tarn_resource *upstream = NULL;
+        tarn_device_ptr block;
+        scripted_begin(&script, 0);
+        tarn_resource *adaptor = adaptor_of_kind(kind, script.resource);
+        CHECK_OK(tarn_resource_release(script.resource));
+        CHECK_EQUAL(0, script.destroyed);
+        CHECK_OK(tarn_resource_allocate(adaptor, 10, 0, NULL, &block));
+        CHECK_STATUS(TARN_STILL_IN_USE, tarn_resource_release(adaptor));
+        CHECK_OK(tarn_resource_deallocate(adaptor, block, 10, 0, NULL));
+        CHECK_OK(tarn_adaptor_upstream(adaptor, &upstream));
+        CHECK(upstream == script.resource);
+        CHECK_OK(tarn_resource_release(adaptor));
+        CHECK_EQUAL(0, script.destroyed);
+        scripted_end(&script); /* with the reference from tarn_adaptor_upstream() */
+    }
+}
+
+TEST(adaptor_upstream_is_of_adaptors_only)
+{
+    struct scripted script;
+    tarn_resource *upstream = NULL;
+
+    scripted_begin(&script, 0);
+    CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_adaptor_upstream(script.resource, &upstream));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_adaptor_upstream(NULL, &upstream));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_adaptor_upstream(script.resource, NULL));
+    CHECK(upstream == NULL);
+    scripted_end(&script);
+}
+
+TEST(adaptors_of_one_upstream_are_not_equal)
+{
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct scripted script;
+        scripted_begin(&script, 0);
+        tarn_resource *one = adaptor_of_kind(kind, script.resource);
+        tarn_resource *two = adaptor_of_kind(kind, script.resource);
+        CHECK(tarn_resource_is_equal(one, one) && !tarn_resource_is_equal(one, two));
+        CHECK(!tarn_resource_is_equal(one, script.resource));
+        CHECK_OK(tarn_resource_release(one));
+        CHECK_OK(tarn_resource_release(two));
+        scripted_end(&script);
+    }
+}

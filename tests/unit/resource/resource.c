@@ -1,0 +1,335 @@
+/* The public calls on resources, over a resource that does what the test says. */
+#include "test.h"
+#include "scripted.h"
+#include <stdlib.h>
+
+static void destroy_nothing(void *self)
+{
+    (void)self;
+}
+
+static tarn_status give_address(void *self, size_t bytes, size_t alignment,
+                                tarn_stream stream, tarn_device_ptr *out)
+{
+    (void)bytes, (void)alignment, (void)stream;
+    *out = *(tarn_device_ptr *)self;
+    return TARN_OK;
+}
+
+static unsigned taken_back;
+
+static tarn_status take_anything(void *self, tarn_device_ptr block, size_t bytes,
+                                 size_t alignment, tarn_stream stream)
+{
+    (void)self, (void)block, (void)bytes, (void)alignment, (void)stream;
+    taken_back++;
+    return TARN_OK;
+}
+
+/* What somebody compiled when the table ended after the required operations. */
+static const tarn_resource_ops oldest_ops = {
+    .size = offsetof(tarn_resource_ops, memory_info),
+    .name = "oldest",
+    .allocate = give_address,
+    .deallocate = take_anything,
+    .destroy = destroy_nothing,
+};
+
+TEST(create_refuses_a_table_without_a_required_operation)
+{
+    tarn_resource *resource = (tarn_resource *)&taken_back;
+    tarn_resource_ops ops = oldest_ops;
+
+    ops.size--;
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_resource_create(&ops, NULL, 0, &resource));
+    for (int i = 0; i < 4; i++) {
+        ops = oldest_ops;
+        if (i == 0)
+            ops.name = NULL;
+        if (i == 1)
+            ops.allocate = NULL;
+        if (i == 2)
+            ops.deallocate = NULL;
+        if (i == 3)
+            ops.destroy = NULL;
+        CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                     tarn_resource_create(&ops, NULL, 0, &resource));
+    }
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_resource_create(NULL, NULL, 0, &resource));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_resource_create(&oldest_ops, NULL, -2, &resource));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_resource_create(&oldest_ops, NULL, 0, NULL));
+    CHECK(resource == (tarn_resource *)&taken_back);
+}
+
+TEST(create_reads_a_table_only_as_far_as_its_size_says)
+{
+    tarn_device_ptr address = 0x1000;
+    tarn_resource *resource;
+    tarn_resource_ops ops = oldest_ops;
+    size_t bytes = 7, released = 7;
+
+    /* Past the size is rubbish, as behind a smaller struct. */
+    memset((char *)&ops + ops.size, 0xff, sizeof ops - ops.size);
+    CHECK_OK(tarn_resource_create(&ops, &address, 3, &resource));
+    memset(&ops, 0, sizeof ops); /* and it is a copy */
+    CHECK_TEXT("oldest", tarn_resource_name(resource));
+    CHECK_EQUAL(3, tarn_resource_device(resource));
+    CHECK(!tarn_resource_supports_memory_info(resource));
+    CHECK(!tarn_resource_supports_streams(resource));
+    CHECK(!tarn_resource_free_waits(resource));
+    CHECK_STATUS(TARN_NOT_SUPPORTED,
+                 tarn_resource_memory_info(resource, NULL, &bytes, &bytes));
+    CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_resource_block_bytes(resource, 1, &bytes));
+    CHECK_EQUAL(7, bytes);
+    CHECK_OK(tarn_resource_trim(resource, 0, &released));
+    CHECK_EQUAL(0, released);
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(create_takes_a_table_from_a_later_tarn)
+{
+    struct {
+        tarn_resource_ops ops;
+        void *later[4];
+    } larger = {.ops = oldest_ops};
+    tarn_resource *resource;
+
+    larger.ops.size = sizeof larger;
+    CHECK_OK(tarn_resource_create(&larger.ops, NULL, 0, &resource));
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(self_is_for_the_holder_of_the_table_only)
+{
+    struct scripted script;
+    tarn_device_ptr address = 0x1000;
+    tarn_resource *resource;
+
+    scripted_begin(&script, 0);
+    CHECK_OK(tarn_resource_create(&oldest_ops, &address, 0, &resource));
+    CHECK(tarn_resource_self(resource, &oldest_ops) == &address);
+    CHECK(tarn_resource_self(script.resource, &oldest_ops) == NULL);
+    CHECK(tarn_resource_self(NULL, &oldest_ops) == NULL);
+    CHECK(tarn_resource_self(resource, NULL) == NULL);
+    CHECK_OK(tarn_resource_release(resource));
+    scripted_end(&script);
+}
+
+TEST(allocate_raises_the_alignment_and_passes_the_rest_on)
+{
+    struct scripted script;
+    tarn_device_ptr block;
+
+    scripted_begin(&script, 0);
+    CHECK_OK(tarn_resource_allocate(script.resource, 10, 0, TARN_STREAM_NONE, &block));
+    CHECK_EQUAL(256, script.alignment);
+    CHECK_EQUAL(10, script.bytes);
+    CHECK(script.stream == TARN_STREAM_NONE);
+    CHECK_OK(
+        tarn_resource_deallocate(script.resource, block, 10, 16, TARN_STREAM_LEGACY));
+    CHECK_EQUAL(256, script.alignment);
+    CHECK(script.block == block && script.stream == TARN_STREAM_LEGACY);
+    CHECK_OK(tarn_resource_allocate(script.resource, 10, 1024, NULL, &block));
+    CHECK_EQUAL(1024, script.alignment);
+    CHECK_OK(tarn_resource_deallocate(script.resource, block, 10, 1024, NULL));
+    scripted_end(&script);
+}
+
+TEST(allocate_of_nothing_never_reaches_the_resource)
+{
+    struct scripted script;
+    tarn_device_ptr block = 7;
+
+    scripted_begin(&script, 0);
+    CHECK_OK(tarn_resource_allocate(script.resource, 0, 0, NULL, &block));
+    CHECK_EQUAL(0, block);
+    CHECK_OK(tarn_resource_deallocate(script.resource, 0, 0, 0, NULL));
+    CHECK_EQUAL(0, script.allocations + script.frees);
+    scripted_end(&script);
+}
+
+TEST(allocate_refuses_what_would_wrap_before_the_resource_sees_it)
+{
+    struct scripted script;
+    tarn_device_ptr block = 7;
+
+    scripted_begin(&script, 0);
+    CHECK_STATUS(TARN_OUT_OF_MEMORY,
+                 tarn_resource_allocate(script.resource, SIZE_MAX - 10, 0, NULL, &block));
+    CHECK_STATUS(TARN_OUT_OF_MEMORY,
+                 tarn_resource_allocate(script.resource, SIZE_MAX / 2 + 2,
+                                        (size_t)1 << 63, NULL, &block));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_resource_allocate(script.resource, 1, 3, NULL, &block));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_resource_allocate(NULL, 1, 0, NULL, &block));
+    CHECK_EQUAL(7, block);
+    CHECK_EQUAL(0, script.allocations);
+    scripted_end(&script);
+}
+
+TEST(allocate_leaves_the_output_alone_when_the_resource_fails)
+{
+    struct scripted script;
+    tarn_device_ptr block = 7;
+
+    scripted_begin(&script, 0);
+    script.allocate_fails = TARN_DRIVER_FAILURE;
+    CHECK_STATUS(TARN_DRIVER_FAILURE,
+                 tarn_resource_allocate(script.resource, 99, 0, NULL, &block));
+    CHECK_SAYS("scripted: no 99 bytes");
+    CHECK_EQUAL(7, block);
+    CHECK_EQUAL(0, tarn_resource_blocks_out(script.resource));
+    scripted_end(&script);
+}
+
+TEST(allocate_does_not_pass_a_bad_block_on)
+{
+    tarn_device_ptr address = 0x1010, block = 7;
+    tarn_resource *resource;
+
+    CHECK_OK(tarn_resource_create(&oldest_ops, &address, 0, &resource));
+    taken_back = 0;
+    CHECK_STATUS(TARN_PLUGIN_FAILURE,
+                 tarn_resource_allocate(resource, 8, 0, NULL, &block));
+    CHECK_SAYS("oldest: it gave 0x1010");
+    CHECK_EQUAL(1, taken_back);
+    address = 0;
+    CHECK_STATUS(TARN_PLUGIN_FAILURE,
+                 tarn_resource_allocate(resource, 8, 0, NULL, &block));
+    CHECK_EQUAL(1, taken_back);
+    address = 0x1000;
+    CHECK_STATUS(TARN_PLUGIN_FAILURE,
+                 tarn_resource_allocate(resource, 8, 8192, NULL, &block));
+    CHECK_EQUAL(7, block);
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(deallocate_with_nothing_out_is_refused_for_any_resource)
+{
+    tarn_device_ptr address = 0x1000, block;
+    tarn_resource *resource;
+
+    taken_back = 0;
+    CHECK_OK(tarn_resource_create(&oldest_ops, &address, 0, &resource));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_resource_deallocate(resource, 0x1000, 8, 0, NULL));
+    CHECK_SAYS("nothing is");
+    CHECK_OK(tarn_resource_allocate(resource, 8, 0, NULL, &block));
+    CHECK_OK(tarn_resource_deallocate(resource, block, 8, 0, NULL));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_resource_deallocate(resource, block, 8, 0, NULL));
+    CHECK_EQUAL(1, taken_back);
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(deallocate_that_fails_leaves_the_block_out)
+{
+    struct scripted script;
+    tarn_device_ptr block;
+
+    scripted_begin(&script, 0);
+    CHECK_OK(tarn_resource_allocate(script.resource, 10, 0, NULL, &block));
+    script.free_fails = TARN_DRIVER_FAILURE;
+    CHECK_STATUS(TARN_DRIVER_FAILURE,
+                 tarn_resource_deallocate(script.resource, block, 10, 0, NULL));
+    CHECK_EQUAL(1, tarn_resource_blocks_out(script.resource));
+    script.free_fails = TARN_OK;
+    CHECK_OK(tarn_resource_deallocate(script.resource, block, 10, 0, NULL));
+    CHECK_EQUAL(0, tarn_resource_blocks_out(script.resource));
+    scripted_end(&script);
+}
+
+TEST(release_of_the_last_owner_is_refused_with_the_number_of_blocks)
+{
+    struct scripted script;
+    tarn_device_ptr one, two;
+
+    scripted_begin(&script, 0);
+    CHECK_OK(tarn_resource_allocate(script.resource, 10, 0, NULL, &one));
+    CHECK_OK(tarn_resource_allocate(script.resource, 10, 0, NULL, &two));
+    CHECK(tarn_resource_retain(script.resource) == script.resource);
+    CHECK_OK(tarn_resource_release(script.resource));
+    CHECK_STATUS(TARN_STILL_IN_USE, tarn_resource_release(script.resource));
+    CHECK_SAYS("2 blocks");
+    CHECK_EQUAL(0, script.destroyed);
+    CHECK_OK(tarn_resource_deallocate(script.resource, one, 10, 0, NULL));
+    CHECK_OK(tarn_resource_deallocate(script.resource, two, 10, 0, NULL));
+    scripted_end(&script);
+}
+
+TEST(questions_are_passed_to_the_resource)
+{
+    struct scripted script;
+    size_t free_bytes, total_bytes, released;
+
+    scripted_begin(&script, 2);
+    script.waits = true;
+    CHECK(tarn_resource_free_waits(script.resource));
+    CHECK(!tarn_resource_supports_streams(script.resource));
+    script.streams = true;
+    CHECK(tarn_resource_supports_streams(script.resource));
+    CHECK(tarn_resource_supports_memory_info(script.resource));
+    CHECK_OK(tarn_resource_memory_info(script.resource, TARN_STREAM_PER_THREAD,
+                                       &free_bytes, &total_bytes));
+    CHECK(free_bytes == 1000 && total_bytes == 4000);
+    CHECK(script.stream == TARN_STREAM_PER_THREAD);
+    CHECK_OK(tarn_resource_trim(script.resource, 41, &released));
+    CHECK_EQUAL(42, released);
+    CHECK_OK(tarn_resource_trim(script.resource, 41, NULL));
+    CHECK_EQUAL(2, script.trims);
+    scripted_end(&script);
+}
+
+TEST(null_is_no_resource_and_no_crash)
+{
+    size_t bytes;
+
+    CHECK_OK(tarn_resource_release(NULL));
+    CHECK(tarn_resource_retain(NULL) == NULL);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_resource_deallocate(NULL, 1, 1, 0, NULL));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_resource_memory_info(NULL, NULL, &bytes, &bytes));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_resource_trim(NULL, 0, NULL));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_resource_block_bytes(NULL, 1, &bytes));
+    CHECK_EQUAL(0, tarn_resource_blocks_out(NULL));
+    CHECK(!tarn_resource_free_waits(NULL));
+    CHECK(!tarn_resource_supports_streams(NULL));
+    CHECK(!tarn_resource_supports_memory_info(NULL));
+    CHECK_EQUAL(TARN_DEVICE_NONE, tarn_resource_device(NULL));
+}
+
+/* --- is_equal --- */
+
+static bool same_remainder(const void *self, const void *other)
+{
+    return *(const tarn_device_ptr *)self % 10 == *(const tarn_device_ptr *)other % 10;
+}
+
+TEST(is_equal_asks_only_resources_of_the_same_table)
+{
+    tarn_device_ptr a = 11, b = 21, c = 12;
+    tarn_resource *one, *two, *three, *other, *silent, *silent_too;
+    tarn_resource_ops ops = oldest_ops, other_ops;
+
+    ops.size = sizeof ops;
+    ops.name = "with is_equal";
+    ops.is_equal = same_remainder;
+    other_ops = ops;
+    other_ops.name = "another one";
+    CHECK_OK(tarn_resource_create(&ops, &a, 0, &one));
+    CHECK_OK(tarn_resource_create(&ops, &b, 0, &two));
+    CHECK_OK(tarn_resource_create(&ops, &c, 0, &three));
+    CHECK_OK(tarn_resource_create(&other_ops, &a, 0, &other));
+    CHECK_OK(tarn_resource_create(&oldest_ops, &a, 0, &silent));
+    CHECK_OK(tarn_resource_create(&oldest_ops, &a, 0, &silent_too));
+    CHECK(tarn_resource_is_equal(one, two));
+    CHECK(!tarn_resource_is_equal(one, three));
+    CHECK(!tarn_resource_is_equal(one, other));
+    CHECK(!tarn_resource_is_equal(silent, silent_too)); /* E30 */
+    CHECK(tarn_resource_is_equal(silent, silent));
+    CHECK(!tarn_resource_is_equal(one, NULL) && !tarn_resource_is_equal(NULL, one));
+    tarn_resource *all[] = {one, two, three, other, silent, silent_too};
+    for (int i = 0; i < 6; i++)
+        CHECK_OK(tarn_resource_release(all[i]));
+}

@@ -1,0 +1,79 @@
+/* The table of blocks that are out. Internals are not exported: it is compiled in here.
+ */
+#include "test.h"
+#include "resource/table.c"
+
+enum { RECORDS = 5000 };
+
+static struct tarn__record *record_at(uint64_t block, size_t bytes, size_t alignment)
+{
+    struct tarn__record *record = tarn__record_new(bytes, alignment);
+
+    CHECK(record != NULL);
+    record->block = record->base = block;
+    return record;
+}
+
+TEST(table_gives_back_the_record_that_was_put)
+{
+    struct tarn__table table;
+    struct tarn__record *record = record_at(0x1000, 10, 256), *taken = NULL;
+    size_t bytes = 0;
+
+    tarn__table_init(&table);
+    tarn__table_put(&table, record);
+    CHECK_OK(tarn__table_bytes(&table, "test", 0x1000, &bytes));
+    CHECK_EQUAL(10, bytes);
+    CHECK_EQUAL(1, tarn__table_count(&table));
+    CHECK_OK(tarn__table_take(&table, "test", 0x1000, 10, 256, &taken));
+    CHECK(taken == record);
+    CHECK_EQUAL(0, tarn__table_count(&table));
+    tarn__record_drop(taken);
+    tarn__table_free(&table);
+}
+
+TEST(table_says_what_is_wrong_and_changes_nothing)
+{
+    struct tarn__table table;
+    struct tarn__record *taken = NULL;
+    size_t bytes = 7;
+
+    tarn__table_init(&table);
+    tarn__table_put(&table, record_at(0x1000, 10, 512));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn__table_take(&table, "test", 0x2000, 10, 512, &taken));
+    CHECK_SAYS("test: 0x2000 is not out here");
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn__table_take(&table, "test", 0x1000, 11, 512, &taken));
+    CHECK_SAYS("0x1000 has 10 bytes, to be given back are 11");
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn__table_take(&table, "test", 0x1000, 10, 256, &taken));
+    CHECK_SAYS("512");
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn__table_bytes(&table, "test", 0x1001, &bytes));
+    CHECK(taken == NULL && bytes == 7);
+    CHECK_EQUAL(1, tarn__table_count(&table));
+    tarn__table_free(&table); /* with the record in it */
+}
+
+TEST(table_finds_each_of_many_while_it_grows)
+{
+    struct tarn__table table;
+    struct tarn__record *taken;
+    size_t bytes;
+
+    tarn__table_init(&table);
+    for (uint64_t i = 1; i <= RECORDS; i++)
+        tarn__table_put(&table, record_at(i << 9, i, 256));
+    for (uint64_t i = 1; i <= RECORDS; i += 2) {
+        CHECK_OK(tarn__table_take(&table, "test", i << 9, i, 256, &taken));
+        tarn__record_drop(taken);
+    }
+    CHECK_EQUAL(RECORDS / 2, tarn__table_count(&table));
+    for (uint64_t i = 1; i <= RECORDS; i++) {
+        bool out = tarn__table_bytes(&table, "test", i << 9, &bytes) == TARN_OK;
+        CHECK_EQUAL(i % 2 == 0, out);
+        CHECK(!out || bytes == i);
+    }
+    tarn__table_free(&table);
+}

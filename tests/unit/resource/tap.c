@@ -1,0 +1,166 @@
+/* The tap sees each outermost public call of the process, once. */
+#include "test.h"
+#include "scripted.h"
+
+static tarn_tap_event seen[8];
+static unsigned seen_count;
+static struct scripted script;
+
+static void note(void *data, const tarn_tap_event *event)
+{
+    *(unsigned *)data += 1;
+    CHECK(seen_count < 8);
+    seen[seen_count++] = *event;
+}
+
+static void begin(unsigned *told)
+{
+    seen_count = 0;
+    *told = 0;
+    scripted_begin(&script, 0);
+    CHECK_OK(tarn_resource_set_tap(note, told));
+}
+
+static void end(void)
+{
+    CHECK_OK(tarn_resource_set_tap(NULL, NULL));
+    scripted_end(&script);
+}
+
+TEST(tap_sees_an_allocation_after_it_succeeded)
+{
+    static unsigned told;
+    tarn_device_ptr block;
+
+    begin(&told);
+    CHECK_OK(tarn_resource_allocate(script.resource, 10, 512, TARN_STREAM_NONE, &block));
+    CHECK_EQUAL(1, told);
+    CHECK_EQUAL(TARN_ACTION_ALLOCATE, seen[0].action);
+    CHECK(seen[0].resource == script.resource && seen[0].block == block);
+    CHECK(seen[0].bytes == 10 && seen[0].alignment == 512);
+    CHECK(seen[0].stream == TARN_STREAM_NONE);
+    CHECK(seen[0].start_ns > 0 && seen[0].end_ns >= seen[0].start_ns);
+    CHECK_OK(tarn_resource_deallocate(script.resource, block, 10, 512, TARN_STREAM_NONE));
+    CHECK_EQUAL(2, told);
+    CHECK_EQUAL(TARN_ACTION_FREE, seen[1].action);
+    CHECK(seen[1].block == block && seen[1].bytes == 10);
+    end();
+}
+
+static unsigned told_at_free;
+static unsigned *told_now;
+
+static void note_order(void)
+{
+    told_at_free = *told_now;
+}
+
+TEST(tap_sees_a_free_before_it_reaches_the_resource)
+{
+    static unsigned told;
+    tarn_device_ptr block;
+
+    begin(&told);
+    told_now = &told;
+    script.before_free = note_order;
+    CHECK_OK(tarn_resource_allocate(script.resource, 10, 0, NULL, &block));
+    CHECK_OK(tarn_resource_deallocate(script.resource, block, 10, 0, NULL));
+    CHECK_EQUAL(2, told_at_free);
+    end();
+}
+
+static void fail_too(void *data, const tarn_tap_event *event)
+{
+    note(data, event);
+    tarn_error_set(TARN_BAD_FORMAT, "of the tap");
+}
+
+TEST(tap_sees_a_failure_and_leaves_its_words_alone)
+{
+    static unsigned told;
+    tarn_device_ptr block = 7;
+
+    begin(&told);
+    CHECK_OK(tarn_resource_set_tap(NULL, NULL));
+    CHECK_OK(tarn_resource_set_tap(fail_too, &told));
+    script.allocate_fails = TARN_OUT_OF_MEMORY;
+    CHECK_STATUS(TARN_OUT_OF_MEMORY,
+                 tarn_resource_allocate(script.resource, 10, 0, NULL, &block));
+    CHECK_SAYS("scripted: no 10 bytes");
+    CHECK_EQUAL(1, told);
+    CHECK_EQUAL(TARN_ACTION_ALLOCATE_FAILURE, seen[0].action);
+    CHECK(seen[0].block == 0 && seen[0].bytes == 10 && block == 7);
+    end();
+}
+
+TEST(tap_does_not_see_calls_inside_calls)
+{
+    static unsigned told;
+    tarn_resource *counter, *limiter;
+    tarn_device_ptr block;
+
+    begin(&told);
+    CHECK_OK(tarn_counter_create(script.resource, &counter));
+    CHECK_OK(tarn_limiter_create(counter, 1 << 20, &limiter));
+    CHECK_OK(tarn_resource_allocate(limiter, 10, 0, NULL, &block));
+    CHECK_OK(tarn_resource_deallocate(limiter, block, 10, 0, NULL));
+    CHECK_EQUAL(2, told);
+    CHECK(seen[0].resource == limiter && seen[1].resource == limiter);
+    CHECK_OK(tarn_resource_release(limiter));
+    CHECK_OK(tarn_resource_release(counter));
+    end();
+}
+
+static void allocate_inside(void *data, const tarn_tap_event *event)
+{
+    tarn_device_ptr block;
+
+    *(unsigned *)data += 1;
+    CHECK_OK(tarn_resource_allocate(event->resource, 5, 0, NULL, &block));
+    CHECK_OK(tarn_resource_deallocate(event->resource, block, 5, 0, NULL));
+}
+
+TEST(tap_may_allocate_and_is_not_told_of_it)
+{
+    static unsigned told;
+    tarn_device_ptr block;
+
+    begin(&told);
+    CHECK_OK(tarn_resource_set_tap(NULL, NULL));
+    CHECK_OK(tarn_resource_set_tap(allocate_inside, &told));
+    CHECK_OK(tarn_resource_allocate(script.resource, 10, 0, NULL, &block));
+    CHECK_EQUAL(1, told);
+    CHECK_EQUAL(2, script.allocations);
+    CHECK_OK(tarn_resource_deallocate(script.resource, block, 10, 0, NULL));
+    end();
+}
+
+TEST(tap_does_not_see_what_touches_no_memory)
+{
+    static unsigned told;
+    tarn_device_ptr block;
+
+    begin(&told);
+    CHECK_OK(tarn_resource_allocate(script.resource, 0, 0, NULL, &block));
+    CHECK_OK(tarn_resource_deallocate(script.resource, 0, 0, 0, NULL));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_resource_allocate(script.resource, 1, 3, NULL, &block));
+    CHECK_EQUAL(0, told);
+    end();
+}
+
+TEST(tap_is_one_a_process_until_it_is_taken_away)
+{
+    static unsigned told, other;
+    tarn_device_ptr block;
+
+    begin(&told);
+    CHECK_STATUS(TARN_STILL_IN_USE, tarn_resource_set_tap(note, &other));
+    CHECK_OK(tarn_resource_set_tap(NULL, NULL));
+    CHECK_OK(tarn_resource_allocate(script.resource, 10, 0, NULL, &block));
+    CHECK_EQUAL(0, told);
+    CHECK_OK(tarn_resource_set_tap(note, &other));
+    CHECK_OK(tarn_resource_deallocate(script.resource, block, 10, 0, NULL));
+    CHECK(told == 0 && other == 1);
+    end();
+}
