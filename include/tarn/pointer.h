@@ -49,18 +49,27 @@ TARN_API tarn_status tarn_pointer_create(const tarn_pointer_options *options,
                                          tarn_pointer **out);
 
 /** Allocate from a resource and make the pointer that gives it back on `stream`. The
- *  pointer retains the resource. 0 bytes makes an empty pointer. */
+ *  pointer retains the resource. 0 bytes makes an empty pointer.
+ *
+ *  With TARN_STREAM_NONE the block is safe for work on any stream: where the resource's
+ *  free does not wait for the device by itself (tarn_resource_free_waits()), the call
+ *  waits until the block has no work behind it, and the last release waits for the device
+ *  before the block goes back. */
 TARN_API tarn_status tarn_pointer_allocate(tarn_resource *resource, size_t bytes,
                                            tarn_stream stream, tarn_pointer **out);
 
-/** A window of `bytes` from `offset` on, which keeps `pointer` alive (views of views
- * count on the first owner). Out of bounds: TARN_INVALID_ARGUMENT with the numbers. */
+/** A window of `bytes` from `offset` on, which keeps the memory of `pointer` alive (views
+ * of views count on the first owner). Out of bounds: TARN_INVALID_ARGUMENT with the
+ * numbers. */
 TARN_API tarn_status tarn_pointer_view(tarn_pointer *pointer, size_t offset, size_t bytes,
                                        tarn_pointer **out);
 
-/** One reference more; returns its argument. */
+/** One reference more; returns its argument. NULL is allowed. Any thread. */
 TARN_API tarn_pointer *tarn_pointer_retain(tarn_pointer *pointer);
-/** One reference less. NULL is allowed. */
+/** One reference less. NULL is allowed. Any thread.
+ *
+ *  A release returns nothing, so where giving the memory back fails (the driver or the
+ *  resource says no) the memory is kept on a list: see tarn_pointer_unreturned(). */
 TARN_API void tarn_pointer_release(tarn_pointer *pointer);
 
 TARN_API tarn_device_ptr tarn_pointer_address(const tarn_pointer *pointer);
@@ -70,8 +79,20 @@ TARN_API size_t tarn_pointer_count(const tarn_pointer *pointer);
 TARN_API int tarn_pointer_device(const tarn_pointer *pointer);
 TARN_API tarn_pointer_kind tarn_pointer_get_kind(const tarn_pointer *pointer);
 
-/** The stream on which a pointer of tarn_pointer_allocate() gives its block back. */
+/** From now on the block of a pointer of tarn_pointer_allocate(), or of a view into one,
+ *  goes back on `stream`, which has to live until then. A stream of another context is
+ *  TARN_INVALID_ARGUMENT, a pointer that is from no resource TARN_NOT_SUPPORTED. */
 TARN_API tarn_status tarn_pointer_set_stream(tarn_pointer *pointer, tarn_stream stream);
+
+/** How many blocks have lost their last reference and are not back where they came from:
+ *  giving them back failed, or waits for the end of a manager's deferred cleanup. Those
+ *  that failed are tried again at later releases and allocations, the oldest first.
+ *  Exact when no call is under way. */
+TARN_API size_t tarn_pointer_unreturned(void);
+
+/** Try to give back all of them now, deferred ones too. The first failure is returned, in
+ *  its own words, once all were tried. */
+TARN_API tarn_status tarn_pointer_reclaim(void);
 
 /** MemInfos of all pointers: made and gone, for leak checks. */
 TARN_API void tarn_pointer_counts(tarn_runtime_counts *out);

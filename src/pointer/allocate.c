@@ -1,0 +1,153 @@
+/* allocate.c -- pointers over blocks of a resource.
+ *
+ * Who names a stream gets the resource's own order. Who names none (TARN_STREAM_NONE) may
+ * use the block on any stream and let it go while any stream still works on it. Where the
+ * resource's free waits for the device that is safe as it is. Where it does not, two
+ * waits make it safe: at the release for the whole device, before the block goes back; at
+ * the allocation for the stream on which the resource has made the block ready. That is
+ * slow and never wrong (reference/driver.md, section 4), and each of them ends a stream
+ * capture in global mode. Memory that belongs to no device has no device to wait for.
+ */
+#include "pointer/pointer.h"
+#include "driver/driver.h"
+
+/* Does a block that comes and goes without a stream need Tarn's own waits? */
+static bool needs_waits(const tarn_resource *resource, tarn_stream stream)
+{
+    return stream == TARN_STREAM_NONE &&
+           tarn_resource_device(resource) != TARN_DEVICE_NONE &&
+           !tarn_resource_free_waits(resource);
+}
+
+/* Nothing may be pending behind a block that was handed out without a stream. A resource
+ * that orders by stream did so on the default stream; of another one nothing is known. */
+static tarn_status wait_until_ready(tarn_resource *resource, tarn_stream stream)
+{
+    if (!needs_waits(resource, stream))
+        return TARN_OK;
+    if (tarn_resource_supports_streams(resource))
+        return tarn_stream_synchronize(tarn_resource_device(resource),
+                                       TARN_STREAM_LEGACY);
+    return tarn_driver_synchronize(tarn_resource_device(resource));
+}
+
+/* After exit has begun no driver call is started: no wait either. */
+static tarn_status wait_for_last_use(tarn_resource *resource, tarn_stream stream)
+{
+    if (!needs_waits(resource, stream) || tarn__driver_gone())
+        return TARN_OK;
+    return tarn_driver_synchronize(tarn_resource_device(resource));
+}
+
+/* The block first, then the reference to the resource; the second can be refused as well,
+ * while somebody has blocks out and no reference. `address` says how far it came. */
+static tarn_status give_back_block(tarn_pointer *pointer)
+{
+    tarn_stream stream = atomic_load(&pointer->stream);
+    tarn_status status = TARN_OK;
+
+    if (pointer->address) {
+        status = wait_for_last_use(pointer->resource, stream);
+        if (status == TARN_OK)
+            status = tarn_resource_deallocate(pointer->resource, pointer->address,
+                                              pointer->bytes, 0, stream);
+        if (status != TARN_OK)
+            return status;
+        pointer->address = 0;
+    }
+    return tarn_resource_release(pointer->resource);
+}
+
+/* Out of memory is final only when everything unreturned went back and it did not help.
+ */
+static tarn_status obtain(tarn_resource *resource, size_t bytes, tarn_stream stream,
+                          tarn_device_ptr *out)
+{
+    tarn_status status = tarn_resource_allocate(resource, bytes, 0, stream, out);
+
+    if (tarn__pointer_reclaimed(status))
+        status = tarn_resource_allocate(resource, bytes, 0, stream, out);
+    return status;
+}
+
+/* Put a block of `resource` behind a blank pointer. */
+static tarn_status fill(tarn_pointer *pointer, tarn_resource *resource,
+                        tarn_stream stream)
+{
+    tarn_device_ptr block = 0;
+    tarn_status status = obtain(resource, pointer->bytes, stream, &block);
+
+    if (status != TARN_OK)
+        return status;
+    pointer->resource = tarn_resource_retain(resource);
+    atomic_store(&pointer->stream, stream);
+    tarn__pointer_place(pointer, block,
+                        pointer->device == TARN_DEVICE_NONE ? (void *)(uintptr_t)block
+                                                            : NULL,
+                        give_back_block);
+    return wait_until_ready(resource, stream);
+}
+
+tarn_status tarn__pointer_allocate(tarn_resource *resource, size_t bytes,
+                                   tarn_stream stream, bool deferrable,
+                                   tarn_pointer **out)
+{
+    tarn_pointer *pointer;
+
+    if (!resource || !out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "pointer: %zu bytes need %s", bytes,
+                              resource ? "a place for the result" : "a resource");
+    tarn__pointer_retry();
+    tarn_status status = tarn__pointer_blank(
+        TARN_POINTER_DEVICE, tarn_resource_device(resource), bytes, &pointer);
+    if (status != TARN_OK)
+        return status;
+    pointer->deferrable = deferrable;
+    if (bytes)
+        status = fill(pointer, resource, stream);
+    if (status != TARN_OK) {
+        tarn__pointer_drop(pointer);
+        return status;
+    }
+    *out = pointer;
+    return TARN_OK;
+}
+
+tarn_status tarn_pointer_allocate(tarn_resource *resource, size_t bytes,
+                                  tarn_stream stream, tarn_pointer **out)
+{
+    return tarn__pointer_allocate(resource, bytes, stream, false, out);
+}
+
+/* A wrong stream is found here, where it can be said, and not when the block goes back.
+ */
+static tarn_status check_stream(int device, tarn_stream stream)
+{
+    struct tarn__scope scope;
+
+    if (device == TARN_DEVICE_NONE)
+        return TARN_OK;
+    tarn_status status = tarn__scope_enter(device, &scope);
+    if (status != TARN_OK)
+        return status;
+    status = tarn__stream_check("pointer", &scope, stream, device);
+    tarn__scope_leave(&scope);
+    return status;
+}
+
+tarn_status tarn_pointer_set_stream(tarn_pointer *pointer, tarn_stream stream)
+{
+    if (!pointer)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "pointer: a stream for no pointer at all");
+    tarn_pointer *owner = pointer->base ? pointer->base : pointer;
+    if (!owner->resource)
+        return tarn_error_set(TARN_NOT_SUPPORTED,
+                              "pointer: %zu bytes at 0x%llx are from no resource, so "
+                              "they go back on no stream",
+                              pointer->bytes, pointer->address);
+    tarn_status status = check_stream(owner->device, stream);
+    if (status == TARN_OK)
+        atomic_store(&owner->stream, stream);
+    return status;
+}

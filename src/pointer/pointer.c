@@ -1,0 +1,199 @@
+/* pointer.c -- counted pointers and views: made, counted, ended.
+ *
+ * The count is a MemInfo of a runtime instance that belongs to pointers alone. A view is
+ * a pointer of its own, whose end lets go of the first owner; so a chain of views is
+ * never longer than one, however often a window is opened in a window.
+ */
+#include "pointer/pointer.h"
+#include "base/sizes.h"
+#include "nrt/meminfo.h"
+#include <stdlib.h>
+
+static tarn_runtime pointers = {.name = "pointers"};
+
+/* The destructor of every pointer's MemInfo. */
+static void end_pointer(void *data, size_t size, void *info)
+{
+    tarn_pointer *pointer = info;
+
+    (void)data;
+    (void)size;
+    if (pointer->base) {
+        tarn_pointer_release(pointer->base);
+        free(pointer);
+        return;
+    }
+    if (pointer->finalizer)
+        pointer->finalizer(pointer->finalizer_data, pointer->address, pointer->bytes);
+    tarn__pointer_return(pointer);
+}
+
+tarn_status tarn__pointer_blank(tarn_pointer_kind kind, int device, size_t bytes,
+                                tarn_pointer **out)
+{
+    tarn_pointer *pointer = calloc(1, sizeof *pointer);
+
+    if (!pointer)
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "pointer: no host memory for one of "
+                              "%zu bytes",
+                              bytes);
+    tarn_status status = tarn_meminfo_create(&pointers, NULL, bytes, end_pointer, pointer,
+                                             &pointer->meminfo);
+    if (status != TARN_OK) {
+        free(pointer);
+        return status;
+    }
+    pointer->kind = kind;
+    pointer->device = device;
+    pointer->bytes = bytes;
+    atomic_init(&pointer->stream, TARN_STREAM_NONE);
+    *out = pointer;
+    return TARN_OK;
+}
+
+void tarn__pointer_place(tarn_pointer *pointer, tarn_device_ptr address, void *host,
+                         tarn__give_back *give_back)
+{
+    pointer->address = address;
+    pointer->host = host;
+    pointer->give_back = give_back;
+    pointer->meminfo->data = address ? (void *)(uintptr_t)address : host;
+}
+
+static tarn_status check_options(const tarn_pointer_options *options)
+{
+    size_t end;
+
+    if (options->size < sizeof *options)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "pointer: options of %zu bytes are too short, %zu are "
+                              "needed",
+                              options->size, sizeof *options);
+    if ((unsigned)options->kind > TARN_POINTER_MANAGED)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "pointer: there is no kind %d",
+                              (int)options->kind);
+    if (options->bytes && !options->address && !options->host)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "pointer: %zu bytes at no address at all", options->bytes);
+    if (!tarn__size_add((size_t)options->address, options->bytes, &end) ||
+        !tarn__size_add((uintptr_t)options->host, options->bytes, &end))
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "pointer: %zu bytes at 0x%llx (host %p) wrap around",
+                              options->bytes, options->address, options->host);
+    return TARN_OK;
+}
+
+tarn_status tarn_pointer_create(const tarn_pointer_options *options, tarn_pointer **out)
+{
+    tarn_pointer *pointer;
+
+    if (!options || !out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "pointer: create needs %s",
+                              options ? "a place for the result" : "options");
+    tarn_status status = check_options(options);
+    if (status == TARN_OK)
+        status =
+            tarn__pointer_blank(options->kind, options->device, options->bytes, &pointer);
+    if (status != TARN_OK)
+        return status;
+    tarn__pointer_place(pointer, options->address, options->host, NULL);
+    pointer->finalizer = options->finalizer;
+    pointer->finalizer_data = options->finalizer_data;
+    pointer->owner = options->owner;
+    pointer->owner_release = options->owner_release;
+    *out = pointer;
+    return TARN_OK;
+}
+
+/* Differences instead of sums, so that nothing can wrap. */
+static tarn_status check_bounds(const tarn_pointer *pointer, size_t offset, size_t bytes)
+{
+    if (bytes && !pointer->bytes)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "pointer: non-empty slice into empty slice, %zu bytes at "
+                              "%zu",
+                              bytes, offset);
+    if (offset > pointer->bytes || bytes > pointer->bytes - offset)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "pointer: a view of %zu bytes at %zu does not fit into %zu "
+                              "bytes",
+                              bytes, offset, pointer->bytes);
+    return TARN_OK;
+}
+
+tarn_status tarn_pointer_view(tarn_pointer *pointer, size_t offset, size_t bytes,
+                              tarn_pointer **out)
+{
+    tarn_pointer *view;
+
+    if (!pointer || !out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "pointer: a view needs %s",
+                              pointer ? "a place for the result" : "a pointer");
+    tarn_status status = check_bounds(pointer, offset, bytes);
+    if (status == TARN_OK)
+        status = tarn__pointer_blank(pointer->kind, pointer->device, bytes, &view);
+    if (status != TARN_OK)
+        return status;
+    tarn__pointer_place(view, pointer->address ? pointer->address + offset : 0,
+                        pointer->host ? (char *)pointer->host + offset : NULL, NULL);
+    view->base = tarn_pointer_retain(pointer->base ? pointer->base : pointer);
+    *out = view;
+    return TARN_OK;
+}
+
+tarn_pointer *tarn_pointer_retain(tarn_pointer *pointer)
+{
+    if (pointer)
+        tarn_meminfo_acquire(pointer->meminfo);
+    return pointer;
+}
+
+void tarn_pointer_release(tarn_pointer *pointer)
+{
+    if (pointer)
+        tarn_meminfo_release(pointer->meminfo);
+}
+
+void tarn__pointer_drop(tarn_pointer *pointer)
+{
+    tarn_error why = *tarn_error_last();
+
+    tarn_pointer_release(pointer);
+    tarn_error_set_native(why.status, why.native, "%s", why.message);
+}
+
+tarn_device_ptr tarn_pointer_address(const tarn_pointer *pointer)
+{
+    return pointer->address;
+}
+
+void *tarn_pointer_host(const tarn_pointer *pointer)
+{
+    return pointer->host;
+}
+
+size_t tarn_pointer_bytes(const tarn_pointer *pointer)
+{
+    return pointer->bytes;
+}
+
+size_t tarn_pointer_count(const tarn_pointer *pointer)
+{
+    return tarn_meminfo_count(pointer->meminfo);
+}
+
+int tarn_pointer_device(const tarn_pointer *pointer)
+{
+    return pointer->device;
+}
+
+tarn_pointer_kind tarn_pointer_get_kind(const tarn_pointer *pointer)
+{
+    return pointer->kind;
+}
+
+void tarn_pointer_counts(tarn_runtime_counts *out)
+{
+    tarn_runtime_counts_read(&pointers, out);
+}

@@ -1,0 +1,69 @@
+/* pointer.h -- what a pointer is made of, for those that make memory for one.
+ *
+ * A pointer is made before its memory is (tarn__pointer_blank), so that no failure comes
+ * between having memory and having something that will give it back
+ * (tarn__pointer_place).
+ */
+#ifndef TARN_POINTER_INTERNAL_H
+#define TARN_POINTER_INTERNAL_H
+
+#include <tarn/pointer.h>
+#include <stdatomic.h>
+
+/* Gives memory back to where it came from. After a failure nothing has changed, and it is
+ * called again later. No lock is held. */
+typedef tarn_status tarn__give_back(tarn_pointer *pointer);
+
+struct tarn_pointer {
+    tarn_meminfo *meminfo; /* the count; its destructor ends this pointer */
+    tarn_pointer *base;    /* of a view: the first owner, retained; else NULL */
+    tarn_pointer_kind kind;
+    int device;              /* TARN_DEVICE_NONE for plain host memory */
+    tarn_device_ptr address; /* as the device sees it; 0 if it does not */
+    void *host;              /* as the host sees it; NULL if it does not */
+    size_t bytes;
+    tarn_finalizer finalizer; /* the user's, which cannot fail; may be NULL */
+    void *finalizer_data;
+    void *owner; /* let go once all else is done; both may be NULL */
+    void (*owner_release)(void *);
+    tarn__give_back *give_back;  /* NULL: no memory of Tarn's own behind it */
+    bool deferrable;             /* a give_back that waits may be put off */
+    tarn_resource *resource;     /* retained until the block is back; NULL: from none */
+    _Atomic(tarn_stream) stream; /* on which the block goes back to the resource */
+    tarn_pointer *next;          /* in a list of unreturned ones, which owns it then */
+};
+
+/* A pointer with one reference and no memory behind it yet; releasing it frees it. */
+tarn_status tarn__pointer_blank(tarn_pointer_kind kind, int device, size_t bytes,
+                                tarn_pointer **out);
+
+/* Put memory behind a blank pointer: from now on its last release gives it back. */
+void tarn__pointer_place(tarn_pointer *pointer, tarn_device_ptr address, void *host,
+                         tarn__give_back *give_back);
+
+/* tarn_pointer_allocate(); `deferrable`: a manager's, see tarn__pointer_defer_begin(). */
+tarn_status tarn__pointer_allocate(tarn_resource *resource, size_t bytes,
+                                   tarn_stream stream, bool deferrable,
+                                   tarn_pointer **out);
+
+/* The last reference of an owner is gone: give its memory back, now or later, and then
+ * free it. */
+void tarn__pointer_return(tarn_pointer *pointer);
+
+/* Give back what failed before, the oldest first, until one fails again. Leaves the last
+ * error alone. */
+void tarn__pointer_retry(void);
+
+/* Is `status` out of memory, and was there something unreturned that was tried again, so
+ * that another allocation makes sense? Leaves the last error alone. */
+bool tarn__pointer_reclaimed(tarn_status status);
+
+/* Between these, on `device`, deferrable pointers whose return would wait for the device
+ * are kept. They nest; the last end gives them back. */
+void tarn__pointer_defer_begin(int device);
+void tarn__pointer_defer_end(int device);
+
+/* Release `pointer` after a failure, whose words stay the last error. */
+void tarn__pointer_drop(tarn_pointer *pointer);
+
+#endif

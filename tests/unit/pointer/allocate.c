@@ -1,0 +1,124 @@
+/* Pointers over blocks of a resource: who is kept, which stream, and when it waits. */
+#include "fake.h"
+
+TEST(pointer_from_a_resource_gives_its_block_back)
+{
+    struct fake fake = {.free_waits = true};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_pointer *pointer;
+
+    CHECK_OK(tarn_pointer_allocate(resource, 100, TARN_STREAM_LEGACY, &pointer));
+    CHECK_EQUAL(0x10000, tarn_pointer_address(pointer));
+    CHECK_EQUAL(100, tarn_pointer_bytes(pointer));
+    CHECK(fake.stream == TARN_STREAM_LEGACY);
+    fake.stream = NULL;
+    tarn_pointer_release(pointer);
+    CHECK_EQUAL(1, fake.frees);
+    CHECK(fake.stream == TARN_STREAM_LEGACY);
+    CHECK_OK(tarn_resource_release(resource));
+    CHECK_EQUAL(1, fake.destroyed);
+}
+
+TEST(pointer_keeps_its_resource)
+{
+    struct fake fake = {.free_waits = true};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_pointer *pointer, *view;
+
+    CHECK_OK(tarn_pointer_allocate(resource, 100, TARN_STREAM_NONE, &pointer));
+    CHECK_OK(tarn_resource_release(resource));
+    CHECK_OK(tarn_pointer_view(pointer, 0, 1, &view));
+    tarn_pointer_release(pointer);
+    CHECK_EQUAL(0, fake.destroyed);
+    tarn_pointer_release(view);
+    CHECK_EQUAL(1, fake.frees);
+    CHECK_EQUAL(1, fake.destroyed);
+}
+
+TEST(pointer_of_zero_bytes_asks_no_resource)
+{
+    struct fake fake = {0};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_pointer *pointer;
+
+    CHECK_OK(tarn_pointer_allocate(resource, 0, TARN_STREAM_NONE, &pointer));
+    CHECK_EQUAL(0, tarn_pointer_address(pointer));
+    tarn_pointer_release(pointer);
+    CHECK_EQUAL(0, fake.allocations + fake.frees);
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(pointer_is_not_made_where_the_resource_is_full)
+{
+    struct fake fake = {.refuse_allocations = 1};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_pointer *pointer = NULL;
+
+    CHECK_STATUS(TARN_OUT_OF_MEMORY,
+                 tarn_pointer_allocate(resource, 100, TARN_STREAM_NONE, &pointer));
+    CHECK_SAYS("fake: no 100 bytes");
+    CHECK(pointer == NULL);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_pointer_allocate(NULL, 100, TARN_STREAM_NONE, &pointer));
+    CHECK_OK(tarn_resource_release(resource));
+    CHECK_EQUAL(1, fake.destroyed);
+}
+
+TEST(pointer_gives_back_on_the_stream_that_was_set)
+{
+    struct fake fake = {.supports_streams = true};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_pointer *pointer, *view;
+
+    CHECK_OK(tarn_pointer_allocate(resource, 100, TARN_STREAM_LEGACY, &pointer));
+    CHECK_OK(tarn_pointer_view(pointer, 0, 1, &view));
+    CHECK_OK(tarn_pointer_set_stream(view, TARN_STREAM_PER_THREAD));
+    tarn_pointer_release(view);
+    tarn_pointer_release(pointer);
+    CHECK(fake.stream == TARN_STREAM_PER_THREAD);
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+/* Driver calls that one pointer's life makes; the fake makes none itself. */
+static unsigned long long calls_of_a_life(struct fake *fake, int device,
+                                          tarn_stream stream)
+{
+    tarn_resource *resource = make_fake(fake, device);
+    tarn_pointer *pointer;
+
+    CHECK_OK(tarn_driver_synchronize(0)); /* the context is there before counting */
+    unsigned long long before = sim_calls();
+    CHECK_OK(tarn_pointer_allocate(resource, 100, stream, &pointer));
+    tarn_pointer_release(pointer);
+    unsigned long long calls = sim_calls() - before;
+    CHECK_EQUAL(1, fake->frees);
+    CHECK_OK(tarn_resource_release(resource));
+    return calls;
+}
+
+TEST(pointer_without_a_stream_waits_where_the_resource_does_not)
+{
+    struct fake waits = {.free_waits = true}, ordered = {.supports_streams = true};
+    struct fake neither = {0}, named = {.supports_streams = true}, host = {0};
+
+    if (!on_sim())
+        return; /* the calls are counted by the stand-in */
+    CHECK_EQUAL(0, calls_of_a_life(&waits, 0, TARN_STREAM_NONE));
+    CHECK(calls_of_a_life(&ordered, 0, TARN_STREAM_NONE) >= 2);
+    CHECK(calls_of_a_life(&neither, 0, TARN_STREAM_NONE) >= 2);
+    CHECK_EQUAL(0, calls_of_a_life(&named, 0, TARN_STREAM_LEGACY));
+    CHECK_EQUAL(0, calls_of_a_life(&host, TARN_DEVICE_NONE, TARN_STREAM_NONE));
+}
+
+TEST(pointer_of_host_memory_has_a_host_address)
+{
+    tarn_resource *resource;
+    tarn_pointer *pointer;
+
+    CHECK_OK(tarn_host_create(&resource));
+    CHECK_OK(tarn_pointer_allocate(resource, 100, TARN_STREAM_NONE, &pointer));
+    CHECK(tarn_pointer_host(pointer) == (void *)(uintptr_t)tarn_pointer_address(pointer));
+    memset(tarn_pointer_host(pointer), 1, 100);
+    tarn_pointer_release(pointer);
+    CHECK_OK(tarn_resource_release(resource));
+}

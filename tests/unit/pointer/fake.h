@@ -1,0 +1,84 @@
+/* fake.h -- a resource whose answers a test chooses, and that writes down what it was
+ * asked. It hands out addresses of nothing. */
+#ifndef TEST_POINTER_FAKE_H
+#define TEST_POINTER_FAKE_H
+
+#include "test.h"
+
+struct fake {
+    int allocations;
+    int frees;              /* that were taken */
+    int refusals;           /* frees that were not */
+    int refuse_frees;       /* so many of the next frees fail */
+    int refuse_allocations; /* so many of the next allocations are out of memory */
+    int destroyed;
+    bool free_waits;
+    bool supports_streams;
+    tarn_stream stream; /* of the last call */
+    tarn_device_ptr freed[8];
+};
+
+static tarn_status fake_allocate(void *self, size_t bytes, size_t alignment,
+                                 tarn_stream stream, tarn_device_ptr *out)
+{
+    struct fake *fake = self;
+
+    (void)alignment;
+    fake->stream = stream;
+    if (fake->refuse_allocations > 0) {
+        fake->refuse_allocations--;
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "fake: no %zu bytes", bytes);
+    }
+    *out = 0x10000u * (tarn_device_ptr)++fake->allocations;
+    return TARN_OK;
+}
+
+static tarn_status fake_deallocate(void *self, tarn_device_ptr block, size_t bytes,
+                                   size_t alignment, tarn_stream stream)
+{
+    struct fake *fake = self;
+
+    (void)alignment;
+    fake->stream = stream;
+    if (fake->refuse_frees > 0) {
+        fake->refuse_frees--;
+        fake->refusals++;
+        return tarn_error_set(TARN_DRIVER_FAILURE, "fake: keep your %zu bytes", bytes);
+    }
+    fake->freed[fake->frees++ % 8] = block;
+    return TARN_OK;
+}
+
+static void fake_destroy(void *self)
+{
+    ((struct fake *)self)->destroyed++;
+}
+
+static bool fake_free_waits(const void *self)
+{
+    return ((const struct fake *)self)->free_waits;
+}
+
+static bool fake_supports_streams(const void *self)
+{
+    return ((const struct fake *)self)->supports_streams;
+}
+
+static inline tarn_resource *make_fake(struct fake *fake, int device)
+{
+    static const tarn_resource_ops ops = {
+        .size = sizeof ops,
+        .name = "fake",
+        .allocate = fake_allocate,
+        .deallocate = fake_deallocate,
+        .destroy = fake_destroy,
+        .free_waits = fake_free_waits,
+        .supports_streams = fake_supports_streams,
+    };
+    tarn_resource *resource;
+
+    CHECK_OK(tarn_resource_create(&ops, fake, device, &resource));
+    return resource;
+}
+
+#endif

@@ -1,0 +1,196 @@
+/* Memory that could not be given back is kept, counted and given back later. */
+#include "fake.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+static tarn_pointer *allocate(tarn_resource *resource)
+{
+    tarn_pointer *pointer;
+
+    CHECK_OK(tarn_pointer_allocate(resource, 100, TARN_STREAM_LEGACY, &pointer));
+    return pointer;
+}
+
+TEST(block_whose_free_fails_is_kept_and_goes_back_at_the_next_release)
+{
+    struct fake fake = {.refuse_frees = 1};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_pointer *one = allocate(resource), *other = allocate(resource);
+
+    tarn_pointer_release(one);
+    CHECK_EQUAL(0, fake.frees);
+    CHECK_EQUAL(1, tarn_pointer_unreturned());
+    CHECK_SAYS("fake: keep your 100 bytes");
+    tarn_pointer_release(other);
+    CHECK_EQUAL(2, fake.frees);
+    CHECK_EQUAL(0x20000, fake.freed[0]);
+    CHECK_EQUAL(0x10000, fake.freed[1]);
+    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(block_whose_free_fails_goes_back_at_the_next_allocation)
+{
+    struct fake fake = {.refuse_frees = 1};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_pointer *pointer = allocate(resource);
+
+    tarn_pointer_release(pointer);
+    pointer = allocate(resource);
+    CHECK_EQUAL(1, fake.frees);
+    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    tarn_pointer_release(pointer);
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(block_that_is_unreturned_keeps_its_resource)
+{
+    struct fake fake = {.refuse_frees = 1};
+    tarn_resource *resource = make_fake(&fake, 0);
+
+    tarn_pointer *pointer = allocate(resource);
+    CHECK_OK(tarn_resource_release(resource));
+    tarn_pointer_release(pointer);
+    CHECK_EQUAL(0, fake.destroyed);
+    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_EQUAL(1, fake.frees);
+    CHECK_EQUAL(1, fake.destroyed);
+}
+
+TEST(calls_try_one_failing_block_each_and_keep_the_rest)
+{
+    struct fake fake = {.refuse_frees = 3};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_pointer *pointers[3];
+
+    for (int i = 0; i < 3; i++)
+        pointers[i] = allocate(resource);
+    for (int i = 0; i < 3; i++)
+        tarn_pointer_release(pointers[i]);
+    CHECK_EQUAL(3, tarn_pointer_unreturned());
+    CHECK_EQUAL(3, fake.refusals);
+
+    fake.refuse_frees = 1;
+    tarn_pointer *last = allocate(resource);
+    CHECK_EQUAL(4, fake.refusals);
+    CHECK_EQUAL(3, tarn_pointer_unreturned());
+    tarn_pointer_release(last);
+    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_EQUAL(4, fake.frees);
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(reclaim_tries_all_and_tells_the_first_failure)
+{
+    struct fake fake = {.refuse_frees = 3};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_pointer *pointers[3];
+
+    for (int i = 0; i < 3; i++)
+        pointers[i] = allocate(resource);
+    for (int i = 0; i < 3; i++)
+        tarn_pointer_release(pointers[i]);
+    fake.refuse_frees = 1;
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_reclaim());
+    CHECK_SAYS("fake: keep your 100 bytes");
+    CHECK_EQUAL(2, fake.frees);
+    CHECK_EQUAL(1, tarn_pointer_unreturned());
+    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(allocation_that_finds_no_memory_reclaims_and_tries_again)
+{
+    struct fake fake = {.refuse_frees = 2};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_pointer *pointer = allocate(resource);
+
+    tarn_pointer_release(pointer); /* refused, and again before the allocation */
+    fake.refuse_allocations = 1;
+    CHECK_OK(tarn_pointer_allocate(resource, 50, TARN_STREAM_LEGACY, &pointer));
+    CHECK_EQUAL(2, fake.refusals);
+    CHECK_EQUAL(1, fake.frees);
+    tarn_pointer_release(pointer);
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(retry_that_fails_leaves_the_words_of_the_last_failure_alone)
+{
+    struct fake fake = {.refuse_frees = 2};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_pointer *pointer = allocate(resource);
+
+    tarn_pointer_release(pointer);
+    tarn_error_set_native(TARN_BAD_FORMAT, 17, "an older failure");
+    pointer = allocate(resource);
+    CHECK_EQUAL(2, fake.refusals);
+    CHECK_SAYS("an older failure");
+    CHECK_EQUAL(17, tarn_error_last()->native);
+    tarn_pointer_release(pointer);
+    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+enum { THREADS = 4, ROUNDS = 400 };
+
+static void *allocate_and_release(void *resource)
+{
+    for (int i = 0; i < ROUNDS; i++)
+        tarn_pointer_release(allocate(resource));
+    return NULL;
+}
+
+static atomic_int every_third;
+
+/* As the fake, but usable from several threads: every third free is refused. */
+static tarn_status shared_allocate(void *self, size_t bytes, size_t alignment,
+                                   tarn_stream stream, tarn_device_ptr *out)
+{
+    (void)bytes;
+    (void)alignment;
+    (void)stream;
+    *out = 0x1000u * (1u + (tarn_device_ptr)atomic_fetch_add((atomic_int *)self, 1));
+    return TARN_OK;
+}
+
+static tarn_status shared_deallocate(void *self, tarn_device_ptr block, size_t bytes,
+                                     size_t alignment, tarn_stream stream)
+{
+    (void)self;
+    (void)block;
+    (void)bytes;
+    (void)alignment;
+    (void)stream;
+    if (atomic_fetch_add(&every_third, 1) % 3 == 0)
+        return tarn_error_set(TARN_DRIVER_FAILURE, "shared: not now");
+    return TARN_OK;
+}
+
+static void shared_destroy(void *self)
+{
+    (void)self;
+}
+
+TEST(blocks_of_many_threads_all_go_back_in_the_end)
+{
+    static const tarn_resource_ops ops = {.size = sizeof ops,
+                                          .name = "shared",
+                                          .allocate = shared_allocate,
+                                          .deallocate = shared_deallocate,
+                                          .destroy = shared_destroy};
+    atomic_int next = 0;
+    tarn_resource *resource;
+    pthread_t threads[THREADS];
+
+    CHECK_OK(tarn_resource_create(&ops, &next, 0, &resource));
+    for (int i = 0; i < THREADS; i++)
+        CHECK_EQUAL(0, pthread_create(&threads[i], NULL, allocate_and_release, resource));
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    while (tarn_pointer_unreturned() > 0)
+        tarn_pointer_reclaim();
+    CHECK_EQUAL(THREADS * ROUNDS, next);
+    CHECK_OK(tarn_resource_release(resource));
+}
