@@ -31,6 +31,9 @@ typedef struct tarn_ipc_handle {
 } tarn_ipc_handle;
 
 /** The table of operations of a manager; size first, operations are only ever appended.
+ *  They are called with the context current, from any thread, and never with zero bytes,
+ *  unknown flags or a missing result. A failing operation leaves its outputs alone. The
+ *  pointers that it made may outlive an instance: what their finalizers need they keep.
  */
 typedef struct tarn_manager_ops {
     size_t size;           /**< sizeof(tarn_manager_ops) as you compiled it */
@@ -44,7 +47,9 @@ typedef struct tarn_manager_ops {
     void (*destroy)(void *self);
     /** Prepare for use; comes before any allocation, may come often (A43-A44, B7-B8). */
     tarn_status (*initialize)(void *self);
-    /** Let go of everything in this context; may come before initialize (A41, B9-B10). */
+    /** Let go of everything in this context that no pointer holds; may come before
+     *  initialize, and initialize comes again before the next allocation (A41, B9-B10).
+     */
     tarn_status (*reset)(void *self);
     /** Device memory, for work on `stream`; TARN_STREAM_NONE where none is named (A31).
      */
@@ -79,7 +84,10 @@ TARN_API tarn_status tarn_manager_create(const tarn_manager_ops *ops, void *conf
 TARN_API tarn_manager *tarn_manager_retain(tarn_manager *manager);
 TARN_API void tarn_manager_release(tarn_manager *manager);
 
-/** The operations, as runtimes call them. Zero bytes is an empty pointer and no error. */
+/** The operations, as runtimes call them: from any thread, with any context current or
+ *  none. Zero bytes is an empty pointer and no error. An allocation before initialize, or
+ *  after a reset, initializes first. Once exit has begun and in a forked child reset and
+ *  the end of deferred cleanup do nothing, the others are TARN_DRIVER_FAILURE. */
 TARN_API tarn_status tarn_manager_initialize(tarn_manager *manager);
 TARN_API tarn_status tarn_manager_reset(tarn_manager *manager);
 TARN_API tarn_status tarn_manager_memalloc(tarn_manager *manager, size_t bytes,
@@ -103,8 +111,18 @@ TARN_API const char *tarn_manager_name(const tarn_manager *manager);
 
 /** The manager over Tarn's resources: memalloc serves from the device's current resource
  *  (tarn_device_resource()) at the time of the call; a block goes back to the resource it
- *  came from. Memory freed by somebody who names no stream is safe: where the resource's
- *  free does not wait for the device, the manager waits first. `config` is unused. */
+ *  came from. Memory freed by somebody who names no stream is safe, see
+ *  tarn_pointer_allocate(): where the resource's free does not wait for the device, its
+ *  pointer does. `config` is unused.
+ *
+ *  Reset gives back what is unreturned (tarn_pointer_unreturned()) and what the current
+ *  resource keeps cached. Pointers that are out stay good and may be released after it.
+ *  While cleanup is deferred, device, host and managed memory whose return would wait for
+ *  the device is kept; the last end, and running out of memory, gives it back. Unpinning
+ *  is never deferred. IPC handles are for memory of cuMemAlloc; for other memory they are
+ *  TARN_NOT_SUPPORTED. Memory info is the resource's, or the device's where that has
+ * none.
+ */
 TARN_API const tarn_manager_ops *tarn_resource_manager_ops(void);
 
 TARN_END_DECLS

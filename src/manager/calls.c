@@ -1,0 +1,281 @@
+/* calls.c -- the operations of a manager, as runtimes call them.
+ *
+ * A runtime calls these, never a table by itself. Here is what every manager gets for
+ * nothing: arguments are checked, zero bytes never reach it, its device's context is
+ * current, initialize() has come before the first allocation and again after a reset, a
+ * result that is missing is found, and an operation that it does not have is answered.
+ */
+#include "manager/dispatch.h"
+
+/* What an allocating operation hands out: a pointer, if it said so. */
+static tarn_status deliver(const tarn_manager *manager, const char *operation,
+                           tarn_status status, tarn_pointer *pointer, tarn_pointer **out)
+{
+    if (status != TARN_OK)
+        return tarn__manager_relay(manager, operation, status);
+    if (!pointer)
+        return tarn_error_set(TARN_PLUGIN_FAILURE,
+                              "manager: %s of %s says TARN_OK and has no pointer",
+                              operation, manager->ops.name);
+    *out = pointer;
+    return TARN_OK;
+}
+
+static tarn_status no_place(const char *operation)
+{
+    return tarn_error_set(TARN_INVALID_ARGUMENT,
+                          "manager: %s needs a place for the result", operation);
+}
+
+/* Zero bytes: a pointer of the kind asked for, with nothing behind it but its owner. */
+static tarn_status make_empty(const tarn_manager *manager, tarn_pointer_kind kind,
+                              void *owner, void (*owner_release)(void *),
+                              tarn_pointer **out)
+{
+    tarn_pointer_options options = {.size = sizeof options,
+                                    .kind = kind,
+                                    .device = manager->device,
+                                    .owner = owner,
+                                    .owner_release = owner_release};
+
+    return tarn_pointer_create(&options, out);
+}
+
+static tarn_pointer_kind host_kind(unsigned flags)
+{
+    return flags & TARN_HOST_MAPPED ? TARN_POINTER_MAPPED : TARN_POINTER_PINNED;
+}
+
+static tarn_status check_flags(const char *operation, unsigned flags, unsigned known)
+{
+    if (flags & ~known)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "manager: %s knows no flags 0x%x, only 0x%x", operation,
+                              flags & ~known, known);
+    return TARN_OK;
+}
+
+tarn_status tarn_manager_memalloc(tarn_manager *manager, size_t bytes, tarn_stream stream,
+                                  tarn_pointer **out)
+{
+    struct tarn__scope scope;
+    tarn_pointer *pointer = NULL;
+
+    if (!out)
+        return no_place("memalloc");
+    if (manager && bytes == 0)
+        return make_empty(manager, TARN_POINTER_DEVICE, NULL, NULL, out);
+    tarn_status status = tarn__manager_enter_ready(manager, "memalloc", &scope);
+    if (status != TARN_OK)
+        return status;
+    status = manager->ops.memalloc(manager->self, bytes, stream, &pointer);
+    status = deliver(manager, "memalloc", status, pointer, out);
+    tarn__scope_leave(&scope);
+    return status;
+}
+
+tarn_status tarn_manager_memhostalloc(tarn_manager *manager, size_t bytes, unsigned flags,
+                                      tarn_pointer **out)
+{
+    struct tarn__scope scope;
+    tarn_pointer *pointer = NULL;
+
+    if (!out)
+        return no_place("memhostalloc");
+    tarn_status status =
+        check_flags("memhostalloc", flags,
+                    TARN_HOST_MAPPED | TARN_HOST_PORTABLE | TARN_HOST_WRITE_COMBINED);
+    if (status != TARN_OK)
+        return status;
+    if (manager && bytes == 0)
+        return make_empty(manager, host_kind(flags), NULL, NULL, out);
+    status = tarn__manager_enter_ready(manager, "memhostalloc", &scope);
+    if (status != TARN_OK)
+        return status;
+    status = manager->ops.memhostalloc(manager->self, bytes, flags, &pointer);
+    status = deliver(manager, "memhostalloc", status, pointer, out);
+    tarn__scope_leave(&scope);
+    return status;
+}
+
+/* Memory that is there has its caching already, so write-combined makes no sense. */
+static tarn_status check_pin(const void *host, size_t bytes, unsigned flags)
+{
+    tarn_status status =
+        check_flags("mempin", flags, TARN_HOST_MAPPED | TARN_HOST_PORTABLE);
+
+    if (status == TARN_OK && bytes && !host)
+        status = tarn_error_set(TARN_INVALID_ARGUMENT,
+                                "manager: mempin of %zu bytes at NULL", bytes);
+    return status;
+}
+
+tarn_status tarn_manager_mempin(tarn_manager *manager, void *host, size_t bytes,
+                                unsigned flags, void *owner,
+                                void (*owner_release)(void *), tarn_pointer **out)
+{
+    struct tarn__scope scope;
+    tarn_pointer *pointer = NULL;
+
+    if (!out)
+        return no_place("mempin");
+    tarn_status status = check_pin(host, bytes, flags);
+    if (status != TARN_OK)
+        return status;
+    if (manager && bytes == 0)
+        return make_empty(manager, host_kind(flags), owner, owner_release, out);
+    status = tarn__manager_enter_ready(manager, "mempin", &scope);
+    if (status != TARN_OK)
+        return status;
+    status = manager->ops.mempin(manager->self, host, bytes, flags, owner, owner_release,
+                                 &pointer);
+    status = deliver(manager, "mempin", status, pointer, out);
+    tarn__scope_leave(&scope);
+    return status;
+}
+
+static tarn_status no_operation(const tarn_manager *manager, const char *operation)
+{
+    if (!manager)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "manager: %s of no manager",
+                              operation);
+    return tarn_error_set(TARN_NOT_SUPPORTED, "manager: %s has no %s", manager->ops.name,
+                          operation);
+}
+
+tarn_status tarn_manager_memallocmanaged(tarn_manager *manager, size_t bytes,
+                                         bool attach_global, tarn_pointer **out)
+{
+    struct tarn__scope scope;
+    tarn_pointer *pointer = NULL;
+
+    if (!out)
+        return no_place("memallocmanaged");
+    if (!manager || !manager->ops.memallocmanaged)
+        return no_operation(manager, "memallocmanaged");
+    if (bytes == 0)
+        return make_empty(manager, TARN_POINTER_MANAGED, NULL, NULL, out);
+    tarn_status status = tarn__manager_enter_ready(manager, "memallocmanaged", &scope);
+    if (status != TARN_OK)
+        return status;
+    status = manager->ops.memallocmanaged(manager->self, bytes, attach_global, &pointer);
+    status = deliver(manager, "memallocmanaged", status, pointer, out);
+    tarn__scope_leave(&scope);
+    return status;
+}
+
+/* Only device memory of this device can have a handle, and only if there is some. */
+static tarn_status check_export(const tarn_manager *manager, const tarn_pointer *pointer)
+{
+    if (!pointer || tarn_pointer_bytes(pointer) == 0)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "manager: an empty pointer has no IPC handle");
+    if (tarn_pointer_device(pointer) != manager->device)
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "manager: the IPC handle of a pointer of device %d is asked "
+            "of the manager of device %d",
+            tarn_pointer_device(pointer), manager->device);
+    return TARN_OK;
+}
+
+tarn_status tarn_manager_get_ipc_handle(tarn_manager *manager,
+                                        const tarn_pointer *pointer, tarn_ipc_handle *out)
+{
+    struct tarn__scope scope;
+    tarn_ipc_handle handle = {.bytes = 0};
+
+    if (!out)
+        return no_place("get_ipc_handle");
+    if (!manager || !manager->ops.get_ipc_handle)
+        return no_operation(manager, "get_ipc_handle");
+    tarn_status status = check_export(manager, pointer);
+    if (status == TARN_OK)
+        status = tarn__manager_enter_ready(manager, "get_ipc_handle", &scope);
+    if (status != TARN_OK)
+        return status;
+    status =
+        tarn__manager_relay(manager, "get_ipc_handle",
+                            manager->ops.get_ipc_handle(manager->self, pointer, &handle));
+    tarn__scope_leave(&scope);
+    if (status == TARN_OK)
+        *out = handle;
+    return status;
+}
+
+tarn_status tarn_manager_get_memory_info(tarn_manager *manager, size_t *free_out,
+                                         size_t *total_out)
+{
+    struct tarn__scope scope;
+    size_t free_bytes = 0, total_bytes = 0;
+
+    if (!free_out || !total_out)
+        return no_place("get_memory_info");
+    if (!manager || !manager->ops.get_memory_info)
+        return no_operation(manager, "get_memory_info");
+    tarn_status status = tarn__manager_enter_ready(manager, "get_memory_info", &scope);
+    if (status != TARN_OK)
+        return status;
+    status = tarn__manager_relay(
+        manager, "get_memory_info",
+        manager->ops.get_memory_info(manager->self, &free_bytes, &total_bytes));
+    tarn__scope_leave(&scope);
+    if (status == TARN_OK) {
+        *free_out = free_bytes;
+        *total_out = total_bytes;
+    }
+    return status;
+}
+
+tarn_status tarn_manager_defer_cleanup_begin(tarn_manager *manager)
+{
+    struct tarn__scope scope;
+
+    if (!manager || !manager->ops.defer_cleanup_begin || !manager->ops.defer_cleanup_end)
+        return no_operation(manager, "defer_cleanup");
+    tarn_status status =
+        tarn__manager_enter_ready(manager, "defer_cleanup_begin", &scope);
+    if (status != TARN_OK)
+        return status;
+    status = tarn__manager_relay(manager, "defer_cleanup_begin",
+                                 manager->ops.defer_cleanup_begin(manager->self));
+    if (status == TARN_OK)
+        atomic_fetch_add(&manager->deferred, 1);
+    tarn__scope_leave(&scope);
+    return status;
+}
+
+/* Take one begin off the count, or return false. */
+static bool take_begin(tarn_manager *manager)
+{
+    size_t deferred = atomic_load(&manager->deferred);
+
+    do {
+        if (deferred == 0)
+            return false;
+    } while (!atomic_compare_exchange_weak(&manager->deferred, &deferred, deferred - 1));
+    return true;
+}
+
+/* An end is not refused for want of a context: the caller will not come again. */
+tarn_status tarn_manager_defer_cleanup_end(tarn_manager *manager)
+{
+    struct tarn__scope scope;
+
+    if (!manager || !manager->ops.defer_cleanup_end)
+        return no_operation(manager, "defer_cleanup");
+    if (!take_begin(manager))
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "manager: the end of a deferred cleanup of %s that did not "
+                              "begin",
+                              manager->ops.name);
+    if (tarn__driver_gone())
+        return TARN_OK;
+    bool is_current =
+        tarn__manager_enter(manager, "defer_cleanup_end", &scope) == TARN_OK;
+    tarn_status status = tarn__manager_relay(
+        manager, "defer_cleanup_end", manager->ops.defer_cleanup_end(manager->self));
+    if (is_current)
+        tarn__scope_leave(&scope);
+    return status;
+}

@@ -1,0 +1,210 @@
+/* host_memory.c -- page-locked, pinned and managed memory, straight from the driver.
+ *
+ * These do not come from the current resource: that one serves device memory, and each of
+ * these is asked for with flags of its own. The driver waits for the device by itself
+ * before it frees any of them (reference/driver.md, section 5), so no stream is needed.
+ * Unpinning is done at once, even while cleanup is deferred (A98): the owner wants its
+ * memory back.
+ */
+#include "manager/manager.h"
+#include "driver/driver.h"
+#include "pointer/pointer.h"
+
+typedef CUresult_ undo_fn(const struct tarn__calls *calls, const tarn_pointer *pointer);
+
+/* Give memory back by one driver call, in the context of its device. After exit has begun
+ * there is nobody to give it to. */
+static tarn_status give_back(const tarn_pointer *pointer, undo_fn *undo,
+                             const char *symbol)
+{
+    struct tarn__scope scope;
+
+    if (tarn__driver_gone())
+        return TARN_OK;
+    tarn_status status = tarn__scope_enter(pointer->device, &scope);
+    if (status != TARN_OK)
+        return status;
+    CUresult_ result = undo(scope.calls, pointer);
+    if (result != CUDA_SUCCESS_)
+        status = tarn__driver_failed("manager", symbol, result, "%zu bytes at %p",
+                                     pointer->bytes, pointer->host);
+    tarn__scope_leave(&scope);
+    return status;
+}
+
+static CUresult_ undo_host(const struct tarn__calls *calls, const tarn_pointer *pointer)
+{
+    return calls->mem_free_host(pointer->host);
+}
+
+static CUresult_ undo_pin(const struct tarn__calls *calls, const tarn_pointer *pointer)
+{
+    return calls->mem_host_unregister(pointer->host);
+}
+
+static CUresult_ undo_managed(const struct tarn__calls *calls,
+                              const tarn_pointer *pointer)
+{
+    return calls->mem_free(pointer->address);
+}
+
+static tarn_status free_host(tarn_pointer *pointer)
+{
+    return give_back(pointer, undo_host, "cuMemFreeHost");
+}
+
+static tarn_status unpin(tarn_pointer *pointer)
+{
+    return give_back(pointer, undo_pin, "cuMemHostUnregister");
+}
+
+static tarn_status free_managed(tarn_pointer *pointer)
+{
+    return give_back(pointer, undo_managed, "cuMemFree");
+}
+
+/* A mapped block has a second address, the device's. */
+static tarn_status find_device_address(const struct tarn__scope *scope,
+                                       tarn_pointer *pointer)
+{
+    CUdeviceptr_ address = 0;
+
+    if (pointer->kind != TARN_POINTER_MAPPED)
+        return TARN_OK;
+    CUresult_ result =
+        scope->calls->mem_host_get_device_pointer(&address, pointer->host, 0);
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("manager", "cuMemHostGetDevicePointer", result,
+                                   "%zu bytes at %p of device %d", pointer->bytes,
+                                   pointer->host, pointer->device);
+    tarn__pointer_place(pointer, address, pointer->host, pointer->give_back);
+    return TARN_OK;
+}
+
+static tarn_status obtain_host(const struct tarn__scope *scope, tarn_pointer *pointer,
+                               unsigned flags)
+{
+    unsigned wanted =
+        (flags & TARN_HOST_MAPPED ? CU_MEMHOSTALLOC_DEVICEMAP_ : 0u) |
+        (flags & TARN_HOST_PORTABLE ? CU_MEMHOSTALLOC_PORTABLE_ : 0u) |
+        (flags & TARN_HOST_WRITE_COMBINED ? CU_MEMHOSTALLOC_WRITECOMBINED_ : 0u);
+    void *host = NULL;
+    CUresult_ result = scope->calls->mem_host_alloc(&host, pointer->bytes, wanted);
+
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("manager", "cuMemHostAlloc", result,
+                                   "%zu bytes, flags 0x%x, device %d", pointer->bytes,
+                                   wanted, pointer->device);
+    tarn__pointer_place(pointer, 0, host, free_host);
+    return find_device_address(scope, pointer);
+}
+
+static tarn_status obtain_pin(const struct tarn__scope *scope, tarn_pointer *pointer,
+                              unsigned flags)
+{
+    unsigned wanted = (flags & TARN_HOST_MAPPED ? CU_MEMHOSTREGISTER_DEVICEMAP_ : 0u) |
+                      (flags & TARN_HOST_PORTABLE ? CU_MEMHOSTREGISTER_PORTABLE_ : 0u);
+    CUresult_ result =
+        scope->calls->mem_host_register(pointer->host, pointer->bytes, wanted);
+
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("manager", "cuMemHostRegister", result,
+                                   "%zu bytes at %p, flags 0x%x, device %d",
+                                   pointer->bytes, pointer->host, wanted,
+                                   pointer->device);
+    tarn__pointer_place(pointer, 0, pointer->host, unpin);
+    return find_device_address(scope, pointer);
+}
+
+static tarn_status obtain_managed(const struct tarn__scope *scope, tarn_pointer *pointer,
+                                  unsigned flags)
+{
+    CUdeviceptr_ address = 0;
+    CUresult_ result = scope->calls->mem_alloc_managed(&address, pointer->bytes, flags);
+
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("manager", "cuMemAllocManaged", result,
+                                   "%zu bytes, flags 0x%x, device %d", pointer->bytes,
+                                   flags, pointer->device);
+    tarn__pointer_place(pointer, address, (void *)(uintptr_t)address, free_managed);
+    return TARN_OK;
+}
+
+typedef tarn_status obtain_fn(const struct tarn__scope *scope, tarn_pointer *pointer,
+                              unsigned flags);
+
+/* Put memory behind a blank pointer in its device's context; once more if it runs out and
+ * something could be reclaimed. */
+static tarn_status fill(tarn_pointer *pointer, obtain_fn *obtain, unsigned flags)
+{
+    struct tarn__scope scope;
+    tarn_status status = tarn__scope_enter(pointer->device, &scope);
+
+    if (status != TARN_OK)
+        return status;
+    status = obtain(&scope, pointer, flags);
+    if (!pointer->give_back && tarn__pointer_reclaimed(status))
+        status = obtain(&scope, pointer, flags);
+    tarn__scope_leave(&scope);
+    return status;
+}
+
+static tarn_pointer_kind host_kind(unsigned flags)
+{
+    return flags & TARN_HOST_MAPPED ? TARN_POINTER_MAPPED : TARN_POINTER_PINNED;
+}
+
+/* A pointer of `kind` whose memory is freed by a call that waits for the device. */
+static tarn_status allocate(tarn_pointer_kind kind, int device, size_t bytes,
+                            obtain_fn *obtain, unsigned flags, tarn_pointer **out)
+{
+    tarn_pointer *pointer;
+
+    tarn__pointer_retry();
+    tarn_status status = tarn__pointer_blank(kind, device, bytes, &pointer);
+    if (status != TARN_OK)
+        return status;
+    pointer->deferrable = true;
+    status = fill(pointer, obtain, flags);
+    if (status != TARN_OK)
+        tarn__pointer_drop(pointer);
+    else
+        *out = pointer;
+    return status;
+}
+
+tarn_status tarn__host_memory_allocate(int device, size_t bytes, unsigned flags,
+                                       tarn_pointer **out)
+{
+    return allocate(host_kind(flags), device, bytes, obtain_host, flags, out);
+}
+
+tarn_status tarn__managed_memory_allocate(int device, size_t bytes, bool attach_global,
+                                          tarn_pointer **out)
+{
+    return allocate(TARN_POINTER_MANAGED, device, bytes, obtain_managed,
+                    attach_global ? CU_MEM_ATTACH_GLOBAL_ : CU_MEM_ATTACH_HOST_, out);
+}
+
+/* The owner becomes the pointer's only when nothing can fail any more. */
+tarn_status tarn__host_memory_pin(int device, void *host, size_t bytes, unsigned flags,
+                                  void *owner, void (*owner_release)(void *),
+                                  tarn_pointer **out)
+{
+    tarn_pointer *pointer;
+
+    tarn__pointer_retry();
+    tarn_status status = tarn__pointer_blank(host_kind(flags), device, bytes, &pointer);
+    if (status != TARN_OK)
+        return status;
+    pointer->host = host;
+    status = fill(pointer, obtain_pin, flags);
+    if (status != TARN_OK) {
+        tarn__pointer_drop(pointer);
+        return status;
+    }
+    pointer->owner = owner;
+    pointer->owner_release = owner_release;
+    *out = pointer;
+    return TARN_OK;
+}

@@ -1,0 +1,219 @@
+/* manager.c -- instances of managers: the table checked and copied, made, counted, ended.
+ *
+ * The table comes from a plugin that may be older or newer than this Tarn, so its size is
+ * looked at first, its version next, and only then what is in it.
+ */
+#include "manager/dispatch.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define END_OF(field) \
+    (offsetof(tarn_manager_ops, field) + sizeof(((tarn_manager_ops *)0)->field))
+
+/* The required operation that a table lacks, or NULL. */
+static const char *missing_operation(const tarn_manager_ops *ops)
+{
+    const struct {
+        const char *name;
+        bool is_there;
+    } required[] = {
+        {"create", ops->create},     {"destroy", ops->destroy},
+        {"reset", ops->reset},       {"initialize", ops->initialize},
+        {"memalloc", ops->memalloc}, {"memhostalloc", ops->memhostalloc},
+        {"mempin", ops->mempin},
+    };
+
+    for (size_t i = 0; i < sizeof required / sizeof *required; i++)
+        if (!required[i].is_there)
+            return required[i].name;
+    return NULL;
+}
+
+/* The size comes first: without it not even the version can be read. */
+static tarn_status check_table(const tarn_manager_ops *ops)
+{
+    if (ops->size < END_OF(interface_version))
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "manager: a table of %zu bytes is too short to have an "
+                              "interface version, %zu are needed",
+                              ops->size, END_OF(interface_version));
+    const char *name = ops->name ? ops->name : "without a name";
+    if (ops->interface_version != TARN_MANAGER_INTERFACE_VERSION)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "manager: %s has interface version %d, version %d is "
+                              "required",
+                              name, ops->interface_version,
+                              TARN_MANAGER_INTERFACE_VERSION);
+    if (ops->size < END_OF(mempin))
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "manager: the table of %s is too short for the required "
+                              "operations, %zu bytes of %zu",
+                              name, ops->size, END_OF(mempin));
+    const char *missing = missing_operation(ops);
+    if (missing || !ops->name)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "manager: %s has no %s", name,
+                              missing ? missing : "name");
+    return TARN_OK;
+}
+
+/* Copy what both know, whole pointers only. */
+static void copy_table(tarn_manager_ops *to, const tarn_manager_ops *from)
+{
+    size_t known = from->size < sizeof *to ? from->size : sizeof *to;
+
+    memset(to, 0, sizeof *to);
+    memcpy(to, from, known - known % sizeof(void *));
+    to->size = sizeof *to;
+}
+
+tarn_status tarn__manager_relay(const tarn_manager *manager, const char *operation,
+                                tarn_status status)
+{
+    if (status != TARN_OK && tarn_error_last()->status != status)
+        tarn_error_set(status, "manager: %s of %s failed, device %d", operation,
+                       manager->ops.name, manager->device);
+    return status;
+}
+
+tarn_status tarn__manager_enter(const tarn_manager *manager, const char *operation,
+                                struct tarn__scope *scope)
+{
+    if (!manager)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "manager: %s of no manager",
+                              operation);
+    if (tarn__driver_gone())
+        return tarn_error_set(TARN_DRIVER_FAILURE,
+                              "manager: %s of %s comes after exit has begun, or in a "
+                              "forked child",
+                              operation, manager->ops.name);
+    return tarn__scope_enter(manager->device, scope);
+}
+
+tarn_status tarn__manager_enter_ready(tarn_manager *manager, const char *operation,
+                                      struct tarn__scope *scope)
+{
+    tarn_status status = tarn__manager_enter(manager, operation, scope);
+
+    if (status != TARN_OK || atomic_load(&manager->is_ready))
+        return status;
+    status = tarn__manager_relay(manager, "initialize",
+                                 manager->ops.initialize(manager->self));
+    if (status != TARN_OK)
+        tarn__scope_leave(scope);
+    else
+        atomic_store(&manager->is_ready, true);
+    return status;
+}
+
+static tarn_status create_instance(tarn_manager *manager, void *config)
+{
+    struct tarn__scope scope;
+    CUcontext_ context;
+    void *self = NULL;
+    tarn_status status = tarn__primary_context(manager->device, &context);
+
+    if (status == TARN_OK)
+        status = tarn__manager_enter(manager, "create", &scope);
+    if (status != TARN_OK)
+        return status;
+    status = tarn__manager_relay(
+        manager, "create", manager->ops.create(config, manager->device, context, &self));
+    tarn__scope_leave(&scope);
+    if (status == TARN_OK)
+        manager->self = self;
+    return status;
+}
+
+tarn_status tarn_manager_create(const tarn_manager_ops *ops, void *config, int device,
+                                tarn_manager **out)
+{
+    if (!ops || !out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "manager: create needs %s",
+                              ops ? "a place for the result" : "a table of operations");
+    tarn_status status = check_table(ops);
+    if (status == TARN_OK)
+        status = tarn__device_check("manager", device);
+    if (status != TARN_OK)
+        return status;
+    tarn_manager *manager = calloc(1, sizeof *manager);
+    if (!manager)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "manager: no host memory for %s",
+                              ops->name);
+    copy_table(&manager->ops, ops);
+    manager->device = device;
+    atomic_init(&manager->count, 1);
+    status = create_instance(manager, config);
+    if (status != TARN_OK) {
+        free(manager);
+        return status;
+    }
+    *out = manager;
+    return TARN_OK;
+}
+
+tarn_manager *tarn_manager_retain(tarn_manager *manager)
+{
+    if (manager)
+        atomic_fetch_add(&manager->count, 1);
+    return manager;
+}
+
+/* What was deferred and never ended is ended here, or it would stay deferred for good. */
+static void destroy(tarn_manager *manager)
+{
+    struct tarn__scope scope;
+    bool is_current = tarn__manager_enter(manager, "destroy", &scope) == TARN_OK;
+
+    while (atomic_load(&manager->deferred) > 0) {
+        atomic_fetch_sub(&manager->deferred, 1);
+        manager->ops.defer_cleanup_end(manager->self);
+    }
+    manager->ops.destroy(manager->self);
+    if (is_current)
+        tarn__scope_leave(&scope);
+    free(manager);
+}
+
+void tarn_manager_release(tarn_manager *manager)
+{
+    if (!manager || atomic_fetch_sub(&manager->count, 1) != 1)
+        return;
+    tarn_error before = *tarn_error_last();
+    destroy(manager);
+    tarn_error_set_native(before.status, before.native, "%s", before.message);
+}
+
+const char *tarn_manager_name(const tarn_manager *manager)
+{
+    return manager->ops.name;
+}
+
+tarn_status tarn_manager_initialize(tarn_manager *manager)
+{
+    struct tarn__scope scope;
+    tarn_status status = tarn__manager_enter(manager, "initialize", &scope);
+
+    if (status != TARN_OK)
+        return status;
+    status = tarn__manager_relay(manager, "initialize",
+                                 manager->ops.initialize(manager->self));
+    if (status == TARN_OK)
+        atomic_store(&manager->is_ready, true);
+    tarn__scope_leave(&scope);
+    return status;
+}
+
+tarn_status tarn_manager_reset(tarn_manager *manager)
+{
+    struct tarn__scope scope;
+
+    if (manager && tarn__driver_gone())
+        return TARN_OK; /* nothing is left to let go of */
+    tarn_status status = tarn__manager_enter(manager, "reset", &scope);
+    if (status != TARN_OK)
+        return status;
+    atomic_store(&manager->is_ready, false);
+    status = tarn__manager_relay(manager, "reset", manager->ops.reset(manager->self));
+    tarn__scope_leave(&scope);
+    return status;
+}

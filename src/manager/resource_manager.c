@@ -1,0 +1,194 @@
+/* resource_manager.c -- the manager over Tarn's resources.
+ *
+ * Device memory comes from whatever resource is in charge of the device at the time of
+ * the call, and each block goes back to the one that it came from. So the resource can be
+ * swapped under a running program, which NBEP 7 forbids for the manager itself.
+ *
+ * An instance holds nothing: blocks belong to their pointers. So initialize() has nothing
+ * to prepare, pointers stay good over a reset() and may be released at any time after it,
+ * and an instance can go before its pointers do. What a reset gives back is what no
+ * pointer holds: blocks that are unreturned and memory that the resource keeps cached.
+ *
+ * Blocks whose return would wait for the device are kept back while cleanup is deferred;
+ * those that go back without a wait go at once.
+ */
+#include "manager/manager.h"
+#include "driver/driver.h"
+#include "pointer/pointer.h"
+#include <tarn/device.h>
+#include <stdlib.h>
+
+struct resource_manager {
+    int device; /* whose current resource serves; never changes */
+};
+
+static tarn_status resource_manager_create(void *config, int device, void *context,
+                                           void **self_out)
+{
+    struct resource_manager *manager = malloc(sizeof *manager);
+
+    (void)config;
+    (void)context;
+    if (!manager)
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "manager: no host memory for an instance of device %d",
+                              device);
+    manager->device = device;
+    *self_out = manager;
+    return TARN_OK;
+}
+
+static void resource_manager_destroy(void *self)
+{
+    free(self);
+}
+
+static tarn_status resource_manager_initialize(void *self)
+{
+    (void)self;
+    return TARN_OK;
+}
+
+/* Both steps are tried, the first failure is told. */
+static tarn_status resource_manager_reset(void *self)
+{
+    const struct resource_manager *manager = self;
+    tarn_resource *resource;
+    size_t released;
+    tarn_status reclaimed = tarn_pointer_reclaim();
+
+    if (reclaimed != TARN_OK)
+        return reclaimed;
+    tarn_status status = tarn_device_resource(manager->device, &resource);
+    if (status != TARN_OK)
+        return status;
+    status = tarn_resource_trim(resource, 0, &released);
+    tarn_resource_release(resource);
+    return status;
+}
+
+/* The pointer has a reference to the resource of its own, so ours is not the last one
+ * unless somebody has just put another resource in charge and nothing was allocated. */
+static tarn_status resource_manager_memalloc(void *self, size_t bytes, tarn_stream stream,
+                                             tarn_pointer **out)
+{
+    const struct resource_manager *manager = self;
+    tarn_resource *resource;
+    tarn_status status = tarn_device_resource(manager->device, &resource);
+
+    if (status != TARN_OK)
+        return status;
+    status = tarn__pointer_allocate(resource, bytes, stream, true, out);
+    tarn_resource_release(resource);
+    return status;
+}
+
+static tarn_status resource_manager_memhostalloc(void *self, size_t bytes, unsigned flags,
+                                                 tarn_pointer **out)
+{
+    const struct resource_manager *manager = self;
+
+    return tarn__host_memory_allocate(manager->device, bytes, flags, out);
+}
+
+static tarn_status resource_manager_mempin(void *self, void *host, size_t bytes,
+                                           unsigned flags, void *owner,
+                                           void (*owner_release)(void *),
+                                           tarn_pointer **out)
+{
+    const struct resource_manager *manager = self;
+
+    return tarn__host_memory_pin(manager->device, host, bytes, flags, owner,
+                                 owner_release, out);
+}
+
+static tarn_status resource_manager_memallocmanaged(void *self, size_t bytes,
+                                                    bool attach_global,
+                                                    tarn_pointer **out)
+{
+    const struct resource_manager *manager = self;
+
+    return tarn__managed_memory_allocate(manager->device, bytes, attach_global, out);
+}
+
+static tarn_status resource_manager_get_ipc_handle(void *self,
+                                                   const tarn_pointer *pointer,
+                                                   tarn_ipc_handle *out)
+{
+    const struct resource_manager *manager = self;
+
+    return tarn__legacy_ipc_handle(manager->device, pointer, out);
+}
+
+/* The device's own numbers, for a resource that has none. */
+static tarn_status ask_device(int device, size_t *free_out, size_t *total_out)
+{
+    struct tarn__scope scope;
+    tarn_status status = tarn__scope_enter(device, &scope);
+
+    if (status != TARN_OK)
+        return status;
+    CUresult_ result = scope.calls->mem_get_info(free_out, total_out);
+    if (result != CUDA_SUCCESS_)
+        status =
+            tarn__driver_failed("manager", "cuMemGetInfo", result, "device %d", device);
+    tarn__scope_leave(&scope);
+    return status;
+}
+
+static tarn_status resource_manager_get_memory_info(void *self, size_t *free_out,
+                                                    size_t *total_out)
+{
+    const struct resource_manager *manager = self;
+    tarn_resource *resource;
+    tarn_status status = tarn_device_resource(manager->device, &resource);
+
+    if (status != TARN_OK)
+        return status;
+    if (tarn_resource_supports_memory_info(resource))
+        status =
+            tarn_resource_memory_info(resource, TARN_STREAM_NONE, free_out, total_out);
+    else
+        status = ask_device(manager->device, free_out, total_out);
+    tarn_resource_release(resource);
+    return status;
+}
+
+static tarn_status resource_manager_defer_cleanup_begin(void *self)
+{
+    const struct resource_manager *manager = self;
+
+    tarn__pointer_defer_begin(manager->device);
+    return TARN_OK;
+}
+
+static tarn_status resource_manager_defer_cleanup_end(void *self)
+{
+    const struct resource_manager *manager = self;
+
+    tarn__pointer_defer_end(manager->device);
+    return TARN_OK;
+}
+
+const tarn_manager_ops *tarn_resource_manager_ops(void)
+{
+    static const tarn_manager_ops ops = {
+        .size = sizeof ops,
+        .name = "resource",
+        .interface_version = TARN_MANAGER_INTERFACE_VERSION,
+        .create = resource_manager_create,
+        .destroy = resource_manager_destroy,
+        .initialize = resource_manager_initialize,
+        .reset = resource_manager_reset,
+        .memalloc = resource_manager_memalloc,
+        .memhostalloc = resource_manager_memhostalloc,
+        .mempin = resource_manager_mempin,
+        .memallocmanaged = resource_manager_memallocmanaged,
+        .get_ipc_handle = resource_manager_get_ipc_handle,
+        .get_memory_info = resource_manager_get_memory_info,
+        .defer_cleanup_begin = resource_manager_defer_cleanup_begin,
+        .defer_cleanup_end = resource_manager_defer_cleanup_end,
+    };
+
+    return &ops;
+}

@@ -1,0 +1,250 @@
+/* Instances: tables that do not fit are told apart, and what is made is ended once. */
+#include "cu.h"
+
+struct plugin {
+    int created;
+    int destroyed;
+    int deferring;
+    void *context;    /* that create was given */
+    void *current[2]; /* at create and destroy */
+    bool refuse;      /* to be created */
+    bool wordless;    /* ... and say nothing */
+};
+
+static tarn_status plugin_create(void *config, int device, void *context, void **self_out)
+{
+    struct plugin *plugin = config;
+
+    CHECK_EQUAL(0, device);
+    if (plugin->refuse)
+        return plugin->wordless
+                   ? TARN_PLUGIN_FAILURE
+                   : tarn_error_set(TARN_PLUGIN_FAILURE, "plugin: not today");
+    plugin->created++;
+    plugin->context = context;
+    plugin->current[0] = current_context();
+    *self_out = plugin;
+    return TARN_OK;
+}
+
+static void plugin_destroy(void *self)
+{
+    struct plugin *plugin = self;
+
+    plugin->destroyed++;
+    plugin->current[1] = current_context();
+}
+
+static tarn_status plugin_nothing(void *self)
+{
+    (void)self;
+    return TARN_OK;
+}
+
+static tarn_status plugin_memalloc(void *self, size_t bytes, tarn_stream stream,
+                                   tarn_pointer **out)
+{
+    (void)self;
+    (void)bytes;
+    (void)stream;
+    (void)out;
+    return tarn_error_set(TARN_OUT_OF_MEMORY, "plugin: none");
+}
+
+static tarn_status plugin_memhostalloc(void *self, size_t bytes, unsigned flags,
+                                       tarn_pointer **out)
+{
+    (void)flags;
+    return plugin_memalloc(self, bytes, TARN_STREAM_NONE, out);
+}
+
+static tarn_status plugin_mempin(void *self, void *host, size_t bytes, unsigned flags,
+                                 void *owner, void (*owner_release)(void *),
+                                 tarn_pointer **out)
+{
+    (void)host;
+    (void)owner;
+    (void)owner_release;
+    return plugin_memhostalloc(self, bytes, flags, out);
+}
+
+static tarn_status plugin_defer_begin(void *self)
+{
+    ((struct plugin *)self)->deferring++;
+    return TARN_OK;
+}
+
+static tarn_status plugin_defer_end(void *self)
+{
+    ((struct plugin *)self)->deferring--;
+    return TARN_OK;
+}
+
+static const tarn_manager_ops plugin_ops = {
+    .size = sizeof plugin_ops,
+    .name = "plugin",
+    .interface_version = TARN_MANAGER_INTERFACE_VERSION,
+    .create = plugin_create,
+    .destroy = plugin_destroy,
+    .initialize = plugin_nothing,
+    .reset = plugin_nothing,
+    .memalloc = plugin_memalloc,
+    .memhostalloc = plugin_memhostalloc,
+    .mempin = plugin_mempin,
+    .defer_cleanup_begin = plugin_defer_begin,
+    .defer_cleanup_end = plugin_defer_end,
+};
+
+TEST(manager_is_made_once_and_ended_with_its_last_reference)
+{
+    struct plugin plugin = {0};
+    tarn_manager *manager;
+
+    CHECK_OK(tarn_manager_create(&plugin_ops, &plugin, 0, &manager));
+    CHECK_TEXT("plugin", tarn_manager_name(manager));
+    CHECK(tarn_manager_retain(manager) == manager);
+    tarn_manager_release(manager);
+    CHECK_EQUAL(0, plugin.destroyed);
+    tarn_manager_release(manager);
+    CHECK_EQUAL(1, plugin.created);
+    CHECK_EQUAL(1, plugin.destroyed);
+    tarn_manager_release(NULL);
+    CHECK(tarn_manager_retain(NULL) == NULL);
+}
+
+TEST(manager_is_made_and_ended_in_its_context_and_no_context_stays)
+{
+    struct plugin plugin = {0};
+    tarn_manager *manager;
+
+    CHECK(current_context() == NULL);
+    CHECK_OK(tarn_manager_create(&plugin_ops, &plugin, 0, &manager));
+    tarn_manager_release(manager);
+    CHECK(plugin.context != NULL);
+    CHECK(plugin.current[0] == plugin.context);
+    CHECK(plugin.current[1] == plugin.context);
+    CHECK(current_context() == NULL);
+}
+
+TEST(manager_of_another_interface_version_is_refused)
+{
+    struct plugin plugin = {0};
+    tarn_manager_ops ops = plugin_ops;
+    tarn_manager *manager = NULL;
+
+    ops.interface_version = 2;
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_create(&ops, &plugin, 0, &manager));
+    CHECK_SAYS("plugin has interface version 2, version 1 is required");
+    CHECK(manager == NULL);
+    CHECK_EQUAL(0, plugin.created);
+}
+
+TEST(manager_whose_table_is_too_short_is_refused)
+{
+    tarn_manager_ops ops = plugin_ops;
+    tarn_manager *manager;
+
+    ops.size = offsetof(tarn_manager_ops, mempin);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_create(&ops, NULL, 0, &manager));
+    CHECK_SAYS("table of plugin is too short");
+    CHECK_SAYS("72 bytes of 80");
+    ops.size = 8;
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_create(&ops, NULL, 0, &manager));
+    CHECK_SAYS("too short to have an interface version");
+}
+
+TEST(manager_without_a_required_operation_is_refused_by_its_name)
+{
+    tarn_manager_ops ops = plugin_ops;
+    tarn_manager *manager;
+
+    ops.mempin = NULL;
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_create(&ops, NULL, 0, &manager));
+    CHECK_SAYS("plugin has no mempin");
+    ops = plugin_ops;
+    ops.name = NULL;
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_create(&ops, NULL, 0, &manager));
+    CHECK_SAYS("has no name");
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_create(NULL, NULL, 0, &manager));
+}
+
+/* A table of the days before the optional operations: what lies behind it is not read. */
+TEST(manager_with_a_shorter_table_has_no_optional_operations)
+{
+    struct plugin plugin = {0};
+    tarn_manager_ops ops = plugin_ops;
+    tarn_manager *manager;
+    tarn_pointer *pointer;
+    tarn_ipc_handle handle;
+    size_t free_bytes = 3, total_bytes = 4;
+
+    ops.size = offsetof(tarn_manager_ops, memallocmanaged);
+    CHECK_OK(tarn_manager_create(&ops, &plugin, 0, &manager));
+    CHECK_STATUS(TARN_NOT_SUPPORTED,
+                 tarn_manager_memallocmanaged(manager, 8, true, &pointer));
+    CHECK_SAYS("plugin has no memallocmanaged");
+    CHECK_STATUS(TARN_NOT_SUPPORTED,
+                 tarn_manager_get_memory_info(manager, &free_bytes, &total_bytes));
+    CHECK_EQUAL(7, free_bytes + total_bytes);
+    CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_manager_get_ipc_handle(manager, NULL, &handle));
+    CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_manager_defer_cleanup_begin(manager));
+    CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_manager_defer_cleanup_end(manager));
+    tarn_manager_release(manager);
+}
+
+TEST(manager_of_a_newer_table_is_taken_as_far_as_it_is_known)
+{
+    struct {
+        tarn_manager_ops known;
+        void *unknown;
+    } newer = {.known = plugin_ops, .unknown = &newer};
+    struct plugin plugin = {0};
+    tarn_manager *manager;
+
+    newer.known.size = sizeof newer;
+    CHECK_OK(tarn_manager_create(&newer.known, &plugin, 0, &manager));
+    tarn_manager_release(manager);
+    CHECK_EQUAL(1, plugin.destroyed);
+}
+
+TEST(manager_that_refuses_to_be_made_is_not)
+{
+    struct plugin plugin = {.refuse = true};
+    tarn_manager *manager = NULL;
+
+    CHECK_STATUS(TARN_PLUGIN_FAILURE,
+                 tarn_manager_create(&plugin_ops, &plugin, 0, &manager));
+    CHECK_SAYS("plugin: not today");
+    plugin.wordless = true;
+    tarn_error_set(TARN_BAD_FORMAT, "an older failure");
+    CHECK_STATUS(TARN_PLUGIN_FAILURE,
+                 tarn_manager_create(&plugin_ops, &plugin, 0, &manager));
+    CHECK_SAYS("create of plugin failed");
+    CHECK(manager == NULL);
+    CHECK_EQUAL(0, plugin.destroyed);
+}
+
+TEST(manager_of_a_device_that_is_not_there_is_refused)
+{
+    struct plugin plugin = {0};
+    tarn_manager *manager;
+
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_manager_create(&plugin_ops, &plugin, 99, &manager));
+    CHECK_SAYS("there is no device 99");
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_manager_create(&plugin_ops, &plugin, -1, &manager));
+}
+
+TEST(manager_that_goes_ends_what_it_deferred)
+{
+    struct plugin plugin = {0};
+    tarn_manager *manager;
+
+    CHECK_OK(tarn_manager_create(&plugin_ops, &plugin, 0, &manager));
+    CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
+    CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
+    CHECK_EQUAL(2, plugin.deferring);
+    tarn_manager_release(manager);
+    CHECK_EQUAL(0, plugin.deferring);
+}

@@ -1,0 +1,389 @@
+/* The manager over resources: which one serves, what waits, what is put off. */
+#define _GNU_SOURCE
+#include "cu.h"
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A resource over real memory that says what the test wants it to say. */
+struct shell {
+    tarn_resource *below; /* retained */
+    bool free_waits;
+    int frees;
+    int full; /* so many of the next allocations are out of memory */
+    int trims;
+    atomic_int *done; /* must be set before a free comes; NULL: do not look */
+    int too_early;
+};
+
+static tarn_status shell_allocate(void *self, size_t bytes, size_t alignment,
+                                  tarn_stream stream, tarn_device_ptr *out)
+{
+    struct shell *shell = self;
+
+    if (shell->full > 0) {
+        shell->full--;
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "shell: full");
+    }
+    return tarn_resource_allocate(shell->below, bytes, alignment, stream, out);
+}
+
+static tarn_status shell_deallocate(void *self, tarn_device_ptr block, size_t bytes,
+                                    size_t alignment, tarn_stream stream)
+{
+    struct shell *shell = self;
+
+    shell->frees++;
+    if (shell->done && !atomic_load(shell->done))
+        shell->too_early++;
+    return tarn_resource_deallocate(shell->below, block, bytes, alignment, stream);
+}
+
+static void shell_destroy(void *self)
+{
+    tarn_resource_release(((struct shell *)self)->below);
+}
+
+static bool shell_free_waits(const void *self)
+{
+    return ((const struct shell *)self)->free_waits;
+}
+
+static tarn_status shell_trim(void *self, size_t keep_bytes, size_t *released_out)
+{
+    ((struct shell *)self)->trims++;
+    return tarn_resource_trim(((struct shell *)self)->below, keep_bytes, released_out);
+}
+
+/* Put a shell around `below`, whose reference it takes, in charge of device 0. */
+static void install(struct shell *shell, tarn_resource *below)
+{
+    static const tarn_resource_ops ops = {.size = sizeof ops,
+                                          .name = "shell",
+                                          .allocate = shell_allocate,
+                                          .deallocate = shell_deallocate,
+                                          .destroy = shell_destroy,
+                                          .free_waits = shell_free_waits,
+                                          .trim = shell_trim};
+    tarn_resource *resource;
+
+    shell->below = below;
+    CHECK_OK(tarn_resource_create(&ops, shell, 0, &resource));
+    CHECK_OK(tarn_device_set_resource(0, resource, NULL));
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+static tarn_resource *cuda(void)
+{
+    tarn_resource *resource;
+
+    CHECK_OK(tarn_cuda_create(0, &resource));
+    return resource;
+}
+
+static void uninstall(void)
+{
+    CHECK_OK(tarn_device_set_resource(0, NULL, NULL));
+}
+
+static tarn_manager *make(void)
+{
+    tarn_manager *manager;
+
+    CHECK_OK(tarn_manager_create(tarn_resource_manager_ops(), NULL, 0, &manager));
+    return manager;
+}
+
+static tarn_pointer *allocate(tarn_manager *manager, size_t bytes)
+{
+    tarn_pointer *pointer;
+
+    CHECK_OK(tarn_manager_memalloc(manager, bytes, TARN_STREAM_NONE, &pointer));
+    return pointer;
+}
+
+TEST(manager_serves_memory_that_can_be_used)
+{
+    tarn_manager *manager = make();
+    tarn_pointer *pointer = allocate(manager, 1000);
+    unsigned char bytes[1000] = {0};
+
+    CHECK_OK(tarn_fill(0, tarn_pointer_address(pointer), 0xa5, 1000, TARN_STREAM_LEGACY));
+    CHECK_OK(tarn_copy(0, (tarn_device_ptr)(uintptr_t)bytes,
+                       tarn_pointer_address(pointer), 1000, TARN_STREAM_NONE));
+    CHECK_EQUAL(0xa5, bytes[0]);
+    CHECK_EQUAL(0xa5, bytes[999]);
+    tarn_pointer_release(pointer);
+    tarn_manager_release(manager);
+}
+
+TEST(manager_serves_from_the_resource_of_the_moment)
+{
+    struct shell one = {.free_waits = true}, other = {.free_waits = true};
+    tarn_manager *manager = make();
+
+    install(&one, cuda());
+    tarn_pointer *first = allocate(manager, 100);
+    install(&other, cuda());
+    tarn_pointer *second = allocate(manager, 100);
+    tarn_pointer_release(first);
+    CHECK_EQUAL(1, one.frees);
+    CHECK_EQUAL(0, other.frees);
+    tarn_pointer_release(second);
+    CHECK_EQUAL(1, other.frees);
+    uninstall();
+    tarn_manager_release(manager);
+}
+
+TEST(pointer_outlives_its_manager_and_a_reset)
+{
+    tarn_manager *manager = make();
+    tarn_pointer *pointer = allocate(manager, 64);
+    unsigned char byte = 0;
+
+    CHECK_OK(tarn_manager_reset(manager));
+    tarn_manager_release(manager);
+    CHECK_OK(tarn_fill(0, tarn_pointer_address(pointer), 7, 64, TARN_STREAM_LEGACY));
+    CHECK_OK(tarn_copy(0, (tarn_device_ptr)(uintptr_t)&byte,
+                       tarn_pointer_address(pointer), 1, TARN_STREAM_NONE));
+    CHECK_EQUAL(7, byte);
+    tarn_pointer_release(pointer);
+}
+
+TEST(reset_may_come_before_initialize_and_trims)
+{
+    struct shell shell = {.free_waits = true};
+    tarn_manager *manager = make();
+
+    install(&shell, cuda());
+    CHECK(current_context() == NULL);
+    CHECK_OK(tarn_manager_reset(manager));
+    CHECK_EQUAL(1, shell.trims);
+    tarn_pointer_release(allocate(manager, 8));
+    CHECK_OK(tarn_manager_reset(manager));
+    uninstall();
+    tarn_manager_release(manager);
+}
+
+TEST(initialize_makes_no_driver_call_but_for_the_context)
+{
+    tarn_manager *manager = make();
+
+    if (on_sim()) {
+        CHECK_OK(tarn_manager_initialize(manager));
+        unsigned long long before = sim_calls();
+        for (int i = 0; i < 1000; i++)
+            CHECK_OK(tarn_manager_initialize(manager));
+        CHECK(sim_calls() - before <= 3000); /* get, push, pop */
+    }
+    tarn_manager_release(manager);
+}
+
+TEST(memory_info_is_the_devices)
+{
+    tarn_manager *manager = make();
+    size_t free_before, free_after, total;
+
+    CHECK_OK(tarn_manager_get_memory_info(manager, &free_before, &total));
+    tarn_pointer *pointer = allocate(manager, 1 << 20);
+    CHECK_OK(tarn_manager_get_memory_info(manager, &free_after, &total));
+    CHECK(free_before <= total);
+    if (on_sim())
+        CHECK(free_after <= free_before - (1 << 20));
+    tarn_pointer_release(pointer);
+    tarn_manager_release(manager);
+}
+
+/* Work on a stream that no default stream waits for, slow enough to be late. */
+static void finish_late(void *done)
+{
+    struct timespec while_ = {.tv_nsec = 30 * 1000 * 1000};
+
+    nanosleep(&while_, NULL);
+    atomic_store((atomic_int *)done, 1);
+}
+
+static void *queue_late_work(atomic_int *done)
+{
+    int (*create)(void **, unsigned) = (int (*)(void **, unsigned))cu("cuStreamCreate");
+    int (*launch)(void *, void (*)(void *), void *) =
+        (int (*)(void *, void (*)(void *), void *))cu("cuLaunchHostFunc");
+    int (*push)(void *) = (int (*)(void *))cu("cuCtxPushCurrent_v2");
+    int (*pop)(void **) = (int (*)(void **))cu("cuCtxPopCurrent_v2");
+    int (*retain)(void **, int) = (int (*)(void **, int))cu("cuDevicePrimaryCtxRetain");
+    void *context, *stream;
+
+    CHECK_EQUAL(0, retain(&context, 0));
+    CHECK_EQUAL(0, push(context));
+    CHECK_EQUAL(0, create(&stream, 1));
+    CHECK_EQUAL(0, launch(stream, finish_late, done));
+    CHECK_EQUAL(0, pop(&context));
+    return stream;
+}
+
+static void end_stream(void *stream)
+{
+    int (*destroy)(void *) = (int (*)(void *))cu("cuStreamDestroy_v2");
+
+    CHECK_OK(tarn_stream_synchronize(0, stream));
+    CHECK_EQUAL(0, destroy(stream));
+}
+
+TEST(release_without_a_stream_waits_for_work_on_every_stream)
+{
+    atomic_int done = 0;
+    struct shell shell = {.free_waits = false, .done = &done};
+    tarn_manager *manager = make();
+
+    install(&shell, cuda());
+    tarn_pointer *pointer = allocate(manager, 100);
+    void *stream = queue_late_work(&done);
+    tarn_pointer_release(pointer);
+    CHECK_EQUAL(1, shell.frees);
+    CHECK_EQUAL(0, shell.too_early);
+    end_stream(stream);
+    uninstall();
+    tarn_manager_release(manager);
+}
+
+TEST(allocation_without_a_stream_comes_with_nothing_pending_behind_it)
+{
+    atomic_int done = 0;
+    struct shell shell = {.free_waits = false};
+    tarn_manager *manager = make();
+
+    install(&shell, cuda());
+    void *stream = queue_late_work(&done);
+    tarn_pointer *pointer = allocate(manager, 100);
+    CHECK_EQUAL(1, done);
+    tarn_pointer_release(pointer);
+    end_stream(stream);
+    uninstall();
+    tarn_manager_release(manager);
+}
+
+TEST(memory_of_the_drivers_pool_is_ready_for_every_stream)
+{
+    tarn_resource *resource;
+    tarn_manager *manager = make();
+    tarn_device_info info;
+    unsigned char bytes[256];
+
+    CHECK_OK(tarn_driver_device_info(0, &info));
+    CHECK(info.has_memory_pools);
+    CHECK_OK(tarn_async_create(0, NULL, &resource));
+    CHECK_OK(tarn_device_set_resource(0, resource, NULL));
+    for (int i = 1; i < 50; i++) {
+        tarn_pointer *pointer = allocate(manager, sizeof bytes);
+        CHECK_OK(tarn_fill(0, tarn_pointer_address(pointer), (unsigned char)i,
+                           sizeof bytes, TARN_STREAM_PER_THREAD));
+        CHECK_OK(tarn_copy(0, (tarn_device_ptr)(uintptr_t)bytes,
+                           tarn_pointer_address(pointer), sizeof bytes,
+                           TARN_STREAM_PER_THREAD));
+        CHECK_OK(tarn_stream_synchronize(0, TARN_STREAM_PER_THREAD));
+        CHECK_EQUAL(i, bytes[255]);
+        tarn_pointer_release(pointer);
+    }
+    uninstall();
+    CHECK_OK(tarn_resource_release(resource));
+    tarn_manager_release(manager);
+}
+
+TEST(deferred_cleanup_keeps_what_would_wait_until_the_last_end)
+{
+    struct shell shell = {.free_waits = true};
+    tarn_manager *manager = make();
+
+    install(&shell, cuda());
+    tarn_pointer *one = allocate(manager, 100), *other = allocate(manager, 100);
+    CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
+    CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
+    tarn_pointer_release(one);
+    tarn_pointer_release(other);
+    CHECK_EQUAL(0, shell.frees);
+    CHECK_EQUAL(2, tarn_pointer_unreturned());
+    CHECK_OK(tarn_manager_defer_cleanup_end(manager));
+    CHECK_EQUAL(0, shell.frees);
+    CHECK_OK(tarn_manager_defer_cleanup_end(manager));
+    CHECK_EQUAL(2, shell.frees);
+    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_defer_cleanup_end(manager));
+    CHECK_SAYS("did not begin");
+    uninstall();
+    tarn_manager_release(manager);
+}
+
+TEST(deferred_cleanup_lets_go_at_once_of_what_does_not_wait)
+{
+    struct shell shell = {.free_waits = false};
+    tarn_manager *manager = make();
+    tarn_pointer *pointer;
+
+    install(&shell, cuda());
+    CHECK_OK(tarn_manager_memalloc(manager, 100, TARN_STREAM_LEGACY, &pointer));
+    CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
+    tarn_pointer_release(pointer);
+    CHECK_EQUAL(1, shell.frees);
+    CHECK_OK(tarn_manager_defer_cleanup_end(manager));
+    uninstall();
+    tarn_manager_release(manager);
+}
+
+TEST(deferred_cleanup_ends_where_memory_runs_out)
+{
+    struct shell shell = {.free_waits = true};
+    tarn_manager *manager = make();
+
+    install(&shell, cuda());
+    tarn_pointer *pointer = allocate(manager, 100);
+    CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
+    tarn_pointer_release(pointer);
+    shell.full = 1;
+    pointer = allocate(manager, 100);
+    CHECK_EQUAL(1, shell.frees);
+    CHECK_OK(tarn_manager_defer_cleanup_end(manager));
+    tarn_pointer_release(pointer);
+    uninstall();
+    tarn_manager_release(manager);
+}
+
+/* 0 if all is as it should be, else which step was not. */
+static int use_in_child(tarn_manager *manager, tarn_pointer *pointer)
+{
+    tarn_pointer *none = NULL;
+
+    tarn_pointer_release(pointer);
+    if (tarn_pointer_unreturned() != 0)
+        return 1;
+    if (tarn_manager_reset(manager) != TARN_OK)
+        return 2;
+    if (tarn_manager_memalloc(manager, 8, TARN_STREAM_NONE, &none) != TARN_DRIVER_FAILURE)
+        return 3;
+    if (!strstr(tarn_error_last()->message, "forked child"))
+        return 4;
+    if (tarn_manager_defer_cleanup_end(manager) != TARN_OK)
+        return 5;
+    tarn_manager_release(manager);
+    return 0;
+}
+
+TEST(forked_child_frees_nothing_and_is_told_so)
+{
+    tarn_manager *manager = make();
+    tarn_pointer *pointer = allocate(manager, 100);
+    int how = -1;
+
+    CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
+    pid_t child = fork();
+    if (child == 0)
+        _exit(use_in_child(manager, pointer));
+    CHECK(child > 0);
+    CHECK_EQUAL(child, waitpid(child, &how, 0));
+    CHECK(WIFEXITED(how));
+    CHECK_EQUAL(0, WEXITSTATUS(how));
+    CHECK_OK(tarn_manager_defer_cleanup_end(manager));
+    tarn_pointer_release(pointer);
+    tarn_manager_release(manager);
+}
