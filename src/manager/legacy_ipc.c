@@ -43,7 +43,7 @@ static tarn_status export_block(const struct tarn__calls *calls,
                                 const tarn_pointer *pointer, tarn_ipc_handle *out)
 {
     CUipcMemHandle_ handle;
-    CUdeviceptr_ base;
+    CUdeviceptr_ base = 0;
     tarn_status status = find_base(calls, pointer, &base);
 
     if (status != TARN_OK)
