@@ -1,0 +1,60 @@
+/* call.h -- how every driver call begins, and the one lock.
+ *
+ * A call starts with ENTER(traits): it refuses where the driver is not up, counts the
+ * call, and is the place where faults strike, so that a failed call has changed nothing.
+ * Then it checks its arguments, takes the lock, works, and leaves it. Queued work runs
+ * unlocked.
+ */
+#ifndef TARN_SIM_CALL_H
+#define TARN_SIM_CALL_H
+
+#include "sim/cuda.h"
+#include "sim/options.h"
+#include <pthread.h>
+#include <stdbool.h>
+
+enum sim_call_traits {
+    CALL_PLAIN = 0,
+    CALL_CONTEXT = 1,   /* needs a current context that is alive */
+    CALL_ALLOCATES = 2, /* an injected fault is CUDA_ERROR_OUT_OF_MEMORY */
+    CALL_HOST_FN = 4,   /* allowed inside a host function */
+};
+
+/* CUDA_SUCCESS: the call may go on. */
+CUresult sim_enter(const char *call, unsigned traits);
+
+#define ENTER(traits)                                    \
+    do {                                                 \
+        CUresult entered_ = sim_enter(__func__, traits); \
+        if (entered_ != CUDA_SUCCESS)                    \
+            return entered_;                             \
+    } while (0)
+
+/* The options now; read them under the lock. */
+extern struct sim_options sim_options;
+
+void sim_lock(void);
+void sim_unlock(void);
+
+/* Give the lock back and return `result`: the end of most calls. */
+CUresult sim_leave(CUresult result);
+
+/* Wait for `condition`, or until queued work makes progress; the lock is given back
+ * meanwhile. */
+void sim_wait(pthread_cond_t *condition);
+void sim_wait_progress(void);
+
+/* Queued work made progress: wake who waits for it. Under the lock. */
+void sim_progress(void);
+
+/* Has exit() begun, or is this a forked child? Workers then leave queued work alone. */
+bool sim_is_down(void);
+
+/* Misuse that crashes the real driver: say which call, and abort. */
+_Noreturn void sim_abort(const char *call, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Ids that are never given twice: streams, contexts, blocks. Under the lock. */
+uint64_t sim_next_id(void);
+
+#endif

@@ -1,0 +1,188 @@
+/* calls.h -- every driver call that the stand-in has: one line each.
+ *
+ * X(name, version, symbol, parameters): cuGetProcAddress(name, v) gives the symbol of the
+ * highest version that is at most v. Z is the same for calls that take a stream or use
+ * the default one: they have a second symbol for which stream 0 is the per-thread stream,
+ * made from the arguments given. What is not here does not exist; what exists only to say
+ * CUDA_ERROR_NOT_SUPPORTED is in unsupported.h.
+ */
+#ifndef TARN_SIM_CALLS_H
+#define TARN_SIM_CALLS_H
+
+/* clang-format off */
+#define SIM_CALLS(X, Z) \
+    /* errors, versions, finding calls */ \
+    X(cuGetErrorString, 6000, cuGetErrorString, (CUresult, const char **)) \
+    X(cuGetErrorName, 6000, cuGetErrorName, (CUresult, const char **)) \
+    X(cuInit, 2000, cuInit, (unsigned int)) \
+    X(cuDriverGetVersion, 2020, cuDriverGetVersion, (int *)) \
+    X(cuGetProcAddress, 12000, cuGetProcAddress_v2, (const char *, void **, int, uint64_t, CUdriverProcAddressQueryResult *)) \
+    X(cuGetExportTable, 3000, cuGetExportTable, (const void **, const CUuuid *)) \
+    X(cuProfilerStart, 4000, cuProfilerStart, (void)) \
+    X(cuProfilerStop, 4000, cuProfilerStop, (void)) \
+    /* devices */ \
+    X(cuDeviceGet, 2000, cuDeviceGet, (CUdevice *, int)) \
+    X(cuDeviceGetCount, 2000, cuDeviceGetCount, (int *)) \
+    X(cuDeviceGetName, 2000, cuDeviceGetName, (char *, int, CUdevice)) \
+    X(cuDeviceGetUuid, 9020, cuDeviceGetUuid, (CUuuid *, CUdevice)) \
+    X(cuDeviceGetUuid, 11040, cuDeviceGetUuid_v2, (CUuuid *, CUdevice)) \
+    X(cuDeviceGetLuid, 10000, cuDeviceGetLuid, (char *, unsigned int *, CUdevice)) \
+    X(cuDeviceTotalMem, 3020, cuDeviceTotalMem_v2, (size_t *, CUdevice)) \
+    X(cuDeviceGetAttribute, 2000, cuDeviceGetAttribute, (int *, CUdevice_attribute, CUdevice)) \
+    X(cuDeviceComputeCapability, 2000, cuDeviceComputeCapability, (int *, int *, CUdevice)) \
+    X(cuDeviceGetByPCIBusId, 4010, cuDeviceGetByPCIBusId, (CUdevice *, const char *)) \
+    X(cuDeviceGetPCIBusId, 4010, cuDeviceGetPCIBusId, (char *, int, CUdevice)) \
+    X(cuDeviceGetExecAffinitySupport, 11040, cuDeviceGetExecAffinitySupport, (int *, int, CUdevice)) \
+    /* contexts */ \
+    X(cuDevicePrimaryCtxRetain, 7000, cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice)) \
+    X(cuDevicePrimaryCtxRelease, 11000, cuDevicePrimaryCtxRelease_v2, (CUdevice)) \
+    X(cuDevicePrimaryCtxSetFlags, 11000, cuDevicePrimaryCtxSetFlags_v2, (CUdevice, unsigned int)) \
+    X(cuDevicePrimaryCtxGetState, 7000, cuDevicePrimaryCtxGetState, (CUdevice, unsigned int *, int *)) \
+    X(cuDevicePrimaryCtxReset, 11000, cuDevicePrimaryCtxReset_v2, (CUdevice)) \
+    X(cuCtxCreate, 3020, cuCtxCreate_v2, (CUcontext *, unsigned int, CUdevice)) \
+    X(cuCtxCreate, 11040, cuCtxCreate_v3, (CUcontext *, void *, int, unsigned int, CUdevice)) \
+    X(cuCtxCreate, 12050, cuCtxCreate_v4, (CUcontext *, void *, unsigned int, CUdevice)) \
+    X(cuCtxGetId, 12000, cuCtxGetId, (CUcontext, unsigned long long *)) \
+    X(cuCtxDestroy, 4000, cuCtxDestroy_v2, (CUcontext)) \
+    X(cuCtxPushCurrent, 4000, cuCtxPushCurrent_v2, (CUcontext)) \
+    X(cuCtxPopCurrent, 4000, cuCtxPopCurrent_v2, (CUcontext *)) \
+    X(cuCtxSetCurrent, 4000, cuCtxSetCurrent, (CUcontext)) \
+    X(cuCtxGetCurrent, 4000, cuCtxGetCurrent, (CUcontext *)) \
+    X(cuCtxGetDevice, 2000, cuCtxGetDevice, (CUdevice *)) \
+    X(cuCtxGetDevice, 13000, cuCtxGetDevice_v2, (CUdevice *, CUcontext)) \
+    X(cuCtxGetFlags, 7000, cuCtxGetFlags, (unsigned int *)) \
+    X(cuCtxSetFlags, 12010, cuCtxSetFlags, (unsigned int)) \
+    X(cuCtxSynchronize, 2000, cuCtxSynchronize, (void)) \
+    X(cuCtxSynchronize, 13000, cuCtxSynchronize_v2, (CUcontext)) \
+    X(cuCtxSetLimit, 3010, cuCtxSetLimit, (CUlimit, size_t)) \
+    X(cuCtxGetLimit, 3010, cuCtxGetLimit, (size_t *, CUlimit)) \
+    X(cuCtxGetCacheConfig, 3020, cuCtxGetCacheConfig, (CUfunc_cache *)) \
+    X(cuCtxSetCacheConfig, 3020, cuCtxSetCacheConfig, (CUfunc_cache)) \
+    X(cuCtxGetSharedMemConfig, 4020, cuCtxGetSharedMemConfig, (CUsharedconfig *)) \
+    X(cuCtxSetSharedMemConfig, 4020, cuCtxSetSharedMemConfig, (CUsharedconfig)) \
+    X(cuCtxGetApiVersion, 3020, cuCtxGetApiVersion, (CUcontext, unsigned int *)) \
+    X(cuCtxGetStreamPriorityRange, 5050, cuCtxGetStreamPriorityRange, (int *, int *)) \
+    X(cuCtxResetPersistingL2Cache, 11000, cuCtxResetPersistingL2Cache, (void)) \
+    X(cuCtxGetExecAffinity, 11040, cuCtxGetExecAffinity, (void *, int)) \
+    X(cuCtxRecordEvent, 12050, cuCtxRecordEvent, (CUcontext, CUevent)) \
+    X(cuCtxWaitEvent, 12050, cuCtxWaitEvent, (CUcontext, CUevent)) \
+    /* peers */ \
+    X(cuDeviceCanAccessPeer, 4000, cuDeviceCanAccessPeer, (int *, CUdevice, CUdevice)) \
+    X(cuCtxEnablePeerAccess, 4000, cuCtxEnablePeerAccess, (CUcontext, unsigned int)) \
+    X(cuCtxDisablePeerAccess, 4000, cuCtxDisablePeerAccess, (CUcontext)) \
+    X(cuDeviceGetP2PAttribute, 8000, cuDeviceGetP2PAttribute, (int *, CUdevice_P2PAttribute, CUdevice, CUdevice)) \
+    /* memory */ \
+    X(cuMemGetInfo, 3020, cuMemGetInfo_v2, (size_t *, size_t *)) \
+    X(cuMemAlloc, 3020, cuMemAlloc_v2, (CUdeviceptr *, size_t)) \
+    X(cuMemAllocPitch, 3020, cuMemAllocPitch_v2, (CUdeviceptr *, size_t *, size_t, size_t, unsigned int)) \
+    X(cuMemFree, 3020, cuMemFree_v2, (CUdeviceptr)) \
+    X(cuMemAllocManaged, 6000, cuMemAllocManaged, (CUdeviceptr *, size_t, unsigned int)) \
+    X(cuMemAllocHost, 3020, cuMemAllocHost_v2, (void **, size_t)) \
+    X(cuMemFreeHost, 2000, cuMemFreeHost, (void *)) \
+    X(cuMemHostAlloc, 2020, cuMemHostAlloc, (void **, size_t, unsigned int)) \
+    X(cuMemHostGetDevicePointer, 3020, cuMemHostGetDevicePointer_v2, (CUdeviceptr *, void *, unsigned int)) \
+    X(cuMemHostGetFlags, 2030, cuMemHostGetFlags, (unsigned int *, void *)) \
+    X(cuMemHostRegister, 6050, cuMemHostRegister_v2, (void *, size_t, unsigned int)) \
+    X(cuMemHostUnregister, 4000, cuMemHostUnregister, (void *)) \
+    Z(cuMemPrefetchAsync, 8000, cuMemPrefetchAsync, cuMemPrefetchAsync_ptsz, (CUdeviceptr a, size_t b, CUdevice c, CUstream d), (a, b, c, d)) \
+    Z(cuMemPrefetchAsync, 12020, cuMemPrefetchAsync_v2, cuMemPrefetchAsync_v2_ptsz, (CUdeviceptr a, size_t b, CUmemLocation c, unsigned int d, CUstream e), (a, b, c, d, e)) \
+    X(cuMemAdvise, 8000, cuMemAdvise, (CUdeviceptr, size_t, CUmem_advise, CUdevice)) \
+    X(cuMemAdvise, 12020, cuMemAdvise_v2, (CUdeviceptr, size_t, CUmem_advise, CUmemLocation)) \
+    X(cuMemRangeGetAttribute, 8000, cuMemRangeGetAttribute, (void *, size_t, CUmem_range_attribute, CUdeviceptr, size_t)) \
+    X(cuMemRangeGetAttributes, 8000, cuMemRangeGetAttributes, (void **, size_t *, CUmem_range_attribute *, size_t, CUdeviceptr, size_t)) \
+    /* pointers */ \
+    X(cuMemGetAddressRange, 3020, cuMemGetAddressRange_v2, (CUdeviceptr *, size_t *, CUdeviceptr)) \
+    X(cuPointerGetAttribute, 4000, cuPointerGetAttribute, (void *, CUpointer_attribute, CUdeviceptr)) \
+    X(cuPointerGetAttributes, 7000, cuPointerGetAttributes, (unsigned int, CUpointer_attribute *, void **, CUdeviceptr)) \
+    X(cuPointerSetAttribute, 6000, cuPointerSetAttribute, (const void *, CUpointer_attribute, CUdeviceptr)) \
+    /* legacy IPC */ \
+    X(cuIpcGetMemHandle, 4010, cuIpcGetMemHandle, (CUipcMemHandle *, CUdeviceptr)) \
+    X(cuIpcOpenMemHandle, 4010, cuIpcOpenMemHandle, (CUdeviceptr *, CUipcMemHandle, unsigned int)) \
+    X(cuIpcOpenMemHandle, 11000, cuIpcOpenMemHandle_v2, (CUdeviceptr *, CUipcMemHandle, unsigned int)) \
+    X(cuIpcCloseMemHandle, 4010, cuIpcCloseMemHandle, (CUdeviceptr)) \
+    X(cuIpcGetEventHandle, 4010, cuIpcGetEventHandle, (CUipcEventHandle *, CUevent)) \
+    X(cuIpcOpenEventHandle, 4010, cuIpcOpenEventHandle, (CUevent *, CUipcEventHandle)) \
+    /* pools */ \
+    Z(cuMemAllocAsync, 11020, cuMemAllocAsync, cuMemAllocAsync_ptsz, (CUdeviceptr *a, size_t b, CUstream c), (a, b, c)) \
+    Z(cuMemAllocFromPoolAsync, 11020, cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz, (CUdeviceptr *a, size_t b, CUmemoryPool c, CUstream d), (a, b, c, d)) \
+    Z(cuMemFreeAsync, 11020, cuMemFreeAsync, cuMemFreeAsync_ptsz, (CUdeviceptr a, CUstream b), (a, b)) \
+    X(cuMemPoolCreate, 11020, cuMemPoolCreate, (CUmemoryPool *, const CUmemPoolProps *)) \
+    X(cuMemPoolDestroy, 11020, cuMemPoolDestroy, (CUmemoryPool)) \
+    X(cuMemPoolTrimTo, 11020, cuMemPoolTrimTo, (CUmemoryPool, size_t)) \
+    X(cuMemPoolSetAttribute, 11020, cuMemPoolSetAttribute, (CUmemoryPool, CUmemPool_attribute, void *)) \
+    X(cuMemPoolGetAttribute, 11020, cuMemPoolGetAttribute, (CUmemoryPool, CUmemPool_attribute, void *)) \
+    X(cuMemPoolSetAccess, 11020, cuMemPoolSetAccess, (CUmemoryPool, const CUmemAccessDesc *, size_t)) \
+    X(cuMemPoolGetAccess, 11020, cuMemPoolGetAccess, (CUmemAccess_flags *, CUmemoryPool, CUmemLocation *)) \
+    X(cuDeviceGetDefaultMemPool, 11020, cuDeviceGetDefaultMemPool, (CUmemoryPool *, CUdevice)) \
+    X(cuDeviceGetMemPool, 11020, cuDeviceGetMemPool, (CUmemoryPool *, CUdevice)) \
+    X(cuDeviceSetMemPool, 11020, cuDeviceSetMemPool, (CUdevice, CUmemoryPool)) \
+    X(cuMemGetDefaultMemPool, 13000, cuMemGetDefaultMemPool, (CUmemoryPool *, CUmemLocation *, int)) \
+    X(cuMemGetMemPool, 13000, cuMemGetMemPool, (CUmemoryPool *, CUmemLocation *, int)) \
+    X(cuMemSetMemPool, 13000, cuMemSetMemPool, (CUmemLocation *, int, CUmemoryPool)) \
+    /* copies */ \
+    Z(cuMemcpy, 4000, cuMemcpy, cuMemcpy_ptds, (CUdeviceptr a, CUdeviceptr b, size_t c), (a, b, c)) \
+    Z(cuMemcpyAsync, 4000, cuMemcpyAsync, cuMemcpyAsync_ptsz, (CUdeviceptr a, CUdeviceptr b, size_t c, CUstream d), (a, b, c, d)) \
+    Z(cuMemcpyPeer, 4000, cuMemcpyPeer, cuMemcpyPeer_ptds, (CUdeviceptr a, CUcontext b, CUdeviceptr c, CUcontext d, size_t e), (a, b, c, d, e)) \
+    Z(cuMemcpyPeerAsync, 4000, cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz, (CUdeviceptr a, CUcontext b, CUdeviceptr c, CUcontext d, size_t e, CUstream f), (a, b, c, d, e, f)) \
+    Z(cuMemcpyHtoD, 3020, cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds, (CUdeviceptr a, const void *b, size_t c), (a, b, c)) \
+    Z(cuMemcpyDtoH, 3020, cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds, (void *a, CUdeviceptr b, size_t c), (a, b, c)) \
+    Z(cuMemcpyDtoD, 3020, cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds, (CUdeviceptr a, CUdeviceptr b, size_t c), (a, b, c)) \
+    Z(cuMemcpyHtoDAsync, 3020, cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz, (CUdeviceptr a, const void *b, size_t c, CUstream d), (a, b, c, d)) \
+    Z(cuMemcpyDtoHAsync, 3020, cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz, (void *a, CUdeviceptr b, size_t c, CUstream d), (a, b, c, d)) \
+    Z(cuMemcpyDtoDAsync, 3020, cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz, (CUdeviceptr a, CUdeviceptr b, size_t c, CUstream d), (a, b, c, d)) \
+    Z(cuMemcpy2D, 3020, cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, (const CUDA_MEMCPY2D *a), (a)) \
+    Z(cuMemcpy2DUnaligned, 3020, cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds, (const CUDA_MEMCPY2D *a), (a)) \
+    Z(cuMemcpy2DAsync, 3020, cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz, (const CUDA_MEMCPY2D *a, CUstream b), (a, b)) \
+    Z(cuMemcpy3D, 3020, cuMemcpy3D_v2, cuMemcpy3D_v2_ptds, (const CUDA_MEMCPY3D *a), (a)) \
+    Z(cuMemcpy3DAsync, 3020, cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz, (const CUDA_MEMCPY3D *a, CUstream b), (a, b)) \
+    Z(cuMemcpy3DPeer, 4000, cuMemcpy3DPeer, cuMemcpy3DPeer_ptds, (const CUDA_MEMCPY3D_PEER *a), (a)) \
+    Z(cuMemcpy3DPeerAsync, 4000, cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz, (const CUDA_MEMCPY3D_PEER *a, CUstream b), (a, b)) \
+    /* fills */ \
+    Z(cuMemsetD8, 3020, cuMemsetD8_v2, cuMemsetD8_v2_ptds, (CUdeviceptr a, unsigned char b, size_t c), (a, b, c)) \
+    Z(cuMemsetD16, 3020, cuMemsetD16_v2, cuMemsetD16_v2_ptds, (CUdeviceptr a, unsigned short b, size_t c), (a, b, c)) \
+    Z(cuMemsetD32, 3020, cuMemsetD32_v2, cuMemsetD32_v2_ptds, (CUdeviceptr a, unsigned int b, size_t c), (a, b, c)) \
+    Z(cuMemsetD2D8, 3020, cuMemsetD2D8_v2, cuMemsetD2D8_v2_ptds, (CUdeviceptr a, size_t b, unsigned char c, size_t d, size_t e), (a, b, c, d, e)) \
+    Z(cuMemsetD2D16, 3020, cuMemsetD2D16_v2, cuMemsetD2D16_v2_ptds, (CUdeviceptr a, size_t b, unsigned short c, size_t d, size_t e), (a, b, c, d, e)) \
+    Z(cuMemsetD2D32, 3020, cuMemsetD2D32_v2, cuMemsetD2D32_v2_ptds, (CUdeviceptr a, size_t b, unsigned int c, size_t d, size_t e), (a, b, c, d, e)) \
+    Z(cuMemsetD8Async, 3020, cuMemsetD8Async, cuMemsetD8Async_ptsz, (CUdeviceptr a, unsigned char b, size_t c, CUstream d), (a, b, c, d)) \
+    Z(cuMemsetD16Async, 3020, cuMemsetD16Async, cuMemsetD16Async_ptsz, (CUdeviceptr a, unsigned short b, size_t c, CUstream d), (a, b, c, d)) \
+    Z(cuMemsetD32Async, 3020, cuMemsetD32Async, cuMemsetD32Async_ptsz, (CUdeviceptr a, unsigned int b, size_t c, CUstream d), (a, b, c, d)) \
+    Z(cuMemsetD2D8Async, 3020, cuMemsetD2D8Async, cuMemsetD2D8Async_ptsz, (CUdeviceptr a, size_t b, unsigned char c, size_t d, size_t e, CUstream f), (a, b, c, d, e, f)) \
+    Z(cuMemsetD2D16Async, 3020, cuMemsetD2D16Async, cuMemsetD2D16Async_ptsz, (CUdeviceptr a, size_t b, unsigned short c, size_t d, size_t e, CUstream f), (a, b, c, d, e, f)) \
+    Z(cuMemsetD2D32Async, 3020, cuMemsetD2D32Async, cuMemsetD2D32Async_ptsz, (CUdeviceptr a, size_t b, unsigned int c, size_t d, size_t e, CUstream f), (a, b, c, d, e, f)) \
+    /* streams */ \
+    X(cuStreamCreate, 2000, cuStreamCreate, (CUstream *, unsigned int)) \
+    X(cuStreamCreateWithPriority, 5050, cuStreamCreateWithPriority, (CUstream *, unsigned int, int)) \
+    X(cuStreamDestroy, 4000, cuStreamDestroy_v2, (CUstream)) \
+    Z(cuStreamQuery, 2000, cuStreamQuery, cuStreamQuery_ptsz, (CUstream a), (a)) \
+    Z(cuStreamSynchronize, 2000, cuStreamSynchronize, cuStreamSynchronize_ptsz, (CUstream a), (a)) \
+    Z(cuStreamWaitEvent, 3020, cuStreamWaitEvent, cuStreamWaitEvent_ptsz, (CUstream a, CUevent b, unsigned int c), (a, b, c)) \
+    Z(cuStreamGetId, 12000, cuStreamGetId, cuStreamGetId_ptsz, (CUstream a, unsigned long long *b), (a, b)) \
+    Z(cuStreamGetCtx, 9020, cuStreamGetCtx, cuStreamGetCtx_ptsz, (CUstream a, CUcontext *b), (a, b)) \
+    Z(cuStreamGetCtx, 12050, cuStreamGetCtx_v2, cuStreamGetCtx_v2_ptsz, (CUstream a, CUcontext *b, CUgreenCtx *c), (a, b, c)) \
+    Z(cuStreamGetDevice, 12080, cuStreamGetDevice, cuStreamGetDevice_ptsz, (CUstream a, CUdevice *b), (a, b)) \
+    Z(cuStreamGetFlags, 5050, cuStreamGetFlags, cuStreamGetFlags_ptsz, (CUstream a, unsigned int *b), (a, b)) \
+    Z(cuStreamGetPriority, 5050, cuStreamGetPriority, cuStreamGetPriority_ptsz, (CUstream a, int *b), (a, b)) \
+    Z(cuStreamAddCallback, 5000, cuStreamAddCallback, cuStreamAddCallback_ptsz, (CUstream a, CUstreamCallback b, void *c, unsigned int d), (a, b, c, d)) \
+    Z(cuLaunchHostFunc, 10000, cuLaunchHostFunc, cuLaunchHostFunc_ptsz, (CUstream a, CUhostFn b, void *c), (a, b, c)) \
+    Z(cuStreamAttachMemAsync, 6000, cuStreamAttachMemAsync, cuStreamAttachMemAsync_ptsz, (CUstream a, CUdeviceptr b, size_t c, unsigned int d), (a, b, c, d)) \
+    Z(cuStreamIsCapturing, 10000, cuStreamIsCapturing, cuStreamIsCapturing_ptsz, (CUstream a, CUstreamCaptureStatus *b), (a, b)) \
+    Z(cuStreamGetCaptureInfo, 10010, cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_ptsz, (CUstream a, CUstreamCaptureStatus *b, uint64_t *c), (a, b, c)) \
+    Z(cuStreamGetCaptureInfo, 11030, cuStreamGetCaptureInfo_v2, cuStreamGetCaptureInfo_v2_ptsz, (CUstream a, CUstreamCaptureStatus *b, uint64_t *c, CUgraph *d, const CUgraphNode **e, size_t *f), (a, b, c, d, e, f)) \
+    Z(cuStreamGetCaptureInfo, 12030, cuStreamGetCaptureInfo_v3, cuStreamGetCaptureInfo_v3_ptsz, (CUstream a, CUstreamCaptureStatus *b, uint64_t *c, CUgraph *d, const CUgraphNode **e, const void **f, size_t *g), (a, b, c, d, e, f, g)) \
+    X(cuThreadExchangeStreamCaptureMode, 10010, cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode *)) \
+    Z(cuStreamGetAttribute, 11000, cuStreamGetAttribute, cuStreamGetAttribute_ptsz, (CUstream a, int b, void *c), (a, b, c)) \
+    Z(cuStreamSetAttribute, 11000, cuStreamSetAttribute, cuStreamSetAttribute_ptsz, (CUstream a, int b, const void *c), (a, b, c)) \
+    Z(cuStreamCopyAttributes, 11000, cuStreamCopyAttributes, cuStreamCopyAttributes_ptsz, (CUstream a, CUstream b), (a, b)) \
+    /* events */ \
+    X(cuEventCreate, 2000, cuEventCreate, (CUevent *, unsigned int)) \
+    X(cuEventDestroy, 4000, cuEventDestroy_v2, (CUevent)) \
+    Z(cuEventRecord, 2000, cuEventRecord, cuEventRecord_ptsz, (CUevent a, CUstream b), (a, b)) \
+    Z(cuEventRecordWithFlags, 11010, cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz, (CUevent a, CUstream b, unsigned int c), (a, b, c)) \
+    X(cuEventQuery, 2000, cuEventQuery, (CUevent)) \
+    X(cuEventSynchronize, 2000, cuEventSynchronize, (CUevent)) \
+    X(cuEventElapsedTime, 2000, cuEventElapsedTime, (float *, CUevent, CUevent)) \
+    X(cuEventElapsedTime, 12080, cuEventElapsedTime_v2, (float *, CUevent, CUevent))
+/* clang-format on */
+
+#endif

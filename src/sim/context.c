@@ -1,0 +1,385 @@
+/* context.c -- contexts come to life, become current, and die with all that is in them.
+ */
+#include "sim/context.h"
+#include "sim/api.h"
+#include "sim/call.h"
+#include "sim/device.h"
+#include "sim/memory.h"
+#include "sim/pool.h"
+#include "sim/stream.h"
+#include "sim/thread.h"
+#include "sim/work.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct sim_context *sim_contexts;
+static struct sim_context *primaries[SIM_DEVICES_MAX];
+
+static const size_t first_limits[SIM_LIMITS] = {1024, 7602176, 8388608, 2, 2048, 64};
+
+struct sim_context *sim_context_current(void)
+{
+    return sim_thread.depth ? sim_thread.stack[sim_thread.depth - 1] : NULL;
+}
+
+static CUcontext handle_of(struct sim_context *context)
+{
+    return (CUcontext)(void *)context;
+}
+
+struct sim_context *sim_context_find(CUcontext handle)
+{
+    struct sim_context *context = sim_contexts;
+
+    while (context && handle_of(context) != handle)
+        context = context->next;
+    return context;
+}
+
+struct sim_context *sim_context_alive(CUcontext handle)
+{
+    struct sim_context *context =
+        handle ? sim_context_find(handle) : sim_context_current();
+
+    return context && atomic_load(&context->is_alive) ? context : NULL;
+}
+
+CUresult sim_context_check_current(void)
+{
+    struct sim_context *context = sim_context_current();
+
+    if (!context)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    return atomic_load(&context->is_alive) ? CUDA_SUCCESS
+                                           : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+struct sim_context *sim_context_primary(CUdevice device)
+{
+    return primaries[device];
+}
+
+/* --- life and death
+ * ----------------------------------------------------------------------- */
+
+static CUresult give_life(struct sim_context *context)
+{
+    context->id = sim_next_id();
+    context->legacy = sim_stream_new(context, 0);
+    context->fence = sim_stream_new(context, CU_STREAM_NON_BLOCKING);
+    if (!context->legacy || !context->fence) {
+        free(context->legacy);
+        free(context->fence);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    context->fence->is_internal = true;
+    context->peers = 0;
+    context->cache_config = context->shared_config = 0;
+    memcpy(context->limits, first_limits, sizeof first_limits);
+    atomic_store(&context->is_alive, true);
+    return CUDA_SUCCESS;
+}
+
+/* All work is done first; then its memory goes, its streams and its events. Handles of
+ * those stay known as dead. Gives the lock back meanwhile. */
+static void take_life(struct sim_context *context)
+{
+    sim_work_wait_context(context);
+    if (!atomic_load(&context->is_alive))
+        return; /* another thread was faster */
+    atomic_store(&context->is_alive, false);
+    sim_memory_free_context(context);
+    sim_stream_release(context->legacy);
+    sim_stream_release(context->fence);
+    context->legacy = context->fence = NULL;
+}
+
+static CUresult create(CUdevice device, unsigned flags, bool is_primary,
+                       struct sim_context **out)
+{
+    struct sim_context *context = calloc(1, sizeof *context);
+    CUresult result;
+
+    if (!context)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    context->device = device;
+    context->flags = flags;
+    context->is_primary = is_primary;
+    result = is_primary ? CUDA_SUCCESS : give_life(context);
+    if (result != CUDA_SUCCESS) {
+        free(context);
+        return result;
+    }
+    context->next = sim_contexts;
+    sim_contexts = context;
+    *out = context;
+    return CUDA_SUCCESS;
+}
+
+static bool are_flags(unsigned flags)
+{
+    unsigned schedule = flags & CU_CTX_SCHED_MASK;
+
+    return (flags & ~(unsigned)CU_CTX_FLAGS_MASK) == 0 && schedule <= 4 && schedule != 3;
+}
+
+/* --- primary contexts
+ * --------------------------------------------------------------------- */
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
+{
+    CUresult result = CUDA_SUCCESS;
+
+    ENTER(CALL_PLAIN);
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_device_exists(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    sim_lock();
+    if (!primaries[device])
+        result = create(device, 0, true, &primaries[device]);
+    if (result == CUDA_SUCCESS && !atomic_load(&primaries[device]->is_alive))
+        result = give_life(primaries[device]);
+    if (result != CUDA_SUCCESS)
+        return sim_leave(result);
+    primaries[device]->retains++;
+    *out = handle_of(primaries[device]);
+    return sim_leave(CUDA_SUCCESS);
+}
+
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
+{
+    ENTER(CALL_PLAIN);
+    if (!sim_device_exists(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    sim_lock();
+    struct sim_context *context = primaries[device];
+    if (!context || context->retains == 0)
+        return sim_leave(CUDA_ERROR_INVALID_CONTEXT);
+    if (--context->retains == 0)
+        take_life(context);
+    return sim_leave(CUDA_SUCCESS);
+}
+
+/* Its retains stay: whoever held the context still does, and may use it at once. */
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
+{
+    CUresult result = CUDA_SUCCESS;
+
+    ENTER(CALL_PLAIN);
+    if (!sim_device_exists(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    sim_lock();
+    struct sim_context *context = primaries[device];
+    if (context && atomic_load(&context->is_alive)) {
+        take_life(context);
+        if (context->retains > 0)
+            result = give_life(context);
+    }
+    return sim_leave(result);
+}
+
+CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags)
+{
+    CUresult result = CUDA_SUCCESS;
+
+    ENTER(CALL_PLAIN);
+    if (!sim_device_exists(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (!are_flags(flags))
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    if (!primaries[device])
+        result = create(device, 0, true, &primaries[device]);
+    if (result == CUDA_SUCCESS)
+        primaries[device]->flags = flags;
+    return sim_leave(result);
+}
+
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active)
+{
+    ENTER(CALL_PLAIN);
+    if (!flags || !active)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_device_exists(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    sim_lock();
+    struct sim_context *context = primaries[device];
+    *flags = context ? context->flags : 0;
+    *active = context && atomic_load(&context->is_alive);
+    return sim_leave(CUDA_SUCCESS);
+}
+
+/* --- contexts of one's own
+ * ---------------------------------------------------------------- */
+
+static CUresult create_and_push(CUcontext *out, unsigned flags, CUdevice device)
+{
+    struct sim_context *context;
+
+    if (!out || !are_flags(flags))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_device_exists(device))
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (sim_thread.depth == SIM_STACK_MAX)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    sim_lock();
+    CUresult result = create(device, flags, false, &context);
+    if (result != CUDA_SUCCESS)
+        return sim_leave(result);
+    sim_thread.stack[sim_thread.depth++] = context;
+    *out = handle_of(context);
+    return sim_leave(CUDA_SUCCESS);
+}
+
+CUresult cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice device)
+{
+    ENTER(CALL_ALLOCATES);
+    return create_and_push(out, flags, device);
+}
+
+CUresult cuCtxCreate_v3(CUcontext *out, void *affinity, int count, unsigned int flags,
+                        CUdevice device)
+{
+    ENTER(CALL_ALLOCATES);
+    if (affinity || count)
+        return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+    return create_and_push(out, flags, device);
+}
+
+/* The parameters of cuCtxCreate_v4 are execution affinity and graphics: neither is here.
+ */
+CUresult cuCtxCreate_v4(CUcontext *out, void *parameters, unsigned int flags,
+                        CUdevice device)
+{
+    ENTER(CALL_ALLOCATES);
+    if (parameters)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return create_and_push(out, flags, device);
+}
+
+CUresult cuCtxDestroy_v2(CUcontext handle)
+{
+    ENTER(CALL_PLAIN);
+    if (!handle)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    struct sim_context *context = sim_context_alive(handle);
+    if (!context || context->is_primary)
+        return sim_leave(CUDA_ERROR_INVALID_CONTEXT);
+    take_life(context);
+    if (sim_context_current() == context)
+        sim_thread.depth--;
+    return sim_leave(CUDA_SUCCESS);
+}
+
+/* --- the stack
+ * ---------------------------------------------------------------------------- */
+
+CUresult cuCtxGetCurrent(CUcontext *out)
+{
+    ENTER(CALL_HOST_FN);
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = handle_of(sim_context_current());
+    return CUDA_SUCCESS;
+}
+
+/* Dead contexts can be made current, as long as they were contexts once. */
+static CUresult find_for_stack(CUcontext handle, struct sim_context **out)
+{
+    sim_lock();
+    *out = sim_context_find(handle);
+    return sim_leave(*out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT);
+}
+
+CUresult cuCtxPushCurrent_v2(CUcontext handle)
+{
+    struct sim_context *context;
+    CUresult result;
+
+    ENTER(CALL_PLAIN);
+    if (!handle)
+        return CUDA_ERROR_INVALID_VALUE;
+    result = find_for_stack(handle, &context);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (sim_thread.depth == SIM_STACK_MAX)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    sim_thread.stack[sim_thread.depth++] = context;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPopCurrent_v2(CUcontext *out)
+{
+    ENTER(CALL_PLAIN);
+    if (sim_thread.depth == 0)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (out)
+        *out = handle_of(sim_context_current());
+    sim_thread.depth--;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetCurrent(CUcontext handle)
+{
+    struct sim_context *context = NULL;
+    CUresult result = CUDA_SUCCESS;
+
+    ENTER(CALL_PLAIN);
+    if (handle)
+        result = find_for_stack(handle, &context);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (sim_thread.depth > 0)
+        sim_thread.depth--;
+    if (context)
+        sim_thread.stack[sim_thread.depth++] = context;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetDevice(CUdevice *out)
+{
+    struct sim_context *context = sim_context_current();
+
+    ENTER(CALL_HOST_FN);
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!context)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    *out = context->device;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetDevice_v2(CUdevice *out, CUcontext handle)
+{
+    ENTER(CALL_PLAIN);
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    struct sim_context *context = sim_context_alive(handle);
+    if (context)
+        *out = context->device;
+    return sim_leave(context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT);
+}
+
+CUresult cuCtxSynchronize(void)
+{
+    ENTER(CALL_CONTEXT);
+    sim_lock();
+    sim_work_wait_context(sim_context_current());
+    sim_pools_trim_to_threshold(sim_context_current()->device);
+    return sim_leave(CUDA_SUCCESS);
+}
+
+CUresult cuCtxSynchronize_v2(CUcontext handle)
+{
+    ENTER(CALL_PLAIN);
+    sim_lock();
+    struct sim_context *context = sim_context_alive(handle);
+    if (!context)
+        return sim_leave(CUDA_ERROR_INVALID_CONTEXT);
+    sim_work_wait_context(context);
+    sim_pools_trim_to_threshold(context->device);
+    return sim_leave(CUDA_SUCCESS);
+}

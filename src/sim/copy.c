@@ -1,0 +1,217 @@
+/* copy.c -- the plain copies, and how every copy runs.
+ *
+ * Copies between pinned and device memory run when the stream comes to them. Pageable
+ * memory cannot be read later, as the client may do with it what it likes when the call
+ * has returned: a small source is copied aside first, and in all other cases the call
+ * waits.
+ */
+#include "sim/copy.h"
+#include "sim/api.h"
+#include "sim/call.h"
+#include "sim/device.h"
+#include "sim/memory.h"
+#include "sim/stream.h"
+#include <string.h>
+
+enum { STAGED_MAX = 64 << 10 }; /* the real driver stages as much */
+
+enum sim_place sim_place_of(uintptr_t address, size_t bytes)
+{
+    const struct sim_block *block = sim_block_find(address);
+
+    if (!block)
+        return address == 0 || address + bytes < address || sim_device_holds(address)
+                   ? PLACE_BAD
+                   : PLACE_PAGEABLE;
+    if (bytes > block->range.bytes - (address - block->range.start))
+        return PLACE_BAD;
+    if (block->kind == BLOCK_MANAGED)
+        return PLACE_MANAGED;
+    return sim_block_is_host(block) ? PLACE_PINNED : PLACE_DEVICE;
+}
+
+static void copy_box(void *data)
+{
+    const struct sim_box *box = data;
+
+    for (size_t z = 0; z < box->depth; z++)
+        for (size_t y = 0; y < box->height; y++)
+            memmove(box->to + z * box->to_slice + y * box->to_pitch,
+                    box->from + z * box->from_slice + y * box->from_pitch, box->width);
+}
+
+/* Queue it; `staged` bytes of the source (0: none) come along. */
+static CUresult queue_copy(struct sim_stream *stream, const struct sim_box *box,
+                           size_t staged)
+{
+    struct sim_op *op = sim_op_new(sizeof *box + staged, copy_box, NULL);
+    struct sim_box *queued;
+
+    if (!op)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    queued = (struct sim_box *)(void *)op->data;
+    *queued = *box;
+    if (staged)
+        queued->from = memcpy(queued + 1, box->from, staged);
+    return sim_work_queue(stream, op);
+}
+
+static CUresult copy_now(struct sim_stream *stream, const struct sim_box *box)
+{
+    struct sim_op *op = sim_op_new(sizeof *box, copy_box, NULL);
+
+    if (!op)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    memcpy(op->data, box, sizeof *box);
+    return sim_work_do(stream, op);
+}
+
+CUresult sim_copy(struct sim_stream *stream, const struct sim_box *box, enum sim_place to,
+                  enum sim_place from, enum sim_manner manner)
+{
+    bool is_row = box->height == 1 && box->depth == 1;
+
+    if (to == PLACE_DEVICE && from == PLACE_DEVICE)
+        return queue_copy(stream, box, 0);
+    if (manner == COPY_SYNC || to == PLACE_PAGEABLE)
+        return copy_now(stream, box);
+    if (from != PLACE_PAGEABLE)
+        return queue_copy(stream, box, 0);
+    return is_row && box->width <= STAGED_MAX ? queue_copy(stream, box, box->width)
+                                              : copy_now(stream, box);
+}
+
+/* Which of the two must be device memory; the rest may be any. */
+enum needs { NEEDS_NONE = 0, TO_DEVICE = 1, FROM_DEVICE = 2 };
+
+static bool is_allowed(enum sim_place to, enum sim_place from, unsigned needs)
+{
+    if (to == PLACE_BAD || from == PLACE_BAD)
+        return false;
+    if (needs & TO_DEVICE && to == PLACE_PAGEABLE)
+        return false;
+    return !(needs & FROM_DEVICE) || from != PLACE_PAGEABLE;
+}
+
+static CUresult copy_row(struct sim_stream *stream, uintptr_t to, uintptr_t from,
+                         size_t bytes, unsigned needs, enum sim_manner manner)
+{
+    struct sim_box box = {
+        .to = (char *)to,
+        .from = (const char *)from,
+        .width = bytes,
+        .height = 1,
+        .depth = 1,
+    };
+
+    if (bytes == 0)
+        return CUDA_SUCCESS;
+    enum sim_place to_place = sim_place_of(to, bytes),
+                   from_place = sim_place_of(from, bytes);
+    if (!is_allowed(to_place, from_place, needs))
+        return CUDA_ERROR_INVALID_VALUE;
+    return sim_copy(stream, &box, to_place, from_place, manner);
+}
+
+static CUresult copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, unsigned needs)
+{
+    sim_lock();
+    struct sim_stream *stream = sim_stream_default(sim_context_current());
+    if (!stream)
+        return sim_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    return sim_leave(
+        copy_row(stream, (uintptr_t)to, (uintptr_t)from, bytes, needs, COPY_SYNC));
+}
+
+static CUresult copy_async(const char *call, CUdeviceptr to, CUdeviceptr from,
+                           size_t bytes, unsigned needs, CUstream handle)
+{
+    struct sim_stream *stream;
+    CUresult result;
+
+    sim_lock();
+    result = sim_stream_find(call, handle, &stream);
+    if (result == CUDA_SUCCESS)
+        result =
+            copy_row(stream, (uintptr_t)to, (uintptr_t)from, bytes, needs, COPY_ASYNC);
+    return sim_leave(result);
+}
+
+CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+    ENTER(CALL_CONTEXT);
+    return copy(to, from, bytes, NEEDS_NONE);
+}
+
+CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
+{
+    ENTER(CALL_CONTEXT);
+    return copy(to, (uintptr_t)from, bytes, TO_DEVICE);
+}
+
+CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
+{
+    ENTER(CALL_CONTEXT);
+    return copy((uintptr_t)to, from, bytes, FROM_DEVICE);
+}
+
+CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+    ENTER(CALL_CONTEXT);
+    return copy(to, from, bytes, TO_DEVICE | FROM_DEVICE);
+}
+
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    ENTER(CALL_CONTEXT);
+    return copy_async(__func__, to, from, bytes, NEEDS_NONE, stream);
+}
+
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes,
+                              CUstream stream)
+{
+    ENTER(CALL_CONTEXT);
+    return copy_async(__func__, to, (uintptr_t)from, bytes, TO_DEVICE, stream);
+}
+
+CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    ENTER(CALL_CONTEXT);
+    return copy_async(__func__, (uintptr_t)to, from, bytes, FROM_DEVICE, stream);
+}
+
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
+                              CUstream stream)
+{
+    ENTER(CALL_CONTEXT);
+    return copy_async(__func__, to, from, bytes, TO_DEVICE | FROM_DEVICE, stream);
+}
+
+/* --- between devices: addresses are unified, so the contexts only have to be alive
+ * -------- */
+
+static bool are_alive(CUcontext to, CUcontext from)
+{
+    sim_lock();
+    bool alive = to && from && sim_context_alive(to) && sim_context_alive(from);
+    sim_unlock();
+    return alive;
+}
+
+CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                      CUcontext from_context, size_t bytes)
+{
+    ENTER(CALL_CONTEXT);
+    if (!are_alive(to_context, from_context))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    return copy(to, from, bytes, TO_DEVICE | FROM_DEVICE);
+}
+
+CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                           CUcontext from_context, size_t bytes, CUstream stream)
+{
+    ENTER(CALL_CONTEXT);
+    if (!are_alive(to_context, from_context))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    return copy_async(__func__, to, from, bytes, TO_DEVICE | FROM_DEVICE, stream);
+}

@@ -1,0 +1,208 @@
+/* copy_shape.c -- copies of 2D and 3D boxes. Arrays are not here: the stand-in has none.
+ */
+#include "base/sizes.h"
+#include "sim/api.h"
+#include "sim/call.h"
+#include "sim/copy.h"
+#include "sim/stream.h"
+
+/* One side of a copy, in the terms of the driver's structures. */
+struct side {
+    CUmemorytype type;
+    uintptr_t host;
+    CUdeviceptr device;
+    size_t x, y, z, pitch, height;
+};
+
+/* *sum += a * b; false where that wraps. */
+static bool add_product(size_t *sum, size_t a, size_t b)
+{
+    return (b == 0 || a <= SIZE_MAX / b) && tarn__size_add(*sum, a * b, sum);
+}
+
+/* Where the side's box begins, how far its slices lie apart, and what memory it is. */
+static CUresult place(const struct side *side, const struct sim_box *box,
+                      uintptr_t *start, size_t *slice, enum sim_place *out)
+{
+    size_t offset = side->x, extent = box->width;
+    size_t pitch = side->pitch ? side->pitch : box->width;
+    size_t rows = side->height ? side->height : box->height;
+
+    if (side->type == CU_MEMORYTYPE_ARRAY)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (side->type < CU_MEMORYTYPE_HOST || side->type > CU_MEMORYTYPE_UNIFIED ||
+        side->x > SIZE_MAX - box->width || pitch < side->x + box->width ||
+        (box->depth > 1 && rows < side->y + box->height))
+        return CUDA_ERROR_INVALID_VALUE;
+    *slice = 0;
+    if (!add_product(slice, pitch, rows) || !add_product(&offset, side->y, pitch) ||
+        !add_product(&offset, side->z, *slice) ||
+        !add_product(&extent, box->height - 1, pitch) ||
+        !add_product(&extent, box->depth - 1, *slice))
+        return CUDA_ERROR_INVALID_VALUE;
+    *start = side->type == CU_MEMORYTYPE_HOST ? side->host : (uintptr_t)side->device;
+    if (*start == 0 || !tarn__size_add(*start, offset, start))
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = sim_place_of(*start, extent);
+    return *out == PLACE_BAD ||
+                   (side->type == CU_MEMORYTYPE_DEVICE && *out == PLACE_PAGEABLE)
+               ? CUDA_ERROR_INVALID_VALUE
+               : CUDA_SUCCESS;
+}
+
+static CUresult copy_box(struct sim_stream *stream, const struct side *to,
+                         const struct side *from, struct sim_box box,
+                         enum sim_manner manner)
+{
+    enum sim_place to_place, from_place;
+    uintptr_t to_start, from_start;
+    CUresult result;
+
+    if (box.width == 0 || box.height == 0 || box.depth == 0)
+        return CUDA_SUCCESS;
+    box.to_pitch = to->pitch ? to->pitch : box.width;
+    box.from_pitch = from->pitch ? from->pitch : box.width;
+    result = place(to, &box, &to_start, &box.to_slice, &to_place);
+    if (result == CUDA_SUCCESS)
+        result = place(from, &box, &from_start, &box.from_slice, &from_place);
+    if (result != CUDA_SUCCESS)
+        return result;
+    box.to = (char *)to_start;
+    box.from = (const char *)from_start;
+    return sim_copy(stream, &box, to_place, from_place, manner);
+}
+
+static CUresult copy_flat(struct sim_stream *stream, const CUDA_MEMCPY2D *copy,
+                          enum sim_manner manner)
+{
+    struct sim_box box = {
+        .width = copy->WidthInBytes, .height = copy->Height, .depth = 1};
+    struct side to = {
+        .type = copy->dstMemoryType,
+        .host = (uintptr_t)copy->dstHost,
+        .device = copy->dstDevice,
+        .x = copy->dstXInBytes,
+        .y = copy->dstY,
+        .pitch = copy->dstPitch,
+    };
+    struct side from = {
+        .type = copy->srcMemoryType,
+        .host = (uintptr_t)copy->srcHost,
+        .device = copy->srcDevice,
+        .x = copy->srcXInBytes,
+        .y = copy->srcY,
+        .pitch = copy->srcPitch,
+    };
+    return copy_box(stream, &to, &from, box, manner);
+}
+
+static CUresult copy_deep(struct sim_stream *stream, const CUDA_MEMCPY3D_PEER *copy,
+                          enum sim_manner manner)
+{
+    struct sim_box box = {
+        .width = copy->WidthInBytes,
+        .height = copy->Height,
+        .depth = copy->Depth,
+    };
+    struct side to = {
+        .type = copy->dstMemoryType,
+        .host = (uintptr_t)copy->dstHost,
+        .device = copy->dstDevice,
+        .x = copy->dstXInBytes,
+        .y = copy->dstY,
+        .z = copy->dstZ,
+        .pitch = copy->dstPitch,
+        .height = copy->dstHeight,
+    };
+    struct side from = {
+        .type = copy->srcMemoryType,
+        .host = (uintptr_t)copy->srcHost,
+        .device = copy->srcDevice,
+        .x = copy->srcXInBytes,
+        .y = copy->srcY,
+        .z = copy->srcZ,
+        .pitch = copy->srcPitch,
+        .height = copy->srcHeight,
+    };
+    if (copy->srcLOD != 0 || copy->dstLOD != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    return copy_box(stream, &to, &from, box, manner);
+}
+
+CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *copy)
+{
+    ENTER(CALL_CONTEXT);
+    if (!copy)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    struct sim_stream *stream = sim_stream_default(sim_context_current());
+    return sim_leave(stream ? copy_flat(stream, copy, COPY_SYNC)
+                            : CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *copy)
+{
+    return cuMemcpy2DUnaligned_v2(copy);
+}
+
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream handle)
+{
+    struct sim_stream *stream;
+    CUresult result;
+
+    ENTER(CALL_CONTEXT);
+    if (!copy)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = sim_stream_find(__func__, handle, &stream);
+    return sim_leave(result == CUDA_SUCCESS ? copy_flat(stream, copy, COPY_ASYNC)
+                                            : result);
+}
+
+static CUresult copy_deep_now(const CUDA_MEMCPY3D_PEER *copy)
+{
+    if (!copy)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    struct sim_stream *stream = sim_stream_default(sim_context_current());
+    return sim_leave(stream ? copy_deep(stream, copy, COPY_SYNC)
+                            : CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+static CUresult copy_deep_async(const char *call, const CUDA_MEMCPY3D_PEER *copy,
+                                CUstream handle)
+{
+    struct sim_stream *stream;
+    CUresult result;
+
+    if (!copy)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = sim_stream_find(call, handle, &stream);
+    return sim_leave(result == CUDA_SUCCESS ? copy_deep(stream, copy, COPY_ASYNC)
+                                            : result);
+}
+
+CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *copy)
+{
+    ENTER(CALL_CONTEXT);
+    return copy_deep_now(copy);
+}
+
+CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *copy)
+{
+    ENTER(CALL_CONTEXT);
+    return copy_deep_now(copy);
+}
+
+CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream)
+{
+    ENTER(CALL_CONTEXT);
+    return copy_deep_async(__func__, copy, stream);
+}
+
+CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *copy, CUstream stream)
+{
+    ENTER(CALL_CONTEXT);
+    return copy_deep_async(__func__, copy, stream);
+}

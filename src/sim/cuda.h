@@ -1,0 +1,156 @@
+/* cuda.h -- the part of CUDA's driver interface that the stand-in speaks.
+ *
+ * Declared here so that no toolkit is needed to build it. Numbers come from constants.h
+ * and errors.h; the layouts below are held against NVIDIA's header by
+ * tests/unit/sim/abi.c.
+ */
+#ifndef TARN_SIM_CUDA_H
+#define TARN_SIM_CUDA_H
+
+#include "sim/constants.h"
+#include "sim/errors.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#define SIM_ENUMERATE(name, number, ...) name = number,
+typedef enum CUresult { SIM_ERRORS(SIM_ENUMERATE) } CUresult;
+enum sim_constant { SIM_CONSTANTS(SIM_ENUMERATE) };
+#undef SIM_ENUMERATE
+
+typedef int CUdevice;
+typedef unsigned long long CUdeviceptr;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUlib_st *CUlibrary;
+typedef struct CUkern_st *CUkernel;
+typedef struct CUlinkState_st *CUlinkState;
+typedef struct CUmemPoolHandle_st *CUmemoryPool;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUarray_st *CUarray;
+typedef struct CUgreenCtx_st *CUgreenCtx;
+
+/* What C calls an enum is an int to callers; a client's number may be none of ours. */
+typedef int CUdevice_attribute;
+typedef int CUpointer_attribute;
+typedef int CUfunction_attribute;
+typedef int CUmemPool_attribute;
+typedef int CUlimit;
+typedef int CUfunc_cache;
+typedef int CUsharedconfig;
+typedef int CUjit_option;
+typedef int CUjitInputType;
+typedef int CUmemorytype;
+typedef int CUmem_advise;
+typedef int CUmem_range_attribute;
+typedef int CUdevice_P2PAttribute;
+typedef int CUstreamCaptureMode;
+typedef int CUstreamCaptureStatus;
+typedef int CUmemAccess_flags;
+typedef int CUdriverProcAddressQueryResult;
+typedef int CUmoduleLoadingMode;
+typedef int CUfunctionLoadingState;
+
+#define CU_STREAM_LEGACY ((CUstream)0x1)
+#define CU_STREAM_PER_THREAD ((CUstream)0x2)
+#define CU_DEVICE_CPU ((CUdevice)-1)
+#define CU_DEVICE_INVALID ((CUdevice)-2)
+
+typedef struct CUuuid {
+    char bytes[16];
+} CUuuid;
+typedef struct CUipcMemHandle {
+    char reserved[64];
+} CUipcMemHandle;
+typedef CUipcMemHandle CUipcEventHandle;
+
+typedef void (*CUhostFn)(void *data);
+typedef void (*CUstreamCallback)(CUstream stream, CUresult status, void *data);
+typedef size_t (*CUoccupancyB2DSize)(int block_size);
+
+typedef struct CUmemLocation {
+    int type;
+    int id;
+} CUmemLocation;
+
+typedef struct CUmemAccessDesc {
+    CUmemLocation location;
+    CUmemAccess_flags flags;
+} CUmemAccessDesc;
+
+typedef struct CUmemPoolProps {
+    int allocType;
+    int handleTypes;
+    CUmemLocation location;
+    void *win32SecurityAttributes;
+    size_t maxSize;
+    unsigned short usage;
+    unsigned char reserved[54];
+} CUmemPoolProps;
+
+typedef struct CUDA_MEMCPY2D {
+    size_t srcXInBytes;
+    size_t srcY;
+    CUmemorytype srcMemoryType;
+    const void *srcHost;
+    CUdeviceptr srcDevice;
+    CUarray srcArray;
+    size_t srcPitch;
+    size_t dstXInBytes;
+    size_t dstY;
+    CUmemorytype dstMemoryType;
+    void *dstHost;
+    CUdeviceptr dstDevice;
+    CUarray dstArray;
+    size_t dstPitch;
+    size_t WidthInBytes;
+    size_t Height;
+} CUDA_MEMCPY2D;
+
+/* CUDA_MEMCPY3D has `reserved0` and `reserved1` where the peer form has the contexts. */
+typedef struct CUDA_MEMCPY3D_PEER {
+    size_t srcXInBytes;
+    size_t srcY;
+    size_t srcZ;
+    size_t srcLOD;
+    CUmemorytype srcMemoryType;
+    const void *srcHost;
+    CUdeviceptr srcDevice;
+    CUarray srcArray;
+    CUcontext srcContext;
+    size_t srcPitch;
+    size_t srcHeight;
+    size_t dstXInBytes;
+    size_t dstY;
+    size_t dstZ;
+    size_t dstLOD;
+    CUmemorytype dstMemoryType;
+    void *dstHost;
+    CUdeviceptr dstDevice;
+    CUarray dstArray;
+    CUcontext dstContext;
+    size_t dstPitch;
+    size_t dstHeight;
+    size_t WidthInBytes;
+    size_t Height;
+    size_t Depth;
+} CUDA_MEMCPY3D_PEER;
+typedef CUDA_MEMCPY3D_PEER CUDA_MEMCPY3D;
+
+typedef struct CUlaunchConfig {
+    unsigned int gridDimX;
+    unsigned int gridDimY;
+    unsigned int gridDimZ;
+    unsigned int blockDimX;
+    unsigned int blockDimY;
+    unsigned int blockDimZ;
+    unsigned int sharedMemBytes;
+    CUstream hStream;
+    void *attrs;
+    unsigned int numAttrs;
+} CUlaunchConfig;
+
+#endif

@@ -1,0 +1,306 @@
+/* event.c -- an event is a place in a queue: a stream, and how many operations lie
+ * before.
+ *
+ * It keeps the queue, not the stream's handle, so it stays good when the stream is
+ * destroyed. The time is stamped by the operation that the record put into the queue.
+ */
+#include "sim/event.h"
+#include "base/clock.h"
+#include "sim/api.h"
+#include "sim/call.h"
+#include "sim/handles.h"
+#include "sim/pool.h"
+#include "sim/stream.h"
+#include <stdlib.h>
+
+struct event {
+    struct sim_context *context;
+    uint64_t life; /* the context's id then: another now means the event is dead */
+    unsigned flags;
+    unsigned references;       /* the handle, and records still queued */
+    struct sim_stream *stream; /* where it was recorded last, counted; NULL: never */
+    uint64_t position;         /* done when the stream has done so many */
+    uint64_t time_ns;          /* of the last record that is done */
+};
+
+struct record {
+    struct event *event;
+    uint64_t position;
+};
+
+static struct sim_handles handles = SIM_HANDLES;
+
+static void release(struct event *event)
+{
+    if (--event->references == 0)
+        free(event);
+}
+
+/* The live event of `handle`. */
+static CUresult find(CUevent handle, struct event **out)
+{
+    struct event *event;
+
+    if (!handle)
+        return CUDA_ERROR_INVALID_HANDLE;
+    event = sim_handle_find(&handles, handle);
+    if (!event)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!atomic_load(&event->context->is_alive) || event->context->id != event->life)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    *out = event;
+    return CUDA_SUCCESS;
+}
+
+static bool is_done(const struct event *event)
+{
+    return !event->stream || event->stream->done >= event->position;
+}
+
+static CUresult create(CUevent *out, unsigned flags)
+{
+    const unsigned known =
+        CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+    struct event *event;
+
+    if (!out || flags & ~known ||
+        ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING)))
+        return CUDA_ERROR_INVALID_VALUE;
+    event = calloc(1, sizeof *event);
+    if (!event)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    event->context = sim_context_current();
+    event->life = event->context->id;
+    event->flags = flags;
+    event->references = 1;
+    CUevent handle = sim_handle_give(&handles, event);
+    if (!handle) {
+        free(event);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *out = handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuEventCreate(CUevent *out, unsigned int flags)
+{
+    ENTER(CALL_CONTEXT | CALL_ALLOCATES);
+    sim_lock();
+    return sim_leave(create(out, flags));
+}
+
+CUresult cuEventDestroy_v2(CUevent handle)
+{
+    struct event *event;
+    CUresult result;
+
+    ENTER(CALL_PLAIN);
+    sim_lock();
+    result = find(handle, &event);
+    if (result != CUDA_SUCCESS)
+        return sim_leave(result);
+    sim_handle_take(&handles, handle);
+    if (event->stream)
+        sim_stream_release(event->stream);
+    event->stream = NULL;
+    release(event);
+    return sim_leave(CUDA_SUCCESS);
+}
+
+/* --- recording
+ * ---------------------------------------------------------------------------- */
+
+static void stamp(void *data)
+{
+    struct record *record = data;
+
+    if (record->event->position == record->position)
+        record->event->time_ns = tarn__now_ns();
+    release(record->event);
+}
+
+/* Queue `op`, whose data is a record, on `stream`: it is the event's new place. */
+static CUresult record_with(struct event *event, struct sim_stream *stream,
+                            struct sim_op *op)
+{
+    struct record *record = (struct record *)(void *)op->data;
+    struct sim_stream *old_stream = event->stream;
+    uint64_t old_position = event->position;
+    CUresult result;
+
+    *record = (struct record){event, stream->queued + 1};
+    event->references++;
+    event->stream = stream;
+    event->position = record->position;
+    sim_stream_retain(stream);
+    result =
+        sim_work_queue(stream, op); /* may be done at once: the event is set before */
+    if (result == CUDA_SUCCESS) {
+        if (old_stream)
+            sim_stream_release(old_stream);
+        return CUDA_SUCCESS;
+    }
+    event->stream = old_stream;
+    event->position = old_position;
+    sim_stream_release(stream);
+    release(event);
+    return result;
+}
+
+static CUresult record(const char *call, CUevent handle, CUstream stream_handle)
+{
+    struct sim_stream *stream;
+    struct event *event;
+    struct sim_op *op;
+    CUresult result = sim_stream_find(call, stream_handle, &stream);
+
+    if (result == CUDA_SUCCESS)
+        result = find(handle, &event);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (event->context != stream->context)
+        return CUDA_ERROR_INVALID_HANDLE;
+    op = sim_op_new(sizeof(struct record), NULL, stamp);
+    return op ? record_with(event, stream, op) : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cuEventRecord(CUevent handle, CUstream stream)
+{
+    ENTER(CALL_PLAIN);
+    sim_lock();
+    return sim_leave(record(__func__, handle, stream));
+}
+
+CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream, unsigned int flags)
+{
+    ENTER(CALL_PLAIN);
+    if (flags > 1)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    return sim_leave(record(__func__, handle, stream));
+}
+
+/* Record behind everything that is queued in the context, streams that are gone included.
+ */
+static CUresult record_context(struct sim_context *context, CUevent handle)
+{
+    struct event *event;
+    CUresult result = find(handle, &event);
+    struct sim_op *op;
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (event->context != context)
+        return CUDA_ERROR_INVALID_HANDLE;
+    op = sim_op_new(sizeof(struct record), NULL, stamp);
+    if (!op)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    for (struct sim_stream *stream = context->busy; stream; stream = stream->next) {
+        if (stream == context->fence || sim_op_after(op, stream, stream->queued))
+            continue;
+        sim_op_drop(op);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return record_with(event, context->fence, op);
+}
+
+CUresult cuCtxRecordEvent(CUcontext handle, CUevent event)
+{
+    ENTER(CALL_PLAIN);
+    sim_lock();
+    struct sim_context *context = sim_context_alive(handle);
+    if (!context)
+        return sim_leave(CUDA_ERROR_INVALID_CONTEXT);
+    return sim_leave(record_context(context, event));
+}
+
+/* --- waiting
+ * ------------------------------------------------------------------------------ */
+
+CUresult sim_event_order(CUevent handle, struct sim_stream *stream)
+{
+    struct event *event;
+    struct sim_op *op;
+    CUresult result = find(handle, &event);
+
+    if (result != CUDA_SUCCESS || is_done(event) || event->stream == stream)
+        return result;
+    op = sim_op_new(0, NULL, NULL);
+    if (!op)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (sim_op_after(op, event->stream, event->position))
+        return sim_work_queue(stream, op);
+    sim_op_drop(op);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cuCtxWaitEvent(CUcontext handle, CUevent event)
+{
+    ENTER(CALL_PLAIN);
+    sim_lock();
+    struct sim_context *context = sim_context_alive(handle);
+    if (!context)
+        return sim_leave(CUDA_ERROR_INVALID_CONTEXT);
+    return sim_leave(sim_streams_order(context, event));
+}
+
+CUresult cuEventQuery(CUevent handle)
+{
+    struct event *event;
+    CUresult result;
+
+    ENTER(CALL_PLAIN);
+    sim_lock();
+    result = find(handle, &event);
+    if (result == CUDA_SUCCESS && !is_done(event))
+        result = CUDA_ERROR_NOT_READY;
+    return sim_leave(result);
+}
+
+CUresult cuEventSynchronize(CUevent handle)
+{
+    struct event *event;
+    CUresult result;
+
+    ENTER(CALL_PLAIN);
+    sim_lock();
+    result = find(handle, &event);
+    if (result != CUDA_SUCCESS || !event->stream)
+        return sim_leave(result);
+    CUdevice device = event->context->device;
+    sim_work_wait(event->stream, event->position);
+    sim_pools_trim_to_threshold(device);
+    return sim_leave(CUDA_SUCCESS);
+}
+
+static CUresult elapsed(float *milliseconds, CUevent start, CUevent end)
+{
+    struct event *first, *second;
+    CUresult result = find(start, &first);
+
+    if (result == CUDA_SUCCESS)
+        result = find(end, &second);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if ((first->flags | second->flags) & CU_EVENT_DISABLE_TIMING || !first->stream ||
+        !second->stream || first->context != second->context)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!is_done(first) || !is_done(second))
+        return CUDA_ERROR_NOT_READY;
+    *milliseconds = (float)((double)(int64_t)(second->time_ns - first->time_ns) * 1e-6);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
+{
+    ENTER(CALL_PLAIN);
+    if (!milliseconds)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    return sim_leave(elapsed(milliseconds, start, end));
+}
+
+CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end)
+{
+    return cuEventElapsedTime(milliseconds, start, end);
+}

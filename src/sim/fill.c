@@ -1,0 +1,130 @@
+/* fill.c -- memsets: a byte, two or four, in a row or in rows that lie apart. */
+#include "base/sizes.h"
+#include "sim/api.h"
+#include "sim/call.h"
+#include "sim/copy.h"
+#include "sim/stream.h"
+#include <string.h>
+
+struct fill {
+    char *to;
+    uint32_t value;
+    size_t element; /* bytes: 1, 2 or 4 */
+    size_t count;   /* elements in a row */
+    size_t rows;
+    size_t pitch; /* bytes between rows */
+};
+
+static void fill_row(char *to, const struct fill *fill)
+{
+    if (fill->element == 1) {
+        memset(to, (int)(fill->value & 0xff), fill->count);
+        return;
+    }
+    for (size_t i = 0; i < fill->count; i++) {
+        uint16_t half = (uint16_t)fill->value;
+        if (fill->element == 2)
+            memcpy(to + 2 * i, &half, 2);
+        else
+            memcpy(to + 4 * i, &fill->value, 4);
+    }
+}
+
+static void run_fill(void *data)
+{
+    const struct fill *fill = data;
+
+    for (size_t row = 0; row < fill->rows; row++)
+        fill_row(fill->to + row * fill->pitch, fill);
+}
+
+/* How many bytes from the first to the last; false where that wraps. */
+static bool extent_of(const struct fill *fill, size_t *bytes)
+{
+    size_t last = fill->count * fill->element;
+
+    if (fill->count > SIZE_MAX / fill->element ||
+        (fill->rows > 1 && (fill->pitch < last || fill->pitch > SIZE_MAX / fill->rows)))
+        return false;
+    return tarn__size_add((fill->rows - 1) * fill->pitch, last, bytes);
+}
+
+/* Returns at once, unless the host could see the memory. */
+static CUresult queue_fill(struct sim_stream *stream, const struct fill *fill,
+                           bool is_sync)
+{
+    enum sim_place place;
+    struct sim_op *op;
+    size_t bytes;
+
+    if (fill->count == 0 || fill->rows == 0)
+        return CUDA_SUCCESS;
+    if ((uintptr_t)fill->to % fill->element != 0 ||
+        (fill->rows > 1 && fill->pitch % fill->element != 0) || !extent_of(fill, &bytes))
+        return CUDA_ERROR_INVALID_VALUE;
+    place = sim_place_of((uintptr_t)fill->to, bytes);
+    if (place == PLACE_BAD || place == PLACE_PAGEABLE)
+        return CUDA_ERROR_INVALID_VALUE;
+    op = sim_op_new(sizeof *fill, run_fill, NULL);
+    if (!op)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    memcpy(op->data, fill, sizeof *fill);
+    return is_sync && place != PLACE_DEVICE ? sim_work_do(stream, op)
+                                            : sim_work_queue(stream, op);
+}
+
+static CUresult fill_now(CUdeviceptr to, size_t pitch, uint32_t value, size_t element,
+                         size_t count, size_t rows)
+{
+    struct fill fill = {(char *)(uintptr_t)to, value, element, count, rows, pitch};
+
+    sim_lock();
+    struct sim_stream *stream = sim_stream_default(sim_context_current());
+    return sim_leave(stream ? queue_fill(stream, &fill, true) : CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+static CUresult fill_async(const char *call, CUdeviceptr to, size_t pitch, uint32_t value,
+                           size_t element, size_t count, size_t rows, CUstream handle)
+{
+    struct fill fill = {(char *)(uintptr_t)to, value, element, count, rows, pitch};
+    struct sim_stream *stream;
+    CUresult result;
+
+    sim_lock();
+    result = sim_stream_find(call, handle, &stream);
+    return sim_leave(result == CUDA_SUCCESS ? queue_fill(stream, &fill, false) : result);
+}
+
+#define FILL(name, type, element)                                             \
+    CUresult cuMemset##name##_v2(CUdeviceptr to, type value, size_t count)    \
+    {                                                                         \
+        ENTER(CALL_CONTEXT);                                                  \
+        return fill_now(to, 0, value, element, count, 1);                     \
+    }                                                                         \
+    CUresult cuMemset##name##Async(CUdeviceptr to, type value, size_t count,  \
+                                   CUstream stream)                           \
+    {                                                                         \
+        ENTER(CALL_CONTEXT);                                                  \
+        return fill_async(__func__, to, 0, value, element, count, 1, stream); \
+    }
+
+#define FILL_ROWS(name, type, element)                                                   \
+    CUresult cuMemset##name##_v2(CUdeviceptr to, size_t pitch, type value, size_t width, \
+                                 size_t height)                                          \
+    {                                                                                    \
+        ENTER(CALL_CONTEXT);                                                             \
+        return fill_now(to, pitch, value, element, width, height);                       \
+    }                                                                                    \
+    CUresult cuMemset##name##Async(CUdeviceptr to, size_t pitch, type value,             \
+                                   size_t width, size_t height, CUstream stream)         \
+    {                                                                                    \
+        ENTER(CALL_CONTEXT);                                                             \
+        return fill_async(__func__, to, pitch, value, element, width, height, stream);   \
+    }
+
+FILL(D8, unsigned char, 1)
+FILL(D16, unsigned short, 2)
+FILL(D32, unsigned int, 4)
+FILL_ROWS(D2D8, unsigned char, 1)
+FILL_ROWS(D2D16, unsigned short, 2)
+FILL_ROWS(D2D32, unsigned int, 4)

@@ -1,0 +1,51 @@
+/* handles.c -- slots in blocks that are never freed, and a stack of those that are free.
+ */
+#include "sim/handles.h"
+#include <stdlib.h>
+
+enum { SLOTS_AT_ONCE = 64, SLOT_BYTES = 64 };
+
+/* More slots, and room on the stack for all. */
+static bool grow(struct sim_handles *handles)
+{
+    size_t count = handles->slots + SLOTS_AT_ONCE;
+    void **stack = realloc(handles->free, count * sizeof *stack);
+    char *slots;
+
+    if (!stack)
+        return false;
+    handles->free = stack;
+    slots = calloc(SLOTS_AT_ONCE, SLOT_BYTES);
+    if (!slots)
+        return false;
+    for (size_t i = SLOTS_AT_ONCE; i-- > 0;) /* the lowest on top */
+        handles->free[handles->free_count++] = slots + i * SLOT_BYTES;
+    handles->slots = count;
+    return true;
+}
+
+void *sim_handle_give(struct sim_handles *handles, void *object)
+{
+    void *handle;
+
+    if (handles->free_count == 0 && !grow(handles))
+        return NULL;
+    handle = handles->free[handles->free_count - 1];
+    if (!tarn__map_put(&handles->objects, (uintptr_t)handle, &object))
+        return NULL;
+    handles->free_count--;
+    return handle;
+}
+
+void *sim_handle_find(const struct sim_handles *handles, const void *handle)
+{
+    void **object = tarn__map_get(&handles->objects, (uintptr_t)handle);
+
+    return object ? *object : NULL;
+}
+
+void sim_handle_take(struct sim_handles *handles, void *handle)
+{
+    tarn__map_take(&handles->objects, (uintptr_t)handle, NULL);
+    handles->free[handles->free_count++] = handle;
+}

@@ -1,0 +1,198 @@
+/* heap.c -- first fit over free ranges that merge with their neighbours. */
+#define _GNU_SOURCE
+#include "sim/heap.h"
+#include "base/sizes.h"
+#include "sim/call.h"
+#include "sim/device.h"
+#include <fcntl.h>
+#include <stdlib.h>
+
+static struct sim_range *range_new(uintptr_t start, size_t bytes)
+{
+    struct sim_range *range = calloc(1, sizeof *range);
+
+    if (range) {
+        range->start = start;
+        range->bytes = bytes;
+    }
+    return range;
+}
+
+/* Cut `range`, which is in no heap, at `bytes`; what is beyond goes to `heap`. False: no
+ * host memory, nothing changed. */
+static bool cut(struct sim_heap *heap, struct sim_range *range, size_t bytes)
+{
+    struct sim_range *rest;
+
+    if (range->bytes == bytes)
+        return true;
+    rest = range_new(range->start + bytes, range->bytes - bytes);
+    if (!rest)
+        return false;
+    range->bytes = bytes;
+    sim_ranges_insert(&heap->free, rest);
+    return true;
+}
+
+struct sim_range *sim_heap_take(struct sim_heap *heap, size_t bytes)
+{
+    struct sim_range *range = sim_ranges_fit(&heap->free, bytes);
+
+    if (!range)
+        return NULL;
+    sim_ranges_remove(&heap->free, range);
+    if (cut(heap, range, bytes))
+        return range;
+    sim_ranges_insert(&heap->free, range);
+    return NULL;
+}
+
+void sim_heap_give(struct sim_heap *heap, struct sim_range *range)
+{
+    struct sim_range *before = sim_ranges_find(&heap->free, range->start - 1);
+    struct sim_range *after = sim_ranges_find(&heap->free, range->start + range->bytes);
+
+    if (before) {
+        sim_ranges_remove(&heap->free, before);
+        range->start = before->start;
+        range->bytes += before->bytes;
+        free(before);
+    }
+    if (after) {
+        sim_ranges_remove(&heap->free, after);
+        range->bytes += after->bytes;
+        free(after);
+    }
+    sim_ranges_insert(&heap->free, range);
+}
+
+struct sim_range *sim_pieces_take(struct sim_device *device, size_t bytes)
+{
+    struct sim_range *range;
+
+    if (!tarn__size_round_up(bytes, SIM_PIECE_BYTES, &bytes) ||
+        device->reserved_bytes > sim_options.memory_bytes ||
+        bytes > sim_options.memory_bytes - device->reserved_bytes)
+        return NULL;
+    range = sim_heap_take(&device->addresses, bytes);
+    if (range)
+        device->reserved_bytes += bytes;
+    return range;
+}
+
+void sim_pieces_give(struct sim_device *device, struct sim_range *range)
+{
+    device->reserved_bytes -= range->bytes;
+    sim_heap_give(&device->addresses, range);
+}
+
+void sim_pieces_drop(const struct sim_device *device, const struct sim_range *range)
+{
+    /* Where that fails the pages stay, which costs host memory and nothing else. */
+    int dropped = fallocate(device->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                            (off_t)(range->start - device->base), (off_t)range->bytes);
+    (void)dropped;
+}
+
+/* The whole pieces inside `range`; false where there is none. */
+static bool whole_pieces(const struct sim_range *range, uintptr_t *start, size_t *bytes)
+{
+    uintptr_t first = (range->start + SIM_PIECE_BYTES - 1) & ~(SIM_PIECE_BYTES - 1);
+    uintptr_t end = (range->start + range->bytes) & ~(SIM_PIECE_BYTES - 1);
+
+    if (end <= first)
+        return false;
+    *start = first;
+    *bytes = end - first;
+    return true;
+}
+
+/* Take [start, start + bytes) out of the free `range` around it. NULL: no host memory. */
+static struct sim_range *carve(struct sim_heap *heap, struct sim_range *range,
+                               uintptr_t start, size_t bytes)
+{
+    struct sim_range *head = NULL;
+
+    if (start > range->start) {
+        head = range_new(range->start, start - range->start);
+        if (!head)
+            return NULL;
+    }
+    sim_ranges_remove(&heap->free, range);
+    if (head) {
+        range->start = start;
+        range->bytes -= head->bytes;
+        sim_ranges_insert(&heap->free, head);
+    }
+    if (cut(heap, range, bytes))
+        return range;
+    sim_heap_give(heap, range); /* with the head again */
+    return NULL;
+}
+
+size_t sim_heap_trim(struct sim_heap *heap, struct sim_device *device, size_t most)
+{
+    struct sim_range *range = sim_ranges_after(&heap->free, 0);
+    size_t given = 0;
+
+    most &= ~(SIM_PIECE_BYTES - 1);
+    while (range && given < most) {
+        uintptr_t start, next = range->start + range->bytes;
+        size_t bytes;
+        if (whole_pieces(range, &start, &bytes)) {
+            if (bytes > most - given)
+                bytes = most - given;
+            range = carve(heap, range, start, bytes);
+            if (!range)
+                return given;
+            sim_pieces_drop(device, range);
+            sim_pieces_give(device, range);
+            given += bytes;
+        }
+        range = sim_ranges_after(&heap->free, next);
+    }
+    return given;
+}
+
+struct sim_range *sim_device_take(struct sim_device *device, size_t bytes)
+{
+    struct sim_range *range;
+
+    if (bytes >= SIM_PIECE_BYTES)
+        return sim_pieces_take(device, bytes);
+    if (!tarn__size_round_up(bytes, SIM_ALIGNMENT, &bytes))
+        return NULL;
+    range = sim_heap_take(&device->small, bytes);
+    if (range)
+        return range;
+    range = sim_pieces_take(device, SIM_PIECE_BYTES);
+    if (!range)
+        return NULL;
+    sim_heap_give(&device->small, range);
+    range = sim_heap_take(&device->small, bytes);
+    if (!range) /* no host memory: do not keep the piece either */
+        sim_heap_trim(&device->small, device, SIM_PIECE_BYTES);
+    return range;
+}
+
+/* A piece that is free again as a whole goes back to the device. */
+static void give_small(struct sim_device *device, struct sim_range *range)
+{
+    uintptr_t start;
+    size_t bytes;
+
+    sim_heap_give(&device->small, range); /* merged: `range` is what is free there now */
+    if (!whole_pieces(range, &start, &bytes))
+        return;
+    range = carve(&device->small, range, start, bytes);
+    if (range)
+        sim_pieces_give(device, range);
+}
+
+void sim_device_give(struct sim_device *device, struct sim_range *range)
+{
+    if (range->bytes >= SIM_PIECE_BYTES)
+        sim_pieces_give(device, range);
+    else
+        give_small(device, range);
+}

@@ -1,0 +1,46 @@
+/* heap.h -- free memory of a device, of its small blocks, or of a pool.
+ *
+ * A heap is a set of free ranges. What is taken is itself a range that the taker owns and
+ * gives back, so giving back cannot fail. Device memory moves between heaps in pieces of
+ * 2 MiB, as the real driver maps it. All under the lock.
+ */
+#ifndef TARN_SIM_HEAP_H
+#define TARN_SIM_HEAP_H
+
+#include "sim/ranges.h"
+
+enum { SIM_ALIGNMENT = 512 };
+#define SIM_PIECE_BYTES ((size_t)2 << 20)
+
+struct sim_device;
+
+struct sim_heap {
+    struct sim_ranges free;
+};
+
+/* Take `bytes`, a multiple of SIM_ALIGNMENT; NULL where none fits, or no host memory. */
+struct sim_range *sim_heap_take(struct sim_heap *heap, size_t bytes);
+
+/* Put `range` into the heap; it is the heap's from then on. */
+void sim_heap_give(struct sim_heap *heap, struct sim_range *range);
+
+/* Take whole pieces of at least `bytes` from `device`, within its limit, or NULL. */
+struct sim_range *sim_pieces_take(struct sim_device *device, size_t bytes);
+
+/* Give whole pieces back to `device`. Their content is dropped first by the caller,
+ * without the lock, with sim_pieces_drop. */
+void sim_pieces_give(struct sim_device *device, struct sim_range *range);
+
+/* Tell the system that nobody needs the content of these pieces any more. No lock needed.
+ */
+void sim_pieces_drop(const struct sim_device *device, const struct sim_range *range);
+
+/* Give `device` the whole pieces that lie free in `heap`, until it has given `most`
+ * bytes. Returns how many bytes it gave. */
+size_t sim_heap_trim(struct sim_heap *heap, struct sim_device *device, size_t most);
+
+/* Take `bytes` from `device`: small ones from carved pieces. NULL: out of memory. */
+struct sim_range *sim_device_take(struct sim_device *device, size_t bytes);
+void sim_device_give(struct sim_device *device, struct sim_range *range);
+
+#endif

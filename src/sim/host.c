@@ -1,0 +1,182 @@
+/* host.c -- host memory that the device reaches: pinned, registered, managed. */
+#define _GNU_SOURCE
+#include "base/sizes.h"
+#include "sim/api.h"
+#include "sim/call.h"
+#include "sim/device.h"
+#include "sim/memory.h"
+#include "sim/work.h"
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Pages are given only when they are touched, so a limit has to say when there are none:
+ * the host's memory, and for managed memory the devices' as well. */
+static bool fits(size_t bytes, enum sim_block_kind kind)
+{
+    unsigned long long limit = (unsigned long long)sysconf(_SC_PHYS_PAGES) *
+                               (unsigned long long)sysconf(_SC_PAGESIZE);
+
+    if (kind == BLOCK_MANAGED)
+        limit += sim_options.memory_bytes * sim_options.devices;
+    return sim_mapped_bytes <= limit && bytes <= limit - sim_mapped_bytes;
+}
+
+static CUresult map_block(size_t bytes, enum sim_block_kind kind, unsigned flags,
+                          struct sim_block **out)
+{
+    size_t length;
+    struct sim_block *block;
+
+    if (!tarn__size_round_up(bytes, (size_t)sysconf(_SC_PAGESIZE), &length) ||
+        !fits(length, kind))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    block = sim_block_new(sim_context_current(), kind, 0, bytes);
+    if (!block)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    block->flags = flags;
+    block->mapping_bytes = length;
+    block->mapping = mmap(NULL, length, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (block->mapping == MAP_FAILED) {
+        block->mapping = NULL;
+        sim_block_destroy(block);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    block->range.start = (uintptr_t)block->mapping;
+    sim_block_enter(block);
+    *out = block;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags)
+{
+    struct sim_block *block;
+
+    ENTER(CALL_CONTEXT | CALL_ALLOCATES);
+    if (!out || bytes == 0 ||
+        (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    CUresult result = map_block(bytes, BLOCK_MANAGED, flags, &block);
+    if (result == CUDA_SUCCESS)
+        *out = block->range.start;
+    return sim_leave(result);
+}
+
+static CUresult allocate_pinned(void **out, size_t bytes, unsigned flags)
+{
+    struct sim_block *block;
+    CUresult result;
+
+    if (!out || bytes == 0 || flags > 7)
+        return CUDA_ERROR_INVALID_VALUE;
+    result = map_block(bytes, BLOCK_PINNED, flags, &block);
+    if (result == CUDA_SUCCESS)
+        *out = block->mapping;
+    return result;
+}
+
+CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned int flags)
+{
+    ENTER(CALL_CONTEXT | CALL_ALLOCATES);
+    sim_lock();
+    return sim_leave(allocate_pinned(out, bytes, flags));
+}
+
+CUresult cuMemAllocHost_v2(void **out, size_t bytes)
+{
+    ENTER(CALL_CONTEXT | CALL_ALLOCATES);
+    sim_lock();
+    return sim_leave(allocate_pinned(out, bytes, 0));
+}
+
+/* Waits for the device, as the real one does. */
+CUresult cuMemFreeHost(void *pointer)
+{
+    ENTER(CALL_CONTEXT);
+    if (!pointer)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    struct sim_block *block = sim_block_find((uintptr_t)pointer);
+    if (!block || block->kind != BLOCK_PINNED || block->range.start != (uintptr_t)pointer)
+        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+    sim_block_remove(block);
+    sim_work_wait_device(block->device);
+    sim_block_destroy(block);
+    return sim_leave(CUDA_SUCCESS);
+}
+
+CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
+{
+    size_t end;
+
+    ENTER(CALL_CONTEXT | CALL_ALLOCATES);
+    if (!pointer || bytes == 0 || flags > 15 ||
+        !tarn__size_add((uintptr_t)pointer, bytes, &end))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (flags & CU_MEMHOSTREGISTER_IOMEMORY)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    sim_lock();
+    if (sim_device_holds((uintptr_t)pointer))
+        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+    if (sim_block_overlaps((uintptr_t)pointer, bytes))
+        return sim_leave(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+    struct sim_block *block =
+        sim_block_new(sim_context_current(), BLOCK_REGISTERED, (uintptr_t)pointer, bytes);
+    if (!block)
+        return sim_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    block->flags = flags;
+    sim_block_enter(block);
+    return sim_leave(CUDA_SUCCESS);
+}
+
+CUresult cuMemHostUnregister(void *pointer)
+{
+    ENTER(CALL_CONTEXT);
+    if (!pointer)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    struct sim_block *block = sim_block_find((uintptr_t)pointer);
+    if (!block || block->kind != BLOCK_REGISTERED ||
+        block->range.start != (uintptr_t)pointer)
+        return sim_leave(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    sim_block_remove(block);
+    sim_work_wait_device(block->device);
+    sim_block_destroy(block);
+    return sim_leave(CUDA_SUCCESS);
+}
+
+/* The host memory at `pointer`, or NULL. */
+static const struct sim_block *find_host(const void *pointer)
+{
+    const struct sim_block *block = sim_block_find((uintptr_t)pointer);
+
+    return block && sim_block_is_host(block) ? block : NULL;
+}
+
+/* Addresses are unified: the device has the same one. */
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *pointer, unsigned int flags)
+{
+    ENTER(CALL_CONTEXT);
+    if (!out || !pointer || flags != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    const struct sim_block *block = find_host(pointer);
+    if (block)
+        *out = (CUdeviceptr)(uintptr_t)pointer;
+    return sim_leave(block ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+}
+
+CUresult cuMemHostGetFlags(unsigned int *flags, void *pointer)
+{
+    ENTER(CALL_CONTEXT);
+    if (!flags || !pointer)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    const struct sim_block *block = find_host(pointer);
+    if (block && block->kind != BLOCK_PINNED)
+        block = NULL;
+    if (block) /* where addresses are unified, all of it is mapped */
+        *flags = block->flags | CU_MEMHOSTALLOC_DEVICEMAP;
+    return sim_leave(block ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+}

@@ -1,0 +1,63 @@
+/* host_function.c -- functions of the client that run when a stream comes to them. */
+#include "sim/api.h"
+#include "sim/call.h"
+#include "sim/stream.h"
+#include "sim/thread.h"
+
+struct host_function {
+    CUhostFn function; /* or, where it is NULL, */
+    CUstreamCallback callback;
+    void *data;
+    CUstream stream; /* as the client named it; for the callback */
+};
+
+/* Driver calls in it are refused, as they can deadlock on the real device. */
+static void run_host_function(void *data)
+{
+    const struct host_function *host = data;
+
+    sim_thread.in_host_function = true;
+    if (host->function)
+        host->function(host->data);
+    else
+        host->callback(host->stream, CUDA_SUCCESS, host->data);
+    sim_thread.in_host_function = false;
+}
+
+static CUresult queue_host_function(const char *call, const struct host_function *host)
+{
+    struct sim_stream *stream;
+    struct sim_op *op;
+    CUresult result = sim_stream_find(call, host->stream, &stream);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    op = sim_op_new(sizeof *host, run_host_function, NULL);
+    if (!op)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *(struct host_function *)(void *)op->data = *host;
+    return sim_work_queue(stream, op);
+}
+
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data)
+{
+    struct host_function host = {.function = function, .data = data, .stream = stream};
+
+    ENTER(CALL_PLAIN);
+    if (!function)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    return sim_leave(queue_host_function(__func__, &host));
+}
+
+CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *data,
+                             unsigned int flags)
+{
+    struct host_function host = {.callback = callback, .data = data, .stream = stream};
+
+    ENTER(CALL_PLAIN);
+    if (!callback || flags != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    return sim_leave(queue_host_function(__func__, &host));
+}

@@ -1,0 +1,350 @@
+/* ipc.c -- legacy IPC: a handle is an id, looked up in the process that made it.
+ *
+ * Each exporting process has a registry, a memfd with one slot for each exported block. A
+ * handle names the process, its registry and a slot, and holds the id that must stand
+ * there: ids are random and never used twice, so a handle whose block was freed finds
+ * nothing. The importer reads the slot and maps that part of the exporter's device
+ * memory, both through /proc/PID/fd, which the kernel opens for processes of the same
+ * user alone; root is refused too, by looking at the owner. Names are looked at before
+ * anything is opened, so that a forged handle cannot make us open some other file of
+ * another process.
+ */
+#define _GNU_SOURCE
+#include "sim/ipc.h"
+#include "sim/api.h"
+#include "sim/call.h"
+#include "sim/device.h"
+#include "sim/memory.h"
+#include "sim/work.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define HANDLE_MAGIC 0x316d69736e726174u /* "tarnsim1" */
+enum { SLOTS_MAX = 1 << 20 };
+
+/* What a handle says. */
+struct ticket {
+    uint64_t magic;
+    uint64_t id;
+    uint64_t registry_inode;
+    int32_t process;
+    int32_t registry_file; /* its number in that process */
+    uint32_t slot;
+};
+_Static_assert(sizeof(struct ticket) <= sizeof(CUipcMemHandle), "a ticket fits a handle");
+
+/* What the registry says. */
+struct slot {
+    uint64_t id; /* 0: not in use */
+    uint64_t device_inode;
+    uint64_t offset; /* in the device's memory */
+    uint64_t bytes;
+    int32_t device;
+    int32_t device_file;
+};
+
+static struct {
+    int file; /* 0: none yet */
+    uint64_t inode;
+    uint32_t slots; /* ever used */
+    uint32_t *free; /* those that are not in use */
+    uint32_t free_count;
+} registry;
+
+static struct sim_block *opened; /* all BLOCK_OPENED */
+
+/* --- exporting
+ * ---------------------------------------------------------------------------- */
+
+static bool inode_of(int file, uint64_t *out)
+{
+    struct stat status;
+
+    if (fstat(file, &status) != 0)
+        return false;
+    *out = status.st_ino;
+    return true;
+}
+
+static bool open_registry(void)
+{
+    int file;
+
+    if (registry.file > 0)
+        return true;
+    file = memfd_create("tarn-sim-registry", MFD_CLOEXEC);
+    if (file < 0)
+        return false;
+    if (file == 0 || !inode_of(file, &registry.inode)) {
+        close(file);
+        return false;
+    }
+    registry.file = file;
+    return true;
+}
+
+static bool write_slot(uint32_t number, const struct slot *slot)
+{
+    return pwrite(registry.file, slot, sizeof *slot, (off_t)(number * sizeof *slot)) ==
+           (ssize_t)sizeof *slot;
+}
+
+/* A slot number that is not in use, and room to give it back. */
+static bool take_slot(uint32_t *out)
+{
+    uint32_t *room;
+
+    if (registry.free_count > 0) {
+        *out = registry.free[--registry.free_count];
+        return true;
+    }
+    if (registry.slots == SLOTS_MAX)
+        return false;
+    room = realloc(registry.free, (registry.slots + 1) * sizeof *room);
+    if (!room)
+        return false;
+    registry.free = room;
+    *out = registry.slots++;
+    return true;
+}
+
+static CUresult export_block(struct sim_block *block)
+{
+    struct sim_device *device = &sim_devices[block->device];
+    struct slot slot = {
+        .offset = block->range.start - device->base,
+        .bytes = block->range.bytes,
+        .device = block->device,
+        .device_file = device->file,
+    };
+    uint32_t number;
+
+    if (!open_registry() || !inode_of(device->file, &slot.device_inode) ||
+        getrandom(&slot.id, sizeof slot.id, 0) != (ssize_t)sizeof slot.id)
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    slot.id |= 1; /* not 0 */
+    if (!take_slot(&number))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!write_slot(number, &slot)) {
+        registry.free[registry.free_count++] = number;
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    }
+    block->share_id = slot.id;
+    block->share_slot = number;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
+{
+    CUresult result = CUDA_SUCCESS;
+    struct ticket ticket;
+
+    ENTER(CALL_CONTEXT);
+    if (!handle)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    struct sim_block *block = sim_block_find((uintptr_t)address);
+    if (!block || block->kind != BLOCK_DEVICE)
+        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+    if (!block->share_id)
+        result = export_block(block);
+    if (result != CUDA_SUCCESS)
+        return sim_leave(result);
+    ticket = (struct ticket){
+        .magic = HANDLE_MAGIC,
+        .id = block->share_id,
+        .registry_inode = registry.inode,
+        .process = (int32_t)getpid(),
+        .registry_file = registry.file,
+        .slot = block->share_slot,
+    };
+    memset(handle, 0, sizeof *handle);
+    memcpy(handle, &ticket, sizeof ticket);
+    return sim_leave(CUDA_SUCCESS);
+}
+
+static void unlist_opened(struct sim_block *block)
+{
+    struct sim_block **link = &opened;
+
+    while (*link != block)
+        link = &(*link)->next_opened;
+    *link = block->next_opened;
+}
+
+void sim_ipc_forget(struct sim_block *block)
+{
+    struct slot none = {0};
+
+    if (block->kind == BLOCK_OPENED) {
+        unlist_opened(block);
+    } else if (block->share_id && write_slot(block->share_slot, &none)) {
+        registry.free[registry.free_count++] = block->share_slot;
+    }
+}
+
+/* --- importing
+ * ---------------------------------------------------------------------------- */
+
+/* Open a memfd of another process of this user: the one of that name and inode, or -1. */
+static int open_foreign(int32_t process, int32_t file, uint64_t inode, const char *name)
+{
+    char path[64], target[64];
+    struct stat status;
+    ssize_t length;
+
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)process, (int)file);
+    length = readlink(path, target, sizeof target - 1);
+    if (length < 0)
+        return -1;
+    target[length] = '\0';
+    if (strncmp(target, "/memfd:", 7) != 0 ||
+        strncmp(target + 7, name, strlen(name)) != 0)
+        return -1;
+    int opened_file = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (opened_file < 0)
+        return -1;
+    if (fstat(opened_file, &status) == 0 && status.st_ino == inode &&
+        status.st_uid == geteuid())
+        return opened_file;
+    close(opened_file);
+    return -1;
+}
+
+static bool read_slot(const struct ticket *ticket, struct slot *out)
+{
+    int file = open_foreign(ticket->process, ticket->registry_file,
+                            ticket->registry_inode, "tarn-sim-registry");
+    bool good;
+
+    if (file < 0)
+        return false;
+    good = pread(file, out, sizeof *out, (off_t)(ticket->slot * sizeof *out)) ==
+               (ssize_t)sizeof *out &&
+           out->id == ticket->id;
+    close(file);
+    return good && out->bytes > 0 && out->offset <= SIZE_MAX / 2 &&
+           out->bytes <= SIZE_MAX / 2 && sim_device_exists(out->device);
+}
+
+/* Map the pages that hold the block; *inside is where in the first it begins. */
+static void *map_slot(const struct ticket *ticket, const struct slot *slot, size_t *bytes,
+                      size_t *inside)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    int file = open_foreign(ticket->process, slot->device_file, slot->device_inode,
+                            "tarn-sim-device");
+    struct stat status;
+    void *mapping = MAP_FAILED;
+
+    if (file < 0)
+        return NULL;
+    *inside = slot->offset % page;
+    *bytes = (*inside + slot->bytes + page - 1) / page * page;
+    if (fstat(file, &status) == 0 &&
+        slot->offset + slot->bytes <= (uint64_t)status.st_size)
+        mapping = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file,
+                       (off_t)(slot->offset - *inside));
+    close(file);
+    return mapping == MAP_FAILED ? NULL : mapping;
+}
+
+static CUresult open_block(const struct ticket *ticket, CUdeviceptr *out)
+{
+    struct slot slot;
+    size_t inside;
+    struct sim_block *block;
+
+    if (!read_slot(ticket, &slot))
+        return CUDA_ERROR_INVALID_VALUE;
+    block = sim_block_new(sim_context_current(), BLOCK_OPENED, 0, slot.bytes);
+    if (!block)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    block->mapping = map_slot(ticket, &slot, &block->mapping_bytes, &inside);
+    if (!block->mapping) {
+        free(block);
+        return CUDA_ERROR_MAP_FAILED;
+    }
+    block->device = slot.device;
+    block->share_id = slot.id;
+    block->opens = 1;
+    block->range.start = (uintptr_t)block->mapping + inside;
+    block->next_opened = opened;
+    opened = block;
+    sim_block_enter(block);
+    *out = block->range.start;
+    return CUDA_SUCCESS;
+}
+
+static CUresult open_handle(CUdeviceptr *out, const CUipcMemHandle *handle,
+                            unsigned flags)
+{
+    struct ticket ticket;
+    struct sim_block *block = opened;
+
+    if (!out || (flags != 0 && flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS))
+        return CUDA_ERROR_INVALID_VALUE;
+    memcpy(&ticket, handle, sizeof ticket);
+    if (ticket.magic != HANDLE_MAGIC)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (ticket.process == (int32_t)getpid())
+        return CUDA_ERROR_INVALID_CONTEXT; /* as the real one refuses the exporter */
+    while (block &&
+           (block->share_id != ticket.id || block->context != sim_context_current()))
+        block = block->next_opened;
+    if (!block)
+        return open_block(&ticket, out);
+    block->opens++;
+    *out = block->range.start;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle handle,
+                               unsigned int flags)
+{
+    ENTER(CALL_CONTEXT);
+    sim_lock();
+    return sim_leave(open_handle(out, &handle, flags));
+}
+
+CUresult cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, unsigned int flags)
+{
+    return cuIpcOpenMemHandle_v2(out, handle, flags);
+}
+
+CUresult cuIpcCloseMemHandle(CUdeviceptr address)
+{
+    ENTER(CALL_CONTEXT);
+    sim_lock();
+    struct sim_block *block = sim_block_find((uintptr_t)address);
+    if (!block || block->kind != BLOCK_OPENED || block->range.start != address)
+        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+    if (--block->opens > 0)
+        return sim_leave(CUDA_SUCCESS);
+    sim_block_remove(block);
+    sim_ipc_forget(block);
+    sim_work_wait_device(block->device);
+    sim_block_destroy(block);
+    return sim_leave(CUDA_SUCCESS);
+}
+
+/* Events of other processes are not here. */
+CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
+{
+    ENTER(CALL_CONTEXT);
+    (void)handle, (void)event;
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult cuIpcOpenEventHandle(CUevent *out, CUipcEventHandle handle)
+{
+    ENTER(CALL_CONTEXT);
+    (void)out, (void)handle;
+    return CUDA_ERROR_NOT_SUPPORTED;
+}

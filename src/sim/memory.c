@@ -1,0 +1,209 @@
+/* memory.c -- the table of blocks, and device memory: cuMemAlloc, cuMemFree,
+ * cuMemGetInfo. */
+#include "sim/memory.h"
+#include "base/sizes.h"
+#include "sim/api.h"
+#include "sim/call.h"
+#include "sim/device.h"
+#include "sim/ipc.h"
+#include "sim/pool.h"
+#include "sim/work.h"
+#include <stdlib.h>
+#include <sys/mman.h>
+
+struct sim_ranges sim_blocks;
+unsigned long long sim_live_bytes, sim_mapped_bytes;
+
+/* --- the table
+ * ---------------------------------------------------------------------------- */
+
+struct sim_block *sim_block_new(struct sim_context *context, enum sim_block_kind kind,
+                                uintptr_t start, size_t bytes)
+{
+    struct sim_block *block = calloc(1, sizeof *block);
+
+    if (!block)
+        return NULL;
+    block->kind = kind;
+    block->range.start = start;
+    block->range.bytes = bytes;
+    block->context = context;
+    block->life = context->id;
+    block->device = context->device;
+    block->preferred = block->accessed_by = block->prefetched = CU_DEVICE_INVALID;
+    return block;
+}
+
+/* Count `block` in (1) or out (-1). */
+static void count(const struct sim_block *block, int sign)
+{
+    unsigned long long bytes = block->range.bytes;
+
+    if (block->kind == BLOCK_REGISTERED || block->kind == BLOCK_OPENED)
+        return;
+    sim_live_bytes += sign > 0 ? bytes : -bytes;
+    if (block->mapping)
+        sim_mapped_bytes += sign > 0 ? bytes : -bytes;
+}
+
+void sim_block_enter(struct sim_block *block)
+{
+    block->id = sim_next_id();
+    sim_ranges_insert(&sim_blocks, &block->range);
+    count(block, 1);
+}
+
+void sim_block_remove(struct sim_block *block)
+{
+    sim_ranges_remove(&sim_blocks, &block->range);
+    count(block, -1);
+}
+
+struct sim_block *sim_block_find(uintptr_t address)
+{
+    return (struct sim_block *)(void *)sim_ranges_find(&sim_blocks, address);
+}
+
+bool sim_block_overlaps(uintptr_t start, size_t bytes)
+{
+    const struct sim_range *after = sim_ranges_after(&sim_blocks, start);
+
+    return sim_block_find(start) || (after && after->start - start < bytes);
+}
+
+bool sim_block_is_host(const struct sim_block *block)
+{
+    return block->kind == BLOCK_PINNED || block->kind == BLOCK_REGISTERED;
+}
+
+/* Large blocks give their pages back to the system, without the lock: that takes a while.
+ */
+static void give_device_memory(struct sim_block *block)
+{
+    struct sim_device *device = &sim_devices[block->device];
+
+    if (block->memory->bytes >= SIM_PIECE_BYTES) {
+        sim_unlock();
+        sim_pieces_drop(device, block->memory);
+        sim_lock();
+    }
+    sim_device_give(device, block->memory);
+}
+
+void sim_block_destroy(struct sim_block *block)
+{
+    if (block->kind == BLOCK_DEVICE)
+        give_device_memory(block);
+    if (block->kind == BLOCK_POOL)
+        sim_pool_take_back(block);
+    if (block->mapping)
+        munmap(block->mapping, block->mapping_bytes);
+    free(block);
+}
+
+void sim_memory_free_context(struct sim_context *context)
+{
+    uintptr_t next = 0;
+    struct sim_range *range;
+
+    while ((range = sim_ranges_after(&sim_blocks, next))) {
+        struct sim_block *block = (struct sim_block *)(void *)range;
+        next = range->start + 1;
+        if (block->context != context || block->life != context->id)
+            continue;
+        sim_block_remove(block);
+        sim_ipc_forget(block);
+        sim_block_destroy(block);
+    }
+}
+
+/* --- device memory
+ * ------------------------------------------------------------------------ */
+
+static CUresult allocate(CUdeviceptr *out, size_t bytes)
+{
+    struct sim_context *context = sim_context_current();
+    struct sim_device *device = &sim_devices[context->device];
+    struct sim_block *block = sim_block_new(context, BLOCK_DEVICE, 0, bytes);
+
+    if (!block)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    block->memory = sim_device_take(device, bytes);
+    if (!block->memory && sim_pools_trim(block->device))
+        block->memory = sim_device_take(device, bytes);
+    if (!block->memory) {
+        free(block);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    block->range.start = block->memory->start;
+    sim_block_enter(block);
+    *out = block->range.start;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
+{
+    ENTER(CALL_CONTEXT | CALL_ALLOCATES);
+    if (!out || bytes == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    return sim_leave(allocate(out, bytes));
+}
+
+CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
+                            unsigned int element)
+{
+    size_t row;
+
+    ENTER(CALL_CONTEXT | CALL_ALLOCATES);
+    if (!out || !pitch || width == 0 || height == 0 ||
+        (element != 4 && element != 8 && element != 16))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!tarn__size_round_up(width, SIM_ALIGNMENT, &row) || row > SIZE_MAX / height)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    sim_lock();
+    CUresult result = allocate(out, row * height);
+    if (result == CUDA_SUCCESS)
+        *pitch = row;
+    return sim_leave(result);
+}
+
+/* A block that may be freed by cuMemFree, at exactly this address. */
+static struct sim_block *find_to_free(CUdeviceptr address)
+{
+    struct sim_block *block = sim_block_find((uintptr_t)address);
+
+    if (!block || block->range.start != address)
+        return NULL;
+    return sim_block_is_host(block) || block->kind == BLOCK_OPENED ? NULL : block;
+}
+
+/* It waits for the device, as the real one does; nobody can name the block meanwhile. */
+CUresult cuMemFree_v2(CUdeviceptr address)
+{
+    ENTER(CALL_CONTEXT);
+    if (address == 0)
+        return CUDA_SUCCESS;
+    sim_lock();
+    struct sim_block *block = find_to_free(address);
+    if (!block)
+        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+    sim_block_remove(block);
+    sim_ipc_forget(block);
+    sim_work_wait_device(block->device);
+    sim_block_destroy(block);
+    return sim_leave(CUDA_SUCCESS);
+}
+
+CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
+{
+    ENTER(CALL_CONTEXT);
+    if (!free_bytes || !total_bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    size_t total = (size_t)sim_options.memory_bytes;
+    size_t taken = sim_devices[sim_context_current()->device].reserved_bytes;
+    *free_bytes = taken < total ? total - taken : 0;
+    *total_bytes = total;
+    return sim_leave(CUDA_SUCCESS);
+}

@@ -1,0 +1,77 @@
+/* peer.c -- devices that use each other's memory. All can, once it is enabled. */
+#include "sim/api.h"
+#include "sim/call.h"
+#include "sim/context.h"
+#include "sim/device.h"
+
+CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
+{
+    ENTER(CALL_PLAIN);
+    if (!can)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_device_exists(device) || !sim_device_exists(peer))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *can = device != peer;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute,
+                                 CUdevice from, CUdevice to)
+{
+    ENTER(CALL_PLAIN);
+    if (!value || attribute < 1 || attribute > 5)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_device_exists(from) || !sim_device_exists(to) || from == to)
+        return CUDA_ERROR_INVALID_DEVICE;
+    *value = attribute == 2; /* access is supported; no rank, no atomics, no arrays */
+    return CUDA_SUCCESS;
+}
+
+/* The bit of `handle`'s device in the current context's `peers`; 0 and *result where
+ * there is none to give access to. */
+static uint64_t peer_bit(CUcontext handle, CUresult *result)
+{
+    const struct sim_context *peer = handle ? sim_context_alive(handle) : NULL;
+
+    *result = CUDA_ERROR_INVALID_CONTEXT;
+    if (!peer)
+        return 0;
+    if (peer->device == sim_context_current()->device) {
+        if (peer != sim_context_current())
+            *result = CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+        return 0;
+    }
+    return (uint64_t)1 << peer->device;
+}
+
+CUresult cuCtxEnablePeerAccess(CUcontext handle, unsigned int flags)
+{
+    CUresult result;
+
+    ENTER(CALL_CONTEXT);
+    if (flags != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    uint64_t bit = peer_bit(handle, &result);
+    if (!bit)
+        return sim_leave(result);
+    if (sim_context_current()->peers & bit)
+        return sim_leave(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+    sim_context_current()->peers |= bit;
+    return sim_leave(CUDA_SUCCESS);
+}
+
+CUresult cuCtxDisablePeerAccess(CUcontext handle)
+{
+    CUresult result;
+
+    ENTER(CALL_CONTEXT);
+    sim_lock();
+    uint64_t bit = peer_bit(handle, &result);
+    if (!bit)
+        return sim_leave(result);
+    if (!(sim_context_current()->peers & bit))
+        return sim_leave(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+    sim_context_current()->peers &= ~bit;
+    return sim_leave(CUDA_SUCCESS);
+}

@@ -1,0 +1,167 @@
+/* pointer.c -- what can be asked about an address. */
+#include "sim/api.h"
+#include "sim/call.h"
+#include "sim/memory.h"
+
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *start, size_t *bytes, CUdeviceptr address)
+{
+    ENTER(CALL_CONTEXT);
+    sim_lock();
+    const struct sim_block *block = sim_block_find((uintptr_t)address);
+    if (!block)
+        return sim_leave(CUDA_ERROR_NOT_FOUND);
+    if (start)
+        *start = block->range.start;
+    if (bytes)
+        *bytes = block->range.bytes;
+    return sim_leave(CUDA_SUCCESS);
+}
+
+static bool is_managed(const struct sim_block *block)
+{
+    return block->kind == BLOCK_MANAGED;
+}
+
+/* The host can use the address of pinned, registered and managed memory. */
+static CUresult host_pointer(const struct sim_block *block, uintptr_t address,
+                             void *value)
+{
+    if (!sim_block_is_host(block) && !is_managed(block))
+        return CUDA_ERROR_INVALID_VALUE;
+    *(void **)value = (void *)address;
+    return CUDA_SUCCESS;
+}
+
+static CUresult answer(const struct sim_block *block, uintptr_t address,
+                       CUpointer_attribute attribute, void *value)
+{
+    switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+        *(CUcontext *)value = (CUcontext)(void *)block->context;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        *(unsigned *)value =
+            sim_block_is_host(block) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+        *(CUdeviceptr *)value = address;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+        return host_pointer(block, address, value);
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+        *(int *)value = block->sync_memops;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+        *(unsigned long long *)value = block->id;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+        *(int *)value = is_managed(block);
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        *(int *)value = block->device;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        *(int *)value = block->kind == BLOCK_DEVICE;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+        *(CUdeviceptr *)value = block->range.start;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+        *(size_t *)value = block->range.bytes;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+        *(int *)value = 1;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+        *(uint64_t *)value = 0;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+        *(int *)value = 0;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+        *(int *)value = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+        *(CUmemoryPool *)value = (CUmemoryPool)(void *)block->pool;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+        *(uint64_t *)value = block->id;
+        return CUDA_SUCCESS;
+    }
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute,
+                               CUdeviceptr address)
+{
+    ENTER(CALL_CONTEXT);
+    if (!value)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    const struct sim_block *block = sim_block_find((uintptr_t)address);
+    if (!block)
+        return sim_leave(CUDA_ERROR_INVALID_VALUE);
+    return sim_leave(answer(block, (uintptr_t)address, attribute, value));
+}
+
+/* What the plural form says where there is nothing to say. */
+static void answer_nothing(CUpointer_attribute attribute, void *value)
+{
+    switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        *(int *)value = CU_DEVICE_INVALID;
+        return;
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+        *(uint64_t *)value = 0;
+        return;
+    default:
+        *(int *)value = 0;
+    }
+}
+
+/* Unlike the singular, it does not fail for what it does not know. */
+CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes,
+                                void **values, CUdeviceptr address)
+{
+    ENTER(CALL_CONTEXT);
+    if (count == 0 || !attributes || !values)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < count; i++)
+        if (attributes[i] < CU_POINTER_ATTRIBUTE_CONTEXT ||
+            attributes[i] > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE ||
+            attributes[i] == CU_POINTER_ATTRIBUTE_P2P_TOKENS || !values[i])
+            return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    const struct sim_block *block = sim_block_find((uintptr_t)address);
+    for (unsigned i = 0; i < count; i++)
+        if (!block ||
+            answer(block, (uintptr_t)address, attributes[i], values[i]) != CUDA_SUCCESS)
+            answer_nothing(attributes[i], values[i]);
+    return sim_leave(CUDA_SUCCESS);
+}
+
+CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
+                               CUdeviceptr address)
+{
+    ENTER(CALL_CONTEXT);
+    if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    struct sim_block *block = sim_block_find((uintptr_t)address);
+    if (block)
+        block->sync_memops = *(const int *)value != 0;
+    return sim_leave(block ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+}

@@ -1,0 +1,304 @@
+/* pool.c -- how a pool finds memory for a stream.
+ *
+ * What was freed on a stream is at once free for that stream, and for the others when the
+ * stream has come to the free. Where nothing else is left, the allocating stream is made
+ * to wait for another one's free, if the pool may do that.
+ */
+#include "sim/pool.h"
+#include "base/sizes.h"
+#include "sim/call.h"
+#include "sim/device.h"
+#include <stdlib.h>
+
+enum {
+    INTERNAL = 2,    /* in `reuse` */
+    LOOKED_AT = 256, /* of the newest frees, so that many of them do not make it slow */
+};
+
+static struct sim_pool *pools;
+
+struct sim_pool *sim_pool_find(CUmemoryPool handle)
+{
+    struct sim_pool *pool = pools;
+
+    while (pool && (void *)pool != (void *)handle)
+        pool = pool->next;
+    return pool && !pool->is_destroyed ? pool : NULL;
+}
+
+struct sim_pool *sim_pool_new(CUdevice device)
+{
+    struct sim_pool *pool = calloc(1, sizeof *pool);
+
+    if (!pool)
+        return NULL;
+    pool->device = device;
+    pool->max_bytes = UINT64_MAX;
+    pool->reuse[0] = pool->reuse[1] = pool->reuse[2] = 1;
+    pool->next = pools;
+    pools = pool;
+    return pool;
+}
+
+struct sim_pool *sim_pool_create_default(CUdevice device)
+{
+    struct sim_pool *pool = sim_pool_new(device);
+
+    if (pool)
+        pool->is_default = true;
+    return pool;
+}
+
+/* --- what is free
+ * ------------------------------------------------------------------------- */
+
+static void list_freed(struct sim_freed *freed)
+{
+    freed->next = freed->pool->freed;
+    if (freed->next)
+        freed->next->previous = freed;
+    freed->pool->freed = freed;
+}
+
+/* Take `freed` out of the list and return its memory. */
+static struct sim_range *unlist_freed(struct sim_freed *freed)
+{
+    struct sim_range *memory = freed->memory;
+
+    if (freed->next)
+        freed->next->previous = freed->previous;
+    if (freed->previous)
+        freed->previous->next = freed->next;
+    else
+        freed->pool->freed = freed->next;
+    freed->memory = NULL;
+    return memory;
+}
+
+/* The stream has come to the free: the memory is free for all. */
+static void reach_free(void *data)
+{
+    struct sim_freed *freed = data;
+
+    if (freed->memory)
+        sim_heap_give(&freed->pool->heap, unlist_freed(freed));
+}
+
+static void remove_pool(struct sim_pool *pool)
+{
+    struct sim_pool **link = &pools;
+
+    while (*link != pool)
+        link = &(*link)->next;
+    *link = pool->next;
+    free(pool);
+}
+
+void sim_pool_trim(struct sim_pool *pool, uint64_t keep)
+{
+    if (pool->reserved > keep)
+        pool->reserved -= sim_heap_trim(&pool->heap, &sim_devices[pool->device],
+                                        (size_t)(pool->reserved - keep));
+    if (pool->is_destroyed && pool->reserved == 0)
+        remove_pool(pool);
+}
+
+void sim_pools_trim_to_threshold(CUdevice device)
+{
+    struct sim_pool *next;
+
+    for (struct sim_pool *pool = pools; pool; pool = next) {
+        next = pool->next;
+        if (pool->device == device && pool->reserved > pool->threshold)
+            sim_pool_trim(pool, pool->threshold);
+    }
+}
+
+bool sim_pools_trim(CUdevice device)
+{
+    size_t before = sim_devices[device].reserved_bytes;
+    struct sim_pool *next;
+
+    for (struct sim_pool *pool = pools; pool; pool = next) {
+        next = pool->next;
+        if (pool->device == device)
+            sim_pool_trim(pool, 0);
+    }
+    return sim_devices[device].reserved_bytes < before;
+}
+
+void sim_pool_destroy(struct sim_pool *pool)
+{
+    struct sim_device *device = &sim_devices[pool->device];
+
+    if (device->current_pool == pool)
+        device->current_pool = device->pool;
+    pool->is_destroyed = true;
+    sim_pool_trim(pool, 0);
+}
+
+/* --- finding memory
+ * ----------------------------------------------------------------------- */
+
+/* Memory freed on `stream` (`same`) or on others that is large enough, exact fits first.
+ */
+static struct sim_freed *find_freed(struct sim_pool *pool,
+                                    const struct sim_stream *stream, bool same,
+                                    size_t bytes)
+{
+    struct sim_freed *best = NULL, *freed = pool->freed;
+
+    for (unsigned i = 0; freed && i < LOOKED_AT; freed = freed->next, i++) {
+        size_t size = freed->memory->bytes;
+        if ((freed->stream == stream) != same || size < bytes)
+            continue;
+        if (size == bytes)
+            return freed;
+        if (!best)
+            best = freed;
+    }
+    return best;
+}
+
+/* Whole, so that no second entry is needed for a rest. */
+static struct sim_range *take_own(struct sim_pool *pool, struct sim_stream *stream,
+                                  size_t bytes)
+{
+    struct sim_freed *freed = find_freed(pool, stream, true, bytes);
+
+    return freed && freed->memory->bytes / 2 <= bytes ? unlist_freed(freed) : NULL;
+}
+
+static struct sim_range *take_grown(struct sim_pool *pool, size_t bytes)
+{
+    struct sim_device *device = &sim_devices[pool->device];
+    struct sim_range *more;
+    size_t whole;
+
+    if (!tarn__size_round_up(bytes, SIM_PIECE_BYTES, &whole) ||
+        pool->reserved > pool->max_bytes || whole > pool->max_bytes - pool->reserved)
+        return NULL;
+    more = sim_pieces_take(device, whole);
+    if (!more)
+        return NULL;
+    pool->reserved += more->bytes;
+    if (pool->reserved > pool->reserved_high)
+        pool->reserved_high = pool->reserved;
+    sim_heap_give(&pool->heap, more);
+    return sim_heap_take(&pool->heap, bytes);
+}
+
+/* Make `stream` wait for another one's free. */
+static struct sim_range *take_after(struct sim_pool *pool, struct sim_stream *stream,
+                                    size_t bytes)
+{
+    struct sim_freed *freed = find_freed(pool, stream, false, bytes);
+    struct sim_op *wait;
+
+    if (!freed)
+        return NULL;
+    wait = sim_op_new(0, NULL, NULL);
+    if (!wait)
+        return NULL;
+    if (!sim_op_after(wait, freed->stream, freed->until)) {
+        sim_op_drop(wait);
+        return NULL;
+    }
+    if (sim_work_queue(stream, wait) != CUDA_SUCCESS)
+        return NULL;
+    return unlist_freed(freed);
+}
+
+static struct sim_range *take(struct sim_pool *pool, struct sim_stream *stream,
+                              size_t bytes)
+{
+    struct sim_range *memory = take_own(pool, stream, bytes);
+
+    if (!memory)
+        memory = sim_heap_take(&pool->heap, bytes);
+    if (!memory)
+        memory = take_grown(pool, bytes);
+    if (!memory && sim_pools_trim(pool->device))
+        memory = take_grown(pool, bytes);
+    if (!memory && pool->reuse[INTERNAL])
+        memory = take_after(pool, stream, bytes);
+    return memory;
+}
+
+CUresult sim_pool_allocate(struct sim_pool *pool, struct sim_stream *stream, size_t bytes,
+                           CUdeviceptr *out)
+{
+    size_t whole;
+    struct sim_block *block;
+
+    if (!tarn__size_round_up(bytes, SIM_ALIGNMENT, &whole))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    block = sim_block_new(stream->context, BLOCK_POOL, 0, bytes);
+    if (!block)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    block->context = NULL; /* memory of a pool outlives contexts */
+    block->device = pool->device;
+    block->pool = pool;
+    block->memory = take(pool, stream, whole);
+    if (!block->memory) {
+        free(block);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    pool->live++;
+    pool->used += block->memory->bytes;
+    if (pool->used > pool->used_high)
+        pool->used_high = pool->used;
+    block->range.start = block->memory->start;
+    sim_block_enter(block);
+    *out = block->range.start;
+    return CUDA_SUCCESS;
+}
+
+/* --- taking back
+ * -------------------------------------------------------------------------- */
+
+/* The free could not be queued: the block keeps its memory. */
+static void cancel_free(void *data)
+{
+    unlist_freed(data);
+}
+
+static void count_out(struct sim_pool *pool, size_t bytes)
+{
+    pool->live--;
+    pool->used -= bytes;
+    if (pool->is_destroyed && pool->live == 0)
+        sim_pool_trim(pool, 0);
+}
+
+void sim_pool_take_back(struct sim_block *block)
+{
+    size_t bytes = block->memory->bytes;
+
+    sim_heap_give(&block->pool->heap, block->memory);
+    count_out(block->pool, bytes);
+}
+
+CUresult sim_pool_free(struct sim_block *block, struct sim_stream *stream)
+{
+    struct sim_op *place = sim_op_new(sizeof(struct sim_freed), NULL, reach_free);
+    struct sim_pool *pool = block->pool;
+    size_t bytes = block->memory->bytes;
+    struct sim_freed *freed;
+    CUresult result;
+
+    if (!place)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    freed = (struct sim_freed *)(void *)place->data;
+    *freed =
+        (struct sim_freed){NULL, NULL, pool, block->memory, stream, stream->queued + 1};
+    list_freed(freed);
+    place->failed = cancel_free;
+    result = sim_work_queue(stream, place); /* may come to the free at once */
+    if (result != CUDA_SUCCESS)
+        return result;
+    sim_block_remove(block);
+    free(block);
+    count_out(pool, bytes);
+    return CUDA_SUCCESS;
+}

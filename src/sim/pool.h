@@ -1,0 +1,63 @@
+/* pool.h -- the driver's own pools: memory given out and taken back in stream order. */
+#ifndef TARN_SIM_POOL_H
+#define TARN_SIM_POOL_H
+
+#include "sim/heap.h"
+#include "sim/memory.h"
+#include "sim/work.h"
+
+/* Memory freed on a stream that may still be at it; the data of an operation there. */
+struct sim_freed {
+    struct sim_freed *next, *previous; /* in the pool, newest first */
+    struct sim_pool *pool;
+    struct sim_range *memory; /* NULL: somebody has taken it */
+    struct sim_stream *stream;
+    uint64_t until; /* the memory is free when the stream has done so many operations */
+};
+
+struct sim_pool {
+    struct sim_pool *next; /* all pools */
+    CUdevice device;
+    bool is_default;
+    bool is_destroyed;       /* goes with its last block */
+    struct sim_heap heap;    /* free for anybody */
+    struct sim_freed *freed; /* free for the stream they were freed on, newest first */
+    size_t live;             /* blocks out */
+    uint64_t access;         /* other devices that may use it, a bit each */
+    uint64_t max_bytes;      /* it reserves no more; UINT64_MAX: no limit */
+    int reuse[3];       /* attributes 1..3: event dependencies, opportunistic, internal */
+    uint64_t threshold; /* keeps so much at a synchronization */
+    uint64_t reserved, reserved_high;
+    uint64_t used, used_high;
+};
+
+/* The pool of `handle`, not destroyed, or NULL. Locked, as all here. */
+struct sim_pool *sim_pool_find(CUmemoryPool handle);
+
+struct sim_pool *sim_pool_create_default(CUdevice device);
+
+/* A pool without memory. NULL: no host memory. */
+struct sim_pool *sim_pool_new(CUdevice device);
+
+/* No new allocations; it goes when its blocks have. */
+void sim_pool_destroy(struct sim_pool *pool);
+
+/* `bytes` for use on `stream` from now on. */
+CUresult sim_pool_allocate(struct sim_pool *pool, struct sim_stream *stream, size_t bytes,
+                           CUdeviceptr *out);
+
+/* Free `block`, which is in the table, behind what is queued on `stream`. */
+CUresult sim_pool_free(struct sim_block *block, struct sim_stream *stream);
+
+/* The memory of `block`, out of the table and not in use by any stream. */
+void sim_pool_take_back(struct sim_block *block);
+
+/* Give what the pool does not use back to the device, as long as it keeps `keep` bytes.
+ */
+void sim_pool_trim(struct sim_pool *pool, uint64_t keep);
+
+/* All pools of `device`: down to their thresholds; or to nothing, and did that help? */
+void sim_pools_trim_to_threshold(CUdevice device);
+bool sim_pools_trim(CUdevice device);
+
+#endif

@@ -1,0 +1,92 @@
+/* procs.c -- finding calls by name and version, and the calls for per-thread streams. */
+#include "sim/api.h"
+#include "sim/call.h"
+#include "sim/thread.h"
+#include "sim/unsupported.h"
+#include <string.h>
+
+/* Stream 0, and what uses the default stream unnamed, means the thread's own in these. */
+#define SIM_X(name, version, symbol, parameters)
+#define SIM_Z(name, version, symbol, per_thread, parameters, arguments) \
+    CUresult per_thread parameters                                      \
+    {                                                                   \
+        sim_thread.is_per_thread = true;                                \
+        CUresult result = symbol arguments;                             \
+        sim_thread.is_per_thread = false;                               \
+        return result;                                                  \
+    }
+SIM_CALLS(SIM_X, SIM_Z)
+#undef SIM_X
+#undef SIM_Z
+
+typedef void any_function(void);
+
+static const struct call {
+    const char *name;
+    int version;
+    any_function *function;
+    any_function *per_thread; /* NULL: the same */
+} table[] = {
+#define SIM_X(name, version, symbol, parameters) \
+    {#name, version, (any_function *)symbol, NULL},
+#define SIM_Z(name, version, symbol, per_thread, parameters, arguments) \
+    {#name, version, (any_function *)symbol, (any_function *)per_thread},
+    SIM_CALLS(SIM_X, SIM_Z)
+#undef SIM_X
+#undef SIM_Z
+#define SIM_U(name, version, symbol) {#name, version, (any_function *)symbol, NULL},
+        SIM_UNSUPPORTED(SIM_U)
+#undef SIM_U
+};
+
+/* The call of that name with the highest version up to `version`. *known: is there any?
+ */
+static const struct call *find_call(const char *name, int version, bool *known)
+{
+    const struct call *best = NULL;
+
+    *known = false;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (strcmp(table[i].name, name) != 0)
+            continue;
+        *known = true;
+        if (table[i].version <= version && (!best || table[i].version > best->version))
+            best = &table[i];
+    }
+    return best;
+}
+
+CUresult cuGetProcAddress_v2(const char *name, void **function, int version,
+                             uint64_t flags, CUdriverProcAddressQueryResult *status)
+{
+    const struct call *call;
+    any_function *found;
+    bool known;
+
+    if (!name || !function || flags > 3 || flags == 3)
+        return CUDA_ERROR_INVALID_VALUE;
+    call = find_call(name, version, &known);
+    if (!call) {
+        *function = NULL;
+        if (status)
+            *status = known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                            : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+        return CUDA_ERROR_NOT_FOUND;
+    }
+    found = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM && call->per_thread
+                ? call->per_thread
+                : call->function;
+    memcpy(function, &found, sizeof found);
+    if (status)
+        *status = CU_GET_PROC_ADDRESS_SUCCESS;
+    return CUDA_SUCCESS;
+}
+
+/* The tables of the CUDA runtime library are not documented, so they are not here. */
+CUresult cuGetExportTable(const void **out, const CUuuid *id)
+{
+    (void)id;
+    if (out)
+        *out = NULL;
+    return CUDA_ERROR_NOT_FOUND;
+}

@@ -1,0 +1,42 @@
+/* ranges.h -- a set of address ranges that do not overlap: which one holds an address,
+ * and where is the first that is large enough. Both in logarithmic time.
+ *
+ * Live blocks and free memory are such sets. The nodes belong to the caller, so taking
+ * one out or putting one in never fails. Not locked: the owner does that.
+ */
+#ifndef TARN_SIM_RANGES_H
+#define TARN_SIM_RANGES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct sim_range {
+    uintptr_t start;
+    size_t bytes; /* at least 1 */
+    struct sim_range *left;
+    struct sim_range *right;
+    size_t largest;    /* of `bytes` in this subtree */
+    uint64_t priority; /* the tree is a heap in it */
+};
+
+struct sim_ranges {
+    struct sim_range *root;
+    uint64_t random;
+};
+
+/* Put `range` in; start and bytes are set, the rest is not. */
+void sim_ranges_insert(struct sim_ranges *ranges, struct sim_range *range);
+
+/* Take `range`, which is in the set, out. */
+void sim_ranges_remove(struct sim_ranges *ranges, struct sim_range *range);
+
+/* The range that holds `address`, or NULL. */
+struct sim_range *sim_ranges_find(const struct sim_ranges *ranges, uintptr_t address);
+
+/* The first range that starts at or after `address`, or NULL. */
+struct sim_range *sim_ranges_after(const struct sim_ranges *ranges, uintptr_t address);
+
+/* The lowest range of at least `bytes`, or NULL. */
+struct sim_range *sim_ranges_fit(const struct sim_ranges *ranges, size_t bytes);
+
+#endif

@@ -1,0 +1,335 @@
+/* stream.c -- streams as the driver hands them out: handles, default streams, waiting. */
+#include "sim/stream.h"
+#include "sim/api.h"
+#include "sim/call.h"
+#include "sim/event.h"
+#include "sim/handles.h"
+#include "sim/pool.h"
+#include "sim/thread.h"
+#include <stdlib.h>
+
+static struct sim_handles handles = SIM_HANDLES;
+static pthread_key_t thread_key;
+static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
+
+/* --- per-thread default streams
+ * ----------------------------------------------------------- */
+
+/* The thread is gone; work on its streams goes on. */
+static void forget_thread(void *first)
+{
+    struct sim_stream *stream = first;
+
+    if (sim_is_down())
+        return;
+    sim_lock();
+    while (stream) {
+        struct sim_stream *next = stream->next_of_thread;
+        sim_stream_release(stream);
+        stream = next;
+    }
+    sim_unlock();
+}
+
+static void make_key(void)
+{
+    if (pthread_key_create(&thread_key, forget_thread) != 0)
+        abort();
+}
+
+static struct sim_stream *per_thread(struct sim_context *context)
+{
+    struct sim_stream *stream = sim_thread.stream;
+
+    while (stream && (stream->context != context || !sim_stream_is_alive(stream)))
+        stream = stream->next_of_thread;
+    if (stream)
+        return stream;
+    pthread_once(&thread_once, make_key);
+    stream = sim_stream_new(context, 0);
+    if (!stream)
+        return NULL;
+    stream->next_of_thread = sim_thread.stream;
+    if (pthread_setspecific(thread_key, stream) != 0) {
+        sim_stream_release(stream);
+        return NULL;
+    }
+    sim_thread.stream = stream;
+    return stream;
+}
+
+struct sim_stream *sim_stream_default(struct sim_context *context)
+{
+    return sim_thread.is_per_thread ? per_thread(context) : context->legacy;
+}
+
+/* --- handles
+ * ------------------------------------------------------------------------------ */
+
+static CUresult find_default(CUstream handle, struct sim_stream **out)
+{
+    struct sim_context *context = sim_context_current();
+    CUresult result = sim_context_check_current();
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!handle)
+        *out = sim_stream_default(context);
+    else
+        *out = handle == CU_STREAM_LEGACY ? context->legacy : per_thread(context);
+    return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult sim_stream_find(const char *call, CUstream handle, struct sim_stream **out)
+{
+    struct sim_stream *stream;
+
+    if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
+        return find_default(handle, out);
+    stream = sim_handle_find(&handles, handle);
+    if (!stream)
+        sim_abort(call,
+                  "stream %p is destroyed or never was one; a real driver crashes here",
+                  (void *)handle);
+    if (!sim_stream_is_alive(stream))
+        return CUDA_ERROR_INVALID_CONTEXT; /* the handle outlived its context */
+    *out = stream;
+    return CUDA_SUCCESS;
+}
+
+static CUresult create(CUstream *out, unsigned flags, int priority)
+{
+    struct sim_stream *stream;
+    CUstream handle;
+
+    if (!out || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (priority > SIM_PRIORITY_LEAST)
+        priority = SIM_PRIORITY_LEAST;
+    if (priority < SIM_PRIORITY_GREATEST)
+        priority = SIM_PRIORITY_GREATEST;
+    stream = sim_stream_new(sim_context_current(), flags);
+    if (!stream)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    handle = sim_handle_give(&handles, stream);
+    if (!handle) {
+        sim_stream_release(stream);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    stream->handle = handle;
+    stream->priority = priority;
+    *out = handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCreate(CUstream *out, unsigned int flags)
+{
+    ENTER(CALL_CONTEXT | CALL_ALLOCATES);
+    sim_lock();
+    return sim_leave(create(out, flags, SIM_PRIORITY_LEAST));
+}
+
+CUresult cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int priority)
+{
+    ENTER(CALL_CONTEXT | CALL_ALLOCATES);
+    sim_lock();
+    return sim_leave(create(out, flags, priority));
+}
+
+/* Queued work goes on without the handle. */
+CUresult cuStreamDestroy_v2(CUstream handle)
+{
+    struct sim_stream *stream;
+    CUresult result;
+
+    ENTER(CALL_PLAIN);
+    if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
+        return CUDA_ERROR_INVALID_HANDLE;
+    sim_lock();
+    result = sim_stream_find(__func__, handle, &stream);
+    if (result != CUDA_SUCCESS)
+        return sim_leave(result);
+    sim_handle_take(&handles, handle);
+    stream->handle = NULL;
+    sim_stream_release(stream);
+    return sim_leave(CUDA_SUCCESS);
+}
+
+/* --- waiting
+ * ------------------------------------------------------------------------------ */
+
+/* Work of the legacy stream comes after that of all blocking streams. */
+bool sim_stream_is_idle(const struct sim_stream *stream)
+{
+    const struct sim_stream *other = stream->context->busy;
+
+    if (stream != stream->context->legacy)
+        return stream->done == stream->queued;
+    while (other && (other->is_internal || other->flags & CU_STREAM_NON_BLOCKING))
+        other = other->next;
+    return !other;
+}
+
+static CUresult wait_for(struct sim_stream *stream)
+{
+    struct sim_op *barrier;
+    CUresult result;
+
+    if (sim_stream_is_idle(stream))
+        return CUDA_SUCCESS;
+    if (stream == stream->context->legacy) {
+        barrier = sim_op_new(0, NULL, NULL);
+        result = barrier ? sim_work_queue(stream, barrier) : CUDA_ERROR_OUT_OF_MEMORY;
+        if (result != CUDA_SUCCESS)
+            return result;
+    }
+    sim_work_wait(stream, stream->queued);
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_streams_order(struct sim_context *context, CUevent event)
+{
+    CUresult result = sim_event_order(event, context->legacy);
+    size_t cursor = 0;
+    uint64_t handle;
+    void *object;
+
+    while (result == CUDA_SUCCESS &&
+           tarn__map_next(&handles.objects, &cursor, &handle, &object)) {
+        struct sim_stream *stream = *(struct sim_stream **)object;
+        if (stream->context == context && sim_stream_is_alive(stream))
+            result = sim_event_order(event, stream);
+    }
+    return result;
+}
+
+CUresult cuStreamQuery(CUstream handle)
+{
+    struct sim_stream *stream;
+    CUresult result;
+
+    ENTER(CALL_PLAIN);
+    sim_lock();
+    result = sim_stream_find(__func__, handle, &stream);
+    if (result == CUDA_SUCCESS && !sim_stream_is_idle(stream))
+        result = CUDA_ERROR_NOT_READY;
+    return sim_leave(result);
+}
+
+CUresult cuStreamSynchronize(CUstream handle)
+{
+    struct sim_stream *stream;
+    CUresult result;
+
+    ENTER(CALL_PLAIN);
+    sim_lock();
+    result = sim_stream_find(__func__, handle, &stream);
+    if (result != CUDA_SUCCESS)
+        return sim_leave(result);
+    CUdevice device = stream->context->device;
+    result = wait_for(stream);
+    sim_pools_trim_to_threshold(device);
+    return sim_leave(result);
+}
+
+CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
+{
+    struct sim_stream *stream;
+    CUresult result;
+
+    ENTER(CALL_PLAIN);
+    if (flags > 1)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = sim_stream_find(__func__, handle, &stream);
+    if (result == CUDA_SUCCESS)
+        result = sim_event_order(event, stream);
+    return sim_leave(result);
+}
+
+/* --- questions
+ * ---------------------------------------------------------------------------- */
+
+CUresult cuStreamGetId(CUstream handle, unsigned long long *id)
+{
+    struct sim_stream *stream;
+    CUresult result;
+
+    ENTER(CALL_PLAIN);
+    if (!id)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = sim_stream_find(__func__, handle, &stream);
+    if (result == CUDA_SUCCESS)
+        *id = stream->id;
+    return sim_leave(result);
+}
+
+CUresult cuStreamGetCtx(CUstream handle, CUcontext *out)
+{
+    struct sim_stream *stream;
+    CUresult result;
+
+    ENTER(CALL_PLAIN);
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = sim_stream_find(__func__, handle, &stream);
+    if (result == CUDA_SUCCESS)
+        *out = (CUcontext)(void *)stream->context;
+    return sim_leave(result);
+}
+
+CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext *out, CUgreenCtx *green)
+{
+    CUresult result = cuStreamGetCtx(handle, out);
+
+    if (result == CUDA_SUCCESS && green)
+        *green = NULL;
+    return result;
+}
+
+CUresult cuStreamGetDevice(CUstream handle, CUdevice *out)
+{
+    struct sim_stream *stream;
+    CUresult result;
+
+    ENTER(CALL_PLAIN);
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = sim_stream_find(__func__, handle, &stream);
+    if (result == CUDA_SUCCESS)
+        *out = stream->context->device;
+    return sim_leave(result);
+}
+
+CUresult cuStreamGetFlags(CUstream handle, unsigned int *out)
+{
+    struct sim_stream *stream;
+    CUresult result;
+
+    ENTER(CALL_PLAIN);
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = sim_stream_find(__func__, handle, &stream);
+    if (result == CUDA_SUCCESS)
+        *out = stream->flags;
+    return sim_leave(result);
+}
+
+CUresult cuStreamGetPriority(CUstream handle, int *out)
+{
+    struct sim_stream *stream;
+    CUresult result;
+
+    ENTER(CALL_PLAIN);
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = sim_stream_find(__func__, handle, &stream);
+    if (result == CUDA_SUCCESS)
+        *out = stream->priority;
+    return sim_leave(result);
+}

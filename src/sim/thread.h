@@ -1,0 +1,24 @@
+/* thread.h -- what the driver keeps for each thread. */
+#ifndef TARN_SIM_THREAD_H
+#define TARN_SIM_THREAD_H
+
+#include "sim/cuda.h"
+#include <stdbool.h>
+
+struct sim_context;
+struct sim_stream;
+
+enum { SIM_STACK_MAX = 64 };
+
+struct sim_thread {
+    struct sim_context *stack[SIM_STACK_MAX]; /* the last one is current */
+    unsigned depth;
+    int capture_mode;
+    bool in_host_function;     /* driver calls are refused */
+    bool is_per_thread;        /* in a _ptds/_ptsz call: stream 0 means per-thread */
+    struct sim_stream *stream; /* list of its per-thread default streams, one a context */
+};
+
+extern _Thread_local struct sim_thread sim_thread;
+
+#endif

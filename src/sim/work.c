@@ -1,0 +1,401 @@
+/* work.c -- the scheduler: whose turn it is, and the threads that do the work.
+ *
+ * Threads are started when there is work and none is idle. A host function may block
+ * until another stream has come to some point, so a fixed few would not do.
+ */
+#define _GNU_SOURCE
+#include "sim/work.h"
+#include "sim/call.h"
+#include <signal.h>
+#include <stdlib.h>
+
+enum { WORKERS_MAX = 256 };
+
+struct sim_waiter {
+    struct sim_waiter *next;
+    uint64_t until; /* of the stream's `done` */
+    struct sim_op *op;
+};
+
+/* Streams whose first operation a worker may start, oldest first. */
+static struct sim_stream *ready_first, *ready_last;
+static unsigned ready_count, idle_count, starting_count, worker_count;
+static pthread_cond_t ready_signal = PTHREAD_COND_INITIALIZER;
+
+static struct sim_stream *attended; /* streams whose first operation may have its turn */
+static uint64_t last_ticket;
+
+/* --- streams
+ * ------------------------------------------------------------------------------ */
+
+struct sim_stream *sim_stream_new(struct sim_context *context, unsigned flags)
+{
+    struct sim_stream *stream = calloc(1, sizeof *stream);
+
+    if (stream) {
+        stream->context = context;
+        stream->life = context->id;
+        stream->flags = flags;
+        stream->id = sim_next_id();
+        stream->references = 1;
+    }
+    return stream;
+}
+
+void sim_stream_retain(struct sim_stream *stream)
+{
+    stream->references++;
+}
+
+void sim_stream_release(struct sim_stream *stream)
+{
+    if (--stream->references == 0)
+        free(stream);
+}
+
+bool sim_stream_is_alive(const struct sim_stream *stream)
+{
+    return atomic_load(&stream->context->is_alive) && stream->context->id == stream->life;
+}
+
+static void list_busy(struct sim_stream *stream)
+{
+    struct sim_context *context = stream->context;
+
+    stream->previous = NULL;
+    stream->next = context->busy;
+    if (context->busy)
+        context->busy->previous = stream;
+    context->busy = stream;
+}
+
+static void unlist_busy(struct sim_stream *stream)
+{
+    if (stream->next)
+        stream->next->previous = stream->previous;
+    if (stream->previous)
+        stream->previous->next = stream->next;
+    else
+        stream->context->busy = stream->next;
+}
+
+/* --- operations
+ * --------------------------------------------------------------------------- */
+
+struct sim_op *sim_op_new(size_t bytes, void (*run)(void *), void (*finish)(void *))
+{
+    struct sim_op *op = calloc(1, sizeof *op + bytes);
+
+    if (op) {
+        op->run = run;
+        op->finish = finish;
+    }
+    return op;
+}
+
+bool sim_op_after(struct sim_op *op, struct sim_stream *stream, uint64_t until)
+{
+    struct sim_waiter *waiter;
+
+    if (stream->done >= until)
+        return true;
+    waiter = malloc(sizeof *waiter);
+    if (!waiter)
+        return false;
+    *waiter = (struct sim_waiter){stream->waiters, until, op};
+    stream->waiters = waiter;
+    op->pending++;
+    return true;
+}
+
+void sim_op_drop(struct sim_op *op)
+{
+    if (op->failed)
+        op->failed(op->data);
+    op->is_dropped = true; /* streams that it was to wait for still point at it */
+    if (op->pending == 0)
+        free(op);
+}
+
+static void list_in_context(struct sim_op *op)
+{
+    struct sim_context *context = op->stream->context;
+
+    op->previous_in_context = context->last_op;
+    if (context->last_op)
+        context->last_op->next_in_context = op;
+    else
+        context->first_op = op;
+    context->last_op = op;
+}
+
+static void unlist_in_context(struct sim_op *op)
+{
+    struct sim_context *context = op->stream->context;
+
+    if (op->next_in_context)
+        op->next_in_context->previous_in_context = op->previous_in_context;
+    else
+        context->last_op = op->previous_in_context;
+    if (op->previous_in_context)
+        op->previous_in_context->next_in_context = op->next_in_context;
+    else
+        context->first_op = op->next_in_context;
+}
+
+/* --- the threads
+ * -------------------------------------------------------------------------- */
+
+static void finish_first(struct sim_stream *stream);
+
+static struct sim_stream *take_ready(void)
+{
+    struct sim_stream *stream = ready_first;
+
+    ready_first = stream->next_ready;
+    if (!ready_first)
+        ready_last = NULL;
+    ready_count--;
+    return stream;
+}
+
+static void *work(void *unused)
+{
+    (void)unused;
+    sim_lock();
+    starting_count--;
+    for (;;) {
+        while (!ready_first || sim_is_down()) {
+            idle_count++;
+            sim_wait(&ready_signal);
+            idle_count--;
+        }
+        struct sim_stream *stream = take_ready();
+        sim_unlock();
+        stream->first->run(stream->first->data);
+        sim_lock();
+        finish_first(stream);
+    }
+    return NULL;
+}
+
+/* Signals are for the program's own threads. */
+static bool start_worker(void)
+{
+    sigset_t all, old;
+    pthread_attr_t attributes;
+    pthread_t thread;
+    bool started;
+
+    if (worker_count == WORKERS_MAX || pthread_attr_init(&attributes) != 0)
+        return false;
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    started = pthread_create(&thread, &attributes, work, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attributes);
+    worker_count += started;
+    starting_count += started;
+    return started;
+}
+
+static void hand_to_workers(struct sim_stream *stream)
+{
+    stream->first->is_started = true;
+    stream->next_ready = NULL;
+    if (ready_last)
+        ready_last->next_ready = stream;
+    else
+        ready_first = stream;
+    ready_last = stream;
+    ready_count++;
+    if (ready_count > idle_count + starting_count)
+        start_worker(); /* or else a busy one comes to it */
+    pthread_cond_signal(&ready_signal);
+}
+
+/* --- whose turn it is
+ * --------------------------------------------------------------------- */
+
+static void attend(struct sim_stream *stream)
+{
+    if (stream->is_attended)
+        return;
+    stream->is_attended = true;
+    sim_stream_retain(stream);
+    stream->next_attended = attended;
+    attended = stream;
+}
+
+/* One dependency of `op` is met. */
+static void meet(struct sim_op *op)
+{
+    if (--op->pending != 0)
+        return;
+    if (op->is_dropped)
+        free(op);
+    else if (op->stream && op->stream->first == op)
+        attend(op->stream);
+}
+
+static void wake_waiters(struct sim_stream *stream)
+{
+    struct sim_waiter **link = &stream->waiters;
+
+    while (*link) {
+        struct sim_waiter *waiter = *link;
+        if (waiter->until > stream->done) {
+            link = &waiter->next;
+            continue;
+        }
+        *link = waiter->next;
+        meet(waiter->op);
+        free(waiter);
+    }
+}
+
+/* The first operation of `stream` is done. */
+static void complete(struct sim_stream *stream)
+{
+    struct sim_op *op = stream->first;
+
+    stream->first = op->next;
+    if (!stream->first)
+        stream->last = NULL;
+    stream->done++;
+    unlist_in_context(op);
+    if (stream->done == stream->queued)
+        unlist_busy(stream);
+    if (op->finish)
+        op->finish(op->data);
+    free(op);
+    wake_waiters(stream);
+    sim_progress();
+    attend(stream);
+    sim_stream_release(stream);
+}
+
+/* Start, complete or announce what has its turn, until nothing more follows from it. */
+static void settle(void)
+{
+    while (attended) {
+        struct sim_stream *stream = attended;
+        struct sim_op *op = stream->first;
+        attended = stream->next_attended;
+        stream->is_attended = false;
+        if (!op || op->pending || op->is_started) {
+            /* nothing to do, or somebody is at it */
+        } else if (op->is_callers) {
+            op->is_started = op->is_turn = true;
+            sim_progress();
+        } else if (op->run) {
+            hand_to_workers(stream);
+        } else {
+            complete(stream);
+        }
+        sim_stream_release(stream);
+    }
+}
+
+/* The first operation of `stream` was run: what follows from that. */
+static void finish_first(struct sim_stream *stream)
+{
+    complete(stream);
+    settle();
+}
+
+/* --- queueing
+ * ----------------------------------------------------------------------------- */
+
+/* The rules of the default stream: it waits for all blocking streams, and they for it. */
+static bool order_by_default_stream(struct sim_stream *stream, struct sim_op *op)
+{
+    struct sim_context *context = stream->context;
+
+    if (stream->is_internal || stream->flags & CU_STREAM_NON_BLOCKING)
+        return true;
+    if (stream != context->legacy)
+        return sim_op_after(op, context->legacy, context->legacy->queued);
+    for (struct sim_stream *other = context->busy; other; other = other->next)
+        if (other != stream && !other->is_internal &&
+            !(other->flags & CU_STREAM_NON_BLOCKING) &&
+            !sim_op_after(op, other, other->queued))
+            return false;
+    return true;
+}
+
+static void append(struct sim_stream *stream, struct sim_op *op)
+{
+    op->stream = stream;
+    op->ticket = ++last_ticket;
+    if (stream->done == stream->queued)
+        list_busy(stream);
+    stream->queued++;
+    if (stream->last)
+        stream->last->next = op;
+    else
+        stream->first = op;
+    stream->last = op;
+    list_in_context(op);
+    sim_stream_retain(stream);
+}
+
+CUresult sim_work_queue(struct sim_stream *stream, struct sim_op *op)
+{
+    if (!order_by_default_stream(stream, op)) {
+        sim_op_drop(op);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (op->run && !op->is_callers && worker_count == 0 && !start_worker()) {
+        sim_op_drop(op);
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    }
+    append(stream, op);
+    attend(stream);
+    settle();
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_work_do(struct sim_stream *stream, struct sim_op *op)
+{
+    CUresult result;
+
+    op->is_callers = true;
+    result = sim_work_queue(stream, op);
+    if (result != CUDA_SUCCESS)
+        return result;
+    while (!op->is_turn)
+        sim_wait_progress();
+    sim_unlock();
+    op->run(op->data);
+    sim_lock();
+    finish_first(stream);
+    return CUDA_SUCCESS;
+}
+
+/* --- waiting
+ * ------------------------------------------------------------------------------ */
+
+void sim_work_wait(struct sim_stream *stream, uint64_t until)
+{
+    sim_stream_retain(stream);
+    while (stream->done < until)
+        sim_wait_progress();
+    sim_stream_release(stream);
+}
+
+void sim_work_wait_context(struct sim_context *context)
+{
+    uint64_t until = last_ticket;
+
+    while (context->first_op && context->first_op->ticket <= until)
+        sim_wait_progress();
+}
+
+void sim_work_wait_device(CUdevice device)
+{
+    for (struct sim_context *context = sim_contexts; context; context = context->next)
+        if (context->device == device)
+            sim_work_wait_context(context);
+}
