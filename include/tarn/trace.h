@@ -71,6 +71,9 @@ TARN_API tarn_status tarn_trace_write(tarn_trace_writer *writer, const tarn_even
  *  `end_ns`: since the writer was made; RMM's: since midnight, local time. Any thread. */
 TARN_API uint64_t tarn_trace_writer_time_ns(const tarn_trace_writer *writer,
                                             uint64_t monotonic_ns);
+/** The format that was chosen, so that a source of events can leave out what the format
+ *  has no column for. Any thread. */
+TARN_API tarn_trace_format tarn_trace_writer_format(const tarn_trace_writer *writer);
 /** Hand buffered lines on. Not from within the writer's own `write`. */
 TARN_API tarn_status tarn_trace_flush(tarn_trace_writer *writer);
 /** Counted as resources are; the last release flushes and closes. */

@@ -61,8 +61,8 @@ tarn_status tarn__forward_block_bytes(void *self, tarn_device_ptr block, size_t 
 
 tarn_status tarn_adaptor_upstream(tarn_resource *adaptor, tarn_resource **out)
 {
-    static const tarn_resource_ops *const tables[] = {&tarn__limiter_ops,
-                                                      &tarn__counter_ops};
+    static const tarn_resource_ops *const tables[] = {
+        &tarn__limiter_ops, &tarn__counter_ops, &tarn__logger_ops};
 
     if (!adaptor || !out)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "adaptor: upstream with NULL");

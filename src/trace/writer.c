@@ -258,6 +258,11 @@ uint64_t tarn_trace_writer_time_ns(const tarn_trace_writer *writer, uint64_t mon
     return since;
 }
 
+tarn_trace_format tarn_trace_writer_format(const tarn_trace_writer *writer)
+{
+    return writer->format->id;
+}
+
 static tarn_status check_writer(const tarn_trace_writer *writer)
 {
     if (!writer)

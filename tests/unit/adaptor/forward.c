@@ -2,7 +2,24 @@
 #include "test.h"
 #include "scripted.h"
 
-enum { KINDS = 2 };
+enum { KINDS = 3 };
+
+static bool swallow(void *data, const char *bytes, size_t count)
+{
+    (void)data, (void)bytes, (void)count;
+    return true;
+}
+
+static tarn_resource *logger_over(tarn_resource *upstream)
+{
+    tarn_trace_writer *writer;
+    tarn_resource *logger;
+
+    CHECK_OK(tarn_trace_writer_create(swallow, NULL, TARN_TRACE_NBEP7, &writer));
+    CHECK_OK(tarn_logger_create(upstream, writer, &logger));
+    CHECK_OK(tarn_trace_writer_release(writer));
+    return logger;
+}
 
 static tarn_resource *adaptor_of_kind(int kind, tarn_resource *upstream)
 {
@@ -10,8 +27,10 @@ static tarn_resource *adaptor_of_kind(int kind, tarn_resource *upstream)
 
     if (kind == 0)
         CHECK_OK(tarn_limiter_create(upstream, SIZE_MAX, &adaptor));
-    else
+    else if (kind == 1)
         CHECK_OK(tarn_counter_create(upstream, &adaptor));
+    else
+        adaptor = logger_over(upstream);
     return adaptor;
 }
 

@@ -1,0 +1,236 @@
+/* logger.c -- a resource that writes down what is asked of it.
+ *
+ * Every row is written when the call upstream is over, so that its times and what the
+ * device has left are those of the event, and a free that was refused leaves no row.
+ *
+ * The order of the rows has to make sense all the same: once upstream has a block back,
+ * another thread may be handed it, and that row must not come before the one of the free.
+ * So an allocation that got an address whose free is still being written waits for it.
+ * (RMM writes the free before it happens instead, and has neither times nor figures.)
+ *
+ * A row costs the writer's lock and, in the NBEP 7 format alone, one cuMemGetInfo. A log
+ * that cannot be written does not stop the program: the writer keeps the failure and
+ * tells it at its flush and its last release.
+ */
+#include "adaptor/forward.h"
+#include "base/clock.h"
+#include "driver/driver.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { PLACE_BYTES = 4096 + 16 }; /* the writer cuts at 4,096 */
+
+/* A free between its call upstream and its row; on the stack of the thread that frees. */
+struct passing {
+    tarn_device_ptr block;
+    pthread_t thread;
+    struct passing *next;
+};
+
+struct logger {
+    struct tarn__adaptor adaptor; /* does the real work */
+    tarn_trace_writer *writer;    /* retained */
+    bool wants_figures;           /* the format has columns for memory and places */
+    atomic_uint_least64_t live_blocks;
+
+    pthread_mutex_t lock; /* the list below; never held while upstream is called */
+    pthread_cond_t row_written;
+    struct passing *passing; /* frees under way */
+};
+
+/* --- frees under way --- */
+
+static void begin_free(struct logger *logger, struct passing *passing)
+{
+    pthread_mutex_lock(&logger->lock);
+    passing->next = logger->passing;
+    logger->passing = passing;
+    pthread_mutex_unlock(&logger->lock);
+}
+
+static void end_free(struct logger *logger, struct passing *passing)
+{
+    struct passing **link = &logger->passing;
+
+    pthread_mutex_lock(&logger->lock);
+    while (*link != passing)
+        link = &(*link)->next;
+    *link = passing->next;
+    pthread_cond_broadcast(&logger->row_written);
+    pthread_mutex_unlock(&logger->lock);
+}
+
+/* Is another thread still writing that `block` was freed? Under the lock. A thread does
+ * not wait for itself: an upstream may allocate from here inside its deallocate. */
+static bool is_passing(const struct logger *logger, tarn_device_ptr block)
+{
+    const struct passing *passing = logger->passing;
+
+    while (passing &&
+           (passing->block != block || pthread_equal(passing->thread, pthread_self())))
+        passing = passing->next;
+    return passing != NULL;
+}
+
+static void await_row_of_free(struct logger *logger, tarn_device_ptr block)
+{
+    pthread_mutex_lock(&logger->lock);
+    while (is_passing(logger, block))
+        pthread_cond_wait(&logger->row_written, &logger->lock);
+    pthread_mutex_unlock(&logger->lock);
+}
+
+/* --- rows --- */
+
+/* What the device has left; stays 0, not known, where nobody can say. False: words of a
+ * failure were left behind. */
+static bool read_memory(int device, tarn_event *event)
+{
+    struct tarn__scope scope;
+    size_t free_bytes = 0, total_bytes = 0;
+
+    /* A driver that nobody has opened is not opened for the sake of a log. */
+    if (device < 0 || device >= tarn__driver_device_count() || tarn__driver_gone())
+        return true;
+    if (tarn__scope_enter(device, &scope) != TARN_OK)
+        return false;
+    if (scope.calls->mem_get_info(&free_bytes, &total_bytes) == CUDA_SUCCESS_) {
+        event->free_bytes = free_bytes;
+        event->total_bytes = total_bytes;
+    }
+    tarn__scope_leave(&scope);
+    return true;
+}
+
+/* The thread's site as text: `file:line`, or a name in angle brackets as it is. */
+static void read_place(char place[PLACE_BYTES], tarn_event *event)
+{
+    tarn_site site = tarn_site_current();
+
+    if (!site.file)
+        return;
+    if (site.file[0] == '<')
+        snprintf(place, PLACE_BYTES, "%s", site.file);
+    else
+        snprintf(place, PLACE_BYTES, "%s:%d", site.file, site.line);
+    event->location = place;
+}
+
+/* Complete `event` and write it; the words of the thread's last failure stay. */
+static void write_row(struct logger *logger, tarn_event *event)
+{
+    tarn_error words = *tarn_error_last();
+    char place[PLACE_BYTES];
+    bool clean = true;
+
+    event->device = tarn_resource_device(logger->adaptor.upstream);
+    event->thread = tarn__thread_id();
+    event->start_ns = tarn_trace_writer_time_ns(logger->writer, event->start_ns);
+    event->end_ns = tarn_trace_writer_time_ns(logger->writer, event->end_ns);
+    if (logger->wants_figures) {
+        clean = read_memory(event->device, event);
+        read_place(place, event);
+    }
+    if (tarn_trace_write(logger->writer, event) != TARN_OK || !clean)
+        tarn_error_set_native(words.status, words.native, "%s", words.message);
+}
+
+/* --- operations --- */
+
+static tarn_status logger_allocate(void *self, size_t bytes, size_t alignment,
+                                   tarn_stream stream, tarn_device_ptr *out)
+{
+    struct logger *logger = self;
+    tarn_event event = {.stream = (uintptr_t)stream, .bytes = bytes};
+    tarn_device_ptr block = 0;
+
+    event.start_ns = tarn__now_ns();
+    tarn_status status = tarn_resource_allocate(logger->adaptor.upstream, bytes,
+                                                alignment, stream, &block);
+    event.end_ns = tarn__now_ns();
+    if (status == TARN_OK) {
+        await_row_of_free(logger, block);
+        event.action = TARN_ACTION_ALLOCATE;
+        event.live_blocks = atomic_fetch_add(&logger->live_blocks, 1) + 1;
+        event.address = *out = block;
+    } else {
+        event.action = TARN_ACTION_ALLOCATE_FAILURE;
+        event.live_blocks = atomic_load(&logger->live_blocks);
+    }
+    write_row(logger, &event);
+    return status;
+}
+
+static tarn_status logger_deallocate(void *self, tarn_device_ptr block, size_t bytes,
+                                     size_t alignment, tarn_stream stream)
+{
+    struct logger *logger = self;
+    struct passing passing = {.block = block, .thread = pthread_self()};
+    tarn_event event = {.action = TARN_ACTION_FREE,
+                        .address = block,
+                        .stream = (uintptr_t)stream,
+                        .bytes = bytes};
+
+    begin_free(logger, &passing);
+    event.start_ns = tarn__now_ns();
+    tarn_status status = tarn_resource_deallocate(logger->adaptor.upstream, block, bytes,
+                                                  alignment, stream);
+    event.end_ns = tarn__now_ns();
+    if (status == TARN_OK) {
+        event.live_blocks = atomic_fetch_sub(&logger->live_blocks, 1) - 1;
+        write_row(logger, &event);
+    }
+    end_free(logger, &passing);
+    return status;
+}
+
+static void logger_free(struct logger *logger)
+{
+    tarn_trace_writer_release(logger->writer);
+    pthread_cond_destroy(&logger->row_written);
+    pthread_mutex_destroy(&logger->lock);
+    free(logger);
+}
+
+static void logger_destroy(void *self)
+{
+    struct logger *logger = self;
+
+    tarn__adaptor_end(&logger->adaptor);
+    logger_free(logger);
+}
+
+const tarn_resource_ops tarn__logger_ops = {
+    .size = sizeof tarn__logger_ops,
+    .name = "logger",
+    .allocate = logger_allocate,
+    .deallocate = logger_deallocate,
+    .destroy = logger_destroy,
+    .memory_info = tarn__forward_memory_info,
+    .supports_streams = tarn__forward_supports_streams,
+    .free_waits = tarn__forward_free_waits,
+    .trim = tarn__forward_trim,
+    .block_bytes = tarn__forward_block_bytes,
+};
+
+tarn_status tarn_logger_create(tarn_resource *upstream, tarn_trace_writer *writer,
+                               tarn_resource **out)
+{
+    if (!upstream || !writer || !out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "logger: create with NULL");
+    struct logger *logger = calloc(1, sizeof *logger);
+    if (!logger)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "logger: no host memory");
+    logger->writer = tarn_trace_writer_retain(writer);
+    logger->wants_figures = tarn_trace_writer_format(writer) == TARN_TRACE_NBEP7;
+    atomic_init(&logger->live_blocks, 0);
+    pthread_mutex_init(&logger->lock, NULL);
+    pthread_cond_init(&logger->row_written, NULL);
+    tarn_status status =
+        tarn__adaptor_create(&tarn__logger_ops, &logger->adaptor, upstream, out);
+    if (status != TARN_OK)
+        logger_free(logger);
+    return status;
+}

@@ -1,0 +1,277 @@
+/* The logger: a row a call, with the figures of the event, in an order that makes sense.
+ */
+#define _GNU_SOURCE
+#include "test.h"
+#include "scripted.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sched.h>
+
+/* What the writer wrote. */
+static char text[1 << 20];
+static size_t text_bytes;
+static bool disk_full;
+
+static bool keep(void *data, const char *bytes, size_t count)
+{
+    (void)data;
+    if (disk_full || text_bytes + count >= sizeof text) {
+        errno = ENOSPC;
+        return false;
+    }
+    memcpy(text + text_bytes, bytes, count);
+    text_bytes += count;
+    return true;
+}
+
+static struct scripted script;
+static tarn_trace_writer *writer;
+static tarn_resource *logger;
+
+static void begin(tarn_trace_format format)
+{
+    text_bytes = 0;
+    disk_full = false;
+    scripted_begin(&script, 1);
+    CHECK_OK(tarn_trace_writer_create(keep, NULL, format, &writer));
+    CHECK_OK(tarn_logger_create(script.resource, writer, &logger));
+}
+
+static void end(void)
+{
+    CHECK_OK(tarn_resource_release(logger));
+    CHECK_OK(tarn_trace_writer_release(writer));
+    scripted_end(&script);
+}
+
+/* The events of the log so far, by Tarn's own reader. */
+static tarn_event events[20000];
+static char places[20000][32];
+static unsigned event_count;
+static size_t read_bytes;
+
+static long serve(void *data, char *buffer, size_t capacity)
+{
+    size_t left = text_bytes - read_bytes, count = left < capacity ? left : capacity;
+
+    (void)data;
+    memcpy(buffer, text + read_bytes, count);
+    read_bytes += count;
+    return (long)count;
+}
+
+static tarn_status note(void *data, const tarn_event *event, uint64_t line)
+{
+    (void)data, (void)line;
+    CHECK(event_count < sizeof events / sizeof *events);
+    events[event_count] = *event;
+    snprintf(places[event_count], sizeof *places, "%.31s",
+             event->location ? event->location : "");
+    event_count++;
+    return TARN_OK;
+}
+
+static unsigned read_log(void)
+{
+    tarn_trace_format format;
+
+    CHECK_OK(tarn_trace_flush(writer));
+    event_count = 0;
+    read_bytes = 0;
+    CHECK_OK(tarn_trace_read("test", serve, NULL, NULL, note, NULL, &format));
+    return event_count;
+}
+
+TEST(logger_writes_each_call_with_its_figures)
+{
+    tarn_device_ptr one, two, none = 7;
+
+    begin(TARN_TRACE_NBEP7);
+    tarn_site before = tarn_site_set((tarn_site){"/home/me/prog.py", 12});
+    CHECK_OK(tarn_resource_allocate(logger, 80, 0, TARN_STREAM_PER_THREAD, &one));
+    tarn_site_set((tarn_site){"<gc>", 0});
+    CHECK_OK(tarn_resource_allocate(logger, 500, 0, TARN_STREAM_NONE, &two));
+    CHECK_OK(tarn_resource_deallocate(logger, one, 80, 0, NULL));
+    tarn_site_set(before);
+    script.allocate_fails = TARN_OUT_OF_MEMORY;
+    CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_resource_allocate(logger, 900, 0, NULL, &none));
+    CHECK_SAYS("scripted: no 900 bytes");
+    CHECK_OK(tarn_resource_deallocate(logger, two, 500, 0, NULL));
+
+    CHECK(read_log() >= 4);
+    CHECK_EQUAL(TARN_ACTION_ALLOCATE, events[0].action);
+    CHECK(events[0].address == one && events[0].bytes == 80 && events[0].device == 1);
+    CHECK(events[0].stream == 2 && events[0].live_blocks == 1);
+    CHECK(events[0].end_ns >= events[0].start_ns);
+    CHECK_TEXT("/home/me/prog.py:12", places[0]);
+    CHECK(events[1].address == two && events[1].live_blocks == 2);
+    CHECK(events[1].start_ns >= events[0].end_ns);
+    CHECK_TEXT("<gc>", places[1]);
+    CHECK_EQUAL(TARN_ACTION_FREE, events[2].action);
+    CHECK(events[2].address == one && events[2].live_blocks == 1);
+    CHECK_TEXT("", places[3]);
+    CHECK_EQUAL(TARN_ACTION_FREE, events[event_count - 1].action);
+    CHECK(events[event_count - 1].address == two);
+    CHECK_EQUAL(0, events[event_count - 1].live_blocks);
+    end();
+}
+
+TEST(logger_writes_rmms_rows)
+{
+    tarn_device_ptr block, none = 7;
+
+    begin(TARN_TRACE_RMM);
+    CHECK_OK(tarn_resource_allocate(logger, 80, 0, NULL, &block));
+    CHECK_OK(tarn_resource_deallocate(logger, block, 80, 0, NULL));
+    script.allocate_fails = TARN_OUT_OF_MEMORY;
+    CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_resource_allocate(logger, 9, 0, NULL, &none));
+    CHECK_EQUAL(3, read_log());
+    CHECK(events[0].action == TARN_ACTION_ALLOCATE && events[0].address == block);
+    CHECK(events[0].bytes == 80 && events[0].thread != 0);
+    CHECK(events[1].action == TARN_ACTION_FREE && events[1].bytes == 80);
+    CHECK(events[2].action == TARN_ACTION_ALLOCATE_FAILURE && events[2].bytes == 9);
+    end();
+}
+
+TEST(logger_writes_no_row_for_a_free_that_did_not_happen)
+{
+    tarn_device_ptr block;
+
+    begin(TARN_TRACE_RMM);
+    CHECK_OK(tarn_resource_allocate(logger, 80, 0, NULL, &block));
+    script.free_fails = TARN_DRIVER_FAILURE;
+    CHECK_STATUS(TARN_DRIVER_FAILURE,
+                 tarn_resource_deallocate(logger, block, 80, 0, NULL));
+    CHECK_SAYS("scripted: keeps");
+    CHECK_EQUAL(1, read_log());
+    script.free_fails = TARN_OK;
+    CHECK_OK(tarn_resource_deallocate(logger, block, 80, 0, NULL));
+    CHECK_EQUAL(2, read_log());
+    end();
+}
+
+TEST(logger_goes_on_when_the_log_cannot_be_written)
+{
+    tarn_device_ptr block;
+
+    begin(TARN_TRACE_NBEP7);
+    disk_full = true;
+    tarn_error_set(TARN_BAD_FORMAT, "words from before");
+    for (int i = 0; i < 2000; i++) {
+        CHECK_OK(tarn_resource_allocate(logger, 80, 0, NULL, &block));
+        CHECK_OK(tarn_resource_deallocate(logger, block, 80, 0, NULL));
+    }
+    CHECK_SAYS("words from before"); /* a success leaves them alone */
+    CHECK_STATUS(TARN_SYSTEM_FAILURE, tarn_trace_flush(writer));
+    CHECK_OK(tarn_resource_release(logger));
+    CHECK_STATUS(TARN_SYSTEM_FAILURE, tarn_trace_writer_release(writer));
+    scripted_end(&script);
+}
+
+TEST(logger_keeps_its_writer_and_gives_it_back)
+{
+    tarn_device_ptr block;
+
+    begin(TARN_TRACE_RMM);
+    CHECK_OK(tarn_trace_writer_release(writer));
+    CHECK_OK(tarn_resource_allocate(logger, 80, 0, NULL, &block));
+    CHECK_OK(tarn_resource_deallocate(logger, block, 80, 0, NULL));
+    CHECK_EQUAL(0, text_bytes);
+    CHECK_OK(tarn_resource_release(logger));
+    CHECK(text_bytes > 0); /* the last release flushed it */
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_logger_create(NULL, NULL, &logger));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_logger_create(script.resource, NULL, &logger));
+    scripted_end(&script);
+}
+
+/* --- the order of rows between threads --- */
+
+enum { THREADS = 4, ROUNDS = 2000, SLOTS = 3 };
+
+/* An upstream with few addresses, which go from thread to thread all the time. */
+static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool slot_used[SLOTS];
+
+static tarn_status take_slot(void *self, size_t bytes, size_t alignment,
+                             tarn_stream stream, tarn_device_ptr *out)
+{
+    int slot = 0;
+
+    (void)self, (void)bytes, (void)alignment, (void)stream;
+    pthread_mutex_lock(&slots_lock);
+    while (slot < SLOTS && slot_used[slot])
+        slot++;
+    if (slot < SLOTS)
+        slot_used[slot] = true;
+    pthread_mutex_unlock(&slots_lock);
+    if (slot == SLOTS)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "slots: none is free");
+    *out = (tarn_device_ptr)(slot + 1) << 12;
+    return TARN_OK;
+}
+
+static tarn_status give_slot(void *self, tarn_device_ptr block, size_t bytes,
+                             size_t alignment, tarn_stream stream)
+{
+    (void)self, (void)bytes, (void)alignment, (void)stream;
+    pthread_mutex_lock(&slots_lock);
+    slot_used[(block >> 12) - 1] = false;
+    pthread_mutex_unlock(&slots_lock);
+    sched_yield(); /* now is the moment for another thread to be handed it */
+    return TARN_OK;
+}
+
+static void destroy_nothing(void *self)
+{
+    (void)self;
+}
+
+static const tarn_resource_ops slots_ops = {
+    .size = sizeof slots_ops,
+    .name = "slots",
+    .allocate = take_slot,
+    .deallocate = give_slot,
+    .destroy = destroy_nothing,
+};
+
+static void *take_and_give(void *data)
+{
+    tarn_device_ptr block;
+
+    for (int i = 0; i < ROUNDS; i++)
+        if (tarn_resource_allocate(data, 16, 0, NULL, &block) == TARN_OK)
+            tarn_resource_deallocate(data, block, 16, 0, NULL);
+    return NULL;
+}
+
+TEST(logger_never_writes_an_allocation_before_the_free_that_made_room_for_it)
+{
+    pthread_t threads[THREADS];
+    tarn_resource *slots;
+    bool out[SLOTS + 1] = {false};
+
+    text_bytes = 0;
+    disk_full = false;
+    CHECK_OK(tarn_resource_create(&slots_ops, NULL, TARN_DEVICE_NONE, &slots));
+    CHECK_OK(tarn_trace_writer_create(keep, NULL, TARN_TRACE_RMM, &writer));
+    CHECK_OK(tarn_logger_create(slots, writer, &logger));
+    for (int i = 0; i < THREADS; i++)
+        CHECK_EQUAL(0, pthread_create(&threads[i], NULL, take_and_give, logger));
+    for (int i = 0; i < THREADS; i++)
+        CHECK_EQUAL(0, pthread_join(threads[i], NULL));
+    unsigned count = read_log();
+    for (unsigned i = 0; i < count; i++) {
+        size_t slot = events[i].address >> 12;
+        if (events[i].action == TARN_ACTION_ALLOCATE)
+            CHECK(!out[slot]);
+        if (events[i].action == TARN_ACTION_FREE)
+            CHECK(out[slot]);
+        out[slot] = events[i].action == TARN_ACTION_ALLOCATE;
+    }
+    CHECK(count >= THREADS * ROUNDS);
+    CHECK_OK(tarn_resource_release(logger));
+    CHECK_OK(tarn_trace_writer_release(writer));
+    CHECK_OK(tarn_resource_release(slots));
+}
