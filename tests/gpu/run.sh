@@ -24,8 +24,8 @@ seconds_left() {
     echo $((BUDGET - $(date +%s) + began))
 }
 
-# phase NAME SECONDS COMMAND: run COMMAND, a function of this file or a program, in a process
-# of its own that can be stopped.
+# phase NAME SECONDS COMMAND...: run a function of this file or a program, in a process of its
+# own that can be stopped.
 phase() {
     name=$1 limit=$2 started=$(date +%s); shift 2
     [ "$limit" -le "$(seconds_left)" ] || limit=$(seconds_left)
@@ -74,8 +74,13 @@ python_tests() {
     .venv/bin/python -m pytest -q -p no:cacheprovider --junitxml=$logs/python-gpu.xml python/tests
 }
 
-numba_suite() {
-    .venv/bin/python tools/numba_suite.py --jobs "$jobs" --junit "$PWD/$logs/numba-gpu.xml"
+numba_tests() {
+    .venv/bin/python tools/numba_suite.py --manager "$1" --jobs "$jobs" --out "$PWD/$logs/$1.json"
+}
+
+compared() {
+    .venv/bin/python tools/numba_suite.py compare $logs/numba.json $logs/tarn.json \
+        --junit "$PWD/$logs/numba-gpu.xml"
 }
 
 if [ "${1:-}" = --only ]; then
@@ -94,11 +99,14 @@ phase c-tests 90 c_tests
 phase wheel 60 wheel
 phase python-tests 90 python_tests
 phase demo 60 ./demo
-phase numba-suite 400 numba_suite
+phase numba-own 240 numba_tests numba
+phase numba-tarn 240 numba_tests tarn
+phase numba-compared 20 compared
 
 tar -czf "$OUT/logs.tar.gz" -C build gpu
 echo
 cat $logs/phases.txt
-tail -n 30 $logs/numba-suite.log
+tail -qn 1 $logs/numba-own.log $logs/numba-tarn.log
+tail -n 20 $logs/numba-compared.log
 tools/count_results.py $logs/c-gpu.xml $logs/python-gpu.xml $logs/numba-gpu.xml | tee "$OUT/summary.txt"
 grep -q 'demo: ok' $logs/demo.log && echo "demo: ok"
