@@ -201,7 +201,7 @@ CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice device)
 
 CUresult cuDeviceGetPCIBusId(char *text, int bytes, CUdevice device)
 {
-    char whole[16];
+    char whole[32];
 
     ENTER(CALL_PLAIN);
     if (!text || bytes <= 0)
