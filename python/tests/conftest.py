@@ -1,0 +1,43 @@
+"""What all tests share. The driver is the one that TARN_DRIVER names (./check: `sim`)."""
+
+import gc
+
+import pytest
+
+import tarn
+
+
+class Counted:
+    """A resource under a counter that is the current one for the length of a test."""
+
+    def __init__(self):
+        self.mr = tarn.mr.StatisticsResourceAdaptor(tarn.mr.CudaMemoryResource())
+
+    @property
+    def live_bytes(self):
+        return self.mr.allocation_counts.current_bytes
+
+    @property
+    def allocations(self):
+        return self.mr.allocation_counts.total_count
+
+
+@pytest.fixture(autouse=True)
+def counted():
+    """Every test leaves no live bytes, and the default resource in charge."""
+    counted = Counted()
+    tarn.mr.set_current_device_resource(counted.mr)
+    yield counted
+    tarn.mr.set_current_device_resource(None)
+    gc.collect()
+    assert counted.live_bytes == 0
+
+
+@pytest.fixture
+def unraisable(monkeypatch):
+    """What finalizers had to say."""
+    import sys
+
+    caught = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: caught.append(args.exc_value))
+    return caught
