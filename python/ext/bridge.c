@@ -25,16 +25,12 @@ struct bridge {
 #define Py_IsFinalizing _Py_IsFinalizing
 #endif
 
-/* Can Python code still be called from this thread? At exit, a thread that asks for the
- * GIL anew is not given it back. */
-static tarn_status check_interpreter(void)
+/* Can no Python code be called from this thread any more? At exit, modules are taken
+ * apart, and a thread that asks for the GIL anew is not given it. */
+static bool interpreter_is_gone(void)
 {
-    if (Py_IsInitialized() &&
-        (!Py_IsFinalizing() || PyGILState_GetThisThreadState() != NULL))
-        return TARN_OK;
-    return tarn_error_set(TARN_PLUGIN_FAILURE,
-                          "python: the interpreter is gone, and with it a resource that "
-                          "is written in Python");
+    return !Py_IsInitialized() ||
+           (Py_IsFinalizing() && PyGILState_GetThisThreadState() == NULL);
 }
 
 /* --- the calls, with the GIL held --- */
@@ -94,10 +90,12 @@ static tarn_status bridge_allocate(void *self, size_t bytes, size_t alignment,
                                    tarn_stream stream, tarn_device_ptr *out)
 {
     struct bridge *bridge = self;
-    tarn_status status = check_interpreter();
+    tarn_status status = TARN_OK;
 
-    if (status != TARN_OK)
-        return status;
+    if (interpreter_is_gone())
+        return tarn_error_set(TARN_PLUGIN_FAILURE,
+                              "python: the interpreter is gone, and with it a resource "
+                              "that is written in Python");
     if (alignment > TARN_ALIGNMENT || bytes > PY_SSIZE_T_MAX)
         return tarn_error_set(TARN_NOT_SUPPORTED,
                               "python: no resource written in Python gives %zu bytes "
@@ -116,15 +114,20 @@ static tarn_status bridge_allocate(void *self, size_t bytes, size_t alignment,
     return status;
 }
 
+/* At exit what is given back is forgotten, as everywhere in Tarn: it goes with the
+ * process.
+ */
 static tarn_status bridge_deallocate(void *self, tarn_device_ptr block, size_t bytes,
                                      size_t alignment, tarn_stream stream)
 {
     struct bridge *bridge = self;
-    tarn_status status = check_interpreter();
+    tarn_status status = TARN_OK;
 
     (void)alignment;
-    if (status != TARN_OK)
-        return status;
+    if (interpreter_is_gone()) {
+        atomic_fetch_sub(&bridge->blocks, 1);
+        return TARN_OK;
+    }
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject *before = tarn__exception_take();
     tarn__state *state = tarn__state_of(Py_TYPE(bridge->object));
@@ -141,7 +144,7 @@ static void bridge_destroy(void *self)
 {
     struct bridge *bridge = self;
 
-    if (check_interpreter() == TARN_OK) {
+    if (!interpreter_is_gone()) {
         PyGILState_STATE gil = PyGILState_Ensure();
         PyObject *before = tarn__exception_take();
         Py_DECREF(bridge->object);

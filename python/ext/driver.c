@@ -1,6 +1,8 @@
 /* driver.c -- which driver is loaded, and what its devices are. */
 #include "state.h"
 
+#include <string.h>
+
 static tarn__state *state_from(PyObject *module)
 {
     return tarn__state_get(module);
@@ -105,8 +107,8 @@ static PyObject *device_info(PyObject *module, PyObject *args, PyObject *kwargs)
     if (status != TARN_OK)
         return tarn__raise(state, status);
     PyObject *values[] = {
-        PyUnicode_DecodeLocale(info.name, "replace"),
-        PyUnicode_DecodeLocale(info.uuid, "replace"),
+        PyUnicode_DecodeUTF8(info.name, (Py_ssize_t)strlen(info.name), "replace"),
+        PyUnicode_DecodeUTF8(info.uuid, (Py_ssize_t)strlen(info.uuid), "replace"),
         Py_BuildValue("(ii)", info.compute_major, info.compute_minor),
         PyLong_FromSize_t(info.total_bytes),
         PyLong_FromSize_t(info.free_bytes),

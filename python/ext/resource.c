@@ -354,7 +354,8 @@ static PyType_Slot adaptor_slots[] = {
 static PyType_Spec adaptor_spec = {
     .name = "tarn.mr.UpstreamResourceAdaptor",
     .basicsize = sizeof(tarn__resource_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    .flags =
+        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, /* the collector's part: its base's */
     .slots = adaptor_slots,
 };
 

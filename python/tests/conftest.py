@@ -1,6 +1,9 @@
 """What all tests share. The driver is the one that TARN_DRIVER names (./check: `sim`)."""
 
 import gc
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -36,8 +39,22 @@ def counted():
 @pytest.fixture
 def unraisable(monkeypatch):
     """What finalizers had to say."""
-    import sys
 
     caught = []
     monkeypatch.setattr(sys, "unraisablehook", lambda args: caught.append(args.exc_value))
     return caught
+
+
+@pytest.fixture
+def sim_process():
+    """Run code in a process of its own on the stand-in; what it prints is returned."""
+
+    def run(code, **environment):
+        environment = {**os.environ, "TARN_DRIVER": "sim", **environment}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
+        return done.stdout.strip()
+
+    return run

@@ -1,0 +1,95 @@
+"""Which resource is in charge of a device."""
+
+import subprocess
+import sys
+
+import pytest
+
+import tarn
+from tarn import mr
+
+
+def test_without_a_choice_it_is_the_cuda_resource():
+    mr.set_current_device_resource(None)
+    assert type(mr.get_current_device_resource()) is mr.CudaMemoryResource
+    assert type(mr.get_per_device_resource(0)) is mr.CudaMemoryResource
+
+
+def test_the_very_object_comes_back_and_set_returns_the_one_before(counted, tmp_path):
+    logger = mr.LoggingResourceAdaptor(counted.mr, tmp_path / "log")
+    assert mr.set_current_device_resource(logger) is counted.mr
+    assert mr.get_current_device_resource() is logger
+    assert mr.get_per_device_resource(0) is logger
+    assert mr.set_per_device_resource(0, mr=counted.mr) is logger
+
+
+def test_a_resource_in_charge_lives_without_other_references(counted):
+    mr.set_current_device_resource(mr.LimitingResourceAdaptor(counted.mr, 4096))
+    assert mr.get_current_device_resource().get_allocation_limit() == 4096
+    with pytest.raises(MemoryError):
+        tarn.DeviceBuffer(size=5000)
+    assert mr.get_current_device_resource().upstream_mr is counted.mr
+
+
+def test_a_buffer_outlives_the_change_of_the_resource(counted):
+    buffer = tarn.DeviceBuffer(size=100)
+    mr.set_current_device_resource(None)
+    assert counted.live_bytes == 100
+    del buffer
+    assert counted.live_bytes == 0
+
+
+def test_what_is_no_resource_or_no_device_is_refused(counted):
+    for bad in (3, "cuda", mr.CudaMemoryResource):
+        with pytest.raises(TypeError):
+            mr.set_current_device_resource(bad)
+    for device in (-1, 99):
+        with pytest.raises(ValueError):
+            mr.get_per_device_resource(device)
+        with pytest.raises(ValueError):
+            mr.set_per_device_resource(device, counted.mr)
+    assert mr.get_current_device_resource() is counted.mr
+
+
+TWO_DEVICES = """
+import tarn
+from tarn import mr
+assert tarn.driver_info().device_count == 2
+first, second = mr.CudaMemoryResource(), mr.CudaMemoryResource(device=1)
+limiter = mr.LimitingResourceAdaptor(second, 1 << 20)
+assert (first.device, limiter.device) == (0, 1)
+mr.set_per_device_resource(1, limiter)
+assert mr.get_per_device_resource(1) is limiter
+assert type(mr.get_per_device_resource(0)) is mr.CudaMemoryResource
+try:
+    mr.set_per_device_resource(1, first)
+except tarn.InvalidArgumentError:
+    pass
+else:
+    raise SystemExit("a resource of device 0 was put in charge of device 1")
+buffer = tarn.DeviceBuffer(size=100, mr=limiter)
+buffer.copy_from_host(b"x" * 100)
+assert bytes(buffer) == b"x" * 100 and tarn.current_device() == 0
+
+class Own(mr.DeviceMemoryResource):
+    def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
+        return second.allocate(nbytes, stream)
+    def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
+        second.deallocate(ptr, nbytes, stream)
+
+own = Own()
+assert own.device is None
+mr.set_per_device_resource(1, own)
+assert own.device == 1 and mr.get_per_device_resource(1) is own
+print("ok")
+"""
+
+
+def test_each_device_has_its_own(sim_process):
+    assert sim_process(TWO_DEVICES, TARN_SIM="devices=2") == "ok"
+
+
+def test_importing_tarn_loads_no_driver():
+    code = "import tarn, tarn.mr; print('libcuda' in open('/proc/self/maps').read())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("False\n", "")

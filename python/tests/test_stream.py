@@ -1,0 +1,98 @@
+"""tarn.Stream, and what else may be a stream."""
+
+import gc
+
+import pytest
+
+import tarn
+
+
+class Foreign:
+    """Somebody else's stream."""
+
+    def __init__(self, pair):
+        self.pair = pair
+
+    def __cuda_stream__(self):
+        return self.pair
+
+
+def test_a_new_stream_has_a_handle_and_can_be_waited_for():
+    stream = tarn.Stream()
+    assert stream.handle > 2
+    assert not stream.is_default()
+    assert stream.__cuda_stream__() == (0, stream.handle)
+    stream.synchronize()
+    other = tarn.Stream(flags=tarn.CudaStreamFlags.NON_BLOCKING)
+    assert other != stream and hash(other) != hash(stream)
+
+
+def test_the_named_streams_are_what_cuda_calls_them():
+    assert tarn.DEFAULT_STREAM.handle == 0 and tarn.DEFAULT_STREAM.is_default()
+    assert tarn.LEGACY_DEFAULT_STREAM.handle == 1 and tarn.LEGACY_DEFAULT_STREAM.is_default()
+    assert tarn.PER_THREAD_DEFAULT_STREAM.handle == 2
+    assert not tarn.PER_THREAD_DEFAULT_STREAM.is_default()
+    assert tarn.NO_STREAM.handle == 0 and tarn.NO_STREAM != tarn.DEFAULT_STREAM
+
+
+def test_a_stream_is_made_of_an_int_a_stream_or_the_protocol():
+    stream = tarn.Stream()
+    for source in (stream, stream.handle, Foreign((0, stream.handle))):
+        assert tarn.Stream(source) == stream
+
+
+@pytest.mark.parametrize("kind", [tarn.Stream, Foreign])
+def test_a_stream_keeps_what_it_was_made_of(kind):
+    source = kind() if kind is tarn.Stream else Foreign((0, 2))
+    made = tarn.Stream(source)
+    assert source in gc.get_referents(made)
+
+
+def test_what_is_no_stream_is_refused():
+    for source, error in [
+        ("0", TypeError),
+        (1.5, TypeError),
+        (-1, OverflowError),
+        (Foreign((1, 0)), NotImplementedError),
+        (Foreign(7), TypeError),
+        (Foreign((0, "x")), TypeError),
+    ]:
+        with pytest.raises(error):
+            tarn.Stream(source)
+        with pytest.raises(error):
+            tarn.DeviceBuffer(size=8, stream=source)
+    for flags, error in [(2, ValueError), ("1", TypeError)]:
+        with pytest.raises(error):
+            tarn.Stream(flags=flags)
+    with pytest.raises(ValueError):
+        tarn.Stream(3, flags=0)
+
+
+def test_none_is_no_stream_as_with_rmm():
+    mr = tarn.mr.CudaMemoryResource()
+    for call in (
+        lambda: mr.allocate(8, None),
+        lambda: mr.deallocate(0, 0, stream=None),
+        lambda: tarn.DeviceBuffer(size=8, stream=None),
+        lambda: tarn.DeviceBuffer.to_device(b"x", stream=None),
+    ):
+        with pytest.raises(TypeError, match="None is no stream"):
+            call()
+
+
+def test_work_on_a_stream_is_done_after_synchronize():
+    stream = tarn.Stream()
+    source = bytes(range(256)) * 64
+    buffer = tarn.DeviceBuffer.to_device(source, stream=stream)
+    target = bytearray(len(source))
+    buffer.copy_to_host(target, stream=stream)
+    stream.synchronize()
+    assert bytes(target) == source
+
+
+def test_a_class_derived_from_stream_works():
+    class Named(tarn.Stream):
+        name = "copies"
+
+    stream = Named()
+    assert isinstance(tarn.DeviceBuffer(size=1, stream=stream).stream, Named)

@@ -1,0 +1,258 @@
+"""Resources that people write in Python, everywhere that C code meets them."""
+
+import gc
+import threading
+import weakref
+
+import pytest
+
+import tarn
+from tarn import mr
+
+
+class Own(mr.DeviceMemoryResource):
+    """Notes what it is asked, and gets its memory from a resource of Tarn's."""
+
+    def __init__(self, source=None):
+        self.source = source or mr.CudaMemoryResource()
+        self.calls = []
+
+    def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
+        self.calls.append(("allocate", nbytes, stream))
+        return self.source.allocate(nbytes, stream)
+
+    def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
+        self.calls.append(("deallocate", nbytes, stream))
+        self.source.deallocate(ptr, nbytes, stream)
+
+
+class Refusing(Own):
+    """Raises what it was given."""
+
+    def __init__(self, error):
+        super().__init__()
+        self.error = error
+
+    def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
+        raise self.error
+
+
+@pytest.fixture
+def own(counted):
+    return Own(counted.mr)
+
+
+def test_a_buffer_is_allocated_and_freed_by_it(own):
+    stream = tarn.Stream()
+    buffer = tarn.DeviceBuffer(size=100, stream=stream, mr=own)
+    assert buffer.mr is own
+    del buffer
+    assert own.calls == [("allocate", 100, stream), ("deallocate", 100, stream)]
+
+
+def test_it_can_be_in_charge_of_a_device(own):
+    before = mr.set_current_device_resource(own)
+    assert mr.get_current_device_resource() is own
+    tarn.DeviceBuffer(size=10)
+    assert mr.set_current_device_resource(before) is own
+    assert [call[:2] for call in own.calls] == [("allocate", 10), ("deallocate", 10)]
+
+
+def test_it_can_be_under_every_adaptor(own, tmp_path):
+    adaptors = [
+        mr.LimitingResourceAdaptor(own, 1 << 20),
+        mr.StatisticsResourceAdaptor(own),
+        mr.LoggingResourceAdaptor(own, tmp_path / "log"),
+    ]
+    for count, adaptor in enumerate(adaptors, 1):
+        assert adaptor.upstream_mr is own
+        adaptor.deallocate(adaptor.allocate(10), 10)
+        assert len(own.calls) == 2 * count
+
+
+def test_an_adaptor_of_ones_own_calls_super(counted):
+    class Doubling(mr.UpstreamResourceAdaptor):
+        def __init__(self, upstream_mr, factor):
+            super().__init__(upstream_mr)
+            self.factor = factor
+
+        def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
+            return super().allocate(self.factor * nbytes, stream)
+
+        def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
+            super().deallocate(ptr, self.factor * nbytes, stream)
+
+    doubling = Doubling(counted.mr, factor=2)
+    assert doubling.upstream_mr is counted.mr
+    buffer = tarn.DeviceBuffer(size=100, mr=mr.LimitingResourceAdaptor(doubling, 1 << 20))
+    assert counted.live_bytes == 200
+    del buffer
+    assert counted.live_bytes == 0
+
+
+def test_an_adaptor_that_defines_nothing_passes_on(counted):
+    class Plain(mr.UpstreamResourceAdaptor):
+        pass
+
+    buffer = tarn.DeviceBuffer(size=100, mr=Plain(counted.mr))
+    assert counted.live_bytes == 100
+    del buffer
+
+
+def test_a_source_of_tarn_can_be_derived_from():
+    seen = []
+
+    class Spy(mr.CudaMemoryResource):
+        def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
+            seen.append(nbytes)
+            return super().allocate(nbytes, stream)
+
+    spy = Spy()
+    tarn.DeviceBuffer(size=7, mr=spy)
+    mr.StatisticsResourceAdaptor(spy).allocate(0)
+    assert seen == [7]
+
+
+class Words(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    "error", [Words("no"), KeyboardInterrupt(), MemoryError("full"), tarn.OutOfMemoryError("x")]
+)
+def test_its_exception_comes_out_of_the_outer_call(error):
+    refusing = Refusing(error)
+    stack = mr.LimitingResourceAdaptor(mr.StatisticsResourceAdaptor(refusing), 1 << 20)
+    for call in (
+        lambda: tarn.DeviceBuffer(size=8, mr=refusing),
+        lambda: tarn.DeviceBuffer(size=8, mr=stack),
+        lambda: stack.allocate(8),
+    ):
+        with pytest.raises(type(error)) as caught:
+            call()
+        assert caught.value is error
+        assert caught.traceback[-1].name == "allocate"
+    assert stack.get_allocated_bytes() == 0
+
+
+def test_c_code_sees_memory_error_as_out_of_memory():
+    with pytest.raises(MemoryError):
+        mr.LimitingResourceAdaptor(Refusing(MemoryError("full")), 1 << 20).allocate(8)
+
+
+def test_an_old_exception_does_not_come_out_of_a_later_failure(counted):
+    with pytest.raises(Words):
+        tarn.DeviceBuffer(size=8, mr=Refusing(Words("first")))
+    with pytest.raises(tarn.InvalidArgumentError):
+        counted.mr.deallocate(4096, 8)
+
+
+def test_an_exception_in_a_finalizer_goes_to_the_hook(own, unraisable):
+    class Failing(Own):
+        def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
+            super().deallocate(ptr, nbytes, stream)
+            raise Words("from deallocate")
+
+    buffer = tarn.DeviceBuffer(size=8, mr=Failing(own.source))
+    del buffer
+    assert Words in [type(error) for error in unraisable]
+
+
+def test_an_exception_that_is_under_way_survives_a_finalizer(own):
+    with pytest.raises(Words, match="outer"):
+        try:
+            buffer = tarn.DeviceBuffer(size=8, mr=own)
+            raise Words("outer")
+        finally:
+            del buffer
+    assert own.calls[-1][0] == "deallocate"
+
+
+@pytest.mark.parametrize("result", [0, 257, -1, "x", None, 2**64])
+def test_an_address_that_cannot_be_is_refused(result):
+    class Wrong(mr.DeviceMemoryResource):
+        returned = []
+
+        def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
+            return result
+
+        def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
+            self.returned.append((ptr, nbytes))
+
+    with pytest.raises((ValueError, TypeError, OverflowError)):
+        tarn.DeviceBuffer(size=8, mr=Wrong())
+    assert Wrong.returned == ([(257, 8)] if result == 257 else [])
+
+
+def test_half_a_resource_is_a_type_error():
+    class Half(mr.DeviceMemoryResource):
+        def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
+            return 4096
+
+    buffer = tarn.DeviceBuffer(size=0, mr=Half())
+    assert buffer.ptr == 0
+    with pytest.raises(TypeError):
+        Half().deallocate(4096, 8)
+
+
+def test_nothing_is_kept_alive_once_it_is_out_of_use(counted):
+    own = Own(counted.mr)
+    gone = weakref.ref(own)
+    buffer = tarn.DeviceBuffer(size=8, mr=mr.StatisticsResourceAdaptor(own))
+    mr.set_current_device_resource(own)
+    mr.set_current_device_resource(None)
+    del own
+    gc.collect()
+    assert gone() is not None
+    del buffer
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_cycle_through_a_buffer_is_collected(counted):
+    own = Own(counted.mr)
+    own.buffer = tarn.DeviceBuffer(size=8, mr=mr.CudaMemoryResource())
+    own.buffer_of_its_own_source = tarn.DeviceBuffer(size=8, mr=own.source)
+    gone = weakref.ref(own)
+    del own
+    gc.collect()
+    assert gone() is None and counted.live_bytes == 0
+
+
+def test_it_is_called_from_many_threads(own):
+    limiter = mr.LimitingResourceAdaptor(own, 1 << 30)
+
+    def work():
+        for _ in range(50):
+            tarn.DeviceBuffer(size=64, mr=limiter)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(own.calls) == 2 * 8 * 50
+
+
+AT_EXIT = """
+import tarn
+from tarn import mr
+
+class Own(mr.DeviceMemoryResource):
+    source = mr.CudaMemoryResource()
+    def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
+        return self.source.allocate(nbytes, stream)
+    def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
+        self.source.deallocate(ptr, nbytes, stream)
+
+mr.set_current_device_resource(Own())
+kept = tarn.DeviceBuffer.to_device(b"abc")
+import builtins
+builtins.kept_longer = tarn.DeviceBuffer.to_device(b"abc")
+stream = tarn.Stream()
+print("ok")
+"""
+
+
+def test_a_process_with_one_in_charge_ends_quietly(sim_process):
+    assert sim_process(AT_EXIT) == "ok"
