@@ -1,8 +1,370 @@
-/* log.c -- nothing yet; the module's table calls it. */
-#include "state.h"
+/* log.c -- the log of this process, as NBEP 7 has it, in memory and in a file.
+ *
+ * The rows are in a queue of bounded length; the oldest go when it is full. Each row has
+ * its place in the queue from the moment that decides its order: an allocation when it is
+ * over, a free before it begins. A row goes to the file when all before it are complete,
+ * so that an address is never seen to be handed out twice.
+ *
+ * The lock is never held while Python or the driver is called, so it may be taken with
+ * or without the GIL. All of this is plain C data: blocks are freed, and rows written,
+ * after the module's own state has gone.
+ */
+#include "log.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <sys/syscall.h>
+
+enum {
+    ROWS_FIRST = 1024,
+    ROWS_MAX = 65536 /* rows that csv_log() remembers, 8 MiB */
+};
+
+struct row {
+    struct tarn__log_call call;
+    uint64_t thread;
+    uint64_t live; /* blocks out after it */
+    bool complete;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct row *rows;       /* row number n is rows[n % capacity] */
+    uint64_t capacity;      /* a power of two */
+    uint64_t first, next;   /* numbers of the oldest row kept, and of the next one */
+    uint64_t written;       /* rows below this number are in the file */
+    uint64_t lost;          /* rows for which there was no memory */
+    uint64_t live;          /* blocks out */
+    uint64_t began_ns;      /* when the log began; 0: not yet */
+    tarn_trace_writer *out; /* the file, or NULL; flushes itself once a second, at exit */
+} the_log = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+uint64_t tarn__log_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* --- rows out ----------------------------------------------------------------------- */
+
+static tarn_status write_row(tarn_trace_writer *out, const struct row *row,
+                             uint64_t began_ns)
+{
+    char location[4200] = "";
+    const struct tarn__log_call *call = &row->call;
+
+    if (call->site.file && call->site.line > 0)
+        snprintf(location, sizeof location, "%s:%d", call->site.file, call->site.line);
+    else if (call->site.file)
+        snprintf(location, sizeof location, "%s", call->site.file);
+    const tarn_event event = {.action = call->action,
+                              .device = call->device,
+                              .address = call->address,
+                              .stream = call->stream,
+                              .bytes = call->bytes,
+                              .thread = row->thread,
+                              .free_bytes = call->free_bytes,
+                              .total_bytes = call->total_bytes,
+                              .live_blocks = row->live,
+                              .start_ns = call->start_ns - began_ns,
+                              .end_ns = call->end_ns - began_ns,
+                              .location = location};
+    return tarn_trace_write(out, &event);
+}
+
+static struct row *row_at(uint64_t number)
+{
+    return &the_log.rows[number & (the_log.capacity - 1)];
+}
+
+/* Write the complete rows that have none incomplete before them. Lock held. */
+static void drain(void)
+{
+    for (; the_log.out && the_log.written < the_log.next; the_log.written++) {
+        const struct row *row = row_at(the_log.written);
+        if (!row->complete)
+            break;
+        write_row(the_log.out, row, the_log.began_ns); /* log_flush() tells a failure */
+    }
+}
+
+/* --- rows in ------------------------------------------------------------------------ */
+
+/* Make the queue twice as long; false if it is as long as it gets. Lock held. */
+static bool grow(void)
+{
+    uint64_t capacity = the_log.capacity ? the_log.capacity * 2 : ROWS_FIRST;
+    struct row *rows = capacity <= ROWS_MAX ? malloc(capacity * sizeof *rows) : NULL;
+
+    if (!rows)
+        return false;
+    for (uint64_t n = the_log.first; n < the_log.next; n++)
+        rows[n & (capacity - 1)] = *row_at(n);
+    free(the_log.rows);
+    the_log.rows = rows;
+    the_log.capacity = capacity;
+    return true;
+}
+
+/* The oldest row goes; the file has it first, complete or not. Lock held. */
+static void drop_oldest(void)
+{
+    if (the_log.written == the_log.first) {
+        row_at(the_log.first)->complete = true; /* a free that is still not back */
+        drain();
+    }
+    the_log.first++;
+    if (the_log.written < the_log.first)
+        the_log.written = the_log.first;
+}
+
+/* Room for one more row, the oldest one's if need be. NULL: no memory. Lock held. */
+static struct row *room(void)
+{
+    if (the_log.next - the_log.first == the_log.capacity && !grow()) {
+        if (the_log.capacity == 0) {
+            the_log.lost++;
+            return NULL;
+        }
+        drop_oldest();
+    }
+    return row_at(the_log.next);
+}
+
+/* Append a row. Its number, or UINT64_MAX. Lock held. */
+static uint64_t append(const struct tarn__log_call *call, bool complete)
+{
+    if (call->action == TARN_ACTION_ALLOCATE)
+        the_log.live++;
+    else if (call->action == TARN_ACTION_FREE && the_log.live > 0)
+        the_log.live--;
+    struct row *row = room();
+    if (!row)
+        return UINT64_MAX;
+    *row = (struct row){.call = *call,
+                        .thread = (uint64_t)syscall(SYS_gettid),
+                        .live = the_log.live,
+                        .complete = complete};
+    if (the_log.began_ns == 0 || row->call.start_ns < the_log.began_ns)
+        the_log.began_ns = row->call.start_ns;
+    return the_log.next++;
+}
+
+void tarn__log_add(const struct tarn__log_call *call)
+{
+    pthread_mutex_lock(&the_log.lock);
+    append(call, true);
+    drain();
+    pthread_mutex_unlock(&the_log.lock);
+}
+
+uint64_t tarn__log_free_begin(const struct tarn__log_call *call)
+{
+    pthread_mutex_lock(&the_log.lock);
+    uint64_t number = append(call, false);
+    pthread_mutex_unlock(&the_log.lock);
+    return number;
+}
+
+void tarn__log_free_end(uint64_t number, const struct tarn__log_call *call)
+{
+    pthread_mutex_lock(&the_log.lock);
+    if (number >= the_log.first && number < the_log.next) {
+        struct row *row = row_at(number);
+        row->call.end_ns = call->end_ns;
+        row->call.free_bytes = call->free_bytes;
+        row->call.total_bytes = call->total_bytes;
+        row->complete = true;
+    }
+    drain();
+    pthread_mutex_unlock(&the_log.lock);
+}
+
+/* --- forks and the end -------------------------------------------------------------- */
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&the_log.lock);
+}
+
+static void after_fork_in_parent(void)
+{
+    pthread_mutex_unlock(&the_log.lock);
+}
+
+/* The child has a log of its own; the parent's file is left to the parent. */
+static void after_fork_in_child(void)
+{
+    pthread_mutex_init(&the_log.lock, NULL);
+    the_log.out = NULL;
+    the_log.first = the_log.written = the_log.next;
+    the_log.live = 0;
+}
+
+/* --- for Python --------------------------------------------------------------------- */
+
+struct text {
+    char *bytes;
+    size_t count, capacity;
+};
+
+static bool text_add(void *data, const char *bytes, size_t count)
+{
+    struct text *text = data;
+
+    if (count > text->capacity - text->count) {
+        size_t capacity = text->capacity * 2 + count + 4096;
+        char *larger = realloc(text->bytes, capacity);
+        if (!larger)
+            return false;
+        text->bytes = larger;
+        text->capacity = capacity;
+    }
+    memcpy(text->bytes + text->count, bytes, count);
+    text->count += count;
+    return true;
+}
+
+static tarn_status text_of_log(struct text *text)
+{
+    tarn_trace_writer *out;
+    tarn_status status = tarn_trace_writer_create(text_add, text, TARN_TRACE_NBEP7, &out);
+
+    if (status != TARN_OK)
+        return status;
+    pthread_mutex_lock(&the_log.lock);
+    for (uint64_t n = the_log.first; status == TARN_OK && n < the_log.next; n++) {
+        if (row_at(n)->complete)
+            status = write_row(out, row_at(n), the_log.began_ns);
+    }
+    pthread_mutex_unlock(&the_log.lock);
+    tarn_status closed = tarn_trace_writer_release(out);
+    return status != TARN_OK ? status : closed;
+}
+
+PyDoc_STRVAR(csv_log_doc,
+             "csv_log() -> str\n\n"
+             "The log of this process as text: NBEP 7's twelve columns, a row for each "
+             "block that a\nmanager handed out or took back. It remembers the last "
+             "65,536 rows; log_counts() says\nhow many there were.");
+
+static PyObject *csv_log(PyObject *module, PyObject *unused)
+{
+    struct text text = {0};
+    tarn_status status;
+
+    (void)unused;
+    Py_BEGIN_ALLOW_THREADS;
+    status = text_of_log(&text);
+    Py_END_ALLOW_THREADS;
+    PyObject *result =
+        status == TARN_OK
+            ? PyUnicode_DecodeUTF8(text.bytes ? text.bytes : "", (Py_ssize_t)text.count,
+                                   "surrogateescape")
+            : tarn__raise(tarn__state_get(module), status);
+    free(text.bytes);
+    return result;
+}
+
+PyDoc_STRVAR(log_open_doc, "log_open(path)\n\nWrite the rows to a file as well, from the "
+                           "oldest on that is remembered.");
+
+static PyObject *log_open(PyObject *module, PyObject *path_object)
+{
+    PyObject *path;
+    tarn_trace_writer *out, *before;
+
+    if (!PyUnicode_FSConverter(path_object, &path))
+        return NULL;
+    tarn_status status =
+        tarn_trace_writer_open(PyBytes_AS_STRING(path), TARN_TRACE_NBEP7, &out);
+    Py_DECREF(path);
+    if (status != TARN_OK)
+        return tarn__raise(tarn__state_get(module), status);
+    pthread_mutex_lock(&the_log.lock);
+    before = the_log.out;
+    the_log.out = out;
+    the_log.written = the_log.first;
+    drain();
+    pthread_mutex_unlock(&the_log.lock);
+    if (before)
+        tarn_trace_writer_release(before);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(log_flush_doc, "log_flush()\n\nHand the file all rows that are complete; "
+                            "raises what went wrong with it since.");
+
+static PyObject *log_flush(PyObject *module, PyObject *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&the_log.lock);
+    tarn_status status = the_log.out ? tarn_trace_flush(the_log.out) : TARN_OK;
+    pthread_mutex_unlock(&the_log.lock);
+    if (status != TARN_OK)
+        return tarn__raise(tarn__state_get(module), status);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(log_close_doc, "log_close()\n\nEnd the file and forget all rows.");
+
+static PyObject *log_close(PyObject *module, PyObject *unused)
+{
+    tarn_trace_writer *out;
+
+    (void)unused;
+    pthread_mutex_lock(&the_log.lock);
+    out = the_log.out;
+    the_log.out = NULL;
+    the_log.first = the_log.written = the_log.next;
+    the_log.lost = 0;
+    the_log.began_ns = 0;
+    pthread_mutex_unlock(&the_log.lock);
+    tarn_status status = out ? tarn_trace_writer_release(out) : TARN_OK;
+    if (status != TARN_OK)
+        return tarn__raise(tarn__state_get(module), status);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(log_counts_doc,
+             "log_counts() -> (rows, kept, live)\n\nRows that there were, rows "
+             "that are remembered, blocks that are out.");
+
+static PyObject *log_counts(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    pthread_mutex_lock(&the_log.lock);
+    unsigned long long rows = the_log.next + the_log.lost;
+    unsigned long long kept = the_log.next - the_log.first;
+    unsigned long long live = the_log.live;
+    pthread_mutex_unlock(&the_log.lock);
+    return Py_BuildValue("(KKK)", rows, kept, live);
+}
+
+PyMethodDef tarn__log_methods[] = {
+    {"csv_log", csv_log, METH_NOARGS, csv_log_doc},
+    {"log_open", log_open, METH_O, log_open_doc},
+    {"log_flush", log_flush, METH_NOARGS, log_flush_doc},
+    {"log_close", log_close, METH_NOARGS, log_close_doc},
+    {"log_counts", log_counts, METH_NOARGS, log_counts_doc},
+    {NULL, NULL, 0, NULL},
+};
 
 int tarn__add_log(PyObject *module)
 {
-    (void)module;
-    return 0;
+    static bool begun; /* the hooks are the process's, not the module's */
+
+    if (!begun) {
+        begun = true;
+        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    }
+    if (PyModule_AddFunctions(module, tarn__log_methods) != 0)
+        return -1;
+    return PyModule_AddFunctions(module, tarn__log_site_methods);
 }

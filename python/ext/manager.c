@@ -1,8 +1,451 @@
-/* manager.c -- nothing yet; the module's table calls it. */
-#include "state.h"
+/* manager.c -- tarn._tarn.Manager: Tarn's manager for one device, as Numba calls it.
+ *
+ * It serves from the device's current resource (tarn_resource_manager_ops()). Each call
+ * names the place in the user's program for the loggers beneath, gives up the GIL, and
+ * writes a row into the log of the process: one place for device, mapped, pinned and
+ * managed memory.
+ */
+#include "pointer.h"
+
+#include <string.h>
+
+static tarn__state *state_of(tarn__manager_object *self)
+{
+    return tarn__state_of(Py_TYPE(self));
+}
+
+void tarn__manager_memory(tarn__manager_object *manager, struct tarn__log_call *call)
+{
+    const tarn_error kept = *tarn_error_last();
+    size_t free_bytes, total_bytes;
+
+    if (tarn_manager_get_memory_info(manager->manager, &free_bytes, &total_bytes) ==
+        TARN_OK) {
+        call->free_bytes = free_bytes;
+        call->total_bytes = total_bytes;
+    } else {
+        tarn_error_set_native(kept.status, kept.native, "%s", kept.message);
+    }
+}
+
+/* --- allocating --------------------------------------------------------------------- */
+
+/* One thing to be asked of the manager, whatever kind of memory it is. */
+struct request {
+    tarn_pointer_kind kind;
+    bool pin; /* lock the memory at `host` instead of making some */
+    size_t bytes;
+    tarn_stream stream;
+    unsigned flags; /* of tarn_host_flags */
+    bool attach_global;
+    void *host;
+    PyObject *owner; /* borrowed; the Pointer will own it */
+};
+
+static tarn_status ask(tarn_manager *manager, const struct request *request,
+                       tarn_pointer **out)
+{
+    if (request->pin)
+        return tarn_manager_mempin(manager, request->host, request->bytes, request->flags,
+                                   NULL, NULL, out);
+    if (request->kind == TARN_POINTER_DEVICE)
+        return tarn_manager_memalloc(manager, request->bytes, request->stream, out);
+    if (request->kind == TARN_POINTER_MANAGED)
+        return tarn_manager_memallocmanaged(manager, request->bytes,
+                                            request->attach_global, out);
+    return tarn_manager_memhostalloc(manager, request->bytes, request->flags, out);
+}
+
+/* Ask, with a row in the log for the answer. Without the GIL. */
+static tarn_status ask_logged(tarn__manager_object *self, const struct request *request,
+                              struct tarn__log_call *call, tarn_pointer **out)
+{
+    tarn_site before = tarn_site_set(call->site);
+
+    call->start_ns = tarn__log_now();
+    tarn_status status = ask(self->manager, request, out);
+    call->end_ns = tarn__log_now();
+    if (status == TARN_OK)
+        call->address = tarn_pointer_address(*out);
+    else
+        call->action = TARN_ACTION_ALLOCATE_FAILURE;
+    if (status == TARN_OK && call->address == 0 && tarn_pointer_host(*out))
+        call->address = (uint64_t)(uintptr_t)tarn_pointer_host(*out);
+    tarn__manager_memory(self, call);
+    tarn__log_add(call);
+    tarn_site_set(before);
+    return status;
+}
+
+static PyObject *allocate(tarn__manager_object *self, const struct request *request)
+{
+    tarn__state *state = state_of(self);
+    bool logging = self->logging && request->bytes > 0;
+    struct tarn__log_call call = {.action = TARN_ACTION_ALLOCATE,
+                                  .device = self->device,
+                                  .stream = (uint64_t)(uintptr_t)request->stream,
+                                  .bytes = request->bytes};
+    tarn_pointer *pointer;
+    tarn_status status;
+
+    if (logging)
+        call.site = tarn__log_site(false);
+    Py_BEGIN_ALLOW_THREADS;
+    status = logging ? ask_logged(self, request, &call, &pointer)
+                     : ask(self->manager, request, &pointer);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        return tarn__raise(state, status);
+    return tarn__pointer_wrap(state, self, pointer, request->owner);
+}
+
+static int size_from(PyObject *object, size_t *out)
+{
+    PyObject *number = PyNumber_Index(object); /* NumPy's integers, too */
+    if (!number)
+        return -1;
+    *out = PyLong_AsSize_t(number);
+    Py_DECREF(number);
+    return *out == (size_t)-1 && PyErr_Occurred() ? -1 : 0;
+}
+
+PyDoc_STRVAR(memalloc_doc,
+             "memalloc(bytes, stream=None) -> Pointer\n\nDevice memory from the device's "
+             "current resource. Without a stream it has no work of\nany stream pending "
+             "behind it.");
+
+static PyObject *manager_memalloc(tarn__manager_object *self, PyObject *const *arguments,
+                                  Py_ssize_t count)
+{
+    struct request request = {.kind = TARN_POINTER_DEVICE, .stream = TARN_STREAM_NONE};
+
+    if (count < 1 || count > 2) {
+        PyErr_SetString(PyExc_TypeError, "memalloc(bytes, stream=None)");
+        return NULL;
+    }
+    if (size_from(arguments[0], &request.bytes) != 0)
+        return NULL;
+    if (count == 2 && arguments[1] != Py_None &&
+        tarn__stream_from(state_of(self), arguments[1], &request.stream) != 0)
+        return NULL;
+    return allocate(self, &request);
+}
+
+PyDoc_STRVAR(memhostalloc_doc,
+             "memhostalloc(bytes, mapped=False, portable=False, wc=False) -> Pointer\n\n"
+             "Page-locked host memory.");
+
+static PyObject *manager_memhostalloc(tarn__manager_object *self, PyObject *arguments,
+                                      PyObject *keywords)
+{
+    static char *names[] = {"bytes", "mapped", "portable", "wc", NULL};
+    int mapped = 0, portable = 0, write_combined = 0;
+    PyObject *bytes;
+
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|ppp:memhostalloc", names,
+                                     &bytes, &mapped, &portable, &write_combined))
+        return NULL;
+    struct request request = {.kind = mapped ? TARN_POINTER_MAPPED : TARN_POINTER_PINNED,
+                              .stream = TARN_STREAM_NONE,
+                              .flags = (mapped ? TARN_HOST_MAPPED : 0u) |
+                                       (portable ? TARN_HOST_PORTABLE : 0u) |
+                                       (write_combined ? TARN_HOST_WRITE_COMBINED : 0u)};
+    return size_from(bytes, &request.bytes) == 0 ? allocate(self, &request) : NULL;
+}
+
+PyDoc_STRVAR(mempin_doc,
+             "mempin(owner, address, bytes, mapped=False) -> Pointer\n\nPage-lock host "
+             "memory that is there; `owner` is kept until it is unlocked.");
+
+static PyObject *manager_mempin(tarn__manager_object *self, PyObject *arguments,
+                                PyObject *keywords)
+{
+    static char *names[] = {"owner", "address", "bytes", "mapped", NULL};
+    PyObject *owner, *address, *bytes;
+    int mapped = 0;
+
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOO|p:mempin", names, &owner,
+                                     &address, &bytes, &mapped))
+        return NULL;
+    struct request request = {.kind = mapped ? TARN_POINTER_MAPPED : TARN_POINTER_PINNED,
+                              .pin = true,
+                              .stream = TARN_STREAM_NONE,
+                              .flags = mapped ? TARN_HOST_MAPPED : 0u,
+                              .host = PyLong_AsVoidPtr(address),
+                              .owner = owner};
+    if (PyErr_Occurred() || size_from(bytes, &request.bytes) != 0)
+        return NULL;
+    return allocate(self, &request);
+}
+
+PyDoc_STRVAR(memallocmanaged_doc,
+             "memallocmanaged(bytes, attach_global=True) -> Pointer\n\nMemory that host "
+             "and device share.");
+
+static PyObject *manager_memallocmanaged(tarn__manager_object *self, PyObject *arguments,
+                                         PyObject *keywords)
+{
+    static char *names[] = {"bytes", "attach_global", NULL};
+    int attach_global = 1;
+    PyObject *bytes;
+
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|p:memallocmanaged", names,
+                                     &bytes, &attach_global))
+        return NULL;
+    struct request request = {.kind = TARN_POINTER_MANAGED,
+                              .stream = TARN_STREAM_NONE,
+                              .attach_global = attach_global != 0};
+    return size_from(bytes, &request.bytes) == 0 ? allocate(self, &request) : NULL;
+}
+
+/* --- the other operations ----------------------------------------------------------- */
+
+PyDoc_STRVAR(get_ipc_handle_doc,
+             "get_ipc_handle(pointer) -> (handle, bytes, offset)\n\nThe 64 bytes for "
+             "another process, and where in what they name the block is.");
+
+static PyObject *manager_get_ipc_handle(tarn__manager_object *self, PyObject *argument)
+{
+    tarn__state *state = state_of(self);
+    tarn_ipc_handle handle;
+    tarn_status status;
+
+    if (!PyObject_TypeCheck(argument, (PyTypeObject *)state->Pointer)) {
+        PyErr_Format(PyExc_TypeError, "get_ipc_handle() takes a Pointer, not %s",
+                     Py_TYPE(argument)->tp_name);
+        return NULL;
+    }
+    tarn_pointer *pointer = ((tarn__pointer_object *)argument)->pointer;
+    if (!pointer) {
+        PyErr_SetString(PyExc_ValueError, "get_ipc_handle(): the block has gone");
+        return NULL;
+    }
+    tarn_pointer_retain(pointer); /* another thread may let it go */
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_manager_get_ipc_handle(self->manager, pointer, &handle);
+    tarn_pointer_release(pointer);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        return tarn__raise(state, status);
+    return Py_BuildValue("(y#nn)", (char *)handle.reserved,
+                         (Py_ssize_t)sizeof handle.reserved, (Py_ssize_t)handle.bytes,
+                         (Py_ssize_t)handle.offset);
+}
+
+PyDoc_STRVAR(
+    get_memory_info_doc,
+    "get_memory_info() -> (free, total)\n\nIn bytes; NotSupportedError where the "
+    "current resource cannot say.");
+
+static PyObject *manager_get_memory_info(tarn__manager_object *self, PyObject *unused)
+{
+    size_t free_bytes, total_bytes;
+    tarn_status status;
+
+    (void)unused;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_manager_get_memory_info(self->manager, &free_bytes, &total_bytes);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        return tarn__raise(state_of(self), status);
+    return Py_BuildValue("(nn)", (Py_ssize_t)free_bytes, (Py_ssize_t)total_bytes);
+}
+
+/* Call an operation that takes nothing and gives nothing. */
+static PyObject *plain(tarn__manager_object *self, tarn_status (*call)(tarn_manager *))
+{
+    tarn_status status;
+
+    Py_BEGIN_ALLOW_THREADS;
+    status = call(self->manager);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        return tarn__raise(state_of(self), status);
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(initialize_doc, "initialize()\n\nPrepare for use; may come often.");
+
+static PyObject *manager_initialize(tarn__manager_object *self, PyObject *unused)
+{
+    (void)unused;
+    return plain(self, tarn_manager_initialize);
+}
+
+PyDoc_STRVAR(
+    reset_doc,
+    "reset()\n\nTake back all blocks but pinned ones: those are ordinary memory to "
+    "the host, where a\npointer to what has gone ends the program. May come before "
+    "initialize(), and with no\ncontext current.");
+
+/* The newest block that reset() takes back. Looked for anew each time: while one goes,
+ * the GIL is away and the list may change. */
+static tarn__pointer_object *next_to_reset(tarn__manager_object *self)
+{
+    tarn__pointer_object *pointer = self->newest;
+    while (pointer && pointer->kind == TARN_POINTER_PINNED)
+        pointer = pointer->older;
+    return pointer;
+}
+
+static PyObject *manager_reset(tarn__manager_object *self, PyObject *unused)
+{
+    tarn__pointer_object *pointer;
+
+    (void)unused;
+    while ((pointer = next_to_reset(self)) != NULL) {
+        Py_INCREF(pointer);
+        tarn__pointer_let_go(pointer);
+        Py_DECREF(pointer);
+    }
+    return plain(self, tarn_manager_reset);
+}
+
+PyDoc_STRVAR(defer_begin_doc, "defer_cleanup_begin()\n\nExpensive cleanup waits from now "
+                              "on; nests.");
+
+static PyObject *manager_defer_begin(tarn__manager_object *self, PyObject *unused)
+{
+    (void)unused;
+    return plain(self, tarn_manager_defer_cleanup_begin);
+}
+
+PyDoc_STRVAR(defer_end_doc, "defer_cleanup_end()\n\nAt the last end, what waited is "
+                            "done.");
+
+static PyObject *manager_defer_end(tarn__manager_object *self, PyObject *unused)
+{
+    (void)unused;
+    return plain(self, tarn_manager_defer_cleanup_end);
+}
+
+/* --- the type ----------------------------------------------------------------------- */
+
+static PyObject *manager_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    static char *names[] = {"device", "logging", NULL};
+    int device = 0, logging = 1;
+    tarn_manager *manager;
+    tarn_status status;
+
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "i|p:Manager", names, &device,
+                                     &logging))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_manager_create(tarn_resource_manager_ops(), NULL, device, &manager);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        return tarn__raise(tarn__state_of(type), status);
+    tarn__manager_object *self = (tarn__manager_object *)type->tp_alloc(type, 0);
+    if (!self) {
+        tarn_manager_release(manager);
+        return NULL;
+    }
+    self->manager = manager;
+    self->device = device;
+    self->logging = logging != 0;
+    return (PyObject *)self;
+}
+
+static void manager_dealloc(tarn__manager_object *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    tarn_manager *manager = self->manager;
+
+    Py_BEGIN_ALLOW_THREADS;
+    tarn_manager_release(manager);
+    Py_END_ALLOW_THREADS;
+    type->tp_free((PyObject *)self);
+    Py_DECREF(type);
+}
+
+static PyObject *get_device(tarn__manager_object *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromLong(self->device);
+}
+
+static PyObject *get_name(tarn__manager_object *self, void *unused)
+{
+    (void)unused;
+    return PyUnicode_FromString(tarn_manager_name(self->manager));
+}
+
+static PyObject *get_live(tarn__manager_object *self, void *unused)
+{
+    size_t count = 0;
+
+    (void)unused;
+    for (tarn__pointer_object *at = self->newest; at; at = at->older)
+        count += at->bytes > 0;
+    return PyLong_FromSize_t(count);
+}
+
+static PyObject *get_logging(tarn__manager_object *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(self->logging);
+}
+
+static int set_logging(tarn__manager_object *self, PyObject *value, void *unused)
+{
+    (void)unused;
+    int logging = value ? PyObject_IsTrue(value) : -1;
+    if (!value)
+        PyErr_SetString(PyExc_AttributeError, "logging cannot be deleted");
+    if (logging < 0)
+        return -1;
+    self->logging = logging != 0;
+    return 0;
+}
+
+static PyGetSetDef manager_fields[] = {
+    {"device", (getter)get_device, NULL, "number of its device", NULL},
+    {"name", (getter)get_name, NULL, "name of the C manager", NULL},
+    {"live", (getter)get_live, NULL, "blocks that are out", NULL},
+    {"logging", (getter)get_logging, (setter)set_logging,
+     "do new blocks go into the log?", NULL},
+    {0},
+};
+
+#define WITH_KEYWORDS(function) (PyCFunction)(void (*)(void)) function
+static PyMethodDef manager_methods[] = {
+    {"memalloc", WITH_KEYWORDS(manager_memalloc), METH_FASTCALL, memalloc_doc},
+    {"memhostalloc", WITH_KEYWORDS(manager_memhostalloc), METH_VARARGS | METH_KEYWORDS,
+     memhostalloc_doc},
+    {"mempin", WITH_KEYWORDS(manager_mempin), METH_VARARGS | METH_KEYWORDS, mempin_doc},
+    {"memallocmanaged", WITH_KEYWORDS(manager_memallocmanaged),
+     METH_VARARGS | METH_KEYWORDS, memallocmanaged_doc},
+    {"get_ipc_handle", (PyCFunction)manager_get_ipc_handle, METH_O, get_ipc_handle_doc},
+    {"get_memory_info", (PyCFunction)manager_get_memory_info, METH_NOARGS,
+     get_memory_info_doc},
+    {"initialize", (PyCFunction)manager_initialize, METH_NOARGS, initialize_doc},
+    {"reset", (PyCFunction)manager_reset, METH_NOARGS, reset_doc},
+    {"defer_cleanup_begin", (PyCFunction)manager_defer_begin, METH_NOARGS,
+     defer_begin_doc},
+    {"defer_cleanup_end", (PyCFunction)manager_defer_end, METH_NOARGS, defer_end_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+PyDoc_STRVAR(
+    manager_doc,
+    "Manager(device, logging=True)\n\nTarn's memory manager for one device: what "
+    "tarn.numba serves Numba from.");
+
+static PyType_Slot manager_slots[] = {
+    {Py_tp_doc, (void *)manager_doc}, {Py_tp_new, manager_new},
+    {Py_tp_dealloc, manager_dealloc}, {Py_tp_methods, manager_methods},
+    {Py_tp_getset, manager_fields},   {0, NULL},
+};
+
+static PyType_Spec manager_spec = {
+    .name = "tarn._tarn.Manager",
+    .basicsize = sizeof(tarn__manager_object),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = manager_slots,
+};
 
 int tarn__add_manager(PyObject *module)
 {
-    (void)module;
-    return 0;
+    return tarn__add_type(module, &manager_spec, NULL, &tarn__state_get(module)->Manager);
 }

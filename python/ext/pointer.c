@@ -1,8 +1,273 @@
-/* pointer.c -- nothing yet; the module's table calls it. */
-#include "state.h"
+/* pointer.c -- tarn._tarn.Pointer: one reference to a counted pointer of a manager.
+ *
+ * The block goes back when the object goes, when release() is called, or when its manager
+ * is reset, whatever comes first; afterwards the object still says where it was. The GIL
+ * is given up meanwhile: a free may wait for the device, and the device for a callback
+ * that is written in Python.
+ */
+#include "pointer.h"
+
+#include <stddef.h>
+
+/* --- the manager's list ------------------------------------------------------------- */
+
+static void link_to(tarn__manager_object *manager, tarn__pointer_object *self)
+{
+    self->older = manager->newest;
+    if (self->older)
+        self->older->newer = self;
+    manager->newest = self;
+}
+
+static void unlink_from(tarn__manager_object *manager, tarn__pointer_object *self)
+{
+    if (self->newer)
+        self->newer->older = self->older;
+    else
+        manager->newest = self->older;
+    if (self->older)
+        self->older->newer = self->newer;
+    self->newer = self->older = NULL;
+}
+
+/* --- the end of a block ------------------------------------------------------------- */
+
+/* Release, with a row in the log around it. Without the GIL. */
+static void release_logged(tarn__manager_object *manager, tarn_pointer *pointer,
+                           struct tarn__log_call *call)
+{
+    tarn_site before = tarn_site_set(call->site);
+
+    call->start_ns = call->end_ns = tarn__log_now();
+    uint64_t row = tarn__log_free_begin(call);
+    tarn_pointer_release(pointer);
+    call->end_ns = tarn__log_now();
+    tarn__manager_memory(manager, call);
+    tarn__log_free_end(row, call);
+    tarn_site_set(before);
+}
+
+bool tarn__pointer_let_go(tarn__pointer_object *self)
+{
+    tarn_pointer *pointer = self->pointer;
+
+    if (!pointer)
+        return false;
+    self->pointer = NULL; /* first: another thread may come while the GIL is away */
+    if (self->manager)
+        unlink_from(self->manager, self);
+    struct tarn__log_call call = {
+        .action = TARN_ACTION_FREE,
+        .device = self->device,
+        .address = self->address ? self->address : (uint64_t)(uintptr_t)self->host,
+        .stream = (uint64_t)(uintptr_t)TARN_STREAM_NONE,
+        .bytes = self->bytes};
+    if (self->logged)
+        call.site = tarn__log_site(true);
+    Py_BEGIN_ALLOW_THREADS;
+    if (self->logged)
+        release_logged(self->manager, pointer, &call);
+    else
+        tarn_pointer_release(pointer);
+    Py_END_ALLOW_THREADS;
+    return true;
+}
+
+/* --- the beginning ------------------------------------------------------------------ */
+
+static tarn__pointer_object *new_object(tarn__state *state, tarn_pointer *pointer)
+{
+    PyTypeObject *type = (PyTypeObject *)state->Pointer;
+    tarn__pointer_object *self = (tarn__pointer_object *)type->tp_alloc(type, 0);
+
+    if (!self) {
+        Py_BEGIN_ALLOW_THREADS;
+        tarn_pointer_release(pointer);
+        Py_END_ALLOW_THREADS;
+        return NULL;
+    }
+    self->pointer = pointer;
+    self->address = tarn_pointer_address(pointer);
+    self->host = tarn_pointer_host(pointer);
+    self->bytes = tarn_pointer_bytes(pointer);
+    self->device = tarn_pointer_device(pointer);
+    self->kind = tarn_pointer_get_kind(pointer);
+    return self;
+}
+
+PyObject *tarn__pointer_wrap(tarn__state *state, tarn__manager_object *manager,
+                             tarn_pointer *pointer, PyObject *owner)
+{
+    tarn__pointer_object *self = new_object(state, pointer);
+
+    if (!self)
+        return NULL;
+    self->manager = (tarn__manager_object *)Py_NewRef((PyObject *)manager);
+    self->owner = Py_XNewRef(owner);
+    self->logged = manager->logging && self->bytes > 0;
+    link_to(manager, self);
+    return (PyObject *)self;
+}
+
+/* --- the type ----------------------------------------------------------------------- */
+
+static int pointer_traverse(tarn__pointer_object *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(self->manager);
+    Py_VISIT(self->owner);
+    return 0;
+}
+
+/* The owner goes after the block: a view's base, or the array that was page-locked. */
+static int pointer_clear(tarn__pointer_object *self)
+{
+    bool is_view = !self->manager && self->owner;
+
+    tarn__pointer_let_go(self);
+    if (is_view)
+        ((tarn__pointer_object *)self->owner)->views--;
+    Py_CLEAR(self->owner);
+    Py_CLEAR(self->manager);
+    return 0;
+}
+
+static void pointer_dealloc(tarn__pointer_object *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+
+    PyObject_GC_UnTrack(self);
+    pointer_clear(self);
+    type->tp_free((PyObject *)self);
+    Py_DECREF(type);
+}
+
+PyDoc_STRVAR(release_doc, "release() -> bool\n\nLet the block go now; False if it went "
+                          "before. Not while views of it are alive.");
+
+static PyObject *pointer_release(tarn__pointer_object *self, PyObject *unused)
+{
+    (void)unused;
+    if (self->views > 0) {
+        PyErr_Format(PyExc_BufferError, "pointer: %zu views of it are alive",
+                     self->views);
+        return NULL;
+    }
+    return PyBool_FromLong(tarn__pointer_let_go(self));
+}
+
+PyDoc_STRVAR(view_doc,
+             "view(offset, bytes) -> Pointer\n\nA window of it, which keeps it alive.");
+
+static PyObject *pointer_view(tarn__pointer_object *self, PyObject *arguments)
+{
+    tarn__state *state = tarn__state_of(Py_TYPE(self));
+    Py_ssize_t offset, bytes;
+    tarn_pointer *view;
+
+    if (!state || !PyArg_ParseTuple(arguments, "nn:view", &offset, &bytes))
+        return NULL;
+    if (!self->pointer || offset < 0 || bytes < 0) {
+        PyErr_Format(PyExc_ValueError, "pointer: no view of %zd bytes from %zd on: %s",
+                     bytes, offset, self->pointer ? "negative" : "the block has gone");
+        return NULL;
+    }
+    tarn_status status =
+        tarn_pointer_view(self->pointer, (size_t)offset, (size_t)bytes, &view);
+    if (status != TARN_OK)
+        return tarn__raise(state, status);
+    tarn__pointer_object *result = new_object(state, view);
+    if (!result)
+        return NULL;
+    result->owner = Py_NewRef((PyObject *)self);
+    self->views++;
+    return (PyObject *)result;
+}
+
+static PyObject *get_address(tarn__pointer_object *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(self->address);
+}
+
+static PyObject *get_host(tarn__pointer_object *self, void *unused)
+{
+    (void)unused;
+    if (!self->host)
+        Py_RETURN_NONE;
+    return PyLong_FromVoidPtr(self->host);
+}
+
+static PyObject *get_bytes(tarn__pointer_object *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromSize_t(self->bytes);
+}
+
+static PyObject *get_device(tarn__pointer_object *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromLong(self->device);
+}
+
+static PyObject *get_kind(tarn__pointer_object *self, void *unused)
+{
+    static const char *const names[] = {"device", "mapped", "pinned", "managed"};
+
+    (void)unused;
+    return PyUnicode_FromString(names[self->kind]);
+}
+
+static PyObject *get_alive(tarn__pointer_object *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(self->pointer != NULL);
+}
+
+static PyObject *get_count(tarn__pointer_object *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromSize_t(self->pointer ? tarn_pointer_count(self->pointer) : 0);
+}
+
+static PyGetSetDef pointer_fields[] = {
+    {"address", (getter)get_address, NULL, "where it is, as the device sees it", NULL},
+    {"host", (getter)get_host, NULL, "where it is, as the host sees it, or None", NULL},
+    {"bytes", (getter)get_bytes, NULL, "how long it is", NULL},
+    {"device", (getter)get_device, NULL, "number of its device", NULL},
+    {"kind", (getter)get_kind, NULL, "'device', 'mapped', 'pinned' or 'managed'", NULL},
+    {"alive", (getter)get_alive, NULL, "False once it has been let go", NULL},
+    {"count", (getter)get_count, NULL, "references to the block; 0 if it went", NULL},
+    {0},
+};
+
+static PyMethodDef pointer_methods[] = {
+    {"release", (PyCFunction)pointer_release, METH_NOARGS, release_doc},
+    {"view", (PyCFunction)pointer_view, METH_VARARGS, view_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+PyDoc_STRVAR(pointer_doc, "A block of memory that a Manager handed out, or a view of "
+                          "one. It goes back when the object goes.");
+
+static PyType_Slot pointer_slots[] = {
+    {Py_tp_doc, (void *)pointer_doc},
+    {Py_tp_dealloc, pointer_dealloc},
+    {Py_tp_traverse, pointer_traverse},
+    {Py_tp_clear, pointer_clear},
+    {Py_tp_methods, pointer_methods},
+    {Py_tp_getset, pointer_fields},
+    {0, NULL},
+};
+
+static PyType_Spec pointer_spec = {
+    .name = "tarn._tarn.Pointer",
+    .basicsize = sizeof(tarn__pointer_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = pointer_slots,
+};
 
 int tarn__add_pointer(PyObject *module)
 {
-    (void)module;
-    return 0;
+    return tarn__add_type(module, &pointer_spec, NULL, &tarn__state_get(module)->Pointer);
 }
