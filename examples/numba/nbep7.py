@@ -1,0 +1,17 @@
+"""nbep7.py -- the program of NBEP 7: one array, and the log of its memory.
+
+The proposal shows it with RMM's names; here they are Tarn's.
+"""
+
+import numpy as np
+from numba import cuda
+
+import tarn
+from tarn.numba import use_tarn_for_numba
+
+use_tarn_for_numba()
+
+a = np.zeros(10)
+d_a = cuda.to_device(a)
+del d_a
+print(tarn.csv_log())

@@ -1,0 +1,508 @@
+"""Numba's GPU memory under Tarn: the plugin of NBEP 7.
+
+Either of these puts all device, mapped, pinned and managed memory of a program under Tarn::
+
+    import tarn.numba
+    tarn.numba.use_tarn_for_numba()          # before the first use of CUDA
+
+    NUMBA_CUDA_MEMORY_MANAGER=tarn.numba python program.py
+
+Device memory comes from the device's current resource (``tarn.mr``), so what serves a
+program can be changed at any time without changing the manager.
+
+Environment: ``TARN_RESOURCE`` (cuda, async, managed or pinned: the current resource, set at
+first use), ``TARN_LOG`` (a file for the log) and ``TARN_LOG_PID`` (the process that writes
+to that very file; all others write to ``FILE.PID``).
+
+Numba is imported when it is first needed, not by importing this module.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import functools
+import gc
+import importlib
+import itertools
+import os
+import sys
+import threading
+import warnings
+import weakref
+from typing import Any, Callable, Iterator
+
+from . import _tarn
+
+__all__ = ["TarnNumbaManager", "manager_class", "use_tarn_for_numba"]
+
+_INTERFACE_VERSION = 1
+_PIN_AT_LEAST = 1  # bytes: an empty host array needs an address all the same
+
+
+class _Settings:
+    """What use_tarn_for_numba() and the environment asked for."""
+
+    lock = threading.RLock()
+    logging = True
+    resource: str | None = None  # name of the resource for devices that have the default
+    resource_done: set[int] = set()  # devices that it was set for
+    log_pid: int | None = None  # process whose log is set up; a forked child is another
+    trouble: str | None = None  # why the last attempt to begin failed
+    # One manager for each device, whatever the number of Numba's Contexts on it.
+    managers: dict[tuple[str, int], Any] = {}
+
+
+# --- the log ---------------------------------------------------------------------------
+
+
+def _internal_paths(driver: Any) -> list[str]:
+    """Where code lives that stands between a user's program and an allocation."""
+    names = ("numba", "numba_cuda", "cuda.core", "cuda.bindings", __package__)
+    modules = [sys.modules[name] for name in names if name in sys.modules]
+    folders = [path for module in modules for path in getattr(module, "__path__", ())]
+    folders.append(os.path.dirname(os.path.dirname(driver.__file__)))
+    return [os.path.join(folder, "") for folder in folders] + [
+        module.__file__ for module in (contextlib, functools, weakref) if module.__file__
+    ]
+
+
+def _open_log_file() -> None:
+    """Open the file that TARN_LOG asks for, under the name that this process may use."""
+    path = os.environ.get("TARN_LOG")
+    if not path:
+        return
+    process = str(os.getpid())
+    if "TARN_LOG_PID" not in os.environ:  # so that children do not take the same file
+        os.environ["TARN_LOG_PID"] = process
+        os.environ["TARN_LOG"] = path = os.path.abspath(path)
+    if os.environ["TARN_LOG_PID"] != process:
+        path = f"{path}.{process}"
+    _tarn.log_open(path)
+    if "multiprocessing.util" in sys.modules:  # forked children end with os._exit()
+        sys.modules["multiprocessing.util"].Finalize(
+            None, _tarn.log_flush, exitpriority=-1000
+        )
+
+
+def _set_up_log(driver: Any) -> None:
+    if _Settings.log_pid == os.getpid():
+        return
+    _tarn.log_internal(_internal_paths(driver))
+    _open_log_file()
+    if _tarn.log_collecting not in gc.callbacks:
+        gc.callbacks.append(_tarn.log_collecting)
+        atexit.register(_tarn.log_exiting)
+    _Settings.log_pid = os.getpid()
+
+
+# --- which resource --------------------------------------------------------------------
+
+
+def _resource_named(name: str, device: int) -> Any:
+    from . import mr
+
+    classes = {
+        "cuda": mr.CudaMemoryResource,
+        "async": mr.CudaAsyncMemoryResource,
+        "managed": mr.ManagedMemoryResource,
+        "pinned": mr.PinnedHostMemoryResource,
+    }
+    if name not in classes:
+        known = ", ".join(classes)
+        raise ValueError(f"tarn.numba: there is no resource {name!r}, only {known}")
+    return classes[name](device=device)
+
+
+def _set_resource(device: int) -> None:
+    """Put the resource in charge that was asked for by name, unless the program has put
+    one there itself."""
+    from . import mr
+
+    name = _Settings.resource or os.environ.get("TARN_RESOURCE")
+    if not name or device in _Settings.resource_done:
+        return
+    current = mr.get_per_device_resource(device)
+    if type(current) is mr.CudaMemoryResource:
+        mr.set_per_device_resource(device, _resource_named(name, device))
+    _Settings.resource_done.add(device)
+
+
+# --- errors ----------------------------------------------------------------------------
+
+
+def _rebuild_error(driver_name: str, kind: str, words: str, code: int, status: int) -> Any:
+    """For pickle: such an error of another process."""
+    driver = importlib.import_module(driver_name)
+    return _numba_error(driver, getattr(_tarn, kind), words, code, status)
+
+
+class _ErrorOperations:
+    """What the errors have that are Tarn's and Numba's at once."""
+
+    def __reduce__(self) -> Any:
+        error: Any = self
+        kind = error._tarn_class.__name__
+        name = error._driver.__name__
+        return _rebuild_error, (name, kind, error.words, int(error.code), error.status)
+
+    def __str__(self) -> str:
+        error: Any = self
+        return f"[{int(error.code)}] {error.msg}"
+
+
+@functools.lru_cache(maxsize=None)
+def _error_class(driver: Any, tarn_class: type) -> type:
+    """A class that programs catch as Tarn's error and as Numba's CudaAPIError."""
+    members = {"_driver": driver, "_tarn_class": tarn_class, "__module__": __name__}
+    bases = (_ErrorOperations, tarn_class, driver.CudaAPIError)
+    return type(tarn_class.__name__, bases, members)
+
+
+def _numba_error(driver: Any, kind: type, words: str, number: int, status: int) -> Any:
+    code: Any = number
+    with contextlib.suppress(ValueError, AttributeError):
+        code = driver.binding.CUresult(number)
+    name = getattr(code, "name", f"error {number}")
+    error: Any = _error_class(driver, kind)(code, words)
+    error.code, error.native, error.status, error.words = code, number, status, words
+    error.msg = f"Call to tarn results in {name}: {words}"
+    error.args = (code, error.msg)
+    return error
+
+
+def _as_numba_error(driver: Any, error: Any) -> Any:
+    """The same failure for a program that knows Numba's errors; those that did not come
+    from a driver, and would not have with Numba's own manager, stay as they are."""
+    out_of_memory = isinstance(error, _tarn.OutOfMemoryError)
+    if not out_of_memory and not error.native:
+        return error
+    code = 2 if out_of_memory else error.native
+    kind = next(c for c in type(error).__mro__ if c.__name__ in _TARN_ERRORS)
+    return _numba_error(driver, kind, str(error), code, error.status)
+
+
+_TARN_ERRORS = (
+    "OutOfMemoryError",
+    "InvalidArgumentError",
+    "NotSupportedError",
+    "NoDriverError",
+    "TarnError",
+)
+
+
+# --- memory ----------------------------------------------------------------------------
+
+
+def _pointer_type(driver: Any) -> Callable[[int], Any]:
+    """What this Numba wants device addresses in."""
+    if getattr(driver, "USE_NV_BINDING", True):
+        return driver.binding.CUdeviceptr
+    return ctypes.c_uint64  # the ctypes binding of the target that is part of Numba
+
+
+class _PointerOperations:
+    """A MemoryPointer whose block goes back when the object goes.
+
+    Numba ties the life of a MemoryPointer's memory to the object (an AutoFreePointer's to
+    a count, which to_device() takes to zero on its way). So it is enough to own the block.
+    """
+
+    _block: Any
+
+    def free(self) -> None:
+        if not self._block.release():
+            raise RuntimeError("Freeing dead memory")
+
+
+def _finalizer(block: Any, allocations: dict[int, Any], key: int) -> Callable[[], None]:
+    """Give a host or managed block back, and forget it."""
+
+    def finalize() -> None:
+        allocations.pop(key, None)
+        block.release()
+
+    return finalize
+
+
+# --- the manager -----------------------------------------------------------------------
+
+
+class _ManagerOperations:
+    """The members of NBEP 7; manager_class() puts them on top of Numba's base class.
+
+    There is one instance a Context of Numba's. What they stand for belongs to the device,
+    because several Contexts may stand for one primary context. Until initialize() there
+    is nothing: Numba makes an instance without a context to ask for the version.
+    """
+
+    _driver: Any
+    _pointer_class: type
+    context: Any
+    allocations: dict[int, Any]
+    deallocations: Any
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._manager: Any = None  # the _tarn.Manager of the device
+        self._ready = False
+
+    @property
+    def interface_version(self) -> int:
+        return _INTERFACE_VERSION
+
+    def initialize(self) -> None:
+        """Comes before every call of numba.cuda, so it has to cost nothing."""
+        if not self._ready:
+            self._begin()
+
+    def _begin(self) -> None:
+        with _Settings.lock:
+            try:
+                self._manager = self._device_manager()
+                self._manager.initialize()
+            except Exception as error:
+                _Settings.trouble = str(error)
+                raise
+            _Settings.trouble = None
+            self._ready = True
+
+    def _device_manager(self) -> Any:
+        device = self._device_number()
+        key = (self._driver.__name__, device)
+        logging = _Settings.logging or "TARN_LOG" in os.environ
+        if logging:
+            _set_up_log(self._driver)
+        if key not in _Settings.managers:
+            _Settings.managers[key] = _tarn.Manager(device, logging)
+            _set_resource(device)
+        _Settings.managers[key].logging = logging
+        return _Settings.managers[key]
+
+    def _device_number(self) -> int:
+        device = self.context.device  # a Device, or the CUdevice of a hand-made Context
+        return int(getattr(device, "id", device))
+
+    def _attempt(self, allocate: Callable[..., Any], *arguments: Any) -> Any:
+        """As Numba's own manager: out of memory means flush what is pending, and again."""
+        try:
+            return allocate(*arguments)
+        except _tarn.OutOfMemoryError:
+            self.deallocations.clear()
+            self.context.deallocations.clear()
+        except _tarn.TarnError as error:
+            raise _as_numba_error(self._driver, error) from None
+        try:
+            return allocate(*arguments)
+        except _tarn.TarnError as error:
+            raise _as_numba_error(self._driver, error) from None
+
+    def memalloc(self, size: int) -> Any:
+        self.initialize()
+        block = self._attempt(self._manager.memalloc, size)
+        memory: Any = self._pointer_class(
+            weakref.proxy(self.context), _pointer_type(self._driver)(block.address), size
+        )
+        memory._block = block
+        memory.is_managed = True
+        return memory
+
+    def _host_memory(self, block: Any, size: int, mapped: bool, owner: Any = None) -> Any:
+        """Numba's own object for a block that the host sees."""
+        key = next(_keys)
+        finalizer = _finalizer(block, self.allocations, key)
+        make = self._driver.MappedMemory if mapped else self._driver.PinnedMemory
+        memory = make(
+            weakref.proxy(self.context), block.host, size, owner=owner, finalizer=finalizer
+        )
+        if mapped:
+            self.allocations[key] = memory  # own() refers to it weakly
+        return memory.own()
+
+    def memhostalloc(
+        self, size: int, mapped: bool = False, portable: bool = False, wc: bool = False
+    ) -> Any:
+        self.initialize()
+        allocate = self._manager.memhostalloc
+        block = self._attempt(allocate, max(size, _PIN_AT_LEAST), mapped, portable, wc)
+        return self._host_memory(block, size, mapped)
+
+    def mempin(self, owner: Any, pointer: int, size: int, mapped: bool = False) -> Any:
+        self.initialize()
+        block = self._attempt(self._manager.mempin, owner, pointer, size, mapped)
+        return self._host_memory(block, size, mapped, owner)
+
+    def memallocmanaged(self, size: int, attach_global: bool = True) -> Any:
+        self.initialize()
+        allocate = self._manager.memallocmanaged
+        block = self._attempt(allocate, max(size, _PIN_AT_LEAST), attach_global)
+        key = next(_keys)
+        self.allocations[key] = memory = self._driver.ManagedMemory(
+            weakref.proxy(self.context),
+            _pointer_type(self._driver)(block.address),
+            size,
+            finalizer=_finalizer(block, self.allocations, key),
+        )
+        return memory.own()
+
+    def get_ipc_handle(self, memory: Any) -> Any:
+        owner = getattr(memory, "owner", None)
+        if not isinstance(owner, self._pointer_class):  # memory that came from elsewhere
+            return super().get_ipc_handle(memory)  # type: ignore[misc]
+        block: Any = owner._block  # type: ignore[attr-defined]
+        try:
+            words, _, offset = self._manager.get_ipc_handle(block)
+        except _tarn.TarnError as error:
+            raise _as_numba_error(self._driver, error) from None
+        handle = self._driver.binding.CUipcMemHandle()
+        handle.reserved = words
+        offset += memory.device_ctypes_pointer.value - block.address
+        device = self._driver.driver.get_device(self._device_number())
+        identity = device.get_device_identity()
+        return self._driver.IpcHandle(memory, handle, memory.size, identity, offset)
+
+    def get_memory_info(self) -> Any:
+        self.initialize()
+        try:
+            free, total = self._manager.get_memory_info()
+        except _tarn.TarnError as error:
+            raise _as_numba_error(self._driver, error) from None
+        return self._driver.MemoryInfo(free=free, total=total)
+
+    def reset(self) -> None:
+        """May come before initialize(), and with no context current."""
+        super().reset()  # type: ignore[misc]
+        if self._manager is not None:
+            self._manager.reset()
+        self._ready = False
+
+    @contextlib.contextmanager
+    def defer_cleanup(self) -> Iterator[None]:
+        self.initialize()
+        with super().defer_cleanup():  # type: ignore[misc]
+            self._manager.defer_cleanup_begin()
+            try:
+                yield
+            finally:
+                self._manager.defer_cleanup_end()
+
+
+_keys = itertools.count()
+
+
+# --- registering -----------------------------------------------------------------------
+
+
+def _driver_of(cuda: Any) -> Any:
+    """The module that has the interface in this Numba."""
+    if cuda is None:
+        from numba import cuda
+    driver = getattr(getattr(cuda, "cudadrv", None), "driver", None)
+    if driver is None:
+        driver = importlib.import_module(f"{cuda.__name__}.cudadrv.driver")
+    if not hasattr(driver, "HostOnlyCUDAMemoryManager"):
+        raise RuntimeError(
+            "tarn.numba: NUMBA_ENABLE_CUDASIM is set, so Numba runs on its simulator, "
+            "which has no memory to manage"
+        )
+    return driver
+
+
+@functools.lru_cache(maxsize=None)
+def _class_for(driver: Any) -> type:
+    members = {
+        "__module__": __name__,
+        "__qualname__": "TarnNumbaManager",
+        "__doc__": "Numba's memory manager that serves from Tarn's current resource.",
+        "_driver": driver,
+        "_pointer_class": type(
+            "TarnMemoryPointer",
+            (_PointerOperations, driver.MemoryPointer),
+            {"__module__": __name__},
+        ),
+    }
+    bases = (
+        _ManagerOperations,
+        driver.GetIpcHandleMixin,
+        driver.HostOnlyCUDAMemoryManager,
+    )
+    return type(driver.HostOnlyCUDAMemoryManager)("TarnNumbaManager", bases, members)
+
+
+def manager_class(cuda: Any = None) -> type:
+    """The manager for a cuda module (``numba.cuda`` if none is given); always the same."""
+    return _class_for(_driver_of(cuda))
+
+
+def _check_not_too_late(driver: Any, wanted: type) -> None:
+    """NBEP 7 demands this of Numba, which says nothing and goes on with the old one."""
+    present = driver._memory_manager
+    if present is wanted:
+        return
+    contexts = [d.id for d in driver.driver.devices.values() if d.primary_context]
+    if contexts:
+        raise RuntimeError(
+            f"tarn.numba: too late: Numba has a context on device {contexts[0]} already, "
+            f"with {_name_of(present)}. Call use_tarn_for_numba() before the first use of "
+            "CUDA, or set NUMBA_CUDA_MEMORY_MANAGER=tarn.numba"
+        )
+    if present is not None and present is not driver.NumbaCUDAMemoryManager:
+        raise RuntimeError(
+            f"tarn.numba: another memory manager is set already: {_name_of(present)}"
+        )
+
+
+def _name_of(manager: Any) -> str:
+    module = getattr(manager, "__module__", "?")
+    return f"{module}.{getattr(manager, '__qualname__', repr(manager))}"
+
+
+def _warn_of_environment() -> None:
+    named = os.environ.get("NUMBA_CUDA_MEMORY_MANAGER", "default")
+    if named not in ("default", __name__):
+        warnings.warn(
+            f"tarn.numba: NUMBA_CUDA_MEMORY_MANAGER={named} is ignored: "
+            "use_tarn_for_numba() was called",
+            stacklevel=3,
+        )
+
+
+def use_tarn_for_numba(
+    cuda: Any = None, resource: Any = None, logging: bool = True
+) -> None:
+    """Put Numba's memory under Tarn. Has to come before the first use of CUDA; a second
+    call is no error.
+
+    :param cuda: the module to serve: ``numba.cuda`` (the default), or another with the
+        same interface.
+    :param resource: what device memory comes from: a resource of ``tarn.mr``, or the name
+        of one (``"async"``), which every device then gets unless the program puts
+        something else there. Without it the device's current resource serves.
+    :param logging: keep the log that ``tarn.csv_log()`` shows. A row costs about a
+        question to the driver for its free memory.
+    """
+    driver = _driver_of(cuda)
+    manager = _class_for(driver)
+    _check_not_too_late(driver, manager)
+    if isinstance(resource, str):
+        _Settings.resource = resource
+        _Settings.resource_done.clear()
+    elif resource is not None:
+        from . import mr
+
+        mr.set_per_device_resource(resource.device, resource)
+    _Settings.logging = logging
+    if driver._memory_manager is not manager:
+        _warn_of_environment()
+        driver.set_memory_manager(manager)
+    for present in _Settings.managers.values():
+        present.logging = logging or "TARN_LOG" in os.environ
+
+
+def __getattr__(name: str) -> Any:
+    """`_numba_memory_manager` is what Numba asks for when the environment names this
+    module; it and the class are made when Numba is there."""
+    if name in ("_numba_memory_manager", "TarnNumbaManager"):
+        return manager_class()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
