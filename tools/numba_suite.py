@@ -1,0 +1,320 @@
+#!/usr/bin/env python3
+"""numba_suite.py -- numba-cuda's own tests under Numba's manager and under Tarn, compared.
+
+    numba_suite.py [--quick] [--junit FILE]       both managers, compared test by test
+    numba_suite.py --manager tarn --out B.json    one of them
+    numba_suite.py compare A.json B.json          two such files
+
+Each module of tests runs in a process of its own, so that a crash costs one module, and
+each test is noted when it begins and when it ends, so that it is known which one crashed.
+Under Tarn six tests are skipped that look into Numba's own manager (NBEP 7 names them);
+any other difference, a crash, and a module that did not end are failures: exit code 1.
+
+Where TARN_DRIVER is `sim`, Numba is given the stand-in too. Kernels fail there, under both
+managers alike.
+"""
+
+import argparse
+import concurrent.futures
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree as xml
+
+TIMEOUT_S = 400  # a module
+PACKAGE = "numba.cuda.tests"
+
+# Skipped by Numba itself where the environment names a manager: A121-A124.
+_DEALLOCATION = f"{PACKAGE}.cudadrv.test_deallocations.TestDeallocation"
+EXPECTED_SKIPS = frozenset(
+    [f"{_DEALLOCATION}.test_{name}" for name in (
+        "max_pending_count", "max_pending_bytes", "defer_cleanup", "nested_defer_cleanup",
+        "exception")]
+    + [f"{PACKAGE}.cudapy.test_cuda_array_interface.TestCudaArrayInterface.test_ownership"]
+)  # fmt: skip
+
+# Modules that are about memory; emm.md of the project's reference counts their calls.
+QUICK = (
+    "cudadrv.test_array_attr", "cudadrv.test_context_stack",
+    "cudadrv.test_cuda_array_slicing", "cudadrv.test_cuda_auto_context",
+    "cudadrv.test_cuda_devicerecord", "cudadrv.test_cuda_driver",
+    "cudadrv.test_cuda_memory", "cudadrv.test_cuda_ndarray", "cudadrv.test_deallocations",
+    "cudadrv.test_emm_plugins", "cudadrv.test_events", "cudadrv.test_host_alloc",
+    "cudadrv.test_managed_alloc", "cudadrv.test_pinned", "cudadrv.test_reset_device",
+    "cudadrv.test_select_device", "cudapy.test_array", "cudapy.test_cuda_array_interface",
+    "cudapy.test_ipc", "cudapy.test_multigpu", "cudapy.test_multithreads",
+    "cudapy.test_stream_api",
+)  # fmt: skip
+
+
+# --- one module, in a process of its own ------------------------------------------------
+
+
+class Recorder(unittest.TestResult):
+    """Writes a line of JSON for each test that begins and each outcome."""
+
+    def __init__(self, lines):
+        super().__init__()
+        self.lines = lines
+
+    def note(self, test, outcome, why=""):
+        record = {"id": test.id(), "outcome": outcome, "why": str(why).strip()[-400:]}
+        self.lines.write(json.dumps(record) + "\n")
+        self.lines.flush()
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.note(test, "begun")
+
+    def addSuccess(self, test):
+        self.note(test, "pass")
+
+    def addError(self, test, error):
+        self.note(test, "error", f"{error[0].__name__}: {error[1]}")
+
+    def addFailure(self, test, error):
+        self.note(test, "fail", f"{error[0].__name__}: {error[1]}")
+
+    def addSkip(self, test, reason):
+        self.note(test, "skip", reason)
+
+    def addExpectedFailure(self, test, error):
+        self.note(test, "expected failure")
+
+    def addUnexpectedSuccess(self, test):
+        self.note(test, "unexpected success")
+
+    def addSubTest(self, test, subtest, error):
+        if error is not None:
+            kind = "fail" if issubclass(error[0], test.failureException) else "error"
+            self.note(subtest, kind, f"{error[0].__name__}: {error[1]}")
+
+
+def run_here(module, path):
+    with open(path, "w") as lines:
+        unittest.defaultTestLoader.loadTestsFromName(module).run(Recorder(lines))
+
+
+# --- all modules ------------------------------------------------------------------------
+
+
+def modules(quick, pattern):
+    package = pathlib.Path(
+        importlib.util.find_spec("numba_cuda").submodule_search_locations[0]
+    )
+    root = package / "numba" / "cuda" / "tests"
+    names = sorted(
+        ".".join(path.relative_to(root).with_suffix("").parts)
+        for path in root.rglob("test_*.py")
+        if "benchmarks" not in path.parts
+    )
+    if quick:
+        names = [name for name in names if name in QUICK]
+    return [name for name in names if pattern in name]
+
+
+def environment(manager):
+    env = dict(os.environ)
+    for name in ("NUMBA_CUDA_MEMORY_MANAGER", "TARN_LOG", "TARN_RESOURCE"):
+        env.pop(name, None)
+    if manager == "tarn":
+        env["NUMBA_CUDA_MEMORY_MANAGER"] = "tarn.numba"
+    if env.get("TARN_DRIVER") == "sim":
+        folders = [stand_in_folder(), *env.get("LD_LIBRARY_PATH", "").split(":")]
+        env["LD_LIBRARY_PATH"] = ":".join(filter(None, folders))
+    return env
+
+
+def stand_in_folder():
+    import tarn
+
+    return os.path.join(tarn.get_library_dir(), "tarn", "sim")
+
+
+def outcomes(path):
+    """The last word on each test of a module, and the test that had begun at the end."""
+    tests, running = {}, None
+    for line in path.read_text().splitlines() if path.exists() else ():
+        record = json.loads(line)
+        if record["outcome"] == "begun":
+            running = record["id"]
+            tests.setdefault(running, {"outcome": "pass", "why": ""})  # all subtests passed
+            continue
+        running = None if record["id"] == running else running
+        tests[record["id"]] = {"outcome": record["outcome"], "why": record["why"]}
+    return tests, running
+
+
+def run_module(name, manager, folder):
+    """The outcomes of one module, and what is wrong with it as a whole."""
+    path = pathlib.Path(folder) / f"{name}.jsonl"
+    command = [sys.executable, __file__, "module", f"{PACKAGE}.{name}", str(path)]
+    began = time.monotonic()
+    try:
+        process = subprocess.run(
+            command, env=environment(manager), cwd=folder, timeout=TIMEOUT_S,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
+        )  # fmt: skip
+        trouble = f"exit code {process.returncode}" if process.returncode else None
+        words = process.stderr[-300:]
+    except subprocess.TimeoutExpired:
+        trouble, words = f"no end after {TIMEOUT_S} s", ""
+    tests, running = outcomes(path)
+    if trouble and running:
+        tests[running] = {"outcome": "crash", "why": trouble}
+    if trouble:
+        trouble = f"{trouble}, in {running or 'no test'}: {words}"
+    return tests, trouble, time.monotonic() - began
+
+
+def run_all(manager, names, jobs):
+    """Everything that is known after a run under `manager`, ready to be written down."""
+    result = {"manager": manager, "tests": {}, "broken": {}, "seconds": {}}
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(
+        jobs
+    ) as pool:
+        runs = {
+            pool.submit(run_module, name, manager, folder): name for name in names
+        }
+        for run in concurrent.futures.as_completed(runs):
+            name = runs[run]
+            tests, trouble, seconds = run.result()
+            result["tests"].update(tests)
+            result["seconds"][name] = round(seconds, 1)
+            if trouble:
+                result["broken"][name] = trouble
+                print(f"{manager}: {name}: {trouble}", flush=True)
+    counts = {}
+    for test in result["tests"].values():
+        counts[test["outcome"]] = counts.get(test["outcome"], 0) + 1
+    result["counts"] = counts
+    print(f"{manager}: {len(names)} modules, {len(result['tests'])} tests: {counts}")
+    return result
+
+
+# --- comparing --------------------------------------------------------------------------
+
+
+def differences(one, other, expected_skips=EXPECTED_SKIPS):
+    """What is not as it should be, by name of the test or module."""
+    found = {}
+    for test in sorted(set(one["tests"]) | set(other["tests"])):
+        before = one["tests"].get(test, {}).get("outcome", "not there")
+        after = other["tests"].get(test, {}).get("outcome", "not there")
+        if before != after and not (test in expected_skips and after == "skip"):
+            why = other["tests"].get(test, {}).get("why", "")
+            found[test] = f"{before} under {one['manager']}, {after} under " + (
+                f"{other['manager']}: {why}"
+            )
+    for run in (one, other):
+        for name, trouble in run["broken"].items():
+            found[f"{name} under {run['manager']}"] = trouble
+    return found
+
+
+def reasons(one, other):
+    """Tests that end alike for another kind of reason: to be looked at, no failures."""
+    for test, before in sorted(one["tests"].items()):
+        after = other["tests"].get(test, before)
+        kinds = [end["why"].split(":")[0] for end in (before, after)]
+        if before["outcome"] == after["outcome"] in ("fail", "error"):
+            if kinds[0] != kinds[1]:
+                yield f"{test}: {before['why'][:100]} | {after['why'][:100]}"
+
+
+def report(one, other, junit=None, expected_skips=EXPECTED_SKIPS):
+    found = differences(one, other, expected_skips)
+    tests = set(one["tests"]) | set(other["tests"])
+    for name, trouble in found.items():
+        print(f"DIFFERENT {name}: {trouble}")
+    for line in reasons(one, other):
+        print(f"same outcome, another reason: {line}")
+    skipped = sum(
+        one["tests"].get(test) != other["tests"].get(test) for test in expected_skips & tests
+    )
+    print(f"{len(tests)} tests, {skipped} expected skips more, {len(found)} differences")
+    if junit:
+        write_junit(junit, sorted(tests | set(found)), found)
+    return 1 if found or not tests else 0
+
+
+def write_junit(path, names, found):
+    suite = xml.Element(
+        "testsuite", name="numba-suite", tests=str(len(names)), failures=str(len(found)),
+        errors="0", skipped="0",
+    )  # fmt: skip
+    for name in names:
+        folder, _, test = name.rpartition(".")
+        case = xml.SubElement(suite, "testcase", classname=folder, name=test)
+        if name in found:
+            xml.SubElement(case, "failure", message=found[name][:1000])
+    xml.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
+
+
+# --- the command line -------------------------------------------------------------------
+
+
+def run_command(arguments):
+    names = modules(arguments.quick, arguments.pattern)
+    if not names:
+        sys.exit(f"numba_suite.py: no module has {arguments.pattern!r} in its name")
+    managers = [arguments.manager] if arguments.manager else ["numba", "tarn"]
+    runs = [run_all(manager, names, arguments.jobs) for manager in managers]
+    if arguments.out:
+        path = pathlib.Path(arguments.out)
+        for run in runs:
+            named = path if len(runs) == 1 else path.with_stem(f"{path.stem}-{run['manager']}")
+            named.write_text(json.dumps(run, indent=1, sort_keys=True))
+    passed = min(run["counts"].get("pass", 0) for run in runs[:1])
+    if passed < arguments.at_least:
+        print(f"only {passed} passed, wanted {arguments.at_least}")
+        return 1
+    if len(runs) == 1:
+        return 1 if runs[0]["broken"] else 0
+    return report(*runs, junit=arguments.junit)
+
+
+def compare_command(arguments):
+    one, other = (
+        json.loads(pathlib.Path(path).read_text()) for path in (arguments.one, arguments.other)
+    )
+    expected = EXPECTED_SKIPS if arguments.expected_skips else frozenset()
+    return report(one, other, arguments.junit, expected)
+
+
+def main(argv):
+    if argv[:1] == ["module"]:
+        return run_here(*argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--junit", metavar="FILE", help="write the comparison as JUnit XML")
+    if argv[:1] == ["compare"]:
+        parser.add_argument("one")
+        parser.add_argument("other")
+        parser.add_argument(
+            "--expected-skips", action="store_true", default=True,
+            help="the second run is under Tarn and may skip six tests (the default)",
+        )  # fmt: skip
+        parser.add_argument(
+            "--no-expected-skips", action="store_false", dest="expected_skips"
+        )
+        return compare_command(parser.parse_args(argv[1:]))
+    parser.add_argument("--manager", choices=("numba", "tarn"), help="one instead of both")
+    parser.add_argument("--out", metavar="FILE", help="write the outcomes as JSON")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N")
+    parser.add_argument("--pattern", default="", help="modules with this in their names")
+    parser.add_argument("--quick", action="store_true", help="modules about memory alone")
+    parser.add_argument(
+        "--at-least", type=int, default=0, metavar="N",
+        help="that many have to pass under the first manager",
+    )  # fmt: skip
+    return run_command(parser.parse_args(argv))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
