@@ -28,4 +28,25 @@ static inline void *current_context(void)
     return context;
 }
 
+/* Make device 0's primary context current, and put back what was. */
+static inline void enter_context(void)
+{
+    int (*retain)(void **, int) = (int (*)(void **, int))cu("cuDevicePrimaryCtxRetain");
+    int (*push)(void *) = (int (*)(void *))cu("cuCtxPushCurrent_v2");
+    void *context;
+
+    CHECK_EQUAL(0, retain(&context, 0));
+    CHECK_EQUAL(0, push(context));
+}
+
+static inline void leave_context(void)
+{
+    int (*pop)(void **) = (int (*)(void **))cu("cuCtxPopCurrent_v2");
+    int (*release)(int) = (int (*)(int))cu("cuDevicePrimaryCtxRelease_v2");
+    void *context;
+
+    CHECK_EQUAL(0, pop(&context));
+    CHECK_EQUAL(0, release(0));
+}
+
 #endif

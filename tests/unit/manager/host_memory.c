@@ -46,22 +46,24 @@ TEST(mapped_memory_has_an_address_on_the_device)
 }
 
 /* cuMemHostGetFlags tells what the driver was asked for. */
-TEST(host_memory_is_asked_for_with_the_flags_of_the_driver)
+TEST(host_memory_is_asked_for_with_the_flags_of_the_driver_and_goes_back_to_it)
 {
     int (*get_flags)(unsigned *, void *) =
         (int (*)(unsigned *, void *))cu("cuMemHostGetFlags");
     tarn_manager *manager = make();
-    tarn_pointer *pointer, *context_keeper;
+    tarn_pointer *pointer;
     unsigned flags = 0;
 
-    CHECK_OK(tarn_manager_memalloc(manager, 8, TARN_STREAM_NONE, &context_keeper));
     CHECK_OK(tarn_manager_memhostalloc(
         manager, 64, TARN_HOST_PORTABLE | TARN_HOST_WRITE_COMBINED, &pointer));
-    CHECK_EQUAL(0, get_flags(&flags, tarn_pointer_host(pointer)));
+    void *host = tarn_pointer_host(pointer);
+    enter_context();
+    CHECK_EQUAL(0, get_flags(&flags, host));
     CHECK_EQUAL(1, flags & 1); /* CU_MEMHOSTALLOC_PORTABLE */
     CHECK_EQUAL(4, flags & 4); /* CU_MEMHOSTALLOC_WRITECOMBINED */
     tarn_pointer_release(pointer);
-    tarn_pointer_release(context_keeper);
+    CHECK(get_flags(&flags, host) != 0); /* it does not know the address any more */
+    leave_context();
     tarn_manager_release(manager);
 }
 

@@ -210,16 +210,12 @@ static void *queue_late_work(atomic_int *done)
     int (*create)(void **, unsigned) = (int (*)(void **, unsigned))cu("cuStreamCreate");
     int (*launch)(void *, void (*)(void *), void *) =
         (int (*)(void *, void (*)(void *), void *))cu("cuLaunchHostFunc");
-    int (*push)(void *) = (int (*)(void *))cu("cuCtxPushCurrent_v2");
-    int (*pop)(void **) = (int (*)(void **))cu("cuCtxPopCurrent_v2");
-    int (*retain)(void **, int) = (int (*)(void **, int))cu("cuDevicePrimaryCtxRetain");
-    void *context, *stream;
+    void *stream;
 
-    CHECK_EQUAL(0, retain(&context, 0));
-    CHECK_EQUAL(0, push(context));
+    enter_context();
     CHECK_EQUAL(0, create(&stream, 1));
     CHECK_EQUAL(0, launch(stream, finish_late, done));
-    CHECK_EQUAL(0, pop(&context));
+    leave_context();
     return stream;
 }
 
