@@ -1,0 +1,236 @@
+/* Every resource and every adaptor of Tarn keeps what tarn/resource.h promises. */
+#include "test.h"
+#include "tarn_conformance.h"
+
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "allocator_may_return_null=1"; /* impossible requests are part of it */
+}
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "allocator_may_return_null=1";
+}
+
+static int passed;
+
+static void report(void *data, const char *check, const char *what)
+{
+    if (what)
+        print_error("%s: %s: %s\n", (const char *)data, check, what);
+    else
+        passed++;
+}
+
+typedef tarn_status make_fn(void *data, int device, tarn_resource **out);
+
+static void conforms_on(const char *name, make_fn *make, int device)
+{
+    tarn_conformance_subject subject = {
+        .size = sizeof subject, .name = name, .create = make, .device = device};
+    int failed;
+
+    passed = 0;
+    failed = tarn_conformance_run(&subject, report, (void *)(uintptr_t)name);
+    CHECK_EQUAL(0, failed);
+    CHECK(passed >= 18);
+}
+
+/* On the first and on the last device. */
+static void conforms(const char *name, make_fn *make)
+{
+    tarn_driver_info info;
+
+    CHECK_OK(tarn_driver_get_info(&info));
+    conforms_on(name, make, 0);
+    if (info.device_count > 1)
+        conforms_on(name, make, info.device_count - 1);
+}
+
+static tarn_status make_cuda(void *data, int device, tarn_resource **out)
+{
+    (void)data;
+    return tarn_cuda_create(device, out);
+}
+
+static tarn_status make_async(void *data, int device, tarn_resource **out)
+{
+    (void)data;
+    return tarn_async_create(device, NULL, out);
+}
+
+static tarn_status make_async_on_default_pool(void *data, int device, tarn_resource **out)
+{
+    tarn_async_options options = {.size = sizeof options, .use_default_pool = true};
+
+    (void)data;
+    return tarn_async_create(device, &options, out);
+}
+
+static tarn_status make_managed(void *data, int device, tarn_resource **out)
+{
+    (void)data;
+    return tarn_managed_create(device, out);
+}
+
+static tarn_status make_pinned(void *data, int device, tarn_resource **out)
+{
+    (void)data;
+    return tarn_pinned_create(device, out);
+}
+
+static tarn_status make_host(void *data, int device, tarn_resource **out)
+{
+    (void)data, (void)device;
+    return tarn_host_create(out);
+}
+
+TEST(cuda_conforms)
+{
+    conforms("cuda", make_cuda);
+}
+
+TEST(async_conforms)
+{
+    conforms("async", make_async);
+}
+
+TEST(async_on_the_default_pool_conforms)
+{
+    conforms("async on the default pool", make_async_on_default_pool);
+}
+
+TEST(managed_conforms)
+{
+    conforms("managed", make_managed);
+}
+
+TEST(pinned_conforms)
+{
+    conforms("pinned", make_pinned);
+}
+
+TEST(host_conforms)
+{
+    conforms_on("host", make_host, TARN_DEVICE_NONE);
+}
+
+/* --- adaptors, alone and in stacks --- */
+
+/* `made` with an adaptor around it that owns it alone; on failure nothing is left. */
+static tarn_status limit(tarn_resource *made, tarn_resource **out)
+{
+    tarn_status status = tarn_limiter_create(made, (size_t)1 << 30, out);
+
+    tarn_resource_release(made);
+    return status;
+}
+
+static tarn_status count(tarn_resource *made, tarn_resource **out)
+{
+    tarn_status status = tarn_counter_create(made, out);
+
+    tarn_resource_release(made);
+    return status;
+}
+
+static bool swallow(void *data, const char *bytes, size_t count)
+{
+    (void)data, (void)bytes, (void)count;
+    return true;
+}
+
+static tarn_status log_of(tarn_resource *made, tarn_trace_format format,
+                          tarn_resource **out)
+{
+    tarn_trace_writer *writer;
+    tarn_status status = tarn_trace_writer_create(swallow, NULL, format, &writer);
+
+    if (status == TARN_OK) {
+        status = tarn_logger_create(made, writer, out);
+        tarn_trace_writer_release(writer);
+    }
+    tarn_resource_release(made);
+    return status;
+}
+
+static tarn_status make_limited_cuda(void *data, int device, tarn_resource **out)
+{
+    tarn_resource *made;
+    tarn_status status = make_cuda(data, device, &made);
+
+    return status == TARN_OK ? limit(made, out) : status;
+}
+
+static tarn_status make_counted_async(void *data, int device, tarn_resource **out)
+{
+    tarn_resource *made;
+    tarn_status status = make_async(data, device, &made);
+
+    return status == TARN_OK ? count(made, out) : status;
+}
+
+static tarn_status make_counted_limited_cuda(void *data, int device, tarn_resource **out)
+{
+    tarn_resource *made;
+    tarn_status status = make_limited_cuda(data, device, &made);
+
+    return status == TARN_OK ? count(made, out) : status;
+}
+
+static tarn_status make_limited_counted_async(void *data, int device, tarn_resource **out)
+{
+    tarn_resource *made;
+    tarn_status status = make_counted_async(data, device, &made);
+
+    return status == TARN_OK ? limit(made, out) : status;
+}
+
+static tarn_status make_limited_host(void *data, int device, tarn_resource **out)
+{
+    tarn_resource *made;
+    tarn_status status = make_host(data, device, &made);
+
+    return status == TARN_OK ? limit(made, out) : status;
+}
+
+static tarn_status make_logged_cuda(void *data, int device, tarn_resource **out)
+{
+    tarn_resource *made;
+    tarn_status status = make_cuda(data, device, &made);
+
+    return status == TARN_OK ? log_of(made, TARN_TRACE_NBEP7, out) : status;
+}
+
+/* The stack of a program that is watched: logger, limiter, counter, async. */
+static tarn_status make_logged_stack(void *data, int device, tarn_resource **out)
+{
+    tarn_resource *made;
+    tarn_status status = make_limited_counted_async(data, device, &made);
+
+    return status == TARN_OK ? log_of(made, TARN_TRACE_RMM, out) : status;
+}
+
+TEST(limiter_conforms)
+{
+    conforms("limiter over cuda", make_limited_cuda);
+    conforms_on("limiter over host", make_limited_host, TARN_DEVICE_NONE);
+}
+
+TEST(counter_conforms)
+{
+    conforms("counter over async", make_counted_async);
+}
+
+TEST(logger_conforms)
+{
+    conforms("logger over cuda", make_logged_cuda);
+}
+
+TEST(stacks_conform)
+{
+    conforms("counter over limiter over cuda", make_counted_limited_cuda);
+    conforms("limiter over counter over async", make_limited_counted_async);
+    conforms("logger over limiter over counter over async", make_logged_stack);
+}

@@ -1,0 +1,153 @@
+/* The driver's pool as a resource: what is not in the conformance suite. */
+#include "test.h"
+
+enum { MIB = 1 << 20 };
+
+static tarn_resource *async_with(const tarn_async_options *options)
+{
+    tarn_resource *resource = NULL;
+
+    CHECK_OK(tarn_async_create(0, options, &resource));
+    return resource;
+}
+
+static tarn_device_ptr take(tarn_resource *resource, size_t bytes, tarn_stream stream)
+{
+    tarn_device_ptr block = 0;
+
+    CHECK_OK(tarn_resource_allocate(resource, bytes, 0, stream, &block));
+    return block;
+}
+
+static void put(tarn_resource *resource, tarn_device_ptr block, size_t bytes)
+{
+    CHECK_OK(tarn_resource_deallocate(resource, block, bytes, 0, TARN_STREAM_DEFAULT));
+}
+
+/* What goes back to the device when all that is cached does. */
+static size_t cached_bytes(tarn_resource *resource)
+{
+    size_t released = 0;
+
+    CHECK_OK(tarn_stream_synchronize(0, TARN_STREAM_DEFAULT));
+    CHECK_OK(tarn_resource_trim(resource, 0, &released));
+    return released;
+}
+
+TEST(async_pools_of_their_own_are_not_equal)
+{
+    tarn_resource *one = async_with(NULL), *two = async_with(NULL);
+    tarn_device_ptr block = take(one, 100, NULL), other = take(two, 100, NULL);
+
+    CHECK(!tarn_resource_is_equal(one, two));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_resource_deallocate(two, block, 100, 0, NULL));
+    put(one, block, 100);
+    put(two, other, 100);
+    CHECK_OK(tarn_resource_release(one));
+    CHECK_OK(tarn_resource_release(two));
+}
+
+TEST(async_on_the_devices_pool_is_one_object)
+{
+    tarn_async_options options = {.size = sizeof options, .use_default_pool = true};
+    tarn_resource *one = async_with(&options), *two = async_with(&options);
+    tarn_resource *own = async_with(NULL);
+    tarn_device_ptr block = take(one, 100, NULL);
+
+    CHECK(tarn_resource_is_equal(one, two) && !tarn_resource_is_equal(one, own));
+    put(two, block, 100);
+    CHECK_OK(tarn_resource_release(one));
+    CHECK_OK(tarn_resource_release(two));
+    CHECK_OK(tarn_resource_release(own));
+}
+
+TEST(async_says_what_it_is)
+{
+    tarn_resource *resource = async_with(NULL);
+
+    CHECK_TEXT("async", tarn_resource_name(resource));
+    CHECK(tarn_resource_supports_streams(resource));
+    CHECK(tarn_resource_supports_memory_info(resource));
+    CHECK(!tarn_resource_free_waits(resource));
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(async_keeps_everything_it_was_given_back_until_it_is_trimmed)
+{
+    tarn_resource *resource = async_with(NULL);
+    size_t before, after, total;
+
+    /* The device's own pool gives back at a wait what other tests left in it. */
+    CHECK_OK(tarn_stream_synchronize(0, TARN_STREAM_DEFAULT));
+    CHECK_OK(tarn_resource_memory_info(resource, NULL, &before, &total));
+    put(resource, take(resource, 64 * MIB, NULL), 64 * MIB);
+    CHECK_OK(tarn_stream_synchronize(0, TARN_STREAM_DEFAULT));
+    CHECK_OK(tarn_resource_memory_info(resource, NULL, &after, &total));
+    CHECK(before - after >= 64 * MIB);
+    CHECK(cached_bytes(resource) >= 64 * MIB);
+    CHECK_OK(tarn_resource_memory_info(resource, NULL, &after, &total));
+    CHECK_EQUAL(before, after);
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(async_gives_back_what_is_over_its_threshold)
+{
+    tarn_async_options options = {.size = sizeof options, .release_threshold_bytes = 1};
+    tarn_resource *resource = async_with(&options);
+
+    put(resource, take(resource, 64 * MIB, NULL), 64 * MIB);
+    CHECK(cached_bytes(resource) < 64 * MIB); /* it rounds as the driver likes */
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(async_begins_with_the_bytes_that_were_asked_for)
+{
+    tarn_async_options options = {.size = sizeof options, .initial_bytes = 64 * MIB};
+    tarn_resource *resource = async_with(&options);
+
+    CHECK(cached_bytes(resource) >= 64 * MIB);
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(async_trims_beside_what_is_out)
+{
+    tarn_resource *resource = async_with(NULL);
+    tarn_device_ptr kept = take(resource, 64 * MIB, NULL);
+    size_t released = 7;
+
+    put(resource, take(resource, 64 * MIB, NULL), 64 * MIB);
+    CHECK_OK(tarn_stream_synchronize(0, TARN_STREAM_DEFAULT));
+    CHECK_OK(tarn_resource_trim(resource, 64 * MIB, &released));
+    CHECK_EQUAL(0, released);
+    CHECK(cached_bytes(resource) >= 64 * MIB);
+    CHECK_EQUAL(0, cached_bytes(resource));
+    put(resource, kept, 64 * MIB);
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(async_refuses_options_that_cannot_be)
+{
+    tarn_async_options options = {.size = 2};
+    tarn_resource *resource = NULL;
+
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_async_create(0, &options, &resource));
+    options =
+        (tarn_async_options){.size = sizeof options, .initial_bytes = (size_t)1 << 50};
+    CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_async_create(0, &options, &resource));
+    CHECK_SAYS("to begin with");
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_async_create(99, NULL, &resource));
+    CHECK(resource == NULL);
+}
+
+TEST(async_reads_only_the_options_that_the_caller_knows)
+{
+    tarn_async_options options;
+    tarn_resource *resource;
+
+    memset(&options, 0xff, sizeof options);
+    options.size = sizeof options.size;
+    resource = async_with(&options);
+    CHECK_EQUAL(0, cached_bytes(resource));
+    CHECK_OK(tarn_resource_release(resource));
+}
