@@ -34,7 +34,7 @@ struct tarn__player {
     pthread_cond_t changed; /* a block for which someone waits came out; a worker ended */
     atomic_int waiting;     /* workers that wait for a block */
     atomic_bool stop;       /* a worker failed: all end */
-    tarn_error failure;     /* of the first worker that failed */
+    tarn_error failure;     /* the first; TARN_OK: none */
     unsigned running;       /* workers that have not ended */
 };
 

@@ -1,0 +1,360 @@
+/* replay.c -- a loaded log, run against a resource, and what it cost.
+ *
+ * The caller's thread only watches; the work is done by workers, one or as many as the
+ * log has threads. Whatever happens, everything that was allocated is freed again before
+ * the call returns.
+ */
+#define _GNU_SOURCE
+#include "trace/player.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { THREADS_MAX = 1024, STREAMS_MAX = 4096, PROGRESS_MS = 100, NON_BLOCKING = 1 };
+
+/* A stream of the log that is no real one: a default stream, or none at all. */
+static bool is_given(uint64_t raw)
+{
+    return raw <= 2 || raw == UINT64_MAX;
+}
+
+/* Destroy the first `count` streams, those that we made. */
+static void destroy_streams(struct tarn__player *player, const struct tarn__scope *scope,
+                            uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (!is_given((uint64_t)(uintptr_t)player->streams[i]))
+            scope->calls->stream_destroy((CUstream_)player->streams[i]);
+}
+
+static tarn_status create_streams(struct tarn__player *player,
+                                  const struct tarn__scope *scope)
+{
+    const tarn_trace *trace = player->trace;
+
+    if (trace->stream_count > STREAMS_MAX)
+        return tarn_error_set(TARN_NOT_SUPPORTED,
+                              "replay: the log has %u streams, %d can be kept",
+                              trace->stream_count, STREAMS_MAX);
+    for (uint32_t i = 0; i < trace->stream_count; i++) {
+        CUstream_ made = (CUstream_)(uintptr_t)trace->streams[i];
+        CUresult_ result = CUDA_SUCCESS_;
+        if (!is_given(trace->streams[i]))
+            result = scope->calls->stream_create(&made, NON_BLOCKING);
+        if (result != CUDA_SUCCESS_) {
+            destroy_streams(player, scope, i);
+            return tarn__driver_failed("replay", "cuStreamCreate", result,
+                                       "stream %u of %u", i, trace->stream_count);
+        }
+        player->streams[i] = (tarn_stream)made;
+    }
+    return TARN_OK;
+}
+
+/* Order the operations by thread, each thread's in the order of the log, and deal them
+ * out. `order` has room for all of them. */
+static void deal(struct tarn__player *player, struct tarn__worker *workers,
+                 unsigned count, uint32_t *order)
+{
+    const tarn_trace *trace = player->trace;
+
+    for (size_t i = 0; i < trace->count; i++)
+        workers[count == 1 ? 0 : tarn__op_thread(&trace->ops[i])].count++;
+    for (unsigned w = 0; w < count; w++) {
+        workers[w].player = player;
+        workers[w].order = order;
+        order += workers[w].count;
+        workers[w].count = 0;
+    }
+    for (size_t i = 0; i < trace->count; i++) {
+        struct tarn__worker *worker =
+            &workers[count == 1 ? 0 : tarn__op_thread(&trace->ops[i])];
+        ((uint32_t *)(uintptr_t)worker->order)[worker->count++] = (uint32_t)i;
+    }
+}
+
+static void tell_progress(const struct tarn__player *player,
+                          const struct tarn__worker *workers, unsigned count,
+                          const tarn_replay_options *options)
+{
+    uint64_t done = 0;
+
+    if (!options->progress)
+        return;
+    for (unsigned w = 0; w < count; w++)
+        done += atomic_load_explicit(&workers[w].done, memory_order_relaxed);
+    options->progress(options->progress_data, done, player->trace->count);
+}
+
+/* Wait until all workers have ended, with a word on the progress in between. */
+static void watch(struct tarn__player *player, const struct tarn__worker *workers,
+                  unsigned count, const tarn_replay_options *options)
+{
+    struct timespec until;
+
+    pthread_mutex_lock(&player->lock);
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    while (player->running > 0) {
+        until.tv_nsec += PROGRESS_MS * 1000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        while (player->running > 0 &&
+               pthread_cond_timedwait(&player->changed, &player->lock, &until) !=
+                   ETIMEDOUT)
+            ;
+        pthread_mutex_unlock(&player->lock);
+        tell_progress(player, workers, count, options);
+        pthread_mutex_lock(&player->lock);
+    }
+    pthread_mutex_unlock(&player->lock);
+}
+
+/* The first failure is the one that counts, whatever fails after it. Under the lock while
+ * workers run. */
+static void keep_failure(struct tarn__player *player)
+{
+    if (player->failure.status == TARN_OK)
+        player->failure = *tarn_error_last();
+}
+
+static tarn_status tell_failure(const struct tarn__player *player)
+{
+    return tarn_error_set_native(player->failure.status, player->failure.native, "%s",
+                                 player->failure.message);
+}
+
+static void run_workers(struct tarn__player *player, struct tarn__worker *workers,
+                        unsigned count, const tarn_replay_options *options)
+{
+    unsigned started = 0;
+
+    pthread_mutex_lock(&player->lock);
+    for (; started < count; started++) {
+        int error = pthread_create(&workers[started].thread, NULL, tarn__worker_run,
+                                   &workers[started]);
+        if (error) {
+            tarn_error_set_native(TARN_SYSTEM_FAILURE, error,
+                                  "replay: cannot start thread %u of %u: %s", started + 1,
+                                  count, strerror(error));
+            keep_failure(player);
+            atomic_store(&player->stop, true);
+            break;
+        }
+        player->running++;
+    }
+    pthread_mutex_unlock(&player->lock);
+    watch(player, workers, count, options);
+    for (unsigned w = 0; w < started; w++)
+        pthread_join(workers[w].thread, NULL);
+}
+
+static tarn_status free_block(const struct tarn__player *player,
+                              const struct tarn__op *op)
+{
+    return tarn_resource_deallocate(player->resource, player->blocks[op->block].address,
+                                    op->bytes, 0, player->streams[op->stream]);
+}
+
+/* Free what the log left live. A free that fails is tried once more: nobody else knows of
+ * the block. */
+static void free_the_rest(struct tarn__player *player, uint64_t *count_out)
+{
+    for (size_t i = 0; i < player->trace->count; i++) {
+        const struct tarn__op *op = &player->trace->ops[i];
+        if (tarn__op_is_free(op) ||
+            atomic_load(&player->blocks[op->block].state) != BLOCK_OUT)
+            continue;
+        if (free_block(player, op) == TARN_OK) {
+            ++*count_out;
+            continue;
+        }
+        keep_failure(player);
+        free_block(player, op);
+    }
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Mean and percentiles of the allocations, or of the frees. `room` holds as many numbers
+ * as there are operations. */
+static void measure(const struct tarn__player *player, bool frees, uint64_t *room,
+                    double *mean_out, uint64_t out[5])
+{
+    static const unsigned per_mille[] = {500, 900, 990, 999, 1000};
+    size_t count = 0;
+    double sum = 0;
+
+    for (size_t i = 0; i < player->trace->count; i++) {
+        if (tarn__op_is_free(&player->trace->ops[i]) != frees ||
+            player->durations[i] == TARN__NOT_DONE)
+            continue;
+        sum += (double)player->durations[i];
+        room[count++] = player->durations[i];
+    }
+    if (count == 0)
+        return;
+    qsort(room, count, sizeof *room, compare);
+    *mean_out = sum / (double)count;
+    for (int i = 0; i < 5; i++)
+        out[i] = room[(count * per_mille[i] + 999) / 1000 - 1];
+}
+
+static void report(const struct tarn__player *player, const struct tarn__worker *workers,
+                   unsigned count, uint64_t *room, tarn_replay_report *out)
+{
+    uint64_t start = UINT64_MAX, end = 0;
+
+    for (unsigned w = 0; w < count; w++) {
+        out->allocations += workers[w].allocations;
+        out->frees += workers[w].frees;
+        out->failures += workers[w].failures;
+        start = workers[w].start_ns < start ? workers[w].start_ns : start;
+        end = workers[w].end_ns > end ? workers[w].end_ns : end;
+    }
+    out->operations = out->allocations + out->frees + out->failures;
+    out->wall_ns = end - start - (count == 1 ? workers[0].paused_ns : 0);
+    measure(player, false, room, &out->allocate_mean_ns, out->allocate_ns);
+    measure(player, true, room, &out->free_mean_ns, out->free_ns);
+    out->peak_live_bytes = atomic_load(&player->peak_live_bytes);
+    out->peak_reserved_bytes = atomic_load(&player->peak_reserved_bytes);
+}
+
+/* What a replay needs memory for; all at once, so that there is one way to fail. */
+struct room {
+    struct tarn__worker *workers;
+    uint32_t *order;
+    uint64_t *sorted;
+};
+
+static void free_room(struct tarn__player *player, struct room *room)
+{
+    free(player->blocks);
+    free(player->durations);
+    free(player->streams);
+    free(room->workers);
+    free(room->order);
+    free(room->sorted);
+}
+
+static tarn_status make_room(struct tarn__player *player, unsigned workers,
+                             struct room *room)
+{
+    const tarn_trace *trace = player->trace;
+    size_t count = trace->count + 1; /* none is no failure of calloc */
+
+    player->blocks = calloc((size_t)trace->blocks + 1, sizeof *player->blocks);
+    player->durations = malloc(count * sizeof *player->durations);
+    player->streams = calloc((size_t)trace->stream_count + 1, sizeof *player->streams);
+    room->workers = calloc(workers, sizeof *room->workers);
+    room->order = malloc(count * sizeof *room->order);
+    room->sorted = malloc(count * sizeof *room->sorted);
+    if (player->blocks && player->durations && player->streams && room->workers &&
+        room->order && room->sorted) {
+        memset(player->durations, 0xff, count * sizeof *player->durations);
+        return TARN_OK;
+    }
+    free_room(player, room);
+    return tarn_error_set(TARN_OUT_OF_MEMORY, "replay: no host memory for %zu operations",
+                          trace->count);
+}
+
+/* Everything between having memory and giving it back; in a scope of the device. */
+static tarn_status replay_in_scope(struct tarn__player *player, struct room *room,
+                                   unsigned workers, const struct tarn__scope *scope,
+                                   const tarn_replay_options *options,
+                                   tarn_replay_report *out)
+{
+    bool real_streams = options->keep_streams && player->device >= 0;
+    tarn_replay_report result = {0};
+    tarn_status status = TARN_OK;
+    size_t total;
+
+    if (real_streams)
+        status = create_streams(player, scope);
+    if (status != TARN_OK)
+        return status;
+    player->sees_memory =
+        player->device >= 0 &&
+        scope->calls->mem_get_info(&player->free_before, &total) == CUDA_SUCCESS_;
+    deal(player, room->workers, workers, room->order);
+    run_workers(player, room->workers, workers, options);
+    report(player, room->workers, workers, room->sorted, &result);
+    free_the_rest(player, &result.end_frees);
+    if (real_streams)
+        destroy_streams(player, scope, player->trace->stream_count);
+    if (player->failure.status != TARN_OK)
+        return tell_failure(player);
+    *out = result;
+    return TARN_OK;
+}
+
+/* The options as this version has them; those that the caller's build does not know are
+ * the defaults. */
+static tarn_status read_options(const tarn_replay_options *given, const tarn_trace *trace,
+                                tarn_replay_options *out)
+{
+    tarn_replay_options options = {.size = 0};
+
+    if (given && given->size < sizeof given->size)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "replay: options of %zu bytes",
+                              given->size);
+    if (given)
+        memcpy(&options, given,
+               given->size < sizeof options ? given->size : sizeof options);
+    if (options.keep_threads && trace->threads > THREADS_MAX)
+        return tarn_error_set(TARN_NOT_SUPPORTED,
+                              "replay: the log has %u threads, %d can be kept",
+                              trace->threads, THREADS_MAX);
+    *out = options;
+    return TARN_OK;
+}
+
+static void init_player(struct tarn__player *player)
+{
+    pthread_condattr_t attributes;
+
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_mutex_init(&player->lock, NULL);
+    pthread_cond_init(&player->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+tarn_status tarn_replay(const tarn_trace *trace, tarn_resource *resource,
+                        const tarn_replay_options *given, tarn_replay_report *out)
+{
+    struct tarn__player player = {.trace = trace, .resource = resource};
+    struct tarn__scope scope = {.calls = NULL};
+    struct room room = {NULL, NULL, NULL};
+    tarn_replay_options options = {.size = 0};
+
+    if (!trace || !resource || !out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "replay: needs a trace, a resource and a report");
+    tarn_status status = read_options(given, trace, &options);
+    if (status != TARN_OK)
+        return status;
+    player.device = tarn_resource_device(resource);
+    if (player.device >= 0)
+        status = tarn__scope_enter(player.device, &scope);
+    if (status != TARN_OK)
+        return status;
+    unsigned workers = options.keep_threads && trace->threads ? trace->threads : 1;
+    status = make_room(&player, workers, &room);
+    if (status == TARN_OK) {
+        init_player(&player);
+        status = replay_in_scope(&player, &room, workers, &scope, &options, out);
+        pthread_cond_destroy(&player.changed);
+        pthread_mutex_destroy(&player.lock);
+        free_room(&player, &room);
+    }
+    if (player.device >= 0)
+        tarn__scope_leave(&scope);
+    return status;
+}
