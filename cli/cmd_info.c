@@ -1,0 +1,191 @@
+/* cmd_info.c -- `tarn info`: which driver this is, and what works with it. */
+#include "tool.h"
+#include <inttypes.h>
+#include <string.h>
+
+enum { TRIAL_BYTES = 1 << 20 };
+
+/* What a resource can do here, found out by trying. */
+struct trial {
+    bool works;
+    bool streams, memory_info, free_waits;
+    char why[sizeof tarn_error_last()->message]; /* it does not work */
+};
+
+/* Allocate and free once. */
+static tarn_status use(tarn_resource *resource)
+{
+    tarn_device_ptr block;
+    tarn_status status =
+        tarn_resource_allocate(resource, TRIAL_BYTES, 0, TARN_STREAM_DEFAULT, &block);
+
+    if (status == TARN_OK)
+        status = tarn_resource_deallocate(resource, block, TRIAL_BYTES, 0,
+                                          TARN_STREAM_DEFAULT);
+    return status;
+}
+
+static struct trial try_resource(const struct resource_kind *kind, int device)
+{
+    struct trial trial = {.works = false};
+    tarn_resource *resource = NULL;
+
+    if (kind->create(device, &resource) == TARN_OK && use(resource) == TARN_OK) {
+        trial.works = true;
+        trial.streams = tarn_resource_supports_streams(resource);
+        trial.memory_info = tarn_resource_supports_memory_info(resource);
+        trial.free_waits = tarn_resource_free_waits(resource);
+    } else {
+        snprintf(trial.why, sizeof trial.why, "%s", tarn_error_last()->message);
+    }
+    tarn_resource_release(resource);
+    return trial;
+}
+
+static void print_resources(int device)
+{
+    printf("  %-9s %-6s %-8s %-12s %s\n", "resource", "works", "streams", "memory info",
+           "free waits");
+    for (const struct resource_kind *kind = resource_kinds; kind->name; kind++) {
+        struct trial trial = try_resource(kind, device);
+        if (trial.works) {
+            printf("  %-9s %-6s %-8s %-12s %s\n", kind->name, "yes",
+                   trial.streams ? "yes" : "no", trial.memory_info ? "yes" : "no",
+                   trial.free_waits ? "yes" : "no");
+            continue;
+        }
+        printf("  %-9s %-6s ", kind->name, "no");
+        print_text(stdout, trial.why);
+        putchar('\n');
+    }
+}
+
+static void print_device(int number, const tarn_device_info *device)
+{
+    printf("\ndevice %d: ", number);
+    print_text(stdout, device->name);
+    printf(", compute %d.%d, %s\n", device->compute_major, device->compute_minor,
+           device->uuid);
+    printf("  memory %s, %s free\n", bytes_in_words(device->total_bytes).text,
+           bytes_in_words(device->free_bytes).text);
+    printf(
+        "  memory pools %s, virtual memory %s, managed %s, host mapping %s, legacy IPC "
+        "%s\n",
+        device->has_memory_pools ? "yes" : "no", device->has_vmm ? "yes" : "no",
+        device->has_managed ? "yes" : "no", device->has_host_mapping ? "yes" : "no",
+        device->has_legacy_ipc ? "yes" : "no");
+    print_resources(number);
+}
+
+static int print_all(const tarn_driver_info *driver)
+{
+    tarn_device_info device;
+
+    printf("tarn %s\ndriver ", tarn_version());
+    print_text(stdout, driver->path);
+    printf(", for CUDA %d.%d%s\n", driver->version / 1000, driver->version % 1000 / 10,
+           driver->is_sim ? ", the stand-in: kernels do not run" : "");
+    for (int i = 0; i < driver->device_count; i++) {
+        if (tarn_driver_device_info(i, &device) != TARN_OK)
+            return failed_as_told(&verb_info);
+        print_device(i, &device);
+    }
+    return 0;
+}
+
+static void write_resources(struct json *out, int device)
+{
+    json_open(out, "resources", '{');
+    for (const struct resource_kind *kind = resource_kinds; kind->name; kind++) {
+        struct trial trial = try_resource(kind, device);
+        json_open(out, kind->name, '{');
+        json_bool(out, "works", trial.works);
+        if (trial.works) {
+            json_bool(out, "streams", trial.streams);
+            json_bool(out, "memory_info", trial.memory_info);
+            json_bool(out, "free_waits", trial.free_waits);
+        } else {
+            json_text(out, "why", trial.why);
+        }
+        json_close(out, '}');
+    }
+    json_close(out, '}');
+}
+
+static void write_device(struct json *out, int number, const tarn_device_info *device)
+{
+    json_open(out, NULL, '{');
+    json_number(out, "number", (uint64_t)number);
+    json_text(out, "name", device->name);
+    json_text(out, "uuid", device->uuid);
+    json_number(out, "compute_major", (uint64_t)device->compute_major);
+    json_number(out, "compute_minor", (uint64_t)device->compute_minor);
+    json_number(out, "total_bytes", device->total_bytes);
+    json_number(out, "free_bytes", device->free_bytes);
+    json_bool(out, "memory_pools", device->has_memory_pools);
+    json_bool(out, "vmm", device->has_vmm);
+    json_bool(out, "managed", device->has_managed);
+    json_bool(out, "host_mapping", device->has_host_mapping);
+    json_bool(out, "legacy_ipc", device->has_legacy_ipc);
+    json_bool(out, "concurrent_managed", device->has_concurrent_managed);
+    write_resources(out, number);
+    json_close(out, '}');
+}
+
+static int write_all(const tarn_driver_info *driver)
+{
+    struct json out = {.file = stdout};
+    tarn_device_info device;
+
+    for (int i = 0; i < driver->device_count; i++)
+        if (tarn_driver_device_info(i, &device) != TARN_OK)
+            return failed_as_told(&verb_info);
+    json_open(&out, NULL, '{');
+    json_text(&out, "tarn", tarn_version());
+    json_text(&out, "driver", driver->path);
+    json_number(&out, "driver_version", (uint64_t)driver->version);
+    json_bool(&out, "is_sim", driver->is_sim);
+    json_open(&out, "devices", '[');
+    for (int i = 0; i < driver->device_count; i++)
+        if (tarn_driver_device_info(i, &device) == TARN_OK)
+            write_device(&out, i, &device);
+    json_close(&out, ']');
+    json_close(&out, '}');
+    return 0;
+}
+
+static int run(int argc, char **argv)
+{
+    static const struct option options[] = {{"driver", required_argument, NULL, 'd'},
+                                            {"json", no_argument, NULL, 'j'},
+                                            HELP_OPTION,
+                                            LAST_OPTION};
+    const char *path = NULL;
+    bool json = false;
+    int option, code;
+    tarn_driver_info driver;
+
+    while ((option = next_option(&verb_info, argc, argv, options, false, &code)) !=
+           OPTIONS_END) {
+        if (option == OPTIONS_STOP)
+            return code;
+        if (option == 'd')
+            path = optarg;
+        json |= option == 'j';
+    }
+    if (optind != argc)
+        return wrong_use(&verb_info, "takes no argument %s", argv[optind]);
+    if (tarn_driver_open(path) != TARN_OK || tarn_driver_get_info(&driver) != TARN_OK)
+        return failed_as_told(&verb_info);
+    return json ? write_all(&driver) : print_all(&driver);
+}
+
+const struct verb verb_info = {
+    "info", "the driver, the devices, what works here",
+    "info [--driver sim|PATH] [--json]",
+    "Prints which driver Tarn finds, its devices and their memory, and for each "
+    "resource\n"
+    "whether it works here, tried out with one allocation.\n\n"
+    "  --driver WHICH  the driver library, or sim for the stand-in\n"
+    "  --json          print the same as JSON\n",
+    run};

@@ -1,0 +1,210 @@
+/* cmd_replay.c -- `tarn replay`: a log's allocations, done again on another resource. */
+#include "tool.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+struct job {
+    const struct resource_kind *kind;
+    const char *driver; /* NULL: the default */
+    bool json, progress;
+    tarn_replay_options options;
+    struct source source;
+    tarn_trace *trace;
+    tarn_resource *resource;
+};
+
+static const char *const percentiles[] = {"p50", "p90", "p99", "p99_9", "longest"};
+
+static void show_progress(void *data, uint64_t done, uint64_t total)
+{
+    (void)data;
+    fprintf(stderr, "\rtarn replay: %" PRIu64 " of %" PRIu64 " operations (%.0f %%)",
+            done, total, total ? 100.0 * (double)done / (double)total : 100.0);
+    fflush(stderr);
+}
+
+static void print_times(const char *what, uint64_t count, double mean,
+                        const uint64_t ns[5])
+{
+    printf("  %-9s %10" PRIu64 " %10s", what, count, time_in_words(mean).text);
+    for (int i = 0; i < 5; i++)
+        printf(" %10s", time_in_words((double)ns[i]).text);
+    putchar('\n');
+}
+
+static void print_report(const struct job *job, const tarn_replay_report *report)
+{
+    print_text(stdout, job->source.name);
+    printf(" on %s: %" PRIu64 " operations in %s\n", job->kind->name, report->operations,
+           time_in_words((double)report->wall_ns).text);
+    printf("  %-9s %10s %10s %10s %10s %10s %10s %10s\n", "", "count", "mean", "p50",
+           "p90", "p99", "p99.9", "longest");
+    print_times("allocate", report->allocations, report->allocate_mean_ns,
+                report->allocate_ns);
+    print_times("free", report->frees, report->free_mean_ns, report->free_ns);
+    printf("  failures            %" PRIu64 "\n", report->failures);
+    printf("  freed after the end %" PRIu64 "\n", report->end_frees);
+    printf("  peak live           %s\n", bytes_in_words(report->peak_live_bytes).text);
+    if (report->peak_reserved_bytes == 0)
+        printf("  peak reserved       not known\n");
+    else
+        printf("  peak reserved       %s (%.2f of the peak live)\n",
+               bytes_in_words(report->peak_reserved_bytes).text,
+               report->peak_live_bytes
+                   ? (double)report->peak_reserved_bytes / (double)report->peak_live_bytes
+                   : 0.0);
+}
+
+static void write_times(struct json *out, const char *key, uint64_t count, double mean,
+                        const uint64_t ns[5])
+{
+    json_open(out, key, '{');
+    json_number(out, "count", count);
+    json_real(out, "mean_ns", mean);
+    for (int i = 0; i < 5; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%s_ns", percentiles[i]);
+        json_number(out, name, ns[i]);
+    }
+    json_close(out, '}');
+}
+
+static void write_report(const struct job *job, const tarn_replay_report *report)
+{
+    struct json out = {.file = stdout};
+
+    json_open(&out, NULL, '{');
+    json_text(&out, "file", job->source.name);
+    json_text(&out, "resource", job->kind->name);
+    json_bool(&out, "keep_threads", job->options.keep_threads);
+    json_bool(&out, "keep_streams", job->options.keep_streams);
+    json_number(&out, "operations", report->operations);
+    write_times(&out, "allocate", report->allocations, report->allocate_mean_ns,
+                report->allocate_ns);
+    write_times(&out, "free", report->frees, report->free_mean_ns, report->free_ns);
+    json_number(&out, "failures", report->failures);
+    json_number(&out, "end_frees", report->end_frees);
+    json_number(&out, "wall_ns", report->wall_ns);
+    json_number(&out, "peak_live_bytes", report->peak_live_bytes);
+    json_number(&out, "peak_reserved_bytes", report->peak_reserved_bytes);
+    json_close(&out, '}');
+}
+
+static int replay_loaded(struct job *job)
+{
+    tarn_replay_report report;
+    tarn_status status;
+
+    if (job->progress)
+        job->options.progress = show_progress;
+    status = tarn_replay(job->trace, job->resource, &job->options, &report);
+    if (job->progress)
+        fputc('\n', stderr);
+    if (status != TARN_OK)
+        return failed_as_told(&verb_replay);
+    if (job->json)
+        write_report(job, &report);
+    else
+        print_report(job, &report);
+    return 0;
+}
+
+/* The resource first: a wrong driver shows before a large log is read. */
+static int replay(struct job *job, const char *path)
+{
+    int code;
+
+    if (job->kind->on_device && tarn_driver_open(job->driver) != TARN_OK)
+        return failed_as_told(&verb_replay);
+    if (job->kind->create(0, &job->resource) != TARN_OK)
+        return failed_as_told(&verb_replay);
+    if (!source_open(&job->source, path)) {
+        code =
+            failed(&verb_replay, "cannot open %s: %s", job->source.name, strerror(errno));
+        tarn_resource_release(job->resource);
+        return code;
+    }
+    if (tarn_trace_load(job->source.name, source_read, &job->source, NULL, &job->trace) ==
+        TARN_OK)
+        code = replay_loaded(job);
+    else
+        code = source_failed(&verb_replay, &job->source);
+    tarn_trace_release(job->trace);
+    source_close(&job->source);
+    if (tarn_resource_release(job->resource) != TARN_OK && code == 0)
+        code = failed_as_told(&verb_replay);
+    return code;
+}
+
+/* Take one option; WRONG_USE where its value is none. */
+static int take_option(struct job *job, int option)
+{
+    switch (option) {
+    case 'r':
+        job->kind = resource_kind_of(optarg);
+        if (!job->kind)
+            return wrong_use(&verb_replay,
+                             "there is no resource %s; there are cuda, async, managed, "
+                             "pinned, host",
+                             optarg);
+        break;
+    case 'd':
+        job->driver = optarg;
+        break;
+    case 't':
+        job->options.keep_threads = true;
+        break;
+    case 's':
+        job->options.keep_streams = true;
+        break;
+    case 'p':
+        job->progress = true;
+        break;
+    case 'j':
+        job->json = true;
+        break;
+    }
+    return 0;
+}
+
+static int run(int argc, char **argv)
+{
+    static const struct option options[] = {{"resource", required_argument, NULL, 'r'},
+                                            {"driver", required_argument, NULL, 'd'},
+                                            {"threads", no_argument, NULL, 't'},
+                                            {"streams", no_argument, NULL, 's'},
+                                            {"progress", no_argument, NULL, 'p'},
+                                            {"json", no_argument, NULL, 'j'},
+                                            HELP_OPTION,
+                                            LAST_OPTION};
+    struct job job = {.kind = resource_kind_of("cuda"),
+                      .progress = isatty(STDERR_FILENO),
+                      .options = {.size = sizeof(tarn_replay_options)}};
+    int option, code;
+
+    while ((option = next_option(&verb_replay, argc, argv, options, false, &code)) !=
+           OPTIONS_END) {
+        if (option == OPTIONS_STOP || (code = take_option(&job, option)) != 0)
+            return code;
+    }
+    if (argc - optind != 1)
+        return wrong_use(&verb_replay, "takes one log");
+    return replay(&job, argv[optind]);
+}
+
+const struct verb verb_replay = {
+    "replay", "run a log against a resource",
+    "replay FILE [--resource NAME] [--driver sim|PATH] [--threads] [--streams] "
+    "[--progress] [--json]",
+    "Reads a log as `tarn log` does, makes the same allocations and frees on device 0, "
+    "and\n"
+    "prints how long the calls took, what was live and what was reserved at most.\n\n"
+    "  --resource NAME  cuda (the default), async, managed, pinned or host\n"
+    "  --driver WHICH   the driver library, or sim for the stand-in\n"
+    "  --threads        one thread for each of the log's\n"
+    "  --streams        one stream for each of the log's\n"
+    "  --progress       show the progress on stderr even if that is no terminal\n"
+    "  --json           print the result as JSON\n",
+    run};

@@ -1,0 +1,110 @@
+/* main.c -- the command `tarn`: a table of verbs, and programs tarn-VERB for the rest. */
+#include "tool.h"
+#include <errno.h>
+#include <string.h>
+
+static const struct verb *const verbs[] = {&verb_info, &verb_log, &verb_replay,
+                                           &verb_run};
+enum { VERBS = sizeof verbs / sizeof verbs[0] };
+
+static int run_help(int argc, char **argv);
+static const struct verb verb_help = {
+    "help", "what a verb does", "help [VERB]",
+    "Prints the list of verbs, or the help of one of them.\n", run_help};
+
+static const struct verb *find_verb(const char *name)
+{
+    for (int i = 0; i < VERBS; i++)
+        if (strcmp(verbs[i]->name, name) == 0)
+            return verbs[i];
+    return strcmp(name, verb_help.name) == 0 ? &verb_help : NULL;
+}
+
+static void list_verbs(FILE *file)
+{
+    for (int i = 0; i < VERBS; i++)
+        fprintf(file, "  %-8s %s\n", verbs[i]->name, verbs[i]->summary);
+    fprintf(file, "  %-8s %s\n", verb_help.name, verb_help.summary);
+    list_external(file, "  ");
+}
+
+static int print_usage(void)
+{
+    printf("usage: tarn VERB [ARGS...]\n\n"
+           "tarn looks after the GPU memory of a process; this is its tool.\n\n");
+    list_verbs(stdout);
+    printf("\n`tarn help VERB` says more; a verb that is not here is a program tarn-VERB "
+           "on the PATH.\n");
+    return 0;
+}
+
+static int unknown_verb(const char *name)
+{
+    fputs("tarn: there is no verb ", stderr);
+    print_text(stderr, name);
+    fputs(", and no program of that name with tarn- in front on the PATH; there are\n",
+          stderr);
+    list_verbs(stderr);
+    return FAILED;
+}
+
+static int run_help(int argc, char **argv)
+{
+    static char option[] = "--help";
+    const struct verb *verb = argc > 1 ? find_verb(argv[1]) : NULL;
+
+    if (argc > 2)
+        return wrong_use(&verb_help, "one verb at a time");
+    if (argc < 2)
+        return print_usage();
+    if (verb) {
+        print_help(verb);
+        return 0;
+    }
+    char *external[] = {argv[1], option, NULL};
+    run_external(argv[1], external);
+    return unknown_verb(argv[1]);
+}
+
+static int run_verb(int argc, char **argv)
+{
+    const struct verb *verb = find_verb(argv[0]);
+
+    if (verb == &verb_help && argc > 1 && strcmp(argv[1], "--help") == 0) {
+        print_help(verb);
+        return 0;
+    }
+    if (verb)
+        return verb->run(argc, argv);
+    if (argv[0][0] == '-') {
+        fputs("tarn: there is no option ", stderr);
+        print_text(stderr, argv[0]);
+        fputs("\nusage: tarn VERB [ARGS...]\n", stderr);
+        return WRONG_USE;
+    }
+    run_external(argv[0], argv);
+    return unknown_verb(argv[0]);
+}
+
+static int run(int argc, char **argv)
+{
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        return print_usage();
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("tarn %s\n", tarn_version());
+        return 0;
+    }
+    return run_verb(argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+    int code = run(argc, argv);
+
+    /* What was printed must have arrived, or a full disk looks like success. */
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "tarn: cannot write the output: %s\n", strerror(errno));
+        return code ? code : FAILED;
+    }
+    return code;
+}

@@ -1,0 +1,152 @@
+/* print.c -- text that may come from anywhere, sizes and times for people, JSON. */
+#include "tool.h"
+#include <inttypes.h>
+
+/* The length of the UTF-8 character at `at` that may be shown as it is; 0: there is none.
+ * Control characters may not, in either of their ranges. */
+static int showable(const unsigned char *at)
+{
+    unsigned char first = at[0];
+    int length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+
+    if (first < 0x20 || first == 0x7f || (first >= 0x80 && first < 0xc2) || first > 0xf4)
+        return 0;
+    for (int i = 1; i < length; i++)
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+    if (first == 0xc2 && at[1] < 0xa0)
+        return 0;
+    if ((first == 0xe0 && at[1] < 0xa0) || (first == 0xed && at[1] > 0x9f) ||
+        (first == 0xf0 && at[1] < 0x90) || (first == 0xf4 && at[1] > 0x8f))
+        return 0;
+    return length;
+}
+
+void print_text(FILE *file, const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+
+    while (*at) {
+        int length = showable(at);
+        if (length == 0)
+            fprintf(file, "\\x%02x", *at++);
+        for (; length > 0; length--)
+            fputc(*at++, file);
+    }
+}
+
+struct words bytes_in_words(uint64_t bytes)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    struct words words;
+    double value = (double)bytes;
+    int unit = -1;
+
+    while (value >= 1023.995) {
+        value /= 1024;
+        unit++;
+    }
+    if (unit < 0)
+        snprintf(words.text, sizeof words.text, "%" PRIu64 " B", bytes);
+    else
+        snprintf(words.text, sizeof words.text, "%.2f %s", value, units[unit]);
+    return words;
+}
+
+struct words time_in_words(double ns)
+{
+    static const char *const units[] = {"ns", "us", "ms", "s"};
+    struct words words;
+    int unit = 0;
+
+    while (unit < 3 && ns >= 999.95) {
+        ns /= 1000;
+        unit++;
+    }
+    snprintf(words.text, sizeof words.text, unit == 0 ? "%.0f %s" : "%.3g %s", ns,
+             units[unit]);
+    return words;
+}
+
+static void json_string(FILE *file, const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+
+    fputc('"', file);
+    while (*at) {
+        int length = showable(at);
+        if (*at == '"' || *at == '\\') {
+            fprintf(file, "\\%c", *at++);
+            continue;
+        }
+        if (length == 0 && (*at < 0x20 || *at == 0x7f))
+            fprintf(file, "\\u%04x", *at++);
+        else if (length == 0 && *at == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0) {
+            fprintf(file, "\\u%04x", at[1]);
+            at += 2;
+        } else if (length == 0) {
+            fputs("\\ufffd", file);
+            at++;
+        }
+        for (; length > 0; length--)
+            fputc(*at++, file);
+    }
+    fputc('"', file);
+}
+
+/* The comma after what came before, a new line, and the key. */
+static void json_begin(struct json *json, const char *key)
+{
+    if (json->depth > 0) {
+        fputs(json->empty ? "\n" : ",\n", json->file);
+        fprintf(json->file, "%*s", 2 * json->depth, "");
+    }
+    json->empty = false;
+    if (key) {
+        json_string(json->file, key);
+        fputs(": ", json->file);
+    }
+}
+
+void json_open(struct json *json, const char *key, char bracket)
+{
+    json_begin(json, key);
+    fputc(bracket, json->file);
+    json->depth++;
+    json->empty = true;
+}
+
+void json_close(struct json *json, char bracket)
+{
+    json->depth--;
+    if (!json->empty)
+        fprintf(json->file, "\n%*s", 2 * json->depth, "");
+    json->empty = false;
+    fputc(bracket, json->file);
+    if (json->depth == 0)
+        fputc('\n', json->file);
+}
+
+void json_number(struct json *json, const char *key, uint64_t value)
+{
+    json_begin(json, key);
+    fprintf(json->file, "%" PRIu64, value);
+}
+
+void json_real(struct json *json, const char *key, double value)
+{
+    json_begin(json, key);
+    fprintf(json->file, "%.1f", value);
+}
+
+void json_bool(struct json *json, const char *key, bool value)
+{
+    json_begin(json, key);
+    fputs(value ? "true" : "false", json->file);
+}
+
+void json_text(struct json *json, const char *key, const char *value)
+{
+    json_begin(json, key);
+    json_string(json->file, value);
+}

@@ -1,0 +1,69 @@
+/* tool.c -- how verbs refuse, and how they read their options. */
+#include "tool.h"
+#include <stdarg.h>
+
+void print_help(const struct verb *verb)
+{
+    printf("usage: tarn %s\n\n%s", verb->usage, verb->help);
+}
+
+static void complain(const struct verb *verb, const char *format, va_list arguments)
+{
+    char line[1024];
+
+    vsnprintf(line, sizeof line, format, arguments);
+    fflush(stdout);
+    fprintf(stderr, "tarn %s: ", verb->name);
+    print_text(stderr, line);
+    fputc('\n', stderr);
+}
+
+int failed(const struct verb *verb, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    complain(verb, format, arguments);
+    va_end(arguments);
+    return FAILED;
+}
+
+int failed_as_told(const struct verb *verb)
+{
+    return failed(verb, "%s", tarn_error_last()->message);
+}
+
+int wrong_use(const struct verb *verb, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    complain(verb, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "usage: tarn %s\n", verb->usage);
+    return WRONG_USE;
+}
+
+int next_option(const struct verb *verb, int argc, char **argv,
+                const struct option *options, bool in_order, int *exit_code)
+{
+    opterr = 0;
+    int option = getopt_long(argc, argv, in_order ? "+:h" : ":h", options, NULL);
+
+    switch (option) {
+    case OPTION_HELP:
+        print_help(verb);
+        *exit_code = 0;
+        return OPTIONS_STOP;
+    case ':':
+        *exit_code = wrong_use(verb, "%s needs a value", argv[optind - 1]);
+        return OPTIONS_STOP;
+    case '?':
+        if (optopt > 0 && optopt < 128 && argv[optind - 1][1] != '-')
+            *exit_code = wrong_use(verb, "there is no option -%c", optopt);
+        else
+            *exit_code = wrong_use(verb, "there is no option %s", argv[optind - 1]);
+        return OPTIONS_STOP;
+    }
+    return option;
+}

@@ -1,0 +1,107 @@
+/* tool.h -- what the verbs of the command `tarn` share.
+ *
+ * A verb is one file with one `const struct verb`. It returns the exit code: 0, FAILED
+ * after one clear line on stderr, or WRONG_USE after a line and the usage.
+ */
+#ifndef TARN_CLI_TOOL_H
+#define TARN_CLI_TOOL_H
+
+#include <getopt.h>
+#include <stdio.h>
+#include <tarn/tarn.h>
+
+enum { FAILED = 1, WRONG_USE = 2 };
+
+struct verb {
+    const char *name;
+    const char *summary;               /* a few words for the list of verbs */
+    const char *usage;                 /* behind `tarn `: the verb and what it takes */
+    const char *help;                  /* the rest of its help; whole lines */
+    int (*run)(int argc, char **argv); /* argv[0] is the verb */
+};
+extern const struct verb verb_info, verb_log, verb_replay, verb_run;
+
+void print_help(const struct verb *verb);
+
+/* One line on stderr, control characters escaped; returns FAILED. */
+int failed(const struct verb *verb, const char *format, ...) TARN_PRINTF(2, 3);
+/* The same with the words of the last failure in libtarn. */
+int failed_as_told(const struct verb *verb);
+/* A line and the usage on stderr; returns WRONG_USE. */
+int wrong_use(const struct verb *verb, const char *format, ...) TARN_PRINTF(2, 3);
+
+/* getopt_long() with the refusals of this tool. OPTIONS_END: no more; OPTIONS_STOP: end
+ * with the exit code in `*exit_code` (help was asked for, or the line is wrong).
+ * `in_order`: options end at the first argument that is none. */
+enum { OPTIONS_END = -1, OPTIONS_STOP = -2, OPTION_HELP = 'h' };
+int next_option(const struct verb *verb, int argc, char **argv,
+                const struct option *options, bool in_order, int *exit_code);
+#define HELP_OPTION                            \
+    {                                          \
+        "help", no_argument, NULL, OPTION_HELP \
+    }
+#define LAST_OPTION      \
+    {                    \
+        NULL, 0, NULL, 0 \
+    }
+
+/* --- printing (print.c) ------------------------------------------------------------- */
+
+/* Text from outside, control characters and what is no UTF-8 escaped. */
+void print_text(FILE *file, const char *text);
+/* "1.50 GiB"; the string lies in `buffer`. */
+struct words {
+    char text[32];
+};
+struct words bytes_in_words(uint64_t bytes);
+struct words time_in_words(double ns);
+
+/* JSON on its way to a file: commas and indentation are kept here. */
+struct json {
+    FILE *file;
+    int depth;
+    bool empty; /* nothing yet in the innermost object or list */
+};
+/* `key` is NULL in lists and at the top. */
+void json_open(struct json *json, const char *key, char bracket);
+void json_close(struct json *json, char bracket);
+void json_number(struct json *json, const char *key, uint64_t value);
+void json_real(struct json *json, const char *key, double value);
+void json_bool(struct json *json, const char *key, bool value);
+void json_text(struct json *json, const char *key, const char *value);
+
+/* --- logs (source.c) ---------------------------------------------------------------- */
+
+/* A log file, gzip or not, or stdin. */
+struct source {
+    const char *name; /* for messages */
+    void *file;       /* gzFile */
+    const char *why;  /* what is wrong with the file, if zlib said so; else NULL */
+};
+/* `path` may be "-". false: the failure is in errno. */
+bool source_open(struct source *source, const char *path);
+/* A tarn_read_fn. */
+long source_read(void *data, char *buffer, size_t capacity);
+void source_close(struct source *source);
+/* The words for a reading that failed with this source; returns FAILED. */
+int source_failed(const struct verb *verb, const struct source *source);
+
+/* --- resources (resources.c) -------------------------------------------------------- */
+
+struct resource_kind {
+    const char *name;
+    bool on_device; /* memory that kernels can use */
+    tarn_status (*create)(int device, tarn_resource **out);
+};
+/* All of them, in the order for tables; the last has no name. */
+extern const struct resource_kind resource_kinds[];
+/* The kind of that name, or NULL. */
+const struct resource_kind *resource_kind_of(const char *name);
+
+/* Is there a verb `name` outside, a program tarn-NAME on the PATH? Then it replaces this
+ * process; else false. (external.c) */
+bool run_external(const char *name, char **argv);
+/* Prints the names of those that are there, a line each, with `indent`. */
+void list_external(FILE *file, const char *indent);
+
+#endif
