@@ -3,10 +3,10 @@
 They run with the interpreter of the environment that has the wheel, after a build in
 build/release (TARN_BUILD names another), on the stand-in.
 """
+import importlib.util
 import os
 import pathlib
 import subprocess
-import sys
 
 import pytest
 
@@ -41,5 +41,4 @@ def prefix(tmp_path_factory):
 @pytest.fixture(scope="session")
 def package():
     """The folder of the package `tarn` in the environment; it is a prefix as well."""
-    return pathlib.Path(run(sys.executable, "-c",
-                            "import tarn; print(tarn.__path__[0])").strip())
+    return pathlib.Path(importlib.util.find_spec("tarn").submodule_search_locations[0])
