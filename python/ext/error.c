@@ -119,7 +119,7 @@ static PyObject *take_kept(void)
 
 /* --- raising --- */
 
-static PyObject *class_for(tarn__state *state, tarn_status status)
+static PyObject *class_in(tarn__state *state, tarn_status status)
 {
     switch (status) {
     case TARN_OUT_OF_MEMORY:
@@ -133,6 +133,13 @@ static PyObject *class_for(tarn__state *state, tarn_status status)
     default:
         return state->TarnError;
     }
+}
+
+/* Borrowed; a class of Python's own once those of the module are gone, at exit. */
+static PyObject *class_for(tarn__state *state, tarn_status status)
+{
+    PyObject *type = state != NULL ? class_in(state, status) : NULL;
+    return type != NULL ? type : PyExc_RuntimeError;
 }
 
 static int set_number(PyObject *exception, const char *name, long value)

@@ -11,10 +11,20 @@ tarn__state *tarn__state_get(PyObject *module)
     return PyModule_GetState(module);
 }
 
+/* The state of the module that was made last, as long as it is there. */
+static tarn__state *last_state;
+
+/* The garbage collector takes a class apart, its way to the module included, before it
+ * frees the last objects of it: with a cycle through the class, and always at exit. */
 tarn__state *tarn__state_of(PyTypeObject *type)
 {
-    PyObject *module = PyType_GetModuleByDef(type, &tarn__module);
-    return module != NULL ? tarn__state_get(module) : NULL;
+    PyObject *module =
+        type->tp_mro != NULL ? PyType_GetModuleByDef(type, &tarn__module) : NULL;
+
+    if (module != NULL)
+        return tarn__state_get(module);
+    PyErr_Clear();
+    return last_state;
 }
 
 int tarn__add_type(PyObject *module, PyType_Spec *spec, PyObject *bases, PyObject **slot)
@@ -46,6 +56,7 @@ static int (*const parts[])(PyObject *module) = {
 
 static int module_exec(PyObject *module)
 {
+    last_state = tarn__state_get(module);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (parts[i](module) != 0)
             return -1;
@@ -74,6 +85,8 @@ static int module_clear(PyObject *module)
 static void module_free(void *module)
 {
     module_clear(module);
+    if (last_state == tarn__state_get(module))
+        last_state = NULL;
 }
 
 static PyModuleDef_Slot module_slots[] = {

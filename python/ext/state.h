@@ -51,7 +51,8 @@ typedef struct tarn__state {
 extern struct PyModuleDef tarn__module;
 
 /* The state of the module; of the module that a type of ours, or a class derived from
- * one, belongs to (NULL with TypeError for a stranger). Borrowed. */
+ * one, belongs to. At exit, when the module may be gone before the last objects are, its
+ * members are NULL, or it is. Borrowed. */
 tarn__state *tarn__state_get(PyObject *module);
 tarn__state *tarn__state_of(PyTypeObject *type);
 
