@@ -144,7 +144,7 @@ static PyObject *make(PyTypeObject *type, tarn_device_ptr from, size_t bytes,
 
 PyDoc_STRVAR(
     buffer_doc,
-    "DeviceBuffer(*, ptr=0, size=0, stream=DEFAULT_STREAM, mr=None)\n--\n\n"
+    "DeviceBuffer(*, ptr=0, size=0, stream=0, mr=None)\n--\n\n"
     "`size` bytes of device memory from `mr` (None: the current resource), with a\n"
     "copy of what is at `ptr` (host or device; 0: nothing is copied).\n\n"
     "After a copy on the default stream the stream is synchronized. On another one\n"
@@ -201,7 +201,7 @@ static void buffer_dealloc(PyObject *object)
 
 PyDoc_STRVAR(
     to_device_doc,
-    "to_device(b, stream=DEFAULT_STREAM, mr=None)\n--\n\n"
+    "to_device($type, b, stream=0, mr=None)\n--\n\n"
     "A new DeviceBuffer with a copy of the bytes of `b`, anything with a contiguous\n"
     "buffer. On a stream other than the default one `b` has to stay as it is until\n"
     "the stream is synchronized.");
@@ -221,7 +221,7 @@ static PyObject *buffer_to_device(PyObject *type, PyObject *args, PyObject *kwar
     return self;
 }
 
-PyDoc_STRVAR(copy_doc, "copy()\n--\n\n"
+PyDoc_STRVAR(copy_doc, "copy($self)\n--\n\n"
                        "A new DeviceBuffer with the same bytes, resource and stream.");
 
 static PyObject *buffer_copy(PyObject *object, PyObject *Py_UNUSED(none))
@@ -255,7 +255,7 @@ static int make_room(PyObject *object, PyObject *args, PyObject *kwargs,
 
 PyDoc_STRVAR(
     reserve_doc,
-    "reserve(new_capacity, stream=DEFAULT_STREAM)\n--\n\n"
+    "reserve($self, new_capacity, stream=0)\n--\n\n"
     "Make room for so many bytes without changing the size; the copy into the new\n"
     "block is queued on `stream`, which becomes the buffer's.");
 
@@ -271,7 +271,7 @@ static PyObject *buffer_reserve(PyObject *object, PyObject *args, PyObject *kwar
 
 PyDoc_STRVAR(
     resize_doc,
-    "resize(new_size, stream=DEFAULT_STREAM)\n--\n\n"
+    "resize($self, new_size, stream=0)\n--\n\n"
     "Change the size. Up to the capacity the block stays where it is; beyond, what\n"
     "is there is copied on `stream`, which becomes the buffer's.");
 
@@ -365,7 +365,7 @@ static PyMethodDef buffer_methods[] = {
     {"resize", TARN__WITH_KEYWORDS(buffer_resize), METH_VARARGS | METH_KEYWORDS,
      resize_doc},
     {"capacity", buffer_capacity, METH_NOARGS,
-     "capacity()\n--\n\nBytes that fit without another allocation."},
+     "capacity($self)\n--\n\nBytes that fit without another allocation."},
     {NULL, NULL, 0, NULL},
 };
 

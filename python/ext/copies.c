@@ -49,7 +49,7 @@ static int copy_into(tarn__buffer *self, PyObject *host, tarn_stream stream, boo
 
 PyDoc_STRVAR(
     copy_to_host_doc,
-    "copy_to_host(ary=None, stream=DEFAULT_STREAM)\n--\n\n"
+    "copy_to_host($self, ary=None, stream=0)\n--\n\n"
     "Copy all bytes into `ary`, a writable buffer of at least as many, and return\n"
     "it. With an `ary` and a stream other than the default one, synchronize the\n"
     "stream before you read it. Without `ary`: a new numpy array of uint8, or a\n"
@@ -87,7 +87,7 @@ static PyObject *bytes_on(tarn__buffer *self, tarn_stream stream)
     return NULL;
 }
 
-PyDoc_STRVAR(tobytes_doc, "tobytes(stream=DEFAULT_STREAM)\n--\n\n"
+PyDoc_STRVAR(tobytes_doc, "tobytes($self, stream=0)\n--\n\n"
                           "All bytes, complete when they are returned.");
 
 static PyObject *buffer_tobytes(PyObject *object, PyObject *args, PyObject *kwargs)
@@ -125,7 +125,7 @@ static PyObject *buffer_reduce(PyObject *object, PyObject *Py_UNUSED(none))
 
 PyDoc_STRVAR(
     copy_from_host_doc,
-    "copy_from_host(ary, stream=DEFAULT_STREAM)\n--\n\n"
+    "copy_from_host($self, ary, stream=0)\n--\n\n"
     "Copy the bytes of `ary`, anything with a contiguous buffer, to the beginning of\n"
     "this one. On a stream other than the default one `ary` has to stay as it is\n"
     "until the stream is synchronized.\n\n"
@@ -247,7 +247,7 @@ static int array_from(tarn__state *state, PyObject *object, struct array *out)
 
 PyDoc_STRVAR(
     copy_from_device_doc,
-    "copy_from_device(cuda_ary, stream=DEFAULT_STREAM)\n--\n\n"
+    "copy_from_device($self, cuda_ary, stream=0)\n--\n\n"
     "Copy an array with __cuda_array_interface__, of one dimension and without gaps,\n"
     "to the beginning of this one; not waited for. If the array names a stream, its\n"
     "work is waited for first.\n\n"

@@ -248,7 +248,7 @@ static tarn_status text_of_log(struct text *text)
 }
 
 PyDoc_STRVAR(csv_log_doc,
-             "csv_log() -> str\n\n"
+             "csv_log()\n--\n\n"
              "The log of this process as text: NBEP 7's twelve columns, a row for each "
              "block that a\nmanager handed out or took back. It remembers the last "
              "65,536 rows; log_counts() says\nhow many there were.");

@@ -131,7 +131,7 @@ static PyObject *resource_new(PyTypeObject *type, PyObject *Py_UNUSED(args),
 
 PyDoc_STRVAR(
     allocate_doc,
-    "allocate(nbytes, stream=DEFAULT_STREAM)\n--\n\n"
+    "allocate($self, nbytes, stream=0)\n--\n\n"
     "The address of at least `nbytes` bytes, aligned to 256, ready for work that is\n"
     "queued on `stream` from now on. 0 bytes is address 0.\n\n"
     "Raises OutOfMemoryError, NoDriverError, or what a resource written in Python\n"
@@ -168,7 +168,7 @@ static PyObject *resource_allocate(PyObject *object, PyObject *args, PyObject *k
 
 PyDoc_STRVAR(
     deallocate_doc,
-    "deallocate(ptr, nbytes, stream=DEFAULT_STREAM)\n--\n\n"
+    "deallocate($self, ptr, nbytes, stream=0)\n--\n\n"
     "Give a block back, with the `nbytes` of its allocation, on a stream on which it\n"
     "may be reused at once.\n\n"
     "Raises InvalidArgumentError for a foreign pointer, a second free or wrong\n"
@@ -334,7 +334,7 @@ static PyObject *adaptor_get_upstream(PyObject *self, PyObject *Py_UNUSED(none))
 
 static PyMethodDef adaptor_methods[] = {
     {"get_upstream", adaptor_get_upstream, METH_NOARGS,
-     "get_upstream()\n--\n\nThe resource beneath, as upstream_mr."},
+     "get_upstream($self)\n--\n\nThe resource beneath, as upstream_mr."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -202,7 +202,7 @@ static void stream_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-PyDoc_STRVAR(synchronize_doc, "synchronize()\n--\n\n"
+PyDoc_STRVAR(synchronize_doc, "synchronize($self)\n--\n\n"
                               "Wait for all work that is queued on the stream.\n\n"
                               "Raises TarnError with what the driver says.");
 
@@ -223,7 +223,7 @@ static PyObject *stream_synchronize(PyObject *self, PyObject *Py_UNUSED(none))
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(is_default_doc, "is_default()\n--\n\n"
+PyDoc_STRVAR(is_default_doc, "is_default($self)\n--\n\n"
                              "Is it the default stream (handle 0 or 1), or none at all?");
 
 static PyObject *stream_is_default(PyObject *self, PyObject *Py_UNUSED(none))
@@ -231,7 +231,7 @@ static PyObject *stream_is_default(PyObject *self, PyObject *Py_UNUSED(none))
     return PyBool_FromLong(tarn__stream_is_default(((stream_object *)self)->value));
 }
 
-PyDoc_STRVAR(protocol_doc, "__cuda_stream__()\n--\n\n"
+PyDoc_STRVAR(protocol_doc, "__cuda_stream__($self)\n--\n\n"
                            "(0, handle): the CUDA stream protocol, version 0.");
 
 static PyObject *stream_protocol(PyObject *self, PyObject *Py_UNUSED(none))

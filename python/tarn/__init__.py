@@ -26,6 +26,7 @@ from tarn._tarn import (
     Stream,
     TarnError,
     __version__,
+    csv_log,
     current_device,
     device_info,
     driver_info,
@@ -49,6 +50,7 @@ __all__ = [
     "Stream",
     "TarnError",
     "__version__",
+    "csv_log",
     "current_device",
     "device_info",
     "driver_info",
@@ -79,10 +81,3 @@ def get_library_dir() -> str:
     copy, or there will be two registries.
     """
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib")
-
-
-# What log.c brings stands here as well.
-if hasattr(_tarn, "csv_log"):
-    from tarn._tarn import csv_log  # noqa: F401
-
-    __all__.append("csv_log")
