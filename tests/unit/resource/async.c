@@ -1,5 +1,9 @@
 /* The driver's pool as a resource: what is not in the conformance suite. */
+#define _GNU_SOURCE
 #include "test.h"
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <time.h>
 
 enum { MIB = 1 << 20 };
 
@@ -149,5 +153,55 @@ TEST(async_reads_only_the_options_that_the_caller_knows)
     options.size = sizeof options.size;
     resource = async_with(&options);
     CHECK_EQUAL(0, cached_bytes(resource));
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+/* A call of the driver that Tarn has no use for. */
+static void *driver_call(const char *name)
+{
+    tarn_driver_info info;
+
+    CHECK_OK(tarn_driver_get_info(&info));
+    void *call = dlsym(dlopen(info.path, RTLD_NOW | RTLD_NOLOAD), name);
+    CHECK(call != NULL);
+    return call;
+}
+
+/* Work that is certainly not done yet when the call after it returns. */
+static void be_slow(void *done)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    atomic_store((atomic_bool *)done, true);
+}
+
+static void queue_slow_work(atomic_bool *done)
+{
+    int (*retain)(void **out, int device);
+    int (*set_current)(void *context);
+    int (*launch)(void *stream, void (*function)(void *), void *data);
+    void *context,
+        *calls[] = {driver_call("cuDevicePrimaryCtxRetain"),
+                    driver_call("cuCtxSetCurrent"), driver_call("cuLaunchHostFunc")};
+
+    memcpy(&retain, &calls[0], sizeof retain);
+    memcpy(&set_current, &calls[1], sizeof set_current);
+    memcpy(&launch, &calls[2], sizeof launch);
+    CHECK_EQUAL(0, retain(&context, 0));
+    CHECK_EQUAL(0, set_current(context));
+    CHECK_EQUAL(0, launch(NULL, be_slow, done));
+    CHECK_EQUAL(0, set_current(NULL));
+}
+
+/* Whoever gets it may use it on any stream, so nothing may be pending behind it. */
+TEST(async_hands_out_to_no_stream_only_what_is_ready)
+{
+    tarn_resource *resource = async_with(NULL);
+    atomic_bool done = false;
+    tarn_device_ptr block;
+
+    queue_slow_work(&done);
+    block = take(resource, 1000, TARN_STREAM_NONE);
+    CHECK(atomic_load(&done));
+    put(resource, block, 1000);
     CHECK_OK(tarn_resource_release(resource));
 }
