@@ -20,6 +20,7 @@
     X(cuGetExportTable, 3000, cuGetExportTable, (const void **, const CUuuid *)) \
     X(cuProfilerStart, 4000, cuProfilerStart, (void)) \
     X(cuProfilerStop, 4000, cuProfilerStop, (void)) \
+    X(cuModuleGetLoadingMode, 11070, cuModuleGetLoadingMode, (CUmoduleLoadingMode *)) \
     /* devices */ \
     X(cuDeviceGet, 2000, cuDeviceGet, (CUdevice *, int)) \
     X(cuDeviceGetCount, 2000, cuDeviceGetCount, (int *)) \
@@ -182,7 +183,56 @@
     X(cuEventQuery, 2000, cuEventQuery, (CUevent)) \
     X(cuEventSynchronize, 2000, cuEventSynchronize, (CUevent)) \
     X(cuEventElapsedTime, 2000, cuEventElapsedTime, (float *, CUevent, CUevent)) \
-    X(cuEventElapsedTime, 12080, cuEventElapsedTime_v2, (float *, CUevent, CUevent))
+    X(cuEventElapsedTime, 12080, cuEventElapsedTime_v2, (float *, CUevent, CUevent)) \
+    /* modules */ \
+    X(cuModuleLoad, 2000, cuModuleLoad, (CUmodule *, const char *)) \
+    X(cuModuleLoadData, 2000, cuModuleLoadData, (CUmodule *, const void *)) \
+    X(cuModuleLoadDataEx, 2010, cuModuleLoadDataEx, (CUmodule *, const void *, unsigned int, CUjit_option *, void **)) \
+    X(cuModuleLoadFatBinary, 2000, cuModuleLoadFatBinary, (CUmodule *, const void *)) \
+    X(cuModuleUnload, 2000, cuModuleUnload, (CUmodule)) \
+    X(cuModuleGetFunction, 2000, cuModuleGetFunction, (CUfunction *, CUmodule, const char *)) \
+    X(cuModuleGetGlobal, 3020, cuModuleGetGlobal_v2, (CUdeviceptr *, size_t *, CUmodule, const char *)) \
+    X(cuModuleGetFunctionCount, 12040, cuModuleGetFunctionCount, (unsigned int *, CUmodule)) \
+    X(cuLibraryLoadData, 12000, cuLibraryLoadData, (CUlibrary *, const void *, CUjit_option *, void **, unsigned int, int *, void **, unsigned int)) \
+    X(cuLibraryLoadFromFile, 12000, cuLibraryLoadFromFile, (CUlibrary *, const char *, CUjit_option *, void **, unsigned int, int *, void **, unsigned int)) \
+    X(cuLibraryUnload, 12000, cuLibraryUnload, (CUlibrary)) \
+    X(cuLibraryGetKernel, 12000, cuLibraryGetKernel, (CUkernel *, CUlibrary, const char *)) \
+    X(cuLibraryGetModule, 12000, cuLibraryGetModule, (CUmodule *, CUlibrary)) \
+    X(cuLibraryGetKernelCount, 12040, cuLibraryGetKernelCount, (unsigned int *, CUlibrary)) \
+    X(cuLibraryGetGlobal, 12000, cuLibraryGetGlobal, (CUdeviceptr *, size_t *, CUlibrary, const char *)) \
+    X(cuLibraryGetManaged, 12000, cuLibraryGetManaged, (CUdeviceptr *, size_t *, CUlibrary, const char *)) \
+    X(cuKernelGetFunction, 12000, cuKernelGetFunction, (CUfunction *, CUkernel)) \
+    X(cuKernelGetLibrary, 12050, cuKernelGetLibrary, (CUlibrary *, CUkernel)) \
+    X(cuKernelGetName, 12030, cuKernelGetName, (const char **, CUkernel)) \
+    X(cuKernelGetAttribute, 12000, cuKernelGetAttribute, (int *, CUfunction_attribute, CUkernel, CUdevice)) \
+    X(cuKernelSetAttribute, 12000, cuKernelSetAttribute, (CUfunction_attribute, int, CUkernel, CUdevice)) \
+    X(cuKernelSetCacheConfig, 12000, cuKernelSetCacheConfig, (CUkernel, CUfunc_cache, CUdevice)) \
+    X(cuFuncGetAttribute, 2020, cuFuncGetAttribute, (int *, CUfunction_attribute, CUfunction)) \
+    X(cuFuncSetAttribute, 9000, cuFuncSetAttribute, (CUfunction, CUfunction_attribute, int)) \
+    X(cuFuncSetCacheConfig, 3000, cuFuncSetCacheConfig, (CUfunction, CUfunc_cache)) \
+    X(cuFuncSetSharedMemConfig, 4020, cuFuncSetSharedMemConfig, (CUfunction, CUsharedconfig)) \
+    X(cuFuncGetModule, 11000, cuFuncGetModule, (CUmodule *, CUfunction)) \
+    X(cuFuncGetName, 12030, cuFuncGetName, (const char **, CUfunction)) \
+    X(cuFuncIsLoaded, 12040, cuFuncIsLoaded, (CUfunctionLoadingState *, CUfunction)) \
+    X(cuFuncLoad, 12040, cuFuncLoad, (CUfunction)) \
+    X(cuFuncGetParamInfo, 12040, cuFuncGetParamInfo, (CUfunction, size_t, size_t *, size_t *)) \
+    X(cuKernelGetParamInfo, 12040, cuKernelGetParamInfo, (CUkernel, size_t, size_t *, size_t *)) \
+    X(cuLinkCreate, 6050, cuLinkCreate_v2, (unsigned int, CUjit_option *, void **, CUlinkState *)) \
+    X(cuLinkAddData, 6050, cuLinkAddData_v2, (CUlinkState, CUjitInputType, void *, size_t, const char *, unsigned int, CUjit_option *, void **)) \
+    X(cuLinkAddFile, 6050, cuLinkAddFile_v2, (CUlinkState, CUjitInputType, const char *, unsigned int, CUjit_option *, void **)) \
+    X(cuLinkComplete, 5050, cuLinkComplete, (CUlinkState, void **, size_t *)) \
+    X(cuLinkDestroy, 5050, cuLinkDestroy, (CUlinkState)) \
+    /* launches */ \
+    Z(cuLaunchKernel, 4000, cuLaunchKernel, cuLaunchKernel_ptsz, (CUfunction a, unsigned int b, unsigned int c, unsigned int d, unsigned int e, unsigned int f, unsigned int g, unsigned int h, CUstream i, void **j, void **k), (a, b, c, d, e, f, g, h, i, j, k)) \
+    Z(cuLaunchKernelEx, 11060, cuLaunchKernelEx, cuLaunchKernelEx_ptsz, (const CUlaunchConfig *a, CUfunction b, void **c, void **d), (a, b, c, d)) \
+    Z(cuLaunchCooperativeKernel, 9000, cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz, (CUfunction a, unsigned int b, unsigned int c, unsigned int d, unsigned int e, unsigned int f, unsigned int g, unsigned int h, CUstream i, void **j), (a, b, c, d, e, f, g, h, i, j)) \
+    X(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050, cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *, CUfunction, int, size_t)) \
+    X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, 7000, cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, (int *, CUfunction, int, size_t, unsigned int)) \
+    X(cuOccupancyMaxPotentialBlockSize, 6050, cuOccupancyMaxPotentialBlockSize, (int *, int *, CUfunction, CUoccupancyB2DSize, size_t, int)) \
+    X(cuOccupancyMaxPotentialBlockSizeWithFlags, 7000, cuOccupancyMaxPotentialBlockSizeWithFlags, (int *, int *, CUfunction, CUoccupancyB2DSize, size_t, int, unsigned int)) \
+    X(cuOccupancyAvailableDynamicSMemPerBlock, 10020, cuOccupancyAvailableDynamicSMemPerBlock, (size_t *, CUfunction, int, int)) \
+    X(cuOccupancyMaxActiveClusters, 11070, cuOccupancyMaxActiveClusters, (int *, CUfunction, const CUlaunchConfig *)) \
+    X(cuOccupancyMaxPotentialClusterSize, 11070, cuOccupancyMaxPotentialClusterSize, (int *, CUfunction, const CUlaunchConfig *))
 /* clang-format on */
 
 #endif

@@ -5,7 +5,6 @@
 #include "sim/call.h"
 #include "sim/device.h"
 #include "sim/memory.h"
-#include "sim/work.h"
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -100,9 +99,7 @@ CUresult cuMemFreeHost(void *pointer)
     struct sim_block *block = sim_block_find((uintptr_t)pointer);
     if (!block || block->kind != BLOCK_PINNED || block->range.start != (uintptr_t)pointer)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    sim_block_remove(block);
-    sim_work_wait_device(block->device);
-    sim_block_destroy(block);
+    sim_block_release(block);
     return sim_leave(CUDA_SUCCESS);
 }
 
@@ -140,9 +137,7 @@ CUresult cuMemHostUnregister(void *pointer)
     if (!block || block->kind != BLOCK_REGISTERED ||
         block->range.start != (uintptr_t)pointer)
         return sim_leave(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
-    sim_block_remove(block);
-    sim_work_wait_device(block->device);
-    sim_block_destroy(block);
+    sim_block_release(block);
     return sim_leave(CUDA_SUCCESS);
 }
 

@@ -15,7 +15,6 @@
 #include "sim/call.h"
 #include "sim/device.h"
 #include "sim/memory.h"
-#include "sim/work.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -327,10 +326,7 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr address)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
     if (--block->opens > 0)
         return sim_leave(CUDA_SUCCESS);
-    sim_block_remove(block);
-    sim_ipc_forget(block);
-    sim_work_wait_device(block->device);
-    sim_block_destroy(block);
+    sim_block_release(block);
     return sim_leave(CUDA_SUCCESS);
 }
 

@@ -111,16 +111,14 @@ void sim_memory_free_context(struct sim_context *context)
         next = range->start + 1;
         if (block->context != context || block->life != context->id)
             continue;
-        sim_block_remove(block);
-        sim_ipc_forget(block);
-        sim_block_destroy(block);
+        sim_block_release(block);
     }
 }
 
 /* --- device memory
  * ------------------------------------------------------------------------ */
 
-static CUresult allocate(CUdeviceptr *out, size_t bytes)
+CUresult sim_memory_allocate(CUdeviceptr *out, size_t bytes)
 {
     struct sim_context *context = sim_context_current();
     struct sim_device *device = &sim_devices[context->device];
@@ -147,7 +145,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
     if (!out || bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    return sim_leave(allocate(out, bytes));
+    return sim_leave(sim_memory_allocate(out, bytes));
 }
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
@@ -162,7 +160,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_
     if (!tarn__size_round_up(width, SIM_ALIGNMENT, &row) || row > SIZE_MAX / height)
         return CUDA_ERROR_OUT_OF_MEMORY;
     sim_lock();
-    CUresult result = allocate(out, row * height);
+    CUresult result = sim_memory_allocate(out, row * height);
     if (result == CUDA_SUCCESS)
         *pitch = row;
     return sim_leave(result);
@@ -178,7 +176,29 @@ static struct sim_block *find_to_free(CUdeviceptr address)
     return sim_block_is_host(block) || block->kind == BLOCK_OPENED ? NULL : block;
 }
 
-/* It waits for the device, as the real one does; nobody can name the block meanwhile. */
+/* Nobody can name the block while this waits. What is unmapped must be out of every
+ * device's hands; device memory stays mapped, so there waiting for its own device is
+ * enough. */
+void sim_block_release(struct sim_block *block)
+{
+    sim_block_remove(block);
+    sim_ipc_forget(block);
+    if (block->kind == BLOCK_DEVICE || block->kind == BLOCK_POOL)
+        sim_work_wait_device(block->device);
+    else
+        sim_work_wait_all();
+    sim_block_destroy(block);
+}
+
+void sim_memory_release(CUdeviceptr address, uint64_t id)
+{
+    struct sim_block *block = find_to_free(address);
+
+    if (block && block->id == id)
+        sim_block_release(block);
+}
+
+/* Waits for the device, as the real one does. */
 CUresult cuMemFree_v2(CUdeviceptr address)
 {
     ENTER(CALL_CONTEXT);
@@ -188,10 +208,7 @@ CUresult cuMemFree_v2(CUdeviceptr address)
     struct sim_block *block = find_to_free(address);
     if (!block)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    sim_block_remove(block);
-    sim_ipc_forget(block);
-    sim_work_wait_device(block->device);
-    sim_block_destroy(block);
+    sim_block_release(block);
     return sim_leave(CUDA_SUCCESS);
 }
 

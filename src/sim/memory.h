@@ -71,9 +71,17 @@ bool sim_block_overlaps(uintptr_t start, size_t bytes);
 /* Is it host memory that the device can reach (pinned or registered)? */
 bool sim_block_is_host(const struct sim_block *block);
 
+/* Take `block` out of the table, wait until no work can be at it, and destroy it. Gives
+ * the lock back meanwhile. */
+void sim_block_release(struct sim_block *block);
+
 /* Give back the memory of `block`, which is out of the table and has no work pending on
  * it, and the block itself. Gives the lock back meanwhile. */
 void sim_block_destroy(struct sim_block *block);
+
+/* cuMemAlloc and cuMemFree from inside; the block may be gone already. */
+CUresult sim_memory_allocate(CUdeviceptr *out, size_t bytes);
+void sim_memory_release(CUdeviceptr address, uint64_t id);
 
 /* What dies with `context`: its blocks, but not those of pools. */
 void sim_memory_free_context(struct sim_context *context);

@@ -399,3 +399,9 @@ void sim_work_wait_device(CUdevice device)
         if (context->device == device)
             sim_work_wait_context(context);
 }
+
+void sim_work_wait_all(void)
+{
+    for (struct sim_context *context = sim_contexts; context; context = context->next)
+        sim_work_wait_context(context);
+}

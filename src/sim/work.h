@@ -71,10 +71,11 @@ CUresult sim_work_queue(struct sim_stream *stream, struct sim_op *op);
 CUresult sim_work_do(struct sim_stream *stream, struct sim_op *op);
 
 /* Wait until `stream` has done `until` operations; until all that is queued now in
- * `context`, or on `device`, is done. They give the lock back meanwhile. */
+ * `context`, on `device`, or anywhere, is done. They give the lock back meanwhile. */
 void sim_work_wait(struct sim_stream *stream, uint64_t until);
 void sim_work_wait_context(struct sim_context *context);
 void sim_work_wait_device(CUdevice device);
+void sim_work_wait_all(void);
 
 /* A stream of `context`, one reference; NULL: no host memory. */
 struct sim_stream *sim_stream_new(struct sim_context *context, unsigned flags);

@@ -1,0 +1,65 @@
+/* image.h -- code that a client loaded: kept as it came, and read as far as clients ask.
+ *
+ * Nothing of it ever runs. A cubin's symbols tell which kernels and variables there are,
+ * and its sections what a kernel needs; of PTX and fat binaries less is known, so any
+ * name is taken to be there.
+ */
+#ifndef TARN_SIM_IMAGE_H
+#define TARN_SIM_IMAGE_H
+
+#include "sim/cuda.h"
+#include <stdbool.h>
+
+enum { SIM_FUNCTION_ATTRIBUTES = 16 };
+
+/* A kernel; CUfunction and CUkernel both point to one. */
+struct sim_function {
+    struct sim_function *next; /* in its image */
+    struct sim_image *image;
+    char *name;
+    int attributes[SIM_FUNCTION_ATTRIBUTES]; /* by CUfunction_attribute */
+    int cache_config;
+};
+
+/* A variable of the device that was asked for. */
+struct sim_variable {
+    struct sim_variable *next;
+    char *name;
+    CUdeviceptr address;
+    uint64_t block_id; /* of its memory, which may go with its context */
+    size_t bytes;
+};
+
+/* CUmodule and CUlibrary both point to one. */
+struct sim_image {
+    struct sim_image *next; /* all that are loaded */
+    bool is_library;
+    bool is_open; /* not a cubin: names are not known */
+    unsigned char *bytes;
+    size_t byte_count;
+    struct sim_function *functions; /* all of a cubin; of the others, those asked for */
+    struct sim_variable *variables;
+};
+
+/* Read the image at `data`. CUDA_ERROR_INVALID_IMAGE where it is none. Locked, as all
+ * here. */
+CUresult sim_image_load(const void *data, bool is_library, struct sim_image **out);
+CUresult sim_image_load_file(const char *path, bool is_library, struct sim_image **out);
+void sim_image_unload(struct sim_image *image);
+
+/* The loaded image of `handle`, or NULL. */
+struct sim_image *sim_image_find(const void *handle, bool is_library);
+
+/* The kernel of that name: CUDA_ERROR_NOT_FOUND where the image is known not to have it.
+ */
+CUresult sim_image_function(struct sim_image *image, const char *name,
+                            struct sim_function **out);
+
+/* Where the variable of that name lies in the memory of the current context's device. */
+CUresult sim_image_variable(struct sim_image *image, const char *name,
+                            CUdeviceptr *address, size_t *bytes);
+
+/* The kernel of `handle`, a CUfunction or a CUkernel, or NULL. */
+struct sim_function *sim_function_find(const void *handle);
+
+#endif
