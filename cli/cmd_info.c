@@ -1,7 +1,6 @@
 /* cmd_info.c -- `tarn info`: which driver this is, and what works with it. */
 #include "tool.h"
-#include <inttypes.h>
-#include <string.h>
+#include <stdlib.h>
 
 enum { TRIAL_BYTES = 1 << 20 };
 
@@ -77,19 +76,14 @@ static void print_device(int number, const tarn_device_info *device)
     print_resources(number);
 }
 
-static int print_all(const tarn_driver_info *driver)
+static int print_all(const tarn_driver_info *driver, const tarn_device_info *devices)
 {
-    tarn_device_info device;
-
     printf("tarn %s\ndriver ", tarn_version());
     print_text(stdout, driver->path);
     printf(", for CUDA %d.%d%s\n", driver->version / 1000, driver->version % 1000 / 10,
            driver->is_sim ? ", the stand-in: kernels do not run" : "");
-    for (int i = 0; i < driver->device_count; i++) {
-        if (tarn_driver_device_info(i, &device) != TARN_OK)
-            return failed_as_told(&verb_info);
-        print_device(i, &device);
-    }
+    for (int i = 0; i < driver->device_count; i++)
+        print_device(i, &devices[i]);
     return 0;
 }
 
@@ -132,14 +126,10 @@ static void write_device(struct json *out, int number, const tarn_device_info *d
     json_close(out, '}');
 }
 
-static int write_all(const tarn_driver_info *driver)
+static int write_all(const tarn_driver_info *driver, const tarn_device_info *devices)
 {
     struct json out = {.file = stdout};
-    tarn_device_info device;
 
-    for (int i = 0; i < driver->device_count; i++)
-        if (tarn_driver_device_info(i, &device) != TARN_OK)
-            return failed_as_told(&verb_info);
     json_open(&out, NULL, '{');
     json_text(&out, "tarn", tarn_version());
     json_text(&out, "driver", driver->path);
@@ -147,11 +137,34 @@ static int write_all(const tarn_driver_info *driver)
     json_bool(&out, "is_sim", driver->is_sim);
     json_open(&out, "devices", '[');
     for (int i = 0; i < driver->device_count; i++)
-        if (tarn_driver_device_info(i, &device) == TARN_OK)
-            write_device(&out, i, &device);
+        write_device(&out, i, &devices[i]);
     json_close(&out, ']');
     json_close(&out, '}');
     return 0;
+}
+
+/* Ask first and print then, so that a failure prints nothing else. */
+static int tell(const char *path, bool json)
+{
+    tarn_driver_info driver;
+    tarn_status status = tarn_driver_open(path);
+
+    if (status == TARN_OK)
+        status = tarn_driver_get_info(&driver);
+    if (status != TARN_OK)
+        return failed_as_told(&verb_info);
+    tarn_device_info *devices = calloc((size_t)driver.device_count, sizeof *devices);
+    if (!devices)
+        return failed(&verb_info, "no memory for %d devices", driver.device_count);
+    for (int i = 0; i < driver.device_count && status == TARN_OK; i++)
+        status = tarn_driver_device_info(i, &devices[i]);
+    int code;
+    if (status != TARN_OK)
+        code = failed_as_told(&verb_info);
+    else
+        code = json ? write_all(&driver, devices) : print_all(&driver, devices);
+    free(devices);
+    return code;
 }
 
 static int run(int argc, char **argv)
@@ -163,7 +176,6 @@ static int run(int argc, char **argv)
     const char *path = NULL;
     bool json = false;
     int option, code;
-    tarn_driver_info driver;
 
     while ((option = next_option(&verb_info, argc, argv, options, false, &code)) !=
            OPTIONS_END) {
@@ -175,9 +187,7 @@ static int run(int argc, char **argv)
     }
     if (optind != argc)
         return wrong_use(&verb_info, "takes no argument %s", argv[optind]);
-    if (tarn_driver_open(path) != TARN_OK || tarn_driver_get_info(&driver) != TARN_OK)
-        return failed_as_told(&verb_info);
-    return json ? write_all(&driver) : print_all(&driver);
+    return tell(path, json);
 }
 
 const struct verb verb_info = {

@@ -200,20 +200,23 @@ static bool own_python(char path[PATH_MAX])
     return false;
 }
 
-/* Run `python program args`; returns only if that fails. */
+/* Run `python -m tarn._run program args`, which says at the end if nothing came through
+ * Tarn. Returns only if that fails. */
 static int exec_python(char **program)
 {
-    static char default_python[] = "python3";
+    static char default_python[] = "python3", as_module[] = "-m", runner[] = "tarn._run";
     char path[PATH_MAX];
     size_t count = 0;
 
     while (program[count])
         count++;
-    char **line = calloc(count + 2, sizeof *line);
+    char **line = calloc(count + 4, sizeof *line);
     if (!line)
         return failed(&verb_run, "no memory for %zu arguments", count);
     line[0] = own_python(path) ? path : default_python;
-    memcpy(line + 1, program, count * sizeof *line);
+    line[1] = as_module;
+    line[2] = runner;
+    memcpy(line + 3, program, count * sizeof *line);
     execvp(line[0], line);
     int code = failed(&verb_run, "cannot run %s: %s", line[0], strerror(errno));
     free(line);

@@ -1,0 +1,188 @@
+"""`tarn log` and `tarn replay` on good logs and on bad ones."""
+
+import gzip
+import json
+
+from cli_tool import NBEP7, RMM, refused, tarn_tool
+
+ROWS = (
+    "Alloc,0,0x10,none,100,900,1000,1,0.5,0.6,0.1,/a/b.py:7\n"
+    'Alloc,0,0x20,0,1048576,9,1000,2,0.7,0.8,0.1,"odd ""name"", \x1b[31m\nx.py:1"\n'
+    "Free,0,0x10,none,100,900,1000,1,1.5,1.5,0,<gc>\n"
+    "Alloc Failure,0,0x0,0,77,900,1000,1,2,2.5,0.5,/a/b.py:9\n"
+)
+
+
+def log(tmp_path, text, name="a.csv"):
+    path = tmp_path / name
+    data = text.encode() if isinstance(text, str) else text
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return path
+
+
+def test_summary_shows_peaks_what_is_live_and_the_largest_places(tmp_path):
+    done = tarn_tool("log", log(tmp_path, NBEP7 + ROWS))
+    assert done.returncode == 0, done.stderr
+    words = done.stdout.split()
+    for phrase in (
+        "log of NBEP 7, 4 rows, 2 s",
+        "allocations 2 1.00 MiB in all",
+        "failures 1",
+        "peak live 2 1.00 MiB",
+        "live at end 1 1.00 MiB",
+        "devices 1",
+        "largest places at the peak",
+        "largest places live at the end",
+        "/a/b.py:7",
+    ):
+        assert phrase in " ".join(words)
+
+
+def test_prints_no_control_characters_of_the_log(tmp_path):
+    done = tarn_tool("log", log(tmp_path, NBEP7 + ROWS))
+    assert 'odd "name", \\x1b[31m\\x0ax.py:1' in done.stdout
+    assert "\x1b" not in done.stdout
+    done = tarn_tool("log", log(tmp_path, NBEP7 + "Al\x1bloc,1\u009b,2\n"))
+    assert done.returncode == 1
+    assert "\x1b" not in done.stderr and "\u009b" not in done.stderr
+    bad = tarn_tool("log", log(tmp_path, RMM, name="a\x1b[2J.csv"))
+    assert "\x1b" not in bad.stdout
+
+
+def test_json_says_the_same(tmp_path):
+    told = json.loads(tarn_tool("log", "--json", log(tmp_path, NBEP7 + ROWS)).stdout)
+    assert told["format"] == "nbep7"
+    assert told["events"] == 4
+    assert told["peak_live_bytes"] == 1048676
+    assert told["end_live_bytes"] == 1048576
+    assert told["duration_ns"] == 2_000_000_000
+    first = told["largest_live_at_end"][0]
+    assert first["location"] == 'odd "name", \x1b[31m\nx.py:1'
+    assert first["peak_bytes"] == first["live_bytes"] == 1048576
+    assert [site["location"] for site in told["largest_in_all"]][1] == "/a/b.py:7"
+
+
+def test_json_stays_json_with_a_location_that_is_no_utf8(tmp_path):
+    row = b"Alloc,0,0x10,0,100,0,0,1,0.5,0.6,0.1,\xff\xc3(\xc2\x9b\n"
+    done = tarn_tool("log", "--json", log(tmp_path, NBEP7.encode() + row))
+    assert json.loads(done.stdout)["largest_in_all"][0]["location"] == "\ufffd\ufffd(\x9b"
+    assert "\\xff\\xc3(\\xc2\\x9b" in tarn_tool("log", tmp_path / "a.csv").stdout
+
+
+def test_reads_gzip_and_stdin(tmp_path):
+    text = RMM + "1,00:00:01.0,allocate,0x10,100,0\r\n"
+    plain = tarn_tool("log", "--json", log(tmp_path, text)).stdout
+    packed = log(tmp_path, text, "a.csv.gz")
+    told = json.loads(tarn_tool("log", "--json", packed).stdout)
+    assert told.pop("file") != json.loads(plain)["file"]
+    assert told["end_live_bytes"] == 100 and told["format"] == "rmm"
+    for data in text, packed.read_bytes():
+        done = tarn_tool("log", "-", input=data)
+        assert done.stdout.startswith("stdin: log of RMM, 1 rows")
+
+
+def test_check_names_rows_that_cannot_be(tmp_path):
+    path = log(
+        tmp_path,
+        RMM + "1,00:00:01.0,free,0x10,100,0\n"
+        "1,00:00:01.0,allocate,0x20,100,0\n"
+        "1,00:00:01.0,allocate,0x21,100,0\n"
+        "1,00:00:01.0,allocate,0x20,100,0\n"
+        "1,00:00:01.0,free,0x21,99,0\n",
+    )
+    done = tarn_tool("log", path, "--check")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[:3] == [
+        f"{path}:2: free of 0x10, which is not out",
+        f"{path}:5: allocation at 0x20, which is out since line 3",
+        f"{path}:6: free of 0x21 with 99 bytes, which has 100 since line 4",
+    ]
+    assert done.stderr == f"tarn log: {path}: 3 things in it cannot be\n"
+    done = tarn_tool("log", path, "--check", "--json")
+    told = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert [problem["line"] for problem in told["problems"]] == [2, 5, 6]
+    assert told["problem_count"] == 3
+    done = tarn_tool("log", path)
+    assert done.returncode == 0 and "3 things cannot be" in done.stdout
+
+
+def test_check_finds_nothing_in_a_sound_log(tmp_path):
+    done = tarn_tool("log", "--check", log(tmp_path, NBEP7 + ROWS))
+    assert done.returncode == 0 and done.stderr == ""
+    told = json.loads(tarn_tool("log", "--check", "--json", tmp_path / "a.csv").stdout)
+    assert told["problems"] == []
+
+
+def test_bad_logs_are_refused_with_file_and_line(tmp_path):
+    good = "1,00:00:01.0,allocate,0x10,100,0\n"
+    for text, says in [
+        ("", "is empty"),
+        ("\n\n", "is empty"),
+        ("a,b\n", ":1: neither NBEP 7's header nor RMM's"),
+        (RMM + good + "1,00:00:01.0,allo", ":3: a torn line: the file ends after 3"),
+        (RMM + good + good[:-1] + ",9\n", ":3: this line has 7 columns, not 6"),
+        (RMM + good.replace("100", "9" * 30), ':2: Size "' + "9" * 30 + '" is too large'),
+        (RMM + good.replace("100", "-1"), ':2: Size "-1" is not a number'),
+        (RMM + good.replace("0x10", "0xfg"), ':2: Pointer "0xfg" is not a number'),
+        (RMM + good + "\0" + good, ":3: a NUL byte"),
+        (RMM + "x" * 70000, ":2: a line of over 65536 bytes"),
+        (NBEP7 + ROWS + 'Alloc,"', ":7: the file ends within a quoted field"),
+    ]:
+        path = log(tmp_path, text)
+        for verb in ["log"], ["log", "--json", "--check"], ["replay", "--resource", "host"]:
+            refused(1, f"tarn {verb[0]}: {path}{says if says[0] == ':' else ': ' + says}",
+                    *verb, path)
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path):
+    refused(1, "tarn log: cannot open /nowhere.csv: No such file", "log", "/nowhere.csv")
+    refused(1, "Is a directory", "log", tmp_path)
+    packed = log(tmp_path, RMM + "1,00:00:01.0,allocate,0x10,100,0\n" * 500, "a.gz")
+    data = packed.read_bytes()
+    packed.write_bytes(data[:-12])
+    refused(1, "tarn log: ", "log", packed)
+    packed.write_bytes(data[:-8] + b"\0\0\0\0" + data[-4:])
+    refused(1, "incorrect data check", "log", packed)
+
+
+def test_replay_reports_what_it_did(tmp_path):
+    path = log(tmp_path, NBEP7 + ROWS)
+    for resource in "cuda", "async", "managed", "pinned", "host":
+        done = tarn_tool("replay", path, "--resource", resource)
+        assert done.returncode == 0, done.stderr
+        assert f"on {resource}: 3 operations" in done.stdout
+        assert done.stderr == ""
+    told = json.loads(
+        tarn_tool("replay", "--json", "--threads", "--streams", path).stdout
+    )
+    assert told["resource"] == "cuda"
+    assert told["operations"] == 3
+    assert told["allocate"]["count"] == 2 and told["free"]["count"] == 1
+    assert told["allocate"]["longest_ns"] >= told["allocate"]["p50_ns"] > 0
+    assert told["end_frees"] == 1
+    assert told["failures"] == 0
+    assert told["peak_live_bytes"] == 1048676
+    assert told["peak_reserved_bytes"] >= 1048676
+
+
+def test_replay_shows_progress_when_asked(tmp_path):
+    done = tarn_tool("replay", "--progress", log(tmp_path, NBEP7 + ROWS))
+    assert "\rtarn replay: 3 of 3 operations (100 %)\n" in done.stderr
+
+
+def test_replay_counts_what_does_not_fit(tmp_path):
+    row = "1,00:00:01.0,allocate,0x10,3000000000,0\n"
+    path = log(tmp_path, RMM + row + row.replace("0x10", "0x20"))
+    done = tarn_tool(
+        "replay", "--json", "--driver", "sim", path,
+        TARN_DRIVER=None, TARN_SIM="memory=4GiB",
+    )  # fmt: skip
+    assert json.loads(done.stdout)["failures"] == 1
+
+
+def test_replay_without_a_driver_says_so(tmp_path):
+    path = log(tmp_path, NBEP7 + ROWS)
+    refused(1, "tarn replay: driver: ", "replay", path, "--driver", "/nowhere.so")
+    done = tarn_tool("replay", path, "--resource", "host", TARN_DRIVER="/nowhere.so")
+    assert done.returncode == 0, done.stderr
