@@ -16,7 +16,10 @@ TARN_API tarn_status tarn_limiter_create(tarn_resource *upstream, size_t limit_b
 TARN_API tarn_status tarn_limiter_used_bytes(tarn_resource *limiter, size_t *out);
 TARN_API tarn_status tarn_limiter_limit_bytes(tarn_resource *limiter, size_t *out);
 
-/** A resource that writes an event for each call to `writer`, which it retains. */
+/** A resource that writes an event for each allocation, failed allocation and free to
+ *  `writer`, which it retains. In the NBEP 7 format each event asks the driver once for
+ *  the free memory. A log that cannot be written does not fail the call: the writer's
+ *  flush and its last release say so. */
 TARN_API tarn_status tarn_logger_create(tarn_resource *upstream,
                                         tarn_trace_writer *writer, tarn_resource **out);
 
@@ -27,7 +30,7 @@ typedef struct tarn_counts {
     int64_t total_bytes, total_count;
 } tarn_counts;
 
-/** A resource that counts. */
+/** A resource that counts. Requests for 0 bytes and failures are not counted. */
 TARN_API tarn_status tarn_counter_create(tarn_resource *upstream, tarn_resource **out);
 /** The counts since the creation, or since the last push on its stack. */
 TARN_API tarn_status tarn_counter_read(tarn_resource *counter, tarn_counts *out);

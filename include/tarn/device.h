@@ -12,7 +12,9 @@ TARN_API tarn_status tarn_device_resource(int device, tarn_resource **out);
 
 /** Put `resource` (NULL: the default) in charge of `device`; the registry takes a
  * reference of its own. `*previous_out` (may be NULL) is the one before, its reference
- * now the caller's. A resource of another device is TARN_INVALID_ARGUMENT. Any thread. */
+ * now the caller's. A resource of another device, or of none, is TARN_INVALID_ARGUMENT.
+ * With `previous_out` NULL the registry lets go of the one before; if blocks of that are
+ * out and nobody else owns it, it stays in charge: TARN_STILL_IN_USE. Any thread. */
 TARN_API tarn_status tarn_device_set_resource(int device, tarn_resource *resource,
                                               tarn_resource **previous_out);
 

@@ -65,7 +65,7 @@ TARN_API tarn_status tarn_driver_get_info(tarn_driver_info *out);
 /** What is known about one device. */
 typedef struct tarn_device_info {
     char name[128];
-    char uuid[40];     /**< "GPU-xxxxxxxx-xxxx-..." */
+    char uuid[48];     /**< "GPU-xxxxxxxx-xxxx-..." */
     int compute_major; /**< compute capability */
     int compute_minor;
     size_t total_bytes; /**< device memory in all */

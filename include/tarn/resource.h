@@ -105,8 +105,11 @@ TARN_API tarn_status tarn_resource_allocate(tarn_resource *resource, size_t byte
 
 /** Give a block back, with the `bytes` and `alignment` of its allocation, on a stream on
  *  which it may be reused at once (E4, E14, E24-E27). NULL with 0 bytes is no error. A
- * foreign pointer, a second free and wrong bytes are TARN_INVALID_ARGUMENT where the
- * resource can tell, and change nothing. Any thread. */
+ * foreign pointer, a second free, wrong bytes and a wrong alignment are
+ * TARN_INVALID_ARGUMENT where the resource can tell, and change nothing. A free that
+ * fails in the driver changes nothing either: the block is still out. Once the process
+ * ends, and in a forked child, memory of a device is forgotten, which is TARN_OK. Any
+ * thread. */
 TARN_API tarn_status tarn_resource_deallocate(tarn_resource *resource,
                                               tarn_device_ptr block, size_t bytes,
                                               size_t alignment, tarn_stream stream);
@@ -123,6 +126,8 @@ TARN_API bool tarn_resource_is_equal(const tarn_resource *resource,
 TARN_API bool tarn_resource_supports_streams(const tarn_resource *resource);
 TARN_API bool tarn_resource_supports_memory_info(const tarn_resource *resource);
 TARN_API bool tarn_resource_free_waits(const tarn_resource *resource);
+/** Give back what is cached over `keep_bytes`; `*released_out` (may be NULL) is how much
+ *  that was. */
 TARN_API tarn_status tarn_resource_trim(tarn_resource *resource, size_t keep_bytes,
                                         size_t *released_out);
 TARN_API tarn_status tarn_resource_block_bytes(tarn_resource *resource,
@@ -143,11 +148,15 @@ TARN_API tarn_status tarn_cuda_create(int device, tarn_resource **out);
 typedef struct tarn_async_options {
     size_t size;                    /**< sizeof(tarn_async_options) */
     size_t initial_bytes;           /**< reserve this much at once; 0: nothing */
-    size_t release_threshold_bytes; /**< keep at most this much cached; 0: everything */
+    size_t release_threshold_bytes; /**< keep at most this much cached; 0: everything (the
+                                         device's own pool: as it is set already) */
     bool use_default_pool;          /**< the device's own pool instead of a new one */
 } tarn_async_options;
 
-/** The driver's stream-ordered pool (cuMemAllocFromPoolAsync). `options` may be NULL. */
+/** The driver's stream-ordered pool (cuMemAllocFromPoolAsync). `options` may be NULL. On
+ *  the device's own pool there is one a device, as the pool is; options that are named
+ *  then change that pool for all who use it. With TARN_STREAM_NONE an allocation waits
+ * for the default stream, so that it is good on any; a free does not wait. */
 TARN_API tarn_status tarn_async_create(int device, const tarn_async_options *options,
                                        tarn_resource **out);
 
@@ -159,7 +168,8 @@ TARN_API tarn_status tarn_managed_create(int device, tarn_resource **out);
  *  waits. */
 TARN_API tarn_status tarn_pinned_create(int device, tarn_resource **out);
 
-/** Ordinary host memory (aligned malloc), no driver at all. Device TARN_DEVICE_NONE. */
+/** Ordinary host memory (aligned malloc), no driver at all; one a process. Device
+ *  TARN_DEVICE_NONE. */
 TARN_API tarn_status tarn_host_create(tarn_resource **out);
 
 /** What happened to memory, once a public call is over. */
@@ -185,10 +195,11 @@ typedef struct tarn_tap_event {
 typedef void (*tarn_tap)(void *data, const tarn_tap_event *event);
 
 /** Watch every outermost public allocate and free of the process (E11): an allocation
- * after it succeeded, a free before it reaches the resource. One tap a process: NULL
- * takes it away; a second one is TARN_STILL_IN_USE. Off, it costs one load. The tap is
- * called on the calling thread with no lock held; a call that is under way may still
- * reach a tap that was just taken away, so keep `data` alive. */
+ * after it succeeded, a free before it reaches the resource. Requests for 0 bytes and
+ * arguments that cannot be are not told. One tap a process: NULL takes it away; a second
+ * one is TARN_STILL_IN_USE. What the tap itself allocates is not told to it. Off, it
+ * costs one load. The tap is called on the calling thread with no lock held; a call that
+ * is under way may still reach a tap that was just taken away, so keep `data` alive. */
 TARN_API tarn_status tarn_resource_set_tap(tarn_tap tap, void *data);
 
 TARN_END_DECLS

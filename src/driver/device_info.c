@@ -13,13 +13,14 @@ static int attribute(const struct tarn__calls *calls, int which, CUdevice_ devic
                                                                                : 0;
 }
 
-static void write_uuid(const CUuuid_ *uuid, char out[40])
+/* Four letters, 32 digits and four dashes: 40, and the terminator. */
+static void write_uuid(const CUuuid_ *uuid, char out[48])
 {
     const unsigned char *b = (const unsigned char *)uuid->bytes;
-    int at = snprintf(out, 40, "GPU-");
+    int at = snprintf(out, 48, "GPU-");
 
     for (int i = 0; i < 16; i++)
-        at += snprintf(out + at, (size_t)(40 - at),
+        at += snprintf(out + at, (size_t)(48 - at),
                        i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", b[i]);
 }
 

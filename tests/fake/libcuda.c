@@ -1,0 +1,64 @@
+/* libcuda.c -- a library that looks like a CUDA driver and has what the test wants wrong.
+ *
+ * Tests of how Tarn opens a driver load it. What is wrong comes from the environment:
+ * FAKE_CUDA_VERSION (13000), FAKE_CUDA_DEVICES (1), FAKE_CUDA_INIT (what cuInit gives,
+ * 0), FAKE_CUDA_LACKS (a call it does not have). Every other call does nothing and
+ * succeeds.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+static int number(const char *name, int otherwise)
+{
+    const char *text = getenv(name);
+
+    return text ? atoi(text) : otherwise;
+}
+
+EXPORT int cuInit(unsigned flags);
+int cuInit(unsigned flags)
+{
+    (void)flags;
+    return number("FAKE_CUDA_INIT", 0);
+}
+
+static int get_version(int *out)
+{
+    *out = number("FAKE_CUDA_VERSION", 13000);
+    return 0;
+}
+
+static int get_count(int *out)
+{
+    *out = number("FAKE_CUDA_DEVICES", 1);
+    return 0;
+}
+
+static int do_nothing(void)
+{
+    return 0;
+}
+
+EXPORT int cuGetProcAddress_v2(const char *symbol, void **out, int version,
+                               uint64_t flags, int *status_out);
+int cuGetProcAddress_v2(const char *symbol, void **out, int version, uint64_t flags,
+                        int *status_out)
+{
+    const char *lacks = getenv("FAKE_CUDA_LACKS");
+    int (*found)(void) = do_nothing;
+
+    (void)version, (void)flags, (void)status_out;
+    if (lacks && strcmp(lacks, symbol) == 0)
+        return 500; /* CUDA_ERROR_NOT_FOUND */
+    if (strcmp(symbol, "cuInit") == 0)
+        found = (int (*)(void))cuInit;
+    if (strcmp(symbol, "cuDriverGetVersion") == 0)
+        found = (int (*)(void))get_version;
+    if (strcmp(symbol, "cuDeviceGetCount") == 0)
+        found = (int (*)(void))get_count;
+    memcpy(out, &found, sizeof found);
+    return 0;
+}

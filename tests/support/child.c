@@ -1,0 +1,35 @@
+/* child.c -- a test in a process of its own. */
+#define _GNU_SOURCE
+#include "child.h"
+#include "test.h"
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+void child_fail(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    _exit(1);
+}
+
+void in_child(void (*function)(void))
+{
+    int status = 0;
+    pid_t child;
+
+    fflush(NULL); /* else what is buffered is written twice */
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        function();
+        _exit(0);
+    }
+    CHECK_EQUAL(child, waitpid(child, &status, 0));
+    if (status != 0)
+        fail_msg("the child ended with status 0x%x", (unsigned)status);
+}

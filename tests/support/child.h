@@ -1,0 +1,38 @@
+/* child.h -- a test in a process of its own.
+ *
+ * Which driver a process has is decided once, so tests of that each need a fresh process.
+ * Nothing of Tarn may have been used in this one before: the child is a plain fork.
+ */
+#ifndef TARN_TEST_CHILD_H
+#define TARN_TEST_CHILD_H
+
+#include <stdio.h>
+
+/* Run `function` in a child; the test fails unless it returns there. */
+void in_child(void (*function)(void));
+
+/* As CHECK, CHECK_STATUS and CHECK_SAYS, for use in a child: cmocka must not go on there.
+ */
+void child_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+#define CHILD_CHECK(condition)                                       \
+    do {                                                             \
+        if (!(condition))                                            \
+            child_fail("line %d: not so: %s", __LINE__, #condition); \
+    } while (0)
+#define CHILD_STATUS(wanted, call)                                                \
+    do {                                                                          \
+        tarn_status child_status_ = (call);                                       \
+        if (child_status_ != (wanted))                                            \
+            child_fail("line %d: %s gives %s, not %s (%s)", __LINE__, #call,      \
+                       tarn_status_name(child_status_), tarn_status_name(wanted), \
+                       tarn_error_last()->message);                               \
+    } while (0)
+#define CHILD_SAYS(text)                                                \
+    do {                                                                \
+        if (!strstr(tarn_error_last()->message, (text)))                \
+            child_fail("line %d: \"%s\" does not say \"%s\"", __LINE__, \
+                       tarn_error_last()->message, (text));             \
+    } while (0)
+
+#endif

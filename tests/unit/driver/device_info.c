@@ -1,0 +1,43 @@
+/* What is known about a device, and plain work on it. */
+#include "test.h"
+
+TEST(device_info_is_filled)
+{
+    tarn_driver_info driver;
+    tarn_device_info info;
+
+    CHECK_OK(tarn_driver_get_info(&driver));
+    for (int device = 0; device < driver.device_count; device++) {
+        CHECK_OK(tarn_driver_device_info(device, &info));
+        CHECK(info.name[0] != 0);
+        CHECK_EQUAL(40, strlen(info.uuid));
+        CHECK(strncmp(info.uuid, "GPU-", 4) == 0);
+        CHECK(info.compute_major >= 5);
+        CHECK(info.total_bytes > 0 && info.free_bytes <= info.total_bytes);
+        CHECK(info.has_memory_pools);
+    }
+}
+
+TEST(copy_and_fill_of_nothing_ask_nothing)
+{
+    CHECK_OK(tarn_copy(0, 0, 0, 0, TARN_STREAM_DEFAULT));
+    CHECK_OK(tarn_fill(0, 0, 0, 0, TARN_STREAM_DEFAULT));
+}
+
+TEST(fill_and_copy_reach_every_byte)
+{
+    enum { BYTES = 4099 };
+    unsigned char back[BYTES];
+    tarn_resource *cuda;
+    tarn_device_ptr block;
+
+    CHECK_OK(tarn_cuda_create(0, &cuda));
+    CHECK_OK(tarn_resource_allocate(cuda, BYTES, 0, NULL, &block));
+    CHECK_OK(tarn_fill(0, block, 0x7e, BYTES, TARN_STREAM_LEGACY));
+    CHECK_OK(tarn_fill(0, block + 1, 0x01, 1, TARN_STREAM_LEGACY));
+    CHECK_OK(tarn_copy(0, (uintptr_t)back, block, BYTES, TARN_STREAM_NONE));
+    CHECK(back[0] == 0x7e && back[1] == 0x01 && back[2] == 0x7e);
+    CHECK_EQUAL(0x7e, back[BYTES - 1]);
+    CHECK_OK(tarn_resource_deallocate(cuda, block, BYTES, 0, NULL));
+    CHECK_OK(tarn_resource_release(cuda));
+}

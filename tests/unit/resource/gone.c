@@ -1,0 +1,88 @@
+/* Once exit has begun, and in a forked child, the driver is not called: what is given
+ * back is forgotten, which is no failure. */
+#define _GNU_SOURCE
+#include "test.h"
+#include "child.h"
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static tarn_resource *cuda, *async, *limiter;
+static tarn_device_ptr blocks[3];
+
+static void make_all(void)
+{
+    CHILD_STATUS(TARN_OK, tarn_cuda_create(0, &cuda));
+    CHILD_STATUS(TARN_OK, tarn_async_create(0, NULL, &async));
+    CHILD_STATUS(TARN_OK, tarn_limiter_create(async, 4096, &limiter));
+    CHILD_STATUS(TARN_OK, tarn_resource_allocate(cuda, 10, 0, NULL, &blocks[0]));
+    CHILD_STATUS(TARN_OK, tarn_resource_allocate(async, 10, 0, NULL, &blocks[1]));
+    CHILD_STATUS(TARN_OK, tarn_resource_allocate(limiter, 10, 0, NULL, &blocks[2]));
+}
+
+static void end_all_without_a_driver(void)
+{
+    tarn_device_ptr block = 77;
+    size_t used = 77, free_bytes = 77;
+
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_resource_allocate(cuda, 10, 0, NULL, &block));
+    CHILD_SAYS("the driver of device 0 is not called");
+    CHILD_STATUS(TARN_DRIVER_FAILURE,
+                 tarn_resource_memory_info(async, NULL, &free_bytes, &free_bytes));
+    CHILD_CHECK(block == 77 && free_bytes == 77);
+    CHILD_STATUS(TARN_OK, tarn_resource_deallocate(limiter, blocks[2], 10, 0, NULL));
+    CHILD_STATUS(TARN_OK, tarn_limiter_used_bytes(limiter, &used));
+    CHILD_CHECK(used == 0);
+    CHILD_STATUS(TARN_OK, tarn_resource_deallocate(cuda, blocks[0], 10, 0, NULL));
+    CHILD_STATUS(TARN_OK, tarn_resource_release(limiter));
+    CHILD_STATUS(TARN_OK, tarn_resource_release(async)); /* with a block out */
+    CHILD_STATUS(TARN_OK, tarn_resource_release(cuda));
+}
+
+static void give_back_after_a_fork(void)
+{
+    int status = 0;
+    pid_t child;
+
+    make_all();
+    child = fork();
+    if (child == 0) {
+        end_all_without_a_driver();
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    CHILD_CHECK(status == 0);
+    /* Nothing of that was felt here. */
+    CHILD_STATUS(TARN_OK, tarn_resource_deallocate(limiter, blocks[2], 10, 0, NULL));
+    CHILD_STATUS(TARN_OK, tarn_resource_deallocate(async, blocks[1], 10, 0, NULL));
+    CHILD_STATUS(TARN_OK, tarn_resource_deallocate(cuda, blocks[0], 10, 0, NULL));
+    CHILD_STATUS(TARN_OK, tarn_resource_release(limiter));
+    CHILD_STATUS(TARN_OK, tarn_resource_release(async));
+    CHILD_STATUS(TARN_OK, tarn_resource_release(cuda));
+}
+
+TEST(forked_child_may_give_everything_back)
+{
+    in_child(give_back_after_a_fork);
+}
+
+static void end_and_leave(void)
+{
+    end_all_without_a_driver();
+    fflush(NULL);
+    _exit(0); /* the marker that in_child() looks for: exit() alone has to come here */
+}
+
+static void give_back_at_exit(void)
+{
+    /* Before the driver is opened, so it runs after Tarn has noticed the end. */
+    if (atexit(end_and_leave) != 0)
+        child_fail("no atexit");
+    make_all();
+    exit(1);
+}
+
+TEST(program_that_ends_may_give_everything_back)
+{
+    in_child(give_back_at_exit);
+}
