@@ -5,17 +5,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "allocator_may_return_null=1";
-}
-const char *__tsan_default_options(void);
-const char *__tsan_default_options(void)
-{
-    return "allocator_may_return_null=1";
-}
-
 enum fault {
     NONE,
     FORGETS_ALIGNMENT,

@@ -2,17 +2,6 @@
 #include "test.h"
 #include "tarn_conformance.h"
 
-const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "allocator_may_return_null=1"; /* impossible requests are part of it */
-}
-const char *__tsan_default_options(void);
-const char *__tsan_default_options(void)
-{
-    return "allocator_may_return_null=1";
-}
-
 static int passed;
 
 static void report(void *data, const char *check, const char *what)

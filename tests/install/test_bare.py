@@ -50,8 +50,9 @@ def test_memory_resources_work():
 
 def test_the_numba_plugin_says_what_is_missing():
     bare("""
+        import tarn.numba
         try:
-            import tarn.numba
+            tarn.numba.use_tarn_for_numba()
         except ImportError as error:
             assert "numba" in str(error), error
             print("fine")
