@@ -11,16 +11,24 @@ struct trial {
     char why[sizeof tarn_error_last()->message]; /* it does not work */
 };
 
-/* Allocate and free once. */
+static tarn_status give_back(tarn_resource *resource, tarn_device_ptr block)
+{
+    return tarn_resource_deallocate(resource, block, TRIAL_BYTES, 0, TARN_STREAM_DEFAULT);
+}
+
+/* Allocate and free once. A free that fails is tried again, or the resource could not go.
+ */
 static tarn_status use(tarn_resource *resource)
 {
     tarn_device_ptr block;
     tarn_status status =
         tarn_resource_allocate(resource, TRIAL_BYTES, 0, TARN_STREAM_DEFAULT, &block);
 
-    if (status == TARN_OK)
-        status = tarn_resource_deallocate(resource, block, TRIAL_BYTES, 0,
-                                          TARN_STREAM_DEFAULT);
+    if (status != TARN_OK)
+        return status;
+    status = give_back(resource, block);
+    if (status != TARN_OK)
+        give_back(resource, block);
     return status;
 }
 

@@ -1,6 +1,7 @@
 /* Replays, over a resource that writes down what it is asked, and over the driver. */
 #define _GNU_SOURCE
 #include "text.h"
+#include "base/random.h"
 #include <pthread.h>
 #include <unistd.h>
 
@@ -292,6 +293,51 @@ static tarn_trace *relay(unsigned threads, unsigned rounds)
     CHECK_OK(tarn_trace_load("relay.csv", text_read, &text, NULL, &trace));
     text_free(&text);
     return trace;
+}
+
+/* A log of random rows over few addresses: lost frees, double frees, zeros, failures. */
+static tarn_trace *any_trace(uint64_t seed)
+{
+    static const char *const actions[] = {"allocate", "allocate", "free", "free",
+                                          "allocate failure"};
+    struct text text = text_of(RMM_HEADER);
+    char row[128];
+    tarn_trace *trace;
+
+    for (uint64_t rows = tarn__random_below(&seed, 200); rows > 0; rows--) {
+        snprintf(row, sizeof row, "%u,00:00:01,%s,0x%x,%u,0x%x\n",
+                 (unsigned)tarn__random_below(&seed, 4),
+                 actions[tarn__random_below(&seed, 5)],
+                 (unsigned)tarn__random_below(&seed, 9),
+                 (unsigned)tarn__random_below(&seed, 5),
+                 (unsigned)tarn__random_below(&seed, 6));
+        text_write(&text, row, strlen(row));
+    }
+    CHECK_OK(tarn_trace_load("any.csv", text_read, &text, NULL, &trace));
+    text_free(&text);
+    return trace;
+}
+
+TEST(replay_of_any_log_gives_everything_back)
+{
+    tarn_resource *resource = recording(TARN_DEVICE_NONE);
+    tarn_replay_options options = {.size = sizeof options};
+    tarn_replay_report report;
+    tarn_trace_summary summary;
+
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        tarn_trace *trace = any_trace(seed);
+        options.keep_threads = seed % 2;
+        recorder.limit = seed % 3 ? 0 : 12;
+        tarn_trace_summarize(trace, &summary);
+        CHECK_OK(tarn_replay(trace, resource, &options, &report));
+        CHECK_EQUAL(report.allocations, report.frees + report.end_frees);
+        CHECK_EQUAL(0, recorder.live);
+        if (!options.keep_threads && recorder.limit == 0)
+            CHECK_EQUAL(summary.peak_live_bytes, report.peak_live_bytes);
+        tarn_trace_release(trace);
+    }
+    CHECK_OK(tarn_resource_release(resource));
 }
 
 TEST(replay_keeps_many_threads_apart)
