@@ -8,6 +8,9 @@ void print_help(const struct verb *verb)
 }
 
 static void complain(const struct verb *verb, const char *format, va_list arguments)
+    TARN_PRINTF(2, 0);
+
+static void complain(const struct verb *verb, const char *format, va_list arguments)
 {
     char line[1024];
 
