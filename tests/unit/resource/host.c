@@ -3,18 +3,6 @@
 #include "test.h"
 #include <stdlib.h>
 
-/* Requests that no machine can serve are part of the tests. */
-const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "allocator_may_return_null=1";
-}
-const char *__tsan_default_options(void);
-const char *__tsan_default_options(void)
-{
-    return "allocator_may_return_null=1";
-}
-
 TEST(host_needs_no_driver)
 {
     tarn_resource *host;
