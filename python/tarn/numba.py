@@ -226,6 +226,52 @@ def _finalizer(block: Any, allocations: dict[int, Any], key: int) -> Callable[[]
     return finalize
 
 
+# --- handles for other processes -------------------------------------------------------
+#
+# Numba's IpcHandle reads and writes CUipcMemHandle.reserved, which cuda-bindings has no
+# more since 13.4: there Numba's own handles cannot be pickled. Tarn's can, with either.
+
+_HANDLE_BYTES = 64
+
+
+def _words_of(handle: Any) -> bytes:
+    return ctypes.string_at(handle.getPtr(), _HANDLE_BYTES)
+
+
+def _set_words(handle: Any, words: bytes) -> None:
+    ctypes.memmove(handle.getPtr(), bytes(words), _HANDLE_BYTES)
+
+
+def _ipc_handle(driver: Any, words: bytes) -> Any:
+    handle = _ipc_classes(driver)[0]()
+    handle.reserved = words
+    return handle
+
+
+def _rebuild_ipc(driver_name: str, words: bytes, size: int, info: Any, offset: int) -> Any:
+    """For pickle: a handle that another process exported."""
+    driver = importlib.import_module(driver_name)
+    handle = _ipc_handle(driver, words)
+    return _ipc_classes(driver)[1](None, handle, size, info, offset)
+
+
+def _reduce_ipc(self: Any) -> Any:
+    words = (self._driver.__name__, self.handle.reserved, self.size)
+    return _rebuild_ipc, (*words, self.source_info, self.offset)
+
+
+@functools.lru_cache(maxsize=None)
+def _ipc_classes(driver: Any) -> tuple[type, type]:
+    """The driver's handle with its bytes in reach, and Numba's object around one."""
+    raw = type(
+        "TarnIpcMemHandle",
+        (driver.binding.CUipcMemHandle,),
+        {"__module__": __name__, "reserved": property(_words_of, _set_words)},
+    )
+    members = {"__module__": __name__, "__reduce__": _reduce_ipc, "_driver": driver}
+    return raw, type("TarnIpcHandle", (driver.IpcHandle,), members)
+
+
 # --- the manager -----------------------------------------------------------------------
 
 
@@ -348,19 +394,28 @@ class _ManagerOperations:
 
     def get_ipc_handle(self, memory: Any) -> Any:
         owner = getattr(memory, "owner", None)
-        if not isinstance(owner, self._pointer_class):  # memory that came from elsewhere
-            return super().get_ipc_handle(memory)  # type: ignore[misc]
-        block: Any = owner._block  # type: ignore[attr-defined]
+        if isinstance(owner, self._pointer_class):
+            block: Any = owner._block  # type: ignore[attr-defined]
+            words, base = self._export(block)
+        else:  # memory that came from elsewhere, by the array interface
+            base, _ = self._driver.device_extents(memory)
+            words = _words_of(self._driver.driver.cuIpcGetMemHandle(base))
+        device = self._driver.driver.get_device(self._device_number())
+        return _ipc_classes(self._driver)[1](
+            memory,
+            _ipc_handle(self._driver, words),
+            memory.size,
+            device.get_device_identity(),
+            memory.device_ctypes_pointer.value - base,
+        )
+
+    def _export(self, block: Any) -> tuple[bytes, int]:
+        """The handle of the allocation around a block, and where that begins."""
         try:
             words, _, offset = self._manager.get_ipc_handle(block)
         except _tarn.TarnError as error:
             raise _as_numba_error(self._driver, error) from None
-        handle = self._driver.binding.CUipcMemHandle()
-        handle.reserved = words
-        offset += memory.device_ctypes_pointer.value - block.address
-        device = self._driver.driver.get_device(self._device_number())
-        identity = device.get_device_identity()
-        return self._driver.IpcHandle(memory, handle, memory.size, identity, offset)
+        return words, block.address - offset
 
     def get_memory_info(self) -> Any:
         self.initialize()
@@ -422,11 +477,7 @@ def _class_for(driver: Any) -> type:
             {"__module__": __name__},
         ),
     }
-    bases = (
-        _ManagerOperations,
-        driver.GetIpcHandleMixin,
-        driver.HostOnlyCUDAMemoryManager,
-    )
+    bases = (_ManagerOperations, driver.HostOnlyCUDAMemoryManager)
     return type(driver.HostOnlyCUDAMemoryManager)("TarnNumbaManager", bases, members)
 
 

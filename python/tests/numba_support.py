@@ -1,0 +1,72 @@
+"""What the tests of tarn.numba share: Numba on Tarn's driver, and programs of their own.
+
+Numba looks for `libcuda.so.1` by name. A process that has the stand-in open already gets
+that one; a process of its own is given the folder.
+"""
+
+import csv
+import io
+import os
+import subprocess
+import sys
+
+import tarn
+import tarn.numba
+
+tarn.open_driver()  # before Numba looks for one, in spawned children too
+
+
+def environment(**changes):
+    """For a process in which Numba loads the driver that Tarn is asked for."""
+    env = {**os.environ, **changes}
+    if env.get("TARN_DRIVER") == "sim":
+        folder = os.path.join(tarn.get_library_dir(), "tarn", "sim")
+        env["LD_LIBRARY_PATH"] = ":".join(
+            filter(None, [folder, os.environ.get("LD_LIBRARY_PATH")])
+        )
+    return env
+
+
+def run(arguments, **changes):
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env=environment(**changes),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def run_code(code, **changes):
+    """What a program prints that has to succeed without a word on stderr."""
+    done = run(["-c", code], **changes)
+    assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+def rows(text):
+    """The rows of a log, as dicts."""
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def read_ipc_array(handle, count):
+    """In a spawned child: the doubles behind a handle of another process."""
+    import numpy as np
+    from numba import cuda
+
+    tarn.numba.use_tarn_for_numba()
+    array = handle.open_array(cuda.current_context(), shape=count, dtype=np.dtype("f8"))
+    values = array.copy_to_host()
+    del array
+    handle.close()
+    return values.tolist()
+
+
+def raise_out_of_memory(limit):
+    """In a spawned child: an error that has to come back as what it is."""
+    from numba import cuda
+
+    tarn.numba.use_tarn_for_numba()
+    upstream = tarn.mr.CudaMemoryResource()
+    tarn.mr.set_current_device_resource(tarn.mr.LimitingResourceAdaptor(upstream, limit))
+    cuda.device_array(limit + 1, dtype="u1")

@@ -1,0 +1,598 @@
+"""tarn.numba, member by member, in one process with Numba on top."""
+
+import concurrent.futures
+import ctypes
+import gc
+import inspect
+import multiprocessing
+import pickle
+import threading
+
+import numba_support
+import pytest
+
+np = pytest.importorskip("numpy")
+pytest.importorskip("numba")
+
+import tarn  # noqa: E402
+import tarn.numba  # noqa: E402
+from numba import cuda  # noqa: E402
+from numba.cuda.cudadrv import driver  # noqa: E402
+
+tarn.numba.use_tarn_for_numba()
+
+
+def manager_of_device():
+    """The C manager behind Numba's instances for the current device."""
+    return cuda.current_context().memory_manager._manager
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    context = cuda.current_context()
+    tarn._tarn.log_close()
+    yield
+    gc.collect()
+    context.deallocations.clear()
+    assert manager_of_device().live == 0
+
+
+def log():
+    return numba_support.rows(tarn.csv_log())
+
+
+def line_here():
+    return inspect.currentframe().f_back.f_lineno
+
+
+# --- registration and the interface -----------------------------------------------------
+
+
+def test_the_manager_is_one_of_numbas_with_version_1():
+    manager = cuda.current_context().memory_manager
+    assert isinstance(manager, tarn.numba.TarnNumbaManager)
+    assert isinstance(manager, cuda.HostOnlyCUDAMemoryManager)
+    assert manager.interface_version == 1
+
+
+def test_the_same_registration_twice_is_no_error():
+    tarn.numba.use_tarn_for_numba()
+    tarn.numba.use_tarn_for_numba(cuda)
+    assert tarn.numba.manager_class() is tarn.numba.manager_class(cuda)
+    assert driver._memory_manager is tarn.numba._numba_memory_manager
+
+
+def test_an_instance_without_a_context_tells_its_version_and_can_be_reset():
+    instance = tarn.numba.TarnNumbaManager(context=None)
+    assert instance.interface_version == 1
+    instance.reset()
+
+
+def test_an_instance_needs_to_be_told_of_a_context():
+    with pytest.raises(RuntimeError, match="Memory manager requires a context"):
+        tarn.numba.TarnNumbaManager()
+
+
+def test_a_thousand_initializes_change_nothing():
+    manager = cuda.current_context().memory_manager
+    behind = manager._manager
+    for _ in range(1000):
+        manager.initialize()
+    assert manager._manager is behind
+
+
+def test_another_context_on_the_same_device_has_the_same_manager_behind_it():
+    present = cuda.current_context()
+    other = driver.Context(present.device, present.handle)
+    other.memory_manager.initialize()
+    assert other.memory_manager is not present.memory_manager
+    assert other.memory_manager._manager is present.memory_manager._manager
+    by_number = driver.Context(driver.binding.CUdevice(0), present.handle)
+    assert by_number.memory_manager._device_manager() is manager_of_device()
+
+
+# --- device memory ----------------------------------------------------------------------
+
+
+def test_arrays_come_from_the_current_resource_and_go_back(counted):
+    host = np.arange(1000.0)
+    array = cuda.to_device(host)
+    assert counted.live_bytes == 8000
+    np.testing.assert_array_equal(array.copy_to_host(), host)
+    del array
+    assert counted.live_bytes == 0
+
+
+def test_a_block_goes_back_to_the_resource_that_it_came_from(counted):
+    array = cuda.device_array(10)
+    tarn.mr.set_current_device_resource(tarn.mr.CudaMemoryResource())
+    cuda.device_array(10)
+    assert counted.live_bytes == 80 and counted.allocations == 1
+    del array
+    assert counted.live_bytes == 0
+
+
+def test_memalloc_gives_what_users_of_numbas_pointers_read():
+    memory = cuda.current_context().memalloc(1000)
+    assert isinstance(memory, cuda.MemoryPointer)
+    assert isinstance(memory.device_ctypes_pointer, ctypes.c_size_t)
+    assert memory.device_ctypes_pointer.value == memory.device_pointer_value
+    assert int(memory.handle) == memory.device_pointer_value
+    assert memory.device_pointer_value % 256 == 0
+    assert (memory.size, memory._cuda_memsize_, memory.refct) == (1000, 1000, 1)
+    assert memory.is_managed and memory.owner is memory and memory.__cuda_memory__
+
+
+def test_sizes_may_be_numpy_integers():
+    assert cuda.current_context().memalloc(np.int64(64)).size == 64
+
+
+def test_bad_sizes_are_refused_before_anything_happens(counted):
+    context = cuda.current_context()
+    for size in (-1, 2**64):
+        with pytest.raises(OverflowError):
+            context.memalloc(size)
+    with pytest.raises(TypeError):
+        context.memalloc(1.5)
+    assert counted.allocations == 0
+
+
+def test_zero_bytes_are_an_empty_pointer_and_no_error(counted):
+    memory = cuda.current_context().memalloc(0)
+    assert memory.device_pointer_value is None and memory.size == 0
+    assert cuda.device_array(0).__cuda_array_interface__["data"] == (0, False)
+    assert counted.allocations == 0 and log() == []
+    with pytest.raises(RuntimeError, match="non-empty slice into empty slice"):
+        memory.view(0, 1)
+
+
+def test_a_view_keeps_its_block_alive(counted):
+    host = np.arange(100.0)
+    array = cuda.to_device(host)
+    part = array[10:90][5:10]
+    del array
+    assert counted.live_bytes == 800
+    np.testing.assert_array_equal(part.copy_to_host(), host[15:20])
+    del part
+    assert counted.live_bytes == 0
+
+
+def test_views_have_the_words_of_numbas():
+    memory = cuda.current_context().memalloc(100)
+    with pytest.raises(RuntimeError, match="size cannot be negative"):
+        memory.view(50, 40)
+    assert memory.own().view(10).size == 90
+
+
+def test_memory_is_freed_once():
+    memory = cuda.current_context().memalloc(100)
+    memory.free()
+    assert manager_of_device().live == 0
+    with pytest.raises(RuntimeError, match="Freeing dead memory"):
+        memory.free()
+
+
+def test_owned_pointers_do_not_free_what_others_hold(counted):
+    memory = cuda.current_context().memalloc(100)
+    first, second = memory.own(), memory.own()
+    del first, second
+    assert counted.live_bytes == 100
+
+
+# --- host and managed memory ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [cuda.pinned_array, cuda.mapped_array, cuda.managed_array])
+def test_host_and_managed_arrays_hold_their_values_and_go_back(make):
+    array = make((10, 10))
+    array[:] = np.arange(100.0).reshape(10, 10)
+    assert array.sum() == 4950
+    if make is not cuda.pinned_array:
+        driver.device_memset(array, 0, array.nbytes)
+        cuda.synchronize()
+        assert not array.any()
+    assert manager_of_device().live == 1
+    del array
+    assert manager_of_device().live == 0
+
+
+@pytest.mark.parametrize("make", [cuda.pinned_array, cuda.mapped_array, cuda.managed_array])
+def test_empty_host_and_managed_arrays_are_arrays(make):
+    assert make(0).shape == (0,)
+
+
+def test_all_flags_of_host_memory_are_taken():
+    manager = manager_of_device()
+    for mapped in (False, True):
+        block = manager.memhostalloc(64, mapped, portable=True, wc=True)
+        assert block.kind == ("mapped" if mapped else "pinned")
+        assert block.host and block.alive
+    assert manager.memallocmanaged(64, attach_global=False).kind == "managed"
+
+
+def test_memory_that_was_pinned_is_unpinned_at_once_even_while_cleanup_waits():
+    array = np.zeros(1000)
+    with cuda.defer_cleanup():
+        for use in (cuda.pinned, cuda.mapped, cuda.pinned, cuda.mapped):
+            with use(array):
+                assert manager_of_device().live == 1
+            gc.collect()
+            assert manager_of_device().live == 0
+
+
+def test_a_mapped_host_array_is_seen_by_the_device():
+    array = np.arange(1000.0)
+    with cuda.mapped(array) as window:
+        np.testing.assert_array_equal(window.copy_to_host(), array)
+
+
+def test_pinning_twice_is_numbas_error_and_tarns():
+    array = np.zeros(1000)
+    with cuda.pinned(array):
+        with pytest.raises(driver.CudaAPIError, match="ALREADY_REGISTERED") as caught:
+            with cuda.pinned(array):
+                pass
+    assert caught.value.code == 712
+    assert isinstance(caught.value, tarn.TarnError)
+
+
+# --- running out ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def limited(counted):
+    limit = tarn.mr.LimitingResourceAdaptor(counted.mr, 10_240)
+    tarn.mr.set_current_device_resource(limit)
+    return limit
+
+
+def test_out_of_memory_is_numbas_error_and_tarns_and_a_memory_error(limited):
+    with pytest.raises(driver.CudaAPIError, match="CUDA_ERROR_OUT_OF_MEMORY") as caught:
+        cuda.device_array(20_000, dtype="u1")
+    error = caught.value
+    assert error.code == driver.binding.CUresult.CUDA_ERROR_OUT_OF_MEMORY
+    assert isinstance(error, tarn.OutOfMemoryError) and isinstance(error, MemoryError)
+    assert str(error).startswith("[2] Call to tarn results in") and "10240" in str(error)
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), str(copy), copy.code) == (type(error), str(error), error.code)
+
+
+def test_out_of_memory_of_the_driver_is_the_same():
+    total = cuda.current_context().get_memory_info().total
+    with pytest.raises(driver.CudaAPIError, match="CUDA_ERROR_OUT_OF_MEMORY") as caught:
+        cuda.device_array(4 * total, dtype="u1")
+    assert isinstance(caught.value, tarn.OutOfMemoryError) and caught.value.native == 2
+    assert [row["Event Type"] for row in log()] == ["Alloc Failure"] * 2
+
+
+def pending_array(context, size):
+    """Memory that goes when the context's pending deallocations are flushed."""
+    held = [cuda.device_array(size, dtype="u1")]
+
+    def drop(handle):
+        held.clear()
+
+    context.deallocations.add_item(drop, None)
+
+
+def test_running_out_flushes_what_is_pending_and_tries_again(limited):
+    context = cuda.current_context()
+    pending_array(context, 8000)
+    array = cuda.device_array(8000, dtype="u1")
+    assert limited.get_allocated_bytes() == 8192  # one block, rounded up
+    del array
+
+
+def test_nothing_is_flushed_while_cleanup_waits(limited):
+    context = cuda.current_context()
+    with cuda.defer_cleanup():
+        pending_array(context, 8000)
+        with pytest.raises(MemoryError):
+            cuda.device_array(8000, dtype="u1")
+    context.deallocations.clear()
+
+
+def test_a_program_that_failed_goes_on(limited):
+    for _ in range(3):
+        with pytest.raises(MemoryError):
+            cuda.device_array(20_000, dtype="u1")
+        np.testing.assert_array_equal(cuda.to_device(np.ones(9)).copy_to_host(), np.ones(9))
+
+
+# --- the other members ------------------------------------------------------------------
+
+
+def test_memory_info_is_a_pair_with_names():
+    info = cuda.current_context().get_memory_info()
+    assert isinstance(info, cuda.MemoryInfo)
+    assert 0 < info.free <= info.total
+
+
+def test_cleanup_waits_until_the_last_end(counted):
+    with cuda.defer_cleanup():
+        with cuda.defer_cleanup():
+            cuda.device_array(100)
+            assert counted.live_bytes == 800
+        assert counted.live_bytes == 800
+    assert counted.live_bytes == 0
+
+
+def test_cleanup_is_done_when_the_block_is_left_by_an_exception(counted):
+    with pytest.raises(KeyError), cuda.defer_cleanup():
+        cuda.device_array(100)
+        raise KeyError
+    assert counted.live_bytes == 0
+
+
+def test_reset_takes_back_what_arrays_still_hold(counted):
+    context = cuda.current_context()
+    array, managed = cuda.device_array(100), cuda.managed_array(100)
+    pinned = cuda.pinned_array(100)
+    context.reset()
+    assert counted.live_bytes == 0
+    assert manager_of_device().live == 1  # the host may still touch pinned memory
+    pinned[:] = 7
+    del array, managed, pinned
+    np.testing.assert_array_equal(cuda.to_device(np.ones(5)).copy_to_host(), np.ones(5))
+
+
+def test_reset_works_with_no_context_current(counted):
+    manager = cuda.current_context().memory_manager
+    array = cuda.device_array(100)
+    while driver.driver.pop_active_context() is not None:
+        pass
+    manager.reset()
+    assert counted.live_bytes == 0
+    del array
+    assert cuda.device_array(100).size == 100
+
+
+def test_an_array_of_before_a_reset_cannot_free_what_came_after(counted):
+    context = cuda.current_context()
+    old = cuda.device_array(100)
+    address = old.device_ctypes_pointer.value
+    context.reset()
+    new = cuda.to_device(np.arange(100.0))
+    assert new.device_ctypes_pointer.value == address  # or this test shows nothing
+    del old
+    assert counted.live_bytes == 800
+    np.testing.assert_array_equal(new.copy_to_host(), np.arange(100.0))
+
+
+# --- other processes --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def child():
+    spawn = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=spawn) as pool:
+        yield pool
+
+
+@pytest.fixture
+def plain_memory(counted):
+    """Another process frees nothing here, so what is exported needs no counter."""
+    tarn.mr.set_current_device_resource(None)
+
+
+def test_an_array_is_read_by_another_process(child, plain_memory):
+    host = np.arange(100.0)
+    array = cuda.to_device(host)
+    for part, expected in ((array, host), (array[10:20], host[10:20])):
+        handle = cuda.current_context().get_ipc_handle(part.gpu_data)
+        assert isinstance(handle, cuda.IpcHandle)
+        assert len(bytes(handle.handle.reserved)) == 64
+        copy = pickle.loads(pickle.dumps(handle))
+        assert (copy.size, copy.offset) == (expected.nbytes, handle.offset)
+        read = child.submit(numba_support.read_ipc_array, handle, expected.size)
+        assert read.result(60) == expected.tolist()
+
+
+def test_memory_that_came_from_elsewhere_is_exported_too(child, plain_memory):
+    class Foreign:
+        def __init__(self, array):
+            self.array = array
+            self.__cuda_array_interface__ = array.__cuda_array_interface__
+
+    array = cuda.to_device(np.arange(10.0))
+    foreign = cuda.as_cuda_array(Foreign(array[5:]))
+    handle = cuda.current_context().get_ipc_handle(foreign.gpu_data)
+    read = child.submit(numba_support.read_ipc_array, handle, 5)
+    assert read.result(60) == [5, 6, 7, 8, 9]
+
+
+def test_memory_without_a_handle_is_refused_in_words():
+    tarn.mr.set_current_device_resource(tarn.mr.CudaAsyncMemoryResource())
+    array = cuda.to_device(np.arange(10.0))
+    with pytest.raises(tarn.NotSupportedError, match="cannot be exported"):
+        array.get_ipc_handle()
+    del array
+    tarn.mr.set_current_device_resource(None)
+
+
+def test_an_error_comes_back_from_another_process_as_what_it_is(child):
+    failed = child.submit(numba_support.raise_out_of_memory, 4096)
+    with pytest.raises(driver.CudaAPIError, match="4096") as caught:
+        failed.result(60)
+    assert isinstance(caught.value, tarn.OutOfMemoryError) and caught.value.code == 2
+
+
+# --- the log ----------------------------------------------------------------------------
+
+
+def test_a_row_has_real_values_in_every_column():
+    line, array = line_here(), cuda.to_device(np.zeros(10))
+    address = array.device_ctypes_pointer.value
+    del array
+    one, two = log()
+    assert list(one) == (
+        "Event Type,Device ID,Address,Stream,Size (bytes),Free Memory,Total Memory,"
+        "Current Allocs,Start,End,Elapsed,Location"
+    ).split(",")
+    assert (one["Event Type"], two["Event Type"]) == ("Alloc", "Free")
+    total = cuda.current_context().get_memory_info().total
+    for row in (one, two):
+        assert row["Device ID"] == "0" and row["Stream"] == "none"
+        assert int(row["Address"], 16) == address and row["Size (bytes)"] == "80"
+        assert 0 < int(row["Free Memory"]) <= int(row["Total Memory"]) == total
+        assert float(row["End"]) >= float(row["Start"])
+        assert float(row["Elapsed"]) == pytest.approx(
+            float(row["End"]) - float(row["Start"]), abs=2e-9
+        )
+    assert (one["Current Allocs"], two["Current Allocs"]) == ("1", "0")
+    assert int(one["Free Memory"]) < int(two["Free Memory"])
+    assert one["Location"] == f"{__file__}:{line}"
+    assert two["Location"] == f"{__file__}:{line + 2}"
+
+
+def test_all_kinds_of_memory_are_in_the_log():
+    host = np.zeros(100)
+    cuda.device_array(100), cuda.pinned_array(100), cuda.mapped_array(100)
+    cuda.managed_array(100)
+    with cuda.pinned(host), cuda.mapped(np.zeros(100)):
+        pass
+    gc.collect()
+    found = log()
+    assert sum(row["Event Type"] == "Alloc" for row in found) == 6
+    assert sum(row["Event Type"] == "Free" for row in found) == 6
+    assert {row["Size (bytes)"] for row in found} == {"800"}
+    assert found[-1]["Current Allocs"] == "0"
+    assert all(row["Location"].startswith(__file__ + ":") for row in found)
+
+
+def test_a_location_with_quotes_and_commas_is_quoted():
+    code = compile("array = cuda.device_array(3)", 'a "b", c.py', "exec")
+    exec(code, {"cuda": cuda})
+    gc.collect()
+    assert log()[0]["Location"] == 'a "b", c.py:1'
+
+
+def test_what_a_collection_frees_says_so():
+    gc.disable()
+    try:
+        cycle = [cuda.device_array(10)]
+        cycle.append(cycle)
+        del cycle
+        gc.collect()
+    finally:
+        gc.enable()
+    assert log()[-1]["Location"] == "<gc>"
+
+
+def test_a_failure_has_a_row(limited):
+    with pytest.raises(MemoryError):
+        cuda.device_array(20_000, dtype="u1")
+    assert [(row["Event Type"], row["Size (bytes)"]) for row in log()] == [
+        ("Alloc Failure", "20000"),
+        ("Alloc Failure", "20000"),
+    ]
+
+
+def test_loggers_beneath_see_the_place_in_the_program(tmp_path):
+    upstream = tarn.mr.LoggingResourceAdaptor(
+        tarn.mr.CudaMemoryResource(), str(tmp_path / "rmm.csv")
+    )
+    tarn.mr.set_current_device_resource(upstream)
+    cuda.device_array(10)
+    tarn.mr.set_current_device_resource(None)
+    upstream.flush()
+    assert (tmp_path / "rmm.dev0.csv").read_text().count("allocate") >= 1
+
+
+def test_many_threads_leave_a_log_in_which_no_address_is_out_twice():
+    def work():
+        for size in range(1, 200):
+            array = cuda.device_array(size)
+            array.copy_to_device(np.ones(size))
+            cuda.pinned_array(size)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    out = set()
+    found = log()
+    for row in found:
+        if row["Event Type"] == "Alloc":
+            assert row["Address"] not in out
+            out.add(row["Address"])
+        else:
+            out.remove(row["Address"])
+    assert not out and len(found) == 4 * 199 * 4
+
+
+def test_the_log_remembers_a_bounded_number_of_rows():
+    manager = manager_of_device()
+    before = tarn._tarn.log_counts()[0]
+    for _ in range(33_000):
+        manager.memalloc(1).release()
+    seen, kept, live = tarn._tarn.log_counts()
+    assert (seen - before, kept, live) == (66_000, 65_536, 0)
+    assert len(log()) == 65_536
+
+
+def test_logging_can_be_turned_off_and_on():
+    tarn.numba.use_tarn_for_numba(logging=False)
+    array = cuda.device_array(10)
+    tarn.numba.use_tarn_for_numba(logging=True)
+    del array  # its allocation is in no log, so its free is in none
+    cuda.device_array(10)
+    gc.collect()
+    assert [row["Current Allocs"] for row in log()] == ["1", "0"]
+
+
+def test_a_log_file_has_the_rows_from_the_oldest_on(tmp_path):
+    cuda.device_array(10)
+    gc.collect()
+    tarn._tarn.log_open(tmp_path / "log.csv")
+    cuda.device_array(20)
+    gc.collect()
+    tarn._tarn.log_flush()
+    text = (tmp_path / "log.csv").read_text()
+    assert text == tarn.csv_log() and text.count("\n") == 5
+    tarn._tarn.log_close()
+    with pytest.raises(tarn.TarnError, match="no/such/folder"):
+        tarn._tarn.log_open(tmp_path / "no/such/folder/log.csv")
+
+
+# --- the C types by themselves ----------------------------------------------------------
+
+
+def test_a_pointer_tells_where_it_is_and_was():
+    block = manager_of_device().memalloc(1000)
+    assert (block.bytes, block.device, block.kind, block.count) == (1000, 0, "device", 1)
+    address = block.address
+    assert block.alive and block.host is None
+    assert block.release() and not block.release()
+    assert (block.alive, block.address, block.count) == (False, address, 0)
+    with pytest.raises(TypeError):
+        tarn._tarn.Pointer()
+
+
+def test_a_view_of_a_pointer_is_checked_and_keeps_it():
+    block = manager_of_device().memalloc(1000)
+    view = block.view(100, 200)
+    assert (view.address, view.bytes) == (block.address + 100, 200)
+    with pytest.raises(BufferError, match="1 views"):
+        block.release()
+    for offset, size in ((0, 1001), (1000, 1), (-1, 2), (1, -1)):
+        with pytest.raises(ValueError):
+            block.view(offset, size)
+    nested = view.view(0, 100)
+    del view, nested
+    assert block.release()
+    with pytest.raises(ValueError, match="has gone"):
+        block.view(0, 1)
+
+
+def test_a_manager_of_no_device_is_refused():
+    with pytest.raises(tarn.InvalidArgumentError, match="device 77"):
+        tarn._tarn.Manager(77)
+
+
+def test_memalloc_may_name_a_stream():
+    manager = manager_of_device()
+    tarn._tarn.log_close()
+    manager.memalloc(100, tarn.DEFAULT_STREAM)
+    assert log()[0]["Stream"] == "0"
