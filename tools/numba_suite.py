@@ -39,6 +39,13 @@ EXPECTED_SKIPS = frozenset(
     + [f"{PACKAGE}.cudapy.test_cuda_array_interface.TestCudaArrayInterface.test_ownership"]
 )  # fmt: skip
 
+# cuda-bindings has no CUipcMemHandle.reserved since 13.4, and numba-cuda 0.30.4 pickles its
+# handles by it. Tarn's handles do without, so these tests fail under Numba's manager only.
+KNOWN_BREAKAGE = (
+    f"{PACKAGE}.cudapy.test_ipc.",
+    "'cuda.bindings.driver.CUipcMemHandle' object has no attribute 'reserved'",
+)
+
 # Modules that are about memory; emm.md of the project's reference counts their calls.
 QUICK = (
     "cudadrv.test_array_attr", "cudadrv.test_context_stack",
@@ -93,7 +100,7 @@ class Recorder(unittest.TestResult):
     def addSubTest(self, test, subtest, error):
         if error is not None:
             kind = "fail" if issubclass(error[0], test.failureException) else "error"
-            self.note(subtest, kind, f"{error[0].__name__}: {error[1]}")
+            self.note(test, kind, f"{error[0].__name__}: {error[1]}")
 
 
 def run_here(module, path):
@@ -208,6 +215,8 @@ def differences(one, other, expected_skips=EXPECTED_SKIPS):
         before = one["tests"].get(test, {}).get("outcome", "not there")
         after = other["tests"].get(test, {}).get("outcome", "not there")
         if before != after and not (test in expected_skips and after == "skip"):
+            if after == "pass" and is_known_breakage(test, one["tests"].get(test, {})):
+                continue
             why = other["tests"].get(test, {}).get("why", "")
             found[test] = f"{before} under {one['manager']}, {after} under " + (
                 f"{other['manager']}: {why}"
@@ -216,6 +225,12 @@ def differences(one, other, expected_skips=EXPECTED_SKIPS):
         for name, trouble in run["broken"].items():
             found[f"{name} under {run['manager']}"] = trouble
     return found
+
+
+def is_known_breakage(test, end):
+    """Does a test fail for what is wrong between Numba and the bindings?"""
+    module, words = KNOWN_BREAKAGE
+    return test.startswith(module) and end.get("why", "").endswith(words)
 
 
 def reasons(one, other):
@@ -238,7 +253,14 @@ def report(one, other, junit=None, expected_skips=EXPECTED_SKIPS):
     skipped = sum(
         one["tests"].get(test) != other["tests"].get(test) for test in expected_skips & tests
     )
-    print(f"{len(tests)} tests, {skipped} expected skips more, {len(found)} differences")
+    better = sum(
+        is_known_breakage(test, end) and other["tests"].get(test, {}).get("outcome") == "pass"
+        for test, end in one["tests"].items()
+    )
+    print(
+        f"{len(tests)} tests: {skipped} more skipped as expected, {better} that only Numba's "
+        f"own IPC handles fail, {len(found)} differences"
+    )
     if junit:
         write_junit(junit, sorted(tests | set(found)), found)
     return 1 if found or not tests else 0
