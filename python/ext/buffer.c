@@ -6,29 +6,41 @@
  * when the bytes are there: when it makes the host object itself (tobytes(),
  * copy_to_host() without `ary`), when it is pickled, and before it reads from an array
  * whose interface names a stream.
+ *
+ * The block is a tarn_pointer, so a buffer without a stream (NO_STREAM) is safe on any
+ * resource, and a block that cannot be given back is tried again later.
  */
 #include "buffer.h"
 
 /* --- the block --- */
 
 static tarn_status allocate_block(tarn__buffer *self, size_t bytes, tarn_stream stream,
-                                  tarn_device_ptr *out)
+                                  tarn_pointer **out)
 {
     tarn_status status;
     Py_BEGIN_ALLOW_THREADS;
-    status = tarn_resource_allocate(self->resource, bytes, 0, stream, out);
+    status = tarn_pointer_allocate(self->resource, bytes, stream, out);
     Py_END_ALLOW_THREADS;
     return status;
 }
 
-static tarn_status free_block(tarn__buffer *self, tarn_device_ptr block, size_t bytes,
-                              tarn_stream stream)
+/* Give a block back on its stream, of which `stream_owner` is the object. A refusal goes
+ * to sys.unraisablehook, and Tarn tries again later: then the stream has to stay for
+ * good, since the driver crashes on the handle of one that is gone. */
+static void free_block(tarn__state *state, tarn_pointer *pointer, PyObject *stream_owner,
+                       PyObject *object)
 {
-    tarn_status status;
+    PyObject *exception = tarn__exception_take();
+    size_t before = tarn_pointer_unreturned();
+
     Py_BEGIN_ALLOW_THREADS;
-    status = tarn_resource_deallocate(self->resource, block, bytes, 0, stream);
+    tarn_pointer_release(pointer);
     Py_END_ALLOW_THREADS;
-    return status;
+    if (tarn_pointer_unreturned() > before) {
+        Py_XINCREF(stream_owner);
+        tarn__raise_unraisable(state, tarn_error_last()->status, object);
+    }
+    tarn__exception_put(exception);
 }
 
 int tarn__buffer_transfer(tarn__buffer *self, tarn_device_ptr to, tarn_device_ptr from,
@@ -49,41 +61,51 @@ int tarn__buffer_transfer(tarn__buffer *self, tarn_device_ptr to, tarn_device_pt
     return -1;
 }
 
-/* The buffer's stream from now on. */
-static void set_stream(tarn__buffer *self, tarn_stream stream, PyObject *owner)
+/* The buffer's stream from now on. 0, or -1 with an exception set and nothing changed. */
+static int set_stream(tarn__state *state, tarn__buffer *self, tarn_stream stream,
+                      PyObject *owner)
 {
+    if (tarn__buffer_address(self) != 0) {
+        tarn_status status = tarn_pointer_set_stream(self->pointer, stream);
+        if (status != TARN_OK) {
+            tarn__raise(state, status);
+            return -1;
+        }
+    }
     PyObject *before = self->stream_owner;
     self->stream = stream;
-    self->stream_owner = Py_XNewRef(owner);
-    Py_XDECREF(before);
+    self->stream_owner = Py_NewRef(owner);
+    Py_DECREF(before);
+    return 0;
 }
 
 /* Move to a block of `capacity` bytes, queued on `stream`; what the buffer holds goes
  * along. On failure nothing has changed. */
-static int grow(tarn__buffer *self, size_t capacity, tarn_stream stream)
+static int grow(tarn__state *state, tarn__buffer *self, size_t capacity,
+                tarn_stream stream, PyObject *owner)
 {
-    tarn__state *state = tarn__state_of(Py_TYPE(self));
-    tarn_device_ptr block = 0;
-    tarn_status status = allocate_block(self, capacity, stream, &block);
+    tarn_pointer *grown = NULL;
+    tarn_status status = allocate_block(self, capacity, stream, &grown);
 
-    if (status == TARN_OK && self->bytes > 0) {
-        status = tarn_copy(self->device, block, self->block, self->bytes, stream);
-        if (status != TARN_OK)
-            free_block(self, block, capacity, stream);
-    }
     if (status != TARN_OK) {
         tarn__raise(state, status);
         return -1;
     }
-    tarn_device_ptr before = self->block;
-    size_t before_bytes = self->capacity;
-    self->block = block;
-    self->capacity = capacity;
-    status = free_block(self, before, before_bytes, stream);
-    if (status == TARN_OK)
-        return 0;
-    tarn__raise(state, status);
-    return -1;
+    /* From here on the GIL is held: another thread may have been quicker until now. */
+    if (capacity > tarn_pointer_bytes(self->pointer)) {
+        if (self->bytes > 0)
+            status = tarn_copy(self->device, tarn_pointer_address(grown),
+                               tarn__buffer_address(self), self->bytes, stream);
+        if (status == TARN_OK && set_stream(state, self, stream, owner) == 0) {
+            tarn_pointer *before = self->pointer;
+            self->pointer = grown;
+            grown = before;
+        } else if (status != TARN_OK) {
+            tarn__raise(state, status);
+        }
+    }
+    free_block(state, grown, owner, (PyObject *)Py_TYPE(self));
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 /* --- making and unmaking --- */
@@ -115,18 +137,20 @@ static int fill(tarn__state *state, tarn__buffer *self, tarn_device_ptr from,
     self->resource = tarn__resource_from(state, self->mr, -1);
     if (self->resource == NULL || find_device(state, self) != 0)
         return -1;
-    set_stream(self, stream,
-               stream_object != NULL ? stream_object : state->default_stream);
+    self->stream = stream;
+    self->stream_owner =
+        Py_NewRef(stream_object != NULL ? stream_object : state->default_stream);
 
-    tarn_status status = allocate_block(self, bytes, stream, &self->block);
+    tarn_status status = allocate_block(self, bytes, stream, &self->pointer);
     if (status != TARN_OK) {
         tarn__raise(state, status);
         return -1;
     }
-    self->bytes = self->capacity = bytes;
-    return from != 0
-               ? tarn__buffer_transfer(self, self->block, from, bytes, stream, false)
-               : 0;
+    self->bytes = bytes;
+    if (from == 0)
+        return 0;
+    return tarn__buffer_transfer(self, tarn__buffer_address(self), from, bytes, stream,
+                                 false);
 }
 
 static PyObject *make(PyTypeObject *type, tarn_device_ptr from, size_t bytes,
@@ -185,14 +209,9 @@ static void buffer_dealloc(PyObject *object)
     tarn__state *state = tarn__state_of(type);
 
     PyObject_GC_UnTrack(object);
-    if (self->resource != NULL) {
-        PyObject *before = tarn__exception_take();
-        tarn_status status = free_block(self, self->block, self->capacity, self->stream);
-        if (status != TARN_OK)
-            tarn__raise_unraisable(state, status, (PyObject *)type);
-        tarn__resource_release(state, self->resource, (PyObject *)type);
-        tarn__exception_put(before);
-    }
+    if (self->pointer != NULL)
+        free_block(state, self->pointer, self->stream_owner, (PyObject *)type);
+    tarn__resource_release(state, self->resource, (PyObject *)type);
     Py_CLEAR(self->mr);
     Py_CLEAR(self->stream_owner);
     type->tp_free(object);
@@ -227,7 +246,8 @@ PyDoc_STRVAR(copy_doc, "copy($self)\n--\n\n"
 static PyObject *buffer_copy(PyObject *object, PyObject *Py_UNUSED(none))
 {
     tarn__buffer *self = (tarn__buffer *)object;
-    return make(Py_TYPE(object), self->block, self->bytes, self->stream_owner, self->mr);
+    return make(Py_TYPE(object), tarn__buffer_address(self), self->bytes,
+                self->stream_owner, self->mr);
 }
 
 /* --- size --- */
@@ -246,11 +266,11 @@ static int make_room(PyObject *object, PyObject *args, PyObject *kwargs,
         tarn__size_from(size, bytes_out) != 0 ||
         tarn__stream_from(state, stream_object, &stream) != 0)
         return -1;
-    if (*bytes_out > self->capacity && grow(self, *bytes_out, stream) != 0)
+    PyObject *owner = stream_object != NULL ? stream_object : state->default_stream;
+    if (*bytes_out > tarn_pointer_bytes(self->pointer) &&
+        grow(state, self, *bytes_out, stream, owner) != 0)
         return -1;
-    set_stream(self, stream,
-               stream_object != NULL ? stream_object : state->default_stream);
-    return 0;
+    return set_stream(state, self, stream, owner);
 }
 
 PyDoc_STRVAR(
@@ -288,7 +308,7 @@ static PyObject *buffer_resize(PyObject *object, PyObject *args, PyObject *kwarg
 
 static PyObject *buffer_capacity(PyObject *object, PyObject *Py_UNUSED(none))
 {
-    return PyLong_FromSize_t(((tarn__buffer *)object)->capacity);
+    return PyLong_FromSize_t(tarn_pointer_bytes(((tarn__buffer *)object)->pointer));
 }
 
 static PyObject *buffer_sizeof(PyObject *object, PyObject *Py_UNUSED(none))
@@ -310,7 +330,7 @@ static PyObject *buffer_size(PyObject *object, void *Py_UNUSED(closure))
 
 static PyObject *buffer_ptr(PyObject *object, void *Py_UNUSED(closure))
 {
-    return PyLong_FromUnsignedLongLong(((tarn__buffer *)object)->block);
+    return PyLong_FromUnsignedLongLong(tarn__buffer_address((tarn__buffer *)object));
 }
 
 static PyObject *buffer_mr(PyObject *object, void *Py_UNUSED(closure))
@@ -340,18 +360,18 @@ static PyObject *buffer_interface(PyObject *object, void *Py_UNUSED(closure))
 {
     tarn__buffer *self = (tarn__buffer *)object;
 
-    return Py_BuildValue("{s(KO)s(N)sOsssisN}", "data", (unsigned long long)self->block,
-                         Py_False, "shape", PyLong_FromSize_t(self->bytes), "strides",
-                         Py_None, "typestr", "|u1", "version", 3, "stream",
-                         interface_stream(self->stream));
+    return Py_BuildValue(
+        "{s(KO)s(N)sOsssisN}", "data", (unsigned long long)tarn__buffer_address(self),
+        Py_False, "shape", PyLong_FromSize_t(self->bytes), "strides", Py_None, "typestr",
+        "|u1", "version", 3, "stream", interface_stream(self->stream));
 }
 
 static PyObject *buffer_repr(PyObject *object)
 {
     tarn__buffer *self = (tarn__buffer *)object;
-    return PyUnicode_FromFormat("<tarn.DeviceBuffer of %zu bytes at %p on device %d>",
-                                self->bytes, (void *)(uintptr_t)self->block,
-                                self->device);
+    return PyUnicode_FromFormat(
+        "<tarn.DeviceBuffer of %zu bytes at %p on device %d>", self->bytes,
+        (void *)(uintptr_t)tarn__buffer_address(self), self->device);
 }
 
 static PyMethodDef buffer_methods[] = {

@@ -5,15 +5,21 @@
 #include "state.h"
 
 typedef struct tarn__buffer {
-    PyObject_HEAD tarn_device_ptr block; /* 0: nothing is allocated */
-    size_t bytes;                        /* what the user sees; <= capacity */
-    size_t capacity;                     /* what was asked of the resource for `block` */
-    tarn_resource *resource;             /* retained; NULL: not initialised */
-    PyObject *mr;                        /* the object of `resource`; strong */
-    tarn_stream stream;                  /* on which `block` goes back */
-    PyObject *stream_owner; /* the object behind `stream`, so that it stays valid */
-    int device;             /* for copies */
+    PyObject ob_base;
+    tarn_pointer *pointer; /* the block, as long as its capacity; NULL: not filled yet */
+    size_t bytes;          /* what the user sees; <= capacity */
+    tarn_resource *resource; /* retained, for blocks to come; NULL: not filled yet */
+    PyObject *mr;            /* the object of `resource`; strong */
+    tarn_stream stream;      /* on which the block goes back */
+    PyObject *stream_owner;  /* the object behind `stream`, so that it stays valid */
+    int device;              /* for copies */
 } tarn__buffer;
+
+/* Where its bytes are; 0 for none. */
+static inline tarn_device_ptr tarn__buffer_address(const tarn__buffer *self)
+{
+    return tarn_pointer_address(self->pointer);
+}
 
 /* Queue a copy of `bytes` (0: nothing) between two addresses on `stream`, and wait for it
  * if `wait` is set or if RMM would. 0, or -1 with an exception set. */

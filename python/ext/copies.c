@@ -41,8 +41,9 @@ static int copy_into(tarn__buffer *self, PyObject *host, tarn_stream stream, boo
         PyErr_Format(PyExc_ValueError, "ary has %zd bytes, too few for %zu", view.len,
                      self->bytes);
     else
-        result = tarn__buffer_transfer(self, host_address(view.buf), self->block,
-                                       self->bytes, stream, wait);
+        result =
+            tarn__buffer_transfer(self, host_address(view.buf),
+                                  tarn__buffer_address(self), self->bytes, stream, wait);
     PyBuffer_Release(&view);
     return result;
 }
@@ -80,8 +81,8 @@ static PyObject *bytes_on(tarn__buffer *self, tarn_stream stream)
     PyObject *result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)self->bytes);
 
     if (result == NULL ||
-        tarn__buffer_transfer(self, host_address(PyBytes_AS_STRING(result)), self->block,
-                              self->bytes, stream, true) == 0)
+        tarn__buffer_transfer(self, host_address(PyBytes_AS_STRING(result)),
+                              tarn__buffer_address(self), self->bytes, stream, true) == 0)
         return result;
     Py_DECREF(result);
     return NULL;
@@ -148,8 +149,9 @@ static PyObject *buffer_copy_from_host(PyObject *object, PyObject *args, PyObjec
             PyErr_Format(PyExc_ValueError, "ary has %zd bytes, too many for %zu",
                          host.len, self->bytes);
         else
-            result = tarn__buffer_transfer(self, self->block, host_address(host.buf),
-                                           (size_t)host.len, stream, false);
+            result = tarn__buffer_transfer(self, tarn__buffer_address(self),
+                                           host_address(host.buf), (size_t)host.len,
+                                           stream, false);
     }
     PyBuffer_Release(&host);
     if (result != 0)
@@ -278,7 +280,8 @@ static PyObject *buffer_copy_from_device(PyObject *object, PyObject *args,
     if (array.stream != TARN_STREAM_NONE && array.stream != stream)
         status = tarn_stream_synchronize(self->device, array.stream);
     if (status == TARN_OK)
-        status = tarn_copy(self->device, self->block, array.address, array.bytes, stream);
+        status = tarn_copy(self->device, tarn__buffer_address(self), array.address,
+                           array.bytes, stream);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
         return tarn__raise(state, status);

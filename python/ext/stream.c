@@ -8,7 +8,8 @@
 #include "state.h"
 
 typedef struct stream_object {
-    PyObject_HEAD tarn_stream value;
+    PyObject ob_base;
+    tarn_stream value;
     PyObject *owner; /* keeps the handle valid; NULL: nobody has to */
     int device;      /* where a stream of our own was made; -1: `value` is not ours */
 } stream_object;

@@ -230,6 +230,18 @@ def test_other_kinds_of_memory_hold_bytes_too(kind):
     assert bytes(buffer) == TEXT
 
 
+@pytest.mark.parametrize("kind", ["CudaMemoryResource", "CudaAsyncMemoryResource"])
+def test_a_buffer_without_a_stream_can_be_used_on_any(kind):
+    stream = tarn.Stream(flags=1)
+    for _ in range(10):
+        buffer = tarn.DeviceBuffer(
+            size=len(TEXT), stream=tarn.NO_STREAM, mr=getattr(tarn.mr, kind)()
+        )
+        assert buffer.stream is tarn.NO_STREAM
+        buffer.copy_from_host(TEXT, stream=stream)
+        assert buffer.tobytes(stream) == TEXT
+
+
 def test_what_is_no_resource_is_refused():
     with pytest.raises(TypeError):
         tarn.DeviceBuffer(size=8, mr="cuda")

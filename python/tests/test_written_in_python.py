@@ -147,15 +147,22 @@ def test_an_old_exception_does_not_come_out_of_a_later_failure(counted):
         counted.mr.deallocate(4096, 8)
 
 
-def test_an_exception_in_a_finalizer_goes_to_the_hook(own, unraisable):
+def test_an_exception_in_a_finalizer_goes_to_the_hook_and_the_block_is_tried_again(
+    own, unraisable
+):
     class Failing(Own):
         def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
+            if not self.calls.count("failed"):
+                self.calls.append("failed")
+                raise Words("from deallocate")
             super().deallocate(ptr, nbytes, stream)
-            raise Words("from deallocate")
 
-    buffer = tarn.DeviceBuffer(size=8, mr=Failing(own.source))
+    failing = Failing(own.source)
+    buffer = tarn.DeviceBuffer(size=8, mr=failing)
     del buffer
-    assert Words in [type(error) for error in unraisable]
+    assert [type(error) for error in unraisable] == [Words]
+    tarn.DeviceBuffer(size=8, mr=own)
+    assert failing.calls[-1][0] == "deallocate"
 
 
 def test_an_exception_that_is_under_way_survives_a_finalizer(own):
