@@ -15,6 +15,7 @@ const tarn_error *tarn_error_last(void)
     return &last_error;
 }
 
+TARN_PRINTF(3, 0)
 static tarn_status record(tarn_status status, int native, const char *format,
                           va_list arguments)
 {

@@ -39,13 +39,18 @@ tarn_status tarn__backed_create(const struct tarn__backed_kind *kind,
     return status;
 }
 
+static tarn_status driver_gone(const char *who, int device)
+{
+    return tarn_error_set(TARN_DRIVER_FAILURE,
+                          "%s: this process ends or was forked, so the driver of device "
+                          "%d is not called",
+                          who, device);
+}
+
 tarn_status tarn__backed_enter(const struct tarn__backed *self, struct tarn__scope *out)
 {
     if (tarn__driver_gone())
-        return tarn_error_set(TARN_DRIVER_FAILURE,
-                              "%s: this process ends or was forked, so the driver of "
-                              "device %d is not called",
-                              self->kind->who, self->device);
+        return driver_gone(self->kind->who, self->device);
     return tarn__scope_enter(self->device, out);
 }
 
@@ -203,6 +208,8 @@ tarn_status tarn__device_has(const char *who, int device, int attribute, bool *o
 
     if (status == TARN_OK)
         status = tarn__driver(&calls);
+    if (status == TARN_OK && tarn__driver_gone())
+        status = driver_gone(who, device);
     if (status != TARN_OK)
         return status;
     CUresult_ result = calls->device_get(&handle, device);

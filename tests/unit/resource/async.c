@@ -80,18 +80,18 @@ TEST(async_says_what_it_is)
 TEST(async_keeps_everything_it_was_given_back_until_it_is_trimmed)
 {
     tarn_resource *resource = async_with(NULL);
-    size_t before, after, total;
+    size_t before, cached, after, total;
 
     /* The device's own pool gives back at a wait what other tests left in it. */
     CHECK_OK(tarn_stream_synchronize(0, TARN_STREAM_DEFAULT));
     CHECK_OK(tarn_resource_memory_info(resource, NULL, &before, &total));
     put(resource, take(resource, 64 * MIB, NULL), 64 * MIB);
     CHECK_OK(tarn_stream_synchronize(0, TARN_STREAM_DEFAULT));
-    CHECK_OK(tarn_resource_memory_info(resource, NULL, &after, &total));
-    CHECK(before - after >= 64 * MIB);
+    CHECK_OK(tarn_resource_memory_info(resource, NULL, &cached, &total));
+    CHECK(before - cached >= 64 * MIB);
     CHECK(cached_bytes(resource) >= 64 * MIB);
     CHECK_OK(tarn_resource_memory_info(resource, NULL, &after, &total));
-    CHECK_EQUAL(before, after);
+    CHECK(after - cached >= 64 * MIB);
     CHECK_OK(tarn_resource_release(resource));
 }
 

@@ -23,7 +23,11 @@ static void make_all(void)
 static void end_all_without_a_driver(void)
 {
     tarn_device_ptr block = 77;
+    tarn_resource *resource = NULL;
     size_t used = 77, free_bytes = 77;
+
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_async_create(0, NULL, &resource));
+    CHILD_CHECK(resource == NULL);
 
     CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_resource_allocate(cuda, 10, 0, NULL, &block));
     CHILD_SAYS("the driver of device 0 is not called");
