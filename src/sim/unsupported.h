@@ -1,9 +1,172 @@
-/* unsupported.h -- documented calls that exist only to say CUDA_ERROR_NOT_SUPPORTED,
- * because clients will not start without them. X(name, version, symbol).
+/* unsupported.h -- documented calls that exist only to say CUDA_ERROR_NOT_SUPPORTED.
+ *
+ * Clients look up calls that every driver of CUDA 12.0 has, and some will not start where
+ * one is missing. X(name, version, symbol).
  */
 #ifndef TARN_SIM_UNSUPPORTED_H
 #define TARN_SIM_UNSUPPORTED_H
 
-#define SIM_UNSUPPORTED(X)
+/* clang-format off */
+#define SIM_UNSUPPORTED(X) \
+    X(cuArray3DCreate, 3020, cuArray3DCreate_v2) \
+    X(cuArray3DGetDescriptor, 3020, cuArray3DGetDescriptor_v2) \
+    X(cuArrayCreate, 3020, cuArrayCreate_v2) \
+    X(cuArrayDestroy, 2000, cuArrayDestroy) \
+    X(cuArrayGetDescriptor, 3020, cuArrayGetDescriptor_v2) \
+    X(cuArrayGetMemoryRequirements, 11060, cuArrayGetMemoryRequirements) \
+    X(cuArrayGetPlane, 11020, cuArrayGetPlane) \
+    X(cuArrayGetSparseProperties, 11010, cuArrayGetSparseProperties) \
+    X(cuDestroyExternalMemory, 10000, cuDestroyExternalMemory) \
+    X(cuDestroyExternalSemaphore, 10000, cuDestroyExternalSemaphore) \
+    X(cuDeviceGetGraphMemAttribute, 11040, cuDeviceGetGraphMemAttribute) \
+    X(cuDeviceGetNvSciSyncAttributes, 10020, cuDeviceGetNvSciSyncAttributes) \
+    X(cuDeviceGetTexture1DLinearMaxWidth, 11010, cuDeviceGetTexture1DLinearMaxWidth) \
+    X(cuDeviceGraphMemTrim, 11040, cuDeviceGraphMemTrim) \
+    X(cuDeviceSetGraphMemAttribute, 11040, cuDeviceSetGraphMemAttribute) \
+    X(cuExternalMemoryGetMappedBuffer, 10000, cuExternalMemoryGetMappedBuffer) \
+    X(cuExternalMemoryGetMappedMipmappedArray, 10000, cuExternalMemoryGetMappedMipmappedArray) \
+    X(cuFlushGPUDirectRDMAWrites, 11030, cuFlushGPUDirectRDMAWrites) \
+    X(cuGraphAddBatchMemOpNode, 11070, cuGraphAddBatchMemOpNode) \
+    X(cuGraphAddChildGraphNode, 10000, cuGraphAddChildGraphNode) \
+    X(cuGraphAddDependencies, 10000, cuGraphAddDependencies) \
+    X(cuGraphAddEmptyNode, 10000, cuGraphAddEmptyNode) \
+    X(cuGraphAddEventRecordNode, 11010, cuGraphAddEventRecordNode) \
+    X(cuGraphAddEventWaitNode, 11010, cuGraphAddEventWaitNode) \
+    X(cuGraphAddExternalSemaphoresSignalNode, 11020, cuGraphAddExternalSemaphoresSignalNode) \
+    X(cuGraphAddExternalSemaphoresWaitNode, 11020, cuGraphAddExternalSemaphoresWaitNode) \
+    X(cuGraphAddHostNode, 10000, cuGraphAddHostNode) \
+    X(cuGraphAddKernelNode, 10000, cuGraphAddKernelNode) \
+    X(cuGraphAddKernelNode, 12000, cuGraphAddKernelNode_v2) \
+    X(cuGraphAddMemAllocNode, 11040, cuGraphAddMemAllocNode) \
+    X(cuGraphAddMemFreeNode, 11040, cuGraphAddMemFreeNode) \
+    X(cuGraphAddMemcpyNode, 10000, cuGraphAddMemcpyNode) \
+    X(cuGraphAddMemsetNode, 10000, cuGraphAddMemsetNode) \
+    X(cuGraphBatchMemOpNodeGetParams, 11070, cuGraphBatchMemOpNodeGetParams) \
+    X(cuGraphBatchMemOpNodeSetParams, 11070, cuGraphBatchMemOpNodeSetParams) \
+    X(cuGraphChildGraphNodeGetGraph, 10000, cuGraphChildGraphNodeGetGraph) \
+    X(cuGraphClone, 10000, cuGraphClone) \
+    X(cuGraphCreate, 10000, cuGraphCreate) \
+    X(cuGraphDebugDotPrint, 11030, cuGraphDebugDotPrint) \
+    X(cuGraphDestroy, 10000, cuGraphDestroy) \
+    X(cuGraphDestroyNode, 10000, cuGraphDestroyNode) \
+    X(cuGraphEventRecordNodeGetEvent, 11010, cuGraphEventRecordNodeGetEvent) \
+    X(cuGraphEventRecordNodeSetEvent, 11010, cuGraphEventRecordNodeSetEvent) \
+    X(cuGraphEventWaitNodeGetEvent, 11010, cuGraphEventWaitNodeGetEvent) \
+    X(cuGraphEventWaitNodeSetEvent, 11010, cuGraphEventWaitNodeSetEvent) \
+    X(cuGraphExecBatchMemOpNodeSetParams, 11070, cuGraphExecBatchMemOpNodeSetParams) \
+    X(cuGraphExecChildGraphNodeSetParams, 11010, cuGraphExecChildGraphNodeSetParams) \
+    X(cuGraphExecDestroy, 10000, cuGraphExecDestroy) \
+    X(cuGraphExecEventRecordNodeSetEvent, 11010, cuGraphExecEventRecordNodeSetEvent) \
+    X(cuGraphExecEventWaitNodeSetEvent, 11010, cuGraphExecEventWaitNodeSetEvent) \
+    X(cuGraphExecExternalSemaphoresSignalNodeSetParams, 11020, cuGraphExecExternalSemaphoresSignalNodeSetParams) \
+    X(cuGraphExecExternalSemaphoresWaitNodeSetParams, 11020, cuGraphExecExternalSemaphoresWaitNodeSetParams) \
+    X(cuGraphExecGetFlags, 12000, cuGraphExecGetFlags) \
+    X(cuGraphExecHostNodeSetParams, 10020, cuGraphExecHostNodeSetParams) \
+    X(cuGraphExecKernelNodeSetParams, 10010, cuGraphExecKernelNodeSetParams) \
+    X(cuGraphExecKernelNodeSetParams, 12000, cuGraphExecKernelNodeSetParams_v2) \
+    X(cuGraphExecMemcpyNodeSetParams, 10020, cuGraphExecMemcpyNodeSetParams) \
+    X(cuGraphExecMemsetNodeSetParams, 10020, cuGraphExecMemsetNodeSetParams) \
+    X(cuGraphExecUpdate, 10020, cuGraphExecUpdate) \
+    X(cuGraphExecUpdate, 12000, cuGraphExecUpdate_v2) \
+    X(cuGraphExternalSemaphoresSignalNodeGetParams, 11020, cuGraphExternalSemaphoresSignalNodeGetParams) \
+    X(cuGraphExternalSemaphoresSignalNodeSetParams, 11020, cuGraphExternalSemaphoresSignalNodeSetParams) \
+    X(cuGraphExternalSemaphoresWaitNodeGetParams, 11020, cuGraphExternalSemaphoresWaitNodeGetParams) \
+    X(cuGraphExternalSemaphoresWaitNodeSetParams, 11020, cuGraphExternalSemaphoresWaitNodeSetParams) \
+    X(cuGraphGetEdges, 10000, cuGraphGetEdges) \
+    X(cuGraphGetNodes, 10000, cuGraphGetNodes) \
+    X(cuGraphGetRootNodes, 10000, cuGraphGetRootNodes) \
+    X(cuGraphHostNodeGetParams, 10000, cuGraphHostNodeGetParams) \
+    X(cuGraphHostNodeSetParams, 10000, cuGraphHostNodeSetParams) \
+    X(cuGraphInstantiateWithFlags, 11040, cuGraphInstantiateWithFlags) \
+    X(cuGraphInstantiateWithParams, 12000, cuGraphInstantiateWithParams) \
+    X(cuGraphKernelNodeCopyAttributes, 11000, cuGraphKernelNodeCopyAttributes) \
+    X(cuGraphKernelNodeGetAttribute, 11000, cuGraphKernelNodeGetAttribute) \
+    X(cuGraphKernelNodeGetParams, 10000, cuGraphKernelNodeGetParams) \
+    X(cuGraphKernelNodeGetParams, 12000, cuGraphKernelNodeGetParams_v2) \
+    X(cuGraphKernelNodeSetAttribute, 11000, cuGraphKernelNodeSetAttribute) \
+    X(cuGraphKernelNodeSetParams, 10000, cuGraphKernelNodeSetParams) \
+    X(cuGraphKernelNodeSetParams, 12000, cuGraphKernelNodeSetParams_v2) \
+    X(cuGraphLaunch, 10000, cuGraphLaunch) \
+    X(cuGraphMemAllocNodeGetParams, 11040, cuGraphMemAllocNodeGetParams) \
+    X(cuGraphMemFreeNodeGetParams, 11040, cuGraphMemFreeNodeGetParams) \
+    X(cuGraphMemcpyNodeGetParams, 10000, cuGraphMemcpyNodeGetParams) \
+    X(cuGraphMemcpyNodeSetParams, 10000, cuGraphMemcpyNodeSetParams) \
+    X(cuGraphMemsetNodeGetParams, 10000, cuGraphMemsetNodeGetParams) \
+    X(cuGraphMemsetNodeSetParams, 10000, cuGraphMemsetNodeSetParams) \
+    X(cuGraphNodeFindInClone, 10000, cuGraphNodeFindInClone) \
+    X(cuGraphNodeGetDependencies, 10000, cuGraphNodeGetDependencies) \
+    X(cuGraphNodeGetDependentNodes, 10000, cuGraphNodeGetDependentNodes) \
+    X(cuGraphNodeGetEnabled, 11060, cuGraphNodeGetEnabled) \
+    X(cuGraphNodeGetType, 10000, cuGraphNodeGetType) \
+    X(cuGraphNodeSetEnabled, 11060, cuGraphNodeSetEnabled) \
+    X(cuGraphReleaseUserObject, 11030, cuGraphReleaseUserObject) \
+    X(cuGraphRemoveDependencies, 10000, cuGraphRemoveDependencies) \
+    X(cuGraphRetainUserObject, 11030, cuGraphRetainUserObject) \
+    X(cuGraphUpload, 11010, cuGraphUpload) \
+    X(cuImportExternalMemory, 10000, cuImportExternalMemory) \
+    X(cuImportExternalSemaphore, 10000, cuImportExternalSemaphore) \
+    X(cuLaunchCooperativeKernelMultiDevice, 9000, cuLaunchCooperativeKernelMultiDevice) \
+    X(cuMemAddressFree, 10020, cuMemAddressFree) \
+    X(cuMemAddressReserve, 10020, cuMemAddressReserve) \
+    X(cuMemCreate, 10020, cuMemCreate) \
+    X(cuMemExportToShareableHandle, 10020, cuMemExportToShareableHandle) \
+    X(cuMemGetAccess, 10020, cuMemGetAccess) \
+    X(cuMemGetAllocationGranularity, 10020, cuMemGetAllocationGranularity) \
+    X(cuMemGetAllocationPropertiesFromHandle, 10020, cuMemGetAllocationPropertiesFromHandle) \
+    X(cuMemGetHandleForAddressRange, 11070, cuMemGetHandleForAddressRange) \
+    X(cuMemImportFromShareableHandle, 10020, cuMemImportFromShareableHandle) \
+    X(cuMemMap, 10020, cuMemMap) \
+    X(cuMemMapArrayAsync, 11010, cuMemMapArrayAsync) \
+    X(cuMemPoolExportPointer, 11020, cuMemPoolExportPointer) \
+    X(cuMemPoolExportToShareableHandle, 11020, cuMemPoolExportToShareableHandle) \
+    X(cuMemPoolImportFromShareableHandle, 11020, cuMemPoolImportFromShareableHandle) \
+    X(cuMemPoolImportPointer, 11020, cuMemPoolImportPointer) \
+    X(cuMemRelease, 10020, cuMemRelease) \
+    X(cuMemRetainAllocationHandle, 11000, cuMemRetainAllocationHandle) \
+    X(cuMemSetAccess, 10020, cuMemSetAccess) \
+    X(cuMemUnmap, 10020, cuMemUnmap) \
+    X(cuMemcpyAtoA, 3020, cuMemcpyAtoA_v2) \
+    X(cuMemcpyAtoD, 3020, cuMemcpyAtoD_v2) \
+    X(cuMemcpyAtoH, 3020, cuMemcpyAtoH_v2) \
+    X(cuMemcpyAtoHAsync, 3020, cuMemcpyAtoHAsync_v2) \
+    X(cuMemcpyDtoA, 3020, cuMemcpyDtoA_v2) \
+    X(cuMemcpyHtoA, 3020, cuMemcpyHtoA_v2) \
+    X(cuMemcpyHtoAAsync, 3020, cuMemcpyHtoAAsync_v2) \
+    X(cuMipmappedArrayCreate, 5000, cuMipmappedArrayCreate) \
+    X(cuMipmappedArrayDestroy, 5000, cuMipmappedArrayDestroy) \
+    X(cuMipmappedArrayGetLevel, 5000, cuMipmappedArrayGetLevel) \
+    X(cuMipmappedArrayGetMemoryRequirements, 11060, cuMipmappedArrayGetMemoryRequirements) \
+    X(cuMipmappedArrayGetSparseProperties, 11010, cuMipmappedArrayGetSparseProperties) \
+    X(cuSignalExternalSemaphoresAsync, 10000, cuSignalExternalSemaphoresAsync) \
+    X(cuStreamBatchMemOp, 8000, cuStreamBatchMemOp) \
+    X(cuStreamBatchMemOp, 11070, cuStreamBatchMemOp_v2) \
+    X(cuStreamBeginCapture, 10000, cuStreamBeginCapture) \
+    X(cuStreamBeginCapture, 10010, cuStreamBeginCapture_v2) \
+    X(cuStreamEndCapture, 10000, cuStreamEndCapture) \
+    X(cuStreamUpdateCaptureDependencies, 11030, cuStreamUpdateCaptureDependencies) \
+    X(cuStreamWaitValue32, 8000, cuStreamWaitValue32) \
+    X(cuStreamWaitValue32, 11070, cuStreamWaitValue32_v2) \
+    X(cuStreamWaitValue64, 9000, cuStreamWaitValue64) \
+    X(cuStreamWaitValue64, 11070, cuStreamWaitValue64_v2) \
+    X(cuStreamWriteValue32, 8000, cuStreamWriteValue32) \
+    X(cuStreamWriteValue32, 11070, cuStreamWriteValue32_v2) \
+    X(cuStreamWriteValue64, 9000, cuStreamWriteValue64) \
+    X(cuStreamWriteValue64, 11070, cuStreamWriteValue64_v2) \
+    X(cuSurfObjectCreate, 5000, cuSurfObjectCreate) \
+    X(cuSurfObjectDestroy, 5000, cuSurfObjectDestroy) \
+    X(cuSurfObjectGetResourceDesc, 5000, cuSurfObjectGetResourceDesc) \
+    X(cuTensorMapEncodeIm2col, 12000, cuTensorMapEncodeIm2col) \
+    X(cuTensorMapEncodeTiled, 12000, cuTensorMapEncodeTiled) \
+    X(cuTensorMapReplaceAddress, 12000, cuTensorMapReplaceAddress) \
+    X(cuTexObjectCreate, 5000, cuTexObjectCreate) \
+    X(cuTexObjectDestroy, 5000, cuTexObjectDestroy) \
+    X(cuTexObjectGetResourceDesc, 5000, cuTexObjectGetResourceDesc) \
+    X(cuTexObjectGetResourceViewDesc, 5000, cuTexObjectGetResourceViewDesc) \
+    X(cuTexObjectGetTextureDesc, 5000, cuTexObjectGetTextureDesc) \
+    X(cuUserObjectCreate, 11030, cuUserObjectCreate) \
+    X(cuUserObjectRelease, 11030, cuUserObjectRelease) \
+    X(cuUserObjectRetain, 11030, cuUserObjectRetain) \
+    X(cuWaitExternalSemaphoresAsync, 10000, cuWaitExternalSemaphoresAsync)
+/* clang-format on */
 
 #endif

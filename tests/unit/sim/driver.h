@@ -46,7 +46,7 @@ static inline void *driver_symbol(const char *name)
     return symbol;
 }
 
-__attribute__((constructor)) static void driver_open(void)
+__attribute__((constructor(1000))) static void driver_open(void)
 {
 #define X(name, version, symbol, parameters) \
     *(void **)(void *)&driver.symbol = driver_symbol(#symbol);

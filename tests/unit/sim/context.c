@@ -1,0 +1,163 @@
+/* Contexts: the stack, primary contexts, what dies with one, and calls at the wrong time.
+ */
+#include "driver.h"
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void empty_stack(void)
+{
+    CUcontext context;
+
+    while (driver.cuCtxPopCurrent_v2(&context) == CUDA_SUCCESS)
+        ;
+}
+
+static void *without_context(void *unused)
+{
+    CUdeviceptr address;
+    CUcontext context = (CUcontext)(uintptr_t)1;
+    CUdevice device;
+
+    CU(cuCtxGetCurrent(&context));
+    CHECK(context == NULL);
+    CU_IS(CUDA_ERROR_INVALID_CONTEXT, cuMemAlloc_v2(&address, 100));
+    CU_IS(CUDA_ERROR_INVALID_CONTEXT, cuCtxGetDevice(&device));
+    CU_IS(CUDA_ERROR_INVALID_CONTEXT, cuCtxPopCurrent_v2(&context));
+    CU_IS(CUDA_ERROR_INVALID_CONTEXT, cuStreamSynchronize(NULL));
+    return unused;
+}
+
+TEST(context_is_of_the_thread)
+{
+    pthread_t thread;
+
+    use_device(0);
+    CHECK_EQUAL(0, pthread_create(&thread, NULL, without_context, NULL));
+    pthread_join(thread, NULL);
+}
+
+TEST(context_set_replaces_the_top_and_push_stacks)
+{
+    CUcontext first, second, got;
+
+    CU(cuInit(0));
+    empty_stack();
+    first = use_device(0);
+    CU(cuDevicePrimaryCtxRetain(&second, 1));
+    CU(cuCtxPushCurrent_v2(second));
+    CU(cuCtxSetCurrent(first));
+    CU(cuCtxPopCurrent_v2(&got));
+    CHECK(got == first);
+    CU(cuCtxGetCurrent(&got));
+    CHECK(got == first);
+    CU(cuCtxSetCurrent(NULL));
+    CU(cuCtxGetCurrent(&got));
+    CHECK(got == NULL);
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuCtxPushCurrent_v2(NULL));
+    CU_IS(CUDA_ERROR_INVALID_CONTEXT, cuCtxPushCurrent_v2((CUcontext)(uintptr_t)1234));
+    CU(cuDevicePrimaryCtxRelease_v2(1));
+    CU(cuDevicePrimaryCtxRelease_v2(0));
+}
+
+/* As measured: lab/h200-corners.txt. */
+TEST(context_reset_keeps_the_handle_and_drops_what_was_in_it)
+{
+    unsigned long long live = driver.live_bytes();
+    CUcontext before, after;
+    CUdeviceptr address;
+    CUstream stream;
+    CUevent event;
+
+    before = use_device(0);
+    CU(cuMemAlloc_v2(&address, 100));
+    CU(cuEventCreate(&event, 0));
+    CU(cuEventRecord(event, NULL));
+    CU(cuDevicePrimaryCtxReset_v2(0));
+    CHECK(driver.live_bytes() == live);
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemFree_v2(address));
+    CU_IS(CUDA_ERROR_INVALID_CONTEXT, cuEventQuery(event));
+    CU_IS(CUDA_ERROR_INVALID_CONTEXT, cuEventDestroy_v2(event));
+    CU(cuStreamCreate(&stream, 0));
+    CU(cuStreamDestroy_v2(stream));
+    after = use_device(0);
+    CHECK(before == after);
+    CU(cuDevicePrimaryCtxRelease_v2(0));
+}
+
+TEST(context_primary_dies_with_its_last_release)
+{
+    CUdeviceptr address;
+    unsigned flags;
+    int active = 0;
+
+    CU(cuInit(0));
+    empty_stack();
+    while (driver.cuDevicePrimaryCtxRelease_v2(1) == CUDA_SUCCESS)
+        ;
+    use_device(1);
+    CU(cuDevicePrimaryCtxGetState(1, &flags, &active));
+    CHECK_EQUAL(1, active);
+    CU(cuMemAlloc_v2(&address, 100));
+    CU(cuDevicePrimaryCtxRelease_v2(1));
+    CU(cuDevicePrimaryCtxGetState(1, &flags, &active));
+    CHECK_EQUAL(0, active);
+    CU_IS(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuMemAlloc_v2(&address, 100));
+    CU_IS(CUDA_ERROR_INVALID_CONTEXT, cuDevicePrimaryCtxRelease_v2(1));
+}
+
+TEST(context_of_ones_own_is_destroyed_with_its_memory)
+{
+    unsigned long long live = driver.live_bytes();
+    CUcontext context, got;
+    CUdeviceptr address;
+
+    use_device(0);
+    CU(cuCtxCreate_v2(&context, 0, 0));
+    CU(cuCtxGetCurrent(&got));
+    CHECK(got == context);
+    CU(cuMemAlloc_v2(&address, 1000));
+    CU(cuCtxDestroy_v2(context));
+    CHECK(driver.live_bytes() == live);
+    CU_IS(CUDA_ERROR_INVALID_CONTEXT, cuCtxDestroy_v2(context));
+    CU(cuCtxGetCurrent(&got));
+    CHECK(got != context);
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuCtxCreate_v2(&context, 0x100, 0));
+    CU_IS(CUDA_ERROR_INVALID_DEVICE, cuCtxCreate_v2(&context, 0, 99));
+}
+
+TEST(context_calls_in_a_forked_child_say_not_initialized)
+{
+    int status;
+
+    use_device(0);
+    pid_t child = fork();
+    if (child == 0) {
+        CUdeviceptr address;
+        bool good = driver.cuMemAlloc_v2(&address, 100) == CUDA_ERROR_NOT_INITIALIZED &&
+                    driver.cuInit(0) == CUDA_ERROR_NOT_INITIALIZED;
+        _exit(good ? 0 : 1);
+    }
+    CHECK_EQUAL(child, waitpid(child, &status, 0));
+    CHECK(WIFEXITED(status));
+    CHECK_EQUAL(0, WEXITSTATUS(status));
+}
+
+TEST(context_peer_access_is_enabled_once)
+{
+    CUcontext here, there;
+    int can = 0;
+
+    there = use_device(1);
+    here = use_device(0);
+    CU(cuDeviceCanAccessPeer(&can, 0, 1));
+    CHECK_EQUAL(1, can);
+    CU(cuDeviceCanAccessPeer(&can, 0, 0));
+    CHECK_EQUAL(0, can);
+    CU(cuCtxEnablePeerAccess(there, 0));
+    CU_IS(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, cuCtxEnablePeerAccess(there, 0));
+    CU(cuCtxDisablePeerAccess(there));
+    CU_IS(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, cuCtxDisablePeerAccess(there));
+    CU_IS(CUDA_ERROR_INVALID_CONTEXT, cuCtxEnablePeerAccess(here, 0));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuCtxEnablePeerAccess(there, 1));
+}

@@ -1,0 +1,179 @@
+/* The driver's pools: stream order, reuse, thresholds, attributes. */
+#include "driver.h"
+#include <sched.h>
+#include <stdatomic.h>
+
+enum { MIB = 1 << 20 };
+
+static void wait_at(void *data)
+{
+    while (!atomic_load((atomic_bool *)data))
+        sched_yield();
+}
+
+static uint64_t attribute(CUmemoryPool pool, CUmemPool_attribute which)
+{
+    uint64_t value = 0;
+
+    CU(cuMemPoolGetAttribute(pool, which, &value));
+    return value;
+}
+
+static CUmemoryPool new_pool(size_t max_bytes)
+{
+    CUmemPoolProps properties = {
+        .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
+        .maxSize = max_bytes,
+    };
+    CUmemoryPool pool;
+
+    CU(cuMemPoolCreate(&pool, &properties));
+    return pool;
+}
+
+TEST(pool_memory_is_freed_in_stream_order)
+{
+    CUdeviceptr first, own, other;
+    CUstream stream, second;
+    atomic_bool open = false;
+    CUmemoryPool pool;
+
+    use_device(0);
+    pool = new_pool(0);
+    CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CU(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
+    CU(cuMemAllocFromPoolAsync(&first, MIB, pool, stream));
+    CU(cuLaunchHostFunc(stream, wait_at, &open));
+    CU(cuMemFreeAsync(first, stream));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(first, stream));
+    CU(cuMemAllocFromPoolAsync(&other, MIB, pool, second));
+    CHECK(other != first); /* the first stream is still at it */
+    CU(cuMemAllocFromPoolAsync(&own, MIB, pool, stream));
+    CHECK(own == first); /* but for itself it is free */
+    CU(cuStreamQuery(second));
+    atomic_store(&open, true);
+    CU(cuMemFreeAsync(own, stream));
+    CU(cuMemFreeAsync(other, second));
+    CU(cuCtxSynchronize());
+    CU(cuMemPoolDestroy(pool));
+    CU(cuStreamDestroy_v2(stream));
+    CU(cuStreamDestroy_v2(second));
+}
+
+TEST(pool_that_is_full_makes_a_stream_wait_for_another_ones_free)
+{
+    CUstream stream, second;
+    CUdeviceptr first, other;
+    atomic_bool open = false;
+    CUmemoryPool pool;
+    int never = 0;
+
+    use_device(0);
+    pool = new_pool(2 * MIB);
+    CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CU(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
+    CU(cuMemAllocFromPoolAsync(&first, 2 * MIB, pool, stream));
+    CU_IS(CUDA_ERROR_OUT_OF_MEMORY, cuMemAllocFromPoolAsync(&other, MIB, pool, second));
+    CU(cuLaunchHostFunc(stream, wait_at, &open));
+    CU(cuMemFreeAsync(first, stream));
+    CU(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES,
+                             &never));
+    CU_IS(CUDA_ERROR_OUT_OF_MEMORY, cuMemAllocFromPoolAsync(&other, MIB, pool, second));
+    never = 1;
+    CU(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES,
+                             &never));
+    CU(cuMemAllocFromPoolAsync(&other, MIB, pool, second));
+    CU_IS(CUDA_ERROR_NOT_READY, cuStreamQuery(second));
+    atomic_store(&open, true);
+    CU(cuStreamSynchronize(second));
+    CU(cuMemFreeAsync(other, second));
+    CU(cuMemPoolDestroy(pool));
+    CU(cuStreamDestroy_v2(stream));
+    CU(cuStreamDestroy_v2(second));
+}
+
+TEST(pool_gives_back_at_a_synchronization_what_is_above_the_threshold)
+{
+    uint64_t threshold = 4 * MIB, zero = 0;
+    CUdeviceptr blocks[4];
+    CUmemoryPool pool;
+
+    use_device(0);
+    pool = new_pool(0);
+    CU(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
+    for (int i = 0; i < 4; i++)
+        CU(cuMemAllocFromPoolAsync(&blocks[i], 2 * MIB, pool, NULL));
+    CHECK(attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) == 8 * MIB);
+    for (int i = 0; i < 4; i++)
+        CU(cuMemFreeAsync(blocks[i], NULL));
+    CHECK(attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) == 0);
+    CHECK(attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) == 8 * MIB);
+    CU(cuStreamSynchronize(NULL));
+    CHECK(attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) == 4 * MIB);
+    CHECK(attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) == 8 * MIB);
+    CU(cuMemPoolTrimTo(pool, 0));
+    CHECK(attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) == 0);
+    CU(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &zero));
+    CHECK(attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH) == 0);
+    CU_IS(CUDA_ERROR_INVALID_VALUE,
+          cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &zero));
+    CU(cuMemPoolDestroy(pool));
+}
+
+TEST(pool_that_is_destroyed_keeps_its_blocks_until_they_are_freed)
+{
+    size_t before, after, total;
+    CUdeviceptr block;
+    CUmemoryPool pool;
+
+    use_device(0);
+    CU(cuMemGetInfo_v2(&before, &total));
+    pool = new_pool(0);
+    CU(cuMemAllocFromPoolAsync(&block, 100, pool, NULL));
+    CU(cuMemPoolDestroy(pool));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolTrimTo(pool, 0));
+    CU(cuMemsetD8_v2(block, 1, 100));
+    CU(cuMemFree_v2(block)); /* the synchronous free takes it as well */
+    CU(cuMemGetInfo_v2(&after, &total));
+    CHECK_EQUAL(before, after);
+}
+
+TEST(pool_of_the_device_can_be_set_and_the_default_not_destroyed)
+{
+    CUmemoryPool pool, standard, got;
+
+    use_device(0);
+    pool = new_pool(0);
+    CU(cuDeviceGetDefaultMemPool(&standard, 0));
+    CU(cuDeviceSetMemPool(0, pool));
+    CU(cuDeviceGetMemPool(&got, 0));
+    CHECK(got == pool);
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuDeviceSetMemPool(1, pool));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolDestroy(standard));
+    CU(cuMemPoolDestroy(pool));
+    CU(cuDeviceGetMemPool(&got, 0));
+    CHECK(got == standard);
+}
+
+TEST(pool_access_of_other_devices_is_remembered)
+{
+    CUmemAccessDesc access = {
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 1},
+        .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+    };
+    CUmemAccess_flags flags;
+    CUmemoryPool pool;
+
+    use_device(0);
+    pool = new_pool(0);
+    CU(cuMemPoolGetAccess(&flags, pool, &access.location));
+    CHECK_EQUAL(CU_MEM_ACCESS_FLAGS_PROT_NONE, flags);
+    CU(cuMemPoolSetAccess(pool, &access, 1));
+    CU(cuMemPoolGetAccess(&flags, pool, &access.location));
+    CHECK_EQUAL(CU_MEM_ACCESS_FLAGS_PROT_READWRITE, flags);
+    access.location.id = 0;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolSetAccess(pool, &access, 1));
+    CU(cuMemPoolDestroy(pool));
+}
