@@ -186,6 +186,32 @@ TEST(logger_keeps_its_writer_and_gives_it_back)
     scripted_end(&script);
 }
 
+TEST(logger_writes_what_the_device_has_left_after_the_event)
+{
+    enum { BYTES = 64 << 20 };
+    size_t before, during, after, total;
+    tarn_device_ptr block;
+    tarn_resource *cuda;
+
+    text_bytes = 0;
+    disk_full = false;
+    CHECK_OK(tarn_cuda_create(0, &cuda));
+    CHECK_OK(tarn_trace_writer_create(keep, NULL, TARN_TRACE_NBEP7, &writer));
+    CHECK_OK(tarn_logger_create(cuda, writer, &logger));
+    CHECK_OK(tarn_resource_memory_info(cuda, NULL, &before, &total));
+    CHECK_OK(tarn_resource_allocate(logger, BYTES, 0, NULL, &block));
+    CHECK_OK(tarn_resource_memory_info(cuda, NULL, &during, &total));
+    CHECK_OK(tarn_resource_deallocate(logger, block, BYTES, 0, NULL));
+    CHECK_OK(tarn_resource_memory_info(cuda, NULL, &after, &total));
+    CHECK_EQUAL(2, read_log());
+    CHECK(events[0].total_bytes == total && events[1].total_bytes == total);
+    CHECK(events[0].free_bytes == during && during < before);
+    CHECK(events[1].free_bytes == after && after > during);
+    CHECK_OK(tarn_resource_release(logger));
+    CHECK_OK(tarn_trace_writer_release(writer));
+    CHECK_OK(tarn_resource_release(cuda));
+}
+
 /* --- the order of rows between threads --- */
 
 enum { THREADS = 4, ROUNDS = 2000, SLOTS = 3 };
