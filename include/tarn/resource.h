@@ -77,7 +77,9 @@ typedef struct tarn_resource_ops {
      *  TARN_INVALID_ARGUMENT. NULL: TARN_NOT_SUPPORTED. */
     tarn_status (*block_bytes)(void *self, tarn_device_ptr block, size_t *out);
 
-    /** How many blocks are out. NULL: Tarn counts calls itself. */
+    /** How many blocks are out. NULL: Tarn counts calls itself; but with `is_equal` blocks
+     *  may come back to another object, so then it takes none to be out, and a release is
+     *  never refused. */
     size_t (*blocks_out)(const void *self);
 } tarn_resource_ops;
 

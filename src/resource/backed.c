@@ -72,7 +72,15 @@ static tarn_status ask(struct tarn__backed *self, const struct tarn__scope *scop
     return TARN_OK;
 }
 
-/* In a scope: give the driver a block back. A driver that has shut down has it all. */
+/* Has the driver nothing left of a block? It has shut down; or it does not know the
+ * address any more, because somebody reset the device's primary context, which took the
+ * block with it. Trying again could only take a block that is somebody else's by then. */
+static bool is_gone_already(CUresult_ result)
+{
+    return result == CUDA_ERROR_DEINITIALIZED_ || result == CUDA_ERROR_INVALID_VALUE_;
+}
+
+/* In a scope: give the driver a block back. */
 static tarn_status give_back(const struct tarn__backed *self,
                              const struct tarn__scope *scope,
                              const struct tarn__record *record, tarn_stream stream)
@@ -85,7 +93,7 @@ static tarn_status give_back(const struct tarn__backed *self,
             return status;
     }
     CUresult_ result = kind->free(scope->calls, record->base, stream);
-    if (result != CUDA_SUCCESS_ && result != CUDA_ERROR_DEINITIALIZED_)
+    if (result != CUDA_SUCCESS_ && !is_gone_already(result))
         return tarn__driver_failed(
             kind->who, kind->free_call, result, "0x%llx with %zu bytes on device %d",
             (unsigned long long)record->base, record->bytes, self->device);

@@ -90,6 +90,13 @@ tarn_status tarn_resource_release(tarn_resource *resource)
     return TARN_OK;
 }
 
+/* Are the calls on this object its blocks? Not where the resource counts by itself, nor
+ * where a block may come back to another object that is equal (E29). */
+static bool counts_calls(const tarn_resource *resource)
+{
+    return !resource->ops.blocks_out && !resource->ops.is_equal;
+}
+
 /* Make `*alignment` the one that operations see. */
 static tarn_status check_alignment(const tarn_resource *resource, size_t *alignment)
 {
@@ -152,7 +159,8 @@ tarn_status tarn__resource_allocate(tarn_resource *resource, size_t bytes,
         status = check_block(resource, block, bytes, alignment, stream);
     if (status != TARN_OK)
         return status;
-    atomic_fetch_add_explicit(&resource->calls_out, 1, memory_order_relaxed);
+    if (counts_calls(resource))
+        atomic_fetch_add_explicit(&resource->calls_out, 1, memory_order_relaxed);
     *out = block;
     return TARN_OK;
 }
@@ -181,13 +189,13 @@ tarn_status tarn__resource_deallocate(tarn_resource *resource, tarn_device_ptr b
                                       size_t bytes, size_t alignment, tarn_stream stream)
 {
     /* With nothing out there is nothing to give back, whatever the resource can tell. */
-    if (atomic_load(&resource->calls_out) == 0)
+    if (counts_calls(resource) && atomic_load(&resource->calls_out) == 0)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "%s: 0x%llx is not out here; nothing is",
                               resource->ops.name, block);
     tarn_status status =
         resource->ops.deallocate(resource->self, block, bytes, alignment, stream);
-    if (status == TARN_OK)
+    if (status == TARN_OK && counts_calls(resource))
         atomic_fetch_sub_explicit(&resource->calls_out, 1, memory_order_relaxed);
     return status;
 }

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "test.h"
 #include "child.h"
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -89,4 +90,42 @@ static void give_back_at_exit(void)
 TEST(program_that_ends_may_give_everything_back)
 {
     in_child(give_back_at_exit);
+}
+
+/* cuda.close() of Numba and cudaDeviceReset() do this. */
+static void reset_the_device(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    int (*reset)(int) = (int (*)(int))dlsym(library, "cuDevicePrimaryCtxReset_v2");
+
+    CHILD_CHECK(reset && reset(0) == 0);
+}
+
+static void give_back_after_a_reset(void)
+{
+    tarn_resource *managed, *pinned;
+    tarn_device_ptr managed_block, pinned_block, block;
+
+    CHILD_STATUS(TARN_OK, tarn_cuda_create(0, &cuda));
+    CHILD_STATUS(TARN_OK, tarn_managed_create(0, &managed));
+    CHILD_STATUS(TARN_OK, tarn_pinned_create(0, &pinned));
+    CHILD_STATUS(TARN_OK, tarn_resource_allocate(cuda, 10, 0, NULL, &blocks[0]));
+    CHILD_STATUS(TARN_OK, tarn_resource_allocate(managed, 10, 0, NULL, &managed_block));
+    CHILD_STATUS(TARN_OK, tarn_resource_allocate(pinned, 10, 0, NULL, &pinned_block));
+    reset_the_device();
+    CHILD_STATUS(TARN_OK, tarn_resource_deallocate(cuda, blocks[0], 10, 0, NULL));
+    CHILD_STATUS(TARN_OK, tarn_resource_deallocate(managed, managed_block, 10, 0, NULL));
+    CHILD_STATUS(TARN_OK, tarn_resource_deallocate(pinned, pinned_block, 10, 0, NULL));
+    CHILD_CHECK(tarn_resource_blocks_out(cuda) == 0);
+    /* And the device serves as before. */
+    CHILD_STATUS(TARN_OK, tarn_resource_allocate(cuda, 10, 0, NULL, &block));
+    CHILD_STATUS(TARN_OK, tarn_resource_deallocate(cuda, block, 10, 0, NULL));
+    CHILD_STATUS(TARN_OK, tarn_resource_release(cuda));
+    CHILD_STATUS(TARN_OK, tarn_resource_release(managed));
+    CHILD_STATUS(TARN_OK, tarn_resource_release(pinned));
+}
+
+TEST(blocks_that_a_reset_took_may_be_given_back)
+{
+    in_child(give_back_after_a_reset);
 }

@@ -223,6 +223,37 @@ TEST(deallocate_with_nothing_out_is_refused_for_any_resource)
     CHECK_OK(tarn_resource_release(resource));
 }
 
+/* Any object of the table is as good as another. */
+static bool always_equal(const void *self, const void *other)
+{
+    (void)self, (void)other;
+    return true;
+}
+
+TEST(deallocate_takes_the_block_of_an_equal_resource)
+{
+    tarn_device_ptr address = 0x1000, block;
+    tarn_resource_ops ops = {
+        .size = sizeof ops,
+        .name = "equal",
+        .allocate = give_address,
+        .deallocate = take_anything,
+        .destroy = destroy_nothing,
+        .is_equal = always_equal,
+    };
+    tarn_resource *one, *two;
+
+    taken_back = 0;
+    CHECK_OK(tarn_resource_create(&ops, &address, 0, &one));
+    CHECK_OK(tarn_resource_create(&ops, &address, 0, &two));
+    CHECK(tarn_resource_is_equal(one, two));
+    CHECK_OK(tarn_resource_allocate(one, 8, 0, NULL, &block));
+    CHECK_OK(tarn_resource_deallocate(two, block, 8, 0, NULL));
+    CHECK_EQUAL(1, taken_back);
+    CHECK_OK(tarn_resource_release(one));
+    CHECK_OK(tarn_resource_release(two));
+}
+
 TEST(deallocate_that_fails_leaves_the_block_out)
 {
     struct scripted script;
