@@ -44,7 +44,7 @@ enum { SIM_PCI_BUS = 0x1b };
     X(SURFACE_ALIGNMENT, 30, 512) \
     X(CONCURRENT_KERNELS, 31, 1) \
     X(ECC_ENABLED, 32, 1) \
-    X(PCI_BUS_ID, 33, SIM_PCI_BUS + device) \
+    X(PCI_BUS_ID, 33, SIM_PCI_BUS + sim_devices[device].number) \
     X(PCI_DEVICE_ID, 34, 0) \
     X(TCC_DRIVER, 35, 0) \
     X(MEMORY_CLOCK_RATE, 36, 2619000) \

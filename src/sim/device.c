@@ -6,9 +6,9 @@
 #include "sim/call.h"
 #include "sim/context.h"
 #include "sim/pool.h"
+#include "sim/visible.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -18,6 +18,7 @@
 enum { ADDRESSES_PER_MEMORY = 4 };
 
 struct sim_device sim_devices[SIM_DEVICES_MAX];
+int sim_device_count;
 static size_t address_bytes;
 
 size_t sim_device_address_bytes(void)
@@ -27,12 +28,21 @@ size_t sim_device_address_bytes(void)
 
 bool sim_device_exists(CUdevice device)
 {
-    return device >= 0 && (uint64_t)device < sim_options.devices;
+    return device >= 0 && device < sim_device_count;
+}
+
+CUdevice sim_device_of(int number)
+{
+    CUdevice device = sim_device_count - 1;
+
+    while (device >= 0 && sim_devices[device].number != number)
+        device--;
+    return device;
 }
 
 bool sim_device_holds(uintptr_t address)
 {
-    for (uint64_t i = 0; i < sim_options.devices; i++)
+    for (int i = 0; i < sim_device_count; i++)
         if (address - sim_devices[i].base < address_bytes)
             return true;
     return false;
@@ -81,11 +91,18 @@ static CUresult create_device(CUdevice number)
 
 CUresult sim_devices_create(void)
 {
+    int numbers[SIM_DEVICES_MAX];
+
+    sim_device_count = sim_visible_devices(getenv("CUDA_VISIBLE_DEVICES"),
+                                           (int)sim_options.devices, numbers);
+    if (sim_device_count == 0)
+        return CUDA_ERROR_NO_DEVICE;
     address_bytes = (size_t)sim_options.memory_bytes * ADDRESSES_PER_MEMORY;
     if (address_bytes < ADDRESSES_MIN)
         address_bytes = ADDRESSES_MIN;
     for (CUdevice i = 0; sim_device_exists(i); i++) {
         CUresult result = create_device(i);
+        sim_devices[i].number = numbers[i];
         if (result != CUDA_SUCCESS)
             return result;
     }
@@ -105,7 +122,7 @@ CUresult cuDeviceGetCount(int *count)
     ENTER(CALL_PLAIN);
     if (!count)
         return CUDA_ERROR_INVALID_VALUE;
-    *count = (int)sim_options.devices;
+    *count = sim_device_count;
     return CUDA_SUCCESS;
 }
 
@@ -140,8 +157,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_device_exists(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    memcpy(uuid->bytes, "tarn-sim-device", 15);
-    uuid->bytes[15] = (char)('a' + device);
+    sim_uuid_of(sim_devices[device].number, uuid);
     return CUDA_SUCCESS;
 }
 
@@ -208,7 +224,8 @@ CUresult cuDeviceGetPCIBusId(char *text, int bytes, CUdevice device)
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_device_exists(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    snprintf(whole, sizeof whole, "0000:%02X:00.0", (unsigned)(SIM_PCI_BUS + device));
+    snprintf(whole, sizeof whole, "0000:%02X:00.0",
+             (unsigned)(SIM_PCI_BUS + sim_devices[device].number));
     snprintf(text, (size_t)bytes, "%s", whole);
     return CUDA_SUCCESS;
 }
@@ -224,9 +241,9 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *text)
         (domain = 0, sscanf(text, "%x:%x", &bus, &slot) != 2))
         return CUDA_ERROR_INVALID_VALUE;
     if (domain != 0 || slot != 0 || bus < SIM_PCI_BUS ||
-        !sim_device_exists((CUdevice)bus - SIM_PCI_BUS))
+        sim_device_of((int)bus - SIM_PCI_BUS) < 0)
         return CUDA_ERROR_INVALID_DEVICE;
-    *device = (CUdevice)bus - SIM_PCI_BUS;
+    *device = sim_device_of((int)bus - SIM_PCI_BUS);
     return CUDA_SUCCESS;
 }
 

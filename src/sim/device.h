@@ -10,6 +10,7 @@
 struct sim_pool;
 
 struct sim_device {
+    int number; /* the same in every process, whatever CUDA_VISIBLE_DEVICES makes visible */
     uintptr_t base;            /* where its memory is mapped; 2 MiB aligned */
     int file;                  /* a memfd: other processes map parts of it (ipc.c) */
     size_t reserved_bytes;     /* taken from `addresses`; cuMemGetInfo counts it */
@@ -21,11 +22,17 @@ struct sim_device {
 
 extern struct sim_device sim_devices[SIM_DEVICES_MAX];
 
+/* How many this process sees; does not change after cuInit. */
+extern int sim_device_count;
+
 /* Create all; by cuInit, under the lock. */
 CUresult sim_devices_create(void);
 
 /* How many bytes of addresses each device has; its memory may be set up to that. */
 size_t sim_device_address_bytes(void);
+
+/* The device of that number, or -1 where this process does not see it. */
+CUdevice sim_device_of(int number);
 
 /* Is `device` one of them? */
 bool sim_device_exists(CUdevice device);

@@ -107,19 +107,75 @@ static bool is_called(const char *text, const char *prefix, const char *name)
     return text && strncmp(text, prefix, length) == 0 && strcmp(text + length, name) == 0;
 }
 
+/* The section called `prefix` followed by `name`. */
+static bool find_section(const unsigned char *image, size_t bytes,
+                         const Elf64_Ehdr *header, const char *prefix, const char *name,
+                         Elf64_Shdr *out)
+{
+    if (header->e_shstrndx >= header->e_shnum)
+        return false;
+    Elf64_Shdr strings = section_at(image, header, header->e_shstrndx);
+    for (unsigned i = 0; i < header->e_shnum; i++) {
+        *out = section_at(image, header, i);
+        if (is_called(text_at(image, bytes, &strings, out->sh_name), prefix, name))
+            return true;
+    }
+    return false;
+}
+
 bool sim_elf_section(const unsigned char *image, size_t bytes, const char *prefix,
-                     const char *name, struct sim_section *out)
+                     const char *name, size_t *out)
 {
     Elf64_Ehdr header;
+    Elf64_Shdr section;
 
-    if (!read_header(image, bytes, &header) || header.e_shstrndx >= header.e_shnum)
+    if (!read_header(image, bytes, &header) ||
+        !find_section(image, bytes, &header, prefix, name, &section))
         return false;
-    Elf64_Shdr strings = section_at(image, &header, header.e_shstrndx);
-    for (unsigned i = 0; i < header.e_shnum; i++) {
-        Elf64_Shdr section = section_at(image, &header, i);
-        if (!is_called(text_at(image, bytes, &strings, section.sh_name), prefix, name))
+    *out = (size_t)section.sh_size;
+    return true;
+}
+
+/* Is symbol number `index` called `name`? */
+static bool is_symbol(const unsigned char *image, size_t bytes, const Elf64_Ehdr *header,
+                      uint32_t index, const char *name)
+{
+    Elf64_Shdr table, strings;
+    Elf64_Sym symbol;
+
+    if (!find_section(image, bytes, header, ".symtab", "", &table) ||
+        table.sh_link >= header->e_shnum || index >= table.sh_size / sizeof symbol ||
+        !holds(bytes, table.sh_offset, table.sh_size))
+        return false;
+    strings = section_at(image, header, table.sh_link);
+    memcpy(&symbol, image + table.sh_offset + index * sizeof symbol, sizeof symbol);
+    return is_called(text_at(image, bytes, &strings, symbol.st_name), "", name);
+}
+
+/* An entry is a form, a note and 16 bits; in one form those are the length of what
+ * follows, for a kernel's number the index of its symbol and the number. */
+bool sim_elf_note(const unsigned char *image, size_t bytes, unsigned note,
+                  const char *name, uint32_t *out)
+{
+    enum { SIZED = 4, HEAD = 4 };
+    Elf64_Ehdr header;
+    Elf64_Shdr section;
+
+    if (!read_header(image, bytes, &header) ||
+        !find_section(image, bytes, &header, ".nv.info", "", &section) ||
+        !holds(bytes, section.sh_offset, section.sh_size))
+        return false;
+    for (uint64_t at = 0; at + HEAD <= section.sh_size;) {
+        const unsigned char *entry = image + section.sh_offset + at;
+        uint32_t words[2];
+        uint16_t length = entry[0] == SIZED ? (uint16_t)(entry[2] | entry[3] << 8) : 0;
+        at += HEAD + length;
+        if (length != sizeof words || entry[1] != note || at > section.sh_size)
             continue;
-        *out = (struct sim_section){section.sh_size, section.sh_info};
+        memcpy(words, entry + HEAD, sizeof words);
+        if (!is_symbol(image, bytes, &header, words[0], name))
+            continue;
+        *out = words[1];
         return true;
     }
     return false;

@@ -17,12 +17,13 @@ typedef bool sim_elf_visit(void *self, const char *name, bool is_kernel, size_t 
 bool sim_elf_symbols(const unsigned char *image, size_t bytes, sim_elf_visit *visit,
                      void *self);
 
-/* The section called `prefix` followed by `name`. False: there is none. */
-struct sim_section {
-    uint64_t bytes;
-    uint32_t info;
-};
+/* How large is the section called `prefix` followed by `name`? False: there is none. */
 bool sim_elf_section(const unsigned char *image, size_t bytes, const char *prefix,
-                     const char *name, struct sim_section *out);
+                     const char *name, size_t *out);
+
+/* What the compiler noted in .nv.info about the kernel `name`. False: nothing. */
+enum { SIM_ELF_FRAME_BYTES = 0x11, SIM_ELF_REGISTERS = 0x2f };
+bool sim_elf_note(const unsigned char *image, size_t bytes, unsigned note,
+                  const char *name, uint32_t *out);
 
 #endif

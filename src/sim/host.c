@@ -16,7 +16,7 @@ static bool fits(size_t bytes, enum sim_block_kind kind)
                                (unsigned long long)sysconf(_SC_PAGESIZE);
 
     if (kind == BLOCK_MANAGED)
-        limit += sim_options.memory_bytes * sim_options.devices;
+        limit += sim_options.memory_bytes * (unsigned)sim_device_count;
     return sim_mapped_bytes <= limit && bytes <= limit - sim_mapped_bytes;
 }
 

@@ -12,6 +12,7 @@
 #define FAT_BINARY_MAGIC 0xba55ed50u
 #define FAT_WRAPPER_MAGIC 0x466243b1u
 enum { REGISTERS_PER_KERNEL = 32, COMPUTE = 90 }; /* where the image does not say */
+enum { SYSTEM_SHARED_BYTES = 1024 };
 
 static struct sim_image *images;
 
@@ -63,11 +64,31 @@ static size_t image_bytes(const void **data)
 /* --- kernels
  * ------------------------------------------------------------------------------ */
 
-/* What the sections of a cubin say that the kernel needs. */
+/* What the sections of a cubin say that the kernel needs. On the newer devices shared
+ * memory includes a part of the system's, which the driver does not count. */
+static void read_cubin_needs(struct sim_function *function)
+{
+    const unsigned char *bytes = function->image->bytes;
+    size_t count = function->image->byte_count, size;
+    int *attributes = function->attributes;
+    uint32_t note;
+
+    if (sim_elf_note(bytes, count, SIM_ELF_REGISTERS, function->name, &note))
+        attributes[CU_FUNC_ATTRIBUTE_NUM_REGS] = (int)note;
+    if (sim_elf_note(bytes, count, SIM_ELF_FRAME_BYTES, function->name, &note))
+        attributes[CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES] = (int)note;
+    if (sim_elf_section(bytes, count, ".nv.constant3", "", &size))
+        attributes[CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES] = (int)size;
+    if (!sim_elf_section(bytes, count, ".nv.shared.", function->name, &size))
+        return;
+    attributes[CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES] = (int)size;
+    if (size >= SYSTEM_SHARED_BYTES &&
+        sim_elf_section(bytes, count, ".nv.shared.reserved.0", "", &size))
+        attributes[CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES] -= SYSTEM_SHARED_BYTES;
+}
+
 static void read_needs(struct sim_function *function)
 {
-    const struct sim_image *image = function->image;
-    struct sim_section section;
     int *attributes = function->attributes;
 
     attributes[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = 1024;
@@ -76,17 +97,8 @@ static void read_needs(struct sim_function *function)
     attributes[CU_FUNC_ATTRIBUTE_BINARY_VERSION] = COMPUTE;
     attributes[CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES] = 48 << 10;
     attributes[CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT] = -1;
-    if (image->is_open)
-        return;
-    if (sim_elf_section(image->bytes, image->byte_count, ".text.", function->name,
-                        &section) &&
-        section.info >> 24)
-        attributes[CU_FUNC_ATTRIBUTE_NUM_REGS] = (int)(section.info >> 24);
-    if (sim_elf_section(image->bytes, image->byte_count, ".nv.shared.", function->name,
-                        &section))
-        attributes[CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES] = (int)section.bytes;
-    if (sim_elf_section(image->bytes, image->byte_count, ".nv.constant3", "", &section))
-        attributes[CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES] = (int)section.bytes;
+    if (!function->image->is_open)
+        read_cubin_needs(function);
 }
 
 static struct sim_function *add_function(struct sim_image *image, const char *name)

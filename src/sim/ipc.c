@@ -44,7 +44,7 @@ struct slot {
     uint64_t device_inode;
     uint64_t offset; /* in the device's memory */
     uint64_t bytes;
-    int32_t device;
+    int32_t device; /* its number */
     int32_t device_file;
 };
 
@@ -119,7 +119,7 @@ static CUresult export_block(struct sim_block *block)
     struct slot slot = {
         .offset = block->range.start - device->base,
         .bytes = block->range.bytes,
-        .device = block->device,
+        .device = device->number,
         .device_file = device->file,
     };
     uint32_t number;
@@ -229,7 +229,7 @@ static bool read_slot(const struct ticket *ticket, struct slot *out)
            out->id == ticket->id;
     close(file);
     return good && out->bytes > 0 && out->offset <= SIZE_MAX / 2 &&
-           out->bytes <= SIZE_MAX / 2 && sim_device_exists(out->device);
+           out->bytes <= SIZE_MAX / 2 && sim_device_of(out->device) >= 0;
 }
 
 /* Map the pages that hold the block; *inside is where in the first it begins. */
@@ -270,7 +270,7 @@ static CUresult open_block(const struct ticket *ticket, CUdeviceptr *out)
         free(block);
         return CUDA_ERROR_MAP_FAILED;
     }
-    block->device = slot.device;
+    block->device = sim_device_of(slot.device);
     block->share_id = slot.id;
     block->opens = 1;
     block->range.start = (uintptr_t)block->mapping + inside;

@@ -27,7 +27,7 @@ struct sim_options {
     X(fail, "nth:N", sim_parse_fail, fail_nth, "", \
       "the N-th driver call from now on fails, having changed nothing") \
     X(seed, "N", sim_parse_seed, seed, "0", \
-      "start of the random numbers that shape nothing yet but ids of devices")
+      "kept for the seeded scheduler that is to come; changes nothing yet")
 /* clang-format on */
 
 /* Parse `text` (NULL is "") over the defaults. False: `words` says what and what is

@@ -20,12 +20,12 @@ SIM_CALLS(SIM_X, SIM_Z)
 #undef SIM_Z
 
 /* Whatever their arguments are, these do not look at them. */
-#define SIM_U(name, version, symbol)                                                     \
-    SIM_EXPORT CUresult symbol(void);                                                    \
-    CUresult symbol(void)                                                                \
-    {                                                                                    \
-        ENTER(CALL_PLAIN);                                                               \
-        return CUDA_ERROR_NOT_SUPPORTED;                                                 \
+#define SIM_U(name, version, symbol)     \
+    SIM_EXPORT CUresult symbol(void);    \
+    CUresult symbol(void)                \
+    {                                    \
+        ENTER(CALL_PLAIN);               \
+        return CUDA_ERROR_NOT_SUPPORTED; \
     }
 SIM_UNSUPPORTED(SIM_U)
 #undef SIM_U

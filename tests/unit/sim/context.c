@@ -1,5 +1,6 @@
 /* Contexts: the stack, primary contexts, what dies with one, and calls at the wrong time.
  */
+#define _GNU_SOURCE
 #include "driver.h"
 #include <pthread.h>
 #include <sys/wait.h>
@@ -141,6 +142,47 @@ TEST(context_calls_in_a_forked_child_say_not_initialized)
     CHECK_EQUAL(child, waitpid(child, &status, 0));
     CHECK(WIFEXITED(status));
     CHECK_EQUAL(0, WEXITSTATUS(status));
+}
+
+/* How many devices a process sees under that CUDA_VISIBLE_DEVICES; 100: cuInit fails. */
+static int visible_devices(const char *value)
+{
+    int status;
+
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        setenv("CUDA_VISIBLE_DEVICES", value, 1);
+        execl("/proc/self/exe", "counter", NULL);
+        _exit(99);
+    }
+    CHECK_EQUAL(child, waitpid(child, &status, 0));
+    CHECK(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+__attribute__((constructor(65535))) static void counter(int argc, char **argv)
+{
+    CUresult result;
+    int count;
+
+    if (argc != 1 || strcmp(argv[0], "counter") != 0)
+        return;
+    result = driver.cuInit(0);
+    _exit(result != CUDA_SUCCESS            ? (int)result
+          : driver.cuDeviceGetCount(&count) ? 98
+                                            : count);
+}
+
+TEST(context_devices_that_are_not_visible_are_not_there)
+{
+    CHECK_EQUAL(1, visible_devices("1"));
+    CHECK_EQUAL(2, visible_devices("1,0"));
+    CHECK_EQUAL(1, visible_devices("0,7,1"));
+    CHECK_EQUAL(1, visible_devices("GPU-7461726e-2d73696d"));
+    CHECK_EQUAL(CUDA_ERROR_NO_DEVICE, visible_devices(""));
+    CHECK_EQUAL(CUDA_ERROR_NO_DEVICE, visible_devices("1,1"));
+    CHECK_EQUAL(CUDA_ERROR_NO_DEVICE, visible_devices("none"));
 }
 
 TEST(context_peer_access_is_enabled_once)

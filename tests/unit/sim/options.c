@@ -1,5 +1,6 @@
 /* TARN_SIM, the controls, and faults: a call that fails has changed nothing. */
 #include "driver.h"
+#include "sim/options.h"
 
 TEST(options_that_do_not_parse_say_what_is_allowed)
 {
@@ -27,6 +28,27 @@ TEST(options_that_do_not_parse_say_what_is_allowed)
     CHECK_EQUAL(0, driver.configure("memory=3GiB,seed=7,"));
     CHECK_TEXT("", driver.error());
     CHECK_EQUAL(0, driver.configure(NULL));
+}
+
+/* The page and the table agree: every option has its row, with its default. */
+TEST(options_are_in_the_documentation)
+{
+    static const char *const rows[] = {
+#define X(name, syntax, parse, field, standard, meaning) "| `" #name "` |",
+        SIM_OPTIONS(X)
+#undef X
+    };
+    static char page[20000];
+    char path[4096] = __FILE__;
+
+    CHECK(strstr(path, "tests/unit/"));
+    strcpy(strstr(path, "tests/unit/"), "docs/sim.md");
+    FILE *file = fopen(path, "r");
+    CHECK(file != NULL);
+    page[fread(page, 1, sizeof page - 1, file)] = '\0';
+    fclose(file);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        CHECK(strstr(page, rows[i]));
 }
 
 TEST(options_that_do_not_parse_change_nothing)

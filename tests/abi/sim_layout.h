@@ -1,0 +1,31 @@
+/* sim_layout.h -- the structures that the stand-in reads, as S(type) and F(type, field).
+ *
+ * sim_ours.c measures them in src/sim/cuda.h and sim.c in NVIDIA's cuda.h; the two headers
+ * cannot be in one file.
+ */
+/* clang-format off */
+#define SIM_LAYOUT(S, F) \
+    S(CUDA_MEMCPY2D) F(CUDA_MEMCPY2D, srcXInBytes) F(CUDA_MEMCPY2D, srcMemoryType) \
+    F(CUDA_MEMCPY2D, srcHost) F(CUDA_MEMCPY2D, srcDevice) F(CUDA_MEMCPY2D, srcPitch) \
+    F(CUDA_MEMCPY2D, dstXInBytes) F(CUDA_MEMCPY2D, dstMemoryType) F(CUDA_MEMCPY2D, dstHost) \
+    F(CUDA_MEMCPY2D, dstDevice) F(CUDA_MEMCPY2D, dstPitch) F(CUDA_MEMCPY2D, WidthInBytes) \
+    F(CUDA_MEMCPY2D, Height) \
+    S(CUDA_MEMCPY3D) F(CUDA_MEMCPY3D, srcZ) F(CUDA_MEMCPY3D, srcHost) \
+    F(CUDA_MEMCPY3D, srcPitch) F(CUDA_MEMCPY3D, srcHeight) F(CUDA_MEMCPY3D, dstXInBytes) \
+    F(CUDA_MEMCPY3D, dstHost) F(CUDA_MEMCPY3D, dstPitch) F(CUDA_MEMCPY3D, Depth) \
+    S(CUDA_MEMCPY3D_PEER) F(CUDA_MEMCPY3D_PEER, srcContext) F(CUDA_MEMCPY3D_PEER, srcPitch) \
+    F(CUDA_MEMCPY3D_PEER, dstContext) F(CUDA_MEMCPY3D_PEER, dstHeight) \
+    F(CUDA_MEMCPY3D_PEER, Depth) \
+    S(CUmemPoolProps) F(CUmemPoolProps, allocType) F(CUmemPoolProps, handleTypes) \
+    F(CUmemPoolProps, location) F(CUmemPoolProps, maxSize) F(CUmemPoolProps, usage) \
+    S(CUmemLocation) F(CUmemLocation, type) F(CUmemLocation, id) \
+    S(CUmemAccessDesc) F(CUmemAccessDesc, location) F(CUmemAccessDesc, flags) \
+    S(CUlaunchConfig) F(CUlaunchConfig, gridDimX) F(CUlaunchConfig, blockDimX) \
+    F(CUlaunchConfig, sharedMemBytes) F(CUlaunchConfig, hStream) F(CUlaunchConfig, attrs) \
+    F(CUlaunchConfig, numAttrs) \
+    S(CUuuid) S(CUipcMemHandle) S(CUipcEventHandle) S(CUdeviceptr) S(CUdevice) S(CUresult) \
+    S(CUdevice_attribute) S(CUpointer_attribute) S(CUmemorytype) S(CUmemAccess_flags)
+/* clang-format on */
+
+#define SIM_MEASURE_SIZE(type) sizeof(type),
+#define SIM_MEASURE_FIELD(type, field) offsetof(type, field),
