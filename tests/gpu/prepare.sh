@@ -20,7 +20,7 @@ python3 -m pip download -q --no-deps --only-binary=:all: --python-version "$vers
     numpy filecheck cffi pycparser rmm-cu13 librmm-cu13 rapids-logger
 
 mkdir -p .gpu/packages
-(cd .gpu/packages && apt-get -q download libcmocka-dev libcmocka0)
+(cd .gpu/packages && apt-get -q -o APT::Sandbox::User=root download libcmocka-dev libcmocka0)
 for package in .gpu/packages/*.deb; do dpkg -x "$package" .gpu; done
 rm -rf .gpu/packages .gpu/usr/share
 du -sh .whl .gpu
