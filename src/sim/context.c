@@ -64,15 +64,19 @@ struct sim_context *sim_context_primary(CUdevice device)
 
 static CUresult give_life(struct sim_context *context)
 {
+    struct sim_stream *legacy, *fence;
+
     context->id = sim_next_id();
-    context->legacy = sim_stream_new(context, 0);
-    context->fence = sim_stream_new(context, CU_STREAM_NON_BLOCKING);
-    if (!context->legacy || !context->fence) {
-        free(context->legacy);
-        free(context->fence);
+    legacy = sim_stream_new(context, 0);
+    fence = sim_stream_new(context, CU_STREAM_NON_BLOCKING);
+    if (!legacy || !fence) {
+        free(legacy);
+        free(fence);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    context->fence->is_internal = true;
+    fence->is_internal = true;
+    context->legacy = legacy;
+    context->fence = fence;
     context->peers = 0;
     context->cache_config = context->shared_config = 0;
     memcpy(context->limits, first_limits, sizeof first_limits);
@@ -81,17 +85,18 @@ static CUresult give_life(struct sim_context *context)
 }
 
 /* All work is done first; then its memory goes, its streams and its events. Handles of
- * those stay known as dead. Gives the lock back meanwhile. */
+ * those stay known as dead. The lock is given back meanwhile, and somebody may bring the
+ * context to life again: what is taken apart then is what was there before. */
 static void take_life(struct sim_context *context)
 {
     sim_work_wait_context(context);
     if (!atomic_load(&context->is_alive))
         return; /* another thread was faster */
     atomic_store(&context->is_alive, false);
-    sim_memory_free_context(context);
     sim_stream_release(context->legacy);
     sim_stream_release(context->fence);
     context->legacy = context->fence = NULL;
+    sim_memory_free_context(context, context->id);
 }
 
 static CUresult create(CUdevice device, unsigned flags, bool is_primary,
@@ -173,7 +178,7 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
     struct sim_context *context = primaries[device];
     if (context && atomic_load(&context->is_alive)) {
         take_life(context);
-        if (context->retains > 0)
+        if (context->retains > 0 && !atomic_load(&context->is_alive))
             result = give_life(context);
     }
     return sim_leave(result);

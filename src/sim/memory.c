@@ -101,7 +101,7 @@ void sim_block_destroy(struct sim_block *block)
     free(block);
 }
 
-void sim_memory_free_context(struct sim_context *context)
+void sim_memory_free_context(const struct sim_context *context, uint64_t life)
 {
     uintptr_t next = 0;
     struct sim_range *range;
@@ -109,7 +109,7 @@ void sim_memory_free_context(struct sim_context *context)
     while ((range = sim_ranges_after(&sim_blocks, next))) {
         struct sim_block *block = (struct sim_block *)(void *)range;
         next = range->start + 1;
-        if (block->context != context || block->life != context->id)
+        if (block->context != context || block->life != life)
             continue;
         sim_block_release(block);
     }

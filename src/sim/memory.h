@@ -83,7 +83,8 @@ void sim_block_destroy(struct sim_block *block);
 CUresult sim_memory_allocate(CUdeviceptr *out, size_t bytes);
 void sim_memory_release(CUdeviceptr address, uint64_t id);
 
-/* What dies with `context`: its blocks, but not those of pools. */
-void sim_memory_free_context(struct sim_context *context);
+/* What dies with a life of `context`: its blocks, but not those of pools. Gives the lock
+ * back meanwhile. */
+void sim_memory_free_context(const struct sim_context *context, uint64_t life);
 
 #endif

@@ -1,5 +1,7 @@
-/* visible.c -- a list of numbers or of `GPU-` identities, as the real driver reads it: it ends
- * at the first entry that names no device, and one named twice makes it void.
+/* visible.c -- reads CUDA_VISIBLE_DEVICES as the real driver does.
+ *
+ * A list of numbers or of `GPU-` identities: it ends at the first entry that names no device,
+ * and one named twice makes it void.
  */
 #include "sim/visible.h"
 #include <ctype.h>
