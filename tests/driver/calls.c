@@ -1,0 +1,49 @@
+/* calls.c -- opens the driver and takes every call of calls.h from it.
+ *
+ * The library gives one symbol, cuGetProcAddress_v2, and that gives the rest: the way
+ * that CUDA's own clients go. A stand-in that exports names but answers here wrongly
+ * fails.
+ */
+#include "calls.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+/* One function for each call, of its own type, for drivers that lack it. */
+#define LACK(name, base, version, parameters) \
+    static CUresult lack_##name parameters    \
+    {                                         \
+        return NOT_FOUND_HERE;                \
+    }                                         \
+    CUresult(*name) parameters = lack_##name;
+CALLS(LACK)
+
+static CUresult (*get_proc_address)(const char *, void **, int, uint64_t, int *);
+
+static void take(void *slot, const char *base, int version)
+{
+    void *found = NULL;
+    int status = 0;
+
+    if (get_proc_address(base, &found, version, 0, &status) == CUDA_SUCCESS && found)
+        memcpy(slot, &found, sizeof found);
+}
+
+int calls_open(const char *path)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *symbol = library ? dlsym(library, "cuGetProcAddress_v2") : NULL;
+
+    if (!symbol) {
+        fprintf(stderr, "driver_facts: %s\n", dlerror());
+        return 0;
+    }
+    memcpy(&get_proc_address, &symbol, sizeof symbol);
+#define TAKE(name, base, version, parameters) take(&name, base, version);
+    CALLS(TAKE)
+#undef TAKE
+    return 1;
+}
