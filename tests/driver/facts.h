@@ -66,8 +66,9 @@ CUevent new_event(void); /* without timing */
 CUdeviceptr block(size_t bytes);
 CUdeviceptr block_of(size_t bytes, unsigned char value); /* filled, and done */
 void *pinned(size_t bytes);
-unsigned char peek(
-    CUdeviceptr pointer); /* a byte, read on a stream that waits for nobody */
+/* Bytes as they are now, read on a stream that waits for nobody: copies and fills without a
+ * stream have to be waited for first. */
+unsigned char peek(CUdeviceptr pointer);
 bool all_are(CUdeviceptr pointer, size_t bytes, unsigned char value);
 int in_thread(CUresult (*call)(void *),
               void *data); /* its result; context is current there */
