@@ -110,5 +110,10 @@ echo
 cat $logs/phases.txt
 tail -qn 1 $logs/numba-own.log $logs/numba-tarn.log
 tail -n 20 $logs/numba-compared.log
-tools/count_results.py $logs/c-gpu.xml $logs/python-gpu.xml $logs/numba-gpu.xml | tee "$OUT/summary.txt"
-grep -q 'demo: ok' $logs/demo.log && echo "demo: ok"
+good=0
+tools/count_results.py $logs/c-gpu.xml $logs/python-gpu.xml $logs/numba-gpu.xml \
+    >"$OUT/summary.txt" || good=1
+cat "$OUT/summary.txt"
+tail -n 1 $logs/demo.log
+tail -n 1 $logs/demo.log | grep -qx 'demo: ok' || good=1
+exit $good
