@@ -64,7 +64,7 @@ static void default_pools(void)
         uint64_t value = 0;
         CUresult result = cuMemPoolGetAttribute(a, i, &value);
         fact(named("default.%s", attribute_names[i]), "%s, %llu", result_name(result),
-             i < 4 ? (unsigned long long)*(int *)&value : (unsigned long long)value);
+             i < 4 ? (unsigned long long)(unsigned)value : (unsigned long long)value);
     }
 }
 
