@@ -20,8 +20,16 @@ extern "C" {
 typedef int tarn_sim_configure_fn(const char *options);
 /** What the calling thread's last tarn_sim_configure() refused; "" where it took it. */
 typedef const char *tarn_sim_error_fn(void);
-/** How many calls the fault options have made fail since the last configure. */
+/** How many calls, and requests of the stand-in for host memory, the fault options have
+ * made fail since the last configure. */
 typedef unsigned long long tarn_sim_faults_fn(void);
+/** With dead=error: how many calls were given a destroyed or unknown stream. */
+typedef unsigned long long tarn_sim_misuses_fn(void);
+/** With races=on: how many pairs of operations on the same bytes nothing ordered. */
+typedef unsigned long long tarn_sim_races_fn(void);
+/** The words of the last one, as on stderr; "" where there was none. Valid until the next
+ * one is found. */
+typedef const char *tarn_sim_race_fn(void);
 /** Driver calls since the last configure, failed ones included. Not those that cannot fail:
  *  names of errors, the driver's version, finding calls. */
 typedef unsigned long long tarn_sim_calls_fn(void);

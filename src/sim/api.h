@@ -22,6 +22,9 @@ SIM_CALLS(SIM_X, SIM_Z)
 SIM_EXPORT tarn_sim_configure_fn tarn_sim_configure;
 SIM_EXPORT tarn_sim_error_fn tarn_sim_error;
 SIM_EXPORT tarn_sim_faults_fn tarn_sim_faults;
+SIM_EXPORT tarn_sim_misuses_fn tarn_sim_misuses;
+SIM_EXPORT tarn_sim_races_fn tarn_sim_races;
+SIM_EXPORT tarn_sim_race_fn tarn_sim_race;
 SIM_EXPORT tarn_sim_calls_fn tarn_sim_calls;
 SIM_EXPORT tarn_sim_live_bytes_fn tarn_sim_live_bytes;
 

@@ -4,8 +4,12 @@
 #include "sim/api.h"
 #include "sim/context.h"
 #include "sim/device.h"
+#include "sim/faults.h"
+#include "sim/host_memory.h"
 #include "sim/memory.h"
+#include "sim/races.h"
 #include "sim/thread.h"
+#include "sim/work.h"
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -17,14 +21,18 @@ enum phase { UNBORN, UP, FORKED, DOWN };
 
 static atomic_int phase = UNBORN;
 static atomic_ullong calls;
-static atomic_ullong faults;
-static atomic_ullong fail_nth; /* 0: none */
+static atomic_ullong misuses;
+
+/* What the options make every call look at; 0 is the ordinary case, and costs nothing. */
+enum extra { EXTRA_FAULTS = 1, EXTRA_SEEDED = 2, EXTRA_RACES = 4 };
+static atomic_uint extras;
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t progress = PTHREAD_COND_INITIALIZER;
 static unsigned progress_waiters;
 static bool is_configured; /* sim_options holds something, from a call or from TARN_SIM */
 static uint64_t last_id = 6;
-static _Thread_local char configure_error[1024];
+static _Thread_local char configure_error[4096];
 
 struct sim_options sim_options;
 
@@ -56,6 +64,14 @@ void sim_wait_progress(void)
     progress_waiters--;
 }
 
+bool sim_wait_progress_until(const struct timespec *deadline)
+{
+    progress_waiters++;
+    bool woken = pthread_cond_timedwait(&progress, &lock, deadline) == 0;
+    progress_waiters--;
+    return woken;
+}
+
 void sim_progress(void)
 {
     if (progress_waiters)
@@ -74,27 +90,34 @@ bool sim_is_down(void)
     return now == FORKED || now == DOWN;
 }
 
+static void say_misuse(const char *call, const char *format, va_list arguments)
+{
+    fprintf(stderr, "tarn stand-in: %s: ", call);
+    vfprintf(stderr, format, arguments);
+    fputs("\n", stderr);
+}
+
 void sim_abort(const char *call, const char *format, ...)
 {
     va_list arguments;
 
-    fprintf(stderr, "tarn stand-in: %s: ", call);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    say_misuse(call, format, arguments);
     va_end(arguments);
-    fputs("\n", stderr);
     abort();
 }
 
-/* Is this the call that the options want to fail? */
-static bool strikes(void)
+CUresult sim_misuse(const char *call, const char *format, ...)
 {
-    unsigned long long number = atomic_fetch_add(&calls, 1) + 1;
+    va_list arguments;
 
-    if (number != atomic_load_explicit(&fail_nth, memory_order_relaxed))
-        return false;
-    atomic_fetch_add(&faults, 1);
-    return true;
+    va_start(arguments, format);
+    say_misuse(call, format, arguments);
+    va_end(arguments);
+    if (!sim_options.dead_is_error)
+        abort();
+    atomic_fetch_add(&misuses, 1);
+    return CUDA_ERROR_INVALID_HANDLE;
 }
 
 static CUresult phase_error(void)
@@ -108,20 +131,65 @@ static CUresult phase_error(void)
     return CUDA_ERROR_NOT_INITIALIZED;
 }
 
-CUresult sim_enter(const char *call, unsigned traits)
+/* What the options add to the call. */
+static CUresult enter_with(unsigned extra, const char *call, unsigned traits,
+                           void *caller, uint64_t number)
 {
+    CUresult result = CUDA_SUCCESS;
+
+    if (extra & EXTRA_RACES) {
+        sim_thread.call = call;
+        if (!sim_thread.is_per_thread) /* or else the per-thread call has set it */
+            sim_thread.caller = caller;
+    }
+    if (extra & EXTRA_FAULTS) {
+        sim_faults_delay(call);
+        result = sim_faults_strike(call, traits, number);
+    }
+    if (extra & EXTRA_SEEDED && result == CUDA_SUCCESS && !sim_thread.in_host_function) {
+        sim_lock();
+        sim_work_tick(number);
+        sim_unlock();
+    }
+    return result;
+}
+
+CUresult sim_enter(const char *call, unsigned traits, void *caller)
+{
+    unsigned extra = atomic_load_explicit(&extras, memory_order_relaxed);
     CUresult result = phase_error();
 
-    (void)call;
     if (result != CUDA_SUCCESS)
         return result;
-    if (strikes())
-        return traits & CALL_ALLOCATES ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_UNKNOWN;
+    uint64_t number = atomic_fetch_add(&calls, 1) + 1;
+    if (extra)
+        result = enter_with(extra, call, traits, caller, number);
+    if (result != CUDA_SUCCESS)
+        return result;
     if (sim_thread.in_host_function && !(traits & CALL_HOST_FN))
         return CUDA_ERROR_NOT_PERMITTED;
     if (traits & CALL_CONTEXT)
         return sim_context_check_current();
     return CUDA_SUCCESS;
+}
+
+/* The options are in force from here; count from 0. Under the lock. */
+static void start_options(void)
+{
+    unsigned extra = sim_options.is_seeded ? EXTRA_SEEDED : 0;
+
+    if (sim_faults_are_wanted(&sim_options))
+        extra |= EXTRA_FAULTS;
+    if (sim_options.finds_races)
+        extra |= EXTRA_RACES;
+    atomic_store(&calls, 0);
+    atomic_store(&misuses, 0);
+    sim_faults_start();
+    sim_seeded_start(&sim_options);
+    sim_races_start(sim_options.finds_races);
+    sim_host_memory_fail(sim_options.host_memory_nth);
+    atomic_store(&extras, extra);
+    is_configured = true;
 }
 
 /* --- coming up, going down
@@ -148,8 +216,7 @@ static CUresult read_environment(void)
         fprintf(stderr, "tarn stand-in: TARN_SIM: %s\n", words);
         return CUDA_ERROR_INVALID_VALUE;
     }
-    atomic_store(&fail_nth, sim_options.fail_nth);
-    is_configured = true;
+    start_options();
     return CUDA_SUCCESS;
 }
 
@@ -173,8 +240,10 @@ CUresult cuInit(unsigned int flags)
 
     if (sim_is_down())
         return phase_error();
-    if (strikes())
-        return CUDA_ERROR_UNKNOWN;
+    result = enter_with(atomic_load(&extras) & EXTRA_FAULTS, __func__, 0, NULL,
+                        atomic_fetch_add(&calls, 1) + 1);
+    if (result != CUDA_SUCCESS)
+        return result;
     if (flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
@@ -226,11 +295,10 @@ int tarn_sim_configure(const char *options)
         sim_unlock();
         return 1;
     }
+    if (sim_is_seeded || wanted.is_seeded)
+        sim_work_wait_all(); /* one scheduler's work is not for the other */
     sim_options = wanted;
-    is_configured = true;
-    atomic_store(&calls, 0);
-    atomic_store(&faults, 0);
-    atomic_store(&fail_nth, wanted.fail_nth);
+    start_options();
     sim_unlock();
     configure_error[0] = '\0';
     return 0;
@@ -243,7 +311,12 @@ const char *tarn_sim_error(void)
 
 unsigned long long tarn_sim_faults(void)
 {
-    return atomic_load(&faults);
+    return sim_faults_count();
+}
+
+unsigned long long tarn_sim_misuses(void)
+{
+    return atomic_load(&misuses);
 }
 
 unsigned long long tarn_sim_calls(void)

@@ -12,6 +12,7 @@
 #include "sim/options.h"
 #include <pthread.h>
 #include <stdbool.h>
+#include <time.h>
 
 enum sim_call_traits {
     CALL_PLAIN = 0,
@@ -20,14 +21,14 @@ enum sim_call_traits {
     CALL_HOST_FN = 4,   /* allowed inside a host function */
 };
 
-/* CUDA_SUCCESS: the call may go on. */
-CUresult sim_enter(const char *call, unsigned traits);
+/* CUDA_SUCCESS: the call may go on. `caller` is where in the client it was made. */
+CUresult sim_enter(const char *call, unsigned traits, void *caller);
 
-#define ENTER(traits)                                    \
-    do {                                                 \
-        CUresult entered_ = sim_enter(__func__, traits); \
-        if (entered_ != CUDA_SUCCESS)                    \
-            return entered_;                             \
+#define ENTER(traits)                                                                 \
+    do {                                                                              \
+        CUresult entered_ = sim_enter(__func__, traits, __builtin_return_address(0)); \
+        if (entered_ != CUDA_SUCCESS)                                                 \
+            return entered_;                                                          \
     } while (0)
 
 /* The options now; read them under the lock. */
@@ -44,6 +45,9 @@ CUresult sim_leave(CUresult result);
 void sim_wait(pthread_cond_t *condition);
 void sim_wait_progress(void);
 
+/* The same, but only until `deadline` of the real clock: then false. */
+bool sim_wait_progress_until(const struct timespec *deadline);
+
 /* Queued work made progress: wake who waits for it. Under the lock. */
 void sim_progress(void);
 
@@ -52,6 +56,11 @@ bool sim_is_down(void);
 
 /* Misuse that crashes the real driver: say which call, and abort. */
 _Noreturn void sim_abort(const char *call, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The same by the option dead=abort; by dead=error it is counted, and the result is what
+ * the call returns. Under the lock. */
+CUresult sim_misuse(const char *call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Ids that are never given twice: streams, contexts, blocks. Under the lock. */

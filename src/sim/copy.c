@@ -10,6 +10,7 @@
 #include "sim/call.h"
 #include "sim/device.h"
 #include "sim/memory.h"
+#include "sim/races.h"
 #include "sim/stream.h"
 #include <string.h>
 
@@ -40,11 +41,44 @@ static void copy_box(void *data)
                     box->from + z * box->from_slice + y * box->from_pitch, box->width);
 }
 
+/* Rows that follow each other without a gap are one. */
+static void touch_rows(struct sim_lane *lane, uintptr_t start, const struct sim_box *box,
+                       size_t pitch, size_t slice, bool is_write)
+{
+    if (sim_place_of(start, 1) == PLACE_PAGEABLE || sim_place_of(start, 1) == PLACE_BAD)
+        return; /* the client's own, or copied aside */
+    for (size_t z = 0; z < box->depth; z++) {
+        if (pitch == box->width || box->height == 1) {
+            sim_races_touch(lane, start + z * slice, box->width * box->height, is_write);
+            continue;
+        }
+        for (size_t y = 0; y < box->height; y++)
+            sim_races_touch(lane, start + z * slice + y * pitch, box->width, is_write);
+    }
+}
+
+static void touch_box(const void *data, struct sim_lane *lane)
+{
+    const struct sim_box *box = data;
+
+    touch_rows(lane, (uintptr_t)box->from, box, box->from_pitch, box->from_slice, false);
+    touch_rows(lane, (uintptr_t)box->to, box, box->to_pitch, box->to_slice, true);
+}
+
+static struct sim_op *new_copy(size_t staged)
+{
+    struct sim_op *op = sim_op_new(sizeof(struct sim_box) + staged, copy_box, NULL);
+
+    if (op)
+        op->touch = touch_box;
+    return op;
+}
+
 /* Queue it; `staged` bytes of the source (0: none) come along. */
 static CUresult queue_copy(struct sim_stream *stream, const struct sim_box *box,
                            size_t staged)
 {
-    struct sim_op *op = sim_op_new(sizeof *box + staged, copy_box, NULL);
+    struct sim_op *op = new_copy(staged);
     struct sim_box *queued;
 
     if (!op)
@@ -58,7 +92,7 @@ static CUresult queue_copy(struct sim_stream *stream, const struct sim_box *box,
 
 static CUresult copy_now(struct sim_stream *stream, const struct sim_box *box)
 {
-    struct sim_op *op = sim_op_new(sizeof *box, copy_box, NULL);
+    struct sim_op *op = new_copy(0);
 
     if (!op)
         return CUDA_ERROR_OUT_OF_MEMORY;

@@ -129,9 +129,8 @@ static CUresult copy_deep(struct sim_stream *stream, const CUDA_MEMCPY3D_PEER *c
     return copy_box(stream, &to, &from, box, manner);
 }
 
-CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *copy)
+static CUresult copy_flat_now(const CUDA_MEMCPY2D *copy)
 {
-    ENTER(CALL_CONTEXT);
     if (!copy)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
@@ -142,7 +141,14 @@ CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *copy)
 
 CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *copy)
 {
-    return cuMemcpy2DUnaligned_v2(copy);
+    ENTER(CALL_CONTEXT);
+    return copy_flat_now(copy);
+}
+
+CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *copy)
+{
+    ENTER(CALL_CONTEXT);
+    return copy_flat_now(copy);
 }
 
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream handle)

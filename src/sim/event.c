@@ -5,11 +5,11 @@
  * destroyed. The time is stamped by the operation that the record put into the queue.
  */
 #include "sim/event.h"
-#include "base/clock.h"
 #include "sim/api.h"
 #include "sim/call.h"
 #include "sim/handles.h"
 #include "sim/pool.h"
+#include "sim/races.h"
 #include "sim/stream.h"
 #include <stdlib.h>
 
@@ -21,6 +21,7 @@ struct event {
     struct sim_stream *stream; /* where it was recorded last, counted; NULL: never */
     uint64_t position;         /* done when the stream has done so many */
     uint64_t time_ns;          /* of the last record that is done */
+    struct sim_point point;    /* what a wait for it comes after, for races.h */
 };
 
 struct record {
@@ -32,8 +33,10 @@ static struct sim_handles handles = SIM_HANDLES;
 
 static void release(struct event *event)
 {
-    if (--event->references == 0)
-        free(event);
+    if (--event->references != 0)
+        return;
+    sim_point_drop(&event->point);
+    free(event);
 }
 
 /* The live event of `handle`. */
@@ -115,7 +118,7 @@ static void stamp(void *data)
     struct record *record = data;
 
     if (record->event->position == record->position)
-        record->event->time_ns = tarn__now_ns();
+        record->event->time_ns = sim_now_ns();
     release(record->event);
 }
 
@@ -136,6 +139,7 @@ static CUresult record_with(struct event *event, struct sim_stream *stream,
     result =
         sim_work_queue(stream, op); /* may be done at once: the event is set before */
     if (result == CUDA_SUCCESS) {
+        sim_point_take(&event->point, stream);
         if (old_stream)
             sim_stream_release(old_stream);
         return CUDA_SUCCESS;
@@ -195,6 +199,7 @@ static CUresult record_context(struct sim_context *context, CUevent handle)
     op = sim_op_new(sizeof(struct record), NULL, stamp);
     if (!op)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    sim_races_order_context(context->fence);
     for (struct sim_stream *stream = context->busy; stream; stream = stream->next) {
         if (stream == context->fence || sim_op_after(op, stream, stream->queued))
             continue;
@@ -223,6 +228,8 @@ CUresult sim_event_order(CUevent handle, struct sim_stream *stream)
     struct sim_op *op;
     CUresult result = find(handle, &event);
 
+    if (result == CUDA_SUCCESS)
+        sim_races_order(stream, &event->point);
     if (result != CUDA_SUCCESS || is_done(event) || event->stream == stream)
         return result;
     op = sim_op_new(0, NULL, NULL);
@@ -251,9 +258,12 @@ CUresult cuEventQuery(CUevent handle)
 
     ENTER(CALL_PLAIN);
     sim_lock();
+    sim_work_poll();
     result = find(handle, &event);
     if (result == CUDA_SUCCESS && !is_done(event))
         result = CUDA_ERROR_NOT_READY;
+    if (result == CUDA_SUCCESS)
+        sim_races_host_waits_for(&event->point);
     return sim_leave(result);
 }
 
@@ -268,6 +278,7 @@ CUresult cuEventSynchronize(CUevent handle)
     if (result != CUDA_SUCCESS || !event->stream)
         return sim_leave(result);
     CUdevice device = event->context->device;
+    sim_races_host_waits_for(&event->point);
     sim_work_wait(event->stream, event->position);
     sim_pools_trim_to_threshold(device);
     return sim_leave(CUDA_SUCCESS);

@@ -3,6 +3,7 @@
 #include "sim/api.h"
 #include "sim/call.h"
 #include "sim/copy.h"
+#include "sim/races.h"
 #include "sim/stream.h"
 #include <string.h>
 
@@ -38,6 +39,15 @@ static void run_fill(void *data)
         fill_row(fill->to + row * fill->pitch, fill);
 }
 
+static void touch_fill(const void *data, struct sim_lane *lane)
+{
+    const struct fill *fill = data;
+
+    for (size_t row = 0; row < fill->rows; row++)
+        sim_races_touch(lane, (uintptr_t)fill->to + row * fill->pitch,
+                        fill->count * fill->element, true);
+}
+
 /* How many bytes from the first to the last; false where that wraps. */
 static bool extent_of(const struct fill *fill, size_t *bytes)
 {
@@ -68,6 +78,7 @@ static CUresult queue_fill(struct sim_stream *stream, const struct fill *fill,
     op = sim_op_new(sizeof *fill, run_fill, NULL);
     if (!op)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    op->touch = touch_fill;
     memcpy(op->data, fill, sizeof *fill);
     return is_sync && place != PLACE_DEVICE ? sim_work_do(stream, op)
                                             : sim_work_queue(stream, op);

@@ -7,6 +7,7 @@
 #include "sim/device.h"
 #include "sim/ipc.h"
 #include "sim/pool.h"
+#include "sim/races.h"
 #include "sim/work.h"
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -50,6 +51,7 @@ void sim_block_enter(struct sim_block *block)
 {
     block->id = sim_next_id();
     sim_ranges_insert(&sim_blocks, &block->range);
+    sim_races_forget(block->range.start, block->range.bytes);
     count(block, 1);
 }
 
@@ -187,6 +189,7 @@ void sim_block_release(struct sim_block *block)
         sim_work_wait_device(block->device);
     else
         sim_work_wait_all();
+    sim_races_touch_by_host(block->range.start, block->range.bytes);
     sim_block_destroy(block);
 }
 

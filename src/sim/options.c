@@ -1,15 +1,20 @@
 /* options.c -- reads TARN_SIM="devices=2,memory=8GiB,fail=nth:17". */
 #include "sim/options.h"
+#include "sim/procs.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { OPTION_MAX = 128 };
+#define NS_MAX UINT64_C(1000000000000) /* 1000 s; larger ones could wrap the clock */
 
-typedef bool parse_fn(const char *value, uint64_t *out);
+typedef bool parse_fn(const char *value, struct sim_options *out);
 
-/* Digits and nothing else; *end is what follows them. */
+/* --- values
+ * ------------------------------------------------------------------------------- */
+
+/* Digits; *end is what follows them. */
 static bool parse_digits(const char *value, uint64_t *out, const char **end)
 {
     uint64_t number = 0;
@@ -27,19 +32,70 @@ static bool parse_digits(const char *value, uint64_t *out, const char **end)
     return true;
 }
 
-static bool sim_parse_seed(const char *value, uint64_t *out)
+/* Digits and nothing else, a number from `least` to `most`. */
+static bool parse_number(const char *value, uint64_t least, uint64_t most, uint64_t *out)
 {
     const char *end;
+    uint64_t number;
 
-    return parse_digits(value, out, &end) && *end == '\0';
+    if (!parse_digits(value, &number, &end) || *end || number < least || number > most)
+        return false;
+    *out = number;
+    return true;
 }
 
-static bool sim_parse_devices(const char *value, uint64_t *out)
+/* `first` is false, `second` true. */
+static bool parse_word(const char *value, const char *first, const char *second,
+                       bool *out)
 {
-    return sim_parse_seed(value, out) && *out >= 1 && *out <= SIM_DEVICES_MAX;
+    bool is_second = strcmp(value, second) == 0;
+
+    if (!is_second && strcmp(value, first) != 0)
+        return false;
+    *out = is_second;
+    return true;
 }
 
-static bool sim_parse_memory(const char *value, uint64_t *out)
+static const char *after(const char *value, const char *prefix)
+{
+    size_t length = strlen(prefix);
+
+    return strncmp(value, prefix, length) == 0 ? value + length : NULL;
+}
+
+/* The name of a call, up to a colon or the end, into `name` without its version. */
+static bool parse_call(const char *value, char name[SIM_CALL_NAME_MAX], const char **end)
+{
+    size_t length = strcspn(value, ":");
+
+    if (length == 0 || length >= SIM_CALL_NAME_MAX)
+        return false;
+    memcpy(name, value, length);
+    name[length] = '\0';
+    char *version = strrchr(name, '_');
+    if (version && version[1] == 'v' && isdigit((unsigned char)version[2]))
+        *version = '\0';
+    *end = value + length;
+    return sim_call_is_known(name);
+}
+
+bool sim_call_is(const char *call, const char *name)
+{
+    size_t length = strlen(name);
+
+    return strncmp(call, name, length) == 0 &&
+           (call[length] == '\0' || strncmp(call + length, "_v", 2) == 0);
+}
+
+/* --- options
+ * ------------------------------------------------------------------------------ */
+
+static bool parse_devices(const char *value, struct sim_options *out)
+{
+    return parse_number(value, 1, SIM_DEVICES_MAX, &out->devices);
+}
+
+static bool parse_memory(const char *value, struct sim_options *out)
 {
     static const struct {
         const char *name;
@@ -47,45 +103,124 @@ static bool sim_parse_memory(const char *value, uint64_t *out)
     } units[] = {{"", 0}, {"KiB", 10}, {"MiB", 20}, {"GiB", 30}};
     const uint64_t least = (uint64_t)2 << 20, most = (uint64_t)1024 << 30;
     const char *end;
+    uint64_t bytes;
 
-    if (!parse_digits(value, out, &end))
+    if (!parse_digits(value, &bytes, &end))
         return false;
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         if (strcmp(end, units[i].name) != 0)
             continue;
-        if (*out > most >> units[i].shift)
+        if (bytes > most >> units[i].shift)
             return false;
-        *out = *out << units[i].shift & ~(least - 1);
-        return *out >= least;
+        out->memory_bytes = bytes << units[i].shift & ~(least - 1);
+        return out->memory_bytes >= least;
     }
     return false;
 }
 
-static bool sim_parse_fail(const char *value, uint64_t *out)
+static bool parse_mode(const char *value, struct sim_options *out)
 {
-    if (*value == '\0') {
-        *out = 0;
-        return true;
-    }
-    return strncmp(value, "nth:", 4) == 0 && sim_parse_seed(value + 4, out) && *out > 0;
+    return parse_word(value, "eager", "seeded", &out->is_seeded);
 }
+
+static bool parse_seed(const char *value, struct sim_options *out)
+{
+    return parse_number(value, 0, UINT64_MAX, &out->seed);
+}
+
+static bool parse_latency(const char *value, struct sim_options *out)
+{
+    const char *end;
+
+    return parse_digits(value, &out->latency_min_ns, &end) && *end == '-' &&
+           parse_number(end + 1, out->latency_min_ns, NS_MAX, &out->latency_max_ns);
+}
+
+static bool parse_patience(const char *value, struct sim_options *out)
+{
+    return parse_number(value, 0, 3600000, &out->patience_ms);
+}
+
+static bool parse_fail_call(const char *value, struct sim_options *out)
+{
+    const char *end;
+
+    out->fail_call_nth = 0;
+    if (!parse_call(value, out->fail_call, &end))
+        return false;
+    return !*end || parse_number(end + 1, 1, UINT64_MAX, &out->fail_call_nth);
+}
+
+static bool parse_fail(const char *value, struct sim_options *out)
+{
+    const char *rest;
+
+    if ((rest = after(value, "nth:")))
+        return parse_number(rest, 1, UINT64_MAX, &out->fail_nth);
+    if ((rest = after(value, "one-in:")))
+        return parse_number(rest, 1, UINT64_MAX, &out->fail_one_in);
+    if ((rest = after(value, "call:")))
+        return parse_fail_call(rest, out);
+    return *value == '\0';
+}
+
+static bool parse_lost(const char *value, struct sim_options *out)
+{
+    return parse_number(value, 0, UINT64_MAX, &out->lost_at);
+}
+
+static bool parse_lost_code(const char *value, struct sim_options *out)
+{
+    return parse_number(value, 1, 999, &out->lost_code);
+}
+
+static bool parse_slow(const char *value, struct sim_options *out)
+{
+    const char *end = value;
+
+    if (*value == '\0')
+        return true;
+    if (value[0] == '*' && value[1] == ':') {
+        strcpy(out->slow_call, "*");
+        end = value + 1;
+    } else if (!parse_call(value, out->slow_call, &end)) {
+        return false;
+    }
+    return *end == ':' && parse_number(end + 1, 0, NS_MAX, &out->slow_ns);
+}
+
+static bool parse_host_memory(const char *value, struct sim_options *out)
+{
+    const char *rest = after(value, "fail:");
+
+    if (!rest)
+        return *value == '\0';
+    return parse_number(rest, 1, UINT64_MAX, &out->host_memory_nth);
+}
+
+static bool parse_dead(const char *value, struct sim_options *out)
+{
+    return parse_word(value, "abort", "error", &out->dead_is_error);
+}
+
+static bool parse_races(const char *value, struct sim_options *out)
+{
+    return parse_word(value, "off", "on", &out->finds_races);
+}
+
+/* --- the table
+ * ---------------------------------------------------------------------------- */
 
 static const struct option {
     const char *name, *syntax, *standard, *meaning;
     parse_fn *parse;
-    size_t offset;
 } table[] = {
-#define X(name, syntax, parse, field, standard, meaning) \
-    {#name, syntax, standard, meaning, parse, offsetof(struct sim_options, field)},
+#define X(name, syntax, parse, standard, meaning) \
+    {#name, syntax, standard, meaning, parse},
     SIM_OPTIONS(X)
 #undef X
 };
 enum { OPTION_COUNT = sizeof table / sizeof *table };
-
-static uint64_t *field_of(struct sim_options *options, const struct option *option)
-{
-    return (uint64_t *)(void *)((char *)options + option->offset);
-}
 
 /* What was wrong with `item`, then the whole table. */
 static bool refuse(const char *item, const char *why, char *words, size_t words_bytes)
@@ -107,13 +242,11 @@ static bool parse_item(const char *item, struct sim_options *options, char *word
     size_t name_length = equals ? (size_t)(equals - item) : strlen(item);
 
     for (size_t i = 0; i < OPTION_COUNT; i++) {
-        uint64_t value;
         if (strlen(table[i].name) != name_length ||
             memcmp(table[i].name, item, name_length) != 0)
             continue;
-        if (!equals || equals[1] == '\0' || !table[i].parse(equals + 1, &value))
+        if (!equals || equals[1] == '\0' || !table[i].parse(equals + 1, options))
             return refuse(item, "this value is not allowed", words, words_bytes);
-        *field_of(options, &table[i]) = value;
         return true;
     }
     return refuse(item, "there is no such option", words, words_bytes);
@@ -122,11 +255,11 @@ static bool parse_item(const char *item, struct sim_options *options, char *word
 bool sim_options_parse(const char *text, struct sim_options *out, char *words,
                        size_t words_bytes)
 {
-    struct sim_options options;
+    struct sim_options options = {0};
     char item[OPTION_MAX];
 
     for (size_t i = 0; i < OPTION_COUNT; i++)
-        if (!table[i].parse(table[i].standard, field_of(&options, &table[i])))
+        if (!table[i].parse(table[i].standard, &options))
             abort();
     while (text && *text) {
         size_t length = strcspn(text, ",");

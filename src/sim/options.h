@@ -8,31 +8,66 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SIM_DEVICES_MAX = 16 };
+enum { SIM_DEVICES_MAX = 16, SIM_CALL_NAME_MAX = 64 };
 
 struct sim_options {
     uint64_t devices;
     uint64_t memory_bytes; /* a device */
-    uint64_t fail_nth;     /* 0: none */
+    bool is_seeded;
     uint64_t seed;
+    uint64_t latency_min_ns, latency_max_ns; /* of simulated time */
+    uint64_t patience_ms;                    /* of real time */
+    uint64_t fail_nth;                       /* 0: none, as in all that follow */
+    char fail_call[SIM_CALL_NAME_MAX];       /* "": none; without its version */
+    uint64_t fail_call_nth;                  /* 0: all of them */
+    uint64_t fail_one_in;                    /* calls */
+    uint64_t lost_at;                        /* the first call that finds it so */
+    uint64_t lost_code;                      /* a CUresult */
+    char slow_call[SIM_CALL_NAME_MAX];       /* "*": all */
+    uint64_t slow_ns;
+    uint64_t host_memory_nth;
+    bool dead_is_error; /* or else it aborts */
+    bool finds_races;
 };
 
-/* X(name, how the value is written, how it is read, field, default, meaning) */
+/* X(name, how the value is written, how it is read, default, meaning) */
 /* clang-format off */
 #define SIM_OPTIONS(X) \
-    X(devices, "1..16", sim_parse_devices, devices, "2", \
+    X(devices, "1..16", parse_devices, "2", \
       "how many devices there are; may change only before cuInit") \
-    X(memory, "BYTES with KiB, MiB, GiB", sim_parse_memory, memory_bytes, "8GiB", \
+    X(memory, "BYTES with KiB, MiB, GiB", parse_memory, "8GiB", \
       "memory of each device; from 2MiB to 1024GiB, counted in steps of 2MiB") \
-    X(fail, "nth:N", sim_parse_fail, fail_nth, "", \
-      "the N-th driver call from now on fails, having changed nothing") \
-    X(seed, "N", sim_parse_seed, seed, "0", \
-      "kept for the seeded scheduler that is to come; changes nothing yet")
+    X(mode, "eager or seeded", parse_mode, "eager", \
+      "eager: threads do queued work in real time; seeded: one scheduler, the same run for the same seed and calls") \
+    X(seed, "N", parse_seed, "0", \
+      "what the seeded mode and fail=one-in draw from") \
+    X(latency, "MIN-MAX", parse_latency, "1000-100000", \
+      "ns of simulated time that an operation takes; for the seeded mode") \
+    X(patience, "MS", parse_patience, "200", \
+      "ms of real time after which the seeded mode goes on without a host function that has not returned") \
+    X(fail, "nth:N or one-in:K or call:NAME or call:NAME:N", parse_fail, "", \
+      "the N-th call from now on fails, or one in K, or (the N-th of) all of one name, having changed nothing; can be given several times") \
+    X(lost, "N", parse_lost, "0", \
+      "the device is lost at the N-th call from now on: it and all later ones fail; 0: never") \
+    X(lost-code, "NUMBER", parse_lost_code, "700", \
+      "the CUresult that calls to a lost device return") \
+    X(slow, "NAME:NS or *:NS", parse_slow, "", \
+      "calls of that name take so many ns longer; simulated ones in the seeded mode") \
+    X(host-memory, "fail:N", parse_host_memory, "", \
+      "the N-th piece of host memory that the stand-in itself asks for from now on is not there") \
+    X(dead, "abort or error", parse_dead, "abort", \
+      "what a call with a destroyed or unknown stream does: abort, as the real driver crashes, or return CUDA_ERROR_INVALID_HANDLE and be counted") \
+    X(races, "on or off", parse_races, "off", \
+      "find operations on the same bytes that nothing orders")
 /* clang-format on */
 
 /* Parse `text` (NULL is "") over the defaults. False: `words` says what and what is
  * allowed, and `out` is untouched. */
 bool sim_options_parse(const char *text, struct sim_options *out, char *words,
                        size_t words_bytes);
+
+/* Is `call`, a symbol such as cuMemAlloc_v2, the call that `name` names without version?
+ */
+bool sim_call_is(const char *call, const char *name);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/sizes.h"
 #include "sim/call.h"
 #include "sim/device.h"
+#include "sim/races.h"
 #include <stdlib.h>
 
 enum {
@@ -250,12 +251,20 @@ CUresult sim_pool_allocate(struct sim_pool *pool, struct sim_stream *stream, siz
         pool->used_high = pool->used;
     block->range.start = block->memory->start;
     sim_block_enter(block);
+    sim_races_hand_out(stream, block->range.start, block->memory->bytes);
     *out = block->range.start;
     return CUDA_SUCCESS;
 }
 
 /* --- taking back
  * -------------------------------------------------------------------------- */
+
+static void touch_freed(const void *data, struct sim_lane *lane)
+{
+    const struct sim_freed *freed = data;
+
+    sim_races_touch(lane, freed->memory->start, freed->memory->bytes, true);
+}
 
 /* The free could not be queued: the block keeps its memory. */
 static void cancel_free(void *data)
@@ -294,6 +303,7 @@ CUresult sim_pool_free(struct sim_block *block, struct sim_stream *stream)
         (struct sim_freed){NULL, NULL, pool, block->memory, stream, stream->queued + 1};
     list_freed(freed);
     place->failed = cancel_free;
+    place->touch = touch_freed;
     result = sim_work_queue(stream, place); /* may come to the free at once */
     if (result != CUDA_SUCCESS)
         return result;

@@ -1,6 +1,7 @@
 /* procs.c -- finding calls by name and version, and the calls for per-thread streams. */
 #include "sim/api.h"
 #include "sim/call.h"
+#include "sim/procs.h"
 #include "sim/thread.h"
 #include "sim/unsupported.h"
 #include <string.h>
@@ -11,6 +12,7 @@
     CUresult per_thread parameters                                      \
     {                                                                   \
         sim_thread.is_per_thread = true;                                \
+        sim_thread.caller = __builtin_return_address(0);                \
         CUresult result = symbol arguments;                             \
         sim_thread.is_per_thread = false;                               \
         return result;                                                  \
@@ -65,6 +67,14 @@ static const struct call *find_call(const char *name, int version, bool *known)
             best = &table[i];
     }
     return best;
+}
+
+bool sim_call_is_known(const char *name)
+{
+    bool known;
+
+    find_call(name, 0, &known);
+    return known;
 }
 
 CUresult cuGetProcAddress_v2(const char *name, void **function, int version,

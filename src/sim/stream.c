@@ -5,6 +5,7 @@
 #include "sim/event.h"
 #include "sim/handles.h"
 #include "sim/pool.h"
+#include "sim/races.h"
 #include "sim/thread.h"
 #include <stdlib.h>
 
@@ -88,9 +89,9 @@ CUresult sim_stream_find(const char *call, CUstream handle, struct sim_stream **
         return find_default(handle, out);
     stream = sim_handle_find(&handles, handle);
     if (!stream)
-        sim_abort(call,
-                  "stream %p is destroyed or never was one; a real driver crashes here",
-                  (void *)handle);
+        return sim_misuse(
+            call, "stream %p is destroyed or never was one; a real driver crashes here",
+            (void *)handle);
     if (!sim_stream_is_alive(stream))
         return CUDA_ERROR_INVALID_CONTEXT; /* the handle outlived its context */
     *out = stream;
@@ -175,6 +176,7 @@ static CUresult wait_for(struct sim_stream *stream)
     struct sim_op *barrier;
     CUresult result;
 
+    sim_races_host_waits(stream);
     if (sim_stream_is_idle(stream))
         return CUDA_SUCCESS;
     if (stream == stream->context->legacy) {
@@ -210,9 +212,12 @@ CUresult cuStreamQuery(CUstream handle)
 
     ENTER(CALL_PLAIN);
     sim_lock();
+    sim_work_poll();
     result = sim_stream_find(__func__, handle, &stream);
     if (result == CUDA_SUCCESS && !sim_stream_is_idle(stream))
         result = CUDA_ERROR_NOT_READY;
+    if (result == CUDA_SUCCESS)
+        sim_races_host_waits(stream); /* as if it had: it knows that all is done */
     return sim_leave(result);
 }
 

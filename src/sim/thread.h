@@ -16,6 +16,8 @@ struct sim_thread {
     int capture_mode;
     bool in_host_function;     /* driver calls are refused */
     bool is_per_thread;        /* in a _ptds/_ptsz call: stream 0 means per-thread */
+    const char *call; /* with races=on: the call that this thread is in, */
+    void *caller;     /* and where in the client it was made */
     struct sim_stream *stream; /* list of its per-thread default streams, one a context */
 };
 

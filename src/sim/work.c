@@ -1,13 +1,19 @@
 /* work.c -- the scheduler: whose turn it is, and the threads that do the work.
  *
+ * In the eager mode threads do all work as soon as they can. In the seeded mode it is
+ * done by the host's own calls, when they wait, ask, or find something due, one operation
+ * after the other in the order of seeded.h; only what may block goes to a thread.
+ *
  * Threads are started when there is work and none is idle. A host function may block
  * until another stream has come to some point, so a fixed few would not do.
  */
 #define _GNU_SOURCE
 #include "sim/work.h"
 #include "sim/call.h"
+#include "sim/races.h"
 #include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 
 enum { WORKERS_MAX = 256 };
 
@@ -38,6 +44,7 @@ struct sim_stream *sim_stream_new(struct sim_context *context, unsigned flags)
         stream->flags = flags;
         stream->id = sim_next_id();
         stream->references = 1;
+        stream->turn.number = sim_seeded_number(context, flags);
     }
     return stream;
 }
@@ -49,8 +56,10 @@ void sim_stream_retain(struct sim_stream *stream)
 
 void sim_stream_release(struct sim_stream *stream)
 {
-    if (--stream->references == 0)
-        free(stream);
+    if (--stream->references != 0)
+        return;
+    sim_races_end_stream(stream);
+    free(stream);
 }
 
 bool sim_stream_is_alive(const struct sim_stream *stream)
@@ -97,6 +106,7 @@ bool sim_op_after(struct sim_op *op, struct sim_stream *stream, uint64_t until)
 {
     struct sim_waiter *waiter;
 
+    sim_races_after(op, stream, until);
     if (stream->done >= until)
         return true;
     waiter = malloc(sizeof *waiter);
@@ -112,6 +122,7 @@ void sim_op_drop(struct sim_op *op)
 {
     if (op->failed)
         op->failed(op->data);
+    sim_races_drop(op);
     op->is_dropped = true; /* streams that it was to wait for still point at it */
     if (op->pending == 0)
         free(op);
@@ -286,6 +297,9 @@ static void settle(void)
         stream->is_attended = false;
         if (!op || op->pending || op->is_started) {
             /* nothing to do, or somebody is at it */
+        } else if (sim_is_seeded) {
+            op->is_started = true;
+            sim_seeded_offer(stream, op);
         } else if (op->is_callers) {
             op->is_started = op->is_turn = true;
             sim_progress();
@@ -303,6 +317,72 @@ static void finish_first(struct sim_stream *stream)
 {
     complete(stream);
     settle();
+}
+
+/* --- the seeded mode
+ * ---------------------------------------------------------------------- */
+
+/* A host function runs in a thread of its own, since it may block until the client does
+ * something; mostly it does not, and then nothing else happens meanwhile. */
+static void run_in_thread(struct sim_stream *stream)
+{
+    uint64_t until = stream->done + 1;
+    struct timespec deadline;
+
+    clock_gettime(CLOCK_REALTIME, &deadline);
+    deadline.tv_sec += (time_t)(sim_options.patience_ms / 1000);
+    deadline.tv_nsec += (long)(sim_options.patience_ms % 1000) * 1000000;
+    if (deadline.tv_nsec >= 1000000000) {
+        deadline.tv_nsec -= 1000000000;
+        deadline.tv_sec++;
+    }
+    sim_stream_retain(stream);
+    hand_to_workers(stream);
+    while (stream->done < until && sim_wait_progress_until(&deadline))
+        ;
+    sim_stream_release(stream);
+}
+
+/* Do the operation whose turn is next. */
+static void step(void)
+{
+    struct sim_stream *stream = sim_seeded_take();
+    struct sim_op *op = stream->first;
+
+    if (op->run && !op->touch) {
+        run_in_thread(stream);
+        return;
+    }
+    if (op->run)
+        op->run(op->data);
+    finish_first(stream);
+}
+
+/* A call takes this long, or else nothing would ever become due. */
+enum { CALL_NS = 200 };
+
+void sim_work_tick(uint64_t number)
+{
+    sim_clock_advance(CALL_NS);
+    while (sim_seeded_is_due())
+        step();
+    if (sim_seeded_has_turns() && sim_seeded_wants_more(number))
+        step();
+}
+
+void sim_work_poll(void)
+{
+    if (sim_is_seeded && sim_seeded_has_turns())
+        step();
+}
+
+/* Something that a waiting thread waits for may have come nearer after this. */
+static void advance(void)
+{
+    if (sim_is_seeded && sim_seeded_has_turns())
+        step();
+    else
+        sim_wait_progress();
 }
 
 /* --- queueing
@@ -351,9 +431,12 @@ CUresult sim_work_queue(struct sim_stream *stream, struct sim_op *op)
         sim_op_drop(op);
         return CUDA_ERROR_OPERATING_SYSTEM;
     }
+    sim_races_queue(stream, op);
     append(stream, op);
     attend(stream);
     settle();
+    if (sim_is_seeded)
+        sim_progress(); /* who waits finds a turn to take */
     return CUDA_SUCCESS;
 }
 
@@ -361,10 +444,15 @@ CUresult sim_work_do(struct sim_stream *stream, struct sim_op *op)
 {
     CUresult result;
 
-    op->is_callers = true;
+    op->is_callers = !sim_is_seeded;
     result = sim_work_queue(stream, op);
     if (result != CUDA_SUCCESS)
         return result;
+    sim_races_host_waits(stream);
+    if (sim_is_seeded) {
+        sim_work_wait(stream, stream->queued);
+        return CUDA_SUCCESS;
+    }
     while (!op->is_turn)
         sim_wait_progress();
     sim_unlock();
@@ -381,7 +469,7 @@ void sim_work_wait(struct sim_stream *stream, uint64_t until)
 {
     sim_stream_retain(stream);
     while (stream->done < until)
-        sim_wait_progress();
+        advance();
     sim_stream_release(stream);
 }
 
@@ -389,8 +477,9 @@ void sim_work_wait_context(struct sim_context *context)
 {
     uint64_t until = last_ticket;
 
+    sim_races_host_waits_for_context(context);
     while (context->first_op && context->first_op->ticket <= until)
-        sim_wait_progress();
+        advance();
 }
 
 void sim_work_wait_device(CUdevice device)

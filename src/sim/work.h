@@ -12,8 +12,11 @@
 #define TARN_SIM_WORK_H
 
 #include "sim/context.h"
+#include "sim/seeded.h"
 #include <stdbool.h>
 
+struct sim_clock;
+struct sim_lane;
 struct sim_waiter;
 
 struct sim_stream {
@@ -35,6 +38,8 @@ struct sim_stream {
     struct sim_stream *next_attended;
     struct sim_stream *next_ready;     /* in the workers' queue */
     struct sim_stream *next_of_thread; /* per-thread default streams of one thread */
+    struct sim_turn turn;              /* in the seeded mode */
+    struct sim_lane *lane;             /* where races are looked for, or NULL */
 };
 
 struct sim_op {
@@ -51,6 +56,10 @@ struct sim_op {
     void (*finish)(void *data);
     void (*failed)(
         void *data); /* instead of both, where it cannot be queued; may be NULL */
+    void (*touch)(const void *data,
+                  struct sim_lane *lane); /* tells races.h what memory it reads and
+                                             writes; such an operation does not block */
+    struct sim_clock *clock;              /* what it comes after, for races.h */
     _Alignas(16) char data[];
 };
 
@@ -69,6 +78,12 @@ CUresult sim_work_queue(struct sim_stream *stream, struct sim_op *op);
 /* Queue `op`, wait for its turn and run it in this thread. Gives the lock back meanwhile.
  */
 CUresult sim_work_do(struct sim_stream *stream, struct sim_op *op);
+
+/* Let queued work go on as far as it has come to be due: in the host's `number`-th call;
+ * in a call that asks whether something is done. For the seeded mode; in the eager one
+ * nothing happens. They give the lock back meanwhile. */
+void sim_work_tick(uint64_t number);
+void sim_work_poll(void);
 
 /* Wait until `stream` has done `until` operations; until all that is queued now in
  * `context`, on `device`, or anywhere, is done. They give the lock back meanwhile. */

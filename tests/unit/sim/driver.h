@@ -27,6 +27,9 @@ struct driver {
     tarn_sim_faults_fn *faults;
     tarn_sim_calls_fn *calls;
     tarn_sim_live_bytes_fn *live_bytes;
+    tarn_sim_misuses_fn *misuses;
+    tarn_sim_races_fn *races;
+    tarn_sim_race_fn *race;
 };
 
 static struct driver driver;
@@ -64,6 +67,9 @@ __attribute__((constructor(1000))) static void driver_open(void)
     *(void **)(void *)&driver.faults = driver_symbol("tarn_sim_faults");
     *(void **)(void *)&driver.calls = driver_symbol("tarn_sim_calls");
     *(void **)(void *)&driver.live_bytes = driver_symbol("tarn_sim_live_bytes");
+    *(void **)(void *)&driver.misuses = driver_symbol("tarn_sim_misuses");
+    *(void **)(void *)&driver.races = driver_symbol("tarn_sim_races");
+    *(void **)(void *)&driver.race = driver_symbol("tarn_sim_race");
 }
 
 #define CU_IS(wanted, call) CHECK_EQUAL(wanted, driver.call)

@@ -16,6 +16,17 @@ TEST(options_that_do_not_parse_say_what_is_allowed)
         "nonsense=1",
         "devices=2;memory=1GiB",
         "memory=18446744073709551615GiB",
+        "mode=lazy",
+        "latency=5",
+        "latency=5-4",
+        "fail=call:cuNothing",
+        "fail=call:cuMemAlloc:0",
+        "fail=one-in:0",
+        "slow=cuMemAlloc",
+        "host-memory=1",
+        "dead=maybe",
+        "races=1",
+        "lost-code=0",
     };
     use_device(0);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -34,7 +45,7 @@ TEST(options_that_do_not_parse_say_what_is_allowed)
 TEST(options_are_in_the_documentation)
 {
     static const char *const rows[] = {
-#define X(name, syntax, parse, field, standard, meaning) "| `" #name "` |",
+#define X(name, syntax, parse, standard, meaning) "| `" #name "` |",
         SIM_OPTIONS(X)
 #undef X
     };

@@ -1,0 +1,245 @@
+/* bytes.c -- who wrote each byte last and who has read it since; and the words of a race.
+ *
+ * One set of ranges of addresses (devices have theirs apart, host memory in between);
+ * bytes that were always touched together are one range. A write makes one of all it
+ * covers, so the set is never larger than the accesses were many.
+ */
+#define _GNU_SOURCE
+#include "sim/api.h"
+#include "sim/call.h"
+#include "sim/host_memory.h"
+#include "sim/lane.h"
+#include "sim/ranges.h"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINES_MAX = 50 }; /* on stderr; all are counted */
+
+struct mark {
+    struct sim_range range;  /* first: the set finds it */
+    struct sim_access write; /* lane NULL: none */
+    struct sim_access *reads;
+    size_t read_count, read_room;
+};
+
+static struct sim_ranges marks;
+static unsigned long long races;
+static char words[1024];
+
+/* --- the words
+ * ----------------------------------------------------------------------------- */
+
+/* "cuMemsetD8Async on stream 9, queued at step+0x1f (libuser.so)" */
+static void describe(const struct sim_access *access, char *out, size_t bytes)
+{
+    Dl_info info;
+    const char *file = NULL;
+    int used = access->lane ? snprintf(out, bytes, "%s on stream %llu", access->call,
+                                       (unsigned long long)access->stream_id)
+                            : snprintf(out, bytes, "%s of the host", access->call);
+
+    out += used, bytes -= (size_t)used;
+    if (!dladdr(access->caller, &info) || !info.dli_fname) {
+        snprintf(out, bytes, ", queued at %p", access->caller);
+        return;
+    }
+    file = strrchr(info.dli_fname, '/');
+    file = file ? file + 1 : info.dli_fname;
+    if (info.dli_sname)
+        snprintf(out, bytes, ", queued at %.150s+0x%zx (%.100s)", info.dli_sname,
+                 (size_t)((char *)access->caller - (char *)info.dli_saddr), file);
+    else
+        snprintf(out, bytes, ", queued at %.100s+0x%zx", file,
+                 (size_t)((char *)access->caller - (char *)info.dli_fbase));
+}
+
+static void report(const struct sim_access *now, const char *does,
+                   const struct sim_access *before, const char *did,
+                   const struct sim_range *range)
+{
+    char first[400], second[400];
+
+    describe(now, first, sizeof first);
+    describe(before, second, sizeof second);
+    snprintf(words, sizeof words,
+             "race: %s, %s bytes at %#zx that %s, %s; nothing orders the two", first,
+             does, (size_t)range->start, second, did);
+    if (++races <= LINES_MAX)
+        fprintf(stderr, "tarn stand-in: %s\n", words);
+}
+
+unsigned long long tarn_sim_races(void)
+{
+    sim_lock();
+    unsigned long long count = races;
+    sim_unlock();
+    return count;
+}
+
+const char *tarn_sim_race(void)
+{
+    return words;
+}
+
+/* --- the set
+ * ------------------------------------------------------------------------------- */
+
+static struct mark *mark_new(uintptr_t start, size_t bytes)
+{
+    struct mark *mark = sim_instrument_memory(sizeof *mark);
+
+    mark->range.start = start;
+    mark->range.bytes = bytes;
+    sim_ranges_insert(&marks, &mark->range);
+    return mark;
+}
+
+static void mark_free(struct mark *mark)
+{
+    sim_ranges_remove(&marks, &mark->range);
+    free(mark->reads);
+    free(mark);
+}
+
+static void add_read(struct mark *mark, const struct sim_access *access)
+{
+    if (mark->read_count == mark->read_room) {
+        size_t room = mark->read_room ? mark->read_room * 2 : 2;
+        struct sim_access *reads = sim_instrument_memory(room * sizeof *reads);
+        if (mark->reads)
+            memcpy(reads, mark->reads, mark->read_count * sizeof *reads);
+        free(mark->reads);
+        mark->reads = reads;
+        mark->read_room = room;
+    }
+    mark->reads[mark->read_count++] = *access;
+}
+
+/* Make `address` a border, where a mark lies across it. */
+static void cut(uintptr_t address)
+{
+    struct mark *low = (struct mark *)(void *)sim_ranges_find(&marks, address), *high;
+    size_t bytes;
+
+    if (!low || low->range.start == address)
+        return;
+    bytes = address - low->range.start;
+    sim_ranges_remove(&marks, &low->range);
+    high = mark_new(address, low->range.bytes - bytes);
+    low->range.bytes = bytes;
+    sim_ranges_insert(&marks, &low->range);
+    high->write = low->write;
+    for (size_t i = 0; i < low->read_count; i++)
+        add_read(high, &low->reads[i]);
+}
+
+/* The first mark in [start, end), or NULL. */
+static struct mark *first_in(uintptr_t start, uintptr_t end)
+{
+    struct sim_range *range = sim_ranges_after(&marks, start);
+
+    return range && range->start < end ? (struct mark *)(void *)range : NULL;
+}
+
+void sim_bytes_forget(uintptr_t start, size_t bytes)
+{
+    struct mark *mark;
+
+    cut(start);
+    cut(start + bytes);
+    while ((mark = first_in(start, start + bytes)))
+        mark_free(mark);
+}
+
+void sim_bytes_forget_all(void)
+{
+    struct mark *mark;
+
+    while ((mark = first_in(0, UINTPTR_MAX)))
+        mark_free(mark);
+    races = 0;
+    words[0] = '\0';
+}
+
+/* --- the check
+ * ----------------------------------------------------------------------------- */
+
+/* Which earlier access was reported last: an operation meets it in many ranges. */
+static struct {
+    const struct sim_lane *now, *before;
+    uint64_t now_time, before_time;
+} reported;
+
+static bool is_new(const struct sim_access *now, const struct sim_access *before)
+{
+    bool same = reported.now == now->lane && reported.now_time == now->time &&
+                reported.before == before->lane && reported.before_time == before->time;
+
+    reported.now = now->lane, reported.now_time = now->time;
+    reported.before = before->lane, reported.before_time = before->time;
+    return !same;
+}
+
+static void check(const struct mark *mark, const struct sim_access *access, bool is_write)
+{
+    const char *does = is_write ? "writes" : "reads";
+
+    if (!sim_lane_comes_after(access->lane, &mark->write) && is_new(access, &mark->write))
+        report(access, does, &mark->write, "wrote", &mark->range);
+    for (size_t i = 0; is_write && i < mark->read_count; i++)
+        if (!sim_lane_comes_after(access->lane, &mark->reads[i]) &&
+            is_new(access, &mark->reads[i]))
+            report(access, does, &mark->reads[i], "reads", &mark->range);
+}
+
+/* Who comes after this read comes after all that it comes after. */
+static void keep_read(struct mark *mark, const struct sim_access *access)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < mark->read_count; i++)
+        if (!sim_lane_comes_after(access->lane, &mark->reads[i]))
+            mark->reads[kept++] = mark->reads[i];
+    mark->read_count = kept;
+    add_read(mark, access);
+}
+
+/* Marks for all of [start, end), also where nobody had been; the read is kept in each. */
+static void touch_reading(const struct sim_access *access, uintptr_t start, uintptr_t end)
+{
+    while (start < end) {
+        struct mark *mark = first_in(start, end);
+        uintptr_t next = mark ? mark->range.start : end;
+        if (start < next)
+            mark = mark_new(start, next - start);
+        check(mark, access, false);
+        keep_read(mark, access);
+        start = mark->range.start + mark->range.bytes;
+    }
+}
+
+static void touch_writing(const struct sim_access *access, uintptr_t start, uintptr_t end)
+{
+    struct mark *mark;
+
+    while ((mark = first_in(start, end))) {
+        check(mark, access, true);
+        mark_free(mark);
+    }
+    mark_new(start, end - start)->write = *access;
+}
+
+void sim_bytes_touch(const struct sim_access *access, uintptr_t start, size_t bytes,
+                     bool is_write)
+{
+    if (bytes == 0)
+        return;
+    cut(start);
+    cut(start + bytes);
+    if (is_write)
+        touch_writing(access, start, start + bytes);
+    else
+        touch_reading(access, start, start + bytes);
+}
