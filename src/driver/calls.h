@@ -31,6 +31,7 @@
     X(ctx_get_current, "cuCtxGetCurrent", 4000, NEEDED, (CUcontext_ * out))             \
     X(ctx_push_current, "cuCtxPushCurrent", 4000, NEEDED, (CUcontext_))                 \
     X(ctx_pop_current, "cuCtxPopCurrent", 4000, NEEDED, (CUcontext_ * out))             \
+    X(ctx_get_id, "cuCtxGetId", 12000, NEEDED, (CUcontext_, unsigned long long *out))   \
     X(ctx_get_device, "cuCtxGetDevice", 2000, NEEDED, (CUdevice_ * out))                \
     X(ctx_synchronize, "cuCtxSynchronize", 2000, NEEDED, (void))                        \
     X(mem_get_info, "cuMemGetInfo", 3020, NEEDED,                                       \

@@ -33,13 +33,24 @@ tarn_status tarn__device_check(const char *who, int device);
 /* The primary context of a device, retained once and for good. */
 tarn_status tarn__primary_context(int device, CUcontext_ *out);
 
-/* A device's primary context is current between enter and leave; what was is put back. */
+/* A device's primary context is current between enter and leave; what was is put back. Where
+ * somebody has reset the context since, it is retained anew. */
 struct tarn__scope {
     const struct tarn__calls *calls;
-    bool pushed; /* another context was current, so leave has to pop */
+    uint64_t life; /* the context's id: another one after each reset */
+    bool pushed;   /* another context was current, so leave has to pop */
 };
 tarn_status tarn__scope_enter(int device, struct tarn__scope *out);
 void tarn__scope_leave(struct tarn__scope *scope);
+
+/* The present life of a device's primary context; 0 where it has none. Makes no context. */
+uint64_t tarn__context_life(int device);
+
+/* Is the primary context of `device` still in the life that a scope had? (0, not known: it
+ * is taken to be.) If not, all its
+ * memory went with it, and the addresses may be somebody else's by now. Costs 8 ns, and
+ * makes no context. */
+bool tarn__context_lives(int device, uint64_t life);
 
 /* A stream that is usable with `device`: the default streams, or one of its primary
  * context. Inside a scope of that device. TARN_STREAM_NONE is usable. */

@@ -1,8 +1,11 @@
 /* scope.c -- a device's primary context, made current and put back.
  *
  * The primary context is the one that the CUDA runtime, Numba, CuPy and PyTorch share. It
- * is retained once a device and kept: its handle stays the same even when somebody resets
- * it (reference/driver.md, section 5).
+ * is retained once a device and kept. Anybody may reset it (cuda.close() of Numba does):
+ * then its handle stays the same, but every call gives 709 until it is retained again,
+ * its id is another one after that, and addresses of before are handed out anew (seen on
+ * an H200). So the id is asked for at each entry, and what was allocated in another life
+ * is never freed.
  */
 #include "driver/driver.h"
 #include <pthread.h>
@@ -51,7 +54,7 @@ tarn_status tarn__device_check(const char *who, int device)
     return TARN_OK;
 }
 
-/* Retain the primary context of a device for the first time. */
+/* Retain the primary context of a device, for the first time or after a reset. */
 static tarn_status retain_context(const struct tarn__calls *calls, int device,
                                   CUcontext_ *out)
 {
@@ -95,6 +98,66 @@ tarn_status tarn__primary_context(int device, CUcontext_ *out)
     return status;
 }
 
+/* Retain a context that somebody has reset. */
+static tarn_status begin_new_life(const struct tarn__calls *calls, int device,
+                                  CUcontext_ context)
+{
+    unsigned long long id;
+    tarn_status status = TARN_OK;
+
+    pthread_mutex_lock(&contexts_lock);
+    /* Another thread may have been faster. */
+    if (calls->ctx_get_id(context, &id) == CUDA_ERROR_CONTEXT_IS_DESTROYED_)
+        status = retain_context(calls, device, &context);
+    pthread_mutex_unlock(&contexts_lock);
+    return status;
+}
+
+/* The id of the context's present life. */
+static tarn_status context_life(const struct tarn__calls *calls, int device,
+                                CUcontext_ context, uint64_t *out)
+{
+    unsigned long long id = 0;
+    CUresult_ result = calls->ctx_get_id(context, &id);
+
+    if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED_) {
+        tarn_status status = begin_new_life(calls, device, context);
+        if (status != TARN_OK)
+            return status;
+        result = calls->ctx_get_id(context, &id);
+    }
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("driver", "cuCtxGetId", result, "device %d", device);
+    *out = id;
+    return TARN_OK;
+}
+
+uint64_t tarn__context_life(int device)
+{
+    CUcontext_ context = device < 0 ? NULL : atomic_load(&contexts[device]);
+    const struct tarn__calls *calls;
+    unsigned long long id = 0;
+
+    if (!context || tarn__driver(&calls) != TARN_OK ||
+        calls->ctx_get_id(context, &id) != CUDA_SUCCESS_)
+        return 0;
+    return id;
+}
+
+bool tarn__context_lives(int device, uint64_t life)
+{
+    CUcontext_ context = device < 0 ? NULL : atomic_load(&contexts[device]);
+    const struct tarn__calls *calls;
+    unsigned long long id = 0;
+
+    if (!context || life == 0 || tarn__driver(&calls) != TARN_OK)
+        return true;
+    CUresult_ result = calls->ctx_get_id(context, &id);
+    /* Only a clear answer says that it is over. */
+    return result != CUDA_ERROR_CONTEXT_IS_DESTROYED_ &&
+           (result != CUDA_SUCCESS_ || id == life);
+}
+
 tarn_status tarn__scope_enter(int device, struct tarn__scope *out)
 {
     struct tarn__scope scope = {0};
@@ -103,6 +166,8 @@ tarn_status tarn__scope_enter(int device, struct tarn__scope *out)
 
     if (status == TARN_OK)
         status = tarn__primary_context(device, &context);
+    if (status == TARN_OK)
+        status = context_life(scope.calls, device, context, &scope.life);
     if (status != TARN_OK)
         return status;
     CUresult_ result = scope.calls->ctx_get_current(&current);

@@ -13,13 +13,13 @@
 typedef CUresult_ undo_fn(const struct tarn__calls *calls, const tarn_pointer *pointer);
 
 /* Give memory back by one driver call, in the context of its device. After exit has begun
- * there is nobody to give it to. */
+ * there is nobody to give it to, and what a reset took is nobody's or somebody else's. */
 static tarn_status give_back(const tarn_pointer *pointer, undo_fn *undo,
                              const char *symbol)
 {
     struct tarn__scope scope;
 
-    if (tarn__driver_gone())
+    if (tarn__driver_gone() || !tarn__context_lives(pointer->device, pointer->life))
         return TARN_OK;
     tarn_status status = tarn__scope_enter(pointer->device, &scope);
     if (status != TARN_OK)

@@ -10,6 +10,7 @@
  */
 #include "pointer/pointer.h"
 #include "driver/driver.h"
+#include "resource/life.h"
 
 /* Does a block that comes and goes without a stream need Tarn's own waits? */
 static bool needs_waits(const tarn_resource *resource, tarn_stream stream)
@@ -39,6 +40,18 @@ static tarn_status wait_for_last_use(tarn_resource *resource, tarn_stream stream
     return tarn_driver_synchronize(tarn_resource_device(resource));
 }
 
+/* The resource is told even where the block went with its context, so that the books of
+ * adaptors are right. */
+static tarn_status deallocate(const tarn_pointer *pointer, tarn_stream stream)
+{
+    uint64_t before = tarn__block_life_set(pointer->life);
+    tarn_status status = tarn_resource_deallocate(pointer->resource, pointer->address,
+                                                  pointer->bytes, 0, stream);
+
+    tarn__block_life_set(before);
+    return status;
+}
+
 /* The block first, then the reference to the resource; the second can be refused as well,
  * while somebody has blocks out and no reference. `address` says how far it came. */
 static tarn_status give_back_block(tarn_pointer *pointer)
@@ -47,10 +60,10 @@ static tarn_status give_back_block(tarn_pointer *pointer)
     tarn_status status = TARN_OK;
 
     if (pointer->address) {
-        status = wait_for_last_use(pointer->resource, stream);
+        if (tarn__context_lives(pointer->device, pointer->life))
+            status = wait_for_last_use(pointer->resource, stream);
         if (status == TARN_OK)
-            status = tarn_resource_deallocate(pointer->resource, pointer->address,
-                                              pointer->bytes, 0, stream);
+            status = deallocate(pointer, stream);
         if (status != TARN_OK)
             return status;
         pointer->address = 0;

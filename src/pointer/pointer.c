@@ -5,6 +5,7 @@
  * never longer than one, however often a window is opened in a window.
  */
 #include "pointer/pointer.h"
+#include "driver/driver.h"
 #include "base/sizes.h"
 #include "nrt/meminfo.h"
 #include <stdlib.h>
@@ -58,6 +59,7 @@ void tarn__pointer_place(tarn_pointer *pointer, tarn_device_ptr address, void *h
     pointer->address = address;
     pointer->host = host;
     pointer->give_back = give_back;
+    pointer->life = give_back ? tarn__context_life(pointer->device) : 0;
     pointer->meminfo->data = address ? (void *)(uintptr_t)address : host;
 }
 

@@ -19,6 +19,7 @@ struct tarn_pointer {
     tarn_pointer *base;    /* of a view: the first owner, retained; else NULL */
     tarn_pointer_kind kind;
     int device;              /* TARN_DEVICE_NONE for plain host memory */
+    uint64_t life;           /* of the device's context when the memory came; 0: none */
     tarn_device_ptr address; /* as the device sees it; 0 if it does not */
     void *host;              /* as the host sees it; NULL if it does not */
     size_t bytes;

@@ -54,6 +54,7 @@ static const struct tarn__backed_kind async_kind = {
     .allocate_call = "cuMemAllocFromPoolAsync",
     .free_call = "cuMemFreeAsync",
     .by_stream = true,
+    .survives_reset = true,
     .allocate = async_ask,
     .free = async_give_back,
 };

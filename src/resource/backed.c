@@ -13,6 +13,7 @@
  * may have held its lock.
  */
 #include "resource/backed.h"
+#include "resource/life.h"
 #include "base/sizes.h"
 #include <stdlib.h>
 
@@ -72,12 +73,12 @@ static tarn_status ask(struct tarn__backed *self, const struct tarn__scope *scop
     return TARN_OK;
 }
 
-/* Has the driver nothing left of a block? It has shut down; or it does not know the
- * address any more, because somebody reset the device's primary context, which took the
- * block with it. Trying again could only take a block that is somebody else's by then. */
+/* Has the driver nothing left of a block? It has shut down, or somebody reset the context
+ * between our look at its life and the call. */
 static bool is_gone_already(CUresult_ result)
 {
-    return result == CUDA_ERROR_DEINITIALIZED_ || result == CUDA_ERROR_INVALID_VALUE_;
+    return result == CUDA_ERROR_DEINITIALIZED_ ||
+           result == CUDA_ERROR_CONTEXT_IS_DESTROYED_;
 }
 
 /* In a scope: give the driver a block back. */
@@ -120,6 +121,7 @@ tarn_status tarn__backed_allocate(void *self, size_t bytes, size_t alignment,
     tarn_status status = tarn__backed_enter(backed, &scope);
     if (status == TARN_OK) {
         status = ask(backed, &scope, padded, stream, &base);
+        record->life = scope.life;
         tarn__scope_leave(&scope);
     }
     if (status != TARN_OK) {
@@ -144,9 +146,14 @@ tarn_status tarn__backed_deallocate(void *self, tarn_device_ptr block, size_t by
     if (tarn__driver_gone())
         return TARN_OK;
     tarn_status status = tarn__table_take(&backed->table, backed->kind->who, block, bytes,
-                                          alignment, &record);
+                                          alignment, tarn__block_life(), &record);
     if (status != TARN_OK)
         return status;
+    if (!backed->kind->survives_reset &&
+        !tarn__context_lives(backed->device, record->life)) {
+        tarn__record_drop(record); /* it went with its context */
+        return TARN_OK;
+    }
     status = tarn__backed_enter(backed, &scope);
     if (status == TARN_OK) {
         status = give_back(backed, &scope, record, stream);

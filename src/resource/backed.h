@@ -15,7 +15,8 @@ struct tarn__backed_kind {
     const char *who;           /* name of the resource, for words */
     const char *allocate_call; /* the driver's names, for words */
     const char *free_call;
-    bool by_stream; /* the stream matters, so it is checked */
+    bool by_stream;      /* the stream matters, so it is checked */
+    bool survives_reset; /* the memory is the device\'s, not the context\'s */
     CUresult_ (*allocate)(struct tarn__backed *self, const struct tarn__calls *calls,
                           size_t bytes, tarn_stream stream, CUdeviceptr_ *out);
     CUresult_ (*free)(const struct tarn__calls *calls, CUdeviceptr_ base,

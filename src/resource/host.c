@@ -36,7 +36,8 @@ static tarn_status host_deallocate(void *self, tarn_device_ptr block, size_t byt
                                    size_t alignment, tarn_stream stream)
 {
     struct tarn__record *record;
-    tarn_status status = tarn__table_take(self, "host", block, bytes, alignment, &record);
+    tarn_status status =
+        tarn__table_take(self, "host", block, bytes, alignment, 0, &record);
 
     (void)stream;
     if (status != TARN_OK)

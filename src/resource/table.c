@@ -23,12 +23,14 @@ static struct tarn__record **bucket_of(const struct tarn__shard *shard, uint64_t
     return &shard->buckets[(hash(block) >> 28) & (shard->bucket_count - 1)];
 }
 
-/* The link that leads to the record of `block`, or to the NULL at its bucket's end. */
-static struct tarn__record **link_of(const struct tarn__shard *shard, uint64_t block)
+/* The link that leads to the record of `block` in `life`, or to the NULL at its bucket's
+ * end. Records of two lives may have one address; the younger one comes first. */
+static struct tarn__record **link_of(const struct tarn__shard *shard, uint64_t block,
+                                     uint64_t life)
 {
     struct tarn__record **link = bucket_of(shard, block);
 
-    while (*link && (*link)->block != block)
+    while (*link && ((*link)->block != block || (life && (*link)->life != life)))
         link = &(*link)->next;
     return link;
 }
@@ -132,9 +134,10 @@ static tarn_status not_out(const char *who, uint64_t block)
 
 /* Unlink the record of `block` if bytes and alignment fit. Under the lock. */
 static tarn_status take_locked(struct tarn__shard *shard, const char *who, uint64_t block,
-                               size_t bytes, size_t alignment, struct tarn__record **out)
+                               size_t bytes, size_t alignment, uint64_t life,
+                               struct tarn__record **out)
 {
-    struct tarn__record **link = link_of(shard, block), *record = *link;
+    struct tarn__record **link = link_of(shard, block, life), *record = *link;
 
     if (!record)
         return not_out(who, block);
@@ -155,12 +158,13 @@ static tarn_status take_locked(struct tarn__shard *shard, const char *who, uint6
 }
 
 tarn_status tarn__table_take(struct tarn__table *table, const char *who, uint64_t block,
-                             size_t bytes, size_t alignment, struct tarn__record **out)
+                             size_t bytes, size_t alignment, uint64_t life,
+                             struct tarn__record **out)
 {
     struct tarn__shard *shard = shard_of(table, block);
 
     pthread_mutex_lock(&shard->lock);
-    tarn_status status = take_locked(shard, who, block, bytes, alignment, out);
+    tarn_status status = take_locked(shard, who, block, bytes, alignment, life, out);
     pthread_mutex_unlock(&shard->lock);
     if (status == TARN_OK)
         atomic_fetch_sub_explicit(&table->count, 1, memory_order_relaxed);
@@ -174,7 +178,7 @@ tarn_status tarn__table_bytes(struct tarn__table *table, const char *who, uint64
     size_t bytes = 0;
 
     pthread_mutex_lock(&shard->lock);
-    const struct tarn__record *record = *link_of(shard, block);
+    const struct tarn__record *record = *link_of(shard, block, 0);
     if (record)
         bytes = record->bytes;
     pthread_mutex_unlock(&shard->lock);

@@ -23,6 +23,7 @@ struct tarn__record {
     uint64_t base;             /* what the driver gave; <= block */
     size_t bytes;              /* as asked for */
     size_t alignment;          /* as asked for, at least TARN_ALIGNMENT */
+    uint64_t life;             /* of the context that it was allocated in */
 };
 
 struct tarn__shard {
@@ -48,10 +49,11 @@ void tarn__record_drop(struct tarn__record *record);
 /* Enter `record`. Its block is not in the table. Cannot fail. */
 void tarn__table_put(struct tarn__table *table, struct tarn__record *record);
 
-/* Take the record of `block` out, or refuse in the words of `who`: it is not out here, or
+/* Take the record of `block` out, of `life` (0: of the youngest life that has it), or refuse in the words of `who`: it is not out here, or
  * has other bytes or another alignment. */
 tarn_status tarn__table_take(struct tarn__table *table, const char *who, uint64_t block,
-                             size_t bytes, size_t alignment, struct tarn__record **out);
+                             size_t bytes, size_t alignment, uint64_t life,
+                             struct tarn__record **out);
 
 /* The bytes that `block` was asked for. */
 tarn_status tarn__table_bytes(struct tarn__table *table, const char *who, uint64_t block,

@@ -40,6 +40,7 @@ typedef CUmemPoolProps CUmemPoolProps_;
     X(ctx_push_current, cuCtxPushCurrent, 4000)                      \
     X(ctx_pop_current, cuCtxPopCurrent, 4000)                        \
     X(ctx_get_device, cuCtxGetDevice, 2000)                          \
+    X(ctx_get_id, cuCtxGetId, 12000)                                 \
     X(ctx_synchronize, cuCtxSynchronize, 2000)                       \
     X(mem_get_info, cuMemGetInfo, 3020)                              \
     X(mem_alloc, cuMemAlloc, 3020)                                   \

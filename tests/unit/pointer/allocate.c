@@ -79,6 +79,9 @@ TEST(pointer_gives_back_on_the_stream_that_was_set)
     CHECK_OK(tarn_resource_release(resource));
 }
 
+/* A pointer to device memory looks twice at the life of its context: cuCtxGetId. */
+enum { LOOKS = 2 };
+
 /* Driver calls that one pointer's life makes; the fake makes none itself. */
 static unsigned long long calls_of_a_life(struct fake *fake, int device,
                                           tarn_stream stream)
@@ -103,10 +106,10 @@ TEST(pointer_without_a_stream_waits_where_the_resource_does_not)
 
     if (!on_sim())
         return; /* the calls are counted by the stand-in */
-    CHECK_EQUAL(0, calls_of_a_life(&waits, 0, TARN_STREAM_NONE));
-    CHECK(calls_of_a_life(&ordered, 0, TARN_STREAM_NONE) >= 2);
-    CHECK(calls_of_a_life(&neither, 0, TARN_STREAM_NONE) >= 2);
-    CHECK_EQUAL(0, calls_of_a_life(&named, 0, TARN_STREAM_LEGACY));
+    CHECK_EQUAL(LOOKS, calls_of_a_life(&waits, 0, TARN_STREAM_NONE));
+    CHECK(calls_of_a_life(&ordered, 0, TARN_STREAM_NONE) >= LOOKS + 2);
+    CHECK(calls_of_a_life(&neither, 0, TARN_STREAM_NONE) >= LOOKS + 2);
+    CHECK_EQUAL(LOOKS, calls_of_a_life(&named, 0, TARN_STREAM_LEGACY));
     CHECK_EQUAL(0, calls_of_a_life(&host, TARN_DEVICE_NONE, TARN_STREAM_NONE));
 }
 

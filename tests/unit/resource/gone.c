@@ -101,25 +101,31 @@ static void reset_the_device(void)
     CHILD_CHECK(reset && reset(0) == 0);
 }
 
+/* Memory of a pool is the device's and stays; all other goes with the context. */
 static void give_back_after_a_reset(void)
 {
     tarn_resource *managed, *pinned;
-    tarn_device_ptr managed_block, pinned_block, block;
+    tarn_device_ptr managed_block, pinned_block, later;
 
     CHILD_STATUS(TARN_OK, tarn_cuda_create(0, &cuda));
     CHILD_STATUS(TARN_OK, tarn_managed_create(0, &managed));
     CHILD_STATUS(TARN_OK, tarn_pinned_create(0, &pinned));
+    CHILD_STATUS(TARN_OK, tarn_async_create(0, NULL, &async));
     CHILD_STATUS(TARN_OK, tarn_resource_allocate(cuda, 10, 0, NULL, &blocks[0]));
+    CHILD_STATUS(TARN_OK, tarn_resource_allocate(async, 10, 0, NULL, &blocks[1]));
     CHILD_STATUS(TARN_OK, tarn_resource_allocate(managed, 10, 0, NULL, &managed_block));
     CHILD_STATUS(TARN_OK, tarn_resource_allocate(pinned, 10, 0, NULL, &pinned_block));
     reset_the_device();
     CHILD_STATUS(TARN_OK, tarn_resource_deallocate(cuda, blocks[0], 10, 0, NULL));
     CHILD_STATUS(TARN_OK, tarn_resource_deallocate(managed, managed_block, 10, 0, NULL));
     CHILD_STATUS(TARN_OK, tarn_resource_deallocate(pinned, pinned_block, 10, 0, NULL));
+    CHILD_STATUS(TARN_OK, tarn_resource_deallocate(async, blocks[1], 10, 0, NULL));
     CHILD_CHECK(tarn_resource_blocks_out(cuda) == 0);
     /* And the device serves as before. */
-    CHILD_STATUS(TARN_OK, tarn_resource_allocate(cuda, 10, 0, NULL, &block));
-    CHILD_STATUS(TARN_OK, tarn_resource_deallocate(cuda, block, 10, 0, NULL));
+    CHILD_STATUS(TARN_OK, tarn_resource_allocate(cuda, 10, 0, NULL, &later));
+    CHILD_STATUS(TARN_OK, tarn_fill(0, later, 7, 10, TARN_STREAM_NONE));
+    CHILD_STATUS(TARN_OK, tarn_resource_deallocate(cuda, later, 10, 0, NULL));
+    CHILD_STATUS(TARN_OK, tarn_resource_release(async));
     CHILD_STATUS(TARN_OK, tarn_resource_release(cuda));
     CHILD_STATUS(TARN_OK, tarn_resource_release(managed));
     CHILD_STATUS(TARN_OK, tarn_resource_release(pinned));

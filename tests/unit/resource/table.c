@@ -25,7 +25,7 @@ TEST(table_gives_back_the_record_that_was_put)
     CHECK_OK(tarn__table_bytes(&table, "test", 0x1000, &bytes));
     CHECK_EQUAL(10, bytes);
     CHECK_EQUAL(1, tarn__table_count(&table));
-    CHECK_OK(tarn__table_take(&table, "test", 0x1000, 10, 256, &taken));
+    CHECK_OK(tarn__table_take(&table, "test", 0x1000, 10, 256, 0, &taken));
     CHECK(taken == record);
     CHECK_EQUAL(0, tarn__table_count(&table));
     tarn__record_drop(taken);
@@ -41,13 +41,13 @@ TEST(table_says_what_is_wrong_and_changes_nothing)
     tarn__table_init(&table);
     tarn__table_put(&table, record_at(0x1000, 10, 512));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
-                 tarn__table_take(&table, "test", 0x2000, 10, 512, &taken));
+                 tarn__table_take(&table, "test", 0x2000, 10, 512, 0, &taken));
     CHECK_SAYS("test: 0x2000 is not out here");
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
-                 tarn__table_take(&table, "test", 0x1000, 11, 512, &taken));
+                 tarn__table_take(&table, "test", 0x1000, 11, 512, 0, &taken));
     CHECK_SAYS("0x1000 has 10 bytes, to be given back are 11");
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
-                 tarn__table_take(&table, "test", 0x1000, 10, 256, &taken));
+                 tarn__table_take(&table, "test", 0x1000, 10, 256, 0, &taken));
     CHECK_SAYS("512");
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn__table_bytes(&table, "test", 0x1001, &bytes));
@@ -66,7 +66,7 @@ TEST(table_finds_each_of_many_while_it_grows)
     for (uint64_t i = 1; i <= RECORDS; i++)
         tarn__table_put(&table, record_at(i << 9, i, 256));
     for (uint64_t i = 1; i <= RECORDS; i += 2) {
-        CHECK_OK(tarn__table_take(&table, "test", i << 9, i, 256, &taken));
+        CHECK_OK(tarn__table_take(&table, "test", i << 9, i, 256, 0, &taken));
         tarn__record_drop(taken);
     }
     CHECK_EQUAL(RECORDS / 2, tarn__table_count(&table));
