@@ -62,8 +62,10 @@ def _say_at_exit() -> None:
 def _main_module(path: str) -> ModuleType:
     """`__main__`, empty, as Python makes it for a program in a file."""
     module = sys.modules["__main__"]
+    annotations = {"__annotations__": {}} if "__annotations__" in vars(module) else {}
     module.__dict__.clear()
     module.__dict__.update(
+        annotations,
         __name__="__main__",
         __builtins__=builtins,
         __cached__=None,

@@ -321,8 +321,9 @@ class _ManagerOperations:
         if logging:
             _set_up_log(self._driver)
         if key not in _Settings.managers:
-            _Settings.managers[key] = _tarn.Manager(device, logging)
+            manager = _tarn.Manager(device, logging)
             _set_resource(device)
+            _Settings.managers[key] = manager
         _Settings.managers[key].logging = logging
         return _Settings.managers[key]
 
@@ -430,7 +431,15 @@ class _ManagerOperations:
         super().reset()  # type: ignore[misc]
         if self._manager is not None:
             self._manager.reset()
+            self._keep_context()
         self._ready = False
+
+    def _keep_context(self) -> None:
+        """cuda.close() resets and then releases the primary context, which cuda.core
+        retains at the first use alone: the second close would end it under everybody who
+        still uses it. So each reset, which may be a close, retains it once more."""
+        device = self._driver.binding.CUdevice(self._device_number())
+        self._driver.driver.cuDevicePrimaryCtxRetain(device)
 
     @contextlib.contextmanager
     def defer_cleanup(self) -> Iterator[None]:

@@ -19,7 +19,7 @@ tarn.open_driver()  # before Numba looks for one, in spawned children too
 def environment(**changes):
     """For a process in which Numba loads the driver that Tarn is asked for."""
     env = {**os.environ, **changes}
-    if env.get("TARN_DRIVER") == "sim":
+    if env.get("TARN_DRIVER") == "sim" and "LD_LIBRARY_PATH" not in changes:
         folder = os.path.join(tarn.get_library_dir(), "tarn", "sim")
         env["LD_LIBRARY_PATH"] = ":".join(
             filter(None, [folder, os.environ.get("LD_LIBRARY_PATH")])

@@ -1,0 +1,431 @@
+"""tarn.numba where it needs a process of its own: registration, environment, exit."""
+
+import os
+import pathlib
+import shutil
+
+import numba_support
+import pytest
+from numba_support import rows, run, run_code
+
+pytest.importorskip("numba")
+
+import tarn  # noqa: E402
+
+ON_SIM = tarn.driver_info().is_sim
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "numba"
+
+ARRAY = """
+import numpy, tarn
+from numba import cuda
+array = cuda.to_device(numpy.zeros(10))
+del array
+"""
+
+
+# --- registration -----------------------------------------------------------------------
+
+
+def test_importing_the_module_imports_no_numba_and_opens_no_driver():
+    code = "import sys, tarn.numba; print('numba' in sys.modules)"
+    assert run_code(code, TARN_DRIVER="/no/such/driver") == "False"
+
+
+def test_registering_makes_no_driver_call_and_a_driver_that_is_missing_is_told_at_first_use():
+    code = """
+import tarn.numba
+from numba import cuda
+tarn.numba.use_tarn_for_numba()
+print(tarn.numba.TarnNumbaManager(context=None).interface_version)
+try:
+    cuda.device_array(1)
+except tarn.NoDriverError as error:
+    print(error)
+"""
+    env = {**numba_support.environment(), "TARN_DRIVER": "/no/such/driver"}
+    words = run_code(code, **env).splitlines()
+    assert words[0] == "1" and "/no/such/driver" in words[1]
+
+
+def test_the_environment_registers_too():
+    code = ARRAY + "print(tarn.csv_log())"
+    log = rows(run_code(code, NUMBA_CUDA_MEMORY_MANAGER="tarn.numba"))
+    assert [(row["Event Type"], row["Location"]) for row in log] == [
+        ("Alloc", "<string>:4"),
+        ("Free", "<string>:5"),
+    ]
+
+
+def test_a_call_that_comes_too_late_is_an_error_in_words():
+    code = """
+from numba import cuda
+import tarn.numba
+array = cuda.device_array(1)
+try:
+    tarn.numba.use_tarn_for_numba()
+except RuntimeError as error:
+    print(error)
+"""
+    words = run_code(code)
+    assert "too late" in words and "NumbaCUDAMemoryManager" in words
+    assert "NUMBA_CUDA_MEMORY_MANAGER=tarn.numba" in words
+
+
+def test_a_late_call_of_what_the_environment_set_is_no_error():
+    code = ARRAY + "import tarn.numba; tarn.numba.use_tarn_for_numba(); print('fine')"
+    assert run_code(code, NUMBA_CUDA_MEMORY_MANAGER="tarn.numba") == "fine"
+
+
+OTHER = """
+from numba import cuda
+class Other(cuda.HostOnlyCUDAMemoryManager):
+    interface_version = 1
+    def memalloc(self, size): ...
+    def initialize(self): ...
+    def get_ipc_handle(self, memory): ...
+    def get_memory_info(self): ...
+cuda.set_memory_manager(Other)
+"""
+
+
+def test_another_manager_is_not_replaced():
+    code = (
+        OTHER
+        + """
+import tarn.numba
+try:
+    tarn.numba.use_tarn_for_numba()
+except RuntimeError as error:
+    print(error)
+"""
+    )
+    words = run_code(code)
+    assert "another memory manager is set already: __main__.Other" in words
+
+
+def test_a_manager_that_the_environment_named_as_well_is_warned_of():
+    code = "import tarn.numba; tarn.numba.use_tarn_for_numba()"
+    done = run(["-c", code], NUMBA_CUDA_MEMORY_MANAGER="rmm.allocators.numba")
+    assert done.returncode == 0
+    assert "NUMBA_CUDA_MEMORY_MANAGER=rmm.allocators.numba is ignored" in done.stderr
+
+
+def test_numbas_simulator_is_refused_in_words():
+    code = """
+import tarn.numba
+try:
+    tarn.numba.use_tarn_for_numba()
+except RuntimeError as error:
+    print(error)
+"""
+    assert "NUMBA_ENABLE_CUDASIM is set" in run_code(code, NUMBA_ENABLE_CUDASIM="1")
+
+
+@pytest.mark.skipif(not ON_SIM, reason="needs two drivers")
+def test_another_driver_than_tarns_is_told_at_first_use(tmp_path):
+    info = tarn.driver_info()
+    for name in ("libcuda.so.1", "libcuda.so"):
+        shutil.copy(pathlib.Path(info.path).with_name(name), tmp_path / name)
+    code = """
+import tarn
+from numba import cuda
+for _ in range(2):
+    try:
+        cuda.device_array(1)
+    except tarn.TarnError as error:
+        print(error)
+"""
+    changes = {"LD_LIBRARY_PATH": str(tmp_path), "NUMBA_CUDA_MEMORY_MANAGER": "tarn.numba"}
+    words = run_code(code, **changes)
+    assert words.count(str(tmp_path)) == 2, words
+
+
+# --- resources --------------------------------------------------------------------------
+
+RESOURCE = ARRAY + "print(type(tarn.mr.get_current_device_resource()).__name__)"
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("cuda", "CudaMemoryResource"),
+        ("async", "CudaAsyncMemoryResource"),
+        ("managed", "ManagedMemoryResource"),
+        ("pinned", "PinnedHostMemoryResource"),
+    ],
+)
+def test_the_environment_names_the_resource(name, expected):
+    env = {"NUMBA_CUDA_MEMORY_MANAGER": "tarn.numba", "TARN_RESOURCE": name}
+    assert run_code(RESOURCE, **env) == expected
+    code = f"import tarn.numba; tarn.numba.use_tarn_for_numba(resource={name!r})"
+    assert run_code(code + RESOURCE) == expected
+
+
+def test_a_resource_of_the_program_is_left_in_charge():
+    code = """
+import tarn.numba
+tarn.numba.use_tarn_for_numba(resource=tarn.mr.ManagedMemoryResource())
+"""
+    assert run_code(code + RESOURCE, TARN_RESOURCE="async") == "ManagedMemoryResource"
+
+
+def test_a_resource_that_there_is_not_is_told_at_first_use():
+    code = """
+from numba import cuda
+for _ in range(2):
+    try:
+        cuda.device_array(1)
+    except ValueError as error:
+        print(error)
+"""
+    env = {"NUMBA_CUDA_MEMORY_MANAGER": "tarn.numba", "TARN_RESOURCE": "goldmine"}
+    words = run_code(code, **env)
+    assert words.count("there is no resource 'goldmine', only cuda, async") == 2
+
+
+# --- several devices, closing -----------------------------------------------------------
+
+
+@pytest.mark.skipif(not ON_SIM, reason="needs two devices")
+def test_each_device_has_its_manager_and_its_resource():
+    code = """
+import numpy, tarn.numba
+from numba import cuda
+tarn.numba.use_tarn_for_numba(resource="async")
+arrays = []
+for number in (1, 0):
+    with cuda.gpus[number]:
+        arrays.append(cuda.to_device(numpy.arange(number + 5)))
+        assert cuda.current_context().memory_manager._manager.device == number
+        assert tarn.mr.get_per_device_resource(number).device == number
+with cuda.gpus[1]:
+    assert arrays[0].copy_to_host().tolist() == [0, 1, 2, 3, 4, 5]
+with cuda.gpus[1]:
+    cuda.current_context().reset()
+with cuda.gpus[0]:
+    assert arrays[1].copy_to_host().tolist() == [0, 1, 2, 3, 4]
+arrays.clear()
+print(tarn.csv_log())
+"""
+    log = rows(run_code(code, TARN_SIM="devices=2"))
+    assert [(row["Event Type"], row["Device ID"]) for row in log] == [
+        ("Alloc", "1"),
+        ("Alloc", "0"),
+        ("Free", "1"),
+        ("Free", "0"),
+    ]
+
+
+def test_cuda_can_be_closed_and_used_again():
+    code = """
+import numpy, tarn.numba
+from numba import cuda
+tarn.numba.use_tarn_for_numba()
+for turn in range(3):
+    array, mapped = cuda.to_device(numpy.arange(100)), cuda.mapped_array(10)
+    assert array.copy_to_host()[99] == 99
+    cuda.close()
+    del array, mapped
+print(tarn._tarn.log_counts()[2])
+"""
+    assert run_code(code) == "0"
+
+
+# --- the log of a process ---------------------------------------------------------------
+
+
+def test_what_is_freed_at_exit_says_so_and_is_in_the_file(tmp_path):
+    code = """
+import numpy, tarn.numba
+from numba import cuda
+tarn.numba.use_tarn_for_numba()
+kept = cuda.to_device(numpy.zeros(10)), cuda.pinned_array(10)
+mapped, managed = cuda.mapped_array(10), cuda.managed_array(10)
+"""
+    run_code(code, TARN_LOG=str(tmp_path / "log.csv"))
+    log = rows((tmp_path / "log.csv").read_text())
+    assert len(log) == 8 and log[-1]["Current Allocs"] == "0"
+    assert [row["Location"] for row in log] == ["<string>:5"] * 2 + ["<string>:6"] * 2 + [
+        "<exit>"
+    ] * 4
+
+
+CHILDREN = """
+import multiprocessing, numpy
+from numba import cuda
+
+def work(count):
+    return cuda.to_device(numpy.arange(count)).copy_to_host().sum()
+
+if __name__ == "__main__":
+    if METHOD == "spawn":
+        work(7)
+    with multiprocessing.get_context(METHOD).Pool(2) as pool:
+        assert pool.map(work, [10, 20, 30]) == [45, 190, 435]
+        pool.close()
+        pool.join()
+"""
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_children_write_files_of_their_own(tmp_path, method):
+    program = tmp_path / "program.py"
+    program.write_text(CHILDREN.replace("METHOD", repr(method)))
+    path = tmp_path / "log.csv"
+    env = {"NUMBA_CUDA_MEMORY_MANAGER": "tarn.numba", "TARN_LOG": str(path)}
+    if method == "fork":
+        env["TARN_LOG_PID"] = "1"  # nobody here
+    done = run([str(program)], **env)
+    assert done.returncode == 0, done.stderr
+    assert path.exists() == (method == "spawn")
+    if method == "spawn":
+        assert {row["Size (bytes)"] for row in rows(path.read_text())} == {"56"}
+    found = [rows(file.read_text()) for file in tmp_path.glob("log.csv.*")]
+    events = [row["Event Type"] for log in found for row in log]
+    assert events.count("Alloc") == events.count("Free") == 3
+
+
+def test_a_log_that_cannot_be_written_is_told_at_first_use():
+    code = """
+import tarn
+from numba import cuda
+try:
+    cuda.device_array(1)
+except tarn.TarnError as error:
+    print(error)
+"""
+    env = {"NUMBA_CUDA_MEMORY_MANAGER": "tarn.numba", "TARN_LOG": "/no/such/folder/log"}
+    assert "/no/such/folder/log" in run_code(code, **env)
+
+
+def test_nothing_is_logged_where_nobody_wants_it():
+    code = """
+import tarn.numba
+tarn.numba.use_tarn_for_numba(logging=False)
+"""
+    assert rows(run_code(code + ARRAY + "print(tarn.csv_log())")) == []
+
+
+# --- programs ---------------------------------------------------------------------------
+
+
+def test_the_program_of_nbep_7_prints_its_log():
+    done = run([str(EXAMPLES / "nbep7.py")])
+    assert done.returncode == 0, done.stderr
+    one, two = rows(done.stdout.strip())
+    assert (one["Size (bytes)"], one["Current Allocs"]) == ("80", "1")
+    assert (two["Event Type"], two["Current Allocs"]) == ("Free", "0")
+    assert [row["Location"].rpartition(":")[0] for row in (one, two)] == [
+        str(EXAMPLES / "nbep7.py")
+    ] * 2
+
+
+def test_a_few_hundred_arrays_on_several_streams_leave_a_whole_log(tmp_path):
+    path = tmp_path / "log.csv"
+    env = {"NUMBA_CUDA_MEMORY_MANAGER": "tarn.numba", "TARN_LOG": str(path)}
+    done = run([str(EXAMPLES / "arrays.py")], **env)
+    assert done.returncode == 0 and "all results are right" in done.stdout, done.stderr
+    log = rows(path.read_text())
+    events = [row["Event Type"] for row in log]
+    assert events.count("Alloc") == events.count("Free") > 200
+    assert log[-1]["Current Allocs"] == "0"
+
+
+# --- python -m tarn._run ----------------------------------------------------------------
+
+
+def under_run(program, *arguments, **changes):
+    env = {"NUMBA_CUDA_MEMORY_MANAGER": "tarn.numba", **changes}
+    return run(["-m", "tarn._run", str(program), *arguments], **env)
+
+
+@pytest.fixture
+def program(tmp_path):
+    def write(code, name="program.py"):
+        path = tmp_path / name
+        path.write_text(code)
+        return path
+
+    return write
+
+
+def test_a_program_sees_what_it_sees_under_python(program):
+    (path := program("VALUE = 5", "neighbour.py"))
+    code = """
+import sys, pickle, neighbour
+class Thing: pass
+print(sys.argv[1:], __name__, __file__, sys.path[0], __spec__, __doc__, __package__)
+print(neighbour.VALUE, sys.modules["__main__"].Thing is Thing, sorted(globals()))
+print(type(pickle.loads(pickle.dumps(Thing()))) is Thing, __loader__.name)
+"""
+    path = program(code)
+    here, there = under_run(path, "a", "b c"), run([str(path), "a", "b c"])
+    assert there.returncode == 0
+    assert here.stdout == there.stdout
+
+
+def test_a_failing_program_fails_as_under_python(program):
+    path = program("import sys\ndef f():\n    return 1 / 0\n\nf()\n")
+    here, there = under_run(path), run([str(path)])
+    assert here.returncode == there.returncode == 1
+    assert here.stderr.startswith(there.stderr)
+
+
+@pytest.mark.parametrize("code", ["sys.exit(7)", "sys.exit('no')", "sys.exit()", "x ="])
+def test_exit_codes_are_the_programs(program, code):
+    path = program(f"import sys\n{code}\n")
+    here, there = under_run(path), run([str(path)])
+    assert here.returncode == there.returncode
+    assert here.stderr.startswith(there.stderr)
+
+
+def test_it_says_nothing_where_memory_came_through(program):
+    done = under_run(program(ARRAY))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "code, changes, reason",
+    [
+        ("print(1)", {}, "the program did not use numba.cuda"),
+        ("from numba import cuda", {}, "Numba made no CUDA context"),
+        ("from numba import cuda; cuda.current_context()", {}, "asked Numba for no memory"),
+        (OTHER, {}, "the program set a memory manager itself: __main__.Other"),
+        (
+            "import os; del os.environ['NUMBA_CUDA_MEMORY_MANAGER']" + ARRAY,
+            {},
+            "NUMBA_CUDA_MEMORY_MANAGER was changed",
+        ),
+        ("print(1)", {"NUMBA_ENABLE_CUDASIM": "1"}, "NUMBA_ENABLE_CUDASIM is set"),
+    ],
+)
+def test_it_says_why_nothing_came(program, code, changes, reason):
+    done = under_run(program(code), **changes)
+    assert done.returncode == 0
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("tarn run: nothing came through Tarn: ") and reason in last
+
+
+def test_it_says_why_a_program_that_hides_the_error_has_no_rows(program):
+    code = """
+from numba import cuda
+try:
+    cuda.device_array(1)
+except Exception:
+    pass
+"""
+    done = under_run(program(code), TARN_RESOURCE="goldmine")
+    assert "nothing came through Tarn: tarn.numba: there is no resource" in done.stderr
+
+
+def test_it_names_the_logs_of_children(program, tmp_path):
+    path = program(CHILDREN.replace("METHOD", "'fork'"))
+    log = str(tmp_path / "log.csv")
+    done = under_run(path, TARN_LOG=log, TARN_LOG_PID=str(os.getpid()))
+    assert done.returncode == 0, done.stderr
+    assert f"its children's logs are {log}." in done.stderr
+
+
+def test_a_program_that_is_not_there_is_told(tmp_path):
+    done = under_run(tmp_path / "nothing.py")
+    assert done.returncode == 2 and "can't open" in done.stderr
