@@ -1,8 +1,8 @@
 /* attributes.h -- what the devices answer to cuDeviceGetAttribute.
  *
  * X(name without CU_DEVICE_ATTRIBUTE_, number, answer). The shape is that of a Hopper
- * GPU, so that clients compile for one; what the stand-in cannot do (VMM, RDMA, fabric,
- * stream memory operations) it does not claim. PCI_BUS_ID counts from its answer, per
+ * GPU, so that clients compile for one; what the stand-in cannot do (RDMA, fabric, stream
+ * memory operations) it does not claim. PCI_BUS_ID counts from its answer, per
  * device.
  */
 #ifndef TARN_SIM_ATTRIBUTES_H
@@ -113,8 +113,8 @@ enum { SIM_PCI_BUS = 0x1b };
     X(HOST_REGISTER_SUPPORTED, 99, 1) \
     X(PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 100, 0) \
     X(DIRECT_MANAGED_MEM_ACCESS_FROM_HOST, 101, 0) \
-    X(VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 102, 0) \
-    X(HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 103, 0) \
+    X(VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 102, 1) \
+    X(HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 103, 1) \
     X(HANDLE_TYPE_WIN32_HANDLE_SUPPORTED, 104, 0) \
     X(HANDLE_TYPE_WIN32_KMT_HANDLE_SUPPORTED, 105, 0) \
     X(MAX_BLOCKS_PER_MULTIPROCESSOR, 106, 32) \
@@ -130,7 +130,7 @@ enum { SIM_PCI_BUS = 0x1b };
     X(GPU_DIRECT_RDMA_SUPPORTED, 116, 0) \
     X(GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS, 117, 0) \
     X(GPU_DIRECT_RDMA_WRITES_ORDERING, 118, 0) \
-    X(MEMPOOL_SUPPORTED_HANDLE_TYPES, 119, 0) \
+    X(MEMPOOL_SUPPORTED_HANDLE_TYPES, 119, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) \
     X(CLUSTER_LAUNCH, 120, 1) \
     X(DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED, 121, 0) \
     X(CAN_USE_64_BIT_STREAM_MEM_OPS, 122, 0) \

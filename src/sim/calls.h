@@ -120,6 +120,24 @@
     X(cuMemGetDefaultMemPool, 13000, cuMemGetDefaultMemPool, (CUmemoryPool *, CUmemLocation *, int)) \
     X(cuMemGetMemPool, 13000, cuMemGetMemPool, (CUmemoryPool *, CUmemLocation *, int)) \
     X(cuMemSetMemPool, 13000, cuMemSetMemPool, (CUmemLocation *, int, CUmemoryPool)) \
+    X(cuMemPoolExportToShareableHandle, 11020, cuMemPoolExportToShareableHandle, (void *, CUmemoryPool, CUmemAllocationHandleType, unsigned long long)) \
+    X(cuMemPoolImportFromShareableHandle, 11020, cuMemPoolImportFromShareableHandle, (CUmemoryPool *, void *, CUmemAllocationHandleType, unsigned long long)) \
+    X(cuMemPoolExportPointer, 11020, cuMemPoolExportPointer, (CUmemPoolPtrExportData *, CUdeviceptr)) \
+    X(cuMemPoolImportPointer, 11020, cuMemPoolImportPointer, (CUdeviceptr *, CUmemoryPool, CUmemPoolPtrExportData *)) \
+    /* virtual memory */ \
+    X(cuMemGetAllocationGranularity, 10020, cuMemGetAllocationGranularity, (size_t *, const CUmemAllocationProp *, CUmemAllocationGranularity_flags)) \
+    X(cuMemAddressReserve, 10020, cuMemAddressReserve, (CUdeviceptr *, size_t, size_t, CUdeviceptr, unsigned long long)) \
+    X(cuMemAddressFree, 10020, cuMemAddressFree, (CUdeviceptr, size_t)) \
+    X(cuMemCreate, 10020, cuMemCreate, (CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *, unsigned long long)) \
+    X(cuMemRelease, 10020, cuMemRelease, (CUmemGenericAllocationHandle)) \
+    X(cuMemRetainAllocationHandle, 11000, cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle *, void *)) \
+    X(cuMemGetAllocationPropertiesFromHandle, 10020, cuMemGetAllocationPropertiesFromHandle, (CUmemAllocationProp *, CUmemGenericAllocationHandle)) \
+    X(cuMemMap, 10020, cuMemMap, (CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long)) \
+    X(cuMemUnmap, 10020, cuMemUnmap, (CUdeviceptr, size_t)) \
+    X(cuMemSetAccess, 10020, cuMemSetAccess, (CUdeviceptr, size_t, const CUmemAccessDesc *, size_t)) \
+    X(cuMemGetAccess, 10020, cuMemGetAccess, (unsigned long long *, const CUmemLocation *, CUdeviceptr)) \
+    X(cuMemExportToShareableHandle, 10020, cuMemExportToShareableHandle, (void *, CUmemGenericAllocationHandle, CUmemAllocationHandleType, unsigned long long)) \
+    X(cuMemImportFromShareableHandle, 10020, cuMemImportFromShareableHandle, (CUmemGenericAllocationHandle *, void *, CUmemAllocationHandleType)) \
     /* copies */ \
     Z(cuMemcpy, 4000, cuMemcpy, cuMemcpy_ptds, (CUdeviceptr a, CUdeviceptr b, size_t c), (a, b, c)) \
     Z(cuMemcpyAsync, 4000, cuMemcpyAsync, cuMemcpyAsync_ptsz, (CUdeviceptr a, CUdeviceptr b, size_t c, CUstream d), (a, b, c, d)) \

@@ -50,8 +50,20 @@ CUresult sim_context_check_current(void)
 
     if (!context)
         return CUDA_ERROR_INVALID_CONTEXT;
-    return atomic_load(&context->is_alive) ? CUDA_SUCCESS
+    return atomic_load(&context->is_alive) ? sim_context_error(context)
                                            : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+CUresult sim_context_error(const struct sim_context *context)
+{
+    return (CUresult)atomic_load(&context->error);
+}
+
+bool sim_context_lose(struct sim_context *context, CUresult error)
+{
+    int none = CUDA_SUCCESS;
+
+    return atomic_compare_exchange_strong(&context->error, &none, (int)error);
 }
 
 struct sim_context *sim_context_primary(CUdevice device)
@@ -78,6 +90,7 @@ static CUresult give_life(struct sim_context *context)
     context->legacy = legacy;
     context->fence = fence;
     context->peers = 0;
+    atomic_store(&context->error, CUDA_SUCCESS);
     context->cache_config = context->shared_config = 0;
     memcpy(context->limits, first_limits, sizeof first_limits);
     atomic_store(&context->is_alive, true);
@@ -374,7 +387,7 @@ CUresult cuCtxSynchronize(void)
     sim_lock();
     sim_work_wait_context(sim_context_current());
     sim_pools_trim_to_threshold(sim_context_current()->device);
-    return sim_leave(CUDA_SUCCESS);
+    return sim_leave(sim_context_error(sim_context_current()));
 }
 
 CUresult cuCtxSynchronize_v2(CUcontext handle)
@@ -386,5 +399,5 @@ CUresult cuCtxSynchronize_v2(CUcontext handle)
         return sim_leave(CUDA_ERROR_INVALID_CONTEXT);
     sim_work_wait_context(context);
     sim_pools_trim_to_threshold(context->device);
-    return sim_leave(CUDA_SUCCESS);
+    return sim_leave(sim_context_error(context));
 }

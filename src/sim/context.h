@@ -21,6 +21,7 @@ struct sim_context {
     unsigned flags;
     unsigned retains; /* of a primary context */
     uint64_t id;      /* a new one each time it comes to life */
+    atomic_int error; /* CUDA_SUCCESS, or what every call says until it is reset */
     uint64_t peers;   /* devices whose memory it was given access to, a bit each */
     struct sim_stream *legacy; /* its default stream; there while it is alive */
     struct sim_stream *fence;  /* orders cuCtxRecordEvent after everything */
@@ -40,6 +41,13 @@ struct sim_context *sim_context_current(void);
 
 /* CUDA_SUCCESS where there is one and it is alive. */
 CUresult sim_context_check_current(void);
+
+/* CUDA_SUCCESS, or the error that `context` is lost with. */
+CUresult sim_context_error(const struct sim_context *context);
+
+/* Queued work of `context` failed: it is lost, as on a real device. The first error stays;
+ * is this it? */
+bool sim_context_lose(struct sim_context *context, CUresult error);
 
 /* The context that `handle` names, alive or not; NULL where it never was one. Locked. */
 struct sim_context *sim_context_find(CUcontext handle);

@@ -12,6 +12,7 @@
 #include "sim/memory.h"
 #include "sim/races.h"
 #include "sim/stream.h"
+#include "sim/vmm.h"
 #include <string.h>
 
 enum { STAGED_MAX = 64 << 10 }; /* the real driver stages as much */
@@ -24,6 +25,10 @@ enum sim_place sim_place_of(uintptr_t address, size_t bytes)
         return address == 0 || address + bytes < address || sim_device_holds(address)
                    ? PLACE_BAD
                    : PLACE_PAGEABLE;
+    if (block->kind == BLOCK_MAPPED) /* it may go on in the next mapping */
+        return address + bytes > address && sim_vmm_is_mapped(address, bytes)
+                   ? PLACE_DEVICE
+                   : PLACE_BAD;
     if (bytes > block->range.bytes - (address - block->range.start))
         return PLACE_BAD;
     if (block->kind == BLOCK_MANAGED)
@@ -31,9 +36,16 @@ enum sim_place sim_place_of(uintptr_t address, size_t bytes)
     return sim_block_is_host(block) ? PLACE_PINNED : PLACE_DEVICE;
 }
 
+/* A copy in the queue. */
+struct copy {
+    struct sim_guard guard;
+    struct sim_box box;
+    char staged[]; /* of the source, where it is copied aside */
+};
+
 static void copy_box(void *data)
 {
-    const struct sim_box *box = data;
+    const struct sim_box *box = &((const struct copy *)data)->box;
 
     for (size_t z = 0; z < box->depth; z++)
         for (size_t y = 0; y < box->height; y++)
@@ -59,45 +71,69 @@ static void touch_rows(struct sim_lane *lane, uintptr_t start, const struct sim_
 
 static void touch_box(const void *data, struct sim_lane *lane)
 {
-    const struct sim_box *box = data;
+    const struct sim_box *box = &((const struct copy *)data)->box;
 
     touch_rows(lane, (uintptr_t)box->from, box, box->from_pitch, box->from_slice, false);
     touch_rows(lane, (uintptr_t)box->to, box, box->to_pitch, box->to_slice, true);
 }
 
-static struct sim_op *new_copy(size_t staged)
+/* From the first byte to the last, where rows and slices lie so far apart. */
+static size_t extent_of(const struct sim_box *box, size_t pitch, size_t slice)
 {
-    struct sim_op *op = sim_op_new(sizeof(struct sim_box) + staged, copy_box, NULL);
+    return (box->depth - 1) * slice + (box->height - 1) * pitch + box->width;
+}
 
-    if (op)
-        op->touch = touch_box;
-    return op;
+/* False: some of the memory has no access. */
+static bool guard_box(struct sim_op *op, struct sim_context *context,
+                      const struct sim_box *box)
+{
+    const struct sim_touch touches[2] = {
+        {(uintptr_t)box->from, extent_of(box, box->from_pitch, box->from_slice), false},
+        {(uintptr_t)box->to, extent_of(box, box->to_pitch, box->to_slice), true},
+    };
+
+    op->guard = (struct sim_guard *)(void *)op->data;
+    return sim_guard_set(op->guard, context, touches);
+}
+
+/* An operation that copies, with room for `staged` bytes of the source. */
+static CUresult new_copy(struct sim_stream *stream, const struct sim_box *box,
+                         size_t staged, struct sim_op **out)
+{
+    struct sim_op *op = sim_op_new(sizeof(struct copy) + staged, copy_box, NULL);
+    struct copy *copy;
+
+    if (!op)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!guard_box(op, stream->context, box)) {
+        sim_op_drop(op);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    op->touch = touch_box;
+    copy = (struct copy *)(void *)op->data;
+    copy->box = *box;
+    if (staged)
+        copy->box.from = memcpy(copy->staged, box->from, staged);
+    *out = op;
+    return CUDA_SUCCESS;
 }
 
 /* Queue it; `staged` bytes of the source (0: none) come along. */
 static CUresult queue_copy(struct sim_stream *stream, const struct sim_box *box,
                            size_t staged)
 {
-    struct sim_op *op = new_copy(staged);
-    struct sim_box *queued;
+    struct sim_op *op;
+    CUresult result = new_copy(stream, box, staged, &op);
 
-    if (!op)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    queued = (struct sim_box *)(void *)op->data;
-    *queued = *box;
-    if (staged)
-        queued->from = memcpy(queued + 1, box->from, staged);
-    return sim_work_queue(stream, op);
+    return result == CUDA_SUCCESS ? sim_work_queue(stream, op) : result;
 }
 
 static CUresult copy_now(struct sim_stream *stream, const struct sim_box *box)
 {
-    struct sim_op *op = new_copy(0);
+    struct sim_op *op;
+    CUresult result = new_copy(stream, box, 0, &op);
 
-    if (!op)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    memcpy(op->data, box, sizeof *box);
-    return sim_work_do(stream, op);
+    return result == CUDA_SUCCESS ? sim_work_do(stream, op) : result;
 }
 
 CUresult sim_copy(struct sim_stream *stream, const struct sim_box *box, enum sim_place to,

@@ -81,6 +81,27 @@ typedef struct CUmemAccessDesc {
     CUmemAccess_flags flags;
 } CUmemAccessDesc;
 
+typedef unsigned long long CUmemGenericAllocationHandle;
+typedef int CUmemAllocationHandleType;
+typedef int CUmemAllocationGranularity_flags;
+
+typedef struct CUmemAllocationProp {
+    int type;
+    CUmemAllocationHandleType requestedHandleTypes;
+    CUmemLocation location;
+    void *win32HandleMetaData;
+    struct {
+        unsigned char compressionType;
+        unsigned char gpuDirectRDMACapable;
+        unsigned short usage;
+        unsigned char reserved[4];
+    } allocFlags;
+} CUmemAllocationProp;
+
+typedef struct CUmemPoolPtrExportData {
+    unsigned char reserved[64];
+} CUmemPoolPtrExportData;
+
 typedef struct CUmemPoolProps {
     int allocType;
     int handleTypes;

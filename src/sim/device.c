@@ -5,8 +5,9 @@
 #include "sim/attributes.h"
 #include "sim/call.h"
 #include "sim/context.h"
-#include "sim/pool.h"
+#include "sim/pool_file.h"
 #include "sim/visible.h"
+#include "sim/vmm.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -45,7 +46,7 @@ bool sim_device_holds(uintptr_t address)
     for (int i = 0; i < sim_device_count; i++)
         if (address - sim_devices[i].base < address_bytes)
             return true;
-    return false;
+    return sim_vmm_holds(address) || sim_pool_file_holds(address);
 }
 
 /* Map `file` at a multiple of 2 MiB. */

@@ -37,7 +37,8 @@ CUdevice sim_device_of(int number);
 /* Is `device` one of them? */
 bool sim_device_exists(CUdevice device);
 
-/* Does `address` lie where some device's memory is mapped, allocated or not? */
+/* Does `address` lie where some device's memory is or could be mapped, allocated or not?
+ * Locked. */
 bool sim_device_holds(uintptr_t address);
 
 #endif

@@ -52,7 +52,7 @@ static CUresult find(CUevent handle, struct event **out)
     if (!atomic_load(&event->context->is_alive) || event->context->id != event->life)
         return CUDA_ERROR_INVALID_CONTEXT;
     *out = event;
-    return CUDA_SUCCESS;
+    return sim_context_error(event->context);
 }
 
 static bool is_done(const struct event *event)
@@ -277,11 +277,11 @@ CUresult cuEventSynchronize(CUevent handle)
     result = find(handle, &event);
     if (result != CUDA_SUCCESS || !event->stream)
         return sim_leave(result);
-    CUdevice device = event->context->device;
+    struct sim_context *context = event->context; /* the event may go meanwhile */
     sim_races_host_waits_for(&event->point);
     sim_work_wait(event->stream, event->position);
-    sim_pools_trim_to_threshold(device);
-    return sim_leave(CUDA_SUCCESS);
+    sim_pools_trim_to_threshold(context->device);
+    return sim_leave(sim_context_error(context));
 }
 
 static CUresult elapsed(float *milliseconds, CUevent start, CUevent end)

@@ -5,6 +5,7 @@
 #include "sim/copy.h"
 #include "sim/races.h"
 #include "sim/stream.h"
+#include "sim/vmm.h"
 #include <string.h>
 
 struct fill {
@@ -31,17 +32,33 @@ static void fill_row(char *to, const struct fill *fill)
     }
 }
 
+/* A fill in the queue. */
+struct queued_fill {
+    struct sim_guard guard;
+    struct fill fill;
+};
+
 static void run_fill(void *data)
 {
-    const struct fill *fill = data;
+    const struct fill *fill = &((const struct queued_fill *)data)->fill;
 
     for (size_t row = 0; row < fill->rows; row++)
         fill_row(fill->to + row * fill->pitch, fill);
 }
 
+/* False: some of the memory has no access. */
+static bool guard_fill(struct sim_op *op, struct sim_context *context,
+                       const struct fill *fill, size_t bytes)
+{
+    const struct sim_touch touches[2] = {{(uintptr_t)fill->to, bytes, true}};
+
+    op->guard = (struct sim_guard *)(void *)op->data;
+    return sim_guard_set(op->guard, context, touches);
+}
+
 static void touch_fill(const void *data, struct sim_lane *lane)
 {
-    const struct fill *fill = data;
+    const struct fill *fill = &((const struct queued_fill *)data)->fill;
 
     for (size_t row = 0; row < fill->rows; row++)
         sim_races_touch(lane, (uintptr_t)fill->to + row * fill->pitch,
@@ -75,11 +92,15 @@ static CUresult queue_fill(struct sim_stream *stream, const struct fill *fill,
     place = sim_place_of((uintptr_t)fill->to, bytes);
     if (place == PLACE_BAD || place == PLACE_PAGEABLE)
         return CUDA_ERROR_INVALID_VALUE;
-    op = sim_op_new(sizeof *fill, run_fill, NULL);
+    op = sim_op_new(sizeof(struct queued_fill), run_fill, NULL);
     if (!op)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!guard_fill(op, stream->context, fill, bytes)) {
+        sim_op_drop(op);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     op->touch = touch_fill;
-    memcpy(op->data, fill, sizeof *fill);
+    ((struct queued_fill *)(void *)op->data)->fill = *fill;
     return is_sync && place != PLACE_DEVICE ? sim_work_do(stream, op)
                                             : sim_work_queue(stream, op);
 }

@@ -66,23 +66,36 @@ void sim_heap_give(struct sim_heap *heap, struct sim_range *range)
     sim_ranges_insert(&heap->free, range);
 }
 
+bool sim_device_charge(struct sim_device *device, size_t bytes)
+{
+    if (device->reserved_bytes > sim_options.memory_bytes ||
+        bytes > sim_options.memory_bytes - device->reserved_bytes)
+        return false;
+    device->reserved_bytes += bytes;
+    return true;
+}
+
+void sim_device_refund(struct sim_device *device, size_t bytes)
+{
+    device->reserved_bytes -= bytes;
+}
+
 struct sim_range *sim_pieces_take(struct sim_device *device, size_t bytes)
 {
     struct sim_range *range;
 
     if (!tarn__size_round_up(bytes, SIM_PIECE_BYTES, &bytes) ||
-        device->reserved_bytes > sim_options.memory_bytes ||
-        bytes > sim_options.memory_bytes - device->reserved_bytes)
+        !sim_device_charge(device, bytes))
         return NULL;
     range = sim_heap_take(&device->addresses, bytes);
-    if (range)
-        device->reserved_bytes += bytes;
+    if (!range)
+        sim_device_refund(device, bytes);
     return range;
 }
 
 void sim_pieces_give(struct sim_device *device, struct sim_range *range)
 {
-    device->reserved_bytes -= range->bytes;
+    sim_device_refund(device, range->bytes);
     sim_heap_give(&device->addresses, range);
 }
 
@@ -130,7 +143,8 @@ static struct sim_range *carve(struct sim_heap *heap, struct sim_range *range,
     return NULL;
 }
 
-size_t sim_heap_trim(struct sim_heap *heap, struct sim_device *device, size_t most)
+size_t sim_heap_trim_to(struct sim_heap *heap, size_t most,
+                        void (*give)(void *owner, struct sim_range *range), void *owner)
 {
     struct sim_range *range = sim_ranges_after(&heap->free, 0);
     size_t given = 0;
@@ -145,13 +159,23 @@ size_t sim_heap_trim(struct sim_heap *heap, struct sim_device *device, size_t mo
             range = carve(heap, range, start, bytes);
             if (!range)
                 return given;
-            sim_pieces_drop(device, range);
-            sim_pieces_give(device, range);
+            give(owner, range);
             given += bytes;
         }
         range = sim_ranges_after(&heap->free, next);
     }
     return given;
+}
+
+static void give_pieces(void *owner, struct sim_range *range)
+{
+    sim_pieces_drop(owner, range);
+    sim_pieces_give(owner, range);
+}
+
+size_t sim_heap_trim(struct sim_heap *heap, struct sim_device *device, size_t most)
+{
+    return sim_heap_trim_to(heap, most, give_pieces, device);
 }
 
 struct sim_range *sim_device_take(struct sim_device *device, size_t bytes)

@@ -8,6 +8,7 @@
 #define TARN_SIM_HEAP_H
 
 #include "sim/ranges.h"
+#include <stdbool.h>
 
 enum { SIM_ALIGNMENT = 512 };
 #define SIM_PIECE_BYTES ((size_t)2 << 20)
@@ -24,6 +25,10 @@ struct sim_range *sim_heap_take(struct sim_heap *heap, size_t bytes);
 /* Put `range` into the heap; it is the heap's from then on. */
 void sim_heap_give(struct sim_heap *heap, struct sim_range *range);
 
+/* Count `bytes`, whole pieces, as taken from `device`, within its limit; and back. */
+bool sim_device_charge(struct sim_device *device, size_t bytes);
+void sim_device_refund(struct sim_device *device, size_t bytes);
+
 /* Take whole pieces of at least `bytes` from `device`, within its limit, or NULL. */
 struct sim_range *sim_pieces_take(struct sim_device *device, size_t bytes);
 
@@ -38,6 +43,10 @@ void sim_pieces_drop(const struct sim_device *device, const struct sim_range *ra
 /* Give `device` the whole pieces that lie free in `heap`, until it has given `most`
  * bytes. Returns how many bytes it gave. */
 size_t sim_heap_trim(struct sim_heap *heap, struct sim_device *device, size_t most);
+
+/* The same, but `give` gets each range, to keep. */
+size_t sim_heap_trim_to(struct sim_heap *heap, size_t most,
+                        void (*give)(void *owner, struct sim_range *range), void *owner);
 
 /* Take `bytes` from `device`: small ones from carved pieces. NULL: out of memory. */
 struct sim_range *sim_device_take(struct sim_device *device, size_t bytes);

@@ -28,9 +28,11 @@ struct sim_block *sim_block_new(struct sim_context *context, enum sim_block_kind
     block->kind = kind;
     block->range.start = start;
     block->range.bytes = bytes;
-    block->context = context;
-    block->life = context->id;
-    block->device = context->device;
+    if (context) {
+        block->context = context;
+        block->life = context->id;
+        block->device = context->device;
+    }
     block->preferred = block->accessed_by = block->prefetched = CU_DEVICE_INVALID;
     return block;
 }
@@ -40,8 +42,9 @@ static void count(const struct sim_block *block, int sign)
 {
     unsigned long long bytes = block->range.bytes;
 
-    if (block->kind == BLOCK_REGISTERED || block->kind == BLOCK_OPENED)
-        return;
+    if (block->kind == BLOCK_REGISTERED || block->kind == BLOCK_OPENED ||
+        block->kind == BLOCK_MAPPED || (block->kind == BLOCK_POOL && !block->memory))
+        return; /* the client's, another process's, or counted by physical.c */
     sim_live_bytes += sign > 0 ? bytes : -bytes;
     if (block->mapping)
         sim_mapped_bytes += sign > 0 ? bytes : -bytes;
@@ -111,7 +114,7 @@ void sim_memory_free_context(const struct sim_context *context, uint64_t life)
     while ((range = sim_ranges_after(&sim_blocks, next))) {
         struct sim_block *block = (struct sim_block *)(void *)range;
         next = range->start + 1;
-        if (block->context != context || block->life != life)
+        if (!block->context || block->context != context || block->life != life)
             continue;
         sim_block_release(block);
     }
@@ -175,7 +178,10 @@ static struct sim_block *find_to_free(CUdeviceptr address)
 
     if (!block || block->range.start != address)
         return NULL;
-    return sim_block_is_host(block) || block->kind == BLOCK_OPENED ? NULL : block;
+    return sim_block_is_host(block) || block->kind == BLOCK_OPENED ||
+                   block->kind == BLOCK_MAPPED
+               ? NULL
+               : block;
 }
 
 /* Nobody can name the block while this waits. What is unmapped must be out of every

@@ -19,20 +19,23 @@ enum sim_block_kind {
     BLOCK_PINNED,     /* cuMemHostAlloc */
     BLOCK_REGISTERED, /* cuMemHostRegister: the memory is the client's */
     BLOCK_OPENED,     /* cuIpcOpenMemHandle */
+    BLOCK_MAPPED,     /* cuMemMap: see vmm.h */
 };
 
+struct sim_physical;
 struct sim_pool;
 
 struct sim_block {
     struct sim_range range; /* first: the table finds it; what the client asked for */
     enum sim_block_kind kind;
     CUdevice device;
-    struct sim_context *context; /* where it was allocated; NULL for pool memory */
+    struct sim_context *context; /* where it was allocated; NULL for _POOL and _MAPPED */
     uint64_t life;               /* the context's id then */
     uint64_t id;                 /* never given twice */
     unsigned flags;              /* as the client gave them */
     bool sync_memops;
-    struct sim_range *memory; /* BLOCK_DEVICE, BLOCK_POOL: what was taken for it */
+    struct sim_range *memory; /* BLOCK_DEVICE, _POOL: what was taken for it; NULL where
+                                 another process has it */
     struct sim_pool *pool;    /* BLOCK_POOL */
     void *mapping;            /* BLOCK_MANAGED, _PINNED, _OPENED: what mmap gave, */
     size_t mapping_bytes;     /* and for how many bytes */
@@ -40,7 +43,9 @@ struct sim_block {
     uint32_t share_slot; /* BLOCK_DEVICE: in the registry of ipc.c */
     unsigned opens;      /* BLOCK_OPENED: times it is open */
     struct sim_block *next_opened;
-    bool read_mostly; /* BLOCK_MANAGED: what the client advised last */
+    struct sim_physical *physical; /* BLOCK_MAPPED: what lies there, */
+    uint64_t may_read, may_write;  /* and devices that may, a bit each */
+    bool read_mostly;              /* BLOCK_MANAGED: what the client advised last */
     CUdevice preferred, accessed_by, prefetched;
 };
 
@@ -54,7 +59,8 @@ extern unsigned long long sim_live_bytes;
 /* Of those, bytes of pinned and managed memory. */
 extern unsigned long long sim_mapped_bytes;
 
-/* A new block of `context`, not in the table yet; NULL: no host memory. */
+/* A new block of `context` (NULL: of none, and of device 0), not in the table yet; NULL:
+ * no host memory. */
 struct sim_block *sim_block_new(struct sim_context *context, enum sim_block_kind kind,
                                 uintptr_t start, size_t bytes);
 

@@ -2,13 +2,22 @@
 #include "sim/api.h"
 #include "sim/call.h"
 #include "sim/memory.h"
+#include "sim/physical.h"
+#include "sim/pool.h"
+#include "sim/vmm.h"
+
+/* Memory that no device has access to is not there for most questions. */
+static bool is_reachable(const struct sim_block *block)
+{
+    return block->kind != BLOCK_MAPPED || block->may_read != 0;
+}
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *start, size_t *bytes, CUdeviceptr address)
 {
     ENTER(CALL_CONTEXT);
     sim_lock();
     const struct sim_block *block = sim_block_find((uintptr_t)address);
-    if (!block)
+    if (!block || !is_reachable(block))
         return sim_leave(CUDA_ERROR_NOT_FOUND);
     if (start)
         *start = block->range.start;
@@ -32,6 +41,30 @@ static CUresult host_pointer(const struct sim_block *block, uintptr_t address,
     return CUDA_SUCCESS;
 }
 
+/* What the client asked for; of mapped memory, the reservation around it. */
+static const struct sim_range *range_of(const struct sim_block *block)
+{
+    return block->kind == BLOCK_MAPPED ? sim_vmm_reservation(block->range.start)
+                                       : &block->range;
+}
+
+static uint64_t handle_types(const struct sim_block *block)
+{
+    if (block->kind == BLOCK_MAPPED)
+        return (uint64_t)block->physical->handle_types;
+    return block->kind == BLOCK_POOL ? (uint64_t)block->pool->handle_types : 0;
+}
+
+static int access_flags(const struct sim_block *block)
+{
+    CUdevice device = sim_context_current()->device;
+
+    if (block->kind != BLOCK_MAPPED || block->may_write >> device & 1)
+        return CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    return block->may_read >> device & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READ
+                                         : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+}
+
 static CUresult answer(const struct sim_block *block, uintptr_t address,
                        CUpointer_attribute attribute, void *value)
 {
@@ -44,6 +77,8 @@ static CUresult answer(const struct sim_block *block, uintptr_t address,
             sim_block_is_host(block) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+        if (!is_reachable(block))
+            return CUDA_ERROR_INVALID_VALUE;
         *(CUdeviceptr *)value = address;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
@@ -64,10 +99,14 @@ static CUresult answer(const struct sim_block *block, uintptr_t address,
         *(int *)value = block->kind == BLOCK_DEVICE;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        *(CUdeviceptr *)value = range_of(block)->start;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        *(size_t *)value = range_of(block)->bytes;
+        return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
         *(CUdeviceptr *)value = block->range.start;
         return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
         *(size_t *)value = block->range.bytes;
         return CUDA_SUCCESS;
@@ -75,20 +114,21 @@ static CUresult answer(const struct sim_block *block, uintptr_t address,
         *(int *)value = 1;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-        *(uint64_t *)value = 0;
+        *(uint64_t *)value = handle_types(block);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
         *(int *)value = 0;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-        *(int *)value = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        *(int *)value = access_flags(block);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         *(CUmemoryPool *)value = (CUmemoryPool)(void *)block->pool;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
-        *(uint64_t *)value = block->id;
+        *(uint64_t *)value =
+            block->kind == BLOCK_MAPPED ? block->physical->id : block->id;
         return CUDA_SUCCESS;
     }
     return CUDA_ERROR_INVALID_VALUE;
@@ -107,9 +147,13 @@ CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute,
     return sim_leave(answer(block, (uintptr_t)address, attribute, value));
 }
 
-/* What the plural form says where there is nothing to say. */
-static void answer_nothing(CUpointer_attribute attribute, void *value)
+/* What the plural form says where there is nothing to say, of an address that may be
+ * reserved. */
+static void answer_nothing(CUdeviceptr address, CUpointer_attribute attribute,
+                           void *value)
 {
+    const struct sim_range *reserved = sim_vmm_reservation((uintptr_t)address);
+
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         *(int *)value = CU_DEVICE_INVALID;
@@ -118,14 +162,18 @@ static void answer_nothing(CUpointer_attribute attribute, void *value)
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
         *(uint64_t *)value = 0;
+        return;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        *(CUdeviceptr *)value = reserved ? reserved->start : 0;
+        return;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        *(size_t *)value = reserved ? reserved->bytes : 0;
         return;
     default:
         *(int *)value = 0;
@@ -149,7 +197,7 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attribu
     for (unsigned i = 0; i < count; i++)
         if (!block ||
             answer(block, (uintptr_t)address, attributes[i], values[i]) != CUDA_SUCCESS)
-            answer_nothing(attributes[i], values[i]);
+            answer_nothing(address, attributes[i], values[i]);
     return sim_leave(CUDA_SUCCESS);
 }
 
@@ -161,6 +209,8 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     struct sim_block *block = sim_block_find((uintptr_t)address);
+    if (block && block->kind == BLOCK_MAPPED)
+        return sim_leave(CUDA_ERROR_NOT_SUPPORTED);
     if (block)
         block->sync_memops = *(const int *)value != 0;
     return sim_leave(block ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);

@@ -8,6 +8,7 @@
 #include "base/sizes.h"
 #include "sim/call.h"
 #include "sim/device.h"
+#include "sim/pool_file.h"
 #include "sim/races.h"
 #include <stdlib.h>
 
@@ -25,6 +26,27 @@ struct sim_pool *sim_pool_find(CUmemoryPool handle)
     while (pool && (void *)pool != (void *)handle)
         pool = pool->next;
     return pool && !pool->is_destroyed ? pool : NULL;
+}
+
+static bool is_imported(const struct sim_pool *pool)
+{
+    return pool->file && pool->file->is_imported;
+}
+
+struct sim_pool *sim_pool_find_own(CUmemoryPool handle)
+{
+    struct sim_pool *pool = sim_pool_find(handle);
+
+    return pool && is_imported(pool) ? NULL : pool;
+}
+
+struct sim_pool *sim_pool_find_imported(uint64_t id)
+{
+    struct sim_pool *pool = pools;
+
+    while (pool && (pool->is_destroyed || !is_imported(pool) || pool->file->id != id))
+        pool = pool->next;
+    return pool;
 }
 
 struct sim_pool *sim_pool_new(CUdevice device)
@@ -81,27 +103,41 @@ static void reach_free(void *data)
 {
     struct sim_freed *freed = data;
 
-    if (freed->memory)
-        sim_heap_give(&freed->pool->heap, unlist_freed(freed));
+    if (!freed->memory)
+        return;
+    sim_heap_give(&freed->pool->heap, unlist_freed(freed));
+    if (freed->pool->is_destroyed)
+        sim_pool_trim(freed->pool, 0);
 }
 
-static void remove_pool(struct sim_pool *pool)
+void sim_pool_remove(struct sim_pool *pool)
 {
     struct sim_pool **link = &pools;
 
     while (*link != pool)
         link = &(*link)->next;
     *link = pool->next;
+    if (pool->file)
+        sim_pool_file_close(pool->file);
     free(pool);
+}
+
+/* Give so many bytes of what is free back to the device; how many were there? */
+static size_t give_back(struct sim_pool *pool, size_t most)
+{
+    struct sim_device *device = &sim_devices[pool->device];
+
+    return pool->file ? sim_pool_file_trim(pool->file, &pool->heap, most)
+                      : sim_heap_trim(&pool->heap, device, most);
 }
 
 void sim_pool_trim(struct sim_pool *pool, uint64_t keep)
 {
     if (pool->reserved > keep)
-        pool->reserved -= sim_heap_trim(&pool->heap, &sim_devices[pool->device],
-                                        (size_t)(pool->reserved - keep));
-    if (pool->is_destroyed && pool->reserved == 0)
-        remove_pool(pool);
+        pool->reserved -= give_back(pool, (size_t)(pool->reserved - keep));
+    if (pool->is_destroyed && !is_imported(pool) && pool->reserved == 0 &&
+        pool->live == 0)
+        sim_pool_remove(pool);
 }
 
 void sim_pools_trim_to_threshold(CUdevice device)
@@ -172,14 +208,14 @@ static struct sim_range *take_own(struct sim_pool *pool, struct sim_stream *stre
 
 static struct sim_range *take_grown(struct sim_pool *pool, size_t bytes)
 {
-    struct sim_device *device = &sim_devices[pool->device];
     struct sim_range *more;
     size_t whole;
 
     if (!tarn__size_round_up(bytes, SIM_PIECE_BYTES, &whole) ||
         pool->reserved > pool->max_bytes || whole > pool->max_bytes - pool->reserved)
         return NULL;
-    more = sim_pieces_take(device, whole);
+    more = pool->file ? sim_pool_file_take(pool->file, whole)
+                      : sim_pieces_take(&sim_devices[pool->device], whole);
     if (!more)
         return NULL;
     pool->reserved += more->bytes;
@@ -234,10 +270,9 @@ CUresult sim_pool_allocate(struct sim_pool *pool, struct sim_stream *stream, siz
 
     if (!tarn__size_round_up(bytes, SIM_ALIGNMENT, &whole))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    block = sim_block_new(stream->context, BLOCK_POOL, 0, bytes);
+    block = sim_block_new(NULL, BLOCK_POOL, 0, bytes); /* it outlives contexts */
     if (!block)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    block->context = NULL; /* memory of a pool outlives contexts */
     block->device = pool->device;
     block->pool = pool;
     block->memory = take(pool, stream, whole);
@@ -246,7 +281,7 @@ CUresult sim_pool_allocate(struct sim_pool *pool, struct sim_stream *stream, siz
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     pool->live++;
-    pool->used += block->memory->bytes;
+    pool->used += bytes;
     if (pool->used > pool->used_high)
         pool->used_high = pool->used;
     block->range.start = block->memory->start;
@@ -282,17 +317,16 @@ static void count_out(struct sim_pool *pool, size_t bytes)
 
 void sim_pool_take_back(struct sim_block *block)
 {
-    size_t bytes = block->memory->bytes;
-
-    sim_heap_give(&block->pool->heap, block->memory);
-    count_out(block->pool, bytes);
+    if (block->memory)
+        sim_heap_give(&block->pool->heap, block->memory);
+    count_out(block->pool, block->memory ? block->range.bytes : 0);
 }
 
 CUresult sim_pool_free(struct sim_block *block, struct sim_stream *stream)
 {
     struct sim_op *place = sim_op_new(sizeof(struct sim_freed), NULL, reach_free);
     struct sim_pool *pool = block->pool;
-    size_t bytes = block->memory->bytes;
+    size_t bytes = block->range.bytes;
     struct sim_freed *freed;
     CUresult result;
 

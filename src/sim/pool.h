@@ -6,6 +6,8 @@
 #include "sim/memory.h"
 #include "sim/work.h"
 
+struct sim_pool_file; /* pool_file.h */
+
 /* Memory freed on a stream that may still be at it; the data of an operation there. */
 struct sim_freed {
     struct sim_freed *next, *previous; /* in the pool, newest first */
@@ -19,8 +21,11 @@ struct sim_pool {
     struct sim_pool *next; /* all pools */
     CUdevice device;
     bool is_default;
-    bool is_destroyed;       /* goes with its last block */
-    struct sim_heap heap;    /* free for anybody */
+    bool is_destroyed;                      /* goes with its last block */
+    CUmemAllocationHandleType handle_types; /* it may be exported as */
+    struct sim_pool_file
+        *file;            /* of a pool that may be exported, or was imported; or NULL */
+    struct sim_heap heap; /* free for anybody */
     struct sim_freed *freed; /* free for the stream they were freed on, newest first */
     size_t live;             /* blocks out */
     uint64_t access;         /* other devices that may use it, a bit each */
@@ -28,16 +33,25 @@ struct sim_pool {
     int reuse[3];       /* attributes 1..3: event dependencies, opportunistic, internal */
     uint64_t threshold; /* keeps so much at a synchronization */
     uint64_t reserved, reserved_high;
-    uint64_t used, used_high;
+    uint64_t used, used_high; /* bytes as asked for */
 };
 
 /* The pool of `handle`, not destroyed, or NULL. Locked, as all here. */
 struct sim_pool *sim_pool_find(CUmemoryPool handle);
 
+/* The same, but NULL for a pool of another process: most calls refuse it. */
+struct sim_pool *sim_pool_find_own(CUmemoryPool handle);
+
+/* The pool imported from the file of that id, or NULL. */
+struct sim_pool *sim_pool_find_imported(uint64_t id);
+
 struct sim_pool *sim_pool_create_default(CUdevice device);
 
 /* A pool without memory. NULL: no host memory. */
 struct sim_pool *sim_pool_new(CUdevice device);
+
+/* Out of existence: a pool without blocks and memory. */
+void sim_pool_remove(struct sim_pool *pool);
 
 /* No new allocations; it goes when its blocks have. */
 void sim_pool_destroy(struct sim_pool *pool);

@@ -3,6 +3,8 @@
 #include "sim/call.h"
 #include "sim/device.h"
 #include "sim/pool.h"
+#include "sim/pool_file.h"
+#include "sim/pool_share.h"
 #include "sim/stream.h"
 
 static CUmemoryPool handle_of(struct sim_pool *pool)
@@ -39,7 +41,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool po
     result = sim_stream_find(__func__, handle, &stream);
     if (result != CUDA_SUCCESS)
         return sim_leave(result);
-    struct sim_pool *pool = sim_pool_find(pool_handle);
+    struct sim_pool *pool = sim_pool_find_own(pool_handle);
     if (!pool)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
     return sim_leave(sim_pool_allocate(pool, stream, bytes, out));
@@ -60,16 +62,21 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
     struct sim_block *block = sim_block_find((uintptr_t)address);
     if (!block || block->kind != BLOCK_POOL || block->range.start != address)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    return sim_leave(sim_pool_free(block, stream));
+    return sim_leave(block->memory ? sim_pool_free(block, stream)
+                                   : sim_pool_free_imported(block, stream));
 }
 
 /* --- pools
  * -------------------------------------------------------------------------------- */
 
-/* Pools of host memory and pools that other processes may open are not here. */
+/* Pools of host memory are not here. */
 static CUresult check_properties(const CUmemPoolProps *properties)
 {
-    if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE ||
+    CUmemAllocationHandleType types = properties->handleTypes;
+
+    if (types & (CU_MEM_HANDLE_TYPE_WIN32 | CU_MEM_HANDLE_TYPE_WIN32_KMT))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (types & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
         properties->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED ||
         (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE &&
          properties->location.type != CU_MEM_LOCATION_TYPE_INVALID))
@@ -97,26 +104,38 @@ CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *properties)
         return sim_leave(CUDA_ERROR_OUT_OF_MEMORY);
     if (properties->maxSize > 0)
         pool->max_bytes = properties->maxSize;
-    *out = handle_of(pool);
-    return sim_leave(CUDA_SUCCESS);
+    if (properties->handleTypes)
+        result = sim_pool_file_create(pool);
+    if (result == CUDA_SUCCESS) {
+        pool->handle_types = properties->handleTypes;
+        *out = handle_of(pool);
+    } else {
+        sim_pool_remove(pool);
+    }
+    return sim_leave(result);
 }
 
 CUresult cuMemPoolDestroy(CUmemoryPool handle)
 {
+    CUresult result = CUDA_SUCCESS;
+
     ENTER(CALL_PLAIN);
     sim_lock();
     struct sim_pool *pool = sim_pool_find(handle);
     if (!pool || pool->is_default)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    sim_pool_destroy(pool);
-    return sim_leave(CUDA_SUCCESS);
+    if (pool->file && pool->file->is_imported)
+        result = sim_pool_destroy_imported(pool);
+    else
+        sim_pool_destroy(pool);
+    return sim_leave(result);
 }
 
 CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep)
 {
     ENTER(CALL_PLAIN);
     sim_lock();
-    struct sim_pool *pool = sim_pool_find(handle);
+    struct sim_pool *pool = sim_pool_find_own(handle);
     if (pool)
         sim_pool_trim(pool, keep);
     return sim_leave(pool ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
@@ -142,7 +161,7 @@ static CUresult set_pool(CUdevice device, CUmemoryPool handle)
     if (!sim_device_exists(device))
         return CUDA_ERROR_INVALID_DEVICE;
     sim_lock();
-    struct sim_pool *pool = sim_pool_find(handle);
+    struct sim_pool *pool = sim_pool_find_own(handle);
     if (!pool || pool->device != device)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
     sim_devices[device].current_pool = pool;
@@ -268,7 +287,7 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribut
     if (!value)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    struct sim_pool *pool = sim_pool_find(handle);
+    struct sim_pool *pool = sim_pool_find_own(handle);
     return sim_leave(pool ? get_attribute(pool, attribute, value)
                           : CUDA_ERROR_INVALID_VALUE);
 }
@@ -280,7 +299,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribut
     if (!value)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    struct sim_pool *pool = sim_pool_find(handle);
+    struct sim_pool *pool = sim_pool_find_own(handle);
     return sim_leave(pool ? set_attribute(pool, attribute, value)
                           : CUDA_ERROR_INVALID_VALUE);
 }

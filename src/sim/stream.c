@@ -95,7 +95,7 @@ CUresult sim_stream_find(const char *call, CUstream handle, struct sim_stream **
     if (!sim_stream_is_alive(stream))
         return CUDA_ERROR_INVALID_CONTEXT; /* the handle outlived its context */
     *out = stream;
-    return CUDA_SUCCESS;
+    return sim_context_error(stream->context);
 }
 
 static CUresult create(CUstream *out, unsigned flags, int priority)
@@ -185,8 +185,9 @@ static CUresult wait_for(struct sim_stream *stream)
         if (result != CUDA_SUCCESS)
             return result;
     }
+    struct sim_context *context = stream->context;
     sim_work_wait(stream, stream->queued);
-    return CUDA_SUCCESS;
+    return sim_context_error(context);
 }
 
 CUresult sim_streams_order(struct sim_context *context, CUevent event)

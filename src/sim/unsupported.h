@@ -106,25 +106,8 @@
     X(cuImportExternalMemory, 10000, cuImportExternalMemory) \
     X(cuImportExternalSemaphore, 10000, cuImportExternalSemaphore) \
     X(cuLaunchCooperativeKernelMultiDevice, 9000, cuLaunchCooperativeKernelMultiDevice) \
-    X(cuMemAddressFree, 10020, cuMemAddressFree) \
-    X(cuMemAddressReserve, 10020, cuMemAddressReserve) \
-    X(cuMemCreate, 10020, cuMemCreate) \
-    X(cuMemExportToShareableHandle, 10020, cuMemExportToShareableHandle) \
-    X(cuMemGetAccess, 10020, cuMemGetAccess) \
-    X(cuMemGetAllocationGranularity, 10020, cuMemGetAllocationGranularity) \
-    X(cuMemGetAllocationPropertiesFromHandle, 10020, cuMemGetAllocationPropertiesFromHandle) \
     X(cuMemGetHandleForAddressRange, 11070, cuMemGetHandleForAddressRange) \
-    X(cuMemImportFromShareableHandle, 10020, cuMemImportFromShareableHandle) \
-    X(cuMemMap, 10020, cuMemMap) \
     X(cuMemMapArrayAsync, 11010, cuMemMapArrayAsync) \
-    X(cuMemPoolExportPointer, 11020, cuMemPoolExportPointer) \
-    X(cuMemPoolExportToShareableHandle, 11020, cuMemPoolExportToShareableHandle) \
-    X(cuMemPoolImportFromShareableHandle, 11020, cuMemPoolImportFromShareableHandle) \
-    X(cuMemPoolImportPointer, 11020, cuMemPoolImportPointer) \
-    X(cuMemRelease, 10020, cuMemRelease) \
-    X(cuMemRetainAllocationHandle, 11000, cuMemRetainAllocationHandle) \
-    X(cuMemSetAccess, 10020, cuMemSetAccess) \
-    X(cuMemUnmap, 10020, cuMemUnmap) \
     X(cuMemcpyAtoA, 3020, cuMemcpyAtoA_v2) \
     X(cuMemcpyAtoD, 3020, cuMemcpyAtoD_v2) \
     X(cuMemcpyAtoH, 3020, cuMemcpyAtoH_v2) \

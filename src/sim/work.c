@@ -11,6 +11,7 @@
 #include "sim/work.h"
 #include "sim/call.h"
 #include "sim/races.h"
+#include "sim/vmm.h"
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
@@ -170,6 +171,18 @@ static struct sim_stream *take_ready(void)
     return stream;
 }
 
+/* Do `op`, if it may be done. Gives the lock back meanwhile. */
+static void run_unlocked(struct sim_op *op)
+{
+    if (op->guard && !sim_guard_enter(op->guard))
+        return;
+    sim_unlock();
+    op->run(op->data);
+    sim_lock();
+    if (op->guard)
+        sim_guard_leave(op->guard);
+}
+
 static void *work(void *unused)
 {
     (void)unused;
@@ -182,9 +195,7 @@ static void *work(void *unused)
             idle_count--;
         }
         struct sim_stream *stream = take_ready();
-        sim_unlock();
-        stream->first->run(stream->first->data);
-        sim_lock();
+        run_unlocked(stream->first);
         finish_first(stream);
     }
     return NULL;
@@ -353,8 +364,11 @@ static void step(void)
         run_in_thread(stream);
         return;
     }
-    if (op->run)
+    if (op->run && (!op->guard || sim_guard_enter(op->guard))) {
         op->run(op->data);
+        if (op->guard)
+            sim_guard_leave(op->guard);
+    }
     finish_first(stream);
 }
 
@@ -450,16 +464,16 @@ CUresult sim_work_do(struct sim_stream *stream, struct sim_op *op)
         return result;
     sim_races_host_waits(stream);
     if (sim_is_seeded) {
+        struct sim_context *context = stream->context;
         sim_work_wait(stream, stream->queued);
-        return CUDA_SUCCESS;
+        return sim_context_error(context);
     }
     while (!op->is_turn)
         sim_wait_progress();
-    sim_unlock();
-    op->run(op->data);
-    sim_lock();
+    run_unlocked(op);
+    struct sim_context *context = stream->context;
     finish_first(stream);
-    return CUDA_SUCCESS;
+    return sim_context_error(context);
 }
 
 /* --- waiting

@@ -1,0 +1,203 @@
+/* pool_file.c -- the file of a pool, where it is mapped, and what of it is free. */
+#define _GNU_SOURCE
+#include "sim/pool_file.h"
+#include "sim/device.h"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct sim_pool_area {
+    struct sim_range range; /* first: the table finds it */
+    struct sim_pool_area *next_unused;
+};
+
+static struct sim_ranges areas; /* all there ever were */
+static struct sim_pool_area *unused;
+
+bool sim_pool_file_holds(uintptr_t address)
+{
+    return sim_ranges_find(&areas, address) != NULL;
+}
+
+uintptr_t sim_pool_file_start(const struct sim_pool_file *file)
+{
+    return file->area->range.start;
+}
+
+size_t sim_pool_file_bytes(const struct sim_pool_file *file)
+{
+    return file->area->range.bytes;
+}
+
+/* --- areas
+ * -------------------------------------------------------------------------------- */
+
+static bool map_over(const struct sim_pool_area *area, int flags, int file)
+{
+    return mmap((void *)area->range.start, area->range.bytes, PROT_READ | PROT_WRITE,
+                flags | MAP_FIXED | MAP_NORESERVE, file, 0) != MAP_FAILED;
+}
+
+static struct sim_pool_area *new_area(size_t bytes)
+{
+    struct sim_pool_area *area = calloc(1, sizeof *area);
+    void *got;
+
+    if (!area)
+        return NULL;
+    got = mmap(NULL, bytes + SIM_PIECE_BYTES, PROT_NONE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (got == MAP_FAILED) {
+        free(area);
+        return NULL;
+    }
+    area->range.start = ((uintptr_t)got + SIM_PIECE_BYTES - 1) & ~(SIM_PIECE_BYTES - 1);
+    area->range.bytes = bytes;
+    sim_ranges_insert(&areas, &area->range);
+    return area;
+}
+
+static struct sim_pool_area *take_area(size_t bytes)
+{
+    struct sim_pool_area **link = &unused, *area;
+
+    while (*link && (*link)->range.bytes != bytes)
+        link = &(*link)->next_unused;
+    if (!*link)
+        return new_area(bytes);
+    area = *link;
+    *link = area->next_unused;
+    return area;
+}
+
+/* Memory of nobody's takes the file's place: whoever still uses it spoils nothing. */
+static void give_area(struct sim_pool_area *area)
+{
+    /* Where that fails the file stays, which costs host memory and nothing else. */
+    bool mapped = map_over(area, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    (void)mapped;
+    area->next_unused = unused;
+    unused = area;
+}
+
+/* --- files
+ * -------------------------------------------------------------------------------- */
+
+/* Map `file`, which is the pool's from then on. */
+static CUresult attach(struct sim_pool *pool, int file,
+                       const struct sim_shared_page *page)
+{
+    struct sim_pool_file *made = calloc(1, sizeof *made);
+    struct sim_pool_area *area = made ? take_area((size_t)page->bytes) : NULL;
+
+    if (!area) {
+        free(made);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (!map_over(area, MAP_SHARED, file)) {
+        give_area(area);
+        free(made);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    madvise((void *)area->range.start, area->range.bytes, MADV_DONTDUMP);
+    made->file = file;
+    made->id = page->id;
+    made->device = sim_shared_device(page);
+    made->area = area;
+    pool->file = made;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_pool_file_create(struct sim_pool *pool)
+{
+    struct sim_range *all = calloc(1, sizeof *all);
+    struct sim_shared_page page;
+    CUresult result;
+    int file;
+
+    if (!all)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    result = sim_shared_create(SHARED_POOL, pool->device, sim_device_address_bytes(),
+                               &file, &page);
+    if (result != CUDA_SUCCESS) {
+        free(all);
+        return result;
+    }
+    result = attach(pool, file, &page);
+    if (result != CUDA_SUCCESS) {
+        close(file);
+        free(all);
+        return result;
+    }
+    *all = (struct sim_range){
+        .start = sim_pool_file_start(pool->file),
+        .bytes = sim_pool_file_bytes(pool->file),
+    };
+    sim_heap_give(&pool->file->addresses, all);
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_pool_file_import(struct sim_pool *pool, int file,
+                              const struct sim_shared_page *page)
+{
+    int own = fcntl(file, F_DUPFD_CLOEXEC, 0); /* the caller may close his */
+    CUresult result;
+
+    if (own < 0)
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    result = attach(pool, own, page);
+    if (result != CUDA_SUCCESS) {
+        close(own);
+        return result;
+    }
+    pool->file->is_imported = true;
+    pool->file->imports = 1;
+    return CUDA_SUCCESS;
+}
+
+void sim_pool_file_close(struct sim_pool_file *file)
+{
+    struct sim_range *free_range = sim_ranges_after(&file->addresses.free, 0);
+
+    give_area(file->area);
+    close(file->file);
+    free(free_range); /* all of it in one, or none where it was imported */
+    free(file);
+}
+
+/* --- the memory
+ * --------------------------------------------------------------------------- */
+
+struct sim_range *sim_pool_file_take(struct sim_pool_file *file, size_t bytes)
+{
+    struct sim_range *range;
+
+    if (!sim_device_charge(&sim_devices[file->device], bytes))
+        return NULL;
+    range = sim_heap_take(&file->addresses, bytes);
+    if (!range)
+        sim_device_refund(&sim_devices[file->device], bytes);
+    return range;
+}
+
+/* Where others may have the file, its pages stay: somebody may still use one that was
+ * freed here, as memory on a real device stays for him. */
+static void give(void *owner, struct sim_range *range)
+{
+    struct sim_pool_file *file = owner;
+
+    if (!file->is_exported) {
+        int dropped = fallocate(file->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                (off_t)(range->start - sim_pool_file_start(file)),
+                                (off_t)range->bytes);
+        (void)dropped;
+    }
+    sim_device_refund(&sim_devices[file->device], range->bytes);
+    sim_heap_give(&file->addresses, range);
+}
+
+size_t sim_pool_file_trim(struct sim_pool_file *file, struct sim_heap *heap, size_t most)
+{
+    return sim_heap_trim_to(heap, most, give, file);
+}
