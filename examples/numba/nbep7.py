@@ -7,9 +7,8 @@ import numpy as np
 from numba import cuda
 
 import tarn
-from tarn.numba import use_tarn_for_numba
 
-use_tarn_for_numba()
+tarn.use_tarn_for_numba()
 
 a = np.zeros(10)
 d_a = cuda.to_device(a)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import os
+from typing import Any
 
 from tarn import _tarn, mr
 from tarn._tarn import (
@@ -59,6 +60,7 @@ __all__ = [
     "mr",
     "open_driver",
     "synchronize",
+    "use_tarn_for_numba",
 ]
 
 
@@ -67,6 +69,15 @@ class CudaStreamFlags(enum.IntEnum):
 
     SYNC_DEFAULT = 0  # waits for the default stream, and it for this one
     NON_BLOCKING = 1
+
+
+def use_tarn_for_numba(
+    cuda: Any = None, resource: Any = None, logging: bool = True
+) -> None:
+    """Put Numba's memory under Tarn: tarn.numba.use_tarn_for_numba(), which says more."""
+    from tarn import numba
+
+    numba.use_tarn_for_numba(cuda, resource, logging)
 
 
 def get_include() -> str:

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import functools
 import gc
 import importlib
@@ -33,6 +32,7 @@ import warnings
 import weakref
 from typing import Any, Callable, Iterator
 
+from . import _numba_types as types
 from . import _tarn
 
 __all__ = ["TarnNumbaManager", "manager_class", "use_tarn_for_numba"]
@@ -129,149 +129,6 @@ def _set_resource(device: int) -> None:
     _Settings.resource_done.add(device)
 
 
-# --- errors ----------------------------------------------------------------------------
-
-
-def _rebuild_error(driver_name: str, kind: str, words: str, code: int, status: int) -> Any:
-    """For pickle: such an error of another process."""
-    driver = importlib.import_module(driver_name)
-    return _numba_error(driver, getattr(_tarn, kind), words, code, status)
-
-
-class _ErrorOperations:
-    """What the errors have that are Tarn's and Numba's at once."""
-
-    def __reduce__(self) -> Any:
-        error: Any = self
-        kind = error._tarn_class.__name__
-        name = error._driver.__name__
-        return _rebuild_error, (name, kind, error.words, int(error.code), error.status)
-
-    def __str__(self) -> str:
-        error: Any = self
-        return f"[{int(error.code)}] {error.msg}"
-
-
-@functools.lru_cache(maxsize=None)
-def _error_class(driver: Any, tarn_class: type) -> type:
-    """A class that programs catch as Tarn's error and as Numba's CudaAPIError."""
-    members = {"_driver": driver, "_tarn_class": tarn_class, "__module__": __name__}
-    bases = (_ErrorOperations, tarn_class, driver.CudaAPIError)
-    return type(tarn_class.__name__, bases, members)
-
-
-def _numba_error(driver: Any, kind: type, words: str, number: int, status: int) -> Any:
-    code: Any = number
-    with contextlib.suppress(ValueError, AttributeError):
-        code = driver.binding.CUresult(number)
-    name = getattr(code, "name", f"error {number}")
-    error: Any = _error_class(driver, kind)(code, words)
-    error.code, error.native, error.status, error.words = code, number, status, words
-    error.msg = f"Call to tarn results in {name}: {words}"
-    error.args = (code, error.msg)
-    return error
-
-
-def _as_numba_error(driver: Any, error: Any) -> Any:
-    """The same failure for a program that knows Numba's errors; those that did not come
-    from a driver, and would not have with Numba's own manager, stay as they are."""
-    out_of_memory = isinstance(error, _tarn.OutOfMemoryError)
-    if not out_of_memory and not error.native:
-        return error
-    code = 2 if out_of_memory else error.native
-    kind = next(c for c in type(error).__mro__ if c.__name__ in _TARN_ERRORS)
-    return _numba_error(driver, kind, str(error), code, error.status)
-
-
-_TARN_ERRORS = (
-    "OutOfMemoryError",
-    "InvalidArgumentError",
-    "NotSupportedError",
-    "NoDriverError",
-    "TarnError",
-)
-
-
-# --- memory ----------------------------------------------------------------------------
-
-
-def _pointer_type(driver: Any) -> Callable[[int], Any]:
-    """What this Numba wants device addresses in."""
-    if getattr(driver, "USE_NV_BINDING", True):
-        return driver.binding.CUdeviceptr
-    return ctypes.c_uint64  # the ctypes binding of the target that is part of Numba
-
-
-class _PointerOperations:
-    """A MemoryPointer whose block goes back when the object goes.
-
-    Numba ties the life of a MemoryPointer's memory to the object (an AutoFreePointer's to
-    a count, which to_device() takes to zero on its way). So it is enough to own the block.
-    """
-
-    _block: Any
-
-    def free(self) -> None:
-        if not self._block.release():
-            raise RuntimeError("Freeing dead memory")
-
-
-def _finalizer(block: Any, allocations: dict[int, Any], key: int) -> Callable[[], None]:
-    """Give a host or managed block back, and forget it."""
-
-    def finalize() -> None:
-        allocations.pop(key, None)
-        block.release()
-
-    return finalize
-
-
-# --- handles for other processes -------------------------------------------------------
-#
-# Numba's IpcHandle reads and writes CUipcMemHandle.reserved, which cuda-bindings has no
-# more since 13.4: there Numba's own handles cannot be pickled. Tarn's can, with either.
-
-_HANDLE_BYTES = 64
-
-
-def _words_of(handle: Any) -> bytes:
-    return ctypes.string_at(handle.getPtr(), _HANDLE_BYTES)
-
-
-def _set_words(handle: Any, words: bytes) -> None:
-    ctypes.memmove(handle.getPtr(), bytes(words), _HANDLE_BYTES)
-
-
-def _ipc_handle(driver: Any, words: bytes) -> Any:
-    handle = _ipc_classes(driver)[0]()
-    handle.reserved = words
-    return handle
-
-
-def _rebuild_ipc(driver_name: str, words: bytes, size: int, info: Any, offset: int) -> Any:
-    """For pickle: a handle that another process exported."""
-    driver = importlib.import_module(driver_name)
-    handle = _ipc_handle(driver, words)
-    return _ipc_classes(driver)[1](None, handle, size, info, offset)
-
-
-def _reduce_ipc(self: Any) -> Any:
-    words = (self._driver.__name__, self.handle.reserved, self.size)
-    return _rebuild_ipc, (*words, self.source_info, self.offset)
-
-
-@functools.lru_cache(maxsize=None)
-def _ipc_classes(driver: Any) -> tuple[type, type]:
-    """The driver's handle with its bytes in reach, and Numba's object around one."""
-    raw = type(
-        "TarnIpcMemHandle",
-        (driver.binding.CUipcMemHandle,),
-        {"__module__": __name__, "reserved": property(_words_of, _set_words)},
-    )
-    members = {"__module__": __name__, "__reduce__": _reduce_ipc, "_driver": driver}
-    return raw, type("TarnIpcHandle", (driver.IpcHandle,), members)
-
-
 # --- the manager -----------------------------------------------------------------------
 
 
@@ -339,17 +196,17 @@ class _ManagerOperations:
             self.deallocations.clear()
             self.context.deallocations.clear()
         except _tarn.TarnError as error:
-            raise _as_numba_error(self._driver, error) from None
+            raise types.as_numba_error(self._driver, error) from None
         try:
             return allocate(*arguments)
         except _tarn.TarnError as error:
-            raise _as_numba_error(self._driver, error) from None
+            raise types.as_numba_error(self._driver, error) from None
 
     def memalloc(self, size: int) -> Any:
         self.initialize()
         block = self._attempt(self._manager.memalloc, size)
         memory: Any = self._pointer_class(
-            weakref.proxy(self.context), _pointer_type(self._driver)(block.address), size
+            weakref.proxy(self.context), types.pointer_type(self._driver)(block.address), size
         )
         memory._block = block
         memory.is_managed = True
@@ -358,7 +215,7 @@ class _ManagerOperations:
     def _host_memory(self, block: Any, size: int, mapped: bool, owner: Any = None) -> Any:
         """Numba's own object for a block that the host sees."""
         key = next(_keys)
-        finalizer = _finalizer(block, self.allocations, key)
+        finalizer = types.finalizer(block, self.allocations, key)
         make = self._driver.MappedMemory if mapped else self._driver.PinnedMemory
         memory = make(
             weakref.proxy(self.context), block.host, size, owner=owner, finalizer=finalizer
@@ -387,9 +244,9 @@ class _ManagerOperations:
         key = next(_keys)
         self.allocations[key] = memory = self._driver.ManagedMemory(
             weakref.proxy(self.context),
-            _pointer_type(self._driver)(block.address),
+            types.pointer_type(self._driver)(block.address),
             size,
-            finalizer=_finalizer(block, self.allocations, key),
+            finalizer=types.finalizer(block, self.allocations, key),
         )
         return memory.own()
 
@@ -400,14 +257,12 @@ class _ManagerOperations:
             words, base = self._export(block)
         else:  # memory that came from elsewhere, by the array interface
             base, _ = self._driver.device_extents(memory)
-            words = _words_of(self._driver.driver.cuIpcGetMemHandle(base))
+            words = types.words_of(self._driver.driver.cuIpcGetMemHandle(base))
         device = self._driver.driver.get_device(self._device_number())
-        return _ipc_classes(self._driver)[1](
-            memory,
-            _ipc_handle(self._driver, words),
-            memory.size,
-            device.get_device_identity(),
-            memory.device_ctypes_pointer.value - base,
+        identity = device.get_device_identity()
+        offset = memory.device_ctypes_pointer.value - base
+        return types.ipc_handle(
+            self._driver, memory, words, memory.size, identity, offset
         )
 
     def _export(self, block: Any) -> tuple[bytes, int]:
@@ -415,7 +270,7 @@ class _ManagerOperations:
         try:
             words, _, offset = self._manager.get_ipc_handle(block)
         except _tarn.TarnError as error:
-            raise _as_numba_error(self._driver, error) from None
+            raise types.as_numba_error(self._driver, error) from None
         return words, block.address - offset
 
     def get_memory_info(self) -> Any:
@@ -423,7 +278,7 @@ class _ManagerOperations:
         try:
             free, total = self._manager.get_memory_info()
         except _tarn.TarnError as error:
-            raise _as_numba_error(self._driver, error) from None
+            raise types.as_numba_error(self._driver, error) from None
         return self._driver.MemoryInfo(free=free, total=total)
 
     def reset(self) -> None:
@@ -482,7 +337,7 @@ def _class_for(driver: Any) -> type:
         "_driver": driver,
         "_pointer_class": type(
             "TarnMemoryPointer",
-            (_PointerOperations, driver.MemoryPointer),
+            (types.PointerOperations, driver.MemoryPointer),
             {"__module__": __name__},
         ),
     }
