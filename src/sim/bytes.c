@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINES_MAX = 50 }; /* on stderr; all are counted */
+enum { LINES_MAX = 50 }; /* a process on stderr; all are counted */
 
 struct mark {
     struct sim_range range;  /* first: the set finds it */
@@ -26,6 +26,7 @@ struct mark {
 
 static struct sim_ranges marks;
 static unsigned long long races;
+static unsigned lines;
 static char words[1024];
 
 /* --- the words
@@ -66,7 +67,8 @@ static void report(const struct sim_access *now, const char *does,
     snprintf(words, sizeof words,
              "race: %s, %s bytes at %#zx that %s, %s; nothing orders the two", first,
              does, (size_t)range->start, second, did);
-    if (++races <= LINES_MAX)
+    races++;
+    if (lines < LINES_MAX && ++lines)
         fprintf(stderr, "tarn stand-in: %s\n", words);
 }
 

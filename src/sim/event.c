@@ -230,8 +230,10 @@ CUresult sim_event_order(CUevent handle, struct sim_stream *stream)
 
     if (result == CUDA_SUCCESS)
         sim_races_order(stream, &event->point);
-    if (result != CUDA_SUCCESS || is_done(event) || event->stream == stream)
+    if (result != CUDA_SUCCESS)
         return result;
+    if ((is_done(event) || event->stream == stream) && stream != stream->context->legacy)
+        return CUDA_SUCCESS; /* on the legacy stream every action is a barrier */
     op = sim_op_new(0, NULL, NULL);
     if (!op)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -258,12 +260,16 @@ CUresult cuEventQuery(CUevent handle)
 
     ENTER(CALL_PLAIN);
     sim_lock();
-    sim_work_poll();
     result = find(handle, &event);
-    if (result == CUDA_SUCCESS && !is_done(event))
-        result = CUDA_ERROR_NOT_READY;
+    if (result != CUDA_SUCCESS)
+        return sim_leave(result);
+    event->references++; /* it may be destroyed meanwhile */
+    if (!is_done(event))
+        sim_work_poll();
+    result = is_done(event) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
     if (result == CUDA_SUCCESS)
         sim_races_host_waits_for(&event->point);
+    release(event);
     return sim_leave(result);
 }
 

@@ -370,7 +370,6 @@ void sim_races_hand_out(struct sim_stream *stream, uintptr_t start, size_t bytes
     if (!is_on)
         return;
     lane = lane_of(stream);
-    order_by_default_stream(stream, lane);
     lane->time++; /* a point of its own: an event recorded before does not cover it */
     sim_bytes_forget(start, bytes);
     sim_races_touch(lane, start, bytes, true);

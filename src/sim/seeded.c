@@ -21,6 +21,7 @@ static enum manner manner;
 static uint64_t more_in; /* one call in so many does more; 0: none */
 static uint64_t generation;
 static uint64_t last_number;
+static uint64_t asked;        /* how often the host did */
 static uint64_t first_ticket; /* of this generation; 0: none yet */
 static uint64_t now_ns;
 static struct sim_stream *turns; /* the next one on top */
@@ -51,6 +52,7 @@ void sim_seeded_start(const struct sim_options *options)
     more_in = rates[mix(2, 0) % 4];
     generation++;
     last_number = 0;
+    asked = 0;
     first_ticket = 0;
     if (now_ns < real) /* times of events never go back */
         now_ns = real;
@@ -173,6 +175,11 @@ bool sim_seeded_is_due(void)
 bool sim_seeded_wants_more(uint64_t number)
 {
     return more_in && mix(3, number) % more_in == 0;
+}
+
+bool sim_seeded_answers_asking(void)
+{
+    return mix(5, ++asked) % 2 == 0;
 }
 
 /* --- the clock

@@ -50,6 +50,9 @@ bool sim_seeded_has_turns(void);
 /* Does the seed want one more operation done in the host's `number`-th call? */
 bool sim_seeded_wants_more(uint64_t number);
 
+/* Does the seed let the host get nearer by asking? Every second time, about. */
+bool sim_seeded_answers_asking(void);
+
 /* The host spends `ns`: no call is free. */
 void sim_clock_advance(uint64_t ns);
 

@@ -213,10 +213,13 @@ CUresult cuStreamQuery(CUstream handle)
 
     ENTER(CALL_PLAIN);
     sim_lock();
-    sim_work_poll();
     result = sim_stream_find(__func__, handle, &stream);
-    if (result == CUDA_SUCCESS && !sim_stream_is_idle(stream))
-        result = CUDA_ERROR_NOT_READY;
+    if (result == CUDA_SUCCESS && !sim_stream_is_idle(stream)) {
+        sim_stream_retain(stream);
+        sim_work_poll();
+        result = sim_stream_is_idle(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+        sim_stream_release(stream);
+    }
     if (result == CUDA_SUCCESS)
         sim_races_host_waits(stream); /* as if it had: it knows that all is done */
     return sim_leave(result);

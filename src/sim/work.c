@@ -386,7 +386,7 @@ void sim_work_tick(uint64_t number)
 
 void sim_work_poll(void)
 {
-    if (sim_is_seeded && sim_seeded_has_turns())
+    if (sim_is_seeded && sim_seeded_has_turns() && sim_seeded_answers_asking())
         step();
 }
 

@@ -82,7 +82,7 @@ CUresult sim_work_queue(struct sim_stream *stream, struct sim_op *op);
 CUresult sim_work_do(struct sim_stream *stream, struct sim_op *op);
 
 /* Let queued work go on as far as it has come to be due: in the host's `number`-th call;
- * in a call that asks whether something is done. For the seeded mode; in the eager one
+ * in a call that asks whether something is done, and finds that it is not. For the seeded mode; in the eager one
  * nothing happens. They give the lock back meanwhile. */
 void sim_work_tick(uint64_t number);
 void sim_work_poll(void);
