@@ -406,7 +406,10 @@ def use_tarn_for_numba(
     elif resource is not None:
         from . import mr
 
-        mr.set_per_device_resource(resource.device, resource)
+        if resource.device is None:  # of a class that is written in Python
+            mr.set_current_device_resource(resource)
+        else:
+            mr.set_per_device_resource(resource.device, resource)
     _Settings.logging = logging
     if driver._memory_manager is not manager:
         _warn_of_environment()

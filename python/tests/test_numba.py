@@ -112,6 +112,29 @@ def test_a_block_goes_back_to_the_resource_that_it_came_from(counted):
     assert counted.live_bytes == 0
 
 
+def test_a_resource_written_in_python_serves():
+    class Own(tarn.mr.DeviceMemoryResource):
+        def __init__(self):
+            super().__init__()
+            self.upstream, self.sizes = tarn.mr.CudaMemoryResource(), []
+
+        def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
+            self.sizes.append(nbytes)
+            return self.upstream.allocate(nbytes, stream)
+
+        def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
+            self.sizes.append(-nbytes)
+            self.upstream.deallocate(ptr, nbytes, stream)
+
+    own = Own()
+    tarn.use_tarn_for_numba(resource=own)
+    array = cuda.to_device(np.arange(5.0))
+    np.testing.assert_array_equal(array.copy_to_host(), np.arange(5.0))
+    del array
+    assert own.sizes == [40, -40]
+    tarn.mr.set_current_device_resource(None)
+
+
 def test_memalloc_gives_what_users_of_numbas_pointers_read():
     memory = cuda.current_context().memalloc(1000)
     assert isinstance(memory, cuda.MemoryPointer)
