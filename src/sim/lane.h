@@ -2,12 +2,10 @@
 #ifndef TARN_SIM_LANE_H
 #define TARN_SIM_LANE_H
 
+#include "sim/races.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-struct sim_clock;
-struct sim_context;
 
 /* A stream's time. Never freed: old accesses name it. */
 struct sim_lane {
@@ -17,6 +15,7 @@ struct sim_lane {
     uint64_t stream_id;
     uint64_t time;           /* grows with everything that is queued */
     uint64_t host_saw;       /* up to there all that the host queues now comes after it */
+    struct sim_point last;   /* the last operation: allocations pass time as well */
     struct sim_clock *clock; /* what of other lanes it comes after; NULL: nothing */
     bool is_blocking;
     bool is_gone; /* its stream is */

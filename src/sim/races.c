@@ -191,6 +191,7 @@ static void spare_gone_lanes(void)
         *link = lane->next;
         drop(lane->clock);
         lane->clock = NULL;
+        sim_point_drop(&lane->last);
         lane->next = spare;
         spare = lane;
     }
@@ -237,18 +238,17 @@ void sim_races_queue(struct sim_stream *stream, struct sim_op *op)
     sim_races_drop(op);
     order_by_default_stream(stream, lane);
     lane->time++;
+    drop(lane->last.clock);
+    lane->last = now_of(lane);
+    hold(lane->last.clock);
     if (op->touch)
         op->touch(op->data, lane);
 }
 
 void sim_races_after(struct sim_op *op, struct sim_stream *stream, uint64_t until)
 {
-    struct sim_point point;
-
-    if (!is_on || !stream->lane || until != stream->queued)
-        return;
-    point = now_of(stream->lane);
-    join_point(&op->clock, &point, NULL);
+    if (is_on && stream->lane && until == stream->queued)
+        join_point(&op->clock, &stream->lane->last, NULL);
 }
 
 void sim_races_drop(struct sim_op *op)

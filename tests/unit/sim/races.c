@@ -10,7 +10,8 @@ static CUevent event;
 static void setup(void)
 {
     use_device(0);
-    CHECK_EQUAL(0, driver.configure("races=on"));
+    /* Seeded, so that the bytes are not written by two threads at once. */
+    CHECK_EQUAL(0, driver.configure("mode=seeded,races=on"));
     CU(cuStreamCreate(&one, CU_STREAM_NON_BLOCKING));
     CU(cuStreamCreate(&two, CU_STREAM_NON_BLOCKING));
     CU(cuStreamCreate(&blocking, 0));
