@@ -388,6 +388,50 @@ TEST(vmm_work_in_the_queue_uses_what_is_mapped_when_its_turn_comes)
     tear_down();
 }
 
+/* In the seeded mode work is done inside of calls, so the same must hold there. */
+TEST(vmm_memory_pulled_from_under_seeded_work_loses_the_context_for_some_seeds)
+{
+    enum { SEEDS = 40 };
+    int lost = 0;
+
+    for (int seed = 0; seed < SEEDS; seed++) {
+        CUresult result;
+        char options[64];
+        snprintf(options, sizeof options, "mode=seeded,seed=%d", seed);
+        CHECK_EQUAL(0, driver.configure(options));
+        set_up();
+        give_access(base, 4 * MIB);
+        CU(cuMemsetD8Async(base, 9, 100, NULL));
+        CU(cuMemUnmap(base, 4 * MIB));
+        result = driver.cuCtxSynchronize();
+        CHECK(result == CUDA_SUCCESS || result == CUDA_ERROR_ILLEGAL_ADDRESS);
+        lost += result != CUDA_SUCCESS;
+        CU(cuDevicePrimaryCtxReset_v2(0));
+        use_device(0);
+        tear_down();
+        CHECK_EQUAL(0, driver.configure(NULL));
+    }
+    CHECK(lost > 0 && lost < SEEDS);
+}
+
+TEST(vmm_unmapping_without_a_wait_is_a_race)
+{
+    for (int waits = 0; waits < 2; waits++) {
+        CHECK_EQUAL(0, driver.configure("races=on"));
+        set_up();
+        give_access(base, 4 * MIB);
+        CU(cuMemsetD8Async(base, 9, 100, NULL));
+        if (waits)
+            CU(cuStreamSynchronize(NULL));
+        CU(cuMemUnmap(base, 4 * MIB));
+        CHECK_EQUAL(!waits, driver.races());
+        CHECK_EQUAL(0, driver.configure(NULL));
+        CU(cuDevicePrimaryCtxReset_v2(0)); /* the fill may have come too late */
+        use_device(0);
+        tear_down();
+    }
+}
+
 /* --- threads
  * ------------------------------------------------------------------------------ */
 

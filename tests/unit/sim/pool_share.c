@@ -1,0 +1,519 @@
+/* Pools in another process: the pool by descriptor, its pointers by value. */
+#define _GNU_SOURCE
+#include "processes.h"
+#include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+enum { SECRET = 0x5a, MIB = 1 << 20, SMALL = 1000, LARGE = 4 * MIB };
+
+/* What the exporter sends behind the descriptor. */
+struct letter {
+    CUmemPoolPtrExportData small, large;
+};
+
+static bool begin(void)
+{
+    CUcontext context;
+
+    return !driver.cuInit(0) && !driver.cuDevicePrimaryCtxRetain(&context, 0) &&
+           !driver.cuCtxSetCurrent(context);
+}
+
+static bool holds(CUdeviceptr address, size_t bytes, unsigned char value)
+{
+    static unsigned char content[LARGE];
+
+    if (driver.cuMemcpyDtoH_v2(content, address, bytes))
+        return false;
+    for (size_t i = 0; i < bytes; i++)
+        if (content[i] != value)
+            return false;
+    return true;
+}
+
+static CUresult create_pool(CUmemoryPool *out, int handle_types)
+{
+    CUmemPoolProps properties = {
+        .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .handleTypes = handle_types,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
+    };
+
+    return driver.cuMemPoolCreate(out, &properties);
+}
+
+static CUmemoryPool new_pool(int handle_types)
+{
+    CUmemoryPool pool;
+
+    CHECK_EQUAL(CUDA_SUCCESS, create_pool(&pool, handle_types));
+    return pool;
+}
+
+static uint64_t attribute(CUmemoryPool pool, int which)
+{
+    uint64_t value = 0;
+
+    CU(cuMemPoolGetAttribute(pool, which, &value));
+    return value;
+}
+
+/* --- the other process
+ * -------------------------------------------------------------------- */
+
+/* Two blocks with a pattern; then: free the small one when told, and stay until told. */
+static int exporter(int peer)
+{
+    CUdeviceptr small, large, again;
+    struct letter letter;
+    CUmemoryPool pool;
+    int file;
+
+    if (!begin() || create_pool(&pool, 1) ||
+        driver.cuMemAllocFromPoolAsync(&small, SMALL, pool, NULL) ||
+        driver.cuMemAllocFromPoolAsync(&large, LARGE, pool, NULL) ||
+        driver.cuMemsetD8Async(small, SECRET, SMALL, NULL) ||
+        driver.cuMemsetD8Async(large, SECRET + 1, LARGE, NULL) ||
+        driver.cuCtxSynchronize())
+        return 100;
+    if (driver.cuMemPoolExportToShareableHandle(&file, pool, 1, 0) ||
+        driver.cuMemPoolExportPointer(&letter.small, small) ||
+        driver.cuMemPoolExportPointer(&letter.large, large) || !send_file(peer, file) ||
+        write(peer, &letter, sizeof letter) != sizeof letter)
+        return 101;
+    if (!await(peer))
+        return 0;
+    if (driver.cuMemFreeAsync(small, NULL) || driver.cuMemFreeAsync(large, NULL) ||
+        driver.cuCtxSynchronize() || driver.cuMemPoolTrimTo(pool, 0) ||
+        driver.cuMemAllocFromPoolAsync(&again, SMALL, pool, NULL))
+        return 102;
+    tell(peer);
+    await(peer);
+    return 0;
+}
+
+/* Import, look, change, free; stay until told. */
+static int importer(int peer)
+{
+    int file = receive_file(peer);
+    struct letter letter;
+    CUmemoryPool pool;
+    CUdeviceptr small;
+
+    if (file < 0 || read(peer, &letter, sizeof letter) != sizeof letter || !begin() ||
+        driver.cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)file, 1, 0) ||
+        driver.cuMemPoolImportPointer(&small, pool, &letter.small))
+        return 100;
+    close(file);
+    if (!holds(small, SMALL, SECRET))
+        return 101;
+    if (driver.cuMemsetD8_v2(small, SECRET + 7, SMALL) || driver.cuCtxSynchronize())
+        return 102;
+    tell(peer);
+    await(peer);
+    return driver.cuMemFreeAsync(small, NULL) || driver.cuCtxSynchronize() ||
+                   driver.cuMemPoolDestroy(pool)
+               ? 103
+               : 0;
+}
+
+ROLES({"exporter", exporter}, {"importer", importer})
+
+/* --- importing
+ * ---------------------------------------------------------------------------- */
+
+static CUmemoryPool import_pool(int file)
+{
+    CUmemoryPool pool;
+
+    CU(cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)file, 1, 0));
+    return pool;
+}
+
+/* The exporter's pool, twice the same, and the letter. */
+static CUmemoryPool receive(struct process other, struct letter *letter)
+{
+    int file = receive_file(other.peer);
+
+    CHECK(file >= 0);
+    CHECK_EQUAL(sizeof *letter, read(other.peer, letter, sizeof *letter));
+    CUmemoryPool pool = import_pool(file), again = import_pool(file);
+    CHECK(pool == again);
+    CU(cuMemPoolDestroy(again)); /* each import is destroyed once */
+    close(file);
+    return pool;
+}
+
+TEST(pool_share_pointers_of_another_process_are_read_changed_and_freed)
+{
+    struct letter letter;
+    CUdeviceptr small, again, large, start_address;
+    CUmemoryPool pool, said;
+    uint64_t types = 7;
+    size_t bytes;
+
+    use_device(0);
+    struct process other = start("exporter");
+    pool = receive(other, &letter);
+    CU(cuMemPoolImportPointer(&small, pool, &letter.small));
+    CU(cuMemPoolImportPointer(&again, pool, &letter.small));
+    CU(cuMemPoolImportPointer(&large, pool, &letter.large));
+    CHECK(again == small && large != small);
+    CHECK(holds(small, SMALL, SECRET));
+    CHECK(holds(large, LARGE, SECRET + 1));
+    CU(cuMemGetAddressRange_v2(&start_address, &bytes, small + 10));
+    CHECK(start_address == small);
+    CHECK_EQUAL(SMALL, bytes);
+    CU(cuPointerGetAttribute(&said, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, small));
+    CHECK(said == pool);
+    CU(cuPointerGetAttribute(&types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, small));
+    CHECK_EQUAL(0, types);
+    CHECK_EQUAL(0, driver.live_bytes());
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoH_v2(&bytes, small + SMALL - 1, 2));
+    CU_IS(CUDA_ERROR_INVALID_VALUE,
+          cuMemsetD8_v2(small + 100 * MIB, 0, 1));           /* nobody's */
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolDestroy(pool)); /* while it has pointers */
+    CU(cuMemFreeAsync(small, NULL)); /* however often it was imported */
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(small, NULL));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemsetD8_v2(small, 0, 1));
+    CU(cuMemFree_v2(large));
+    CU(cuMemPoolImportPointer(&again, pool, &letter.small));
+    CHECK(holds(again, SMALL, SECRET));
+    CU(cuMemFreeAsync(again, NULL));
+    CU(cuMemPoolDestroy(pool));
+    CHECK_EQUAL(0, end(other));
+}
+
+TEST(pool_share_memory_outlives_its_exporter)
+{
+    CUdeviceptr small, large;
+    struct letter letter;
+
+    use_device(0);
+    struct process other = start("exporter");
+    CUmemoryPool pool = receive(other, &letter);
+    CU(cuMemPoolImportPointer(&small, pool, &letter.small));
+    end_killed(other);
+    CHECK(holds(small, SMALL, SECRET));
+    CU(cuMemPoolImportPointer(&large, pool, &letter.large)); /* also after its death */
+    CHECK(holds(large, LARGE, SECRET + 1));
+    CU(cuMemFreeAsync(small, NULL));
+    CU(cuMemFreeAsync(large, NULL));
+    CU(cuCtxSynchronize());
+    CU(cuMemPoolDestroy(pool));
+}
+
+TEST(pool_share_memory_stays_readable_where_the_exporter_freed_first)
+{
+    CUdeviceptr large;
+    struct letter letter;
+
+    use_device(0);
+    struct process other = start("exporter");
+    CUmemoryPool pool = receive(other, &letter);
+    CU(cuMemPoolImportPointer(&large, pool, &letter.large));
+    CHECK(tell(other.peer) && await(other.peer));
+    CHECK(holds(large + MIB, LARGE - MIB,
+                SECRET + 1)); /* it is used again from its start */
+    CU(cuMemFreeAsync(large, NULL));
+    CU(cuMemPoolDestroy(pool));
+    CHECK_EQUAL(0, end(other));
+}
+
+TEST(pool_share_memory_outlives_an_importer_that_is_killed)
+{
+    CUmemoryPool pool;
+    CUdeviceptr small;
+    struct letter letter;
+    int file;
+
+    use_device(0);
+    pool = new_pool(1);
+    CU(cuMemAllocFromPoolAsync(&small, SMALL, pool, NULL));
+    CU(cuMemsetD8_v2(small, SECRET, SMALL));
+    CU(cuCtxSynchronize());
+    CU(cuMemPoolExportToShareableHandle(&file, pool, 1, 0));
+    CU(cuMemPoolExportPointer(&letter.small, small));
+    for (int round = 0; round < 2; round++) {
+        struct process other = start("importer");
+        CU(cuMemsetD8_v2(small, SECRET, SMALL));
+        CU(cuCtxSynchronize());
+        CHECK(send_file(other.peer, file));
+        CHECK_EQUAL(sizeof letter, write(other.peer, &letter, sizeof letter));
+        CHECK(await(other.peer));
+        if (round == 0)
+            end_killed(other);
+        else
+            CHECK_EQUAL(0, end(other));
+        CHECK(holds(small, SMALL, SECRET + 7));
+    }
+    close(file);
+    CU(cuMemFreeAsync(small, NULL));
+    CU(cuCtxSynchronize());
+    CU(cuMemPoolDestroy(pool));
+    CHECK_EQUAL(0, driver.live_bytes());
+}
+
+TEST(pool_share_an_imported_pool_can_do_nothing_else)
+{
+    CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, 3};
+    CUmemPoolPtrExportData data;
+    CUmemAccess_flags flags = 0;
+    CUdeviceptr small, address = 77;
+    CUipcMemHandle handle;
+    struct letter letter;
+    uint64_t value = 0;
+    int file;
+
+    use_device(0);
+    struct process other = start("exporter");
+    CUmemoryPool pool = receive(other, &letter);
+    CU(cuMemPoolImportPointer(&small, pool, &letter.small));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemAllocFromPoolAsync(&address, 10, pool, NULL));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuDeviceSetMemPool(0, pool));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolTrimTo(pool, 0));
+    for (int which = 1; which <= 8; which++) {
+        CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolGetAttribute(pool, which, &value));
+        CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolSetAttribute(pool, which, &value));
+    }
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolExportToShareableHandle(&file, pool, 1, 0));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolExportPointer(&data, small));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuIpcGetMemHandle(&handle, small));
+    CU(cuMemPoolGetAccess(&flags, pool, &access.location));
+    CHECK_EQUAL(3, flags);
+    CU(cuMemPoolSetAccess(pool, &access, 1));
+    CHECK_EQUAL(77, address);
+    CU(cuMemFreeAsync(small, NULL));
+    CU(cuMemPoolDestroy(pool));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolDestroy(pool));
+    CHECK_EQUAL(0, end(other));
+}
+
+/* --- refusals
+ * ----------------------------------------------------------------------------- */
+
+TEST(pool_share_is_for_pools_that_were_made_for_it)
+{
+    unsigned long long wide = ~0ull;
+    CUmemoryPool usual, plain, pool, none;
+    int file = -7;
+
+    use_device(0);
+    CU(cuDeviceGetDefaultMemPool(&usual, 0));
+    plain = new_pool(0);
+    pool = new_pool(1);
+    CHECK_EQUAL(CUDA_ERROR_INVALID_VALUE, create_pool(&none, 2));
+    CHECK_EQUAL(CUDA_ERROR_INVALID_VALUE, create_pool(&none, 3));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolExportToShareableHandle(&file, usual, 1, 0));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolExportToShareableHandle(&file, plain, 1, 0));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolExportToShareableHandle(&file, pool, 0, 0));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolExportToShareableHandle(&file, pool, 8, 0));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolExportToShareableHandle(&file, pool, 1, 1));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolExportToShareableHandle(NULL, pool, 1, 0));
+    CHECK_EQUAL(-7, file);
+    CU(cuMemPoolExportToShareableHandle(&wide, pool, 1, 0));
+    CHECK_EQUAL(0xffffffff, wide >> 32);
+    close((int)wide);
+    CU(cuMemPoolDestroy(plain));
+    CU(cuMemPoolDestroy(pool));
+}
+
+static CUresult try_import(int file)
+{
+    CUmemoryPool pool = NULL;
+    CUresult result =
+        driver.cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)file, 1, 0);
+
+    if (result != CUDA_SUCCESS)
+        CHECK(pool == NULL);
+    return result;
+}
+
+TEST(pool_share_refuses_files_that_are_no_pools_and_memory_that_is_a_pool)
+{
+    CUmemAllocationProp properties = {
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .requestedHandleTypes = 1,
+        .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0},
+    };
+    CUmemGenericAllocationHandle memory, handle;
+    CUmemoryPool pool, imported;
+    int file;
+
+    use_device(0);
+    file = open("/dev/null", O_RDWR | O_CLOEXEC);
+    CHECK_EQUAL(CUDA_ERROR_UNKNOWN, try_import(file));
+    close(file);
+    CHECK_EQUAL(CUDA_ERROR_UNKNOWN, try_import(9999));
+    CHECK_EQUAL(CUDA_ERROR_UNKNOWN, try_import(-1));
+    CU(cuMemCreate(&memory, 2 * MIB, &properties, 0));
+    CU(cuMemExportToShareableHandle(&file, memory, 1, 0));
+    CHECK_EQUAL(CUDA_ERROR_NOT_SUPPORTED, try_import(file));
+    close(file);
+    CU(cuMemRelease(memory));
+    pool = new_pool(1);
+    CU(cuMemPoolExportToShareableHandle(&file, pool, 1, 0));
+    CU_IS(CUDA_ERROR_NOT_SUPPORTED,
+          cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)file, 1));
+    CU_IS(CUDA_ERROR_INVALID_VALUE,
+          cuMemPoolImportFromShareableHandle(NULL, (void *)(intptr_t)file, 1, 0));
+    CU_IS(CUDA_ERROR_INVALID_VALUE,
+          cuMemPoolImportFromShareableHandle(&imported, (void *)(intptr_t)file, 0, 0));
+    CU_IS(CUDA_ERROR_INVALID_VALUE,
+          cuMemPoolImportFromShareableHandle(&imported, (void *)(intptr_t)file, 1, 1));
+    close(file);
+    CU(cuMemPoolDestroy(pool));
+}
+
+TEST(pool_share_pointers_are_exact_and_of_their_pool)
+{
+    CUdeviceptr own, other, block, address = 77;
+    CUmemPoolPtrExportData data, junk;
+    CUmemoryPool pool, plain, imported;
+    int file;
+
+    use_device(0);
+    pool = new_pool(1);
+    plain = new_pool(0);
+    CU(cuMemAllocFromPoolAsync(&own, SMALL, pool, NULL));
+    CU(cuMemAllocFromPoolAsync(&other, SMALL, plain, NULL));
+    CU(cuMemAlloc_v2(&block, SMALL));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolExportPointer(&data, own + 8));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolExportPointer(&data, other));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolExportPointer(&data, block));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolExportPointer(&data, 0));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolExportPointer(NULL, own));
+    CU(cuMemPoolExportPointer(&data, own));
+    CU(cuMemPoolExportToShareableHandle(&file, pool, 1, 0));
+    imported = import_pool(file); /* in the same process: another pool */
+    close(file);
+    CHECK(imported != pool);
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolImportPointer(&address, pool, &data));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolImportPointer(&address, plain, &data));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolImportPointer(NULL, imported, &data));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolImportPointer(&address, imported, NULL));
+    for (size_t i = 0; i < 32; i++) { /* all that is used of it */
+        junk = data;
+        junk.reserved[i] ^= 0x80;
+        if (driver.cuMemPoolImportPointer(&address, imported, &junk) == CUDA_SUCCESS)
+            CU(cuMemFree_v2(address)); /* another place in the same pool: no harm */
+    }
+    memset(&junk, 0, sizeof junk);
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolImportPointer(&address, imported, &junk));
+    CU(cuMemPoolImportPointer(&address, imported, &data));
+    CU(cuMemsetD8_v2(own, 42, SMALL));
+    CHECK(holds(address, SMALL, 42));
+    CU(cuMemFreeAsync(address, NULL));
+    CU(cuMemPoolDestroy(imported));
+    CU(cuMemFreeAsync(own, NULL));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolExportPointer(&data, own));
+    CU(cuMemFreeAsync(other, NULL));
+    CU(cuMemFree_v2(block));
+    CU(cuCtxSynchronize());
+    CU(cuMemPoolDestroy(pool));
+    CU(cuMemPoolDestroy(plain));
+}
+
+/* --- the exporter's pool is a pool as any other
+ * ------------------------------------------- */
+
+TEST(pool_share_attributes_are_those_of_any_pool)
+{
+    uint64_t none = 0, five = 5, threshold = UINT64_MAX;
+    CUmemoryPool pool;
+    CUdeviceptr block;
+
+    use_device(0);
+    pool = new_pool(1);
+    CU(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
+    CHECK(attribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) == UINT64_MAX);
+    for (int which = CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES;
+         which <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES; which++) {
+        CHECK_EQUAL(1, (int)attribute(pool, which));
+        CU(cuMemPoolSetAttribute(pool, which, &none));
+        CHECK_EQUAL(0, (int)attribute(pool, which));
+    }
+    CU(cuMemAllocFromPoolAsync(&block, SMALL, pool, NULL));
+    CHECK_EQUAL(SMALL, attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+    CHECK_EQUAL(SMALL, attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH));
+    CHECK_EQUAL(2 * MIB, attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+    CHECK_EQUAL(SMALL, driver.live_bytes());
+    CU(cuMemFreeAsync(block, NULL));
+    CU(cuCtxSynchronize());
+    CHECK_EQUAL(0, attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+    CHECK_EQUAL(SMALL, attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH));
+    CHECK_EQUAL(2 * MIB, attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+    CU(cuMemPoolTrimTo(pool, 0));
+    CHECK_EQUAL(0, attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+    CHECK_EQUAL(2 * MIB, attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH));
+    for (int which = CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT;
+         which <= CU_MEMPOOL_ATTR_USED_MEM_HIGH; which++) {
+        bool is_high = which == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH ||
+                       which == CU_MEMPOOL_ATTR_USED_MEM_HIGH;
+        CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolSetAttribute(pool, which, &five));
+        CU_IS(is_high ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE,
+              cuMemPoolSetAttribute(pool, which, &none));
+    }
+    CHECK_EQUAL(0, attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH));
+    CHECK_EQUAL(0, attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH));
+    CU(cuMemPoolDestroy(pool));
+}
+
+TEST(pool_share_memory_counts_against_the_device_and_comes_back)
+{
+    size_t before, after, total;
+    CUdeviceptr block, none = 77;
+
+    use_device(0);
+    CHECK_EQUAL(0, driver.configure("memory=16MiB"));
+    CU(cuMemGetInfo_v2(&before, &total));
+    for (int round = 0; round < 100; round++) { /* addresses come back, too */
+        CUmemoryPool pool = new_pool(1);
+        CU(cuMemAllocFromPoolAsync(&block, 10 * MIB, pool, NULL));
+        CU_IS(CUDA_ERROR_OUT_OF_MEMORY,
+              cuMemAllocFromPoolAsync(&none, 8 * MIB, pool, NULL));
+        CU(cuMemGetInfo_v2(&after, &total));
+        CHECK_EQUAL(10 * MIB, before - after);
+        CU(cuMemPoolDestroy(pool)); /* it goes with its last block */
+        CHECK(holds(block + MIB, MIB, 0));
+        CU(cuMemsetD8_v2(block, 1, 10 * MIB));
+        CU(cuMemFreeAsync(block, NULL));
+        CU(cuCtxSynchronize());
+        CU(cuMemGetInfo_v2(&after, &total));
+        CHECK_EQUAL(before, after);
+    }
+    CHECK_EQUAL(0, driver.configure(NULL));
+}
+
+static void wait_at(void *data)
+{
+    while (!atomic_load((atomic_bool *)data))
+        sched_yield();
+}
+
+TEST(pool_share_queued_work_before_a_free_has_its_memory_although_the_pool_goes)
+{
+    static atomic_bool open;
+    CUdeviceptr small, target;
+    struct letter letter;
+    CUstream stream;
+
+    use_device(0);
+    struct process other = start("exporter");
+    CUmemoryPool pool = receive(other, &letter);
+    CU(cuMemPoolImportPointer(&small, pool, &letter.small));
+    CU(cuMemAlloc_v2(&target, SMALL));
+    CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    atomic_store(&open, false);
+    CU(cuLaunchHostFunc(stream, wait_at, &open));
+    CU(cuMemcpyDtoDAsync_v2(target, small, SMALL, stream));
+    CU(cuMemFreeAsync(small, stream));
+    CU(cuMemPoolDestroy(pool));
+    atomic_store(&open, true);
+    CU(cuStreamSynchronize(stream));
+    CHECK(holds(target, SMALL, SECRET));
+    CU(cuMemFree_v2(target));
+    CU(cuStreamDestroy_v2(stream));
+    CHECK_EQUAL(0, end(other));
+}
