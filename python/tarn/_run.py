@@ -26,8 +26,6 @@ def why_nothing_came() -> str | None:
     plugin: Any = sys.modules.get("tarn.numba")
     if plugin is not None and plugin._tarn.log_counts()[0] > 0:
         return None
-    if plugin is not None and plugin._Settings.managers and "TARN_LOG" not in os.environ:
-        return None  # Tarn was in place; without a log nobody counts what it served
     if plugin is not None and plugin._Settings.trouble:
         return str(plugin._Settings.trouble)
     if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0"):

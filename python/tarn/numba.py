@@ -45,7 +45,7 @@ class _Settings:
     """What use_tarn_for_numba() and the environment asked for."""
 
     lock = threading.RLock()
-    logging = False  # until use_tarn_for_numba() asks for it, or TARN_LOG
+    logging = True
     resource: str | None = None  # name of the resource for devices that have the default
     resource_done: set[int] = set()  # devices that it was set for
     log_pid: int | None = None  # process whose log is set up; a forked child is another

@@ -2,6 +2,7 @@
  * controls. */
 #include "sim/call.h"
 #include "sim/api.h"
+#include "sim/capture.h"
 #include "sim/context.h"
 #include "sim/device.h"
 #include "sim/faults.h"
@@ -169,8 +170,10 @@ CUresult sim_enter(const char *call, unsigned traits, void *caller)
     if (sim_thread.in_host_function && !(traits & CALL_HOST_FN))
         return CUDA_ERROR_NOT_PERMITTED;
     if (traits & CALL_CONTEXT)
-        return sim_context_check_current();
-    return CUDA_SUCCESS;
+        result = sim_context_check_current();
+    if (result == CUDA_SUCCESS && sim_capture_any())
+        result = sim_capture_enter(call);
+    return result;
 }
 
 /* The options are in force from here; count from 0. Under the lock. */

@@ -188,7 +188,13 @@
     Z(cuStreamIsCapturing, 10000, cuStreamIsCapturing, cuStreamIsCapturing_ptsz, (CUstream a, CUstreamCaptureStatus *b), (a, b)) \
     Z(cuStreamGetCaptureInfo, 10010, cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_ptsz, (CUstream a, CUstreamCaptureStatus *b, uint64_t *c), (a, b, c)) \
     Z(cuStreamGetCaptureInfo, 11030, cuStreamGetCaptureInfo_v2, cuStreamGetCaptureInfo_v2_ptsz, (CUstream a, CUstreamCaptureStatus *b, uint64_t *c, CUgraph *d, const CUgraphNode **e, size_t *f), (a, b, c, d, e, f)) \
-    Z(cuStreamGetCaptureInfo, 12030, cuStreamGetCaptureInfo_v3, cuStreamGetCaptureInfo_v3_ptsz, (CUstream a, CUstreamCaptureStatus *b, uint64_t *c, CUgraph *d, const CUgraphNode **e, const void **f, size_t *g), (a, b, c, d, e, f, g)) \
+    Z(cuStreamGetCaptureInfo, 12030, cuStreamGetCaptureInfo_v3, cuStreamGetCaptureInfo_v3_ptsz, (CUstream a, CUstreamCaptureStatus *b, uint64_t *c, CUgraph *d, const CUgraphNode **e, const CUgraphEdgeData **f, size_t *g), (a, b, c, d, e, f, g)) \
+    Z(cuStreamBeginCapture, 10000, cuStreamBeginCapture, cuStreamBeginCapture_ptsz, (CUstream a), (a)) \
+    Z(cuStreamBeginCapture, 10010, cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz, (CUstream a, CUstreamCaptureMode b), (a, b)) \
+    Z(cuStreamBeginCaptureToGraph, 12030, cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz, (CUstream a, CUgraph b, const CUgraphNode *c, const CUgraphEdgeData *d, size_t e, CUstreamCaptureMode f), (a, b, c, d, e, f)) \
+    Z(cuStreamEndCapture, 10000, cuStreamEndCapture, cuStreamEndCapture_ptsz, (CUstream a, CUgraph *b), (a, b)) \
+    Z(cuStreamUpdateCaptureDependencies, 11030, cuStreamUpdateCaptureDependencies, cuStreamUpdateCaptureDependencies_ptsz, (CUstream a, CUgraphNode *b, size_t c, unsigned int d), (a, b, c, d)) \
+    Z(cuStreamUpdateCaptureDependencies, 12030, cuStreamUpdateCaptureDependencies_v2, cuStreamUpdateCaptureDependencies_v2_ptsz, (CUstream a, CUgraphNode *b, const CUgraphEdgeData *c, size_t d, unsigned int e), (a, b, c, d, e)) \
     X(cuThreadExchangeStreamCaptureMode, 10010, cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode *)) \
     Z(cuStreamGetAttribute, 11000, cuStreamGetAttribute, cuStreamGetAttribute_ptsz, (CUstream a, int b, void *c), (a, b, c)) \
     Z(cuStreamSetAttribute, 11000, cuStreamSetAttribute, cuStreamSetAttribute_ptsz, (CUstream a, int b, const void *c), (a, b, c)) \
@@ -240,6 +246,54 @@
     X(cuLinkAddFile, 6050, cuLinkAddFile_v2, (CUlinkState, CUjitInputType, const char *, unsigned int, CUjit_option *, void **)) \
     X(cuLinkComplete, 5050, cuLinkComplete, (CUlinkState, void **, size_t *)) \
     X(cuLinkDestroy, 5050, cuLinkDestroy, (CUlinkState)) \
+    /* graphs */ \
+    X(cuGraphCreate, 10000, cuGraphCreate, (CUgraph *, unsigned int)) \
+    X(cuGraphDestroy, 10000, cuGraphDestroy, (CUgraph)) \
+    X(cuGraphClone, 10000, cuGraphClone, (CUgraph *, CUgraph)) \
+    X(cuGraphNodeFindInClone, 10000, cuGraphNodeFindInClone, (CUgraphNode *, CUgraphNode, CUgraph)) \
+    X(cuGraphNodeGetType, 10000, cuGraphNodeGetType, (CUgraphNode, int *)) \
+    X(cuGraphGetNodes, 10000, cuGraphGetNodes, (CUgraph, CUgraphNode *, size_t *)) \
+    X(cuGraphGetRootNodes, 10000, cuGraphGetRootNodes, (CUgraph, CUgraphNode *, size_t *)) \
+    X(cuGraphGetEdges, 10000, cuGraphGetEdges, (CUgraph, CUgraphNode *, CUgraphNode *, size_t *)) \
+    X(cuGraphGetEdges, 12030, cuGraphGetEdges_v2, (CUgraph, CUgraphNode *, CUgraphNode *, CUgraphEdgeData *, size_t *)) \
+    X(cuGraphNodeGetDependencies, 10000, cuGraphNodeGetDependencies, (CUgraphNode, CUgraphNode *, size_t *)) \
+    X(cuGraphNodeGetDependencies, 12030, cuGraphNodeGetDependencies_v2, (CUgraphNode, CUgraphNode *, CUgraphEdgeData *, size_t *)) \
+    X(cuGraphNodeGetDependentNodes, 10000, cuGraphNodeGetDependentNodes, (CUgraphNode, CUgraphNode *, size_t *)) \
+    X(cuGraphNodeGetDependentNodes, 12030, cuGraphNodeGetDependentNodes_v2, (CUgraphNode, CUgraphNode *, CUgraphEdgeData *, size_t *)) \
+    X(cuGraphAddDependencies, 10000, cuGraphAddDependencies, (CUgraph, const CUgraphNode *, const CUgraphNode *, size_t)) \
+    X(cuGraphAddDependencies, 12030, cuGraphAddDependencies_v2, (CUgraph, const CUgraphNode *, const CUgraphNode *, const CUgraphEdgeData *, size_t)) \
+    X(cuGraphRemoveDependencies, 10000, cuGraphRemoveDependencies, (CUgraph, const CUgraphNode *, const CUgraphNode *, size_t)) \
+    X(cuGraphRemoveDependencies, 12030, cuGraphRemoveDependencies_v2, (CUgraph, const CUgraphNode *, const CUgraphNode *, const CUgraphEdgeData *, size_t)) \
+    X(cuGraphDestroyNode, 10000, cuGraphDestroyNode, (CUgraphNode)) \
+    X(cuGraphDebugDotPrint, 11030, cuGraphDebugDotPrint, (CUgraph, const char *, unsigned int)) \
+    X(cuGraphAddEmptyNode, 10000, cuGraphAddEmptyNode, (CUgraphNode *, CUgraph, const CUgraphNode *, size_t)) \
+    X(cuGraphAddMemcpyNode, 10000, cuGraphAddMemcpyNode, (CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_MEMCPY3D *, CUcontext)) \
+    X(cuGraphAddMemsetNode, 10000, cuGraphAddMemsetNode, (CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_MEMSET_NODE_PARAMS *, CUcontext)) \
+    X(cuGraphAddHostNode, 10000, cuGraphAddHostNode, (CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_HOST_NODE_PARAMS *)) \
+    X(cuGraphAddChildGraphNode, 10000, cuGraphAddChildGraphNode, (CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraph)) \
+    X(cuGraphAddEventRecordNode, 11010, cuGraphAddEventRecordNode, (CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUevent)) \
+    X(cuGraphAddEventWaitNode, 11010, cuGraphAddEventWaitNode, (CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUevent)) \
+    X(cuGraphAddMemAllocNode, 11040, cuGraphAddMemAllocNode, (CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUDA_MEM_ALLOC_NODE_PARAMS *)) \
+    X(cuGraphAddMemFreeNode, 11040, cuGraphAddMemFreeNode, (CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUdeviceptr)) \
+    X(cuGraphAddNode, 12020, cuGraphAddNode, (CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraphNodeParams *)) \
+    X(cuGraphAddNode, 12030, cuGraphAddNode_v2, (CUgraphNode *, CUgraph, const CUgraphNode *, const CUgraphEdgeData *, size_t, CUgraphNodeParams *)) \
+    X(cuGraphMemsetNodeGetParams, 10000, cuGraphMemsetNodeGetParams, (CUgraphNode, CUDA_MEMSET_NODE_PARAMS *)) \
+    X(cuGraphMemsetNodeSetParams, 10000, cuGraphMemsetNodeSetParams, (CUgraphNode, const CUDA_MEMSET_NODE_PARAMS *)) \
+    X(cuGraphMemcpyNodeSetParams, 10000, cuGraphMemcpyNodeSetParams, (CUgraphNode, const CUDA_MEMCPY3D *)) \
+    X(cuGraphHostNodeGetParams, 10000, cuGraphHostNodeGetParams, (CUgraphNode, CUDA_HOST_NODE_PARAMS *)) \
+    X(cuGraphHostNodeSetParams, 10000, cuGraphHostNodeSetParams, (CUgraphNode, const CUDA_HOST_NODE_PARAMS *)) \
+    X(cuGraphChildGraphNodeGetGraph, 10000, cuGraphChildGraphNodeGetGraph, (CUgraphNode, CUgraph *)) \
+    X(cuGraphEventRecordNodeGetEvent, 11010, cuGraphEventRecordNodeGetEvent, (CUgraphNode, CUevent *)) \
+    X(cuGraphEventWaitNodeGetEvent, 11010, cuGraphEventWaitNodeGetEvent, (CUgraphNode, CUevent *)) \
+    X(cuGraphMemFreeNodeGetParams, 11040, cuGraphMemFreeNodeGetParams, (CUgraphNode, CUdeviceptr *)) \
+    X(cuGraphInstantiateWithFlags, 11040, cuGraphInstantiateWithFlags, (CUgraphExec *, CUgraph, unsigned long long)) \
+    Z(cuGraphInstantiateWithParams, 12000, cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz, (CUgraphExec *a, CUgraph b, CUDA_GRAPH_INSTANTIATE_PARAMS *c), (a, b, c)) \
+    Z(cuGraphUpload, 11010, cuGraphUpload, cuGraphUpload_ptsz, (CUgraphExec a, CUstream b), (a, b)) \
+    Z(cuGraphLaunch, 10000, cuGraphLaunch, cuGraphLaunch_ptsz, (CUgraphExec a, CUstream b), (a, b)) \
+    X(cuGraphExecGetFlags, 12000, cuGraphExecGetFlags, (CUgraphExec, uint64_t *)) \
+    X(cuGraphExecDestroy, 10000, cuGraphExecDestroy, (CUgraphExec)) \
+    X(cuGraphExecUpdate, 10020, cuGraphExecUpdate, (CUgraphExec, CUgraph, CUgraphNode *, int *)) \
+    X(cuGraphExecUpdate, 12000, cuGraphExecUpdate_v2, (CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo *)) \
     /* launches */ \
     Z(cuLaunchKernel, 4000, cuLaunchKernel, cuLaunchKernel_ptsz, (CUfunction a, unsigned int b, unsigned int c, unsigned int d, unsigned int e, unsigned int f, unsigned int g, unsigned int h, CUstream i, void **j, void **k), (a, b, c, d, e, f, g, h, i, j, k)) \
     Z(cuLaunchKernelEx, 11060, cuLaunchKernelEx, cuLaunchKernelEx_ptsz, (const CUlaunchConfig *a, CUfunction b, void **c, void **d), (a, b, c, d)) \
@@ -251,6 +305,11 @@
     X(cuOccupancyAvailableDynamicSMemPerBlock, 10020, cuOccupancyAvailableDynamicSMemPerBlock, (size_t *, CUfunction, int, int)) \
     X(cuOccupancyMaxActiveClusters, 11070, cuOccupancyMaxActiveClusters, (int *, CUfunction, const CUlaunchConfig *)) \
     X(cuOccupancyMaxPotentialClusterSize, 11070, cuOccupancyMaxPotentialClusterSize, (int *, CUfunction, const CUlaunchConfig *))
+
+/* From CUDA 12.0 on the plain name is that of another call; what it was before has gone
+ * from the headers. A(name, version, symbol). */
+#define SIM_ALIASES(A) \
+    A(cuGraphInstantiate, 12000, cuGraphInstantiateWithFlags)
 /* clang-format on */
 
 #endif

@@ -2,6 +2,7 @@
  */
 #include "sim/context.h"
 #include "sim/api.h"
+#include "sim/capture.h"
 #include "sim/call.h"
 #include "sim/device.h"
 #include "sim/memory.h"
@@ -106,6 +107,7 @@ static void take_life(struct sim_context *context)
     if (!atomic_load(&context->is_alive))
         return; /* another thread was faster */
     atomic_store(&context->is_alive, false);
+    sim_capture_forget_context(context);
     sim_stream_release(context->legacy);
     sim_stream_release(context->fence);
     context->legacy = context->fence = NULL;
@@ -385,6 +387,9 @@ CUresult cuCtxSynchronize(void)
 {
     ENTER(CALL_CONTEXT);
     sim_lock();
+    CUresult result = sim_capture_context(sim_context_current());
+    if (result != CUDA_SUCCESS)
+        return sim_leave(result);
     sim_work_wait_context(sim_context_current());
     sim_pools_trim_to_threshold(sim_context_current()->device);
     return sim_leave(sim_context_error(sim_context_current()));
@@ -397,6 +402,9 @@ CUresult cuCtxSynchronize_v2(CUcontext handle)
     struct sim_context *context = sim_context_alive(handle);
     if (!context)
         return sim_leave(CUDA_ERROR_INVALID_CONTEXT);
+    CUresult result = sim_capture_context(context);
+    if (result != CUDA_SUCCESS)
+        return sim_leave(result);
     sim_work_wait_context(context);
     sim_pools_trim_to_threshold(context->device);
     return sim_leave(sim_context_error(context));

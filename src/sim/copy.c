@@ -8,7 +8,9 @@
 #include "sim/copy.h"
 #include "sim/api.h"
 #include "sim/call.h"
+#include "sim/capture.h"
 #include "sim/device.h"
+#include "sim/graph_memory.h"
 #include "sim/memory.h"
 #include "sim/races.h"
 #include "sim/stream.h"
@@ -34,6 +36,15 @@ enum sim_place sim_place_of(uintptr_t address, size_t bytes)
     if (block->kind == BLOCK_MANAGED)
         return PLACE_MANAGED;
     return sim_block_is_host(block) ? PLACE_PINNED : PLACE_DEVICE;
+}
+
+enum sim_place sim_place_for(const struct sim_stream *stream, uintptr_t address,
+                             size_t bytes)
+{
+    bool is_of_graph =
+        (!stream || stream->member) && sim_graph_memory_find(address, bytes);
+
+    return is_of_graph ? PLACE_DEVICE : sim_place_of(address, bytes);
 }
 
 /* A copy in the queue. */
@@ -136,11 +147,30 @@ static CUresult copy_now(struct sim_stream *stream, const struct sim_box *box)
     return result == CUDA_SUCCESS ? sim_work_do(stream, op) : result;
 }
 
+CUresult sim_copy_op(struct sim_stream *stream, const struct sim_box *box,
+                     struct sim_op **out)
+{
+    return new_copy(stream, box, 0, out);
+}
+
+/* Pageable memory is read at the launch, too: the client has to keep it. */
+static CUresult capture_copy(struct sim_stream *stream, const struct sim_box *box)
+{
+    struct sim_node *node;
+    CUresult result = sim_capture_add(stream, NODE_COPY, &node);
+
+    if (result == CUDA_SUCCESS)
+        node->box = *box;
+    return result;
+}
+
 CUresult sim_copy(struct sim_stream *stream, const struct sim_box *box, enum sim_place to,
                   enum sim_place from, enum sim_manner manner)
 {
     bool is_row = box->height == 1 && box->depth == 1;
 
+    if (stream->member)
+        return capture_copy(stream, box);
     if (to == PLACE_DEVICE && from == PLACE_DEVICE)
         return queue_copy(stream, box, 0);
     if (manner == COPY_SYNC || to == PLACE_PAGEABLE)
@@ -176,8 +206,8 @@ static CUresult copy_row(struct sim_stream *stream, uintptr_t to, uintptr_t from
 
     if (bytes == 0)
         return CUDA_SUCCESS;
-    enum sim_place to_place = sim_place_of(to, bytes),
-                   from_place = sim_place_of(from, bytes);
+    enum sim_place to_place = sim_place_for(stream, to, bytes),
+                   from_place = sim_place_for(stream, from, bytes);
     if (!is_allowed(to_place, from_place, needs))
         return CUDA_ERROR_INVALID_VALUE;
     return sim_copy(stream, &box, to_place, from_place, manner);

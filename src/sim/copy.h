@@ -16,6 +16,11 @@ enum sim_place {
 /* Of `bytes` (not 0) at `address`. Locked. */
 enum sim_place sim_place_of(uintptr_t address, size_t bytes);
 
+/* The same for work on `stream`: where that captures (or
+ * `stream` is NULL: the graph is built by hand), memory of graphs is memory. */
+enum sim_place sim_place_for(const struct sim_stream *stream, uintptr_t address,
+                             size_t bytes);
+
 /* A box of bytes, `width` x `height` x `depth`: rows `pitch` apart, slices `slice` apart.
  */
 struct sim_box {
@@ -36,5 +41,12 @@ enum sim_manner {
  * back. */
 CUresult sim_copy(struct sim_stream *stream, const struct sim_box *box, enum sim_place to,
                   enum sim_place from, enum sim_manner manner);
+
+/* An operation for `stream` that copies `box`; as it is launched with a graph. */
+CUresult sim_copy_op(struct sim_stream *stream, const struct sim_box *box,
+                     struct sim_op **out);
+
+/* The box of a copy of a graph that is built by hand; arrays are not supported. */
+CUresult sim_copy_read(const CUDA_MEMCPY3D *copy, struct sim_box *out);
 
 #endif

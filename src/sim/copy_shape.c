@@ -21,8 +21,9 @@ static bool add_product(size_t *sum, size_t a, size_t b)
 }
 
 /* Where the side's box begins, how far its slices lie apart, and what memory it is. */
-static CUresult place(const struct side *side, const struct sim_box *box,
-                      uintptr_t *start, size_t *slice, enum sim_place *out)
+static CUresult place(const struct sim_stream *stream, const struct side *side,
+                      const struct sim_box *box, uintptr_t *start, size_t *slice,
+                      enum sim_place *out)
 {
     size_t offset = side->x, extent = box->width;
     size_t pitch = side->pitch ? side->pitch : box->width;
@@ -43,11 +44,33 @@ static CUresult place(const struct side *side, const struct sim_box *box,
     *start = side->type == CU_MEMORYTYPE_HOST ? side->host : (uintptr_t)side->device;
     if (*start == 0 || !tarn__size_add(*start, offset, start))
         return CUDA_ERROR_INVALID_VALUE;
-    *out = sim_place_of(*start, extent);
+    *out = sim_place_for(stream, *start, extent);
     return *out == PLACE_BAD ||
                    (side->type == CU_MEMORYTYPE_DEVICE && *out == PLACE_PAGEABLE)
                ? CUDA_ERROR_INVALID_VALUE
                : CUDA_SUCCESS;
+}
+
+/* The rest of `box`, whose extents are set and not 0, and what memory it is. */
+static CUresult make_box(const struct sim_stream *stream, const struct side *to,
+                         const struct side *from, struct sim_box *out,
+                         enum sim_place *to_place, enum sim_place *from_place)
+{
+    struct sim_box box = *out;
+    uintptr_t to_start, from_start;
+    CUresult result;
+
+    box.to_pitch = to->pitch ? to->pitch : box.width;
+    box.from_pitch = from->pitch ? from->pitch : box.width;
+    result = place(stream, to, &box, &to_start, &box.to_slice, to_place);
+    if (result == CUDA_SUCCESS)
+        result = place(stream, from, &box, &from_start, &box.from_slice, from_place);
+    if (result != CUDA_SUCCESS)
+        return result;
+    box.to = (char *)to_start;
+    box.from = (const char *)from_start;
+    *out = box;
+    return CUDA_SUCCESS;
 }
 
 static CUresult copy_box(struct sim_stream *stream, const struct side *to,
@@ -55,21 +78,13 @@ static CUresult copy_box(struct sim_stream *stream, const struct side *to,
                          enum sim_manner manner)
 {
     enum sim_place to_place, from_place;
-    uintptr_t to_start, from_start;
     CUresult result;
 
     if (box.width == 0 || box.height == 0 || box.depth == 0)
         return CUDA_SUCCESS;
-    box.to_pitch = to->pitch ? to->pitch : box.width;
-    box.from_pitch = from->pitch ? from->pitch : box.width;
-    result = place(to, &box, &to_start, &box.to_slice, &to_place);
-    if (result == CUDA_SUCCESS)
-        result = place(from, &box, &from_start, &box.from_slice, &from_place);
-    if (result != CUDA_SUCCESS)
-        return result;
-    box.to = (char *)to_start;
-    box.from = (const char *)from_start;
-    return sim_copy(stream, &box, to_place, from_place, manner);
+    result = make_box(stream, to, from, &box, &to_place, &from_place);
+    return result == CUDA_SUCCESS ? sim_copy(stream, &box, to_place, from_place, manner)
+                                  : result;
 }
 
 static CUresult copy_flat(struct sim_stream *stream, const CUDA_MEMCPY2D *copy,
@@ -96,15 +111,9 @@ static CUresult copy_flat(struct sim_stream *stream, const CUDA_MEMCPY2D *copy,
     return copy_box(stream, &to, &from, box, manner);
 }
 
-static CUresult copy_deep(struct sim_stream *stream, const CUDA_MEMCPY3D_PEER *copy,
-                          enum sim_manner manner)
+static struct side to_of(const CUDA_MEMCPY3D_PEER *copy)
 {
-    struct sim_box box = {
-        .width = copy->WidthInBytes,
-        .height = copy->Height,
-        .depth = copy->Depth,
-    };
-    struct side to = {
+    return (struct side){
         .type = copy->dstMemoryType,
         .host = (uintptr_t)copy->dstHost,
         .device = copy->dstDevice,
@@ -114,7 +123,11 @@ static CUresult copy_deep(struct sim_stream *stream, const CUDA_MEMCPY3D_PEER *c
         .pitch = copy->dstPitch,
         .height = copy->dstHeight,
     };
-    struct side from = {
+}
+
+static struct side from_of(const CUDA_MEMCPY3D_PEER *copy)
+{
+    return (struct side){
         .type = copy->srcMemoryType,
         .host = (uintptr_t)copy->srcHost,
         .device = copy->srcDevice,
@@ -124,9 +137,37 @@ static CUresult copy_deep(struct sim_stream *stream, const CUDA_MEMCPY3D_PEER *c
         .pitch = copy->srcPitch,
         .height = copy->srcHeight,
     };
+}
+
+static struct sim_box extents_of(const CUDA_MEMCPY3D_PEER *copy)
+{
+    return (struct sim_box){
+        .width = copy->WidthInBytes,
+        .height = copy->Height,
+        .depth = copy->Depth,
+    };
+}
+
+CUresult sim_copy_read(const CUDA_MEMCPY3D *copy, struct sim_box *out)
+{
+    struct side to = to_of(copy), from = from_of(copy);
+    enum sim_place to_place, from_place;
+
+    *out = extents_of(copy);
+    if (copy->srcLOD != 0 || copy->dstLOD != 0 || out->width == 0 || out->height == 0 ||
+        out->depth == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    return make_box(NULL, &to, &from, out, &to_place, &from_place);
+}
+
+static CUresult copy_deep(struct sim_stream *stream, const CUDA_MEMCPY3D_PEER *copy,
+                          enum sim_manner manner)
+{
+    struct side to = to_of(copy), from = from_of(copy);
+
     if (copy->srcLOD != 0 || copy->dstLOD != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    return copy_box(stream, &to, &from, box, manner);
+    return copy_box(stream, &to, &from, extents_of(copy), manner);
 }
 
 static CUresult copy_flat_now(const CUDA_MEMCPY2D *copy)

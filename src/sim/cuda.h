@@ -30,6 +30,7 @@ typedef struct CUlinkState_st *CUlinkState;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUarray_st *CUarray;
 typedef struct CUgreenCtx_st *CUgreenCtx;
 
@@ -160,6 +161,79 @@ typedef struct CUDA_MEMCPY3D_PEER {
     size_t Depth;
 } CUDA_MEMCPY3D_PEER;
 typedef CUDA_MEMCPY3D_PEER CUDA_MEMCPY3D;
+
+typedef struct CUDA_MEMSET_NODE_PARAMS {
+    CUdeviceptr dst;
+    size_t pitch;
+    unsigned int value;
+    unsigned int elementSize;
+    size_t width;
+    size_t height;
+} CUDA_MEMSET_NODE_PARAMS;
+
+typedef struct CUDA_HOST_NODE_PARAMS {
+    CUhostFn fn;
+    void *userData;
+} CUDA_HOST_NODE_PARAMS;
+
+typedef struct CUDA_MEM_ALLOC_NODE_PARAMS {
+    CUmemPoolProps poolProps;
+    const CUmemAccessDesc *accessDescs;
+    size_t accessDescCount;
+    size_t bytesize;
+    CUdeviceptr dptr;
+} CUDA_MEM_ALLOC_NODE_PARAMS;
+
+typedef struct CUgraphEdgeData {
+    unsigned char from_port;
+    unsigned char to_port;
+    unsigned char type;
+    unsigned char reserved[5];
+} CUgraphEdgeData;
+
+typedef struct CUDA_GRAPH_INSTANTIATE_PARAMS {
+    uint64_t flags;
+    CUstream hUploadStream;
+    CUgraphNode hErrNode_out;
+    int result_out;
+} CUDA_GRAPH_INSTANTIATE_PARAMS;
+
+typedef struct CUgraphExecUpdateResultInfo {
+    int result;
+    CUgraphNode errorNode;
+    CUgraphNode errorFromNode;
+} CUgraphExecUpdateResultInfo;
+
+typedef struct CUgraphNodeParams {
+    int type;
+    int reserved0[3];
+    union {
+        long long reserved1[29];
+        struct {
+            int flags;
+            int reserved;
+            CUcontext copyCtx;
+            CUDA_MEMCPY3D copyParams;
+        } memcpy;
+        struct {
+            CUDA_MEMSET_NODE_PARAMS fill; /* the fields of the plain structure, */
+            CUcontext ctx;                /* and this one behind them */
+        } memset;
+        CUDA_HOST_NODE_PARAMS host;
+        struct {
+            CUgraph graph;
+            int ownership;
+        } graph;
+        struct {
+            CUevent event;
+        } eventWait, eventRecord;
+        CUDA_MEM_ALLOC_NODE_PARAMS alloc;
+        struct {
+            CUdeviceptr dptr;
+        } free;
+    };
+    long long reserved2;
+} CUgraphNodeParams;
 
 typedef struct CUlaunchConfig {
     unsigned int gridDimX;

@@ -6,6 +6,7 @@
  */
 #include "sim/event.h"
 #include "sim/api.h"
+#include "sim/capture.h"
 #include "sim/call.h"
 #include "sim/handles.h"
 #include "sim/pool.h"
@@ -17,11 +18,12 @@ struct event {
     struct sim_context *context;
     uint64_t life; /* the context's id then: another now means the event is dead */
     unsigned flags;
-    unsigned references;       /* the handle, and records still queued */
-    struct sim_stream *stream; /* where it was recorded last, counted; NULL: never */
-    uint64_t position;         /* done when the stream has done so many */
-    uint64_t time_ns;          /* of the last record that is done */
-    struct sim_point point;    /* what a wait for it comes after, for races.h */
+    unsigned references;          /* the handle, and records still queued */
+    struct sim_stream *stream;    /* where it was recorded last, counted; NULL: never */
+    uint64_t position;            /* done when the stream has done so many */
+    uint64_t time_ns;             /* of the last record that is done */
+    struct sim_captured captured; /* its last record, where that was captured */
+    struct sim_point point;       /* what a wait for it comes after, for races.h */
 };
 
 struct record {
@@ -106,6 +108,7 @@ CUresult cuEventDestroy_v2(CUevent handle)
     if (event->stream)
         sim_stream_release(event->stream);
     event->stream = NULL;
+    sim_captured_clear(&event->captured);
     release(event);
     return sim_leave(CUDA_SUCCESS);
 }
@@ -140,6 +143,7 @@ static CUresult record_with(struct event *event, struct sim_stream *stream,
         sim_work_queue(stream, op); /* may be done at once: the event is set before */
     if (result == CUDA_SUCCESS) {
         sim_point_take(&event->point, stream);
+        sim_captured_clear(&event->captured);
         if (old_stream)
             sim_stream_release(old_stream);
         return CUDA_SUCCESS;
@@ -151,7 +155,19 @@ static CUresult record_with(struct event *event, struct sim_stream *stream,
     return result;
 }
 
-static CUresult record(const char *call, CUevent handle, CUstream stream_handle)
+/* A node that records at every launch. */
+static CUresult capture_record(CUevent event, struct sim_stream *stream)
+{
+    struct sim_node *node;
+    CUresult result = sim_capture_add(stream, NODE_RECORD, &node);
+
+    if (result == CUDA_SUCCESS)
+        node->event = event;
+    return result;
+}
+
+static CUresult record(const char *call, CUevent handle, CUstream stream_handle,
+                       bool is_external)
 {
     struct sim_stream *stream;
     struct event *event;
@@ -164,6 +180,11 @@ static CUresult record(const char *call, CUevent handle, CUstream stream_handle)
         return result;
     if (event->context != stream->context)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (stream->member)
+        return is_external ? capture_record(handle, stream)
+                           : sim_capture_record(stream, &event->captured);
+    if (is_external)
+        return CUDA_ERROR_ILLEGAL_STATE;
     op = sim_op_new(sizeof(struct record), NULL, stamp);
     return op ? record_with(event, stream, op) : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -172,7 +193,7 @@ CUresult cuEventRecord(CUevent handle, CUstream stream)
 {
     ENTER(CALL_PLAIN);
     sim_lock();
-    return sim_leave(record(__func__, handle, stream));
+    return sim_leave(record(__func__, handle, stream, false));
 }
 
 CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream, unsigned int flags)
@@ -181,7 +202,7 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream, unsigned int fl
     if (flags > 1)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    return sim_leave(record(__func__, handle, stream));
+    return sim_leave(record(__func__, handle, stream, flags));
 }
 
 /* Record behind everything that is queued in the context, streams that are gone included.
@@ -216,7 +237,8 @@ CUresult cuCtxRecordEvent(CUcontext handle, CUevent event)
     struct sim_context *context = sim_context_alive(handle);
     if (!context)
         return sim_leave(CUDA_ERROR_INVALID_CONTEXT);
-    return sim_leave(record_context(context, event));
+    CUresult result = sim_capture_context(context);
+    return sim_leave(result == CUDA_SUCCESS ? record_context(context, event) : result);
 }
 
 /* --- waiting
@@ -228,19 +250,77 @@ CUresult sim_event_order(CUevent handle, struct sim_stream *stream)
     struct sim_op *op;
     CUresult result = find(handle, &event);
 
-    if (result == CUDA_SUCCESS)
-        sim_races_order(stream, &event->point);
     if (result != CUDA_SUCCESS)
         return result;
+    if (event->captured.capture)
+        return sim_capture_wait(stream, &event->captured);
+    if (stream->member)
+        return event->stream ? sim_capture_isolate(stream) : CUDA_SUCCESS;
+    sim_races_order(stream, &event->point);
     if ((is_done(event) || event->stream == stream) && stream != stream->context->legacy)
         return CUDA_SUCCESS; /* on the legacy stream every action is a barrier */
     op = sim_op_new(0, NULL, NULL);
     if (!op)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    if (sim_op_after(op, event->stream, event->position))
+    if (!event->stream || sim_op_after(op, event->stream, event->position))
         return sim_work_queue(stream, op);
     sim_op_drop(op);
     return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* --- in graphs
+ * ---------------------------------------------------------------------------- */
+
+CUresult sim_event_check(CUevent handle)
+{
+    struct event *event;
+
+    return find(handle, &event);
+}
+
+CUresult sim_event_capture_wait(CUevent handle, struct sim_stream *stream)
+{
+    struct sim_node *node;
+    CUresult result = sim_event_check(handle);
+
+    if (result == CUDA_SUCCESS)
+        result = sim_capture_add(stream, NODE_WAIT, &node);
+    if (result == CUDA_SUCCESS)
+        node->event = handle;
+    return result;
+}
+
+CUresult sim_event_record_op(CUevent handle, struct sim_op **out)
+{
+    CUresult result = sim_event_check(handle);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    *out = sim_op_new(sizeof(struct record), NULL, stamp);
+    return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult sim_event_record_with(CUevent handle, struct sim_stream *stream,
+                               struct sim_op *op)
+{
+    struct event *event;
+    CUresult result = find(handle, &event);
+
+    return result == CUDA_SUCCESS ? record_with(event, stream, op) : result;
+}
+
+CUresult sim_event_order_op(CUevent handle, struct sim_op *op, struct sim_stream *stream)
+{
+    struct event *event;
+    CUresult result = find(handle, &event);
+
+    if (result == CUDA_SUCCESS)
+        sim_races_order(stream, &event->point);
+
+    if (result != CUDA_SUCCESS || is_done(event))
+        return result;
+    return sim_op_after(op, event->stream, event->position) ? CUDA_SUCCESS
+                                                            : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult cuCtxWaitEvent(CUcontext handle, CUevent event)
@@ -250,7 +330,8 @@ CUresult cuCtxWaitEvent(CUcontext handle, CUevent event)
     struct sim_context *context = sim_context_alive(handle);
     if (!context)
         return sim_leave(CUDA_ERROR_INVALID_CONTEXT);
-    return sim_leave(sim_streams_order(context, event));
+    CUresult result = sim_capture_context(context);
+    return sim_leave(result == CUDA_SUCCESS ? sim_streams_order(context, event) : result);
 }
 
 CUresult cuEventQuery(CUevent handle)
@@ -263,6 +344,8 @@ CUresult cuEventQuery(CUevent handle)
     result = find(handle, &event);
     if (result != CUDA_SUCCESS)
         return sim_leave(result);
+    if (event->captured.capture)
+        return sim_leave(sim_capture_event_error(&event->captured));
     event->references++; /* it may be destroyed meanwhile */
     if (!is_done(event))
         sim_work_poll();
@@ -281,6 +364,8 @@ CUresult cuEventSynchronize(CUevent handle)
     ENTER(CALL_PLAIN);
     sim_lock();
     result = find(handle, &event);
+    if (result == CUDA_SUCCESS && event->captured.capture)
+        result = sim_capture_event_error(&event->captured);
     if (result != CUDA_SUCCESS || !event->stream)
         return sim_leave(result);
     struct sim_context *context = event->context; /* the event may go meanwhile */

@@ -2,22 +2,14 @@
 #include "base/sizes.h"
 #include "sim/api.h"
 #include "sim/call.h"
+#include "sim/capture.h"
 #include "sim/copy.h"
 #include "sim/races.h"
 #include "sim/stream.h"
 #include "sim/vmm.h"
 #include <string.h>
 
-struct fill {
-    char *to;
-    uint32_t value;
-    size_t element; /* bytes: 1, 2 or 4 */
-    size_t count;   /* elements in a row */
-    size_t rows;
-    size_t pitch; /* bytes between rows */
-};
-
-static void fill_row(char *to, const struct fill *fill)
+static void fill_row(char *to, const struct sim_fill *fill)
 {
     if (fill->element == 1) {
         memset(to, (int)(fill->value & 0xff), fill->count);
@@ -35,12 +27,12 @@ static void fill_row(char *to, const struct fill *fill)
 /* A fill in the queue. */
 struct queued_fill {
     struct sim_guard guard;
-    struct fill fill;
+    struct sim_fill fill;
 };
 
 static void run_fill(void *data)
 {
-    const struct fill *fill = &((const struct queued_fill *)data)->fill;
+    const struct sim_fill *fill = &((const struct queued_fill *)data)->fill;
 
     for (size_t row = 0; row < fill->rows; row++)
         fill_row(fill->to + row * fill->pitch, fill);
@@ -48,7 +40,7 @@ static void run_fill(void *data)
 
 /* False: some of the memory has no access. */
 static bool guard_fill(struct sim_op *op, struct sim_context *context,
-                       const struct fill *fill, size_t bytes)
+                       const struct sim_fill *fill, size_t bytes)
 {
     const struct sim_touch touches[2] = {{(uintptr_t)fill->to, bytes, true}};
 
@@ -58,7 +50,7 @@ static bool guard_fill(struct sim_op *op, struct sim_context *context,
 
 static void touch_fill(const void *data, struct sim_lane *lane)
 {
-    const struct fill *fill = &((const struct queued_fill *)data)->fill;
+    const struct sim_fill *fill = &((const struct queued_fill *)data)->fill;
 
     for (size_t row = 0; row < fill->rows; row++)
         sim_races_touch(lane, (uintptr_t)fill->to + row * fill->pitch,
@@ -66,7 +58,7 @@ static void touch_fill(const void *data, struct sim_lane *lane)
 }
 
 /* How many bytes from the first to the last; false where that wraps. */
-static bool extent_of(const struct fill *fill, size_t *bytes)
+static bool extent_of(const struct sim_fill *fill, size_t *bytes)
 {
     size_t last = fill->count * fill->element;
 
@@ -76,31 +68,64 @@ static bool extent_of(const struct fill *fill, size_t *bytes)
     return tarn__size_add((fill->rows - 1) * fill->pitch, last, bytes);
 }
 
-/* Returns at once, unless the host could see the memory. */
-static CUresult queue_fill(struct sim_stream *stream, const struct fill *fill,
-                           bool is_sync)
+CUresult sim_fill_op(struct sim_stream *stream, const struct sim_fill *fill,
+                     struct sim_op **out)
 {
-    enum sim_place place;
-    struct sim_op *op;
+    struct sim_op *op = sim_op_new(sizeof(struct queued_fill), run_fill, NULL);
     size_t bytes;
 
-    if (fill->count == 0 || fill->rows == 0)
-        return CUDA_SUCCESS;
-    if ((uintptr_t)fill->to % fill->element != 0 ||
-        (fill->rows > 1 && fill->pitch % fill->element != 0) || !extent_of(fill, &bytes))
-        return CUDA_ERROR_INVALID_VALUE;
-    place = sim_place_of((uintptr_t)fill->to, bytes);
-    if (place == PLACE_BAD || place == PLACE_PAGEABLE)
-        return CUDA_ERROR_INVALID_VALUE;
-    op = sim_op_new(sizeof(struct queued_fill), run_fill, NULL);
     if (!op)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    if (!guard_fill(op, stream->context, fill, bytes)) {
+    if (!extent_of(fill, &bytes) || !guard_fill(op, stream->context, fill, bytes)) {
         sim_op_drop(op);
         return CUDA_ERROR_INVALID_VALUE;
     }
     op->touch = touch_fill;
     ((struct queued_fill *)(void *)op->data)->fill = *fill;
+    *out = op;
+    return CUDA_SUCCESS;
+}
+
+static CUresult capture_fill(struct sim_stream *stream, const struct sim_fill *fill)
+{
+    struct sim_node *node;
+    CUresult result = sim_capture_add(stream, NODE_FILL, &node);
+
+    if (result == CUDA_SUCCESS)
+        node->fill = *fill;
+    return result;
+}
+
+CUresult sim_fill_check(const struct sim_fill *fill, const struct sim_stream *stream,
+                        enum sim_place *out)
+{
+    size_t bytes;
+
+    if ((uintptr_t)fill->to % fill->element != 0 ||
+        (fill->rows > 1 && fill->pitch % fill->element != 0) || !extent_of(fill, &bytes))
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = sim_place_for(stream, (uintptr_t)fill->to, bytes);
+    return *out == PLACE_BAD || *out == PLACE_PAGEABLE ? CUDA_ERROR_INVALID_VALUE
+                                                       : CUDA_SUCCESS;
+}
+
+/* Returns at once, unless the host could see the memory. */
+static CUresult queue_fill(struct sim_stream *stream, const struct sim_fill *fill,
+                           bool is_sync)
+{
+    enum sim_place place;
+    struct sim_op *op;
+    CUresult result;
+
+    if (fill->count == 0 || fill->rows == 0)
+        return CUDA_SUCCESS;
+    result = sim_fill_check(fill, stream, &place);
+    if (result == CUDA_SUCCESS && stream->member)
+        return capture_fill(stream, fill);
+    if (result == CUDA_SUCCESS)
+        result = sim_fill_op(stream, fill, &op);
+    if (result != CUDA_SUCCESS)
+        return result;
     return is_sync && place != PLACE_DEVICE ? sim_work_do(stream, op)
                                             : sim_work_queue(stream, op);
 }
@@ -108,7 +133,7 @@ static CUresult queue_fill(struct sim_stream *stream, const struct fill *fill,
 static CUresult fill_now(CUdeviceptr to, size_t pitch, uint32_t value, size_t element,
                          size_t count, size_t rows)
 {
-    struct fill fill = {(char *)(uintptr_t)to, value, element, count, rows, pitch};
+    struct sim_fill fill = {(char *)(uintptr_t)to, value, element, count, rows, pitch};
 
     sim_lock();
     struct sim_stream *stream = sim_stream_default(sim_context_current());
@@ -118,7 +143,7 @@ static CUresult fill_now(CUdeviceptr to, size_t pitch, uint32_t value, size_t el
 static CUresult fill_async(const char *call, CUdeviceptr to, size_t pitch, uint32_t value,
                            size_t element, size_t count, size_t rows, CUstream handle)
 {
-    struct fill fill = {(char *)(uintptr_t)to, value, element, count, rows, pitch};
+    struct sim_fill fill = {(char *)(uintptr_t)to, value, element, count, rows, pitch};
     struct sim_stream *stream;
     CUresult result;
 

@@ -94,7 +94,7 @@ CUresult cuMemFreeHost(void *pointer)
 {
     ENTER(CALL_CONTEXT);
     if (!pointer)
-        return CUDA_ERROR_INVALID_VALUE;
+        return CUDA_SUCCESS;
     sim_lock();
     struct sim_block *block = sim_block_find((uintptr_t)pointer);
     if (!block || block->kind != BLOCK_PINNED || block->range.start != (uintptr_t)pointer)

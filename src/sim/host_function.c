@@ -1,20 +1,15 @@
 /* host_function.c -- functions of the client that run when a stream comes to them. */
+#include "sim/host_function.h"
 #include "sim/api.h"
 #include "sim/call.h"
+#include "sim/capture.h"
 #include "sim/stream.h"
 #include "sim/thread.h"
-
-struct host_function {
-    CUhostFn function; /* or, where it is NULL, */
-    CUstreamCallback callback;
-    void *data;
-    CUstream stream; /* as the client named it; for the callback */
-};
 
 /* Driver calls in it are refused, as they can deadlock on the real device. */
 static void run_host_function(void *data)
 {
-    const struct host_function *host = data;
+    const struct sim_host_function *host = data;
 
     sim_thread.in_host_function = true;
     if (host->function)
@@ -24,7 +19,28 @@ static void run_host_function(void *data)
     sim_thread.in_host_function = false;
 }
 
-static CUresult queue_host_function(const char *call, const struct host_function *host)
+struct sim_op *sim_host_function_op(const struct sim_host_function *host)
+{
+    struct sim_op *op = sim_op_new(sizeof *host, run_host_function, NULL);
+
+    if (op)
+        *(struct sim_host_function *)(void *)op->data = *host;
+    return op;
+}
+
+static CUresult capture_host_function(struct sim_stream *stream,
+                                      const struct sim_host_function *host)
+{
+    struct sim_node *node;
+    CUresult result = sim_capture_add(stream, NODE_HOST, &node);
+
+    if (result == CUDA_SUCCESS)
+        node->host = *host;
+    return result;
+}
+
+static CUresult queue_host_function(const char *call,
+                                    const struct sim_host_function *host)
 {
     struct sim_stream *stream;
     struct sim_op *op;
@@ -32,16 +48,16 @@ static CUresult queue_host_function(const char *call, const struct host_function
 
     if (result != CUDA_SUCCESS)
         return result;
-    op = sim_op_new(sizeof *host, run_host_function, NULL);
-    if (!op)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    *(struct host_function *)(void *)op->data = *host;
-    return sim_work_queue(stream, op);
+    if (stream->member)
+        return capture_host_function(stream, host);
+    op = sim_host_function_op(host);
+    return op ? sim_work_queue(stream, op) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data)
 {
-    struct host_function host = {.function = function, .data = data, .stream = stream};
+    struct sim_host_function host = {
+        .function = function, .data = data, .stream = stream};
 
     ENTER(CALL_PLAIN);
     if (!function)
@@ -53,7 +69,8 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data)
 CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *data,
                              unsigned int flags)
 {
-    struct host_function host = {.callback = callback, .data = data, .stream = stream};
+    struct sim_host_function host = {
+        .callback = callback, .data = data, .stream = stream};
 
     ENTER(CALL_PLAIN);
     if (!callback || flags != 0)

@@ -5,6 +5,7 @@
 #include "sim/api.h"
 #include "sim/call.h"
 #include "sim/device.h"
+#include "sim/graph_memory.h"
 #include "sim/ipc.h"
 #include "sim/pool.h"
 #include "sim/races.h"
@@ -101,6 +102,8 @@ void sim_block_destroy(struct sim_block *block)
         give_device_memory(block);
     if (block->kind == BLOCK_POOL)
         sim_pool_take_back(block);
+    if (block->kind == BLOCK_GRAPH)
+        sim_graph_memory_lost_block(block);
     if (block->mapping)
         munmap(block->mapping, block->mapping_bytes);
     free(block);
@@ -191,7 +194,8 @@ void sim_block_release(struct sim_block *block)
 {
     sim_block_remove(block);
     sim_ipc_forget(block);
-    if (block->kind == BLOCK_DEVICE || block->kind == BLOCK_POOL)
+    if (block->kind == BLOCK_DEVICE || block->kind == BLOCK_POOL ||
+        block->kind == BLOCK_GRAPH)
         sim_work_wait_device(block->device);
     else
         sim_work_wait_all();

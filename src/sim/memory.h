@@ -20,8 +20,10 @@ enum sim_block_kind {
     BLOCK_REGISTERED, /* cuMemHostRegister: the memory is the client's */
     BLOCK_OPENED,     /* cuIpcOpenMemHandle */
     BLOCK_MAPPED,     /* cuMemMap: see vmm.h */
+    BLOCK_GRAPH,      /* allocated by a graph: see graph_memory.h */
 };
 
+struct sim_graph_memory;
 struct sim_physical;
 struct sim_pool;
 
@@ -37,6 +39,7 @@ struct sim_block {
     struct sim_range *memory; /* BLOCK_DEVICE, _POOL: what was taken for it; NULL where
                                  another process has it */
     struct sim_pool *pool;    /* BLOCK_POOL */
+    struct sim_graph_memory *graph_memory; /* BLOCK_GRAPH; counted */
     void *mapping;            /* BLOCK_MANAGED, _PINNED, _OPENED: what mmap gave, */
     size_t mapping_bytes;     /* and for how many bytes */
     uint64_t share_id;   /* BLOCK_DEVICE: 0 until it is exported; _OPENED: of the other */

@@ -1,7 +1,9 @@
 /* pool_api.c -- the calls about pools: allocate, free, create, attributes, access. */
 #include "sim/api.h"
 #include "sim/call.h"
+#include "sim/capture.h"
 #include "sim/device.h"
+#include "sim/graph_memory.h"
 #include "sim/pool.h"
 #include "sim/pool_file.h"
 #include "sim/pool_share.h"
@@ -24,6 +26,9 @@ CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream handle)
     result = sim_stream_find(__func__, handle, &stream);
     if (result != CUDA_SUCCESS)
         return sim_leave(result);
+    if (stream->member)
+        return sim_leave(
+            sim_capture_allocate(stream, stream->context->device, bytes, out));
     struct sim_pool *pool = sim_devices[stream->context->device].current_pool;
     return sim_leave(sim_pool_allocate(pool, stream, bytes, out));
 }
@@ -44,6 +49,8 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool po
     struct sim_pool *pool = sim_pool_find_own(pool_handle);
     if (!pool)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
+    if (stream->member)
+        return sim_leave(sim_capture_allocate(stream, pool->device, bytes, out));
     return sim_leave(sim_pool_allocate(pool, stream, bytes, out));
 }
 
@@ -59,7 +66,11 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
     result = sim_stream_find(__func__, handle, &stream);
     if (result != CUDA_SUCCESS)
         return sim_leave(result);
+    if (stream->member)
+        return sim_leave(sim_capture_free(stream, address));
     struct sim_block *block = sim_block_find((uintptr_t)address);
+    if (block && block->kind == BLOCK_GRAPH && block->range.start == address)
+        return sim_leave(sim_graph_memory_free_async(block, stream));
     if (!block || block->kind != BLOCK_POOL || block->range.start != address)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
     return sim_leave(block->memory ? sim_pool_free(block, stream)

@@ -48,7 +48,7 @@ static const struct call {
 #undef SIM_X
 #undef SIM_Z
 #define SIM_U(name, version, symbol) {#name, version, (any_function *)symbol, NULL},
-        SIM_UNSUPPORTED(SIM_U)
+        SIM_ALIASES(SIM_U) SIM_UNSUPPORTED(SIM_U)
 #undef SIM_U
 };
 

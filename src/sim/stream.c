@@ -1,6 +1,7 @@
 /* stream.c -- streams as the driver hands them out: handles, default streams, waiting. */
 #include "sim/stream.h"
 #include "sim/api.h"
+#include "sim/capture.h"
 #include "sim/call.h"
 #include "sim/event.h"
 #include "sim/handles.h"
@@ -26,6 +27,7 @@ static void forget_thread(void *first)
     sim_lock();
     while (stream) {
         struct sim_stream *next = stream->next_of_thread;
+        sim_capture_forget_stream(stream);
         sim_stream_release(stream);
         stream = next;
     }
@@ -81,7 +83,7 @@ static CUresult find_default(CUstream handle, struct sim_stream **out)
     return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult sim_stream_find(const char *call, CUstream handle, struct sim_stream **out)
+static CUresult find_stream(const char *call, CUstream handle, struct sim_stream **out)
 {
     struct sim_stream *stream;
 
@@ -96,6 +98,14 @@ CUresult sim_stream_find(const char *call, CUstream handle, struct sim_stream **
         return CUDA_ERROR_INVALID_CONTEXT; /* the handle outlived its context */
     *out = stream;
     return sim_context_error(stream->context);
+}
+
+CUresult sim_stream_find(const char *call, CUstream handle, struct sim_stream **out)
+{
+    CUresult result = find_stream(call, handle, out);
+
+    return result == CUDA_SUCCESS && sim_capture_any() ? sim_capture_stream(call, *out)
+                                                       : result;
 }
 
 static CUresult create(CUstream *out, unsigned flags, int priority)
@@ -152,6 +162,7 @@ CUresult cuStreamDestroy_v2(CUstream handle)
         return sim_leave(result);
     sim_handle_take(&handles, handle);
     stream->handle = NULL;
+    sim_capture_forget_stream(stream);
     sim_stream_release(stream);
     return sim_leave(CUDA_SUCCESS);
 }
@@ -251,8 +262,11 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     result = sim_stream_find(__func__, handle, &stream);
+    if (result == CUDA_SUCCESS && flags && !stream->member)
+        result = CUDA_ERROR_ILLEGAL_STATE; /* a wait that only a graph has */
     if (result == CUDA_SUCCESS)
-        result = sim_event_order(event, stream);
+        result = flags ? sim_event_capture_wait(event, stream)
+                       : sim_event_order(event, stream);
     return sim_leave(result);
 }
 

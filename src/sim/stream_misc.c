@@ -1,9 +1,8 @@
-/* stream_misc.c -- capture state (nothing captures yet), attributes, profiler marks. */
+/* stream_misc.c -- attributes, profiler marks. */
 #include "sim/api.h"
 #include "sim/call.h"
 #include "sim/memory.h"
 #include "sim/stream.h"
-#include "sim/thread.h"
 
 static CUresult check_stream(const char *call, CUstream handle)
 {
@@ -11,72 +10,6 @@ static CUresult check_stream(const char *call, CUstream handle)
 
     sim_lock();
     return sim_leave(sim_stream_find(call, handle, &stream));
-}
-
-CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
-{
-    CUresult result;
-
-    ENTER(CALL_PLAIN);
-    if (!status)
-        return CUDA_ERROR_INVALID_VALUE;
-    result = check_stream(__func__, handle);
-    if (result == CUDA_SUCCESS)
-        *status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return result;
-}
-
-/* Where nothing captures, only the status is an answer. */
-static CUresult capture_info(const char *call, CUstream handle,
-                             CUstreamCaptureStatus *status)
-{
-    CUresult result;
-
-    if (!status)
-        return CUDA_ERROR_INVALID_VALUE;
-    result = check_stream(call, handle);
-    if (result == CUDA_SUCCESS)
-        *status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return result;
-}
-
-CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status,
-                                uint64_t *id)
-{
-    ENTER(CALL_PLAIN);
-    (void)id;
-    return capture_info(__func__, handle, status);
-}
-
-CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus *status,
-                                   uint64_t *id, CUgraph *graph,
-                                   const CUgraphNode **nodes, size_t *count)
-{
-    ENTER(CALL_PLAIN);
-    (void)id, (void)graph, (void)nodes, (void)count;
-    return capture_info(__func__, handle, status);
-}
-
-CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *status,
-                                   uint64_t *id, CUgraph *graph,
-                                   const CUgraphNode **nodes, const void **edges,
-                                   size_t *count)
-{
-    ENTER(CALL_PLAIN);
-    (void)id, (void)graph, (void)nodes, (void)edges, (void)count;
-    return capture_info(__func__, handle, status);
-}
-
-CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
-{
-    ENTER(CALL_PLAIN);
-    if (!mode || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL ||
-        *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
-        return CUDA_ERROR_INVALID_VALUE;
-    int old = sim_thread.capture_mode;
-    sim_thread.capture_mode = *mode;
-    *mode = old;
-    return CUDA_SUCCESS;
 }
 
 CUresult cuStreamAttachMemAsync(CUstream handle, CUdeviceptr address, size_t bytes,

@@ -27,58 +27,29 @@
     X(cuExternalMemoryGetMappedMipmappedArray, 10000, cuExternalMemoryGetMappedMipmappedArray) \
     X(cuFlushGPUDirectRDMAWrites, 11030, cuFlushGPUDirectRDMAWrites) \
     X(cuGraphAddBatchMemOpNode, 11070, cuGraphAddBatchMemOpNode) \
-    X(cuGraphAddChildGraphNode, 10000, cuGraphAddChildGraphNode) \
-    X(cuGraphAddDependencies, 10000, cuGraphAddDependencies) \
-    X(cuGraphAddEmptyNode, 10000, cuGraphAddEmptyNode) \
-    X(cuGraphAddEventRecordNode, 11010, cuGraphAddEventRecordNode) \
-    X(cuGraphAddEventWaitNode, 11010, cuGraphAddEventWaitNode) \
     X(cuGraphAddExternalSemaphoresSignalNode, 11020, cuGraphAddExternalSemaphoresSignalNode) \
     X(cuGraphAddExternalSemaphoresWaitNode, 11020, cuGraphAddExternalSemaphoresWaitNode) \
-    X(cuGraphAddHostNode, 10000, cuGraphAddHostNode) \
     X(cuGraphAddKernelNode, 10000, cuGraphAddKernelNode) \
     X(cuGraphAddKernelNode, 12000, cuGraphAddKernelNode_v2) \
-    X(cuGraphAddMemAllocNode, 11040, cuGraphAddMemAllocNode) \
-    X(cuGraphAddMemFreeNode, 11040, cuGraphAddMemFreeNode) \
-    X(cuGraphAddMemcpyNode, 10000, cuGraphAddMemcpyNode) \
-    X(cuGraphAddMemsetNode, 10000, cuGraphAddMemsetNode) \
     X(cuGraphBatchMemOpNodeGetParams, 11070, cuGraphBatchMemOpNodeGetParams) \
     X(cuGraphBatchMemOpNodeSetParams, 11070, cuGraphBatchMemOpNodeSetParams) \
-    X(cuGraphChildGraphNodeGetGraph, 10000, cuGraphChildGraphNodeGetGraph) \
-    X(cuGraphClone, 10000, cuGraphClone) \
-    X(cuGraphCreate, 10000, cuGraphCreate) \
-    X(cuGraphDebugDotPrint, 11030, cuGraphDebugDotPrint) \
-    X(cuGraphDestroy, 10000, cuGraphDestroy) \
-    X(cuGraphDestroyNode, 10000, cuGraphDestroyNode) \
-    X(cuGraphEventRecordNodeGetEvent, 11010, cuGraphEventRecordNodeGetEvent) \
     X(cuGraphEventRecordNodeSetEvent, 11010, cuGraphEventRecordNodeSetEvent) \
-    X(cuGraphEventWaitNodeGetEvent, 11010, cuGraphEventWaitNodeGetEvent) \
     X(cuGraphEventWaitNodeSetEvent, 11010, cuGraphEventWaitNodeSetEvent) \
     X(cuGraphExecBatchMemOpNodeSetParams, 11070, cuGraphExecBatchMemOpNodeSetParams) \
     X(cuGraphExecChildGraphNodeSetParams, 11010, cuGraphExecChildGraphNodeSetParams) \
-    X(cuGraphExecDestroy, 10000, cuGraphExecDestroy) \
     X(cuGraphExecEventRecordNodeSetEvent, 11010, cuGraphExecEventRecordNodeSetEvent) \
     X(cuGraphExecEventWaitNodeSetEvent, 11010, cuGraphExecEventWaitNodeSetEvent) \
     X(cuGraphExecExternalSemaphoresSignalNodeSetParams, 11020, cuGraphExecExternalSemaphoresSignalNodeSetParams) \
     X(cuGraphExecExternalSemaphoresWaitNodeSetParams, 11020, cuGraphExecExternalSemaphoresWaitNodeSetParams) \
-    X(cuGraphExecGetFlags, 12000, cuGraphExecGetFlags) \
     X(cuGraphExecHostNodeSetParams, 10020, cuGraphExecHostNodeSetParams) \
     X(cuGraphExecKernelNodeSetParams, 10010, cuGraphExecKernelNodeSetParams) \
     X(cuGraphExecKernelNodeSetParams, 12000, cuGraphExecKernelNodeSetParams_v2) \
     X(cuGraphExecMemcpyNodeSetParams, 10020, cuGraphExecMemcpyNodeSetParams) \
     X(cuGraphExecMemsetNodeSetParams, 10020, cuGraphExecMemsetNodeSetParams) \
-    X(cuGraphExecUpdate, 10020, cuGraphExecUpdate) \
-    X(cuGraphExecUpdate, 12000, cuGraphExecUpdate_v2) \
     X(cuGraphExternalSemaphoresSignalNodeGetParams, 11020, cuGraphExternalSemaphoresSignalNodeGetParams) \
     X(cuGraphExternalSemaphoresSignalNodeSetParams, 11020, cuGraphExternalSemaphoresSignalNodeSetParams) \
     X(cuGraphExternalSemaphoresWaitNodeGetParams, 11020, cuGraphExternalSemaphoresWaitNodeGetParams) \
     X(cuGraphExternalSemaphoresWaitNodeSetParams, 11020, cuGraphExternalSemaphoresWaitNodeSetParams) \
-    X(cuGraphGetEdges, 10000, cuGraphGetEdges) \
-    X(cuGraphGetNodes, 10000, cuGraphGetNodes) \
-    X(cuGraphGetRootNodes, 10000, cuGraphGetRootNodes) \
-    X(cuGraphHostNodeGetParams, 10000, cuGraphHostNodeGetParams) \
-    X(cuGraphHostNodeSetParams, 10000, cuGraphHostNodeSetParams) \
-    X(cuGraphInstantiateWithFlags, 11040, cuGraphInstantiateWithFlags) \
-    X(cuGraphInstantiateWithParams, 12000, cuGraphInstantiateWithParams) \
     X(cuGraphKernelNodeCopyAttributes, 11000, cuGraphKernelNodeCopyAttributes) \
     X(cuGraphKernelNodeGetAttribute, 11000, cuGraphKernelNodeGetAttribute) \
     X(cuGraphKernelNodeGetParams, 10000, cuGraphKernelNodeGetParams) \
@@ -86,23 +57,12 @@
     X(cuGraphKernelNodeSetAttribute, 11000, cuGraphKernelNodeSetAttribute) \
     X(cuGraphKernelNodeSetParams, 10000, cuGraphKernelNodeSetParams) \
     X(cuGraphKernelNodeSetParams, 12000, cuGraphKernelNodeSetParams_v2) \
-    X(cuGraphLaunch, 10000, cuGraphLaunch) \
     X(cuGraphMemAllocNodeGetParams, 11040, cuGraphMemAllocNodeGetParams) \
-    X(cuGraphMemFreeNodeGetParams, 11040, cuGraphMemFreeNodeGetParams) \
     X(cuGraphMemcpyNodeGetParams, 10000, cuGraphMemcpyNodeGetParams) \
-    X(cuGraphMemcpyNodeSetParams, 10000, cuGraphMemcpyNodeSetParams) \
-    X(cuGraphMemsetNodeGetParams, 10000, cuGraphMemsetNodeGetParams) \
-    X(cuGraphMemsetNodeSetParams, 10000, cuGraphMemsetNodeSetParams) \
-    X(cuGraphNodeFindInClone, 10000, cuGraphNodeFindInClone) \
-    X(cuGraphNodeGetDependencies, 10000, cuGraphNodeGetDependencies) \
-    X(cuGraphNodeGetDependentNodes, 10000, cuGraphNodeGetDependentNodes) \
     X(cuGraphNodeGetEnabled, 11060, cuGraphNodeGetEnabled) \
-    X(cuGraphNodeGetType, 10000, cuGraphNodeGetType) \
     X(cuGraphNodeSetEnabled, 11060, cuGraphNodeSetEnabled) \
     X(cuGraphReleaseUserObject, 11030, cuGraphReleaseUserObject) \
-    X(cuGraphRemoveDependencies, 10000, cuGraphRemoveDependencies) \
     X(cuGraphRetainUserObject, 11030, cuGraphRetainUserObject) \
-    X(cuGraphUpload, 11010, cuGraphUpload) \
     X(cuImportExternalMemory, 10000, cuImportExternalMemory) \
     X(cuImportExternalSemaphore, 10000, cuImportExternalSemaphore) \
     X(cuLaunchCooperativeKernelMultiDevice, 9000, cuLaunchCooperativeKernelMultiDevice) \
@@ -123,10 +83,6 @@
     X(cuSignalExternalSemaphoresAsync, 10000, cuSignalExternalSemaphoresAsync) \
     X(cuStreamBatchMemOp, 8000, cuStreamBatchMemOp) \
     X(cuStreamBatchMemOp, 11070, cuStreamBatchMemOp_v2) \
-    X(cuStreamBeginCapture, 10000, cuStreamBeginCapture) \
-    X(cuStreamBeginCapture, 10010, cuStreamBeginCapture_v2) \
-    X(cuStreamEndCapture, 10000, cuStreamEndCapture) \
-    X(cuStreamUpdateCaptureDependencies, 11030, cuStreamUpdateCaptureDependencies) \
     X(cuStreamWaitValue32, 8000, cuStreamWaitValue32) \
     X(cuStreamWaitValue32, 11070, cuStreamWaitValue32_v2) \
     X(cuStreamWaitValue64, 9000, cuStreamWaitValue64) \

@@ -55,10 +55,23 @@ void sim_stream_retain(struct sim_stream *stream)
     stream->references++;
 }
 
+/* Only what was dropped can wait for a stream that will do nothing more. */
+static void end_waiters(struct sim_stream *stream)
+{
+    while (stream->waiters) {
+        struct sim_waiter *waiter = stream->waiters;
+        stream->waiters = waiter->next;
+        if (--waiter->op->pending == 0)
+            free(waiter->op);
+        free(waiter);
+    }
+}
+
 void sim_stream_release(struct sim_stream *stream)
 {
     if (--stream->references != 0)
         return;
+    end_waiters(stream);
     sim_races_end_stream(stream);
     free(stream);
 }
@@ -435,13 +448,18 @@ static void append(struct sim_stream *stream, struct sim_op *op)
     sim_stream_retain(stream);
 }
 
+bool sim_work_ready(void)
+{
+    return worker_count > 0 || start_worker();
+}
+
 CUresult sim_work_queue(struct sim_stream *stream, struct sim_op *op)
 {
     if (!order_by_default_stream(stream, op)) {
         sim_op_drop(op);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    if (op->run && !op->is_callers && worker_count == 0 && !start_worker()) {
+    if (op->run && !op->is_callers && !sim_work_ready()) {
         sim_op_drop(op);
         return CUDA_ERROR_OPERATING_SYSTEM;
     }

@@ -18,6 +18,7 @@
 struct sim_clock;
 struct sim_guard;
 struct sim_lane;
+struct sim_member;
 struct sim_waiter;
 
 struct sim_stream {
@@ -35,6 +36,7 @@ struct sim_stream {
     struct sim_op *first;
     struct sim_op *last;
     struct sim_waiter *waiters; /* operations of others that wait for this stream */
+    struct sim_member *member;  /* its part in a capture; NULL: it does not capture */
     struct sim_stream *next, *previous; /* in the context's list of busy streams */
     struct sim_stream *next_attended;
     struct sim_stream *next_ready;     /* in the workers' queue */
@@ -86,6 +88,10 @@ CUresult sim_work_do(struct sim_stream *stream, struct sim_op *op);
  * nothing happens. They give the lock back meanwhile. */
 void sim_work_tick(uint64_t number);
 void sim_work_poll(void);
+
+/* Is there a thread for work? Where there is, queueing on an internal stream cannot fail.
+ */
+bool sim_work_ready(void);
 
 /* Wait until `stream` has done `until` operations; until all that is queued now in
  * `context`, on `device`, or anywhere, is done. They give the lock back meanwhile. */

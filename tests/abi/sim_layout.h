@@ -23,6 +23,19 @@
     S(CUlaunchConfig) F(CUlaunchConfig, gridDimX) F(CUlaunchConfig, blockDimX) \
     F(CUlaunchConfig, sharedMemBytes) F(CUlaunchConfig, hStream) F(CUlaunchConfig, attrs) \
     F(CUlaunchConfig, numAttrs) \
+    S(CUDA_MEMSET_NODE_PARAMS) F(CUDA_MEMSET_NODE_PARAMS, value) \
+    F(CUDA_MEMSET_NODE_PARAMS, elementSize) F(CUDA_MEMSET_NODE_PARAMS, height) \
+    S(CUDA_HOST_NODE_PARAMS) F(CUDA_HOST_NODE_PARAMS, userData) \
+    S(CUDA_MEM_ALLOC_NODE_PARAMS) F(CUDA_MEM_ALLOC_NODE_PARAMS, accessDescs) \
+    F(CUDA_MEM_ALLOC_NODE_PARAMS, bytesize) F(CUDA_MEM_ALLOC_NODE_PARAMS, dptr) \
+    S(CUgraphEdgeData) S(CUDA_GRAPH_INSTANTIATE_PARAMS) \
+    F(CUDA_GRAPH_INSTANTIATE_PARAMS, hUploadStream) \
+    F(CUDA_GRAPH_INSTANTIATE_PARAMS, hErrNode_out) \
+    F(CUDA_GRAPH_INSTANTIATE_PARAMS, result_out) \
+    S(CUgraphExecUpdateResultInfo) F(CUgraphExecUpdateResultInfo, errorNode) \
+    S(CUgraphNodeParams) F(CUgraphNodeParams, memcpy) F(CUgraphNodeParams, memset.ctx) \
+    F(CUgraphNodeParams, memcpy.copyParams) F(CUgraphNodeParams, graph.graph) \
+    F(CUgraphNodeParams, alloc.dptr) F(CUgraphNodeParams, reserved2) \
     S(CUuuid) S(CUipcMemHandle) S(CUipcEventHandle) S(CUdeviceptr) S(CUdevice) S(CUresult) \
     S(CUdevice_attribute) S(CUpointer_attribute) S(CUmemorytype) S(CUmemAccess_flags)
 /* clang-format on */

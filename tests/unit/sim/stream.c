@@ -144,6 +144,7 @@ TEST(stream_wait_for_an_event_orders_two_streams)
     CU(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
     CU(cuEventCreate(&event, 0));
     CU(cuEventQuery(event)); /* never recorded: done */
+    CU(cuStreamWaitEvent(NULL, event, 0));
     close_stream(first, &gate);
     CU(cuEventRecord(event, first));
     CU(cuStreamWaitEvent(second, event, 0));
