@@ -95,7 +95,7 @@ static CUresult find_stream(const char *call, CUstream handle, struct sim_stream
             call, "stream %p is destroyed or never was one; a real driver crashes here",
             (void *)handle);
     if (!sim_stream_is_alive(stream))
-        return CUDA_ERROR_INVALID_CONTEXT; /* the handle outlived its context */
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED; /* the handle outlived its context */
     *out = stream;
     return sim_context_error(stream->context);
 }
