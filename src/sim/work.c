@@ -16,7 +16,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { WORKERS_MAX = 256 };
+enum {
+    WORKERS_MAX = 256,
+    MOVERS_MAX = 2, /* of those, for what cannot block: more stand in each other's way */
+};
 
 struct sim_waiter {
     struct sim_waiter *next;
@@ -27,6 +30,7 @@ struct sim_waiter {
 /* Streams whose first operation a worker may start, oldest first. */
 static struct sim_stream *ready_first, *ready_last;
 static unsigned ready_count, idle_count, starting_count, worker_count;
+static unsigned blocked_count; /* workers in a host function, which may block */
 static pthread_cond_t ready_signal = PTHREAD_COND_INITIALIZER;
 
 static struct sim_stream *attended; /* streams whose first operation may have its turn */
@@ -196,6 +200,21 @@ static void run_unlocked(struct sim_op *op)
         sim_guard_leave(op->guard);
 }
 
+static bool start_worker(void);
+
+/* A worker that may block leaves another one behind for what is ready. */
+static void run_first(struct sim_stream *stream)
+{
+    bool may_block = !stream->first->touch;
+
+    blocked_count += may_block;
+    if (may_block && ready_count > idle_count + starting_count)
+        start_worker();
+    run_unlocked(stream->first);
+    blocked_count -= may_block;
+    finish_first(stream);
+}
+
 static void *work(void *unused)
 {
     (void)unused;
@@ -207,9 +226,7 @@ static void *work(void *unused)
             sim_wait(&ready_signal);
             idle_count--;
         }
-        struct sim_stream *stream = take_ready();
-        run_unlocked(stream->first);
-        finish_first(stream);
+        run_first(take_ready());
     }
     return NULL;
 }
@@ -245,7 +262,8 @@ static void hand_to_workers(struct sim_stream *stream)
         ready_first = stream;
     ready_last = stream;
     ready_count++;
-    if (ready_count > idle_count + starting_count)
+    if (ready_count > idle_count + starting_count &&
+        (!stream->first->touch || worker_count < blocked_count + MOVERS_MAX))
         start_worker(); /* or else a busy one comes to it */
     pthread_cond_signal(&ready_signal);
 }
