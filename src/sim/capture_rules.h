@@ -49,12 +49,12 @@
     X(cuCtxSetFlags, CAPTURE_HARMLESS) \
     X(cuCtxSynchronize, CAPTURE_CONTEXT) \
     X(cuCtxSynchronize_v2, CAPTURE_CONTEXT) \
-    X(cuCtxSetLimit, CAPTURE_HARMLESS) \
+    X(cuCtxSetLimit, CAPTURE_UNSAFE) \
     X(cuCtxGetLimit, CAPTURE_HARMLESS) \
     X(cuCtxGetCacheConfig, CAPTURE_HARMLESS) \
-    X(cuCtxSetCacheConfig, CAPTURE_HARMLESS) \
+    X(cuCtxSetCacheConfig, CAPTURE_UNSAFE) \
     X(cuCtxGetSharedMemConfig, CAPTURE_HARMLESS) \
-    X(cuCtxSetSharedMemConfig, CAPTURE_HARMLESS) \
+    X(cuCtxSetSharedMemConfig, CAPTURE_UNSAFE) \
     X(cuCtxGetApiVersion, CAPTURE_HARMLESS) \
     X(cuCtxGetStreamPriorityRange, CAPTURE_HARMLESS) \
     X(cuCtxResetPersistingL2Cache, CAPTURE_HARMLESS) \
@@ -62,8 +62,8 @@
     X(cuCtxRecordEvent, CAPTURE_CONTEXT) \
     X(cuCtxWaitEvent, CAPTURE_CONTEXT) \
     X(cuDeviceCanAccessPeer, CAPTURE_HARMLESS) \
-    X(cuCtxEnablePeerAccess, CAPTURE_UNSAFE) \
-    X(cuCtxDisablePeerAccess, CAPTURE_UNSAFE) \
+    X(cuCtxEnablePeerAccess, CAPTURE_HARMLESS) \
+    X(cuCtxDisablePeerAccess, CAPTURE_HARMLESS) \
     X(cuDeviceGetP2PAttribute, CAPTURE_HARMLESS) \
     X(cuMemGetInfo_v2, CAPTURE_HARMLESS) \
     X(cuMemAlloc_v2, CAPTURE_UNSAFE) \
@@ -88,9 +88,9 @@
     X(cuPointerGetAttributes, CAPTURE_HARMLESS) \
     X(cuPointerSetAttribute, CAPTURE_HARMLESS) \
     X(cuIpcGetMemHandle, CAPTURE_HARMLESS) \
-    X(cuIpcOpenMemHandle, CAPTURE_UNSAFE) \
-    X(cuIpcOpenMemHandle_v2, CAPTURE_UNSAFE) \
-    X(cuIpcCloseMemHandle, CAPTURE_UNSAFE) \
+    X(cuIpcOpenMemHandle, CAPTURE_HARMLESS) \
+    X(cuIpcOpenMemHandle_v2, CAPTURE_HARMLESS) \
+    X(cuIpcCloseMemHandle, CAPTURE_HARMLESS) \
     X(cuIpcGetEventHandle, CAPTURE_HARMLESS) \
     X(cuIpcOpenEventHandle, CAPTURE_HARMLESS) \
     X(cuMemAllocAsync, CAPTURE_CAPTURED | CAPTURE_UNSAFE_OUTSIDE) \
@@ -105,10 +105,10 @@
     X(cuMemPoolGetAccess, CAPTURE_UNSAFE) \
     X(cuDeviceGetDefaultMemPool, CAPTURE_HARMLESS) \
     X(cuDeviceGetMemPool, CAPTURE_HARMLESS) \
-    X(cuDeviceSetMemPool, CAPTURE_HARMLESS) \
+    X(cuDeviceSetMemPool, CAPTURE_UNSAFE) \
     X(cuMemGetDefaultMemPool, CAPTURE_HARMLESS) \
     X(cuMemGetMemPool, CAPTURE_HARMLESS) \
-    X(cuMemSetMemPool, CAPTURE_HARMLESS) \
+    X(cuMemSetMemPool, CAPTURE_UNSAFE) \
     X(cuMemcpy, CAPTURE_DEFAULT) \
     X(cuMemcpyAsync, CAPTURE_CAPTURED) \
     X(cuMemcpyPeer, CAPTURE_DEFAULT) \
@@ -158,9 +158,9 @@
     X(cuStreamGetCaptureInfo_v2, CAPTURE_CAPTURED | CAPTURE_ASKS) \
     X(cuStreamGetCaptureInfo_v3, CAPTURE_CAPTURED | CAPTURE_ASKS) \
     X(cuThreadExchangeStreamCaptureMode, CAPTURE_HARMLESS) \
-    X(cuStreamGetAttribute, CAPTURE_HARMLESS) \
-    X(cuStreamSetAttribute, CAPTURE_HARMLESS) \
-    X(cuStreamCopyAttributes, CAPTURE_HARMLESS) \
+    X(cuStreamGetAttribute, CAPTURE_CAPTURED) \
+    X(cuStreamSetAttribute, CAPTURE_CAPTURED) \
+    X(cuStreamCopyAttributes, CAPTURE_CAPTURED) \
     X(cuEventCreate, CAPTURE_HARMLESS) \
     X(cuEventDestroy_v2, CAPTURE_HARMLESS) \
     X(cuEventRecord, CAPTURE_CAPTURED) \
@@ -169,10 +169,10 @@
     X(cuEventSynchronize, CAPTURE_UNSAFE) \
     X(cuEventElapsedTime, CAPTURE_HARMLESS) \
     X(cuEventElapsedTime_v2, CAPTURE_HARMLESS) \
-    X(cuModuleLoad, CAPTURE_UNSAFE) \
-    X(cuModuleLoadData, CAPTURE_UNSAFE) \
-    X(cuModuleLoadDataEx, CAPTURE_UNSAFE) \
-    X(cuModuleLoadFatBinary, CAPTURE_UNSAFE) \
+    X(cuModuleLoad, CAPTURE_HARMLESS) \
+    X(cuModuleLoadData, CAPTURE_HARMLESS) \
+    X(cuModuleLoadDataEx, CAPTURE_HARMLESS) \
+    X(cuModuleLoadFatBinary, CAPTURE_HARMLESS) \
     X(cuModuleUnload, CAPTURE_UNSAFE) \
     X(cuModuleGetFunction, CAPTURE_HARMLESS) \
     X(cuModuleGetGlobal_v2, CAPTURE_HARMLESS) \
@@ -281,12 +281,12 @@
     X(cuGraphEventWaitNodeGetEvent, CAPTURE_HARMLESS) \
     X(cuGraphMemAllocNodeGetParams, CAPTURE_HARMLESS) \
     X(cuGraphMemFreeNodeGetParams, CAPTURE_HARMLESS) \
-    X(cuGraphInstantiateWithFlags, CAPTURE_HARMLESS) \
-    X(cuGraphInstantiateWithParams, CAPTURE_HARMLESS) \
+    X(cuGraphInstantiateWithFlags, CAPTURE_UNSAFE) \
+    X(cuGraphInstantiateWithParams, CAPTURE_UNSAFE) \
     X(cuGraphExecGetFlags, CAPTURE_HARMLESS) \
     X(cuGraphLaunch, CAPTURE_HARMLESS) \
     X(cuGraphUpload, CAPTURE_HARMLESS) \
-    X(cuGraphExecDestroy, CAPTURE_HARMLESS) \
+    X(cuGraphExecDestroy, CAPTURE_UNSAFE) \
     X(cuGraphExecUpdate, CAPTURE_HARMLESS) \
     X(cuGraphExecUpdate_v2, CAPTURE_HARMLESS)
 /* clang-format on */

@@ -250,6 +250,8 @@ CUresult sim_event_order(CUevent handle, struct sim_stream *stream)
     struct sim_op *op;
     CUresult result = find(handle, &event);
 
+    if (result != CUDA_SUCCESS && stream->member)
+        sim_capture_isolate(stream); /* a wait that cannot be captured */
     if (result != CUDA_SUCCESS)
         return result;
     if (event->captured.capture)
@@ -384,6 +386,8 @@ static CUresult elapsed(float *milliseconds, CUevent start, CUevent end)
         result = find(end, &second);
     if (result != CUDA_SUCCESS)
         return result;
+    if (first->captured.capture || second->captured.capture)
+        return CUDA_ERROR_CAPTURED_EVENT;
     if ((first->flags | second->flags) & CU_EVENT_DISABLE_TIMING || !first->stream ||
         !second->stream || first->context != second->context)
         return CUDA_ERROR_INVALID_HANDLE;

@@ -191,7 +191,10 @@ static CUresult update(CUgraphExec handle, CUgraph graph_handle, int *why)
     result = sim_exec_new(clone, exec->flags, &other);
     if (result != CUDA_SUCCESS) {
         sim_graph_destroy(clone);
-        return result;
+        if (result != CUDA_ERROR_INVALID_VALUE)
+            return result;
+        *why = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED; /* there is a cycle */
+        return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
     }
     *why = compare(exec, other);
     if (*why == CU_GRAPH_EXEC_UPDATE_SUCCESS)

@@ -273,10 +273,11 @@ static CUresult add_event(const struct place *place, enum sim_node_kind kind,
                           CUevent event)
 {
     struct sim_node *node;
-    CUresult result = sim_event_check(event);
+    CUresult result;
 
-    if (result == CUDA_SUCCESS)
-        result = add(place, kind, &node);
+    if (sim_event_check(event) != CUDA_SUCCESS)
+        return CUDA_ERROR_INVALID_VALUE;
+    result = add(place, kind, &node);
     if (result == CUDA_SUCCESS)
         node->event = event;
     return result;

@@ -299,3 +299,42 @@ TEST(capture_can_be_looked_into_and_redirected)
     CU(cuStreamDestroy_v2(stream));
     CU(cuMemFree_v2(block));
 }
+
+/* A call in a global capture of this thread: its result, and is the capture lost? */
+#define IN_A_CAPTURE(wanted, call)                                    \
+    do {                                                              \
+        size_t nodes_;                                                \
+        CU(cuStreamBeginCapture_v2(stream, 0));                       \
+        CU_IS(wanted, call);                                          \
+        CHECK_EQUAL((wanted) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED \
+                        ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED       \
+                        : CUDA_SUCCESS,                               \
+                    end_quietly(stream, &nodes_));                    \
+    } while (0)
+
+TEST(capture_is_lost_by_the_making_of_executable_graphs_and_settings)
+{
+    const CUresult lost = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    CUmemoryPool pool;
+    CUgraphExec exec;
+    CUgraphNode node;
+    CUgraph graph;
+
+    use_device(0);
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    CU(cuGraphCreate(&graph, 0));
+    IN_A_CAPTURE(CUDA_SUCCESS, cuGraphAddEmptyNode(&node, graph, NULL, 0));
+    IN_A_CAPTURE(lost, cuGraphInstantiateWithFlags(&exec, graph, 0));
+    CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    IN_A_CAPTURE(lost, cuGraphUpload(exec, stream));
+    IN_A_CAPTURE(lost, cuGraphLaunch(exec, stream));
+    IN_A_CAPTURE(CUDA_SUCCESS, cuGraphLaunch(exec, CU_STREAM_PER_THREAD));
+    IN_A_CAPTURE(lost, cuGraphExecDestroy(exec));
+    IN_A_CAPTURE(CUDA_SUCCESS, cuDeviceGetDefaultMemPool(&pool, 0));
+    IN_A_CAPTURE(lost, cuDeviceSetMemPool(0, pool));
+    IN_A_CAPTURE(lost, cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 2048));
+    IN_A_CAPTURE(lost, cuCtxSetCacheConfig(0));
+    CU(cuGraphExecDestroy(exec));
+    CU(cuGraphDestroy(graph));
+    CU(cuStreamDestroy_v2(stream));
+}
