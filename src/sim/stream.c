@@ -201,19 +201,45 @@ static CUresult wait_for(struct sim_stream *stream)
     return sim_context_error(context);
 }
 
-CUresult sim_streams_order(struct sim_context *context, CUevent event)
+static int compare_ids(const void *a, const void *b)
 {
-    CUresult result = sim_event_order(event, context->legacy);
+    const struct sim_stream *first = *(struct sim_stream *const *)a,
+                            *second = *(struct sim_stream *const *)b;
+
+    return first->id < second->id ? -1 : first->id > second->id;
+}
+
+/* The streams of `context` that have handles, oldest first: the order of handles is that
+ * of addresses, which are others in each run. NULL: no host memory. */
+static struct sim_stream **list_streams(const struct sim_context *context, size_t *count)
+{
+    struct sim_stream **list = malloc((handles.objects.count + 1) * sizeof(void *));
     size_t cursor = 0;
     uint64_t handle;
     void *object;
 
-    while (result == CUDA_SUCCESS &&
-           tarn__map_next(&handles.objects, &cursor, &handle, &object)) {
+    *count = 0;
+    while (list && tarn__map_next(&handles.objects, &cursor, &handle, &object)) {
         struct sim_stream *stream = *(struct sim_stream **)object;
         if (stream->context == context && sim_stream_is_alive(stream))
-            result = sim_event_order(event, stream);
+            list[(*count)++] = stream;
     }
+    if (list)
+        qsort(list, *count, sizeof(void *), compare_ids);
+    return list;
+}
+
+CUresult sim_streams_order(struct sim_context *context, CUevent event)
+{
+    size_t count;
+    struct sim_stream **list = list_streams(context, &count);
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+
+    if (list)
+        result = sim_event_order(event, context->legacy);
+    for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
+        result = sim_event_order(event, list[i]);
+    free(list);
     return result;
 }
 

@@ -65,6 +65,34 @@ unsigned long long sim_live_bytes(void)
     return ((tarn_sim_live_bytes_fn *)control("tarn_sim_live_bytes"))();
 }
 
+unsigned long long sim_misuses(void)
+{
+    return ((tarn_sim_misuses_fn *)control("tarn_sim_misuses"))();
+}
+
+unsigned long long sim_races(void)
+{
+    return ((tarn_sim_races_fn *)control("tarn_sim_races"))();
+}
+
+const char *sim_race(void)
+{
+    return ((tarn_sim_race_fn *)control("tarn_sim_race"))();
+}
+
+void seeds(unsigned count, void (*scenario)(void))
+{
+    for (unsigned seed = 0; seed < count; seed++) {
+        char options[64];
+        snprintf(options, sizeof options, "mode=seeded,races=on,seed=%u", seed);
+        sim_configure(options);
+        scenario();
+        if (sim_races() > 0)
+            fail_msg("with seed %u: %s", seed, sim_race());
+    }
+    sim_configure(NULL);
+}
+
 void torture(void (*scenario)(void))
 {
     unsigned long long before = sim_live_bytes();

@@ -61,6 +61,13 @@ void sim_configure(const char *options);
 unsigned long long sim_faults(void);
 unsigned long long sim_calls(void);
 unsigned long long sim_live_bytes(void);
+unsigned long long sim_misuses(void);
+unsigned long long sim_races(void);
+const char *sim_race(void);
+
+/* Run `scenario`, which checks what it reads back, in the stand-in's seeded mode: with the
+ * seeds below `count`, looking for races in each. Fails with the words of a race. */
+void seeds(unsigned count, void (*scenario)(void));
 
 /* Run `scenario` with its 1st, 2nd, 3rd ... driver call failing until a run needs none.
  * The scenario must leave nothing behind, whatever failed; that is checked. */

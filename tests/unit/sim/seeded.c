@@ -220,6 +220,33 @@ TEST(seeded_events_measure_simulated_time)
     CHECK_EQUAL(0, driver.configure(NULL));
 }
 
+static unsigned scenarios;
+
+static void write_and_read(void)
+{
+    CUdeviceptr address;
+    unsigned char byte = 0;
+    CUstream stream;
+
+    CU(cuStreamCreate(&stream, 0));
+    CU(cuMemAllocAsync(&address, 100, stream));
+    CU(cuMemsetD8Async(address, 7, 100, stream));
+    CU(cuMemcpyDtoH_v2(&byte, address, 1)); /* the default stream waits for ours */
+    CHECK_EQUAL(7, byte);
+    CU(cuMemFreeAsync(address, stream));
+    CU(cuStreamDestroy_v2(stream));
+    scenarios++;
+}
+
+TEST(seeded_the_helper_for_other_rooms_runs_all_seeds)
+{
+    use_device(0);
+    seeds(20, write_and_read);
+    CHECK_EQUAL(20, scenarios);
+    CHECK(sim_races() == 0 && sim_misuses() == 0);
+    CHECK_TEXT("", sim_race());
+}
+
 /* --- host functions that block
  * ------------------------------------------------------------ */
 
