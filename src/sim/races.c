@@ -286,7 +286,9 @@ void sim_point_drop(struct sim_point *point)
     *point = (struct sim_point){0};
 }
 
-/* Time passes in the lane, so that streams that come after it see that it has changed. */
+/* Time passes in the lane, so that streams that come after it see that it has changed. A
+ * wait is a barrier on the legacy stream; on another it may be no operation at all, so it
+ * does not come after the legacy stream. */
 void sim_races_order(struct sim_stream *stream, const struct sim_point *point)
 {
     struct sim_lane *lane;
@@ -294,7 +296,8 @@ void sim_races_order(struct sim_stream *stream, const struct sim_point *point)
     if (!is_on || !point->lane)
         return;
     lane = lane_of(stream);
-    order_by_default_stream(stream, lane);
+    if (stream == stream->context->legacy)
+        order_by_default_stream(stream, lane);
     join_point(&lane->clock, point, lane);
     pass_time(lane);
 }
