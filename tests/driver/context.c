@@ -205,13 +205,14 @@ static void destroy_primary(void)
     fact_result("destroy_primary", cuCtxDestroy(context));
 }
 
+/* Which error it is, the H200 says one way in one run and another way in the next. */
 static void destroy_twice(void)
 {
     CUcontext other = NULL;
 
     cuCtxCreate(&other, 0, device);
     cuCtxDestroy(other);
-    fact_result("destroy_twice", cuCtxDestroy(other));
+    fact("destroy_twice", "%s", cuCtxDestroy(other) != 0 ? "an error" : "SUCCESS");
 }
 
 static void set_garbage(void)
