@@ -91,6 +91,16 @@ bool sim_is_down(void)
     return now == FORKED || now == DOWN;
 }
 
+bool sim_is_forked(void)
+{
+    return atomic_load(&phase) == FORKED;
+}
+
+bool sim_is_over(void)
+{
+    return atomic_load(&phase) == DOWN;
+}
+
 static void say_misuse(const char *call, const char *format, va_list arguments)
 {
     fprintf(stderr, "tarn stand-in: %s: ", call);
@@ -138,11 +148,8 @@ static CUresult enter_with(unsigned extra, const char *call, unsigned traits,
 {
     CUresult result = CUDA_SUCCESS;
 
-    if (extra & EXTRA_RACES) {
-        sim_thread.call = call;
-        if (!sim_thread.is_per_thread) /* or else the per-thread call has set it */
-            sim_thread.caller = caller;
-    }
+    if (extra & EXTRA_RACES && !sim_thread.is_per_thread)
+        sim_thread.caller = caller; /* or else the per-thread call has set it */
     if (extra & EXTRA_FAULTS) {
         sim_faults_delay(call);
         result = sim_faults_strike(call, traits, number);
@@ -160,6 +167,9 @@ CUresult sim_enter(const char *call, unsigned traits, void *caller)
     unsigned extra = atomic_load_explicit(&extras, memory_order_relaxed);
     CUresult result = phase_error();
 
+    sim_thread.call = call;
+    if (result == CUDA_ERROR_NOT_INITIALIZED && traits & CALL_HANDLE && sim_is_forked())
+        return CUDA_SUCCESS;
     if (result != CUDA_SUCCESS)
         return result;
     uint64_t number = atomic_fetch_add(&calls, 1) + 1;
@@ -167,9 +177,9 @@ CUresult sim_enter(const char *call, unsigned traits, void *caller)
         result = enter_with(extra, call, traits, caller, number);
     if (result != CUDA_SUCCESS)
         return result;
-    if (sim_thread.in_host_function && !(traits & CALL_HOST_FN))
+    if (sim_thread.in_host_function && !(traits & CALL_HANDLE))
         return CUDA_ERROR_NOT_PERMITTED;
-    if (traits & CALL_CONTEXT)
+    if (traits & CALL_CONTEXT || (traits & CALL_SURVIVES && sim_context_current()))
         result = sim_context_check_current();
     if (result == CUDA_SUCCESS && sim_capture_any())
         result = sim_capture_enter(call);
@@ -203,10 +213,22 @@ static void go_down(void)
     atomic_store(&phase, DOWN);
 }
 
+/* A fork finds the stand-in in order: some calls go on in the child. */
+static void before_fork(void)
+{
+    sim_lock();
+}
+
+static void after_fork(void)
+{
+    sim_unlock();
+}
+
 static void become_child(void)
 {
     if (atomic_load(&phase) == UP)
         atomic_store(&phase, FORKED);
+    sim_unlock();
 }
 
 static CUresult read_environment(void)
@@ -231,7 +253,8 @@ static CUresult come_up(void)
         result = sim_devices_create();
     if (result != CUDA_SUCCESS)
         return result;
-    if (pthread_atfork(NULL, NULL, become_child) != 0 || atexit(go_down) != 0)
+    if (pthread_atfork(before_fork, after_fork, become_child) != 0 ||
+        atexit(go_down) != 0)
         return CUDA_ERROR_OPERATING_SYSTEM;
     atomic_store_explicit(&phase, UP, memory_order_release);
     return CUDA_SUCCESS;

@@ -18,7 +18,9 @@ enum sim_call_traits {
     CALL_PLAIN = 0,
     CALL_CONTEXT = 1,   /* needs a current context that is alive */
     CALL_ALLOCATES = 2, /* an injected fault is CUDA_ERROR_OUT_OF_MEMORY */
-    CALL_HOST_FN = 4,   /* allowed inside a host function */
+    CALL_HANDLE = 4,    /* goes by a stream's or event's handle: the real driver lets it
+                           pass inside a host function, and in a forked child */
+    CALL_SURVIVES = 8,  /* needs no context, but the current one must not be dead */
 };
 
 /* CUDA_SUCCESS: the call may go on. `caller` is where in the client it was made. */
@@ -53,6 +55,12 @@ void sim_progress(void);
 
 /* Has exit() begun, or is this a forked child? Workers then leave queued work alone. */
 bool sim_is_down(void);
+
+/* Is this a forked child of a process that was up? */
+bool sim_is_forked(void);
+
+/* Has exit() begun? Even what needs no driver refuses then. */
+bool sim_is_over(void);
 
 /* Misuse that crashes the real driver: say which call, and abort. */
 _Noreturn void sim_abort(const char *call, const char *format, ...)

@@ -125,7 +125,7 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
     struct sim_stream *stream;
     CUresult result;
 
-    ENTER(CALL_PLAIN);
+    ENTER(CALL_HANDLE);
     if (!status)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
@@ -258,7 +258,7 @@ CUresult cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode *node
 /* Any number is taken, as by the real driver; those above are as relaxed. */
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
-    ENTER(CALL_PLAIN);
+    ENTER(CALL_HANDLE);
     if (!mode) {
         sim_lock();
         return sim_leave(

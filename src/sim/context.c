@@ -37,10 +37,20 @@ struct sim_context *sim_context_find(CUcontext handle)
     return context;
 }
 
+/* A handle that never was one crashes the real driver. */
+static struct sim_context *find_known(CUcontext handle)
+{
+    struct sim_context *context = sim_context_find(handle);
+
+    if (!context)
+        sim_abort(sim_thread.call, "context %p never was one; a real driver crashes here",
+                  (void *)handle);
+    return context;
+}
+
 struct sim_context *sim_context_alive(CUcontext handle)
 {
-    struct sim_context *context =
-        handle ? sim_context_find(handle) : sim_context_current();
+    struct sim_context *context = handle ? find_known(handle) : sim_context_current();
 
     return context && atomic_load(&context->is_alive) ? context : NULL;
 }
@@ -103,7 +113,7 @@ static CUresult give_life(struct sim_context *context)
  * context to life again: what is taken apart then is what was there before. */
 static void take_life(struct sim_context *context)
 {
-    sim_work_wait_context(context);
+    sim_work_wait_device(context->device); /* all of it, as the real driver does */
     if (!atomic_load(&context->is_alive))
         return; /* another thread was faster */
     atomic_store(&context->is_alive, false);
@@ -298,7 +308,7 @@ CUresult cuCtxDestroy_v2(CUcontext handle)
 
 CUresult cuCtxGetCurrent(CUcontext *out)
 {
-    ENTER(CALL_HOST_FN);
+    ENTER(CALL_PLAIN);
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
     *out = handle_of(sim_context_current());
@@ -306,24 +316,20 @@ CUresult cuCtxGetCurrent(CUcontext *out)
 }
 
 /* Dead contexts can be made current, as long as they were contexts once. */
-static CUresult find_for_stack(CUcontext handle, struct sim_context **out)
+static struct sim_context *find_for_stack(CUcontext handle)
 {
     sim_lock();
-    *out = sim_context_find(handle);
-    return sim_leave(*out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT);
+    struct sim_context *context = find_known(handle);
+    sim_unlock();
+    return context;
 }
 
 CUresult cuCtxPushCurrent_v2(CUcontext handle)
 {
-    struct sim_context *context;
-    CUresult result;
-
     ENTER(CALL_PLAIN);
     if (!handle)
         return CUDA_ERROR_INVALID_VALUE;
-    result = find_for_stack(handle, &context);
-    if (result != CUDA_SUCCESS)
-        return result;
+    struct sim_context *context = find_for_stack(handle);
     if (sim_thread.depth == SIM_STACK_MAX)
         return CUDA_ERROR_OUT_OF_MEMORY;
     sim_thread.stack[sim_thread.depth++] = context;
@@ -343,14 +349,10 @@ CUresult cuCtxPopCurrent_v2(CUcontext *out)
 
 CUresult cuCtxSetCurrent(CUcontext handle)
 {
-    struct sim_context *context = NULL;
-    CUresult result = CUDA_SUCCESS;
+    struct sim_context *context;
 
     ENTER(CALL_PLAIN);
-    if (handle)
-        result = find_for_stack(handle, &context);
-    if (result != CUDA_SUCCESS)
-        return result;
+    context = handle ? find_for_stack(handle) : NULL;
     if (sim_thread.depth > 0)
         sim_thread.depth--;
     if (context)
@@ -362,7 +364,7 @@ CUresult cuCtxGetDevice(CUdevice *out)
 {
     struct sim_context *context = sim_context_current();
 
-    ENTER(CALL_HOST_FN);
+    ENTER(CALL_PLAIN);
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
     if (!context)

@@ -55,7 +55,7 @@ CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
     if (!value)
         return CUDA_ERROR_INVALID_VALUE;
     if (limit < 0 || limit >= SIM_LIMITS)
-        return CUDA_ERROR_UNSUPPORTED_LIMIT;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     *value = sim_context_current()->limits[limit];
     return sim_leave(CUDA_SUCCESS);

@@ -14,10 +14,11 @@
 #include "sim/memory.h"
 #include "sim/races.h"
 #include "sim/stream.h"
+#include "sim/thread.h"
 #include "sim/vmm.h"
 #include <string.h>
 
-enum { STAGED_MAX = 64 << 10 }; /* the real driver stages as much */
+enum { STAGED_MAX = 1 << 20 }; /* the real driver stages at least as much */
 
 enum sim_place sim_place_of(uintptr_t address, size_t bytes)
 {
@@ -181,6 +182,17 @@ CUresult sim_copy(struct sim_stream *stream, const struct sim_box *box, enum sim
                                               : copy_now(stream, box);
 }
 
+/* Where a call may be given host memory, the real driver takes device memory that was
+ * freed for it. */
+static void check_not_freed(uintptr_t address)
+{
+    if (!sim_block_find(address) && sim_device_holds(address) &&
+        !sim_vmm_reservation(address))
+        sim_abort(sim_thread.call,
+                  "%p is freed device memory; a real driver crashes here",
+                  (void *)address);
+}
+
 /* Which of the two must be device memory; the rest may be any. */
 enum needs { NEEDS_NONE = 0, TO_DEVICE = 1, FROM_DEVICE = 2 };
 
@@ -206,6 +218,10 @@ static CUresult copy_row(struct sim_stream *stream, uintptr_t to, uintptr_t from
 
     if (bytes == 0)
         return CUDA_SUCCESS;
+    if (needs == NEEDS_NONE) {
+        check_not_freed(to);
+        check_not_freed(from);
+    }
     enum sim_place to_place = sim_place_for(stream, to, bytes),
                    from_place = sim_place_for(stream, from, bytes);
     if (!is_allowed(to_place, from_place, needs))
@@ -293,7 +309,7 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
 static bool are_alive(CUcontext to, CUcontext from)
 {
     sim_lock();
-    bool alive = to && from && sim_context_alive(to) && sim_context_alive(from);
+    bool alive = sim_context_alive(to) && sim_context_alive(from); /* or the current */
     sim_unlock();
     return alive;
 }

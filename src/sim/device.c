@@ -10,6 +10,7 @@
 #include "sim/vmm.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -112,6 +113,8 @@ CUresult sim_devices_create(void)
 
 CUresult cuDriverGetVersion(int *version)
 {
+    if (sim_is_over())
+        return CUDA_ERROR_DEINITIALIZED;
     if (!version)
         return CUDA_ERROR_INVALID_VALUE;
     *version = SIM_DRIVER_VERSION;
@@ -141,7 +144,9 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal)
 CUresult cuDeviceGetName(char *name, int bytes, CUdevice device)
 {
     ENTER(CALL_PLAIN);
-    if (!name || bytes <= 0)
+    if (bytes <= 0)
+        sim_abort(__func__, "room for %d bytes; a real driver crashes here", bytes);
+    if (!name)
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_device_exists(device))
         return CUDA_ERROR_INVALID_DEVICE;
@@ -227,7 +232,9 @@ CUresult cuDeviceGetPCIBusId(char *text, int bytes, CUdevice device)
         return CUDA_ERROR_INVALID_DEVICE;
     snprintf(whole, sizeof whole, "0000:%02X:00.0",
              (unsigned)(SIM_PCI_BUS + sim_devices[device].number));
-    snprintf(text, (size_t)bytes, "%s", whole);
+    if ((size_t)bytes <= strlen(whole))
+        return CUDA_ERROR_INVALID_VALUE;
+    memcpy(text, whole, strlen(whole) + 1);
     return CUDA_SUCCESS;
 }
 

@@ -1,10 +1,23 @@
 /* error.c -- names and words of results. */
 #include "sim/api.h"
+#include "sim/call.h"
+
+/* No output makes the real driver crash. */
+static CUresult check(const char *call, const char *const *out)
+{
+    if (sim_is_over())
+        return CUDA_ERROR_DEINITIALIZED;
+    if (!out)
+        sim_abort(call, "the output is NULL; a real driver crashes here");
+    return CUDA_SUCCESS;
+}
 
 CUresult cuGetErrorName(CUresult error, const char **name)
 {
-    if (!name)
-        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = check(__func__, name);
+
+    if (result != CUDA_SUCCESS)
+        return result;
     switch (error) {
 #define X(constant, number, words) \
     case number:                   \
@@ -19,8 +32,10 @@ CUresult cuGetErrorName(CUresult error, const char **name)
 
 CUresult cuGetErrorString(CUresult error, const char **text)
 {
-    if (!text)
-        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = check(__func__, text);
+
+    if (result != CUDA_SUCCESS)
+        return result;
     switch (error) {
 #define X(constant, number, words) \
     case number:                   \

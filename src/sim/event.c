@@ -12,6 +12,7 @@
 #include "sim/pool.h"
 #include "sim/races.h"
 #include "sim/stream.h"
+#include "sim/thread.h"
 #include <stdlib.h>
 
 struct event {
@@ -50,7 +51,10 @@ static CUresult find(CUevent handle, struct event **out)
         return CUDA_ERROR_INVALID_HANDLE;
     event = sim_handle_find(&handles, handle);
     if (!event)
-        return CUDA_ERROR_INVALID_HANDLE;
+        return sim_misuse(
+            sim_thread.call,
+            "event %p is destroyed or never was one; a real driver crashes here",
+            (void *)handle);
     if (!atomic_load(&event->context->is_alive) || event->context->id != event->life)
         return CUDA_ERROR_INVALID_CONTEXT;
     *out = event;
@@ -99,7 +103,7 @@ CUresult cuEventDestroy_v2(CUevent handle)
     struct event *event;
     CUresult result;
 
-    ENTER(CALL_PLAIN);
+    ENTER(CALL_HANDLE);
     sim_lock();
     result = find(handle, &event);
     if (result != CUDA_SUCCESS)
@@ -191,7 +195,7 @@ static CUresult record(const char *call, CUevent handle, CUstream stream_handle,
 
 CUresult cuEventRecord(CUevent handle, CUstream stream)
 {
-    ENTER(CALL_PLAIN);
+    ENTER(CALL_HANDLE);
     sim_lock();
     return sim_leave(record(__func__, handle, stream, false));
 }
@@ -234,7 +238,7 @@ CUresult cuCtxRecordEvent(CUcontext handle, CUevent event)
 {
     ENTER(CALL_PLAIN);
     sim_lock();
-    struct sim_context *context = sim_context_alive(handle);
+    struct sim_context *context = handle ? sim_context_alive(handle) : NULL;
     if (!context)
         return sim_leave(CUDA_ERROR_INVALID_CONTEXT);
     CUresult result = sim_capture_context(context);
@@ -341,7 +345,7 @@ CUresult cuEventQuery(CUevent handle)
     struct event *event;
     CUresult result;
 
-    ENTER(CALL_PLAIN);
+    ENTER(CALL_HANDLE);
     sim_lock();
     result = find(handle, &event);
     if (result != CUDA_SUCCESS)
@@ -363,7 +367,7 @@ CUresult cuEventSynchronize(CUevent handle)
     struct event *event;
     CUresult result;
 
-    ENTER(CALL_PLAIN);
+    ENTER(CALL_HANDLE);
     sim_lock();
     result = find(handle, &event);
     if (result == CUDA_SUCCESS && event->captured.capture)
@@ -401,7 +405,7 @@ CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
 {
     ENTER(CALL_PLAIN);
     if (!milliseconds)
-        return CUDA_ERROR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_HANDLE;
     sim_lock();
     return sim_leave(elapsed(milliseconds, start, end));
 }

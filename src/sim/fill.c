@@ -4,6 +4,7 @@
 #include "sim/call.h"
 #include "sim/capture.h"
 #include "sim/copy.h"
+#include "sim/memory.h"
 #include "sim/races.h"
 #include "sim/stream.h"
 #include "sim/vmm.h"
@@ -105,8 +106,11 @@ CUresult sim_fill_check(const struct sim_fill *fill, const struct sim_stream *st
         (fill->rows > 1 && fill->pitch % fill->element != 0) || !extent_of(fill, &bytes))
         return CUDA_ERROR_INVALID_VALUE;
     *out = sim_place_for(stream, (uintptr_t)fill->to, bytes);
-    return *out == PLACE_BAD || *out == PLACE_PAGEABLE ? CUDA_ERROR_INVALID_VALUE
-                                                       : CUDA_SUCCESS;
+    const struct sim_block *block = sim_block_find((uintptr_t)fill->to);
+    return *out == PLACE_BAD || *out == PLACE_PAGEABLE ||
+                   (stream && block && !sim_block_is_reached(block, stream->context))
+               ? CUDA_ERROR_INVALID_VALUE
+               : CUDA_SUCCESS;
 }
 
 /* Returns at once, unless the host could see the memory. */
@@ -161,7 +165,7 @@ static CUresult fill_async(const char *call, CUdeviceptr to, size_t pitch, uint3
     CUresult cuMemset##name##Async(CUdeviceptr to, type value, size_t count,  \
                                    CUstream stream)                           \
     {                                                                         \
-        ENTER(CALL_CONTEXT);                                                  \
+        ENTER(CALL_HANDLE);                                                   \
         return fill_async(__func__, to, 0, value, element, count, 1, stream); \
     }
 
@@ -175,7 +179,7 @@ static CUresult fill_async(const char *call, CUdeviceptr to, size_t pitch, uint3
     CUresult cuMemset##name##Async(CUdeviceptr to, size_t pitch, type value,             \
                                    size_t width, size_t height, CUstream stream)         \
     {                                                                                    \
-        ENTER(CALL_CONTEXT);                                                             \
+        ENTER(CALL_HANDLE);                                                              \
         return fill_async(__func__, to, pitch, value, element, width, height, stream);   \
     }
 

@@ -44,8 +44,18 @@ void *sim_handle_find(const struct sim_handles *handles, const void *handle)
     return object ? *object : NULL;
 }
 
-void sim_handle_take(struct sim_handles *handles, void *handle)
+void sim_handle_close(struct sim_handles *handles, void *handle)
 {
     tarn__map_take(&handles->objects, (uintptr_t)handle, NULL);
+}
+
+void sim_handle_reuse(struct sim_handles *handles, void *handle)
+{
     handles->free[handles->free_count++] = handle;
+}
+
+void sim_handle_take(struct sim_handles *handles, void *handle)
+{
+    sim_handle_close(handles, handle);
+    sim_handle_reuse(handles, handle);
 }

@@ -24,7 +24,13 @@ void *sim_handle_give(struct sim_handles *handles, void *object);
 /* The object of `handle`, or NULL. */
 void *sim_handle_find(const struct sim_handles *handles, const void *handle);
 
-/* Take `handle`, which is one, back. */
+/* `handle`, which is one, names nothing any more, but is not given out yet; */
+void sim_handle_close(struct sim_handles *handles, void *handle);
+
+/* now it may be. */
+void sim_handle_reuse(struct sim_handles *handles, void *handle);
+
+/* Both. */
 void sim_handle_take(struct sim_handles *handles, void *handle);
 
 #endif

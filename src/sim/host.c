@@ -5,6 +5,7 @@
 #include "sim/call.h"
 #include "sim/device.h"
 #include "sim/memory.h"
+#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -47,16 +48,24 @@ static CUresult map_block(size_t bytes, enum sim_block_kind kind, unsigned flags
     return CUDA_SUCCESS;
 }
 
+enum { ATTACH_ALL = CU_MEM_ATTACH_GLOBAL | CU_MEM_ATTACH_HOST | CU_MEM_ATTACH_SINGLE };
+
 CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags)
 {
     struct sim_block *block;
+    CUresult result;
 
-    ENTER(CALL_CONTEXT | CALL_ALLOCATES);
-    if (!out || bytes == 0 ||
-        (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
+    ENTER(CALL_ALLOCATES);
+    if (!out || bytes == 0 || flags > ATTACH_ALL)
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = 0; /* as the real driver does before it fails */
+    result = sim_context_check_current();
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    CUresult result = map_block(bytes, BLOCK_MANAGED, flags, &block);
+    result = map_block(bytes, BLOCK_MANAGED, flags, &block);
     if (result == CUDA_SUCCESS)
         *out = block->range.start;
     return sim_leave(result);
@@ -67,8 +76,10 @@ static CUresult allocate_pinned(void **out, size_t bytes, unsigned flags)
     struct sim_block *block;
     CUresult result;
 
-    if (!out || bytes == 0 || flags > 7)
+    if (!out || flags > 7)
         return CUDA_ERROR_INVALID_VALUE;
+    if (bytes == 0)
+        return CUDA_SUCCESS; /* and no pointer */
     result = map_block(bytes, BLOCK_PINNED, flags, &block);
     if (result == CUDA_SUCCESS)
         *out = block->mapping;
@@ -103,6 +114,26 @@ CUresult cuMemFreeHost(void *pointer)
     return sim_leave(CUDA_SUCCESS);
 }
 
+/* Has the process pages from `start` to `end`, and may it write them? */
+static bool is_mapped(uintptr_t start, uintptr_t end, bool to_write)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    unsigned long first, last;
+    char line[512], rights[8];
+
+    if (!maps)
+        return true; /* nobody says */
+    while (start < end && fgets(line, sizeof line, maps)) {
+        if (sscanf(line, "%lx-%lx %7s", &first, &last, rights) != 3 || last <= start)
+            continue;
+        if (first > start || rights[0] != 'r' || (to_write && rights[1] != 'w'))
+            break;
+        start = last;
+    }
+    fclose(maps);
+    return start >= end;
+}
+
 CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
 {
     size_t end;
@@ -114,7 +145,10 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
     if (flags & CU_MEMHOSTREGISTER_IOMEMORY)
         return CUDA_ERROR_NOT_SUPPORTED;
     sim_lock();
-    if (sim_device_holds((uintptr_t)pointer))
+    const struct sim_block *there = sim_block_find((uintptr_t)pointer);
+    if ((there && there->kind != BLOCK_REGISTERED) ||
+        sim_device_holds((uintptr_t)pointer) ||
+        !is_mapped((uintptr_t)pointer, end, !(flags & CU_MEMHOSTREGISTER_READ_ONLY)))
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
     if (sim_block_overlaps((uintptr_t)pointer, bytes))
         return sim_leave(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
@@ -134,9 +168,10 @@ CUresult cuMemHostUnregister(void *pointer)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     struct sim_block *block = sim_block_find((uintptr_t)pointer);
-    if (!block || block->kind != BLOCK_REGISTERED ||
-        block->range.start != (uintptr_t)pointer)
+    if (!block)
         return sim_leave(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    if (block->kind != BLOCK_REGISTERED || block->range.start != (uintptr_t)pointer)
+        return sim_leave(CUDA_ERROR_INVALID_VALUE);
     sim_block_release(block);
     return sim_leave(CUDA_SUCCESS);
 }
@@ -153,13 +188,27 @@ static const struct sim_block *find_host(const void *pointer)
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *pointer, unsigned int flags)
 {
     ENTER(CALL_CONTEXT);
-    if (!out || !pointer || flags != 0)
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = 0;
+    if (!pointer || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     const struct sim_block *block = find_host(pointer);
     if (block)
         *out = (CUdeviceptr)(uintptr_t)pointer;
     return sim_leave(block ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+}
+
+/* That pinned memory is portable is told of what is write-combined alone, and of
+ * registered memory nothing else. */
+static unsigned told_flags(const struct sim_block *block)
+{
+    if (block->kind == BLOCK_REGISTERED)
+        return block->flags & CU_MEMHOSTREGISTER_PORTABLE;
+    return block->flags & CU_MEMHOSTALLOC_WRITECOMBINED
+               ? block->flags
+               : block->flags & ~(unsigned)CU_MEMHOSTALLOC_PORTABLE;
 }
 
 CUresult cuMemHostGetFlags(unsigned int *flags, void *pointer)
@@ -169,9 +218,7 @@ CUresult cuMemHostGetFlags(unsigned int *flags, void *pointer)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     const struct sim_block *block = find_host(pointer);
-    if (block && block->kind != BLOCK_PINNED)
-        block = NULL;
     if (block) /* where addresses are unified, all of it is mapped */
-        *flags = block->flags | CU_MEMHOSTALLOC_DEVICEMAP;
+        *flags = told_flags(block) | CU_MEMHOSTALLOC_DEVICEMAP;
     return sim_leave(block ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }

@@ -6,17 +6,22 @@
 #include "sim/stream.h"
 #include "sim/thread.h"
 
-/* Driver calls in it are refused, as they can deadlock on the real device. */
+/* One at a time, as one thread of the real driver runs them all: a function that blocks
+ * holds up those of every stream. Driver calls in it are refused, but a few that go by a
+ * handle. */
 static void run_host_function(void *data)
 {
+    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
     const struct sim_host_function *host = data;
 
+    pthread_mutex_lock(&turn);
     sim_thread.in_host_function = true;
     if (host->function)
         host->function(host->data);
     else
         host->callback(host->stream, CUDA_SUCCESS, host->data);
     sim_thread.in_host_function = false;
+    pthread_mutex_unlock(&turn);
 }
 
 struct sim_op *sim_host_function_op(const struct sim_host_function *host)
@@ -59,7 +64,7 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data)
     struct sim_host_function host = {
         .function = function, .data = data, .stream = stream};
 
-    ENTER(CALL_PLAIN);
+    ENTER(CALL_HANDLE);
     if (!function)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();

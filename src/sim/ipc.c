@@ -287,7 +287,7 @@ static CUresult open_handle(CUdeviceptr *out, const CUipcMemHandle *handle,
     struct ticket ticket;
     struct sim_block *block = opened;
 
-    if (!out || (flags != 0 && flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS))
+    if (!out || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
         return CUDA_ERROR_INVALID_VALUE;
     memcpy(&ticket, handle, sizeof ticket);
     if (ticket.magic != HANDLE_MAGIC)

@@ -11,6 +11,7 @@
 #include "sim/races.h"
 #include "sim/work.h"
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 struct sim_ranges sim_blocks;
@@ -80,6 +81,16 @@ bool sim_block_overlaps(uintptr_t start, size_t bytes)
 bool sim_block_is_host(const struct sim_block *block)
 {
     return block->kind == BLOCK_PINNED || block->kind == BLOCK_REGISTERED;
+}
+
+bool sim_block_is_reached(const struct sim_block *block,
+                          const struct sim_context *context)
+{
+    if (block->device == context->device)
+        return true;
+    if (block->kind == BLOCK_POOL)
+        return block->pool->access >> context->device & 1;
+    return block->kind != BLOCK_DEVICE || context->peers >> block->device & 1;
 }
 
 /* Large blocks give their pages back to the system, without the lock: that takes a while.
@@ -162,11 +173,13 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_
     size_t row;
 
     ENTER(CALL_CONTEXT | CALL_ALLOCATES);
-    if (!out || !pitch || width == 0 || height == 0 ||
-        (element != 4 && element != 8 && element != 16))
+    if (!out || !pitch)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!tarn__size_round_up(width, SIM_ALIGNMENT, &row) || row > SIZE_MAX / height)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    *out = 0;
+    *pitch = 0;
+    if (width == 0 || height == 0 || (element != 4 && element != 8 && element != 16) ||
+        !tarn__size_round_up(width, SIM_ALIGNMENT, &row) || row > SIZE_MAX / height)
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     CUresult result = sim_memory_allocate(out, row * height);
     if (result == CUDA_SUCCESS)
@@ -194,8 +207,9 @@ void sim_block_release(struct sim_block *block)
 {
     sim_block_remove(block);
     sim_ipc_forget(block);
-    if (block->kind == BLOCK_DEVICE || block->kind == BLOCK_POOL ||
-        block->kind == BLOCK_GRAPH)
+    if (block->kind == BLOCK_POOL)
+        ; /* the client says that nobody is at it any more */
+    else if (block->kind == BLOCK_DEVICE || block->kind == BLOCK_GRAPH)
         sim_work_wait_device(block->device);
     else
         sim_work_wait_all();
@@ -214,7 +228,7 @@ void sim_memory_release(CUdeviceptr address, uint64_t id)
 /* Waits for the device, as the real one does. */
 CUresult cuMemFree_v2(CUdeviceptr address)
 {
-    ENTER(CALL_CONTEXT);
+    ENTER(CALL_SURVIVES);
     if (address == 0)
         return CUDA_SUCCESS;
     sim_lock();
@@ -225,15 +239,44 @@ CUresult cuMemFree_v2(CUdeviceptr address)
     return sim_leave(CUDA_SUCCESS);
 }
 
+/* The stream has come to the free. */
+static void reach_free(void *data)
+{
+    struct sim_block *block = *(struct sim_block **)data;
+    struct sim_device *device = &sim_devices[block->device];
+
+    if (block->memory->bytes >= SIM_PIECE_BYTES)
+        sim_pieces_drop(device, block->memory);
+    sim_device_give(device, block->memory);
+    free(block);
+}
+
+CUresult sim_memory_free_async(struct sim_block *block, struct sim_stream *stream)
+{
+    struct sim_op *place = sim_op_new(sizeof block, NULL, reach_free);
+    CUresult result;
+
+    if (!place)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    memcpy(place->data, &block, sizeof block);
+    sim_block_remove(block);
+    sim_ipc_forget(block);
+    block->share_id = 0;
+    result = sim_work_queue(stream, place); /* may come to the free at once */
+    if (result != CUDA_SUCCESS)
+        sim_block_enter(block);
+    return result;
+}
+
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 {
     ENTER(CALL_CONTEXT);
-    if (!free_bytes || !total_bytes)
-        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     size_t total = (size_t)sim_options.memory_bytes;
     size_t taken = sim_devices[sim_context_current()->device].reserved_bytes;
-    *free_bytes = taken < total ? total - taken : 0;
-    *total_bytes = total;
+    if (free_bytes)
+        *free_bytes = taken < total ? total - taken : 0;
+    if (total_bytes)
+        *total_bytes = total;
     return sim_leave(CUDA_SUCCESS);
 }

@@ -80,6 +80,13 @@ bool sim_block_overlaps(uintptr_t start, size_t bytes);
 /* Is it host memory that the device can reach (pinned or registered)? */
 bool sim_block_is_host(const struct sim_block *block);
 
+/* May the device of `context` use it, or does that need peer access first? */
+bool sim_block_is_reached(const struct sim_block *block,
+                          const struct sim_context *context);
+
+/* Free `block`, a BLOCK_DEVICE in the table, behind what is queued on `stream`. */
+CUresult sim_memory_free_async(struct sim_block *block, struct sim_stream *stream);
+
 /* Take `block` out of the table, wait until no work can be at it, and destroy it. Gives
  * the lock back meanwhile. */
 void sim_block_release(struct sim_block *block);

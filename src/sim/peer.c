@@ -23,13 +23,13 @@ CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute,
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_device_exists(from) || !sim_device_exists(to) || from == to)
         return CUDA_ERROR_INVALID_DEVICE;
-    *value = attribute == 2; /* access is supported; no rank, no atomics, no arrays */
+    *value = attribute != 5; /* as between two devices with NVLink, one hop apart */
     return CUDA_SUCCESS;
 }
 
 /* The bit of `handle`'s device in the current context's `peers`; 0 and *result where
- * there is none to give access to. */
-static uint64_t peer_bit(CUcontext handle, CUresult *result)
+ * there is none to give access to, `self` where it is the same device. */
+static uint64_t peer_bit(CUcontext handle, CUresult self, CUresult *result)
 {
     const struct sim_context *peer = handle ? sim_context_alive(handle) : NULL;
 
@@ -37,8 +37,7 @@ static uint64_t peer_bit(CUcontext handle, CUresult *result)
     if (!peer)
         return 0;
     if (peer->device == sim_context_current()->device) {
-        if (peer != sim_context_current())
-            *result = CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+        *result = self;
         return 0;
     }
     return (uint64_t)1 << peer->device;
@@ -52,7 +51,7 @@ CUresult cuCtxEnablePeerAccess(CUcontext handle, unsigned int flags)
     if (flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    uint64_t bit = peer_bit(handle, &result);
+    uint64_t bit = peer_bit(handle, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, &result);
     if (!bit)
         return sim_leave(result);
     if (sim_context_current()->peers & bit)
@@ -67,7 +66,7 @@ CUresult cuCtxDisablePeerAccess(CUcontext handle)
 
     ENTER(CALL_CONTEXT);
     sim_lock();
-    uint64_t bit = peer_bit(handle, &result);
+    uint64_t bit = peer_bit(handle, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, &result);
     if (!bit)
         return sim_leave(result);
     if (!(sim_context_current()->peers & bit))

@@ -15,6 +15,10 @@ static bool is_reachable(const struct sim_block *block)
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *start, size_t *bytes, CUdeviceptr address)
 {
     ENTER(CALL_CONTEXT);
+    if (start)
+        *start = 0;
+    if (bytes)
+        *bytes = 0;
     sim_lock();
     const struct sim_block *block = sim_block_find((uintptr_t)address);
     if (!block || !is_reachable(block))
@@ -35,10 +39,22 @@ static bool is_managed(const struct sim_block *block)
 static CUresult host_pointer(const struct sim_block *block, uintptr_t address,
                              void *value)
 {
-    if (!sim_block_is_host(block) && !is_managed(block))
-        return CUDA_ERROR_INVALID_VALUE;
-    *(void **)value = (void *)address;
-    return CUDA_SUCCESS;
+    bool is_hosts = sim_block_is_host(block) || is_managed(block);
+
+    *(void **)value = is_hosts ? (void *)address : NULL;
+    return is_hosts ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Memory of another device has to be enabled first. */
+static CUresult device_pointer(const struct sim_block *block, uintptr_t address,
+                               void *value)
+{
+    const struct sim_context *context = sim_context_current();
+    bool is_devices =
+        is_reachable(block) && (!context || sim_block_is_reached(block, context));
+
+    *(CUdeviceptr *)value = is_devices ? address : 0;
+    return is_devices ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* What the client asked for; of mapped memory, the reservation around it. */
@@ -57,7 +73,8 @@ static uint64_t handle_types(const struct sim_block *block)
 
 static int access_flags(const struct sim_block *block)
 {
-    CUdevice device = sim_context_current()->device;
+    const struct sim_context *context = sim_context_current();
+    CUdevice device = context ? context->device : block->device;
 
     if (block->kind != BLOCK_MAPPED || block->may_write >> device & 1)
         return CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
@@ -77,14 +94,11 @@ static CUresult answer(const struct sim_block *block, uintptr_t address,
             sim_block_is_host(block) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-        if (!is_reachable(block))
-            return CUDA_ERROR_INVALID_VALUE;
-        *(CUdeviceptr *)value = address;
-        return CUDA_SUCCESS;
+        return device_pointer(block, address, value);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
         return host_pointer(block, address, value);
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-        *(int *)value = block->sync_memops;
+        *(int *)value = block->sync_memops || is_managed(block);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
         *(unsigned long long *)value = block->id;
@@ -117,6 +131,8 @@ static CUresult answer(const struct sim_block *block, uintptr_t address,
         *(uint64_t *)value = handle_types(block);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+        *(int *)value = block->kind == BLOCK_DEVICE;
+        return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
         *(int *)value = 0;
         return CUDA_SUCCESS;
@@ -137,7 +153,7 @@ static CUresult answer(const struct sim_block *block, uintptr_t address,
 CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute,
                                CUdeviceptr address)
 {
-    ENTER(CALL_CONTEXT);
+    ENTER(CALL_SURVIVES);
     if (!value)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
@@ -170,7 +186,8 @@ static void answer_nothing(CUdeviceptr address, CUpointer_attribute attribute,
         *(uint64_t *)value = 0;
         return;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        *(CUdeviceptr *)value = reserved ? reserved->start : 0;
+        if (reserved) /* or else it stays what it was */
+            *(CUdeviceptr *)value = reserved->start;
         return;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
         *(size_t *)value = reserved ? reserved->bytes : 0;

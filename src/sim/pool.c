@@ -8,6 +8,7 @@
 #include "base/sizes.h"
 #include "sim/call.h"
 #include "sim/device.h"
+#include "sim/thread.h"
 #include "sim/pool_file.h"
 #include "sim/races.h"
 #include <stdlib.h>
@@ -18,6 +19,17 @@ enum {
 };
 
 static struct sim_pool *pools;
+static struct sim_pool *graves; /* of destroyed ones: a handle that was good once is told
+                                   from one that never was, and comes back */
+
+static bool was_one(CUmemoryPool handle)
+{
+    const struct sim_pool *pool = graves;
+
+    while (pool && (const void *)pool != (void *)handle)
+        pool = pool->next;
+    return pool;
+}
 
 struct sim_pool *sim_pool_find(CUmemoryPool handle)
 {
@@ -25,6 +37,9 @@ struct sim_pool *sim_pool_find(CUmemoryPool handle)
 
     while (pool && (void *)pool != (void *)handle)
         pool = pool->next;
+    if (!pool && handle && !was_one(handle))
+        sim_misuse(sim_thread.call, "pool %p never was one; a real driver crashes here",
+                   (void *)handle);
     return pool && !pool->is_destroyed ? pool : NULL;
 }
 
@@ -51,10 +66,15 @@ struct sim_pool *sim_pool_find_imported(uint64_t id)
 
 struct sim_pool *sim_pool_new(CUdevice device)
 {
-    struct sim_pool *pool = calloc(1, sizeof *pool);
+    struct sim_pool *pool = graves;
 
+    if (pool)
+        graves = pool->next;
+    else
+        pool = malloc(sizeof *pool);
     if (!pool)
         return NULL;
+    *pool = (struct sim_pool){0};
     pool->device = device;
     pool->max_bytes = UINT64_MAX;
     pool->reuse[0] = pool->reuse[1] = pool->reuse[2] = 1;
@@ -119,7 +139,8 @@ void sim_pool_remove(struct sim_pool *pool)
     *link = pool->next;
     if (pool->file)
         sim_pool_file_close(pool->file);
-    free(pool);
+    pool->next = graves;
+    graves = pool;
 }
 
 /* Give so many bytes of what is free back to the device; how many were there? */

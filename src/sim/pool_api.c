@@ -20,11 +20,11 @@ CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream handle)
     CUresult result;
 
     ENTER(CALL_ALLOCATES);
-    if (!out || bytes == 0)
+    if (!out)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     result = sim_stream_find(__func__, handle, &stream);
-    if (result != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS || bytes == 0) /* nothing, and no pointer to it */
         return sim_leave(result);
     if (stream->member)
         return sim_leave(
@@ -40,7 +40,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool po
     CUresult result;
 
     ENTER(CALL_ALLOCATES);
-    if (!out || bytes == 0)
+    if (!out)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     result = sim_stream_find(__func__, handle, &stream);
@@ -49,6 +49,8 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool po
     struct sim_pool *pool = sim_pool_find_own(pool_handle);
     if (!pool)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
+    if (bytes == 0)
+        return sim_leave(CUDA_SUCCESS);
     if (stream->member)
         return sim_leave(sim_capture_allocate(stream, pool->device, bytes, out));
     return sim_leave(sim_pool_allocate(pool, stream, bytes, out));
@@ -60,17 +62,17 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
     CUresult result;
 
     ENTER(CALL_PLAIN);
-    if (address == 0)
-        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     result = sim_stream_find(__func__, handle, &stream);
-    if (result != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS || address == 0)
         return sim_leave(result);
     if (stream->member)
         return sim_leave(sim_capture_free(stream, address));
     struct sim_block *block = sim_block_find((uintptr_t)address);
     if (block && block->kind == BLOCK_GRAPH && block->range.start == address)
         return sim_leave(sim_graph_memory_free_async(block, stream));
+    if (block && block->kind == BLOCK_DEVICE && block->range.start == address)
+        return sim_leave(sim_memory_free_async(block, stream));
     if (!block || block->kind != BLOCK_POOL || block->range.start != address)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
     return sim_leave(block->memory ? sim_pool_free(block, stream)
@@ -80,23 +82,36 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
 /* --- pools
  * -------------------------------------------------------------------------------- */
 
-/* Pools of host memory are not here. */
+static bool are_zeros(const unsigned char *bytes, size_t count)
+{
+    while (count > 0 && bytes[count - 1] == 0)
+        count--;
+    return count == 0;
+}
+
+/* What would be right on a GPU and is not here: pools of host and managed memory, and
+ * those that go to other nodes. */
+static bool is_elsewhere(const CUmemPoolProps *properties)
+{
+    int where = properties->location.type;
+
+    return properties->handleTypes == CU_MEM_HANDLE_TYPE_FABRIC ||
+           properties->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED ||
+           (where >= CU_MEM_LOCATION_TYPE_HOST &&
+            where <= CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT);
+}
+
 static CUresult check_properties(const CUmemPoolProps *properties)
 {
-    CUmemAllocationHandleType types = properties->handleTypes;
-
-    if (types & (CU_MEM_HANDLE_TYPE_WIN32 | CU_MEM_HANDLE_TYPE_WIN32_KMT))
-        return CUDA_ERROR_INVALID_VALUE;
-    if (types & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
-        properties->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED ||
-        (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE &&
-         properties->location.type != CU_MEM_LOCATION_TYPE_INVALID))
+    if (is_elsewhere(properties))
         return CUDA_ERROR_NOT_SUPPORTED;
-    if (properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
-        properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-        return CUDA_ERROR_INVALID_VALUE;
-    return sim_device_exists(properties->location.id) ? CUDA_SUCCESS
-                                                      : CUDA_ERROR_INVALID_DEVICE;
+    return !(properties->handleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) &&
+                   properties->allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
+                   properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+                   sim_device_exists(properties->location.id) &&
+                   are_zeros(properties->reserved, sizeof properties->reserved)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *properties)
@@ -170,7 +185,7 @@ static CUresult get_pool(CUmemoryPool *out, CUdevice device, bool is_default)
 static CUresult set_pool(CUdevice device, CUmemoryPool handle)
 {
     if (!sim_device_exists(device))
-        return CUDA_ERROR_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     struct sim_pool *pool = sim_pool_find_own(handle);
     if (!pool || pool->device != device)
@@ -308,7 +323,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribut
 {
     ENTER(CALL_PLAIN);
     if (!value)
-        return CUDA_ERROR_INVALID_VALUE;
+        sim_abort(__func__, "the value is NULL; a real driver crashes here");
     sim_lock();
     struct sim_pool *pool = sim_pool_find_own(handle);
     return sim_leave(pool ? set_attribute(pool, attribute, value)
@@ -318,16 +333,20 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribut
 /* The pool's own device always has access. */
 static CUresult check_access(const struct sim_pool *pool, const CUmemAccessDesc *access)
 {
+    if (access->location.type == CU_MEM_LOCATION_TYPE_HOST)
+        return CUDA_ERROR_NOT_SUPPORTED;
     if (access->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_device_exists(access->location.id))
         return CUDA_ERROR_INVALID_DEVICE;
+    if (access->flags == CU_MEM_ACCESS_FLAGS_PROT_READ)
+        return CUDA_ERROR_NOT_SUPPORTED;
     if (access->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
         access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
         return CUDA_ERROR_INVALID_VALUE;
     return access->location.id == pool->device &&
                    access->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE
-               ? CUDA_ERROR_INVALID_VALUE
+               ? CUDA_ERROR_INVALID_DEVICE
                : CUDA_SUCCESS;
 }
 
@@ -356,15 +375,18 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool handle,
                             CUmemLocation *location)
 {
     ENTER(CALL_PLAIN);
-    if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+    if (!flags || !location)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!sim_device_exists(location->id))
-        return CUDA_ERROR_INVALID_DEVICE;
+    bool is_host = location->type == CU_MEM_LOCATION_TYPE_HOST;
+    if (!is_host && (location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
+                     !sim_device_exists(location->id)))
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     struct sim_pool *pool = sim_pool_find(handle);
     if (!pool)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    bool has = location->id == pool->device || pool->access >> location->id & 1;
+    bool has =
+        !is_host && (location->id == pool->device || pool->access >> location->id & 1);
     *flags = has ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     return sim_leave(CUDA_SUCCESS);
 }

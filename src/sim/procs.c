@@ -84,7 +84,9 @@ CUresult cuGetProcAddress_v2(const char *name, void **function, int version,
     any_function *found;
     bool known;
 
-    if (!name || !function || flags > 3 || flags == 3)
+    if (!name)
+        sim_abort(__func__, "the name is NULL; a real driver crashes here");
+    if (!function || flags > 3 || flags == 3)
         return CUDA_ERROR_INVALID_VALUE;
     call = find_call(name, version, &known);
     if (!call) {
@@ -92,7 +94,7 @@ CUresult cuGetProcAddress_v2(const char *name, void **function, int version,
         if (status)
             *status = known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
                             : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-        return CUDA_ERROR_NOT_FOUND;
+        return status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
     }
     found = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM && call->per_thread
                 ? call->per_thread

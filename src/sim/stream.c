@@ -9,6 +9,7 @@
 #include "sim/races.h"
 #include "sim/thread.h"
 #include <stdlib.h>
+#include <string.h>
 
 static struct sim_handles handles = SIM_HANDLES;
 static pthread_key_t thread_key;
@@ -147,12 +148,38 @@ CUresult cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int prior
     return sim_leave(create(out, flags, priority));
 }
 
+static void reuse_handle(void *data)
+{
+    sim_handle_reuse(&handles, *(void **)data);
+}
+
+/* The next stream has the handle, but not before this one has done its work. */
+static void give_handle_back(struct sim_stream *stream)
+{
+    struct sim_op *last = NULL;
+    void *handle = stream->handle;
+
+    stream->handle = NULL;
+    sim_handle_close(&handles, handle);
+    if (stream->done < stream->queued)
+        last = sim_op_new(sizeof handle, NULL, reuse_handle);
+    if (!last) {
+        sim_handle_reuse(&handles, handle);
+        return;
+    }
+    memcpy(last->data, &handle, sizeof handle);
+    last->failed = reuse_handle;
+    sim_work_queue(stream, last);
+}
+
 /* Queued work goes on without the handle. */
 CUresult cuStreamDestroy_v2(CUstream handle)
 {
     struct sim_stream *stream;
     CUresult result;
 
+    if (sim_is_forked())
+        sim_abort(__func__, "in a forked child; a real driver crashes here");
     ENTER(CALL_PLAIN);
     if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
         return CUDA_ERROR_INVALID_HANDLE;
@@ -160,8 +187,7 @@ CUresult cuStreamDestroy_v2(CUstream handle)
     result = sim_stream_find(__func__, handle, &stream);
     if (result != CUDA_SUCCESS)
         return sim_leave(result);
-    sim_handle_take(&handles, handle);
-    stream->handle = NULL;
+    give_handle_back(stream);
     sim_capture_forget_stream(stream);
     sim_stream_release(stream);
     return sim_leave(CUDA_SUCCESS);
@@ -248,7 +274,7 @@ CUresult cuStreamQuery(CUstream handle)
     struct sim_stream *stream;
     CUresult result;
 
-    ENTER(CALL_PLAIN);
+    ENTER(CALL_HANDLE);
     sim_lock();
     result = sim_stream_find(__func__, handle, &stream);
     if (result == CUDA_SUCCESS && !sim_stream_is_idle(stream)) {
@@ -267,7 +293,7 @@ CUresult cuStreamSynchronize(CUstream handle)
     struct sim_stream *stream;
     CUresult result;
 
-    ENTER(CALL_PLAIN);
+    ENTER(CALL_HANDLE);
     sim_lock();
     result = sim_stream_find(__func__, handle, &stream);
     if (result != CUDA_SUCCESS)
@@ -304,7 +330,7 @@ CUresult cuStreamGetId(CUstream handle, unsigned long long *id)
     struct sim_stream *stream;
     CUresult result;
 
-    ENTER(CALL_PLAIN);
+    ENTER(CALL_HANDLE);
     if (!id)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
@@ -358,7 +384,7 @@ CUresult cuStreamGetFlags(CUstream handle, unsigned int *out)
     struct sim_stream *stream;
     CUresult result;
 
-    ENTER(CALL_PLAIN);
+    ENTER(CALL_HANDLE);
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();

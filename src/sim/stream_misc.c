@@ -19,6 +19,8 @@ CUresult cuStreamAttachMemAsync(CUstream handle, CUdeviceptr address, size_t byt
     CUresult result;
 
     ENTER(CALL_PLAIN);
+    if (flags == 0)
+        sim_abort(__func__, "flags are 0; a real driver crashes here");
     if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
         flags != CU_MEM_ATTACH_SINGLE)
         return CUDA_ERROR_INVALID_VALUE;

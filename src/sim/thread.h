@@ -17,8 +17,8 @@ struct sim_thread {
     uint64_t id; /* given when it begins a capture; 0: not yet */
     bool in_host_function;     /* driver calls are refused */
     bool is_per_thread;        /* in a _ptds/_ptsz call: stream 0 means per-thread */
-    const char *call; /* with races=on: the call that this thread is in, */
-    void *caller;     /* and where in the client it was made */
+    const char *call;          /* that this thread is in, or was in last, */
+    void *caller;              /* and with races=on where in the client it was made */
     struct sim_stream *stream; /* list of its per-thread default streams, one a context */
 };
 

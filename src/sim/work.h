@@ -62,8 +62,8 @@ struct sim_op {
     void (*touch)(const void *data,
                   struct sim_lane *lane); /* tells races.h what memory it reads and
                                              writes; such an operation does not block */
-    struct sim_guard *guard;              /* in `data`: may it be done? (vmm.h); or NULL */
-    struct sim_clock *clock;              /* what it comes after, for races.h */
+    struct sim_guard *guard; /* in `data`: may it be done? (vmm.h); or NULL */
+    struct sim_clock *clock; /* what it comes after, for races.h */
     _Alignas(16) char data[];
 };
 

@@ -145,7 +145,7 @@ void fact_bool(const char *name, bool yes)
     fact(name, "%s", yes ? "yes" : "no");
 }
 
-void fact_output(const char *name, CUresult result, bool kept)
+void fact_kept(const char *name, CUresult result, bool kept)
 {
     if (result == NOT_FOUND_HERE)
         fact_result(name, result);

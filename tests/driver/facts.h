@@ -48,8 +48,14 @@ void fact(const char *name, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void fact_result(const char *name, CUresult result);
 void fact_bool(const char *name, bool yes);
-/* A call that should have failed: its result, and whether its output kept its value. */
-void fact_output(const char *name, CUresult result, bool kept);
+/* A call that should have failed: its result, and whether its output kept its value,
+ * which is looked at after the call: arguments of a function have no order. */
+#define fact_output(name, call, kept)              \
+    do {                                           \
+        CUresult result_of_call = (call);          \
+        fact_kept((name), result_of_call, (kept)); \
+    } while (0)
+void fact_kept(const char *name, CUresult result, bool kept);
 const char *result_name(CUresult result);
 /* A name put together; good until the sixteenth call after it. */
 const char *named(const char *format, ...) __attribute__((format(printf, 1, 2)));

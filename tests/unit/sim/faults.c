@@ -134,9 +134,11 @@ static void use_everything(void)
 {
     CUdeviceptr small, large, pooled, managed;
     CUstream stream, other;
+    CUcontext context;
     CUevent event;
     void *pinned;
 
+    CU(cuCtxGetCurrent(&context));
     IN_THE_END(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     IN_THE_END(cuStreamCreate(&other, 0));
     IN_THE_END(cuEventCreate(&event, 0));
@@ -151,7 +153,7 @@ static void use_everything(void)
     IN_THE_END(cuStreamWaitEvent(other, event, 0));
     IN_THE_END(cuMemcpyDtoDAsync_v2(small, pooled, 1000, other));
     IN_THE_END(cuMemcpyDtoHAsync_v2(pinned, small, 1000, NULL));
-    IN_THE_END(cuCtxRecordEvent(NULL, event));
+    IN_THE_END(cuCtxRecordEvent(context, event));
     IN_THE_END(cuMemFreeAsync(pooled, other));
     IN_THE_END(cuStreamSynchronize(NULL));
     CHECK_EQUAL(1, *(char *)pinned);

@@ -174,6 +174,6 @@ TEST(pool_access_of_other_devices_is_remembered)
     CHECK_EQUAL(CU_MEM_ACCESS_FLAGS_PROT_READWRITE, flags);
     access.location.id = 0;
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolSetAccess(pool, &access, 1));
+    CU_IS(CUDA_ERROR_INVALID_DEVICE, cuMemPoolSetAccess(pool, &access, 1));
     CU(cuMemPoolDestroy(pool));
 }

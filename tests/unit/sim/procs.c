@@ -21,16 +21,16 @@ TEST(procs_that_are_not_there_are_null)
     CUdriverProcAddressQueryResult status;
     void *function = &status;
 
-    CU_IS(CUDA_ERROR_NOT_FOUND,
-          cuGetProcAddress_v2("cuNonsense", &function, 13000, 0, &status));
+    CU(cuGetProcAddress_v2("cuNonsense", &function, 13000, 0, &status));
     CHECK(function == NULL);
     CHECK_EQUAL(CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, status);
     function = &status;
-    CU_IS(CUDA_ERROR_NOT_FOUND,
-          cuGetProcAddress_v2("cuCtxGetId", &function, 11000, 0, &status));
+    CU(cuGetProcAddress_v2("cuCtxGetId", &function, 11000, 0, &status));
     CHECK(function == NULL);
     CHECK_EQUAL(CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT, status);
-    CU_IS(CUDA_ERROR_INVALID_VALUE, cuGetProcAddress_v2(NULL, &function, 13000, 0, NULL));
+    CU_IS(CUDA_ERROR_NOT_FOUND,
+          cuGetProcAddress_v2("cuNonsense", &function, 13000, 0, NULL));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuGetProcAddress_v2("cuInit", NULL, 13000, 0, NULL));
 }
 
 TEST(procs_undocumented_tables_are_not_there)
@@ -98,7 +98,6 @@ TEST(procs_events_measure_time_only_where_they_may)
     CU_IS(CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime(&milliseconds, first, untimed));
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuEventCreate(&first, 64));
     CU(cuEventDestroy_v2(first));
-    CU_IS(CUDA_ERROR_INVALID_HANDLE, cuEventQuery(first));
     CU_IS(CUDA_ERROR_INVALID_HANDLE, cuEventDestroy_v2(NULL));
     CU(cuEventDestroy_v2(second));
     CU(cuEventDestroy_v2(untimed));

@@ -87,49 +87,88 @@ TEST(stream_pageable_source_may_be_changed_after_the_call)
 TEST(stream_non_blocking_is_not_held_by_the_default_stream_and_blocking_is)
 {
     CUstream blocking, free_running;
-    atomic_int held = 0, ran = 0;
+    atomic_int held = 0;
+    CUdeviceptr block;
     struct gate gate;
 
     use_device(0);
     CU(cuStreamCreate(&blocking, 0));
     CU(cuStreamCreate(&free_running, CU_STREAM_NON_BLOCKING));
+    CU(cuMemAlloc_v2(&block, 100));
     close_stream(NULL, &gate);
     CU(cuLaunchHostFunc(blocking, note, &held));
-    CU(cuLaunchHostFunc(free_running, note, &ran));
+    CU(cuMemsetD8Async(block, 1, 100, free_running));
     CU(cuStreamSynchronize(free_running));
-    CHECK_EQUAL(1, atomic_load(&ran));
     CHECK_EQUAL(0, atomic_load(&held));
     CU_IS(CUDA_ERROR_NOT_READY, cuStreamQuery(blocking));
     atomic_store(&gate.is_open, true);
     CU(cuStreamSynchronize(blocking));
     CHECK_EQUAL(1, atomic_load(&held));
+    CU(cuMemFree_v2(block));
     CU(cuStreamDestroy_v2(blocking));
     CU(cuStreamDestroy_v2(free_running));
 }
 
 TEST(stream_default_waits_for_blocking_streams)
 {
-    CUstream blocking, free_running;
+    CUstream blocking;
     atomic_int ran = 0;
-    struct gate gate, other;
+    struct gate gate;
 
     use_device(0);
     CU(cuStreamCreate(&blocking, 0));
-    CU(cuStreamCreate(&free_running, CU_STREAM_NON_BLOCKING));
     close_stream(blocking, &gate);
-    close_stream(free_running, &other);
     CU(cuLaunchHostFunc(CU_STREAM_LEGACY, note, &ran));
     CU_IS(CUDA_ERROR_NOT_READY, cuStreamQuery(NULL));
     CHECK_EQUAL(0, atomic_load(&ran));
     atomic_store(&gate.is_open, true);
     CU(cuStreamSynchronize(NULL));
     CHECK_EQUAL(1, atomic_load(&ran));
+    CU(cuStreamDestroy_v2(blocking));
+}
+
+TEST(stream_default_does_not_wait_for_others)
+{
+    CUstream free_running;
+    CUdeviceptr block;
+    struct gate gate;
+
+    use_device(0);
+    CU(cuStreamCreate(&free_running, CU_STREAM_NON_BLOCKING));
+    CU(cuMemAlloc_v2(&block, 100));
+    close_stream(free_running, &gate);
+    CU(cuMemsetD8Async(block, 1, 100, CU_STREAM_LEGACY));
+    CU(cuStreamSynchronize(NULL));
     CU_IS(CUDA_ERROR_NOT_READY, cuStreamQuery(free_running));
-    atomic_store(&other.is_open, true);
+    atomic_store(&gate.is_open, true);
     CU(cuCtxSynchronize());
     CU(cuStreamQuery(free_running));
-    CU(cuStreamDestroy_v2(blocking));
+    CU(cuMemFree_v2(block));
     CU(cuStreamDestroy_v2(free_running));
+}
+
+/* One thread runs them all, so one that blocks holds up those of other streams. */
+TEST(stream_host_functions_run_one_at_a_time)
+{
+    CUstream first, second;
+    atomic_int ran = 0;
+    struct gate gate;
+
+    use_device(0);
+    CU(cuStreamCreate(&first, CU_STREAM_NON_BLOCKING));
+    CU(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
+    close_stream(first, &gate);
+    while (!atomic_load(&gate.is_reached))
+        sched_yield();
+    CU(cuLaunchHostFunc(second, note, &ran));
+    CU_IS(CUDA_ERROR_NOT_READY, cuStreamQuery(second));
+    CHECK_EQUAL(0, atomic_load(&ran));
+    atomic_store(&gate.is_open, true);
+    CU(cuStreamSynchronize(second));
+    CHECK_EQUAL(1, atomic_load(&ran));
+    CU(cuCtxSynchronize());
+    CU(cuStreamDestroy_v2(first));
+    CU(cuStreamDestroy_v2(second));
 }
 
 TEST(stream_wait_for_an_event_orders_two_streams)
