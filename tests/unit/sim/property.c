@@ -304,17 +304,18 @@ static void allocate(int slot)
     program.is_blocking[stream] = was_blocking;
 }
 
-/* cuMemFree waits for the device of the memory, but for no other. */
+/* cuMemFree waits for the device of the memory, but for no other; of a pool's memory it
+ * would wait for nothing. */
 static void free_slot(int slot)
 {
-    int stream = below(4) == 0 ? -1 : any_stream();
+    int stream = any_stream();
     const struct action *birth = NULL;
 
     for (int i = 0; i < program.count; i++)
         if ((program.actions[i].kind == ALLOC || program.actions[i].kind == ALLOC_NOW) &&
             program.actions[i].slot == slot)
             birth = &program.actions[i];
-    if (birth->kind == ALLOC_NOW || stream < 0) {
+    if (birth->kind == ALLOC_NOW) {
         host_waits_for_device(program.device[birth->stream]);
         settle(-1, slot, 3, true);
         act(FREE_NOW, birth->stream)->slot = slot;
@@ -672,12 +673,27 @@ static unsigned count_wrong(unsigned *forbidden)
     return wrong;
 }
 
+/* Each device may use the other's memory. */
+static void open_to_each_other(CUdevice device)
+{
+    CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, !device},
+                              CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemoryPool pool;
+
+    CU(cuCtxSetCurrent(contexts[device]));
+    driver.cuCtxEnablePeerAccess(contexts[!device], 0); /* may be so already */
+    CU(cuDeviceGetMemPool(&pool, device));
+    CU(cuMemPoolSetAccess(pool, &access, 1));
+}
+
 static void setup(void)
 {
     void *pinned;
 
     for (CUdevice device = 0; device < 2; device++)
         contexts[device] = use_device(device);
+    for (CUdevice device = 2; device-- > 0;)
+        open_to_each_other(device);
     CU(cuMemHostAlloc(&pinned, RESULTS * SLOT_BYTES, 0));
     shown = pinned;
     streams[0] = streams[1] = NULL;

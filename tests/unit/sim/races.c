@@ -143,9 +143,12 @@ TEST(races_a_host_that_has_waited_orders)
 
 TEST(races_a_barrier_over_the_context_orders)
 {
+    CUcontext context;
+
     setup();
+    CU(cuCtxGetCurrent(&context));
     CU(cuMemsetD8Async(block, 0, 10, one));
-    CU(cuCtxRecordEvent(NULL, event));
+    CU(cuCtxRecordEvent(context, event));
     CU(cuStreamWaitEvent(two, event, 0));
     CU(cuMemsetD8Async(block, 0, 10, two));
     teardown(0);

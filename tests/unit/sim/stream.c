@@ -204,15 +204,15 @@ TEST(stream_wait_for_an_event_orders_two_streams)
 TEST(stream_context_event_covers_streams_that_are_gone)
 {
     CUstream stream;
+    CUcontext context = use_device(0);
     struct gate gate;
     CUevent event;
 
-    use_device(0);
     CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
     close_stream(stream, &gate);
     CU(cuStreamDestroy_v2(stream));
-    CU(cuCtxRecordEvent(NULL, event));
+    CU(cuCtxRecordEvent(context, event));
     CU_IS(CUDA_ERROR_NOT_READY, cuEventQuery(event));
     atomic_store(&gate.is_open, true);
     CU(cuEventSynchronize(event));
