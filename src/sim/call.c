@@ -101,7 +101,9 @@ bool sim_is_over(void)
     return atomic_load(&phase) == DOWN;
 }
 
-static void say_misuse(const char *call, const char *format, va_list arguments)
+__attribute__((format(printf, 2, 0))) static void say_misuse(const char *call,
+                                                             const char *format,
+                                                             va_list arguments)
 {
     fprintf(stderr, "tarn stand-in: %s: ", call);
     vfprintf(stderr, format, arguments);

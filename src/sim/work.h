@@ -67,6 +67,13 @@ struct sim_op {
     _Alignas(16) char data[];
 };
 
+/* What an operation waits for, in the list of the stream that must come there. */
+struct sim_waiter {
+    struct sim_waiter *next;
+    uint64_t until; /* of the stream's `done` */
+    struct sim_op *op;
+};
+
 /* A new operation with `bytes` of data behind it, zeroed; NULL: no host memory. */
 struct sim_op *sim_op_new(size_t bytes, void (*run)(void *), void (*finish)(void *));
 

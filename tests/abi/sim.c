@@ -24,7 +24,8 @@ SIM_ATTRIBUTES(SAME_ATTRIBUTE)
 #define PFN_cuIpcOpenMemHandle_v4010 void *
 #define PFN_cuStreamBeginCapture_v10000 void *
 #define HAS(name, version, ...) sizeof(PFN_##name##_v##version),
-static const size_t calls[] = {SIM_CALLS(HAS, HAS) SIM_UNSUPPORTED(HAS)};
+__attribute__((unused)) static const size_t calls[] = {SIM_CALLS(HAS, HAS)
+                                                           SIM_UNSUPPORTED(HAS)};
 
 extern const size_t sim_ours[];
 
