@@ -430,4 +430,4 @@ static const struct part parts[] = {
     {"blocking", blocking, ALONE},
     END_OF_PARTS,
 };
-const struct theme theme_capture = {"capture", parts};
+const struct theme theme_capture = {"capture", parts, false};

@@ -326,4 +326,4 @@ static const struct part parts[] = {
     {"released_current", released_current, ALONE},
     END_OF_PARTS,
 };
-const struct theme theme_context = {"context", parts};
+const struct theme theme_context = {"context", parts, false};

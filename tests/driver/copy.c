@@ -296,4 +296,4 @@ static const struct part parts[] = {
     {"past_dtoh", past_dtoh, RISKY},      {"past_dtod", past_dtod, RISKY},
     {"past_memset", past_memset, RISKY},  END_OF_PARTS,
 };
-const struct theme theme_copy = {"copy", parts};
+const struct theme theme_copy = {"copy", parts, false};

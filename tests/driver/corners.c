@@ -591,4 +591,4 @@ static const struct part parts[] = {
     {"reset_pool", reset_pool, ALONE},
     END_OF_PARTS,
 };
-const struct theme theme_corners = {"corners", parts};
+const struct theme theme_corners = {"corners", parts, true};

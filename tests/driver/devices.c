@@ -167,4 +167,4 @@ static const struct part parts[] = {
     {"uuids", uuids, INITED},
     END_OF_PARTS,
 };
-const struct theme theme_devices = {"devices", parts};
+const struct theme theme_devices = {"devices", parts, false};

@@ -219,4 +219,4 @@ static const struct part parts[] = {
     {"elapsed", elapsed, TOGETHER},     {"wait_is_for_then", wait_is_for_then, TOGETHER},
     KILLERS(PART) END_OF_PARTS,
 };
-const struct theme theme_event = {"event", parts};
+const struct theme theme_event = {"event", parts, true};

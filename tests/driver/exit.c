@@ -240,4 +240,4 @@ static const struct part parts[] = {
     {"with_work_left", held, CLOSED},
     END_OF_PARTS,
 };
-const struct theme theme_exit = {"exit", parts};
+const struct theme theme_exit = {"exit", parts, false};

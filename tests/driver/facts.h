@@ -16,7 +16,7 @@
 enum part_kind {
     TOGETHER, /* shares a process; context current */
     ALONE,    /* own process; context current */
-    RISKY,    /* the same, and nothing in it depends on time: several run at once */
+    RISKY,    /* the same, and nothing in it depends on time, even in a timed theme */
     INITED,   /* own process; cuInit was called, no context */
     BARE,     /* own process; the driver is opened, nothing called */
     CLOSED    /* own process; the driver is not opened yet */
@@ -31,6 +31,8 @@ struct part {
 struct theme {
     const char *name;
     const struct part *parts; /* ends with a part without a name; TOGETHER ones first */
+    bool is_timed; /* whether a call waits is told by how long it takes, or what
+                                 all processes use is counted: not beside other work */
 };
 
 /* --- the process's state (start.c)

@@ -402,4 +402,4 @@ static const struct part parts[] = {
     {"same_exec_twice", same_exec_twice, ALONE},
     END_OF_PARTS,
 };
-const struct theme theme_graph = {"graph", parts};
+const struct theme theme_graph = {"graph", parts, false};

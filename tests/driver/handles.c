@@ -157,4 +157,4 @@ static const struct part parts[] = {
     {"sticking", sticking, ALONE},
     END_OF_PARTS,
 };
-const struct theme theme_handles = {"handles", parts};
+const struct theme theme_handles = {"handles", parts, false};

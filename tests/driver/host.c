@@ -230,4 +230,4 @@ static const struct part parts[] = {
     {"freeing", freeing, TOGETHER},
     END_OF_PARTS,
 };
-const struct theme theme_host = {"host", parts};
+const struct theme theme_host = {"host", parts, false};

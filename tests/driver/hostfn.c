@@ -273,4 +273,4 @@ static const struct part parts[] = {
     {"inside_callback", inside_callback, ALONE},
     END_OF_PARTS,
 };
-const struct theme theme_hostfn = {"hostfn", parts};
+const struct theme theme_hostfn = {"hostfn", parts, true};

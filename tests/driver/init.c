@@ -206,4 +206,4 @@ static const struct part parts[] = {
     {"export_table", export_table, INITED},
     END_OF_PARTS,
 };
-const struct theme theme_init = {"init", parts};
+const struct theme theme_init = {"init", parts, false};

@@ -585,4 +585,4 @@ static const struct part parts[] = {
     {"pool", pool, CLOSED},
     END_OF_PARTS,
 };
-const struct theme theme_ipc = {"ipc", parts};
+const struct theme theme_ipc = {"ipc", parts, false};

@@ -5,6 +5,11 @@
  * This process never opens the driver: a child of a process that has is of no use to
  * CUDA. Each child has an alarm. A part that ends by a signal is a fact: `dies` (SIGSEGV
  * of the real driver, the stand-in's abort), or `hangs` (the alarm).
+ *
+ * To start a process on a GPU takes a second, so many run beside each other: first all
+ * parts in which time has no say, as many as there is room for; then the others, a few at
+ * a time, which set out together when the last of them has the driver up, and with
+ * nobody else about. The lines come out in the order of the themes.
  */
 #include "facts.h"
 
@@ -15,9 +20,10 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { SECONDS_TOGETHER = 60, SECONDS_ALONE = 20, AT_ONCE = 6 };
+enum { SECONDS = 90, AT_ONCE_MAX = 16, TIMED_AT_ONCE_MAX = 8, JOBS_MAX = 512 };
 
 static const struct theme *const themes[] = {
     &theme_init,    &theme_devices, &theme_context,  &theme_memory,  &theme_host,
@@ -27,17 +33,34 @@ static const struct theme *const themes[] = {
     &theme_capture, &theme_corners, &theme_threads,  &theme_graph,   &theme_exit,
 };
 
-/* Which part a child is in: shared with it, so that its death can be named. */
-static volatile int *part_running;
+/* What one child runs: a part, or all the parts of a theme that share a process. */
+struct job {
+    const struct theme *theme;
+    int first; /* the part, or the first one still to run */
+    bool is_started;
+    pid_t child; /* 0: none now */
+    FILE *out;   /* its lines */
+};
+static struct job jobs[JOBS_MAX];
+static int job_count, told;
+
+/* Shared with the children. */
+static struct {
+    volatile int
+        part[JOBS_MAX]; /* which one a job is in, so that its death can be named */
+    atomic_int set_out; /* how many children of a batch have the driver up */
+} * shared;
+static int names_count;
+static char **names;
 
 /* A theme (or "theme.part", or nothing) was asked for by the arguments. */
-static bool wanted(int count, char **names, const char *theme, const char *part)
+static bool wanted(const char *theme, const char *part)
 {
     size_t length = strlen(theme);
 
-    if (count == 0)
+    if (names_count == 0)
         return true;
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < names_count; i++)
         if (strncmp(names[i], theme, length) == 0 &&
             (names[i][length] == '\0' ||
              (names[i][length] == '.' && strcmp(names[i] + length + 1, part) == 0)))
@@ -45,12 +68,16 @@ static bool wanted(int count, char **names, const char *theme, const char *part)
     return false;
 }
 
-static void child_begin(unsigned int seconds)
+/* --- in a child
+ * -------------------------------------------------------------------------- */
+
+static void child_begin(FILE *out)
 {
     struct rlimit no_core = {0, 0};
 
+    dup2(fileno(out), STDOUT_FILENO);
     setrlimit(RLIMIT_CORE, &no_core);
-    alarm(seconds);
+    alarm(SECONDS);
 }
 
 static void part_prepare(enum part_kind kind)
@@ -63,32 +90,90 @@ static void part_prepare(enum part_kind kind)
         open_driver();
 }
 
-/* True if a child ended well. Otherwise its end is a fact of `part`. */
-static bool tell_end(const struct part *part, int status)
+/* Wait until `count` children are as far, but not for one that is not coming. */
+static void set_out_together(int count)
 {
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-        fact(part->name, "hangs");
-    else if (WIFSIGNALED(status))
-        fact(part->name, "dies");
-    else if (WEXITSTATUS(status) != 0)
-        fact(part->name, "exit %d", WEXITSTATUS(status));
-    return status == 0;
+    atomic_fetch_add(&shared->set_out, 1);
+    for (int i = 0; i < 10000 && atomic_load(&shared->set_out) < count; i++)
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
 }
 
-/* Start a part in a child; its lines go to `out`. */
-static pid_t start_alone(const struct part *part, FILE *out)
+static void child_run(const struct job *job)
 {
-    pid_t child = fork();
+    const struct part *part = &job->theme->parts[job->first];
 
-    if (child == 0) {
-        dup2(fileno(out), STDOUT_FILENO);
-        child_begin(SECONDS_ALONE);
-        part_prepare(part->kind);
+    if (part->kind != TOGETHER) {
         part->run();
-        fflush(stdout);
-        _exit(0);
+        return;
     }
-    return child;
+    for (; part->name && part->kind == TOGETHER; part++) {
+        shared->part[job - jobs] = (int)(part - job->theme->parts);
+        if (wanted(job->theme->name, part->name))
+            part->run();
+    }
+}
+
+/* --- jobs
+ * -------------------------------------------------------------------------------- */
+
+/* Start `job` in a child, one of `count` that set out together (0: at once). */
+static void job_start(struct job *job, int count)
+{
+    if (!job->out)
+        job->out = tmpfile();
+    if (!job->out)
+        exit(1);
+    fflush(stdout);
+    job->is_started = true;
+    shared->part[job - jobs] = job->first;
+    job->child = fork();
+    if (job->child != 0)
+        return;
+    child_begin(job->out);
+    theme_begin(job->theme->name);
+    part_prepare(job->theme->parts[job->first].kind);
+    if (count > 0)
+        set_out_together(count);
+    child_run(job);
+    fflush(stdout);
+    _exit(0);
+}
+
+/* How a child ended that did not end well is a fact of the part that it was in. */
+static void tell_end(const struct job *job, const struct part *part, int status)
+{
+    fprintf(job->out, "%s.%s: ", job->theme->name, part->name);
+    if (WIFSIGNALED(status))
+        fprintf(job->out, "%s\n", WTERMSIG(status) == SIGALRM ? "hangs" : "dies");
+    else
+        fprintf(job->out, "exit %d\n", WEXITSTATUS(status));
+    fflush(job->out);
+}
+
+/* The parts behind one that ended the process get another. */
+static void job_ended(struct job *job, int status)
+{
+    const struct part *part = &job->theme->parts[shared->part[job - jobs]];
+
+    job->child = 0;
+    if (status == 0)
+        return;
+    tell_end(job, part, status);
+    job->first = (int)(part - job->theme->parts) + 1;
+    if (part->kind == TOGETHER && part[1].name && part[1].kind == TOGETHER)
+        job_start(job, 0);
+}
+
+/* Wait for one child to end; false where none is left. */
+static bool wait_for_one(void)
+{
+    int status = 0;
+    pid_t child = wait(&status);
+
+    for (int i = 0; i < job_count; i++)
+        if (child > 0 && jobs[i].child == child)
+            job_ended(&jobs[i], status);
+    return child > 0;
 }
 
 static void copy_out(FILE *file)
@@ -103,76 +188,79 @@ static void copy_out(FILE *file)
     fclose(file);
 }
 
-/* Run up to AT_ONCE parts beside each other; their lines come out in the parts' order. */
-static void run_batch(const struct part *const *batch, int count)
+/* Print the lines of all jobs up to the first that has not ended. */
+static void tell(void)
 {
-    FILE *out[AT_ONCE];
-    pid_t children[AT_ONCE];
-
-    fflush(stdout);
-    for (int i = 0; i < count; i++) {
-        out[i] = tmpfile();
-        if (!out[i])
-            exit(1);
-        children[i] = start_alone(batch[i], out[i]);
-    }
-    for (int i = 0; i < count; i++) {
-        int status = 0;
-        waitpid(children[i], &status, 0);
-        copy_out(out[i]);
-        tell_end(batch[i], status);
-    }
+    for (; told < job_count && jobs[told].is_started && jobs[told].child == 0; told++)
+        copy_out(jobs[told].out);
 }
 
-/* Run the parts from `first` on that share a process; the index of the first that did not
- * run: after the last one, or after the one that ended the process. */
-static int run_together(const struct theme *theme, int first, int count, char **names)
+/* How many children, where there may be so many for each core, but no more than `most`. */
+static int at_once(int for_core, int most)
 {
-    pid_t child = fork();
-    int status = 0;
+    int wanted_now = (int)sysconf(_SC_NPROCESSORS_ONLN) * for_core;
 
-    *part_running = first;
-    if (child == 0) {
-        child_begin(SECONDS_TOGETHER);
-        ready();
-        for (int i = first; theme->parts[i].name && theme->parts[i].kind == TOGETHER;
-             i++) {
-            *part_running = i;
-            if (wanted(count, names, theme->name, theme->parts[i].name))
-                theme->parts[i].run();
-        }
-        fflush(stdout);
-        _exit(0);
-    }
-    waitpid(child, &status, 0);
-    bool well = tell_end(&theme->parts[*part_running], status);
-    while (well && theme->parts[first].name && theme->parts[first].kind == TOGETHER)
-        first++;
-    return well ? first : *part_running + 1;
+    return wanted_now < 2 ? 2 : wanted_now < most ? wanted_now : most;
 }
 
-static void run_theme(const struct theme *theme, int count, char **names)
+static int running(void)
 {
-    const struct part *batch[AT_ONCE];
-    int i = 0, n = 0;
+    int count = 0;
 
-    theme_begin(theme->name);
-    while (theme->parts[i].name) {
+    for (int i = 0; i < job_count; i++)
+        count += jobs[i].child != 0;
+    return count;
+}
+
+static bool is_timed(const struct job *job)
+{
+    return job->theme->is_timed && job->theme->parts[job->first].kind != RISKY;
+}
+
+static void run_untimed(void)
+{
+    for (int i = 0; i < job_count; i++) {
+        if (is_timed(&jobs[i]))
+            continue;
+        while (running() >= at_once(2, AT_ONCE_MAX) && wait_for_one())
+            tell();
+        job_start(&jobs[i], 0);
+    }
+    while (wait_for_one())
+        tell();
+}
+
+/* Those of `theme` (NULL: of all that are left), a batch at a time. */
+static void run_timed(const struct theme *theme)
+{
+    struct job *batch[TIMED_AT_ONCE_MAX];
+    int most = at_once(1, TIMED_AT_ONCE_MAX), next = 0, count;
+
+    do {
+        for (count = 0; next < job_count && count < most; next++)
+            if (!jobs[next].is_started && (!theme || jobs[next].theme == theme))
+                batch[count++] = &jobs[next];
+        atomic_store(&shared->set_out, 0);
+        for (int i = 0; i < count; i++)
+            job_start(batch[i], count);
+        while (wait_for_one())
+            tell();
+    } while (count > 0);
+}
+
+/* The jobs of a theme, as far as they are wanted. */
+static void add_jobs(const struct theme *theme)
+{
+    bool shares = false; /* the job before is of parts that share a process */
+
+    for (int i = 0; theme->parts[i].name; i++) {
         const struct part *part = &theme->parts[i];
-        if (!wanted(count, names, theme->name, part->name)) {
-            i++;
-        } else if (part->kind == TOGETHER) {
-            i = run_together(theme, i, count, names);
-        } else {
-            batch[n++] = part;
-            i++;
-            if (part->kind == RISKY && part[1].kind == RISKY && part[1].name &&
-                n < AT_ONCE)
-                continue;
-        }
-        if (n > 0)
-            run_batch(batch, n);
-        n = 0;
+        if (!wanted(theme->name, part->name) || (shares && part->kind == TOGETHER))
+            continue;
+        if (job_count == JOBS_MAX)
+            exit(1);
+        jobs[job_count++] = (struct job){.theme = theme, .first = i};
+        shares = part->kind == TOGETHER;
     }
 }
 
@@ -187,12 +275,18 @@ int main(int argc, char **argv)
     /* Streams that share a hardware queue would wait for each other behind a gate. */
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
     setenv("CUDA_MODULE_LOADING", "EAGER", 1);
-    part_running = mmap(NULL, sizeof *part_running, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (part_running == MAP_FAILED)
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
         return 1;
     setvbuf(stdout, NULL, _IOLBF, 0);
+    names_count = argc - first;
+    names = argv + first;
     for (size_t i = 0; i < sizeof themes / sizeof *themes; i++)
-        run_theme(themes[i], argc - first, argv + first);
+        add_jobs(themes[i]);
+    run_untimed();
+    run_timed(&theme_waits); /* makes contexts, which holds others up */
+    run_timed(NULL);
+    tell();
     return 0;
 }

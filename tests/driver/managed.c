@@ -196,4 +196,4 @@ static const struct part parts[] = {
     {"attaching", attaching, ALONE},
     END_OF_PARTS,
 };
-const struct theme theme_managed = {"managed", parts};
+const struct theme theme_managed = {"managed", parts, false};

@@ -167,4 +167,4 @@ static const struct part parts[] = {
     {"contents", contents, ALONE},
     END_OF_PARTS,
 };
-const struct theme theme_memory = {"memory", parts};
+const struct theme theme_memory = {"memory", parts, true};

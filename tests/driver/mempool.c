@@ -557,4 +557,4 @@ static const struct part parts[] = {
     {"wrong_handle", wrong_handle, RISKY},
     END_OF_PARTS,
 };
-const struct theme theme_mempool = {"mempool", parts};
+const struct theme theme_mempool = {"mempool", parts, false};

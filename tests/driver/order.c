@@ -320,4 +320,4 @@ static const struct part parts[] = {
     {"gone_thread", gone_thread, ALONE},
     END_OF_PARTS,
 };
-const struct theme theme_order = {"order", parts};
+const struct theme theme_order = {"order", parts, true};

@@ -149,4 +149,4 @@ static const struct part parts[] = {
     {"beside", beside, TOGETHER},
     END_OF_PARTS,
 };
-const struct theme theme_pageable = {"pageable", parts};
+const struct theme theme_pageable = {"pageable", parts, true};

@@ -250,4 +250,4 @@ static const struct part parts[] = {
     {"pools_and_maps", pools_and_maps, ALONE},
     END_OF_PARTS,
 };
-const struct theme theme_peer = {"peer", parts};
+const struct theme theme_peer = {"peer", parts, false};

@@ -257,4 +257,4 @@ static const struct part parts[] = {
     {"reserved_kinds", reserved_kinds, ALONE},
     END_OF_PARTS,
 };
-const struct theme theme_pointer = {"pointer", parts};
+const struct theme theme_pointer = {"pointer", parts, false};

@@ -105,4 +105,4 @@ static const struct part parts[] = {
     {"arguments", arguments, TOGETHER},
     END_OF_PARTS,
 };
-const struct theme theme_range = {"range", parts};
+const struct theme theme_range = {"range", parts, false};

@@ -290,4 +290,4 @@ static const struct part parts[] = {
     {"destroy.per_thread", destroy_per_thread, RISKY},
     KILLERS(PART) END_OF_PARTS,
 };
-const struct theme theme_stream = {"stream", parts};
+const struct theme theme_stream = {"stream", parts, true};

@@ -183,4 +183,4 @@ static const struct part parts[] = {
     {"many", many, ALONE},
     END_OF_PARTS,
 };
-const struct theme theme_threads = {"threads", parts};
+const struct theme theme_threads = {"threads", parts, true};

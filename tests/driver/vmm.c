@@ -513,4 +513,4 @@ static const struct part parts[] = {
     {"under_work", unmapped_under_work, ALONE},
     END_OF_PARTS,
 };
-const struct theme theme_vmm = {"vmm", parts};
+const struct theme theme_vmm = {"vmm", parts, false};

@@ -123,4 +123,4 @@ static const struct part parts[] = {
     {"waiting_blocking", waiting_blocking, ALONE},
     END_OF_PARTS,
 };
-const struct theme theme_waits = {"waits", parts};
+const struct theme theme_waits = {"waits", parts, true};
