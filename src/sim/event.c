@@ -268,8 +268,12 @@ CUresult sim_event_order(CUevent handle, struct sim_stream *stream)
     op = sim_op_new(0, NULL, NULL);
     if (!op)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    if (!event->stream || sim_op_after(op, event->stream, event->position))
-        return sim_work_queue(stream, op);
+    if (!event->stream || sim_op_after(op, event->stream, event->position)) {
+        result = sim_work_queue(stream, op);
+        if (result == CUDA_SUCCESS && event->stream)
+            sim_stream_note_order(stream, event->stream, event->position);
+        return result;
+    }
     sim_op_drop(op);
     return CUDA_ERROR_OUT_OF_MEMORY;
 }

@@ -8,14 +8,16 @@
 #include "base/sizes.h"
 #include "sim/call.h"
 #include "sim/device.h"
+#include "sim/stream.h"
 #include "sim/thread.h"
 #include "sim/pool_file.h"
 #include "sim/races.h"
 #include <stdlib.h>
 
 enum {
-    INTERNAL = 2,    /* in `reuse` */
-    LOOKED_AT = 256, /* of the newest frees, so that many of them do not make it slow */
+    FOLLOW_EVENTS = 0, /* in `reuse`, */
+    INTERNAL = 2,      /* too */
+    LOOKED_AT = 256,   /* of the newest frees, so that many of them do not make it slow */
 };
 
 static struct sim_pool *pools;
@@ -198,8 +200,17 @@ void sim_pool_destroy(struct sim_pool *pool)
 /* --- finding memory
  * ----------------------------------------------------------------------- */
 
-/* Memory freed on `stream` (`same`) or on others that is large enough, exact fits first.
- */
+/* Does what `stream` does next come after the free? */
+static bool is_behind(const struct sim_pool *pool, const struct sim_stream *stream,
+                      const struct sim_freed *freed)
+{
+    return freed->stream == stream ||
+           (pool->reuse[FOLLOW_EVENTS] &&
+            sim_stream_is_after(stream, freed->stream, freed->until));
+}
+
+/* Memory freed before what `stream` does next (`same`), or not, that is large enough,
+ * exact fits first. */
 static struct sim_freed *find_freed(struct sim_pool *pool,
                                     const struct sim_stream *stream, bool same,
                                     size_t bytes)
@@ -208,7 +219,7 @@ static struct sim_freed *find_freed(struct sim_pool *pool,
 
     for (unsigned i = 0; freed && i < LOOKED_AT; freed = freed->next, i++) {
         size_t size = freed->memory->bytes;
-        if ((freed->stream == stream) != same || size < bytes)
+        if (is_behind(pool, stream, freed) != same || size < bytes)
             continue;
         if (size == bytes)
             return freed;

@@ -255,6 +255,22 @@ static struct sim_stream **list_streams(const struct sim_context *context, size_
     return list;
 }
 
+void sim_stream_note_order(struct sim_stream *stream, const struct sim_stream *other,
+                           uint64_t until)
+{
+    stream->orders[stream->next_order++ % SIM_ORDERS] =
+        (struct sim_order){other->id, until};
+}
+
+bool sim_stream_is_after(const struct sim_stream *stream, const struct sim_stream *other,
+                         uint64_t until)
+{
+    for (int i = 0; i < SIM_ORDERS; i++)
+        if (stream->orders[i].stream == other->id && stream->orders[i].until >= until)
+            return true;
+    return false;
+}
+
 CUresult sim_streams_order(struct sim_context *context, CUevent event)
 {
     size_t count;

@@ -16,6 +16,13 @@ struct sim_stream *sim_stream_default(struct sim_context *context);
 /* Is everything done that a wait for `stream` would wait for? Locked. */
 bool sim_stream_is_idle(const struct sim_stream *stream);
 
+/* `stream` was made to come after the first `until` operations of `other`; and
+ * was it, as far as is remembered? Locked. */
+void sim_stream_note_order(struct sim_stream *stream, const struct sim_stream *other,
+                           uint64_t until);
+bool sim_stream_is_after(const struct sim_stream *stream, const struct sim_stream *other,
+                         uint64_t until);
+
 /* Make every stream of `context` wait for `event`. Locked. */
 CUresult sim_streams_order(struct sim_context *context, CUevent event);
 

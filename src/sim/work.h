@@ -21,6 +21,12 @@ struct sim_lane;
 struct sim_member;
 struct sim_waiter;
 
+/* A stream comes after the first `until` operations of the stream of that id. */
+struct sim_order {
+    uint64_t stream, until;
+};
+enum { SIM_ORDERS = 8 };
+
 struct sim_stream {
     CUstream handle; /* NULL for default and internal streams */
     uint64_t id;     /* never given twice */
@@ -35,6 +41,9 @@ struct sim_stream {
     uint64_t done;       /* and done */
     struct sim_op *first;
     struct sim_op *last;
+    struct sim_order orders[SIM_ORDERS]; /* by its last waits for events, in a ring: pools
+                                            reuse memory by them */
+    unsigned next_order;
     struct sim_waiter *waiters; /* operations of others that wait for this stream */
     struct sim_member *member;  /* its part in a capture; NULL: it does not capture */
     struct sim_stream *next, *previous; /* in the context's list of busy streams */
