@@ -165,11 +165,12 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
         return CUDA_ERROR_INVALID_VALUE;
     if (location->type == CU_MEM_LOCATION_TYPE_DEVICE && !sim_device_exists(location->id))
         return CUDA_ERROR_INVALID_DEVICE;
+    if (address != 0)
+        *flags = CU_MEM_ACCESS_FLAGS_PROT_NONE; /* as the real driver does, failing */
     sim_lock();
     const struct sim_block *block = sim_block_find((uintptr_t)address);
     if (!block)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    *flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
     if (location->type == CU_MEM_LOCATION_TYPE_DEVICE) {
         if (block->may_write >> location->id & 1)
             *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;

@@ -71,6 +71,8 @@ TEST(vmm_access_refuses_what_the_real_driver_refuses)
     CHECK_EQUAL(1, access_at(base, 0));
 
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemGetAccess(&flags, &location, base + 8 * MIB));
+    CHECK_EQUAL(0, flags);
+    flags = 77;
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemGetAccess(NULL, &location, base));
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemGetAccess(&flags, NULL, base));
     location.id = 99;
