@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SECONDS = 90, AT_ONCE_MAX = 16, TIMED_AT_ONCE_MAX = 8, JOBS_MAX = 512 };
+enum { SECONDS = 90, AT_ONCE_MAX = 4, TIMED_AT_ONCE_MAX = 2, JOBS_MAX = 512 };
 
 static const struct theme *const themes[] = {
     &theme_init,    &theme_devices, &theme_context,  &theme_memory,  &theme_host,
