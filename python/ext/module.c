@@ -54,8 +54,21 @@ static int (*const parts[])(PyObject *module) = {
     tarn__add_manager, tarn__add_log,
 };
 
+/* 3.12 asks the slot below only of interpreters that are isolated, 3.11 asks nobody. */
+static int check_interpreter(void)
+{
+    if (PyInterpreterState_Get() == PyInterpreterState_Main())
+        return 0;
+    PyErr_SetString(PyExc_ImportError,
+                    "tarn works in the main interpreter only, not in a subinterpreter: "
+                    "resources written in Python are called from any thread");
+    return -1;
+}
+
 static int module_exec(PyObject *module)
 {
+    if (check_interpreter() != 0)
+        return -1;
     last_state = tarn__state_get(module);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (parts[i](module) != 0)

@@ -81,3 +81,20 @@ print("ok")
 def test_the_module_keeps_its_state_to_itself(sim_process):
     """Two instances of the extension in one process share libtarn and nothing else."""
     assert sim_process(UNLOAD) == "ok"
+
+
+SUBINTERPRETER = """
+import _xxsubinterpreters as interpreters
+import tarn
+try:
+    interpreters.run_string(interpreters.create(), "import tarn")
+except interpreters.RunFailedError as error:
+    print(error)
+tarn.DeviceBuffer(size=8)
+"""
+
+
+def test_a_subinterpreter_is_refused_in_words(sim_process):
+    """Resources written in Python would be called in the wrong interpreter."""
+    words = sim_process(SUBINTERPRETER)
+    assert "ImportError" in words and "subinterpreter" in words
