@@ -41,6 +41,7 @@ static struct {
     uint64_t live;          /* blocks out */
     uint64_t began_ns;      /* when the log began; 0: not yet */
     tarn_trace_writer *out; /* the file, or NULL; flushes itself once a second, at exit */
+    bool each_row;          /* hand the file each row at once */
 } the_log = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 uint64_t tarn__log_now(void)
@@ -85,12 +86,16 @@ static struct row *row_at(uint64_t number)
 /* Write the complete rows that have none incomplete before them. Lock held. */
 static void drain(void)
 {
+    uint64_t before = the_log.written;
+
     for (; the_log.out && the_log.written < the_log.next; the_log.written++) {
         const struct row *row = row_at(the_log.written);
         if (!row->complete)
             break;
         write_row(the_log.out, row, the_log.began_ns); /* log_flush() tells a failure */
     }
+    if (the_log.each_row && the_log.written > before)
+        tarn_trace_flush(the_log.out);
 }
 
 /* --- rows in ------------------------------------------------------------------------ */
@@ -271,24 +276,46 @@ static PyObject *csv_log(PyObject *module, PyObject *unused)
     return result;
 }
 
-PyDoc_STRVAR(log_open_doc, "log_open(path)\n\nWrite the rows to a file as well, from the "
-                           "oldest on that is remembered.");
-
-static PyObject *log_open(PyObject *module, PyObject *path_object)
+/* A file whose header is written: on a full disk that is known here and not at the end. */
+static tarn_status open_file(const char *path, tarn_trace_writer **out)
 {
+    tarn_trace_writer *writer;
+    tarn_status status = tarn_trace_writer_open(path, TARN_TRACE_NBEP7, &writer);
+
+    if (status != TARN_OK)
+        return status;
+    status = tarn_trace_flush(writer);
+    if (status == TARN_OK)
+        *out = writer;
+    else
+        tarn_trace_writer_release(writer);
+    return status;
+}
+
+PyDoc_STRVAR(
+    log_open_doc,
+    "log_open(path, each_row=False)\n\nWrite the rows to a file as well, from the "
+    "oldest on that is remembered. With each_row\nthe file has every row at once: "
+    "for processes that may be ended from outside.");
+
+static PyObject *log_open(PyObject *module, PyObject *arguments, PyObject *keywords)
+{
+    static char *names[] = {"", "each_row", NULL};
+    int each_row = 0;
     PyObject *path;
     tarn_trace_writer *out, *before;
 
-    if (!PyUnicode_FSConverter(path_object, &path))
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O&|p:log_open", names,
+                                     PyUnicode_FSConverter, &path, &each_row))
         return NULL;
-    tarn_status status =
-        tarn_trace_writer_open(PyBytes_AS_STRING(path), TARN_TRACE_NBEP7, &out);
+    tarn_status status = open_file(PyBytes_AS_STRING(path), &out);
     Py_DECREF(path);
     if (status != TARN_OK)
         return tarn__raise(tarn__state_get(module), status);
     pthread_mutex_lock(&the_log.lock);
     before = the_log.out;
     the_log.out = out;
+    the_log.each_row = each_row != 0;
     the_log.written = the_log.first;
     drain();
     pthread_mutex_unlock(&the_log.lock);
@@ -349,7 +376,8 @@ static PyObject *log_counts(PyObject *module, PyObject *unused)
 
 PyMethodDef tarn__log_methods[] = {
     {"csv_log", csv_log, METH_NOARGS, csv_log_doc},
-    {"log_open", log_open, METH_O, log_open_doc},
+    {"log_open", (PyCFunction)(void (*)(void))log_open, METH_VARARGS | METH_KEYWORDS,
+     log_open_doc},
     {"log_flush", log_flush, METH_NOARGS, log_flush_doc},
     {"log_close", log_close, METH_NOARGS, log_close_doc},
     {"log_counts", log_counts, METH_NOARGS, log_counts_doc},

@@ -89,7 +89,7 @@ def _run_file(path: str) -> None:
         sys.path[0] = os.path.dirname(os.path.realpath(path))
     module = _main_module(path)
     try:
-        exec(compile(source, path, "exec"), module.__dict__)
+        exec(compile(source, os.path.abspath(path), "exec"), module.__dict__)
     except Exception as error:
         trace = error.__traceback__
         sys.last_type, sys.last_value = type(error), error

@@ -68,6 +68,14 @@ def _internal_paths(driver: Any) -> list[str]:
     ]
 
 
+def _first_process() -> str:
+    """The process that the log's own name is for. A child that multiprocessing made is not
+    it, though it may be the first one to ask: its siblings would take the same file."""
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    parent: Any = multiprocessing.parent_process() if multiprocessing else None
+    return str(parent.pid if parent else os.getpid())
+
+
 def _open_log_file() -> None:
     """Open the file that TARN_LOG asks for, under the name that this process may use."""
     path = os.environ.get("TARN_LOG")
@@ -75,15 +83,26 @@ def _open_log_file() -> None:
         return
     process = str(os.getpid())
     if "TARN_LOG_PID" not in os.environ:  # so that children do not take the same file
-        os.environ["TARN_LOG_PID"] = process
+        os.environ["TARN_LOG_PID"] = _first_process()
         os.environ["TARN_LOG"] = path = os.path.abspath(path)
-    if os.environ["TARN_LOG_PID"] != process:
-        path = f"{path}.{process}"
-    _tarn.log_open(path)
+    is_child = os.environ["TARN_LOG_PID"] != process
+    # A pool ends its workers with a signal, at which nothing could still be written.
+    _tarn.log_open(f"{path}.{process}" if is_child else path, each_row=is_child)
     if "multiprocessing.util" in sys.modules:  # forked children end with os._exit()
-        sys.modules["multiprocessing.util"].Finalize(
-            None, _tarn.log_flush, exitpriority=-1000
-        )
+        sys.modules["multiprocessing.util"].Finalize(None, _flush_log, exitpriority=-1000)
+
+
+def _flush_log() -> None:
+    """A log that ends early has to say so: it looks like a whole one."""
+    try:
+        _tarn.log_flush()
+    except _tarn.TarnError as error:
+        print(f"tarn.numba: the log is not whole: {error}", file=sys.stderr)
+
+
+def _begin_exit() -> None:
+    _tarn.log_exiting()
+    _flush_log()
 
 
 def _set_up_log(driver: Any) -> None:
@@ -93,7 +112,7 @@ def _set_up_log(driver: Any) -> None:
     _open_log_file()
     if _tarn.log_collecting not in gc.callbacks:
         gc.callbacks.append(_tarn.log_collecting)
-        atexit.register(_tarn.log_exiting)
+        atexit.register(_begin_exit)
     _Settings.log_pid = os.getpid()
 
 

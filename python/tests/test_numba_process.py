@@ -285,6 +285,53 @@ def test_children_write_files_of_their_own(tmp_path, method):
     assert events.count("Alloc") == events.count("Free") == 3
 
 
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_workers_that_a_pool_ends_with_a_signal_leave_whole_logs(tmp_path, method):
+    """And of forked ones none takes the file itself, though it may be the first to log."""
+    program = tmp_path / "program.py"
+    code = CHILDREN.replace("METHOD", repr(method)).replace("work(7)", "pass")
+    program.write_text("".join(code.split("        pool.close()\n        pool.join()\n")))
+    path = tmp_path / "log.csv"
+    env = {"NUMBA_CUDA_MEMORY_MANAGER": "tarn.numba", "TARN_LOG": str(path)}
+    done = run([str(program)], **env)
+    assert done.returncode == 0, done.stderr
+    assert not path.exists()
+    found = [rows(file.read_text()) for file in tmp_path.glob("log.csv.*")]
+    events = [row["Event Type"] for log in found for row in log]
+    assert events.count("Alloc") == events.count("Free") == 3
+
+
+def test_a_log_on_a_full_disk_is_told_at_first_use():
+    code = """
+import tarn
+from numba import cuda
+try:
+    cuda.device_array(1)
+except tarn.TarnError as error:
+    print(error)
+"""
+    env = {"NUMBA_CUDA_MEMORY_MANAGER": "tarn.numba", "TARN_LOG": "/dev/full"}
+    assert "cannot write /dev/full: No space left" in run_code(code, **env)
+
+
+def test_a_log_that_could_not_be_written_to_its_end_is_told_at_exit(tmp_path):
+    """A limit on the size of files stands for a disk that fills."""
+    code = """
+import resource, signal
+from numba import cuda
+kept = cuda.device_array(1)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+for _ in range(50):
+    cuda.device_array(1)
+"""
+    path = tmp_path / "log.csv"
+    env = {"NUMBA_CUDA_MEMORY_MANAGER": "tarn.numba", "TARN_LOG": str(path)}
+    done = run(["-c", code], **env)
+    assert done.returncode == 0
+    assert "tarn.numba: the log is not whole: trace: cannot write" in done.stderr
+
+
 def test_a_log_that_cannot_be_written_is_told_at_first_use():
     code = """
 import tarn
@@ -364,8 +411,12 @@ print(type(pickle.loads(pickle.dumps(Thing()))) is Thing, __loader__.name)
     assert here.stdout == there.stdout
 
 
-def test_a_failing_program_fails_as_under_python(program):
+@pytest.mark.parametrize("how", ["relative", "absolute"])
+def test_a_failing_program_fails_as_under_python(program, monkeypatch, how):
     path = program("import sys\ndef f():\n    return 1 / 0\n\nf()\n")
+    if how == "relative":
+        monkeypatch.chdir(path.parent)
+        path = path.name
     here, there = under_run(path), run([str(path)])
     assert here.returncode == there.returncode == 1
     assert here.stderr.startswith(there.stderr)
