@@ -369,9 +369,12 @@ static PyObject *buffer_interface(PyObject *object, void *Py_UNUSED(closure))
 static PyObject *buffer_repr(PyObject *object)
 {
     tarn__buffer *self = (tarn__buffer *)object;
-    return PyUnicode_FromFormat(
-        "<tarn.DeviceBuffer of %zu bytes at %p on device %d>", self->bytes,
-        (void *)(uintptr_t)tarn__buffer_address(self), self->device);
+    char address[32]; /* %p has words of its own for 0 */
+
+    snprintf(address, sizeof address, "0x%llx",
+             (unsigned long long)tarn__buffer_address(self));
+    return PyUnicode_FromFormat("<tarn.DeviceBuffer of %zu bytes at %s on device %d>",
+                                self->bytes, address, self->device);
 }
 
 static PyMethodDef buffer_methods[] = {

@@ -251,6 +251,8 @@ static PyObject *stream_repr(PyObject *self)
     tarn_stream value = ((stream_object *)self)->value;
     if (value == TARN_STREAM_NONE)
         return PyUnicode_FromString("<tarn.Stream: no stream>");
+    if (value == 0) /* %p has words of its own for it */
+        return PyUnicode_FromString("<tarn.Stream 0x0>");
     return PyUnicode_FromFormat("<tarn.Stream %p>", (void *)value);
 }
 

@@ -83,7 +83,8 @@ _TARN_ERRORS = (
 def pointer_type(driver: Any) -> Callable[[int], Any]:
     """What this Numba wants device addresses in."""
     if getattr(driver, "USE_NV_BINDING", True):
-        return driver.binding.CUdeviceptr
+        of_driver: Callable[[int], Any] = driver.binding.CUdeviceptr
+        return of_driver
     return ctypes.c_uint64  # the ctypes binding of the target that is part of Numba
 
 

@@ -62,7 +62,7 @@ def _say_at_exit() -> None:
 def _main_module(path: str) -> ModuleType:
     """`__main__`, empty, as Python makes it for a program in a file."""
     module = sys.modules["__main__"]
-    annotations = {"__annotations__": {}} if "__annotations__" in vars(module) else {}
+    annotations: Any = {"__annotations__": {}} if "__annotations__" in vars(module) else {}
     module.__dict__.clear()
     module.__dict__.update(
         annotations,

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 from os import PathLike
-from typing import Any, NamedTuple, Protocol, SupportsIndex, TypedDict, TypeVar, final
+from typing import Any, Protocol, SupportsIndex, TypedDict, TypeVar, final
 
+from _typeshed import structseq
 from typing_extensions import Buffer, Self
 
 __version__: str
@@ -35,25 +36,43 @@ class NotSupportedError(TarnError, NotImplementedError): ...
 class NoDriverError(TarnError): ...
 
 @final
-class DriverInfo(NamedTuple):
-    path: str
-    version: int
-    is_sim: bool
-    device_count: int
+class DriverInfo(structseq[Any], tuple[str, int, bool, int]):
+    @property
+    def path(self) -> str: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def is_sim(self) -> bool: ...
+    @property
+    def device_count(self) -> int: ...
 
 @final
-class DeviceInfo(NamedTuple):
-    name: str
-    uuid: str
-    compute_capability: tuple[int, int]
-    total_bytes: int
-    free_bytes: int
-    has_memory_pools: bool
-    has_vmm: bool
-    has_managed: bool
-    has_host_mapping: bool
-    has_legacy_ipc: bool
-    has_concurrent_managed: bool
+class DeviceInfo(
+    structseq[Any],
+    tuple[str, str, tuple[int, int], int, int, bool, bool, bool, bool, bool, bool],
+):
+    @property
+    def name(self) -> str: ...
+    @property
+    def uuid(self) -> str: ...
+    @property
+    def compute_capability(self) -> tuple[int, int]: ...
+    @property
+    def total_bytes(self) -> int: ...
+    @property
+    def free_bytes(self) -> int: ...
+    @property
+    def has_memory_pools(self) -> bool: ...
+    @property
+    def has_vmm(self) -> bool: ...
+    @property
+    def has_managed(self) -> bool: ...
+    @property
+    def has_host_mapping(self) -> bool: ...
+    @property
+    def has_legacy_ipc(self) -> bool: ...
+    @property
+    def has_concurrent_managed(self) -> bool: ...
 
 def open_driver(path: str | PathLike[str] | None = None) -> None: ...
 def driver_info() -> DriverInfo: ...
@@ -87,13 +106,19 @@ class UpstreamResourceAdaptor(DeviceMemoryResource):
     def get_upstream(self) -> DeviceMemoryResource: ...
 
 @final
-class Statistics(NamedTuple):
-    current_bytes: int
-    current_count: int
-    peak_bytes: int
-    peak_count: int
-    total_bytes: int
-    total_count: int
+class Statistics(structseq[Any], tuple[int, int, int, int, int, int]):
+    @property
+    def current_bytes(self) -> int: ...
+    @property
+    def current_count(self) -> int: ...
+    @property
+    def peak_bytes(self) -> int: ...
+    @property
+    def peak_count(self) -> int: ...
+    @property
+    def total_bytes(self) -> int: ...
+    @property
+    def total_count(self) -> int: ...
 
 def get_current_device_resource() -> DeviceMemoryResource: ...
 def get_per_device_resource(device: int) -> DeviceMemoryResource: ...
@@ -166,7 +191,7 @@ class Pointer:
 @final
 class Manager:
     logging: bool
-    def __init__(self, device: int, logging: bool = True) -> None: ...
+    def __new__(cls, device: int, logging: bool = True) -> Self: ...
     @property
     def device(self) -> int: ...
     @property

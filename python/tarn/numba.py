@@ -47,7 +47,6 @@ class _Settings:
     lock = threading.RLock()
     logging = True
     resource: str | None = None  # name of the resource for devices that have the default
-    resource_done: set[int] = set()  # devices that it was set for
     log_pid: int | None = None  # process whose log is set up; a forked child is another
     trouble: str | None = None  # why the last attempt to begin failed
     # One manager for each device, whatever the number of Numba's Contexts on it.
@@ -119,7 +118,7 @@ def _set_up_log(driver: Any) -> None:
 # --- which resource --------------------------------------------------------------------
 
 
-def _resource_named(name: str, device: int) -> Any:
+def _resource_class(name: str) -> Any:
     from . import mr
 
     classes = {
@@ -131,7 +130,7 @@ def _resource_named(name: str, device: int) -> Any:
     if name not in classes:
         known = ", ".join(classes)
         raise ValueError(f"tarn.numba: there is no resource {name!r}, only {known}")
-    return classes[name](device=device)
+    return classes[name]
 
 
 def _set_resource(device: int) -> None:
@@ -140,12 +139,29 @@ def _set_resource(device: int) -> None:
     from . import mr
 
     name = _Settings.resource or os.environ.get("TARN_RESOURCE")
-    if not name or device in _Settings.resource_done:
+    if not name:
         return
-    current = mr.get_per_device_resource(device)
-    if type(current) is mr.CudaMemoryResource:
-        mr.set_per_device_resource(device, _resource_named(name, device))
-    _Settings.resource_done.add(device)
+    make = _resource_class(name)
+    if type(mr.get_per_device_resource(device)) is mr.CudaMemoryResource:
+        mr.set_per_device_resource(device, make(device=device))
+
+
+def _serve_from(resource: Any) -> None:
+    """What a program asks for itself holds at once, on the devices that are in use; a name
+    holds for the others at their first use."""
+    from . import mr
+
+    if isinstance(resource, str):
+        make = _resource_class(resource)
+        for device in {device for _, device in _Settings.managers}:
+            mr.set_per_device_resource(device, make(device=device))
+        _Settings.resource = resource
+    elif not isinstance(resource, mr.DeviceMemoryResource):
+        raise TypeError(f"tarn.numba: {resource!r} is no resource of tarn.mr, and no name")
+    elif resource.device is None:  # of a class that is written in Python
+        mr.set_current_device_resource(resource)
+    else:
+        mr.set_per_device_resource(resource.device, resource)
 
 
 # --- the manager -----------------------------------------------------------------------
@@ -361,7 +377,8 @@ def _class_for(driver: Any) -> type:
         ),
     }
     bases = (_ManagerOperations, driver.HostOnlyCUDAMemoryManager)
-    return type(driver.HostOnlyCUDAMemoryManager)("TarnNumbaManager", bases, members)
+    made: type = type(driver.HostOnlyCUDAMemoryManager)("TarnNumbaManager", bases, members)
+    return made
 
 
 def manager_class(cuda: Any = None) -> type:
@@ -410,25 +427,18 @@ def use_tarn_for_numba(
 
     :param cuda: the module to serve: ``numba.cuda`` (the default), or another with the
         same interface.
-    :param resource: what device memory comes from: a resource of ``tarn.mr``, or the name
-        of one (``"async"``), which every device then gets unless the program puts
-        something else there. Without it the device's current resource serves.
+    :param resource: what device memory comes from: a resource of ``tarn.mr``, for its
+        device, or the name of one (``"async"``), which devices in use get at once and
+        others at first use unless the program has put something else there. Without it
+        the device's current resource serves. Raises ValueError for an unknown name.
     :param logging: keep the log that ``tarn.csv_log()`` shows. A row costs about a
         question to the driver for its free memory.
     """
     driver = _driver_of(cuda)
     manager = _class_for(driver)
     _check_not_too_late(driver, manager)
-    if isinstance(resource, str):
-        _Settings.resource = resource
-        _Settings.resource_done.clear()
-    elif resource is not None:
-        from . import mr
-
-        if resource.device is None:  # of a class that is written in Python
-            mr.set_current_device_resource(resource)
-        else:
-            mr.set_per_device_resource(resource.device, resource)
+    if resource is not None:
+        _serve_from(resource)
     _Settings.logging = logging
     if driver._memory_manager is not manager:
         _warn_of_environment()

@@ -169,6 +169,31 @@ tarn.numba.use_tarn_for_numba(resource=tarn.mr.ManagedMemoryResource())
     assert run_code(code + RESOURCE, TARN_RESOURCE="async") == "ManagedMemoryResource"
 
 
+def test_a_name_may_be_given_again_when_devices_are_in_use():
+    code = """
+import tarn.numba
+from numba import cuda
+names = []
+for name in ("cuda", "async", "managed", "async"):
+    tarn.numba.use_tarn_for_numba(resource=name)
+    array = cuda.device_array(10)
+    names.append(type(tarn.mr.get_current_device_resource()).__name__)
+for wrong, error in (("goldmine", ValueError), (7, TypeError)):
+    try:
+        tarn.numba.use_tarn_for_numba(resource=wrong)
+    except error as refusal:
+        assert repr(wrong) in str(refusal), refusal
+    else:
+        raise SystemExit(f"{wrong} is taken")
+names.append(type(tarn.mr.get_current_device_resource()).__name__)
+print(*names)
+"""
+    assert run_code(code) == (
+        "CudaMemoryResource CudaAsyncMemoryResource ManagedMemoryResource "
+        "CudaAsyncMemoryResource CudaAsyncMemoryResource"
+    )
+
+
 def test_a_resource_that_there_is_not_is_told_at_first_use():
     code = """
 from numba import cuda

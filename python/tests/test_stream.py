@@ -35,6 +35,12 @@ def test_the_named_streams_are_what_cuda_calls_them():
     assert tarn.NO_STREAM.handle == 0 and tarn.NO_STREAM != tarn.DEFAULT_STREAM
 
 
+def test_an_address_of_zero_is_shown_as_a_number():
+    assert repr(tarn.DEFAULT_STREAM) == "<tarn.Stream 0x0>"
+    assert repr(tarn.LEGACY_DEFAULT_STREAM) == "<tarn.Stream 0x1>"
+    assert repr(tarn.DeviceBuffer()) == "<tarn.DeviceBuffer of 0 bytes at 0x0 on device 0>"
+
+
 def test_a_stream_is_made_of_an_int_a_stream_or_the_protocol():
     stream = tarn.Stream()
     for source in (stream, stream.handle, Foreign((0, stream.handle))):
