@@ -65,6 +65,9 @@ tarn_status tarn_driver_device_info(int device, tarn_device_info *out)
 {
     tarn_device_info info;
     struct tarn__scope scope;
+
+    if (!out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "driver: device info into NULL");
     tarn_status status = tarn__device_check("driver", device);
 
     memset(&info, 0, sizeof info);
@@ -90,8 +93,10 @@ tarn_status tarn_driver_current_device(int *out)
     const struct tarn__calls *calls;
     CUcontext_ context = NULL;
     CUdevice_ device = 0;
-    tarn_status status = tarn__driver(&calls);
 
+    if (!out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "driver: current device into NULL");
+    tarn_status status = tarn__driver(&calls);
     if (status != TARN_OK)
         return status;
     CUresult_ result = calls->ctx_get_current(&context);

@@ -295,8 +295,10 @@ tarn_status tarn__driver(const struct tarn__calls **out)
 tarn_status tarn_driver_get_info(tarn_driver_info *out)
 {
     const struct tarn__calls *calls;
-    tarn_status status = tarn__driver(&calls);
 
+    if (!out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "driver: info into NULL");
+    tarn_status status = tarn__driver(&calls);
     if (status == TARN_OK)
         *out = driver.info;
     return status;

@@ -10,6 +10,8 @@ tarn_status tarn_stream_create(int device, bool non_blocking, tarn_stream *out)
     struct tarn__scope scope;
     CUstream_ stream = NULL;
 
+    if (!out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "stream: create into NULL");
     tarn_status status = tarn__scope_enter(device, &scope);
     if (status != TARN_OK)
         return status;

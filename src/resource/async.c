@@ -316,8 +316,10 @@ tarn_status tarn_async_create(int device, const tarn_async_options *options,
     static tarn_resource *places[TARN__PLACES];
     tarn_async_options asked;
     tarn_resource *made;
-    tarn_status status = read_options(options, &asked);
 
+    if (!out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "async: create into NULL");
+    tarn_status status = read_options(options, &asked);
     if (status == TARN_OK)
         status = check_pools(device);
     if (status != TARN_OK)

@@ -27,6 +27,15 @@ static tarn_status check_ops(const tarn_resource_ops *ops)
     return TARN_OK;
 }
 
+/* Copy what both know, whole pointers only. The size stays the one of the build that it
+ * came from: it is part of what tells tables apart. */
+static void copy_table(tarn_resource_ops *to, const tarn_resource_ops *from)
+{
+    size_t known = from->size < sizeof *to ? from->size : sizeof *to;
+
+    memcpy(to, from, known - known % sizeof(void *));
+}
+
 tarn_status tarn_resource_create(const tarn_resource_ops *ops, void *self, int device,
                                  tarn_resource **out)
 {
@@ -41,8 +50,7 @@ tarn_status tarn_resource_create(const tarn_resource_ops *ops, void *self, int d
     if (!resource)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "resource: no host memory for %s",
                               ops->name);
-    memcpy(&resource->ops, ops,
-           ops->size < sizeof *ops ? ops->size : sizeof resource->ops);
+    copy_table(&resource->ops, ops);
     resource->self = self;
     resource->device = device;
     atomic_init(&resource->references, 1);
@@ -109,6 +117,23 @@ static tarn_status check_alignment(const tarn_resource *resource, size_t *alignm
     return TARN_OK;
 }
 
+/* What an operation returned, as the caller gets it: somebody's own may have left no
+ * words, and those of an older failure would lie, or have returned what is no status. */
+static tarn_status relay(const tarn_resource *resource, const char *operation,
+                         tarn_status status)
+{
+    if (status == TARN_OK)
+        return TARN_OK;
+    if ((unsigned)status > TARN_BAD_FORMAT)
+        return tarn_error_set(TARN_PLUGIN_FAILURE,
+                              "%s: %s returned %d, which is no status",
+                              resource->ops.name, operation, (int)status);
+    if (tarn_error_last()->status != status)
+        tarn_error_set(status, "%s: %s failed, device %d", resource->ops.name, operation,
+                       resource->device);
+    return status;
+}
+
 tarn_status tarn_resource_allocate(tarn_resource *resource, size_t bytes,
                                    size_t alignment, tarn_stream stream,
                                    tarn_device_ptr *out)
@@ -155,8 +180,9 @@ tarn_status tarn__resource_allocate(tarn_resource *resource, size_t bytes,
                               resource->ops.name, bytes, alignment);
     tarn_status status =
         resource->ops.allocate(resource->self, bytes, alignment, stream, &block);
-    if (status == TARN_OK)
-        status = check_block(resource, block, bytes, alignment, stream);
+    if (status != TARN_OK)
+        return relay(resource, "allocate", status);
+    status = check_block(resource, block, bytes, alignment, stream);
     if (status != TARN_OK)
         return status;
     if (counts_calls(resource))
@@ -197,7 +223,7 @@ tarn_status tarn__resource_deallocate(tarn_resource *resource, tarn_device_ptr b
         resource->ops.deallocate(resource->self, block, bytes, alignment, stream);
     if (status == TARN_OK && counts_calls(resource))
         atomic_fetch_sub_explicit(&resource->calls_out, 1, memory_order_relaxed);
-    return status;
+    return relay(resource, "deallocate", status);
 }
 
 tarn_status tarn_resource_memory_info(tarn_resource *resource, tarn_stream stream,
@@ -213,7 +239,7 @@ tarn_status tarn_resource_memory_info(tarn_resource *resource, tarn_stream strea
     tarn_status status =
         resource->ops.memory_info(resource->self, stream, &free_bytes, &total_bytes);
     if (status != TARN_OK)
-        return status;
+        return relay(resource, "memory_info", status);
     *free_out = free_bytes;
     *total_out = total_bytes;
     return TARN_OK;
@@ -262,7 +288,7 @@ tarn_status tarn_resource_trim(tarn_resource *resource, size_t keep_bytes,
     if (resource->ops.trim) {
         tarn_status status = resource->ops.trim(resource->self, keep_bytes, &released);
         if (status != TARN_OK)
-            return status;
+            return relay(resource, "trim", status);
     }
     if (released_out)
         *released_out = released;
@@ -282,7 +308,7 @@ tarn_status tarn_resource_block_bytes(tarn_resource *resource, tarn_device_ptr b
     tarn_status status = resource->ops.block_bytes(resource->self, block, &bytes);
     if (status == TARN_OK)
         *out = bytes;
-    return status;
+    return relay(resource, "block_bytes", status);
 }
 
 size_t tarn_resource_blocks_out(const tarn_resource *resource)

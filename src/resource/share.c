@@ -30,8 +30,11 @@ tarn_status tarn__resource_share(tarn_resource **place, int device,
                                  tarn_status (*make)(int device, tarn_resource **out),
                                  tarn_resource **out)
 {
-    tarn_resource *made, *found = look_up(place, NULL);
+    tarn_resource *made, *found;
 
+    if (!out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: create into NULL");
+    found = look_up(place, NULL);
     if (!found) {
         /* Made without the lock, because making asks the driver. */
         tarn_status status = make(device, &made);

@@ -140,8 +140,13 @@ static tarn_status load(struct loader *loader, tarn_read_fn read, void *data,
 tarn_status tarn_trace_load(const char *name, tarn_read_fn read, void *data,
                             const tarn_trace_limits *limits, tarn_trace **out)
 {
-    struct loader loader = {.name = name, .trace = calloc(1, sizeof(tarn_trace))};
+    struct loader loader = {.name = name};
 
+    if (!name || !read || !out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "trace: loading needs a name, a source and a place for the "
+                              "result");
+    loader.trace = calloc(1, sizeof *loader.trace);
     if (!loader.trace)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "trace: no memory for a log");
     loader.operations_limit =

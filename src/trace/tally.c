@@ -45,6 +45,8 @@ tarn_status tarn_trace_tally_create(const char *name, const tarn_trace_limits *l
                                     tarn_problem_fn on_problem, void *data,
                                     tarn_trace_tally **out)
 {
+    if (!out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "trace: a tally into NULL");
     tarn_trace_tally *tally = calloc(1, sizeof *tally);
     char *copy = malloc(strlen(name ? name : "log") + 1);
 
@@ -277,6 +279,9 @@ tarn_status tarn_trace_tally_add(void *tally, const tarn_event *event, uint64_t 
 {
     struct tarn__match match;
 
+    if (!tally || !event)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "trace: a tally and an event, not "
+                                                     "NULL");
     return tarn__tally_add(tally, event, line, &match);
 }
 

@@ -18,6 +18,14 @@ TEST(device_info_is_filled)
     }
 }
 
+TEST(results_into_null_are_refused)
+{
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_driver_get_info(NULL));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_driver_device_info(0, NULL));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_driver_current_device(NULL));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_create(0, true, NULL));
+}
+
 TEST(copy_and_fill_of_nothing_ask_nothing)
 {
     CHECK_OK(tarn_copy(0, 0, 0, 0, TARN_STREAM_DEFAULT));

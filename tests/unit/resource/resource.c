@@ -35,6 +35,69 @@ static const tarn_resource_ops oldest_ops = {
     .destroy = destroy_nothing,
 };
 
+static tarn_status fail_as_told(void *self, size_t bytes, size_t alignment,
+                                tarn_stream stream, tarn_device_ptr *out)
+{
+    (void)bytes, (void)alignment, (void)stream, (void)out;
+    return *(tarn_status *)self;
+}
+
+static tarn_status info_never(void *self, tarn_stream stream, size_t *free_out,
+                              size_t *total_out)
+{
+    (void)self, (void)stream, (void)free_out, (void)total_out;
+    return TARN_DRIVER_FAILURE;
+}
+
+static const tarn_resource_ops silent_ops = {
+    .size = sizeof silent_ops,
+    .name = "silent",
+    .allocate = fail_as_told,
+    .deallocate = take_anything,
+    .destroy = destroy_nothing,
+    .memory_info = info_never,
+};
+
+TEST(failure_without_words_does_not_get_those_of_an_older_one)
+{
+    tarn_status told = TARN_OUT_OF_MEMORY;
+    tarn_resource *silent;
+    tarn_device_ptr block = 7;
+
+    CHECK_OK(tarn_resource_create(&silent_ops, &told, 0, &silent));
+    tarn_error_set(TARN_BAD_FORMAT, "an old log: line 7");
+    CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_resource_allocate(silent, 1, 0, NULL, &block));
+    CHECK(tarn_error_last()->status == TARN_OUT_OF_MEMORY);
+    CHECK(strstr(tarn_error_last()->message, "silent: allocate"));
+
+    told = (tarn_status)4711;
+    CHECK_STATUS(TARN_PLUGIN_FAILURE, tarn_resource_allocate(silent, 1, 0, NULL, &block));
+    CHECK(strstr(tarn_error_last()->message, "4711"));
+    CHECK_EQUAL(7, block);
+    CHECK_OK(tarn_resource_release(silent));
+}
+
+TEST(table_that_ends_within_an_operation_does_not_have_it)
+{
+    tarn_resource_ops ops = silent_ops;
+    tarn_status told = TARN_OK;
+    tarn_resource *resource;
+
+    ops.size = offsetof(tarn_resource_ops, memory_info) + 3;
+    CHECK_OK(tarn_resource_create(&ops, &told, 0, &resource));
+    CHECK(!tarn_resource_supports_memory_info(resource));
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(create_into_null_is_refused)
+{
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_cuda_create(0, NULL));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_async_create(0, NULL, NULL));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_managed_create(0, NULL));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pinned_create(0, NULL));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_host_create(NULL));
+}
+
 TEST(create_refuses_a_table_without_a_required_operation)
 {
     tarn_resource *resource = (tarn_resource *)&taken_back;
