@@ -1,7 +1,10 @@
 /* main.c -- the command `tarn`: a table of verbs, and programs tarn-VERB for the rest. */
+#define _GNU_SOURCE
 #include "tool.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct verb *const verbs[] = {&verb_info, &verb_log, &verb_replay,
                                            &verb_run};
@@ -97,8 +100,23 @@ static int run(int argc, char **argv)
     return run_verb(argc - 1, argv + 1);
 }
 
+/* Where 0, 1 or 2 is closed, the next file that anything opens would get that number, and
+ * what is printed would go into it: a log, or memory of the driver. What is put there
+ * refuses, as a closed one does, and is gone again in a program that replaces this one. */
+static bool fill_closed_files(void)
+{
+    for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++) {
+        int way = file == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+        if (fcntl(file, F_GETFD) < 0 && open("/dev/null", way | O_CLOEXEC) != file)
+            return false;
+    }
+    return true;
+}
+
 int main(int argc, char **argv)
 {
+    if (!fill_closed_files())
+        return FAILED;
     int code = run(argc, argv);
 
     /* What was printed must have arrived, or a full disk looks like success. */

@@ -63,8 +63,9 @@ struct words time_in_words(double ns)
         ns /= 1000;
         unit++;
     }
-    snprintf(words.text, sizeof words.text, unit == 0 ? "%.0f %s" : "%.3g %s", ns,
-             units[unit]);
+    /* From 999.5 on %.3g would write 1e+03. */
+    snprintf(words.text, sizeof words.text,
+             unit == 0 || ns >= 999.5 ? "%.0f %s" : "%.3g %s", ns, units[unit]);
     return words;
 }
 

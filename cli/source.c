@@ -26,6 +26,14 @@ bool source_open(struct source *source, const char *path)
     return false;
 }
 
+/* zlib puts the name that it knows in front, "<fd:3>: ", which is nobody's. */
+static const char *without_file(const char *words)
+{
+    const char *end = strncmp(words, "<fd:", 4) == 0 ? strstr(words, ">: ") : NULL;
+
+    return end ? end + 3 : words;
+}
+
 /* Why zlib could not go on: errno for the system's reasons, words for its own. */
 static long note_failure(struct source *source)
 {
@@ -37,7 +45,7 @@ static long note_failure(struct source *source)
     if (error == Z_BUF_ERROR)
         source->why = "the gzip file ends too early";
     else if (error != Z_ERRNO)
-        source->why = *words ? words : "not a sound gzip file";
+        source->why = *words ? without_file(words) : "not a sound gzip file";
     errno = error == Z_ERRNO && system_error ? system_error : EBADMSG;
     return -1;
 }

@@ -146,6 +146,21 @@ def test_files_that_cannot_be_read_are_refused(tmp_path):
     refused(1, "incorrect data check", "log", packed)
 
 
+def test_damaged_gzip_is_refused_in_words_without_a_file_number(tmp_path):
+    packed = log(tmp_path, RMM + "1,00:00:01.0,allocate,0x10,100,0\n" * 500, "a.gz")
+    data = packed.read_bytes()
+    packed.write_bytes(data[:20] + b"xxxx" + data[24:])
+    done = tarn_tool("log", packed)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"tarn log: {packed}")
+    assert "fd:" not in done.stderr
+
+
+def test_long_durations_are_whole_seconds(tmp_path):
+    rows = "1,00:00:01.0,allocate,0x10,100,0\n1,01:00:01.0,free,0x10,100,0\n"
+    assert "2 rows, 3600 s\n" in tarn_tool("log", log(tmp_path, RMM + rows)).stdout
+
+
 def test_replay_reports_what_it_did(tmp_path):
     path = log(tmp_path, NBEP7 + ROWS)
     for resource in "cuda", "async", "managed", "pinned", "host":

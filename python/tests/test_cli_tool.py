@@ -1,9 +1,10 @@
 """The command `tarn`: its verbs, its refusals, verbs from the PATH, `tarn info`."""
 
 import json
+import os
 import subprocess
 
-from cli_tool import TOOL, refused, tarn_tool
+from cli_tool import RMM, TOOL, refused, tarn_tool
 
 
 def test_lists_its_verbs():
@@ -51,6 +52,20 @@ def test_unknown_verb_is_refused_with_the_list():
     assert "there is no verb bogus\\x1b[31m" in done.stderr
     assert "  replay" in done.stderr
     assert tarn_tool("").returncode == 1
+
+
+def test_closed_stdout_is_a_failure_and_no_other_file_takes_its_place(tmp_path):
+    log = tmp_path / "log.csv"
+    log.write_text(RMM)
+    for line in ["info", "info --json", f"log '{log}'", f"replay '{log}'"]:
+        done = subprocess.run(
+            f"'{TOOL}' {line} >&-",
+            shell=True,
+            env={**os.environ, "TARN_DRIVER": "sim"},
+            stderr=subprocess.PIPE,
+        )
+        assert done.returncode == 1, line
+        assert b"cannot write the output: Bad file descriptor" in done.stderr
 
 
 def script(folder, name, text="#!/bin/sh\necho $0 $*; exit 7\n", mode=0o755):
