@@ -5,7 +5,8 @@
  * none was set, the cuda resource serves; it is made when somebody asks for it first.
  *
  * No resource is made, asked or released under the lock, as that may call the driver or
- * somebody's own code.
+ * somebody's own code. The lock is held over a fork, so that a child can ask and set
+ * whatever the parent's other threads were doing.
  */
 #include <tarn/device.h>
 #include "driver/driver.h"
@@ -17,12 +18,36 @@ static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static tarn_resource
     *registry[DEVICES_MAX]; /* a reference each; NULL: not asked for yet */
 
+static void lock_registry(void)
+{
+    pthread_mutex_lock(&registry_lock);
+}
+
+static void unlock_registry(void)
+{
+    pthread_mutex_unlock(&registry_lock);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(lock_registry, unlock_registry, unlock_registry);
+}
+
+/* Take the lock; every call here does it this way. */
+static void hold_registry(void)
+{
+    static pthread_once_t watched = PTHREAD_ONCE_INIT;
+
+    pthread_once(&watched, watch_forks);
+    lock_registry();
+}
+
 /* The resource of `device` retained, or NULL. */
 static tarn_resource *look_up(int device)
 {
-    pthread_mutex_lock(&registry_lock);
+    hold_registry();
     tarn_resource *found = tarn_resource_retain(registry[device]);
-    pthread_mutex_unlock(&registry_lock);
+    unlock_registry();
     return found;
 }
 
@@ -30,11 +55,11 @@ static tarn_resource *look_up(int device)
  * nothing changes, where another one is there. */
 static bool exchange(int device, tarn_resource *expected, tarn_resource *resource)
 {
-    pthread_mutex_lock(&registry_lock);
+    hold_registry();
     bool changed = registry[device] == expected;
     if (changed)
         registry[device] = resource;
-    pthread_mutex_unlock(&registry_lock);
+    unlock_registry();
     return changed;
 }
 
@@ -74,10 +99,10 @@ static tarn_status successor(int device, tarn_resource *resource, tarn_resource 
 /* Put `next` in charge, giving its reference away, and take the one before. */
 static tarn_resource *take_over(int device, tarn_resource *next)
 {
-    pthread_mutex_lock(&registry_lock);
+    hold_registry();
     tarn_resource *previous = registry[device];
     registry[device] = next;
-    pthread_mutex_unlock(&registry_lock);
+    unlock_registry();
     return previous;
 }
 

@@ -1,12 +1,34 @@
 /* host.c -- ordinary host memory as a resource, without any driver.
  *
  * For tests of adaptors, and for programs that want one interface to all their memory.
- * There is one a process: host memory belongs to no device.
+ * There is one a process: host memory belongs to no device. It goes on working in a forked
+ * child, as malloc does, so its table is held over a fork: a lock that another thread had
+ * at that moment would be held in the child for good.
  */
 #include "resource/internal.h"
 #include "resource/table.h"
 #include "base/sizes.h"
+#include <pthread.h>
 #include <stdlib.h>
+
+/* Of the one resource, and of the next once that is gone: empty whenever there is none. */
+static struct tarn__table blocks;
+
+static void lock_blocks(void)
+{
+    tarn__table_lock(&blocks);
+}
+
+static void unlock_blocks(void)
+{
+    tarn__table_unlock(&blocks);
+}
+
+static void init_blocks(void)
+{
+    tarn__table_init(&blocks);
+    pthread_atfork(lock_blocks, unlock_blocks, unlock_blocks);
+}
 
 static tarn_status host_allocate(void *self, size_t bytes, size_t alignment,
                                  tarn_stream stream, tarn_device_ptr *out)
@@ -49,8 +71,7 @@ static tarn_status host_deallocate(void *self, tarn_device_ptr block, size_t byt
 
 static void host_destroy(void *self)
 {
-    tarn__table_free(self);
-    free(self);
+    (void)self; /* every block is back, and the table stays for the next */
 }
 
 static tarn_status host_block_bytes(void *self, tarn_device_ptr block, size_t *out)
@@ -75,15 +96,10 @@ static const tarn_resource_ops host_ops = {
 
 static tarn_status host_make(int device, tarn_resource **out)
 {
-    struct tarn__table *table = malloc(sizeof *table);
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-    if (!table)
-        return tarn_error_set(TARN_OUT_OF_MEMORY, "host: no host memory");
-    tarn__table_init(table);
-    tarn_status status = tarn_resource_create(&host_ops, table, device, out);
-    if (status != TARN_OK)
-        host_destroy(table);
-    return status;
+    pthread_once(&once, init_blocks);
+    return tarn_resource_create(&host_ops, &blocks, device, out);
 }
 
 tarn_status tarn_host_create(tarn_resource **out)

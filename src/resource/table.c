@@ -188,6 +188,18 @@ tarn_status tarn__table_bytes(struct tarn__table *table, const char *who, uint64
     return TARN_OK;
 }
 
+void tarn__table_lock(struct tarn__table *table)
+{
+    for (int i = 0; i < TARN__SHARDS; i++)
+        pthread_mutex_lock(&table->shards[i].lock);
+}
+
+void tarn__table_unlock(struct tarn__table *table)
+{
+    for (int i = 0; i < TARN__SHARDS; i++)
+        pthread_mutex_unlock(&table->shards[i].lock);
+}
+
 size_t tarn__table_count(const struct tarn__table *table)
 {
     return atomic_load_explicit(&table->count, memory_order_relaxed);

@@ -59,6 +59,11 @@ tarn_status tarn__table_take(struct tarn__table *table, const char *who, uint64_
 tarn_status tarn__table_bytes(struct tarn__table *table, const char *who, uint64_t block,
                               size_t *out);
 
+/* Hold every shard, and let go: around a fork, so that the child gets a table in which
+ * nobody was at work. */
+void tarn__table_lock(struct tarn__table *table);
+void tarn__table_unlock(struct tarn__table *table);
+
 size_t tarn__table_count(const struct tarn__table *table);
 
 #endif

@@ -1,7 +1,62 @@
 /* Host memory as a resource, which needs no driver. */
 #define _GNU_SOURCE
 #include "test.h"
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef __SANITIZE_ADDRESS__ /* its malloc may itself be held in a forked child */
+static bool come_and_go(void)
+{
+    tarn_resource *host;
+    tarn_device_ptr block;
+
+    if (tarn_host_create(&host) != TARN_OK)
+        return false;
+    return tarn_resource_allocate(host, 100, 0, NULL, &block) == TARN_OK &&
+           tarn_resource_deallocate(host, block, 100, 0, NULL) == TARN_OK &&
+           tarn_resource_release(host) == TARN_OK;
+}
+
+static void *come_and_go_until_told(void *stop)
+{
+    while (!atomic_load((atomic_bool *)stop))
+        come_and_go();
+    return NULL;
+}
+
+/* A lock held by another thread at the fork would be held in the child for good. */
+TEST(host_works_in_a_child_forked_while_other_threads_use_it)
+{
+    enum { THREADS = 4, FORKS = 60 };
+    pthread_t threads[THREADS];
+    atomic_bool stop = false;
+    int failures = 0;
+
+    CHECK(come_and_go());
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, come_and_go_until_told, &stop) == 0);
+    for (int i = 0; i < FORKS && failures == 0; i++) {
+        int status = 0;
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(20); /* ends a child that hangs */
+            for (int turn = 0; turn < 20; turn++)
+                if (!come_and_go())
+                    _exit(1);
+            _exit(0);
+        }
+        waitpid(child, &status, 0);
+        failures += status != 0;
+    }
+    atomic_store(&stop, true);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    CHECK_EQUAL(0, failures);
+}
+#endif
 
 TEST(host_needs_no_driver)
 {
