@@ -23,9 +23,10 @@ void tarn__manager_memory(tarn__manager_object *manager, struct tarn__log_call *
         TARN_OK) {
         call->free_bytes = free_bytes;
         call->total_bytes = total_bytes;
-    } else {
-        tarn_error_set_native(kept.status, kept.native, "%s", kept.message);
     }
+    /* The words are those of the call that the row is about, whatever went on here. */
+    if (kept.status != TARN_OK)
+        tarn_error_set_native(kept.status, kept.native, "%s", kept.message);
 }
 
 /* --- allocating --------------------------------------------------------------------- */
@@ -234,8 +235,8 @@ static PyObject *manager_get_ipc_handle(tarn__manager_object *self, PyObject *ar
 
 PyDoc_STRVAR(
     get_memory_info_doc,
-    "get_memory_info() -> (free, total)\n\nIn bytes; NotSupportedError where the "
-    "current resource cannot say.");
+    "get_memory_info() -> (free, total)\n\nIn bytes; the device's where the current "
+    "resource cannot say.");
 
 static PyObject *manager_get_memory_info(tarn__manager_object *self, PyObject *unused)
 {

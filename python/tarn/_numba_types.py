@@ -60,14 +60,16 @@ def _numba_error(driver: Any, kind: type, words: str, number: int, status: int) 
 def as_numba_error(driver: Any, error: Any) -> Any:
     """The same failure for a program that knows Numba's errors; those that did not come
     from a driver, and would not have with Numba's own manager, stay as they are."""
-    out_of_memory = isinstance(error, _tarn.OutOfMemoryError)
-    if not out_of_memory and not error.native:
+    if isinstance(error, MemoryError):
+        words = str(error) or type(error).__name__
+        return _numba_error(driver, _tarn.OutOfMemoryError, words, 2, _OUT_OF_MEMORY)
+    if not error.native:
         return error
-    code = 2 if out_of_memory else error.native
     kind = next(c for c in type(error).__mro__ if c.__name__ in _TARN_ERRORS)
-    return _numba_error(driver, kind, str(error), code, error.status)
+    return _numba_error(driver, kind, str(error), error.native, error.status)
 
 
+_OUT_OF_MEMORY = 1  # the tarn_status
 _TARN_ERRORS = (
     "OutOfMemoryError",
     "InvalidArgumentError",

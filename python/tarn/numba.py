@@ -227,7 +227,7 @@ class _ManagerOperations:
         """As Numba's own manager: out of memory means flush what is pending, and again."""
         try:
             return allocate(*arguments)
-        except _tarn.OutOfMemoryError:
+        except MemoryError:  # a resource written in Python may raise Python's own
             self.deallocations.clear()
             self.context.deallocations.clear()
         except _tarn.TarnError as error:
@@ -236,6 +236,8 @@ class _ManagerOperations:
             return allocate(*arguments)
         except _tarn.TarnError as error:
             raise types.as_numba_error(self._driver, error) from None
+        except MemoryError as error:
+            raise types.as_numba_error(self._driver, error) from error
 
     def memalloc(self, size: int) -> Any:
         self.initialize()

@@ -298,6 +298,40 @@ def pending_array(context, size):
     context.deallocations.add_item(drop, None)
 
 
+class Exhausted(tarn.mr.DeviceMemoryResource):
+    """Written by somebody who knows Python's own exception."""
+
+    error = MemoryError("none left")
+
+    def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
+        raise self.error
+
+    def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM): ...
+
+
+def test_out_of_memory_of_a_resource_written_in_python_is_the_same():
+    exhausted = Exhausted()
+    tarn.mr.set_current_device_resource(exhausted)
+    with pytest.raises(driver.CudaAPIError, match="none left") as caught:
+        cuda.device_array(10)
+    assert isinstance(caught.value, tarn.OutOfMemoryError) and caught.value.code == 2
+    assert caught.value.status == 1 and caught.value.__cause__ is exhausted.error
+    assert [row["Event Type"] for row in log()] == ["Alloc Failure"] * 2
+
+
+@pytest.mark.parametrize("under_a_limit", [False, True])
+def test_where_a_resource_has_no_numbers_the_devices_are_told(under_a_limit):
+    resource = tarn.mr.PinnedHostMemoryResource() if under_a_limit else Exhausted()
+    if under_a_limit:
+        resource = tarn.mr.LimitingResourceAdaptor(resource, 1 << 20)
+    tarn.mr.set_current_device_resource(resource)
+    total = tarn.device_info().total_bytes
+    assert cuda.current_context().get_memory_info().total == total
+    with pytest.raises(MemoryError):
+        cuda.device_array(2 << 20)
+    assert {int(row["Total Memory"]) for row in log()} == {total}
+
+
 def test_running_out_flushes_what_is_pending_and_tries_again(limited):
     context = cuda.current_context()
     pending_array(context, 8000)

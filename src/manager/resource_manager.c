@@ -145,10 +145,8 @@ static tarn_status resource_manager_get_memory_info(void *self, size_t *free_out
 
     if (status != TARN_OK)
         return status;
-    if (tarn_resource_supports_memory_info(resource))
-        status =
-            tarn_resource_memory_info(resource, TARN_STREAM_NONE, free_out, total_out);
-    else
+    status = tarn_resource_memory_info(resource, TARN_STREAM_NONE, free_out, total_out);
+    if (status == TARN_NOT_SUPPORTED) /* it, or what is beneath it, has no numbers */
         status = ask_device(manager->device, free_out, total_out);
     tarn_resource_release(resource);
     return status;
