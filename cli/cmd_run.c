@@ -158,12 +158,18 @@ static bool is_python_file(const char *program)
     return count > 3 && strcmp(program + count - 3, ".py") == 0;
 }
 
-/* Before the old log is emptied: the program that most often is not there. */
+/* Before the old log is emptied: a program given by its path that is not there. */
 static int check_program(const char *program)
 {
-    if (!is_python_file(program) || is_file(program))
-        return 0;
-    return failed(&verb_run, "there is no program %s: %s", program, strerror(errno));
+    bool is_python = is_python_file(program);
+
+    if (!is_python && !strchr(program, '/'))
+        return 0; /* on the PATH, or exec says that it is not */
+    if (!is_file(program))
+        return failed(&verb_run, "there is no program %s: %s", program, strerror(errno));
+    if (!is_python && access(program, X_OK) != 0)
+        return failed(&verb_run, "cannot run %s: %s", program, strerror(errno));
+    return 0;
 }
 
 static int set_environment(const struct job *job)

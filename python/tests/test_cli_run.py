@@ -128,3 +128,18 @@ def test_python_files_run_with_the_interpreter_beside_the_tool(tmp_path):
     assert done.returncode == 5, done.stderr
     assert done.stdout == f"{sys.prefix} __main__ ['a', '--json'] {tmp_path}\n"
     assert "tarn run: nothing came through Tarn" in done.stderr
+
+
+def test_old_log_stays_where_there_is_no_program_to_run(tmp_path):
+    log, plain = tmp_path / "old.csv", tmp_path / "plain"
+    plain.write_text("no program\n")
+    log.write_text("old\n")
+    for program, says in (
+        (tmp_path / "none", "there is no program"),
+        (tmp_path / "none.py", "there is no program"),
+        (plain, "Permission denied"),
+    ):
+        done = tarn_tool("run", "--log", log, program)
+        assert done.returncode == 1
+        assert says in done.stderr
+        assert log.read_text() == "old\n"
