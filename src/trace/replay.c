@@ -95,7 +95,7 @@ static void watch(struct tarn__player *player, const struct tarn__worker *worker
 
     pthread_mutex_lock(&player->lock);
     clock_gettime(CLOCK_MONOTONIC, &until);
-    while (player->running > 0) {
+    do { /* once at least: all workers may have ended by now */
         until.tv_nsec += PROGRESS_MS * 1000000;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
@@ -106,7 +106,7 @@ static void watch(struct tarn__player *player, const struct tarn__worker *worker
         pthread_mutex_unlock(&player->lock);
         tell_progress(player, workers, count, options);
         pthread_mutex_lock(&player->lock);
-    }
+    } while (player->running > 0);
     pthread_mutex_unlock(&player->lock);
 }
 
