@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -143,3 +144,13 @@ def test_old_log_stays_where_there_is_no_program_to_run(tmp_path):
         assert done.returncode == 1
         assert says in done.stderr
         assert log.read_text() == "old\n"
+
+
+def test_any_program_of_the_driver_runs_on_the_stand_in(tmp_path):
+    source, program = Path(__file__).with_name("driver_client.c"), tmp_path / "client"
+    subprocess.run(["cc", "-Wall", "-Werror", source, "-o", program, "-ldl"], check=True)
+    needed = subprocess.run(["readelf", "-d", program], capture_output=True, text=True).stdout
+    assert "NEEDED" in needed and "cuda" not in needed and "tarn" not in needed
+    done = tarn_tool("run", "--driver", "sim", program, **CLEAN)
+    assert (done.returncode, done.stdout) == (0, "Tarn stand-in GPU: there\n"), done.stderr
+    assert done.stderr == ""

@@ -294,6 +294,11 @@
     X(cuGraphExecDestroy, 10000, cuGraphExecDestroy, (CUgraphExec)) \
     X(cuGraphExecUpdate, 10020, cuGraphExecUpdate, (CUgraphExec, CUgraph, CUgraphNode *, int *)) \
     X(cuGraphExecUpdate, 12000, cuGraphExecUpdate_v2, (CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo *)) \
+    X(cuUserObjectCreate, 11030, cuUserObjectCreate, (CUuserObject *, void *, CUhostFn, unsigned int, unsigned int)) \
+    X(cuUserObjectRetain, 11030, cuUserObjectRetain, (CUuserObject, unsigned int)) \
+    X(cuUserObjectRelease, 11030, cuUserObjectRelease, (CUuserObject, unsigned int)) \
+    X(cuGraphRetainUserObject, 11030, cuGraphRetainUserObject, (CUgraph, CUuserObject, unsigned int, unsigned int)) \
+    X(cuGraphReleaseUserObject, 11030, cuGraphReleaseUserObject, (CUgraph, CUuserObject, unsigned int)) \
     /* launches */ \
     Z(cuLaunchKernel, 4000, cuLaunchKernel, cuLaunchKernel_ptsz, (CUfunction a, unsigned int b, unsigned int c, unsigned int d, unsigned int e, unsigned int f, unsigned int g, unsigned int h, CUstream i, void **j, void **k), (a, b, c, d, e, f, g, h, i, j, k)) \
     Z(cuLaunchKernelEx, 11060, cuLaunchKernelEx, cuLaunchKernelEx_ptsz, (const CUlaunchConfig *a, CUfunction b, void **c, void **d), (a, b, c, d)) \

@@ -288,7 +288,12 @@
     X(cuGraphUpload, CAPTURE_HARMLESS) \
     X(cuGraphExecDestroy, CAPTURE_UNSAFE) \
     X(cuGraphExecUpdate, CAPTURE_HARMLESS) \
-    X(cuGraphExecUpdate_v2, CAPTURE_HARMLESS)
+    X(cuGraphExecUpdate_v2, CAPTURE_HARMLESS) \
+    X(cuUserObjectCreate, CAPTURE_HARMLESS) \
+    X(cuUserObjectRetain, CAPTURE_HARMLESS) \
+    X(cuUserObjectRelease, CAPTURE_HARMLESS) \
+    X(cuGraphRetainUserObject, CAPTURE_HARMLESS) \
+    X(cuGraphReleaseUserObject, CAPTURE_HARMLESS)
 /* clang-format on */
 
 #endif

@@ -183,11 +183,12 @@ CUresult sim_copy(struct sim_stream *stream, const struct sim_box *box, enum sim
 }
 
 /* Where a call may be given host memory, the real driver takes device memory that was
- * freed for it. */
-static void check_not_freed(uintptr_t address)
+ * freed for it. What the graph in the making allocates is not there yet. */
+static void check_not_freed(const struct sim_stream *stream, uintptr_t address)
 {
     if (!sim_block_find(address) && sim_device_holds(address) &&
-        !sim_vmm_reservation(address))
+        !sim_vmm_reservation(address) &&
+        !(stream->member && sim_graph_memory_find(address, 1)))
         sim_abort(sim_thread.call,
                   "%p is freed device memory; a real driver crashes here",
                   (void *)address);
@@ -219,8 +220,8 @@ static CUresult copy_row(struct sim_stream *stream, uintptr_t to, uintptr_t from
     if (bytes == 0)
         return CUDA_SUCCESS;
     if (needs == NEEDS_NONE) {
-        check_not_freed(to);
-        check_not_freed(from);
+        check_not_freed(stream, to);
+        check_not_freed(stream, from);
     }
     enum sim_place to_place = sim_place_for(stream, to, bytes),
                    from_place = sim_place_for(stream, from, bytes);

@@ -3,6 +3,7 @@
 #include "base/map.h"
 #include "sim/call.h"
 #include "sim/graph_memory.h"
+#include "sim/user_object.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -255,6 +256,7 @@ void sim_graph_destroy(struct sim_graph *graph)
 {
     while (graph->first)
         destroy_node(graph->first);
+    sim_user_objects_drop(graph);
     if (!graph->is_private)
         unlist(graph);
     free(graph);
@@ -330,7 +332,8 @@ struct sim_graph *sim_graph_clone(const struct sim_graph *graph, bool is_private
     struct sim_node **copies = calloc(graph->count + 1, sizeof *copies);
     struct sim_graph *clone = sim_graph_new(is_private);
 
-    if (clone && (!copies || !copy_nodes(clone, graph, copies))) {
+    if (clone && (!copies || !copy_nodes(clone, graph, copies) ||
+                  !sim_user_objects_copy(clone, graph))) {
         sim_graph_destroy(clone);
         clone = NULL;
     }

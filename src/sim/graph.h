@@ -15,6 +15,7 @@
 struct sim_capture;
 struct sim_exec;
 struct sim_graph_memory;
+struct sim_user_use;
 
 /* The driver's numbers. */
 enum sim_node_kind {
@@ -60,6 +61,7 @@ struct sim_graph {
     size_t memory_nodes;         /* such a graph is not cloned and has one executable */
     struct sim_node *owner;      /* the node whose child it is */
     struct sim_capture *capture; /* that writes it */
+    struct sim_user_use *uses;   /* of the client's objects, user_object.h */
     bool is_private;             /* of an executable graph: it has no handles */
 };
 

@@ -61,8 +61,6 @@
     X(cuGraphMemcpyNodeGetParams, 10000, cuGraphMemcpyNodeGetParams) \
     X(cuGraphNodeGetEnabled, 11060, cuGraphNodeGetEnabled) \
     X(cuGraphNodeSetEnabled, 11060, cuGraphNodeSetEnabled) \
-    X(cuGraphReleaseUserObject, 11030, cuGraphReleaseUserObject) \
-    X(cuGraphRetainUserObject, 11030, cuGraphRetainUserObject) \
     X(cuImportExternalMemory, 10000, cuImportExternalMemory) \
     X(cuImportExternalSemaphore, 10000, cuImportExternalSemaphore) \
     X(cuLaunchCooperativeKernelMultiDevice, 9000, cuLaunchCooperativeKernelMultiDevice) \
@@ -102,9 +100,6 @@
     X(cuTexObjectGetResourceDesc, 5000, cuTexObjectGetResourceDesc) \
     X(cuTexObjectGetResourceViewDesc, 5000, cuTexObjectGetResourceViewDesc) \
     X(cuTexObjectGetTextureDesc, 5000, cuTexObjectGetTextureDesc) \
-    X(cuUserObjectCreate, 11030, cuUserObjectCreate) \
-    X(cuUserObjectRelease, 11030, cuUserObjectRelease) \
-    X(cuUserObjectRetain, 11030, cuUserObjectRetain) \
     X(cuWaitExternalSemaphoresAsync, 10000, cuWaitExternalSemaphoresAsync)
 /* clang-format on */
 
