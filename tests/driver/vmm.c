@@ -295,6 +295,7 @@ static void other_calls(void)
     fact_result("other.cuMemFreeHost", cuMemFreeHost((void *)(uintptr_t)r.pointer));
     fact_result("other.cuIpcGetMemHandle", cuIpcGetMemHandle(&handle, r.pointer));
     fact_result("other.still_good", cuMemsetD8(r.pointer, 1, UNIT));
+    cuCtxSynchronize(); /* before what follows takes the memory away */
     vmm_end(&r);
 }
 
