@@ -289,6 +289,7 @@
     X(cuGraphExecDestroy, CAPTURE_UNSAFE) \
     X(cuGraphExecUpdate, CAPTURE_HARMLESS) \
     X(cuGraphExecUpdate_v2, CAPTURE_HARMLESS) \
+    /* not measured: that objects of the client do not matter to a capture */ \
     X(cuUserObjectCreate, CAPTURE_HARMLESS) \
     X(cuUserObjectRetain, CAPTURE_HARMLESS) \
     X(cuUserObjectRelease, CAPTURE_HARMLESS) \

@@ -241,7 +241,7 @@ static void what_is_said_of(CUdeviceptr pointer)
     int type = 0, ordinal = -7;
     CUdeviceptr start = 0, base = 0;
     size_t bytes = 0;
-    unsigned char capable = 77;
+    int capable = 77;
 
     cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pointer);
     cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer);

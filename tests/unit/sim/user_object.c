@@ -1,5 +1,6 @@
-/* Objects of the client that live as long as the graphs that use them. What is expected is
- * what an H200 did. */
+/* Objects of the client that live as long as the graphs that use them. The
+ * refused arguments, and that an object goes with the executable graph, are what an H200 did; retaining
+ * without a graph and releasing too often are by the manual. */
 #include "driver.h"
 #include <sched.h>
 #include <stdatomic.h>
