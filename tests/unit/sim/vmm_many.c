@@ -2,7 +2,15 @@
  * in them would not end within the time that a test has. */
 #include "vmm.h"
 
+/* TSan leaves a process 512 GiB of addresses in a row when the kernel places its stacks
+ * badly, and the stand-in takes four times the memory of a device. */
+#ifdef __SANITIZE_THREAD__
+#define MEMORY "32GiB"
+enum { COUNT = 10000 };
+#else
+#define MEMORY "256GiB"
 enum { COUNT = 100000 };
+#endif
 
 TEST(vmm_many_mappings_are_made_asked_for_and_undone)
 {
@@ -11,7 +19,7 @@ TEST(vmm_many_mappings_are_made_asked_for_and_undone)
     CUdeviceptr address, start;
     size_t bytes;
 
-    CHECK_EQUAL(0, driver.configure("memory=256GiB,devices=1"));
+    CHECK_EQUAL(0, driver.configure("memory=" MEMORY ",devices=1"));
     use_device(0);
     CU(cuMemAddressReserve(&address, COUNT * PIECE, 0, 0, 0));
     for (size_t i = 0; i < COUNT; i++) {
