@@ -20,8 +20,8 @@ typedef unsigned long long tarn_device_ptr;
  * A stream, by value: one pointer-sized word.
  *
  * It is a raw `CUstream` (cast it; 0, 1 and 2 mean what they mean to CUDA: default,
- * legacy, per-thread), or a stream that was opened once with tarn_stream_open() (comes
- * with the pool), or TARN_STREAM_NONE: no stream is named. Resources that other people
+ * legacy, per-thread), or a stream that was opened once with tarn_stream_open(), or
+ * TARN_STREAM_NONE: no stream is named. Resources that other people
  * write get the value as it came; tarn_stream_handle() gives the CUstream in it.
  */
 typedef struct tarn__stream *tarn_stream;
@@ -43,6 +43,21 @@ TARN_API tarn_status tarn_stream_create(int device, bool non_blocking, tarn_stre
 /** Destroy a stream of tarn_stream_create(). Work that is queued on it still runs. A
  *  default stream is TARN_INVALID_ARGUMENT. Any thread. */
 TARN_API tarn_status tarn_stream_destroy(int device, tarn_stream stream);
+
+/** Open a stream: name it by a value whose owner promises two things, so that a resource
+ * need not ask the driver at every call. First, it closes the value before it destroys the
+ * stream. Second, it says when the stream begins to capture and when that has ended, also
+ * where the stream joins a capture of another one (tarn_stream_announce_capture()).
+ * `raw` is a CUstream of `device`'s primary context; the default streams 0 and 1 can be
+ * opened too, 2 cannot. A stream may be opened more than once. Any thread. */
+TARN_API tarn_status tarn_stream_open(int device, tarn_stream raw, tarn_stream *out);
+
+/** Close a value of tarn_stream_open(). Nobody may be using it; afterwards each call that
+ * is given it is TARN_INVALID_ARGUMENT. The stream itself lives on. Any thread. */
+TARN_API tarn_status tarn_stream_close(tarn_stream opened);
+
+/** The owner's word that an opened stream captures from now on, or no longer. Any thread. */
+TARN_API tarn_status tarn_stream_announce_capture(tarn_stream opened, bool capturing);
 
 /** Open the driver: `path`, or with NULL the default order above; `sim` is a path here
  * too. Once a process: opening the same one again is TARN_OK, another one

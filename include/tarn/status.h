@@ -39,13 +39,19 @@ TARN_BEGIN_DECLS
     X(STILL_IN_USE, 6, "memory or handles are still out")            \
     X(PLUGIN_FAILURE, 7, "user-supplied code failed")                \
     X(SYSTEM_FAILURE, 8, "the operating system reported an error")   \
-    X(BAD_FORMAT, 9, "a file does not say what it should")
+    X(BAD_FORMAT, 9, "a file does not say what it should")           \
+    X(NOT_FOUND, 10, "there is no such thing")
 
 typedef enum tarn_status {
 #define X(name, value, meaning) TARN_##name = value,
     TARN_STATUS_MAP(X)
 #undef X
 } tarn_status;
+
+/** How many statuses there are; grows with later versions. */
+#define X(name, value, meaning) +1
+enum { TARN_STATUS_COUNT = 0 TARN_STATUS_MAP(X) };
+#undef X
 
 /** What the most recent failing call on this thread had to say. */
 typedef struct tarn_error {

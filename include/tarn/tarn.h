@@ -6,6 +6,7 @@
 #include <tarn/status.h>
 #include <tarn/driver.h>
 #include <tarn/resource.h>
+#include <tarn/pool.h>
 #include <tarn/trace.h>
 #include <tarn/adaptor.h>
 #include <tarn/device.h>

@@ -61,7 +61,7 @@ static tarn_status status_of(tarn__state *state, PyObject *exception)
         long status = number != NULL ? PyLong_AsLong(number) : -1;
         Py_XDECREF(number);
         PyErr_Clear();
-        if (status > TARN_OK && status <= TARN_BAD_FORMAT)
+        if (status > TARN_OK && status < TARN_STATUS_COUNT)
             return (tarn_status)status;
     }
     return PyErr_GivenExceptionMatches(exception, PyExc_MemoryError)

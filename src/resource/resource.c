@@ -124,7 +124,7 @@ static tarn_status relay(const tarn_resource *resource, const char *operation,
 {
     if (status == TARN_OK)
         return TARN_OK;
-    if ((unsigned)status > TARN_BAD_FORMAT)
+    if ((unsigned)status >= TARN_STATUS_COUNT)
         return tarn_error_set(TARN_PLUGIN_FAILURE,
                               "%s: %s returned %d, which is no status",
                               resource->ops.name, operation, (int)status);

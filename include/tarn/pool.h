@@ -1,0 +1,207 @@
+/* pool.h -- the pool: one heap for all streams of a device, and what can be asked of it.
+ *
+ * A pool is a resource (resource.h): allocate, deallocate and release are those of any
+ * other. The calls here take that resource and are for pools alone; given another one
+ * they are TARN_INVALID_ARGUMENT.
+ *
+ * A block that is freed on a stream may be handed out again on that stream at once. On
+ * another stream it is handed out when the work queued before the free is done, or behind
+ * a wait for it. Which of these, and when the pool rather grows, is said by the options.
+ */
+#ifndef TARN_POOL_H
+#define TARN_POOL_H
+
+#include <tarn/resource.h>
+
+TARN_BEGIN_DECLS
+
+/** What a pool may do before it says that memory is out. */
+typedef enum tarn_pool_last_step {
+    /** Wait until the device has done all work that is queued, so that every free block
+     * is free for anybody. Ends no capture; other threads' launches wait meanwhile. */
+    TARN_POOL_WAIT_FOR_DEVICE = 0,
+    TARN_POOL_GIVE_UP = 1 /**< nothing: refuse */
+} tarn_pool_last_step;
+
+/** What an allocation does on a pool that sleeps. */
+typedef enum tarn_pool_when_asleep {
+    TARN_POOL_REFUSE = 0, /**< TARN_STILL_IN_USE */
+    TARN_POOL_WAKE = 1    /**< wake the pool first */
+} tarn_pool_when_asleep;
+
+/** Options of a pool; zeros are the defaults. */
+typedef struct tarn_pool_options {
+    size_t size;          /**< sizeof(tarn_pool_options) */
+    size_t initial_bytes; /**< have this much from the start */
+    size_t maximum_bytes; /**< never have more than this; 0: all that there is */
+    size_t growth_bytes;  /**< grow by at least this much; 0: a step that grows with the
+                               pool, 2 MiB to 256 MiB */
+    /** Give idle memory over this back when a block is freed; 0: only when asked
+     * (trim). */
+    size_t release_threshold_bytes;
+    /** Grow before memory of another stream is taken with a wait; else after. */
+    bool grow_first;
+    tarn_pool_last_step last_step;
+    tarn_pool_when_asleep when_asleep;
+} tarn_pool_options;
+
+/** Make a pool on `device`. `upstream` is where its memory comes from, retained for the
+ * pool's life; NULL: the device itself, as VMM memory in one range of addresses where the
+ * device can, else cuMemAlloc. `options` may be NULL. TARN_INVALID_ARGUMENT: an upstream
+ * of another device, initial over maximum. TARN_OUT_OF_MEMORY: the initial memory is not
+ * to be had. Any thread. */
+TARN_API tarn_status tarn_pool_create(int device, tarn_resource *upstream,
+                                      const tarn_pool_options *options,
+                                      tarn_resource **out);
+
+/** Change the maximum; 0: all that there is. Less than the bytes now live is
+ * TARN_INVALID_ARGUMENT; memory over the limit that is idle goes back at once, the rest
+ * as it becomes idle. Any thread. */
+TARN_API tarn_status tarn_pool_set_limit(tarn_resource *pool, size_t bytes);
+
+enum { TARN_POOL_CLASSES = 48 }; /**< class i counts blocks of 2^i to 2^(i+1)-1 bytes */
+
+/** What a pool has and did. Bytes, but where a name says otherwise. The sum live + parked +
+ *  cached + pending is reserved. */
+typedef struct tarn_pool_statistics {
+    size_t size; /**< set to sizeof(tarn_pool_statistics) before the call */
+    uint64_t live;          /**< in blocks that are out, as rounded by the pool */
+    uint64_t live_asked;    /**< the same, as asked for */
+    uint64_t live_blocks;   /**< how many */
+    uint64_t parked;        /**< in magazines: one thread on one stream has it at once */
+    uint64_t cached;        /**< free: done, or in the order of a stream that has it */
+    uint64_t pending;       /**< of the free bytes, those that no fence covers yet */
+    uint64_t captured;      /**< kept for graphs */
+    uint64_t reserved;      /**< taken from upstream or mapped */
+    uint64_t asleep;        /**< of these, without physical memory at the moment */
+    uint64_t limit;         /**< UINT64_MAX: none */
+    uint64_t peak_out;      /**< most bytes live and parked at once */
+    uint64_t peak_reserved; /**< most bytes reserved at once */
+    uint64_t largest_free;  /**< bytes of the largest free block */
+    double fragmentation;   /**< 1 - largest_free / cached; 0 where nothing is free */
+    uint64_t allocations, frees, failures; /**< counts since the pool was made */
+    uint64_t hits;         /**< allocations that a magazine served */
+    uint64_t own;          /**< ... that the stream's own free memory served */
+    uint64_t ready;        /**< ... that memory served whose last use is done */
+    uint64_t steals;       /**< ... that another stream's memory served, behind a wait */
+    uint64_t grown;        /**< ... that grew the pool */
+    uint64_t waits;        /**< cuStreamWaitEvent */
+    uint64_t fences;       /**< cuEventRecord */
+    uint64_t queries;      /**< cuEventQuery */
+    uint64_t growths, shrinks, moves; /**< maps, unmaps and moves of idle memory */
+    uint64_t barriers;     /**< waits for the device before out of memory */
+    uint64_t driver_calls; /**< all that take the device's lock: the seven above */
+    uint64_t lanes;        /**< streams that the pool knows */
+    uint64_t metadata;     /**< host bytes that the pool uses for itself */
+    uint64_t classes[TARN_POOL_CLASSES]; /**< allocations by size */
+} tarn_pool_statistics;
+
+/** Fill `*out` as far as `out->size` says. Counts are exact when no call is under way. Any
+ *  thread. */
+TARN_API tarn_status tarn_pool_get_statistics(tarn_resource *pool,
+                                              tarn_pool_statistics *out);
+
+/** Why the calling thread's last allocation from a pool failed for want of memory. */
+typedef struct tarn_pool_report {
+    size_t size;          /**< set to sizeof(tarn_pool_report) before the call */
+    uint64_t wanted;      /**< bytes asked for */
+    uint64_t alignment;
+    uint64_t live, parked, cached, pending, captured, reserved, limit;
+    uint64_t own;          /**< free on the stream that asked */
+    uint64_t others;       /**< free on other streams */
+    uint64_t ready;        /**< free for anybody */
+    uint64_t largest_free; /**< of what this stream could have had */
+    uint64_t device_free, device_total; /**< as the driver says */
+    unsigned attempts;     /**< callbacks that were asked */
+    tarn_status upstream;  /**< what growing gave */
+    char upstream_words[256];
+} tarn_pool_report;
+
+/** TARN_NOT_FOUND where no allocation of this thread has failed. Any thread. */
+TARN_API tarn_status tarn_pool_last_report(tarn_pool_report *out);
+
+/** The report in words, several lines, at most `capacity` bytes with the final zero;
+ * returns the bytes it would have taken, as snprintf does. */
+TARN_API size_t tarn_pool_report_text(const tarn_pool_report *report, char *out,
+                                      size_t capacity);
+
+/** Called when memory is short, before out of memory is said: free something and return
+ * true to have the search repeated. `attempt` counts from 0. No lock of the pool is held:
+ * every call on the pool is allowed. */
+typedef bool (*tarn_pool_pressure)(void *data, tarn_resource *pool, size_t bytes,
+                                   unsigned attempt);
+
+/** Add or take away a callback; up to 8, asked in the order of their coming. Any thread. */
+TARN_API tarn_status tarn_pool_add_pressure(tarn_resource *pool, tarn_pool_pressure call,
+                                            void *data);
+TARN_API tarn_status tarn_pool_remove_pressure(tarn_resource *pool,
+                                               tarn_pool_pressure call, void *data);
+
+typedef enum tarn_pool_block_state {
+    TARN_POOL_LIVE = 0,
+    TARN_POOL_PARKED,   /**< in a magazine */
+    TARN_POOL_READY,    /**< free for anybody */
+    TARN_POOL_FENCED,   /**< free, behind a fence of a stream */
+    TARN_POOL_UNFENCED, /**< free, in the order of a stream alone */
+    TARN_POOL_CAPTURED, /**< kept for a graph */
+    TARN_POOL_HOLE,     /**< addresses without memory */
+    TARN_POOL_MOVING    /**< in the hands of a call that is under way */
+} tarn_pool_block_state;
+
+/** One block of a snapshot. */
+typedef struct tarn_pool_block {
+    tarn_device_ptr address;
+    size_t bytes;       /**< as the pool rounds */
+    size_t asked_bytes; /**< live blocks: as asked for; else 0 */
+    tarn_pool_block_state state;
+    uint64_t stream_id; /**< of the stream that it is bound to; 0: none */
+    tarn_device_ptr segment; /**< first address of the range that it lies in */
+} tarn_pool_block;
+
+/** Called for each block, by address. False ends the walk. No call on the pool is allowed
+ * in it. */
+typedef bool (*tarn_pool_visit)(void *data, const tarn_pool_block *block);
+
+/** Visit all blocks of a copy of the pool's state at one moment. Any thread. */
+TARN_API tarn_status tarn_pool_snapshot(tarn_resource *pool, tarn_pool_visit visit,
+                                        void *data);
+
+/** How a pool sleeps. */
+typedef enum tarn_pool_sleep_mode {
+    TARN_POOL_DISCARD = 0, /**< the bytes of live blocks are lost */
+    TARN_POOL_KEEP = 1     /**< they are kept in page-locked host memory */
+} tarn_pool_sleep_mode;
+
+/** Give all physical memory back; addresses stay. Waits for the device. Live blocks keep
+ * their addresses and must not be used until the pool is awake again. All or nothing: on
+ * failure the pool is awake as before. TARN_NOT_SUPPORTED for a pool that is not VMM.
+ * Any thread. */
+TARN_API tarn_status tarn_pool_sleep(tarn_resource *pool, tarn_pool_sleep_mode mode);
+/** Have it all back, at the same addresses. TARN_OUT_OF_MEMORY: not enough is free now; it
+ * sleeps on. Any thread. */
+TARN_API tarn_status tarn_pool_wake(tarn_resource *pool);
+
+/** Counts up whenever physical memory was taken away under addresses (trim, sleep): handles
+ *  shared with other processes are good for one generation alone. */
+TARN_API tarn_status tarn_pool_generation(tarn_resource *pool, uint64_t *out);
+
+/** Let device `peer` use the pool's memory, all of it, now and later, or no longer. Any
+ * thread. TARN_NOT_SUPPORTED: no VMM, or the devices cannot. */
+TARN_API tarn_status tarn_pool_set_peer(tarn_resource *pool, int peer, bool access);
+
+/** The memory of a graph that was captured: blocks that were handed out or freed on the
+ *  streams of one capture. It stays with the graph until this is released, by hand or
+ * with the graph itself. */
+typedef struct tarn_pool_capture tarn_pool_capture;
+
+/** The memory of the capture that goes on on `stream`. A new reference. TARN_NOT_FOUND
+ * where the stream does not capture. Any thread. */
+TARN_API tarn_status tarn_pool_capture_of(tarn_resource *pool, tarn_stream stream,
+                                          tarn_pool_capture **out);
+/** Let the memory of a graph go, in the order of `stream`, on which its last launch was
+ * queued. Blocks that are still out stay so. NULL is TARN_OK. Any thread. */
+TARN_API tarn_status tarn_pool_capture_release(tarn_pool_capture *capture,
+                                               tarn_stream stream);
+
+TARN_END_DECLS
+#endif

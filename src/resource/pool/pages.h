@@ -1,0 +1,89 @@
+/* pages.h -- the memory beneath a pool: where it comes from, and how it goes back.
+ *
+ * Two kinds, one face. VMM: one range of addresses is reserved for the pool, several times
+ * the device's memory long, and physical memory in handles of 2 to 256 MiB is mapped into
+ * it, unmapped, and moved within it. Segments: blocks of an upstream resource, each a range
+ * by itself.
+ *
+ * Nothing here knows of blocks, streams or fences: the caller says what is idle. The
+ * caller also sees to it that one change is made at a time (it holds the pool's growth
+ * lock); questions may be asked at any time. A failed call has changed nothing.
+ */
+#ifndef TARN_POOL_PAGES_H
+#define TARN_POOL_PAGES_H
+
+#include <tarn/pool.h>
+
+#define TARN__PAGE_BYTES ((size_t)2 << 20)
+
+struct tarn__pages;
+
+/* A piece of addresses; both multiples of the page for VMM. */
+struct tarn__span {
+    uint64_t address;
+    size_t bytes;
+};
+
+/* Open: `upstream` NULL and VMM on the device -> VMM; NULL and none -> the `cuda` resource
+ * as upstream. A reference to `upstream` is kept. `growth_bytes` as in the options. */
+tarn_status tarn__pages_open(int device, tarn_resource *upstream, size_t growth_bytes,
+                             struct tarn__pages **out);
+
+/* Give all back and end. Where the process ends, the context died or the driver is gone,
+ * no call is made. The caller has seen the device done with all of it. */
+void tarn__pages_close(struct tarn__pages *pages);
+
+bool tarn__pages_is_vmm(const struct tarn__pages *pages);
+
+/* Does fresh memory carry the order of the stream that it was asked on? (An upstream that
+ * supports streams.) If not, it is ready for anybody. */
+bool tarn__pages_is_ordered(const struct tarn__pages *pages);
+
+/* The range of a VMM pool; zeros for segments. */
+struct tarn__span tarn__pages_range(const struct tarn__pages *pages);
+
+/* How much a growth that needs `bytes` should bring, at most `most`: the step of growth, a
+ * multiple of the page; never less than `bytes` rounded to pages. 0: it is over `most`. */
+size_t tarn__pages_step(const struct tarn__pages *pages, size_t bytes, size_t most);
+
+/* Map `bytes` at `at`, which has no memory yet, for the pool's device and its peers.
+ * Segments: `at` is ignored, `stream` is asked on, and `*out` is the segment, of at least
+ * `bytes`, aligned to 2 MiB where upstream can, else to what it can. */
+tarn_status tarn__pages_grow(struct tarn__pages *pages, uint64_t at, size_t bytes,
+                             tarn_stream stream, struct tarn__span *out);
+
+/* The largest part of the idle span that can go: the whole handles in it, or the whole
+ * segment if it is one. bytes 0: none. Makes no driver call. */
+struct tarn__span tarn__pages_removable(const struct tarn__pages *pages,
+                                        struct tarn__span idle);
+
+/* Unmap a span that removable() gave, and give its memory back. */
+tarn_status tarn__pages_remove(struct tarn__pages *pages, struct tarn__span span);
+
+/* VMM: move the handles of `count` spans that removable() gave, of `bytes` in all, to `at`,
+ * one behind the other. On failure they are back where they were, or, where even that
+ * fails, `*lost_out` says how many bytes from the end of the list are gone (given back). */
+tarn_status tarn__pages_move(struct tarn__pages *pages, const struct tarn__span *spans,
+                             size_t count, uint64_t at, size_t *lost_out);
+
+/* Bytes that are taken from upstream or mapped; of them, those without physical memory
+ * because the pool sleeps; host bytes that pages uses for itself. Any thread. */
+size_t tarn__pages_reserved(const struct tarn__pages *pages);
+size_t tarn__pages_asleep(const struct tarn__pages *pages);
+size_t tarn__pages_metadata(const struct tarn__pages *pages);
+
+/* VMM: all physical memory goes, addresses stay. `kept` are the spans whose bytes are to
+ * be kept in page-locked host memory, by address; the device is idle. */
+tarn_status tarn__pages_sleep(struct tarn__pages *pages, const struct tarn__span *kept,
+                              size_t count);
+/* Bring all of it back, bytes and peers' access with it. */
+tarn_status tarn__pages_wake(struct tarn__pages *pages);
+
+/* Access of a peer to all that is mapped, now and later. */
+tarn_status tarn__pages_set_peer(struct tarn__pages *pages, int peer, bool access);
+
+/* Wait until the device has done all that is queued, on every stream, gone ones too, and
+ * end no capture: cuMemAlloc and cuMemFree in the thread's relaxed mode. */
+tarn_status tarn__pages_barrier(struct tarn__pages *pages);
+
+#endif
