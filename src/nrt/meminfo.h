@@ -21,7 +21,7 @@ struct tarn_runtime {
     atomic_size_t destroyed; /* of them gone; counted as the last touch of the instance */
 };
 
-struct tarn_meminfo {
+struct MemInfo {
     atomic_size_t refct; /* compiled code counts here too */
     tarn_meminfo_destructor dtor;
     void *dtor_info;
@@ -34,7 +34,7 @@ struct tarn_meminfo {
 struct tarn__meminfo_block {
     alignas(64) tarn_runtime *runtime; /* the block's own; not retained, see release */
     uint64_t spare;                    /* keeps the MemInfo at a multiple of 16 */
-    struct tarn_meminfo meminfo;
+    struct MemInfo meminfo;
 };
 
 /* The block around a MemInfo. */

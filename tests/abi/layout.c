@@ -10,13 +10,13 @@
 
 TEST(meminfo_is_laid_out_as_numbas)
 {
-    CHECK_EQUAL(48, sizeof(struct tarn_meminfo));
-    OFFSET(struct tarn_meminfo, refct, 0);
-    OFFSET(struct tarn_meminfo, dtor, 8);
-    OFFSET(struct tarn_meminfo, dtor_info, 16);
-    OFFSET(struct tarn_meminfo, data, 24);
-    OFFSET(struct tarn_meminfo, size, 32);
-    OFFSET(struct tarn_meminfo, external_allocator, 40);
+    CHECK_EQUAL(48, sizeof(struct MemInfo));
+    OFFSET(struct MemInfo, refct, 0);
+    OFFSET(struct MemInfo, dtor, 8);
+    OFFSET(struct MemInfo, dtor_info, 16);
+    OFFSET(struct MemInfo, data, 24);
+    OFFSET(struct MemInfo, size, 32);
+    OFFSET(struct MemInfo, external_allocator, 40);
     CHECK_EQUAL(8, sizeof(atomic_size_t));
 }
 

@@ -16,7 +16,8 @@ ROOMS = ["base", "driver", "sim", "nrt", "prune", "resource", "trace", "adaptor"
 # room only the types that both sides of the driver's interface share.
 SIM_MAY_INCLUDE = {"base", "sim", "driver/cuda_abi.h"}
 # Public headers that belong to the floor, and the one that includes them all.
-HEADER_ROOM = {"status": "base", "version": "base"}
+HEADER_ROOM = {"status": "base", "version": "base", "nrt_names": "nrt",
+               "nrt_external": "nrt", "nrt_resource": "resource"}
 FRONT = ["cli", "python/ext", "examples", "bench"]
 SPOKEN = {".c": r"/[*/]", ".h": r"/[*/]", ".py": r'#|r?"""', ".sh": r"#", ".txt": r"#"}
 INCLUDE = re.compile(r'\s*#\s*include\s+["<]([^">]+)[">]')
