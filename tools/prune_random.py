@@ -1,0 +1,443 @@
+#!/usr/bin/env python3
+"""prune_random.py -- random functions that count references, as LLVM IR text.
+
+    prune_random.py [--seed N] [--count N] [--debug-info]    one module, to stdout
+
+The pruner is compared with llvmlite's and run against an interpreter on what comes from here,
+so the functions have what compilers rarely write and passes often get wrong: irreducible and
+infinite loops, unreachable blocks, switches with one target twice, several names for one
+object, refops on null, raise marks in the middle of a function. The same seed and number
+give the same function, whatever else is in the module.
+
+Half of the functions are built from nested statements, as a compiler's are, the others from
+random edges. In both, most increfs get decrefs where walks from them end: random ones alone
+would hardly ever cancel out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+
+HEAD = """\
+declare void @NRT_incref(ptr)
+declare void @NRT_decref(ptr)
+declare void @use(ptr)
+declare ptr @pick(i32)
+declare ptr @make()
+declare i1 @cond()
+@error = external global i8
+"""
+
+TAIL = """\
+attributes #0 = { noinline optnone }
+attributes #1 = { noinline }
+!0 = !{i1 true}
+"""
+
+DEBUG_TAIL = """\
+!llvm.dbg.cu = !{!1}
+!llvm.module.flags = !{!2}
+!1 = distinct !DICompileUnit(language: DW_LANG_C, file: !3, emissionKind: FullDebug)
+!2 = !{i32 2, !"Debug Info Version", i32 3}
+!3 = !DIFile(filename: "random.py", directory: "/")
+!4 = !DISubroutineType(types: !5)
+!5 = !{null}
+!6 = !DIBasicType(name: "p", size: 64, encoding: DW_ATE_address)
+"""
+
+
+class Block:
+    """One block: the instructions in `body` come after the phis in `phis`."""
+
+    __slots__ = ("index", "successors", "kind", "defined", "phis", "body", "dominators")
+
+    def __init__(self, index: int):
+        self.index = index
+        self.successors: list[int] = []
+        self.kind = "ret"  # of the terminator: ret, br, cond, switch, unreachable
+        self.defined: list[str] = []  # values of this block, which it dominates
+        self.phis: list[str] = []
+        self.body: list[str] = []
+        self.dominators = 0  # a set of block numbers; 0: it cannot be reached
+
+
+def tangled_graph(rng: random.Random) -> list[Block]:
+    """Random edges, most of them a short way forward; no edge enters the entry."""
+    count = rng.choice((1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 18, 24))
+    blocks = [Block(i) for i in range(count)]
+    if count == 1:
+        return blocks
+    jumpiness = rng.choice((0.0, 0.1, 0.3, 1.0))
+    for block in blocks:
+        last = block.index == count - 1
+        block.kind = rng.choices(
+            ("ret", "br", "cond", "switch", "unreachable"),
+            (60 if last else 8, 30, 40, 6, 2),
+        )[0]
+        arms = {"br": 1, "cond": 2, "switch": rng.randint(1, 4)}.get(block.kind, 0)
+        for _ in range(arms):
+            if last or rng.random() < jumpiness:
+                target = rng.randrange(1, count)
+            else:
+                target = min(count - 1, block.index + rng.randint(1, 4))
+            block.successors.append(target)
+    return blocks
+
+
+class Nested:
+    """A graph of nested statements, as a compiler makes it."""
+
+    def __init__(self, rng: random.Random):
+        self.rng = rng
+        self.blocks = [Block(0)]
+        self.budget = rng.choice((1, 2, 3, 4, 6, 8, 12))
+        end = self.sequence(0, 0)
+        self.blocks[end].kind = "ret"
+
+    def new(self) -> int:
+        self.blocks.append(Block(len(self.blocks)))
+        return self.blocks[-1].index
+
+    def edge(self, source: int, *targets: int) -> None:
+        block = self.blocks[source]
+        block.successors = list(targets)
+        block.kind = {1: "br", 2: "cond"}.get(len(targets), "switch")
+
+    def sequence(self, block: int, depth: int) -> int:
+        """Statements from the end of `block` on; where they end."""
+        for _ in range(self.rng.randint(1, 3)):
+            if self.budget > 0 and depth < 4:
+                self.budget -= 1
+                block = self.statement(block, depth)
+        return block
+
+    def statement(self, block: int, depth: int) -> int:
+        kind = self.rng.choice(
+            ("branch", "branch", "exit", "exit", "while", "repeat", "switch", "forever", "plain")
+        )
+        return getattr(self, kind)(block, depth)
+
+    def plain(self, block: int, depth: int) -> int:
+        after = self.new()
+        self.edge(block, after)
+        return after
+
+    def branch(self, block: int, depth: int) -> int:
+        arms = [self.new() for _ in range(self.rng.randint(1, 2))]
+        ends = [self.sequence(arm, depth + 1) for arm in arms]
+        after = self.new()
+        self.edge(block, *arms, *([after] if len(arms) == 1 else []))
+        for end in ends:
+            self.edge(end, after)
+        return after
+
+    def exit(self, block: int, depth: int) -> int:
+        """An early return: what raises looks like this."""
+        leave, after = self.new(), self.new()
+        self.edge(block, *self.rng.sample((leave, after), 2))
+        if self.rng.random() < 0.2:  # it jumps on, as Numba's common.ret, or is caught
+            self.edge(leave, self.rng.choice((after, self.new())))
+        return after
+
+    def switch(self, block: int, depth: int) -> int:
+        arms = [self.new() for _ in range(self.rng.randint(2, 3))]
+        after = self.new()
+        self.edge(block, *arms, self.rng.choice((after, arms[0])))
+        for arm in arms:
+            self.edge(self.sequence(arm, depth + 1), after)
+        return after
+
+    def while_(self, block: int, depth: int) -> int:
+        head, body, after = self.new(), self.new(), self.new()
+        self.edge(block, head)
+        self.edge(head, body, after)
+        self.edge(self.sequence(body, depth + 1), head)
+        return after
+
+    def repeat(self, block: int, depth: int) -> int:
+        body = self.new()
+        self.edge(block, body)
+        end = self.sequence(body, depth + 1)
+        after = self.new()
+        self.edge(end, *self.rng.sample((body, after), 2))
+        return after
+
+    def forever(self, block: int, depth: int) -> int:
+        body, after = self.new(), self.new()
+        self.edge(block, *self.rng.sample((body, after), 2))
+        self.edge(self.sequence(body, depth + 1), body)
+        return after
+
+
+setattr(Nested, "while", Nested.while_)
+
+
+def find_dominators(blocks: list[Block]) -> None:
+    """The blocks that every way to a block passes, itself included, as a set of bits."""
+    everything = (1 << len(blocks)) - 1
+    predecessors: list[list[int]] = [[] for _ in blocks]
+    order, seen, stack = [], {0}, [0]
+    while stack:
+        index = stack.pop()
+        order.append(index)
+        for target in blocks[index].successors:
+            predecessors[target].append(index)
+            if target not in seen:
+                seen.add(target)
+                stack.append(target)
+    for index in order:
+        blocks[index].dominators = everything
+    blocks[0].dominators = 1
+    changed = True
+    while changed:
+        changed = False
+        for index in order[1:]:
+            common = everything
+            for source in predecessors[index]:
+                common &= blocks[source].dominators
+            common |= 1 << index
+            if common != blocks[index].dominators:
+                blocks[index].dominators = common
+                changed = True
+
+
+class Function:
+    """One random function; `text()` is its IR."""
+
+    def __init__(self, rng: random.Random, name: str, scope: str | None):
+        self.rng = rng
+        self.name = name
+        self.scope = scope  # the DISubprogram, if there is debug info
+        self.blocks = Nested(rng).blocks if rng.random() < 0.5 else tangled_graph(rng)
+        self.parameters = [f"%p{i}" for i in range(rng.randint(1, 3))]
+        self.counter = 0
+        self.busyness = rng.choice((0.0, 0.2, 0.5))  # how many uses between the refops
+        find_dominators(self.blocks)
+        self.incoming: list[list[int]] = [[] for _ in self.blocks]
+        for block in self.blocks:
+            for target in block.successors:
+                self.incoming[target].append(block.index)
+        self.define_values()
+        self.place_refops()
+        self.place_uses()
+
+    def fresh(self) -> str:
+        self.counter += 1
+        return f"%v{self.counter}"
+
+    def available(self, block: Block) -> list[str]:
+        """The values that may be named in `block`, its own included."""
+        values = list(self.parameters)
+        for other in self.blocks:
+            if other.defined and block.dominators >> other.index & 1:
+                values += other.defined
+        return values
+
+    def define_values(self) -> None:
+        """Names for objects: from calls, loads, selects and phis."""
+        rng = self.rng
+        if rng.random() < 0.4:
+            return
+        for block in self.blocks:
+            while block.dominators and rng.random() < 0.15:
+                self.define_one(block, rng)
+
+    def define_one(self, block: Block, rng: random.Random) -> None:
+        name = self.fresh()
+        values = self.available(block)
+        kind = rng.choice(("pick", "load", "select", "make", "phi"))
+        sources = self.incoming[block.index]
+        if kind == "phi" and sources:
+            choices = {
+                source: rng.choice(self.available(self.blocks[source]) + ["null"])
+                for source in sources
+            }
+            arms = ", ".join(f"[ {choices[source]}, %b{source} ]" for source in sources)
+            block.phis.append(f"{name} = phi ptr {arms}")
+        elif kind == "select":
+            pair = ", ".join(f"ptr {rng.choice(values)}" for _ in range(2))
+            block.body.append(f"{name} = select i1 %c0, {pair}")
+        elif kind == "load":
+            block.body.append(f"{name} = load ptr, ptr {rng.choice(values)}")
+        elif kind == "make":
+            block.body.append(f"{name} = call ptr @make()")
+        else:
+            block.body.append(f"{name} = call ptr @pick(i32 {rng.randrange(4)})")
+        block.defined.append(name)
+
+    def insert(self, block: Block, text: str, operand: str) -> None:
+        """Somewhere in the block, behind the definition of the operand."""
+        earliest = 0
+        for position, line in enumerate(block.body):
+            if line.startswith(operand + " ="):
+                earliest = position + 1
+        block.body.insert(self.rng.randint(earliest, len(block.body)), text)
+
+    def refop(self, block: Block, which: str, value: str) -> None:
+        form = self.rng.random()
+        argument = f"ptr {value}"
+        call = "call void"
+        if form < 0.05:
+            call = "tail call void"
+        elif form < 0.08 and value != "null":
+            argument = f"ptr nonnull {value}"
+        elif form < 0.10:
+            call, argument = "call void (ptr, ptr)", f"ptr {value}, ptr @error"
+        callee = "%NRT_decref" if form > 0.998 and which == "decref" else f"@NRT_{which}"
+        where = f", !dbg {self.location()}" if self.scope and form > 0.3 else ""
+        self.insert(block, f"{call} {callee}({argument}){where}", value)
+
+    def location(self) -> str:
+        return f"!DILocation(line: {self.rng.randint(1, 9)}, scope: {self.scope})"
+
+    def raise_mark(self, block: Block) -> None:
+        form = self.rng.random()
+        mark = "!numba_exception_output !0"
+        pointer = "%excinfo"
+        if form < 0.03:
+            mark = "!numba_exception !0"
+        elif form < 0.06:
+            pointer = "%p0"
+        block.body.append(f"store ptr @error, ptr {pointer}, {mark}")
+
+    def place_refops(self) -> None:
+        rng = self.rng
+        reachable = [block for block in self.blocks if block.dominators]
+        raising = rng.random() < 0.4
+        for _ in range(rng.choice((1, 1, 2, 2, 3, 4, 6))):
+            block = rng.choice(reachable if rng.random() < 0.95 else self.blocks)
+            value = rng.choice(self.available(block))
+            self.refop(block, "incref", value)
+            if rng.random() < 0.2:
+                self.refop(block, "decref", value)
+            else:
+                self.cover(block, value, raising)
+        for _ in range(rng.choice((0, 0, 0, 1, 1, 2))):
+            block = rng.choice(self.blocks)
+            value = rng.choice(self.available(block) + ["null"])
+            self.refop(block, rng.choice(("incref", "decref", "decref")), value)
+        if raising and rng.random() < 0.3:
+            self.raise_mark(rng.choice(self.blocks))
+
+    def cover(self, head: Block, value: str, raising: bool) -> None:
+        """Decrefs, or raise marks, on most ways that lead away from `head`."""
+        rng = self.rng
+        patience = rng.choice((0.3, 0.6, 0.9))
+        seen = set()
+        stack = list(head.successors)
+        while stack:
+            index = stack.pop()
+            if index in seen:
+                continue
+            seen.add(index)
+            block = self.blocks[index]
+            if value not in self.available(block) or rng.random() < 0.04:
+                continue
+            if block.successors and rng.random() < patience:
+                stack += block.successors
+            elif raising and not block.successors and rng.random() < 0.6:
+                self.raise_mark(block)
+            elif raising and rng.random() < 0.05:
+                self.raise_mark(block)
+            else:
+                self.refop(block, "decref", value)
+
+    def place_uses(self) -> None:
+        for block in self.blocks:
+            while self.rng.random() < self.busyness:
+                value = self.rng.choice(self.available(block))
+                self.insert(block, f"call void @use(ptr {value})", value)
+            if self.scope and self.rng.random() < 0.5:
+                for _ in range(self.rng.randint(1, 2)):
+                    self.debug_record(block)
+
+    def debug_record(self, block: Block) -> None:
+        value = self.rng.choice(self.available(block))
+        variable = (
+            f'!DILocalVariable(name: "x", scope: {self.scope}, file: !3, line: 1, type: !6)'
+        )
+        self.insert(
+            block,
+            f"#dbg_value(ptr {value}, {variable}, !DIExpression(), {self.location()})",
+            value,
+        )
+
+    def terminator(self, block: Block) -> str:
+        targets = [f"label %b{target}" for target in block.successors]
+        if block.kind == "br":
+            return f"br {targets[0]}"
+        if block.kind == "cond":
+            return f"br i1 %c{self.rng.randrange(2)}, {targets[0]}, {targets[1]}"
+        if block.kind == "switch":
+            cases = " ".join(f"i32 {i}, {target}" for i, target in enumerate(targets[1:]))
+            return f"switch i32 %n, {targets[0]} [ {cases} ]"
+        return block.kind if block.kind == "unreachable" else "ret i32 0"
+
+    def text(self) -> str:
+        rare = self.rng.random()
+        attributes = " #0" if rare < 0.01 else " #1" if rare < 0.02 else ""
+        if self.scope:
+            attributes += f" !dbg {self.scope}"
+        parameters = "".join(f", ptr {name}" for name in self.parameters)
+        lines = [
+            f"define i32 @{self.name}(ptr %excinfo{parameters}, i1 %c0, i1 %c1, i32 %n, "
+            f"ptr %NRT_decref){attributes} {{"
+        ]
+        for block in self.blocks:
+            lines.append(f"b{block.index}:")
+            lines += [f"  {line}" for line in block.phis]
+            lines += [f"  {line}" for line in block.body]
+            lines.append(f"  {self.terminator(block)}")
+        lines.append("}\n")
+        return "\n".join(lines)
+
+
+def hoist_metadata(text: str, first: int) -> str:
+    """Give the metadata that stands inside of functions numbers of its own."""
+    import re
+
+    numbers: dict[str, int] = {}
+
+    def number(match: re.Match[str]) -> str:
+        return f"!{numbers.setdefault(match.group(0), first + len(numbers))}"
+
+    text = re.sub(r"!DILoca(?:tion|lVariable)\([^()]*\)", number, text)
+    rows = (f"!{index} = {node}\n" for node, index in numbers.items())
+    return text + "".join(rows)
+
+
+def module(seed: int, first: int, count: int, debug_info: bool = False) -> str:
+    """The functions @f<first> to @f<first + count - 1> of a seed, as one module."""
+    parts, tail = [HEAD], TAIL
+    if debug_info:
+        tail += DEBUG_TAIL
+    for number in range(first, first + count):
+        scope = f"!{10 + number - first}" if debug_info else None
+        rng = random.Random(seed * 1_000_000_007 + number * 2 + debug_info)
+        parts.append(Function(rng, f"f{number}", scope).text())
+        if scope:
+            tail += (
+                f'{scope} = distinct !DISubprogram(name: "f{number}", scope: !3, file: !3, '
+                "line: 1, type: !4, unit: !1, spFlags: DISPFlagDefinition)\n"
+            )
+    text = "".join(parts) + tail
+    return hoist_metadata(text, 10 + count) if debug_info else text
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--debug-info", action="store_true")
+    arguments = parser.parse_args()
+    sys.stdout.write(
+        module(arguments.seed, arguments.first, arguments.count, arguments.debug_info)
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
