@@ -60,6 +60,49 @@
     X(stream_destroy, "cuStreamDestroy", 4000, NEEDED, (CUstream_))                     \
     X(stream_synchronize, "cuStreamSynchronize", 2000, NEEDED, (CUstream_))             \
     X(stream_get_ctx, "cuStreamGetCtx", 9020, NEEDED, (CUstream_, CUcontext_ * out))    \
+    X(stream_get_id, "cuStreamGetId", 12000, NEEDED,                                    \
+      (CUstream_, unsigned long long *out))                                             \
+    X(stream_is_capturing, "cuStreamIsCapturing", 10000, NEEDED,                        \
+      (CUstream_, CUstreamCaptureStatus_ * out))                                        \
+    X(stream_wait_event, "cuStreamWaitEvent", 3020, NEEDED,                             \
+      (CUstream_, CUevent_, unsigned flags))                                            \
+    X(thread_exchange_capture_mode, "cuThreadExchangeStreamCaptureMode", 10010, NEEDED, \
+      (CUstreamCaptureMode_ * mode))                                                    \
+    X(event_create, "cuEventCreate", 2000, NEEDED, (CUevent_ * out, unsigned flags))    \
+    X(event_destroy, "cuEventDestroy", 4000, NEEDED, (CUevent_))                        \
+    X(event_record, "cuEventRecord", 2000, NEEDED, (CUevent_, CUstream_))               \
+    X(event_query, "cuEventQuery", 2000, NEEDED, (CUevent_))                            \
+    X(stream_get_capture_info, "cuStreamGetCaptureInfo", 11030, OPTIONAL,               \
+      (CUstream_, CUstreamCaptureStatus_ * status_out, uint64_t * id_out,               \
+       CUgraph_ * graph_out, const CUgraphNode_ **dependencies_out, size_t *count_out)) \
+    X(user_object_create, "cuUserObjectCreate", 11030, OPTIONAL,                        \
+      (CUuserObject_ * out, void *data, CUhostFn_ destroy, unsigned references,         \
+       unsigned flags))                                                                 \
+    X(user_object_release, "cuUserObjectRelease", 11030, OPTIONAL,                      \
+      (CUuserObject_, unsigned count))                                                  \
+    X(graph_retain_user_object, "cuGraphRetainUserObject", 11030, OPTIONAL,             \
+      (CUgraph_, CUuserObject_, unsigned count, unsigned flags))                        \
+    X(device_can_access_peer, "cuDeviceCanAccessPeer", 4000, OPTIONAL,                  \
+      (int *out, CUdevice_, CUdevice_ peer))                                            \
+    X(mem_get_allocation_granularity, "cuMemGetAllocationGranularity", 10020, OPTIONAL, \
+      (size_t * out, const CUmemAllocationProp_ *, CUmemAllocationGranularity_))        \
+    X(mem_address_reserve, "cuMemAddressReserve", 10020, OPTIONAL,                      \
+      (CUdeviceptr_ * out, size_t bytes, size_t alignment, CUdeviceptr_ wish,           \
+       unsigned long long flags))                                                       \
+    X(mem_address_free, "cuMemAddressFree", 10020, OPTIONAL,                            \
+      (CUdeviceptr_, size_t bytes))                                                     \
+    X(mem_create, "cuMemCreate", 10020, OPTIONAL,                                       \
+      (CUmemHandle_ * out, size_t bytes, const CUmemAllocationProp_ *,                  \
+       unsigned long long flags))                                                       \
+    X(mem_release, "cuMemRelease", 10020, OPTIONAL, (CUmemHandle_))                     \
+    X(mem_map, "cuMemMap", 10020, OPTIONAL,                                             \
+      (CUdeviceptr_, size_t bytes, size_t offset, CUmemHandle_,                         \
+       unsigned long long flags))                                                       \
+    X(mem_unmap, "cuMemUnmap", 10020, OPTIONAL, (CUdeviceptr_, size_t bytes))           \
+    X(mem_set_access, "cuMemSetAccess", 10020, OPTIONAL,                                \
+      (CUdeviceptr_, size_t bytes, const CUmemAccessDesc_ *, size_t count))             \
+    X(mem_export, "cuMemExportToShareableHandle", 10020, OPTIONAL,                      \
+      (void *out, CUmemHandle_, CUmemHandleType_, unsigned long long flags))            \
     X(ipc_get_mem_handle, "cuIpcGetMemHandle", 4010, OPTIONAL,                          \
       (CUipcMemHandle_ * out, CUdeviceptr_))                                            \
     X(device_get_default_mem_pool, "cuDeviceGetDefaultMemPool", 11020, OPTIONAL,        \

@@ -18,6 +18,17 @@ typedef struct CUctx_st *CUcontext_;
 typedef struct CUstream_st *CUstream_;
 typedef struct CUevent_st *CUevent_;
 typedef struct CUmemPoolHandle_st *CUmemoryPool_;
+typedef struct CUgraph_st *CUgraph_;
+typedef struct CUgraphNode_st *CUgraphNode_;
+typedef struct CUuserObject_st *CUuserObject_;
+typedef unsigned long long CUmemHandle_; /* CUmemGenericAllocationHandle */
+typedef void (*CUhostFn_)(void *data);
+
+/* Enums there; ints here, for numbers that we do not know. */
+typedef int CUstreamCaptureStatus_;
+typedef int CUstreamCaptureMode_;
+typedef int CUmemAllocationGranularity_; /* CUmemAllocationGranularity_flags */
+typedef int CUmemHandleType_;            /* CUmemAllocationHandleType */
 
 typedef struct {
     char bytes[16];
@@ -42,6 +53,24 @@ typedef struct {
     unsigned char reserved[54];
 } CUmemPoolProps_;
 
+typedef struct {
+    int type;                 /* CUmemAllocationType */
+    int requestedHandleTypes; /* CUmemAllocationHandleType */
+    CUmemLocation_ location;
+    void *win32HandleMetaData;
+    struct {
+        unsigned char compressionType;
+        unsigned char gpuDirectRDMACapable;
+        unsigned short usage;
+        unsigned char reserved[4];
+    } allocFlags;
+} CUmemAllocationProp_;
+
+typedef struct {
+    CUmemLocation_ location;
+    int flags; /* CUmemAccess_flags */
+} CUmemAccessDesc_;
+
 enum { /* CUresult */
        CUDA_SUCCESS_ = 0,
        CUDA_ERROR_INVALID_VALUE_ = 1,
@@ -53,7 +82,12 @@ enum { /* CUresult */
        CUDA_ERROR_INVALID_CONTEXT_ = 201,
        CUDA_ERROR_NOT_READY_ = 600,
        CUDA_ERROR_CONTEXT_IS_DESTROYED_ = 709,
-       CUDA_ERROR_NOT_SUPPORTED_ = 801
+       CUDA_ERROR_NOT_PERMITTED_ = 800,
+       CUDA_ERROR_NOT_SUPPORTED_ = 801,
+       CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED_ = 900,
+       CUDA_ERROR_STREAM_CAPTURE_INVALIDATED_ = 901,
+       CUDA_ERROR_STREAM_CAPTURE_IMPLICIT_ = 906,
+       CUDA_ERROR_CAPTURED_EVENT_ = 907
 };
 
 enum { /* CUdevice_attribute */
@@ -63,6 +97,8 @@ enum { /* CUdevice_attribute */
        CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY_ = 83,
        CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS_ = 89,
        CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED_ = 102,
+       CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED_ = 103,
+       CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED_ = 110,
        CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED_ = 115,
        CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED_ = 125
 };
@@ -80,6 +116,19 @@ enum { /* flags of single calls */
        CU_EVENT_DISABLE_TIMING_ = 2,
        CU_MEM_ALLOCATION_TYPE_PINNED_ = 1,
        CU_MEM_LOCATION_TYPE_DEVICE_ = 1,
+       CU_MEM_HANDLE_TYPE_NONE_ = 0,
+       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_ = 1,
+       CU_MEM_ALLOC_GRANULARITY_MINIMUM_ = 0,
+       CU_MEM_ACCESS_FLAGS_PROT_NONE_ = 0,
+       CU_MEM_ACCESS_FLAGS_PROT_READWRITE_ = 3,
+       CU_STREAM_CAPTURE_STATUS_NONE_ = 0,
+       CU_STREAM_CAPTURE_STATUS_ACTIVE_ = 1,
+       CU_STREAM_CAPTURE_STATUS_INVALIDATED_ = 2,
+       CU_STREAM_CAPTURE_MODE_GLOBAL_ = 0,
+       CU_STREAM_CAPTURE_MODE_THREAD_LOCAL_ = 1,
+       CU_STREAM_CAPTURE_MODE_RELAXED_ = 2,
+       CU_USER_OBJECT_NO_DESTRUCTOR_SYNC_ = 1,
+       CU_GRAPH_USER_OBJECT_MOVE_ = 1,
        CU_MEMPOOL_ATTR_RELEASE_THRESHOLD_ = 4,
        CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT_ = 5,
        CU_MEMPOOL_ATTR_USED_MEM_CURRENT_ = 7

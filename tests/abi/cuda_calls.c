@@ -21,50 +21,83 @@ typedef CUuuid CUuuid_;
 typedef CUipcMemHandle CUipcMemHandle_;
 typedef CUmemLocation CUmemLocation_;
 typedef CUmemPoolProps CUmemPoolProps_;
+typedef CUgraph CUgraph_;
+typedef CUgraphNode CUgraphNode_;
+typedef CUuserObject CUuserObject_;
+typedef CUmemGenericAllocationHandle CUmemHandle_;
+typedef CUhostFn CUhostFn_;
+typedef CUstreamCaptureStatus CUstreamCaptureStatus_;
+typedef CUstreamCaptureMode CUstreamCaptureMode_;
+typedef CUmemAllocationGranularity_flags CUmemAllocationGranularity_;
+typedef CUmemAllocationHandleType CUmemHandleType_;
+typedef CUmemAllocationProp CUmemAllocationProp_;
+typedef CUmemAccessDesc CUmemAccessDesc_;
 #include "driver/calls.h"
 
 /* Calls whose signatures are the same type for type. */
-#define SAME(X)                                                      \
-    X(init, cuInit, 2000)                                            \
-    X(driver_get_version, cuDriverGetVersion, 2020)                  \
-    X(get_error_name, cuGetErrorName, 6000)                          \
-    X(get_error_string, cuGetErrorString, 6000)                      \
-    X(device_get_count, cuDeviceGetCount, 2000)                      \
-    X(device_get, cuDeviceGet, 2000)                                 \
-    X(device_get_name, cuDeviceGetName, 2000)                        \
-    X(device_get_uuid, cuDeviceGetUuid, 11040)                       \
-    X(device_total_mem, cuDeviceTotalMem, 3020)                      \
-    X(primary_ctx_retain, cuDevicePrimaryCtxRetain, 7000)            \
-    X(primary_ctx_release, cuDevicePrimaryCtxRelease, 11000)         \
-    X(ctx_get_current, cuCtxGetCurrent, 4000)                        \
-    X(ctx_push_current, cuCtxPushCurrent, 4000)                      \
-    X(ctx_pop_current, cuCtxPopCurrent, 4000)                        \
-    X(ctx_get_device, cuCtxGetDevice, 2000)                          \
-    X(ctx_get_id, cuCtxGetId, 12000)                                 \
-    X(ctx_synchronize, cuCtxSynchronize, 2000)                       \
-    X(mem_get_info, cuMemGetInfo, 3020)                              \
-    X(mem_alloc, cuMemAlloc, 3020)                                   \
-    X(mem_free, cuMemFree, 3020)                                     \
-    X(mem_alloc_managed, cuMemAllocManaged, 6000)                    \
-    X(mem_get_address_range, cuMemGetAddressRange, 3020)             \
-    X(mem_host_alloc, cuMemHostAlloc, 2020)                          \
-    X(mem_free_host, cuMemFreeHost, 2000)                            \
-    X(mem_host_register, cuMemHostRegister, 6050)                    \
-    X(mem_host_unregister, cuMemHostUnregister, 4000)                \
-    X(mem_host_get_device_pointer, cuMemHostGetDevicePointer, 3020)  \
-    X(memcpy, cuMemcpy, 4000)                                        \
-    X(memcpy_async, cuMemcpyAsync, 4000)                             \
-    X(memset_d8_async, cuMemsetD8Async, 3020)                        \
-    X(stream_create, cuStreamCreate, 2000)                           \
-    X(stream_destroy, cuStreamDestroy, 4000)                         \
-    X(stream_synchronize, cuStreamSynchronize, 2000)                 \
-    X(stream_get_ctx, cuStreamGetCtx, 9020)                          \
-    X(ipc_get_mem_handle, cuIpcGetMemHandle, 4010)                   \
-    X(device_get_default_mem_pool, cuDeviceGetDefaultMemPool, 11020) \
-    X(mem_pool_create, cuMemPoolCreate, 11020)                       \
-    X(mem_pool_destroy, cuMemPoolDestroy, 11020)                     \
-    X(mem_pool_trim_to, cuMemPoolTrimTo, 11020)                      \
-    X(mem_alloc_from_pool_async, cuMemAllocFromPoolAsync, 11020)     \
+#define SAME(X)                                                               \
+    X(init, cuInit, 2000)                                                     \
+    X(driver_get_version, cuDriverGetVersion, 2020)                           \
+    X(get_error_name, cuGetErrorName, 6000)                                   \
+    X(get_error_string, cuGetErrorString, 6000)                               \
+    X(device_get_count, cuDeviceGetCount, 2000)                               \
+    X(device_get, cuDeviceGet, 2000)                                          \
+    X(device_get_name, cuDeviceGetName, 2000)                                 \
+    X(device_get_uuid, cuDeviceGetUuid, 11040)                                \
+    X(device_total_mem, cuDeviceTotalMem, 3020)                               \
+    X(primary_ctx_retain, cuDevicePrimaryCtxRetain, 7000)                     \
+    X(primary_ctx_release, cuDevicePrimaryCtxRelease, 11000)                  \
+    X(ctx_get_current, cuCtxGetCurrent, 4000)                                 \
+    X(ctx_push_current, cuCtxPushCurrent, 4000)                               \
+    X(ctx_pop_current, cuCtxPopCurrent, 4000)                                 \
+    X(ctx_get_device, cuCtxGetDevice, 2000)                                   \
+    X(ctx_get_id, cuCtxGetId, 12000)                                          \
+    X(ctx_synchronize, cuCtxSynchronize, 2000)                                \
+    X(mem_get_info, cuMemGetInfo, 3020)                                       \
+    X(mem_alloc, cuMemAlloc, 3020)                                            \
+    X(mem_free, cuMemFree, 3020)                                              \
+    X(mem_alloc_managed, cuMemAllocManaged, 6000)                             \
+    X(mem_get_address_range, cuMemGetAddressRange, 3020)                      \
+    X(mem_host_alloc, cuMemHostAlloc, 2020)                                   \
+    X(mem_free_host, cuMemFreeHost, 2000)                                     \
+    X(mem_host_register, cuMemHostRegister, 6050)                             \
+    X(mem_host_unregister, cuMemHostUnregister, 4000)                         \
+    X(mem_host_get_device_pointer, cuMemHostGetDevicePointer, 3020)           \
+    X(memcpy, cuMemcpy, 4000)                                                 \
+    X(memcpy_async, cuMemcpyAsync, 4000)                                      \
+    X(memset_d8_async, cuMemsetD8Async, 3020)                                 \
+    X(stream_create, cuStreamCreate, 2000)                                    \
+    X(stream_destroy, cuStreamDestroy, 4000)                                  \
+    X(stream_synchronize, cuStreamSynchronize, 2000)                          \
+    X(stream_get_ctx, cuStreamGetCtx, 9020)                                   \
+    X(stream_get_id, cuStreamGetId, 12000)                                    \
+    X(stream_is_capturing, cuStreamIsCapturing, 10000)                        \
+    X(stream_wait_event, cuStreamWaitEvent, 3020)                             \
+    X(thread_exchange_capture_mode, cuThreadExchangeStreamCaptureMode, 10010) \
+    X(event_create, cuEventCreate, 2000)                                      \
+    X(event_destroy, cuEventDestroy, 4000)                                    \
+    X(event_record, cuEventRecord, 2000)                                      \
+    X(event_query, cuEventQuery, 2000)                                        \
+    X(stream_get_capture_info, cuStreamGetCaptureInfo, 11030)                 \
+    X(user_object_create, cuUserObjectCreate, 11030)                          \
+    X(user_object_release, cuUserObjectRelease, 11030)                        \
+    X(graph_retain_user_object, cuGraphRetainUserObject, 11030)               \
+    X(device_can_access_peer, cuDeviceCanAccessPeer, 4000)                    \
+    X(mem_get_allocation_granularity, cuMemGetAllocationGranularity, 10020)   \
+    X(mem_address_reserve, cuMemAddressReserve, 10020)                        \
+    X(mem_address_free, cuMemAddressFree, 10020)                              \
+    X(mem_create, cuMemCreate, 10020)                                         \
+    X(mem_release, cuMemRelease, 10020)                                       \
+    X(mem_map, cuMemMap, 10020)                                               \
+    X(mem_unmap, cuMemUnmap, 10020)                                           \
+    X(mem_set_access, cuMemSetAccess, 10020)                                  \
+    X(mem_export, cuMemExportToShareableHandle, 10020)                        \
+    X(ipc_get_mem_handle, cuIpcGetMemHandle, 4010)                            \
+    X(device_get_default_mem_pool, cuDeviceGetDefaultMemPool, 11020)          \
+    X(mem_pool_create, cuMemPoolCreate, 11020)                                \
+    X(mem_pool_destroy, cuMemPoolDestroy, 11020)                              \
+    X(mem_pool_trim_to, cuMemPoolTrimTo, 11020)                               \
+    X(mem_alloc_from_pool_async, cuMemAllocFromPoolAsync, 11020)              \
     X(mem_free_async, cuMemFreeAsync, 11020)
 
 /* Calls that take an enum there and an int here, so that numbers we have no name for can

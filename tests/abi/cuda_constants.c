@@ -30,13 +30,20 @@ static const struct constant constants[] = {
     SAME(CUDA_ERROR_INVALID_CONTEXT),
     SAME(CUDA_ERROR_CONTEXT_IS_DESTROYED),
     SAME(CUDA_ERROR_NOT_READY),
+    SAME(CUDA_ERROR_NOT_PERMITTED),
     SAME(CUDA_ERROR_NOT_SUPPORTED),
+    SAME(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED),
+    SAME(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED),
+    SAME(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT),
+    SAME(CUDA_ERROR_CAPTURED_EVENT),
     SAME(CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY),
     SAME(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
     SAME(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
     SAME(CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY),
     SAME(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS),
     SAME(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED),
+    SAME(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED),
+    SAME(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED),
     SAME(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED),
     SAME(CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED),
     SAME(CU_MEM_ATTACH_GLOBAL),
@@ -51,6 +58,19 @@ static const struct constant constants[] = {
     SAME(CU_EVENT_DISABLE_TIMING),
     SAME(CU_MEM_ALLOCATION_TYPE_PINNED),
     SAME(CU_MEM_LOCATION_TYPE_DEVICE),
+    SAME(CU_MEM_HANDLE_TYPE_NONE),
+    SAME(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+    SAME(CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+    SAME(CU_MEM_ACCESS_FLAGS_PROT_NONE),
+    SAME(CU_MEM_ACCESS_FLAGS_PROT_READWRITE),
+    SAME(CU_STREAM_CAPTURE_STATUS_NONE),
+    SAME(CU_STREAM_CAPTURE_STATUS_ACTIVE),
+    SAME(CU_STREAM_CAPTURE_STATUS_INVALIDATED),
+    SAME(CU_STREAM_CAPTURE_MODE_GLOBAL),
+    SAME(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+    SAME(CU_STREAM_CAPTURE_MODE_RELAXED),
+    SAME(CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
+    SAME(CU_GRAPH_USER_OBJECT_MOVE),
     SAME(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD),
     SAME(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT),
     SAME(CU_MEMPOOL_ATTR_USED_MEM_CURRENT),
@@ -89,6 +109,17 @@ TEST(types_have_the_sizes_of_cuda_h)
     SAME_SIZE(CUipcMemHandle_, CUipcMemHandle);
     SAME_SIZE(CUmemLocation_, CUmemLocation);
     SAME_SIZE(CUmemPoolProps_, CUmemPoolProps);
+    SAME_SIZE(CUgraph_, CUgraph);
+    SAME_SIZE(CUgraphNode_, CUgraphNode);
+    SAME_SIZE(CUuserObject_, CUuserObject);
+    SAME_SIZE(CUmemHandle_, CUmemGenericAllocationHandle);
+    SAME_SIZE(CUhostFn_, CUhostFn);
+    SAME_SIZE(CUstreamCaptureStatus_, CUstreamCaptureStatus);
+    SAME_SIZE(CUstreamCaptureMode_, CUstreamCaptureMode);
+    SAME_SIZE(CUmemAllocationGranularity_, CUmemAllocationGranularity_flags);
+    SAME_SIZE(CUmemHandleType_, CUmemAllocationHandleType);
+    SAME_SIZE(CUmemAllocationProp_, CUmemAllocationProp);
+    SAME_SIZE(CUmemAccessDesc_, CUmemAccessDesc);
     SAME_SIZE(tarn_device_ptr, CUdeviceptr);
     SAME_SIZE(tarn_stream, CUstream);
     CHECK_EQUAL(sizeof(CUipcMemHandle), sizeof(((tarn_ipc_handle *)0)->reserved));
@@ -105,6 +136,17 @@ TEST(structs_have_the_fields_of_cuda_h)
     SAME_FIELD(CUmemPoolProps_, CUmemPoolProps, maxSize);
     SAME_FIELD(CUmemPoolProps_, CUmemPoolProps, usage);
     SAME_FIELD(CUmemPoolProps_, CUmemPoolProps, reserved);
+    SAME_FIELD(CUmemAllocationProp_, CUmemAllocationProp, type);
+    SAME_FIELD(CUmemAllocationProp_, CUmemAllocationProp, requestedHandleTypes);
+    SAME_FIELD(CUmemAllocationProp_, CUmemAllocationProp, location);
+    SAME_FIELD(CUmemAllocationProp_, CUmemAllocationProp, win32HandleMetaData);
+    SAME_FIELD(CUmemAllocationProp_, CUmemAllocationProp, allocFlags.compressionType);
+    SAME_FIELD(CUmemAllocationProp_, CUmemAllocationProp,
+               allocFlags.gpuDirectRDMACapable);
+    SAME_FIELD(CUmemAllocationProp_, CUmemAllocationProp, allocFlags.usage);
+    SAME_FIELD(CUmemAllocationProp_, CUmemAllocationProp, allocFlags.reserved);
+    SAME_FIELD(CUmemAccessDesc_, CUmemAccessDesc, location);
+    SAME_FIELD(CUmemAccessDesc_, CUmemAccessDesc, flags);
 }
 
 static const struct constant *find_constant(const char *name, size_t length)
