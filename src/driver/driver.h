@@ -39,9 +39,23 @@ struct tarn__scope {
     const struct tarn__calls *calls;
     uint64_t life; /* the context's id: another one after each reset */
     bool pushed;   /* another context was current, so leave has to pop */
+    bool relaxed;  /* the capture mode was exchanged, so leave has to put back */
+    CUstreamCaptureMode_ mode; /* that it was then */
 };
 tarn_status tarn__scope_enter(int device, struct tarn__scope *out);
 void tarn__scope_leave(struct tarn__scope *scope);
+
+/* A scope whose calls end no capture, of this thread or another, in any mode: cuMemAlloc,
+ * cuMemFree, cuMemHostAlloc, cuEventQuery and their like would (reference/driver.md,
+ * section 2). cuCtxSynchronize, cuCtxRecordEvent and what touches a capturing stream still
+ * do. */
+tarn_status tarn__scope_enter_relaxed(int device, struct tarn__scope *out);
+
+/* The same for calls that need no context. Leave gets what enter gave; a pair within a
+ * pair is fine. */
+tarn_status tarn__relaxed_enter(const struct tarn__calls *calls,
+                                CUstreamCaptureMode_ *mode_out);
+void tarn__relaxed_leave(const struct tarn__calls *calls, CUstreamCaptureMode_ mode);
 
 /* The present life of a device's primary context; 0 where it has none. Makes no context. */
 uint64_t tarn__context_life(int device);

@@ -185,10 +185,30 @@ tarn_status tarn__scope_enter(int device, struct tarn__scope *out)
     return TARN_OK;
 }
 
+tarn_status tarn__scope_enter_relaxed(int device, struct tarn__scope *out)
+{
+    struct tarn__scope scope;
+    tarn_status status = tarn__scope_enter(device, &scope);
+
+    if (status != TARN_OK)
+        return status;
+    status = tarn__relaxed_enter(scope.calls, &scope.mode);
+    if (status != TARN_OK) {
+        tarn__scope_leave(&scope);
+        return status;
+    }
+    scope.relaxed = true;
+    *out = scope;
+    return TARN_OK;
+}
+
 void tarn__scope_leave(struct tarn__scope *scope)
 {
     CUcontext_ popped;
 
+    if (scope->relaxed)
+        tarn__relaxed_leave(scope->calls, scope->mode);
+    scope->relaxed = false;
     /* A pop that fails is tried once more: the caller's context must come back. */
     if (scope->pushed && scope->calls->ctx_pop_current(&popped) != CUDA_SUCCESS_)
         scope->calls->ctx_pop_current(&popped);

@@ -3,6 +3,7 @@
  * These do not come from the current resource: that one serves device memory, and each of
  * these is asked for with flags of its own. The driver waits for the device by itself
  * before it frees any of them (reference/driver.md, section 5), so no stream is needed.
+ * The calls are made in relaxed mode, so that no capture ends by them.
  * Unpinning is done at once, even while cleanup is deferred (A98): the owner wants its
  * memory back.
  */
@@ -21,7 +22,7 @@ static tarn_status give_back(const tarn_pointer *pointer, undo_fn *undo,
 
     if (tarn__driver_gone() || !tarn__context_lives(pointer->device, pointer->life))
         return TARN_OK;
-    tarn_status status = tarn__scope_enter(pointer->device, &scope);
+    tarn_status status = tarn__scope_enter_relaxed(pointer->device, &scope);
     if (status != TARN_OK)
         return status;
     CUresult_ result = undo(scope.calls, pointer);
@@ -138,7 +139,7 @@ typedef tarn_status obtain_fn(const struct tarn__scope *scope, tarn_pointer *poi
 static tarn_status fill(tarn_pointer *pointer, obtain_fn *obtain, unsigned flags)
 {
     struct tarn__scope scope;
-    tarn_status status = tarn__scope_enter(pointer->device, &scope);
+    tarn_status status = tarn__scope_enter_relaxed(pointer->device, &scope);
 
     if (status != TARN_OK)
         return status;

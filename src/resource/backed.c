@@ -8,6 +8,9 @@
  * The driver promises 256 bytes of alignment. For more, a block is cut out of a larger
  * allocation, and the record keeps where that begins.
  *
+ * The calls are made in relaxed mode, so that no capture ends because somebody asks for
+ * memory meanwhile.
+ *
  * Once exit has begun, and in a forked child, the driver is not called any more. What is
  * given back then is forgotten, and the table is not touched: at the fork another thread
  * may have held its lock.
@@ -52,7 +55,7 @@ tarn_status tarn__backed_enter(const struct tarn__backed *self, struct tarn__sco
 {
     if (tarn__driver_gone())
         return driver_gone(self->kind->who, self->device);
-    return tarn__scope_enter(self->device, out);
+    return tarn__scope_enter_relaxed(self->device, out);
 }
 
 /* In a scope: ask the driver for `bytes`. */

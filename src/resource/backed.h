@@ -38,7 +38,8 @@ tarn_status tarn__backed_create(const struct tarn__backed_kind *kind,
                                 const tarn_resource_ops *ops, int device,
                                 tarn_resource **out);
 
-/* A scope of the resource's device, refused once no driver call may be started. */
+/* A scope of the resource's device in which no call ends a capture; refused once no
+ * driver call may be started. */
 tarn_status tarn__backed_enter(const struct tarn__backed *self, struct tarn__scope *out);
 
 /* Operations for the tables of the kinds. */

@@ -1,0 +1,115 @@
+/* capturing.c -- captures around calls of Tarn. The driver's own calls are used, as a
+ * program beside Tarn would. */
+#define _GNU_SOURCE
+#include "capturing.h"
+#include "test.h"
+#include <dlfcn.h>
+#include <pthread.h>
+
+enum { ACTIVE = 1, MODES = 3 };
+
+static struct {
+    int (*retain)(void **context, int device);
+    int (*set_current)(void *context);
+    int (*stream_create)(void **out, unsigned flags);
+    int (*stream_destroy)(void *stream);
+    int (*begin)(void *stream, int mode);
+    int (*is_capturing)(void *stream, int *out);
+    int (*end)(void *stream, void **graph);
+    int (*graph_destroy)(void *graph);
+    int (*exchange)(int *mode);
+} cu;
+
+static void find(const char *name, void *slot)
+{
+    tarn_driver_info info;
+
+    CHECK_OK(tarn_driver_get_info(&info));
+    void *call = dlsym(dlopen(info.path, RTLD_NOW | RTLD_NOLOAD), name);
+    if (!call)
+        fail_msg("the driver has no %s", name);
+    memcpy(slot, &call, sizeof call);
+}
+
+static void find_calls(void)
+{
+    find("cuDevicePrimaryCtxRetain", &cu.retain);
+    find("cuCtxSetCurrent", &cu.set_current);
+    find("cuStreamCreate", &cu.stream_create);
+    find("cuStreamDestroy_v2", &cu.stream_destroy);
+    find("cuStreamBeginCapture_v2", &cu.begin);
+    find("cuStreamIsCapturing", &cu.is_capturing);
+    find("cuStreamEndCapture", &cu.end);
+    find("cuGraphDestroy", &cu.graph_destroy);
+    find("cuThreadExchangeStreamCaptureMode", &cu.exchange);
+}
+
+/* What a thread does, and what came of it. */
+struct job {
+    tarn_status (*work)(void);
+    int mode; /* the thread's own, while it works */
+    tarn_status status;
+    int mode_after;
+    char words[sizeof((tarn_error *)0)->message];
+};
+
+static void *do_job(void *data)
+{
+    struct job *job = data;
+    int before = job->mode;
+
+    cu.exchange(&before);
+    job->status = job->work();
+    snprintf(job->words, sizeof job->words, "%s", tarn_error_last()->message);
+    cu.exchange(&before);
+    job->mode_after = before;
+    return NULL;
+}
+
+/* On this thread, or on another one. */
+static void run_job(struct job *job, bool elsewhere)
+{
+    pthread_t thread;
+
+    if (!elsewhere) {
+        do_job(job);
+        return;
+    }
+    CHECK_EQUAL(0, pthread_create(&thread, NULL, do_job, job));
+    pthread_join(thread, NULL);
+}
+
+static void survive(tarn_status (*work)(void), unsigned flags, int mode, bool elsewhere)
+{
+    struct job job = {.work = work, .mode = mode};
+    void *stream, *graph = NULL;
+    int state = -1;
+
+    CHECK_EQUAL(0, cu.stream_create(&stream, flags));
+    CHECK_EQUAL(0, cu.begin(stream, mode));
+    run_job(&job, elsewhere);
+    cu.is_capturing(stream, &state);
+    int end = cu.end(stream, &graph);
+    if (graph)
+        cu.graph_destroy(graph);
+    cu.stream_destroy(stream);
+    if (job.status != TARN_OK || state != ACTIVE || end != 0 || job.mode_after != mode)
+        fail_msg("%s stream, mode %d, %s thread: status %s (%s), the stream's state %d, "
+                 "the end %d, the thread's mode %d",
+                 flags ? "non-blocking" : "blocking", mode, elsewhere ? "another" : "its",
+                 tarn_status_name(job.status), job.words, state, end, job.mode_after);
+}
+
+void capture_survives(tarn_status (*work)(void))
+{
+    void *context;
+
+    find_calls();
+    CHECK_EQUAL(0, cu.retain(&context, 0));
+    CHECK_EQUAL(0, cu.set_current(context));
+    for (unsigned flags = 0; flags < 2; flags++)
+        for (int mode = 0; mode < MODES; mode++)
+            for (int elsewhere = 0; elsewhere < 2; elsewhere++)
+                survive(work, flags, mode, elsewhere);
+    CHECK_EQUAL(0, cu.set_current(NULL));
+}
