@@ -188,6 +188,13 @@ CUresult sim_enter(const char *call, unsigned traits, void *caller)
     return result;
 }
 
+/* Not where the driver is not up: then the call does not even begin. */
+void sim_clear(void *out, size_t bytes)
+{
+    if (bytes > 0 && phase_error() == CUDA_SUCCESS)
+        memset(out, 0, bytes);
+}
+
 /* The options are in force from here; count from 0. Under the lock. */
 static void start_options(void)
 {

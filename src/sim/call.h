@@ -33,6 +33,10 @@ CUresult sim_enter(const char *call, unsigned traits, void *caller);
             return entered_;                                                          \
     } while (0)
 
+/* Before ENTER, in calls whose output the real driver sets to 0 whatever comes then. */
+#define CLEAR(out) sim_clear((out), (out) ? sizeof *(out) : 0)
+void sim_clear(void *out, size_t bytes);
+
 /* The options now; read them under the lock. */
 extern struct sim_options sim_options;
 

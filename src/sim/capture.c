@@ -109,12 +109,13 @@ CUresult sim_capture_enter(const char *call)
     if (!(rule & (CAPTURE_UNSAFE | CAPTURE_DEFAULT)))
         return CUDA_SUCCESS;
     sim_lock();
-    struct sim_context *context = sim_context_current();
+    struct sim_stream *stream;
     if (rule & CAPTURE_UNSAFE)
         result = unsafe();
     else if (sim_context_check_current() == CUDA_SUCCESS) {
-        struct sim_stream *stream = sim_stream_default(context);
-        result = stream ? check_stream(rule, stream) : CUDA_ERROR_OUT_OF_MEMORY;
+        result = sim_stream_default(&stream);
+        if (result == CUDA_SUCCESS)
+            result = check_stream(rule, stream);
     }
     return sim_leave(result);
 }

@@ -96,6 +96,7 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph *out)
     struct sim_graph *graph;
     CUresult result;
 
+    CLEAR(out);
     ENTER(CALL_PLAIN);
     sim_lock();
     result = sim_stream_find(__func__, handle, &stream);

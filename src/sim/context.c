@@ -191,22 +191,17 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
     return sim_leave(CUDA_SUCCESS);
 }
 
-/* Its retains stay: whoever held the context still does, and may use it at once. */
+/* Its retains stay, but it is dead until somebody retains it once more. */
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
-    CUresult result = CUDA_SUCCESS;
-
     ENTER(CALL_PLAIN);
     if (!sim_device_exists(device))
         return CUDA_ERROR_INVALID_DEVICE;
     sim_lock();
     struct sim_context *context = primaries[device];
-    if (context && atomic_load(&context->is_alive)) {
+    if (context && atomic_load(&context->is_alive))
         take_life(context);
-        if (context->retains > 0 && !atomic_load(&context->is_alive))
-            result = give_life(context);
-    }
-    return sim_leave(result);
+    return sim_leave(CUDA_SUCCESS);
 }
 
 CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags)

@@ -232,12 +232,14 @@ static CUresult copy_row(struct sim_stream *stream, uintptr_t to, uintptr_t from
 
 static CUresult copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, unsigned needs)
 {
+    struct sim_stream *stream;
+
     sim_lock();
-    struct sim_stream *stream = sim_stream_default(sim_context_current());
-    if (!stream)
-        return sim_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    return sim_leave(
-        copy_row(stream, (uintptr_t)to, (uintptr_t)from, bytes, needs, COPY_SYNC));
+    CUresult result = sim_stream_default(&stream);
+    if (result == CUDA_SUCCESS)
+        result =
+            copy_row(stream, (uintptr_t)to, (uintptr_t)from, bytes, needs, COPY_SYNC);
+    return sim_leave(result);
 }
 
 static CUresult copy_async(const char *call, CUdeviceptr to, CUdeviceptr from,

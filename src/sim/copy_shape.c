@@ -172,12 +172,14 @@ static CUresult copy_deep(struct sim_stream *stream, const CUDA_MEMCPY3D_PEER *c
 
 static CUresult copy_flat_now(const CUDA_MEMCPY2D *copy)
 {
+    struct sim_stream *stream;
+
     if (!copy)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    struct sim_stream *stream = sim_stream_default(sim_context_current());
-    return sim_leave(stream ? copy_flat(stream, copy, COPY_SYNC)
-                            : CUDA_ERROR_OUT_OF_MEMORY);
+    CUresult result = sim_stream_default(&stream);
+    return sim_leave(result == CUDA_SUCCESS ? copy_flat(stream, copy, COPY_SYNC)
+                                            : result);
 }
 
 CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *copy)
@@ -208,12 +210,14 @@ CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream handle)
 
 static CUresult copy_deep_now(const CUDA_MEMCPY3D_PEER *copy)
 {
+    struct sim_stream *stream;
+
     if (!copy)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    struct sim_stream *stream = sim_stream_default(sim_context_current());
-    return sim_leave(stream ? copy_deep(stream, copy, COPY_SYNC)
-                            : CUDA_ERROR_OUT_OF_MEMORY);
+    CUresult result = sim_stream_default(&stream);
+    return sim_leave(result == CUDA_SUCCESS ? copy_deep(stream, copy, COPY_SYNC)
+                                            : result);
 }
 
 static CUresult copy_deep_async(const char *call, const CUDA_MEMCPY3D_PEER *copy,

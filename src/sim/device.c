@@ -181,6 +181,7 @@ CUresult cuDeviceGetLuid(char *luid, unsigned int *mask, CUdevice device)
 
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {
+    CLEAR(bytes);
     ENTER(CALL_PLAIN);
     if (!bytes)
         return CUDA_ERROR_INVALID_VALUE;
@@ -225,6 +226,8 @@ CUresult cuDeviceGetPCIBusId(char *text, int bytes, CUdevice device)
 {
     char whole[32];
 
+    if (bytes > 0)
+        CLEAR(text); /* one letter */
     ENTER(CALL_PLAIN);
     if (!text || bytes <= 0)
         return CUDA_ERROR_INVALID_VALUE;

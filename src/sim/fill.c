@@ -138,10 +138,11 @@ static CUresult fill_now(CUdeviceptr to, size_t pitch, uint32_t value, size_t el
                          size_t count, size_t rows)
 {
     struct sim_fill fill = {(char *)(uintptr_t)to, value, element, count, rows, pitch};
+    struct sim_stream *stream;
 
     sim_lock();
-    struct sim_stream *stream = sim_stream_default(sim_context_current());
-    return sim_leave(stream ? queue_fill(stream, &fill, true) : CUDA_ERROR_OUT_OF_MEMORY);
+    CUresult result = sim_stream_default(&stream);
+    return sim_leave(result == CUDA_SUCCESS ? queue_fill(stream, &fill, true) : result);
 }
 
 static CUresult fill_async(const char *call, CUdeviceptr to, size_t pitch, uint32_t value,

@@ -3,11 +3,14 @@
 #include "base/map.h"
 #include "sim/call.h"
 #include "sim/graph_memory.h"
+#include "sim/thread.h"
 #include "sim/user_object.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum live_kind { LIVE_GRAPH = 1, LIVE_NODE, LIVE_EXEC };
+/* What was alive once stays listed as gone, until its address is another one's: the real
+ * driver refuses it, and crashes for what never was. */
+enum live_kind { GONE, LIVE_GRAPH, LIVE_NODE, LIVE_EXEC };
 
 static struct tarn__map live = {.value_bytes = sizeof(uint64_t), .stride = 16};
 static uint64_t last_node_id;
@@ -17,34 +20,43 @@ static uint64_t last_node_id;
 
 static bool list(const void *object, uint64_t kind)
 {
-    return tarn__map_put(&live, (uintptr_t)object, &kind);
+    uint64_t *gone = tarn__map_get(&live, (uintptr_t)object);
+
+    if (gone)
+        *gone = kind;
+    return gone || tarn__map_put(&live, (uintptr_t)object, &kind);
 }
 
 static void unlist(const void *object)
 {
-    tarn__map_take(&live, (uintptr_t)object, NULL);
+    uint64_t *kind = tarn__map_get(&live, (uintptr_t)object);
+
+    *kind = GONE;
 }
 
-static void *find(void *handle, uint64_t kind)
+static void *find(void *handle, uint64_t kind, const char *what)
 {
     const uint64_t *found = handle ? tarn__map_get(&live, (uintptr_t)handle) : NULL;
 
+    if (handle && !found && what)
+        sim_misuse(sim_thread.call, "%s %p never was one; a real driver crashes here",
+                   what, handle);
     return found && *found == kind ? handle : NULL;
 }
 
 struct sim_graph *sim_graph_find(CUgraph handle)
 {
-    return find(handle, LIVE_GRAPH);
+    return find(handle, LIVE_GRAPH, "graph");
 }
 
 struct sim_node *sim_node_find(CUgraphNode handle)
 {
-    return find(handle, LIVE_NODE);
+    return find(handle, LIVE_NODE, NULL); /* not known of those */
 }
 
 struct sim_exec *sim_exec_find(CUgraphExec handle)
 {
-    return find(handle, LIVE_EXEC);
+    return find(handle, LIVE_EXEC, "executable graph");
 }
 
 bool sim_exec_list(struct sim_exec *exec)

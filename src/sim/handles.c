@@ -5,21 +5,28 @@
 
 enum { SLOTS_AT_ONCE = 64, SLOT_BYTES = 64 };
 
+struct sim_slots {
+    struct sim_slots *next;
+    _Alignas(16) char slots[SLOTS_AT_ONCE][SLOT_BYTES];
+};
+
 /* More slots, and room on the stack for all. */
 static bool grow(struct sim_handles *handles)
 {
     size_t count = handles->slots + SLOTS_AT_ONCE;
     void **stack = realloc(handles->free, count * sizeof *stack);
-    char *slots;
+    struct sim_slots *more;
 
     if (!stack)
         return false;
     handles->free = stack;
-    slots = calloc(SLOTS_AT_ONCE, SLOT_BYTES);
-    if (!slots)
+    more = calloc(1, sizeof *more);
+    if (!more)
         return false;
+    more->next = handles->blocks;
+    handles->blocks = more;
     for (size_t i = SLOTS_AT_ONCE; i-- > 0;) /* the lowest on top */
-        handles->free[handles->free_count++] = slots + i * SLOT_BYTES;
+        handles->free[handles->free_count++] = more->slots[i];
     handles->slots = count;
     return true;
 }
@@ -42,6 +49,15 @@ void *sim_handle_find(const struct sim_handles *handles, const void *handle)
     void **object = tarn__map_get(&handles->objects, (uintptr_t)handle);
 
     return object ? *object : NULL;
+}
+
+bool sim_handle_was_one(const struct sim_handles *handles, const void *handle)
+{
+    const struct sim_slots *block = handles->blocks;
+
+    while (block && (uintptr_t)handle - (uintptr_t)block->slots >= sizeof block->slots)
+        block = block->next;
+    return block && ((uintptr_t)handle - (uintptr_t)block->slots) % SLOT_BYTES == 0;
 }
 
 void sim_handle_close(struct sim_handles *handles, void *handle)

@@ -8,6 +8,7 @@
 
 struct sim_handles {
     struct tarn__map objects; /* from handle to object */
+    struct sim_slots *blocks; /* where the slots lie, newest first */
     void **free;              /* given back, the last one on top */
     size_t free_count;
     size_t slots; /* handles ever made; `free` has room for all of them */
@@ -23,6 +24,9 @@ void *sim_handle_give(struct sim_handles *handles, void *object);
 
 /* The object of `handle`, or NULL. */
 void *sim_handle_find(const struct sim_handles *handles, const void *handle);
+
+/* Is `handle` one, or was it one? */
+bool sim_handle_was_one(const struct sim_handles *handles, const void *handle);
 
 /* `handle`, which is one, names nothing any more, but is not given out yet; */
 void sim_handle_close(struct sim_handles *handles, void *handle);

@@ -24,9 +24,12 @@ static bool fits(size_t bytes, enum sim_block_kind kind)
 static CUresult map_block(size_t bytes, enum sim_block_kind kind, unsigned flags,
                           struct sim_block **out)
 {
+    CUresult result = sim_context_check_current(); /* under the lock, now */
     size_t length;
     struct sim_block *block;
 
+    if (result != CUDA_SUCCESS)
+        return result;
     if (!tarn__size_round_up(bytes, (size_t)sysconf(_SC_PAGESIZE), &length) ||
         !fits(length, kind))
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -55,10 +58,10 @@ CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags)
     struct sim_block *block;
     CUresult result;
 
+    CLEAR(out);
     ENTER(CALL_ALLOCATES);
     if (!out || bytes == 0 || flags > ATTACH_ALL)
         return CUDA_ERROR_INVALID_VALUE;
-    *out = 0; /* as the real driver does before it fails */
     result = sim_context_check_current();
     if (result != CUDA_SUCCESS)
         return result;
@@ -88,6 +91,7 @@ static CUresult allocate_pinned(void **out, size_t bytes, unsigned flags)
 
 CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned int flags)
 {
+    CLEAR(out);
     ENTER(CALL_CONTEXT | CALL_ALLOCATES);
     sim_lock();
     return sim_leave(allocate_pinned(out, bytes, flags));
@@ -95,6 +99,7 @@ CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned int flags)
 
 CUresult cuMemAllocHost_v2(void **out, size_t bytes)
 {
+    CLEAR(out);
     ENTER(CALL_CONTEXT | CALL_ALLOCATES);
     sim_lock();
     return sim_leave(allocate_pinned(out, bytes, 0));

@@ -141,8 +141,12 @@ CUresult sim_memory_allocate(CUdeviceptr *out, size_t bytes)
 {
     struct sim_context *context = sim_context_current();
     struct sim_device *device = &sim_devices[context->device];
-    struct sim_block *block = sim_block_new(context, BLOCK_DEVICE, 0, bytes);
+    CUresult result = sim_context_check_current(); /* under the lock, now */
+    struct sim_block *block;
 
+    if (result != CUDA_SUCCESS)
+        return result;
+    block = sim_block_new(context, BLOCK_DEVICE, 0, bytes);
     if (!block)
         return CUDA_ERROR_OUT_OF_MEMORY;
     block->memory = sim_device_take(device, bytes);
@@ -160,6 +164,7 @@ CUresult sim_memory_allocate(CUdeviceptr *out, size_t bytes)
 
 CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
 {
+    CLEAR(out);
     ENTER(CALL_CONTEXT | CALL_ALLOCATES);
     if (!out || bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
@@ -270,6 +275,8 @@ CUresult sim_memory_free_async(struct sim_block *block, struct sim_stream *strea
 
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 {
+    CLEAR(free_bytes);
+    CLEAR(total_bytes);
     ENTER(CALL_CONTEXT);
     sim_lock();
     size_t total = (size_t)sim_options.memory_bytes;

@@ -9,6 +9,7 @@
 #include "sim/memory.h"
 #include "sim/pool.h"
 #include "sim/shared_file.h"
+#include "sim/thread.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,13 @@ static struct tarn__map files = {.value_bytes = sizeof(void *), .stride = 16};
 
 struct sim_physical *sim_physical_find(CUmemGenericAllocationHandle handle)
 {
-    return handle ? sim_handle_find(&handles, (void *)(uintptr_t)handle) : NULL;
+    void *slot = (void *)(uintptr_t)handle;
+    struct sim_physical *physical = handle ? sim_handle_find(&handles, slot) : NULL;
+
+    if (!physical && handle && !sim_handle_was_one(&handles, slot))
+        sim_misuse(sim_thread.call,
+                   "memory handle %p never was one; a real driver crashes here", slot);
+    return physical;
 }
 
 /* --- what it is made of
@@ -181,11 +188,15 @@ CUresult cuMemGetAllocationGranularity(size_t *out, const CUmemAllocationProp *p
     return CUDA_SUCCESS;
 }
 
+/* Other bits of the types are not looked at. */
+enum { KNOWN_HANDLE_TYPES = 0xf };
+
 /* Fabric handles want a service that runs on few machines; host memory is not here. */
 static CUresult check_properties(const CUmemAllocationProp *properties)
 {
     static const unsigned char none[sizeof properties->allocFlags.reserved];
-    CUmemAllocationHandleType types = properties->requestedHandleTypes;
+    CUmemAllocationHandleType types =
+        properties->requestedHandleTypes & KNOWN_HANDLE_TYPES;
 
     if (properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
         properties->win32HandleMetaData ||
@@ -214,7 +225,7 @@ static CUresult create(const CUmemAllocationProp *properties, size_t bytes,
 
     if (!physical)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    physical->handle_types = properties->requestedHandleTypes;
+    physical->handle_types = properties->requestedHandleTypes & KNOWN_HANDLE_TYPES;
     result = physical->handle_types ? make_file(device, bytes, &physical->file)
                                     : make_piece(device, bytes, &physical->memory);
     if (result != CUDA_SUCCESS) {

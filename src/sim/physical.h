@@ -36,7 +36,7 @@ struct sim_physical {
     struct sim_physical_file *file; /* this */
 };
 
-/* The memory of `handle`, or NULL. It is there while it is only mapped, too. Locked, as
+/* The memory of `handle`, or NULL; what never was one aborts. It is there while it is only mapped, too. Locked, as
  * all here. */
 struct sim_physical *sim_physical_find(CUmemGenericAllocationHandle handle);
 

@@ -19,6 +19,7 @@ CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream handle)
     struct sim_stream *stream;
     CUresult result;
 
+    CLEAR(out);
     ENTER(CALL_ALLOCATES);
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
@@ -39,6 +40,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool po
     struct sim_stream *stream;
     CUresult result;
 
+    CLEAR(out);
     ENTER(CALL_ALLOCATES);
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;

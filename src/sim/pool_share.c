@@ -80,6 +80,7 @@ CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *out, void *handle,
                                             CUmemAllocationHandleType type,
                                             unsigned long long flags)
 {
+    CLEAR(out);
     ENTER(CALL_PLAIN);
     if (!out || flags != 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         return CUDA_ERROR_INVALID_VALUE;

@@ -62,11 +62,6 @@ static struct sim_stream *per_thread(struct sim_context *context)
     return stream;
 }
 
-struct sim_stream *sim_stream_default(struct sim_context *context)
-{
-    return sim_thread.is_per_thread ? per_thread(context) : context->legacy;
-}
-
 /* --- handles
  * ------------------------------------------------------------------------------ */
 
@@ -77,11 +72,16 @@ static CUresult find_default(CUstream handle, struct sim_stream **out)
 
     if (result != CUDA_SUCCESS)
         return result;
-    if (!handle)
-        *out = sim_stream_default(context);
+    if (handle == CU_STREAM_PER_THREAD || (!handle && sim_thread.is_per_thread))
+        *out = per_thread(context);
     else
-        *out = handle == CU_STREAM_LEGACY ? context->legacy : per_thread(context);
+        *out = context->legacy;
     return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult sim_stream_default(struct sim_stream **out)
+{
+    return find_default(NULL, out);
 }
 
 static CUresult find_stream(const char *call, CUstream handle, struct sim_stream **out)
@@ -109,12 +109,17 @@ CUresult sim_stream_find(const char *call, CUstream handle, struct sim_stream **
                                                        : result;
 }
 
+static bool are_flags(unsigned flags)
+{
+    return (flags & ~(unsigned)CU_STREAM_NON_BLOCKING) == 0;
+}
+
 static CUresult create(CUstream *out, unsigned flags, int priority)
 {
     struct sim_stream *stream;
     CUstream handle;
 
-    if (!out || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
+    if (!out || !are_flags(flags))
         return CUDA_ERROR_INVALID_VALUE;
     if (priority > SIM_PRIORITY_LEAST)
         priority = SIM_PRIORITY_LEAST;
@@ -136,6 +141,8 @@ static CUresult create(CUstream *out, unsigned flags, int priority)
 
 CUresult cuStreamCreate(CUstream *out, unsigned int flags)
 {
+    if (are_flags(flags))
+        CLEAR(out);
     ENTER(CALL_CONTEXT | CALL_ALLOCATES);
     sim_lock();
     return sim_leave(create(out, flags, SIM_PRIORITY_LEAST));

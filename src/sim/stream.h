@@ -10,8 +10,9 @@
  * context of the result is alive. Locked. */
 CUresult sim_stream_find(const char *call, CUstream handle, struct sim_stream **out);
 
-/* The default stream of calls that name none; NULL: no host memory. Locked. */
-struct sim_stream *sim_stream_default(struct sim_context *context);
+/* The same for calls that name no stream. ENTER has found the context alive, but then
+ * another thread may have reset it. */
+CUresult sim_stream_default(struct sim_stream **out);
 
 /* Is everything done that a wait for `stream` would wait for? Locked. */
 bool sim_stream_is_idle(const struct sim_stream *stream);

@@ -164,7 +164,12 @@ enum { NOT_FOUND_HERE = -404 };
     X(cuGraphInstantiate, "cuGraphInstantiateWithFlags", 11040, (CUgraphExec *out, CUgraph graph, unsigned long long flags)) \
     X(cuGraphExecDestroy, "cuGraphExecDestroy", 10000, (CUgraphExec exec)) \
     X(cuGraphLaunch, "cuGraphLaunch", 10000, (CUgraphExec exec, CUstream stream)) \
-    X(cuGraphUpload, "cuGraphUpload", 11010, (CUgraphExec exec, CUstream stream))
+    X(cuGraphUpload, "cuGraphUpload", 11010, (CUgraphExec exec, CUstream stream)) \
+    X(cuUserObjectCreate, "cuUserObjectCreate", 11030, (CUuserObject *out, void *data, CUhostFn destroy, unsigned int count, unsigned int flags)) \
+    X(cuUserObjectRetain, "cuUserObjectRetain", 11030, (CUuserObject object, unsigned int count)) \
+    X(cuUserObjectRelease, "cuUserObjectRelease", 11030, (CUuserObject object, unsigned int count)) \
+    X(cuGraphRetainUserObject, "cuGraphRetainUserObject", 11030, (CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags)) \
+    X(cuGraphReleaseUserObject, "cuGraphReleaseUserObject", 11030, (CUgraph graph, CUuserObject object, unsigned int count))
 /* clang-format on */
 
 #define DECLARE(name, base, version, parameters) extern CUresult(*name) parameters;

@@ -2,13 +2,13 @@
 """Compares the facts of a driver with those of the H200, but for the named differences.
 
 check.py PROGRAM DRIVER      run, compare with expected.txt and differences.txt
-check.py --facts FILE        the same with lines that were printed before
+check.py --facts FILE        with lines that a GPU printed, which differs in nothing
 
-differences.txt has one difference a line: `fact | what the stand-in prints | reason`. The
-fact may be a pattern (as of a shell), the value `*` then stands for any. A difference that
-no longer is one is an error too, so the list cannot grow stale.
+differences.txt has one difference a line: `fact | what the stand-in prints | reason`.
+unasked.txt has, in the same form, facts that were written since the last run on a GPU, so
+that expected.txt has no answer yet. A line of either that no longer is one is an error
+too, so the lists cannot grow stale. Answers of a GPU to unasked facts are printed.
 """
-import fnmatch
 import os
 import subprocess
 import sys
@@ -47,26 +47,35 @@ def run(program, driver):
     return done.stdout.splitlines()
 
 
-def allowed(fact, value, differences, used):
-    """Is this value of this fact a named difference? Marks the line that names it."""
-    for number, pattern, named, _ in differences:
-        if fnmatch.fnmatchcase(fact, pattern) and named in ("*", value):
-            used.add(number)
-            return True
-    return False
-
-
 def compare(expected, seen, differences):
+    """What differs and is not named, and what is named and does not differ so."""
     problems, used = [], set()
+    named = {(fact, value): number for number, fact, value, _ in differences}
     for fact in list(expected) + [fact for fact in seen if fact not in expected]:
         here, there = seen.get(fact, "nothing"), expected.get(fact, "nothing")
-        if here != there and not allowed(fact, here, differences, used):
+        if here != there and (fact, here) in named:
+            used.add(named[fact, here])
+        elif here != there:
             problems.append(f"{fact}\n    here {here}\n    H200 {there}")
-    for number, pattern, named, _ in differences:
+    for number, fact, value, _ in differences:
         if number not in used:
-            problems.append(f"differences.txt:{number}: {pattern} is no difference any more"
-                            f" (or does not print {named})")
-    return problems, len(used)
+            problems.append(f"differences.txt:{number}: {fact} is no difference any more"
+                            f" (or does not print {value})")
+    return problems
+
+
+def without_unasked(expected, seen, unasked, is_gpu):
+    """Takes out of `seen` the facts that wait for a GPU, and says what is wrong there."""
+    problems = []
+    for number, fact, value, _ in unasked:
+        here = seen.pop(fact, "nothing")
+        if is_gpu:
+            print(f"answered: {fact}: {here}")
+        elif fact in expected:
+            problems.append(f"unasked.txt:{number}: {fact} is in expected.txt")
+        elif here != value:
+            problems.append(f"unasked.txt:{number}: {fact} prints {here}")
+    return problems
 
 
 def main(arguments):
@@ -79,13 +88,16 @@ def main(arguments):
         lines = run(*arguments)
     with open(os.path.join(HERE, "expected.txt"), encoding="utf-8") as file:
         expected = read_facts(file)
-    differences = read_differences(os.path.join(HERE, "differences.txt"))
+    is_gpu = arguments[0] == "--facts"
+    differences = [] if is_gpu else read_differences(os.path.join(HERE, "differences.txt"))
+    unasked = read_differences(os.path.join(HERE, "unasked.txt"))
     seen = read_facts(lines)
-    problems, used = compare(expected, seen, differences)
+    problems = without_unasked(expected, seen, unasked, is_gpu)
+    problems += compare(expected, seen, differences)
     for problem in problems:
         print(problem)
-    print(f"{len(expected)} facts of the H200, {len(seen)} here, {used} lines of named"
-          f" differences used, {len(problems)} problems")
+    print(f"{len(expected)} facts of the H200, {len(seen)} here, {len(differences)} named"
+          f" differences, {len(unasked)} facts not asked yet, {len(problems)} problems")
     return 1 if problems else 0
 
 

@@ -102,6 +102,17 @@ static void freeing(void)
     free(mine);
 }
 
+static void freeing_without_context(void)
+{
+    char *out = pinned(PAGE);
+
+    cuCtxSetCurrent(NULL);
+    fact_result("free.without_context", cuMemFreeHost(out));
+    fact_result("free.without_context.twice", cuMemFreeHost(out));
+    fact_result("free.without_context.null", cuMemFreeHost(NULL));
+    cuCtxSetCurrent(context);
+}
+
 static char *pages(size_t count)
 {
     char *memory = mmap(NULL, count * PAGE, PROT_READ | PROT_WRITE,
@@ -228,6 +239,7 @@ static const struct part parts[] = {
     {"unregistering", unregistering, TOGETHER},
     {"sharing", sharing, TOGETHER},
     {"freeing", freeing, TOGETHER},
+    {"freeing_without_context", freeing_without_context, TOGETHER},
     END_OF_PARTS,
 };
 const struct theme theme_host = {"host", parts, false};

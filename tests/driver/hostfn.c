@@ -111,7 +111,6 @@ static void callback_inside(CUstream stream, CUresult status, void *data)
     X(cuMemcpyDtoH, cuMemcpyDtoH(inside->pin, inside->pointer, 16))             \
     X(cuMemAllocAsync, cuMemAllocAsync(&(CUdeviceptr){0}, 256, inside->stream)) \
     X(cuStreamCreate, cuStreamCreate(&(CUstream){0}, 0))                        \
-    X(cuStreamQuery, cuStreamQuery(inside->stream))                             \
     X(cuStreamSynchronize, cuStreamSynchronize(inside->stream))                 \
     X(cuStreamIsCapturing, cuStreamIsCapturing(inside->stream, &(int){0}))      \
     X(cuStreamGetId, cuStreamGetId(inside->stream, &(unsigned long long){0}))   \

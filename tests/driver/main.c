@@ -30,7 +30,8 @@ static const struct theme *const themes[] = {
     &theme_managed, &theme_copy,    &theme_pageable, &theme_stream,  &theme_event,
     &theme_order,   &theme_hostfn,  &theme_waits,    &theme_mempool, &theme_vmm,
     &theme_ipc,     &theme_pointer, &theme_range,    &theme_peer,    &theme_handles,
-    &theme_capture, &theme_corners, &theme_threads,  &theme_graph,   &theme_exit,
+    &theme_capture, &theme_corners, &theme_threads,  &theme_graph,   &theme_objects,
+    &theme_exit,
 };
 
 /* What one child runs: a part, or all the parts of a theme that share a process. */

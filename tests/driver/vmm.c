@@ -130,7 +130,16 @@ static void creating(void)
     fact_result("release.twice", cuMemRelease(handle));
     fact_result("release.0", cuMemRelease(0));
     fact_result("release.garbage", cuMemRelease(0x1234560));
-    fact_result("props.released", cuMemGetAllocationPropertiesFromHandle(&back, handle));
+}
+
+static void released(void)
+{
+    CUmemAllocationProp prop = vmm_prop();
+    CUmemGenericAllocationHandle handle = 0;
+
+    cuMemCreate(&handle, UNIT, &prop, 0);
+    cuMemRelease(handle);
+    fact_result("props.released", cuMemGetAllocationPropertiesFromHandle(&prop, handle));
 }
 
 static void mapping(void)
@@ -154,6 +163,17 @@ static void mapping(void)
     fact_result("map.offset_odd", cuMemMap(at, UNIT, 4096, two, 0));
     fact_result("map.flags_1", cuMemMap(at, UNIT, 0, one, 1));
     fact_result("map.garbage_handle", cuMemMap(at, UNIT, 0, 0x1234560, 0));
+}
+
+static void mapping_on(void)
+{
+    CUmemAllocationProp prop = vmm_prop();
+    CUmemGenericAllocationHandle one = 0, two = 0;
+    CUdeviceptr at = 0;
+
+    cuMemAddressReserve(&at, 8 * UNIT, 0, 0, 0);
+    cuMemCreate(&one, UNIT, &prop, 0);
+    cuMemCreate(&two, 2 * UNIT, &prop, 0);
     fact_result("map.over_the_end", cuMemMap(at + 7 * UNIT, 2 * UNIT, 0, two, 0));
     fact_result("map", cuMemMap(at, UNIT, 0, one, 0));
     fact_result("map.same_place", cuMemMap(at, UNIT, 0, one, 0));
@@ -497,6 +517,8 @@ static const struct part parts[] = {
     {"reserving", reserving, TOGETHER},
     {"creating", creating, TOGETHER},
     {"mapping", mapping, TOGETHER},
+    {"released", released, TOGETHER},
+    {"mapping_on", mapping_on, TOGETHER},
     {"rights", rights, TOGETHER},
     {"living", living, TOGETHER},
     {"other_calls", other_calls, TOGETHER},

@@ -68,6 +68,8 @@ TEST(context_reset_keeps_the_handle_and_drops_what_was_in_it)
     CUdeviceptr address;
     CUstream stream;
     CUevent event;
+    unsigned flags;
+    int active = 1;
 
     before = use_device(0);
     CU(cuMemAlloc_v2(&address, 100));
@@ -75,14 +77,20 @@ TEST(context_reset_keeps_the_handle_and_drops_what_was_in_it)
     CU(cuEventRecord(event, NULL));
     CU(cuDevicePrimaryCtxReset_v2(0));
     CHECK(driver.live_bytes() == live);
+    CU(cuDevicePrimaryCtxGetState(0, &flags, &active));
+    CHECK_EQUAL(0, active);
+    CU_IS(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuStreamCreate(&stream, 0));
+    CU_IS(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuMemFree_v2(address));
+    CU_IS(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuCtxSynchronize());
+    after = use_device(0); /* alive from here on, and the second of two retains */
+    CHECK(before == after);
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemFree_v2(address));
     CU_IS(CUDA_ERROR_INVALID_CONTEXT, cuEventQuery(event));
     CU_IS(CUDA_ERROR_INVALID_CONTEXT, cuEventDestroy_v2(event));
     CU(cuStreamCreate(&stream, 0));
     CU(cuStreamDestroy_v2(stream));
-    after = use_device(0);
-    CHECK(before == after);
     CU(cuDevicePrimaryCtxRelease_v2(0));
+    CU(cuCtxSynchronize());
 }
 
 TEST(context_primary_dies_with_its_last_release)

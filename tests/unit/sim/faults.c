@@ -16,7 +16,7 @@ TEST(faults_all_calls_of_a_name_fail_and_no_others)
     configure("fail=call:cuMemAlloc");
     CU_IS(CUDA_ERROR_OUT_OF_MEMORY, cuMemAlloc_v2(&address, 100));
     CU_IS(CUDA_ERROR_OUT_OF_MEMORY, cuMemAlloc_v2(&address, 100));
-    CHECK(address == 77);
+    CHECK(address == 0); /* as the real driver leaves it, whatever fails */
     CU(cuStreamCreate(&stream, 0));
     CU(cuMemAllocAsync(&address, 100, stream));
     CU(cuMemFreeAsync(address, stream));
@@ -212,7 +212,7 @@ TEST(faults_dead_streams_are_errors_by_option_and_counted)
     CU_IS(CUDA_ERROR_INVALID_HANDLE, cuMemAllocAsync(&address, 100, stream));
     CU_IS(CUDA_ERROR_INVALID_HANDLE, cuStreamSynchronize((CUstream)(void *)&address));
     CHECK(driver.misuses() == 5);
-    CHECK(id == 77 && address == 77);
+    CHECK(id == 77 && address == 0);
     CU(cuEventDestroy_v2(event));
     configure(NULL);
     CHECK(driver.misuses() == 0);

@@ -97,10 +97,16 @@ static void *use(void *unused)
     CUdeviceptr address;
 
     use_device(1);
-    for (int i = 0; i < 2000; i++)
-        if (driver.cuMemAlloc_v2(&address, 100) == CUDA_SUCCESS &&
+    for (int i = 0; i < 2000; i++) {
+        CUresult result = driver.cuMemAlloc_v2(&address, 100);
+        if (result == CUDA_SUCCESS &&
             driver.cuMemsetD8_v2(address, 1, 100) == CUDA_SUCCESS)
             driver.cuMemFree_v2(address);
+        if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED) {
+            use_device(1);
+            driver.cuDevicePrimaryCtxRelease_v2(1);
+        }
+    }
     driver.cuDevicePrimaryCtxRelease_v2(1);
     return unused;
 }

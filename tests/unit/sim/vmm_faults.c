@@ -93,13 +93,13 @@ static void pool_scenario(void)
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
     };
     CUmemoryPool pool = NULL;
-    CUdeviceptr block = NONE;
+    CUdeviceptr block = 0;
 
     TRY(pool, NULL, cuMemPoolCreate(&pool, &properties));
     if (!pool)
         return;
-    TRY(block, NONE, cuMemAllocFromPoolAsync(&block, 1000, pool, NULL));
-    if (block != NONE) {
+    TRY(block, 0, cuMemAllocFromPoolAsync(&block, 1000, pool, NULL));
+    if (block) {
         share_pointer(pool, block);
         SURELY(cuMemFreeAsync(block, NULL));
     }

@@ -1,0 +1,120 @@
+/* objects.c -- facts about user objects: who keeps them, and when their function runs.
+ *
+ * Written after the last run on a GPU: what is here waits in unasked.txt.
+ */
+#include "facts.h"
+
+#include <time.h>
+
+static atomic_int destroyed;
+
+static void destroy(void *data)
+{
+    (void)data;
+    atomic_fetch_add(&destroyed, 1);
+}
+
+/* The function may run on a thread of the driver's. It has had its time after a second,
+ * and where it must not have run, after a tenth. */
+static int destroyed_so_far(int expected)
+{
+    int rounds = expected ? 1000 : 100;
+
+    for (int i = 0; i < rounds && (!expected || atomic_load(&destroyed) < expected); i++)
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    return atomic_load(&destroyed);
+}
+
+static CUuserObject new_object(unsigned int count)
+{
+    CUuserObject object = NULL;
+
+    atomic_store(&destroyed, 0);
+    cuUserObjectCreate(&object, &destroyed, destroy, count, 1);
+    return object;
+}
+
+static void create_fact(const char *name, CUhostFn function, unsigned int count,
+                        unsigned int flags)
+{
+    CUuserObject object = (CUuserObject)(uintptr_t)7;
+
+    fact_output(name, cuUserObjectCreate(&object, &destroyed, function, count, flags),
+                object == (void *)7);
+}
+
+static void creating(void)
+{
+    CUuserObject object = new_object(2);
+
+    fact_result("create.null", cuUserObjectCreate(NULL, &destroyed, destroy, 1, 1));
+    create_fact("create.null_function", NULL, 1, 1);
+    create_fact("create.count_0", destroy, 0, 1);
+    create_fact("create.count_2^31", destroy, 0x80000000u, 1);
+    create_fact("create.flags_0", destroy, 1, 0);
+    create_fact("create.flags_3", destroy, 1, 3);
+    fact_result("retain", cuUserObjectRetain(object, 1));
+    fact_result("retain.count_0", cuUserObjectRetain(object, 0));
+    fact_result("release.count_0", cuUserObjectRelease(object, 0));
+    fact_result("release.two_of_three", cuUserObjectRelease(object, 2));
+    fact("release.two_of_three.destroyed", "%d", destroyed_so_far(0));
+    fact_result("release.last", cuUserObjectRelease(object, 1));
+    fact("release.last.destroyed", "%d", destroyed_so_far(1));
+    fact_result("retain.null", cuUserObjectRetain(NULL, 1));
+    fact_result("release.null", cuUserObjectRelease(NULL, 1));
+}
+
+/* A graph's references are its own, or those that the caller gives it (flags 1). */
+static void in_graphs(void)
+{
+    CUuserObject object = new_object(1);
+    CUgraph graph = NULL;
+
+    cuGraphCreate(&graph, 0);
+    fact_result("graph.retain", cuGraphRetainUserObject(graph, object, 1, 0));
+    fact_result("graph.retain.count_0", cuGraphRetainUserObject(graph, object, 0, 0));
+    fact_result("graph.retain.flags_2", cuGraphRetainUserObject(graph, object, 1, 2));
+    fact_result("graph.retain.null_graph", cuGraphRetainUserObject(NULL, object, 1, 0));
+    fact_result("graph.retain.null", cuGraphRetainUserObject(graph, NULL, 1, 0));
+    fact_result("graph.release.too_many", cuGraphReleaseUserObject(graph, object, 2));
+    fact_result("graph.release", cuGraphReleaseUserObject(graph, object, 1));
+    fact_result("graph.release.none_left", cuGraphReleaseUserObject(graph, object, 1));
+    fact("graph.release.destroyed", "%d", destroyed_so_far(0));
+    fact_result("graph.move", cuGraphRetainUserObject(graph, object, 1, 1));
+    fact("graph.move.destroyed", "%d", destroyed_so_far(0));
+    cuGraphDestroy(graph);
+    fact("graph.destroyed_with_it", "%d", destroyed_so_far(1));
+}
+
+/* An executable graph keeps what the graph had, until its last launch is done. */
+static void in_execs(void)
+{
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    CUuserObject object = new_object(1);
+    CUgraph graph = NULL;
+    CUgraphExec exec = NULL;
+    CUgraphNode node;
+    struct gate gate;
+
+    cuGraphCreate(&graph, 0);
+    cuGraphAddEmptyNode(&node, graph, NULL, 0);
+    cuGraphRetainUserObject(graph, object, 1, 1);
+    cuGraphInstantiate(&exec, graph, 0);
+    cuGraphDestroy(graph);
+    fact("exec.keeps_it.destroyed", "%d", destroyed_so_far(0));
+    gate_close(&gate, stream);
+    cuGraphLaunch(exec, stream);
+    cuGraphExecDestroy(exec);
+    fact("exec.gone_while_queued.destroyed", "%d", destroyed_so_far(0));
+    gate_open(&gate);
+    fact("exec.done.destroyed", "%d", destroyed_so_far(1));
+    cuStreamDestroy(stream);
+}
+
+static const struct part parts[] = {
+    {"creating", creating, TOGETHER},
+    {"in_graphs", in_graphs, TOGETHER},
+    {"in_execs", in_execs, TOGETHER},
+    END_OF_PARTS,
+};
+const struct theme theme_objects = {"objects", parts, false};
