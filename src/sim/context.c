@@ -48,11 +48,16 @@ static struct sim_context *find_known(CUcontext handle)
     return context;
 }
 
-struct sim_context *sim_context_alive(CUcontext handle)
+CUresult sim_context_alive(CUcontext handle, struct sim_context **out)
 {
     struct sim_context *context = handle ? find_known(handle) : sim_context_current();
 
-    return context && atomic_load(&context->is_alive) ? context : NULL;
+    if (!context)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (!atomic_load(&context->is_alive))
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    *out = context;
+    return CUDA_SUCCESS;
 }
 
 CUresult sim_context_check_current(void)
@@ -288,10 +293,13 @@ CUresult cuCtxDestroy_v2(CUcontext handle)
     ENTER(CALL_PLAIN);
     if (!handle)
         return CUDA_ERROR_INVALID_VALUE;
+    struct sim_context *context;
     sim_lock();
-    struct sim_context *context = sim_context_alive(handle);
-    if (!context || context->is_primary)
-        return sim_leave(CUDA_ERROR_INVALID_CONTEXT);
+    CUresult result = sim_context_alive(handle, &context);
+    if (result == CUDA_SUCCESS && context->is_primary)
+        result = CUDA_ERROR_INVALID_CONTEXT;
+    if (result != CUDA_SUCCESS)
+        return sim_leave(result);
     take_life(context);
     if (sim_context_current() == context)
         sim_thread.depth--;
@@ -373,11 +381,12 @@ CUresult cuCtxGetDevice_v2(CUdevice *out, CUcontext handle)
     ENTER(CALL_PLAIN);
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
+    struct sim_context *context;
     sim_lock();
-    struct sim_context *context = sim_context_alive(handle);
-    if (context)
+    CUresult result = sim_context_alive(handle, &context);
+    if (result == CUDA_SUCCESS)
         *out = context->device;
-    return sim_leave(context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT);
+    return sim_leave(result);
 }
 
 CUresult cuCtxSynchronize(void)
@@ -394,12 +403,13 @@ CUresult cuCtxSynchronize(void)
 
 CUresult cuCtxSynchronize_v2(CUcontext handle)
 {
+    struct sim_context *context;
+
     ENTER(CALL_PLAIN);
     sim_lock();
-    struct sim_context *context = sim_context_alive(handle);
-    if (!context)
-        return sim_leave(CUDA_ERROR_INVALID_CONTEXT);
-    CUresult result = sim_capture_context(context);
+    CUresult result = sim_context_alive(handle, &context);
+    if (result == CUDA_SUCCESS)
+        result = sim_capture_context(context);
     if (result != CUDA_SUCCESS)
         return sim_leave(result);
     sim_work_wait_context(context);

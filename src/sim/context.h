@@ -52,8 +52,8 @@ bool sim_context_lose(struct sim_context *context, CUresult error);
 /* The context that `handle` names, alive or not; NULL where it never was one. Locked. */
 struct sim_context *sim_context_find(CUcontext handle);
 
-/* The context that `handle` names (NULL: the current one), alive; else NULL. Locked. */
-struct sim_context *sim_context_alive(CUcontext handle);
+/* The context that `handle` names (NULL: the current one), if it is alive. Locked. */
+CUresult sim_context_alive(CUcontext handle, struct sim_context **out);
 
 /* The primary context of `device`, alive or not. Locked. */
 struct sim_context *sim_context_primary(CUdevice device);

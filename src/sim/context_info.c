@@ -10,11 +10,12 @@ CUresult cuCtxGetId(CUcontext handle, unsigned long long *id)
     ENTER(CALL_PLAIN);
     if (!id)
         return CUDA_ERROR_INVALID_VALUE;
+    struct sim_context *context;
     sim_lock();
-    struct sim_context *context = sim_context_alive(handle);
-    if (context)
+    CUresult result = sim_context_alive(handle, &context);
+    if (result == CUDA_SUCCESS)
         *id = context->id;
-    return sim_leave(context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT);
+    return sim_leave(result);
 }
 
 CUresult cuCtxGetFlags(unsigned int *flags)
@@ -42,11 +43,12 @@ CUresult cuCtxGetApiVersion(CUcontext handle, unsigned int *version)
     ENTER(CALL_PLAIN);
     if (!version)
         return CUDA_ERROR_INVALID_VALUE;
+    struct sim_context *context;
     sim_lock();
-    bool found = sim_context_alive(handle) != NULL;
-    if (found)
+    CUresult result = sim_context_alive(handle, &context);
+    if (result == CUDA_SUCCESS)
         *version = 3020;
-    return sim_leave(found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT);
+    return sim_leave(result);
 }
 
 CUresult cuCtxGetLimit(size_t *value, CUlimit limit)

@@ -309,20 +309,24 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
 /* --- between devices: addresses are unified, so the contexts only have to be alive
  * -------- */
 
-static bool are_alive(CUcontext to, CUcontext from)
+static CUresult check_alive(CUcontext to, CUcontext from)
 {
+    struct sim_context *context;
+
     sim_lock();
-    bool alive = sim_context_alive(to) && sim_context_alive(from); /* or the current */
-    sim_unlock();
-    return alive;
+    CUresult result = sim_context_alive(to, &context); /* NULL: the current one */
+    if (result == CUDA_SUCCESS)
+        result = sim_context_alive(from, &context);
+    return sim_leave(result);
 }
 
 CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
                       CUcontext from_context, size_t bytes)
 {
     ENTER(CALL_CONTEXT);
-    if (!are_alive(to_context, from_context))
-        return CUDA_ERROR_INVALID_CONTEXT;
+    CUresult result = check_alive(to_context, from_context);
+    if (result != CUDA_SUCCESS)
+        return result;
     return copy(to, from, bytes, TO_DEVICE | FROM_DEVICE);
 }
 
@@ -330,7 +334,8 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr fro
                            CUcontext from_context, size_t bytes, CUstream stream)
 {
     ENTER(CALL_CONTEXT);
-    if (!are_alive(to_context, from_context))
-        return CUDA_ERROR_INVALID_CONTEXT;
+    CUresult result = check_alive(to_context, from_context);
+    if (result != CUDA_SUCCESS)
+        return result;
     return copy_async(__func__, to, from, bytes, TO_DEVICE | FROM_DEVICE, stream);
 }

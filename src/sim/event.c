@@ -238,10 +238,11 @@ CUresult cuCtxRecordEvent(CUcontext handle, CUevent event)
 {
     ENTER(CALL_PLAIN);
     sim_lock();
-    struct sim_context *context = handle ? sim_context_alive(handle) : NULL;
-    if (!context)
-        return sim_leave(CUDA_ERROR_INVALID_CONTEXT);
-    CUresult result = sim_capture_context(context);
+    struct sim_context *context;
+    CUresult result =
+        handle ? sim_context_alive(handle, &context) : CUDA_ERROR_INVALID_CONTEXT;
+    if (result == CUDA_SUCCESS)
+        result = sim_capture_context(context);
     return sim_leave(result == CUDA_SUCCESS ? record_context(context, event) : result);
 }
 
@@ -337,10 +338,10 @@ CUresult cuCtxWaitEvent(CUcontext handle, CUevent event)
 {
     ENTER(CALL_PLAIN);
     sim_lock();
-    struct sim_context *context = sim_context_alive(handle);
-    if (!context)
-        return sim_leave(CUDA_ERROR_INVALID_CONTEXT);
-    CUresult result = sim_capture_context(context);
+    struct sim_context *context;
+    CUresult result = sim_context_alive(handle, &context);
+    if (result == CUDA_SUCCESS)
+        result = sim_capture_context(context);
     return sim_leave(result == CUDA_SUCCESS ? sim_streams_order(context, event) : result);
 }
 

@@ -55,15 +55,16 @@ CUresult cuGraphAddEmptyNode(CUgraphNode *out, CUgraph graph, const CUgraphNode 
 static CUresult add_copy(const struct place *place, const CUDA_MEMCPY3D *copy,
                          CUcontext context)
 {
+    struct sim_context *alive;
     struct sim_node *node;
     struct sim_box box;
     CUresult result;
 
     if (!copy)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!sim_context_alive(context))
-        return CUDA_ERROR_INVALID_CONTEXT;
-    result = sim_copy_read(copy, &box);
+    result = sim_context_alive(context, &alive);
+    if (result == CUDA_SUCCESS)
+        result = sim_copy_read(copy, &box);
     if (result == CUDA_SUCCESS)
         result = add(place, NODE_COPY, &node);
     if (result == CUDA_SUCCESS)
@@ -117,13 +118,14 @@ static CUresult read_fill(const CUDA_MEMSET_NODE_PARAMS *from, struct sim_fill *
 static CUresult add_fill(const struct place *place, const CUDA_MEMSET_NODE_PARAMS *from,
                          CUcontext context)
 {
+    struct sim_context *alive;
     struct sim_node *node;
     struct sim_fill fill;
     CUresult result;
 
-    if (!sim_context_alive(context))
-        return CUDA_ERROR_INVALID_CONTEXT;
-    result = read_fill(from, &fill);
+    result = sim_context_alive(context, &alive);
+    if (result == CUDA_SUCCESS)
+        result = read_fill(from, &fill);
     if (result == CUDA_SUCCESS)
         result = add(place, NODE_FILL, &node);
     if (result == CUDA_SUCCESS)

@@ -31,10 +31,10 @@ CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute,
  * there is none to give access to, `self` where it is the same device. */
 static uint64_t peer_bit(CUcontext handle, CUresult self, CUresult *result)
 {
-    const struct sim_context *peer = handle ? sim_context_alive(handle) : NULL;
+    struct sim_context *peer;
 
-    *result = CUDA_ERROR_INVALID_CONTEXT;
-    if (!peer)
+    *result = handle ? sim_context_alive(handle, &peer) : CUDA_ERROR_INVALID_CONTEXT;
+    if (*result != CUDA_SUCCESS)
         return 0;
     if (peer->device == sim_context_current()->device) {
         *result = self;

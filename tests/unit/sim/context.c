@@ -127,7 +127,7 @@ TEST(context_of_ones_own_is_destroyed_with_its_memory)
     CU(cuMemAlloc_v2(&address, 1000));
     CU(cuCtxDestroy_v2(context));
     CHECK(driver.live_bytes() == live);
-    CU_IS(CUDA_ERROR_INVALID_CONTEXT, cuCtxDestroy_v2(context));
+    CU_IS(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuCtxDestroy_v2(context));
     CU(cuCtxGetCurrent(&got));
     CHECK(got != context);
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuCtxCreate_v2(&context, 0x100, 0));

@@ -334,6 +334,7 @@ TEST(graph_memory_of_its_own_is_memory_only_inside)
 
     use_device(0);
     out = block_of(0);
+    settle();
     before = driver.live_bytes();
     begin();
     CU(cuMemAllocAsync(&a, BYTES, stream));

@@ -229,7 +229,10 @@ TEST(vmm_map_is_of_all_the_memory_at_free_reserved_addresses)
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemMap(address + MIB, PIECE, 0, small, 0));
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemMap(address, 4 * MIB, 0, large, 1));
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemMap(address, 4 * MIB, 0, 0, 0));
+    CHECK_EQUAL(0, driver.configure("dead=error")); /* or else it aborts */
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemMap(address, 4 * MIB, 0, 4096, 0));
+    CHECK(driver.misuses() == 1);
+    CHECK_EQUAL(0, driver.configure(NULL));
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemMap(0, 4 * MIB, 0, large, 0));
     CU_IS(CUDA_ERROR_INVALID_VALUE,
           cuMemMap(address + 4096 * MIB * MIB, 4 * MIB, 0, large, 0));
