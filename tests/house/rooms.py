@@ -17,7 +17,7 @@ ROOMS = ["base", "driver", "sim", "nrt", "prune", "resource", "trace", "adaptor"
 SIM_MAY_INCLUDE = {"base", "sim", "driver/cuda_abi.h"}
 # Public headers that belong to the floor, and the one that includes them all.
 HEADER_ROOM = {"status": "base", "version": "base", "nrt_names": "nrt",
-               "nrt_external": "nrt", "nrt_resource": "resource"}
+               "nrt_external": "nrt", "nrt_resource": "resource", "pool": "resource"}
 FRONT = ["cli", "python/ext", "examples", "bench"]
 SPOKEN = {".c": r"/[*/]", ".h": r"/[*/]", ".py": r'#|r?"""', ".sh": r"#", ".txt": r"#"}
 INCLUDE = re.compile(r'\s*#\s*include\s+["<]([^">]+)[">]')
