@@ -1,0 +1,332 @@
+/* pool_traces.c -- traces replayed on the stand-in or a GPU: what a pool keeps, what it
+ * asks the driver for, what it costs, and where it fails.
+ *
+ *     bench-pool_traces [--resource SPEC]... [--busy] [--idle] [--opened] [--one-stream]
+ *         [--latency MIN-MAX] [--limit 1.05] [--passes N] [--json FILE] TRACE.csv.gz...
+ *
+ * SPEC is as in bench/support/bench.h: `pool:growth=64MiB,grow_first`, `async`. Given
+ * several times, all of them run; the default is `pool`. Idle: nothing is queued, so what
+ * is freed is done. Busy: each block is filled when it is handed out and before it is
+ * freed, and on the stand-in (in its seeded mode) the device falls far behind the host;
+ * times are not told then. Reserved : live is the peak of the one over the peak of the
+ * other, for the first pass and for all of them. The last columns are a pool limited to
+ * 1.05 times the peak live: failed allocations in the first pass.
+ */
+#define _GNU_SOURCE
+#include "bench.h"
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of the stand-in: more than any trace needs. */
+#define MEMORY "192GiB"
+
+enum { SPECS_MAX = 32, FILL_BYTES = 8, LOOK_EVERY = 64 };
+
+static struct {
+    const char *specs[SPECS_MAX];
+    int spec_count;
+    bool busy, idle, opened, one_stream;
+    const char *latency;
+    double limit;
+    int passes;
+} options = {.limit = 1.05, .passes = 2, .latency = "1000-100000"};
+
+/* One trace on one resource. */
+struct run {
+    const struct bench_trace *trace;
+    tarn_resource *resource;
+    bool is_pool, busy;
+    tarn_stream *raw, *streams; /* the second are what is passed: opened, or the same */
+    tarn_device_ptr *blocks;
+    uint64_t live, peak_live;
+    uint64_t taken; /* the most that the device had less */
+};
+
+struct figures {
+    double ns;       /* mean of an operation */
+    double calls;    /* driver calls in 1,000 pairs, all of them */
+    double locked;   /* ... that take the device's lock; pools alone */
+    double ratio;    /* peak reserved : peak live, so far */
+    uint64_t failed; /* allocations */
+};
+
+extern __typeof__(tarn_stream_open) tarn_stream_open __attribute__((weak));
+extern __typeof__(tarn_stream_close) tarn_stream_close __attribute__((weak));
+extern __typeof__(tarn_pool_get_statistics) tarn_pool_get_statistics
+    __attribute__((weak));
+
+static tarn_pool_statistics statistics(const struct run *run)
+{
+    tarn_pool_statistics statistics = {.size = sizeof statistics};
+
+    if (run->is_pool)
+        bench_must(tarn_pool_get_statistics(run->resource, &statistics), "statistics");
+    return statistics;
+}
+
+static void create_streams(struct run *run)
+{
+    run->raw = bench_room(run->trace->streams, sizeof *run->raw);
+    run->streams = bench_room(run->trace->streams, sizeof *run->streams);
+    for (unsigned i = 0; i < run->trace->streams; i++) {
+        bench_must(tarn_stream_create(0, true, &run->raw[i]), "stream");
+        run->streams[i] = run->raw[i];
+        if (options.opened && !tarn_stream_open)
+            bench_die("this libtarn opens no streams");
+        if (options.opened)
+            bench_must(tarn_stream_open(0, run->raw[i], &run->streams[i]), "open");
+    }
+}
+
+static void destroy_streams(struct run *run)
+{
+    for (unsigned i = 0; i < run->trace->streams; i++) {
+        if (options.opened)
+            bench_must(tarn_stream_close(run->streams[i]), "close");
+        bench_must(tarn_stream_destroy(0, run->raw[i]), "stream");
+    }
+    free(run->raw);
+    free(run->streams);
+}
+
+static void look(struct run *run)
+{
+    uint64_t taken = bench_memory_taken();
+
+    run->taken = taken > run->taken ? taken : run->taken;
+}
+
+static void touch(const struct run *run, tarn_device_ptr block, uint64_t bytes,
+                  unsigned stream)
+{
+    if (run->busy)
+        bench_must(tarn_fill(0, block, 1, bytes < FILL_BYTES ? bytes : FILL_BYTES,
+                             run->raw[stream]),
+                   "fill");
+}
+
+/* One operation; false: no memory. */
+static bool play(struct run *run, const struct bench_op *op)
+{
+    tarn_device_ptr *block = &run->blocks[op->block];
+    unsigned stream = options.one_stream ? 0 : op->stream;
+
+    if (op->is_free) {
+        if (*block == 0)
+            return true;
+        touch(run, *block, op->bytes, stream);
+        bench_must(tarn_resource_deallocate(run->resource, *block, op->bytes, 0,
+                                            run->streams[stream]),
+                   "free");
+        *block = 0;
+        run->live -= op->bytes;
+        return true;
+    }
+    tarn_status status =
+        tarn_resource_allocate(run->resource, op->bytes, 0, run->streams[stream], block);
+    if (status == TARN_OUT_OF_MEMORY)
+        return false;
+    bench_must(status, "allocate");
+    touch(run, *block, op->bytes, stream);
+    run->live += op->bytes;
+    return true;
+}
+
+/* Is this a moment at which the device may have less than ever? */
+static bool is_peak(struct run *run, size_t number)
+{
+    bool higher = run->live > run->peak_live;
+
+    run->peak_live = higher ? run->live : run->peak_live;
+    return higher || number % LOOK_EVERY == 0;
+}
+
+static uint64_t device_calls(const struct run *run)
+{
+    return statistics(run).driver_calls;
+}
+
+static struct figures pass(struct run *run)
+{
+    const struct bench_trace *trace = run->trace;
+    struct figures figures = {0};
+    uint64_t calls = bench_driver_calls(), locked = device_calls(run), looking = 0,
+             looks = 0;
+    uint64_t start = bench_now_ns();
+
+    for (size_t i = 0; i < trace->count; i++) {
+        figures.failed += !play(run, &trace->ops[i]);
+        if (!run->is_pool && is_peak(run, i)) {
+            uint64_t before = bench_now_ns(), calls_before = bench_driver_calls();
+            look(run);
+            looks += bench_driver_calls() - calls_before;
+            looking += bench_now_ns() - before;
+        }
+    }
+    uint64_t took = bench_now_ns() - start - looking;
+    double thousands = (double)trace->count / 2000.0;
+    uint64_t own = run->busy ? 2 * trace->blocks : 0; /* the fills */
+    figures.ns = (double)took / (double)trace->count;
+    figures.calls = (double)(bench_driver_calls() - calls - looks - own) / thousands;
+    figures.locked = (double)(device_calls(run) - locked) / thousands;
+    figures.ratio = (double)(run->is_pool ? statistics(run).peak_reserved : run->taken) /
+                    (double)trace->peak_live_bytes;
+    return figures;
+}
+
+static void begin(struct run *run, const char *spec, uint64_t maximum)
+{
+    char text[128];
+
+    snprintf(text, sizeof text, "memory=" MEMORY ",mode=%s,latency=%s",
+             run->busy ? "seeded" : "eager", options.latency);
+    bench_sim_configure(text);
+    bench_memory_start();
+    run->is_pool = bench_is_pool(spec);
+    run->resource = bench_resource(spec, maximum);
+    run->blocks = bench_room(run->trace->blocks, sizeof *run->blocks);
+    run->taken = run->live = run->peak_live = 0;
+    create_streams(run);
+}
+
+static void end(struct run *run)
+{
+    destroy_streams(run);
+    bench_must(tarn_driver_synchronize(0), "synchronize");
+    bench_must(tarn_resource_release(run->resource), "release");
+    free(run->blocks);
+}
+
+/* `metric` of the pass: "first ns". */
+static void note(const char *spec, const char *what, const char *which,
+                 const char *metric, double value)
+{
+    char name[64];
+
+    snprintf(name, sizeof name, "%s %s", which, metric);
+    bench_result(spec, what, name, value);
+}
+
+static void measure(const struct bench_trace *trace, const char *spec, bool busy)
+{
+    struct run run = {.trace = trace, .busy = busy};
+    struct figures first, last;
+    char what[96];
+
+    snprintf(what, sizeof what, "%s %s", trace->name, busy ? "busy" : "idle");
+    begin(&run, spec, 0);
+    first = last = pass(&run);
+    for (int i = 1; i < options.passes; i++)
+        last = pass(&run);
+    printf("%-18s %-28s %-4s %7.0f %7.0f   %6.3f %6.3f   %6.1f %6.1f  %7.0f", trace->name,
+           spec, busy ? "busy" : "idle", first.ns, last.ns, first.ratio, last.ratio,
+           first.locked, last.locked, last.calls);
+    fflush(stdout);
+    end(&run);
+    note(spec, what, "first", "ns", first.ns);
+    note(spec, what, "last", "ns", last.ns);
+    note(spec, what, "first", "reserved:live", first.ratio);
+    note(spec, what, "last", "reserved:live", last.ratio);
+    note(spec, what, "last", "driver calls/1000 pairs", last.calls);
+    note(spec, what, "last", "locking calls/1000 pairs", last.locked);
+    if (!run.is_pool) {
+        printf("      -\n");
+        return;
+    }
+    begin(&run, spec, (uint64_t)(options.limit * (double)trace->peak_live_bytes));
+    first = pass(&run);
+    printf(" %6llu\n", (unsigned long long)first.failed);
+    end(&run);
+    note(spec, what, "limited", "failed allocations", (double)first.failed);
+}
+
+static const char usage[] =
+    "usage: bench-pool_traces [--resource SPEC]... [--busy] [--idle] [--opened]\n"
+    "           [--one-stream] [--latency MIN-MAX] [--limit 1.05] [--passes N]\n"
+    "           [--json FILE] TRACE.csv.gz...\n";
+
+static const char *take_options(int argc, char **argv)
+{
+    static const struct option known[] = {{"resource", required_argument, NULL, 'r'},
+                                          {"busy", no_argument, NULL, 'b'},
+                                          {"idle", no_argument, NULL, 'i'},
+                                          {"opened", no_argument, NULL, 'o'},
+                                          {"one-stream", no_argument, NULL, '1'},
+                                          {"latency", required_argument, NULL, 'l'},
+                                          {"limit", required_argument, NULL, 'm'},
+                                          {"passes", required_argument, NULL, 'p'},
+                                          {"json", required_argument, NULL, 'j'},
+                                          {NULL, 0, NULL, 0}};
+    const char *json = NULL;
+    int option;
+
+    while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
+        switch (option) {
+        case 'r':
+            if (options.spec_count == SPECS_MAX)
+                bench_die("too many resources");
+            options.specs[options.spec_count++] = optarg;
+            break;
+        case 'b':
+            options.busy = true;
+            break;
+        case 'i':
+            options.idle = true;
+            break;
+        case 'o':
+            options.opened = true;
+            break;
+        case '1':
+            options.one_stream = true;
+            break;
+        case 'l':
+            options.latency = optarg;
+            break;
+        case 'm':
+            options.limit = atof(optarg);
+            break;
+        case 'p':
+            options.passes = atoi(optarg);
+            break;
+        case 'j':
+            json = optarg;
+            break;
+        default:
+            fputs(usage, stderr);
+            exit(2);
+        }
+    }
+    return json;
+}
+
+int main(int argc, char **argv)
+{
+    const char *json = take_options(argc, argv);
+
+    if (optind == argc) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    setenv("TARN_SIM", "memory=" MEMORY, 1); /* addresses are fixed when it starts */
+    if (options.spec_count == 0)
+        options.specs[options.spec_count++] = "pool";
+    if (!options.busy && !options.idle)
+        options.busy = options.idle = true;
+    bench_results_open("pool_traces", json);
+    printf("%-18s %-28s %-4s %7s %7s   %6s %6s   %6s %6s  %7s %6s\n", "trace", "resource",
+           "", "1st ns", "last ns", "res:li", "last", "lock/k", "last", "calls/k",
+           "fails");
+    for (int i = optind; i < argc; i++) {
+        struct bench_trace *trace = bench_trace_load(argv[i]);
+        for (int s = 0; s < options.spec_count; s++) {
+            if (options.idle)
+                measure(trace, options.specs[s], false);
+            if (options.busy)
+                measure(trace, options.specs[s], true);
+        }
+        bench_trace_free(trace);
+    }
+    bench_results_close();
+    return 0;
+}

@@ -1,0 +1,51 @@
+/* mutations.h -- places at which a test build of the pool does the wrong thing on purpose.
+ *
+ * tests/order proves that no block is handed out too early. That it would see one is
+ * proved by breaking the pool, one rule at a time: libtarn is built a second time with
+ * TARN_MUTATIONS, and there the environment variable TARN_MUTATION names the rule that is
+ * not kept in that process. In every other build TARN_MUTATION(name) is `false` and costs
+ * nothing.
+ *
+ *     if (!TARN_MUTATION(no_renewal))
+ *         renew_fence(lane);
+ *
+ * The list is the test: tests/order/mutations.c runs each line of it, and fails for one
+ * that the order harness does not see, or that no code asks for.
+ */
+#ifndef TARN_POOL_MUTATIONS_H
+#define TARN_POOL_MUTATIONS_H
+
+#include <stdbool.h>
+
+/* X(name, what is done wrong) */
+#define TARN__MUTATIONS(X)                                                               \
+    X(no_renewal, "a stolen block's remainder keeps the donor's fence (RMM #2489)")      \
+    X(epoch_closed_after_record, "frees after the record count as covered by it")        \
+    X(fence_published_before_call, "others wait for an event that is not recorded yet")  \
+    X(event_recycled_in_use, "an event is recorded anew while others rely on it")        \
+    X(remainder_without_fence, "what is split off a fenced block is ready for anybody")  \
+    X(id_not_checked_before_record, "a lane is found by the handle, not by the id")      \
+    X(magazine_block_to_capture, "a capturing stream is served from a magazine")         \
+    X(merge_across_lanes, "neighbours of different streams become one block")            \
+    X(ready_too_early, "an epoch counts as done with the fence of the one before it")    \
+    X(border_lost, "what is split off at a segment's border may merge across it")        \
+    X(unmapped_with_fence_pending, "memory is unmapped while queued work may touch it")  \
+    X(growth_published_before_mapped, "addresses are handed out before they are mapped") \
+    X(wait_failed_taken_as_done, "a wait that the driver refused counts as one")         \
+    X(steal_without_wait, "a block of another stream is taken without a wait")
+
+#ifdef TARN_MUTATIONS
+enum tarn__mutation {
+#define X(name, what) TARN__MUTATION_##name,
+    TARN__MUTATIONS(X)
+#undef X
+        TARN__MUTATION_COUNT
+};
+/* Is this the rule to break? Counts that it was asked, which the test wants to see. */
+bool tarn__mutation(enum tarn__mutation which);
+#define TARN_MUTATION(name) tarn__mutation(TARN__MUTATION_##name)
+#else
+#define TARN_MUTATION(name) false
+#endif
+
+#endif
