@@ -31,8 +31,9 @@ typedef struct tarn__stream *tarn_stream;
 #define TARN_STREAM_PER_THREAD ((tarn_stream)2)
 #define TARN_STREAM_NONE ((tarn_stream)UINTPTR_MAX)
 
-/** The CUstream that a stream names; TARN_STREAM_NONE gives the default stream, 0. No
- *  driver call; any thread. */
+/** The CUstream that a stream names; TARN_STREAM_NONE gives the default stream, 0. So does
+ *  the value of a stream that was closed, which is misuse: tarn_error_last() then says so.
+ * No driver call; any thread. */
 TARN_API void *tarn_stream_handle(tarn_stream stream);
 
 /** Make a stream in `device`'s primary context; `non_blocking` ones do not wait for the
@@ -41,7 +42,8 @@ TARN_API void *tarn_stream_handle(tarn_stream stream);
 TARN_API tarn_status tarn_stream_create(int device, bool non_blocking, tarn_stream *out);
 
 /** Destroy a stream of tarn_stream_create(). Work that is queued on it still runs. A
- *  default stream is TARN_INVALID_ARGUMENT. Any thread. */
+ *  default stream and an opened value are TARN_INVALID_ARGUMENT; a stream that is open is
+ * TARN_STILL_IN_USE. Any thread. */
 TARN_API tarn_status tarn_stream_destroy(int device, tarn_stream stream);
 
 /** Open a stream: name it by a value whose owner promises two things, so that a resource
@@ -49,7 +51,8 @@ TARN_API tarn_status tarn_stream_destroy(int device, tarn_stream stream);
  * stream. Second, it says when the stream begins to capture and when that has ended, also
  * where the stream joins a capture of another one (tarn_stream_announce_capture()).
  * `raw` is a CUstream of `device`'s primary context; the default streams 0 and 1 can be
- * opened too, 2 cannot. A stream may be opened more than once. Any thread. */
+ * opened too, 2 cannot. A stream may be opened more than once. While it captures it is
+ * TARN_STILL_IN_USE. Any thread. */
 TARN_API tarn_status tarn_stream_open(int device, tarn_stream raw, tarn_stream *out);
 
 /** Close a value of tarn_stream_open(). Nobody may be using it; afterwards each call that

@@ -143,7 +143,7 @@ static tarn_status logger_allocate(void *self, size_t bytes, size_t alignment,
                                    tarn_stream stream, tarn_device_ptr *out)
 {
     struct logger *logger = self;
-    tarn_event event = {.stream = (uintptr_t)stream, .bytes = bytes};
+    tarn_event event = {.stream = tarn__stream_number(stream), .bytes = bytes};
     tarn_device_ptr block = 0;
 
     event.start_ns = tarn__now_ns();
@@ -170,7 +170,7 @@ static tarn_status logger_deallocate(void *self, tarn_device_ptr block, size_t b
     struct passing passing = {.block = block, .thread = pthread_self()};
     tarn_event event = {.action = TARN_ACTION_FREE,
                         .address = block,
-                        .stream = (uintptr_t)stream,
+                        .stream = tarn__stream_number(stream),
                         .bytes = bytes};
 
     begin_free(logger, &passing);

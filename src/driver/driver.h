@@ -67,8 +67,13 @@ uint64_t tarn__context_life(int device);
 bool tarn__context_lives(int device, uint64_t life);
 
 /* A stream that is usable with `device`: the default streams, or one of its primary
- * context. Inside a scope of that device. TARN_STREAM_NONE is usable. */
+ * context, raw or opened on that device. Inside a scope of that device. TARN_STREAM_NONE
+ * is usable. After it tarn_stream_handle() has an answer, as long as nobody closes it. */
 tarn_status tarn__stream_check(const char *who, const struct tarn__scope *scope,
                                tarn_stream stream, int device);
+
+/* The CUstream as a number, for logs: all bits set for TARN_STREAM_NONE; the value itself
+ * where it is not open. */
+uint64_t tarn__stream_number(tarn_stream stream);
 
 #endif

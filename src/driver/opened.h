@@ -14,14 +14,26 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+/* The id of the legacy stream (handles 0 and 1). It is a constant, because asking for it
+ * ends the capture of a blocking stream (reference/driver.md, section 2); no stream of the
+ * driver's has it. */
+enum { TARN__LEGACY_ID = 0 };
+
+/* What hits read lies in one line of the cache, which others' locking does not touch. But
+ * for `opening` and `captures` the fields change only while it is closed. */
 struct tarn__opened {
-    _Atomic uint32_t opening;    /* of the value that is good now; 0: closed */
+    _Alignas(64) _Atomic uint32_t opening; /* of the value that is good now; 0: closed */
     int device;
-    CUstream_ handle;            /* good while it is open */
-    unsigned long long id;       /* cuStreamGetId at the opening */
-    atomic_bool captures;        /* announced by its owner */
-    pthread_mutex_t lock;        /* held while somebody else than a caller that was given the
-                                    value uses `handle`, and while it is closed */
+    CUstream_ handle;      /* good while it is open */
+    unsigned long long id; /* cuStreamGetId at the opening, or TARN__LEGACY_ID */
+    uint64_t life;         /* of the context, at the opening */
+    atomic_bool captures;  /* announced by its owner */
+    uint32_t last_opening; /* openings so far; the table's */
+    uint32_t
+        next_free; /* index + 1 of the next place that is free, 0: none; the table's */
+    _Alignas(64) pthread_mutex_t lock; /* held while somebody else than a caller that was
+                                          given the value uses `handle`, and while it is
+                                          closed */
 };
 
 static inline bool tarn__stream_is_opened(tarn_stream stream)
@@ -34,11 +46,15 @@ static inline bool tarn__stream_is_opened(tarn_stream stream)
 /* What `stream` stands for, or NULL: it was closed, or never was one. No lock, no call. */
 struct tarn__opened *tarn__opened_find(tarn_stream stream);
 
-/* Told of each close, with the stream's lock held and its handle still good. */
+/* Is the raw stream `handle` of `device` open? Then it must not be destroyed. */
+bool tarn__opened_has(int device, CUstream_ handle);
+
+/* Told of each close, with the stream's lock held and its handle still good. Not told where
+ * no driver call may be started any more, nor of a stream that went with its context. */
 typedef void (*tarn__opened_watch)(void *data, tarn_stream stream,
                                    struct tarn__opened *opened);
 tarn_status tarn__opened_add_watch(tarn__opened_watch watch, void *data);
-/* When this returns, no call of that watch is under way. */
+/* When this returns, no call of that watch is under way. Not from within a watch. */
 void tarn__opened_remove_watch(tarn__opened_watch watch, void *data);
 
 #endif

@@ -1,7 +1,7 @@
 /* own_stream.c -- streams made and destroyed by Tarn, for those who have no other library
  * to make one with: the Python class Stream, C examples, tests.
  */
-#include "driver/driver.h"
+#include "driver/opened.h"
 
 enum { STREAM_DEFAULT_FLAGS = 0, STREAM_NON_BLOCKING = 1 }; /* CUstream_flags */
 
@@ -35,12 +35,22 @@ tarn_status tarn_stream_destroy(int device, tarn_stream stream)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "stream: %p is a default stream, nobody's to destroy",
                               (void *)stream);
+    if (tarn__stream_is_opened(stream))
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "stream: %p is a name for a stream; close it, then destroy "
+                              "the stream itself",
+                              (void *)stream);
     if (tarn__driver_gone())
         return TARN_OK;
+    if (tarn__opened_has(device, (CUstream_)stream))
+        return tarn_error_set(TARN_STILL_IN_USE,
+                              "stream: %p of device %d is open; close it before it is "
+                              "destroyed",
+                              (void *)stream, device);
     tarn_status status = tarn__scope_enter(device, &scope);
     if (status != TARN_OK)
         return status;
-    CUresult_ result = scope.calls->stream_destroy(tarn_stream_handle(stream));
+    CUresult_ result = scope.calls->stream_destroy((CUstream_)stream);
     if (result != CUDA_SUCCESS_)
         status = tarn__driver_failed("stream", "cuStreamDestroy", result,
                                      "stream %p of device %d", (void *)stream, device);

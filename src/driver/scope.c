@@ -7,7 +7,7 @@
  * an H200). So the id is asked for at each entry, and what was allocated in another life
  * is never freed.
  */
-#include "driver/driver.h"
+#include "driver/opened.h"
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -217,22 +217,55 @@ void tarn__scope_leave(struct tarn__scope *scope)
 
 void *tarn_stream_handle(tarn_stream stream)
 {
-    return stream == TARN_STREAM_NONE ? NULL : (void *)stream;
+    if (stream == TARN_STREAM_NONE)
+        return NULL;
+    if (!tarn__stream_is_opened(stream))
+        return (void *)stream;
+    const struct tarn__opened *opened = tarn__opened_find(stream);
+    if (opened)
+        return (void *)opened->handle;
+    tarn_error_set(TARN_INVALID_ARGUMENT, "stream: %p is not open, it has no handle",
+                   (void *)stream);
+    return NULL;
 }
 
-tarn_status tarn__stream_check(const char *who, const struct tarn__scope *scope,
-                               tarn_stream stream, int device)
+uint64_t tarn__stream_number(tarn_stream stream)
+{
+    const struct tarn__opened *opened = tarn__opened_find(stream);
+
+    return opened ? (uintptr_t)opened->handle : (uintptr_t)stream;
+}
+
+/* No driver call: all is known since the opening. */
+static tarn_status check_opened(const char *who, const struct tarn__scope *scope,
+                                tarn_stream stream, int device)
+{
+    const struct tarn__opened *opened = tarn__opened_find(stream);
+
+    if (!opened)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "%s: stream %p is not open: it was closed, or is no stream",
+                              who, (void *)stream);
+    if (opened->device != device)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "%s: stream %p was opened on device %d, this is device %d",
+                              who, (void *)stream, opened->device, device);
+    if (opened->id != TARN__LEGACY_ID && opened->life != scope->life)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "%s: stream %p went when device %d was reset", who,
+                              (void *)stream, device);
+    return TARN_OK;
+}
+
+static tarn_status check_raw(const char *who, const struct tarn__scope *scope,
+                             tarn_stream stream, int device)
 {
     CUcontext_ wanted, context = NULL;
-    tarn_status status;
+    tarn_status status = tarn__primary_context(device, &wanted);
 
-    if ((uintptr_t)stream <= (uintptr_t)TARN_STREAM_PER_THREAD ||
-        stream == TARN_STREAM_NONE)
-        return TARN_OK;
-    status = tarn__primary_context(device, &wanted);
     if (status != TARN_OK)
         return status;
-    CUresult_ result = scope->calls->stream_get_ctx(tarn_stream_handle(stream), &context);
+    CUresult_ result = scope->calls->stream_get_ctx((CUstream_)stream, &context);
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed(who, "cuStreamGetCtx", result, "stream %p",
                                    (void *)stream);
@@ -243,4 +276,15 @@ tarn_status tarn__stream_check(const char *who, const struct tarn__scope *scope,
             "device %d is %p",
             who, (void *)stream, (void *)context, device, (void *)wanted);
     return TARN_OK;
+}
+
+tarn_status tarn__stream_check(const char *who, const struct tarn__scope *scope,
+                               tarn_stream stream, int device)
+{
+    if ((uintptr_t)stream <= (uintptr_t)TARN_STREAM_PER_THREAD ||
+        stream == TARN_STREAM_NONE)
+        return TARN_OK;
+    if (tarn__stream_is_opened(stream))
+        return check_opened(who, scope, stream, device);
+    return check_raw(who, scope, stream, device);
 }

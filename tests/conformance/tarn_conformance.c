@@ -385,8 +385,9 @@ static void reuse(struct run *run, tarn_resource *resource, tarn_stream first,
     put(run, resource, witness, PATTERN_BYTES, 0, first);
 }
 
-/* The streams to try: two of our own, non-blocking, and those that always exist. */
-static int streams_of(struct run *run, tarn_stream out[STREAMS + 2])
+/* The streams to try: two of our own, one of these non-blocking and also opened, and those
+ * that always exist. */
+static int streams_of(struct run *run, tarn_stream out[STREAMS + 3])
 {
     int count = 0;
 
@@ -401,20 +402,32 @@ static int streams_of(struct run *run, tarn_stream out[STREAMS + 2])
         if (stream)
             out[count++] = stream;
     }
+    if (count > 2 &&
+        tarn_stream_open(run->device, out[count - 1], &out[count]) == TARN_OK)
+        count++;
     return count;
+}
+
+/* An opened one is not the CUstream that it stands for, and is closed before that goes. */
+static bool is_opened(tarn_stream stream)
+{
+    return tarn_stream_handle(stream) != (void *)stream;
 }
 
 static void end_streams(struct run *run, tarn_stream *streams, int count)
 {
-    for (int i = 2; i < count; i++) {
+    for (int i = count - 1; i >= 2; i--) {
         EXPECT_STATUS(run, TARN_OK, tarn_stream_synchronize(run->device, streams[i]));
-        EXPECT(run, run->driver.stream_destroy(streams[i]) == 0);
+        if (is_opened(streams[i]))
+            EXPECT_STATUS(run, TARN_OK, tarn_stream_close(streams[i]));
+        else
+            EXPECT(run, run->driver.stream_destroy(streams[i]) == 0);
     }
 }
 
 static void keeps_the_order_of_streams(struct run *run, tarn_resource *resource)
 {
-    tarn_stream streams[STREAMS + 2];
+    tarn_stream streams[STREAMS + 3];
     int count = streams_of(run, streams);
 
     for (int i = 0; i < count; i++)
@@ -426,7 +439,7 @@ static void keeps_the_order_of_streams(struct run *run, tarn_resource *resource)
 /* With no stream named, memory is good on any; freed it may be once all work is done. */
 static void serves_those_without_a_stream(struct run *run, tarn_resource *resource)
 {
-    tarn_stream streams[STREAMS + 2];
+    tarn_stream streams[STREAMS + 3];
     int count = streams_of(run, streams);
 
     for (int i = 0; i < count; i++) {

@@ -1,0 +1,442 @@
+/* A stream that was opened is known by a value of its own, until it is closed. */
+#define _GNU_SOURCE
+#include "test.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { BYTES = 4096, MANY = 1000, THREADS = 4, ROUNDS = 200 };
+
+static int (*ctx_create)(void **out, unsigned flags, int device);
+static int (*ctx_destroy)(void *context);
+static int (*ctx_set_current)(void *context);
+static int (*primary_reset)(int device);
+static int (*stream_create)(void **out, unsigned flags);
+static int (*stream_destroy)(void *stream);
+static int (*begin_capture)(void *stream, int mode);
+static int (*end_capture)(void *stream, void **graph_out);
+static int (*graph_destroy)(void *graph);
+static int device_count;
+
+static void find_call(const char *name, void *slot)
+{
+    tarn_driver_info info;
+
+    CHECK_OK(tarn_driver_get_info(&info));
+    device_count = info.device_count;
+    void *call = dlsym(dlopen(info.path, RTLD_NOW | RTLD_NOLOAD), name);
+    CHECK(call != NULL);
+    memcpy(slot, &call, sizeof call);
+}
+
+static void find_calls(void)
+{
+    find_call("cuCtxCreate_v2", &ctx_create);
+    find_call("cuCtxDestroy_v2", &ctx_destroy);
+    find_call("cuCtxSetCurrent", &ctx_set_current);
+    find_call("cuDevicePrimaryCtxReset_v2", &primary_reset);
+    find_call("cuStreamCreate", &stream_create);
+    find_call("cuStreamDestroy_v2", &stream_destroy);
+    find_call("cuStreamBeginCapture_v2", &begin_capture);
+    find_call("cuStreamEndCapture", &end_capture);
+    find_call("cuGraphDestroy", &graph_destroy);
+}
+
+static tarn_stream make(int device)
+{
+    tarn_stream stream = NULL;
+
+    CHECK_OK(tarn_stream_create(device, true, &stream));
+    return stream;
+}
+
+static tarn_stream open_one(tarn_stream raw)
+{
+    tarn_stream opened = NULL;
+
+    CHECK_OK(tarn_stream_open(0, raw, &opened));
+    return opened;
+}
+
+/* Every call of Tarn that takes a stream refuses `stream` with `status`, and says `words`. */
+static void is_refused(tarn_stream stream, tarn_status wanted, const char *words)
+{
+    tarn_resource *async, *cuda;
+    tarn_pointer *pointer;
+    tarn_device_ptr block = 77, mine;
+
+    CHECK_OK(tarn_async_create(0, NULL, &async));
+    CHECK_OK(tarn_cuda_create(0, &cuda));
+    CHECK_STATUS(wanted, tarn_stream_synchronize(0, stream));
+    CHECK_SAYS(words);
+    CHECK_STATUS(wanted, tarn_copy(0, 8, 8, 1, stream));
+    CHECK_SAYS(words);
+    CHECK_STATUS(wanted, tarn_fill(0, 8, 0, 1, stream));
+    CHECK_SAYS(words);
+    CHECK_STATUS(wanted, tarn_resource_allocate(async, 100, 0, stream, &block));
+    CHECK_SAYS(words);
+    CHECK_EQUAL(77, block);
+    CHECK_OK(tarn_resource_allocate(async, 100, 0, NULL, &mine));
+    CHECK_STATUS(wanted, tarn_resource_deallocate(async, mine, 100, 0, stream));
+    CHECK_SAYS(words);
+    CHECK_OK(tarn_resource_deallocate(async, mine, 100, 0, NULL));
+    CHECK_OK(tarn_pointer_allocate(cuda, 100, NULL, &pointer));
+    CHECK_STATUS(wanted, tarn_pointer_set_stream(pointer, stream));
+    CHECK_SAYS(words);
+    tarn_pointer_release(pointer);
+    CHECK_OK(tarn_resource_release(cuda));
+    CHECK_OK(tarn_resource_release(async));
+}
+
+TEST(opened_stream_has_the_handle_of_the_stream)
+{
+    tarn_stream raw = make(0), opened = open_one(raw);
+
+    CHECK(opened != raw);
+    CHECK(tarn_stream_handle(opened) == (void *)raw);
+    CHECK_OK(tarn_stream_close(opened));
+    CHECK_OK(tarn_stream_destroy(0, raw));
+}
+
+TEST(work_is_queued_on_an_opened_stream)
+{
+    tarn_stream raw = make(0), opened = open_one(raw);
+    unsigned char seen[BYTES] = {0};
+    tarn_device_ptr block;
+    tarn_resource *async;
+
+    CHECK_OK(tarn_async_create(0, NULL, &async));
+    CHECK_OK(tarn_resource_allocate(async, BYTES, 0, opened, &block));
+    CHECK_OK(tarn_fill(0, block, 0x41, BYTES, opened));
+    CHECK_OK(tarn_copy(0, (uintptr_t)seen, block, BYTES, opened));
+    CHECK_OK(tarn_stream_synchronize(0, opened));
+    CHECK(seen[0] == 0x41 && seen[BYTES - 1] == 0x41);
+    CHECK_OK(tarn_resource_deallocate(async, block, BYTES, 0, opened));
+    CHECK_OK(tarn_resource_release(async));
+    CHECK_OK(tarn_stream_close(opened));
+    CHECK_OK(tarn_stream_destroy(0, raw));
+}
+
+TEST(default_streams_can_be_opened_but_the_per_thread_one)
+{
+    tarn_stream opened = (tarn_stream)77;
+
+    for (uintptr_t raw = 0; raw < 2; raw++) {
+        opened = open_one((tarn_stream)raw);
+        CHECK(tarn_stream_handle(opened) == (void *)raw);
+        CHECK_OK(tarn_stream_synchronize(0, opened));
+        CHECK_OK(tarn_stream_close(opened));
+    }
+    opened = (tarn_stream)77;
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_stream_open(0, TARN_STREAM_PER_THREAD, &opened));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_open(0, TARN_STREAM_NONE, &opened));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_open(0, NULL, NULL));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_open(99, NULL, &opened));
+    CHECK(opened == (tarn_stream)77);
+}
+
+TEST(stream_is_opened_more_than_once_under_different_values)
+{
+    tarn_stream raw = make(0), one = open_one(raw), other = open_one(raw);
+
+    CHECK(one != other);
+    CHECK_OK(tarn_stream_close(one));
+    CHECK_OK(tarn_stream_synchronize(0, other));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_open(0, other, &one));
+    CHECK_OK(tarn_stream_close(other));
+    CHECK_OK(tarn_stream_destroy(0, raw));
+}
+
+TEST(closed_value_is_refused_wherever_a_stream_is_named)
+{
+    tarn_stream raw = make(0), opened = open_one(raw);
+
+    CHECK_OK(tarn_stream_close(opened));
+    is_refused(opened, TARN_INVALID_ARGUMENT, "is not open");
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_close(opened));
+    CHECK_SAYS("is not open");
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_announce_capture(opened, true));
+    CHECK_SAYS("is not open");
+    CHECK(tarn_stream_handle(opened) == NULL);
+    CHECK_SAYS("is not open");
+    CHECK_OK(tarn_stream_synchronize(0, raw)); /* the stream itself lives on */
+    CHECK_OK(tarn_stream_destroy(0, raw));
+}
+
+TEST(closed_value_stays_refused_when_its_place_is_used_again)
+{
+    tarn_stream raw = make(0), values[MANY];
+
+    for (int i = 0; i < MANY; i++) {
+        values[i] = open_one(raw);
+        CHECK_OK(tarn_stream_close(values[i]));
+    }
+    tarn_stream last = open_one(raw);
+    for (int i = 0; i < MANY; i++) {
+        CHECK(values[i] != last);
+        CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_synchronize(0, values[i]));
+    }
+    CHECK_OK(tarn_stream_close(last));
+    CHECK_OK(tarn_stream_destroy(0, raw));
+}
+
+TEST(word_that_was_never_a_value_is_refused)
+{
+    static const uintptr_t wrong[] = {3,
+                                      5,
+                                      0x7fffffff,
+                                      (uintptr_t)1 << 32 | 0xfffffff1,
+                                      UINTPTR_MAX - 2,
+                                      (uintptr_t)9 << 40 | 1};
+
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        is_refused((tarn_stream)wrong[i], TARN_INVALID_ARGUMENT, "is not open");
+        CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_close((tarn_stream)wrong[i]));
+    }
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_close(TARN_STREAM_DEFAULT));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_close(TARN_STREAM_NONE));
+}
+
+TEST(many_streams_are_open_at_once)
+{
+    tarn_stream raw = make(0), values[MANY];
+
+    for (int i = 0; i < MANY; i++)
+        values[i] = open_one(raw);
+    for (int i = 0; i < MANY; i++)
+        CHECK(tarn_stream_handle(values[i]) == (void *)raw);
+    for (int i = 0; i < MANY; i++)
+        CHECK_OK(tarn_stream_close(values[i]));
+    CHECK_OK(tarn_stream_destroy(0, raw));
+}
+
+TEST(open_stream_is_not_destroyed)
+{
+    tarn_stream raw = make(0), opened = open_one(raw);
+
+    CHECK_STATUS(TARN_STILL_IN_USE, tarn_stream_destroy(0, raw));
+    CHECK_SAYS("close it before");
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_destroy(0, opened));
+    CHECK_SAYS("close it, then");
+    CHECK_OK(tarn_stream_close(opened));
+    CHECK_OK(tarn_stream_destroy(0, raw));
+}
+
+TEST(opened_stream_is_good_on_its_own_device_alone)
+{
+    tarn_stream opened = open_one(TARN_STREAM_LEGACY);
+
+    find_calls();
+    for (int device = 1; device < device_count; device++) {
+        CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_synchronize(device, opened));
+        CHECK_SAYS("was opened on device 0");
+    }
+    CHECK_OK(tarn_stream_close(opened));
+}
+
+TEST(stream_of_another_context_is_not_opened)
+{
+    tarn_stream opened = (tarn_stream)77;
+    void *stream = NULL, *other = NULL;
+
+    find_calls();
+    CHECK_EQUAL(0, ctx_create(&other, 0, 0));
+    CHECK_EQUAL(0, stream_create(&stream, 0));
+    CHECK_EQUAL(0, ctx_set_current(NULL));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_open(0, stream, &opened));
+    CHECK_SAYS("belongs to context");
+    CHECK(opened == (tarn_stream)77);
+    CHECK_EQUAL(0, stream_destroy(stream));
+    CHECK_EQUAL(0, ctx_destroy(other));
+}
+
+TEST(stream_is_not_opened_while_it_captures_and_its_capture_goes_on)
+{
+    tarn_stream raw = make(0), opened = (tarn_stream)77;
+    void *graph = NULL;
+
+    find_calls();
+    CHECK_EQUAL(0, begin_capture(raw, 0));
+    CHECK_STATUS(TARN_STILL_IN_USE, tarn_stream_open(0, raw, &opened));
+    CHECK_SAYS("captures");
+    CHECK(opened == (tarn_stream)77);
+    CHECK_EQUAL(0, end_capture(raw, &graph)); /* it was not lost */
+    CHECK_EQUAL(0, graph_destroy(graph));
+    opened = open_one(raw);
+    CHECK_OK(tarn_stream_announce_capture(opened, true));
+    CHECK_OK(tarn_stream_announce_capture(opened, false));
+    CHECK_OK(tarn_stream_close(opened));
+    CHECK_OK(tarn_stream_destroy(0, raw));
+}
+
+TEST(opened_stream_goes_with_its_context)
+{
+    tarn_stream opened = open_one(make(0)), legacy = open_one(TARN_STREAM_LEGACY);
+
+    if (!on_sim())
+        return; /* on a GPU others may use the context */
+    find_calls();
+    CHECK_EQUAL(0, primary_reset(0));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_synchronize(0, opened));
+    CHECK_SAYS("was reset");
+    CHECK_OK(tarn_stream_synchronize(0, legacy));
+    CHECK_OK(tarn_stream_close(opened));
+    CHECK_OK(tarn_stream_close(legacy));
+}
+
+static char log_text[1024];
+static size_t log_bytes;
+
+static bool keep_log(void *data, const char *bytes, size_t count)
+{
+    (void)data;
+    CHECK(log_bytes + count < sizeof log_text);
+    memcpy(log_text + log_bytes, bytes, count);
+    log_bytes += count;
+    return true;
+}
+
+TEST(log_has_the_handle_and_not_the_value)
+{
+    tarn_resource *cuda, *logger;
+    tarn_trace_writer *writer;
+    char wanted[32];
+    tarn_stream raw = make(0), opened = open_one(raw);
+    tarn_device_ptr block;
+
+    CHECK_OK(tarn_cuda_create(0, &cuda));
+    CHECK_OK(tarn_trace_writer_create(keep_log, NULL, TARN_TRACE_RMM, &writer));
+    CHECK_OK(tarn_logger_create(cuda, writer, &logger));
+    CHECK_OK(tarn_resource_allocate(logger, 100, 0, opened, &block));
+    CHECK_OK(tarn_resource_deallocate(logger, block, 100, 0, opened));
+    CHECK_OK(tarn_resource_release(logger));
+    CHECK_OK(tarn_trace_writer_release(writer));
+    CHECK_OK(tarn_resource_release(cuda));
+
+    snprintf(wanted, sizeof wanted, ",100,%p\n", (void *)raw);
+    const char *first = strstr(log_text, wanted);
+    CHECK(first != NULL);
+    CHECK(strstr(first + 1, wanted) != NULL);
+    CHECK_OK(tarn_stream_close(opened));
+    CHECK_OK(tarn_stream_destroy(0, raw));
+}
+
+/* Open, use, close; the values of others' closed streams are refused meanwhile. */
+static atomic_uintptr_t a_closed_one;
+static atomic_int mistakes;
+
+static void *open_and_close(void *raw)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        tarn_stream opened = NULL, closed = (tarn_stream)atomic_load(&a_closed_one);
+
+        if (tarn_stream_open(0, raw, &opened) != TARN_OK ||
+            tarn_stream_handle(opened) != raw ||
+            tarn_stream_announce_capture(opened, i & 1) != TARN_OK ||
+            tarn_stream_synchronize(0, opened) != TARN_OK)
+            atomic_fetch_add(&mistakes, 1);
+        if (closed && tarn_stream_close(closed) != TARN_INVALID_ARGUMENT)
+            atomic_fetch_add(&mistakes, 1);
+        if (tarn_stream_close(opened) != TARN_OK)
+            atomic_fetch_add(&mistakes, 1);
+        atomic_store(&a_closed_one, (uintptr_t)opened);
+    }
+    return NULL;
+}
+
+TEST(threads_open_and_close_side_by_side)
+{
+    pthread_t threads[THREADS];
+    tarn_stream raw[THREADS];
+
+    for (int i = 0; i < THREADS; i++)
+        raw[i] = make(0);
+    for (int i = 0; i < THREADS; i++)
+        CHECK_EQUAL(0, pthread_create(&threads[i], NULL, open_and_close, raw[i]));
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    CHECK_EQUAL(0, mistakes);
+    for (int i = 0; i < THREADS; i++)
+        CHECK_OK(tarn_stream_destroy(0, raw[i]));
+}
+
+/* Two close one value: one of them is told that it is not open. */
+static void *close_it(void *opened)
+{
+    return (void *)(uintptr_t)tarn_stream_close(opened);
+}
+
+TEST(value_is_closed_once)
+{
+    tarn_stream raw = make(0);
+
+    for (int i = 0; i < ROUNDS; i++) {
+        tarn_stream opened = open_one(raw);
+        pthread_t other;
+        void *status;
+        CHECK_EQUAL(0, pthread_create(&other, NULL, close_it, opened));
+        tarn_status mine = tarn_stream_close(opened);
+        pthread_join(other, &status);
+        CHECK((mine == TARN_OK) != ((tarn_status)(uintptr_t)status == TARN_OK));
+    }
+    CHECK_OK(tarn_stream_destroy(0, raw));
+}
+
+static atomic_bool forking;
+
+static void *open_while_others_fork(void *raw)
+{
+    while (atomic_load(&forking)) {
+        tarn_stream opened;
+        if (tarn_stream_open(0, raw, &opened) == TARN_OK)
+            tarn_stream_close(opened);
+    }
+    return NULL;
+}
+
+TEST(child_of_a_fork_closes_what_was_open)
+{
+    tarn_stream raw = make(0), opened = open_one(raw);
+    pthread_t other;
+
+    atomic_store(&forking, true);
+    CHECK_EQUAL(0, pthread_create(&other, NULL, open_while_others_fork, raw));
+    for (int i = 0; i < 20; i++) {
+        int status = 0;
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0)
+            _exit(tarn_stream_close(opened) == TARN_OK &&
+                          tarn_stream_close(opened) == TARN_INVALID_ARGUMENT
+                      ? 0
+                      : 1);
+        CHECK(waitpid(child, &status, 0) == child);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    atomic_store(&forking, false);
+    pthread_join(other, NULL);
+    CHECK_OK(tarn_stream_close(opened));
+    CHECK_OK(tarn_stream_destroy(0, raw));
+}
+
+static void open_with_failures(void)
+{
+    tarn_stream raw, opened = (tarn_stream)77;
+
+    if (tarn_stream_create(0, true, &raw) != TARN_OK)
+        return;
+    if (tarn_stream_open(0, raw, &opened) == TARN_OK)
+        CHECK_OK(tarn_stream_close(opened));
+    else
+        CHECK(opened == (tarn_stream)77);
+    if (tarn_stream_destroy(0, raw) != TARN_OK)
+        CHECK_OK(tarn_stream_destroy(0, raw)); /* one call in a run fails */
+}
+
+TEST(opening_fails_at_any_driver_call_and_leaves_nothing)
+{
+    torture(open_with_failures);
+}
