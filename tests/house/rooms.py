@@ -10,7 +10,7 @@ import pathlib
 import re
 import sys
 
-ROOMS = ["base", "driver", "sim", "nrt", "prune", "resource", "trace", "adaptor",
+ROOMS = ["base", "driver", "sim", "nrt", "helper", "prune", "resource", "trace", "adaptor",
          "device", "pointer", "manager"]
 # The stand-in is a library of its own: it knows no room but the floor, and of the driver's
 # room only the types that both sides of the driver's interface share.

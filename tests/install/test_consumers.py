@@ -18,6 +18,12 @@ def test_cmake_finds_the_wheel(package, tmp_path):
     assert run(build("consumer", tmp_path, package) / "consumer") == WANTED
 
 
+@pytest.mark.parametrize("root", ["prefix", "package"])
+def test_cmake_finds_the_helpers_of_compiled_code(root, request, tmp_path):
+    folder = build("consumer", tmp_path, request.getfixturevalue(root))
+    assert run(folder / "consumer_helper") == "reshape 1, stride 8\n"
+
+
 def test_cmake_refuses_a_version_that_is_not_there(prefix, tmp_path):
     with pytest.raises(AssertionError, match=r'compatible\s+with requested version "0.2"'):
         build("consumer", tmp_path, prefix, "-Dwanted=0.2")

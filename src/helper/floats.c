@@ -1,0 +1,127 @@
+/* floats.c -- functions of floats whose corners differ between systems, and some of C's
+ * under Numba's names. */
+#include "helper/alias.h"
+#include <math.h>
+#include <tarn/helper.h>
+
+double tarn_helper_frexp(double x, int *exponent)
+{
+    *exponent = 0;
+    return isfinite(x) ? frexp(x, exponent) : x;
+}
+
+float tarn_helper_frexpf(float x, int *exponent)
+{
+    *exponent = 0;
+    return isfinite(x) ? frexpf(x, exponent) : x;
+}
+
+double tarn_helper_ldexp(double x, int exponent)
+{
+    return isfinite(x) ? ldexp(x, exponent) : x;
+}
+
+float tarn_helper_ldexpf(float x, int exponent)
+{
+    return isfinite(x) ? ldexpf(x, exponent) : x;
+}
+
+double tarn_helper_gamma(double x)
+{
+    return tgamma(x);
+}
+
+float tarn_helper_gammaf(float x)
+{
+    return tgammaf(x);
+}
+
+double tarn_helper_lgamma(double x)
+{
+    return lgamma(x);
+}
+
+float tarn_helper_lgammaf(float x)
+{
+    return lgammaf(x);
+}
+
+double tarn_helper_erf(double x)
+{
+    return erf(x);
+}
+
+float tarn_helper_erff(float x)
+{
+    return erff(x);
+}
+
+double tarn_helper_erfc(double x)
+{
+    return erfc(x);
+}
+
+float tarn_helper_erfcf(float x)
+{
+    return erfcf(x);
+}
+
+double tarn_helper_nextafter(double a, double b)
+{
+    return nextafter(a, b);
+}
+
+float tarn_helper_nextafterf(float a, float b)
+{
+    return nextafterf(a, b);
+}
+
+/* In polar form. Of 0 only the powers that are 0 or 1 exist. */
+void tarn_helper_cpow(const tarn_helper_complex *a, const tarn_helper_complex *b,
+                      tarn_helper_complex *out)
+{
+    double power = b->real, turn = b->imag;
+
+    if (power == 0 && turn == 0) {
+        *out = (tarn_helper_complex){1, 0};
+        return;
+    }
+    if (a->real == 0 && a->imag == 0) {
+        double nothing = turn != 0 || power < 0 ? NAN : 0;
+        *out = (tarn_helper_complex){nothing, nothing};
+        return;
+    }
+    double length = hypot(a->real, a->imag), angle = atan2(a->imag, a->real);
+    double scale = pow(length, power), phase = angle * power;
+    if (turn != 0) {
+        scale *= exp(-angle * turn);
+        phase += turn * log(length);
+    }
+    *out = (tarn_helper_complex){scale * cos(phase), scale * sin(phase)};
+}
+
+void tarn_helper_cpowf(const tarn_helper_complexf *a, const tarn_helper_complexf *b,
+                       tarn_helper_complexf *out)
+{
+    tarn_helper_complex base = {a->real, a->imag}, power = {b->real, b->imag}, result;
+
+    tarn_helper_cpow(&base, &power, &result);
+    *out = (tarn_helper_complexf){(float)result.real, (float)result.imag};
+}
+
+TARN__ALIAS(frexp);
+TARN__ALIAS(frexpf);
+TARN__ALIAS(ldexp);
+TARN__ALIAS(ldexpf);
+TARN__ALIAS(gamma);
+TARN__ALIAS(gammaf);
+TARN__ALIAS(lgamma);
+TARN__ALIAS(lgammaf);
+TARN__ALIAS(erf);
+TARN__ALIAS(erff);
+TARN__ALIAS(erfc);
+TARN__ALIAS(erfcf);
+TARN__ALIAS(nextafter);
+TARN__ALIAS(nextafterf);
+TARN__ALIAS(cpow);
+TARN__ALIAS(cpowf);

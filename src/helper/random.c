@@ -1,0 +1,126 @@
+/* random.c -- the Mersenne Twister behind random.* and np.random.* of compiled code.
+ *
+ * Compiled code takes words from the state by itself and calls for the next ones; the
+ * layout is Numba's. A state is a thread's own. It is seeded by the system when it is first
+ * asked for, and a forked child begins anew, so that it does not repeat its parent.
+ */
+#define _GNU_SOURCE
+#include "helper/alias.h"
+#include <pthread.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/random.h>
+#include <tarn/helper.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { WORDS = TARN_HELPER_RANDOM_WORDS, MIDDLE = 397 };
+
+_Static_assert(offsetof(tarn_helper_random, has_gauss) == 4 * (WORDS + 1) &&
+                   offsetof(tarn_helper_random, gauss) == 2504 &&
+                   offsetof(tarn_helper_random, is_seeded) == 2512,
+               "compiled code knows these places");
+
+static _Thread_local tarn_helper_random python_state, numpy_state, internal_state;
+
+/* --- the twister --- */
+
+/* One word out of the high bit of one, the low bits of the next and a far one. */
+static uint32_t twist(uint32_t high, uint32_t low, uint32_t far)
+{
+    uint32_t mixed = (high & 0x80000000u) | (low & 0x7fffffffu);
+
+    return far ^ (mixed >> 1) ^ (mixed & 1 ? 0x9908b0dfu : 0);
+}
+
+void tarn_helper_rnd_shuffle(tarn_helper_random *state)
+{
+    uint32_t *words = state->words;
+
+    for (int i = 0; i < WORDS; i++)
+        words[i] = twist(words[i], words[(i + 1) % WORDS], words[(i + MIDDLE) % WORDS]);
+}
+
+static void begin(tarn_helper_random *state)
+{
+    state->index = WORDS;
+    state->has_gauss = 0;
+    state->gauss = 0;
+    state->is_seeded = 1;
+}
+
+void tarn_helper_rnd_init(tarn_helper_random *state, uint32_t seed)
+{
+    state->words[0] = seed;
+    for (uint32_t i = 1; i < WORDS; i++) {
+        uint32_t before = state->words[i - 1];
+        state->words[i] = 1812433253u * (before ^ (before >> 30)) + i;
+    }
+    begin(state);
+}
+
+/* --- seeding --- */
+
+/* All words from the system. Where it has none (long after boot it always does) time and
+ * process stand in. A state of zeros alone would give zeros for ever. */
+static void seed_by_system(tarn_helper_random *state)
+{
+    char *bytes = (char *)state->words;
+    size_t wanted = sizeof state->words, have = 0;
+    struct timespec now;
+
+    while (have < wanted) {
+        ssize_t got = getrandom(bytes + have, wanted - have, 0);
+        if (got <= 0)
+            break;
+        have += (size_t)got;
+    }
+    if (have < wanted) {
+        clock_gettime(CLOCK_REALTIME, &now);
+        tarn_helper_rnd_init(state, (uint32_t)now.tv_nsec ^ (uint32_t)getpid());
+    }
+    state->words[0] |= 0x80000000u;
+    begin(state);
+}
+
+static void forget_after_fork(void)
+{
+    python_state.is_seeded = numpy_state.is_seeded = internal_state.is_seeded = 0;
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, forget_after_fork);
+}
+
+static tarn_helper_random *seeded(tarn_helper_random *state)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    if (state->is_seeded)
+        return state;
+    pthread_once(&once, watch_forks);
+    seed_by_system(state);
+    return state;
+}
+
+tarn_helper_random *tarn_helper_get_py_random_state(void)
+{
+    return seeded(&python_state);
+}
+
+tarn_helper_random *tarn_helper_get_np_random_state(void)
+{
+    return seeded(&numpy_state);
+}
+
+tarn_helper_random *tarn_helper_get_internal_random_state(void)
+{
+    return seeded(&internal_state);
+}
+
+TARN__ALIAS(get_py_random_state);
+TARN__ALIAS(get_np_random_state);
+TARN__ALIAS(get_internal_random_state);
+TARN__ALIAS(rnd_init);
+TARN__ALIAS(rnd_shuffle);
