@@ -143,44 +143,28 @@ static struct sim_range *carve(struct sim_heap *heap, struct sim_range *range,
     return NULL;
 }
 
-size_t sim_heap_trim_to(struct sim_heap *heap, size_t most,
-                        void (*give)(void *owner, struct sim_range *range), void *owner)
+struct sim_range *sim_heap_take_at(struct sim_heap *heap, uintptr_t start, size_t bytes)
 {
-    struct sim_range *range = sim_ranges_after(&heap->free, 0);
-    size_t given = 0;
+    struct sim_range *range = sim_ranges_find(&heap->free, start);
 
-    most &= ~(SIM_PIECE_BYTES - 1);
-    while (range && given < most) {
-        uintptr_t start, next = range->start + range->bytes;
-        size_t bytes;
-        if (whole_pieces(range, &start, &bytes)) {
-            if (bytes > most - given)
-                bytes = most - given;
-            range = carve(heap, range, start, bytes);
-            if (!range)
-                return given;
-            give(owner, range);
-            given += bytes;
-        }
-        range = sim_ranges_after(&heap->free, next);
-    }
-    return given;
+    return range && range->bytes - (start - range->start) >= bytes
+               ? carve(heap, range, start, bytes)
+               : NULL;
 }
 
-static void give_pieces(void *owner, struct sim_range *range)
+/* A piece that lies free among the small blocks goes back to the device. */
+static void give_piece_at(struct sim_device *device, uintptr_t start)
 {
-    sim_pieces_drop(owner, range);
-    sim_pieces_give(owner, range);
-}
+    struct sim_range *range = sim_heap_take_at(&device->small, start, SIM_PIECE_BYTES);
 
-size_t sim_heap_trim(struct sim_heap *heap, struct sim_device *device, size_t most)
-{
-    return sim_heap_trim_to(heap, most, give_pieces, device);
+    if (range)
+        sim_pieces_give(device, range);
 }
 
 struct sim_range *sim_device_take(struct sim_device *device, size_t bytes)
 {
     struct sim_range *range;
+    uintptr_t piece;
 
     if (bytes >= SIM_PIECE_BYTES)
         return sim_pieces_take(device, bytes);
@@ -192,10 +176,11 @@ struct sim_range *sim_device_take(struct sim_device *device, size_t bytes)
     range = sim_pieces_take(device, SIM_PIECE_BYTES);
     if (!range)
         return NULL;
+    piece = range->start;
     sim_heap_give(&device->small, range);
     range = sim_heap_take(&device->small, bytes);
     if (!range) /* no host memory: do not keep the piece either */
-        sim_heap_trim(&device->small, device, SIM_PIECE_BYTES);
+        give_piece_at(device, piece);
     return range;
 }
 

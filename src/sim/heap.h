@@ -40,13 +40,9 @@ void sim_pieces_give(struct sim_device *device, struct sim_range *range);
  */
 void sim_pieces_drop(const struct sim_device *device, const struct sim_range *range);
 
-/* Give `device` the whole pieces that lie free in `heap`, until it has given `most`
- * bytes. Returns how many bytes it gave. */
-size_t sim_heap_trim(struct sim_heap *heap, struct sim_device *device, size_t most);
-
-/* The same, but `give` gets each range, to keep. */
-size_t sim_heap_trim_to(struct sim_heap *heap, size_t most,
-                        void (*give)(void *owner, struct sim_range *range), void *owner);
+/* Take just [start, start + bytes), where all of it is free; else, or where there is no
+ * host memory, NULL. */
+struct sim_range *sim_heap_take_at(struct sim_heap *heap, uintptr_t start, size_t bytes);
 
 /* Take `bytes` from `device`: small ones from carved pieces. NULL: out of memory. */
 struct sim_range *sim_device_take(struct sim_device *device, size_t bytes);

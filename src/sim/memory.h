@@ -40,8 +40,8 @@ struct sim_block {
                                  another process has it */
     struct sim_pool *pool;    /* BLOCK_POOL */
     struct sim_graph_memory *graph_memory; /* BLOCK_GRAPH; counted */
-    void *mapping;            /* BLOCK_MANAGED, _PINNED, _OPENED: what mmap gave, */
-    size_t mapping_bytes;     /* and for how many bytes */
+    void *mapping;        /* BLOCK_MANAGED, _PINNED, _OPENED: what mmap gave, */
+    size_t mapping_bytes; /* and for how many bytes */
     uint64_t share_id;   /* BLOCK_DEVICE: 0 until it is exported; _OPENED: of the other */
     uint32_t share_slot; /* BLOCK_DEVICE: in the registry of ipc.c */
     unsigned opens;      /* BLOCK_OPENED: times it is open */

@@ -64,6 +64,16 @@ static const struct sim_range *range_of(const struct sim_block *block)
                                        : &block->range;
 }
 
+/* The physical memory around `address`: a piece of a pool is one. */
+static const struct sim_range *mapping_of(const struct sim_block *block,
+                                          uintptr_t address)
+{
+    const struct sim_range *piece =
+        block->kind == BLOCK_POOL ? sim_pool_piece(block->pool, address) : NULL;
+
+    return piece ? piece : &block->range;
+}
+
 static uint64_t handle_types(const struct sim_block *block)
 {
     if (block->kind == BLOCK_MAPPED)
@@ -119,10 +129,10 @@ static CUresult answer(const struct sim_block *block, uintptr_t address,
         *(size_t *)value = range_of(block)->bytes;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-        *(CUdeviceptr *)value = block->range.start;
+        *(CUdeviceptr *)value = mapping_of(block, address)->start;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-        *(size_t *)value = block->range.bytes;
+        *(size_t *)value = mapping_of(block, address)->bytes;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MAPPED:
         *(int *)value = 1;

@@ -14,6 +14,8 @@
 #include "sim/races.h"
 #include <stdlib.h>
 
+#define POOL_PIECE_BYTES ((size_t)32 << 20) /* as an H200 takes them */
+
 enum {
     FOLLOW_EVENTS = 0, /* in `reuse`, */
     INTERNAL = 2,      /* too */
@@ -145,19 +147,50 @@ void sim_pool_remove(struct sim_pool *pool)
     graves = pool;
 }
 
-/* Give so many bytes of what is free back to the device; how many were there? */
-static size_t give_back(struct sim_pool *pool, size_t most)
+static void give_piece(struct sim_pool *pool, struct sim_range *memory)
 {
     struct sim_device *device = &sim_devices[pool->device];
 
-    return pool->file ? sim_pool_file_trim(pool->file, &pool->heap, most)
-                      : sim_heap_trim(&pool->heap, device, most);
+    pool->reserved -= memory->bytes;
+    if (pool->file) {
+        sim_pool_file_give(pool->file, memory);
+        return;
+    }
+    sim_pieces_drop(device, memory);
+    sim_pieces_give(device, memory);
+}
+
+/* Can any piece lie free? The answer is quick where there are many blocks. */
+static bool may_give(const struct sim_pool *pool)
+{
+    const struct sim_range *root = pool->heap.free.root;
+
+    return root && root->largest >= pool->least_piece;
+}
+
+/* Give pieces that lie free back, as long as the pool keeps so many bytes. */
+static void give_back(struct sim_pool *pool, uint64_t keep)
+{
+    struct sim_range *piece, *memory;
+    uintptr_t next = 0;
+
+    while (pool->reserved > keep && may_give(pool) &&
+           (piece = sim_ranges_after(&pool->pieces, next))) {
+        next = piece->start + 1;
+        if (pool->reserved - piece->bytes < keep)
+            continue;
+        memory = sim_heap_take_at(&pool->heap, piece->start, piece->bytes);
+        if (!memory)
+            continue;
+        give_piece(pool, memory);
+        sim_ranges_remove(&pool->pieces, piece);
+        free(piece);
+    }
 }
 
 void sim_pool_trim(struct sim_pool *pool, uint64_t keep)
 {
-    if (pool->reserved > keep)
-        pool->reserved -= give_back(pool, (size_t)(pool->reserved - keep));
+    give_back(pool, keep);
     if (pool->is_destroyed && !is_imported(pool) && pool->reserved == 0 &&
         pool->live == 0)
         sim_pool_remove(pool);
@@ -238,19 +271,66 @@ static struct sim_range *take_own(struct sim_pool *pool, struct sim_stream *stre
     return freed && freed->memory->bytes / 2 <= bytes ? unlist_freed(freed) : NULL;
 }
 
-static struct sim_range *take_grown(struct sim_pool *pool, size_t bytes)
+uint64_t sim_pool_limit(uint64_t bytes)
+{
+    size_t whole;
+
+    return tarn__size_round_up(bytes, POOL_PIECE_BYTES, &whole) ? whole : UINT64_MAX;
+}
+
+const struct sim_range *sim_pool_piece(const struct sim_pool *pool, uintptr_t address)
+{
+    return sim_ranges_find(&pool->pieces, address);
+}
+
+/* Note that the pool has `memory`, part by part. False: no host memory. */
+static bool list_pieces(struct sim_pool *pool, const struct sim_range *memory)
+{
+    uintptr_t end = memory->start + memory->bytes;
+
+    for (uintptr_t start = memory->start; start < end; start += POOL_PIECE_BYTES) {
+        struct sim_range *piece = calloc(1, sizeof *piece);
+        if (!piece)
+            return false;
+        piece->start = start;
+        piece->bytes = end - start < POOL_PIECE_BYTES ? end - start : POOL_PIECE_BYTES;
+        if (pool->least_piece == 0 || piece->bytes < pool->least_piece)
+            pool->least_piece = piece->bytes;
+        sim_ranges_insert(&pool->pieces, piece);
+    }
+    return true;
+}
+
+static void unlist_pieces(struct sim_pool *pool, const struct sim_range *memory)
+{
+    struct sim_range *piece;
+
+    while ((piece = sim_ranges_after(&pool->pieces, memory->start)) &&
+           piece->start - memory->start < memory->bytes) {
+        sim_ranges_remove(&pool->pieces, piece);
+        free(piece);
+    }
+}
+
+/* More memory for the pool, a multiple of `unit`, and of that `bytes`; or NULL. */
+static struct sim_range *take_grown(struct sim_pool *pool, size_t bytes, size_t unit)
 {
     struct sim_range *more;
     size_t whole;
 
-    if (!tarn__size_round_up(bytes, SIM_PIECE_BYTES, &whole) ||
-        pool->reserved > pool->max_bytes || whole > pool->max_bytes - pool->reserved)
+    if (!tarn__size_round_up(bytes, unit, &whole) || pool->reserved > pool->max_bytes ||
+        whole > pool->max_bytes - pool->reserved)
         return NULL;
     more = pool->file ? sim_pool_file_take(pool->file, whole)
                       : sim_pieces_take(&sim_devices[pool->device], whole);
     if (!more)
         return NULL;
     pool->reserved += more->bytes;
+    if (!list_pieces(pool, more)) {
+        unlist_pieces(pool, more);
+        give_piece(pool, more);
+        return NULL;
+    }
     if (pool->reserved > pool->reserved_high)
         pool->reserved_high = pool->reserved;
     sim_heap_give(&pool->heap, more);
@@ -286,9 +366,11 @@ static struct sim_range *take(struct sim_pool *pool, struct sim_stream *stream,
     if (!memory)
         memory = sim_heap_take(&pool->heap, bytes);
     if (!memory)
-        memory = take_grown(pool, bytes);
+        memory = take_grown(pool, bytes, POOL_PIECE_BYTES);
     if (!memory && sim_pools_trim(pool->device))
-        memory = take_grown(pool, bytes);
+        memory = take_grown(pool, bytes, POOL_PIECE_BYTES);
+    if (!memory) /* the device has less than a piece left */
+        memory = take_grown(pool, bytes, SIM_PIECE_BYTES);
     if (!memory && pool->reuse[INTERNAL])
         memory = take_after(pool, stream, bytes);
     return memory;

@@ -26,10 +26,12 @@ struct sim_pool {
     struct sim_pool_file
         *file;            /* of a pool that may be exported, or was imported; or NULL */
     struct sim_heap heap; /* free for anybody */
-    struct sim_freed *freed; /* free for the stream they were freed on, newest first */
-    size_t live;             /* blocks out */
-    uint64_t access;         /* other devices that may use it, a bit each */
-    uint64_t max_bytes;      /* it reserves no more; UINT64_MAX: no limit */
+    struct sim_ranges pieces; /* what it has taken, in parts that go back one by one */
+    size_t least_piece;       /* none of them is smaller */
+    struct sim_freed *freed;  /* free for the stream they were freed on, newest first */
+    size_t live;              /* blocks out */
+    uint64_t access;          /* other devices that may use it, a bit each */
+    uint64_t max_bytes;       /* it reserves no more; UINT64_MAX: no limit */
     int reuse[3];       /* attributes 1..3: event dependencies, opportunistic, internal */
     uint64_t threshold; /* keeps so much at a synchronization */
     uint64_t reserved, reserved_high;
@@ -62,6 +64,12 @@ CUresult sim_pool_allocate(struct sim_pool *pool, struct sim_stream *stream, siz
 
 /* Free `block`, which is in the table, behind what is queued on `stream`. */
 CUresult sim_pool_free(struct sim_block *block, struct sim_stream *stream);
+
+/* The piece of `pool` that holds `address`; NULL where another process has it. */
+const struct sim_range *sim_pool_piece(const struct sim_pool *pool, uintptr_t address);
+
+/* The most that `bytes` of a limit make: a pool's limit is in whole pieces. */
+uint64_t sim_pool_limit(uint64_t bytes);
 
 /* The memory of `block`, out of the table and not in use by any stream. */
 void sim_pool_take_back(struct sim_block *block);

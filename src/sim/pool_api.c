@@ -131,7 +131,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *properties)
     if (!pool)
         return sim_leave(CUDA_ERROR_OUT_OF_MEMORY);
     if (properties->maxSize > 0)
-        pool->max_bytes = properties->maxSize;
+        pool->max_bytes = sim_pool_limit(properties->maxSize);
     if (properties->handleTypes)
         result = sim_pool_file_create(pool);
     if (result == CUDA_SUCCESS) {

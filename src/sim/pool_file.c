@@ -183,10 +183,8 @@ struct sim_range *sim_pool_file_take(struct sim_pool_file *file, size_t bytes)
 
 /* Where others may have the file, its pages stay: somebody may still use one that was
  * freed here, as memory on a real device stays for him. */
-static void give(void *owner, struct sim_range *range)
+void sim_pool_file_give(struct sim_pool_file *file, struct sim_range *range)
 {
-    struct sim_pool_file *file = owner;
-
     if (!file->is_exported) {
         int dropped = fallocate(file->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                 (off_t)(range->start - sim_pool_file_start(file)),
@@ -195,9 +193,4 @@ static void give(void *owner, struct sim_range *range)
     }
     sim_device_refund(&sim_devices[file->device], range->bytes);
     sim_heap_give(&file->addresses, range);
-}
-
-size_t sim_pool_file_trim(struct sim_pool_file *file, struct sim_heap *heap, size_t most)
-{
-    return sim_heap_trim_to(heap, most, give, file);
 }

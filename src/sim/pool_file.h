@@ -42,9 +42,8 @@ void sim_pool_file_close(struct sim_pool_file *file);
 /* Whole pieces of `bytes`, counted against the device, or NULL. */
 struct sim_range *sim_pool_file_take(struct sim_pool_file *file, size_t bytes);
 
-/* Whole pieces that lie free in `heap` back to the device, until it has `most` bytes.
- * Returns how many bytes. */
-size_t sim_pool_file_trim(struct sim_pool_file *file, struct sim_heap *heap, size_t most);
+/* Such pieces, free as a whole, back to the device. */
+void sim_pool_file_give(struct sim_pool_file *file, struct sim_range *range);
 
 /* Does `address` lie in such a pool, or in one that was? */
 bool sim_pool_file_holds(uintptr_t address);

@@ -14,7 +14,7 @@ struct sim_thread {
     struct sim_context *stack[SIM_STACK_MAX]; /* the last one is current */
     unsigned depth;
     int capture_mode;
-    uint64_t id; /* given when it begins a capture; 0: not yet */
+    uint64_t id;               /* given when it begins a capture; 0: not yet */
     bool in_host_function;     /* driver calls are refused */
     bool is_per_thread;        /* in a _ptds/_ptsz call: stream 0 means per-thread */
     const char *call;          /* that this thread is in, or was in last, */

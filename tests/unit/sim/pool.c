@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 enum { MIB = 1 << 20 };
+#define PIECE ((size_t)32 << 20) /* what a pool takes and gives back */
 
 static void wait_at(void *data)
 {
@@ -70,10 +71,10 @@ TEST(pool_that_is_full_makes_a_stream_wait_for_another_ones_free)
     int never = 0;
 
     use_device(0);
-    pool = new_pool(2 * MIB);
+    pool = new_pool(2 * MIB); /* which is a piece */
     CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CU(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
-    CU(cuMemAllocFromPoolAsync(&first, 2 * MIB, pool, stream));
+    CU(cuMemAllocFromPoolAsync(&first, PIECE, pool, stream));
     CU_IS(CUDA_ERROR_OUT_OF_MEMORY, cuMemAllocFromPoolAsync(&other, MIB, pool, second));
     CU(cuLaunchHostFunc(stream, wait_at, &open));
     CU(cuMemFreeAsync(first, stream));
@@ -95,7 +96,7 @@ TEST(pool_that_is_full_makes_a_stream_wait_for_another_ones_free)
 
 TEST(pool_gives_back_at_a_synchronization_what_is_above_the_threshold)
 {
-    uint64_t threshold = 4 * MIB, zero = 0;
+    uint64_t threshold = 2 * PIECE + 1, zero = 0;
     CUdeviceptr blocks[4];
     CUmemoryPool pool;
 
@@ -103,15 +104,15 @@ TEST(pool_gives_back_at_a_synchronization_what_is_above_the_threshold)
     pool = new_pool(0);
     CU(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
     for (int i = 0; i < 4; i++)
-        CU(cuMemAllocFromPoolAsync(&blocks[i], 2 * MIB, pool, NULL));
-    CHECK(attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) == 8 * MIB);
+        CU(cuMemAllocFromPoolAsync(&blocks[i], PIECE, pool, NULL));
+    CHECK(attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) == 4 * PIECE);
     for (int i = 0; i < 4; i++)
         CU(cuMemFreeAsync(blocks[i], NULL));
     CHECK(attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) == 0);
-    CHECK(attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) == 8 * MIB);
+    CHECK(attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) == 4 * PIECE);
     CU(cuStreamSynchronize(NULL));
-    CHECK(attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) == 4 * MIB);
-    CHECK(attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) == 8 * MIB);
+    CHECK(attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) == 3 * PIECE);
+    CHECK(attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) == 4 * PIECE);
     CU(cuMemPoolTrimTo(pool, 0));
     CHECK(attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) == 0);
     CU(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &zero));
@@ -119,6 +120,50 @@ TEST(pool_gives_back_at_a_synchronization_what_is_above_the_threshold)
     CU_IS(CUDA_ERROR_INVALID_VALUE,
           cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &zero));
     CU(cuMemPoolDestroy(pool));
+}
+
+TEST(pool_takes_and_gives_back_pieces)
+{
+    CUdeviceptr small, large, base;
+    CUmemoryPool pool;
+    size_t bytes;
+
+    use_device(0);
+    pool = new_pool(0);
+    CU(cuMemAllocFromPoolAsync(&small, 1000, pool, NULL));
+    CU(cuMemAllocFromPoolAsync(&large, 100 * MIB, pool, NULL));
+    CHECK(attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) == 5 * PIECE);
+    CU(cuPointerGetAttribute(&base, CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, small + 500));
+    CU(cuPointerGetAttribute(&bytes, CU_POINTER_ATTRIBUTE_MAPPING_SIZE, small + 500));
+    CHECK(base == small && bytes == PIECE);
+    CU(cuMemFreeAsync(large, NULL));
+    CU(cuStreamSynchronize(NULL));
+    CHECK(attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) == PIECE);
+    CU(cuMemFreeAsync(small, NULL));
+    CU(cuStreamSynchronize(NULL));
+    CHECK(attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) == 0);
+    CU(cuMemPoolDestroy(pool));
+}
+
+/* The last megabytes of a device are less than a piece, and can be had. */
+TEST(pool_takes_what_there_is_where_it_is_less_than_a_piece)
+{
+    CUdeviceptr first, second;
+    CUmemoryPool pool;
+
+    use_device(0);
+    CHECK_EQUAL(0, driver.configure("memory=48MiB"));
+    pool = new_pool(0);
+    CU(cuMemAllocFromPoolAsync(&first, 20 * MIB, pool, NULL));
+    CU(cuMemAllocFromPoolAsync(&second, 15 * MIB, pool, NULL));
+    CHECK(attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) == 48 * MIB);
+    CU(cuMemFreeAsync(first, NULL));
+    CU(cuStreamSynchronize(NULL));
+    CU(cuMemFreeAsync(second, NULL));
+    CU(cuStreamSynchronize(NULL));
+    CHECK(attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) == 0);
+    CU(cuMemPoolDestroy(pool));
+    CHECK_EQUAL(0, driver.configure(NULL));
 }
 
 TEST(pool_that_is_destroyed_keeps_its_blocks_until_they_are_freed)

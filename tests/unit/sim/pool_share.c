@@ -437,16 +437,16 @@ TEST(pool_share_attributes_are_those_of_any_pool)
     CU(cuMemAllocFromPoolAsync(&block, SMALL, pool, NULL));
     CHECK_EQUAL(SMALL, attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
     CHECK_EQUAL(SMALL, attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH));
-    CHECK_EQUAL(2 * MIB, attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+    CHECK_EQUAL(32 * MIB, attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
     CHECK_EQUAL(SMALL, driver.live_bytes());
     CU(cuMemFreeAsync(block, NULL));
     CU(cuCtxSynchronize());
     CHECK_EQUAL(0, attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
     CHECK_EQUAL(SMALL, attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH));
-    CHECK_EQUAL(2 * MIB, attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+    CHECK_EQUAL(32 * MIB, attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
     CU(cuMemPoolTrimTo(pool, 0));
     CHECK_EQUAL(0, attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
-    CHECK_EQUAL(2 * MIB, attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH));
+    CHECK_EQUAL(32 * MIB, attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH));
     for (int which = CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT;
          which <= CU_MEMPOOL_ATTR_USED_MEM_HIGH; which++) {
         bool is_high = which == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH ||
