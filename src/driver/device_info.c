@@ -53,6 +53,7 @@ static tarn_status describe(const struct tarn__calls *calls, int device,
     out->has_managed = attribute(calls, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY_, handle);
     out->has_host_mapping =
         attribute(calls, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY_, handle);
+    /* What the manual says to ask, for memory as for events. */
     out->has_legacy_ipc =
         calls->ipc_get_mem_handle != NULL &&
         attribute(calls, CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED_, handle);

@@ -4,10 +4,11 @@
  * It keeps the queue, not the stream's handle, so it stays good when the stream is
  * destroyed. The time is stamped by the operation that the record put into the queue.
  */
-#include "sim/event.h"
+#include "sim/event_inside.h"
 #include "sim/api.h"
 #include "sim/capture.h"
 #include "sim/call.h"
+#include "sim/event_share.h"
 #include "sim/handles.h"
 #include "sim/pool.h"
 #include "sim/races.h"
@@ -15,37 +16,27 @@
 #include "sim/thread.h"
 #include <stdlib.h>
 
-struct event {
-    struct sim_context *context;
-    uint64_t life; /* the context's id then: another now means the event is dead */
-    unsigned flags;
-    unsigned references;          /* the handle, and records still queued */
-    struct sim_stream *stream;    /* where it was recorded last, counted; NULL: never */
-    uint64_t position;            /* done when the stream has done so many */
-    uint64_t time_ns;             /* of the last record that is done */
-    struct sim_captured captured; /* its last record, where that was captured */
-    struct sim_point point;       /* what a wait for it comes after, for races.h */
-};
-
 struct record {
-    struct event *event;
+    struct sim_event *event;
     uint64_t position;
+    uint64_t number; /* for other processes */
 };
 
 static struct sim_handles handles = SIM_HANDLES;
 
-static void release(struct event *event)
+static void release(struct sim_event *event)
 {
     if (--event->references != 0)
         return;
     sim_point_drop(&event->point);
+    if (event->share)
+        sim_event_share_release(event->share);
     free(event);
 }
 
-/* The live event of `handle`. */
-static CUresult find(CUevent handle, struct event **out)
+CUresult sim_event_find(CUevent handle, struct sim_event **out)
 {
-    struct event *event;
+    struct sim_event *event;
 
     if (!handle)
         return CUDA_ERROR_INVALID_HANDLE;
@@ -61,51 +52,76 @@ static CUresult find(CUevent handle, struct event **out)
     return sim_context_error(event->context);
 }
 
-static bool is_done(const struct event *event)
+static bool is_done(const struct sim_event *event)
 {
+    uint64_t number;
+
+    if (sim_event_is_foreign(event, &number))
+        return sim_event_share_is_done(event->share, number);
     return !event->stream || event->stream->done >= event->position;
 }
 
-static CUresult create(CUevent *out, unsigned flags)
+static bool are_flags(unsigned flags)
 {
     const unsigned known =
         CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
-    struct event *event;
 
-    if (!out || flags & ~known ||
-        ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING)))
-        return CUDA_ERROR_INVALID_VALUE;
-    event = calloc(1, sizeof *event);
+    return (flags & ~known) == 0 &&
+           (!(flags & CU_EVENT_INTERPROCESS) || flags & CU_EVENT_DISABLE_TIMING);
+}
+
+CUresult sim_event_create(CUevent *out, unsigned flags, struct sim_event_share *share)
+{
+    struct sim_event *event = calloc(1, sizeof *event);
+
     if (!event)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    event->context = sim_context_current();
-    event->life = event->context->id;
-    event->flags = flags;
-    event->references = 1;
     CUevent handle = sim_handle_give(&handles, event);
     if (!handle) {
         free(event);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    event->context = sim_context_current();
+    event->life = event->context->id;
+    event->flags = flags;
+    event->references = 1;
+    event->share = share;
     *out = handle;
     return CUDA_SUCCESS;
+}
+
+/* With what other processes need, where they may open it. */
+static CUresult create_shared(CUevent *out, unsigned flags)
+{
+    struct sim_event_share *share;
+    CUresult result = sim_event_share_create(&share);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = sim_event_create(out, flags, share);
+    if (result != CUDA_SUCCESS)
+        sim_event_share_release(share);
+    return result;
 }
 
 CUresult cuEventCreate(CUevent *out, unsigned int flags)
 {
     ENTER(CALL_CONTEXT | CALL_ALLOCATES);
+    if (!out || !are_flags(flags))
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    return sim_leave(create(out, flags));
+    return sim_leave(flags & CU_EVENT_INTERPROCESS ? create_shared(out, flags)
+                                                   : sim_event_create(out, flags, NULL));
 }
 
 CUresult cuEventDestroy_v2(CUevent handle)
 {
-    struct event *event;
+    struct sim_event *event;
     CUresult result;
 
     ENTER(CALL_HANDLE);
     sim_lock();
-    result = find(handle, &event);
+    result = sim_event_find(handle, &event);
     if (result != CUDA_SUCCESS)
         return sim_leave(result);
     sim_handle_take(&handles, handle);
@@ -126,19 +142,23 @@ static void stamp(void *data)
 
     if (record->event->position == record->position)
         record->event->time_ns = sim_now_ns();
+    if (record->number)
+        sim_event_share_reach(record->event->share, record->number);
     release(record->event);
 }
 
 /* Queue `op`, whose data is a record, on `stream`: it is the event's new place. */
-static CUresult record_with(struct event *event, struct sim_stream *stream,
+static CUresult record_with(struct sim_event *event, struct sim_stream *stream,
                             struct sim_op *op)
 {
     struct record *record = (struct record *)(void *)op->data;
     struct sim_stream *old_stream = event->stream;
-    uint64_t old_position = event->position;
+    uint64_t old_position = event->position, old_number = event->number;
     CUresult result;
 
-    *record = (struct record){event, stream->queued + 1};
+    *record = (struct record){event, stream->queued + 1, 0};
+    if (event->share)
+        record->number = event->number = sim_event_share_record(event->share);
     event->references++;
     event->stream = stream;
     event->position = record->position;
@@ -152,6 +172,9 @@ static CUresult record_with(struct event *event, struct sim_stream *stream,
             sim_stream_release(old_stream);
         return CUDA_SUCCESS;
     }
+    if (event->share) /* nobody shall wait for it */
+        sim_event_share_reach(event->share, event->number);
+    event->number = old_number;
     event->stream = old_stream;
     event->position = old_position;
     sim_stream_release(stream);
@@ -174,12 +197,12 @@ static CUresult record(const char *call, CUevent handle, CUstream stream_handle,
                        bool is_external)
 {
     struct sim_stream *stream;
-    struct event *event;
+    struct sim_event *event;
     struct sim_op *op;
     CUresult result = sim_stream_find(call, stream_handle, &stream);
 
     if (result == CUDA_SUCCESS)
-        result = find(handle, &event);
+        result = sim_event_find(handle, &event);
     if (result != CUDA_SUCCESS)
         return result;
     if (event->context != stream->context)
@@ -213,8 +236,8 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream, unsigned int fl
  */
 static CUresult record_context(struct sim_context *context, CUevent handle)
 {
-    struct event *event;
-    CUresult result = find(handle, &event);
+    struct sim_event *event;
+    CUresult result = sim_event_find(handle, &event);
     struct sim_op *op;
 
     if (result != CUDA_SUCCESS)
@@ -251,9 +274,10 @@ CUresult cuCtxRecordEvent(CUcontext handle, CUevent event)
 
 CUresult sim_event_order(CUevent handle, struct sim_stream *stream)
 {
-    struct event *event;
+    struct sim_event *event;
     struct sim_op *op;
-    CUresult result = find(handle, &event);
+    uint64_t number;
+    CUresult result = sim_event_find(handle, &event);
 
     if (result != CUDA_SUCCESS && stream->member)
         sim_capture_isolate(stream); /* a wait that cannot be captured */
@@ -261,8 +285,11 @@ CUresult sim_event_order(CUevent handle, struct sim_stream *stream)
         return result;
     if (event->captured.capture)
         return sim_capture_wait(stream, &event->captured);
+    bool foreign = sim_event_is_foreign(event, &number);
     if (stream->member)
-        return event->stream ? sim_capture_isolate(stream) : CUDA_SUCCESS;
+        return event->stream || foreign ? sim_capture_isolate(stream) : CUDA_SUCCESS;
+    if (foreign && !is_done(event))
+        return sim_event_order_behind_foreign(event, number, stream);
     sim_races_order(stream, &event->point);
     if ((is_done(event) || event->stream == stream) && stream != stream->context->legacy)
         return CUDA_SUCCESS; /* on the legacy stream every action is a barrier */
@@ -284,9 +311,9 @@ CUresult sim_event_order(CUevent handle, struct sim_stream *stream)
 
 CUresult sim_event_check(CUevent handle)
 {
-    struct event *event;
+    struct sim_event *event;
 
-    return find(handle, &event);
+    return sim_event_find(handle, &event);
 }
 
 CUresult sim_event_capture_wait(CUevent handle, struct sim_stream *stream)
@@ -314,22 +341,25 @@ CUresult sim_event_record_op(CUevent handle, struct sim_op **out)
 CUresult sim_event_record_with(CUevent handle, struct sim_stream *stream,
                                struct sim_op *op)
 {
-    struct event *event;
-    CUresult result = find(handle, &event);
+    struct sim_event *event;
+    CUresult result = sim_event_find(handle, &event);
 
     return result == CUDA_SUCCESS ? record_with(event, stream, op) : result;
 }
 
 CUresult sim_event_order_op(CUevent handle, struct sim_op *op, struct sim_stream *stream)
 {
-    struct event *event;
-    CUresult result = find(handle, &event);
+    struct sim_event *event;
+    uint64_t number;
+    CUresult result = sim_event_find(handle, &event);
 
     if (result == CUDA_SUCCESS)
         sim_races_order(stream, &event->point);
 
     if (result != CUDA_SUCCESS || is_done(event))
         return result;
+    if (sim_event_is_foreign(event, &number))
+        return CUDA_ERROR_NOT_SUPPORTED; /* a node cannot sleep */
     return sim_op_after(op, event->stream, event->position) ? CUDA_SUCCESS
                                                             : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -347,12 +377,12 @@ CUresult cuCtxWaitEvent(CUcontext handle, CUevent event)
 
 CUresult cuEventQuery(CUevent handle)
 {
-    struct event *event;
+    struct sim_event *event;
     CUresult result;
 
     ENTER(CALL_HANDLE);
     sim_lock();
-    result = find(handle, &event);
+    result = sim_event_find(handle, &event);
     if (result != CUDA_SUCCESS)
         return sim_leave(result);
     if (event->captured.capture)
@@ -369,14 +399,17 @@ CUresult cuEventQuery(CUevent handle)
 
 CUresult cuEventSynchronize(CUevent handle)
 {
-    struct event *event;
+    struct sim_event *event;
+    uint64_t number;
     CUresult result;
 
     ENTER(CALL_HANDLE);
     sim_lock();
-    result = find(handle, &event);
+    result = sim_event_find(handle, &event);
     if (result == CUDA_SUCCESS && event->captured.capture)
         result = sim_capture_event_error(&event->captured);
+    if (result == CUDA_SUCCESS && sim_event_is_foreign(event, &number))
+        return sim_leave(sim_event_synchronize_foreign(event, number));
     if (result != CUDA_SUCCESS || !event->stream)
         return sim_leave(result);
     struct sim_context *context = event->context; /* the event may go meanwhile */
@@ -388,11 +421,11 @@ CUresult cuEventSynchronize(CUevent handle)
 
 static CUresult elapsed(float *milliseconds, CUevent start, CUevent end)
 {
-    struct event *first, *second;
-    CUresult result = find(start, &first);
+    struct sim_event *first, *second;
+    CUresult result = sim_event_find(start, &first);
 
     if (result == CUDA_SUCCESS)
-        result = find(end, &second);
+        result = sim_event_find(end, &second);
     if (result != CUDA_SUCCESS)
         return result;
     if (first->captured.capture || second->captured.capture)

@@ -191,8 +191,7 @@ void sim_ipc_forget(struct sim_block *block)
 /* --- importing
  * ---------------------------------------------------------------------------- */
 
-/* Open a memfd of another process of this user: the one of that name and inode, or -1. */
-static int open_foreign(int32_t process, int32_t file, uint64_t inode, const char *name)
+int sim_ipc_open_foreign(int32_t process, int32_t file, uint64_t inode, const char *name)
 {
     char path[64], target[64];
     struct stat status;
@@ -218,8 +217,8 @@ static int open_foreign(int32_t process, int32_t file, uint64_t inode, const cha
 
 static bool read_slot(const struct ticket *ticket, struct slot *out)
 {
-    int file = open_foreign(ticket->process, ticket->registry_file,
-                            ticket->registry_inode, "tarn-sim-registry");
+    int file = sim_ipc_open_foreign(ticket->process, ticket->registry_file,
+                                    ticket->registry_inode, "tarn-sim-registry");
     bool good;
 
     if (file < 0)
@@ -237,8 +236,8 @@ static void *map_slot(const struct ticket *ticket, const struct slot *slot, size
                       size_t *inside)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    int file = open_foreign(ticket->process, slot->device_file, slot->device_inode,
-                            "tarn-sim-device");
+    int file = sim_ipc_open_foreign(ticket->process, slot->device_file,
+                                    slot->device_inode, "tarn-sim-device");
     struct stat status;
     void *mapping = MAP_FAILED;
 
@@ -328,19 +327,4 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr address)
         return sim_leave(CUDA_SUCCESS);
     sim_block_release(block);
     return sim_leave(CUDA_SUCCESS);
-}
-
-/* Events of other processes are not here. */
-CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
-{
-    ENTER(CALL_CONTEXT);
-    (void)handle, (void)event;
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-CUresult cuIpcOpenEventHandle(CUevent *out, CUipcEventHandle handle)
-{
-    ENTER(CALL_CONTEXT);
-    (void)out, (void)handle;
-    return CUDA_ERROR_NOT_SUPPORTED;
 }

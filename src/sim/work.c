@@ -369,12 +369,18 @@ void sim_work_poll(void)
         step();
 }
 
+bool sim_work_step(void)
+{
+    if (!sim_is_seeded || !sim_seeded_has_turns())
+        return false;
+    step();
+    return true;
+}
+
 /* Something that a waiting thread waits for may have come nearer after this. */
 static void advance(void)
 {
-    if (sim_is_seeded && sim_seeded_has_turns())
-        step();
-    else
+    if (!sim_work_step())
         sim_wait_progress();
 }
 

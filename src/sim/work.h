@@ -105,6 +105,10 @@ CUresult sim_work_do(struct sim_stream *stream, struct sim_op *op);
 void sim_work_tick(uint64_t number);
 void sim_work_poll(void);
 
+/* In the seeded mode: do what is next. False: there is nothing, or threads do it. Gives
+ * the lock back meanwhile. */
+bool sim_work_step(void);
+
 /* Is there a thread for work? Where there is, queueing on an internal stream cannot fail.
  */
 bool sim_work_ready(void);

@@ -1,0 +1,239 @@
+/* event_share.c -- the page of an event that other processes may open. */
+#define _GNU_SOURCE
+#include "sim/event_share.h"
+#include "sim/ipc.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EVENT_MAGIC 0x346d69736e726174u /* "tarnsim4" */
+#define FILE_NAME "tarn-sim-event"
+
+enum {
+    PAGE_BYTES = 4096,
+    RECORDS = 64, /* kept apart: an older one counts as done when 64 later it is */
+    SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
+    NAP_NS = 20000000, /* after which a waiting thread looks whether the other lives */
+};
+
+/* Whoever has the page may write anything into it: nothing here trusts it with more than
+ * whether a record is done. */
+struct page {
+    uint64_t magic;
+    uint64_t id;
+    atomic_ullong recorded; /* the last record's number */
+    atomic_uint changes;    /* records that were done; a futex */
+    struct {
+        atomic_ullong done; /* the highest number that was */
+        atomic_int process; /* that made the last record here */
+    } records[RECORDS];
+};
+_Static_assert(sizeof(struct page) <= PAGE_BYTES, "it fits a page");
+
+struct sim_event_share {
+    unsigned references;
+    int file; /* of the process that made it; else -1 */
+    uint64_t inode;
+    struct page *page;
+};
+
+/* What a handle says. */
+struct ticket {
+    uint64_t magic;
+    uint64_t id;
+    uint64_t inode;
+    int32_t process;
+    int32_t file; /* its number in that process */
+};
+_Static_assert(sizeof(struct ticket) <= sizeof(CUipcEventHandle), "it fits a handle");
+
+/* --- life
+ * ------------------------------------------------------------------------------- */
+
+/* One for `file`, which stays the caller's; NULL: no memory. */
+static struct sim_event_share *map_file(int file)
+{
+    struct sim_event_share *share = calloc(1, sizeof *share);
+    void *page;
+
+    if (!share)
+        return NULL;
+    page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (page == MAP_FAILED) {
+        free(share);
+        return NULL;
+    }
+    share->references = 1;
+    share->file = -1;
+    share->page = page;
+    return share;
+}
+
+static bool fill_file(int file, uint64_t id)
+{
+    struct page page = {.magic = EVENT_MAGIC, .id = id};
+
+    return ftruncate(file, PAGE_BYTES) == 0 &&
+           pwrite(file, &page, sizeof page, 0) == (ssize_t)sizeof page &&
+           fcntl(file, F_ADD_SEALS, SEALS) == 0;
+}
+
+CUresult sim_event_share_create(struct sim_event_share **out)
+{
+    int file = memfd_create(FILE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    struct sim_event_share *share;
+    struct stat status;
+    uint64_t id;
+
+    if (file < 0)
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    if (getrandom(&id, sizeof id, 0) != (ssize_t)sizeof id || !fill_file(file, id) ||
+        fstat(file, &status) != 0) {
+        close(file);
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    }
+    share = map_file(file);
+    if (!share) {
+        close(file);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    share->file = file;
+    share->inode = status.st_ino;
+    *out = share;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_event_share_open(const CUipcEventHandle *handle,
+                              struct sim_event_share **out)
+{
+    struct sim_event_share *share = NULL;
+    struct ticket ticket;
+    int file, seals;
+
+    memcpy(&ticket, handle, sizeof ticket);
+    if (ticket.magic != EVENT_MAGIC)
+        return CUDA_ERROR_MAP_FAILED;
+    if (ticket.process == (int32_t)getpid())
+        return CUDA_ERROR_INVALID_CONTEXT; /* as the real one refuses its maker */
+    file = sim_ipc_open_foreign(ticket.process, ticket.file, ticket.inode, FILE_NAME);
+    if (file < 0)
+        return CUDA_ERROR_MAP_FAILED;
+    seals = fcntl(file, F_GET_SEALS);
+    if (seals >= 0 && (seals & SEALS) == SEALS && lseek(file, 0, SEEK_END) == PAGE_BYTES)
+        share = map_file(file);
+    close(file);
+    if (!share)
+        return CUDA_ERROR_MAP_FAILED;
+    if (share->page->magic != EVENT_MAGIC || share->page->id != ticket.id) {
+        sim_event_share_release(share);
+        return CUDA_ERROR_MAP_FAILED;
+    }
+    *out = share;
+    return CUDA_SUCCESS;
+}
+
+void sim_event_share_retain(struct sim_event_share *share)
+{
+    share->references++;
+}
+
+void sim_event_share_release(struct sim_event_share *share)
+{
+    if (--share->references > 0)
+        return;
+    munmap(share->page, PAGE_BYTES);
+    if (share->file >= 0)
+        close(share->file);
+    free(share);
+}
+
+bool sim_event_share_handle(const struct sim_event_share *share, CUipcEventHandle *out)
+{
+    struct ticket ticket = {
+        .magic = EVENT_MAGIC,
+        .id = share->page->id,
+        .inode = share->inode,
+        .process = (int32_t)getpid(),
+        .file = share->file,
+    };
+
+    if (share->file < 0)
+        return false;
+    memset(out, 0, sizeof *out);
+    memcpy(out, &ticket, sizeof ticket);
+    return true;
+}
+
+/* --- records
+ * ---------------------------------------------------------------------------- */
+
+uint64_t sim_event_share_record(struct sim_event_share *share)
+{
+    uint64_t number = atomic_fetch_add(&share->page->recorded, 1) + 1;
+
+    atomic_store(&share->page->records[number % RECORDS].process, (int)getpid());
+    return number;
+}
+
+static bool has_reached(const struct sim_event_share *share, uint64_t number)
+{
+    return number == 0 ||
+           atomic_load(&share->page->records[number % RECORDS].done) >= number;
+}
+
+void sim_event_share_reach(struct sim_event_share *share, uint64_t number)
+{
+    struct page *page = share->page;
+    unsigned long long before = atomic_load(&page->records[number % RECORDS].done);
+
+    while (before < number && !atomic_compare_exchange_weak(
+                                  &page->records[number % RECORDS].done, &before, number))
+        ;
+    atomic_fetch_add(&page->changes, 1);
+    syscall(SYS_futex, &page->changes, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+uint64_t sim_event_share_last(const struct sim_event_share *share)
+{
+    return atomic_load(&share->page->recorded);
+}
+
+/* Gone, or dead and not collected yet. */
+static bool is_gone(int process)
+{
+    char path[64], target[8];
+
+    if (process <= 0)
+        return false; /* it is just about to say who it is */
+    snprintf(path, sizeof path, "/proc/%d/exe", process);
+    return readlink(path, target, sizeof target) < 0 && errno == ENOENT;
+}
+
+bool sim_event_share_is_done(struct sim_event_share *share, uint64_t number)
+{
+    if (has_reached(share, number))
+        return true;
+    if (!is_gone(atomic_load(&share->page->records[number % RECORDS].process)))
+        return false;
+    sim_event_share_reach(share, number);
+    return true;
+}
+
+void sim_event_share_wait(struct sim_event_share *share, uint64_t number)
+{
+    unsigned changes = atomic_load(&share->page->changes);
+
+    if (!has_reached(share, number))
+        syscall(SYS_futex, &share->page->changes, FUTEX_WAIT, changes,
+                &(struct timespec){0, NAP_NS}, NULL, 0);
+}
