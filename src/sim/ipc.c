@@ -58,6 +58,13 @@ static struct {
 
 static struct sim_block *opened; /* all BLOCK_OPENED */
 
+struct lent {
+    struct lent *next;
+    CUdevice device;
+    struct sim_range *memory;
+};
+static struct lent *lent;
+
 /* --- exporting
  * ---------------------------------------------------------------------------- */
 
@@ -136,6 +143,7 @@ static CUresult export_block(struct sim_block *block)
     }
     block->share_id = slot.id;
     block->share_slot = number;
+    block->was_shared = true;
     return CUDA_SUCCESS;
 }
 
@@ -188,6 +196,56 @@ void sim_ipc_forget(struct sim_block *block)
     }
 }
 
+/* --- lending: an importer has a lock on the bytes that it has mapped, in the device's
+ * file, which the system drops with its last mapping's descriptor or with the process
+ * ---------------------------------------------------------------------------- */
+
+static bool is_open_elsewhere(const struct sim_device *device,
+                              const struct sim_range *memory)
+{
+    struct flock lock = {
+        .l_type = F_WRLCK,
+        .l_whence = SEEK_SET,
+        .l_start = (off_t)(memory->start - device->base),
+        .l_len = (off_t)memory->bytes,
+    };
+
+    return fcntl(device->file, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+bool sim_ipc_lend(CUdevice device, struct sim_range *memory)
+{
+    struct lent *entry;
+
+    if (!is_open_elsewhere(&sim_devices[device], memory))
+        return false;
+    entry = malloc(sizeof *entry);
+    if (!entry)
+        return false; /* then its bytes may become others' */
+    *entry = (struct lent){lent, device, memory};
+    lent = entry;
+    return true;
+}
+
+void sim_ipc_take_back(void)
+{
+    struct lent **link = &lent;
+
+    while (*link) {
+        struct lent *entry = *link;
+        struct sim_device *device = &sim_devices[entry->device];
+        if (is_open_elsewhere(device, entry->memory)) {
+            link = &entry->next;
+            continue;
+        }
+        *link = entry->next;
+        if (entry->memory->bytes >= SIM_PIECE_BYTES)
+            sim_pieces_drop(device, entry->memory);
+        sim_device_give(device, entry->memory);
+        free(entry);
+    }
+}
+
 /* --- importing
  * ---------------------------------------------------------------------------- */
 
@@ -231,9 +289,23 @@ static bool read_slot(const struct ticket *ticket, struct slot *out)
            out->bytes <= SIZE_MAX / 2 && sim_device_of(out->device) >= 0;
 }
 
-/* Map the pages that hold the block; *inside is where in the first it begins. */
+/* Tell the owner that the block is open; a second lock of the same bytes is none more. */
+static bool lock_slot(int file, const struct slot *slot)
+{
+    struct flock lock = {
+        .l_type = F_RDLCK,
+        .l_whence = SEEK_SET,
+        .l_start = (off_t)slot->offset,
+        .l_len = (off_t)slot->bytes,
+    };
+
+    return fcntl(file, F_OFD_SETLK, &lock) == 0;
+}
+
+/* Map the pages that hold the block; *inside is where in the first it begins, *kept the
+ * descriptor with the lock. */
 static void *map_slot(const struct ticket *ticket, const struct slot *slot, size_t *bytes,
-                      size_t *inside)
+                      size_t *inside, int *kept)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     int file = sim_ipc_open_foreign(ticket->process, slot->device_file,
@@ -246,11 +318,15 @@ static void *map_slot(const struct ticket *ticket, const struct slot *slot, size
     *inside = slot->offset % page;
     *bytes = (*inside + slot->bytes + page - 1) / page * page;
     if (fstat(file, &status) == 0 &&
-        slot->offset + slot->bytes <= (uint64_t)status.st_size)
+        slot->offset + slot->bytes <= (uint64_t)status.st_size && lock_slot(file, slot))
         mapping = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file,
                        (off_t)(slot->offset - *inside));
-    close(file);
-    return mapping == MAP_FAILED ? NULL : mapping;
+    if (mapping == MAP_FAILED) {
+        close(file);
+        return NULL;
+    }
+    *kept = file;
+    return mapping;
 }
 
 static CUresult open_block(const struct ticket *ticket, CUdeviceptr *out)
@@ -264,7 +340,9 @@ static CUresult open_block(const struct ticket *ticket, CUdeviceptr *out)
     block = sim_block_new(sim_context_current(), BLOCK_OPENED, 0, slot.bytes);
     if (!block)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    block->mapping = map_slot(ticket, &slot, &block->mapping_bytes, &inside);
+    block->file = -1;
+    block->mapping =
+        map_slot(ticket, &slot, &block->mapping_bytes, &inside, &block->file);
     if (!block->mapping) {
         free(block);
         return CUDA_ERROR_MAP_FAILED;

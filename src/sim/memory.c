@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 struct sim_ranges sim_blocks;
 unsigned long long sim_live_bytes, sim_mapped_bytes;
@@ -99,6 +100,8 @@ static void give_device_memory(struct sim_block *block)
 {
     struct sim_device *device = &sim_devices[block->device];
 
+    if (block->was_shared && sim_ipc_lend(block->device, block->memory))
+        return;
     if (block->memory->bytes >= SIM_PIECE_BYTES) {
         sim_unlock();
         sim_pieces_drop(device, block->memory);
@@ -117,6 +120,8 @@ void sim_block_destroy(struct sim_block *block)
         sim_graph_memory_lost_block(block);
     if (block->mapping)
         munmap(block->mapping, block->mapping_bytes);
+    if (block->kind == BLOCK_OPENED && block->file >= 0)
+        close(block->file); /* and the lock is gone */
     free(block);
 }
 
@@ -149,6 +154,7 @@ CUresult sim_memory_allocate(CUdeviceptr *out, size_t bytes)
     block = sim_block_new(context, BLOCK_DEVICE, 0, bytes);
     if (!block)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    sim_ipc_take_back();
     block->memory = sim_device_take(device, bytes);
     if (!block->memory && sim_pools_trim(block->device))
         block->memory = sim_device_take(device, bytes);
@@ -249,10 +255,13 @@ static void reach_free(void *data)
 {
     struct sim_block *block = *(struct sim_block **)data;
     struct sim_device *device = &sim_devices[block->device];
+    struct sim_range *memory = block->memory;
+    bool is_lent = block->was_shared && sim_ipc_lend(block->device, memory);
 
-    if (block->memory->bytes >= SIM_PIECE_BYTES)
-        sim_pieces_drop(device, block->memory);
-    sim_device_give(device, block->memory);
+    if (!is_lent && memory->bytes >= SIM_PIECE_BYTES)
+        sim_pieces_drop(device, memory);
+    if (!is_lent)
+        sim_device_give(device, memory);
     free(block);
 }
 
@@ -279,6 +288,7 @@ CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
     CLEAR(total_bytes);
     ENTER(CALL_CONTEXT);
     sim_lock();
+    sim_ipc_take_back();
     size_t total = (size_t)sim_options.memory_bytes;
     size_t taken = sim_devices[sim_context_current()->device].reserved_bytes;
     if (free_bytes)

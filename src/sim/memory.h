@@ -44,7 +44,9 @@ struct sim_block {
     size_t mapping_bytes; /* and for how many bytes */
     uint64_t share_id;   /* BLOCK_DEVICE: 0 until it is exported; _OPENED: of the other */
     uint32_t share_slot; /* BLOCK_DEVICE: in the registry of ipc.c */
+    bool was_shared;     /* BLOCK_DEVICE: others may have it open */
     unsigned opens;      /* BLOCK_OPENED: times it is open */
+    int file;            /* BLOCK_OPENED: holds a lock, which tells its owner */
     struct sim_block *next_opened;
     struct sim_physical *physical; /* BLOCK_MAPPED: what lies there, */
     uint64_t may_read, may_write;  /* and devices that may, a bit each */

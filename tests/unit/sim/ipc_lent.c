@@ -1,0 +1,91 @@
+/* Memory that another process has open stays what it is, whatever its owner does. */
+#define _GNU_SOURCE
+#include "processes.h"
+
+enum { MIB = 1 << 20, SECRET = 0x5a };
+
+/* Opens what it is sent, and looks at it again once the owner has freed it. */
+static int keeper(int peer)
+{
+    unsigned char byte = 0;
+    CUipcMemHandle handle;
+    CUdeviceptr address;
+    CUcontext context;
+
+    if (driver.cuInit(0) || driver.cuDevicePrimaryCtxRetain(&context, 0) ||
+        driver.cuCtxSetCurrent(context) ||
+        read(peer, &handle, sizeof handle) != sizeof handle ||
+        driver.cuIpcOpenMemHandle_v2(&address, handle, 1) || !tell(peer) || !await(peer))
+        return 100;
+    if (driver.cuMemcpyDtoH_v2(&byte, address + 5, 1) || byte != SECRET)
+        return 101;
+    if (driver.cuMemsetD8_v2(address, SECRET + 1, 100) || driver.cuCtxSynchronize() ||
+        driver.cuIpcCloseMemHandle(address) || !tell(peer))
+        return 102;
+    await(peer);
+    return 0;
+}
+
+ROLES({"keeper", keeper})
+
+static size_t free_bytes(void)
+{
+    size_t bytes, total;
+
+    CU(cuMemGetInfo_v2(&bytes, &total));
+    return bytes;
+}
+
+static void lend(size_t bytes)
+{
+    size_t before = free_bytes();
+    CUipcMemHandle handle;
+    CUdeviceptr address;
+
+    CU(cuMemAlloc_v2(&address, bytes));
+    CU(cuMemsetD8_v2(address, SECRET, bytes));
+    CU(cuIpcGetMemHandle(&handle, address));
+    CU(cuCtxSynchronize());
+    struct process other = start("keeper");
+    CHECK_EQUAL(sizeof handle, write(other.peer, &handle, sizeof handle));
+    CHECK(await(other.peer));
+    CU(cuMemFree_v2(address));
+    CHECK(free_bytes() < before);
+    for (int i = 0; i < 100; i++) { /* nobody gets it meanwhile */
+        CUdeviceptr next;
+        CU(cuMemAlloc_v2(&next, bytes));
+        CHECK(next != address);
+        CU(cuMemsetD8_v2(next, 0, bytes));
+        CU(cuMemFree_v2(next));
+    }
+    CHECK(tell(other.peer));
+    CHECK(await(other.peer)); /* it has closed it */
+    CHECK_EQUAL(before, free_bytes());
+    CHECK_EQUAL(0, end(other));
+}
+
+TEST(ipc_memory_that_another_process_has_open_outlives_its_owners_free)
+{
+    use_device(0);
+    lend(4 * MIB);
+    lend(3000); /* of a page with others */
+}
+
+TEST(ipc_memory_of_a_killed_importer_comes_back)
+{
+    size_t before;
+    CUipcMemHandle handle;
+    CUdeviceptr address;
+
+    use_device(0);
+    before = free_bytes();
+    CU(cuMemAlloc_v2(&address, 4 * MIB));
+    CU(cuIpcGetMemHandle(&handle, address));
+    struct process other = start("keeper");
+    CHECK_EQUAL(sizeof handle, write(other.peer, &handle, sizeof handle));
+    CHECK(await(other.peer));
+    CU(cuMemFree_v2(address));
+    CHECK(free_bytes() < before);
+    end_killed(other);
+    CHECK_EQUAL(before, free_bytes());
+}
