@@ -101,6 +101,7 @@ typedef struct tarn_prune_options {
     unsigned
         raise_marks; /**< TARN_PRUNE_MARK_STORE | ...; 0: both, LLVMLITE: the store */
     tarn_prune_form form; /**< for tarn_prune_bytes() alone */
+    bool trusted;         /**< tarn_prune_bytes(): do not verify, LLVM wrote them */
     /** LLVMLITE: visits of a block in one fan-out search; 0: 1000, as llvmlite's Python
      *  has it. SOUND does not need it. */
     size_t subgraph_limit;

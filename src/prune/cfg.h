@@ -1,0 +1,26 @@
+/* cfg.h -- where control goes from each block of a function, and where it comes from.
+ *
+ * LLVM-C knows the successors of a block and nothing else. Both lists are made once, as
+ * numbers; control flow never changes while the pruner works.
+ */
+#ifndef TARN_PRUNE_CFG_H
+#define TARN_PRUNE_CFG_H
+
+#include "prune/view.h"
+
+struct tarn__cfg {
+    uint32_t blocks;
+    size_t edges;      /* a switch may have several to one block; each is counted */
+    size_t *first_out; /* block b leads to targets[first_out[b]] and on */
+    uint32_t *targets; /* in the order of the terminator */
+    size_t *first_in;  /* block b is reached from sources[first_in[b]] and on */
+    uint32_t *sources;
+};
+
+/* False: no host memory. Every block has a terminator. */
+bool tarn__cfg_open(struct tarn__cfg *cfg, const struct tarn__view *view);
+
+/* The same edges the other way round; shares the arrays. */
+struct tarn__cfg tarn__cfg_reversed(const struct tarn__cfg *cfg);
+
+#endif

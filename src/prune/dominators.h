@@ -1,0 +1,44 @@
+/* dominators.h -- which blocks every way to a block goes through.
+ *
+ * LLVM has such trees, LLVM-C does not hand them out. The same code makes both: for
+ * dominators from the entry, for post-dominators on the reversed edges from the roots that
+ * LLVM would choose, tied together by a virtual root.
+ */
+#ifndef TARN_PRUNE_DOMINATORS_H
+#define TARN_PRUNE_DOMINATORS_H
+
+#include "prune/cfg.h"
+
+struct tarn__tree {
+    uint32_t *parent; /* immediate dominator; TARN__NONE: a root, or not reached */
+    uint32_t *enter;  /* when a walk of the tree enters the block; 0: not reached */
+    uint32_t *leave;  /* the last number entered below it */
+    uint32_t *level;  /* distance from the root of its tree */
+};
+
+/* False: no host memory. */
+bool tarn__dominators(struct tarn__tree *tree, const struct tarn__cfg *cfg,
+                      struct tarn__arena *arena);
+bool tarn__post_dominators(struct tarn__tree *tree, const struct tarn__cfg *cfg,
+                           struct tarn__arena *arena);
+
+static inline bool tarn__tree_reached(const struct tarn__tree *tree, uint32_t block)
+{
+    return tree->enter[block] != 0;
+}
+
+/* Does `above` dominate `block`, or is it that block? Both are reached. */
+static inline bool tarn__tree_above(const struct tarn__tree *tree, uint32_t above,
+                                    uint32_t block)
+{
+    return tree->enter[above] <= tree->enter[block] &&
+           tree->enter[block] <= tree->leave[above];
+}
+
+/* The blocks from which LLVM starts a post-dominator tree: those that end the function, and
+ * one for each part of it that never ends. `roots` has room for every block. False: no
+ * host memory. (roots.c) */
+bool tarn__post_dominator_roots(const struct tarn__cfg *cfg, struct tarn__arena *arena,
+                                uint32_t *roots, uint32_t *count_out);
+
+#endif

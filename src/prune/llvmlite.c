@@ -1,0 +1,345 @@
+/* llvmlite.c -- pairs across blocks, found and refused exactly as llvmlite's pass does.
+ *
+ * Diamond: the incref dominates the decref, the decref post-dominates the incref, and no
+ * block from the one up to the other has a decref of anything. Fan-out: every way from the
+ * incref comes to a block with a decref of the same value, or, in the raising kind, to one
+ * that raises, and no way comes to those blocks past the incref.
+ *
+ * The fan-out search visits a block once for every way to it. It gives up on ways of more
+ * than 15 blocks and after a number of visits, and remembers the incref's block as bad for
+ * some failures and not for others, which decides over the block's other increfs. All this
+ * shows in what is removed, so it is kept as it is. What costs nothing here is asking a
+ * block what it holds: the counts are kept up to date.
+ */
+#include "prune/marks.h"
+#include "prune/shapes.h"
+
+enum { LONGEST_WAY = 15 };
+
+struct tarn__llvmlite {
+    struct tarn__view *view;
+    const struct tarn__cfg *cfg;
+    struct tarn__tree dominators, post_dominators; /* made when first needed */
+    bool trees_made;
+
+    /* By block. A mark says yes where it equals the number of the search. */
+    uint32_t search;
+    uint32_t *visited;
+    uint32_t *tail; /* one of the blocks that a search ended at */
+    uint32_t *bad;  /* no fan-out starts here; equals `pass` */
+    uint32_t pass;
+    unsigned char *raising; /* RAISING once it was asked, else 0 */
+    uint32_t *stack;        /* room for every edge and one more */
+
+    /* Of the fan-out search in progress: */
+    uint32_t value, head;
+    bool raise;
+    size_t visits;
+    uint32_t way[LONGEST_WAY]; /* from the head to the block in hand */
+    unsigned way_length;
+    uint32_t *decref_blocks, decref_block_count; /* where ways ended */
+    uint32_t *raise_blocks, raise_block_count;
+    struct tarn__verdict why; /* of the last failure */
+};
+
+enum { RAISING = 1, NOT_RAISING = 2 };
+
+struct tarn__llvmlite *tarn__llvmlite_open(struct tarn__view *view,
+                                           const struct tarn__cfg *cfg)
+{
+    struct tarn__arena *arena = &view->pruning->arena;
+    struct tarn__llvmlite *search = TARN__TAKE(arena, struct tarn__llvmlite, 1);
+
+    if (!search)
+        return NULL;
+    search->view = view;
+    search->cfg = cfg;
+    search->visited = TARN__TAKE(arena, uint32_t, cfg->blocks);
+    search->tail = TARN__TAKE(arena, uint32_t, cfg->blocks);
+    search->bad = TARN__TAKE(arena, uint32_t, cfg->blocks);
+    search->raising = TARN__TAKE(arena, unsigned char, cfg->blocks);
+    search->stack = TARN__TAKE(arena, uint32_t, cfg->edges + cfg->blocks + 1);
+    search->decref_blocks = TARN__TAKE(arena, uint32_t, cfg->blocks);
+    search->raise_blocks = TARN__TAKE(arena, uint32_t, cfg->blocks);
+    return arena->failed ? NULL : search;
+}
+
+static bool raises(struct tarn__llvmlite *search, uint32_t block)
+{
+    if (search->raising[block] == 0) {
+        struct tarn__view *view = search->view;
+        bool yes = tarn__block_raises(view->pruning, view->blocks[block]);
+        search->raising[block] = yes ? RAISING : NOT_RAISING;
+    }
+    return search->raising[block] == RAISING;
+}
+
+static bool fail(struct tarn__llvmlite *search, tarn_prune_rule rule, uint32_t block)
+{
+    search->why = tarn__refuse(rule, block);
+    return false;
+}
+
+/* Fail, and look at no other incref of the head in this pass. */
+static bool fail_for_all(struct tarn__llvmlite *search, tarn_prune_rule rule,
+                         uint32_t block)
+{
+    search->bad[search->head] = search->pass;
+    return fail(search, rule, block);
+}
+
+/* --- the walk back -------------------------------------------------------------------- */
+
+/* Do all ways back from the blocks marked as tails, `count` of which are on the stack, come
+ * to `head` before the entry or another tail? Blocks that raise are passed over in a
+ * search for raising fan-outs. */
+static bool held_by_head(struct tarn__llvmlite *search, uint32_t head, size_t count,
+                         bool raise)
+{
+    const struct tarn__cfg *cfg = search->cfg;
+
+    while (count > 0) {
+        uint32_t block = search->stack[--count];
+        if ((raise && raises(search, block)) || search->visited[block] == search->search)
+            continue;
+        if (block == 0)
+            return fail(search, TARN_PRUNE_NOT_TAKEN, block);
+        search->visited[block] = search->search;
+        for (size_t i = cfg->first_in[block]; i < cfg->first_in[block + 1]; i++) {
+            uint32_t source = cfg->sources[i];
+            if (search->tail[source] == search->search)
+                return fail(search, TARN_PRUNE_RELEASED_AGAIN, source);
+            if (source != head && search->visited[source] != search->search)
+                search->stack[count++] = source;
+        }
+    }
+    return true;
+}
+
+/* --- diamond -------------------------------------------------------------------------- */
+
+static bool make_trees(struct tarn__llvmlite *search)
+{
+    struct tarn__arena *arena = &search->view->pruning->arena;
+
+    if (!search->trees_made)
+        search->trees_made =
+            tarn__dominators(&search->dominators, search->cfg, arena) &&
+            tarn__post_dominators(&search->post_dominators, search->cfg, arena);
+    return search->trees_made;
+}
+
+/* What is not reached is dominated by everything and dominates nothing that is. */
+static bool dominates(const struct tarn__tree *tree, uint32_t above, uint32_t block)
+{
+    if (!tarn__tree_reached(tree, block))
+        return true;
+    return tarn__tree_reached(tree, above) && tarn__tree_above(tree, above, block);
+}
+
+static bool has_decref_before(struct tarn__llvmlite *search, uint32_t head, uint32_t tail)
+{
+    const struct tarn__cfg *cfg = search->cfg;
+    size_t count = 0;
+
+    search->search++;
+    search->stack[count++] = head;
+    while (count > 0) {
+        uint32_t block = search->stack[--count];
+        if (search->visited[block] == search->search)
+            continue;
+        search->visited[block] = search->search;
+        if (search->view->decrefs_in[block] > 0)
+            return true;
+        for (size_t i = cfg->first_out[block]; i < cfg->first_out[block + 1]; i++)
+            if (cfg->targets[i] != tail)
+                search->stack[count++] = cfg->targets[i];
+    }
+    return false;
+}
+
+static bool is_diamond(struct tarn__llvmlite *search, uint32_t head, uint32_t tail)
+{
+    if (head == tail || !dominates(&search->dominators, head, tail) ||
+        !dominates(&search->post_dominators, tail, head))
+        return false;
+    search->search++;
+    search->tail[tail] = search->search;
+    search->stack[0] = tail;
+    return held_by_head(search, head, 1, false) && !has_decref_before(search, head, tail);
+}
+
+/* Take the first decref of the incref's value that makes a diamond with it. */
+static bool prune_diamond(struct tarn__llvmlite *search, uint32_t incref)
+{
+    struct tarn__view *view = search->view;
+    const struct tarn__refop *refop = &view->refops[incref];
+    uint32_t value = refop->value_number;
+    uint32_t end = view->first_place[value + 1];
+    uint32_t place = tarn__view_next_place(view, value, view->first_place[value]);
+
+    while (place < end) {
+        uint32_t decref = view->by_value[place];
+        if (is_diamond(search, refop->block, view->refops[decref].block)) {
+            tarn__view_remove(view, incref);
+            tarn__view_remove(view, decref);
+            view->pruning->report.diamond += 2;
+            return true;
+        }
+        place = tarn__view_next_place(view, value, place + 1);
+    }
+    return false;
+}
+
+bool tarn__llvmlite_diamond(struct tarn__llvmlite *search)
+{
+    struct tarn__view *view = search->view;
+    bool changed = false;
+
+    if (!make_trees(search))
+        return false;
+    for (uint32_t i = 0; i < view->refop_count; i++)
+        if (view->refops[i].incref && view->refops[i].call)
+            changed |= prune_diamond(search, i);
+    return changed;
+}
+
+/* --- fan-out -------------------------------------------------------------------------- */
+
+static bool on_the_way(const struct tarn__llvmlite *search, uint32_t block)
+{
+    for (unsigned i = 0; i < search->way_length; i++)
+        if (search->way[i] == block)
+            return true;
+    return false;
+}
+
+static void end_at(struct tarn__llvmlite *search, uint32_t block, uint32_t *list,
+                   uint32_t *count)
+{
+    if (search->tail[block] == search->search)
+        return;
+    search->tail[block] = search->search;
+    list[(*count)++] = block;
+}
+
+static bool walk_on(struct tarn__llvmlite *search, uint32_t block);
+
+/* Does every way through this block end well? */
+static bool walk(struct tarn__llvmlite *search, uint32_t block)
+{
+    if (search->way_length >= LONGEST_WAY) {
+        search->view->pruning->report.gave_up++;
+        return fail(search, TARN_PRUNE_TOO_DEEP, block);
+    }
+    if (++search->visits > search->view->pruning->options.subgraph_limit) {
+        search->view->pruning->report.gave_up++;
+        return fail_for_all(search, TARN_PRUNE_TOO_LARGE, block);
+    }
+    if (block == search->head)
+        return fail_for_all(search, TARN_PRUNE_TAKEN_AGAIN, block);
+    if (on_the_way(search, block))
+        return true;
+    if (tarn__view_decref(search->view, search->value, block) != TARN__NONE) {
+        end_at(search, block, search->decref_blocks, &search->decref_block_count);
+        return true;
+    }
+    if (search->view->decrefs_in[block] > 0)
+        return fail_for_all(search, TARN_PRUNE_OTHER_DECREF, block);
+    if (search->raise && raises(search, block)) {
+        end_at(search, block, search->raise_blocks, &search->raise_block_count);
+        return true;
+    }
+    return walk_on(search, block);
+}
+
+static bool walk_on(struct tarn__llvmlite *search, uint32_t block)
+{
+    const struct tarn__cfg *cfg = search->cfg;
+    bool good = true;
+
+    if (cfg->first_out[block] == cfg->first_out[block + 1])
+        return fail(search, TARN_PRUNE_NOT_RELEASED, block);
+    search->way[search->way_length++] = block;
+    for (size_t i = cfg->first_out[block]; good && i < cfg->first_out[block + 1]; i++)
+        good = walk(search, cfg->targets[i]);
+    search->way_length--;
+    return good;
+}
+
+static size_t stack_tails(struct tarn__llvmlite *search)
+{
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < search->decref_block_count; i++)
+        search->stack[count++] = search->decref_blocks[i];
+    for (uint32_t i = 0; i < search->raise_block_count; i++)
+        search->stack[count++] = search->raise_blocks[i];
+    return count;
+}
+
+static bool is_fanout(struct tarn__llvmlite *search, uint32_t incref, bool raise)
+{
+    const struct tarn__refop *refop = &search->view->refops[incref];
+
+    search->search++;
+    search->value = refop->value_number;
+    search->head = refop->block;
+    search->raise = raise;
+    search->visits = 0;
+    search->way_length = 0;
+    search->decref_block_count = search->raise_block_count = 0;
+    if (!walk_on(search, refop->block))
+        return false;
+    if (search->decref_block_count == 0)
+        return fail(search, TARN_PRUNE_NOT_RELEASED, TARN__NONE);
+    if (raise && search->raise_block_count == 0)
+        return fail(search, TARN_PRUNE_NO_RAISE, TARN__NONE);
+    return held_by_head(search, search->head, stack_tails(search), raise);
+}
+
+static void prune_fanout(struct tarn__llvmlite *search, uint32_t incref)
+{
+    struct tarn__view *view = search->view;
+    uint64_t removed = search->decref_block_count + 1;
+
+    for (uint32_t i = 0; i < search->decref_block_count; i++)
+        tarn__view_remove(
+            view, tarn__view_decref(view, search->value, search->decref_blocks[i]));
+    tarn__view_remove(view, incref);
+    if (search->raise)
+        view->pruning->report.fanout_raise += removed;
+    else
+        view->pruning->report.fanout += removed;
+}
+
+bool tarn__llvmlite_fanout(struct tarn__llvmlite *search, bool raise)
+{
+    struct tarn__view *view = search->view;
+    bool changed = false;
+
+    search->pass++;
+    for (uint32_t i = 0; i < view->refop_count; i++) {
+        const struct tarn__refop *refop = &view->refops[i];
+        if (!refop->incref || !refop->call || search->bad[refop->block] == search->pass ||
+            view->decrefs_in[refop->block] > 0 || !is_fanout(search, i, raise))
+            continue;
+        prune_fanout(search, i);
+        changed = true;
+    }
+    return changed;
+}
+
+struct tarn__verdict tarn__llvmlite_explain(struct tarn__llvmlite *search,
+                                            uint32_t incref, bool raise)
+{
+    const struct tarn__view *view = search->view;
+    uint32_t block = view->refops[incref].block;
+    uint64_t gave_up = view->pruning->report.gave_up;
+
+    if (view->decrefs_in[block] > 0)
+        return tarn__refuse(TARN_PRUNE_DECREF_BESIDE, block);
+    bool good = is_fanout(search, incref, raise);
+    search->view->pruning->report.gave_up = gave_up; /* counted when it was searched */
+    return good ? tarn__allow() : search->why;
+}

@@ -1,0 +1,231 @@
+/* prune.c -- prunes the functions of a module, one after the other.
+ *
+ * For each: find its refops, put decrefs behind increfs, then let every shape take what it
+ * allows until none finds anything more. What one shape takes away may open the way for
+ * another. Most functions have no incref at all and are done after one look.
+ */
+#include "prune/explain.h"
+#include "prune/shapes.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_SUBGRAPH_LIMIT = 1000 };
+
+static tarn_status no_memory(void)
+{
+    return tarn_error_set(TARN_OUT_OF_MEMORY, "prune: no host memory for a function");
+}
+
+/* --- options ------------------------------------------------------------------------ */
+
+static tarn_status check_options(const tarn_prune_options *options)
+{
+    if (!options)
+        return tarn_error_set(TARN_NOT_SUPPORTED,
+                              "prune: the sound mode is not here yet");
+    if (options->mode != TARN_PRUNE_SOUND && options->mode != TARN_PRUNE_LLVMLITE)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "prune: there is no mode %d",
+                              (int)options->mode);
+    if (options->mode == TARN_PRUNE_SOUND)
+        return tarn_error_set(TARN_NOT_SUPPORTED,
+                              "prune: the sound mode is not here yet");
+    if (options->shapes & ~(unsigned)TARN_PRUNE_ALL)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "prune: shapes are bits below 16, not %#x",
+                              options->shapes);
+    if (options->raise_marks & ~(unsigned)(TARN_PRUNE_MARK_STORE | TARN_PRUNE_MARK_RET))
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "prune: raise marks are bits below 4, not %#x",
+                              options->raise_marks);
+    return TARN_OK;
+}
+
+static tarn_prune_options completed(const tarn_prune_options *options)
+{
+    tarn_prune_options full = {.mode = TARN_PRUNE_SOUND};
+
+    if (options)
+        full = *options;
+    if (full.shapes == 0)
+        full.shapes = TARN_PRUNE_ALL;
+    if (full.raise_marks == 0)
+        full.raise_marks = full.mode == TARN_PRUNE_LLVMLITE
+                               ? TARN_PRUNE_MARK_STORE
+                               : TARN_PRUNE_MARK_STORE | TARN_PRUNE_MARK_RET;
+    if (full.subgraph_limit == 0)
+        full.subgraph_limit = DEFAULT_SUBGRAPH_LIMIT;
+    return full;
+}
+
+/* --- one function ------------------------------------------------------------------- */
+
+/* Is there an incref with a decref of the same value, in whatever blocks? */
+static bool has_pair(const struct tarn__view *view)
+{
+    for (uint32_t i = 0; i < view->refop_count; i++) {
+        const struct tarn__refop *refop = &view->refops[i];
+        if (refop->incref && refop->call &&
+            view->first_place[refop->value_number] <
+                view->first_place[refop->value_number + 1])
+            return true;
+    }
+    return false;
+}
+
+static bool wants(const struct tarn__view *view, unsigned shape)
+{
+    return (view->pruning->options.shapes & shape) != 0;
+}
+
+/* llvmlite's rounds; false: no host memory. */
+static bool prune_as_llvmlite(struct tarn__view *view, struct tarn__llvmlite *search)
+{
+    bool changed;
+
+    do {
+        changed = wants(view, TARN_PRUNE_PER_BLOCK) && tarn__prune_per_block(view);
+        if (wants(view, TARN_PRUNE_DIAMOND))
+            changed |= tarn__llvmlite_diamond(search);
+        if (wants(view, TARN_PRUNE_FANOUT))
+            changed |= tarn__llvmlite_fanout(search, false);
+        if (wants(view, TARN_PRUNE_FANOUT_RAISE))
+            changed |= tarn__llvmlite_fanout(search, true);
+    } while (changed && !view->pruning->arena.failed);
+    return !view->pruning->arena.failed;
+}
+
+static bool prune_across_blocks(struct tarn__view *view)
+{
+    struct tarn__cfg cfg;
+    struct tarn__llvmlite *search;
+
+    if (!tarn__cfg_open(&cfg, view) || !(search = tarn__llvmlite_open(view, &cfg)))
+        return false;
+    return prune_as_llvmlite(view, search) && tarn__explain(view, search);
+}
+
+/* Everything but finding the refops; false: no host memory. */
+static bool prune_view(struct tarn__view *view)
+{
+    tarn__normalize(view);
+    if (!tarn__view_number_values(view))
+        return false;
+    if (wants(view, TARN_PRUNE_PER_BLOCK))
+        tarn__prune_per_block(view);
+    return !has_pair(view) || prune_across_blocks(view);
+}
+
+static tarn_status check_ends(const struct tarn__view *view)
+{
+    size_t length;
+
+    for (uint32_t b = 0; b < view->block_count; b++)
+        if (!LLVMGetBasicBlockTerminator(view->blocks[b]))
+            return tarn_error_set(TARN_BAD_FORMAT,
+                                  "prune: block %u of function %s has no end", b,
+                                  LLVMGetValueName2(view->function, &length));
+    return TARN_OK;
+}
+
+static bool is_optnone(const struct tarn__view *view)
+{
+    return LLVMGetEnumAttributeAtIndex(view->function, LLVMAttributeFunctionIndex,
+                                       view->pruning->optnone) != NULL;
+}
+
+static tarn_status prune_function(struct tarn__pruning *pruning, LLVMValueRef function)
+{
+    struct tarn__view view;
+
+    if (LLVMIsDeclaration(function))
+        return TARN_OK;
+    if (!tarn__view_open(&view, pruning, function))
+        return no_memory();
+    pruning->report.functions++;
+    pruning->report.increfs += view.incref_count;
+    pruning->report.decrefs += view.refop_count - view.incref_count;
+    if (view.incref_count == 0 && view.null_count == 0)
+        return TARN_OK;
+    tarn_status status = check_ends(&view);
+    if (status != TARN_OK)
+        return status;
+    tarn__arena_reset(&pruning->arena);
+    bool good = is_optnone(&view) ? tarn__explain_optnone(&view) : prune_view(&view);
+    pruning->report.functions_changed += view.removed > 0;
+    return good ? TARN_OK : no_memory();
+}
+
+/* --- one call ----------------------------------------------------------------------- */
+
+static LLVMValueRef global_of_name(LLVMModuleRef module, const char *name)
+{
+    LLVMValueRef found = LLVMGetNamedFunction(module, name);
+
+    if (!found)
+        found = LLVMGetNamedGlobal(module, name);
+    if (!found)
+        found = LLVMGetNamedGlobalAlias(module, name, strlen(name));
+    return found ? found : LLVMGetNamedGlobalIFunc(module, name, strlen(name));
+}
+
+static struct tarn__pruning begin(LLVMModuleRef module, const tarn_prune_options *options)
+{
+    return (struct tarn__pruning){
+        .options = completed(options),
+        .context = LLVMGetModuleContext(module),
+        .incref = global_of_name(module, "NRT_incref"),
+        .decref = global_of_name(module, "NRT_decref"),
+        .optnone = LLVMGetEnumAttributeKindForName("optnone", strlen("optnone")),
+    };
+}
+
+static void end(struct tarn__pruning *pruning)
+{
+    size_t kept = pruning->refop_capacity * sizeof *pruning->refops +
+                  pruning->block_capacity *
+                      (sizeof *pruning->blocks + sizeof *pruning->first_refop);
+
+    pruning->report.peak_bytes = pruning->arena.peak_bytes + kept;
+    tarn__arena_free(&pruning->arena);
+    free(pruning->refops);
+    free(pruning->blocks);
+    free(pruning->first_refop);
+    if (pruning->builder)
+        LLVMDisposeBuilder(pruning->builder);
+}
+
+tarn_status tarn_prune_module(LLVMModuleRef module, const tarn_prune_options *options,
+                              tarn_prune_report *report)
+{
+    tarn_status status = TARN_OK;
+
+    if (!module)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "prune: the module is NULL");
+    if ((status = check_options(options)) != TARN_OK)
+        return status;
+    struct tarn__pruning pruning = begin(module, options);
+    for (LLVMValueRef function = LLVMGetFirstFunction(module);
+         function && status == TARN_OK; function = LLVMGetNextFunction(function))
+        status = prune_function(&pruning, function);
+    end(&pruning);
+    if (status == TARN_OK && report)
+        *report = pruning.report;
+    return status;
+}
+
+tarn_status tarn_prune_function(LLVMValueRef function, const tarn_prune_options *options,
+                                tarn_prune_report *report)
+{
+    tarn_status status = TARN_OK;
+
+    if (!function || !LLVMIsAFunction(function))
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "prune: this is no function");
+    if ((status = check_options(options)) != TARN_OK)
+        return status;
+    struct tarn__pruning pruning = begin(LLVMGetGlobalParent(function), options);
+    status = prune_function(&pruning, function);
+    end(&pruning);
+    if (status == TARN_OK && report)
+        *report = pruning.report;
+    return status;
+}

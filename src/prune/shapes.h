@@ -1,0 +1,50 @@
+/* shapes.h -- the steps of a pruning, and what they share.
+ *
+ * A step takes the pairs that its rule allows and says whether there were any. Each kind
+ * of shape exists twice: as llvmlite has it, and with rules that no program can get round.
+ */
+#ifndef TARN_PRUNE_SHAPES_H
+#define TARN_PRUNE_SHAPES_H
+
+#include "prune/dominators.h"
+
+/* Where a search said no, and why. */
+struct tarn__verdict {
+    bool allowed;
+    tarn_prune_rule rule;     /* if not */
+    uint32_t block;           /* where; or TARN__NONE */
+    LLVMValueRef instruction; /* which; or NULL for the block as a whole */
+};
+
+static inline struct tarn__verdict tarn__refuse(tarn_prune_rule rule, uint32_t block)
+{
+    return (struct tarn__verdict){.rule = rule, .block = block};
+}
+
+static inline struct tarn__verdict tarn__allow(void)
+{
+    return (struct tarn__verdict){.allowed = true};
+}
+
+/* --- within a block ----------------------------------------------------------------- */
+
+/* In each block with an incref move all decrefs, in order, behind everything else. */
+void tarn__normalize(struct tarn__view *view);
+
+/* Remove every refop on null, then pairs of one value, in every block. */
+bool tarn__prune_per_block(struct tarn__view *view);
+
+/* --- as llvmlite does it ------------------------------------------------------------ */
+
+struct tarn__llvmlite;
+
+/* NULL: no host memory. All lies in the arena. */
+struct tarn__llvmlite *tarn__llvmlite_open(struct tarn__view *view,
+                                           const struct tarn__cfg *cfg);
+bool tarn__llvmlite_diamond(struct tarn__llvmlite *search);
+bool tarn__llvmlite_fanout(struct tarn__llvmlite *search, bool raise);
+/* Why the fan-out search for this incref, still there, ends without success. */
+struct tarn__verdict tarn__llvmlite_explain(struct tarn__llvmlite *search,
+                                            uint32_t incref, bool raise);
+
+#endif
