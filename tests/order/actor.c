@@ -1,0 +1,379 @@
+/* actor.c -- what an actor does in a step. */
+#include "order.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    NO_TIMING = 2,
+    SMALLEST = 4,
+    SMALL_MOST = 16 << 10, /* nearly all blocks are below this */
+    SCRATCH_BYTES = 4096,
+    DELAY_MOST = 200, /* microseconds */
+    SEEN_SHIFT = 8
+};
+enum { SEEN_BITS = 1 << 24 };
+
+uint64_t actor_draw(struct actor *actor, uint64_t limit)
+{
+    uint64_t z = (actor->random += 0x9e3779b97f4a7c15u);
+
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (z ^ (z >> 31)) % limit;
+}
+
+unsigned order_tag(struct order *order)
+{
+    return atomic_fetch_add(&order->tags, 1) + 1;
+}
+
+/* --- the resource ---------------------------------------------------------------------- */
+
+/* Was memory at this address out before? And note that it was. */
+static bool seen_before(struct order *order, tarn_device_ptr address)
+{
+    uint64_t bit = ((address >> SEEN_SHIFT) * 0x9e3779b97f4a7c15u >> 32) % SEEN_BITS;
+    uint64_t mask = (uint64_t)1 << (bit % 64);
+
+    return (atomic_fetch_or(&order->seen[bit / 64], mask) & mask) != 0;
+}
+
+bool order_allocate(struct order *order, size_t bytes, size_t alignment,
+                    tarn_stream stream, tarn_device_ptr *out)
+{
+    tarn_status status =
+        tarn_resource_allocate(order->resource, bytes, alignment, stream, out);
+
+    if (status == TARN_OK) {
+        atomic_fetch_add(&order->allocations, 1);
+        atomic_fetch_add(&order->reuses, seen_before(order, *out));
+        return true;
+    }
+    bool may_be = status == TARN_OUT_OF_MEMORY ||
+                  (order->scenario->faults && status == TARN_DRIVER_FAILURE);
+    if (!may_be)
+        order_fail("%zu bytes: %s", bytes, tarn_error_last()->message);
+    atomic_fetch_add(&order->refused, 1);
+    return false;
+}
+
+void order_free(struct order *order, tarn_device_ptr block, size_t bytes,
+                size_t alignment, tarn_stream stream)
+{
+    if (tarn_resource_deallocate(order->resource, block, bytes, alignment, stream) !=
+        TARN_OK)
+        order_fail("free of 0x%llx: %s", block, tarn_error_last()->message);
+}
+
+/* --- lanes ----------------------------------------------------------------------------- */
+
+static void must(tarn_status status, const char *what)
+{
+    if (status != TARN_OK)
+        order_fail("%s: %s", what, tarn_error_last()->message);
+}
+
+static void lane_open(struct lane *lane, bool opened)
+{
+    lane->stream = lane->raw;
+    if (opened)
+        must(tarn_stream_open(0, lane->raw, &lane->stream), "open");
+}
+
+static void lane_close(struct lane *lane)
+{
+    if (lane->stream != lane->raw)
+        must(tarn_stream_close(lane->stream), "close");
+}
+
+void lane_create(struct actor *actor, struct lane *lane, bool opened)
+{
+    if (actor->order->scenario->per_thread)
+        lane->raw = TARN_STREAM_PER_THREAD;
+    else
+        must(tarn_stream_create(0, true, &lane->raw), "stream");
+    lane_open(lane, opened && lane->raw != TARN_STREAM_PER_THREAD);
+}
+
+void lane_destroy(struct lane *lane)
+{
+    lane_close(lane);
+    if (lane->raw != TARN_STREAM_PER_THREAD)
+        must(tarn_stream_destroy(0, lane->raw), "stream");
+    lane->raw = NULL;
+}
+
+static struct lane *some_lane(struct actor *actor)
+{
+    return &actor->lanes[actor_draw(actor, actor->order->scenario->lanes)];
+}
+
+/* --- blocks ---------------------------------------------------------------------------- */
+
+/* Between 2^n and 2^(n+1), n drawn: as many small ones as large ones at each scale. */
+static size_t some_bytes(struct actor *actor)
+{
+    size_t largest = actor->order->scenario->largest;
+    size_t most = SMALL_MOST < largest ? SMALL_MOST : largest;
+    unsigned scales = 0;
+
+    if (actor->large || actor_draw(actor, 12) == 0)
+        most = largest;
+    if (actor->large)
+        return largest / 2 + actor_draw(actor, largest / 2) / 4 * 4;
+    while (((size_t)SMALLEST << (scales + 1)) <= most)
+        scales++;
+    size_t floor = (size_t)SMALLEST << actor_draw(actor, scales);
+    return floor + actor_draw(actor, floor) / 4 * 4;
+}
+
+/* The alignment of a block is drawn from its size alone, so that nobody has to keep it. */
+static size_t alignment_of(size_t bytes)
+{
+    return bytes % 52 == 0 ? (size_t)512 << (bytes / 52 % 12) : 0;
+}
+
+static void forget(struct actor *actor, unsigned index)
+{
+    actor->live_bytes -= actor->live[index].bytes;
+    actor->live[index] = actor->live[--actor->live_count];
+}
+
+/* Look at a block and free it behind that, in the order of its lane. */
+static void finish(struct actor *actor, const struct block *block)
+{
+    const struct lane *lane = &actor->lanes[block->lane];
+
+    looks_queue(&actor->looks, block, lane->raw);
+    order_free(actor->order, block->address, block->bytes, alignment_of(block->bytes),
+               lane->stream);
+}
+
+static void free_one(struct actor *actor)
+{
+    if (actor->live_count == 0)
+        return;
+    unsigned index = (unsigned)actor_draw(actor, actor->live_count);
+    struct block block = actor->live[index];
+    forget(actor, index);
+    finish(actor, &block);
+}
+
+static void allocate_one(struct actor *actor)
+{
+    unsigned lane = (unsigned)actor_draw(actor, actor->order->scenario->lanes);
+    struct block block = {.bytes = some_bytes(actor), .lane = lane};
+
+    if (actor->live_count == BLOCKS_MAX)
+        return;
+    if (!order_allocate(actor->order, block.bytes, alignment_of(block.bytes),
+                        actor->lanes[lane].stream, &block.address)) {
+        for (int i = 0; i < 4; i++)
+            free_one(actor);
+        return;
+    }
+    block.tag = order_tag(actor->order);
+    device_fill(block.address, block.bytes, block.tag, actor->lanes[lane].raw);
+    actor->live[actor->live_count++] = block;
+    actor->live_bytes += block.bytes;
+}
+
+/* --- what a scenario adds -------------------------------------------------------------- */
+
+static void drop(struct actor *actor)
+{
+    while (actor->live_count > 0)
+        free_one(actor);
+    actor->large = !actor->large;
+}
+
+/* The block is in the order of another lane from now on. */
+static void move_block(struct actor *actor, struct block *block, unsigned lane)
+{
+    event moved;
+
+    if (block->lane == lane)
+        return;
+    CU(cuEventCreate(&moved, NO_TIMING));
+    CU(cuEventRecord(moved, actor->lanes[block->lane].raw));
+    CU(cuStreamWaitEvent(actor->lanes[lane].raw, moved, 0));
+    CU(cuEventDestroy_v2(moved));
+    block->lane = lane;
+}
+
+static void move_one(struct actor *actor)
+{
+    if (actor->live_count == 0)
+        return;
+    struct block *block = &actor->live[actor_draw(actor, actor->live_count)];
+    move_block(actor, block, (unsigned)actor_draw(actor, actor->order->scenario->lanes));
+}
+
+static void hand_over(struct actor *actor)
+{
+    struct order *order = actor->order;
+    struct actor *to = &order->actors[actor_draw(actor, order->scenario->actors)];
+
+    if (actor->live_count == 0 || to == actor)
+        return;
+    unsigned index = (unsigned)actor_draw(actor, actor->live_count);
+    pthread_mutex_lock(&to->lock);
+    bool room = to->mail_count < MAIL_MAX;
+    if (room) {
+        struct block block = actor->live[index];
+        CU(cuEventCreate(&block.filled, NO_TIMING));
+        CU(cuEventRecord(block.filled, actor->lanes[block.lane].raw));
+        to->mail[to->mail_count++] = block;
+    }
+    pthread_mutex_unlock(&to->lock);
+    if (room)
+        forget(actor, index);
+}
+
+/* Free what others gave to this one, on a lane of its own. */
+static void read_mail(struct actor *actor)
+{
+    struct block mail[MAIL_MAX];
+
+    pthread_mutex_lock(&actor->lock);
+    unsigned count = actor->mail_count;
+    memcpy(mail, actor->mail, count * sizeof *mail);
+    actor->mail_count = 0;
+    pthread_mutex_unlock(&actor->lock);
+    for (unsigned i = 0; i < count; i++) {
+        mail[i].lane = (unsigned)actor_draw(actor, actor->order->scenario->lanes);
+        CU(cuStreamWaitEvent(actor->lanes[mail[i].lane].raw, mail[i].filled, 0));
+        CU(cuEventDestroy_v2(mail[i].filled));
+        finish(actor, &mail[i]);
+    }
+}
+
+/* No block stays in the order of this lane. */
+static void leave(struct actor *actor, unsigned lane)
+{
+    for (unsigned i = actor->live_count; i-- > 0;) {
+        struct block block = actor->live[i];
+        if (block.lane != lane)
+            continue;
+        if (actor->order->scenario->lanes > 1 && actor_draw(actor, 2) == 0) {
+            move_block(actor, &actor->live[i],
+                       (lane + 1) % actor->order->scenario->lanes);
+            continue;
+        }
+        forget(actor, i);
+        finish(actor, &block);
+    }
+}
+
+/* A stream is destroyed with work queued, and the next one has its handle. */
+static void renew(struct actor *actor)
+{
+    unsigned number = (unsigned)actor_draw(actor, actor->order->scenario->lanes);
+    struct lane *lane = &actor->lanes[number];
+
+    leave(actor, number);
+    device_delay(lane->raw, DELAY_MOST);
+    lane_destroy(lane);
+    lane_create(actor, lane, actor->order->scenario->opened);
+}
+
+static void reopen(struct actor *actor)
+{
+    struct lane *lane = some_lane(actor);
+
+    device_delay(lane->raw, DELAY_MOST);
+    lane_close(lane);
+    lane_open(lane, actor_draw(actor, 4) != 0);
+}
+
+static void trim(struct actor *actor)
+{
+    struct order *order = actor->order;
+    size_t keep = (size_t)actor_draw(actor, order->scenario->live_bytes + 1);
+
+    must(tarn_resource_trim(order->resource, keep, NULL), "trim");
+}
+
+/* --- steps ----------------------------------------------------------------------------- */
+
+static void allocate_or_free(struct actor *actor)
+{
+    size_t most = actor->order->scenario->live_bytes;
+
+    if (actor_draw(actor, most) < actor->live_bytes)
+        free_one(actor);
+    else
+        allocate_one(actor);
+}
+
+/* What the draw falls on; false: nothing special. */
+static bool special(struct actor *actor)
+{
+    const struct scenario *scenario = actor->order->scenario;
+    unsigned draw = (unsigned)actor_draw(actor, 1000), below = 0;
+
+#define SHARE(share) (draw < (below += scenario->share))
+    if (SHARE(drop))
+        drop(actor);
+    else if (SHARE(move))
+        move_one(actor);
+    else if (SHARE(hand_over))
+        hand_over(actor);
+    else if (SHARE(renew))
+        renew(actor);
+    else if (SHARE(reopen))
+        reopen(actor);
+    else if (SHARE(wait))
+        device_stream_wait(some_lane(actor)->raw);
+    else if (SHARE(delay))
+        device_delay(some_lane(actor)->raw, (unsigned)actor_draw(actor, DELAY_MOST));
+    else if (SHARE(beside))
+        capture_beside(actor);
+    else if (SHARE(capture) && actor->order->is_pool)
+        capture_own(actor);
+    else if (SHARE(trim))
+        trim(actor);
+    else
+        return false;
+#undef SHARE
+    return true;
+}
+
+void actor_step(struct actor *actor)
+{
+    atomic_fetch_add_explicit(&actor->order->steps, 1, memory_order_relaxed);
+    read_mail(actor);
+    if (!special(actor))
+        allocate_or_free(actor);
+}
+
+void actor_begin(struct actor *actor)
+{
+    const struct scenario *scenario = actor->order->scenario;
+
+    actor->random = actor->order->seed * 1000003u + actor->index;
+    pthread_mutex_init(&actor->lock, NULL);
+    looks_begin(&actor->looks, scenario->largest * 2 + (1 << 20));
+    CU(cuMemAlloc_v2(&actor->scratch, SCRATCH_BYTES));
+    for (unsigned i = 0; i < scenario->lanes; i++)
+        lane_create(actor, &actor->lanes[i], scenario->opened);
+}
+
+void actor_end(struct actor *actor)
+{
+    read_mail(actor);
+    while (actor->live_count > 0)
+        free_one(actor);
+    looks_settle(&actor->looks);
+    capture_own_end(actor);
+    if (actor->beside)
+        must(tarn_stream_destroy(0, actor->beside), "stream");
+    for (unsigned i = 0; i < actor->order->scenario->lanes; i++) {
+        device_stream_wait(actor->lanes[i].raw);
+        lane_destroy(&actor->lanes[i]);
+    }
+    looks_settle(&actor->looks);
+    looks_end(&actor->looks);
+    CU(cuMemFree_v2(actor->scratch));
+    pthread_mutex_destroy(&actor->lock);
+}

@@ -1,0 +1,157 @@
+/* capture.c -- captures beside the work, which have to survive it, and captures of work
+ * that uses the pool. */
+#include "order.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { GRAPH_BYTES = 4096, WARM = 6, LAUNCHES = 2, SCRATCH_WORDS = 256 };
+
+/* A capture in the next of the three modes, on a stream that the pool knows nothing of. */
+static void beside_begin(struct actor *actor)
+{
+    unsigned number = actor->beside_number++;
+
+    if (!actor->beside &&
+        tarn_stream_create(0, actor->index % 2 == 0, &actor->beside) != TARN_OK)
+        order_fail("%s", tarn_error_last()->message);
+    CU(cuStreamBeginCapture_v2(actor->beside, (int)(number % CAPTURE_MODES)));
+    actor->beside_captures = true;
+    CU(cuMemsetD32Async(actor->scratch, number, SCRATCH_WORDS, actor->beside));
+}
+
+/* On the thread that began it: the driver wants that. */
+void capture_beside_end(struct actor *actor)
+{
+    graph captured = NULL;
+
+    if (!actor->beside_captures)
+        return;
+    CU(cuMemsetD32Async(actor->scratch, 0, SCRATCH_WORDS, actor->beside));
+    CU(cuStreamEndCapture(actor->beside, &captured));
+    if (!captured)
+        order_fail("a capture was lost");
+    CU(cuGraphDestroy(captured));
+    actor->beside_captures = false;
+}
+
+void capture_beside(struct actor *actor)
+{
+    if (actor->beside_captures)
+        capture_beside_end(actor);
+    else
+        beside_begin(actor);
+}
+
+/* --- work that uses the pool, captured ------------------------------------------------- */
+
+/* So that a magazine has something for the stream, behind work that is not done. */
+static void warm_up(struct actor *actor, const struct lane *lane)
+{
+    struct order *order = actor->order;
+
+    device_delay(lane->raw, 100);
+    for (unsigned i = 0; i < WARM; i++) {
+        struct block block = {.bytes = 256 + actor_draw(actor, GRAPH_BYTES - 256),
+                              .tag = order_tag(order)};
+        if (!order_allocate(order, block.bytes, 0, lane->stream, &block.address))
+            return;
+        device_fill(block.address, block.bytes, block.tag, lane->raw);
+        looks_queue(&actor->looks, &block, lane->raw);
+        order_free(order, block.address, block.bytes, 0, lane->stream);
+    }
+}
+
+static void set_announced(const struct lane *lane, bool capturing)
+{
+    if (lane->stream == lane->raw)
+        return;
+    if (tarn_stream_announce_capture(lane->stream, capturing) != TARN_OK)
+        order_fail("announce: %s", tarn_error_last()->message);
+}
+
+/* The nodes: allocate, fill, copy out, free, a few times. */
+static void capture_work(struct actor *actor, const struct lane *lane)
+{
+    struct order *order = actor->order;
+    struct work_graph *work = &actor->graph;
+
+    work->count = 0;
+    for (unsigned i = 0; i < GRAPH_BLOCKS; i++) {
+        tarn_device_ptr block;
+        unsigned tag = order_tag(order);
+        if (!order_allocate(order, GRAPH_BYTES, 0, lane->stream, &block))
+            break;
+        device_fill(block, GRAPH_BYTES, tag, lane->raw);
+        CU(cuMemcpyDtoHAsync_v2((char *)work->copies + i * (size_t)GRAPH_BYTES, block,
+                                GRAPH_BYTES, lane->raw));
+        order_free(order, block, GRAPH_BYTES, 0, lane->stream);
+        work->tags[work->count++] = tag;
+    }
+    if (work->count > 0 &&
+        tarn_pool_capture_of(order->resource, lane->stream, &work->memory) != TARN_OK)
+        order_fail("capture_of: %s", tarn_error_last()->message);
+}
+
+static void begin_graph(struct actor *actor)
+{
+    struct work_graph *work = &actor->graph;
+    struct lane *lane = &actor->captured;
+    graph captured = NULL;
+
+    if (!work->copies)
+        work->copies = device_pinned(GRAPH_BLOCKS * (size_t)GRAPH_BYTES);
+    if (!lane->raw)
+        lane_create(actor, lane, actor->order->scenario->opened);
+    warm_up(actor, lane);
+    CU(cuStreamBeginCapture_v2(lane->raw, (int)actor_draw(actor, CAPTURE_MODES)));
+    set_announced(lane, true);
+    capture_work(actor, lane);
+    CU(cuStreamEndCapture(lane->raw, &captured));
+    set_announced(lane, false);
+    if (!captured)
+        order_fail("a capture that used the pool was lost");
+    CU(cuGraphInstantiateWithFlags(&work->exec, captured, 0));
+    CU(cuGraphDestroy(captured));
+}
+
+/* Launch it on a lane that knows nothing of the captured stream, and let its memory go in
+ * the order of that lane. */
+static void launch_graph(struct actor *actor)
+{
+    struct work_graph *work = &actor->graph;
+    struct lane *lane = &actor->lanes[0];
+
+    for (unsigned i = 0; i < LAUNCHES; i++)
+        CU(cuGraphLaunch(work->exec, lane->raw));
+    if (tarn_pool_capture_release(work->memory, lane->stream) != TARN_OK)
+        order_fail("capture_release: %s", tarn_error_last()->message);
+    work->memory = NULL;
+    device_stream_wait(lane->raw);
+    for (unsigned i = 0; i < work->count; i++)
+        for (unsigned k = 0; k < GRAPH_BYTES / sizeof(unsigned); k++)
+            if (work->copies[i * (GRAPH_BYTES / sizeof(unsigned)) + k] != work->tags[i])
+                order_fail("block %u of a graph: word %u is %#x, the graph wrote %#x", i,
+                           k, work->copies[i * (GRAPH_BYTES / sizeof(unsigned)) + k],
+                           work->tags[i]);
+    CU(cuGraphExecDestroy(work->exec));
+    work->exec = NULL;
+}
+
+void capture_own(struct actor *actor)
+{
+    if (actor->graph.exec)
+        launch_graph(actor);
+    else
+        begin_graph(actor);
+}
+
+void capture_own_end(struct actor *actor)
+{
+    if (actor->graph.exec)
+        launch_graph(actor);
+    if (actor->captured.raw)
+        lane_destroy(&actor->captured);
+    if (actor->graph.copies)
+        device_pinned_free(actor->graph.copies);
+    actor->graph.copies = NULL;
+}

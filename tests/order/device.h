@@ -1,0 +1,87 @@
+/* device.h -- what the order tests ask the driver for themselves: patterns, events, graphs.
+ *
+ * Through the library that Tarn has open, but not through Tarn: what is tested does not
+ * check itself. On a GPU kernels write and verify the patterns; on the stand-in, where
+ * none run, memsets write them and copies to pinned memory let the host look.
+ */
+#ifndef ORDER_DEVICE_H
+#define ORDER_DEVICE_H
+
+#include <tarn/tarn.h>
+
+typedef struct event *event; /* CUevent and so on: only passed on */
+typedef struct graph *graph;
+typedef struct graph_exec *graph_exec;
+
+enum capture_mode {
+    CAPTURE_GLOBAL,
+    CAPTURE_THREAD_LOCAL,
+    CAPTURE_RELAXED,
+    CAPTURE_MODES
+};
+
+struct device_calls {
+    int (*cuDevicePrimaryCtxRetain)(void **, int);
+    int (*cuCtxSetCurrent)(void *);
+    int (*cuMemHostAlloc)(void **, size_t, unsigned);
+    int (*cuMemFreeHost)(void *);
+    int (*cuMemAlloc_v2)(tarn_device_ptr *, size_t);
+    int (*cuMemFree_v2)(tarn_device_ptr);
+    int (*cuMemsetD32Async)(tarn_device_ptr, unsigned, size_t, void *);
+    int (*cuMemcpyDtoHAsync_v2)(void *, tarn_device_ptr, size_t, void *);
+    int (*cuEventCreate)(event *, unsigned);
+    int (*cuEventDestroy_v2)(event);
+    int (*cuEventRecord)(event, void *);
+    int (*cuEventSynchronize)(event);
+    int (*cuStreamWaitEvent)(void *, event, unsigned);
+    int (*cuStreamSynchronize)(void *);
+    int (*cuLaunchHostFunc)(void *, void (*)(void *), void *);
+    int (*cuStreamBeginCapture_v2)(void *, int);
+    int (*cuStreamEndCapture)(void *, graph *);
+    int (*cuGraphInstantiateWithFlags)(graph_exec *, graph, unsigned long long);
+    int (*cuGraphLaunch)(graph_exec, void *);
+    int (*cuGraphExecDestroy)(graph_exec);
+    int (*cuGraphDestroy)(graph);
+    int (*cuThreadExchangeStreamCaptureMode)(int *);
+    int (*cuModuleLoadData)(void **, const void *);
+    int (*cuModuleGetFunction)(void **, void *, const char *);
+    int (*cuLaunchKernel)(void *, unsigned, unsigned, unsigned, unsigned, unsigned,
+                          unsigned, unsigned, void *, void **, void **);
+};
+extern struct device_calls driver;
+
+/* A call has to succeed, or the test fails with its text and result. */
+#define CU(call) device_must(driver.call, #call)
+void device_must(int result, const char *call);
+
+/* Open the driver and compile the kernels; the context of device 0 is current. */
+void device_open(void);
+/* Make the context current in a new thread. */
+void device_enter(void);
+extern bool device_is_sim;
+
+/* Options of the stand-in; nothing on a GPU. */
+void device_configure(const char *options);
+/* Races that the stand-in found, and the words of the last one; 0 on a GPU. */
+unsigned long long device_races(const char **words_out);
+
+/* On the stand-in in its seeded mode work is late anyhow; else `device_delay` queues some
+ * microseconds of nothing on a stream. */
+extern bool device_is_seeded;
+void device_delay(void *stream, unsigned microseconds);
+
+/* Queue: write `tag` to each word of a block. */
+void device_fill(tarn_device_ptr block, size_t bytes, unsigned tag, void *stream);
+/* Queue a look of the device itself; what it finds lies in report[0] (words that differ),
+ * [1] (the tag) and [2] (the first such word), pinned memory. False: the device cannot. */
+bool device_verify(tarn_device_ptr block, size_t bytes, unsigned tag, void *stream,
+                   unsigned *report);
+
+/* Calls that may not be made while a stream captures, but in the relaxed mode of the
+ * thread: page-locked memory, and waiting for an event or a stream. */
+void *device_pinned(size_t bytes);
+void device_pinned_free(void *memory);
+void device_event_wait(event done);
+void device_stream_wait(void *stream);
+
+#endif

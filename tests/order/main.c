@@ -1,0 +1,337 @@
+/* main.c -- the order tests, as one program for the stand-in and for a GPU.
+ *
+ *     order [--scenario NAME]... [--resource pool|async] [--reuses N] [--seeds N]
+ *         [--seed FIRST] [--mode seeded|eager] [--list]
+ *
+ * Each scenario runs until memory was reused N times in all, spread over the seeds. A wrong
+ * word, a race, a lost capture or a call that fails ends it with 1 and one line; else a
+ * line a scenario and 0. On a GPU the mode is the device's own.
+ */
+#define _GNU_SOURCE
+#include "order.h"
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SEEN_WORDS = (1 << 24) / 64, PER_THREAD_STEPS = 40, STEPS_A_REUSE = 12 };
+
+static struct {
+    const char *names[16];
+    unsigned name_count;
+    const char *resource, *mode;
+    unsigned long reuses;
+    unsigned seeds, first_seed;
+} options = {.resource = "pool", .mode = "seeded", .reuses = 1000, .seeds = 10};
+
+static const struct scenario *playing;
+static struct order *current;
+static pthread_mutex_t failing = PTHREAD_MUTEX_INITIALIZER;
+
+void order_fail(const char *format, ...)
+{
+    va_list arguments;
+
+    pthread_mutex_lock(&failing); /* for good: one failure is told */
+    fprintf(stderr, "order: %s, seed %llu, %s, %s: ", playing ? playing->name : "start",
+            current ? (unsigned long long)current->seed : 0ull,
+            device_is_sim ? options.mode : "GPU", options.resource);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    exit(1);
+}
+
+tarn_resource *order_resource(const struct scenario *scenario, bool *is_pool_out)
+{
+    tarn_pool_options pool = scenario->pool;
+    tarn_resource *upstream = NULL, *resource = NULL;
+    tarn_status status = TARN_INVALID_ARGUMENT;
+
+    pool.size = sizeof pool;
+    *is_pool_out = strncmp(options.resource, "pool", 4) == 0;
+    if (strcmp(options.resource, "async") == 0)
+        status = tarn_async_create(0, NULL, &resource);
+    else if (strcmp(options.resource, "cuda") == 0)
+        status = tarn_cuda_create(0, &resource);
+    else if (strcmp(options.resource, "pool/cuda") == 0)
+        status = tarn_cuda_create(0, &upstream);
+    else if (strcmp(options.resource, "pool/async") == 0)
+        status = tarn_async_create(0, NULL, &upstream);
+    else if (strcmp(options.resource, "pool") == 0)
+        status = TARN_OK;
+    if (status == TARN_OK && *is_pool_out)
+        status = tarn_pool_create(0, upstream, &pool, &resource);
+    tarn_resource_release(upstream);
+    if (status != TARN_OK)
+        order_fail("%s: %s", options.resource, tarn_error_last()->message);
+    return resource;
+}
+
+/* --- playing --------------------------------------------------------------------------- */
+
+static bool is_over(const struct order *order)
+{
+    return atomic_load(&order->reuses) >= order->target ||
+           atomic_load(&order->steps) >= order->steps_limit;
+}
+
+/* Some steps on a thread that ends: its per-thread stream goes with it, so nothing may
+ * stay in its order. */
+static void *short_life(void *data)
+{
+    struct actor *actor = data;
+
+    device_enter();
+    for (int i = 0; i < PER_THREAD_STEPS && !is_over(actor->order); i++)
+        actor_step(actor);
+    while (actor->live_count > 0) {
+        struct block *block = &actor->live[--actor->live_count];
+        actor->live_bytes -= block->bytes;
+        looks_queue(&actor->looks, block, actor->lanes[0].raw);
+        order_free(actor->order, block->address, block->bytes,
+                   block->bytes % 52 == 0 ? (size_t)512 << (block->bytes / 52 % 12) : 0,
+                   actor->lanes[0].stream);
+    }
+    return NULL;
+}
+
+static void one_turn(struct actor *actor)
+{
+    pthread_t thread;
+
+    if (!actor->order->scenario->per_thread) {
+        actor_step(actor);
+        return;
+    }
+    if (pthread_create(&thread, NULL, short_life, actor) != 0)
+        order_fail("no thread");
+    pthread_join(thread, NULL);
+}
+
+static void *whole_life(void *data)
+{
+    struct actor *actor = data;
+
+    device_enter();
+    while (!is_over(actor->order))
+        one_turn(actor);
+    capture_beside_end(actor);
+    return NULL;
+}
+
+static void play_actors(struct order *order)
+{
+    unsigned count = order->scenario->actors;
+
+    if (device_is_seeded) {
+        for (unsigned i = 0; !is_over(order); i = (i + 1) % count)
+            one_turn(&order->actors[i]);
+        for (unsigned i = 0; i < count; i++)
+            capture_beside_end(&order->actors[i]);
+        return;
+    }
+    for (unsigned i = 0; i < count; i++)
+        if (pthread_create(&order->actors[i].thread, NULL, whole_life,
+                           &order->actors[i]) != 0)
+            order_fail("no thread");
+    for (unsigned i = 0; i < count; i++)
+        pthread_join(order->actors[i].thread, NULL);
+}
+
+static void configure(const struct scenario *scenario, unsigned seed)
+{
+    char text[256];
+    int used = snprintf(text, sizeof text, "mode=%s,races=on,seed=%u,memory=2GiB",
+                        options.mode, seed);
+
+    if (scenario->faults)
+        used +=
+            snprintf(text + used, sizeof text - (size_t)used, ",%s", scenario->faults);
+    if (scenario->fault_once)
+        snprintf(text + used, sizeof text - (size_t)used, ":%u", seed % 40 + 3);
+    device_configure(text);
+}
+
+static void check_races(void)
+{
+    const char *words = "";
+
+    if (device_races(&words) > 0)
+        order_fail("race: %s", words);
+}
+
+/* The figures of a run, added to those before. */
+static void add(struct played *sum, const struct order *order)
+{
+    tarn_pool_statistics statistics = {.size = sizeof statistics};
+
+    sum->reuses += atomic_load(&order->reuses);
+    sum->allocations += atomic_load(&order->allocations);
+    sum->refused += atomic_load(&order->refused);
+    if (!order->is_pool ||
+        tarn_pool_get_statistics(order->resource, &statistics) != TARN_OK)
+        return;
+    sum->statistics.hits += statistics.hits;
+    sum->statistics.own += statistics.own;
+    sum->statistics.ready += statistics.ready;
+    sum->statistics.steals += statistics.steals;
+    sum->statistics.grown += statistics.grown;
+    sum->statistics.shrinks += statistics.shrinks;
+    sum->statistics.moves += statistics.moves;
+    sum->statistics.fences += statistics.fences;
+    sum->statistics.waits += statistics.waits;
+}
+
+static void play(const struct scenario *scenario, unsigned seed, unsigned long reuses,
+                 struct played *sum)
+{
+    struct order order = {.scenario = scenario,
+                          .seed = seed,
+                          .target = reuses,
+                          .steps_limit = reuses * STEPS_A_REUSE + 1000};
+
+    current = &order;
+    device_configure(NULL);
+    order.resource = order_resource(scenario, &order.is_pool);
+    order.seen = calloc(SEEN_WORDS, sizeof *order.seen);
+    order.actors = calloc(scenario->actors, sizeof *order.actors);
+    if (!order.seen || !order.actors)
+        order_fail("no host memory");
+    for (unsigned i = 0; i < scenario->actors; i++) {
+        order.actors[i].order = &order;
+        order.actors[i].index = i;
+        actor_begin(&order.actors[i]);
+    }
+    configure(scenario, seed);
+    play_actors(&order);
+    for (unsigned i = 0; i < scenario->actors; i++)
+        actor_end(&order.actors[i]);
+    check_races();
+    add(sum, &order);
+    device_configure(NULL);
+    if (tarn_resource_release(order.resource) != TARN_OK)
+        order_fail("release: %s", tarn_error_last()->message);
+    free(order.actors);
+    free(order.seen);
+    current = NULL;
+}
+
+/* Did the scenario do what it is there for? */
+static void check_needs(const struct scenario *scenario, const struct played *played)
+{
+    const tarn_pool_statistics *statistics = &played->statistics;
+    const struct {
+        const char *name;
+        uint64_t value;
+    } known[] = {{"steals", statistics->steals}, {"grown", statistics->grown}};
+
+    if (played->reuses == 0)
+        order_fail("no memory was reused");
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (scenario->needs && strncmp(options.resource, "pool", 4) == 0 &&
+            strcmp(scenario->needs, known[i].name) == 0 && known[i].value == 0)
+            order_fail("there were no %s", known[i].name);
+}
+
+static void play_seeds(const struct scenario *scenario)
+{
+    struct played sum = {0};
+
+    playing = scenario;
+    for (unsigned i = 0; i < options.seeds; i++)
+        play(scenario, options.first_seed + i, options.reuses / options.seeds + 1, &sum);
+    check_needs(scenario, &sum);
+    printf(
+        "%-16s %9lu reuses of %9lu blocks, %6lu refused; hits %llu own %llu ready %llu "
+        "stolen %llu grown %llu shrunk %llu moved %llu fences %llu waits %llu\n",
+        scenario->name, sum.reuses, sum.allocations, sum.refused,
+        (unsigned long long)sum.statistics.hits, (unsigned long long)sum.statistics.own,
+        (unsigned long long)sum.statistics.ready,
+        (unsigned long long)sum.statistics.steals,
+        (unsigned long long)sum.statistics.grown,
+        (unsigned long long)sum.statistics.shrinks,
+        (unsigned long long)sum.statistics.moves,
+        (unsigned long long)sum.statistics.fences,
+        (unsigned long long)sum.statistics.waits);
+    fflush(stdout);
+}
+
+/* --- the command line ------------------------------------------------------------------ */
+
+static bool is_wanted(const struct scenario *scenario)
+{
+    for (unsigned i = 0; i < options.name_count; i++)
+        if (strcmp(options.names[i], scenario->name) == 0)
+            return true;
+    return options.name_count == 0 && !(scenario->faults && !device_is_sim);
+}
+
+static void wrong_use(void)
+{
+    fputs("usage: order [--scenario NAME]... [--resource pool|async|..] [--reuses N]\n"
+          "           [--seeds N] [--seed FIRST] [--mode seeded|eager] [--list]\n",
+          stderr);
+    exit(2);
+}
+
+static void list(void)
+{
+    for (size_t i = 0; i < scenario_count; i++)
+        puts(scenarios[i].name);
+    exit(0);
+}
+
+static void take_options(int argc, char **argv)
+{
+    static const struct option known[] = {{"scenario", required_argument, NULL, 'n'},
+                                          {"resource", required_argument, NULL, 'r'},
+                                          {"reuses", required_argument, NULL, 'c'},
+                                          {"seeds", required_argument, NULL, 's'},
+                                          {"seed", required_argument, NULL, 'f'},
+                                          {"mode", required_argument, NULL, 'm'},
+                                          {"list", no_argument, NULL, 'l'},
+                                          {NULL, 0, NULL, 0}};
+    int option;
+
+    while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
+        if (option == 'n' && options.name_count < 16)
+            options.names[options.name_count++] = optarg;
+        else if (option == 'r')
+            options.resource = optarg;
+        else if (option == 'c')
+            options.reuses = strtoul(optarg, NULL, 10);
+        else if (option == 's')
+            options.seeds = (unsigned)strtoul(optarg, NULL, 10);
+        else if (option == 'f')
+            options.first_seed = (unsigned)strtoul(optarg, NULL, 10);
+        else if (option == 'm')
+            options.mode = optarg;
+        else if (option == 'l')
+            list();
+        else
+            wrong_use();
+    }
+    if (optind != argc || options.seeds == 0)
+        wrong_use();
+}
+
+int main(int argc, char **argv)
+{
+    unsigned played = 0;
+
+    take_options(argc, argv);
+    setenv("TARN_SIM", "memory=2GiB", 1); /* addresses are fixed when it starts */
+    device_open();
+    for (size_t i = 0; i < scenario_count; i++)
+        if (is_wanted(&scenarios[i])) {
+            play_seeds(&scenarios[i]);
+            played++;
+        }
+    if (played == 0)
+        order_fail("there is no such scenario");
+    return 0;
+}

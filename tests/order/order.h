@@ -1,0 +1,169 @@
+/* order.h -- the order tests: actors that fill blocks, hand them round and look at them.
+ *
+ * An actor is a thread's worth of work: it has streams (lanes), live blocks and a seed. At
+ * each step it allocates a block and fills it with a tag of its own, or has the device
+ * look whether the tag is still in each word and frees it at once behind that look; or it
+ * does what the scenario adds: another stream, a destroyed stream, a capture, a trim.
+ * Nothing waits for the device unless a scenario says so, so a block that is handed out
+ * too early has its tag overwritten.
+ *
+ * In the stand-in's seeded mode one thread plays all actors in turn, so that a seed is a
+ * run; else each has a thread. The stand-in's race finder is on in both.
+ */
+#ifndef ORDER_H
+#define ORDER_H
+
+#include "device.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* Print, and end the process with 1. Any thread. */
+void order_fail(const char *format, ...) TARN_PRINTF(1, 2) __attribute__((noreturn));
+
+/* What a scenario is made of; the shares are out of 1,000 steps. */
+struct scenario {
+    const char *name;
+    unsigned actors, lanes; /* lanes of each actor */
+    size_t live_bytes;      /* what an actor holds at most */
+    size_t largest;         /* block; most are far smaller */
+    tarn_pool_options pool; /* .size is filled in */
+    const char *faults; /* calls that the stand-in lets fail, which is no harm; or NULL */
+    bool fault_once;    /* the n-th of them alone, n from the seed */
+    const char *needs;  /* a statistic that may not be 0 at the end; NULL */
+    unsigned drop;      /* free all, and change from small blocks to large or back */
+    unsigned move;      /* free a block on another lane, behind an event */
+    unsigned hand_over; /* give a block to another actor, behind an event */
+    unsigned renew;     /* destroy a stream while it is busy, and make one */
+    unsigned reopen;    /* close an opened stream while it is busy */
+    unsigned wait;      /* for all that a lane has queued */
+    unsigned delay;     /* a lane, by some microseconds */
+    unsigned beside;    /* begin or end a capture on a stream of the actor's own */
+    unsigned capture;   /* capture what uses the pool, launch it, let it go */
+    unsigned trim;      /* give memory back, or change the limit */
+    bool opened;        /* the lanes are opened streams */
+    bool per_thread;    /* the lane is the per-thread stream, of threads that end */
+};
+extern const struct scenario scenarios[];
+extern const size_t scenario_count;
+
+struct block {
+    tarn_device_ptr address;
+    size_t bytes;
+    unsigned tag;  /* in each of its words */
+    unsigned lane; /* whose order it is in */
+    event filled;  /* behind its owner's work: on its way to another actor; else NULL */
+};
+
+struct lane {
+    tarn_stream raw;
+    tarn_stream stream; /* what Tarn is given: the same, or opened */
+};
+
+/* A look at a block that is queued: the bytes will be here when the event is done. */
+struct look {
+    event event;
+    unsigned *copy;
+    size_t bytes; /* of the ring that are in use by it */
+    struct block block;
+};
+
+enum { LANES_MAX = 4, BLOCKS_MAX = 4096, LOOKS = 128, MAIL_MAX = 64, GRAPH_BLOCKS = 4 };
+
+/* Looks in the order of their coming, in a ring of pinned memory. */
+struct looks {
+    struct look all[LOOKS];
+    unsigned first, count;
+    unsigned char *ring;
+    size_t capacity, head, used;
+    unsigned *report; /* of the kernels */
+};
+
+/* A graph that uses the pool's memory: captured in one step, launched in a later one. */
+struct work_graph {
+    graph_exec exec; /* NULL: there is none */
+    tarn_pool_capture *memory;
+    unsigned tags[GRAPH_BLOCKS], count;
+    unsigned *copies; /* GRAPH_BYTES of pinned memory for each */
+};
+
+struct actor {
+    struct order *order;
+    unsigned index;
+    uint64_t random;
+    pthread_t thread;
+    struct lane lanes[LANES_MAX];
+    struct block live[BLOCKS_MAX];
+    unsigned live_count;
+    size_t live_bytes;
+    bool large; /* blocks of the large kind at the moment */
+    struct looks looks;
+    struct work_graph graph;
+    struct lane captured; /* the stream for graphs; made when it is needed */
+    tarn_stream beside;   /* the stream of captures that go on beside */
+    bool beside_captures;
+    unsigned beside_number; /* which mode is next */
+    tarn_device_ptr scratch;
+
+    pthread_mutex_t lock; /* guards the mail: blocks that others gave to this one */
+    struct block mail[MAIL_MAX];
+    unsigned mail_count;
+};
+
+struct order {
+    const struct scenario *scenario;
+    tarn_resource *resource;
+    bool is_pool;
+    uint64_t seed;
+    struct actor *actors;
+    unsigned long target;      /* so many reuses */
+    unsigned long steps_limit; /* at most, of each actor */
+    atomic_ulong reuses, allocations, refused, steps;
+    atomic_uint tags;
+    atomic_uint_fast64_t *seen; /* a bit for addresses that were handed out */
+};
+
+/* Play a scenario with one seed; `options` are those of the stand-in. */
+struct played {
+    unsigned long reuses, allocations, refused;
+    tarn_pool_statistics statistics;
+};
+/* A resource for a scenario: what is under test. */
+tarn_resource *order_resource(const struct scenario *scenario, bool *is_pool_out);
+
+void actor_begin(struct actor *actor);
+void actor_step(struct actor *actor);
+void actor_end(struct actor *actor); /* everything freed and looked at */
+
+/* --- looks.c -------------------------------------------------------------------------- */
+void looks_begin(struct looks *looks, size_t capacity);
+/* Queue a look at `block` on `stream`. */
+void looks_queue(struct looks *looks, const struct block *block, void *stream);
+/* Wait for all of them; fails where a word is another. */
+void looks_settle(struct looks *looks);
+void looks_end(struct looks *looks);
+
+/* --- capture.c ------------------------------------------------------------------------ */
+void capture_beside(struct actor *actor);
+void capture_beside_end(struct actor *actor);
+void capture_own(struct actor *actor);
+void capture_own_end(struct actor *actor);
+
+/* --- for capture.c --------------------------------------------------------------------- */
+unsigned order_tag(struct order *order);
+/* Draw from the actor's seed. */
+uint64_t actor_draw(struct actor *actor, uint64_t limit);
+void lane_create(struct actor *actor, struct lane *lane, bool opened);
+void lane_destroy(struct lane *lane);
+/* Allocate; false where there is no memory. */
+bool order_allocate(struct order *order, size_t bytes, size_t alignment,
+                    tarn_stream stream, tarn_device_ptr *out);
+void order_free(struct order *order, tarn_device_ptr block, size_t bytes,
+                size_t alignment, tarn_stream stream);
+
+/* Until libtarn has its pool. */
+#pragma weak tarn_pool_create
+#pragma weak tarn_pool_get_statistics
+#pragma weak tarn_pool_capture_of
+#pragma weak tarn_pool_capture_release
+
+#endif
