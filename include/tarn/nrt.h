@@ -153,7 +153,10 @@ typedef enum tarn_nrt_mode {
     TARN_NRT_ABORT = 32,      /**< abort: misuse ends the process */
     TARN_NRT_ONE_BY_ONE = 64, /**< one_by_one: small blocks too come from the allocator
                                    each (tracemalloc, sanitizers) */
-    TARN_NRT_EXIT_REPORT = 128 /**< report: print what is still out at exit */
+    TARN_NRT_EXIT_REPORT = 128, /**< report: print what is still out at exit */
+    TARN_NRT_SLABS = 256        /**< slabs: small blocks are cut from chunks even where
+                                     Valgrind or ASan watch; without it they come one by
+                                     one there, so that the tool knows each */
 } tarn_nrt_mode;
 /** Unknown bits are TARN_INVALID_ARGUMENT. */
 TARN_API tarn_status tarn_runtime_set_modes(tarn_runtime *runtime, unsigned modes);

@@ -104,7 +104,8 @@ TARN_API void tarn_nrt_MemInfo_dump(NRT_MemInfo *mi, FILE *out);
 /* --- MemInfos whose memory can change its size ---------------------------------------- */
 
 TARN_API NRT_MemInfo *tarn_nrt_MemInfo_new_varsize(size_t size);
-/** `dtor` is called with the data alone that matters (size 0, NULL). */
+/** `dtor` is called with the data, the size and NULL before the memory goes; one that takes
+ *  the data alone will do. */
 TARN_API NRT_MemInfo *tarn_nrt_MemInfo_new_varsize_dtor(size_t size,
                                                         NRT_dtor_function dtor);
 /** New memory for `mi`; the caller frees the old. Failure: NULL, and `mi` has the old

@@ -4,9 +4,169 @@
  * A decrement is acquire and release at once, so that everything done with the block by
  * any thread happened before the destructor sees it. Numba's device runtime leaves that
  * out (reference/nrt.md, section 6).
+ *
+ * Who finds a count of one has the only reference there is, so nobody can be counting at
+ * the same time: the last release is a load and a store.
  */
 #include "nrt/meminfo.h"
-#include <stdlib.h>
+
+/* Fill in the 48 bytes. */
+static inline struct MemInfo *set_up(struct tarn__block *block, void *data, size_t size,
+                                     tarn_meminfo_destructor destructor, void *info,
+                                     NRT_ExternalAllocator *external)
+{
+    struct MemInfo *meminfo = tarn__block_meminfo(block);
+
+    atomic_init(&meminfo->refct, 1);
+    meminfo->dtor = destructor;
+    meminfo->dtor_info = info;
+    meminfo->data = data;
+    meminfo->size = size;
+    meminfo->external_allocator = external;
+    return meminfo;
+}
+
+static void trace_new(struct tarn__block *block)
+{
+    if (TARN__FLAGS(tarn__block_word(block)) & TARN__TRACE)
+        tarn__trace("new %p, %zu bytes", (void *)tarn__block_meminfo(block),
+                    (size_t)block->bytes);
+}
+
+struct MemInfo *tarn__meminfo_make(const struct tarn__recipe *recipe)
+{
+    struct tarn__request request = {.runtime = recipe->runtime,
+                                    .bytes = recipe->borrowed ? 0 : recipe->bytes,
+                                    .alignment = recipe->alignment,
+                                    .external = recipe->external,
+                                    .flags =
+                                        TARN__MI | (recipe->poison ? TARN__POISON : 0u),
+                                    .caller = recipe->caller,
+                                    .where = recipe->where};
+    void *data;
+    struct tarn__block *block = tarn__block_make(&request, &data);
+
+    if (!block)
+        return NULL;
+    trace_new(block);
+    return set_up(block, recipe->borrowed ? recipe->data : data, recipe->bytes,
+                  recipe->destructor, recipe->info, recipe->external);
+}
+
+struct MemInfo *tarn__meminfo_new(tarn_runtime *runtime, void *data, size_t size,
+                                  tarn_meminfo_destructor destructor, void *info,
+                                  const void *caller)
+{
+    struct tarn__block *block = tarn__fast_make(runtime, runtime->index, 0, 0);
+
+    if (block)
+        return set_up(block, data, size, destructor, info, NULL);
+    return tarn__meminfo_make(&(struct tarn__recipe){.runtime = runtime,
+                                                     .borrowed = true,
+                                                     .data = data,
+                                                     .bytes = size,
+                                                     .destructor = destructor,
+                                                     .info = info,
+                                                     .caller = caller});
+}
+
+/* With memory of its own, from the default instance. */
+static inline struct MemInfo *allocate(size_t bytes, unsigned alignment, unsigned steps,
+                                       tarn_meminfo_destructor destructor,
+                                       const void *caller)
+{
+    struct tarn__block *block =
+        steps < 3 ? tarn__fast_make(&tarn__default_runtime, 0, bytes, steps) : NULL;
+
+    if (block)
+        return set_up(block, (char *)block + TARN__HEAD, bytes, destructor, NULL, NULL);
+    return tarn__meminfo_make(&(struct tarn__recipe){.runtime = &tarn__default_runtime,
+                                                     .bytes = bytes,
+                                                     .alignment = alignment,
+                                                     .destructor = destructor,
+                                                     .caller = caller});
+}
+
+/* --- the end ------------------------------------------------------------------------- */
+
+/* Call the destructor, unless the instance is shut down. The memory of a varsize MemInfo
+ * goes in any case. */
+void tarn__meminfo_destruct(struct MemInfo *meminfo)
+{
+    struct tarn__block *block = tarn__block_of(meminfo);
+    uint64_t word = tarn__block_word(block);
+    tarn_runtime *runtime = tarn__runtime_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
+
+    tarn__block_set_state(block, TARN__ENDING);
+    if (meminfo->dtor == tarn__varsize_destructor)
+        tarn__varsize_end(meminfo, atomic_load(&runtime->shut));
+    else if (!atomic_load_explicit(&runtime->shut, memory_order_relaxed))
+        meminfo->dtor(meminfo->data, meminfo->size, meminfo->dtor_info);
+    tarn__block_set_state(block, TARN__LIVE);
+}
+
+static inline bool is_live(const struct MemInfo *meminfo)
+{
+    return TARN__STATE(tarn__block_word(tarn__block_of(meminfo))) == TARN__LIVE;
+}
+
+static inline bool is_traced(const struct MemInfo *meminfo)
+{
+    return TARN__FLAGS(tarn__block_word(tarn__block_of(meminfo))) & TARN__TRACE;
+}
+
+/* All references are gone. */
+static inline void finish(struct MemInfo *meminfo)
+{
+    if (is_traced(meminfo))
+        tarn__trace("end %p", (void *)meminfo);
+    if (meminfo->dtor)
+        tarn__meminfo_destruct(meminfo);
+    tarn__block_finish(tarn__block_of(meminfo));
+}
+
+static inline void acquire(struct MemInfo *meminfo)
+{
+    if (!meminfo)
+        return;
+    if (is_traced(meminfo))
+        tarn__trace("acquire %p, %zu before", (void *)meminfo,
+                    atomic_load(&meminfo->refct));
+    if (atomic_fetch_add_explicit(&meminfo->refct, 1, memory_order_relaxed) == 0) {
+        atomic_fetch_sub_explicit(&meminfo->refct, 1, memory_order_relaxed);
+        tarn__misuse_block(tarn__block_of(meminfo), "a reference was taken to MemInfo");
+    }
+}
+
+/* One reference less; true: it was the last. */
+static inline bool let_go(struct MemInfo *meminfo)
+{
+    size_t count = atomic_load_explicit(&meminfo->refct, memory_order_acquire);
+
+    if (count == 0 || !is_live(meminfo)) {
+        tarn__misuse_block(tarn__block_of(meminfo),
+                           "a reference was released to MemInfo");
+        return false;
+    }
+    if (count == 1) {
+        atomic_store_explicit(&meminfo->refct, 0, memory_order_relaxed);
+        return true;
+    }
+    return atomic_fetch_sub_explicit(&meminfo->refct, 1, memory_order_acq_rel) == 1;
+}
+
+static inline void release(struct MemInfo *meminfo)
+{
+    if (!meminfo)
+        return;
+    if (is_traced(meminfo))
+        tarn__trace("release %p, %zu before", (void *)meminfo,
+                    atomic_load(&meminfo->refct));
+    if (let_go(meminfo))
+        finish(meminfo);
+}
+
+/* --- Tarn's own calls ---------------------------------------------------------------- */
 
 tarn_status tarn_meminfo_create(tarn_runtime *runtime, void *data, size_t size,
                                 tarn_meminfo_destructor destructor, void *info,
@@ -15,45 +175,47 @@ tarn_status tarn_meminfo_create(tarn_runtime *runtime, void *data, size_t size,
     if (!runtime || !out)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: a MemInfo needs %s",
                               runtime ? "a place for the result" : "a runtime");
-    struct tarn__meminfo_block *block = aligned_alloc(64, sizeof *block);
-    if (!block)
-        return tarn_error_set(TARN_OUT_OF_MEMORY,
-                              "nrt: no host memory for a MemInfo of runtime %s",
-                              runtime->name);
-    block->runtime = runtime;
-    block->spare = 0;
-    atomic_init(&block->meminfo.refct, 1);
-    block->meminfo.dtor = destructor;
-    block->meminfo.dtor_info = info;
-    block->meminfo.data = data;
-    block->meminfo.size = size;
-    block->meminfo.external_allocator = NULL;
-    atomic_fetch_add_explicit(&runtime->created, 1, memory_order_relaxed);
-    *out = &block->meminfo;
+    struct MemInfo *meminfo = tarn__meminfo_new(runtime, data, size, destructor, info,
+                                                __builtin_return_address(0));
+    if (!meminfo)
+        return TARN_OUT_OF_MEMORY;
+    *out = meminfo;
+    return TARN_OK;
+}
+
+tarn_status tarn_meminfo_allocate(tarn_runtime *runtime,
+                                  const tarn_meminfo_options *options, tarn_meminfo **out)
+{
+    if (!runtime || !options || !out || options->size < sizeof *options)
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "nrt: a MemInfo needs a runtime, options of %zu bytes and a "
+            "place for the result",
+            sizeof *options);
+    struct MemInfo *meminfo =
+        tarn__meminfo_make(&(struct tarn__recipe){.runtime = runtime,
+                                                  .bytes = options->bytes,
+                                                  .alignment = options->alignment,
+                                                  .destructor = options->destructor,
+                                                  .info = options->info,
+                                                  .external = options->allocator,
+                                                  .poison = options->poison,
+                                                  .caller = __builtin_return_address(0),
+                                                  .where = options->where});
+    if (!meminfo)
+        return TARN_OUT_OF_MEMORY;
+    *out = meminfo;
     return TARN_OK;
 }
 
 void tarn_meminfo_acquire(tarn_meminfo *meminfo)
 {
-    atomic_fetch_add_explicit(&meminfo->refct, 1, memory_order_relaxed);
-}
-
-void tarn__meminfo_destroy(tarn_meminfo *meminfo)
-{
-    struct tarn__meminfo_block *block = tarn__meminfo_block(meminfo);
-    tarn_runtime *runtime = block->runtime;
-
-    if (meminfo->dtor)
-        meminfo->dtor(meminfo->data, meminfo->size, meminfo->dtor_info);
-    free(block);
-    /* The last touch: the instance may be released by another thread right after it. */
-    atomic_fetch_add_explicit(&runtime->destroyed, 1, memory_order_release);
+    acquire(meminfo);
 }
 
 void tarn_meminfo_release(tarn_meminfo *meminfo)
 {
-    if (atomic_fetch_sub_explicit(&meminfo->refct, 1, memory_order_acq_rel) == 1)
-        tarn__meminfo_destroy(meminfo);
+    release(meminfo);
 }
 
 void *tarn_meminfo_data(const tarn_meminfo *meminfo)
@@ -69,4 +231,215 @@ size_t tarn_meminfo_size(const tarn_meminfo *meminfo)
 size_t tarn_meminfo_count(const tarn_meminfo *meminfo)
 {
     return atomic_load_explicit(&meminfo->refct, memory_order_relaxed);
+}
+
+bool tarn_meminfo_has_destructor(const tarn_meminfo *meminfo,
+                                 tarn_meminfo_destructor destructor, void **info_out)
+{
+    if (!meminfo || meminfo->dtor != destructor)
+        return false;
+    if (info_out)
+        *info_out = meminfo->dtor_info;
+    return true;
+}
+
+tarn_runtime *tarn_meminfo_runtime(const tarn_meminfo *meminfo)
+{
+    if (meminfo && is_live(meminfo))
+        return tarn__runtime_at(
+            TARN__FIELD(tarn__block_word(tarn__block_of(meminfo)), TARN__RUNTIME_SHIFT));
+    tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: %p is no MemInfo that lives",
+                   (const void *)meminfo);
+    return NULL;
+}
+
+/* --- Numba's names ------------------------------------------------------------------- */
+
+NRT_MemInfo *tarn_nrt_MemInfo_new(void *data, size_t size, NRT_dtor_function dtor,
+                                  void *dtor_info)
+{
+    return tarn__meminfo_new(&tarn__default_runtime, data, size, dtor, dtor_info,
+                             __builtin_return_address(0));
+}
+
+/* `mi` is raw memory, and is one more MemInfo but no block more. */
+void tarn_nrt_MemInfo_init(NRT_MemInfo *mi, void *data, size_t size,
+                           NRT_dtor_function dtor, void *dtor_info,
+                           NRT_ExternalAllocator *allocator)
+{
+    struct tarn__block *block = tarn__block_of(mi);
+    uint64_t word = tarn__block_word(block);
+
+    if (TARN__STATE(word) != TARN__LIVE || TARN__FLAGS(word) & TARN__MI ||
+        block->bytes < sizeof *mi) {
+        tarn__misuse_block(block, "a MemInfo was to be made of something else than 48 "
+                                  "bytes of NRT_Allocate():");
+        return;
+    }
+    tarn_runtime *runtime = tarn__runtime_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
+    struct tarn__shard *shard = tarn__shard_get(runtime);
+    if (shard)
+        tarn__bump(&shard->counters.mi_alloc, 1);
+    else
+        atomic_fetch_add(&runtime->folded.mi_alloc, 1);
+    tarn__block_set_word(block, word | TARN__FLAG(TARN__MI));
+    set_up(block, data, size, dtor, dtor_info, allocator);
+}
+
+NRT_MemInfo *tarn_nrt_MemInfo_alloc(size_t size)
+{
+    return allocate(size, 0, 0, NULL, __builtin_return_address(0));
+}
+
+NRT_MemInfo *tarn_nrt_MemInfo_alloc_dtor(size_t size, NRT_dtor_function dtor)
+{
+    return allocate(size, 0, 0, dtor, __builtin_return_address(0));
+}
+
+/* 0, 1 or 2 for what slots are aligned to anyhow; 3: the general way. */
+static inline unsigned steps_of(unsigned align)
+{
+    switch (align) {
+    case 0:
+    case 1:
+    case 2:
+    case 4:
+    case 8:
+    case 16:
+        return 0;
+    case 32:
+        return 1;
+    case 64:
+        return 2;
+    }
+    return 3;
+}
+
+NRT_MemInfo *tarn_nrt_MemInfo_alloc_aligned(size_t size, unsigned align)
+{
+    return allocate(size, align, steps_of(align), NULL, __builtin_return_address(0));
+}
+
+static struct MemInfo *allocate_safe(size_t bytes, unsigned alignment,
+                                     tarn_meminfo_destructor destructor,
+                                     NRT_ExternalAllocator *external, const void *caller)
+{
+    return tarn__meminfo_make(&(struct tarn__recipe){.runtime = &tarn__default_runtime,
+                                                     .bytes = bytes,
+                                                     .alignment = alignment,
+                                                     .destructor = destructor,
+                                                     .external = external,
+                                                     .poison = true,
+                                                     .caller = caller});
+}
+
+NRT_MemInfo *tarn_nrt_MemInfo_alloc_safe(size_t size)
+{
+    return allocate_safe(size, 0, NULL, NULL, __builtin_return_address(0));
+}
+
+NRT_MemInfo *tarn_nrt_MemInfo_alloc_dtor_safe(size_t size, NRT_dtor_function dtor)
+{
+    return allocate_safe(size, 0, dtor, NULL, __builtin_return_address(0));
+}
+
+NRT_MemInfo *tarn_nrt_MemInfo_alloc_safe_aligned(size_t size, unsigned align)
+{
+    return allocate_safe(size, align, NULL, NULL, __builtin_return_address(0));
+}
+
+NRT_MemInfo *tarn_nrt_MemInfo_alloc_safe_aligned_external(
+    size_t size, unsigned align, NRT_ExternalAllocator *allocator)
+{
+    return allocate_safe(size, align, NULL, allocator, __builtin_return_address(0));
+}
+
+NRT_MemInfo *tarn_nrt_MemInfo_alloc_external(size_t size,
+                                             NRT_ExternalAllocator *allocator)
+{
+    return tarn__meminfo_make(
+        &(struct tarn__recipe){.runtime = &tarn__default_runtime,
+                               .bytes = size,
+                               .external = allocator,
+                               .caller = __builtin_return_address(0)});
+}
+
+void tarn_nrt_MemInfo_acquire(NRT_MemInfo *mi)
+{
+    acquire(mi);
+}
+
+void tarn_nrt_MemInfo_release(NRT_MemInfo *mi)
+{
+    release(mi);
+}
+
+/* Compiled code has brought the count to zero by itself. */
+void tarn_nrt_MemInfo_call_dtor(NRT_MemInfo *mi)
+{
+    if (!mi)
+        return;
+    if (!is_live(mi)) {
+        tarn__misuse_block(tarn__block_of(mi), "the destructor was called of MemInfo");
+        return;
+    }
+    atomic_store_explicit(&mi->refct, 0, memory_order_relaxed);
+    finish(mi);
+}
+
+void tarn_nrt_MemInfo_destroy(NRT_MemInfo *mi)
+{
+    if (!mi)
+        return;
+    if (!is_live(mi)) {
+        tarn__misuse_block(tarn__block_of(mi), "a call was made to destroy MemInfo");
+        return;
+    }
+    atomic_store_explicit(&mi->refct, 0, memory_order_relaxed);
+    tarn__block_finish(tarn__block_of(mi));
+}
+
+/* The block is then raw memory, which is freed. */
+void tarn_nrt_dealloc(NRT_MemInfo *mi)
+{
+    if (!mi)
+        return;
+    struct tarn__block *block = tarn__block_of(mi);
+    if (!is_live(mi)) {
+        tarn__misuse_block(block, "a call was made to free MemInfo");
+        return;
+    }
+    atomic_store_explicit(&mi->refct, 0, memory_order_relaxed);
+    tarn__block_end_as(block, false);
+}
+
+size_t tarn_nrt_MemInfo_refcount(NRT_MemInfo *mi)
+{
+    return mi && mi->data ? tarn_meminfo_count(mi) : (size_t)-1;
+}
+
+void *tarn_nrt_MemInfo_data(NRT_MemInfo *mi)
+{
+    return mi->data;
+}
+
+size_t tarn_nrt_MemInfo_size(NRT_MemInfo *mi)
+{
+    return mi->size;
+}
+
+void *tarn_nrt_MemInfo_external_allocator(NRT_MemInfo *mi)
+{
+    return mi->external_allocator;
+}
+
+void *tarn_nrt_MemInfo_parent(NRT_MemInfo *mi)
+{
+    return mi->dtor_info;
+}
+
+void tarn_nrt_MemInfo_dump(NRT_MemInfo *mi, FILE *out)
+{
+    fprintf(out, "MemInfo %p refcount %zu\n", (void *)mi,
+            mi ? tarn_meminfo_count(mi) : (size_t)0);
 }

@@ -1,51 +1,43 @@
-/* meminfo.h -- how a counted block lies in memory.
- *
- * The 48 bytes are Numba's: compiled code reads and changes the count at 0 and reads the
- * data at 24 by itself, so no field may move. They have no room for the runtime that a
- * block belongs to. It stands in a header in front of them; header and MemInfo are one
- * cache line, so finding the runtime costs no second miss. Whoever makes blocks in
- * another way later (slabs, data behind the MemInfo, external allocators) keeps that
- * header.
- */
+/* meminfo.h -- how MemInfos are made, for those of this room that make them. */
 #ifndef TARN_NRT_MEMINFO_H
 #define TARN_NRT_MEMINFO_H
 
-#include <tarn/nrt.h>
-#include <stdalign.h>
-#include <stdatomic.h>
+#include "nrt/make.h"
 
-/* An instance. It may be static storage: all zeros but for the name is a fresh one. */
-struct tarn_runtime {
-    char name[32];           /* for messages */
-    atomic_size_t created;   /* MemInfos made, ever */
-    atomic_size_t destroyed; /* of them gone; counted as the last touch of the instance */
-};
-
-struct MemInfo {
-    atomic_size_t refct; /* compiled code counts here too */
-    tarn_meminfo_destructor dtor;
-    void *dtor_info;
+/* A MemInfo that is wanted. */
+struct tarn__recipe {
+    tarn_runtime *runtime;
+    bool borrowed; /* over `data`, which is not ours; else with `bytes` of its own */
     void *data;
-    size_t size;
-    void *external_allocator; /* NULL: the block came from libc */
+    size_t bytes;
+    size_t alignment;
+    tarn_meminfo_destructor destructor;
+    void *info;
+    NRT_ExternalAllocator *external;
+    bool poison;
+    const void *caller;
+    const char *where;
 };
 
-/* What is allocated: 64 bytes. */
-struct tarn__meminfo_block {
-    alignas(64) tarn_runtime *runtime; /* the block's own; not retained, see release */
-    uint64_t spare;                    /* keeps the MemInfo at a multiple of 16 */
-    struct MemInfo meminfo;
-};
+/* NULL, with words: no memory. */
+struct MemInfo *tarn__meminfo_make(const struct tarn__recipe *recipe);
 
-/* The block around a MemInfo. */
-static inline struct tarn__meminfo_block *tarn__meminfo_block(tarn_meminfo *meminfo)
-{
-    return (struct tarn__meminfo_block *)((char *)meminfo -
-                                          offsetof(struct tarn__meminfo_block, meminfo));
-}
+/* Over memory that is there; the fast way where it is open. */
+struct MemInfo *tarn__meminfo_new(tarn_runtime *runtime, void *data, size_t size,
+                                  tarn_meminfo_destructor destructor, void *info,
+                                  const void *caller);
 
-/* What release does at zero: the destructor, then the block. Compiled code that counts by
- * itself calls this alone. */
-void tarn__meminfo_destroy(tarn_meminfo *meminfo);
+/* Raw memory; NULL, with words. */
+void *tarn__raw_make(tarn_runtime *runtime, size_t bytes, NRT_ExternalAllocator *external,
+                     const void *caller);
+void *tarn__raw_resize(void *start, size_t bytes, const void *caller);
+void tarn__raw_free(void *start);
+
+/* The mark of a varsize MemInfo: its destructor, which frees its memory even after a
+ * shutdown and calls the elements' destructor, which is in dtor_info, only before. */
+void tarn__varsize_destructor(void *data, size_t size, void *info);
+void tarn__varsize_end(struct MemInfo *meminfo, bool shut);
+
+void tarn__meminfo_destruct(struct MemInfo *meminfo);
 
 #endif

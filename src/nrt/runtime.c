@@ -1,13 +1,126 @@
-/* runtime.c -- instances of the runtime, each with counters of its own.
+/* runtime.c -- instances of the runtime: the list of them, their allocators, their end.
  *
  * Numba shuts its runtime down at exit, sets its allocator at import and counts its
  * leaks. None of that may touch device memory, so pointers live in one instance and
- * compiled code in another. An instance does not know its blocks, only how many there
- * are: that is what a release has to be refused for.
+ * compiled code in another. A block names its instance by an index of 8 bits. An instance
+ * does not know its blocks, only how many there are: that is what a release has to be
+ * refused for.
  */
-#include "nrt/meminfo.h"
+#include "nrt/runtime.h"
+#include "nrt/hold.h"
+#include "nrt/hooks.h"
+#include "nrt/watch.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+enum { HELD_LIMIT = 16 << 20 };
+
+tarn_runtime tarn__default_runtime = {
+    .name = "default",
+    .word = TARN__UNREADY | TARN__SLOW,
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .sources = {{.malloc = malloc, .realloc = realloc, .free = free}},
+    .source_count = 1,
+    .held_limit = HELD_LIMIT,
+};
+
+_Atomic(tarn_runtime *) tarn__runtimes[TARN__RUNTIMES] = {&tarn__default_runtime};
+
+static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t environment = PTHREAD_ONCE_INIT;
+static bool watched; /* by Valgrind or ASan; written once */
+
+void tarn__registry_lock(void)
+{
+    pthread_mutex_lock(&registry);
+}
+
+void tarn__registry_unlock(void)
+{
+    pthread_mutex_unlock(&registry);
+}
+
+void tarn__registry_lock_all(void)
+{
+    tarn__view_lock();
+    tarn__registry_lock();
+    for (unsigned i = 0; i < TARN__RUNTIMES; i++)
+        if (tarn__runtime_at(i))
+            pthread_mutex_lock(&tarn__runtime_at(i)->lock);
+    tarn__sites_lock();
+    tarn__hooks_lock();
+}
+
+void tarn__registry_unlock_all(void)
+{
+    tarn__hooks_unlock();
+    tarn__sites_unlock();
+    for (unsigned i = 0; i < TARN__RUNTIMES; i++)
+        if (tarn__runtime_at(i))
+            pthread_mutex_unlock(&tarn__runtime_at(i)->lock);
+    tarn__registry_unlock();
+    tarn__view_unlock();
+}
+
+tarn_runtime *tarn_runtime_default(void)
+{
+    return &tarn__default_runtime;
+}
+
+void tarn__runtime_reword(tarn_runtime *runtime)
+{
+    uint64_t word = atomic_load(&runtime->word) & 0xff;
+
+    word |= ++runtime->generation << 8 & ~(TARN__SLOW | TARN__UNREADY);
+    if (atomic_load(&runtime->modes) & ~(unsigned)TARN__QUIET_MODES || watched)
+        word |= TARN__SLOW;
+    atomic_store_explicit(&runtime->word, word, memory_order_release);
+}
+
+static void read_environment(void)
+{
+    const char *text = getenv("TARN_NRT_DEBUG");
+    unsigned modes = 0;
+
+    watched = tarn__watched();
+    tarn__classes_init();
+    if (text && tarn_nrt_modes_parse(text, &modes) != TARN_OK)
+        fprintf(stderr, "tarn: TARN_NRT_DEBUG: %s\n", tarn_error_last()->message);
+    if (modes & TARN_NRT_EXIT_REPORT)
+        tarn__report_at_exit();
+    atomic_store(&tarn__default_runtime.modes, modes);
+}
+
+void tarn__runtime_ready(tarn_runtime *runtime)
+{
+    pthread_once(&environment, read_environment);
+    pthread_mutex_lock(&runtime->lock);
+    if (atomic_load(&runtime->word) & TARN__UNREADY)
+        tarn__runtime_reword(runtime);
+    pthread_mutex_unlock(&runtime->lock);
+}
+
+bool tarn__runtime_watched(void)
+{
+    return watched;
+}
+
+/* Put a new instance into the registry; false: it is full. */
+static bool enrol(tarn_runtime *runtime)
+{
+    bool found = false;
+
+    tarn__registry_lock();
+    for (unsigned i = 1; i < TARN__RUNTIMES && !found; i++)
+        if (!tarn__runtime_at(i)) {
+            found = true;
+            runtime->index = i;
+            atomic_store_explicit(&tarn__runtimes[i], runtime, memory_order_release);
+        }
+    tarn__registry_unlock();
+    return found;
+}
 
 tarn_status tarn_runtime_create(const char *name, tarn_runtime **out)
 {
@@ -19,30 +132,125 @@ tarn_status tarn_runtime_create(const char *name, tarn_runtime **out)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "nrt: no host memory for runtime %s",
                               name);
     snprintf(runtime->name, sizeof runtime->name, "%s", name);
+    pthread_mutex_init(&runtime->lock, NULL);
+    runtime->sources[0] = tarn__default_runtime.sources[0];
+    runtime->source_count = 1;
+    runtime->held_limit = HELD_LIMIT;
+    atomic_init(&runtime->word, TARN__UNREADY | TARN__SLOW);
+    tarn__runtime_ready(runtime);
+    if (!enrol(runtime)) {
+        pthread_mutex_destroy(&runtime->lock);
+        free(runtime);
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "nrt: no room for runtime %s, there are %d", name,
+                              TARN__RUNTIMES - 1);
+    }
     *out = runtime;
+    return TARN_OK;
+}
+
+/* How many blocks are out; MemInfos are blocks too, but for those over raw memory. */
+static tarn_status refuse_while_used(tarn_runtime *runtime)
+{
+    tarn_runtime_stats stats = {.size = sizeof stats};
+
+    tarn_runtime_stats_read(runtime, &stats);
+    if (stats.mi_alloc != stats.mi_free)
+        return tarn_error_set(
+            TARN_STILL_IN_USE, "nrt: runtime %s has %llu of %llu MemInfos still out",
+            runtime->name, (unsigned long long)(stats.mi_alloc - stats.mi_free),
+            (unsigned long long)stats.mi_alloc);
+    if (stats.alloc != stats.free)
+        return tarn_error_set(
+            TARN_STILL_IN_USE, "nrt: runtime %s has %llu of %llu blocks still out",
+            runtime->name, (unsigned long long)(stats.alloc - stats.free),
+            (unsigned long long)stats.alloc);
     return TARN_OK;
 }
 
 tarn_status tarn_runtime_release(tarn_runtime *runtime)
 {
-    tarn_runtime_counts counts;
-
     if (!runtime)
         return TARN_OK;
-    tarn_runtime_counts_read(runtime, &counts);
-    if (counts.created != counts.destroyed)
-        return tarn_error_set(
-            TARN_STILL_IN_USE, "nrt: runtime %s has %llu of %llu MemInfos still out",
-            runtime->name, (unsigned long long)(counts.created - counts.destroyed),
-            (unsigned long long)counts.created);
+    if (runtime == &tarn__default_runtime)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "nrt: the default runtime is not released");
+    tarn_status status = refuse_while_used(runtime);
+    if (status != TARN_OK)
+        return status;
+    tarn__hold_shrink(runtime, 0);
+    tarn__registry_lock();
+    atomic_store(&tarn__runtimes[runtime->index], NULL);
+    tarn__shards_free(runtime);
+    tarn__registry_unlock();
+    tarn__slab_free_all(runtime);
+    pthread_mutex_destroy(&runtime->lock);
     free(runtime);
     return TARN_OK;
 }
 
-/* What is gone is read first: a block that comes and goes in between is then counted as
- * one that is still there, and never as one that went before it came. */
-void tarn_runtime_counts_read(tarn_runtime *runtime, tarn_runtime_counts *out)
+static bool same_source(const struct tarn__source *a, const struct tarn__source *b)
 {
-    out->destroyed = atomic_load_explicit(&runtime->destroyed, memory_order_acquire);
-    out->created = atomic_load_explicit(&runtime->created, memory_order_relaxed);
+    return a->with.malloc == b->with.malloc && a->with.realloc == b->with.realloc &&
+           a->with.free == b->with.free && a->with.opaque_data == b->with.opaque_data &&
+           a->malloc == b->malloc && a->realloc == b->realloc && a->free == b->free;
+}
+
+/* Its number, new or known; TARN__SOURCES: there are too many. Under the lock. */
+static unsigned find_source(tarn_runtime *runtime, const struct tarn__source *source)
+{
+    for (unsigned i = 0; i < runtime->source_count; i++)
+        if (same_source(&runtime->sources[i], source))
+            return i;
+    if (runtime->source_count == TARN__SOURCES)
+        return TARN__SOURCES;
+    runtime->sources[runtime->source_count] = *source;
+    return runtime->source_count++;
+}
+
+tarn_status tarn__runtime_use(tarn_runtime *runtime, const struct tarn__source *source)
+{
+    tarn__runtime_ready(runtime);
+    pthread_mutex_lock(&runtime->lock);
+    unsigned number = find_source(runtime, source);
+    if (number < TARN__SOURCES) {
+        atomic_store(&runtime->word,
+                     (atomic_load(&runtime->word) & ~UINT64_C(0xff)) | number);
+        tarn__runtime_reword(runtime);
+    }
+    pthread_mutex_unlock(&runtime->lock);
+    if (number == TARN__SOURCES)
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "nrt: runtime %s has had %d allocators, no more fit",
+                              runtime->name, TARN__SOURCES);
+    return TARN_OK;
+}
+
+tarn_status tarn_runtime_set_allocator(tarn_runtime *runtime,
+                                       const NRT_ExternalAllocator *allocator)
+{
+    struct tarn__source source = {.malloc = NULL};
+
+    if (!runtime || (allocator && (!allocator->malloc || !allocator->free)))
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: an allocator needs %s",
+                              runtime ? "a malloc and a free" : "a runtime");
+    if (!allocator)
+        return tarn__runtime_use(runtime, &tarn__default_runtime.sources[0]);
+    source.with = *allocator;
+    return tarn__runtime_use(runtime, &source);
+}
+
+void tarn_runtime_shutdown(tarn_runtime *runtime, bool shut)
+{
+    atomic_store(&runtime->shut, shut);
+}
+
+size_t tarn_runtime_trim(tarn_runtime *runtime)
+{
+    struct tarn__shard *shard = tarn__shard_get(runtime);
+    size_t bytes = tarn__hold_shrink(runtime, 0);
+
+    if (shard)
+        tarn__slab_drain(shard);
+    return bytes + tarn__slab_trim(runtime);
 }

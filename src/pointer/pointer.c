@@ -7,10 +7,29 @@
 #include "pointer/pointer.h"
 #include "driver/driver.h"
 #include "base/sizes.h"
-#include "nrt/meminfo.h"
+#include "nrt/block.h"
+#include <pthread.h>
 #include <stdlib.h>
 
-static tarn_runtime pointers = {.name = "pointers"};
+/* Made at the first pointer, and there until the process ends. */
+static struct {
+    pthread_once_t once;
+    tarn_runtime *runtime; /* NULL: it could not be made */
+} pointers = {.once = PTHREAD_ONCE_INIT};
+
+static void make_runtime(void)
+{
+    tarn_runtime_create("pointers", &pointers.runtime);
+}
+
+/* The instance whose MemInfos pointers are counted by; NULL, with words. */
+static tarn_runtime *pointers_runtime(void)
+{
+    pthread_once(&pointers.once, make_runtime);
+    if (!pointers.runtime)
+        tarn_error_set(TARN_OUT_OF_MEMORY, "pointer: no runtime to count in");
+    return pointers.runtime;
+}
 
 /* The destructor of every pointer's MemInfo. */
 static void end_pointer(void *data, size_t size, void *info)
@@ -32,14 +51,17 @@ static void end_pointer(void *data, size_t size, void *info)
 tarn_status tarn__pointer_blank(tarn_pointer_kind kind, int device, size_t bytes,
                                 tarn_pointer **out)
 {
-    tarn_pointer *pointer = calloc(1, sizeof *pointer);
+    tarn_runtime *runtime = pointers_runtime();
+    tarn_pointer *pointer;
 
-    if (!pointer)
+    if (!runtime)
+        return TARN_OUT_OF_MEMORY;
+    if (!(pointer = calloc(1, sizeof *pointer)))
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "pointer: no host memory for one of "
                               "%zu bytes",
                               bytes);
-    tarn_status status = tarn_meminfo_create(&pointers, NULL, bytes, end_pointer, pointer,
+    tarn_status status = tarn_meminfo_create(runtime, NULL, bytes, end_pointer, pointer,
                                              &pointer->meminfo);
     if (status != TARN_OK) {
         free(pointer);
@@ -197,5 +219,8 @@ tarn_pointer_kind tarn_pointer_get_kind(const tarn_pointer *pointer)
 
 void tarn_pointer_counts(tarn_runtime_counts *out)
 {
-    tarn_runtime_counts_read(&pointers, out);
+    if (pointers_runtime())
+        tarn_runtime_counts_read(pointers.runtime, out);
+    else
+        *out = (tarn_runtime_counts){0, 0};
 }

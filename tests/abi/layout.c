@@ -4,7 +4,7 @@
  * compiled with the header of their day.
  */
 #include "test.h"
-#include "nrt/meminfo.h"
+#include "nrt/block.h"
 
 #define OFFSET(type, field, wanted) CHECK_EQUAL(wanted, offsetof(type, field))
 
@@ -22,8 +22,12 @@ TEST(meminfo_is_laid_out_as_numbas)
 
 TEST(meminfo_with_its_header_is_one_cache_line)
 {
-    CHECK_EQUAL(64, sizeof(struct tarn__meminfo_block));
-    CHECK_EQUAL(0, offsetof(struct tarn__meminfo_block, meminfo) % 16);
+    CHECK_EQUAL(16, sizeof(struct tarn__block));
+    CHECK_EQUAL(64, TARN__HEADER + sizeof(struct MemInfo));
+    CHECK_EQUAL(64, TARN__HEAD);
+    /* the links of a free block leave the count alone, and fit into the smallest */
+    OFFSET(struct tarn__free, refct, TARN__HEADER + offsetof(struct MemInfo, refct));
+    CHECK(sizeof(struct tarn__free) <= 64);
 }
 
 TEST(resource_operations_stay_where_they_are)

@@ -1,0 +1,50 @@
+/* debug.c -- printing, and an allocator to try things with. */
+#include "nrt/runtime.h"
+#include <stdarg.h>
+#include <stdlib.h>
+
+void tarn_nrt_debug_print(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+}
+
+static bool traced(void)
+{
+    return tarn_runtime_modes(&tarn__default_runtime) & TARN_NRT_TRACE;
+}
+
+static void *sample_malloc(size_t size, void *opaque)
+{
+    (void)opaque;
+    if (traced())
+        tarn__trace("sample allocator: malloc of %zu bytes", size);
+    return malloc(size);
+}
+
+static void *sample_realloc(void *ptr, size_t size, void *opaque)
+{
+    (void)opaque;
+    if (traced())
+        tarn__trace("sample allocator: realloc of %p to %zu bytes", ptr, size);
+    return realloc(ptr, size);
+}
+
+static void sample_free(void *ptr, void *opaque)
+{
+    (void)opaque;
+    if (traced())
+        tarn__trace("sample allocator: free of %p", ptr);
+    free(ptr);
+}
+
+NRT_ExternalAllocator *tarn_nrt_sample_external_allocator(void)
+{
+    static NRT_ExternalAllocator sample = {sample_malloc, sample_realloc, sample_free,
+                                           NULL};
+
+    return &sample;
+}

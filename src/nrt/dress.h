@@ -1,0 +1,22 @@
+/* dress.h -- the bytes around and in a block that tell of misuse. */
+#ifndef TARN_NRT_DRESS_H
+#define TARN_NRT_DRESS_H
+
+#include "nrt/block.h"
+
+/* Write front, back and fill of a new block, as its flags say. */
+void tarn__dress(struct tarn__block *block, char *data);
+
+/* Where the data begin, by the front where there is one; NULL: the front is spoilt. */
+char *tarn__dress_data(struct tarn__block *block);
+
+/* Is the guard of this block whole? If not, say so. */
+void tarn__dress_check(tarn_runtime *runtime, struct tarn__block *block);
+
+/* Fill the data with 0xDE. */
+void tarn__dress_fill(struct tarn__block *block);
+
+/* The first of these bytes that is no longer 0xDE, or NULL. */
+const void *tarn__dress_changed(const void *data, size_t bytes);
+
+#endif

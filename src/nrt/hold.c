@@ -1,0 +1,103 @@
+/* hold.c -- quarantine: freed blocks that are held back for a while.
+ *
+ * A block that waits here is out of every list, so a late release of it is always seen,
+ * and so are bytes that were written into it: it is full of 0xDE, and is looked over when
+ * it goes. The oldest go first, when more is held than the instance allows. They are
+ * counted as freed already.
+ */
+#include "nrt/hold.h"
+#include "nrt/make.h"
+#include "nrt/dress.h"
+#include "nrt/watch.h"
+
+/* What holding a block costs, more or less. */
+static size_t weight(const struct tarn__block *block)
+{
+    return block->bytes + TARN__HEAD;
+}
+
+/* The first that has to go so that at most `limit` are held, or NULL. */
+static struct tarn__free *take_oldest(tarn_runtime *runtime, size_t limit)
+{
+    pthread_mutex_lock(&runtime->lock);
+    struct tarn__free *oldest = runtime->held_first;
+    if (runtime->held_bytes <= limit)
+        oldest = NULL;
+    if (oldest) {
+        runtime->held_first = oldest->next;
+        runtime->held_bytes -= weight(&oldest->block);
+    }
+    pthread_mutex_unlock(&runtime->lock);
+    return oldest;
+}
+
+/* Data of a held block that no link lies over. */
+static void *idle_data(struct tarn__block *block, size_t *bytes_out)
+{
+    char *data = tarn__dress_data(block);
+    size_t linked = data && data < (char *)block + sizeof(struct tarn__free)
+                        ? sizeof(struct tarn__free) - TARN__HEADER
+                        : 0;
+
+    *bytes_out = data && block->bytes > linked ? block->bytes - linked : 0;
+    return *bytes_out ? data + linked : NULL;
+}
+
+/* Has anybody written into it since? */
+static void look_over(tarn_runtime *runtime, struct tarn__block *block)
+{
+    size_t bytes;
+    void *data = idle_data(block, &bytes);
+    if (data)
+        tarn__watch_show(data, bytes);
+    const void *changed = tarn__dress_changed(data, bytes);
+
+    if (changed)
+        tarn__misuse(runtime,
+                     "nrt: a block of %zu bytes of runtime %s was written to at %p after "
+                     "it was freed",
+                     (size_t)block->bytes, runtime->name, changed);
+}
+
+size_t tarn__hold_shrink(tarn_runtime *runtime, size_t limit)
+{
+    struct tarn__free *oldest;
+    size_t bytes = 0;
+
+    while ((oldest = take_oldest(runtime, limit))) {
+        bytes += weight(&oldest->block);
+        look_over(runtime, &oldest->block);
+        tarn__block_return(&oldest->block);
+    }
+    return bytes;
+}
+
+void tarn__hold(tarn_runtime *runtime, struct tarn__block *block)
+{
+    struct tarn__free *slot = (struct tarn__free *)block;
+    size_t bytes;
+    void *data = idle_data(block, &bytes);
+
+    if (data)
+        tarn__watch_forbid(data, bytes);
+    tarn__block_set_state(block, TARN__HELD);
+    pthread_mutex_lock(&runtime->lock);
+    slot->next = NULL;
+    if (runtime->held_first)
+        runtime->held_last->next = slot;
+    else
+        runtime->held_first = slot;
+    runtime->held_last = slot;
+    runtime->held_bytes += weight(block);
+    size_t limit = runtime->held_limit;
+    pthread_mutex_unlock(&runtime->lock);
+    tarn__hold_shrink(runtime, limit);
+}
+
+void tarn_runtime_set_quarantine(tarn_runtime *runtime, size_t bytes)
+{
+    pthread_mutex_lock(&runtime->lock);
+    runtime->held_limit = bytes;
+    pthread_mutex_unlock(&runtime->lock);
+    tarn__hold_shrink(runtime, bytes);
+}

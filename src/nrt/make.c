@@ -1,0 +1,381 @@
+/* make.c -- a block of memory from its making to its end, the general way.
+ *
+ * Every debug mode, every allocator and every alignment goes through here; the fast way
+ * (make.h) is the same with all of them off. What a block has had done to it at its making
+ * is written in its flags, and undone by them at its end, whatever the modes are then.
+ */
+#include "nrt/make.h"
+#include "nrt/dress.h"
+#include "nrt/hold.h"
+#include "nrt/watch.h"
+#include "base/sizes.h"
+#include <string.h>
+
+/* How a block is laid out. */
+struct shape {
+    unsigned flags;
+    size_t head;      /* bytes before front or data */
+    size_t front;     /* of guard and place */
+    size_t alignment; /* of the data; 1 where 16 will do */
+    size_t total;     /* bytes to be had, but for slack */
+    size_t slack;     /* more, so that the data can be moved up */
+};
+
+static unsigned flags_for(const struct tarn__request *request, unsigned modes)
+{
+    unsigned flags = request->flags;
+
+    if (modes & TARN_NRT_POISON)
+        flags |= TARN__POISON;
+    if (modes & TARN_NRT_GUARD)
+        flags |= TARN__GUARD;
+    if (modes & TARN_NRT_QUARANTINE)
+        flags |= TARN__HOLD;
+    if (modes & TARN_NRT_TRACE)
+        flags |= TARN__TRACE;
+    if (flags & (TARN__POISON | TARN__GUARD | TARN__HOLD))
+        flags |= TARN__DRESSED;
+    if (request->external && !(flags & TARN__MI))
+        flags |= TARN__PREFIX;
+    return flags;
+}
+
+/* False: more than can be addressed. */
+static bool work_out(const struct tarn__request *request, unsigned flags,
+                     struct shape *shape)
+{
+    bool mi = flags & TARN__MI, dressed = flags & TARN__DRESSED;
+    size_t alignment = request->alignment ? request->alignment : 1;
+
+    shape->flags = flags;
+    shape->head = mi ? TARN__HEAD : TARN__HEADER;
+    shape->head += flags & TARN__PREFIX ? TARN__PREFIX_BYTES : 0;
+    shape->front = mi && dressed ? TARN__FRONT : 0;
+    shape->alignment = 16 % alignment == 0 ? 1 : alignment;
+    shape->slack = shape->alignment > 1 ? shape->alignment : 0;
+    shape->total = shape->head + shape->front + (flags & TARN__GUARD ? TARN__BACK : 0);
+    if (!tarn__size_add(shape->total, request->bytes, &shape->total))
+        return false;
+    if (flags & TARN__HOLD && shape->total < sizeof(struct tarn__free))
+        shape->total = sizeof(struct tarn__free);
+    return shape->total <= PTRDIFF_MAX && shape->slack <= PTRDIFF_MAX - shape->total;
+}
+
+/* The class of small blocks that serves; false: none. Slots begin at multiples of up to
+ * 64, so undressed data need no slack there. */
+static bool find_class(struct shape *shape, unsigned *class_out)
+{
+    unsigned steps = shape->alignment == 32 ? 1 : shape->alignment == 64 ? 2 : 0;
+    size_t slack = steps && !shape->front && shape->head == TARN__HEAD ? 0 : shape->slack;
+    size_t whole = shape->total + slack;
+    size_t inner = whole > TARN__HEAD ? whole - TARN__HEAD : 0;
+
+    if (inner > TARN__SMALL_BYTES || shape->flags & TARN__PREFIX)
+        return false;
+    *class_out = tarn__class_of[steps][(inner + 15) / 16];
+    return true;
+}
+
+static bool small_blocks_allowed(unsigned modes)
+{
+    return !(modes & TARN_NRT_ONE_BY_ONE) &&
+           (!tarn__runtime_watched() || modes & TARN_NRT_SLABS);
+}
+
+/* A small block, its header written but for what all blocks have. */
+static struct tarn__block *take_small(struct tarn__shard *shard, struct shape *shape,
+                                      unsigned class)
+{
+    struct tarn__free *slot = tarn__slab_take(shard, class);
+
+    if (!slot)
+        return NULL;
+    if (tarn__runtime_watched()) {
+        shape->flags |= TARN__MARKED;
+        tarn__watch_allow((char *)slot + TARN__HEADER,
+                          tarn__class_bytes[class] - (size_t)TARN__HEADER);
+    }
+    tarn__block_set_word(&slot->block,
+                         shard->fast | (uint64_t) class << TARN__CLASS_SHIFT);
+    return &slot->block;
+}
+
+/* A block by itself, from the instance's allocator or an external one. */
+static struct tarn__block *take_single(const struct tarn__request *request,
+                                       const struct shape *shape, unsigned source)
+{
+    tarn_runtime *runtime = request->runtime;
+    NRT_ExternalAllocator *external = request->external;
+    size_t bytes = shape->total + shape->slack;
+    char *memory = external ? external->malloc(bytes, external->opaque_data)
+                            : tarn__source_malloc(&runtime->sources[source], bytes);
+
+    if (!memory)
+        return NULL;
+    if (shape->flags & TARN__PREFIX) {
+        memcpy(memory, &external, sizeof external);
+        memory += TARN__PREFIX_BYTES;
+    }
+    struct tarn__block *block = (struct tarn__block *)(void *)memory;
+    atomic_init(&block->word, (uint64_t)TARN__LIVE |
+                                  (uint64_t)runtime->index << TARN__RUNTIME_SHIFT |
+                                  (uint64_t)(external ? TARN__EXTERNAL : TARN__DIRECT)
+                                      << TARN__CLASS_SHIFT |
+                                  (uint64_t)source << TARN__SOURCE_SHIFT);
+    return block;
+}
+
+static struct tarn__block *take(const struct tarn__request *request, struct shape *shape,
+                                struct tarn__shard *shard, unsigned modes)
+{
+    uint64_t word = atomic_load_explicit(&request->runtime->word, memory_order_acquire);
+    unsigned class;
+
+    if (shard && !request->external && small_blocks_allowed(modes) &&
+        find_class(shape, &class))
+        return take_small(shard, shape, class);
+    return take_single(request, shape, (unsigned)(word & 0xff));
+}
+
+/* The first multiple of the alignment where data may begin. */
+static char *place_data(struct tarn__block *block, const struct shape *shape)
+{
+    size_t head = shape->flags & TARN__MI ? TARN__HEAD : TARN__HEADER;
+    uintptr_t place = (uintptr_t)block + head + shape->front;
+    uintptr_t over = place % shape->alignment;
+
+    return (char *)(over ? place + (shape->alignment - over) : place);
+}
+
+static void count(struct tarn__shard *shard, const struct tarn__request *request)
+{
+    bool mi = request->flags & TARN__MI;
+
+    if (!shard && request->uncounted)
+        tarn__count_bytes_shared(request->runtime, request->bytes, 0);
+    else if (!shard)
+        tarn__count_made_shared(request->runtime, request->bytes, mi);
+    else if (request->uncounted)
+        tarn__count_bytes_made(shard, request->bytes);
+    else
+        tarn__count_made(shard, request->bytes, mi);
+}
+
+static void count_failure(struct tarn__shard *shard, tarn_runtime *runtime)
+{
+    if (shard)
+        tarn__bump(&shard->counters.failed, 1);
+    else
+        atomic_fetch_add(&runtime->folded.failed, 1);
+}
+
+static struct tarn__block *refuse(const struct tarn__request *request,
+                                  struct tarn__shard *shard, const char *why)
+{
+    count_failure(shard, request->runtime);
+    tarn_error_set(TARN_OUT_OF_MEMORY,
+                   "nrt: runtime %s has no memory for %zu bytes at multiples of %zu%s",
+                   request->runtime->name, request->bytes,
+                   request->alignment ? request->alignment : 16, why);
+    return NULL;
+}
+
+struct tarn__block *tarn__block_make(const struct tarn__request *request, void **data_out)
+{
+    tarn_runtime *runtime = request->runtime;
+    struct tarn__shard *shard = tarn__shard_get(runtime);
+    unsigned modes = atomic_load_explicit(&runtime->modes, memory_order_relaxed);
+    struct shape shape;
+
+    if (!work_out(request, flags_for(request, modes), &shape))
+        return refuse(request, shard, ": that is more than there are addresses");
+    struct tarn__block *block = take(request, &shape, shard, modes);
+    if (!block)
+        return refuse(request, shard, "");
+    uint64_t site =
+        modes & TARN_NRT_SITES
+            ? tarn__site_enter(runtime, request->caller, request->where, request->bytes)
+            : 0;
+    tarn__block_set_word(block, tarn__block_word(block) | TARN__FLAG(shape.flags) |
+                                    site << TARN__SITE_SHIFT);
+    block->bytes = request->bytes;
+    char *data = place_data(block, &shape);
+    tarn__dress(block, data);
+    count(shard, request);
+    *data_out = data;
+    return block;
+}
+
+/* The memory that an external allocator gave, and that allocator. */
+static void return_external(struct tarn__block *block, uint64_t word)
+{
+    NRT_ExternalAllocator *external;
+    char *memory = (char *)block;
+
+    if (TARN__FLAGS(word) & TARN__PREFIX) {
+        memory -= TARN__PREFIX_BYTES;
+        memcpy(&external, memory, sizeof external);
+    } else {
+        external = tarn__block_meminfo(block)->external_allocator;
+    }
+    external->free(memory, external->opaque_data);
+}
+
+static void return_small(tarn_runtime *runtime, struct tarn__block *block, uint64_t word)
+{
+    struct tarn__shard *shard = tarn__shard_at(runtime->index);
+    unsigned class = TARN__FIELD(word, TARN__CLASS_SHIFT);
+    struct tarn__free *slot = (struct tarn__free *)block;
+
+    if (TARN__FLAGS(word) & TARN__MARKED)
+        tarn__watch_forbid((char *)block + TARN__HEAD,
+                           tarn__class_bytes[class] - (size_t)TARN__HEAD);
+    slot->refct = 0;
+    tarn__slab_put(runtime, shard == &tarn__no_shard ? NULL : shard,
+                   TARN__FIELD(word, TARN__SOURCE_SHIFT), slot);
+}
+
+void tarn__block_return(struct tarn__block *block)
+{
+    uint64_t word = tarn__block_word(block);
+    unsigned class = TARN__FIELD(word, TARN__CLASS_SHIFT);
+    tarn_runtime *runtime = tarn__runtime_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
+
+    tarn__block_set_state(block, TARN__FREE);
+    if (class == TARN__EXTERNAL)
+        return_external(block, word);
+    else if (class == TARN__DIRECT)
+        tarn__source_free(&runtime->sources[TARN__FIELD(word, TARN__SOURCE_SHIFT)],
+                          block);
+    else
+        return_small(runtime, block, word);
+}
+
+static void count_end(tarn_runtime *runtime, size_t bytes, bool mi, bool uncounted)
+{
+    struct tarn__shard *shard = tarn__shard_get(runtime);
+
+    if (!shard && uncounted)
+        tarn__count_bytes_shared(runtime, 0, bytes);
+    else if (!shard)
+        tarn__count_gone_shared(runtime, bytes, mi);
+    else if (uncounted)
+        tarn__count_bytes_gone(shard, bytes);
+    else
+        tarn__count_gone(shard, bytes, mi);
+}
+
+/* Everything but counting. */
+static tarn_runtime *take_apart(struct tarn__block *block)
+{
+    uint64_t word = tarn__block_word(block);
+    unsigned flags = TARN__FLAGS(word);
+    tarn_runtime *runtime = tarn__runtime_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
+
+    tarn__dress_check(runtime, block);
+    if (flags & (TARN__POISON | TARN__HOLD))
+        tarn__dress_fill(block);
+    if (TARN__SITE(word))
+        tarn__site_leave(TARN__SITE(word), block->bytes);
+    if (flags & TARN__HOLD)
+        tarn__hold(runtime, block);
+    else
+        tarn__block_return(block);
+    return runtime;
+}
+
+void tarn__block_end(struct tarn__block *block, bool uncounted)
+{
+    bool mi = TARN__FLAGS(tarn__block_word(block)) & TARN__MI;
+    size_t bytes = block->bytes;
+
+    count_end(take_apart(block), bytes, mi, uncounted);
+}
+
+void tarn__block_end_as(struct tarn__block *block, bool mi)
+{
+    size_t bytes = block->bytes;
+
+    count_end(take_apart(block), bytes, mi, false);
+}
+
+/* --- other sizes --------------------------------------------------------------------- */
+
+/* The block is as large as it was asked to be, where it is. */
+static struct tarn__block *settle(struct tarn__block *block, size_t before, size_t bytes)
+{
+    uint64_t word = tarn__block_word(block);
+    tarn_runtime *runtime = tarn__runtime_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
+    struct tarn__shard *shard = tarn__shard_get(runtime);
+
+    if (TARN__SITE(word))
+        tarn__site_resize(TARN__SITE(word), before, bytes);
+    block->bytes = bytes;
+    if (!shard) {
+        tarn__count_bytes_shared(runtime, bytes, before);
+        return block;
+    }
+    tarn__count_bytes_gone(shard, before);
+    tarn__count_bytes_made(shard, bytes);
+    return block;
+}
+
+/* Elsewhere, the bytes copied. */
+static struct tarn__block *move(tarn_runtime *runtime, struct tarn__block *block,
+                                size_t bytes, const void *caller)
+{
+    NRT_ExternalAllocator *external = NULL;
+    void *data;
+
+    if (TARN__FLAGS(tarn__block_word(block)) & TARN__PREFIX)
+        memcpy(&external, (char *)block - TARN__PREFIX_BYTES, sizeof external);
+    struct tarn__request request = {.runtime = runtime,
+                                    .bytes = bytes,
+                                    .external = external,
+                                    .uncounted = true,
+                                    .caller = caller};
+    struct tarn__block *other = tarn__block_make(&request, &data);
+    if (!other)
+        return NULL;
+    memcpy(data, (char *)block + TARN__HEADER,
+           bytes < block->bytes ? bytes : block->bytes);
+    tarn__block_end(block, true);
+    return other;
+}
+
+/* A block by itself, with nothing around it, as its allocator can. */
+static struct tarn__block *resize_single(tarn_runtime *runtime, struct tarn__block *block,
+                                         size_t bytes)
+{
+    uint64_t word = tarn__block_word(block);
+    const struct tarn__source *source =
+        &runtime->sources[TARN__FIELD(word, TARN__SOURCE_SHIFT)];
+    struct tarn__request request = {.runtime = runtime, .bytes = bytes};
+    size_t before = block->bytes, total;
+
+    if (!tarn__size_add(bytes, TARN__HEADER, &total) || total > PTRDIFF_MAX)
+        return refuse(&request, tarn__shard_get(runtime),
+                      ": that is more than there are addresses");
+    struct tarn__block *other = tarn__source_realloc(source, block, total);
+    if (!other)
+        return refuse(&request, tarn__shard_get(runtime), "");
+    return settle(other, before, bytes);
+}
+
+struct tarn__block *tarn__block_resize(struct tarn__block *block, size_t bytes,
+                                       const void *caller)
+{
+    uint64_t word = tarn__block_word(block);
+    unsigned class = TARN__FIELD(word, TARN__CLASS_SHIFT);
+    tarn_runtime *runtime = tarn__runtime_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
+    const struct tarn__source *source =
+        &runtime->sources[TARN__FIELD(word, TARN__SOURCE_SHIFT)];
+
+    if (TARN__FLAGS(word) & (TARN__POISON | TARN__GUARD | TARN__HOLD | TARN__PREFIX))
+        return move(runtime, block, bytes, caller);
+    if (class < TARN__CLASSES && bytes <= tarn__class_bytes[class] - (size_t)TARN__HEADER)
+        return settle(block, block->bytes, bytes);
+    if (class == TARN__DIRECT && (!source->with.malloc || source->with.realloc))
+        return resize_single(runtime, block, bytes);
+    return move(runtime, block, bytes, caller);
+}

@@ -1,0 +1,111 @@
+/* make.h -- a block of memory from its making to its end: the general way, and the fast
+ * one for small blocks, which is nothing but loads, compares and stores of this thread's.
+ */
+#ifndef TARN_NRT_MAKE_H
+#define TARN_NRT_MAKE_H
+
+#include "nrt/count.h"
+
+/* What is wanted. */
+struct tarn__request {
+    tarn_runtime *runtime;
+    size_t bytes;
+    size_t alignment;                /* of the data; any number */
+    NRT_ExternalAllocator *external; /* NULL: the instance's own */
+    unsigned flags;                  /* TARN__MI, TARN__POISON */
+    bool uncounted;                  /* part of a realloc: no block more */
+    const void *caller;              /* for TARN_NRT_SITES */
+    const char *where;
+};
+
+/* A LIVE block; `*data_out` is where its data begin. NULL, with words: no memory. */
+struct tarn__block *tarn__block_make(const struct tarn__request *request,
+                                     void **data_out);
+
+/* Take a LIVE block back, whose destructor has run. `uncounted`: see above. */
+void tarn__block_end(struct tarn__block *block, bool uncounted);
+
+/* The same, of which a MemInfo (`mi`) is gone or not, whatever it was made as. */
+void tarn__block_end_as(struct tarn__block *block, bool mi);
+
+/* Another size for a raw LIVE block. NULL, with words: no memory, all as before. */
+struct tarn__block *tarn__block_resize(struct tarn__block *block, size_t bytes,
+                                       const void *caller);
+
+/* Give the memory of a block back for good; its header is no longer needed. */
+void tarn__block_return(struct tarn__block *block);
+
+/* A small block of this thread's; NULL: go the general way. */
+static inline struct tarn__block *tarn__fast_take(tarn_runtime *runtime, unsigned index,
+                                                  size_t bytes, unsigned class,
+                                                  unsigned flags)
+{
+    struct tarn__shard *shard = tarn__shard_at(index);
+
+    if (shard->word != atomic_load_explicit(&runtime->word, memory_order_relaxed))
+        return NULL;
+    struct tarn__list *list = &shard->lists[class];
+    struct tarn__free *slot = list->first;
+    if (!slot)
+        return NULL;
+    list->first = slot->next;
+    list->count--;
+    tarn__block_set_word(&slot->block, shard->fast |
+                                           (uint64_t) class << TARN__CLASS_SHIFT |
+                                           TARN__FLAG(flags));
+    slot->block.bytes = bytes;
+    tarn__count_made(shard, bytes, flags & TARN__MI);
+    return &slot->block;
+}
+
+/* A small block of this thread's, ready but for its MemInfo; NULL: go the general way.
+ * `steps` is 0, 1 or 2 for data at multiples of 16, 32, 64. */
+static inline struct tarn__block *tarn__fast_make(tarn_runtime *runtime, unsigned index,
+                                                  size_t bytes, unsigned steps)
+{
+    if (bytes > TARN__SMALL_BYTES)
+        return NULL;
+    return tarn__fast_take(runtime, index, bytes,
+                           tarn__class_of[steps][(bytes + 15) / 16], TARN__MI);
+}
+
+/* The same without a MemInfo. */
+static inline struct tarn__block *tarn__fast_make_raw(tarn_runtime *runtime,
+                                                      unsigned index, size_t bytes)
+{
+    size_t over = TARN__HEAD - TARN__HEADER, inner = bytes > over ? bytes - over : 0;
+
+    if (inner > TARN__SMALL_BYTES)
+        return NULL;
+    return tarn__fast_take(runtime, index, bytes, tarn__class_of[0][(inner + 15) / 16],
+                           0);
+}
+
+/* Take a LIVE block back the fast way, or return false and leave it. */
+static inline bool tarn__fast_end(struct tarn__block *block, uint64_t word)
+{
+    const uint64_t open = (uint64_t)0xff << TARN__CLASS_SHIFT | TARN__FLAG(TARN__MI);
+    struct tarn__shard *shard = tarn__shard_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
+    unsigned class = TARN__FIELD(word, TARN__CLASS_SHIFT);
+
+    if ((word & ~open) != shard->fast || class >= TARN__CLASSES)
+        return false;
+    struct tarn__list *list = &shard->lists[class];
+    if (list->count >= tarn__batch_blocks[class])
+        return false;
+    struct tarn__free *slot = (struct tarn__free *)block;
+    tarn__block_set_word(block, word ^ (TARN__LIVE ^ TARN__FREE));
+    slot->next = list->first;
+    list->first = slot;
+    list->count++;
+    tarn__count_gone(shard, block->bytes, word & TARN__FLAG(TARN__MI));
+    return true;
+}
+
+static inline void tarn__block_finish(struct tarn__block *block)
+{
+    if (!tarn__fast_end(block, tarn__block_word(block)))
+        tarn__block_end(block, false);
+}
+
+#endif

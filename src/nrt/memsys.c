@@ -1,0 +1,133 @@
+/* memsys.c -- the default instance under Numba's names, and the view of its counters.
+ *
+ * Counting cannot be turned off, but what these calls show can: Numba's own tests want
+ * queries to fail while statistics are off and counters to stand still meanwhile. What
+ * was counted while they were off is subtracted for good.
+ */
+#include "nrt/runtime.h"
+#include <stdlib.h>
+
+enum { COUNTERS = 4, HIDDEN = 0x41414141 };
+
+static struct {
+    pthread_mutex_t lock;
+    bool enabled;
+    uint64_t at_disable[COUNTERS]; /* what was real when they were turned off */
+    uint64_t hidden[COUNTERS];     /* of what is real, never shown */
+} view = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void tarn__view_lock(void)
+{
+    pthread_mutex_lock(&view.lock);
+}
+
+void tarn__view_unlock(void)
+{
+    pthread_mutex_unlock(&view.lock);
+}
+
+static void read_real(uint64_t real[COUNTERS])
+{
+    tarn_runtime_stats stats = {.size = sizeof stats};
+
+    tarn_runtime_stats_read(&tarn__default_runtime, &stats);
+    real[0] = stats.alloc;
+    real[1] = stats.free;
+    real[2] = stats.mi_alloc;
+    real[3] = stats.mi_free;
+}
+
+void tarn_nrt_MemSys_enable_stats(void)
+{
+    uint64_t real[COUNTERS];
+
+    tarn__view_lock();
+    read_real(real);
+    for (int i = 0; i < COUNTERS && !view.enabled; i++)
+        view.hidden[i] += real[i] - view.at_disable[i];
+    view.enabled = true;
+    tarn__view_unlock();
+}
+
+void tarn_nrt_MemSys_disable_stats(void)
+{
+    tarn__view_lock();
+    if (view.enabled)
+        read_real(view.at_disable);
+    view.enabled = false;
+    tarn__view_unlock();
+}
+
+size_t tarn_nrt_MemSys_stats_enabled(void)
+{
+    tarn__view_lock();
+    size_t enabled = view.enabled;
+    tarn__view_unlock();
+    return enabled;
+}
+
+static size_t show(int which)
+{
+    uint64_t real[COUNTERS];
+    size_t shown = HIDDEN;
+
+    tarn__view_lock();
+    if (view.enabled) {
+        read_real(real);
+        shown = (size_t)(real[which] - view.hidden[which]);
+    }
+    tarn__view_unlock();
+    return shown;
+}
+
+size_t tarn_nrt_MemSys_get_stats_alloc(void)
+{
+    return show(0);
+}
+
+size_t tarn_nrt_MemSys_get_stats_free(void)
+{
+    return show(1);
+}
+
+size_t tarn_nrt_MemSys_get_stats_mi_alloc(void)
+{
+    return show(2);
+}
+
+size_t tarn_nrt_MemSys_get_stats_mi_free(void)
+{
+    return show(3);
+}
+
+void tarn_nrt_MemSys_init(void)
+{
+    tarn_runtime_shutdown(&tarn__default_runtime, false);
+    tarn_runtime_set_allocator(&tarn__default_runtime, NULL);
+    tarn__view_lock();
+    view.enabled = false;
+    read_real(view.at_disable);
+    for (int i = 0; i < COUNTERS; i++)
+        view.hidden[i] = view.at_disable[i];
+    tarn__view_unlock();
+}
+
+void tarn_nrt_MemSys_shutdown(void)
+{
+    tarn_runtime_shutdown(&tarn__default_runtime, true);
+}
+
+void tarn_nrt_MemSys_set_allocator(NRT_malloc_func malloc_function,
+                                   NRT_realloc_func realloc_function,
+                                   NRT_free_func free_function)
+{
+    struct tarn__source source = {
+        .malloc = malloc_function, .realloc = realloc_function, .free = free_function};
+
+    if (malloc_function && realloc_function && free_function)
+        tarn__runtime_use(&tarn__default_runtime, &source);
+    else
+        tarn_error_set(TARN_INVALID_ARGUMENT,
+                       "nrt: an allocator needs a malloc, a realloc and a free; it stays "
+                       "as it was");
+}

@@ -1,0 +1,85 @@
+/* misuse.c -- what is said when a block is used that is not there, or not whole.
+ *
+ * Calls that release return nothing, so the words go to a handler, or to stderr. The block
+ * is left as it is: a release too many that is ignored does no harm, one that is carried
+ * out frees somebody else's memory.
+ */
+#include "nrt/runtime.h"
+#include "nrt/hooks.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct tarn__hook told; /* a tarn_nrt_misuse_handler; none: stderr */
+
+void tarn_nrt_set_misuse_handler(tarn_nrt_misuse_handler handler, void *data)
+{
+    tarn__hook_set(&told, (tarn__any_function *)handler, data);
+}
+
+static void tell(const char *words)
+{
+    struct tarn__hook hook = tarn__hook_get(&told);
+
+    if (hook.function)
+        ((tarn_nrt_misuse_handler)hook.function)(hook.data, words);
+    else
+        fprintf(stderr, "tarn: %s\n", words);
+}
+
+void tarn__misuse(tarn_runtime *runtime, const char *format, ...)
+{
+    char words[sizeof tarn_error_last()->message];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(words, sizeof words, format, arguments);
+    va_end(arguments);
+    atomic_fetch_add(&runtime->misuses, 1);
+    tarn_error_set(TARN_INVALID_ARGUMENT, "%s", words);
+    tell(words);
+    if (atomic_load(&runtime->modes) & TARN_NRT_ABORT)
+        abort();
+}
+
+/* What a block is whose header is not LIVE. */
+static const char *condition(unsigned state)
+{
+    switch (state) {
+    case TARN__LIVE:
+        return "has no reference";
+    case TARN__ENDING:
+        return "is being destroyed";
+    case TARN__HELD:
+    case TARN__FREE:
+        return "was freed before";
+    }
+    return "is no block of Tarn's, or its header was overwritten";
+}
+
+void tarn__misuse_block(const struct tarn__block *block, const char *what)
+{
+    uint64_t word = tarn__block_word(block);
+    unsigned state = TARN__STATE(word);
+    tarn_runtime *runtime = NULL;
+
+    if (state == TARN__LIVE || state == TARN__ENDING || state == TARN__HELD ||
+        state == TARN__FREE)
+        runtime = tarn__runtime_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
+    if (!runtime)
+        runtime = &tarn__default_runtime;
+    tarn__misuse(runtime, "nrt: %s %p, which %s (runtime %s)", what,
+                 (const void *)((const char *)block + TARN__HEADER), condition(state),
+                 runtime->name);
+}
+
+void tarn__trace(const char *format, ...)
+{
+    char line[256];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "tarn: nrt: %s\n", line);
+}

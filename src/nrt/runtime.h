@@ -1,0 +1,206 @@
+/* runtime.h -- an instance, its share of every thread, and where its memory comes from.
+ *
+ * A thread has a shard of each instance that it uses: counters that it alone writes, and
+ * small blocks ready to be handed out. Most calls touch nothing else. What is shared (the
+ * lists of batches, chunks, quarantine) has one lock an instance. No allocator, destructor
+ * or handler is ever called under it: CPython's raw allocator takes the GIL while
+ * tracemalloc traces, and whoever has the GIL may be waiting for the lock.
+ *
+ * Order of locks: the view (memsys.c), the registry (runtime.c), an instance's, sites,
+ * hooks.
+ */
+#ifndef TARN_NRT_RUNTIME_H
+#define TARN_NRT_RUNTIME_H
+
+#include "nrt/block.h"
+#include <pthread.h>
+#include <stdalign.h>
+
+enum {
+    TARN__RUNTIMES = 64,     /* indices of instances; 0 is the default one */
+    TARN__SOURCES = 16,      /* allocators in the life of an instance; 0 is libc */
+    TARN__CLASSES = 18,      /* sizes of small blocks */
+    TARN__SMALL_BYTES = 1088 /* data of the largest small MemInfo */
+};
+
+/* An allocator, with an argument of its own or without. */
+struct tarn__source {
+    NRT_ExternalAllocator with; /* with.malloc NULL: the plain ones below */
+    NRT_malloc_func malloc;
+    NRT_realloc_func realloc;
+    NRT_free_func free;
+};
+
+/* Memory that was cut into small blocks of one class. */
+struct tarn__chunk {
+    struct tarn__chunk *next;
+    char *first;  /* its first block */
+    size_t bytes; /* as the source was asked for */
+    uint32_t blocks;
+    uint32_t class;
+    size_t ready; /* of its blocks in batches; counted by trim alone */
+};
+
+/* Small blocks of one source that no thread has. Under the instance's lock. */
+struct tarn__pool {
+    struct tarn__free *batches[TARN__CLASSES]; /* by the first block of each */
+    struct tarn__chunk *chunks;
+    uint32_t chunks_made[TARN__CLASSES]; /* the next chunk is larger */
+};
+
+/* Counters. One writer, or atomic additions where there is more than one. */
+struct tarn__counters {
+    _Atomic uint64_t free, mi_alloc, mi_free, failed;
+    _Atomic uint64_t bytes_made, bytes_gone;
+    _Atomic uint64_t histogram[TARN_NRT_HISTOGRAM]; /* their sum is the blocks made */
+};
+
+struct tarn__list {
+    struct tarn__free *first;
+    size_t count;
+};
+
+struct tarn__nrt_thread;
+
+/* A thread's part of an instance. Only its thread writes, but for `next`. */
+struct tarn__shard {
+    alignas(128) uint64_t
+        word;      /* the instance's as last seen, or one that it never has: go slow */
+    uint64_t fast; /* header of a small block that may go fast, but for class and MI */
+    struct tarn__list lists[TARN__CLASSES];
+    struct tarn__counters counters;
+    _Atomic int64_t high;    /* the most bytes_made - bytes_gone since the last flush */
+    int64_t low;             /* flush when it falls below this */
+    _Atomic int64_t flushed; /* how much of it is in the instance's `live` */
+    struct tarn__list spare[TARN__CLASSES]; /* full, or empty: see slab.c */
+    unsigned source;                        /* of the blocks in the lists */
+    struct tarn__nrt_thread *thread;        /* whose it is */
+    tarn_runtime *runtime;
+    struct tarn__shard *next; /* of the instance; under the registry's lock */
+};
+
+/* Of one thread. */
+struct tarn__nrt_thread {
+    _Atomic(struct tarn__shard *) shard[TARN__RUNTIMES]; /* none: &tarn__no_shard */
+};
+
+/* An instance. */
+struct tarn_runtime {
+    _Atomic uint64_t word; /* source, generation, TARN__SLOW: what a fast call compares */
+    atomic_uint modes;
+    unsigned index; /* in the registry */
+    atomic_bool shut;
+    char name[32];              /* for messages */
+    struct tarn__shard *shards; /* under the registry's lock */
+    struct tarn__counters
+        folded;        /* of threads that ended, and of those without a shard */
+    atomic_llong live; /* bytes out, as far as shards have flushed */
+    atomic_llong peak; /* the most that was ever seen there */
+    _Atomic uint64_t misuses;
+    _Atomic uint64_t bytes_chunks;
+    pthread_mutex_t lock;
+    struct tarn__source sources[TARN__SOURCES]; /* written once each, then published */
+    unsigned source_count;                      /* under the lock */
+    uint64_t generation;                        /* under the lock */
+    struct tarn__pool pools[TARN__SOURCES];     /* under the lock */
+    struct tarn__free *held_first, *held_last;  /* quarantine, oldest first; the lock */
+    size_t held_bytes, held_limit;              /* under the lock */
+};
+
+/* Bits of tarn_runtime.word above the source (8 bits) and the generation. */
+#define TARN__SLOW (UINT64_C(1) << 63)
+/* Modes that no allocation has to know of. */
+#define TARN__QUIET_MODES (TARN_NRT_ABORT | TARN_NRT_EXIT_REPORT | TARN_NRT_SLABS)
+#define TARN__UNREADY (UINT64_C(1) << 62) /* nothing was done with it yet */
+
+extern tarn_runtime tarn__default_runtime;
+extern _Atomic(tarn_runtime *) tarn__runtimes[TARN__RUNTIMES];
+extern struct tarn__shard tarn__no_shard;
+
+/* One pointer a thread, in the thread's static block: a load relative to the thread
+ * register. A library that is opened late gets its 8 bytes from the surplus that libc
+ * keeps for that (docs/nrt.md has the figures). */
+#ifndef TARN_NRT_TLS_MODEL
+#define TARN_NRT_TLS_MODEL "initial-exec"
+#endif
+extern _Thread_local struct tarn__nrt_thread *tarn__nrt_self
+    __attribute__((visibility("hidden"), tls_model(TARN_NRT_TLS_MODEL)));
+
+static inline struct tarn__shard *tarn__shard_at(unsigned index)
+{
+    return atomic_load_explicit(&tarn__nrt_self->shard[index % TARN__RUNTIMES],
+                                memory_order_relaxed);
+}
+
+/* runtime.c: the instance that a header names. */
+static inline tarn_runtime *tarn__runtime_at(unsigned index)
+{
+    return atomic_load_explicit(&tarn__runtimes[index % TARN__RUNTIMES],
+                                memory_order_acquire);
+}
+/* Read the environment and look for Valgrind and ASan, once. */
+void tarn__runtime_ready(tarn_runtime *runtime);
+/* The list of instances and of their shards. */
+void tarn__registry_lock(void);
+void tarn__registry_unlock(void);
+/* memsys.c: the view of the default instance's counters. It comes before the registry. */
+void tarn__view_lock(void);
+void tarn__view_unlock(void);
+/* All locks of this room, for fork. */
+void tarn__registry_lock_all(void);
+void tarn__registry_unlock_all(void);
+/* Does Valgrind or ASan watch this process? After tarn__runtime_ready(). */
+bool tarn__runtime_watched(void);
+/* snapshot.c: print what is still out when the process ends; once. */
+void tarn__report_at_exit(void);
+/* Work out `word` anew. Under the instance's lock. */
+void tarn__runtime_reword(tarn_runtime *runtime);
+tarn_status tarn__runtime_use(tarn_runtime *runtime, const struct tarn__source *source);
+
+/* thread.c: this thread's shard of an instance, made where there is none; NULL: no host
+ * memory. It follows changes of allocator and modes. */
+struct tarn__shard *tarn__shard_get(tarn_runtime *runtime);
+/* Take all shards of an instance away from their threads. Under the registry's lock. */
+void tarn__shards_free(tarn_runtime *runtime);
+
+/* slab.c: small blocks. */
+extern const uint16_t tarn__class_bytes[TARN__CLASSES];
+/* By whole 16 bytes: the class for so many bytes of data behind a MemInfo, at multiples
+ * of 16, 32 and 64. */
+extern uint8_t tarn__class_of[3][TARN__SMALL_BYTES / 16 + 1];
+void tarn__classes_init(void);
+/* A block of `class`, its header still FREE; NULL: no host memory. */
+struct tarn__free *tarn__slab_take(struct tarn__shard *shard, unsigned class);
+/* Put a FREE block of `source` back; `shard` may be NULL. */
+void tarn__slab_put(tarn_runtime *runtime, struct tarn__shard *shard, unsigned source,
+                    struct tarn__free *block);
+/* The list of a class is full: make room for one more. */
+void tarn__slab_overflow(struct tarn__shard *shard, unsigned class);
+/* How many blocks a list holds at most. */
+extern const uint16_t tarn__batch_blocks[TARN__CLASSES];
+/* Give everything in the lists of a shard to its instance. */
+void tarn__slab_drain(struct tarn__shard *shard);
+/* Free chunks that nobody uses, or all of an instance that ends. Returns the bytes. */
+size_t tarn__slab_trim(tarn_runtime *runtime);
+void tarn__slab_free_all(tarn_runtime *runtime);
+
+/* source.c: memory from an allocator. */
+void *tarn__source_malloc(const struct tarn__source *source, size_t bytes);
+void *tarn__source_realloc(const struct tarn__source *source, void *old, size_t bytes);
+void tarn__source_free(const struct tarn__source *source, void *memory);
+
+/* misuse.c */
+void tarn__misuse(tarn_runtime *runtime, const char *format, ...) TARN_PRINTF(2, 3);
+/* `block` is not LIVE, or a count is not what it has to be: say what it is. */
+void tarn__misuse_block(const struct tarn__block *block, const char *what);
+/* A line of TARN_NRT_TRACE. */
+void tarn__trace(const char *format, ...) TARN_PRINTF(1, 2);
+
+/* site.c: 0 is unknown. */
+unsigned tarn__site_enter(const tarn_runtime *runtime, const void *caller,
+                          const char *where, size_t bytes);
+void tarn__site_leave(unsigned site, size_t bytes);
+void tarn__site_resize(unsigned site, size_t before, size_t after);
+void tarn__sites_lock(void);
+void tarn__sites_unlock(void);
+#endif

@@ -1,0 +1,389 @@
+/* slab.c -- small blocks: cut from chunks, kept by threads, passed on in batches.
+ *
+ * A freed block stays with the thread that freed it. A thread keeps at most two lists of
+ * a class; when both are full, one goes to the instance as a whole, and a thread that has
+ * none takes a whole one from there. So a block that is made here and freed there costs
+ * one lock in as many calls as a list is long, and no thread keeps more than two lists of
+ * what others may need.
+ *
+ * A chunk is cut at once into lists. It is known to no block in it: only trim asks which
+ * chunk a block is of, and looks it up by address.
+ */
+#include "nrt/runtime.h"
+#include "nrt/watch.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Of a whole block with its header. Powers of two in quarters; a block lies at a multiple
+ * of the largest power of two in its size, up to 64. */
+const uint16_t tarn__class_bytes[TARN__CLASSES] = {64,  80,  96,  112, 128,  160,
+                                                   192, 224, 256, 320, 384,  448,
+                                                   512, 640, 768, 896, 1024, 1152};
+
+/* 8 KiB at most, and 64 at most. */
+const uint16_t tarn__batch_blocks[TARN__CLASSES] = {64, 64, 64, 64, 64, 51, 42, 36, 32,
+                                                    25, 21, 18, 16, 12, 10, 9,  8,  7};
+
+enum {
+    LINE = 64,          /* chunks begin at a multiple of it */
+    CHUNK_LISTS_MAX = 8 /* lists that a chunk is cut into, once a class is in use */
+};
+
+uint8_t tarn__class_of[3][TARN__SMALL_BYTES / 16 + 1];
+
+void tarn__classes_init(void)
+{
+    for (unsigned steps = 0; steps < 3; steps++) {
+        unsigned class = 0;
+        for (unsigned units = 0; units <= TARN__SMALL_BYTES / 16; units++) {
+            while (tarn__class_bytes[class] < TARN__HEAD + units * 16 ||
+                   tarn__class_bytes[class] % (16u << steps))
+                class ++;
+            tarn__class_of[steps][units] = (uint8_t) class;
+        }
+    }
+}
+
+/* Batches of a pool are a stack. Under the lock. */
+static void push_batch(tarn_runtime *runtime, unsigned source, unsigned class,
+                       struct tarn__list batch)
+{
+    struct tarn__pool *pool = &runtime->pools[source];
+
+    if (!batch.first)
+        return;
+    batch.first->count = batch.count;
+    batch.first->next_batch = pool->batches[class];
+    pool->batches[class] = batch.first;
+}
+
+static struct tarn__list pop_batch(struct tarn__pool *pool, unsigned class)
+{
+    struct tarn__free *first = pool->batches[class];
+
+    if (!first)
+        return (struct tarn__list){NULL, 0};
+    pool->batches[class] = first->next_batch;
+    return (struct tarn__list){first, first->count};
+}
+
+/* The header of a block that nobody has had yet. */
+static struct tarn__free *cut(const tarn_runtime *runtime, unsigned source,
+                              unsigned class, char *place)
+{
+    struct tarn__free *slot = (struct tarn__free *)(void *)place;
+
+    atomic_init(&slot->block.word, (uint64_t)TARN__FREE |
+                                       (uint64_t)runtime->index << TARN__RUNTIME_SHIFT |
+                                       (uint64_t) class << TARN__CLASS_SHIFT |
+                                       (uint64_t)source << TARN__SOURCE_SHIFT);
+    slot->refct = 0;
+    return slot;
+}
+
+/* The next whole list of a chunk, from its `from`th block on. */
+static struct tarn__list cut_list(const tarn_runtime *runtime, unsigned source,
+                                  const struct tarn__chunk *chunk, size_t from)
+{
+    struct tarn__list list = {NULL, tarn__batch_blocks[chunk->class]};
+
+    for (size_t i = from + list.count; i-- > from;) {
+        struct tarn__free *slot = cut(runtime, source, chunk->class,
+                                      chunk->first + i * tarn__class_bytes[chunk->class]);
+        slot->next = list.first;
+        list.first = slot;
+    }
+    return list;
+}
+
+/* Memory for `lists` lists of `class`, not cut yet. */
+static struct tarn__chunk *new_chunk(const struct tarn__source *source, unsigned class,
+                                     unsigned lists)
+{
+    size_t blocks = (size_t)lists * tarn__batch_blocks[class];
+    size_t bytes = sizeof(struct tarn__chunk) + LINE + blocks * tarn__class_bytes[class];
+    struct tarn__chunk *chunk = tarn__source_malloc(source, bytes);
+
+    if (!chunk)
+        return NULL;
+    uintptr_t end = (uintptr_t)(chunk + 1);
+    *chunk = (struct tarn__chunk){
+        .first = (char *)((end + LINE - 1) / LINE * LINE),
+        .bytes = bytes,
+        .blocks = (uint32_t)blocks,
+        .class = class,
+    };
+    return chunk;
+}
+
+/* How many lists the next chunk of a class is cut into: 1, 2, 4, 8, 8... Under the lock.
+ */
+static unsigned chunk_lists(struct tarn__pool *pool, unsigned class)
+{
+    unsigned made = pool->chunks_made[class];
+
+    return made < 3 ? 1u << made : CHUNK_LISTS_MAX;
+}
+
+/* A new chunk: its first list is the caller's, the others are everybody's. */
+static struct tarn__list grow(tarn_runtime *runtime, unsigned source, unsigned class,
+                              unsigned lists)
+{
+    struct tarn__pool *pool = &runtime->pools[source];
+    struct tarn__chunk *chunk = new_chunk(&runtime->sources[source], class, lists);
+
+    if (!chunk)
+        return (struct tarn__list){NULL, 0};
+    struct tarn__list mine = cut_list(runtime, source, chunk, 0);
+    pthread_mutex_lock(&runtime->lock);
+    for (unsigned i = lists; i-- > 1;)
+        push_batch(
+            runtime, source, class,
+            cut_list(runtime, source, chunk, (size_t)i * tarn__batch_blocks[class]));
+    chunk->next = pool->chunks;
+    pool->chunks = chunk;
+    pool->chunks_made[class]++;
+    pthread_mutex_unlock(&runtime->lock);
+    atomic_fetch_add(&runtime->bytes_chunks, chunk->bytes);
+    return mine;
+}
+
+/* The list of a class is empty: the spare one, somebody's, or a new one. */
+static struct tarn__list refill(struct tarn__shard *shard, unsigned class)
+{
+    tarn_runtime *runtime = shard->runtime;
+    struct tarn__list spare = shard->spare[class];
+
+    if (spare.first) {
+        shard->spare[class] = (struct tarn__list){NULL, 0};
+        return spare;
+    }
+    pthread_mutex_lock(&runtime->lock);
+    struct tarn__list batch = pop_batch(&runtime->pools[shard->source], class);
+    unsigned lists = chunk_lists(&runtime->pools[shard->source], class);
+    pthread_mutex_unlock(&runtime->lock);
+    return batch.first ? batch : grow(runtime, shard->source, class, lists);
+}
+
+struct tarn__free *tarn__slab_take(struct tarn__shard *shard, unsigned class)
+{
+    struct tarn__list *list = &shard->lists[class];
+
+    if (!list->first)
+        *list = refill(shard, class);
+    struct tarn__free *slot = list->first;
+    if (!slot)
+        return NULL;
+    list->first = slot->next;
+    list->count--;
+    return slot;
+}
+
+void tarn__slab_overflow(struct tarn__shard *shard, unsigned class)
+{
+    if (shard->spare[class].first) {
+        pthread_mutex_lock(&shard->runtime->lock);
+        push_batch(shard->runtime, shard->source, class, shard->spare[class]);
+        pthread_mutex_unlock(&shard->runtime->lock);
+    }
+    shard->spare[class] = shard->lists[class];
+    shard->lists[class] = (struct tarn__list){NULL, 0};
+}
+
+void tarn__slab_put(tarn_runtime *runtime, struct tarn__shard *shard, unsigned source,
+                    struct tarn__free *slot)
+{
+    unsigned class = TARN__FIELD(tarn__block_word(&slot->block), TARN__CLASS_SHIFT);
+
+    if (!shard || shard->source != source) {
+        slot->next = NULL;
+        pthread_mutex_lock(&runtime->lock);
+        push_batch(runtime, source, class, (struct tarn__list){slot, 1});
+        pthread_mutex_unlock(&runtime->lock);
+        return;
+    }
+    if (shard->lists[class].count >= tarn__batch_blocks[class])
+        tarn__slab_overflow(shard, class);
+    slot->next = shard->lists[class].first;
+    shard->lists[class].first = slot;
+    shard->lists[class].count++;
+}
+
+void tarn__slab_drain(struct tarn__shard *shard)
+{
+    tarn_runtime *runtime = shard->runtime;
+
+    pthread_mutex_lock(&runtime->lock);
+    for (unsigned class = 0; class < TARN__CLASSES; class ++) {
+        push_batch(runtime, shard->source, class, shard->lists[class]);
+        push_batch(runtime, shard->source, class, shard->spare[class]);
+        shard->lists[class] = shard->spare[class] = (struct tarn__list){NULL, 0};
+    }
+    pthread_mutex_unlock(&runtime->lock);
+}
+
+/* Give a list of chunks back. Under no lock. */
+static size_t free_chunks(tarn_runtime *runtime, unsigned source,
+                          struct tarn__chunk *chunk)
+{
+    size_t bytes = 0;
+
+    while (chunk) {
+        struct tarn__chunk *next = chunk->next;
+        bytes += chunk->bytes;
+        atomic_fetch_sub(&runtime->bytes_chunks, chunk->bytes);
+        tarn__watch_allow(chunk, chunk->bytes);
+        tarn__source_free(&runtime->sources[source], chunk);
+        chunk = next;
+    }
+    return bytes;
+}
+
+void tarn__slab_free_all(tarn_runtime *runtime)
+{
+    for (unsigned source = 0; source < TARN__SOURCES; source++) {
+        free_chunks(runtime, source, runtime->pools[source].chunks);
+        memset(&runtime->pools[source], 0, sizeof runtime->pools[source]);
+    }
+}
+
+/* --- trim: chunks all of whose blocks are in batches -------------------------------- */
+
+/* A merge sort by address, so that it needs no memory. */
+static struct tarn__chunk *sort_chunks(struct tarn__chunk *chunks)
+{
+    struct tarn__chunk *halves[2] = {NULL, NULL}, *sorted, **end = &sorted;
+
+    if (!chunks || !chunks->next)
+        return chunks;
+    for (unsigned i = 0; chunks; i++) {
+        struct tarn__chunk *next = chunks->next;
+        chunks->next = halves[i % 2];
+        halves[i % 2] = chunks;
+        chunks = next;
+    }
+    halves[0] = sort_chunks(halves[0]);
+    halves[1] = sort_chunks(halves[1]);
+    while (halves[0] && halves[1]) {
+        struct tarn__chunk **least = &halves[halves[1]->first < halves[0]->first];
+        *end = *least;
+        end = &(*least)->next;
+        *least = (*least)->next;
+    }
+    *end = halves[0] ? halves[0] : halves[1];
+    return sorted;
+}
+
+/* An index over sorted chunks. */
+struct chunk_index {
+    struct tarn__chunk **by_address;
+    size_t count;
+};
+
+static bool make_index(struct chunk_index *index, struct tarn__chunk *sorted)
+{
+    index->count = 0;
+    for (struct tarn__chunk *chunk = sorted; chunk; chunk = chunk->next)
+        index->count++;
+    index->by_address = malloc(index->count * sizeof *index->by_address);
+    if (!index->by_address)
+        return false;
+    for (size_t i = 0; i < index->count; i++, sorted = sorted->next)
+        index->by_address[i] = sorted;
+    return true;
+}
+
+/* The chunk that a block was cut from. */
+static struct tarn__chunk *chunk_of(const struct chunk_index *index, const void *slot)
+{
+    size_t low = 0, high = index->count;
+
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if ((const char *)slot < index->by_address[middle]->first)
+            high = middle;
+        else
+            low = middle;
+    }
+    return index->by_address[low];
+}
+
+static void count_ready(const struct chunk_index *index, struct tarn__pool *pool)
+{
+    for (size_t i = 0; i < index->count; i++)
+        index->by_address[i]->ready = 0;
+    for (unsigned class = 0; class < TARN__CLASSES; class ++)
+        for (struct tarn__free *batch = pool->batches[class]; batch;
+             batch = batch->next_batch)
+            for (struct tarn__free *slot = batch; slot; slot = slot->next)
+                chunk_of(index, slot)->ready++;
+}
+
+/* Take the blocks of chunks that go out of a batch. */
+static struct tarn__list filter(const struct chunk_index *index, struct tarn__free *slot)
+{
+    struct tarn__list kept = {NULL, 0};
+
+    while (slot) {
+        struct tarn__free *next = slot->next;
+        const struct tarn__chunk *chunk = chunk_of(index, slot);
+        if (chunk->ready < chunk->blocks) {
+            slot->next = kept.first;
+            kept.first = slot;
+            kept.count++;
+        }
+        slot = next;
+    }
+    return kept;
+}
+
+static void filter_batches(const struct chunk_index *index, tarn_runtime *runtime,
+                           unsigned source)
+{
+    for (unsigned class = 0; class < TARN__CLASSES; class ++) {
+        struct tarn__free *batch = runtime->pools[source].batches[class];
+        runtime->pools[source].batches[class] = NULL;
+        while (batch) {
+            struct tarn__free *next = batch->next_batch;
+            push_batch(runtime, source, class, filter(index, batch));
+            batch = next;
+        }
+    }
+}
+
+/* Take the chunks that are all ready out of a pool. Under the lock. */
+static struct tarn__chunk *unused_chunks(tarn_runtime *runtime, unsigned source)
+{
+    struct tarn__pool *pool = &runtime->pools[source];
+    struct tarn__chunk *unused = NULL;
+    struct chunk_index index;
+
+    pool->chunks = sort_chunks(pool->chunks);
+    if (!pool->chunks || !make_index(&index, pool->chunks))
+        return NULL;
+    count_ready(&index, pool);
+    filter_batches(&index, runtime, source);
+    pool->chunks = NULL;
+    for (size_t i = index.count; i-- > 0;) {
+        struct tarn__chunk *chunk = index.by_address[i];
+        struct tarn__chunk **list =
+            chunk->ready < chunk->blocks ? &pool->chunks : &unused;
+        chunk->next = *list;
+        *list = chunk;
+    }
+    free(index.by_address);
+    return unused;
+}
+
+size_t tarn__slab_trim(tarn_runtime *runtime)
+{
+    size_t bytes = 0;
+
+    for (unsigned source = 0; source < TARN__SOURCES; source++) {
+        pthread_mutex_lock(&runtime->lock);
+        struct tarn__chunk *unused = unused_chunks(runtime, source);
+        pthread_mutex_unlock(&runtime->lock);
+        bytes += free_chunks(runtime, source, unused);
+    }
+    return bytes;
+}

@@ -1,0 +1,136 @@
+/* stats.c -- what an instance has counted: the sum over its threads, those that ended
+ * included.
+ */
+#include "nrt/count.h"
+#include <string.h>
+
+static void raise_peak(tarn_runtime *runtime, int64_t seen)
+{
+    long long peak = atomic_load(&runtime->peak);
+
+    while (seen > peak && !atomic_compare_exchange_weak(&runtime->peak, &peak, seen))
+        ;
+}
+
+void tarn__count_flush(struct tarn__shard *shard)
+{
+    tarn_runtime *runtime = shard->runtime;
+    int64_t now = tarn__difference(shard);
+    int64_t flushed = atomic_load_explicit(&shard->flushed, memory_order_relaxed);
+    int64_t high = atomic_load_explicit(&shard->high, memory_order_relaxed);
+
+    int64_t before = atomic_fetch_add(&runtime->live, now - flushed);
+    raise_peak(runtime, before + high - flushed);
+    atomic_store_explicit(&shard->flushed, now, memory_order_relaxed);
+    atomic_store_explicit(&shard->high, now, memory_order_relaxed);
+    shard->low = now - TARN__FLUSH;
+}
+
+/* A thread without a shard counts in the instance itself. */
+void tarn__count_made_shared(tarn_runtime *runtime, size_t bytes, bool mi)
+{
+    struct tarn__counters *counters = &runtime->folded;
+
+    atomic_fetch_add(&counters->histogram[tarn__bucket(bytes)], 1);
+    if (mi)
+        atomic_fetch_add(&counters->mi_alloc, 1);
+    tarn__count_bytes_shared(runtime, bytes, 0);
+}
+
+void tarn__count_gone_shared(tarn_runtime *runtime, size_t bytes, bool mi)
+{
+    struct tarn__counters *counters = &runtime->folded;
+
+    tarn__count_bytes_shared(runtime, 0, bytes);
+    atomic_fetch_add(&counters->free, 1);
+    if (mi)
+        atomic_fetch_add(&counters->mi_free, 1);
+}
+
+void tarn__count_bytes_shared(tarn_runtime *runtime, size_t made, size_t gone)
+{
+    atomic_fetch_add(&runtime->folded.bytes_made, made);
+    atomic_fetch_add(&runtime->folded.bytes_gone, gone);
+    int64_t more = (int64_t)(made - gone);
+    raise_peak(runtime, atomic_fetch_add(&runtime->live, more) + more);
+}
+
+/* The sum of one counter over the threads. Under the registry's lock. */
+static uint64_t sum(const tarn_runtime *runtime, size_t offset)
+{
+    uint64_t total = atomic_load_explicit(
+        (const _Atomic uint64_t *)(const void *)((const char *)&runtime->folded + offset),
+        memory_order_acquire);
+
+    for (struct tarn__shard *shard = runtime->shards; shard; shard = shard->next)
+        total += atomic_load_explicit(
+            (const _Atomic uint64_t *)(const void *)((const char *)&shard->counters +
+                                                     offset),
+            memory_order_acquire);
+    return total;
+}
+
+#define SUM(runtime, field) sum(runtime, offsetof(struct tarn__counters, field))
+
+/* What is gone is read first: a block that comes and goes in between is then counted as
+ * one that is still there, and never as one that went before it came. */
+void tarn_runtime_counts_read(tarn_runtime *runtime, tarn_runtime_counts *out)
+{
+    tarn__registry_lock();
+    out->destroyed = SUM(runtime, mi_free);
+    out->created = SUM(runtime, mi_alloc);
+    tarn__registry_unlock();
+}
+
+/* The highest of all shards, were the others as they are now. Under the registry's lock.
+ */
+static int64_t peak_now(tarn_runtime *runtime, int64_t live)
+{
+    int64_t peak = atomic_load(&runtime->peak);
+
+    for (struct tarn__shard *shard = runtime->shards; shard; shard = shard->next) {
+        int64_t high = atomic_load_explicit(&shard->high, memory_order_relaxed);
+        int64_t seen = live + high - tarn__difference(shard);
+        if (seen > peak)
+            peak = seen;
+    }
+    return live > peak ? live : peak;
+}
+
+static void read_shards(tarn_runtime *runtime, tarn_runtime_stats *stats)
+{
+    tarn__registry_lock();
+    stats->mi_free = SUM(runtime, mi_free);
+    stats->free = SUM(runtime, free);
+    uint64_t gone = SUM(runtime, bytes_gone);
+    stats->mi_alloc = SUM(runtime, mi_alloc);
+    for (size_t i = 0; i < TARN_NRT_HISTOGRAM; i++) {
+        stats->histogram[i] = SUM(runtime, histogram[i]);
+        stats->alloc += stats->histogram[i];
+    }
+    stats->failed = SUM(runtime, failed);
+    stats->bytes_all = SUM(runtime, bytes_made);
+    stats->bytes_live = stats->bytes_all - gone;
+    stats->bytes_peak = (uint64_t)peak_now(runtime, (int64_t)stats->bytes_live);
+    tarn__registry_unlock();
+}
+
+tarn_status tarn_runtime_stats_read(tarn_runtime *runtime, tarn_runtime_stats *out)
+{
+    tarn_runtime_stats stats = {.size = sizeof stats};
+
+    if (!runtime || !out || out->size < sizeof out->size)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: statistics need %s",
+                              !runtime ? "a runtime"
+                              : !out   ? "a place for the result"
+                                       : "the size of the struct in its first field");
+    read_shards(runtime, &stats);
+    stats.misuses = atomic_load(&runtime->misuses);
+    stats.bytes_chunks = atomic_load(&runtime->bytes_chunks);
+    pthread_mutex_lock(&runtime->lock);
+    stats.bytes_quarantine = runtime->held_bytes;
+    pthread_mutex_unlock(&runtime->lock);
+    size_t size = out->size < sizeof stats ? out->size : sizeof stats;
+    memcpy((char *)out + sizeof size, (char *)&stats + sizeof size, size - sizeof size);
+    return TARN_OK;
+}
