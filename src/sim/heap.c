@@ -47,23 +47,32 @@ struct sim_range *sim_heap_take(struct sim_heap *heap, size_t bytes)
     return NULL;
 }
 
-void sim_heap_give(struct sim_heap *heap, struct sim_range *range)
+struct sim_range *sim_heap_give(struct sim_heap *heap, struct sim_range *range)
 {
-    struct sim_range *before = sim_ranges_find(&heap->free, range->start - 1);
-    struct sim_range *after = sim_ranges_find(&heap->free, range->start + range->bytes);
+    uintptr_t start = range->start, end = start + range->bytes;
+    struct sim_range *before, *after;
 
-    if (before) {
-        sim_ranges_remove(&heap->free, before);
-        range->start = before->start;
-        range->bytes += before->bytes;
-        free(before);
+    sim_ranges_around(&heap->free, start, &before, &after);
+    if (before && before->start + before->bytes != start)
+        before = NULL;
+    if (after && after->start != end)
+        after = NULL;
+    if (!before && !after) {
+        sim_ranges_insert(&heap->free, range);
+        return range;
+    }
+    free(range);
+    if (!before) {
+        sim_ranges_resize(&heap->free, after, start, after->start + after->bytes - start);
+        return after;
     }
     if (after) {
+        end = after->start + after->bytes;
         sim_ranges_remove(&heap->free, after);
-        range->bytes += after->bytes;
         free(after);
     }
-    sim_ranges_insert(&heap->free, range);
+    sim_ranges_resize(&heap->free, before, before->start, end - before->start);
+    return before;
 }
 
 bool sim_device_charge(struct sim_device *device, size_t bytes)
@@ -190,7 +199,7 @@ static void give_small(struct sim_device *device, struct sim_range *range)
     uintptr_t start;
     size_t bytes;
 
-    sim_heap_give(&device->small, range); /* merged: `range` is what is free there now */
+    range = sim_heap_give(&device->small, range);
     if (!whole_pieces(range, &start, &bytes))
         return;
     range = carve(&device->small, range, start, bytes);

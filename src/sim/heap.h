@@ -22,8 +22,9 @@ struct sim_heap {
 /* Take `bytes`, a multiple of SIM_ALIGNMENT; NULL where none fits, or no host memory. */
 struct sim_range *sim_heap_take(struct sim_heap *heap, size_t bytes);
 
-/* Put `range` into the heap; it is the heap's from then on. */
-void sim_heap_give(struct sim_heap *heap, struct sim_range *range);
+/* Put `range` into the heap; it is the heap's from then on. Returns what is free there
+ * now, its neighbours included. */
+struct sim_range *sim_heap_give(struct sim_heap *heap, struct sim_range *range);
 
 /* Count `bytes`, whole pieces, as taken from `device`, within its limit; and back. */
 bool sim_device_charge(struct sim_device *device, size_t bytes);

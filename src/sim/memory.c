@@ -1,6 +1,7 @@
 /* memory.c -- the table of blocks, and device memory: cuMemAlloc, cuMemFree,
  * cuMemGetInfo. */
 #include "sim/memory.h"
+#include "base/map.h"
 #include "base/sizes.h"
 #include "sim/api.h"
 #include "sim/call.h"
@@ -15,7 +16,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-struct sim_ranges sim_blocks;
+struct sim_ranges sim_blocks = {.is_unsized = true};
+
+/* From where they start to blocks; one that found no room here is in the table alone. */
+static struct tarn__map starts = {.value_bytes = sizeof(void *), .stride = 16};
+
 unsigned long long sim_live_bytes, sim_mapped_bytes;
 
 /* --- the table
@@ -57,6 +62,8 @@ void sim_block_enter(struct sim_block *block)
 {
     block->id = sim_next_id();
     sim_ranges_insert(&sim_blocks, &block->range);
+    bool is_listed = tarn__map_put(&starts, block->range.start, &block);
+    (void)is_listed;
     sim_races_forget(block->range.start, block->range.bytes);
     count(block, 1);
 }
@@ -64,12 +71,21 @@ void sim_block_enter(struct sim_block *block)
 void sim_block_remove(struct sim_block *block)
 {
     sim_ranges_remove(&sim_blocks, &block->range);
+    tarn__map_take(&starts, block->range.start, NULL);
     count(block, -1);
 }
 
 struct sim_block *sim_block_find(uintptr_t address)
 {
     return (struct sim_block *)(void *)sim_ranges_find(&sim_blocks, address);
+}
+
+struct sim_block *sim_block_at(uintptr_t address)
+{
+    struct sim_block **listed = address ? tarn__map_get(&starts, address) : NULL;
+    struct sim_block *block = listed ? *listed : sim_block_find(address);
+
+    return block && block->range.start == address ? block : NULL;
 }
 
 bool sim_block_overlaps(uintptr_t start, size_t bytes)
@@ -201,9 +217,9 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_
 /* A block that may be freed by cuMemFree, at exactly this address. */
 static struct sim_block *find_to_free(CUdeviceptr address)
 {
-    struct sim_block *block = sim_block_find((uintptr_t)address);
+    struct sim_block *block = sim_block_at((uintptr_t)address);
 
-    if (!block || block->range.start != address)
+    if (!block)
         return NULL;
     return sim_block_is_host(block) || block->kind == BLOCK_OPENED ||
                    block->kind == BLOCK_MAPPED

@@ -76,6 +76,9 @@ void sim_block_remove(struct sim_block *block);
 /* The block that holds `address`, or NULL. */
 struct sim_block *sim_block_find(uintptr_t address);
 
+/* The block that starts at `address`, or NULL: quicker. */
+struct sim_block *sim_block_at(uintptr_t address);
+
 /* Does any block overlap [start, start + bytes)? */
 bool sim_block_overlaps(uintptr_t start, size_t bytes);
 

@@ -70,12 +70,12 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
         return sim_leave(result);
     if (stream->member)
         return sim_leave(sim_capture_free(stream, address));
-    struct sim_block *block = sim_block_find((uintptr_t)address);
-    if (block && block->kind == BLOCK_GRAPH && block->range.start == address)
+    struct sim_block *block = sim_block_at((uintptr_t)address);
+    if (block && block->kind == BLOCK_GRAPH)
         return sim_leave(sim_graph_memory_free_async(block, stream));
-    if (block && block->kind == BLOCK_DEVICE && block->range.start == address)
+    if (block && block->kind == BLOCK_DEVICE)
         return sim_leave(sim_memory_free_async(block, stream));
-    if (!block || block->kind != BLOCK_POOL || block->range.start != address)
+    if (!block || block->kind != BLOCK_POOL)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
     return sim_leave(block->memory ? sim_pool_free(block, stream)
                                    : sim_pool_free_imported(block, stream));

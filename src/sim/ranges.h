@@ -8,13 +8,13 @@
 #define TARN_SIM_RANGES_H
 
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct sim_range {
     uintptr_t start;
     size_t bytes; /* at least 1 */
-    struct sim_range *left;
-    struct sim_range *right;
+    struct sim_range *left, *right, *parent;
     size_t largest;    /* of `bytes` in this subtree */
     uint64_t priority; /* the tree is a heap in it */
 };
@@ -22,6 +22,7 @@ struct sim_range {
 struct sim_ranges {
     struct sim_range *root;
     uint64_t random;
+    bool is_unsized; /* nobody asks where something fits: `largest` says nothing */
 };
 
 /* Put `range` in; start and bytes are set, the rest is not. */
@@ -29,6 +30,14 @@ void sim_ranges_insert(struct sim_ranges *ranges, struct sim_range *range);
 
 /* Take `range`, which is in the set, out. */
 void sim_ranges_remove(struct sim_ranges *ranges, struct sim_range *range);
+
+/* Change where `range`, which is in a set, lies; it stays between its neighbours. */
+void sim_ranges_resize(const struct sim_ranges *ranges, struct sim_range *range,
+                       uintptr_t start, size_t bytes);
+
+/* The last range that starts below `address`, and the first that does not; or NULL. */
+void sim_ranges_around(const struct sim_ranges *ranges, uintptr_t address,
+                       struct sim_range **before, struct sim_range **after);
 
 /* The range that holds `address`, or NULL. */
 struct sim_range *sim_ranges_find(const struct sim_ranges *ranges, uintptr_t address);
