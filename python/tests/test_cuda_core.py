@@ -216,19 +216,38 @@ for buffer in buffers:
 """)
 
 
-HOST_POOLS = """
-for make in PinnedMemoryResource, ManagedMemoryResource:
-    try:
-        serves(make(), is_filled=False)
-    except Exception as error:
-        assert "NOT_SUPPORTED" in str(error) or "not support" in str(error), error
-        print(make.__name__)
-"""
-
-
-def test_pools_of_host_and_managed_memory_are_refused_on_the_stand_in():
-    refused = core(HOST_POOLS).split()
-    assert refused == (["PinnedMemoryResource", "ManagedMemoryResource"] if ON_SIM else [])
+@pytest.mark.parametrize(
+    "resource",
+    [
+        "PinnedMemoryResource()",
+        "PinnedMemoryResource(PinnedMemoryResourceOptions(max_size=1 << 26))",
+        "PinnedMemoryResource(PinnedMemoryResourceOptions(numa_id=0))",
+        "ManagedMemoryResource()",
+        "ManagedMemoryResource(ManagedMemoryResourceOptions())",
+        "ManagedMemoryResource(ManagedMemoryResourceOptions(preferred_location=0))",
+    ],
+)
+def test_memory_of_pools_of_the_host_is_everybodys(resource):
+    """Not filled by the driver: a GPU need not do that to memory of the host."""
+    core(f"""
+has = device.properties
+if not has.host_memory_pools_supported or not has.host_numa_memory_pools_supported:
+    assert not {ON_SIM}
+    raise SystemExit
+resource = {resource}
+serves(resource, is_filled=False)
+buffer, target = resource.allocate(SIZE, stream=stream), host.allocate(SIZE)
+stream.sync()
+assert (buffer.is_host_accessible, buffer.is_device_accessible) == (True, True)
+ctypes.memmove(int(buffer.handle), PATTERN, SIZE)
+target.copy_from(buffer, stream=stream)
+stream.sync()
+assert bytes_of(target) == PATTERN
+assert resource.attributes.used_mem_current == SIZE
+buffer.close(stream)
+stream.sync()
+assert resource.attributes.used_mem_current == 0
+""")
 
 
 # --- graphs -----------------------------------------------------------------------------
@@ -281,6 +300,13 @@ graph.close()
 
 # --- other processes --------------------------------------------------------------------
 
+SHARING = {
+    "device": "DeviceMemoryResource(device, DeviceMemoryResourceOptions(max_size=1 << 24,"
+    " ipc_enabled=True))",
+    "pinned": "PinnedMemoryResource(PinnedMemoryResourceOptions(max_size=1 << 24,"
+    " ipc_enabled=True)) if device.properties.host_numa_memory_pools_supported else exit()",
+}
+
 SHARED = PRELUDE.replace("device = ", "import multiprocessing\ndevice = ") + """
 def child(resource, queue):
     buffer = queue.get(timeout=60)
@@ -288,14 +314,15 @@ def child(resource, queue):
     target.copy_from(buffer, stream=stream)
     stream.sync()
     assert bytes_of(target) == PATTERN
-    buffer.fill(9, stream=stream)
+    source = host.allocate(SIZE)
+    ctypes.memset(int(source.handle), 9, SIZE)
+    buffer.copy_from(source, stream=stream)
     stream.sync()
     buffer.close()
 
 if __name__ == "__main__":
     multiprocessing.set_start_method("spawn")
-    options = DeviceMemoryResourceOptions(max_size=1 << 24, ipc_enabled=True)
-    resource = DeviceMemoryResource(device, options)
+    resource = SHARING_RESOURCE
     buffer, source = resource.allocate(SIZE, stream=stream), patterned()
     buffer.copy_from(source, stream=stream)
     stream.sync()
@@ -313,9 +340,10 @@ if __name__ == "__main__":
 """
 
 
-def test_another_process_reads_and_writes_memory_of_a_pool(tmp_path):
+@pytest.mark.parametrize("kind", ["device", "pinned"])
+def test_another_process_reads_and_writes_memory_of_a_pool(tmp_path, kind):
     program = tmp_path / "program.py"
-    program.write_text(SHARED)
+    program.write_text(SHARED.replace("SHARING_RESOURCE", SHARING[kind]))
     done = run([str(program)])
     assert (done.returncode, done.stderr) == (0, "")
 

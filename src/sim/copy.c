@@ -34,7 +34,7 @@ enum sim_place sim_place_of(uintptr_t address, size_t bytes)
                    : PLACE_BAD;
     if (bytes > block->range.bytes - (address - block->range.start))
         return PLACE_BAD;
-    if (block->kind == BLOCK_MANAGED)
+    if (sim_block_is_managed(block))
         return PLACE_MANAGED;
     return sim_block_is_host(block) ? PLACE_PINNED : PLACE_DEVICE;
 }

@@ -11,12 +11,12 @@
 
 /* Pages are given only when they are touched, so a limit has to say when there are none:
  * the host's memory, and for managed memory the devices' as well. */
-static bool fits(size_t bytes, enum sim_block_kind kind)
+bool sim_host_fits(size_t bytes, bool is_managed)
 {
     unsigned long long limit = (unsigned long long)sysconf(_SC_PHYS_PAGES) *
                                (unsigned long long)sysconf(_SC_PAGESIZE);
 
-    if (kind == BLOCK_MANAGED)
+    if (is_managed)
         limit += sim_options.memory_bytes * (unsigned)sim_device_count;
     return sim_mapped_bytes <= limit && bytes <= limit - sim_mapped_bytes;
 }
@@ -31,7 +31,7 @@ static CUresult map_block(size_t bytes, enum sim_block_kind kind, unsigned flags
     if (result != CUDA_SUCCESS)
         return result;
     if (!tarn__size_round_up(bytes, (size_t)sysconf(_SC_PAGESIZE), &length) ||
-        !fits(length, kind))
+        !sim_host_fits(length, kind == BLOCK_MANAGED))
         return CUDA_ERROR_OUT_OF_MEMORY;
     block = sim_block_new(sim_context_current(), kind, 0, bytes);
     if (!block)

@@ -25,7 +25,7 @@ static struct sim_block *find_managed(CUdeviceptr address, size_t bytes)
 {
     struct sim_block *block = sim_block_find((uintptr_t)address);
 
-    if (!block || block->kind != BLOCK_MANAGED || bytes == 0 ||
+    if (!block || !sim_block_is_managed(block) || bytes == 0 ||
         bytes > block->range.bytes - ((uintptr_t)address - block->range.start))
         return NULL;
     return block;

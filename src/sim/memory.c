@@ -97,7 +97,14 @@ bool sim_block_overlaps(uintptr_t start, size_t bytes)
 
 bool sim_block_is_host(const struct sim_block *block)
 {
-    return block->kind == BLOCK_PINNED || block->kind == BLOCK_REGISTERED;
+    return block->kind == BLOCK_PINNED || block->kind == BLOCK_REGISTERED ||
+           (block->kind == BLOCK_POOL && block->pool->kind == POOL_HOST);
+}
+
+bool sim_block_is_managed(const struct sim_block *block)
+{
+    return block->kind == BLOCK_MANAGED ||
+           (block->kind == BLOCK_POOL && block->pool->kind == POOL_MANAGED);
 }
 
 bool sim_block_is_reached(const struct sim_block *block,
@@ -221,8 +228,8 @@ static struct sim_block *find_to_free(CUdeviceptr address)
 
     if (!block)
         return NULL;
-    return sim_block_is_host(block) || block->kind == BLOCK_OPENED ||
-                   block->kind == BLOCK_MAPPED
+    return block->kind == BLOCK_PINNED || block->kind == BLOCK_REGISTERED ||
+                   block->kind == BLOCK_OPENED || block->kind == BLOCK_MAPPED
                ? NULL
                : block;
 }

@@ -61,8 +61,11 @@ extern struct sim_ranges sim_blocks;
  */
 extern unsigned long long sim_live_bytes;
 
-/* Of those, bytes of pinned and managed memory. */
+/* Of those, bytes of pinned and managed memory; and what pools of it have taken. */
 extern unsigned long long sim_mapped_bytes;
+
+/* Does the host have so many bytes more, or with managed memory host and devices? */
+bool sim_host_fits(size_t bytes, bool is_managed);
 
 /* A new block of `context` (NULL: of none, and of device 0), not in the table yet; NULL:
  * no host memory. */
@@ -84,6 +87,9 @@ bool sim_block_overlaps(uintptr_t start, size_t bytes);
 
 /* Is it host memory that the device can reach (pinned or registered)? */
 bool sim_block_is_host(const struct sim_block *block);
+
+/* Is it managed memory? */
+bool sim_block_is_managed(const struct sim_block *block);
 
 /* May the device of `context` use it, or does that need peer access first? */
 bool sim_block_is_reached(const struct sim_block *block,

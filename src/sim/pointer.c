@@ -30,16 +30,11 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *start, size_t *bytes, CUdeviceptr 
     return sim_leave(CUDA_SUCCESS);
 }
 
-static bool is_managed(const struct sim_block *block)
-{
-    return block->kind == BLOCK_MANAGED;
-}
-
 /* The host can use the address of pinned, registered and managed memory. */
 static CUresult host_pointer(const struct sim_block *block, uintptr_t address,
                              void *value)
 {
-    bool is_hosts = sim_block_is_host(block) || is_managed(block);
+    bool is_hosts = sim_block_is_host(block) || sim_block_is_managed(block);
 
     *(void **)value = is_hosts ? (void *)address : NULL;
     return is_hosts ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -108,13 +103,13 @@ static CUresult answer(const struct sim_block *block, uintptr_t address,
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
         return host_pointer(block, address, value);
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-        *(int *)value = block->sync_memops || is_managed(block);
+        *(int *)value = block->sync_memops || sim_block_is_managed(block);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
         *(unsigned long long *)value = block->id;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-        *(int *)value = is_managed(block);
+        *(int *)value = sim_block_is_managed(block);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         *(int *)value = block->device;

@@ -80,11 +80,32 @@ struct sim_pool *sim_pool_new(CUdevice device)
         return NULL;
     *pool = (struct sim_pool){0};
     pool->device = device;
+    pool->location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, device};
     pool->max_bytes = UINT64_MAX;
     pool->reuse[0] = pool->reuse[1] = pool->reuse[2] = 1;
     pool->next = pools;
     pools = pool;
     return pool;
+}
+
+CUresult sim_pool_new_elsewhere(enum sim_pool_kind kind, const CUmemLocation *location,
+                                struct sim_pool **out)
+{
+    bool is_on_device = location->type == CU_MEM_LOCATION_TYPE_DEVICE;
+    struct sim_pool *pool = sim_pool_new(is_on_device ? location->id : 0);
+    CUresult result;
+
+    if (!pool)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    pool->kind = kind;
+    pool->location = *location;
+    pool->access = UINT64_MAX; /* every device may use it */
+    result = sim_pool_file_create(pool);
+    if (result == CUDA_SUCCESS)
+        *out = pool;
+    else
+        sim_pool_remove(pool);
+    return result;
 }
 
 struct sim_pool *sim_pool_create_default(CUdevice device)
@@ -202,7 +223,8 @@ void sim_pools_trim_to_threshold(CUdevice device)
 
     for (struct sim_pool *pool = pools; pool; pool = next) {
         next = pool->next;
-        if (pool->device == device && pool->reserved > pool->threshold)
+        if ((pool->device == device || pool->kind != POOL_DEVICE) &&
+            pool->reserved > pool->threshold)
             sim_pool_trim(pool, pool->threshold);
     }
 }
@@ -214,7 +236,7 @@ bool sim_pools_trim(CUdevice device)
 
     for (struct sim_pool *pool = pools; pool; pool = next) {
         next = pool->next;
-        if (pool->device == device)
+        if (pool->device == device && pool->kind == POOL_DEVICE)
             sim_pool_trim(pool, 0);
     }
     return sim_devices[device].reserved_bytes < before;
@@ -367,7 +389,7 @@ static struct sim_range *take(struct sim_pool *pool, struct sim_stream *stream,
         memory = sim_heap_take(&pool->heap, bytes);
     if (!memory)
         memory = take_grown(pool, bytes, POOL_PIECE_BYTES);
-    if (!memory && sim_pools_trim(pool->device))
+    if (!memory && pool->kind == POOL_DEVICE && sim_pools_trim(pool->device))
         memory = take_grown(pool, bytes, POOL_PIECE_BYTES);
     if (!memory) /* the device has less than a piece left */
         memory = take_grown(pool, bytes, SIM_PIECE_BYTES);

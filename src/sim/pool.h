@@ -17,9 +17,13 @@ struct sim_freed {
     uint64_t until; /* the memory is free when the stream has done so many operations */
 };
 
+enum sim_pool_kind { POOL_DEVICE, POOL_HOST, POOL_MANAGED };
+
 struct sim_pool {
     struct sim_pool *next; /* all pools */
-    CUdevice device;
+    enum sim_pool_kind kind;
+    CUmemLocation location; /* as the client gave it */
+    CUdevice device;        /* 0 for host memory */
     bool is_default;
     bool is_destroyed;                      /* goes with its last block */
     CUmemAllocationHandleType handle_types; /* it may be exported as */
@@ -51,6 +55,14 @@ struct sim_pool *sim_pool_create_default(CUdevice device);
 
 /* A pool without memory. NULL: no host memory. */
 struct sim_pool *sim_pool_new(CUdevice device);
+
+/* The same, of host or managed memory at `location`; it has a file. */
+CUresult sim_pool_new_elsewhere(enum sim_pool_kind kind, const CUmemLocation *location,
+                                struct sim_pool **out);
+
+/* Which kind that is, if there is one: CUmemAllocationType and where. */
+CUresult sim_pool_kind_of(int type, const CUmemLocation *location,
+                          enum sim_pool_kind *out);
 
 /* Out of existence: a pool without blocks and memory. */
 void sim_pool_remove(struct sim_pool *pool);

@@ -53,6 +53,8 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool po
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
     if (bytes == 0)
         return sim_leave(CUDA_SUCCESS);
+    if (stream->member && pool->kind != POOL_DEVICE)
+        return sim_leave(CUDA_ERROR_NOT_SUPPORTED);
     if (stream->member)
         return sim_leave(sim_capture_allocate(stream, pool->device, bytes, out));
     return sim_leave(sim_pool_allocate(pool, stream, bytes, out));
@@ -91,56 +93,93 @@ static bool are_zeros(const unsigned char *bytes, size_t count)
     return count == 0;
 }
 
-/* What would be right on a GPU and is not here: pools of host and managed memory, and
- * those that go to other nodes. */
-static bool is_elsewhere(const CUmemPoolProps *properties)
+/* There is one node, 0. */
+static bool is_host(const CUmemLocation *location)
 {
-    int where = properties->location.type;
-
-    return properties->handleTypes == CU_MEM_HANDLE_TYPE_FABRIC ||
-           properties->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED ||
-           (where >= CU_MEM_LOCATION_TYPE_HOST &&
-            where <= CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT);
+    return location->type == CU_MEM_LOCATION_TYPE_HOST ||
+           location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT ||
+           (location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA && location->id == 0);
 }
 
-static CUresult check_properties(const CUmemPoolProps *properties)
+/* Managed memory may have no place of its own. */
+CUresult sim_pool_kind_of(int type, const CUmemLocation *location,
+                          enum sim_pool_kind *out)
 {
-    if (is_elsewhere(properties))
+    bool is_device =
+        location->type == CU_MEM_LOCATION_TYPE_DEVICE && sim_device_exists(location->id);
+
+    if (type == CU_MEM_ALLOCATION_TYPE_PINNED && is_device)
+        *out = POOL_DEVICE;
+    else if (type == CU_MEM_ALLOCATION_TYPE_PINNED && is_host(location))
+        *out = POOL_HOST;
+    else if (type == CU_MEM_ALLOCATION_TYPE_MANAGED &&
+             (is_device || is_host(location) ||
+              location->type == CU_MEM_LOCATION_TYPE_INVALID))
+        *out = POOL_MANAGED;
+    else
+        return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
+}
+
+/* Those that go to other nodes are not here; managed memory goes to no other process. */
+static CUresult check_properties(const CUmemPoolProps *properties,
+                                 enum sim_pool_kind *kind)
+{
+    CUresult result =
+        sim_pool_kind_of(properties->allocType, &properties->location, kind);
+
+    if (properties->handleTypes == CU_MEM_HANDLE_TYPE_FABRIC)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (*kind == POOL_MANAGED && properties->handleTypes)
         return CUDA_ERROR_NOT_SUPPORTED;
     return !(properties->handleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) &&
-                   properties->allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
-                   properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-                   sim_device_exists(properties->location.id) &&
                    are_zeros(properties->reserved, sizeof properties->reserved)
                ? CUDA_SUCCESS
                : CUDA_ERROR_INVALID_VALUE;
 }
 
+static CUresult create(enum sim_pool_kind kind, const CUmemPoolProps *properties,
+                       struct sim_pool **out)
+{
+    struct sim_pool *pool;
+    CUresult result;
+
+    if (kind != POOL_DEVICE)
+        return sim_pool_new_elsewhere(kind, &properties->location, out);
+    pool = sim_pool_new(properties->location.id);
+    if (!pool)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    result = properties->handleTypes ? sim_pool_file_create(pool) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS)
+        *out = pool;
+    else
+        sim_pool_remove(pool);
+    return result;
+}
+
 CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *properties)
 {
+    enum sim_pool_kind kind;
+    struct sim_pool *pool;
     CUresult result;
 
     ENTER(CALL_ALLOCATES);
     if (!out || !properties)
         return CUDA_ERROR_INVALID_VALUE;
-    result = check_properties(properties);
+    result = check_properties(properties, &kind);
     if (result != CUDA_SUCCESS)
         return result;
     sim_lock();
-    struct sim_pool *pool = sim_pool_new(properties->location.id);
-    if (!pool)
-        return sim_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    result = create(kind, properties, &pool);
+    if (result != CUDA_SUCCESS)
+        return sim_leave(result);
     if (properties->maxSize > 0)
         pool->max_bytes = sim_pool_limit(properties->maxSize);
-    if (properties->handleTypes)
-        result = sim_pool_file_create(pool);
-    if (result == CUDA_SUCCESS) {
-        pool->handle_types = properties->handleTypes;
-        *out = handle_of(pool);
-    } else {
-        sim_pool_remove(pool);
-    }
-    return sim_leave(result);
+    pool->handle_types = properties->handleTypes;
+    *out = handle_of(pool);
+    return sim_leave(CUDA_SUCCESS);
 }
 
 CUresult cuMemPoolDestroy(CUmemoryPool handle)
@@ -167,89 +206,6 @@ CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep)
     if (pool)
         sim_pool_trim(pool, keep);
     return sim_leave(pool ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
-}
-
-/* --- which pool a device has
- * -------------------------------------------------------------- */
-
-static CUresult get_pool(CUmemoryPool *out, CUdevice device, bool is_default)
-{
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!sim_device_exists(device))
-        return CUDA_ERROR_INVALID_DEVICE;
-    sim_lock();
-    *out = handle_of(is_default ? sim_devices[device].pool
-                                : sim_devices[device].current_pool);
-    return sim_leave(CUDA_SUCCESS);
-}
-
-static CUresult set_pool(CUdevice device, CUmemoryPool handle)
-{
-    if (!sim_device_exists(device))
-        return CUDA_ERROR_INVALID_VALUE;
-    sim_lock();
-    struct sim_pool *pool = sim_pool_find_own(handle);
-    if (!pool || pool->device != device)
-        return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    sim_devices[device].current_pool = pool;
-    return sim_leave(CUDA_SUCCESS);
-}
-
-/* Only pools of device memory are there to be asked for. */
-static CUresult check_location(const CUmemLocation *location, int type)
-{
-    if (!location)
-        return CUDA_ERROR_INVALID_VALUE;
-    return location->type == CU_MEM_LOCATION_TYPE_DEVICE &&
-                   type == CU_MEM_ALLOCATION_TYPE_PINNED
-               ? CUDA_SUCCESS
-               : CUDA_ERROR_NOT_SUPPORTED;
-}
-
-CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice device)
-{
-    ENTER(CALL_PLAIN);
-    return get_pool(out, device, true);
-}
-
-CUresult cuDeviceGetMemPool(CUmemoryPool *out, CUdevice device)
-{
-    ENTER(CALL_PLAIN);
-    return get_pool(out, device, false);
-}
-
-CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool handle)
-{
-    ENTER(CALL_PLAIN);
-    return set_pool(device, handle);
-}
-
-CUresult cuMemGetDefaultMemPool(CUmemoryPool *out, CUmemLocation *location, int type)
-{
-    CUresult result;
-
-    ENTER(CALL_PLAIN);
-    result = check_location(location, type);
-    return result == CUDA_SUCCESS ? get_pool(out, location->id, true) : result;
-}
-
-CUresult cuMemGetMemPool(CUmemoryPool *out, CUmemLocation *location, int type)
-{
-    CUresult result;
-
-    ENTER(CALL_PLAIN);
-    result = check_location(location, type);
-    return result == CUDA_SUCCESS ? get_pool(out, location->id, false) : result;
-}
-
-CUresult cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool handle)
-{
-    CUresult result;
-
-    ENTER(CALL_PLAIN);
-    result = check_location(location, type);
-    return result == CUDA_SUCCESS ? set_pool(location->id, handle) : result;
 }
 
 /* --- attributes and access
@@ -336,7 +292,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribut
 static CUresult check_access(const struct sim_pool *pool, const CUmemAccessDesc *access)
 {
     if (access->location.type == CU_MEM_LOCATION_TYPE_HOST)
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return pool->kind == POOL_DEVICE ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
     if (access->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_device_exists(access->location.id))
@@ -346,7 +302,7 @@ static CUresult check_access(const struct sim_pool *pool, const CUmemAccessDesc 
     if (access->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
         access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
         return CUDA_ERROR_INVALID_VALUE;
-    return access->location.id == pool->device &&
+    return pool->kind == POOL_DEVICE && access->location.id == pool->device &&
                    access->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE
                ? CUDA_ERROR_INVALID_DEVICE
                : CUDA_SUCCESS;
@@ -364,6 +320,8 @@ CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *access,
     for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
         result = check_access(pool, &access[i]);
     for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
+        if (access[i].location.type == CU_MEM_LOCATION_TYPE_HOST)
+            continue; /* the host always has it */
         uint64_t bit = (uint64_t)1 << access[i].location.id;
         if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
             pool->access &= ~bit;
@@ -379,16 +337,17 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool handle,
     ENTER(CALL_PLAIN);
     if (!flags || !location)
         return CUDA_ERROR_INVALID_VALUE;
-    bool is_host = location->type == CU_MEM_LOCATION_TYPE_HOST;
-    if (!is_host && (location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
-                     !sim_device_exists(location->id)))
+    bool from_host = location->type == CU_MEM_LOCATION_TYPE_HOST;
+    if (!from_host && (location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
+                       !sim_device_exists(location->id)))
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     struct sim_pool *pool = sim_pool_find(handle);
     if (!pool)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    bool has =
-        !is_host && (location->id == pool->device || pool->access >> location->id & 1);
+    bool has = from_host ? pool->kind != POOL_DEVICE
+                         : (pool->kind == POOL_DEVICE && location->id == pool->device) ||
+                               pool->access >> location->id & 1;
     *flags = has ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     return sim_leave(CUDA_SUCCESS);
 }

@@ -103,7 +103,8 @@ static CUresult attach(struct sim_pool *pool, int file,
     madvise((void *)area->range.start, area->range.bytes, MADV_DONTDUMP);
     made->file = file;
     made->id = page->id;
-    made->device = sim_shared_device(page);
+    made->kind = pool->kind;
+    made->device = pool->device;
     made->area = area;
     pool->file = made;
     return CUDA_SUCCESS;
@@ -118,8 +119,8 @@ CUresult sim_pool_file_create(struct sim_pool *pool)
 
     if (!all)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    result = sim_shared_create(SHARED_POOL, pool->device, sim_device_address_bytes(),
-                               &file, &page);
+    result = sim_shared_create(pool->kind == POOL_DEVICE ? SHARED_POOL : SHARED_HOST_POOL,
+                               pool->device, sim_device_address_bytes(), &file, &page);
     if (result != CUDA_SUCCESS) {
         free(all);
         return result;
@@ -169,15 +170,34 @@ void sim_pool_file_close(struct sim_pool_file *file)
 /* --- the memory
  * --------------------------------------------------------------------------- */
 
+/* Memory of a device, or of the host. */
+static bool charge(const struct sim_pool_file *file, size_t bytes)
+{
+    if (file->kind == POOL_DEVICE)
+        return sim_device_charge(&sim_devices[file->device], bytes);
+    if (!sim_host_fits(bytes, file->kind == POOL_MANAGED))
+        return false;
+    sim_mapped_bytes += bytes;
+    return true;
+}
+
+static void refund(const struct sim_pool_file *file, size_t bytes)
+{
+    if (file->kind == POOL_DEVICE)
+        sim_device_refund(&sim_devices[file->device], bytes);
+    else
+        sim_mapped_bytes -= bytes;
+}
+
 struct sim_range *sim_pool_file_take(struct sim_pool_file *file, size_t bytes)
 {
     struct sim_range *range;
 
-    if (!sim_device_charge(&sim_devices[file->device], bytes))
+    if (!charge(file, bytes))
         return NULL;
     range = sim_heap_take(&file->addresses, bytes);
     if (!range)
-        sim_device_refund(&sim_devices[file->device], bytes);
+        refund(file, bytes);
     return range;
 }
 
@@ -191,6 +211,6 @@ void sim_pool_file_give(struct sim_pool_file *file, struct sim_range *range)
                                 (off_t)range->bytes);
         (void)dropped;
     }
-    sim_device_refund(&sim_devices[file->device], range->bytes);
+    refund(file, range->bytes);
     sim_heap_give(&file->addresses, range);
 }

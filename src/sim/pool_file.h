@@ -16,7 +16,8 @@
 
 struct sim_pool_file {
     int file;
-    uint64_t id; /* as its last page says */
+    uint64_t id;             /* as its last page says */
+    enum sim_pool_kind kind; /* whose memory it counts as */
     CUdevice device;
     struct sim_pool_area *area; /* where it is mapped, all of it */
     struct sim_heap addresses;  /* of that, what the pool does not have */

@@ -64,9 +64,14 @@ static CUresult import(int file, CUmemoryPool *out)
         *out = (CUmemoryPool)(void *)pool;
         return CUDA_SUCCESS;
     }
-    pool = sim_pool_new(sim_shared_device(&page));
+    pool = sim_pool_new(page.kind == SHARED_POOL ? sim_shared_device(&page) : 0);
     if (!pool)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    if (page.kind == SHARED_HOST_POOL) {
+        pool->kind = POOL_HOST;
+        pool->location = (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST, 0};
+        pool->access = UINT64_MAX;
+    }
     result = sim_pool_file_import(pool, file, &page);
     if (result == CUDA_SUCCESS)
         *out = (CUmemoryPool)(void *)pool;

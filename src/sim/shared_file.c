@@ -34,7 +34,7 @@ CUresult sim_shared_create(enum sim_shared_kind kind, CUdevice device, size_t by
 {
     struct sim_shared_page made = {PAGE_MAGIC, kind, 0, bytes,
                                    sim_devices[device].number};
-    int file = memfd_create(kind == SHARED_POOL ? "tarn-sim-pool" : "tarn-sim-memory",
+    int file = memfd_create(kind == SHARED_MEMORY ? "tarn-sim-memory" : "tarn-sim-pool",
                             MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
     if (file < 0)
@@ -72,9 +72,9 @@ CUresult sim_shared_identify(int file, enum sim_shared_kind kind,
         return CUDA_ERROR_UNKNOWN;
     if (status.st_uid != geteuid())
         return CUDA_ERROR_NOT_PERMITTED;
-    if (said.kind != kind)
+    if (said.kind != kind && !(kind == SHARED_POOL && said.kind == SHARED_HOST_POOL))
         return CUDA_ERROR_NOT_SUPPORTED;
-    if (sim_shared_device(&said) < 0)
+    if (said.kind != SHARED_HOST_POOL && sim_shared_device(&said) < 0)
         return CUDA_ERROR_INVALID_DEVICE;
     *page = said;
     return CUDA_SUCCESS;

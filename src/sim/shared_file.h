@@ -11,7 +11,7 @@
 
 #include "sim/cuda.h"
 
-enum sim_shared_kind { SHARED_MEMORY = 1, SHARED_POOL = 2 };
+enum sim_shared_kind { SHARED_MEMORY = 1, SHARED_POOL = 2, SHARED_HOST_POOL = 3 };
 
 /* What the last page says. */
 struct sim_shared_page {
@@ -31,7 +31,7 @@ CUdevice sim_shared_device(const struct sim_shared_page *page);
 CUresult sim_shared_create(enum sim_shared_kind kind, CUdevice device, size_t bytes,
                            int *file, struct sim_shared_page *page);
 
-/* What `file`, which somebody handed us, says. CUDA_ERROR_UNKNOWN where it is none of
+/* What `file`, which somebody handed us, says; asked for a pool, of either kind. CUDA_ERROR_UNKNOWN where it is none of
  * ours, as the real driver says, CUDA_ERROR_NOT_SUPPORTED where it is of another kind,
  * CUDA_ERROR_NOT_PERMITTED where another user made it. */
 CUresult sim_shared_identify(int file, enum sim_shared_kind kind,
