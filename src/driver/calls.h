@@ -101,6 +101,8 @@
     X(mem_unmap, "cuMemUnmap", 10020, OPTIONAL, (CUdeviceptr_, size_t bytes))           \
     X(mem_set_access, "cuMemSetAccess", 10020, OPTIONAL,                                \
       (CUdeviceptr_, size_t bytes, const CUmemAccessDesc_ *, size_t count))             \
+    X(mem_retain, "cuMemRetainAllocationHandle", 11000, OPTIONAL,                       \
+      (CUmemHandle_ * out, void *address))                                              \
     X(mem_export, "cuMemExportToShareableHandle", 10020, OPTIONAL,                      \
       (void *out, CUmemHandle_, CUmemHandleType_, unsigned long long flags))            \
     X(ipc_get_mem_handle, "cuIpcGetMemHandle", 4010, OPTIONAL,                          \

@@ -91,6 +91,7 @@ typedef CUmemAccessDesc CUmemAccessDesc_;
     X(mem_map, cuMemMap, 10020)                                               \
     X(mem_unmap, cuMemUnmap, 10020)                                           \
     X(mem_set_access, cuMemSetAccess, 10020)                                  \
+    X(mem_retain, cuMemRetainAllocationHandle, 11000)                         \
     X(mem_export, cuMemExportToShareableHandle, 10020)                        \
     X(ipc_get_mem_handle, cuIpcGetMemHandle, 4010)                            \
     X(device_get_default_mem_pool, cuDeviceGetDefaultMemPool, 11020)          \

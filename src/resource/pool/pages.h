@@ -25,12 +25,14 @@ struct tarn__span {
 };
 
 /* Open: `upstream` NULL and VMM on the device -> VMM; NULL and none -> the `cuda` resource
- * as upstream. A reference to `upstream` is kept. `growth_bytes` as in the options. */
+ * as upstream. A reference to `upstream` is kept, which has to be of `device`
+ * (TARN_DEVICE_NONE with an upstream of none). `growth_bytes` as in the options. */
 tarn_status tarn__pages_open(int device, tarn_resource *upstream, size_t growth_bytes,
                              struct tarn__pages **out);
 
-/* Give all back and end. Where the process ends, the context died or the driver is gone,
- * no call is made. The caller has seen the device done with all of it. */
+/* Give all back and end. Where the process ends or was forked, no call is made. Physical
+ * memory outlives a context that is reset, and is given back here even so; what else the
+ * context had is gone with it. The caller has seen the device done with all of it. */
 void tarn__pages_close(struct tarn__pages *pages);
 
 bool tarn__pages_is_vmm(const struct tarn__pages *pages);
@@ -47,8 +49,8 @@ struct tarn__span tarn__pages_range(const struct tarn__pages *pages);
 size_t tarn__pages_step(const struct tarn__pages *pages, size_t bytes, size_t most);
 
 /* Map `bytes` at `at`, which has no memory yet, for the pool's device and its peers.
- * Segments: `at` is ignored, `stream` is asked on, and `*out` is the segment, of at least
- * `bytes`, aligned to 2 MiB where upstream can, else to what it can. */
+ * Segments: `at` is ignored, `stream` is asked on, and `*out` is the segment of `bytes`,
+ * aligned to 2 MiB; where upstream has only room for one that is not, to 256 bytes. */
 tarn_status tarn__pages_grow(struct tarn__pages *pages, uint64_t at, size_t bytes,
                              tarn_stream stream, struct tarn__span *out);
 
@@ -57,14 +59,15 @@ tarn_status tarn__pages_grow(struct tarn__pages *pages, uint64_t at, size_t byte
 struct tarn__span tarn__pages_removable(const struct tarn__pages *pages,
                                         struct tarn__span idle);
 
-/* Unmap a span that removable() gave, and give its memory back. */
+/* Unmap a span that removable() gave, and give its memory back. While the pool sleeps, too:
+ * then it will not come back. */
 tarn_status tarn__pages_remove(struct tarn__pages *pages, struct tarn__span span);
 
-/* VMM: move the handles of `count` spans that removable() gave, of `bytes` in all, to `at`,
- * one behind the other. On failure they are back where they were, or, where even that
- * fails, `*lost_out` says how many bytes from the end of the list are gone (given back). */
+/* VMM: move the handles of `count` spans that removable() gave to `at`, one behind the
+ * other; there is a hole of as many bytes there. Their bytes go with them. On failure
+ * nothing has moved. */
 tarn_status tarn__pages_move(struct tarn__pages *pages, const struct tarn__span *spans,
-                             size_t count, uint64_t at, size_t *lost_out);
+                             size_t count, uint64_t at);
 
 /* Bytes that are taken from upstream or mapped; of them, those without physical memory
  * because the pool sleeps; host bytes that pages uses for itself. Any thread. */
@@ -76,7 +79,8 @@ size_t tarn__pages_metadata(const struct tarn__pages *pages);
  * be kept in page-locked host memory, by address; the device is idle. */
 tarn_status tarn__pages_sleep(struct tarn__pages *pages, const struct tarn__span *kept,
                               size_t count);
-/* Bring all of it back, bytes and peers' access with it. */
+/* Bring all of it back, bytes and peers' access with it. On failure it sleeps on. Both are
+ * TARN_OK where it sleeps or is awake already. */
 tarn_status tarn__pages_wake(struct tarn__pages *pages);
 
 /* Access of a peer to all that is mapped, now and later. */

@@ -1,11 +1,270 @@
-/* The memory beneath a pool. */
-#include "driver/driver.h"
-#include "test.h"
+/* The memory beneath a pool: growing, steps, what can be removed, the barrier. */
+#include "memory.h"
+#include "capturing.h"
 
-TEST(internals_of_the_pool_can_be_called)
+TEST(pages_reserve_several_times_the_memory_and_map_none)
 {
-    const struct tarn__calls *calls;
+    unsigned long long before = sim_live_bytes();
+    struct tarn__pages *pages = open_pages();
+    struct tarn__span range = tarn__pages_range(pages);
+    tarn_device_info info;
 
-    CHECK_OK(tarn__driver(&calls));
-    CHECK(calls->mem_map != NULL);
+    CHECK_OK(tarn_driver_device_info(0, &info));
+    CHECK(tarn__pages_is_vmm(pages) && !tarn__pages_is_ordered(pages));
+    CHECK(range.address % PAGE == 0 && range.bytes >= 3 * info.total_bytes);
+    CHECK_EQUAL(0, tarn__pages_reserved(pages));
+    CHECK(tarn__pages_metadata(pages) < 8192);
+    CHECK(sim_live_bytes() - before <= PAGE); /* the spare block */
+    tarn__pages_close(pages);
+    CHECK_EQUAL(before, sim_live_bytes());
+}
+
+TEST(pages_that_grow_can_be_used_and_go_back)
+{
+    unsigned long long before = sim_live_bytes();
+    struct tarn__pages *pages = open_pages();
+
+    CHECK_OK(grow_at(pages, 3, 5));
+    CHECK_EQUAL(5 * PAGE, tarn__pages_reserved(pages));
+    write_bytes(span_at(pages, 3, 5), 9);
+    check_bytes(span_at(pages, 3, 5), 9);
+    CHECK(!is_usable(0, span_at(pages, 2, 1)));
+    CHECK(!is_usable(0, span_at(pages, 8, 1)));
+    CHECK_OK(tarn__pages_remove(pages, span_at(pages, 3, 5)));
+    CHECK_EQUAL(0, tarn__pages_reserved(pages));
+    CHECK(!is_usable(0, span_at(pages, 3, 1)));
+    CHECK_OK(grow_at(pages, 4, 1));
+    tarn__pages_close(pages);
+    CHECK_EQUAL(before, sim_live_bytes());
+}
+
+TEST(pages_grow_only_into_holes_of_the_range)
+{
+    struct tarn__pages *pages = open_pages();
+    struct tarn__span range = tarn__pages_range(pages), got;
+    size_t last = range.bytes / PAGE - 1;
+
+    CHECK_OK(grow_at(pages, 4, 2));
+    CHECK_STATUS(TARN_STILL_IN_USE, grow_at(pages, 4, 1));
+    CHECK_STATUS(TARN_STILL_IN_USE, grow_at(pages, 3, 2));
+    CHECK_STATUS(TARN_STILL_IN_USE, grow_at(pages, 0, 16));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, grow_at(pages, last, 2));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, grow_at(pages, last + 1, 1));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, grow_at(pages, 0, 0));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn__pages_grow(pages, range.address + 512, PAGE, NULL, &got));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn__pages_grow(pages, range.address - PAGE, PAGE, NULL, &got));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn__pages_grow(pages, range.address, PAGE + 512, NULL, &got));
+    CHECK_STATUS(
+        TARN_INVALID_ARGUMENT,
+        tarn__pages_grow(pages, range.address + PAGE, SIZE_MAX - PAGE + 1, NULL, &got));
+    CHECK_EQUAL(2 * PAGE, tarn__pages_reserved(pages));
+    CHECK_OK(grow_at(pages, last, 1)); /* far off costs nothing in between */
+    write_bytes(span_at(pages, last, 1), 1);
+    tarn__pages_close(pages);
+}
+
+TEST(pages_that_find_no_memory_leave_none_behind)
+{
+    unsigned long long before = sim_live_bytes();
+    struct tarn__pages *pages = open_pages();
+    tarn_device_info info;
+
+    CHECK_OK(tarn_driver_device_info(0, &info));
+    CHECK_OK(grow_at(pages, 0, 8));
+    CHECK_STATUS(TARN_OUT_OF_MEMORY, grow_at(pages, 8, info.total_bytes / PAGE));
+    CHECK_SAYS("pool: cuMemCreate gives CUDA_ERROR_OUT_OF_MEMORY");
+    CHECK_EQUAL(8 * PAGE, tarn__pages_reserved(pages));
+    CHECK(sim_live_bytes() - before <= 9 * PAGE);
+    CHECK_OK(grow_at(pages, 8, 100));
+    tarn__pages_close(pages);
+    CHECK_EQUAL(before, sim_live_bytes());
+}
+
+/* --- steps --- */
+
+TEST(pages_step_is_what_is_needed_in_whole_pages)
+{
+    struct tarn__pages *pages = open_pages();
+
+    CHECK_EQUAL(PAGE, tarn__pages_step(pages, 1, SIZE_MAX));
+    CHECK_EQUAL(PAGE, tarn__pages_step(pages, PAGE, PAGE));
+    CHECK_EQUAL(2 * PAGE, tarn__pages_step(pages, PAGE + 1, SIZE_MAX));
+    CHECK_EQUAL(0, tarn__pages_step(pages, PAGE + 1, 2 * PAGE - 1));
+    CHECK_EQUAL(0, tarn__pages_step(pages, 1, PAGE - 1));
+    CHECK_EQUAL(0, tarn__pages_step(pages, SIZE_MAX, SIZE_MAX));
+    CHECK_EQUAL(0, tarn__pages_step(pages, SIZE_MAX - PAGE + 2, SIZE_MAX));
+    tarn__pages_close(pages);
+}
+
+TEST(pages_step_grows_with_the_pool_and_shrinks_near_the_limit)
+{
+    struct tarn__pages *pages = open_pages();
+    size_t step;
+
+    CHECK_OK(grow_at(pages, 0, 512 * MIB / PAGE));
+    CHECK_EQUAL(32 * MIB, tarn__pages_step(pages, 1, SIZE_MAX));
+    CHECK_EQUAL(100 * MIB, tarn__pages_step(pages, 100 * MIB, SIZE_MAX));
+    step = tarn__pages_step(pages, 1, 64 * MIB + 5);
+    CHECK_EQUAL(16 * MIB, step);
+    CHECK_EQUAL(PAGE, tarn__pages_step(pages, 1, 3 * MIB));
+    CHECK_OK(grow_at(pages, 512 * MIB / PAGE, 6144 * MIB / PAGE));
+    CHECK_EQUAL(256 * MIB, tarn__pages_step(pages, 1, SIZE_MAX));
+    tarn__pages_close(pages);
+}
+
+TEST(pages_step_is_at_least_the_growth_that_was_asked_for)
+{
+    struct tarn__pages *pages;
+
+    CHECK_OK(tarn__pages_open(0, NULL, 5 * MIB, &pages));
+    CHECK_EQUAL(6 * MIB, tarn__pages_step(pages, 1, SIZE_MAX));
+    CHECK_EQUAL(8 * MIB, tarn__pages_step(pages, 7 * MIB, SIZE_MAX));
+    CHECK_EQUAL(4 * MIB, tarn__pages_step(pages, 1, 5 * MIB));
+    tarn__pages_close(pages);
+    CHECK_OK(tarn__pages_open(0, NULL, SIZE_MAX, &pages));
+    CHECK_EQUAL(4 * MIB, tarn__pages_step(pages, 1, 5 * MIB));
+    tarn__pages_close(pages);
+}
+
+/* --- handles --- */
+
+/* A pool of 512 MiB takes 64 MiB in handles of 32 MiB. */
+static struct tarn__pages *open_with_big_handles(void)
+{
+    struct tarn__pages *pages = open_pages();
+
+    CHECK_OK(grow_at(pages, 0, 512 * MIB / PAGE));
+    CHECK_OK(grow_at(pages, 1024, 38)); /* 32, 32, 8 and 4 MiB */
+    return pages;
+}
+
+static void check_removable(const struct tarn__pages *pages, struct tarn__span idle,
+                            size_t first, size_t count)
+{
+    struct tarn__span got = tarn__pages_removable(pages, idle);
+
+    CHECK_EQUAL(count * PAGE, got.bytes);
+    if (count > 0)
+        CHECK_EQUAL(page_at(pages, first), got.address);
+}
+
+TEST(pages_can_remove_whole_handles_alone)
+{
+    struct tarn__pages *pages = open_with_big_handles();
+    struct tarn__span odd = span_at(pages, 1024, 38);
+
+    check_removable(pages, odd, 1024, 38);
+    check_removable(pages, span_at(pages, 1025, 37), 1040, 22);
+    check_removable(pages, span_at(pages, 1024, 37), 1024, 36);
+    check_removable(pages, span_at(pages, 1025, 30), 0, 0);
+    check_removable(pages, span_at(pages, 1025, 35), 1040, 20);
+    check_removable(pages, span_at(pages, 1041, 10), 0, 0);
+    odd.address += 512; /* a page that is not all idle */
+    odd.bytes -= 1024;
+    check_removable(pages, odd, 1040, 20);
+    check_removable(pages, (struct tarn__span){page_at(pages, 1030) + 512, 1024}, 0, 0);
+    tarn__pages_close(pages);
+}
+
+TEST(pages_refuse_to_remove_part_of_a_handle)
+{
+    struct tarn__pages *pages = open_with_big_handles();
+    size_t before = tarn__pages_reserved(pages);
+
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn__pages_remove(pages, span_at(pages, 1024, 15)));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn__pages_remove(pages, span_at(pages, 1025, 15)));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn__pages_remove(pages, span_at(pages, 1024, 39)));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn__pages_remove(pages, span_at(pages, 2000, 1)));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn__pages_remove(pages, span_at(pages, 1024, 0)));
+    CHECK_EQUAL(before, tarn__pages_reserved(pages));
+    CHECK_OK(tarn__pages_remove(pages, span_at(pages, 1040, 16)));
+    CHECK(is_usable(0, span_at(pages, 1024, 16)));
+    CHECK(is_usable(0, span_at(pages, 1056, 6)));
+    CHECK(!is_usable(0, span_at(pages, 1055, 1)));
+    tarn__pages_close(pages);
+}
+
+/* --- the barrier --- */
+
+TEST(pages_barrier_waits_for_streams_of_every_kind)
+{
+    struct tarn__pages *pages = open_pages();
+    tarn_stream stream;
+    unsigned char seen = 0;
+
+    CHECK_OK(grow_at(pages, 0, 32));
+    CHECK_OK(tarn_stream_create(0, true, &stream));
+    for (int i = 0; i < 20; i++)
+        CHECK_OK(tarn_fill(0, page_at(pages, 0), (unsigned char)i, 32 * PAGE, stream));
+    CHECK_OK(tarn_stream_destroy(0, stream));
+    CHECK_OK(tarn__pages_barrier(pages));
+    memcpy(&seen, (void *)(uintptr_t)(page_at(pages, 32) - 1), 1);
+    CHECK_EQUAL(19, seen);
+    tarn__pages_close(pages);
+}
+
+TEST(pages_barrier_works_when_memory_is_out)
+{
+    struct tarn__pages *pages = open_pages();
+    size_t page = 0;
+
+    while (grow_at(pages, page, 64) == TARN_OK)
+        page += 64;
+    while (grow_at(pages, page, 1) == TARN_OK)
+        page++;
+    for (int i = 0; i < 3; i++)
+        CHECK_OK(tarn__pages_barrier(pages));
+    tarn__pages_close(pages);
+}
+
+static struct tarn__pages *captured;
+
+static tarn_status use_all(void)
+{
+    struct tarn__span got, kept = span_at(captured, 16, 1);
+    tarn_status status =
+        tarn__pages_grow(captured, page_at(captured, 0), 4 * PAGE, NULL, &got);
+
+    if (status == TARN_OK)
+        status = tarn__pages_move(captured, &got, 1, page_at(captured, 8));
+    if (status == TARN_OK)
+        status = tarn__pages_barrier(captured);
+    if (status == TARN_OK)
+        status = tarn__pages_remove(captured, span_at(captured, 8, 4));
+    if (status == TARN_OK)
+        status = tarn__pages_set_peer(captured, 1, true);
+    if (status == TARN_OK)
+        status = tarn__pages_sleep(captured, &kept, 1);
+    if (status == TARN_OK)
+        status = tarn__pages_wake(captured);
+    if (status == TARN_OK)
+        status = tarn__pages_set_peer(captured, 1, false);
+    return status;
+}
+
+static tarn_status open_and_close(void)
+{
+    struct tarn__pages *pages;
+    tarn_status status = tarn__pages_open(0, NULL, 0, &pages);
+
+    if (status == TARN_OK)
+        tarn__pages_close(pages);
+    return status;
+}
+
+TEST(pages_end_no_capture)
+{
+    captured = open_pages();
+    CHECK_OK(grow_at(captured, 16, 4));
+    capture_survives(use_all);
+    capture_survives(open_and_close);
+    tarn__pages_close(captured);
 }

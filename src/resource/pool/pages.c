@@ -1,0 +1,302 @@
+/* pages.c -- the face of the memory beneath a pool: which kind it is, how much is asked
+ * for at a time, and the barrier.
+ */
+#include "resource/pool/pages.h"
+#include "base/sizes.h"
+#include "resource/pool/pages_inside.h"
+#include <stdlib.h>
+
+enum {
+    STEP_PART = 16, /* a step of growth is this part of the pool */
+    LEFT_PART = 4,  /* and no more than this part of what may still come */
+    SPARE_BYTES = 256
+};
+
+tarn_status tarn__pages_enter(const struct tarn__pages *pages, struct tarn__scope *out)
+{
+    if (tarn__driver_gone())
+        return tarn_error_set(TARN_DRIVER_FAILURE,
+                              "pool: this process ends or was forked, so the driver of "
+                              "device %d is not called",
+                              pages->device);
+    if (!tarn__context_lives(pages->device, pages->life))
+        return tarn_error_set(TARN_DRIVER_FAILURE,
+                              "pool: the context of device %d was reset, and the pool "
+                              "ended with it",
+                              pages->device);
+    return tarn__scope_enter_relaxed(pages->device, out);
+}
+
+/* --- open and close --- */
+
+static tarn_status open_segments(struct tarn__pages *pages, tarn_resource *upstream)
+{
+    tarn_resource *cuda = NULL;
+    tarn_status status = upstream ? TARN_OK : tarn_cuda_create(pages->device, &cuda);
+
+    if (status != TARN_OK)
+        return status;
+    status = tarn__segments_open(pages, upstream ? upstream : cuda);
+    tarn_resource_release(cuda);
+    return status;
+}
+
+static tarn_status open_kind(struct tarn__pages *pages, tarn_resource *upstream)
+{
+    tarn_status status = TARN_OK;
+
+    if (!upstream)
+        status = tarn__vmm_is_there(pages->device, &pages->is_vmm);
+    if (status != TARN_OK)
+        return status;
+    return pages->is_vmm ? tarn__vmm_open(pages) : open_segments(pages, upstream);
+}
+
+/* On a device: its context's life, the spare block, and then the kind. */
+static tarn_status open_on_device(struct tarn__pages *pages, tarn_resource *upstream)
+{
+    struct tarn__scope scope;
+    tarn_status status = tarn__pages_enter(pages, &scope);
+
+    if (status != TARN_OK)
+        return status;
+    pages->life = scope.life;
+    CUresult_ result = scope.calls->mem_alloc(&pages->spare, SPARE_BYTES);
+    if (result != CUDA_SUCCESS_)
+        status = tarn__driver_failed("pool", "cuMemAlloc", result,
+                                     "%d bytes on device %d", SPARE_BYTES, pages->device);
+    if (status == TARN_OK) {
+        status = open_kind(pages, upstream);
+        if (status != TARN_OK && scope.calls->mem_free(pages->spare) != CUDA_SUCCESS_)
+            scope.calls->mem_free(pages->spare);
+    }
+    tarn__scope_leave(&scope);
+    return status;
+}
+
+static tarn_status check(int device, const tarn_resource *upstream)
+{
+    if (upstream && tarn_resource_device(upstream) != device)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "pool: upstream %s is of device %d, the pool of device %d",
+                              tarn_resource_name(upstream),
+                              tarn_resource_device(upstream), device);
+    if (upstream && device == TARN_DEVICE_NONE)
+        return TARN_OK;
+    return tarn__device_check("pool", device);
+}
+
+tarn_status tarn__pages_open(int device, tarn_resource *upstream, size_t growth_bytes,
+                             struct tarn__pages **out)
+{
+    tarn_status status = check(device, upstream);
+    struct tarn__pages *pages;
+
+    if (status != TARN_OK)
+        return status;
+    pages = calloc(1, sizeof *pages);
+    if (!pages)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");
+    pages->device = device;
+    pages->growth_bytes = growth_bytes;
+    atomic_store(&pages->metadata, sizeof *pages);
+    status = device == TARN_DEVICE_NONE ? open_segments(pages, upstream)
+                                        : open_on_device(pages, upstream);
+    if (status != TARN_OK) {
+        free(pages);
+        return status;
+    }
+    *out = pages;
+    return TARN_OK;
+}
+
+/* What the context has of the pool; gone with it, if it is. */
+static void close_in_context(struct tarn__pages *pages)
+{
+    struct tarn__scope scope;
+    bool entered = pages->life != 0 && (tarn__pages_enter(pages, &scope) == TARN_OK ||
+                                        tarn__pages_enter(pages, &scope) == TARN_OK);
+
+    tarn__vmm_drop_kept(&pages->vmm, entered ? &scope : NULL);
+    if (!entered)
+        return;
+    if (pages->spare && scope.calls->mem_free(pages->spare) != CUDA_SUCCESS_)
+        scope.calls->mem_free(pages->spare);
+    tarn__scope_leave(&scope);
+}
+
+void tarn__pages_close(struct tarn__pages *pages)
+{
+    close_in_context(pages);
+    if (pages->is_vmm)
+        tarn__vmm_close(pages);
+    else
+        tarn__segments_close(pages);
+    free(pages);
+}
+
+/* --- how much --- */
+
+size_t tarn__pages_unit(const struct tarn__pages *pages, size_t left)
+{
+    size_t most = atomic_load(&pages->reserved) / STEP_PART;
+    size_t unit = TARN__PAGE_BYTES;
+
+    if (pages->growth_bytes > 0)
+        most = pages->growth_bytes;
+    if (most > left / LEFT_PART)
+        most = left / LEFT_PART;
+    while (unit <= most / 2 && unit < TARN__HANDLE_BYTES_MAX)
+        unit *= 2;
+    return unit;
+}
+
+size_t tarn__pages_step(const struct tarn__pages *pages, size_t bytes, size_t most)
+{
+    size_t need, step = tarn__pages_unit(pages, most);
+
+    if (!tarn__size_round_up(bytes, TARN__PAGE_BYTES, &need) || need > most)
+        return 0;
+    if (pages->growth_bytes > 0 &&
+        !tarn__size_round_up(pages->growth_bytes, TARN__PAGE_BYTES, &step))
+        step = SIZE_MAX;
+    most &= ~(TARN__PAGE_BYTES - 1);
+    if (step > most)
+        step = most;
+    return need > step ? need : step;
+}
+
+size_t tarn__pages_reserved(const struct tarn__pages *pages)
+{
+    return atomic_load(&pages->reserved);
+}
+
+size_t tarn__pages_asleep(const struct tarn__pages *pages)
+{
+    return atomic_load(&pages->asleep);
+}
+
+size_t tarn__pages_metadata(const struct tarn__pages *pages)
+{
+    return atomic_load(&pages->metadata);
+}
+
+/* --- both kinds --- */
+
+bool tarn__pages_is_vmm(const struct tarn__pages *pages)
+{
+    return pages->is_vmm;
+}
+
+bool tarn__pages_is_ordered(const struct tarn__pages *pages)
+{
+    return !pages->is_vmm && tarn_resource_supports_streams(pages->segments.upstream);
+}
+
+struct tarn__span tarn__pages_range(const struct tarn__pages *pages)
+{
+    return pages->vmm.range;
+}
+
+tarn_status tarn__pages_grow(struct tarn__pages *pages, uint64_t at, size_t bytes,
+                             tarn_stream stream, struct tarn__span *out)
+{
+    struct tarn__span span = {at, bytes};
+
+    if (!pages->is_vmm)
+        return tarn__segments_grow(pages, bytes, stream, out);
+    tarn_status status = tarn__vmm_grow(pages, span);
+    if (status == TARN_OK)
+        *out = span;
+    return status;
+}
+
+struct tarn__span tarn__pages_removable(const struct tarn__pages *pages,
+                                        struct tarn__span idle)
+{
+    return pages->is_vmm ? tarn__vmm_removable(&pages->vmm, idle)
+                         : tarn__segments_removable(pages, idle);
+}
+
+tarn_status tarn__pages_remove(struct tarn__pages *pages, struct tarn__span span)
+{
+    return pages->is_vmm ? tarn__vmm_remove(pages, span)
+                         : tarn__segments_remove(pages, span);
+}
+
+static tarn_status only_vmm(const char *what)
+{
+    return tarn_error_set(TARN_NOT_SUPPORTED,
+                          "pool: memory of an upstream cannot %s, VMM memory can", what);
+}
+
+tarn_status tarn__pages_move(struct tarn__pages *pages, const struct tarn__span *spans,
+                             size_t count, uint64_t at)
+{
+    return pages->is_vmm ? tarn__vmm_move(pages, spans, count, at) : only_vmm("be moved");
+}
+
+tarn_status tarn__pages_sleep(struct tarn__pages *pages, const struct tarn__span *kept,
+                              size_t count)
+{
+    return pages->is_vmm ? tarn__vmm_sleep(pages, kept, count) : only_vmm("sleep");
+}
+
+tarn_status tarn__pages_wake(struct tarn__pages *pages)
+{
+    return pages->is_vmm ? tarn__vmm_wake(pages) : only_vmm("wake");
+}
+
+tarn_status tarn__pages_set_peer(struct tarn__pages *pages, int peer, bool access)
+{
+    return pages->is_vmm ? tarn__vmm_set_peer(pages, peer, access)
+                         : only_vmm("be opened to a peer");
+}
+
+/* --- the barrier --- */
+
+/* In a scope. A block is allocated and freed; where no memory is left, the spare one goes,
+ * and another takes its place as soon as there is one. */
+static tarn_status wait_by_free(struct tarn__pages *pages,
+                                const struct tarn__calls *calls)
+{
+    CUdeviceptr_ block = 0;
+    CUresult_ result = calls->mem_alloc(&block, SPARE_BYTES);
+
+    if (result == CUDA_ERROR_OUT_OF_MEMORY_ && pages->spare) {
+        block = pages->spare;
+        pages->spare = 0;
+        result = CUDA_SUCCESS_;
+    }
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("pool", "cuMemAlloc", result,
+                                   "%d bytes for a barrier on device %d", SPARE_BYTES,
+                                   pages->device);
+    result = calls->mem_free(block);
+    if (result != CUDA_SUCCESS_)
+        result = calls->mem_free(block);
+    if (result != CUDA_SUCCESS_) {
+        if (!pages->spare)
+            pages->spare = block;
+        return tarn__driver_failed("pool", "cuMemFree", result,
+                                   "%d bytes for a barrier on device %d", SPARE_BYTES,
+                                   pages->device);
+    }
+    if (!pages->spare && calls->mem_alloc(&block, SPARE_BYTES) == CUDA_SUCCESS_)
+        pages->spare = block;
+    return TARN_OK;
+}
+
+tarn_status tarn__pages_barrier(struct tarn__pages *pages)
+{
+    struct tarn__scope scope;
+
+    if (pages->device == TARN_DEVICE_NONE)
+        return TARN_OK; /* nothing is queued anywhere */
+    tarn_status status = tarn__pages_enter(pages, &scope);
+    if (status != TARN_OK)
+        return status;
+    status = wait_by_free(pages, scope.calls);
+    tarn__scope_leave(&scope);
+    return status;
+}

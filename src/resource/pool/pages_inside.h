@@ -1,0 +1,162 @@
+/* pages_inside.h -- what the files of pages.h share: the two kinds, and what each keeps.
+ */
+#ifndef TARN_POOL_PAGES_INSIDE_H
+#define TARN_POOL_PAGES_INSIDE_H
+
+#include "driver/driver.h"
+#include "resource/pool/pages.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define TARN__HANDLE_BYTES_MAX ((size_t)256 << 20)
+
+enum { TARN__ACCESS_MAX = 64 }; /* devices that can have access to one pool */
+
+/* What lies at one page of the range. All of it is zero where nothing ever did. A handle
+ * is an allocation of cuMemCreate; it covers whole pages, and its number is not kept: it
+ * was released once it was mapped, so that unmapping gives the memory back. */
+struct tarn__page {
+    uint32_t first;  /* number of the handle's first page, plus 1; 0: a hole */
+    uint16_t count;  /* in the first page of a handle: its pages */
+    uint8_t stuck;   /* there too: it is mapped and should not be, see sweep() */
+    uint8_t unknown; /* and there: to the caller it is a hole */
+};
+
+/* Bytes of live blocks while the pool sleeps. */
+struct tarn__kept {
+    void *memory; /* page-locked; NULL: nothing is kept */
+    struct tarn__span *spans;
+    size_t count;
+    uint64_t life; /* of the context, with which `memory` goes */
+};
+
+struct tarn__vmm {
+    struct tarn__span range;
+    struct tarn__page *table; /* one a page of the range; reserved, used where touched */
+    size_t page_count;
+    size_t low, high;   /* what was ever mapped lies in [low, high) */
+    size_t stuck_count; /* entries of the table with `stuck` */
+    size_t device_bytes;
+    CUmemAllocationProp_ properties;
+    CUmemAccessDesc_ access[TARN__ACCESS_MAX]; /* the first is the pool's device */
+    size_t access_count;
+    struct tarn__kept kept;
+};
+
+/* A block of upstream. */
+struct tarn__segment {
+    struct tarn__span span;
+    size_t alignment; /* as asked for */
+    uint64_t life;    /* of the context then; 0: there was none */
+};
+
+struct tarn__segments {
+    tarn_resource *upstream;    /* retained */
+    pthread_mutex_t lock;       /* of the list; no call is made under it */
+    struct tarn__segment *list; /* by address */
+    size_t count, capacity;
+    atomic_bool asks_aligned; /* upstream does not align by itself */
+};
+
+struct tarn__pages {
+    int device; /* TARN_DEVICE_NONE: upstream is no device's */
+    bool is_vmm;
+    size_t growth_bytes; /* 0: by the pool's size */
+    atomic_size_t reserved, asleep, metadata;
+    atomic_bool sleeps;
+    uint64_t life;      /* of the device's context at the start; 0: no device */
+    CUdeviceptr_ spare; /* 256 bytes of cuMemAlloc for a barrier when memory is out */
+    struct tarn__vmm vmm;
+    struct tarn__segments segments;
+};
+
+/* A scope in which calls end no capture. Refused where the process ends or was forked, and
+ * where the context died: the pool ends with it. */
+tarn_status tarn__pages_enter(const struct tarn__pages *pages, struct tarn__scope *out);
+
+/* The size of a handle, and the step of growth, at the pool's present size where `left`
+ * bytes are the most that it may still grow. A power of two. */
+size_t tarn__pages_unit(const struct tarn__pages *pages, size_t left);
+
+/* --- pages_vmm.c: the functions of pages.h for VMM */
+tarn_status tarn__vmm_is_there(int device, bool *out);
+tarn_status tarn__vmm_open(struct tarn__pages *pages);
+void tarn__vmm_close(struct tarn__pages *pages);
+tarn_status tarn__vmm_grow(struct tarn__pages *pages, struct tarn__span span);
+struct tarn__span tarn__vmm_removable(const struct tarn__vmm *vmm,
+                                      struct tarn__span idle);
+tarn_status tarn__vmm_remove(struct tarn__pages *pages, struct tarn__span span);
+
+/* Is `span` a hole that may get memory now? What is stuck in it is unmapped. In a scope. */
+tarn_status tarn__vmm_check_hole(struct tarn__pages *pages,
+                                 const struct tarn__calls *calls, struct tarn__span span);
+/* Is it whole handles without a hole between them? */
+tarn_status tarn__vmm_check_handles(const struct tarn__vmm *vmm, struct tarn__span span);
+
+/* --- pages_move.c, pages_peer.c */
+tarn_status tarn__vmm_move(struct tarn__pages *pages, const struct tarn__span *spans,
+                           size_t count, uint64_t at);
+tarn_status tarn__vmm_set_peer(struct tarn__pages *pages, int peer, bool access);
+
+/* --- pages_map.c: the steps beneath these, in a scope */
+
+/* Visit handles, runs (handles without a hole between them) by address: start with
+ * *cursor = 0, or the number of a first page; false at the end. Stuck memory that the
+ * caller takes for a hole is not visited. */
+bool tarn__vmm_next_handle(const struct tarn__vmm *vmm, size_t *cursor,
+                           struct tarn__span *out);
+bool tarn__vmm_next_run(const struct tarn__vmm *vmm, size_t *cursor,
+                        struct tarn__span *out);
+
+size_t tarn__vmm_page(const struct tarn__vmm *vmm, uint64_t address);
+
+/* Are these whole pages of the range? And is none of them in use? */
+bool tarn__vmm_holds(const struct tarn__vmm *vmm, struct tarn__span span);
+bool tarn__vmm_is_hole(const struct tarn__vmm *vmm, struct tarn__span span);
+
+/* Enter a handle into the table, and take all of a span out. */
+void tarn__vmm_note(struct tarn__pages *pages, struct tarn__span handle);
+void tarn__vmm_forget(struct tarn__vmm *vmm, struct tarn__span span);
+
+/* New physical memory at `span`, without access. */
+tarn_status tarn__vmm_map_new(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                              struct tarn__span span);
+/* Memory that is there already, at `from`, at `span` as well. */
+tarn_status tarn__vmm_map_again(const struct tarn__calls *calls, uint64_t from,
+                                struct tarn__span span);
+/* Access for the device and its peers. */
+tarn_status tarn__vmm_allow(const struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                            struct tarn__span span);
+
+/* Unmap whole handles; a failure is tried again once. */
+CUresult_ tarn__vmm_unmap(const struct tarn__calls *calls, struct tarn__span span);
+
+/* Unmap whole handles of the table for an undo that cannot fail: what the driver keeps
+ * mapped is noted as stuck. `unknown`: the caller takes the span for a hole, so the rest
+ * is forgotten. */
+void tarn__vmm_undo(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                    struct tarn__span span, bool unknown);
+
+/* Is any of it mapped though it should not be? */
+bool tarn__vmm_is_stuck(const struct tarn__vmm *vmm, struct tarn__span span);
+
+/* Unmap what is stuck; what still is stays noted. */
+void tarn__vmm_sweep(struct tarn__vmm *vmm, const struct tarn__calls *calls);
+
+/* --- pages_sleep.c */
+tarn_status tarn__vmm_sleep(struct tarn__pages *pages, const struct tarn__span *kept,
+                            size_t count);
+tarn_status tarn__vmm_wake(struct tarn__pages *pages);
+/* The kept bytes are not wanted any more. In a scope. */
+void tarn__vmm_drop_kept(struct tarn__vmm *vmm, const struct tarn__scope *scope);
+
+/* --- pages_segments.c */
+tarn_status tarn__segments_open(struct tarn__pages *pages, tarn_resource *upstream);
+void tarn__segments_close(struct tarn__pages *pages);
+tarn_status tarn__segments_grow(struct tarn__pages *pages, size_t bytes,
+                                tarn_stream stream, struct tarn__span *out);
+struct tarn__span tarn__segments_removable(const struct tarn__pages *pages,
+                                           struct tarn__span idle);
+tarn_status tarn__segments_remove(struct tarn__pages *pages, struct tarn__span span);
+
+#endif

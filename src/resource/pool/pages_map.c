@@ -1,0 +1,244 @@
+/* pages_map.c -- what is mapped in a pool's range, and the driver's calls that change it.
+ *
+ * A handle is created, mapped and released at once: the mapping alone keeps the memory
+ * then, so giving memory back is one cuMemUnmap, which either happens or does not. Where
+ * a handle is needed again (to move memory, to put it back) the driver gives it for the
+ * address.
+ *
+ * An undo may fail, too. It is tried again, and what the driver still keeps mapped is
+ * noted as stuck and unmapped at a later call, or at the end. So a failure loses memory
+ * only as long as the driver refuses.
+ */
+#include "resource/pool/pages_inside.h"
+
+static struct tarn__span span_of(const struct tarn__vmm *vmm, size_t first, size_t count)
+{
+    return (struct tarn__span){vmm->range.address + first * TARN__PAGE_BYTES,
+                               count * TARN__PAGE_BYTES};
+}
+
+size_t tarn__vmm_page(const struct tarn__vmm *vmm, uint64_t address)
+{
+    return (size_t)(address - vmm->range.address) / TARN__PAGE_BYTES;
+}
+
+bool tarn__vmm_holds(const struct tarn__vmm *vmm, struct tarn__span span)
+{
+    uint64_t offset = span.address - vmm->range.address;
+
+    return span.bytes > 0 && (offset | span.bytes) % TARN__PAGE_BYTES == 0 &&
+           offset < vmm->range.bytes && span.bytes <= vmm->range.bytes - offset;
+}
+
+bool tarn__vmm_is_hole(const struct tarn__vmm *vmm, struct tarn__span span)
+{
+    size_t first = tarn__vmm_page(vmm, span.address);
+
+    for (size_t i = first; i < first + span.bytes / TARN__PAGE_BYTES; i++)
+        if (vmm->table[i].first != 0)
+            return false;
+    return true;
+}
+
+bool tarn__vmm_next_handle(const struct tarn__vmm *vmm, size_t *cursor,
+                           struct tarn__span *out)
+{
+    size_t page = *cursor < vmm->low ? vmm->low : *cursor;
+
+    for (; page < vmm->high; page++) {
+        const struct tarn__page *entry = &vmm->table[page];
+        if (entry->first != page + 1 || entry->unknown)
+            continue;
+        *out = span_of(vmm, page, entry->count);
+        *cursor = page + entry->count;
+        return true;
+    }
+    return false;
+}
+
+bool tarn__vmm_next_run(const struct tarn__vmm *vmm, size_t *cursor,
+                        struct tarn__span *out)
+{
+    struct tarn__span run, handle;
+
+    if (!tarn__vmm_next_handle(vmm, cursor, &run))
+        return false;
+    for (size_t after = *cursor; tarn__vmm_next_handle(vmm, &after, &handle) &&
+                                 handle.address == run.address + run.bytes;
+         *cursor = after)
+        run.bytes += handle.bytes;
+    *out = run;
+    return true;
+}
+
+/* --- the table --- */
+
+void tarn__vmm_note(struct tarn__pages *pages, struct tarn__span handle)
+{
+    struct tarn__vmm *vmm = &pages->vmm;
+    size_t first = tarn__vmm_page(vmm, handle.address);
+    size_t end = first + handle.bytes / TARN__PAGE_BYTES;
+
+    for (size_t i = first; i < end; i++)
+        vmm->table[i] = (struct tarn__page){.first = (uint32_t)first + 1};
+    vmm->table[first].count = (uint16_t)(end - first);
+    if (vmm->high == 0 || first < vmm->low)
+        vmm->low = first;
+    if (end > vmm->high)
+        vmm->high = end;
+    atomic_store(&pages->metadata,
+                 sizeof *pages + (vmm->high - vmm->low) * sizeof *vmm->table);
+}
+
+void tarn__vmm_forget(struct tarn__vmm *vmm, struct tarn__span span)
+{
+    size_t first = tarn__vmm_page(vmm, span.address);
+
+    for (size_t i = first; i < first + span.bytes / TARN__PAGE_BYTES; i++) {
+        if (vmm->table[i].stuck)
+            vmm->stuck_count--;
+        vmm->table[i] = (struct tarn__page){0};
+    }
+}
+
+/* --- mapping --- */
+
+/* A failed release is tried again: else the memory would stay for good. */
+static void release(const struct tarn__calls *calls, CUmemHandle_ handle)
+{
+    if (calls->mem_release(handle) != CUDA_SUCCESS_)
+        calls->mem_release(handle);
+}
+
+/* Does a refusal mean that such memory cannot be exported here? */
+static bool is_about_export(CUresult_ result)
+{
+    return result == CUDA_ERROR_INVALID_VALUE_ || result == CUDA_ERROR_NOT_SUPPORTED_ ||
+           result == CUDA_ERROR_NOT_PERMITTED_;
+}
+
+/* Memory that may be exported later, where the driver has such; else plain memory. */
+static CUresult_ create(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                        size_t bytes, CUmemHandle_ *out)
+{
+    CUmemAllocationProp_ plain = vmm->properties;
+    CUresult_ result = calls->mem_create(out, bytes, &vmm->properties, 0), again;
+
+    if (result == CUDA_SUCCESS_ || result == CUDA_ERROR_OUT_OF_MEMORY_ ||
+        plain.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE_)
+        return result;
+    plain.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE_;
+    plain.allocFlags.gpuDirectRDMACapable = 0;
+    again = calls->mem_create(out, bytes, &plain, 0);
+    if (again == CUDA_SUCCESS_ && is_about_export(result))
+        vmm->properties = plain;
+    return again;
+}
+
+tarn_status tarn__vmm_map_new(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                              struct tarn__span span)
+{
+    CUmemHandle_ handle = 0;
+    CUresult_ result = create(vmm, calls, span.bytes, &handle);
+
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("pool", "cuMemCreate", result,
+                                   "%zu bytes on device %d", span.bytes,
+                                   vmm->properties.location.id);
+    result = calls->mem_map(span.address, span.bytes, 0, handle, 0);
+    release(calls, handle);
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("pool", "cuMemMap", result, "%zu bytes at 0x%llx",
+                                   span.bytes, (unsigned long long)span.address);
+    return TARN_OK;
+}
+
+tarn_status tarn__vmm_map_again(const struct tarn__calls *calls, uint64_t from,
+                                struct tarn__span span)
+{
+    CUmemHandle_ handle = 0;
+    CUresult_ result = calls->mem_retain(&handle, (void *)(uintptr_t)from);
+
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("pool", "cuMemRetainAllocationHandle", result,
+                                   "0x%llx", (unsigned long long)from);
+    result = calls->mem_map(span.address, span.bytes, 0, handle, 0);
+    release(calls, handle);
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed(
+            "pool", "cuMemMap", result, "%zu bytes of 0x%llx at 0x%llx", span.bytes,
+            (unsigned long long)from, (unsigned long long)span.address);
+    return TARN_OK;
+}
+
+tarn_status tarn__vmm_allow(const struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                            struct tarn__span span)
+{
+    CUresult_ result =
+        calls->mem_set_access(span.address, span.bytes, vmm->access, vmm->access_count);
+
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("pool", "cuMemSetAccess", result,
+                                   "%zu bytes at 0x%llx for %zu devices", span.bytes,
+                                   (unsigned long long)span.address, vmm->access_count);
+    return TARN_OK;
+}
+
+/* --- unmapping --- */
+
+CUresult_ tarn__vmm_unmap(const struct tarn__calls *calls, struct tarn__span span)
+{
+    CUresult_ result = calls->mem_unmap(span.address, span.bytes);
+
+    return result == CUDA_SUCCESS_ ? result : calls->mem_unmap(span.address, span.bytes);
+}
+
+/* The handles of a span that the driver does not unmap. */
+static void note_stuck(struct tarn__vmm *vmm, struct tarn__span span, bool unknown)
+{
+    size_t page = tarn__vmm_page(vmm, span.address);
+    size_t end = page + span.bytes / TARN__PAGE_BYTES;
+
+    for (; page < end; page += vmm->table[page].count) {
+        vmm->stuck_count += !vmm->table[page].stuck;
+        vmm->table[page].stuck = 1;
+        vmm->table[page].unknown = unknown;
+    }
+}
+
+bool tarn__vmm_is_stuck(const struct tarn__vmm *vmm, struct tarn__span span)
+{
+    size_t first = tarn__vmm_page(vmm, span.address);
+
+    for (size_t i = first; i < first + span.bytes / TARN__PAGE_BYTES; i++)
+        if (vmm->table[i].stuck)
+            return true;
+    return false;
+}
+
+void tarn__vmm_undo(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                    struct tarn__span span, bool unknown)
+{
+    if (span.bytes == 0)
+        return;
+    if (tarn__vmm_unmap(calls, span) != CUDA_SUCCESS_)
+        note_stuck(vmm, span, unknown);
+    else if (unknown)
+        tarn__vmm_forget(vmm, span);
+}
+
+void tarn__vmm_sweep(struct tarn__vmm *vmm, const struct tarn__calls *calls)
+{
+    for (size_t page = vmm->low; page < vmm->high && vmm->stuck_count > 0; page++) {
+        struct tarn__page *entry = &vmm->table[page];
+        struct tarn__span handle = span_of(vmm, page, entry->count);
+        if (!entry->stuck || tarn__vmm_unmap(calls, handle) != CUDA_SUCCESS_)
+            continue;
+        if (entry->unknown) {
+            tarn__vmm_forget(vmm, handle);
+        } else {
+            entry->stuck = 0;
+            vmm->stuck_count--;
+        }
+    }
+}

@@ -1,0 +1,221 @@
+/* pages_segments.c -- a pool's memory as blocks of another resource.
+ *
+ * A pool's pages are 2 MiB, and a segment that begins on such a border is the simplest
+ * for it. cuMemAlloc gives large blocks so anyway; asked for, it would cost up to 2 MiB
+ * more. So upstream is asked with no more than the common alignment first, and with 2 MiB
+ * only once it has shown that it needs to be told.
+ *
+ * What goes back has been seen done by the host, so the stream matters to nobody: the
+ * thread's own default stream is named, which is part of nobody's capture.
+ */
+#include "base/sizes.h"
+#include "resource/life.h"
+#include "resource/pool/pages_inside.h"
+#include <stdlib.h>
+#include <string.h>
+
+tarn_status tarn__segments_open(struct tarn__pages *pages, tarn_resource *upstream)
+{
+    struct tarn__segments *segments = &pages->segments;
+
+    if (pthread_mutex_init(&segments->lock, NULL) != 0)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no lock to be had");
+    segments->upstream = tarn_resource_retain(upstream);
+    return TARN_OK;
+}
+
+/* Give a segment back to upstream, which may have two of its address: that of the life is
+ * meant. */
+static tarn_status give_back(struct tarn__segments *segments,
+                             const struct tarn__segment *segment)
+{
+    uint64_t before = tarn__block_life_set(segment->life);
+    tarn_status status = tarn_resource_deallocate(
+        segments->upstream, segment->span.address, segment->span.bytes,
+        segment->alignment, TARN_STREAM_PER_THREAD);
+
+    tarn__block_life_set(before);
+    return status;
+}
+
+void tarn__segments_close(struct tarn__pages *pages)
+{
+    struct tarn__segments *segments = &pages->segments;
+    bool is_gone = pages->device != TARN_DEVICE_NONE && tarn__driver_gone();
+
+    /* Nobody can be told of a failure here, so it is tried again, once. */
+    for (size_t i = 0; i < segments->count && !is_gone; i++)
+        if (give_back(segments, &segments->list[i]) != TARN_OK)
+            give_back(segments, &segments->list[i]);
+    tarn_resource_release(segments->upstream);
+    pthread_mutex_destroy(&segments->lock);
+    free(segments->list);
+}
+
+/* --- the list --- */
+
+/* Room for one more, so that entering it cannot fail. Only the one change that is under
+ * way calls this, so the room stays. */
+static bool make_room(struct tarn__pages *pages)
+{
+    struct tarn__segments *segments = &pages->segments;
+    size_t capacity = segments->capacity ? 2 * segments->capacity : 16;
+
+    if (segments->count < segments->capacity)
+        return true;
+    struct tarn__segment *list = malloc(capacity * sizeof *list);
+    if (!list)
+        return false;
+    pthread_mutex_lock(&segments->lock);
+    struct tarn__segment *before = segments->list;
+    if (segments->count > 0)
+        memcpy(list, before, segments->count * sizeof *list);
+    segments->list = list;
+    segments->capacity = capacity;
+    pthread_mutex_unlock(&segments->lock);
+    free(before);
+    atomic_store(&pages->metadata, sizeof *pages + capacity * sizeof *list);
+    return true;
+}
+
+/* How many segments begin before `address`. Locked, or by the one that changes. */
+static size_t place_of(const struct tarn__segments *segments, uint64_t address)
+{
+    size_t low = 0, high = segments->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (segments->list[middle].span.address < address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void enter(struct tarn__segments *segments, const struct tarn__segment *segment)
+{
+    pthread_mutex_lock(&segments->lock);
+    size_t place = place_of(segments, segment->span.address);
+    memmove(&segments->list[place + 1], &segments->list[place],
+            (segments->count - place) * sizeof *segment);
+    segments->list[place] = *segment;
+    segments->count++;
+    pthread_mutex_unlock(&segments->lock);
+}
+
+static void take_out(struct tarn__segments *segments, size_t place)
+{
+    pthread_mutex_lock(&segments->lock);
+    segments->count--;
+    memmove(&segments->list[place], &segments->list[place + 1],
+            (segments->count - place) * sizeof *segments->list);
+    pthread_mutex_unlock(&segments->lock);
+}
+
+/* Is `span` the segment at `place`? */
+static bool is_segment(const struct tarn__segments *segments, size_t place,
+                       struct tarn__span span)
+{
+    return place < segments->count &&
+           segments->list[place].span.address == span.address &&
+           segments->list[place].span.bytes == span.bytes;
+}
+
+/* --- grow and shrink --- */
+
+static tarn_status ask(struct tarn__pages *pages, size_t bytes, size_t alignment,
+                       tarn_stream stream, struct tarn__segment *out)
+{
+    tarn_device_ptr block;
+    tarn_status status = tarn_resource_allocate(pages->segments.upstream, bytes,
+                                                alignment, stream, &block);
+
+    if (status != TARN_OK)
+        return status;
+    *out = (struct tarn__segment){
+        .span = {block, bytes},
+        .alignment = alignment,
+        .life = pages->life ? tarn__context_life(pages->device) : 0,
+    };
+    return TARN_OK;
+}
+
+/* A segment on a border of 2 MiB if that can be, else another one. */
+static tarn_status obtain(struct tarn__pages *pages, size_t bytes, tarn_stream stream,
+                          struct tarn__segment *out)
+{
+    struct tarn__segments *segments = &pages->segments;
+    struct tarn__segment plain;
+
+    if (atomic_load(&segments->asks_aligned) &&
+        ask(pages, bytes, TARN__PAGE_BYTES, stream, out) == TARN_OK)
+        return TARN_OK;
+    tarn_status status = ask(pages, bytes, TARN_ALIGNMENT, stream, &plain);
+    if (status != TARN_OK)
+        return status;
+    if (plain.span.address % TARN__PAGE_BYTES == 0 ||
+        atomic_load(&segments->asks_aligned)) {
+        *out = plain;
+        return TARN_OK;
+    }
+    atomic_store(&segments->asks_aligned, true);
+    if (ask(pages, bytes, TARN__PAGE_BYTES, stream, out) != TARN_OK) {
+        *out = plain;
+        return TARN_OK;
+    }
+    if (give_back(segments, &plain) == TARN_OK)
+        return TARN_OK;
+    give_back(segments, out); /* keep the one that upstream does not take */
+    *out = plain;
+    return TARN_OK;
+}
+
+tarn_status tarn__segments_grow(struct tarn__pages *pages, size_t bytes,
+                                tarn_stream stream, struct tarn__span *out)
+{
+    struct tarn__segment segment;
+
+    if (!make_room(pages))
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "pool: no host memory for a list of %zu segments",
+                              pages->segments.count + 1);
+    tarn_status status = obtain(pages, bytes, stream, &segment);
+    if (status != TARN_OK)
+        return status;
+    enter(&pages->segments, &segment);
+    atomic_fetch_add(&pages->reserved, bytes);
+    *out = segment.span;
+    return TARN_OK;
+}
+
+struct tarn__span tarn__segments_removable(const struct tarn__pages *pages,
+                                           struct tarn__span idle)
+{
+    struct tarn__segments *segments = (struct tarn__segments *)&pages->segments;
+
+    pthread_mutex_lock(&segments->lock);
+    size_t place = place_of(segments, idle.address);
+    if (!is_segment(segments, place, idle))
+        idle.bytes = 0;
+    pthread_mutex_unlock(&segments->lock);
+    return idle;
+}
+
+tarn_status tarn__segments_remove(struct tarn__pages *pages, struct tarn__span span)
+{
+    struct tarn__segments *segments = &pages->segments;
+    size_t place = place_of(segments, span.address);
+
+    if (!is_segment(segments, place, span))
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "pool: %zu bytes at 0x%llx are no segment", span.bytes,
+                              (unsigned long long)span.address);
+    struct tarn__segment segment = segments->list[place];
+    tarn_status status = give_back(segments, &segment);
+    if (status != TARN_OK)
+        return status;
+    take_out(segments, place);
+    atomic_fetch_sub(&pages->reserved, span.bytes);
+    return TARN_OK;
+}

@@ -1,0 +1,309 @@
+/* pages_sleep.c -- all of a pool's physical memory given back, and had again.
+ *
+ * To sleep: the bytes that are wanted later are copied to page-locked host memory, every
+ * handle is held, all is unmapped, and only then are the handles let go. Until that last
+ * step everything can be put back as it was. To wake: new memory of the same shape at the
+ * same addresses, access for the device and its peers, and the bytes. Until all of that
+ * is there, an undo makes the pool sleep on.
+ *
+ * The copies run on a stream of their own: on a default stream they would end captures of
+ * blocking streams.
+ */
+#include "resource/pool/pages_inside.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* --- bytes kept in host memory --- */
+
+static size_t sum(const struct tarn__span *spans, size_t count)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < count; i++)
+        bytes += spans[i].bytes;
+    return bytes;
+}
+
+static tarn_status queue_copies(const struct tarn__kept *kept,
+                                const struct tarn__calls *calls, bool saves,
+                                CUstream_ stream)
+{
+    CUdeviceptr_ host = (uintptr_t)kept->memory;
+
+    for (size_t i = 0; i < kept->count; host += kept->spans[i++].bytes) {
+        const struct tarn__span *span = &kept->spans[i];
+        CUresult_ result =
+            calls->memcpy_async(saves ? host : span->address,
+                                saves ? span->address : host, span->bytes, stream);
+        if (result != CUDA_SUCCESS_)
+            return tarn__driver_failed(
+                "pool", "cuMemcpyAsync", result, "%zu bytes of 0x%llx to %s", span->bytes,
+                (unsigned long long)span->address, saves ? "keep" : "bring back");
+    }
+    return TARN_OK;
+}
+
+/* The bytes into host memory (saves), or back. Nothing is under way at the end. */
+static tarn_status copy(const struct tarn__kept *kept, const struct tarn__calls *calls,
+                        bool saves)
+{
+    CUstream_ stream;
+    CUresult_ result = calls->stream_create(&stream, CU_STREAM_NON_BLOCKING_);
+
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("pool", "cuStreamCreate", result, "for copies");
+    tarn_status status = queue_copies(kept, calls, saves, stream);
+    result = calls->stream_synchronize(stream);
+    if (result != CUDA_SUCCESS_)
+        calls->stream_synchronize(stream);
+    if (status == TARN_OK && result != CUDA_SUCCESS_)
+        status = tarn__driver_failed("pool", "cuStreamSynchronize", result,
+                                     "after copies of %zu bytes",
+                                     sum(kept->spans, kept->count));
+    if (calls->stream_destroy(stream) != CUDA_SUCCESS_)
+        calls->stream_destroy(stream);
+    return status;
+}
+
+void tarn__vmm_drop_kept(struct tarn__vmm *vmm, const struct tarn__scope *scope)
+{
+    struct tarn__kept *kept = &vmm->kept;
+
+    /* A reset took it with the context. */
+    if (kept->memory && scope && scope->life == kept->life &&
+        scope->calls->mem_free_host(kept->memory) != CUDA_SUCCESS_)
+        scope->calls->mem_free_host(kept->memory);
+    free(kept->spans);
+    *kept = (struct tarn__kept){0};
+}
+
+static tarn_status find_room(struct tarn__kept *kept, const struct tarn__calls *calls,
+                             const struct tarn__span *spans, size_t count)
+{
+    kept->spans = malloc(count * sizeof *spans);
+    if (!kept->spans)
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "pool: no host memory for a list of %zu blocks", count);
+    memcpy(kept->spans, spans, count * sizeof *spans);
+    kept->count = count;
+    CUresult_ result = calls->mem_host_alloc(&kept->memory, sum(spans, count),
+                                             CU_MEMHOSTALLOC_PORTABLE_);
+    if (result != CUDA_SUCCESS_) {
+        kept->memory = NULL;
+        return tarn__driver_failed("pool", "cuMemHostAlloc", result,
+                                   "%zu bytes to keep while the pool sleeps",
+                                   sum(spans, count));
+    }
+    return TARN_OK;
+}
+
+static tarn_status keep(struct tarn__vmm *vmm, const struct tarn__scope *scope,
+                        const struct tarn__span *spans, size_t count)
+{
+    if (sum(spans, count) == 0)
+        return TARN_OK;
+    vmm->kept.life = scope->life;
+    tarn_status status = find_room(&vmm->kept, scope->calls, spans, count);
+    if (status == TARN_OK)
+        status = copy(&vmm->kept, scope->calls, true);
+    if (status != TARN_OK)
+        tarn__vmm_drop_kept(vmm, scope);
+    return status;
+}
+
+/* --- sleep --- */
+
+/* Handles that are held while nothing maps them. */
+struct held {
+    CUmemHandle_ *handles; /* by address */
+    size_t count;
+};
+
+static void let_go(struct held *held, const struct tarn__calls *calls)
+{
+    for (size_t i = 0; i < held->count; i++)
+        if (calls->mem_release(held->handles[i]) != CUDA_SUCCESS_)
+            calls->mem_release(held->handles[i]);
+    free(held->handles);
+}
+
+static tarn_status hold(const struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                        struct held *held)
+{
+    struct tarn__span handle;
+    size_t count = 0;
+
+    for (size_t cursor = 0; tarn__vmm_next_handle(vmm, &cursor, &handle);)
+        count++;
+    *held = (struct held){.handles = malloc((count + 1) * sizeof *held->handles)};
+    if (!held->handles)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory for %zu handles",
+                              count);
+    for (size_t cursor = 0; tarn__vmm_next_handle(vmm, &cursor, &handle); held->count++) {
+        CUresult_ result = calls->mem_retain(&held->handles[held->count],
+                                             (void *)(uintptr_t)handle.address);
+        if (result == CUDA_SUCCESS_)
+            continue;
+        let_go(held, calls);
+        return tarn__driver_failed("pool", "cuMemRetainAllocationHandle", result,
+                                   "0x%llx", (unsigned long long)handle.address);
+    }
+    return TARN_OK;
+}
+
+static bool map_back(const struct tarn__calls *calls, struct tarn__span span,
+                     CUmemHandle_ handle)
+{
+    return calls->mem_map(span.address, span.bytes, 0, handle, 0) == CUDA_SUCCESS_ ||
+           calls->mem_map(span.address, span.bytes, 0, handle, 0) == CUDA_SUCCESS_;
+}
+
+/* What was unmapped, which lies before page `end`, is mapped again as it was. False:
+ * not all of it, and none of it is to be used. */
+static bool put_back(const struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                     const struct held *held, size_t end)
+{
+    struct tarn__span span;
+    size_t i = 0;
+
+    for (size_t cursor = 0; cursor < end && tarn__vmm_next_handle(vmm, &cursor, &span);)
+        if (!map_back(calls, span, held->handles[i++]))
+            return false;
+    for (size_t cursor = 0; cursor < end && tarn__vmm_next_run(vmm, &cursor, &span);)
+        if (tarn__vmm_allow(vmm, calls, span) != TARN_OK &&
+            tarn__vmm_allow(vmm, calls, span) != TARN_OK)
+            return false;
+    return true;
+}
+
+/* Unmap all, or leave all as it was. Where the driver refuses even to put back, the pool
+ * sleeps after all, and what it keeps mapped is stuck. */
+static tarn_status unmap_all(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                             const struct held *held)
+{
+    struct tarn__span run;
+
+    for (size_t cursor = 0, done = 0; tarn__vmm_next_run(vmm, &cursor, &run);
+         done = cursor) {
+        CUresult_ result = tarn__vmm_unmap(calls, run);
+        if (result == CUDA_SUCCESS_)
+            continue;
+        if (put_back(vmm, calls, held, done))
+            return tarn__driver_failed("pool", "cuMemUnmap", result,
+                                       "%zu bytes at 0x%llx", run.bytes,
+                                       (unsigned long long)run.address);
+        cursor = 0;
+        while (tarn__vmm_next_run(vmm, &cursor, &run))
+            tarn__vmm_undo(vmm, calls, run, false);
+        return TARN_OK;
+    }
+    return TARN_OK;
+}
+
+/* In a scope. */
+static tarn_status fall_asleep(struct tarn__pages *pages, const struct tarn__scope *scope,
+                               const struct tarn__span *kept, size_t count)
+{
+    struct tarn__vmm *vmm = &pages->vmm;
+    struct held held;
+    tarn_status status = keep(vmm, scope, kept, count);
+
+    if (status != TARN_OK)
+        return status;
+    status = hold(vmm, scope->calls, &held);
+    if (status == TARN_OK) {
+        status = unmap_all(vmm, scope->calls, &held);
+        let_go(&held, scope->calls);
+    }
+    if (status != TARN_OK) {
+        tarn__vmm_drop_kept(vmm, scope);
+        return status;
+    }
+    atomic_store(&pages->asleep, atomic_load(&pages->reserved));
+    atomic_store(&pages->sleeps, true);
+    return TARN_OK;
+}
+
+tarn_status tarn__vmm_sleep(struct tarn__pages *pages, const struct tarn__span *kept,
+                            size_t count)
+{
+    struct tarn__scope scope;
+
+    if (atomic_load(&pages->sleeps))
+        return TARN_OK;
+    tarn_status status = tarn__pages_enter(pages, &scope);
+    if (status != TARN_OK)
+        return status;
+    tarn__vmm_sweep(&pages->vmm, scope.calls);
+    status = fall_asleep(pages, &scope, kept, count);
+    tarn__scope_leave(&scope);
+    return status;
+}
+
+/* --- wake --- */
+
+/* Memory and access for every handle that there was. `*end_out`: the page behind the last
+ * one that has memory. */
+static tarn_status map_all(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                           size_t *end_out)
+{
+    struct tarn__span span;
+    tarn_status status = TARN_OK;
+
+    for (size_t cursor = 0; tarn__vmm_next_handle(vmm, &cursor, &span);
+         *end_out = cursor) {
+        status = tarn__vmm_map_new(vmm, calls, span);
+        if (status != TARN_OK)
+            return status;
+    }
+    for (size_t cursor = 0; status == TARN_OK && tarn__vmm_next_run(vmm, &cursor, &span);)
+        status = tarn__vmm_allow(vmm, calls, span);
+    return status;
+}
+
+static void unmap_until(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                        size_t end)
+{
+    struct tarn__span handle;
+
+    for (size_t cursor = 0; cursor < end && tarn__vmm_next_handle(vmm, &cursor, &handle);)
+        tarn__vmm_undo(vmm, calls, handle, false);
+}
+
+/* In a scope. */
+static tarn_status wake_up(struct tarn__pages *pages, const struct tarn__scope *scope)
+{
+    struct tarn__vmm *vmm = &pages->vmm;
+    size_t end = 0;
+
+    tarn__vmm_sweep(vmm, scope->calls);
+    if (vmm->stuck_count > 0)
+        return tarn_error_set(TARN_DRIVER_FAILURE,
+                              "pool: the driver keeps %zu old handles mapped",
+                              vmm->stuck_count);
+    tarn_status status = map_all(vmm, scope->calls, &end);
+    if (status == TARN_OK && vmm->kept.memory)
+        status = copy(&vmm->kept, scope->calls, false);
+    if (status != TARN_OK) {
+        unmap_until(vmm, scope->calls, end);
+        return status;
+    }
+    tarn__vmm_drop_kept(vmm, scope);
+    atomic_store(&pages->sleeps, false);
+    atomic_store(&pages->asleep, 0);
+    return TARN_OK;
+}
+
+tarn_status tarn__vmm_wake(struct tarn__pages *pages)
+{
+    struct tarn__scope scope;
+
+    if (!atomic_load(&pages->sleeps))
+        return TARN_OK;
+    tarn_status status = tarn__pages_enter(pages, &scope);
+    if (status != TARN_OK)
+        return status;
+    status = wake_up(pages, &scope);
+    tarn__scope_leave(&scope);
+    return status;
+}

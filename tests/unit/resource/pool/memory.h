@@ -1,0 +1,79 @@
+/* memory.h -- opening pages, and looking at what is in them. */
+#ifndef TEST_POOL_MEMORY_H
+#define TEST_POOL_MEMORY_H
+
+#include "resource/pool/pages.h"
+#include "test.h"
+
+#define MIB ((size_t)1 << 20)
+#define PAGE TARN__PAGE_BYTES
+
+static inline struct tarn__pages *open_pages(void)
+{
+    struct tarn__pages *pages;
+
+    CHECK_OK(tarn__pages_open(0, NULL, 0, &pages));
+    return pages;
+}
+
+/* The address of page `number` of the range. */
+static inline uint64_t page_at(const struct tarn__pages *pages, size_t number)
+{
+    return tarn__pages_range(pages).address + number * PAGE;
+}
+
+static inline struct tarn__span span_at(const struct tarn__pages *pages, size_t first,
+                                        size_t count)
+{
+    return (struct tarn__span){page_at(pages, first), count * PAGE};
+}
+
+/* Memory at pages [first, first + count). */
+static inline tarn_status grow_at(struct tarn__pages *pages, size_t first, size_t count)
+{
+    struct tarn__span got = {77, 77};
+    tarn_status status =
+        tarn__pages_grow(pages, page_at(pages, first), count * PAGE, NULL, &got);
+
+    CHECK_EQUAL(status == TARN_OK ? page_at(pages, first) : 77, got.address);
+    CHECK_EQUAL(status == TARN_OK ? count * PAGE : 77, got.bytes);
+    return status;
+}
+
+/* The ends of a span alone, to be quick. */
+static inline void write_bytes(struct tarn__span span, unsigned char value)
+{
+    CHECK_OK(tarn_fill(0, span.address, value, 1024, NULL));
+    CHECK_OK(tarn_fill(0, span.address + span.bytes - 1024, value, 1024, NULL));
+    CHECK_OK(tarn_stream_synchronize(0, NULL));
+}
+
+/* The first and the last byte of a span are `value`. */
+static inline void check_bytes(struct tarn__span span, unsigned char value)
+{
+    unsigned char first = 0, last = 0;
+
+    CHECK_OK(tarn_copy(0, (uintptr_t)&first, span.address, 1, TARN_STREAM_NONE));
+    CHECK_OK(tarn_copy(0, (uintptr_t)&last, span.address + span.bytes - 1, 1,
+                       TARN_STREAM_NONE));
+    CHECK_EQUAL(value, first);
+    CHECK_EQUAL(value, last);
+}
+
+/* Can `device` use all of it, across borders, too? The byte in the middle of each page is
+ * written; the work is done at the return. */
+static inline bool is_usable(int device, struct tarn__span span)
+{
+    bool is = true;
+
+    for (size_t at = 0; at < span.bytes && is; at += PAGE) {
+        size_t bytes = at + PAGE < span.bytes ? PAGE : PAGE / 2;
+        is = tarn_fill(device, span.address + at + PAGE / 2, 1, 1, NULL) == TARN_OK &&
+             tarn_copy(device, span.address + at + bytes - 512,
+                       span.address + at + bytes - 512, 1024, NULL) == TARN_OK;
+    }
+    CHECK_OK(tarn_stream_synchronize(device, NULL));
+    return is;
+}
+
+#endif

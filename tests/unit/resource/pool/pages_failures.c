@@ -1,0 +1,273 @@
+/* Each call of the driver fails in turn, alone and with all of its undo: what was asked is
+ * done or nothing has changed, it works when it is asked again, and nothing leaks. */
+#include "memory.h"
+
+/* A pool with memory at pages 0-3, 8-10 and 16, the bytes of which say where they were,
+ * and a peer. Pages 20-27 are a hole. */
+static struct tarn__pages *pages;
+static unsigned long long live_before;
+static bool may_leak;    /* so much fails that some memory does not go back */
+static bool unmaps_fail; /* so what should not be mapped may be, for a while */
+
+static const struct piece {
+    size_t first, count;
+} pieces[] = {{0, 4}, {8, 3}, {16, 1}};
+
+static void check_piece(size_t at, size_t count, unsigned char value)
+{
+    for (size_t i = 0; i < count; i++)
+        check_bytes(span_at(pages, at + i, 1), (unsigned char)(value + i));
+}
+
+static void make(void)
+{
+    live_before = sim_live_bytes();
+    pages = open_pages();
+    CHECK_OK(tarn__pages_set_peer(pages, 1, true));
+    for (size_t i = 0; i < 3; i++) {
+        CHECK_OK(grow_at(pages, pieces[i].first, pieces[i].count));
+        for (size_t k = 0; k < pieces[i].count; k++)
+            write_bytes(span_at(pages, pieces[i].first + k, 1),
+                        (unsigned char)(1 + pieces[i].first + k));
+    }
+}
+
+/* All is where make() put it, for both devices. */
+static void check_as_made(void)
+{
+    for (size_t i = 0; i < 3; i++)
+        check_piece(pieces[i].first, pieces[i].count,
+                    (unsigned char)(1 + pieces[i].first));
+    CHECK_EQUAL(8 * PAGE, tarn__pages_reserved(pages));
+    CHECK_EQUAL(0, tarn__pages_asleep(pages));
+    CHECK(!is_usable(0, span_at(pages, 20, 1)));
+    CHECK(!is_usable(0, span_at(pages, 4, 1)));
+    CHECK(is_usable(1, span_at(pages, 16, 1)));
+}
+
+static void end(void)
+{
+    tarn__pages_close(pages);
+    CHECK(may_leak || live_before == sim_live_bytes());
+}
+
+static struct tarn__span kept[2];
+
+static tarn_status do_grow(void)
+{
+    return grow_at(pages, 20, 7);
+}
+
+static tarn_status do_remove(void)
+{
+    return tarn__pages_remove(pages, span_at(pages, 8, 3));
+}
+
+static tarn_status do_move(void)
+{
+    struct tarn__span spans[] = {span_at(pages, 9, 2), span_at(pages, 0, 3)};
+
+    return tarn__pages_move(pages, spans, 2, page_at(pages, 20));
+}
+
+static tarn_status do_sleep(void)
+{
+    return tarn__pages_sleep(pages, kept, 2);
+}
+
+static tarn_status do_wake(void)
+{
+    return tarn__pages_wake(pages);
+}
+
+static tarn_status do_take_peer(void)
+{
+    return tarn__pages_set_peer(pages, 1, false);
+}
+
+static tarn_status do_barrier(void)
+{
+    return tarn__pages_barrier(pages);
+}
+
+static void after_grow(void)
+{
+    CHECK(is_usable(0, span_at(pages, 20, 7)) && is_usable(1, span_at(pages, 20, 7)));
+    CHECK_EQUAL(15 * PAGE, tarn__pages_reserved(pages));
+}
+
+static void after_remove(void)
+{
+    CHECK_EQUAL(5 * PAGE, tarn__pages_reserved(pages));
+    CHECK_OK(grow_at(pages, 7, 6));
+}
+
+static void after_move(void)
+{
+    check_piece(20, 2, 10);
+    check_piece(22, 3, 1);
+    CHECK(is_usable(1, span_at(pages, 20, 5)));
+    CHECK_EQUAL(8 * PAGE, tarn__pages_reserved(pages));
+    CHECK_OK(grow_at(pages, 0, 3));
+    CHECK_OK(grow_at(pages, 9, 2));
+}
+
+static void after_wake(void)
+{
+    CHECK_EQUAL(0, tarn__pages_asleep(pages));
+    check_piece(1, 2, 2);
+    check_piece(10, 1, 11);
+    CHECK(is_usable(0, span_at(pages, 0, 4)) && is_usable(1, span_at(pages, 16, 1)));
+}
+
+static void after_sleep(void)
+{
+    CHECK_EQUAL(8 * PAGE, tarn__pages_asleep(pages));
+    CHECK_OK(tarn__pages_wake(pages));
+    after_wake();
+}
+
+static void after_take_peer(void)
+{
+    CHECK(!is_usable(1, span_at(pages, 16, 1)) && !is_usable(1, span_at(pages, 0, 1)));
+    check_piece(16, 1, 17);
+    CHECK_OK(grow_at(pages, 20, 1));
+    CHECK(!is_usable(1, span_at(pages, 20, 1)));
+}
+
+static void still_asleep(void)
+{
+    CHECK_EQUAL(8 * PAGE, tarn__pages_asleep(pages));
+    CHECK_EQUAL(8 * PAGE, tarn__pages_reserved(pages));
+    if (!unmaps_fail)
+        CHECK(!is_usable(0, span_at(pages, 0, 1)) &&
+              !is_usable(0, span_at(pages, 16, 1)));
+    CHECK_STATUS(TARN_STILL_IN_USE, grow_at(pages, 20, 1));
+}
+
+static void fall_asleep(void)
+{
+    CHECK_OK(tarn__pages_sleep(pages, kept, 2));
+}
+
+/* Something to do, and how it looks before and after. */
+static const struct deed {
+    void (*prepare)(void);
+    tarn_status (*act)(void);
+    void (*undone)(void); /* nothing has changed */
+    void (*done)(void);
+} deeds[] = {
+    {NULL, do_grow, check_as_made, after_grow},
+    {NULL, do_remove, check_as_made, after_remove},
+    {NULL, do_move, check_as_made, after_move},
+    {NULL, do_sleep, check_as_made, after_sleep},
+    {fall_asleep, do_wake, still_asleep, after_wake},
+    {NULL, do_take_peer, check_as_made, after_take_peer},
+    {NULL, do_barrier, check_as_made, check_as_made},
+};
+
+enum { DEEDS = sizeof deeds / sizeof *deeds, UNDO_CALLS = 6 };
+
+/* As deeds[] says, with these faults; how many there were. */
+static unsigned long long act(const struct deed *deed, const char *faults)
+{
+    make();
+    kept[0] = (struct tarn__span){page_at(pages, 1) - 512, 2 * PAGE + 1024};
+    kept[1] = span_at(pages, 10, 1);
+    if (deed->prepare)
+        deed->prepare();
+    sim_configure(faults);
+    tarn_status status = deed->act();
+    unsigned long long count = sim_faults();
+    sim_configure(NULL);
+    if (status != TARN_OK) {
+        deed->undone();
+        CHECK_OK(deed->act());
+    }
+    deed->done();
+    end();
+    return count;
+}
+
+/* Its calls, plus a few that an undo makes. */
+static unsigned calls[DEEDS];
+
+TEST(pages_do_all_or_nothing_whatever_call_fails)
+{
+    for (size_t i = 0; i < DEEDS; i++)
+        for (unsigned nth = 1;; nth++) {
+            char faults[64];
+            snprintf(faults, sizeof faults, "fail=nth:%u", nth);
+            calls[i] = nth + UNDO_CALLS;
+            if (act(&deeds[i], faults) == 0)
+                break;
+        }
+}
+
+/* And another one fails, which hits the undo: the one that the driver has for it, in its
+ * first three calls, or all of them. */
+TEST(pages_do_all_or_nothing_whatever_two_calls_fail)
+{
+    static const char *const also[] = {
+        "cuMemUnmap",   "cuMemUnmap:1",   "cuMemUnmap:2",
+        "cuMemUnmap:3", "cuMemMap:2",     "cuMemSetAccess:1",
+        "cuMemMap",     "cuMemSetAccess", "cuMemSetAccess:2",
+    };
+
+    for (size_t i = 0; i < DEEDS; i++)
+        for (size_t k = 0; k < sizeof also / sizeof *also; k++)
+            for (unsigned nth = 1; nth <= calls[i]; nth++) {
+                char faults[128];
+                snprintf(faults, sizeof faults, "fail=call:%s,fail=nth:%u", also[k], nth);
+                unmaps_fail = strncmp(also[k], "cuMemUnmap", 10) == 0;
+                act(&deeds[i], faults);
+            }
+    unmaps_fail = false;
+}
+
+/* Where so many fail, some memory cannot be given back; but nothing is mixed up. */
+TEST(pages_do_all_or_nothing_whatever_calls_fail)
+{
+    may_leak = unmaps_fail = true;
+    for (size_t i = 0; i < DEEDS; i++)
+        for (unsigned seed = 0; seed < 50; seed++) {
+            char faults[64];
+            snprintf(faults, sizeof faults, "fail=one-in:%u,seed=%u", 2 + seed % 5, seed);
+            act(&deeds[i], faults);
+        }
+    may_leak = unmaps_fail = false;
+}
+
+static void open_with_one_failure(void)
+{
+    struct tarn__pages *opened;
+
+    if (tarn__pages_open(0, NULL, 0, &opened) != TARN_OK)
+        CHECK_OK(tarn__pages_open(0, NULL, 0, &opened));
+    tarn__pages_close(opened);
+}
+
+TEST(pages_open_and_close_whatever_call_fails)
+{
+    torture(open_with_one_failure);
+}
+
+TEST(pages_close_whatever_call_fails)
+{
+    unsigned long long count = 1;
+
+    for (unsigned nth = 1; count > 0; nth++)
+        for (int sleeps = 0; sleeps < 2; sleeps++) {
+            char faults[64];
+            make();
+            kept[0] = kept[1] = span_at(pages, 0, 1);
+            if (sleeps)
+                fall_asleep();
+            snprintf(faults, sizeof faults, "fail=nth:%u", nth);
+            sim_configure(faults);
+            tarn__pages_close(pages);
+            count = sim_faults();
+            sim_configure(NULL);
+            CHECK_EQUAL(live_before, sim_live_bytes());
+        }
+}
