@@ -40,39 +40,47 @@ static inline tarn_status grow_at(struct tarn__pages *pages, size_t first, size_
     return status;
 }
 
-/* The ends of a span alone, to be quick. */
+/* The ends of a span alone, to be quick; the stand-in's memory is the host's. */
 static inline void write_bytes(struct tarn__span span, unsigned char value)
 {
-    CHECK_OK(tarn_fill(0, span.address, value, 1024, NULL));
-    CHECK_OK(tarn_fill(0, span.address + span.bytes - 1024, value, 1024, NULL));
+    unsigned char *memory = (unsigned char *)(uintptr_t)span.address;
+
+    if (on_sim()) {
+        memory[0] = memory[span.bytes - 1] = value;
+        return;
+    }
+    CHECK_OK(tarn_fill(0, span.address, value, span.bytes, NULL));
     CHECK_OK(tarn_stream_synchronize(0, NULL));
+}
+
+static inline unsigned char byte_at(uint64_t address)
+{
+    unsigned char byte = 0;
+
+    if (on_sim())
+        return *(unsigned char *)(uintptr_t)address;
+    CHECK_OK(tarn_copy(0, (uintptr_t)&byte, address, 1, TARN_STREAM_NONE));
+    return byte;
 }
 
 /* The first and the last byte of a span are `value`. */
 static inline void check_bytes(struct tarn__span span, unsigned char value)
 {
-    unsigned char first = 0, last = 0;
-
-    CHECK_OK(tarn_copy(0, (uintptr_t)&first, span.address, 1, TARN_STREAM_NONE));
-    CHECK_OK(tarn_copy(0, (uintptr_t)&last, span.address + span.bytes - 1, 1,
-                       TARN_STREAM_NONE));
-    CHECK_EQUAL(value, first);
-    CHECK_EQUAL(value, last);
+    CHECK_EQUAL(value, byte_at(span.address));
+    CHECK_EQUAL(value, byte_at(span.address + span.bytes - 1));
 }
 
-/* Can `device` use all of it, across borders, too? The byte in the middle of each page is
- * written; the work is done at the return. */
+/* Can `device` use all of it, across borders, too? The middle of its first page is written,
+ * or nothing; the work is done at the return. */
 static inline bool is_usable(int device, struct tarn__span span)
 {
-    bool is = true;
+    bool is = tarn_fill(device, span.address + PAGE / 2, 1, 1, NULL) == TARN_OK;
 
-    for (size_t at = 0; at < span.bytes && is; at += PAGE) {
-        size_t bytes = at + PAGE < span.bytes ? PAGE : PAGE / 2;
-        is = tarn_fill(device, span.address + at + PAGE / 2, 1, 1, NULL) == TARN_OK &&
-             tarn_copy(device, span.address + at + bytes - 512,
-                       span.address + at + bytes - 512, 1024, NULL) == TARN_OK;
-    }
-    CHECK_OK(tarn_stream_synchronize(device, NULL));
+    if (is && span.bytes > PAGE)
+        is = tarn_copy(device, span.address + PAGE - 1, span.address + PAGE - 1,
+                       span.bytes - PAGE, NULL) == TARN_OK;
+    if (is)
+        CHECK_OK(tarn_stream_synchronize(device, NULL));
     return is;
 }
 
