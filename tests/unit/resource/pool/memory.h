@@ -76,9 +76,9 @@ static inline bool is_usable(int device, struct tarn__span span)
 {
     bool is = tarn_fill(device, span.address + PAGE / 2, 1, 1, NULL) == TARN_OK;
 
-    if (is && span.bytes > PAGE)
-        is = tarn_copy(device, span.address + PAGE - 1, span.address + PAGE - 1,
-                       span.bytes - PAGE, NULL) == TARN_OK;
+    for (size_t at = PAGE; at < span.bytes && is; at += PAGE)
+        is = tarn_copy(device, span.address + at - 1, span.address + at - 1, 2, NULL) ==
+             TARN_OK;
     if (is)
         CHECK_OK(tarn_stream_synchronize(device, NULL));
     return is;

@@ -115,8 +115,9 @@ static void after_move(void)
 static void after_wake(void)
 {
     CHECK_EQUAL(0, tarn__pages_asleep(pages));
-    check_piece(1, 2, 2);
-    check_piece(10, 1, 11);
+    CHECK_EQUAL(2, byte_at(page_at(pages, 2) - 1));
+    CHECK_EQUAL(3, byte_at(page_at(pages, 2)));
+    CHECK_EQUAL(11, byte_at(page_at(pages, 11) - 1));
     CHECK(is_usable(0, span_at(pages, 0, 4)) && is_usable(1, span_at(pages, 16, 1)));
 }
 
@@ -172,8 +173,8 @@ enum { DEEDS = sizeof deeds / sizeof *deeds, UNDO_CALLS = 6 };
 static unsigned long long act(const struct deed *deed, const char *faults)
 {
     make();
-    kept[0] = (struct tarn__span){page_at(pages, 1) - 512, 2 * PAGE + 1024};
-    kept[1] = span_at(pages, 10, 1);
+    kept[0] = (struct tarn__span){page_at(pages, 2) - 512, 1024};
+    kept[1] = (struct tarn__span){page_at(pages, 11) - 512, 512};
     if (deed->prepare)
         deed->prepare();
     sim_configure(faults);
