@@ -148,25 +148,13 @@ static bool has_decref(const struct tarn__view *view, const struct tarn__refop *
     return view->first_place[value] < view->first_place[value + 1];
 }
 
-static struct tarn__verdict verdict_on(struct tarn__view *view,
-                                       struct tarn__llvmlite *search, uint32_t incref)
+static bool all_gone(struct tarn__view *view, uint32_t value)
 {
-    unsigned shapes = view->pruning->options.shapes;
-    uint32_t value = view->refops[incref].value_number;
-    struct tarn__verdict verdict = tarn__allow();
-
-    if (tarn__view_next_place(view, value, view->first_place[value]) ==
-        view->first_place[value + 1])
-        return tarn__refuse(TARN_PRUNE_FEWER_DECREFS, TARN__NONE);
-    if (shapes & TARN_PRUNE_FANOUT_RAISE)
-        verdict = tarn__llvmlite_explain(search, incref, true);
-    if (shapes & TARN_PRUNE_FANOUT &&
-        (verdict.allowed || verdict.rule == TARN_PRUNE_NO_RAISE))
-        verdict = tarn__llvmlite_explain(search, incref, false);
-    return verdict.allowed ? tarn__refuse(TARN_PRUNE_NO_SHAPE, TARN__NONE) : verdict;
+    return tarn__view_next_place(view, value, view->first_place[value]) ==
+           view->first_place[value + 1];
 }
 
-bool tarn__explain(struct tarn__view *view, struct tarn__llvmlite *search)
+bool tarn__explain(struct tarn__view *view, tarn__ask_fn ask, void *search)
 {
     for (uint32_t i = 0; i < view->refop_count; i++) {
         const struct tarn__refop *refop = &view->refops[i];
@@ -175,7 +163,10 @@ bool tarn__explain(struct tarn__view *view, struct tarn__llvmlite *search)
         view->pruning->report.kept++;
         if (!view->pruning->options.explain)
             continue;
-        struct tarn__verdict verdict = verdict_on(view, search, i);
+        struct tarn__verdict verdict =
+            all_gone(view, refop->value_number)
+                ? tarn__refuse(TARN_PRUNE_FEWER_DECREFS, TARN__NONE)
+                : ask(search, i);
         tell(view, refop, &verdict);
     }
     return !view->pruning->arena.failed;

@@ -64,6 +64,11 @@ struct tarn__llvmlite *tarn__llvmlite_open(struct tarn__view *view,
     return arena->failed ? NULL : search;
 }
 
+const struct tarn__view *tarn__llvmlite_view(const struct tarn__llvmlite *search)
+{
+    return search->view;
+}
+
 static bool raises(struct tarn__llvmlite *search, uint32_t block)
 {
     if (search->raising[block] == 0) {

@@ -5,7 +5,7 @@
  * another. Most functions have no incref at all and are done after one look.
  */
 #include "prune/explain.h"
-#include "prune/shapes.h"
+#include "prune/sound.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,15 +20,9 @@ static tarn_status no_memory(void)
 
 static tarn_status check_options(const tarn_prune_options *options)
 {
-    if (!options)
-        return tarn_error_set(TARN_NOT_SUPPORTED,
-                              "prune: the sound mode is not here yet");
     if (options->mode != TARN_PRUNE_SOUND && options->mode != TARN_PRUNE_LLVMLITE)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "prune: there is no mode %d",
                               (int)options->mode);
-    if (options->mode == TARN_PRUNE_SOUND)
-        return tarn_error_set(TARN_NOT_SUPPORTED,
-                              "prune: the sound mode is not here yet");
     if (options->shapes & ~(unsigned)TARN_PRUNE_ALL)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "prune: shapes are bits below 16, not %#x",
@@ -94,14 +88,53 @@ static bool prune_as_llvmlite(struct tarn__view *view, struct tarn__llvmlite *se
     return !view->pruning->arena.failed;
 }
 
+/* The search that allows most is the one to ask. */
+static struct tarn__verdict ask_llvmlite(void *data, uint32_t incref)
+{
+    struct tarn__llvmlite *search = data;
+    const struct tarn__view *view = tarn__llvmlite_view(search);
+    struct tarn__verdict verdict = tarn__allow();
+
+    if (wants(view, TARN_PRUNE_FANOUT_RAISE))
+        verdict = tarn__llvmlite_explain(search, incref, true);
+    if (wants(view, TARN_PRUNE_FANOUT) &&
+        (verdict.allowed || verdict.rule == TARN_PRUNE_NO_RAISE))
+        verdict = tarn__llvmlite_explain(search, incref, false);
+    return verdict.allowed ? tarn__refuse(TARN_PRUNE_NO_SHAPE, TARN__NONE) : verdict;
+}
+
+static bool across_as_llvmlite(struct tarn__view *view, const struct tarn__cfg *cfg)
+{
+    struct tarn__llvmlite *search = tarn__llvmlite_open(view, cfg);
+
+    return search && prune_as_llvmlite(view, search) &&
+           tarn__explain(view, ask_llvmlite, search);
+}
+
+static struct tarn__verdict ask_sound(void *data, uint32_t incref)
+{
+    return tarn__sound_explain(data, incref);
+}
+
+static bool across_soundly(struct tarn__view *view, const struct tarn__cfg *cfg)
+{
+    struct tarn__sound sound;
+    bool good = tarn__sound_open(&sound, view, cfg) && tarn__sound_prune(&sound) &&
+                tarn__explain(view, ask_sound, &sound);
+
+    tarn__sound_close(&sound);
+    return good;
+}
+
 static bool prune_across_blocks(struct tarn__view *view)
 {
     struct tarn__cfg cfg;
-    struct tarn__llvmlite *search;
 
-    if (!tarn__cfg_open(&cfg, view) || !(search = tarn__llvmlite_open(view, &cfg)))
+    if (!tarn__cfg_open(&cfg, view))
         return false;
-    return prune_as_llvmlite(view, search) && tarn__explain(view, search);
+    return view->pruning->options.mode == TARN_PRUNE_LLVMLITE
+               ? across_as_llvmlite(view, &cfg)
+               : across_soundly(view, &cfg);
 }
 
 /* Everything but finding the refops; false: no host memory. */
@@ -201,7 +234,7 @@ tarn_status tarn_prune_module(LLVMModuleRef module, const tarn_prune_options *op
 
     if (!module)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "prune: the module is NULL");
-    if ((status = check_options(options)) != TARN_OK)
+    if (options && (status = check_options(options)) != TARN_OK)
         return status;
     struct tarn__pruning pruning = begin(module, options);
     for (LLVMValueRef function = LLVMGetFirstFunction(module);
@@ -220,7 +253,7 @@ tarn_status tarn_prune_function(LLVMValueRef function, const tarn_prune_options 
 
     if (!function || !LLVMIsAFunction(function))
         return tarn_error_set(TARN_INVALID_ARGUMENT, "prune: this is no function");
-    if ((status = check_options(options)) != TARN_OK)
+    if (options && (status = check_options(options)) != TARN_OK)
         return status;
     struct tarn__pruning pruning = begin(LLVMGetGlobalParent(function), options);
     status = prune_function(&pruning, function);

@@ -41,6 +41,7 @@ struct tarn__llvmlite;
 /* NULL: no host memory. All lies in the arena. */
 struct tarn__llvmlite *tarn__llvmlite_open(struct tarn__view *view,
                                            const struct tarn__cfg *cfg);
+const struct tarn__view *tarn__llvmlite_view(const struct tarn__llvmlite *search);
 bool tarn__llvmlite_diamond(struct tarn__llvmlite *search);
 bool tarn__llvmlite_fanout(struct tarn__llvmlite *search, bool raise);
 /* Why the fan-out search for this incref, still there, ends without success. */
