@@ -75,6 +75,60 @@ static tarn_status make_host(void *data, int device, tarn_resource **out)
     return tarn_host_create(out);
 }
 
+static tarn_status make_pool(void *data, int device, tarn_resource **out)
+{
+    (void)data;
+    return tarn_pool_create(device, NULL, NULL, out);
+}
+
+/* A pool on the upstream that `data` makes. */
+static tarn_status make_pool_on(tarn_resource *upstream, int device, tarn_resource **out)
+{
+    tarn_status status = tarn_pool_create(device, upstream, NULL, out);
+
+    CHECK_OK(tarn_resource_release(upstream));
+    return status;
+}
+
+static tarn_status make_pool_on_cuda(void *data, int device, tarn_resource **out)
+{
+    tarn_resource *upstream;
+
+    (void)data;
+    CHECK_OK(tarn_cuda_create(device, &upstream));
+    return make_pool_on(upstream, device, out);
+}
+
+static tarn_status make_pool_on_async(void *data, int device, tarn_resource **out)
+{
+    tarn_resource *upstream;
+
+    (void)data;
+    CHECK_OK(tarn_async_create(device, NULL, &upstream));
+    return make_pool_on(upstream, device, out);
+}
+
+static tarn_status make_pool_on_pinned(void *data, int device, tarn_resource **out)
+{
+    tarn_resource *upstream;
+
+    (void)data;
+    CHECK_OK(tarn_pinned_create(device, &upstream));
+    return make_pool_on(upstream, device, out);
+}
+
+TEST(pool_conforms)
+{
+    conforms("pool", make_pool);
+}
+
+TEST(pool_on_other_resources_conforms)
+{
+    conforms("pool on cuda", make_pool_on_cuda);
+    conforms("pool on async", make_pool_on_async);
+    conforms("pool on pinned", make_pool_on_pinned);
+}
+
 TEST(cuda_conforms)
 {
     conforms("cuda", make_cuda);

@@ -127,6 +127,49 @@ static void live_async_on_default_pool(void)
     live_and_die(create_async_on_default_pool);
 }
 
+static tarn_status create_pool(int device, tarn_resource **out)
+{
+    tarn_pool_options options = {.size = sizeof options, .initial_bytes = 4 << 20};
+
+    return tarn_pool_create(device, NULL, &options, out);
+}
+
+static void live_pool(void)
+{
+    live_and_die(create_pool);
+}
+
+static tarn_status create_pool_on_cuda(int device, tarn_resource **out)
+{
+    tarn_resource *upstream;
+    tarn_status status = tarn_cuda_create(device, &upstream);
+
+    if (status != TARN_OK)
+        return status;
+    status = tarn_pool_create(device, upstream, NULL, out);
+    CHECK_OK(tarn_resource_release(upstream));
+    return status;
+}
+
+static void live_pool_on_cuda(void)
+{
+    live_and_die(create_pool_on_cuda);
+}
+
+TEST(pool_survives_any_driver_call_failing)
+{
+    if (!on_sim())
+        skip();
+    torture(live_pool);
+}
+
+TEST(pool_on_cuda_survives_any_driver_call_failing)
+{
+    if (!on_sim())
+        skip();
+    torture(live_pool_on_cuda);
+}
+
 TEST(cuda_survives_any_driver_call_failing)
 {
     if (!on_sim())

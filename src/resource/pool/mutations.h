@@ -19,7 +19,7 @@
 
 /* X(name, what is done wrong) */
 #define TARN__MUTATIONS(X)                                                               \
-    X(no_renewal, "a stolen block's remainder keeps the donor's fence (RMM #2489)")      \
+    X(no_renewal, "what a thief frees counts as covered by its old fence (RMM #2489)")   \
     X(epoch_closed_after_record, "frees after the record count as covered by it")        \
     X(fence_published_before_call, "others wait for an event that is not recorded yet")  \
     X(event_recycled_in_use, "an event is recorded anew while others rely on it")        \

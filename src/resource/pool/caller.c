@@ -1,0 +1,181 @@
+/* caller.c -- whose stream is this? The checks before anything is done on a stream.
+ *
+ * A raw handle may be that of another stream than the last time, so its id is asked for,
+ * and before that whether it captures, because asking a capturing stream for its id ends
+ * the capture. Legacy is a constant: asking for its id can end a capture of others.
+ */
+#include "resource/pool/pool.h"
+
+/* Legacy orders against all blocking streams; while one of those captures, nothing may be
+ * done on it. */
+static void look_at_legacy(struct tarn__caller *caller)
+{
+    CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
+
+    caller->handle = NULL;
+    caller->may_record =
+        caller->scope.calls->stream_is_capturing(NULL, &status) == CUDA_SUCCESS_ &&
+        status == CU_STREAM_CAPTURE_STATUS_NONE_;
+}
+
+/* Which capture is it, and into which graph? */
+static void look_at_graph(struct tarn__caller *caller)
+{
+    CUstreamCaptureStatus_ status;
+    CUgraph_ graph = NULL;
+    uint64_t id = 0;
+
+    if (caller->scope.calls->stream_get_capture_info(caller->handle, &status, &id, &graph,
+                                                     NULL, NULL) != CUDA_SUCCESS_)
+        return;
+    caller->capture_id = id;
+    /* A capture that is lost has no graph that could be tied to. */
+    if (status == CU_STREAM_CAPTURE_STATUS_ACTIVE_)
+        caller->capture_graph = graph;
+}
+
+/* Does the stream capture? */
+static tarn_status look_at_capture(struct tarn__caller *caller)
+{
+    CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
+    CUresult_ result =
+        caller->scope.calls->stream_is_capturing(caller->handle, &status);
+
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("pool", "cuStreamIsCapturing", result, "stream %p",
+                                   (void *)caller->stream);
+    caller->capturing = status != CU_STREAM_CAPTURE_STATUS_NONE_;
+    caller->may_record = !caller->capturing;
+    if (caller->capturing && caller->scope.calls->stream_get_capture_info)
+        look_at_graph(caller);
+    return TARN_OK;
+}
+
+static tarn_status closed(const struct tarn__caller *caller)
+{
+    return tarn_error_set(TARN_INVALID_ARGUMENT,
+                          "pool: stream %p was closed, or never opened",
+                          (void *)caller->stream);
+}
+
+/* An opened stream: its owner has said what it is. */
+static tarn_status look_at_opened(struct tarn__caller *caller, uint64_t *key)
+{
+    struct tarn__opened *opened = tarn__opened_find(caller->stream);
+
+    if (!opened)
+        return closed(caller);
+    if (opened->device != caller->pool->device)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "pool: stream %p is of device %d, the pool of %d",
+                              (void *)caller->stream, opened->device,
+                              caller->pool->device);
+    caller->opened = opened;
+    caller->handle = opened->handle;
+    if ((uintptr_t)opened->handle <= 1) {
+        look_at_legacy(caller);
+        *key = TARN__KEY_LEGACY;
+        return TARN_OK;
+    }
+    *key = opened->id;
+    return look_at_capture(caller);
+}
+
+static tarn_status look_at_raw(struct tarn__caller *caller, uint64_t *key)
+{
+    unsigned long long id = 0;
+
+    caller->handle = (CUstream_)(void *)caller->stream;
+    tarn_status status = look_at_capture(caller);
+    if (status != TARN_OK || caller->capturing)
+        return status;
+    CUresult_ result = caller->scope.calls->stream_get_id(caller->handle, &id);
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("pool", "cuStreamGetId", result, "stream %p",
+                                   (void *)caller->stream);
+    *key = id;
+    return TARN_OK;
+}
+
+static tarn_status look(struct tarn__caller *caller, uint64_t *key)
+{
+    if (caller->stream == TARN_STREAM_NONE) {
+        *key = TARN__KEY_NOBODY;
+        return TARN_OK;
+    }
+    if ((uintptr_t)caller->stream <= 1) {
+        look_at_legacy(caller);
+        *key = TARN__KEY_LEGACY;
+        return TARN_OK;
+    }
+    if (tarn__stream_is_opened(caller->stream))
+        return look_at_opened(caller, key);
+    return look_at_raw(caller, key);
+}
+
+/* The lane of the key. A stream that is new here is asked for its context first. */
+static tarn_status find_lane(struct tarn__caller *caller, uint64_t key)
+{
+    struct tarn__pool *pool = caller->pool;
+    bool is_new;
+
+    tarn__pool_lock(pool);
+    is_new = !caller->capturing && !tarn__heap_known_lane(&pool->heap, key);
+    tarn__pool_unlock(pool);
+    if (is_new || caller->capturing) { /* cuStreamGetCtx harms no capture */
+        tarn_status status = tarn__stream_check("pool", &caller->scope, caller->stream,
+                                                pool->device);
+        if (status != TARN_OK)
+            return status;
+    }
+    tarn__pool_lock(pool);
+    caller->lane = caller->capturing ? tarn__capture_lane(caller)
+                                     : tarn__heap_lane(&pool->heap, key);
+    if (caller->lane) {
+        caller->lane->users++;
+        if (caller->opened && !caller->capturing)
+            caller->lane->opened = caller->stream;
+    }
+    tarn__pool_unlock(pool);
+    if (!caller->lane)
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "pool: no host memory for stream %p",
+                              (void *)caller->stream);
+    if (caller->capturing)
+        tarn__capture_tie(caller);
+    return TARN_OK;
+}
+
+tarn_status tarn__caller_begin(struct tarn__pool *pool, tarn_stream stream,
+                               struct tarn__caller *out)
+{
+    struct tarn__caller caller = {.pool = pool, .stream = stream};
+    uint64_t key = 0;
+    tarn_status status = tarn__scope_enter(pool->device, &caller.scope);
+
+    if (status != TARN_OK)
+        return status;
+    if (caller.scope.life != pool->life)
+        status = tarn__pool_gone(pool);
+    if (status == TARN_OK)
+        status = look(&caller, &key);
+    if (status == TARN_OK)
+        status = find_lane(&caller, key);
+    if (status != TARN_OK) {
+        tarn__scope_leave(&caller.scope);
+        return status;
+    }
+    *out = caller;
+    return TARN_OK;
+}
+
+void tarn__caller_end(struct tarn__caller *caller)
+{
+    struct tarn__pool *pool = caller->pool;
+
+    tarn__pool_lock(pool);
+    caller->lane->users--;
+    tarn__heap_forget_lane(&pool->heap, caller->lane);
+    tarn__pool_unlock(pool);
+    tarn__scope_leave(&caller->scope);
+}

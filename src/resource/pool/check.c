@@ -1,0 +1,159 @@
+/* check.c -- the invariants of a pool, each by its name, for debug builds and tests. */
+#include "resource/pool/pool.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NODE(index) tarn__node(&heap->nodes, (index))
+
+struct totals {
+    uint64_t free_bytes, ready_bytes, unfenced_bytes, out_bytes, hole_bytes;
+    size_t blocks;
+};
+
+static void add(const struct tarn__heap *heap, const struct tarn__node *node,
+                struct totals *totals)
+{
+    uint64_t bytes = tarn__node_bytes(node);
+
+    totals->blocks++;
+    switch (tarn__node_state(node)) {
+    case TARN__HOLE:
+        totals->hole_bytes += bytes;
+        return;
+    case TARN__FREE:
+        break;
+    default:
+        totals->out_bytes += bytes;
+        return;
+    }
+    totals->free_bytes += bytes;
+    if (node->lane == 0)
+        totals->ready_bytes += bytes;
+    else if (node->epoch > tarn__lane(heap, node->lane)->fenced_epoch)
+        totals->unfenced_bytes += bytes;
+}
+
+/* Borders: neighbours touch, know each other, and are found by their address. */
+static const char *check_neighbours(const struct tarn__heap *heap, tarn__index index)
+{
+    const struct tarn__node *node = NODE(index);
+
+    if (node->granules == 0)
+        return "borders: a block of 0 bytes";
+    if (tarn__granules_get(&heap->granules, node->address) != index)
+        return "borders: a block is not found by its address";
+    if (!node->after)
+        return NULL;
+    if (NODE(node->after)->before != index)
+        return "borders: neighbours do not know each other";
+    if (NODE(node->after)->address != tarn__node_end(node))
+        return "borders: neighbours do not touch";
+    return NULL;
+}
+
+/* Fence: nothing that is joined lacks what it must wait for. */
+static const char *check_free(const struct tarn__heap *heap, const struct tarn__node *node)
+{
+    if (tarn__node_state(node) != TARN__FREE)
+        return NULL;
+    if (node->lane) {
+        const struct tarn__lane *lane = tarn__lane(heap, node->lane);
+        if (lane->key == 0)
+            return "fence: a block of a lane that is forgotten";
+        if (node->epoch > lane->open_epoch)
+            return "fence: an epoch that has not begun";
+        if (node->age.younger && NODE(node->age.younger)->epoch < node->epoch)
+            return "fence: the list by epochs is not in order";
+        return NULL;
+    }
+    if (node->after && tarn__node_state(NODE(node->after)) == TARN__FREE &&
+        NODE(node->after)->lane == 0 &&
+        NODE(node->after)->granules <= UINT32_MAX - node->granules)
+        return "fence: two ready neighbours are not joined";
+    return NULL;
+}
+
+static const char *check_segment(const struct tarn__heap *heap, uint64_t start,
+                                 struct totals *totals)
+{
+    tarn__index index = tarn__heap_find(heap, start);
+
+    if (!index)
+        return "borders: a segment does not begin where it begins";
+    if (NODE(index)->before)
+        return "borders: a segment has a neighbour before it";
+    for (; index; index = NODE(index)->after) {
+        const char *words = check_neighbours(heap, index);
+        if (!words)
+            words = check_free(heap, NODE(index));
+        if (words)
+            return words;
+        add(heap, NODE(index), totals);
+    }
+    return NULL;
+}
+
+static const char *check_lane(const struct tarn__heap *heap, const struct tarn__lane *lane)
+{
+    uint64_t free_bytes = 0, open_bytes = 0, closed_bytes = 0;
+
+    for (tarn__index i = lane->oldest; i; i = NODE(i)->age.younger) {
+        uint64_t bytes = tarn__node_bytes(NODE(i));
+        if (NODE(i)->lane != lane->index)
+            return "identity: a block in another lane's list";
+        free_bytes += bytes;
+        if (NODE(i)->epoch == lane->open_epoch)
+            open_bytes += bytes;
+        else if (NODE(i)->epoch > lane->fenced_epoch)
+            closed_bytes += bytes;
+    }
+    if (free_bytes != lane->free_bytes)
+        return "bounded hoards: a lane's free bytes are counted wrong";
+    if (open_bytes != lane->open_bytes || closed_bytes != lane->closed_bytes)
+        return "bounded hoards: a lane's unfenced bytes are counted wrong";
+    if (lane->done_epoch > lane->fenced_epoch || lane->fenced_epoch >= lane->open_epoch)
+        return "fence: epochs out of order";
+    for (size_t i = 1; i < lane->fence_count; i++)
+        if (lane->fences[i].epoch < lane->fences[i - 1].epoch)
+            return "fence: fences out of order";
+    return NULL;
+}
+
+const char *tarn__heap_check(const struct tarn__heap *heap)
+{
+    struct totals totals = {0};
+    const char *words = NULL;
+
+    for (size_t i = 0; !words && i < heap->segments; i++)
+        words = check_segment(heap, heap->starts[i], &totals);
+    for (tarn__index i = heap->with_memory; !words && i;
+         i = tarn__lane(heap, i)->next_with_memory)
+        words = check_lane(heap, tarn__lane(heap, i));
+    if (words)
+        return words;
+    if (totals.free_bytes != heap->free_bytes || totals.ready_bytes != heap->ready_bytes)
+        return "bounded hoards: free bytes are counted wrong";
+    if (totals.unfenced_bytes != heap->unfenced_bytes)
+        return "bounded hoards: unfenced bytes are counted wrong";
+    if (totals.out_bytes != heap->out_bytes || totals.hole_bytes != heap->hole_bytes)
+        return "pages: bytes that are out are counted wrong";
+    if (totals.blocks != heap->blocks)
+        return "borders: blocks are lost";
+    return NULL;
+}
+
+/* In a heap of many blocks a walk at every change would take hours: then every so often. */
+void tarn__pool_check(struct tarn__pool *pool)
+{
+    static _Thread_local unsigned turns;
+    const char *words;
+
+    if (pool->heap.blocks > 64 && ++turns % (pool->heap.blocks / 16) != 0)
+        return;
+    words = tarn__heap_check(&pool->heap);
+    if (!words)
+        return;
+    fprintf(stderr, "tarn: pool of device %d: %s\n", pool->device, words);
+    abort();
+}

@@ -1,0 +1,310 @@
+/* fence.c -- epochs become events, and events become "done".
+ *
+ * The order of the three steps is what makes it safe between threads: the epoch is closed
+ * before its event is recorded, so that a free that comes between is not taken to be
+ * covered; and the fence is published only after the record has succeeded, so that nobody
+ * waits for an event that says nothing. Events are pinned while a call uses them.
+ */
+#include "resource/pool/pool.h"
+
+/* Free memory without a fence: a part of the pool, so that what dies with a stream that
+ * is never seen again is little, and not so small that fences cost what they save. */
+#define UNFENCED_MIN ((uint64_t)2 << 20)
+#define UNFENCED_PART 8
+
+static uint64_t share_of_each(const struct tarn__pool *pool)
+{
+    uint64_t bound = tarn__pages_reserved(pool->pages) / UNFENCED_PART;
+    size_t lanes = pool->heap.with_memory_count;
+
+    if (bound < UNFENCED_MIN)
+        bound = UNFENCED_MIN;
+    return bound / (lanes > 1 ? lanes : 1);
+}
+
+bool tarn__fence_is_due(const struct tarn__pool *pool, const struct tarn__lane *lane)
+{
+    uint64_t unfenced = tarn__lane_unfenced(lane);
+
+    return unfenced > 0 && !lane->recording &&
+           (lane->wanted || unfenced > share_of_each(pool));
+}
+
+CUevent_ tarn__fence_event(struct tarn__pool *pool, const struct tarn__scope *scope)
+{
+    tarn__pool_lock(pool);
+    CUevent_ event = tarn__heap_event(&pool->heap);
+    tarn__pool_unlock(pool);
+    if (event)
+        return event;
+    if (scope->calls->event_create(&event, CU_EVENT_DISABLE_TIMING_) != CUDA_SUCCESS_)
+        return NULL;
+    return event;
+}
+
+static void keep_event(struct tarn__pool *pool, const struct tarn__scope *scope,
+                       CUevent_ event)
+{
+    tarn__pool_lock(pool);
+    bool kept = tarn__heap_keep_event(&pool->heap, event);
+    tarn__pool_unlock(pool);
+    if (!kept)
+        scope->calls->event_destroy(event);
+}
+
+/* Close, record, publish. `handle` is good, and is the stream of `lane`, which has a user
+ * and is not recorded by anybody else. */
+static void fence(struct tarn__pool *pool, const struct tarn__scope *scope,
+                  struct tarn__lane *lane, CUstream_ handle)
+{
+    CUevent_ event = tarn__fence_event(pool, scope);
+    uint64_t epoch = 0;
+
+    if (!event)
+        return;
+    tarn__pool_lock(pool);
+    if (lane->recording || tarn__lane_unfenced(lane) == 0) {
+        tarn__pool_unlock(pool);
+        keep_event(pool, scope, event);
+        return;
+    }
+    epoch = tarn__lane_close(&pool->heap, lane);
+    if (TARN_MUTATION(fence_published_before_call))
+        tarn__lane_publish(&pool->heap, lane, epoch, event);
+    tarn__pool_unlock(pool);
+
+    CUresult_ result = scope->calls->event_record(event, handle);
+
+    tarn__pool_lock(pool);
+    lane->recording = false;
+    lane->wanted = false;
+    pool->fences++;
+    if (TARN_MUTATION(epoch_closed_after_record))
+        epoch = lane->open_epoch++;
+    bool published = result == CUDA_SUCCESS_ &&
+                     (TARN_MUTATION(fence_published_before_call) ||
+                      tarn__lane_publish(&pool->heap, lane, epoch, event));
+    tarn__pool_unlock(pool);
+    if (!published)
+        keep_event(pool, scope, event);
+}
+
+/* Fences that are asked about whenever one is taken. */
+enum { POLLS = 2 };
+
+void tarn__fence_if_due(struct tarn__caller *caller)
+{
+    struct tarn__pool *pool = caller->pool;
+
+    if (!caller->may_record || caller->lane->is_capture)
+        return;
+    tarn__pool_lock(pool);
+    bool due = tarn__fence_is_due(pool, caller->lane);
+    tarn__pool_unlock(pool);
+    if (!due)
+        return;
+    fence(pool, &caller->scope, caller->lane, caller->handle);
+    /* What older fences cover is done by now, more often than not. */
+    tarn__fences_poll(pool, POLLS);
+}
+
+/* --- what is done --- */
+
+enum { POLL_MAX = 32, SWEEP_MAX = 512 };
+
+struct asked {
+    struct tarn__lane *lane;
+    CUevent_ event;
+    uint64_t epoch;
+    bool done;
+};
+
+/* Pin the oldest fence of each lane that has memory behind one. `lock` held. */
+static unsigned choose(struct tarn__pool *pool, struct asked *asked, unsigned most)
+{
+    unsigned count = 0;
+
+    for (tarn__index i = pool->heap.with_memory; i && count < most;
+         i = tarn__lane(&pool->heap, i)->next_with_memory) {
+        struct tarn__lane *lane = tarn__lane(&pool->heap, i);
+        if (lane->fence_count == 0)
+            continue;
+        lane->fences[0].pins++;
+        lane->users++;
+        asked[count++] =
+            (struct asked){lane, lane->fences[0].event, lane->fences[0].epoch, false};
+    }
+    return count;
+}
+
+static void unpin(struct tarn__lane *lane, CUevent_ event)
+{
+    for (size_t i = 0; i < lane->fence_count; i++)
+        if (lane->fences[i].event == event)
+            lane->fences[i].pins--;
+}
+
+static unsigned ask(struct tarn__pool *pool, struct asked *asked, unsigned count)
+{
+    CUstreamCaptureMode_ mode;
+    unsigned done = 0;
+
+    /* A query would end captures of this thread, or of others in global mode. */
+    if (tarn__relaxed_enter(pool->calls, &mode) != TARN_OK)
+        return 0;
+    for (unsigned i = 0; i < count; i++) {
+        asked[i].done = pool->calls->event_query(asked[i].event) == CUDA_SUCCESS_;
+        done += asked[i].done;
+    }
+    tarn__relaxed_leave(pool->calls, mode);
+    return done;
+}
+
+/* One round over all lanes. */
+static unsigned poll_once(struct tarn__pool *pool, unsigned most)
+{
+    struct asked asked[POLL_MAX];
+
+    tarn__pool_lock(pool);
+    unsigned count = choose(pool, asked, most < POLL_MAX ? most : POLL_MAX);
+    pool->queries += count;
+    tarn__pool_unlock(pool);
+    if (count == 0)
+        return 0;
+    unsigned done = ask(pool, asked, count);
+
+    tarn__pool_lock(pool);
+    for (unsigned i = 0; i < count; i++) {
+        unpin(asked[i].lane, asked[i].event);
+        asked[i].lane->users--;
+        if (asked[i].done)
+            tarn__lane_fence_done(&pool->heap, asked[i].lane, asked[i].epoch);
+    }
+    while (tarn__heap_sweep(&pool->heap, SWEEP_MAX)) {
+        tarn__pool_unlock(pool); /* others may have it between */
+        tarn__pool_lock(pool);
+    }
+    tarn__pool_unlock(pool);
+    return done;
+}
+
+bool tarn__fences_poll(struct tarn__pool *pool, unsigned most)
+{
+    bool any = false;
+
+    for (unsigned left = most; left > 0;) {
+        unsigned done = poll_once(pool, left);
+        if (done == 0)
+            break;
+        any = true;
+        left = left > done ? left - done : 0;
+    }
+    return any;
+}
+
+/* --- other streams' unfenced memory --- */
+
+enum { ASK_MAX = 8 };
+
+/* Mark lanes that have memory without a fence, and choose those that are open: their
+ * owner promised that the handle is good, as long as its lock is held. */
+static unsigned mark_wanted(struct tarn__pool *pool, const struct tarn__caller *caller,
+                            struct tarn__lane **open)
+{
+    unsigned count = 0;
+
+    for (tarn__index i = pool->heap.with_memory; i;
+         i = tarn__lane(&pool->heap, i)->next_with_memory) {
+        struct tarn__lane *lane = tarn__lane(&pool->heap, i);
+        if (lane == caller->lane || lane->is_capture || tarn__lane_unfenced(lane) == 0)
+            continue;
+        lane->wanted = true;
+        if (lane->opened && count < ASK_MAX) {
+            lane->users++;
+            open[count++] = lane;
+        }
+    }
+    return count;
+}
+
+/* Record on an opened stream that is not the caller's. It may have joined a capture
+ * without a word, so it is asked. */
+static void fence_opened(struct tarn__pool *pool, const struct tarn__scope *scope,
+                         struct tarn__lane *lane, tarn_stream stream)
+{
+    struct tarn__opened *opened = tarn__opened_find(stream);
+    CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_ACTIVE_;
+
+    if (!opened)
+        return;
+    pthread_mutex_lock(&opened->lock);
+    if (tarn__opened_find(stream) == opened && !atomic_load(&opened->captures) &&
+        scope->calls->stream_is_capturing(opened->handle, &status) == CUDA_SUCCESS_ &&
+        status == CU_STREAM_CAPTURE_STATUS_NONE_)
+        fence(pool, scope, lane, opened->handle);
+    pthread_mutex_unlock(&opened->lock);
+}
+
+/* The stream's lock is held, and its handle good. */
+void tarn__fence_last(struct tarn__pool *pool, tarn_stream stream,
+                      struct tarn__opened *opened)
+{
+    struct tarn__scope scope;
+    CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_ACTIVE_;
+    uint64_t key = (uintptr_t)opened->handle <= 1 ? TARN__KEY_LEGACY : opened->id;
+
+    tarn__pool_lock(pool);
+    struct tarn__lane *lane = tarn__heap_known_lane(&pool->heap, key);
+    if (lane) {
+        lane->users++;
+        if (lane->opened == stream)
+            lane->opened = NULL;
+    }
+    tarn__pool_unlock(pool);
+    if (!lane)
+        return;
+    if (tarn__scope_enter(pool->device, &scope) == TARN_OK) {
+        if (scope.life == pool->life &&
+            scope.calls->stream_is_capturing(opened->handle, &status) == CUDA_SUCCESS_ &&
+            status == CU_STREAM_CAPTURE_STATUS_NONE_)
+            fence(pool, &scope, lane, opened->handle);
+        tarn__scope_leave(&scope);
+    }
+    tarn__pool_lock(pool);
+    lane->users--;
+    tarn__heap_forget_lane(&pool->heap, lane);
+    tarn__pool_unlock(pool);
+}
+
+void tarn__fences_ask(struct tarn__pool *pool, const struct tarn__caller *caller)
+{
+    struct tarn__lane *open[ASK_MAX];
+    tarn_stream streams[ASK_MAX];
+
+    tarn__pool_lock(pool);
+    unsigned count = mark_wanted(pool, caller, open);
+    for (unsigned i = 0; i < count; i++)
+        streams[i] = open[i]->opened;
+    tarn__pool_unlock(pool);
+    for (unsigned i = 0; i < count; i++)
+        fence_opened(pool, &caller->scope, open[i], streams[i]);
+    tarn__pool_lock(pool);
+    for (unsigned i = 0; i < count; i++)
+        open[i]->users--;
+    tarn__pool_unlock(pool);
+}
+
+tarn_status tarn__fences_barrier(struct tarn__pool *pool)
+{
+    tarn__pool_lock(pool);
+    tarn__heap_close_all(&pool->heap);
+    pool->barriers++;
+    tarn__pool_unlock(pool);
+    tarn_status status = tarn__pages_barrier(pool->pages);
+    if (status != TARN_OK)
+        return status;
+    tarn__pool_lock(pool);
+    tarn__heap_all_ready(&pool->heap);
+    tarn__pool_unlock(pool);
+    return TARN_OK;
+}

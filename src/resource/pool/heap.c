@@ -1,0 +1,675 @@
+/* heap.c -- blocks by address: cut, joined, freed. What is about lanes is in lane.c. */
+#include "resource/pool/heap.h"
+#include "resource/pool/mutations.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define NODE(index) tarn__node(&heap->nodes, (index))
+
+/* Where several streams have memory, a ready neighbour of up to this much joins what one
+ * of them frees beside it: more would be taken from the others. */
+#define READY_ABSORB ((uint64_t)1 << 20)
+
+void tarn__heap_init(struct tarn__heap *heap)
+{
+    memset(heap, 0, sizeof *heap);
+    tarn__map_init(&heap->by_key, sizeof(tarn__index));
+    heap->absorb_bytes = (uint64_t)16 << 20;
+}
+
+tarn__index tarn__heap_find(const struct tarn__heap *heap, uint64_t address)
+{
+    tarn__index index = tarn__granules_get(&heap->granules, address);
+
+    return index && NODE(index)->address == address ? index : 0;
+}
+
+/* --- in and out of the bins --- */
+
+static void into_lane(struct tarn__heap *heap, struct tarn__node *node, tarn__index index,
+                      struct tarn__lane *lane)
+{
+    uint64_t bytes = tarn__node_bytes(node);
+
+    tarn__bins_add(&lane->bins, &heap->nodes, index);
+    lane->free_bytes += bytes;
+    if (node->epoch == lane->open_epoch)
+        lane->open_bytes += bytes;
+    else if (node->epoch > lane->fenced_epoch)
+        lane->closed_bytes += bytes;
+    else
+        return;
+    heap->unfenced_bytes += bytes;
+}
+
+static void out_of_lane(struct tarn__heap *heap, const struct tarn__node *node,
+                        tarn__index index, struct tarn__lane *lane)
+{
+    uint64_t bytes = tarn__node_bytes(node);
+
+    tarn__bins_remove(&lane->bins, &heap->nodes, index);
+    lane->free_bytes -= bytes;
+    if (node->epoch == lane->open_epoch)
+        lane->open_bytes -= bytes;
+    else if (node->epoch > lane->fenced_epoch)
+        lane->closed_bytes -= bytes;
+    else
+        return;
+    heap->unfenced_bytes -= bytes;
+}
+
+/* Enter a free node into the bins where it belongs, and count it. */
+static void into_bins(struct tarn__heap *heap, tarn__index index)
+{
+    struct tarn__node *node = NODE(index);
+
+    heap->free_bytes += tarn__node_bytes(node);
+    if (node->lane) {
+        into_lane(heap, node, index, tarn__lane(heap, node->lane));
+        return;
+    }
+    tarn__bins_add(&heap->ready, &heap->nodes, index);
+    heap->ready_bytes += tarn__node_bytes(node);
+}
+
+static void out_of_bins(struct tarn__heap *heap, tarn__index index)
+{
+    struct tarn__node *node = NODE(index);
+
+    heap->free_bytes -= tarn__node_bytes(node);
+    if (node->lane) {
+        out_of_lane(heap, node, index, tarn__lane(heap, node->lane));
+        return;
+    }
+    tarn__bins_remove(&heap->ready, &heap->nodes, index);
+    heap->ready_bytes -= tarn__node_bytes(node);
+}
+
+/* --- the list of a lane's free blocks by epoch --- */
+
+static void link_after(struct tarn__heap *heap, struct tarn__lane *lane,
+                       tarn__index older, tarn__index index)
+{
+    struct tarn__node *node = NODE(index);
+    tarn__index younger = older ? NODE(older)->age.younger : lane->oldest;
+
+    node->age.older = older;
+    node->age.younger = younger;
+    *(older ? &NODE(older)->age.younger : &lane->oldest) = index;
+    *(younger ? &NODE(younger)->age.older : &lane->youngest) = index;
+}
+
+static void unlink_age(struct tarn__heap *heap, struct tarn__lane *lane,
+                       const struct tarn__node *node)
+{
+    tarn__index older = node->age.older, younger = node->age.younger;
+
+    *(older ? &NODE(older)->age.younger : &lane->oldest) = younger;
+    *(younger ? &NODE(younger)->age.older : &lane->youngest) = older;
+}
+
+/* --- free nodes as a whole --- */
+
+/* A node becomes free in `lane` (its open epoch), or ready. */
+static void attach(struct tarn__heap *heap, tarn__index index, struct tarn__lane *lane)
+{
+    struct tarn__node *node = NODE(index);
+
+    tarn__node_set(node, TARN__FREE);
+    node->lane = lane ? lane->index : 0;
+    if (lane) {
+        if (lane->oldest == 0)
+            tarn__lane_has_memory(heap, lane);
+        node->epoch = lane->open_epoch;
+        link_after(heap, lane, lane->youngest, index);
+    }
+    into_bins(heap, index);
+}
+
+/* As attach, but at the place that an older epoch has in the list. */
+static void attach_in_epoch(struct tarn__heap *heap, tarn__index index,
+                            struct tarn__lane *lane, uint64_t epoch)
+{
+    tarn__index older;
+
+    if (!lane || epoch == lane->open_epoch) {
+        attach(heap, index, lane);
+        return;
+    }
+    if (lane->oldest == 0)
+        tarn__lane_has_memory(heap, lane);
+    for (older = lane->youngest; older && NODE(older)->epoch > epoch;)
+        older = NODE(older)->age.older;
+    NODE(index)->lane = lane->index;
+    NODE(index)->epoch = epoch;
+    tarn__node_set(NODE(index), TARN__FREE);
+    link_after(heap, lane, older, index);
+    into_bins(heap, index);
+}
+
+static void detach(struct tarn__heap *heap, tarn__index index)
+{
+    struct tarn__node *node = NODE(index);
+    struct tarn__lane *lane = node->lane ? tarn__lane(heap, node->lane) : NULL;
+
+    out_of_bins(heap, index);
+    if (lane) {
+        unlink_age(heap, lane, node);
+        if (lane->oldest == 0)
+            tarn__lane_is_empty(heap, lane);
+    }
+    node->lane = 0;
+    tarn__node_set(node, TARN__MOVING);
+}
+
+/* --- neighbours --- */
+
+/* A new node right behind `index` for the last `granules` of it. The room was reserved. */
+static tarn__index split(struct tarn__heap *heap, tarn__index index, uint32_t granules)
+{
+    tarn__index cut = tarn__nodes_take(&heap->nodes);
+    struct tarn__node *node = NODE(index), *rest = NODE(cut);
+
+    node->granules -= granules;
+    rest->granules = granules;
+    rest->address = tarn__node_end(node);
+    rest->before = index;
+    rest->after = node->after;
+    if (node->after)
+        NODE(node->after)->before = cut;
+    node->after = cut;
+    rest->lane = node->lane;
+    rest->epoch = node->epoch;
+    tarn__node_set(rest, tarn__node_state(node));
+    tarn__granules_set(&heap->granules, rest->address, cut);
+    heap->blocks++;
+    return cut;
+}
+
+/* `index` takes in its upper neighbour, which is in no bin. */
+static void swallow(struct tarn__heap *heap, tarn__index index)
+{
+    struct tarn__node *node = NODE(index);
+    tarn__index upper = node->after;
+    struct tarn__node *gone = NODE(upper);
+
+    node->granules += gone->granules;
+    node->after = gone->after;
+    if (gone->after)
+        NODE(gone->after)->before = index;
+    tarn__granules_set(&heap->granules, gone->address, 0);
+    tarn__nodes_put(&heap->nodes, upper);
+    heap->blocks--;
+}
+
+static bool sizes_add(const struct tarn__node *one, const struct tarn__node *other)
+{
+    return other->granules <= UINT32_MAX - one->granules;
+}
+
+/* Does a free neighbour join what `lane` frees now (NULL: what is ready)? It would get the
+ * lane's open epoch, so a large one that is fenced or ready stays by itself. */
+static bool joins(const struct tarn__heap *heap, const struct tarn__lane *lane,
+                  const struct tarn__node *node, const struct tarn__node *neighbour)
+{
+    if (tarn__node_state(neighbour) != TARN__FREE || !sizes_add(node, neighbour))
+        return false;
+    uint64_t bytes = tarn__node_bytes(neighbour), own = tarn__node_bytes(node);
+    if (TARN_MUTATION(merge_across_lanes))
+        return true;
+    if (!lane)
+        return neighbour->lane == 0;
+    if (neighbour->lane == lane->index)
+        return neighbour->epoch == lane->open_epoch || bytes <= heap->absorb_bytes;
+    return neighbour->lane == 0 && lane->in_order && !lane->is_capture &&
+           bytes <= heap->absorb_bytes &&
+           (bytes <= READY_ABSORB || bytes <= own || heap->with_memory_count < 2);
+}
+
+void tarn__heap_put(struct tarn__heap *heap, tarn__index index, struct tarn__lane *lane)
+{
+    struct tarn__node *node = NODE(index);
+
+    heap->out_bytes -= tarn__node_bytes(node);
+    tarn__node_set(node, TARN__MOVING);
+    node->capture = 0;
+    if (node->after && joins(heap, lane, node, NODE(node->after))) {
+        detach(heap, node->after);
+        swallow(heap, index);
+    }
+    if (node->before && joins(heap, lane, node, NODE(node->before))) {
+        tarn__index before = node->before;
+        detach(heap, before);
+        swallow(heap, before);
+        index = before;
+    }
+    if (TARN_MUTATION(no_renewal) && lane && lane->fence_count)
+        attach_in_epoch(heap, index, lane, lane->fenced_epoch);
+    else
+        attach(heap, index, lane);
+}
+
+/* --- cutting --- */
+
+static uint64_t start_in(const struct tarn__node *node, uint64_t alignment)
+{
+    return (node->address + alignment - 1) & ~(alignment - 1);
+}
+
+bool tarn__request_fits(const struct tarn__request *request,
+                        const struct tarn__node *node)
+{
+    uint64_t gap = start_in(node, request->alignment) - node->address;
+
+    return gap <= tarn__node_bytes(node) &&
+           (tarn__node_bytes(node) - gap) >> TARN__GRANULE_SHIFT >= request->granules;
+}
+
+static bool fits(const void *request, const struct tarn__node *node)
+{
+    return tarn__request_fits(request, node);
+}
+
+/* Take the whole of `index` out of whatever bins it is in. */
+void tarn__heap_take_whole(struct tarn__heap *heap, tarn__index index)
+{
+    struct tarn__node *node = NODE(index);
+
+    if (tarn__node_state(node) == TARN__HOLE) {
+        tarn__bins_remove(&heap->holes, &heap->nodes, index);
+        heap->hole_bytes -= tarn__node_bytes(node);
+        tarn__node_set(node, TARN__MOVING);
+    } else {
+        detach(heap, index);
+    }
+    heap->out_bytes += tarn__node_bytes(node);
+}
+
+/* The last `granules` of a free node or a hole become a node of their own beside it, in
+ * the same bins, of the same lane and epoch. */
+static tarn__index split_in_place(struct tarn__heap *heap, tarn__index index,
+                                  uint32_t granules)
+{
+    struct tarn__node *node = NODE(index);
+    bool is_hole = tarn__node_state(node) == TARN__HOLE;
+
+    if (is_hole)
+        tarn__bins_remove(&heap->holes, &heap->nodes, index);
+    else
+        out_of_bins(heap, index);
+    tarn__index cut = split(heap, index, granules);
+    if (is_hole) {
+        tarn__bins_add(&heap->holes, &heap->nodes, index);
+        tarn__bins_add(&heap->holes, &heap->nodes, cut);
+        return cut;
+    }
+    if (NODE(cut)->lane) {
+        struct tarn__lane *lane = tarn__lane(heap, NODE(cut)->lane);
+        link_after(heap, lane, index, cut);
+        if (TARN_MUTATION(remainder_without_fence))
+            NODE(cut)->epoch = lane->fenced_epoch;
+    }
+    into_bins(heap, index);
+    into_bins(heap, cut);
+    return cut;
+}
+
+tarn__index tarn__heap_carve(struct tarn__heap *heap, tarn__index index, uint64_t address,
+                             uint64_t bytes)
+{
+    uint64_t end = tarn__node_end(NODE(index));
+
+    if (!tarn__nodes_reserve(&heap->nodes, 2) ||
+        !tarn__granules_reserve(&heap->granules, address,
+                                address + bytes < end ? address + bytes : address))
+        return 0;
+    if (address + bytes < end)
+        split_in_place(heap, index,
+                       (uint32_t)((end - address - bytes) >> TARN__GRANULE_SHIFT));
+    if (address > NODE(index)->address)
+        index = split_in_place(heap, index, (uint32_t)(bytes >> TARN__GRANULE_SHIFT));
+    tarn__heap_take_whole(heap, index);
+    return index;
+}
+
+tarn__index tarn__heap_cut(struct tarn__heap *heap, tarn__index index,
+                           const struct tarn__request *request)
+{
+    return tarn__heap_carve(heap, index, start_in(NODE(index), request->alignment),
+                            (uint64_t)request->granules << TARN__GRANULE_SHIFT);
+}
+
+/* --- finding --- */
+
+static bool is_smaller(const struct tarn__heap *heap, tarn__index one, tarn__index other)
+{
+    return !other || (one && NODE(one)->granules <= NODE(other)->granules);
+}
+
+tarn__index tarn__heap_take(struct tarn__heap *heap, struct tarn__lane *lane,
+                            const struct tarn__request *request, bool *was_ready,
+                            bool *no_memory)
+{
+    tarn__fits check = request->alignment > TARN__GRANULE ? fits : NULL;
+    tarn__index found = tarn__bins_find(&heap->ready, &heap->nodes, request->granules,
+                                        check, request);
+
+    *was_ready = true;
+    if (lane && lane->in_order) {
+        tarn__index own = tarn__bins_find(&lane->bins, &heap->nodes, request->granules,
+                                          check, request);
+        if (own && is_smaller(heap, own, found)) {
+            found = own;
+            *was_ready = false;
+        }
+    }
+    if (!found)
+        return 0;
+    found = tarn__heap_cut(heap, found, request);
+    *no_memory = found == 0;
+    return found;
+}
+
+/* May `lane` have this block without a wait? */
+static bool is_usable(const struct tarn__lane *lane, const struct tarn__node *node)
+{
+    return tarn__node_state(node) == TARN__FREE &&
+           (node->lane == 0 || (lane && lane->in_order && node->lane == lane->index));
+}
+
+/* A run of neighbours that a lane may use, while one that is large enough is looked for. */
+struct run {
+    struct tarn__heap *heap;
+    const struct tarn__lane *lane;
+    const struct tarn__request *request;
+    tarn__index first;
+    uint64_t granules;
+    unsigned looks;
+};
+
+/* Enough blocks to find any run of a pool's large pieces, few enough to stay flat. */
+enum { RUN_LOOKS = 128, RUN_LENGTH = 64 };
+
+static bool run_fits(const struct run *run)
+{
+    const struct tarn__node *first = tarn__node(&run->heap->nodes, run->first);
+    struct tarn__node whole = {.address = first->address};
+
+    if (run->granules > UINT32_MAX)
+        return false;
+    whole.granules = (uint32_t)run->granules;
+    return fits(run->request, &whole);
+}
+
+/* Extend the run around one block to both sides; false, to end the visit, where it fits. */
+static bool look_around(void *data, tarn__index index)
+{
+    struct run *run = data;
+    struct tarn__heap *heap = run->heap;
+    tarn__index next;
+
+    run->first = index;
+    for (int i = 0; i < RUN_LENGTH && (next = NODE(run->first)->before) != 0 &&
+                    is_usable(run->lane, NODE(next)); i++)
+        run->first = next;
+    run->granules = 0;
+    next = run->first;
+    for (int i = 0; i < 2 * RUN_LENGTH && next && is_usable(run->lane, NODE(next)); i++) {
+        run->granules += NODE(next)->granules;
+        if (run_fits(run))
+            return false;
+        next = NODE(next)->after;
+    }
+    run->granules = 0;
+    return ++run->looks < RUN_LOOKS;
+}
+
+/* Make one block of the run: the lane's if any part is, of the youngest epoch among them. */
+static void join_run(struct tarn__heap *heap, const struct run *run)
+{
+    tarn__index first = run->first, lane = NODE(first)->lane;
+    uint64_t epoch = NODE(first)->epoch;
+
+    detach(heap, first);
+    while (NODE(first)->granules < run->granules) {
+        tarn__index i = NODE(first)->after;
+        if (NODE(i)->lane) {
+            epoch = lane && epoch > NODE(i)->epoch ? epoch : NODE(i)->epoch;
+            lane = NODE(i)->lane;
+        }
+        detach(heap, i);
+        swallow(heap, first);
+    }
+    attach_in_epoch(heap, first, lane ? tarn__lane(heap, lane) : NULL, epoch);
+}
+
+bool tarn__heap_join(struct tarn__heap *heap, struct tarn__lane *lane,
+                     const struct tarn__request *request)
+{
+    struct run run = {.heap = heap, .lane = lane, .request = request};
+    uint32_t least = request->granules / RUN_LENGTH;
+
+    tarn__bins_visit(&heap->ready, &heap->nodes, least, look_around, &run);
+    if (run.granules == 0 && lane && lane->in_order) {
+        run.looks = 0;
+        tarn__bins_visit(&lane->bins, &heap->nodes, least, look_around, &run);
+    }
+    if (run.granules == 0)
+        return false;
+    join_run(heap, &run);
+    return true;
+}
+
+/* --- memory comes and goes --- */
+
+static bool add_start(struct tarn__heap *heap, uint64_t address)
+{
+    if (heap->segments == heap->segment_room) {
+        size_t room = heap->segment_room ? 2 * heap->segment_room : 16;
+        uint64_t *starts = realloc(heap->starts, room * sizeof *starts);
+        if (!starts)
+            return false;
+        heap->starts = starts;
+        heap->segment_room = room;
+    }
+    heap->starts[heap->segments++] = address;
+    return true;
+}
+
+static void remove_start(struct tarn__heap *heap, uint64_t address)
+{
+    size_t i = 0;
+
+    while (i < heap->segments && heap->starts[i] != address)
+        i++;
+    if (i < heap->segments)
+        heap->starts[i] = heap->starts[--heap->segments];
+}
+
+/* The bug that border_lost is: segments that happen to touch are taken for one. */
+static void lose_borders(struct tarn__heap *heap, tarn__index index)
+{
+    for (size_t i = 0; i < heap->segments; i++) {
+        tarn__index last = tarn__heap_find(heap, heap->starts[i]);
+        while (last && NODE(last)->after)
+            last = NODE(last)->after;
+        if (!last || last == index || tarn__node_end(NODE(last)) != NODE(index)->address)
+            continue;
+        NODE(last)->after = index;
+        NODE(index)->before = last;
+    }
+}
+
+/* A node for a whole new range: MOVING, counted as out. */
+static tarn__index new_range(struct tarn__heap *heap, uint64_t address, uint64_t bytes)
+{
+    uint64_t start = (address + TARN__GRANULE - 1) & ~(uint64_t)(TARN__GRANULE - 1);
+    uint64_t granules = (address + bytes - start) >> TARN__GRANULE_SHIFT;
+
+    if (granules == 0 || granules > UINT32_MAX || start >> 48 ||
+        (address + bytes - 1) >> 48 || !tarn__nodes_reserve(&heap->nodes, 1) ||
+        !tarn__granules_reserve(&heap->granules, start, start) ||
+        !add_start(heap, start))
+        return 0;
+    tarn__index index = tarn__nodes_take(&heap->nodes);
+    struct tarn__node *node = NODE(index);
+    node->address = start;
+    node->granules = (uint32_t)granules;
+    tarn__node_set(node, TARN__MOVING);
+    tarn__granules_set(&heap->granules, start, index);
+    heap->blocks++;
+    heap->out_bytes += tarn__node_bytes(node);
+    if (TARN_MUTATION(border_lost))
+        lose_borders(heap, index);
+    return index;
+}
+
+bool tarn__heap_add_segment(struct tarn__heap *heap, uint64_t address, uint64_t bytes,
+                            struct tarn__lane *lane)
+{
+    tarn__index index = new_range(heap, address, bytes);
+
+    if (!index)
+        return false;
+    tarn__heap_put(heap, index, lane);
+    return true;
+}
+
+bool tarn__heap_add_range(struct tarn__heap *heap, uint64_t address, uint64_t bytes)
+{
+    tarn__index index = new_range(heap, address, bytes);
+
+    if (!index)
+        return false;
+    tarn__heap_make_hole(heap, index);
+    return true;
+}
+
+static bool joins_hole(const struct tarn__heap *heap, const struct tarn__node *node,
+                       tarn__index neighbour)
+{
+    return neighbour && tarn__node_state(NODE(neighbour)) == TARN__HOLE &&
+           sizes_add(node, NODE(neighbour));
+}
+
+static void out_of_holes(struct tarn__heap *heap, tarn__index index)
+{
+    tarn__bins_remove(&heap->holes, &heap->nodes, index);
+    heap->hole_bytes -= tarn__node_bytes(NODE(index));
+}
+
+void tarn__heap_make_hole(struct tarn__heap *heap, tarn__index index)
+{
+    struct tarn__node *node = NODE(index);
+
+    heap->out_bytes -= tarn__node_bytes(node);
+    if (joins_hole(heap, node, node->after)) {
+        out_of_holes(heap, node->after);
+        swallow(heap, index);
+    }
+    if (joins_hole(heap, node, node->before)) {
+        tarn__index before = node->before;
+        out_of_holes(heap, before);
+        swallow(heap, before);
+        index = before;
+    }
+    tarn__node_set(NODE(index), TARN__HOLE);
+    tarn__bins_add(&heap->holes, &heap->nodes, index);
+    heap->hole_bytes += tarn__node_bytes(NODE(index));
+}
+
+void tarn__heap_drop_segment(struct tarn__heap *heap, tarn__index index)
+{
+    struct tarn__node *node = NODE(index);
+
+    heap->out_bytes -= tarn__node_bytes(node);
+    remove_start(heap, node->address);
+    tarn__granules_set(&heap->granules, node->address, 0);
+    tarn__nodes_put(&heap->nodes, index);
+    heap->blocks--;
+}
+
+/* --- where to grow --- */
+
+struct place {
+    const struct tarn__heap *heap;
+    const struct tarn__lane *lane;
+    const struct tarn__request *request;
+    tarn__index hole;
+    uint64_t bytes;
+    unsigned looks;
+};
+
+/* Bytes from the start of a hole that the request needs, given what lies before. */
+static uint64_t need_in(const struct place *place, const struct tarn__node *hole)
+{
+    const struct tarn__heap *heap = place->heap;
+    uint64_t alignment = place->request->alignment, start = hole->address;
+
+    for (tarn__index i = hole->before; i && is_usable(place->lane, NODE(i));
+         i = NODE(i)->before)
+        start = NODE(i)->address;
+    start = (start + alignment - 1) & ~(alignment - 1);
+    uint64_t end = start + ((uint64_t)place->request->granules << TARN__GRANULE_SHIFT);
+    return end > hole->address ? end - hole->address : 0;
+}
+
+static bool look_at_hole(void *data, tarn__index index)
+{
+    struct place *place = data;
+    const struct tarn__node *hole = tarn__node(&place->heap->nodes, index);
+    uint64_t need = need_in(place, hole);
+
+    /* The page that it is mapped by has to be in the hole as well. */
+    if (need <= tarn__node_bytes(hole) && (!place->hole || need < place->bytes)) {
+        place->hole = index;
+        place->bytes = need;
+    }
+    return ++place->looks < RUN_LOOKS;
+}
+
+tarn__index tarn__heap_find_hole(const struct tarn__heap *heap,
+                                 const struct tarn__lane *lane,
+                                 const struct tarn__request *request, uint64_t *bytes)
+{
+    struct place place = {.heap = heap, .lane = lane, .request = request};
+
+    tarn__bins_visit(&heap->holes, &heap->nodes, 1, look_at_hole, &place);
+    if (place.hole)
+        *bytes = place.bytes;
+    return place.hole;
+}
+
+struct inside {
+    const struct tarn__heap *heap;
+    uint64_t address;
+    tarn__index hole;
+};
+
+static bool is_inside(void *data, tarn__index index)
+{
+    struct inside *inside = data;
+    const struct tarn__node *hole = tarn__node(&inside->heap->nodes, index);
+
+    if (inside->address - hole->address >= tarn__node_bytes(hole))
+        return true;
+    inside->hole = index;
+    return false;
+}
+
+tarn__index tarn__heap_hole_at(const struct tarn__heap *heap, uint64_t address)
+{
+    struct inside inside = {heap, address, 0};
+
+    tarn__bins_visit(&heap->holes, &heap->nodes, 1, is_inside, &inside);
+    return inside.hole;
+}
+
+uint32_t tarn__heap_largest(const struct tarn__heap *heap, const struct tarn__lane *lane)
+{
+    uint32_t ready = tarn__bins_largest(&heap->ready, &heap->nodes), own = 0;
+
+    if (lane && lane->in_order)
+        own = tarn__bins_largest(&lane->bins, &heap->nodes);
+    return own > ready ? own : ready;
+}

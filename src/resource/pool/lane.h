@@ -1,0 +1,64 @@
+/* lane.h -- what the pool knows of one stream: its free memory, its epochs, its fences.
+ *
+ * A lane is named by the stream's id, which the driver never gives twice; a handle comes
+ * back at once when its stream is destroyed. What is freed on a stream gets the lane's open
+ * epoch. A fence closes the epoch and is an event on the stream: once it is recorded, all
+ * that was freed in this epoch and before can be had by other streams, behind a wait for
+ * the event; once it is done, by anybody.
+ *
+ * The lane of a stream that is gone stays until its last block is somebody else's. All of it is
+ * under the heap's lock.
+ */
+#ifndef TARN_POOL_LANE_H
+#define TARN_POOL_LANE_H
+
+#include "driver/driver.h"
+#include "resource/pool/bins.h"
+
+/* Keys of lanes that are no stream ids. Ids count up from 1. */
+#define TARN__KEY_NOBODY UINT64_MAX          /* TARN_STREAM_NONE: in no order at all */
+#define TARN__KEY_LEGACY (UINT64_MAX - 1)    /* 0 and 1: asking for the id can hurt */
+#define TARN__KEY_CAPTURES (UINT64_MAX >> 1) /* above: lanes of captures, by a count */
+
+struct tarn__fence {
+    uint64_t epoch;  /* covers what was freed in this epoch and before */
+    CUevent_ event;
+    unsigned pins;   /* calls that use the event at the moment: it must not be recycled */
+};
+
+struct tarn__lane {
+    tarn__index index;
+    uint64_t key;
+    CUstream_ handle;   /* may be used by the call that brought it, alone */
+    tarn_stream opened; /* a value the stream was opened by, else 0 */
+
+    struct tarn__bins bins;         /* its free blocks by size */
+    tarn__index oldest, youngest;   /* its free blocks by epoch */
+    uint64_t free_bytes;
+
+    uint64_t open_epoch;   /* of what is freed now; from 1 */
+    uint64_t fenced_epoch; /* the youngest with a fence that is recorded */
+    uint64_t done_epoch;   /* the youngest whose fence is done; <= fenced_epoch */
+    uint64_t open_bytes;   /* free, of the open epoch */
+    uint64_t closed_bytes; /* free, closed, but not fenced: its record is under way or failed */
+    bool recording;        /* a thread is between closing and publishing */
+    atomic_bool wanted;    /* another stream could use its memory: fence it soon. Hits read it
+                              without the lock, and go the slow way */
+    bool in_order;         /* what it freed it may have again; false for nobody */
+    bool is_capture;       /* its memory waits for the owner of a graph, not for a fence */
+    uint64_t barrier_epoch; /* closed by the wait for the device that is under way */
+    struct tarn__fence *fences; /* oldest first */
+    size_t fence_count, fence_room;
+
+    unsigned users; /* magazines, captures and calls that hold its index */
+    tarn__index next_with_memory, previous_with_memory; /* lanes with free blocks */
+    tarn__index next_unused;
+};
+
+/* Bytes that no fence covers. */
+static inline uint64_t tarn__lane_unfenced(const struct tarn__lane *lane)
+{
+    return lane->open_bytes + lane->closed_bytes;
+}
+
+#endif

@@ -1,0 +1,459 @@
+/* magazine.c -- blocks that one thread freed on one stream, and threads that end.
+ *
+ * A thread finds its magazines in a small table of its own, by the pool's serial number and
+ * the stream's value. The magazine itself belongs to the pool: it can be drained by any
+ * thread, and it goes when its thread ends or the pool does, whichever is first. A serial
+ * number never comes back, so what is left of a pool in a thread's table matches nothing.
+ */
+#include "resource/pool/pool.h"
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOTS = 64 };
+
+/* What a block may have to be kept: larger ones are few, and go the general way. */
+#define LARGE_MAX ((uint32_t)((16u << 20) >> TARN__GRANULE_SHIFT))
+
+/* All magazines of a pool together hold at most this part of it, and may hold this much. */
+enum { PARKED_PART = 64 };
+#define PARKED_MIN ((uint64_t)512 << 10)
+/* Asked of the pool at once, so that it is not asked at every block. */
+#define GRANT ((uint64_t)128 << 10)
+
+struct slot {
+    uint64_t serial;
+    tarn_stream stream;
+    struct tarn__magazine *magazine;
+};
+
+struct thread {
+    struct slot slots[SLOTS];
+};
+
+static _Thread_local struct thread *this_thread
+    __attribute__((tls_model("initial-exec")));
+
+static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tarn__pool *pools;
+static pthread_key_t thread_key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool key_made;
+
+/* --- the lock of a magazine: an atomic exchange, 6 ns --- */
+
+static bool try_enter(struct tarn__magazine *magazine)
+{
+    return !atomic_exchange_explicit(&magazine->busy, true, memory_order_acquire);
+}
+
+static void enter(struct tarn__magazine *magazine)
+{
+    while (!try_enter(magazine))
+        sched_yield();
+}
+
+static void leave(struct tarn__magazine *magazine)
+{
+    atomic_store_explicit(&magazine->busy, false, memory_order_release);
+}
+
+/* --- a thread's table --- */
+
+static struct slot *slot_of(struct thread *thread, uint64_t serial, tarn_stream stream)
+{
+    uint64_t mixed = ((uint64_t)(uintptr_t)stream ^ serial << 7) * 0x9e3779b97f4a7c15u;
+
+    return &thread->slots[mixed >> 58];
+}
+
+struct tarn__magazine *tarn__magazine_find(const struct tarn__pool *pool,
+                                           tarn_stream stream)
+{
+    struct thread *thread = this_thread;
+
+    if (!thread)
+        return NULL;
+    const struct slot *slot = slot_of(thread, pool->serial, stream);
+    return slot->serial == pool->serial && slot->stream == stream ? slot->magazine
+                                                                  : NULL;
+}
+
+/* --- blocks in and out --- */
+
+bool tarn__magazine_check(struct tarn__pool *pool, struct tarn__magazine *magazine,
+                          enum tarn__use use)
+{
+    const struct tarn__calls *calls = pool->calls;
+    CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
+    unsigned long long id;
+
+    if (atomic_load_explicit(&magazine->lane->wanted, memory_order_relaxed) ||
+        atomic_load_explicit(&magazine->closed, memory_order_acquire))
+        return false;
+    if (magazine->opened)
+        return !atomic_load_explicit(&magazine->opened->captures, memory_order_relaxed);
+    if (!magazine->is_raw)
+        return true;
+    if (calls->stream_is_capturing(magazine->handle, &status) != CUDA_SUCCESS_ ||
+        (status != CU_STREAM_CAPTURE_STATUS_NONE_ &&
+         !TARN_MUTATION(magazine_block_to_capture)))
+        return false;
+    if (use == TARN__TO_FREE || TARN_MUTATION(id_not_checked_before_record))
+        return true;
+    return calls->stream_get_id(magazine->handle, &id) == CUDA_SUCCESS_ &&
+           id == magazine->key;
+}
+
+static tarn__index *large_slot(struct tarn__magazine *magazine, uint32_t granules)
+{
+    return &magazine->large[granules * 0x9e3779b1u >> 28];
+}
+
+/* A block of this size out of the magazine, entered. */
+static tarn__index pop(struct tarn__pool *pool, struct tarn__magazine *magazine,
+                       uint32_t granules)
+{
+    tarn__index index, *place;
+
+    if (granules <= TARN__SMALL_CLASSES) {
+        place = &magazine->small[granules - 1];
+        index = *place;
+        if (!index)
+            return 0;
+        *place = tarn__node(&pool->heap.nodes, index)->next;
+        magazine->small_count[granules - 1]--;
+        return index;
+    }
+    place = large_slot(magazine, granules);
+    index = *place;
+    if (!index || tarn__node(&pool->heap.nodes, index)->granules != granules)
+        return 0;
+    *place = 0;
+    return index;
+}
+
+static unsigned class_of(uint64_t bytes)
+{
+    unsigned log = 63 - (unsigned)__builtin_clzll(bytes | 1);
+
+    return log < TARN_POOL_CLASSES ? log : TARN_POOL_CLASSES - 1;
+}
+
+void tarn__count_allocation(struct tarn__counts *counts, uint64_t asked)
+{
+    counts->allocations++;
+    counts->allocated_bytes += asked;
+    counts->classes[class_of(asked)]++;
+}
+
+void tarn__count_free(struct tarn__counts *counts, uint64_t asked)
+{
+    counts->frees++;
+    counts->freed_bytes += asked;
+}
+
+tarn__index tarn__magazine_take(struct tarn__pool *pool, struct tarn__magazine *magazine,
+                                uint32_t granules, uint64_t asked)
+{
+    if (granules > LARGE_MAX || !try_enter(magazine))
+        return 0;
+    tarn__index index = pop(pool, magazine, granules);
+    if (index) {
+        magazine->bytes -= (uint64_t)granules << TARN__GRANULE_SHIFT;
+        magazine->counts.hits++;
+        tarn__count_allocation(&magazine->counts, asked);
+    }
+    leave(magazine);
+    return index;
+}
+
+static bool has_room(const struct tarn__magazine *magazine, uint32_t granules,
+                     tarn__index **place)
+{
+    uint64_t bytes = (uint64_t)granules << TARN__GRANULE_SHIFT;
+
+    if (bytes > magazine->granted - magazine->bytes)
+        return false;
+    if (granules <= TARN__SMALL_CLASSES) {
+        *place = (tarn__index *)&magazine->small[granules - 1];
+        return magazine->small_count[granules - 1] < TARN__SMALL_DEPTH;
+    }
+    *place = large_slot((struct tarn__magazine *)magazine, granules);
+    return **place == 0;
+}
+
+enum tarn__put tarn__magazine_put(struct tarn__pool *pool,
+                                  struct tarn__magazine *magazine, tarn__index index)
+{
+    struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+    enum tarn__put result = TARN__PUT_NO_ROOM;
+    uint8_t live = TARN__LIVE;
+    tarn__index *place;
+
+    if (node->granules > LARGE_MAX || !try_enter(magazine))
+        return TARN__PUT_NO_ROOM;
+    if (!atomic_load_explicit(&magazine->closed, memory_order_relaxed) &&
+        has_room(magazine, node->granules, &place)) {
+        uint64_t asked = node->asked;
+        result = TARN__PUT_NOT_OUT;
+        if (atomic_compare_exchange_strong_explicit(&node->state, &live, TARN__PARKED,
+                                                    memory_order_acq_rel,
+                                                    memory_order_relaxed)) {
+            node->next = *place; /* 0 in a slot of a large one */
+            *place = index;
+            if (node->granules <= TARN__SMALL_CLASSES)
+                magazine->small_count[node->granules - 1]++;
+            magazine->bytes += tarn__node_bytes(node);
+            tarn__count_free(&magazine->counts, asked);
+            result = TARN__PUT_DONE;
+        }
+    }
+    leave(magazine);
+    return result;
+}
+
+/* --- drained --- */
+
+/* All blocks go back to the heap, into the lane of their stream. Entered, `lock` held. */
+static void drain(struct tarn__pool *pool, struct tarn__magazine *magazine)
+{
+    for (unsigned i = 0; i < TARN__SMALL_CLASSES; i++) {
+        while (magazine->small[i]) {
+            tarn__index index = magazine->small[i];
+            magazine->small[i] = tarn__node(&pool->heap.nodes, index)->next;
+            tarn__heap_put(&pool->heap, index, magazine->lane);
+        }
+        magazine->small_count[i] = 0;
+    }
+    for (unsigned i = 0; i < TARN__LARGE_SLOTS; i++) {
+        if (magazine->large[i])
+            tarn__heap_put(&pool->heap, magazine->large[i], magazine->lane);
+        magazine->large[i] = 0;
+    }
+    magazine->bytes = 0;
+    pool->parked_granted -= magazine->granted;
+    magazine->granted = 0;
+}
+
+static void drain_all(struct tarn__pool *pool, tarn_stream stream, bool all)
+{
+    /* The list only ever loses members under this lock, and one at work is waited for. */
+    tarn__pool_lock(pool);
+    for (struct tarn__magazine *i = pool->magazines; i; i = i->next) {
+        if (!all && i->stream != stream)
+            continue;
+        if (!all)
+            atomic_store(&i->closed, true);
+        enter(i);
+        drain(pool, i);
+        leave(i);
+    }
+    tarn__pool_unlock(pool);
+}
+
+void tarn__magazines_drain(struct tarn__pool *pool)
+{
+    drain_all(pool, NULL, true);
+}
+
+void tarn__magazines_close(struct tarn__pool *pool, tarn_stream stream)
+{
+    drain_all(pool, stream, false);
+}
+
+bool tarn__magazine_grant(struct tarn__pool *pool, struct tarn__magazine *magazine,
+                          uint64_t bytes)
+{
+    uint64_t bound = tarn__pages_reserved(pool->pages) / PARKED_PART;
+    uint64_t more = bytes > GRANT ? bytes : GRANT;
+
+    if (bound < PARKED_MIN)
+        bound = PARKED_MIN;
+    if (more > bound || pool->parked_granted > bound - more)
+        return false;
+    enter(magazine);
+    bool is_full = bytes > magazine->granted - magazine->bytes;
+    if (is_full)
+        magazine->granted += more;
+    leave(magazine);
+    if (is_full)
+        pool->parked_granted += more;
+    return is_full;
+}
+
+/* --- coming and going --- */
+
+static void counts_add(struct tarn__counts *to, const struct tarn__counts *from)
+{
+    to->allocations += from->allocations;
+    to->frees += from->frees;
+    to->hits += from->hits;
+    to->allocated_bytes += from->allocated_bytes;
+    to->freed_bytes += from->freed_bytes;
+    for (unsigned i = 0; i < TARN_POOL_CLASSES; i++)
+        to->classes[i] += from->classes[i];
+}
+
+/* Its blocks go back, its counts are kept. `lock` held. */
+static void end(struct tarn__pool *pool, struct tarn__magazine *magazine)
+{
+    struct tarn__magazine **link = &pool->magazines;
+
+    enter(magazine);
+    drain(pool, magazine);
+    leave(magazine);
+    while (*link != magazine)
+        link = &(*link)->next;
+    *link = magazine->next;
+    counts_add(&pool->counts, &magazine->counts);
+    magazine->lane->users--;
+    tarn__heap_forget_lane(&pool->heap, magazine->lane);
+    free(magazine);
+}
+
+static struct tarn__pool *living(uint64_t serial)
+{
+    struct tarn__pool *pool = pools;
+
+    while (pool && pool->serial != serial)
+        pool = pool->next;
+    return pool;
+}
+
+/* What a slot has goes, if its pool still is. */
+static void clear(struct slot *slot)
+{
+    if (slot->serial == 0)
+        return;
+    pthread_mutex_lock(&pools_lock);
+    struct tarn__pool *pool = living(slot->serial);
+    if (pool) {
+        tarn__pool_lock(pool);
+        end(pool, slot->magazine);
+        tarn__pool_unlock(pool);
+    }
+    pthread_mutex_unlock(&pools_lock);
+    *slot = (struct slot){0};
+}
+
+/* The thread ends: at the process's end and in a forked child locks may be held. */
+static void thread_ends(void *data)
+{
+    struct thread *thread = data;
+
+    if (!tarn__driver_gone())
+        for (int i = 0; i < SLOTS; i++)
+            clear(&thread->slots[i]);
+    this_thread = NULL;
+    free(thread);
+}
+
+static void make_key(void)
+{
+    key_made = pthread_key_create(&thread_key, thread_ends) == 0;
+}
+
+static struct thread *make_thread(void)
+{
+    pthread_once(&once, make_key);
+    struct thread *thread = key_made ? calloc(1, sizeof *thread) : NULL;
+    if (thread && pthread_setspecific(thread_key, thread) != 0) {
+        free(thread);
+        thread = NULL;
+    }
+    return this_thread = thread;
+}
+
+static struct tarn__magazine *new_magazine(const struct tarn__caller *caller)
+{
+    struct tarn__magazine *magazine = calloc(1, sizeof *magazine);
+
+    if (!magazine)
+        return NULL;
+    magazine->stream = caller->stream;
+    magazine->handle = caller->handle;
+    magazine->opened = caller->opened;
+    magazine->key = caller->lane->key;
+    magazine->is_raw = !caller->opened && magazine->key != TARN__KEY_LEGACY;
+    magazine->lane = caller->lane;
+    return magazine;
+}
+
+void tarn__magazine_make(const struct tarn__caller *caller)
+{
+    struct tarn__pool *pool = caller->pool;
+
+    /* 2 means another stream in each context, and a hit knows no context. */
+    if (caller->capturing || !caller->lane->in_order ||
+        caller->stream == TARN_STREAM_PER_THREAD)
+        return;
+    struct thread *thread = this_thread ? this_thread : make_thread();
+    if (!thread)
+        return;
+    struct slot *slot = slot_of(thread, pool->serial, caller->stream);
+    if (slot->serial == pool->serial && slot->stream == caller->stream &&
+        slot->magazine->key == caller->lane->key &&
+        slot->magazine->opened == caller->opened)
+        return;
+    clear(slot);
+    struct tarn__magazine *magazine = new_magazine(caller);
+    if (!magazine)
+        return;
+    *slot = (struct slot){pool->serial, caller->stream, magazine};
+    tarn__pool_lock(pool);
+    caller->lane->users++;
+    magazine->next = pool->magazines;
+    pool->magazines = magazine;
+    tarn__pool_unlock(pool);
+}
+
+void tarn__magazines_free(struct tarn__pool *pool)
+{
+    tarn__pool_lock(pool);
+    while (pool->magazines)
+        end(pool, pool->magazines);
+    tarn__pool_unlock(pool);
+}
+
+void tarn__magazines_sum(struct tarn__pool *pool, struct tarn__counts *counts,
+                         uint64_t *parked_bytes, uint64_t *parked_blocks, size_t *metadata)
+{
+    bool gone = tarn__driver_gone();
+
+    for (struct tarn__magazine *i = pool->magazines; i; i = i->next) {
+        if (!gone)
+            enter(i);
+        counts_add(counts, &i->counts);
+        *parked_bytes += i->bytes;
+        for (unsigned j = 0; j < TARN__SMALL_CLASSES; j++)
+            *parked_blocks += i->small_count[j];
+        for (unsigned j = 0; j < TARN__LARGE_SLOTS; j++)
+            *parked_blocks += i->large[j] != 0;
+        if (!gone)
+            leave(i);
+        *metadata += sizeof *i;
+    }
+}
+
+void tarn__pools_add(struct tarn__pool *pool)
+{
+    static uint64_t last_serial;
+
+    pthread_mutex_lock(&pools_lock);
+    pool->serial = ++last_serial;
+    pool->next = pools;
+    pools = pool;
+    pthread_mutex_unlock(&pools_lock);
+}
+
+void tarn__pools_remove(struct tarn__pool *pool)
+{
+    struct tarn__pool **link = &pools;
+
+    pthread_mutex_lock(&pools_lock);
+    while (*link != pool)
+        link = &(*link)->next;
+    *link = pool->next;
+    pthread_mutex_unlock(&pools_lock);
+}

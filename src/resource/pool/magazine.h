@@ -1,0 +1,101 @@
+/* magazine.h -- blocks that one thread freed on one stream, and will have again at once.
+ *
+ * A hit takes no lock that another thread wants: the magazine's own is free but for the
+ * moment in which somebody drains it. On a raw stream a hit asks the driver whether the
+ * stream captures and, at an allocation, whether it is still the same stream; on an opened
+ * one it asks nobody.
+ *
+ * Small blocks are kept in a stack for each size up to 64 KiB, larger ones one a slot, by
+ * the exact size. What a magazine may hold is granted by the pool, whose magazines together
+ * hold no more than a part of what it has.
+ */
+#ifndef TARN_POOL_MAGAZINE_H
+#define TARN_POOL_MAGAZINE_H
+
+#include "driver/opened.h"
+#include "resource/pool/lane.h"
+#include <tarn/pool.h>
+
+struct tarn__pool;
+
+enum {
+    TARN__SMALL_CLASSES = 128, /* 512 bytes to 64 KiB */
+    TARN__LARGE_SLOTS = 16,
+    TARN__SMALL_DEPTH = 32 /* blocks a stack */
+};
+
+/* What was done, by whoever did it. */
+struct tarn__counts {
+    uint64_t allocations, frees, hits;
+    uint64_t allocated_bytes, freed_bytes; /* as asked for */
+    uint64_t classes[TARN_POOL_CLASSES];
+};
+
+struct tarn__magazine {
+    atomic_bool busy;   /* the lock */
+    atomic_bool closed; /* the opened stream was closed: no more hits */
+    bool is_raw;      /* the stream has to be checked at every hit */
+    bool is_current;  /* the handle means something in the pool's context alone (2) */
+    struct tarn__lane *lane; /* in the pool; the magazine is a user of it */
+    uint64_t key;     /* the stream's id */
+    tarn_stream stream;
+    CUstream_ handle;
+    struct tarn__opened *opened;
+
+    uint64_t bytes, granted; /* held; allowed */
+    tarn__index small[TARN__SMALL_CLASSES];
+    uint8_t small_count[TARN__SMALL_CLASSES];
+    tarn__index large[TARN__LARGE_SLOTS];
+    struct tarn__counts counts;
+    struct tarn__magazine *next; /* of the pool's; under its lock */
+};
+
+/* The calling thread's magazine for a stream, or NULL. */
+struct tarn__magazine *tarn__magazine_find(const struct tarn__pool *pool,
+                                           tarn_stream stream);
+
+/* Is the stream still the one that the magazine was made for, and does it not capture? A
+ * free need not know which stream it is: what it gives to the wrong lane is nobody's until
+ * the device was waited for, since that lane's stream is gone. Raw streams cost one driver
+ * call at a free and two at an allocation. */
+enum tarn__use { TARN__TO_ALLOCATE, TARN__TO_FREE };
+bool tarn__magazine_check(struct tarn__pool *pool, struct tarn__magazine *magazine,
+                          enum tarn__use use);
+
+/* A block of `granules` for `asked` bytes, in the hands of the caller; 0: a miss. */
+tarn__index tarn__magazine_take(struct tarn__pool *pool, struct tarn__magazine *magazine,
+                                uint32_t granules, uint64_t asked);
+
+enum tarn__put { TARN__PUT_DONE, TARN__PUT_NO_ROOM, TARN__PUT_NOT_OUT };
+
+/* Take a LIVE block in. No room: nothing changed. Not out: somebody else gave it back. */
+enum tarn__put tarn__magazine_put(struct tarn__pool *pool,
+                                  struct tarn__magazine *magazine, tarn__index index);
+
+/* Make a magazine for the calling thread and a stream, or bring the thread's up to date;
+ * nothing happens where there is no host memory, or for streams that have none. Takes and
+ * leaves the pool's lock. */
+struct tarn__caller;
+void tarn__magazine_make(const struct tarn__caller *caller);
+
+/* May the magazine hold more? Under the pool's lock. */
+bool tarn__magazine_grant(struct tarn__pool *pool, struct tarn__magazine *magazine,
+                          uint64_t bytes);
+
+/* Give all blocks of all magazines back to the heap. Takes and leaves `lock`. */
+void tarn__magazines_drain(struct tarn__pool *pool);
+/* The same for those of one opened stream, which take no more. */
+void tarn__magazines_close(struct tarn__pool *pool, tarn_stream stream);
+/* All of them go; nobody uses the pool any more. */
+void tarn__magazines_free(struct tarn__pool *pool);
+
+/* Sum up what the magazines counted and hold, and `lock` is held. */
+void tarn__magazines_sum(struct tarn__pool *pool, struct tarn__counts *counts,
+                         uint64_t *parked_bytes, uint64_t *parked_blocks,
+                         size_t *metadata);
+
+/* The list of all pools, in which a thread that ends finds those that still are. */
+void tarn__pools_add(struct tarn__pool *pool);
+void tarn__pools_remove(struct tarn__pool *pool);
+
+#endif

@@ -1,0 +1,102 @@
+/* node.h -- what the pool knows of one block, and the store of all nodes.
+ *
+ * Memory of a device cannot hold a header, so a block's is here: 56 bytes of host memory,
+ * named by a 32-bit index, so that the links between nodes are small. The store grows by
+ * chunks that never move and never go before the pool does: a free may look at the node
+ * of a stale pointer, without a lock, and must read memory that is there.
+ */
+#ifndef TARN_POOL_NODE_H
+#define TARN_POOL_NODE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    TARN__GRANULE_SHIFT = 9, /* blocks are multiples of 512 bytes, at multiples of 512 */
+    TARN__GRANULE = 1 << TARN__GRANULE_SHIFT,
+    TARN__CHUNK_SHIFT = 12, /* nodes a chunk */
+    TARN__CHUNK_NODES = 1 << TARN__CHUNK_SHIFT,
+    TARN__CHUNKS = 1 << 17
+};
+
+/* Index of a node or a lane; 0: none. */
+typedef uint32_t tarn__index;
+
+enum tarn__node_state {
+    TARN__UNUSED = 0, /* the node is nobody's */
+    TARN__FREE,       /* in the bins of its lane, or of the ready ones (lane 0) */
+    TARN__LIVE,       /* out */
+    TARN__PARKED,     /* in a magazine */
+    TARN__MOVING,     /* in the hands of a call that is under way */
+    TARN__HOLE        /* addresses without memory */
+};
+
+struct tarn__node {
+    uint64_t address;
+    union {
+        uint64_t asked; /* LIVE: bytes as asked for */
+        struct {
+            tarn__index older, younger; /* FREE with a lane: by epoch, oldest first */
+        } age;
+    };
+    uint64_t epoch;            /* FREE with a lane: of that lane */
+    uint32_t granules;         /* size */
+    tarn__index before, after; /* neighbours by address; 0 at a border */
+    tarn__index next, previous; /* FREE and HOLE: in the bin; PARKED: `next` in the stack */
+    tarn__index lane;          /* FREE: whose order it is in; 0: done, for anybody */
+    _Atomic uint8_t state;     /* enum tarn__node_state */
+    uint8_t alignment_log;     /* LIVE: as asked for */
+    uint16_t capture;          /* LIVE: slot of the capture that it belongs to; 0: none */
+};
+
+struct tarn__nodes {
+    _Atomic(struct tarn__node *) chunks[TARN__CHUNKS];
+    tarn__index made;   /* indices below have been handed out; 0 never is */
+    tarn__index unused; /* list through `next` of those that came back */
+    size_t spare;       /* nodes that are promised by tarn__nodes_reserve() */
+    size_t unused_count;
+    size_t chunk_count;
+};
+
+static inline struct tarn__node *tarn__node(const struct tarn__nodes *nodes,
+                                            tarn__index index)
+{
+    struct tarn__node *chunk = atomic_load_explicit(
+        &nodes->chunks[index >> TARN__CHUNK_SHIFT], memory_order_relaxed);
+
+    return &chunk[index & (TARN__CHUNK_NODES - 1)];
+}
+
+static inline uint64_t tarn__node_bytes(const struct tarn__node *node)
+{
+    return (uint64_t)node->granules << TARN__GRANULE_SHIFT;
+}
+
+static inline uint64_t tarn__node_end(const struct tarn__node *node)
+{
+    return node->address + tarn__node_bytes(node);
+}
+
+static inline enum tarn__node_state tarn__node_state(const struct tarn__node *node)
+{
+    return (enum tarn__node_state)atomic_load_explicit(&node->state,
+                                                       memory_order_relaxed);
+}
+
+static inline void tarn__node_set(struct tarn__node *node, enum tarn__node_state state)
+{
+    atomic_store_explicit(&node->state, (uint8_t)state, memory_order_relaxed);
+}
+
+/* See to it that the next `count` nodes can be had. False: no host memory. Locked by the
+ * owner, as all calls here. */
+bool tarn__nodes_reserve(struct tarn__nodes *nodes, size_t count);
+/* A node, cleared; one was reserved. */
+tarn__index tarn__nodes_take(struct tarn__nodes *nodes);
+void tarn__nodes_put(struct tarn__nodes *nodes, tarn__index index);
+void tarn__nodes_free(struct tarn__nodes *nodes);
+size_t tarn__nodes_metadata(const struct tarn__nodes *nodes);
+
+#endif

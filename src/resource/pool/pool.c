@@ -1,0 +1,642 @@
+/* pool.c -- the pool as a resource: the operations, its making and its end.
+ *
+ * An operation has three ways, tried in this order. A hit: the thread's magazine for this
+ * stream. The quick way: the stream is known from the magazine, and the heap's lock is taken
+ * once. The slow way, for everything else: caller.c finds out whose stream it is, search.c
+ * what can be done.
+ */
+#include "resource/internal.h"
+#include "resource/pool/pool.h"
+#include "base/sizes.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* --- the end of a context, a device, a process --- */
+
+tarn_status tarn__pool_gone(struct tarn__pool *pool)
+{
+    atomic_fetch_or(&pool->gate, TARN__GATE_OVER);
+    return tarn_error_set(TARN_DRIVER_FAILURE,
+                          "pool: the context of device %d was reset, and the pool with it",
+                          pool->device);
+}
+
+/* Are hits off? What a free may still do is `*forget` it. */
+static unsigned gate(const struct tarn__pool *pool)
+{
+    return atomic_load_explicit(&((struct tarn__pool *)pool)->gate,
+                                memory_order_acquire);
+}
+
+static bool is_over(const struct tarn__pool *pool)
+{
+    return tarn__driver_gone() || (gate(pool) & TARN__GATE_OVER);
+}
+
+static tarn_status check_gate(struct tarn__pool *pool)
+{
+    if (tarn__driver_gone())
+        return tarn_error_set(TARN_DRIVER_FAILURE,
+                              "pool: the process ends, or was forked: no memory of "
+                              "device %d",
+                              pool->device);
+    if (gate(pool) & TARN__GATE_OVER)
+        return tarn__pool_gone(pool);
+    if (!(gate(pool) & TARN__GATE_ASLEEP))
+        return TARN_OK;
+    if (pool->options.when_asleep == TARN_POOL_WAKE)
+        return tarn_pool_wake(pool->resource);
+    return tarn_error_set(TARN_STILL_IN_USE, "pool: it sleeps, on device %d",
+                          pool->device);
+}
+
+/* --- allocate --- */
+
+static tarn_device_ptr hand_out(struct tarn__pool *pool, tarn__index index, size_t asked,
+                                size_t alignment)
+{
+    struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+
+    node->asked = asked;
+    node->alignment_log = (uint8_t)__builtin_ctzll(alignment);
+    atomic_store_explicit(&node->state, TARN__LIVE, memory_order_release);
+    return node->address;
+}
+
+static void note_peak_out(struct tarn__pool *pool)
+{
+    if (pool->peak_out < pool->heap.out_bytes)
+        pool->peak_out = pool->heap.out_bytes;
+}
+
+/* Another stream wants the memory that this one freed, or it is much: fence it. */
+static void fence_now(struct tarn__pool *pool, tarn_stream stream)
+{
+    struct tarn__caller caller;
+
+    if (tarn__caller_begin(pool, stream, &caller) != TARN_OK)
+        return;
+    tarn__fence_if_due(&caller);
+    tarn__caller_end(&caller);
+}
+
+/* The stream's own memory, or ready memory, with one lock taken. */
+static tarn__index quick_take(struct tarn__pool *pool, struct tarn__magazine *magazine,
+                              const struct tarn__request *request, size_t asked)
+{
+    bool was_ready, no_memory;
+
+    tarn__pool_lock(pool);
+    tarn__index index = gate(pool) ? 0
+                                   : tarn__heap_take(&pool->heap, magazine->lane, request,
+                                                     &was_ready, &no_memory);
+    if (index) {
+        *(was_ready ? &pool->ready : &pool->own) += 1;
+        tarn__count_allocation(&pool->counts, asked);
+        note_peak_out(pool);
+    }
+    tarn__pool_unlock(pool);
+    return index;
+}
+
+static tarn_status allocate_slowly(struct tarn__pool *pool,
+                                   const struct tarn__request *request, size_t asked,
+                                   tarn_stream stream, tarn_device_ptr *out)
+{
+    struct tarn__caller caller;
+    tarn__index index = 0;
+    tarn_status status = check_gate(pool);
+
+    if (status == TARN_OK)
+        status = tarn__caller_begin(pool, stream, &caller);
+    if (status != TARN_OK)
+        return status;
+    status = tarn__search(&caller, request, asked, &index);
+    tarn__pool_lock(pool);
+    if (status == TARN_OK) {
+        tarn__capture_note(&caller, tarn__node(&pool->heap.nodes, index));
+        tarn__count_allocation(&pool->counts, asked);
+        note_peak_out(pool);
+        *out = hand_out(pool, index, asked, request->alignment);
+    } else {
+        pool->failures++;
+    }
+    tarn__pool_unlock(pool);
+    tarn__fence_if_due(&caller);
+    tarn__magazine_make(&caller);
+    tarn__caller_end(&caller);
+    return status;
+}
+
+static tarn_status too_large(size_t bytes)
+{
+    return tarn_error_set(TARN_OUT_OF_MEMORY,
+                          "pool: %zu bytes are more than any pool has", bytes);
+}
+
+static tarn_status pool_allocate(void *self, size_t bytes, size_t alignment,
+                                 tarn_stream stream, tarn_device_ptr *out)
+{
+    struct tarn__pool *pool = self;
+    uint64_t granules = ((uint64_t)bytes + TARN__GRANULE - 1) >> TARN__GRANULE_SHIFT;
+    struct tarn__request request = {(uint32_t)granules, alignment};
+    struct tarn__magazine *magazine;
+    tarn__index index = 0;
+
+    if (bytes > SIZE_MAX - TARN__GRANULE || granules > UINT32_MAX / 2 ||
+        alignment > (size_t)1 << 40)
+        return too_large(bytes);
+    if (gate(pool) == 0 && !tarn__driver_gone() &&
+        (magazine = tarn__magazine_find(pool, stream)) != NULL &&
+        tarn__magazine_check(pool, magazine, TARN__TO_ALLOCATE)) {
+        if (alignment <= TARN__GRANULE)
+            index = tarn__magazine_take(pool, magazine, request.granules, bytes);
+        if (!index)
+            index = quick_take(pool, magazine, &request, bytes);
+    }
+    if (!index)
+        return allocate_slowly(pool, &request, bytes, stream, out);
+    *out = hand_out(pool, index, bytes, alignment);
+    return TARN_OK;
+}
+
+/* --- deallocate --- */
+
+static tarn_status not_out(tarn_device_ptr block)
+{
+    return tarn_error_set(TARN_INVALID_ARGUMENT,
+                          "pool: 0x%llx is not out here: it never was, or it is back "
+                          "already",
+                          block);
+}
+
+/* The node of a block that is out, if bytes and alignment are its own. */
+static tarn_status find_live(const struct tarn__pool *pool, tarn_device_ptr block,
+                             size_t bytes, size_t alignment, tarn__index *out)
+{
+    tarn__index index = tarn__heap_find(&pool->heap, block);
+    const struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+
+    if (!index ||
+        atomic_load_explicit(&((struct tarn__node *)node)->state, memory_order_acquire) !=
+            TARN__LIVE)
+        return not_out(block);
+    if (node->asked != bytes || (size_t)1 << node->alignment_log != alignment)
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "pool: 0x%llx has %llu bytes aligned to %zu, given back as %zu aligned to "
+            "%zu",
+            block, (unsigned long long)node->asked, (size_t)1 << node->alignment_log,
+            bytes, alignment);
+    *out = index;
+    return TARN_OK;
+}
+
+/* Of two threads that give one block back, one does. */
+static bool claim(struct tarn__node *node)
+{
+    uint8_t live = TARN__LIVE;
+
+    return atomic_compare_exchange_strong(&node->state, &live, TARN__MOVING);
+}
+
+static void shrink_to_threshold(struct tarn__pool *pool)
+{
+    uint64_t threshold = pool->options.release_threshold_bytes, released;
+
+    if (threshold == 0 || gate(pool))
+        return;
+    tarn__pool_lock(pool);
+    bool over = pool->heap.free_bytes > threshold;
+    tarn__pool_unlock(pool);
+    if (!over || pthread_mutex_trylock(&pool->growth) != 0)
+        return;
+    tarn__fences_poll(pool, UINT32_MAX);
+    tarn__shrink(pool, threshold, &released);
+    pthread_mutex_unlock(&pool->growth);
+}
+
+/* Into the heap, in the lane of the magazine's stream, with one lock taken; more room for
+ * the magazine, if its blocks do not fit. */
+static tarn_status quick_put(struct tarn__pool *pool, struct tarn__magazine *magazine,
+                             tarn__index index, tarn_stream stream)
+{
+    struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+    uint64_t asked = node->asked;
+    tarn_device_ptr block = node->address;
+
+    if (!claim(node))
+        return not_out(block);
+    tarn__pool_lock(pool);
+    tarn__magazine_grant(pool, magazine, tarn__node_bytes(node));
+    tarn__count_free(&pool->counts, asked);
+    tarn__heap_put(&pool->heap, index, magazine->lane);
+    bool due = tarn__fence_is_due(pool, magazine->lane);
+    tarn__pool_unlock(pool);
+    if (due)
+        fence_now(pool, stream);
+    shrink_to_threshold(pool);
+    return TARN_OK;
+}
+
+/* Where the caller's free goes: to its stream, or where the block's graph has its own. */
+static struct tarn__lane *lane_for(struct tarn__caller *caller,
+                                   const struct tarn__node *node)
+{
+    struct tarn__lane *home;
+
+    if (node->capture == 0)
+        return caller->lane;
+    if (node->capture == caller->capture_slot && caller->capturing) {
+        tarn__capture_home(caller->pool, node->capture);
+        return caller->lane;
+    }
+    home = tarn__capture_home(caller->pool, node->capture);
+    return home ? home : caller->lane;
+}
+
+static tarn_status free_slowly(struct tarn__pool *pool, tarn__index index,
+                               tarn_stream stream)
+{
+    struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+    tarn_device_ptr block = node->address;
+    struct tarn__caller caller;
+    tarn_status status = tarn__caller_begin(pool, stream, &caller);
+
+    if (status != TARN_OK)
+        return is_over(pool) ? TARN_OK : status;
+    if (!claim(node)) {
+        tarn__caller_end(&caller);
+        return not_out(block);
+    }
+    tarn__pool_lock(pool);
+    tarn__count_free(&pool->counts, node->asked);
+    tarn__heap_put(&pool->heap, index, lane_for(&caller, node));
+    tarn__pool_unlock(pool);
+    tarn__fence_if_due(&caller);
+    tarn__magazine_make(&caller);
+    tarn__caller_end(&caller);
+    shrink_to_threshold(pool);
+    return TARN_OK;
+}
+
+static tarn_status pool_deallocate(void *self, tarn_device_ptr block, size_t bytes,
+                                   size_t alignment, tarn_stream stream)
+{
+    struct tarn__pool *pool = self;
+    struct tarn__magazine *magazine;
+    tarn__index index = 0;
+
+    if (is_over(pool))
+        return TARN_OK;
+    tarn_status status = find_live(pool, block, bytes, alignment, &index);
+    if (status != TARN_OK)
+        return status;
+    if (gate(pool) || tarn__node(&pool->heap.nodes, index)->capture ||
+        (magazine = tarn__magazine_find(pool, stream)) == NULL ||
+        !tarn__magazine_check(pool, magazine, TARN__TO_FREE))
+        return free_slowly(pool, index, stream);
+    switch (tarn__magazine_put(pool, magazine, index)) {
+    case TARN__PUT_DONE:
+        return TARN_OK;
+    case TARN__PUT_NOT_OUT:
+        return not_out(block);
+    default:
+        break;
+    }
+    return quick_put(pool, magazine, index, stream);
+}
+
+/* --- the other operations --- */
+
+static bool pool_supports_streams(const void *self)
+{
+    (void)self;
+    return true;
+}
+
+static tarn_status pool_block_bytes(void *self, tarn_device_ptr block, size_t *out)
+{
+    struct tarn__pool *pool = self;
+    tarn__index index = tarn__heap_find(&pool->heap, block);
+
+    if (!index ||
+        tarn__node_state(tarn__node(&pool->heap.nodes, index)) != TARN__LIVE)
+        return not_out(block);
+    *out = tarn__node(&pool->heap.nodes, index)->asked;
+    return TARN_OK;
+}
+
+static size_t pool_blocks_out(const void *self)
+{
+    struct tarn__pool *pool = (struct tarn__pool *)self;
+    struct tarn__counts counts;
+    uint64_t bytes = 0, blocks = 0;
+    size_t metadata = 0;
+
+    if (is_over(pool))
+        return 0;
+    tarn__pool_lock(pool);
+    counts = pool->counts;
+    tarn__magazines_sum(pool, &counts, &bytes, &blocks, &metadata);
+    tarn__pool_unlock(pool);
+    return counts.allocations - counts.frees;
+}
+
+static tarn_status pool_trim(void *self, size_t keep_bytes, size_t *released_out)
+{
+    struct tarn__pool *pool = self;
+    uint64_t released = 0;
+    tarn_status status = TARN_OK;
+
+    if (is_over(pool) || gate(pool)) {
+        *released_out = 0;
+        return TARN_OK;
+    }
+    tarn__magazines_drain(pool);
+    pthread_mutex_lock(&pool->growth);
+    tarn__fences_poll(pool, UINT32_MAX);
+    status = tarn__shrink(pool, keep_bytes, &released);
+    pthread_mutex_unlock(&pool->growth);
+    if (status == TARN_OK)
+        *released_out = released;
+    return status;
+}
+
+/* What the device has, and what the pool has free of it already. */
+static tarn_status pool_memory_info(void *self, tarn_stream stream, size_t *free_out,
+                                    size_t *total_out)
+{
+    struct tarn__pool *pool = self;
+    struct tarn__scope scope;
+    size_t free_bytes = 0, total_bytes = 0;
+    tarn_status status = check_gate(pool);
+
+    (void)stream;
+    if (status == TARN_OK)
+        status = tarn__scope_enter(pool->device, &scope);
+    if (status != TARN_OK)
+        return status;
+    CUresult_ result = scope.calls->mem_get_info(&free_bytes, &total_bytes);
+    tarn__scope_leave(&scope);
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("pool", "cuMemGetInfo", result, "device %d",
+                                   pool->device);
+    tarn__pool_lock(pool);
+    size_t reserved = tarn__pages_reserved(pool->pages);
+    uint64_t room = pool->limit > reserved ? pool->limit - reserved : 0;
+    uint64_t more = free_bytes < room ? free_bytes : room;
+    *free_out = more + pool->heap.free_bytes;
+    *total_out = pool->limit < total_bytes ? pool->limit : total_bytes;
+    tarn__pool_unlock(pool);
+    return TARN_OK;
+}
+
+/* --- making and ending --- */
+
+/* An opened stream is closed: a last fence, and nobody looks at its handle again. */
+static void stream_closes(void *data, tarn_stream stream, struct tarn__opened *opened)
+{
+    struct tarn__pool *pool = data;
+
+    (void)opened;
+    if (is_over(pool))
+        return;
+    tarn__magazines_close(pool, stream);
+    tarn__fence_last(pool, stream, opened);
+}
+
+static void free_events(struct tarn__pool *pool)
+{
+    struct tarn__scope scope;
+    CUevent_ event;
+
+    if (tarn__scope_enter(pool->device, &scope) != TARN_OK)
+        return;
+    tarn__heap_collect_events(&pool->heap);
+    while ((event = tarn__heap_event(&pool->heap)) != NULL)
+        scope.calls->event_destroy(event);
+    tarn__scope_leave(&scope);
+}
+
+/* Nobody uses the pool. Its memory goes only when the device is done with it. */
+static void pool_destroy(void *self)
+{
+    struct tarn__pool *pool = self;
+
+    tarn__opened_remove_watch(stream_closes, pool);
+    tarn__pools_remove(pool);
+    if (!is_over(pool)) {
+        tarn__magazines_free(pool);
+        tarn__fences_poll(pool, UINT32_MAX);
+        /* Tried twice: memory that may be in use is rather lost than given back. */
+        bool idle = pool->heap.ready_bytes == pool->heap.free_bytes ||
+                    tarn__pages_barrier(pool->pages) == TARN_OK ||
+                    tarn__pages_barrier(pool->pages) == TARN_OK;
+        free_events(pool);
+        if (idle)
+            tarn__pages_close(pool->pages);
+    } else {
+        tarn__pages_close(pool->pages);
+    }
+    tarn__captures_free(pool);
+    tarn__heap_free(&pool->heap);
+    pthread_mutex_destroy(&pool->growth);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool);
+}
+
+static const tarn_resource_ops pool_ops = {
+    .size = sizeof pool_ops,
+    .name = "pool",
+    .allocate = pool_allocate,
+    .deallocate = pool_deallocate,
+    .destroy = pool_destroy,
+    .memory_info = pool_memory_info,
+    .supports_streams = pool_supports_streams,
+    .trim = pool_trim,
+    .block_bytes = pool_block_bytes,
+    .blocks_out = pool_blocks_out,
+};
+
+tarn_status tarn__pool_of(tarn_resource *resource, const char *who,
+                          struct tarn__pool **out)
+{
+    if (!resource || resource->ops.allocate != pool_allocate)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "%s: %s is no pool", who,
+                              resource ? resource->ops.name : "NULL");
+    *out = resource->self;
+    return TARN_OK;
+}
+
+static tarn_status check_options(int device, tarn_resource *upstream,
+                                 const tarn_pool_options *options)
+{
+    if (options->maximum_bytes && options->initial_bytes > options->maximum_bytes)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "pool: initial %zu bytes are over the maximum of %zu",
+                              options->initial_bytes, options->maximum_bytes);
+    if ((unsigned)options->last_step > TARN_POOL_GIVE_UP ||
+        (unsigned)options->when_asleep > TARN_POOL_WAKE)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "pool: last_step %d or when_asleep %d is none of its values",
+                              (int)options->last_step, (int)options->when_asleep);
+    if (upstream && tarn_resource_device(upstream) != device &&
+        tarn_resource_device(upstream) != TARN_DEVICE_NONE)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "pool: upstream %s is of device %d, the pool of device %d",
+                              tarn_resource_name(upstream),
+                              tarn_resource_device(upstream), device);
+    return TARN_OK;
+}
+
+/* Options of a caller who was built with another version: what both know. */
+static tarn_status copy_options(const tarn_pool_options *from, tarn_pool_options *to)
+{
+    memset(to, 0, sizeof *to);
+    if (!from)
+        return TARN_OK;
+    if (from->size < offsetof(tarn_pool_options, initial_bytes) + sizeof(size_t))
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "pool: options of %zu bytes, size is not set", from->size);
+    memcpy(to, from, from->size < sizeof *to ? from->size : sizeof *to);
+    return TARN_OK;
+}
+
+/* The parts that need a context; undone from the end. */
+static tarn_status open_pool(struct tarn__pool *pool, tarn_resource *upstream)
+{
+    struct tarn__scope scope;
+    tarn_status status = tarn__scope_enter(pool->device, &scope);
+
+    if (status != TARN_OK)
+        return status;
+    pool->life = scope.life;
+    pool->calls = scope.calls;
+    tarn__scope_leave(&scope);
+    status = tarn__pages_open(pool->device, upstream, pool->options.growth_bytes,
+                              &pool->pages);
+    if (status != TARN_OK)
+        return status;
+    if (tarn__pages_is_vmm(pool->pages)) {
+        struct tarn__span range = tarn__pages_range(pool->pages);
+        if (!tarn__heap_add_range(&pool->heap, range.address, range.bytes))
+            return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");
+    }
+    return TARN_OK;
+}
+
+static struct tarn__pool *new_pool(int device, const tarn_pool_options *options)
+{
+    struct tarn__pool *pool = calloc(1, sizeof *pool);
+
+    if (!pool)
+        return NULL;
+    pool->device = device;
+    pool->options = *options;
+    pool->limit = options->maximum_bytes ? options->maximum_bytes : UINT64_MAX;
+    pthread_mutex_init(&pool->growth, NULL);
+    pthread_mutex_init(&pool->lock, NULL);
+    tarn__heap_init(&pool->heap);
+    return pool;
+}
+
+/* A pool that never became a resource. */
+static void discard(struct tarn__pool *pool)
+{
+    if (pool->pages)
+        tarn__pages_close(pool->pages);
+    tarn__heap_free(&pool->heap);
+    pthread_mutex_destroy(&pool->growth);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool);
+}
+
+/* Make it a resource, known to those who close streams and to threads that end. */
+static tarn_status introduce(struct tarn__pool *pool)
+{
+    tarn_status status = tarn__opened_add_watch(stream_closes, pool);
+
+    if (status != TARN_OK)
+        return status;
+    status = tarn_resource_create(&pool_ops, pool, pool->device, &pool->resource);
+    if (status != TARN_OK)
+        tarn__opened_remove_watch(stream_closes, pool);
+    else
+        tarn__pools_add(pool);
+    return status;
+}
+
+static tarn_status have_initial_bytes(struct tarn__pool *pool)
+{
+    if (pool->options.initial_bytes == 0)
+        return TARN_OK;
+    tarn_status status = tarn__grow_by(pool, pool->options.initial_bytes);
+    if (status == TARN_OK)
+        return TARN_OK;
+    tarn_error words = *tarn_error_last();
+    tarn_resource_release(pool->resource);
+    return tarn_error_set_native(status, words.native, "%s", words.message);
+}
+
+tarn_status tarn_pool_create(int device, tarn_resource *upstream,
+                             const tarn_pool_options *given, tarn_resource **out)
+{
+    tarn_pool_options options;
+    tarn_status status = tarn__device_check("pool", device);
+
+    if (status == TARN_OK && !out)
+        status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: create into NULL");
+    if (status == TARN_OK)
+        status = copy_options(given, &options);
+    if (status == TARN_OK)
+        status = check_options(device, upstream, &options);
+    if (status != TARN_OK)
+        return status;
+    struct tarn__pool *pool = new_pool(device, &options);
+    if (!pool)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");
+    status = open_pool(pool, upstream);
+    if (status == TARN_OK)
+        status = introduce(pool);
+    if (status != TARN_OK) {
+        discard(pool);
+        return status;
+    }
+    tarn_resource *resource = pool->resource;
+    status = have_initial_bytes(pool);
+    if (status == TARN_OK)
+        *out = resource;
+    return status;
+}
+
+tarn_status tarn_pool_set_limit(tarn_resource *resource, size_t bytes)
+{
+    struct tarn__pool *pool = NULL;
+    uint64_t released;
+    tarn_status status = tarn__pool_of(resource, "pool", &pool);
+
+    if (status != TARN_OK)
+        return status;
+    if (is_over(pool))
+        return check_gate(pool);
+    tarn__magazines_drain(pool);
+    tarn__pool_lock(pool);
+    uint64_t out_bytes = pool->heap.out_bytes;
+    if (bytes == 0 || bytes >= out_bytes)
+        pool->limit = bytes ? bytes : UINT64_MAX;
+    else
+        status = tarn_error_set(TARN_INVALID_ARGUMENT,
+                                "pool: a limit of %zu bytes, %llu are out", bytes,
+                                (unsigned long long)out_bytes);
+    tarn__pool_unlock(pool);
+    size_t reserved = tarn__pages_reserved(pool->pages);
+    if (status != TARN_OK || bytes == 0 || reserved <= bytes || gate(pool))
+        return status;
+    pthread_mutex_lock(&pool->growth);
+    tarn__fences_poll(pool, UINT32_MAX);
+    uint64_t over = reserved - bytes, free_bytes = pool->heap.free_bytes;
+    tarn__shrink(pool, free_bytes > over ? free_bytes - over : 0, &released);
+    pthread_mutex_unlock(&pool->growth);
+    return TARN_OK;
+}

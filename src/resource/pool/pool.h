@@ -1,0 +1,174 @@
+/* pool.h -- a pool from the inside: what its files share.
+ *
+ *     allocate ──► magazine.c (thread × stream) ──hit──► block
+ *                      │ miss                  ▲ what is freed
+ *                      ▼                       │
+ *                  search.c: own, ready ─► steal.c: a donor's, behind a wait
+ *                      │ nothing fits   └► grow.c: more memory, idle memory moved
+ *                      ▼
+ *                  heap.h (one lock) ◄── fence.c: epochs become events, events become "done"
+ *                      ▼
+ *                  pages.h: VMM, or segments of an upstream
+ *
+ * Locks, in the order they may be taken: a stream that was opened, `growth`, `lock`, a
+ * magazine. No driver call is made under `lock` or in a magazine, so a hit waits for none.
+ */
+#ifndef TARN_POOL_INTERNAL_H
+#define TARN_POOL_INTERNAL_H
+
+#include "driver/opened.h"
+#include "resource/pool/heap.h"
+#include "resource/pool/magazine.h"
+#include "resource/pool/mutations.h"
+#include "resource/pool/pages.h"
+
+/* Why hits are off: bits of the gate. */
+enum {
+    TARN__GATE_ASLEEP = 1,
+    TARN__GATE_OVER = 2 /* the context died, or the device is lost */
+};
+
+enum { TARN__PRESSURE_MAX = 8 };
+
+struct tarn__pool {
+    tarn_resource *resource; /* the object around this; set once, not retained */
+    int device;
+    uint64_t serial; /* never given twice in a process */
+    uint64_t life;   /* of the context that the pool lives in */
+    const struct tarn__calls *calls;
+    tarn_pool_options options;
+    struct tarn__pages *pages;
+    _Atomic unsigned gate;
+
+    pthread_mutex_t growth; /* one change of the pages at a time; no hit needs it */
+
+    pthread_mutex_t lock; /* guards all from here on */
+    struct tarn__heap heap;
+    uint64_t limit; /* UINT64_MAX: none */
+    struct tarn__magazine *magazines;
+    uint64_t parked_granted; /* sum of what the magazines may hold */
+    struct {
+        tarn_pool_pressure call;
+        void *data;
+    } pressure[TARN__PRESSURE_MAX];
+    unsigned pressure_count;
+    struct tarn__counts counts; /* of what no magazine counted */
+    uint64_t own, ready, steals, grown, waits, fences, queries, growths, shrinks, moves,
+        barriers, failures, peak_out, peak_reserved, generation;
+    struct tarn__captures *captures; /* NULL until the first; capture.c */
+    struct tarn__pool *next; /* in the list of pools; under its lock */
+};
+
+/* --- caller.c: one call's stream, resolved --- */
+
+struct tarn__caller {
+    struct tarn__pool *pool;
+    tarn_stream stream;         /* as it came */
+    CUstream_ handle;           /* good while the call runs */
+    struct tarn__lane *lane;    /* a user of it until the end */
+    struct tarn__scope scope;
+    bool capturing;             /* no wait, no fence, no magazine */
+    bool may_record;            /* a record or a wait on the stream does no harm */
+    struct tarn__opened *opened; /* or NULL */
+    uint64_t capture_id;        /* while it captures; 0: the driver cannot say */
+    CUgraph_ capture_graph;     /* that it captures into, or NULL */
+    unsigned capture_slot;
+};
+
+/* Enter the pool's context and find the stream's lane; TARN_INVALID_ARGUMENT for a stream
+ * of another context or one that was closed. */
+tarn_status tarn__caller_begin(struct tarn__pool *pool, tarn_stream stream,
+                               struct tarn__caller *out);
+void tarn__caller_end(struct tarn__caller *caller);
+
+/* --- fence.c --- */
+
+/* Fence what the caller's stream freed, where it is time to. Takes and leaves `lock`. */
+void tarn__fence_if_due(struct tarn__caller *caller);
+/* Is it time? `lock` held. */
+bool tarn__fence_is_due(const struct tarn__pool *pool, const struct tarn__lane *lane);
+/* An opened stream is being closed: fence what it freed, and forget its handle. */
+void tarn__fence_last(struct tarn__pool *pool, tarn_stream stream,
+                      struct tarn__opened *opened);
+/* Ask the driver which fences are done, up to `most` of them, and make what they cover
+ * ready. True: something became ready. Takes and leaves `lock`. */
+bool tarn__fences_poll(struct tarn__pool *pool, unsigned most);
+/* Fence the free memory of streams that are open, which needs no caller of theirs, and have
+ * the others do so at their next call. */
+void tarn__fences_ask(struct tarn__pool *pool, const struct tarn__caller *caller);
+/* Wait for the device, and make all that is free ready. */
+tarn_status tarn__fences_barrier(struct tarn__pool *pool);
+/* Create or take an event, in a scope. NULL: the driver has none. */
+CUevent_ tarn__fence_event(struct tarn__pool *pool, const struct tarn__scope *scope);
+
+/* --- search.c --- */
+
+/* The slow path of an allocation: a block that is MOVING, or a failure in words. */
+tarn_status tarn__search(struct tarn__caller *caller, const struct tarn__request *request,
+                         uint64_t asked, tarn__index *out);
+/* Own and ready blocks alone, `lock` held. */
+tarn__index tarn__search_at_hand(struct tarn__caller *caller,
+                                 const struct tarn__request *request);
+
+/* --- steal.c --- */
+tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request *request);
+
+/* --- grow.c --- */
+
+/* Grow for the request and take it. TARN_OUT_OF_MEMORY: the limit, or upstream has none.
+ * `growth` held. */
+tarn_status tarn__grow(struct tarn__caller *caller, const struct tarn__request *request,
+                       tarn__index *out);
+/* Bring idle memory to where the request fits, and take it; 0: there is not enough. `growth`
+ * held. */
+tarn__index tarn__move(struct tarn__caller *caller, const struct tarn__request *request);
+/* Give idle memory back while more than `keep` bytes are free. `growth` held. */
+tarn_status tarn__shrink(struct tarn__pool *pool, uint64_t keep, uint64_t *released_out);
+/* Map `bytes` from the start. */
+tarn_status tarn__grow_by(struct tarn__pool *pool, uint64_t bytes);
+void tarn__note_peaks(struct tarn__pool *pool);
+
+/* --- report.c --- */
+void tarn__report_fill(struct tarn__caller *caller, uint64_t wanted, uint64_t alignment,
+                       unsigned attempts, const tarn_error *upstream);
+tarn_status tarn__report_refusal(void);
+
+/* --- capture.c --- */
+
+/* The lane of a capturing stream's memory; NULL: no host memory. `lock` held. */
+struct tarn__lane *tarn__capture_lane(struct tarn__caller *caller);
+/* Have the graph say when it is gone, if that was not done yet. */
+void tarn__capture_tie(const struct tarn__caller *caller);
+/* A block goes out to a caller that captures. `lock` held. */
+void tarn__capture_note(struct tarn__caller *caller, struct tarn__node *node);
+/* Where a block that belongs to a capture goes when it is freed by somebody else; NULL: its
+ * graph was let go, so where any block goes. `lock` held. */
+struct tarn__lane *tarn__capture_home(struct tarn__pool *pool, unsigned slot);
+/* Let go of the memory of graphs that are gone. `lock` held. */
+void tarn__captures_collect(struct tarn__pool *pool);
+void tarn__captures_free(struct tarn__pool *pool);
+
+/* --- magazine.c: counting --- */
+void tarn__count_allocation(struct tarn__counts *counts, uint64_t asked);
+void tarn__count_free(struct tarn__counts *counts, uint64_t asked);
+
+/* --- pool.c --- */
+tarn_status tarn__pool_of(tarn_resource *resource, const char *who,
+                          struct tarn__pool **out);
+tarn_status tarn__pool_gone(struct tarn__pool *pool);
+void tarn__pool_check(struct tarn__pool *pool); /* debug builds: `lock` held */
+
+static inline void tarn__pool_lock(struct tarn__pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+}
+
+static inline void tarn__pool_unlock(struct tarn__pool *pool)
+{
+#ifdef TARN_DEBUG
+    tarn__pool_check(pool);
+#endif
+    pthread_mutex_unlock(&pool->lock);
+}
+
+#endif

@@ -1,0 +1,366 @@
+/* report.c -- what a pool has and did: statistics, snapshot, and why memory was out. */
+#include "resource/pool/pool.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local struct {
+    bool is_set;
+    tarn_pool_report report;
+} last;
+
+/* --- statistics --- */
+
+static uint64_t captured_bytes(const struct tarn__pool *pool)
+{
+    uint64_t bytes = 0;
+
+    for (tarn__index i = pool->heap.with_memory; i;
+         i = tarn__lane(&pool->heap, i)->next_with_memory)
+        if (tarn__lane(&pool->heap, i)->is_capture)
+            bytes += tarn__lane(&pool->heap, i)->free_bytes;
+    return bytes;
+}
+
+static uint64_t largest_free(const struct tarn__pool *pool)
+{
+    const struct tarn__heap *heap = &pool->heap;
+    uint32_t largest = tarn__bins_largest(&heap->ready, &heap->nodes);
+
+    for (tarn__index i = heap->with_memory; i; i = tarn__lane(heap, i)->next_with_memory) {
+        uint32_t other = tarn__bins_largest(&tarn__lane(heap, i)->bins, &heap->nodes);
+        if (!tarn__lane(heap, i)->is_capture && other > largest)
+            largest = other;
+    }
+    return (uint64_t)largest << TARN__GRANULE_SHIFT;
+}
+
+/* What the heap has, `lock` held. */
+static void fill_bytes(struct tarn__pool *pool, tarn_pool_statistics *out)
+{
+    uint64_t parked = 0, parked_blocks = 0;
+    size_t metadata = 0;
+    struct tarn__counts counts = pool->counts;
+
+    tarn__magazines_sum(pool, &counts, &parked, &parked_blocks, &metadata);
+    out->live = pool->heap.out_bytes - parked;
+    out->live_asked = counts.allocated_bytes - counts.freed_bytes;
+    out->live_blocks = counts.allocations - counts.frees;
+    out->parked = parked;
+    out->captured = captured_bytes(pool);
+    out->cached = pool->heap.free_bytes - out->captured;
+    out->pending = pool->heap.unfenced_bytes;
+    out->reserved = tarn__pages_reserved(pool->pages);
+    out->asleep = tarn__pages_asleep(pool->pages);
+    out->limit = pool->limit;
+    out->largest_free = largest_free(pool);
+    out->fragmentation =
+        out->cached ? 1.0 - (double)out->largest_free / (double)out->cached : 0.0;
+    out->allocations = counts.allocations;
+    out->frees = counts.frees;
+    out->hits = counts.hits;
+    memcpy(out->classes, counts.classes, sizeof out->classes);
+    out->metadata = sizeof *pool + metadata + tarn__nodes_metadata(&pool->heap.nodes) +
+                    pool->heap.granules.metadata + pool->heap.lane_metadata +
+                    tarn__pages_metadata(pool->pages);
+}
+
+static void fill_counts(const struct tarn__pool *pool, tarn_pool_statistics *out)
+{
+    out->peak_out = pool->peak_out;
+    out->peak_reserved = pool->peak_reserved;
+    out->failures = pool->failures;
+    out->own = pool->own;
+    out->ready = pool->ready;
+    out->steals = pool->steals;
+    out->grown = pool->grown;
+    out->waits = pool->waits;
+    out->fences = pool->fences;
+    out->queries = pool->queries;
+    out->growths = pool->growths;
+    out->shrinks = pool->shrinks;
+    out->moves = pool->moves;
+    out->barriers = pool->barriers;
+    out->driver_calls = pool->waits + pool->fences + pool->queries + pool->growths +
+                        pool->shrinks + pool->moves + pool->barriers;
+    out->lanes = pool->heap.lane_count;
+}
+
+tarn_status tarn_pool_get_statistics(tarn_resource *resource, tarn_pool_statistics *out)
+{
+    tarn_pool_statistics all = {0};
+    struct tarn__pool *pool;
+    tarn_status status = tarn__pool_of(resource, "pool", &pool);
+
+    if (status == TARN_OK && (!out || out->size < sizeof out->size))
+        status = tarn_error_set(TARN_INVALID_ARGUMENT,
+                                "pool: statistics into NULL, or size is not set");
+    if (status != TARN_OK)
+        return status;
+    /* In a forked child the lock may be held by a thread that is not there. */
+    bool locks = !tarn__driver_gone();
+    if (locks)
+        tarn__pool_lock(pool);
+    fill_bytes(pool, &all);
+    fill_counts(pool, &all);
+    if (locks)
+        tarn__pool_unlock(pool);
+    size_t known = out->size < sizeof all ? out->size : sizeof all;
+    all.size = known;
+    memcpy(out, &all, known);
+    return TARN_OK;
+}
+
+/* --- out of memory --- */
+
+void tarn__report_fill(struct tarn__caller *caller, uint64_t wanted, uint64_t alignment,
+                       unsigned attempts, const tarn_error *upstream)
+{
+    struct tarn__pool *pool = caller->pool;
+    tarn_pool_report *report = &last.report;
+    tarn_pool_statistics all = {0};
+    size_t device_free = 0, device_total = 0;
+
+    caller->scope.calls->mem_get_info(&device_free, &device_total);
+    memset(report, 0, sizeof *report);
+    tarn__pool_lock(pool);
+    fill_bytes(pool, &all);
+    report->own = caller->lane->free_bytes;
+    report->ready = pool->heap.ready_bytes;
+    report->others =
+        pool->heap.free_bytes - report->ready - report->own - all.captured;
+    report->largest_free =
+        (uint64_t)tarn__heap_largest(&pool->heap, caller->lane) << TARN__GRANULE_SHIFT;
+    tarn__pool_unlock(pool);
+    report->size = sizeof *report;
+    report->wanted = wanted;
+    report->alignment = alignment;
+    report->live = all.live;
+    report->parked = all.parked;
+    report->cached = all.cached;
+    report->pending = all.pending;
+    report->captured = all.captured;
+    report->reserved = all.reserved;
+    report->limit = all.limit;
+    report->device_free = device_free;
+    report->device_total = device_total;
+    report->attempts = attempts;
+    report->upstream = upstream->status;
+    snprintf(report->upstream_words, sizeof report->upstream_words, "%.255s",
+             upstream->message);
+    last.is_set = true;
+}
+
+tarn_status tarn__report_refusal(void)
+{
+    const tarn_pool_report *report = &last.report;
+
+    return tarn_error_set_native(
+        TARN_OUT_OF_MEMORY, 0,
+        "pool: no %llu bytes, %llu live, %llu cached (%llu in one piece for this stream), "
+        "%llu of %llu reserved; %.200s",
+        (unsigned long long)report->wanted, (unsigned long long)report->live,
+        (unsigned long long)report->cached, (unsigned long long)report->largest_free,
+        (unsigned long long)report->reserved,
+        (unsigned long long)(report->limit < report->device_total ? report->limit
+                                                                  : report->device_total),
+        report->upstream_words);
+}
+
+tarn_status tarn_pool_last_report(tarn_pool_report *out)
+{
+    if (!out || out->size < sizeof out->size)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "pool: a report into NULL, or size is not set");
+    if (!last.is_set)
+        return tarn_error_set(TARN_NOT_FOUND,
+                              "pool: no allocation of this thread has failed");
+    size_t known = out->size < sizeof *out ? out->size : sizeof *out;
+    memcpy(out, &last.report, known);
+    out->size = known;
+    return TARN_OK;
+}
+
+/* Bytes for people: 3 digits and a unit. */
+static const char *sized(uint64_t bytes, char *out, size_t capacity)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    unsigned unit = 0;
+
+    for (; value >= 1000 && unit < 4; unit++)
+        value /= 1024;
+    snprintf(out, capacity, unit ? "%.4g %s" : "%.0f %s", value, units[unit]);
+    return out;
+}
+
+size_t tarn_pool_report_text(const tarn_pool_report *report, char *out, size_t capacity)
+{
+    char words[12][24];
+    const uint64_t bytes[12] = {
+        report->wanted, report->live,    report->parked,       report->cached,
+        report->own,    report->ready,   report->others,       report->pending,
+        report->captured, report->reserved, report->largest_free, report->device_free};
+
+    for (int i = 0; i < 12; i++)
+        sized(bytes[i], words[i], sizeof words[i]);
+    char limit[24] = "none", total[24];
+    if (report->limit != UINT64_MAX)
+        sized(report->limit, limit, sizeof limit);
+    sized(report->device_total, total, sizeof total);
+    int length = snprintf(
+        out, capacity,
+        "wanted            %s (%" PRIu64 " bytes, aligned to %" PRIu64 ")\n"
+        "live              %s\n"
+        "in magazines      %s\n"
+        "cached            %s\n"
+        "  of this stream  %s\n"
+        "  for anybody     %s\n"
+        "  of others       %s\n"
+        "  without a fence %s\n"
+        "kept for graphs   %s\n"
+        "reserved          %s, limit %s\n"
+        "largest piece     %s that this stream could have\n"
+        "device            %s free of %s\n"
+        "callbacks         %u freed something\n"
+        "growing gave      %s: %s\n",
+        words[0], report->wanted, report->alignment, words[1], words[2], words[3],
+        words[4], words[5], words[6], words[7], words[8], words[9], limit, words[10],
+        words[11], total, report->attempts, tarn_status_name(report->upstream),
+        report->upstream_words);
+    return length < 0 ? 0 : (size_t)length;
+}
+
+/* --- pressure --- */
+
+tarn_status tarn_pool_add_pressure(tarn_resource *resource, tarn_pool_pressure call,
+                                   void *data)
+{
+    struct tarn__pool *pool;
+    tarn_status status = tarn__pool_of(resource, "pool", &pool);
+
+    if (status == TARN_OK && !call)
+        status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: a callback that is NULL");
+    if (status != TARN_OK)
+        return status;
+    tarn__pool_lock(pool);
+    if (pool->pressure_count < TARN__PRESSURE_MAX) {
+        pool->pressure[pool->pressure_count].call = call;
+        pool->pressure[pool->pressure_count++].data = data;
+    } else {
+        status = tarn_error_set(TARN_STILL_IN_USE, "pool: it has %d callbacks already",
+                                TARN__PRESSURE_MAX);
+    }
+    tarn__pool_unlock(pool);
+    return status;
+}
+
+tarn_status tarn_pool_remove_pressure(tarn_resource *resource, tarn_pool_pressure call,
+                                      void *data)
+{
+    struct tarn__pool *pool;
+    unsigned i = 0;
+    tarn_status status = tarn__pool_of(resource, "pool", &pool);
+
+    if (status != TARN_OK)
+        return status;
+    tarn__pool_lock(pool);
+    while (i < pool->pressure_count &&
+           (pool->pressure[i].call != call || pool->pressure[i].data != data))
+        i++;
+    if (i == pool->pressure_count)
+        status = tarn_error_set(TARN_NOT_FOUND, "pool: it has no such callback");
+    else
+        pool->pressure_count--;
+    for (; status == TARN_OK && i < pool->pressure_count; i++)
+        pool->pressure[i] = pool->pressure[i + 1];
+    tarn__pool_unlock(pool);
+    return status;
+}
+
+/* --- snapshot --- */
+
+static tarn_pool_block_state state_of(const struct tarn__heap *heap,
+                                      const struct tarn__node *node)
+{
+    switch (tarn__node_state(node)) {
+    case TARN__LIVE:
+        return TARN_POOL_LIVE;
+    case TARN__PARKED:
+        return TARN_POOL_PARKED;
+    case TARN__HOLE:
+        return TARN_POOL_HOLE;
+    case TARN__FREE:
+        break;
+    default:
+        return TARN_POOL_MOVING;
+    }
+    if (node->lane == 0)
+        return TARN_POOL_READY;
+    const struct tarn__lane *lane = tarn__lane(heap, node->lane);
+    if (lane->is_capture)
+        return TARN_POOL_CAPTURED;
+    return node->epoch <= lane->fenced_epoch ? TARN_POOL_FENCED : TARN_POOL_UNFENCED;
+}
+
+static tarn_pool_block describe(const struct tarn__heap *heap,
+                                const struct tarn__node *node, uint64_t segment)
+{
+    tarn_pool_block block = {.address = node->address,
+                             .bytes = tarn__node_bytes(node),
+                             .state = state_of(heap, node),
+                             .segment = segment};
+
+    if (block.state == TARN_POOL_LIVE)
+        block.asked_bytes = node->asked;
+    if (tarn__node_state(node) == TARN__FREE && node->lane)
+        block.stream_id = tarn__lane(heap, node->lane)->key;
+    return block;
+}
+
+/* Copy all blocks; `*count` are there. NULL: no host memory. `lock` held. */
+static tarn_pool_block *copy_blocks(const struct tarn__heap *heap, size_t *count)
+{
+    tarn_pool_block *blocks = malloc((heap->blocks + 1) * sizeof *blocks);
+    size_t n = 0;
+
+    for (size_t i = 0; blocks && i < heap->segments; i++)
+        for (tarn__index j = tarn__heap_find(heap, heap->starts[i]); j;
+             j = tarn__node(&heap->nodes, j)->after)
+            blocks[n++] = describe(heap, tarn__node(&heap->nodes, j), heap->starts[i]);
+    *count = n;
+    return blocks;
+}
+
+static int by_address(const void *one, const void *other)
+{
+    tarn_device_ptr a = ((const tarn_pool_block *)one)->address;
+    tarn_device_ptr b = ((const tarn_pool_block *)other)->address;
+
+    return (a > b) - (a < b);
+}
+
+tarn_status tarn_pool_snapshot(tarn_resource *resource, tarn_pool_visit visit, void *data)
+{
+    struct tarn__pool *pool;
+    size_t count;
+    tarn_status status = tarn__pool_of(resource, "pool", &pool);
+
+    if (status == TARN_OK && !visit)
+        status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: a snapshot for nobody");
+    if (status != TARN_OK)
+        return status;
+    tarn__pool_lock(pool);
+    tarn_pool_block *blocks = copy_blocks(&pool->heap, &count);
+    tarn__pool_unlock(pool);
+    if (!blocks)
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "pool: no host memory for a snapshot of %zu blocks",
+                              pool->heap.blocks);
+    qsort(blocks, count, sizeof *blocks, by_address);
+    for (size_t i = 0; i < count && visit(data, &blocks[i]); i++)
+        continue;
+    free(blocks);
+    return TARN_OK;
+}

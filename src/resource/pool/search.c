@@ -1,0 +1,189 @@
+/* search.c -- the slow path of an allocation: what is tried, in which order.
+ *
+ * The steps are a table: each gives a block or none, and the next one is tried. From the
+ * cheap to the dear: what is at hand; what turns out to be done; neighbours joined; another
+ * stream's memory behind a wait; more memory; and when there is no more, all that is held
+ * back anywhere, the user's callbacks, and a wait for the device.
+ */
+#include "resource/pool/pool.h"
+
+struct search {
+    struct tarn__caller *caller;
+    const struct tarn__request *request;
+    unsigned attempts;   /* callbacks asked */
+    tarn_error upstream; /* what growing gave, the last time */
+};
+
+tarn__index tarn__search_at_hand(struct tarn__caller *caller,
+                                 const struct tarn__request *request)
+{
+    struct tarn__pool *pool = caller->pool;
+    bool was_ready, no_memory = false;
+    tarn__index index = tarn__heap_take(&pool->heap, caller->lane, request, &was_ready,
+                                        &no_memory);
+
+    if (index)
+        *(was_ready ? &pool->ready : &pool->own) += 1;
+    return index;
+}
+
+static tarn__index at_hand(struct search *search)
+{
+    struct tarn__pool *pool = search->caller->pool;
+
+    tarn__pool_lock(pool);
+    tarn__captures_collect(pool);
+    tarn__index index = tarn__search_at_hand(search->caller, search->request);
+    tarn__pool_unlock(pool);
+    return index;
+}
+
+/* Fences that a miss asks about: more would cost more than the memory is worth. */
+enum { QUERIES = 4 };
+
+static tarn__index what_is_done(struct search *search)
+{
+    if (!tarn__fences_poll(search->caller->pool, QUERIES))
+        return 0;
+    return at_hand(search);
+}
+
+static tarn__index joined(struct search *search)
+{
+    struct tarn__pool *pool = search->caller->pool;
+    tarn__index index = 0;
+
+    tarn__pool_lock(pool);
+    if (tarn__heap_join(&pool->heap, search->caller->lane, search->request))
+        index = tarn__search_at_hand(search->caller, search->request);
+    tarn__pool_unlock(pool);
+    return index;
+}
+
+static tarn__index stolen(struct search *search)
+{
+    tarn__index index = tarn__steal(search->caller, search->request);
+
+    if (index || !search->caller->may_record)
+        return index;
+    tarn__fences_ask(search->caller->pool, search->caller);
+    return tarn__steal(search->caller, search->request);
+}
+
+static tarn__index stolen_before_growth(struct search *search)
+{
+    return search->caller->pool->options.grow_first ? 0 : stolen(search);
+}
+
+/* Somebody else may have grown while this thread waited for its turn. */
+static tarn__index grown(struct search *search)
+{
+    struct tarn__pool *pool = search->caller->pool;
+    tarn__index index;
+
+    pthread_mutex_lock(&pool->growth);
+    index = at_hand(search);
+    if (!index)
+        index = tarn__move(search->caller, search->request);
+    if (!index && tarn__grow(search->caller, search->request, &index) != TARN_OK)
+        search->upstream = *tarn_error_last();
+    pthread_mutex_unlock(&pool->growth);
+    return index;
+}
+
+/* Blocks in magazines, of all threads. */
+static tarn__index drained(struct search *search)
+{
+    tarn__magazines_drain(search->caller->pool);
+    tarn__index index = at_hand(search);
+    return index ? index : joined(search);
+}
+
+/* Every fence there is, and idle memory given back so that it can be had elsewhere. */
+static tarn__index reclaimed(struct search *search)
+{
+    struct tarn__pool *pool = search->caller->pool;
+    uint64_t released = 0;
+
+    tarn__fences_ask(pool, search->caller);
+    tarn__fences_poll(pool, UINT32_MAX);
+    tarn__index index = at_hand(search);
+    if (!index)
+        index = joined(search);
+    if (index || tarn__pages_is_vmm(pool->pages))
+        return index ? index : grown(search);
+    pthread_mutex_lock(&pool->growth);
+    tarn__shrink(pool, 0, &released);
+    pthread_mutex_unlock(&pool->growth);
+    return released ? grown(search) : 0;
+}
+
+static tarn__index waited_for(struct search *search)
+{
+    struct tarn__pool *pool = search->caller->pool;
+
+    if (pool->options.last_step != TARN_POOL_WAIT_FOR_DEVICE ||
+        tarn__fences_barrier(pool) != TARN_OK)
+        return 0;
+    return reclaimed(search);
+}
+
+static tarn__index (*const steps[])(struct search *) = {
+    at_hand, what_is_done, joined, stolen_before_growth, grown,
+    stolen, drained, reclaimed,
+};
+
+static tarn__index try_steps(struct search *search)
+{
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        tarn__index index = steps[i](search);
+        if (index)
+            return index;
+    }
+    return 0;
+}
+
+/* Ask the user's callbacks, one after the other, while they say that they freed something. */
+static tarn__index pressed(struct search *search, uint64_t asked)
+{
+    struct tarn__pool *pool = search->caller->pool;
+    tarn__index index = 0;
+
+    for (unsigned i = 0; !index; i++) {
+        tarn_pool_pressure call = NULL;
+        void *data = NULL;
+        tarn__pool_lock(pool);
+        if (i < pool->pressure_count) {
+            call = pool->pressure[i].call;
+            data = pool->pressure[i].data;
+        }
+        tarn__pool_unlock(pool);
+        if (!call)
+            return 0;
+        unsigned attempt = 0;
+        while (!index && call(data, pool->resource, asked, attempt++)) {
+            search->attempts++;
+            index = try_steps(search);
+        }
+    }
+    return index;
+}
+
+tarn_status tarn__search(struct tarn__caller *caller, const struct tarn__request *request,
+                         uint64_t asked, tarn__index *out)
+{
+    struct search search = {.caller = caller, .request = request};
+    tarn__index index = try_steps(&search);
+
+    if (!index)
+        index = pressed(&search, asked);
+    if (!index)
+        index = waited_for(&search);
+    if (!index) {
+        tarn__report_fill(caller, asked, request->alignment, search.attempts,
+                          &search.upstream);
+        return tarn__report_refusal();
+    }
+    *out = index;
+    return TARN_OK;
+}

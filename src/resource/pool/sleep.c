@@ -1,0 +1,142 @@
+/* sleep.c -- all physical memory given back for a while, and access of other devices.
+ *
+ * Asleep, the gate is down: no hit, no growth. Blocks stay where they are, live ones too;
+ * what is given back meanwhile is only noted. The waking brings back every page that was
+ * there, at its address, or none.
+ */
+#include "resource/pool/pool.h"
+#include <stdlib.h>
+
+static tarn_status refuse(struct tarn__pool *pool)
+{
+    if (tarn__driver_gone())
+        return tarn_error_set(TARN_DRIVER_FAILURE, "pool: the process ends, or was forked");
+    if (atomic_load(&pool->gate) & TARN__GATE_OVER)
+        return tarn__pool_gone(pool);
+    if (!tarn__pages_is_vmm(pool->pages))
+        return tarn_error_set(TARN_NOT_SUPPORTED,
+                              "pool: memory of an upstream has no addresses of its own to "
+                              "sleep at");
+    return TARN_OK;
+}
+
+/* Spans of the blocks that are out, merged where they touch; `lock` held. */
+static struct tarn__span *live_spans(const struct tarn__heap *heap, size_t *count)
+{
+    struct tarn__span *spans = malloc((heap->blocks + 1) * sizeof *spans);
+    size_t n = 0;
+
+    for (size_t i = 0; spans && i < heap->segments; i++) {
+        for (tarn__index j = tarn__heap_find(heap, heap->starts[i]); j;
+             j = tarn__node(&heap->nodes, j)->after) {
+            const struct tarn__node *node = tarn__node(&heap->nodes, j);
+            if (tarn__node_state(node) != TARN__LIVE &&
+                tarn__node_state(node) != TARN__MOVING)
+                continue;
+            if (n && spans[n - 1].address + spans[n - 1].bytes == node->address)
+                spans[n - 1].bytes += tarn__node_bytes(node);
+            else
+                spans[n++] = (struct tarn__span){node->address, tarn__node_bytes(node)};
+        }
+    }
+    *count = n;
+    return spans;
+}
+
+/* The gate is down, so no new work of ours begins; what is queued is waited for. */
+static tarn_status fall_asleep(struct tarn__pool *pool, tarn_pool_sleep_mode mode)
+{
+    struct tarn__span *spans = NULL;
+    size_t count = 0;
+    tarn_status status = tarn__fences_barrier(pool);
+
+    if (status != TARN_OK)
+        return status;
+    if (mode == TARN_POOL_KEEP) {
+        tarn__pool_lock(pool);
+        spans = live_spans(&pool->heap, &count);
+        tarn__pool_unlock(pool);
+        if (!spans)
+            return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory to sleep");
+    }
+    status = tarn__pages_sleep(pool->pages, spans, count);
+    free(spans);
+    return status;
+}
+
+tarn_status tarn_pool_sleep(tarn_resource *resource, tarn_pool_sleep_mode mode)
+{
+    struct tarn__pool *pool;
+    tarn_status status = tarn__pool_of(resource, "pool", &pool);
+
+    if (status == TARN_OK && (unsigned)mode > TARN_POOL_KEEP)
+        status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: there is no sleep mode %d",
+                                (int)mode);
+    if (status == TARN_OK)
+        status = refuse(pool);
+    if (status != TARN_OK)
+        return status;
+    pthread_mutex_lock(&pool->growth);
+    if (!(atomic_load(&pool->gate) & TARN__GATE_ASLEEP)) {
+        atomic_fetch_or(&pool->gate, TARN__GATE_ASLEEP);
+        tarn__magazines_drain(pool);
+        status = fall_asleep(pool, mode);
+        if (status != TARN_OK)
+            atomic_fetch_and(&pool->gate, ~(unsigned)TARN__GATE_ASLEEP);
+        else
+            pool->generation++;
+    }
+    pthread_mutex_unlock(&pool->growth);
+    return status;
+}
+
+tarn_status tarn_pool_wake(tarn_resource *resource)
+{
+    struct tarn__pool *pool;
+    tarn_status status = tarn__pool_of(resource, "pool", &pool);
+
+    if (status == TARN_OK)
+        status = refuse(pool);
+    if (status != TARN_OK)
+        return status;
+    pthread_mutex_lock(&pool->growth);
+    if (atomic_load(&pool->gate) & TARN__GATE_ASLEEP) {
+        status = tarn__pages_wake(pool->pages);
+        if (status == TARN_OK)
+            atomic_fetch_and(&pool->gate, ~(unsigned)TARN__GATE_ASLEEP);
+    }
+    pthread_mutex_unlock(&pool->growth);
+    return status;
+}
+
+tarn_status tarn_pool_generation(tarn_resource *resource, uint64_t *out)
+{
+    struct tarn__pool *pool;
+    tarn_status status = tarn__pool_of(resource, "pool", &pool);
+
+    if (status == TARN_OK && !out)
+        status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: a generation into NULL");
+    if (status != TARN_OK)
+        return status;
+    tarn__pool_lock(pool);
+    *out = pool->generation;
+    tarn__pool_unlock(pool);
+    return TARN_OK;
+}
+
+tarn_status tarn_pool_set_peer(tarn_resource *resource, int peer, bool access)
+{
+    struct tarn__pool *pool;
+    tarn_status status = tarn__pool_of(resource, "pool", &pool);
+
+    if (status == TARN_OK)
+        status = tarn__device_check("pool", peer);
+    if (status == TARN_OK)
+        status = refuse(pool);
+    if (status != TARN_OK)
+        return status;
+    pthread_mutex_lock(&pool->growth);
+    status = tarn__pages_set_peer(pool->pages, peer, access);
+    pthread_mutex_unlock(&pool->growth);
+    return status;
+}
