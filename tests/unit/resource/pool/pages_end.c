@@ -1,0 +1,173 @@
+/* What becomes of a pool's memory where the process forks or ends, where the context is
+ * reset, and where the device is lost. */
+#define _GNU_SOURCE
+#include "memory.h"
+#include "child.h"
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct tarn__pages *vmm, *on_cuda;
+static tarn_resource *cuda;
+static struct tarn__span segment, kept, got;
+
+static void make_both(void)
+{
+    CHILD_STATUS(TARN_OK, tarn_cuda_create(0, &cuda));
+    CHILD_STATUS(TARN_OK, tarn__pages_open(0, NULL, 0, &vmm));
+    CHILD_STATUS(TARN_OK, tarn__pages_open(0, cuda, 0, &on_cuda));
+    CHILD_STATUS(TARN_OK, tarn__pages_grow(vmm, page_at(vmm, 0), 4 * PAGE, NULL, &got));
+    CHILD_STATUS(TARN_OK, tarn__pages_grow(on_cuda, 0, 4 * PAGE, NULL, &segment));
+    kept = span_at(vmm, 1, 1);
+}
+
+static void end_both_without_a_driver(void)
+{
+    CHILD_STATUS(TARN_DRIVER_FAILURE,
+                 tarn__pages_grow(vmm, page_at(vmm, 8), PAGE, NULL, &got));
+    CHILD_SAYS("the driver of device 0 is not called");
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_grow(on_cuda, 0, PAGE, NULL, &got));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_sleep(vmm, &kept, 1));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_barrier(vmm));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_move(vmm, &kept, 1, page_at(vmm, 9)));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_set_peer(vmm, 1, true));
+    CHILD_STATUS(TARN_OK, tarn__pages_remove(vmm, span_at(vmm, 0, 2)));
+    CHILD_STATUS(TARN_OK, tarn__pages_remove(on_cuda, segment));
+    CHILD_CHECK(tarn__pages_reserved(vmm) == 2 * PAGE);
+    CHILD_CHECK(tarn__pages_reserved(on_cuda) == 0);
+    tarn__pages_close(vmm);
+    tarn__pages_close(on_cuda);
+    CHILD_STATUS(TARN_OK, tarn_resource_release(cuda));
+}
+
+static void give_back_after_a_fork(void)
+{
+    unsigned long long live;
+    int status = 0;
+    pid_t child;
+
+    make_both();
+    live = sim_live_bytes();
+    child = fork();
+    if (child == 0) {
+        end_both_without_a_driver();
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    CHILD_CHECK(status == 0);
+    CHILD_CHECK(sim_live_bytes() == live); /* nothing of that was felt here */
+    *(char *)(uintptr_t)page_at(vmm, 3) = 1;
+    tarn__pages_close(vmm);
+    tarn__pages_close(on_cuda);
+    CHILD_CHECK(sim_live_bytes() == 0);
+}
+
+TEST(pages_may_be_closed_in_a_forked_child)
+{
+    in_child(give_back_after_a_fork);
+}
+
+static void end_and_leave(void)
+{
+    end_both_without_a_driver();
+    fflush(NULL);
+    _exit(0); /* what in_child() looks for: exit() alone has to come here */
+}
+
+static void give_back_at_exit(void)
+{
+    /* Before the driver is opened, so it runs after Tarn has noticed the end. */
+    if (atexit(end_and_leave) != 0)
+        child_fail("no atexit");
+    make_both();
+    exit(1);
+}
+
+TEST(pages_may_be_closed_when_the_program_ends)
+{
+    in_child(give_back_at_exit);
+}
+
+static void reset_the_device(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    int (*reset)(int) = (int (*)(int))dlsym(library, "cuDevicePrimaryCtxReset_v2");
+
+    CHILD_CHECK(reset && reset(0) == 0);
+}
+
+static bool has_context(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    int (*state)(int, unsigned *, int *) =
+        (int (*)(int, unsigned *, int *))dlsym(library, "cuDevicePrimaryCtxGetState");
+    unsigned flags;
+    int active = -1;
+
+    CHILD_CHECK(state && state(0, &flags, &active) == 0);
+    return active != 0;
+}
+
+/* Physical memory outlives the context, and none is made to give it back. */
+static void give_back_after_a_reset(void)
+{
+    make_both();
+    reset_the_device();
+    CHILD_CHECK(sim_live_bytes() >= 4 * PAGE);
+    CHILD_STATUS(TARN_DRIVER_FAILURE,
+                 tarn__pages_grow(vmm, page_at(vmm, 8), PAGE, NULL, &got));
+    CHILD_SAYS("the context of device 0 was reset");
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_sleep(vmm, &kept, 1));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_barrier(vmm));
+    CHILD_STATUS(TARN_OK, tarn__pages_remove(vmm, span_at(vmm, 0, 2)));
+    CHILD_STATUS(TARN_OK, tarn__pages_remove(on_cuda, segment));
+    tarn__pages_close(vmm);
+    tarn__pages_close(on_cuda);
+    CHILD_CHECK(!has_context());
+    CHILD_CHECK(sim_live_bytes() == 0);
+    CHILD_STATUS(TARN_OK, tarn_resource_release(cuda));
+}
+
+TEST(pages_go_back_after_a_reset)
+{
+    in_child(give_back_after_a_reset);
+}
+
+/* The kept bytes went with the context, and their address may be another's by now. */
+static void wake_after_a_reset(void)
+{
+    make_both();
+    CHILD_STATUS(TARN_OK, tarn__pages_sleep(vmm, &kept, 1));
+    reset_the_device();
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_wake(vmm));
+    CHILD_CHECK(tarn__pages_asleep(vmm) == 4 * PAGE);
+    tarn__pages_close(vmm);
+    tarn__pages_close(on_cuda);
+    CHILD_CHECK(sim_live_bytes() == 0);
+}
+
+TEST(pages_do_not_wake_after_a_reset)
+{
+    in_child(wake_after_a_reset);
+}
+
+static void use_a_lost_device(void)
+{
+    make_both();
+    sim_configure("lost=1");
+    CHILD_STATUS(TARN_DRIVER_FAILURE,
+                 tarn__pages_grow(vmm, page_at(vmm, 8), PAGE, NULL, &got));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_sleep(vmm, &kept, 1));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_barrier(vmm));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_move(vmm, &kept, 1, page_at(vmm, 9)));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_remove(vmm, span_at(vmm, 0, 2)));
+    CHILD_CHECK(tarn__pages_reserved(vmm) == 4 * PAGE);
+    tarn__pages_close(vmm);
+    tarn__pages_close(on_cuda);
+}
+
+TEST(pages_of_a_lost_device_are_refused_in_words)
+{
+    in_child(use_a_lost_device);
+}

@@ -1,0 +1,204 @@
+/* A pool's physical memory goes and comes back at the same addresses. */
+#include "memory.h"
+
+static unsigned long long in_use(void)
+{
+    return sim_live_bytes();
+}
+
+TEST(pages_that_sleep_give_all_memory_back)
+{
+    unsigned long long before = in_use();
+    struct tarn__pages *pages = open_pages();
+    struct tarn__span range = tarn__pages_range(pages);
+
+    CHECK_OK(grow_at(pages, 0, 10));
+    CHECK_OK(grow_at(pages, 20, 200));
+    CHECK_OK(tarn__pages_sleep(pages, NULL, 0));
+    CHECK(in_use() - before <= PAGE); /* the spare block */
+    CHECK_EQUAL(210 * PAGE, tarn__pages_reserved(pages));
+    CHECK_EQUAL(210 * PAGE, tarn__pages_asleep(pages));
+    CHECK(!is_usable(0, span_at(pages, 0, 1)));
+    CHECK_OK(tarn__pages_sleep(pages, NULL, 0)); /* it does already */
+    CHECK_OK(tarn__pages_wake(pages));
+    CHECK_EQUAL(0, tarn__pages_asleep(pages));
+    CHECK_EQUAL(range.address, tarn__pages_range(pages).address);
+    CHECK(is_usable(0, span_at(pages, 0, 10)) && is_usable(0, span_at(pages, 20, 200)));
+    CHECK(!is_usable(0, span_at(pages, 10, 1)));
+    CHECK_OK(tarn__pages_wake(pages)); /* it is already */
+    CHECK_OK(grow_at(pages, 10, 10));
+    tarn__pages_close(pages);
+    CHECK_EQUAL(before, in_use());
+}
+
+TEST(pages_that_sleep_keep_the_bytes_that_are_wanted)
+{
+    struct tarn__pages *pages = open_pages();
+    struct tarn__span kept[3];
+
+    CHECK_OK(grow_at(pages, 0, 4));
+    CHECK_OK(grow_at(pages, 9, 3));
+    kept[0] = (struct tarn__span){page_at(pages, 0) + 512, 512};
+    kept[1] = (struct tarn__span){page_at(pages, 1) - 512, 2 * PAGE + 1024};
+    kept[2] = span_at(pages, 9, 3);
+    for (unsigned round = 1; round < 4; round++) {
+        for (int i = 0; i < 3; i++)
+            write_bytes(kept[i], (unsigned char)(round * 10 + (unsigned)i));
+        CHECK_OK(tarn__pages_sleep(pages, kept, 3));
+        CHECK_OK(tarn__pages_wake(pages));
+        for (int i = 0; i < 3; i++)
+            check_bytes(kept[i], (unsigned char)(round * 10 + (unsigned)i));
+    }
+    tarn__pages_close(pages);
+}
+
+TEST(pages_that_sleep_neither_grow_nor_move)
+{
+    struct tarn__pages *pages = open_pages();
+    struct tarn__span span = span_at(pages, 0, 1);
+
+    CHECK_OK(tarn__pages_sleep(pages, NULL, 0)); /* an empty one, too */
+    CHECK_STATUS(TARN_STILL_IN_USE, grow_at(pages, 0, 2));
+    CHECK_SAYS("it sleeps");
+    CHECK_OK(tarn__pages_wake(pages));
+    CHECK_OK(grow_at(pages, 0, 2));
+    CHECK_OK(tarn__pages_sleep(pages, NULL, 0));
+    CHECK_STATUS(TARN_STILL_IN_USE, tarn__pages_move(pages, &span, 1, page_at(pages, 9)));
+    CHECK_STATUS(TARN_STILL_IN_USE, grow_at(pages, 5, 1));
+    CHECK_OK(tarn__pages_barrier(pages));
+    tarn__pages_close(pages);
+}
+
+TEST(pages_that_are_removed_from_a_sleeping_pool_stay_away)
+{
+    unsigned long long before = in_use();
+    struct tarn__pages *pages = open_pages();
+    struct tarn__span idle;
+
+    CHECK_OK(grow_at(pages, 0, 6));
+    CHECK_OK(tarn__pages_sleep(pages, NULL, 0));
+    idle = tarn__pages_removable(pages, span_at(pages, 2, 3));
+    CHECK_EQUAL(3 * PAGE, idle.bytes);
+    CHECK_OK(tarn__pages_remove(pages, idle));
+    CHECK_EQUAL(3 * PAGE, tarn__pages_reserved(pages));
+    CHECK_EQUAL(3 * PAGE, tarn__pages_asleep(pages));
+    CHECK_OK(tarn__pages_wake(pages));
+    CHECK(is_usable(0, span_at(pages, 0, 2)) && is_usable(0, span_at(pages, 5, 1)));
+    CHECK(!is_usable(0, span_at(pages, 2, 1)));
+    CHECK_OK(tarn__pages_sleep(pages, NULL, 0));
+    CHECK_OK(tarn__pages_remove(pages, span_at(pages, 0, 2)));
+    CHECK_OK(tarn__pages_remove(pages, span_at(pages, 5, 1)));
+    CHECK_STATUS(TARN_STILL_IN_USE, grow_at(pages, 0, 1)); /* asleep though empty */
+    CHECK_OK(tarn__pages_wake(pages));
+    CHECK_OK(grow_at(pages, 0, 1));
+    tarn__pages_close(pages);
+    CHECK_EQUAL(before, in_use());
+}
+
+TEST(pages_that_find_no_room_sleep_on)
+{
+    struct tarn__pages *pages = open_pages(), *other = open_pages();
+    struct tarn__span kept = span_at(pages, 100, 1);
+    size_t taken = 0;
+
+    CHECK_OK(grow_at(pages, 0, 200));
+    write_bytes(kept, 5);
+    CHECK_OK(tarn__pages_sleep(pages, &kept, 1));
+    while (grow_at(other, taken, 64) == TARN_OK) /* somebody takes all */
+        taken += 64;
+    for (int i = 0; i < 3; i++) {
+        unsigned long long before = in_use();
+        CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn__pages_wake(pages));
+        CHECK_EQUAL(200 * PAGE, tarn__pages_asleep(pages));
+        CHECK_EQUAL(before, in_use());
+    }
+    CHECK_OK(tarn__pages_remove(other, span_at(other, 0, taken)));
+    CHECK_OK(tarn__pages_wake(pages));
+    check_bytes(kept, 5);
+    tarn__pages_close(pages);
+    tarn__pages_close(other);
+}
+
+TEST(pages_that_sleep_may_be_closed)
+{
+    unsigned long long before = in_use();
+    struct tarn__pages *pages = open_pages();
+    struct tarn__span kept = span_at(pages, 1, 1);
+
+    CHECK_OK(grow_at(pages, 0, 4));
+    CHECK_OK(tarn__pages_sleep(pages, &kept, 1));
+    tarn__pages_close(pages);
+    CHECK_EQUAL(before, in_use());
+}
+
+TEST(pages_that_wake_have_their_handles_as_before)
+{
+    struct tarn__pages *pages = open_pages();
+    struct tarn__span idle;
+
+    CHECK_OK(grow_at(pages, 0, 256));
+    CHECK_OK(grow_at(pages, 256, 32)); /* two of 32 MiB */
+    CHECK_OK(tarn__pages_sleep(pages, NULL, 0));
+    CHECK_OK(tarn__pages_wake(pages));
+    idle = tarn__pages_removable(pages, span_at(pages, 257, 31));
+    CHECK_EQUAL(page_at(pages, 272), idle.address);
+    CHECK_OK(tarn__pages_remove(pages, idle));
+    CHECK(is_usable(0, span_at(pages, 256, 16)));
+    tarn__pages_close(pages);
+}
+
+/* --- peers --- */
+
+TEST(pages_let_a_peer_use_what_is_there_and_what_comes)
+{
+    struct tarn__pages *pages = open_pages();
+    struct tarn__span span = span_at(pages, 0, 2);
+
+    CHECK_OK(grow_at(pages, 0, 2));
+    CHECK_OK(grow_at(pages, 5, 2));
+    CHECK(!is_usable(1, span_at(pages, 0, 2)));
+    CHECK_OK(tarn__pages_set_peer(pages, 1, true));
+    CHECK_OK(tarn__pages_set_peer(pages, 1, true));
+    CHECK(is_usable(1, span_at(pages, 0, 2)) && is_usable(1, span_at(pages, 5, 2)));
+    CHECK_OK(grow_at(pages, 2, 2));
+    CHECK(is_usable(1, span_at(pages, 0, 4)));
+    CHECK_OK(tarn__pages_move(pages, &span, 1, page_at(pages, 20)));
+    CHECK(is_usable(1, span_at(pages, 20, 2)));
+    CHECK_OK(tarn__pages_set_peer(pages, 1, false));
+    CHECK_OK(tarn__pages_set_peer(pages, 1, false));
+    CHECK(!is_usable(1, span_at(pages, 20, 2)) && !is_usable(1, span_at(pages, 5, 2)));
+    CHECK(is_usable(0, span_at(pages, 20, 2)) && is_usable(0, span_at(pages, 5, 2)));
+    CHECK_OK(grow_at(pages, 9, 1));
+    CHECK(!is_usable(1, span_at(pages, 9, 1)));
+    tarn__pages_close(pages);
+}
+
+TEST(pages_that_wake_are_their_peers_as_before)
+{
+    struct tarn__pages *pages = open_pages();
+
+    CHECK_OK(grow_at(pages, 0, 2));
+    CHECK_OK(tarn__pages_set_peer(pages, 1, true));
+    CHECK_OK(tarn__pages_sleep(pages, NULL, 0));
+    CHECK_OK(tarn__pages_wake(pages));
+    CHECK(is_usable(1, span_at(pages, 0, 2)));
+    CHECK_OK(tarn__pages_sleep(pages, NULL, 0));
+    CHECK_OK(tarn__pages_set_peer(pages, 1, false)); /* told while it sleeps */
+    CHECK_OK(tarn__pages_wake(pages));
+    CHECK(!is_usable(1, span_at(pages, 0, 2)) && is_usable(0, span_at(pages, 0, 2)));
+    CHECK_OK(tarn__pages_sleep(pages, NULL, 0));
+    CHECK_OK(tarn__pages_set_peer(pages, 1, true));
+    CHECK_OK(tarn__pages_wake(pages));
+    CHECK(is_usable(1, span_at(pages, 0, 2)));
+    tarn__pages_close(pages);
+}
+
+TEST(pages_refuse_a_peer_that_is_none)
+{
+    struct tarn__pages *pages = open_pages();
+
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn__pages_set_peer(pages, 0, true));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn__pages_set_peer(pages, 99, true));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn__pages_set_peer(pages, -1, false));
+    tarn__pages_close(pages);
+}
