@@ -75,6 +75,7 @@ int tarn__add_buffer(PyObject *module);
 int tarn__add_pointer(PyObject *module);
 int tarn__add_manager(PyObject *module);
 int tarn__add_log(PyObject *module);
+int tarn__add_nrt(PyObject *module);
 
 /* --- error.c --- */
 
@@ -154,5 +155,12 @@ PyObject *tarn__bridge_object(const tarn_resource *resource);
 
 /* The Python object in charge of a device (-1: of the current one). New reference. */
 PyObject *tarn__device_resource(tarn__state *state, int device);
+
+/* --- nrt_allocator.c --- */
+
+/* The allocator that takes memory from `resource`, whose memory the host has to reach.
+ * Both stay until the process ends. The GIL is not needed. */
+tarn_status tarn__nrt_allocator_over(tarn_resource *resource,
+                                     NRT_ExternalAllocator **out);
 
 #endif

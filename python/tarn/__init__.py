@@ -1,8 +1,9 @@
 """Tarn: one small library that looks after the GPU memory of a process.
 
-`tarn.mr` has the memory resources, `tarn.numba` puts Numba's memory under them, and a
-`DeviceBuffer` is a block of memory as an object. Names follow RMM's. Importing tarn loads
-no driver and needs neither Numba nor numpy.
+`tarn.mr` has the memory resources, `tarn.numba` puts Numba's memory under them, `tarn.nrt`
+has the runtime for what Numba compiles for CPUs, and a `DeviceBuffer` is a block of memory
+as an object. Names follow RMM's. Importing tarn loads no driver and needs neither Numba
+nor numpy.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import enum
 import os
 from typing import Any
 
-from tarn import _tarn, mr
+from tarn import _tarn, mr, nrt
 from tarn._tarn import (
     DEFAULT_STREAM,
     LEGACY_DEFAULT_STREAM,
@@ -58,6 +59,7 @@ __all__ = [
     "get_include",
     "get_library_dir",
     "mr",
+    "nrt",
     "open_driver",
     "synchronize",
     "use_tarn_for_numba",

@@ -78,18 +78,23 @@ def _main_module(path: str) -> ModuleType:
     return module
 
 
-def _run_file(path: str) -> None:
+def run_file(path: str, who: str = "tarn run") -> None:
+    """Run a program in a file as Python would; `who` speaks where it cannot be read."""
     try:
         with open(path, "rb") as file:
             source = file.read()
     except OSError as error:
-        print(f"tarn run: can't open {path!r}: {error.strerror}", file=sys.stderr)
+        print(f"{who}: can't open {path!r}: {error.strerror}", file=sys.stderr)
         raise SystemExit(2) from None
     if not sys.flags.safe_path:
         sys.path[0] = os.path.dirname(os.path.realpath(path))
-    module = _main_module(path)
+    run_source(source, os.path.abspath(path), _main_module(path))
+
+
+def run_source(source: bytes | str, name: str, module: ModuleType) -> None:
+    """Run `source` in `module`; a traceback begins with the program's own frames."""
     try:
-        exec(compile(source, os.path.abspath(path), "exec"), module.__dict__)
+        exec(compile(source, name, "exec"), module.__dict__)
     except Exception as error:
         trace = error.__traceback__
         sys.last_type, sys.last_value = type(error), error
@@ -108,7 +113,7 @@ def main() -> None:
     if os.path.isdir(path):
         runpy.run_path(path, run_name="__main__")
     else:
-        _run_file(path)
+        run_file(path)
 
 
 if __name__ == "__main__":

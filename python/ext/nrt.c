@@ -1,0 +1,193 @@
+/* nrt.c -- the runtime for compiled code as Python sees it: counters, modes, who allocated.
+ *
+ * These are the numbers of libtarn's default instance, whether Numba runs on it or a C
+ * library does. tarn/nrt makes readable objects of them.
+ */
+#include "state.h"
+
+#include <string.h>
+
+#define PAIR(name)                                \
+    {                                             \
+#name, offsetof(tarn_runtime_stats, name) \
+    }
+
+/* The plain numbers; the histogram follows them. */
+static const struct {
+    const char *name;
+    size_t offset;
+} stats_fields[] = {
+    PAIR(alloc),      PAIR(free),         PAIR(mi_alloc),         PAIR(mi_free),
+    PAIR(failed),     PAIR(misuses),      PAIR(bytes_all),        PAIR(bytes_live),
+    PAIR(bytes_peak), PAIR(bytes_chunks), PAIR(bytes_quarantine),
+};
+
+enum { STATS_FIELDS = sizeof stats_fields / sizeof *stats_fields };
+
+static PyObject *histogram_tuple(const uint64_t *histogram)
+{
+    PyObject *tuple = PyTuple_New(TARN_NRT_HISTOGRAM);
+
+    for (Py_ssize_t i = 0; tuple != NULL && i < TARN_NRT_HISTOGRAM; i++) {
+        PyObject *number = PyLong_FromUnsignedLongLong(histogram[i]);
+        if (number == NULL)
+            Py_CLEAR(tuple);
+        else
+            PyTuple_SET_ITEM(tuple, i, number);
+    }
+    return tuple;
+}
+
+static PyObject *stats_tuple(const tarn_runtime_stats *stats)
+{
+    PyObject *tuple = PyTuple_New(STATS_FIELDS + 1);
+
+    for (Py_ssize_t i = 0; tuple != NULL && i <= STATS_FIELDS; i++) {
+        uint64_t number = 0;
+        if (i < STATS_FIELDS)
+            memcpy(&number, (const char *)stats + stats_fields[i].offset, sizeof number);
+        PyObject *item = i < STATS_FIELDS ? PyLong_FromUnsignedLongLong(number)
+                                          : histogram_tuple(stats->histogram);
+        if (item == NULL)
+            Py_CLEAR(tuple);
+        else
+            PyTuple_SET_ITEM(tuple, i, item);
+    }
+    return tuple;
+}
+
+static PyObject *nrt_stats(PyObject *module, PyObject *Py_UNUSED(none))
+{
+    tarn_runtime_stats stats = {.size = sizeof stats};
+    tarn_status status = tarn_runtime_stats_read(tarn_runtime_default(), &stats);
+
+    if (status != TARN_OK)
+        return tarn__raise(tarn__state_get(module), status);
+    return stats_tuple(&stats);
+}
+
+/* --- modes --- */
+
+static PyObject *nrt_modes(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return PyLong_FromUnsignedLong(tarn_runtime_modes(tarn_runtime_default()));
+}
+
+static PyObject *nrt_set_modes(PyObject *module, PyObject *number)
+{
+    unsigned long modes = PyLong_AsUnsignedLong(number);
+
+    if (PyErr_Occurred())
+        return NULL;
+    tarn_status status = modes > 0xffffffffUL
+                             ? TARN_INVALID_ARGUMENT
+                             : tarn_runtime_set_modes(tarn_runtime_default(), modes);
+    if (status != TARN_OK)
+        return tarn__raise(tarn__state_get(module), status);
+    Py_RETURN_NONE;
+}
+
+static PyObject *nrt_modes_parse(PyObject *module, PyObject *text)
+{
+    unsigned modes;
+    const char *words = PyUnicode_AsUTF8(text);
+
+    if (words == NULL)
+        return NULL;
+    tarn_status status = tarn_nrt_modes_parse(words, &modes);
+    if (status != TARN_OK)
+        return tarn__raise(tarn__state_get(module), status);
+    return PyLong_FromUnsignedLong(modes);
+}
+
+static PyObject *nrt_trim(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return PyLong_FromSize_t(tarn_runtime_trim(tarn_runtime_default()));
+}
+
+/* --- who allocated --- */
+
+static PyObject *site_tuple(const tarn_nrt_site *site)
+{
+    char words[512] = "";
+
+    if (site->address != NULL)
+        tarn_nrt_describe(site->address, words, sizeof words);
+    return Py_BuildValue("(NssLL)", PyLong_FromVoidPtr((void *)(uintptr_t)site->address),
+                         site->where != NULL ? site->where : "", words,
+                         (long long)site->blocks, (long long)site->bytes);
+}
+
+static PyObject *sites_list(const tarn_nrt_snapshot *snapshot)
+{
+    PyObject *list = PyList_New(0);
+    size_t count = tarn_nrt_snapshot_sites(snapshot);
+
+    for (size_t i = 0; list != NULL && i < count; i++) {
+        tarn_nrt_site site;
+        if (tarn_nrt_snapshot_site(snapshot, i, &site) != TARN_OK)
+            break;
+        PyObject *tuple = site_tuple(&site);
+        if (tuple == NULL || PyList_Append(list, tuple) != 0)
+            Py_CLEAR(list);
+        Py_XDECREF(tuple);
+    }
+    return list;
+}
+
+static PyObject *nrt_sites(PyObject *module, PyObject *Py_UNUSED(none))
+{
+    tarn_nrt_snapshot *snapshot;
+    tarn_status status = tarn_nrt_snapshot_take(tarn_runtime_default(), &snapshot);
+
+    if (status != TARN_OK)
+        return tarn__raise(tarn__state_get(module), status);
+    PyObject *list = sites_list(snapshot);
+    tarn_nrt_snapshot_release(snapshot);
+    return list;
+}
+
+/* --- memory from a resource: nrt_allocator.c --- */
+
+static PyObject *nrt_use_resource(PyObject *module, PyObject *object)
+{
+    tarn__state *state = tarn__state_get(module);
+    tarn_resource *resource = tarn__resource_from(state, object, -1);
+    NRT_ExternalAllocator *allocator;
+    tarn_status status;
+
+    if (resource == NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn__nrt_allocator_over(resource, &allocator);
+    tarn_resource_release(resource);
+    if (status == TARN_OK)
+        status = tarn_runtime_set_allocator(tarn_runtime_default(), allocator);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        return tarn__raise(state, status);
+    Py_RETURN_NONE;
+}
+
+static PyObject *nrt_use_python(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    tarn_nrt_MemSys_set_allocator(PyMem_RawMalloc, PyMem_RawRealloc, PyMem_RawFree);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef nrt_functions[] = {
+    {"nrt_stats", nrt_stats, METH_NOARGS, "The counters of the default runtime."},
+    {"nrt_modes", nrt_modes, METH_NOARGS, "Its debug modes, a sum."},
+    {"nrt_set_modes", nrt_set_modes, METH_O, "Set them."},
+    {"nrt_modes_parse", nrt_modes_parse, METH_O, "The sum of modes that words name."},
+    {"nrt_trim", nrt_trim, METH_NOARGS, "Give back what no block needs; the bytes."},
+    {"nrt_sites", nrt_sites, METH_NOARGS, "What is out, by who allocated it."},
+    {"nrt_use_resource", nrt_use_resource, METH_O, "Memory comes from a resource."},
+    {"nrt_use_python", nrt_use_python, METH_NOARGS, "Memory comes from CPython."},
+    {NULL, NULL, 0, NULL},
+};
+
+int tarn__add_nrt(PyObject *module)
+{
+    return PyModule_AddFunctions(module, nrt_functions);
+}

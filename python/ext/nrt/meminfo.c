@@ -1,0 +1,246 @@
+/* meminfo.c -- the Python object around a MemInfo, and Python objects as owners of data.
+ *
+ * An object of this class owns one reference. What compiled code returns has one as its
+ * base; `arr.base.refcount` is how a program looks at the count.
+ *
+ * A program may make one itself from an address. Any number would do for Numba's class,
+ * which then crashes; here the address has to be readable and a live MemInfo.
+ */
+#define _GNU_SOURCE
+#include "nrt_python.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <structmember.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+typedef struct {
+    PyObject_HEAD NRT_MemInfo *meminfo; /* one reference; NULL: none yet, all refuse */
+} MemInfo;
+
+static PyTypeObject *meminfo_type; /* one a process, see nrt_python.h */
+
+/* --- owners --- */
+
+/* The last release of a MemInfo over a Python object's data. At the very end of a process
+ * there is no interpreter to ask, and what the object owns goes with the process. */
+static void release_owner(void *data, size_t size, void *owner)
+{
+    (void)data;
+    (void)size;
+    if (!Py_IsInitialized())
+        return;
+    PyGILState_STATE state = PyGILState_Ensure();
+    Py_DECREF((PyObject *)owner);
+    PyGILState_Release(state);
+}
+
+NRT_MemInfo *tarn__nrt_meminfo_of_owner(void *data, PyObject *owner)
+{
+    NRT_MemInfo *meminfo = NRT_MemInfo_new(data, 0, release_owner, owner);
+
+    if (meminfo != NULL)
+        Py_INCREF(owner);
+    return meminfo;
+}
+
+/* --- is this address a MemInfo? --- */
+
+/* Can 8 bytes be read at `address`? The kernel looks at the set before it finds that there
+ * is no such way to change a signal mask; nothing is changed. */
+static int is_readable(const void *address)
+{
+    int before = errno;
+    long code = syscall(SYS_rt_sigprocmask, ~0, address, NULL, 8);
+    int readable = code == 0 || errno != EFAULT;
+
+    errno = before;
+    return readable;
+}
+
+/* A live MemInfo of libtarn: 0, or -1 with a ValueError. */
+static int check_address(void *address)
+{
+    if (address != NULL && (uintptr_t)address % 8 == 0 &&
+        is_readable((char *)address - 16) && is_readable((char *)address + 40) &&
+        tarn_meminfo_runtime(address) != NULL)
+        return 0;
+    PyErr_Format(PyExc_ValueError, "invalid MemInfo: there is none at %p", address);
+    return -1;
+}
+
+static NRT_MemInfo *meminfo_of(PyObject *self)
+{
+    NRT_MemInfo *meminfo = ((MemInfo *)self)->meminfo;
+
+    if (meminfo == NULL)
+        PyErr_SetString(PyExc_ValueError, "invalid MemInfo");
+    return meminfo;
+}
+
+/* --- the class --- */
+
+static int meminfo_init(PyObject *self, PyObject *arguments, PyObject *names)
+{
+    static char *keywords[] = {"ptr", NULL};
+    PyObject *number;
+
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O", keywords, &number))
+        return -1;
+    void *address = PyLong_AsVoidPtr(number);
+    if (PyErr_Occurred() || check_address(address) != 0)
+        return -1;
+    NRT_MemInfo *before = ((MemInfo *)self)->meminfo;
+    ((MemInfo *)self)->meminfo = address;
+    if (before != NULL)
+        NRT_MemInfo_release(before);
+    return 0;
+}
+
+static void meminfo_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    NRT_MemInfo *meminfo = ((MemInfo *)self)->meminfo;
+
+    if (meminfo != NULL)
+        NRT_MemInfo_release(meminfo);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static int meminfo_getbuffer(PyObject *self, Py_buffer *view, int flags)
+{
+    NRT_MemInfo *meminfo = meminfo_of(self);
+
+    if (meminfo == NULL) {
+        view->obj = NULL;
+        return -1;
+    }
+    return PyBuffer_FillInfo(view, self, NRT_MemInfo_data(meminfo),
+                             (Py_ssize_t)NRT_MemInfo_size(meminfo), 0, flags);
+}
+
+static PyObject *meminfo_acquire(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    NRT_MemInfo *meminfo = meminfo_of(self);
+
+    if (meminfo == NULL)
+        return NULL;
+    NRT_MemInfo_acquire(meminfo);
+    Py_RETURN_NONE;
+}
+
+static PyObject *meminfo_release(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    NRT_MemInfo *meminfo = meminfo_of(self);
+
+    if (meminfo == NULL)
+        return NULL;
+    NRT_MemInfo_release(meminfo);
+    Py_RETURN_NONE;
+}
+
+static PyObject *meminfo_data(PyObject *self, void *Py_UNUSED(closure))
+{
+    NRT_MemInfo *meminfo = meminfo_of(self);
+
+    return meminfo != NULL ? PyLong_FromVoidPtr(NRT_MemInfo_data(meminfo)) : NULL;
+}
+
+static PyObject *meminfo_refcount(PyObject *self, void *Py_UNUSED(closure))
+{
+    NRT_MemInfo *meminfo = meminfo_of(self);
+
+    if (meminfo == NULL)
+        return NULL;
+    size_t count = NRT_MemInfo_refcount(meminfo);
+    if (count != (size_t)-1)
+        return PyLong_FromSize_t(count);
+    PyErr_SetString(PyExc_ValueError, "invalid MemInfo");
+    return NULL;
+}
+
+static PyObject *meminfo_external_allocator(PyObject *self, void *Py_UNUSED(closure))
+{
+    NRT_MemInfo *meminfo = meminfo_of(self);
+
+    return meminfo != NULL ? PyLong_FromVoidPtr(NRT_MemInfo_external_allocator(meminfo))
+                           : NULL;
+}
+
+/* The Python object that owns the data. What stands in the same place of other MemInfos
+ * is a destructor or a size, and no object. */
+static PyObject *meminfo_parent(PyObject *self, void *Py_UNUSED(closure))
+{
+    NRT_MemInfo *meminfo = meminfo_of(self);
+
+    if (meminfo == NULL)
+        return NULL;
+    void *owner;
+    if (!tarn_meminfo_has_destructor(meminfo, release_owner, &owner))
+        Py_RETURN_NONE;
+    return Py_NewRef((PyObject *)owner);
+}
+
+static PyMethodDef meminfo_methods[] = {
+    {"acquire", meminfo_acquire, METH_NOARGS, "One reference more."},
+    {"release", meminfo_release, METH_NOARGS, "One reference less."},
+    {0},
+};
+
+static PyGetSetDef meminfo_getsets[] = {
+    {"data", meminfo_data, NULL, "The address of the data.", NULL},
+    {"refcount", meminfo_refcount, NULL, "The number of references.", NULL},
+    {"external_allocator", meminfo_external_allocator, NULL,
+     "The address of the block's own allocator; 0: it has none.", NULL},
+    {"parent", meminfo_parent, NULL, "The object that owns the data, or None.", NULL},
+    {0},
+};
+
+static PyType_Slot meminfo_slots[] = {
+    {Py_tp_init, meminfo_init},
+    {Py_tp_new, PyType_GenericNew},
+    {Py_tp_dealloc, meminfo_dealloc},
+    {Py_tp_methods, meminfo_methods},
+    {Py_tp_getset, meminfo_getsets},
+    {Py_bf_getbuffer, meminfo_getbuffer},
+    {0, NULL},
+};
+
+static PyType_Spec meminfo_spec = {
+    .name = "_nrt_python._MemInfo",
+    .basicsize = sizeof(MemInfo),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = meminfo_slots,
+};
+
+int tarn__nrt_add_meminfo(PyObject *module)
+{
+    if (meminfo_type == NULL)
+        meminfo_type = (PyTypeObject *)PyType_FromSpec(&meminfo_spec);
+    if (meminfo_type == NULL)
+        return -1;
+    return PyModule_AddObjectRef(module, "_MemInfo", (PyObject *)meminfo_type);
+}
+
+PyObject *tarn__nrt_meminfo_wrap(NRT_MemInfo *meminfo)
+{
+    MemInfo *self = PyObject_New(MemInfo, meminfo_type);
+
+    if (self != NULL)
+        self->meminfo = meminfo;
+    return (PyObject *)self;
+}
+
+NRT_MemInfo *tarn__nrt_meminfo_unwrap(PyObject *object)
+{
+    if (!PyObject_TypeCheck(object, meminfo_type)) {
+        PyErr_Format(PyExc_TypeError, "%R is no MemInfo", object);
+        return NULL;
+    }
+    NRT_MemInfo *meminfo = meminfo_of(object);
+    if (meminfo != NULL)
+        NRT_MemInfo_acquire(meminfo);
+    return meminfo;
+}

@@ -1,0 +1,205 @@
+/* module.c -- the module `_nrt_python`: what Numba's module of that name has, on libtarn.
+ *
+ * Numba's statistics functions show a view: off until somebody turns it on, an error while
+ * it is off, standing still in between (Numba's own tests count on all three). The real
+ * counters never stop; tarn.nrt.stats() has those.
+ */
+#include "nrt_python.h"
+
+#include <tarn/version.h>
+
+static PyObject *memsys_use_cpython_allocator(PyObject *Py_UNUSED(module),
+                                              PyObject *Py_UNUSED(none))
+{
+    NRT_MemSys_set_allocator(PyMem_RawMalloc, PyMem_RawRealloc, PyMem_RawFree);
+    Py_RETURN_NONE;
+}
+
+static PyObject *memsys_shutdown(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    NRT_MemSys_shutdown();
+    Py_RETURN_NONE;
+}
+
+static PyObject *memsys_enable_stats(PyObject *Py_UNUSED(module),
+                                     PyObject *Py_UNUSED(none))
+{
+    NRT_MemSys_enable_stats();
+    Py_RETURN_NONE;
+}
+
+static PyObject *memsys_disable_stats(PyObject *Py_UNUSED(module),
+                                      PyObject *Py_UNUSED(none))
+{
+    NRT_MemSys_disable_stats();
+    Py_RETURN_NONE;
+}
+
+static PyObject *memsys_stats_enabled(PyObject *Py_UNUSED(module),
+                                      PyObject *Py_UNUSED(none))
+{
+    return PyBool_FromLong(NRT_MemSys_stats_enabled());
+}
+
+static PyObject *counter(size_t (*read)(void))
+{
+    if (NRT_MemSys_stats_enabled())
+        return PyLong_FromSize_t(read());
+    PyErr_SetString(PyExc_RuntimeError, "NRT stats are disabled.");
+    return NULL;
+}
+
+static PyObject *memsys_get_stats_alloc(PyObject *Py_UNUSED(module),
+                                        PyObject *Py_UNUSED(none))
+{
+    return counter(NRT_MemSys_get_stats_alloc);
+}
+
+static PyObject *memsys_get_stats_free(PyObject *Py_UNUSED(module),
+                                       PyObject *Py_UNUSED(none))
+{
+    return counter(NRT_MemSys_get_stats_free);
+}
+
+static PyObject *memsys_get_stats_mi_alloc(PyObject *Py_UNUSED(module),
+                                           PyObject *Py_UNUSED(none))
+{
+    return counter(NRT_MemSys_get_stats_mi_alloc);
+}
+
+static PyObject *memsys_get_stats_mi_free(PyObject *Py_UNUSED(module),
+                                          PyObject *Py_UNUSED(none))
+{
+    return counter(NRT_MemSys_get_stats_mi_free);
+}
+
+/* Numba before 0.57 hands its own atomics over, compiled by LLVM, and has no switch for
+ * statistics: they are on. Tarn has atomics of its own. */
+static PyObject *memsys_set_atomic_inc_dec(PyObject *Py_UNUSED(module),
+                                           PyObject *Py_UNUSED(arguments))
+{
+    NRT_MemSys_enable_stats();
+    Py_RETURN_NONE;
+}
+
+static PyObject *memsys_set_atomic_cas(PyObject *Py_UNUSED(module),
+                                       PyObject *Py_UNUSED(arguments))
+{
+    Py_RETURN_NONE;
+}
+
+static PyObject *meminfo_new(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    PyObject *number, *owner;
+
+    if (!PyArg_ParseTuple(arguments, "OO", &number, &owner))
+        return NULL;
+    void *data = PyLong_AsVoidPtr(number);
+    if (PyErr_Occurred())
+        return NULL;
+    return PyLong_FromVoidPtr(tarn__nrt_meminfo_of_owner(data, owner));
+}
+
+/* A size from the arguments; false with an exception set. None is less than 0. */
+static int parse_size(PyObject *arguments, size_t *out)
+{
+    Py_ssize_t size;
+
+    if (!PyArg_ParseTuple(arguments, "n", &size))
+        return 0;
+    if (size < 0) {
+        PyErr_Format(PyExc_ValueError, "a MemInfo of %zd bytes", size);
+        return 0;
+    }
+    *out = (size_t)size;
+    return 1;
+}
+
+static PyObject *meminfo_alloc(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    size_t size;
+
+    if (!parse_size(arguments, &size))
+        return NULL;
+    return PyLong_FromVoidPtr(NRT_MemInfo_alloc(size));
+}
+
+static PyObject *meminfo_alloc_safe(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    size_t size;
+
+    if (!parse_size(arguments, &size))
+        return NULL;
+    return PyLong_FromVoidPtr(NRT_MemInfo_alloc_safe(size));
+}
+
+#define PLAIN(name, words)              \
+    {                                   \
+#name, name, METH_NOARGS, words \
+    }
+#define TAKES(name, words)               \
+    {                                    \
+#name, name, METH_VARARGS, words \
+    }
+
+static PyMethodDef methods[] = {
+    PLAIN(memsys_use_cpython_allocator, "Blocks come from CPython's raw allocator."),
+    PLAIN(memsys_shutdown, "No destructor is called from here on."),
+    PLAIN(memsys_enable_stats, "Show the counters."),
+    PLAIN(memsys_disable_stats, "Hide them; they stand still as they are seen here."),
+    PLAIN(memsys_stats_enabled, "Are they shown?"),
+    PLAIN(memsys_get_stats_alloc, "Blocks of memory handed out."),
+    PLAIN(memsys_get_stats_free, "Blocks of memory taken back."),
+    PLAIN(memsys_get_stats_mi_alloc, "MemInfos made."),
+    PLAIN(memsys_get_stats_mi_free, "MemInfos gone."),
+    TAKES(memsys_set_atomic_inc_dec, "For Numba before 0.57: turns statistics on."),
+    TAKES(memsys_set_atomic_cas, "For Numba before 0.57: does nothing."),
+    TAKES(meminfo_new, "(address, owner): the address of a new MemInfo; 0: no memory."),
+    TAKES(meminfo_alloc, "(bytes): the address of a new MemInfo; 0: no memory."),
+    TAKES(meminfo_alloc_safe, "meminfo_alloc, filled with 0xCB, and 0xDE in the end."),
+    {0},
+};
+
+static int add_helpers(PyObject *module)
+{
+    PyObject *table = tarn__nrt_helpers();
+    int code = table != NULL ? PyModule_AddObjectRef(module, "c_helpers", table) : -1;
+
+    Py_XDECREF(table);
+    return code;
+}
+
+static int module_exec(PyObject *module)
+{
+    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+        PyErr_SetString(PyExc_ImportError,
+                        "Tarn's _nrt_python works in the main interpreter only");
+        return -1;
+    }
+    if (tarn__nrt_add_meminfo(module) != 0 || add_helpers(module) != 0)
+        return -1;
+    return PyModule_AddStringConstant(module, "tarn_version", tarn_version());
+}
+
+static PyModuleDef_Slot module_slots[] = {
+    {Py_mod_exec, module_exec},
+#if PY_VERSION_HEX >= 0x030c0000
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+    {0, NULL},
+};
+
+static struct PyModuleDef module_definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_nrt_python",
+    .m_doc = "Numba's runtime, as Tarn has it.",
+    .m_methods = methods,
+    .m_slots = module_slots,
+};
+
+PyMODINIT_FUNC PyInit__nrt_python(void); /* Python.h declares none */
+
+PyMODINIT_FUNC PyInit__nrt_python(void)
+{
+    return PyModuleDef_Init(&module_definition);
+}

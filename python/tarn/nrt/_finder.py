@@ -1,0 +1,100 @@
+"""Puts Tarn's runtime where Numba looks for its own, for one name of one module.
+
+Numba's compiled code reaches its runtime through the module
+`numba.core.runtime._nrt_python` alone. A finder in front of all others answers for that
+name with Tarn's extension and for no other, so no file of Numba is changed.
+
+A child process gets the finder from `tarn_nrt.pth`, which imports this module where
+TARN_NRT is set. Nothing else is imported until Numba is.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from types import ModuleType
+from typing import Any
+
+NAME = "numba.core.runtime._nrt_python"
+VARIABLE = "TARN_NRT"  # "1": processes that start with it run Numba on Tarn
+
+
+def extension_path() -> str:
+    """The file of Tarn's `_nrt_python`, which lies beside the package's modules."""
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    for suffix in importlib.machinery.EXTENSION_SUFFIXES:
+        path = os.path.join(folder, "_nrt_python" + suffix)
+        if os.path.exists(path):
+            return path
+    raise ImportError(f"tarn.nrt: there is no _nrt_python in {folder}")
+
+
+class Loader(importlib.machinery.ExtensionFileLoader):
+    """Loads the extension; from then on tracemalloc sees every block."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        from tarn.nrt import _tracing
+
+        super().exec_module(module)
+        original = module.memsys_use_cpython_allocator
+        module.memsys_use_cpython_allocator = (  # Numba's import calls it
+            lambda: None if _State.allocator_chosen else original()
+        )
+        _tracing.follow()
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Finds Tarn's extension under Numba's name."""
+
+    def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> Any:
+        if name != NAME:
+            return None
+        file = extension_path()
+        return importlib.util.spec_from_file_location(name, file, loader=Loader(name, file))
+
+
+class _State:
+    allocator_chosen = False
+
+
+def keep_allocator(chosen: bool) -> None:
+    """Has the program chosen where memory comes from? Then Numba's import does not."""
+    _State.allocator_chosen = chosen
+
+
+def is_ours(module: ModuleType) -> bool:
+    """Is the module that Numba runs on Tarn's?"""
+    return hasattr(module, "tarn_version")
+
+
+def in_place() -> bool:
+    """Does Numba run on Tarn's runtime, or will it?"""
+    loaded = sys.modules.get(NAME)
+    if loaded is not None:
+        return is_ours(loaded)
+    return any(isinstance(finder, Finder) for finder in sys.meta_path)
+
+
+def put_in_place() -> None:
+    """Put the finder first, once; RuntimeError where Numba has its own runtime already."""
+    loaded = sys.modules.get(NAME)
+    if loaded is not None and not is_ours(loaded):
+        raise RuntimeError(
+            "tarn.nrt: too late, Numba has loaded its own runtime "
+            f"({getattr(loaded, '__file__', '?')}): install before the first import of numba"
+        )
+    if not any(isinstance(finder, Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, Finder())
+
+
+def start() -> None:
+    """What `tarn_nrt.pth` calls in each process: acts where TARN_NRT is 1 alone."""
+    wish = os.environ.get(VARIABLE, "")
+    if wish in ("", "0"):
+        return
+    if wish != "1":
+        raise ValueError(f"tarn.nrt: {VARIABLE}={wish!r} is neither 0 nor 1")
+    put_in_place()

@@ -1,0 +1,57 @@
+"""Shows every block to tracemalloc while it traces.
+
+Large blocks come from CPython's raw allocator one by one, and tracemalloc sees them. Small
+ones share chunks, which it would see in place of them; so while it traces, they come one
+by one too. tracemalloc tells nobody when it begins, so its start() and stop() are wrapped.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+from tarn import _tarn
+
+ONE_BY_ONE = 64
+
+_wanted = [0]  # the modes that the program asked for
+
+
+def set_wanted(modes: int) -> None:
+    """Set the modes, and what tracemalloc needs besides."""
+    _wanted[0] = modes
+    _apply()
+
+
+def _apply() -> None:
+    import _tracemalloc
+
+    tracing = ONE_BY_ONE if _tracemalloc.is_tracing() else 0
+    _tarn.nrt_set_modes(_wanted[0] | tracing)
+
+
+def _followed(function: Any) -> Any:
+    @functools.wraps(function)
+    def wrapper(*arguments: Any, **names: Any) -> Any:
+        try:
+            return function(*arguments, **names)
+        finally:
+            _apply()
+
+    wrapper.__tarn_nrt__ = True  # type: ignore[attr-defined]
+    return wrapper
+
+
+def follow() -> None:
+    """Do what tracemalloc needs from now on, whoever starts it."""
+    import _tracemalloc
+
+    if not hasattr(_tracemalloc.start, "__tarn_nrt__"):
+        _wanted[0] = _tarn.nrt_modes()
+        for name in ("start", "stop"):
+            wrapper = _followed(getattr(_tracemalloc, name))
+            for module in (_tracemalloc, sys.modules.get("tracemalloc")):
+                if module is not None:
+                    setattr(module, name, wrapper)
+    _apply()
