@@ -1,4 +1,7 @@
-"""What all tests share. The driver is the one that TARN_DRIVER names (./check: `sim`)."""
+"""What all tests share. The driver is the one that TARN_DRIVER names (./check: `sim`).
+
+Where a test uses Numba in this process, it is on Tarn's runtime (tarn.nrt).
+"""
 
 import gc
 import os
@@ -8,6 +11,9 @@ import sys
 import pytest
 
 import tarn
+import tarn.nrt
+
+tarn.nrt.install(children=False)
 
 
 class Counted:

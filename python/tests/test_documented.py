@@ -8,7 +8,7 @@ import tarn
 
 
 def public():
-    for module in (tarn, tarn.mr):
+    for module in (tarn, tarn.mr, tarn.nrt):
         for name in module.__all__:
             thing = getattr(module, name)
             if callable(thing):
@@ -27,6 +27,6 @@ def test_it_has_words_and_a_signature(name, thing):
 
 
 def test_every_name_in_all_is_there():
-    for module in (tarn, tarn.mr):
+    for module in (tarn, tarn.mr, tarn.nrt):
         assert set(module.__all__) <= set(dir(module))
         assert len(module.__all__) == len(set(module.__all__))
