@@ -54,14 +54,22 @@ install_debian_packages() {
         as_root apt-get -q -y install --no-install-recommends $missing
 }
 
-# Make .venv as constraints.txt says, unless it is there already. The copy of that file in
-# it says which versions it was made from.
+# Asked for in .venv-nrt, where Numba's own tests of its runtime run: numba-cuda breaks the
+# import of one of them.
+nrt_packages="numba numpy scipy cffi"
+
+# Make environment $1 with the packages $2 as constraints.txt says, unless it is there
+# already. The copy of that file in it says which versions it was made from.
+make_environment() {
+    cmp -s constraints.txt "$1/made-from.txt" && return 0
+    echo "making $1"
+    rm -rf "$1" && "$PYTHON" -m venv "$1" &&
+        "$1/bin/pip" install -q -c constraints.txt $2 &&
+        cp constraints.txt "$1/made-from.txt"
+}
+
 make_venv() {
-    cmp -s constraints.txt .venv/made-from.txt && return 0
-    echo "making .venv"
-    rm -rf .venv && "$PYTHON" -m venv .venv &&
-        .venv/bin/pip install -q -c constraints.txt $python_packages &&
-        cp constraints.txt .venv/made-from.txt
+    make_environment .venv "$python_packages"
 }
 
 # Build the wheel, with the build tools of .venv, as build/wheel/tarn-*.whl.

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""numba_nrt.py -- what counted memory costs compiled code: Numba's runtime and Tarn's.
+
+    python bench/micro/numba_nrt.py [--rounds N]
+
+Each runtime has processes of its own, which take turns; shown is the median of the rounds,
+in ns for one turn of the loop or one call. Needs Numba and an installed Tarn.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+CORES = {
+    "numba": {},
+    "numba, statistics on": {"NUMBA_NRT_STATS": "1"},
+    "tarn": {"TARN_NRT": "1"},
+}
+
+
+def measure():
+    """The work, in a process that has its runtime: prints `name ns` lines."""
+    import numpy as np
+    from numba import njit
+
+    @njit
+    def empty(count):
+        total = 0
+        for _ in range(count):
+            total += np.empty(8).size
+        return total
+
+    @njit
+    def empty_large(count):
+        total = 0
+        for _ in range(count):
+            total += np.empty(100000).size
+        return total
+
+    @njit
+    def append(count):
+        items = [0.5]
+        for i in range(count):
+            items.append(i)
+        return len(items)
+
+    @njit
+    def text(count):
+        total = 0
+        for i in range(count):
+            total += len("ab" + "cd"[i & 1])
+        return total
+
+    @njit
+    def takes(a):
+        return 0
+
+    @njit
+    def gives():
+        return np.empty(8)
+
+    def calls(function, *arguments):
+        def loop(count):
+            for _ in range(count):
+                function(*arguments)
+
+        return loop
+
+    work = {
+        "np.empty(8) in a loop": (empty, 3_000_000),
+        "np.empty(100000) in a loop": (empty_large, 300_000),
+        "list.append in a loop": (append, 3_000_000),
+        "str + str in a loop": (text, 1_000_000),
+        "call with an array": (calls(takes, np.zeros(8)), 500_000),
+        "call with a number": (calls(takes, 1.0), 500_000),
+        "call that returns an array": (calls(gives), 200_000),
+    }
+    for name, (function, count) in work.items():
+        function(10)
+        best = min(timed(function, count) for _ in range(5))
+        print(f"{name}\t{best / count * 1e9:.2f}")
+
+
+def timed(function, count):
+    began = time.perf_counter()
+    function(count)
+    return time.perf_counter() - began
+
+
+def run(settings):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("TARN_", "NUMBA_"))}
+    done = subprocess.run(
+        [sys.executable, __file__, "--measure"], env={**env, **settings}, check=True,
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    return {name: float(ns) for name, ns in (x.split("\t") for x in done.stdout.splitlines())}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    if arguments.measure:
+        return measure()
+    rounds = [{core: run(env) for core, env in CORES.items()} for _ in range(arguments.rounds)]
+    print(f"{'ns':28}" + "".join(f"{core:>22}" for core in CORES) + f"{'numba : tarn':>16}")
+    for name in rounds[0]["tarn"]:
+        medians = [statistics.median(each[core][name] for each in rounds) for core in CORES]
+        print(f"{name:28}" + "".join(f"{ns:22.2f}" for ns in medians)
+              + f"{medians[0] / medians[2]:16.2f}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

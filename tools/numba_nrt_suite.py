@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+"""numba_nrt_suite.py -- Numba's own tests on its runtime and on Tarn's, compared.
+
+    numba_nrt_suite.py list                       the tests that check for leaks, by module
+    numba_nrt_suite.py [--quick] [--junit FILE]   both runtimes, compared test by test
+    numba_nrt_suite.py --core tarn --out B.json   one of them
+    numba_nrt_suite.py compare A.json B.json      two such files
+
+What is run: every class of numba.tests that checks each of its tests for leaks, and all of
+test_nrt, test_nrt_refct and test_refop_pruning; unchanged, each module in a process of its
+own. Any test that ends otherwise on Tarn's runtime is a failure, and so is a module that
+does not end or did not run on the runtime that it was to run on: exit code 1.
+
+The environment must not have numba-cuda, whose redirector breaks the import of one of the
+modules. Tarn has to be installed in it, so that processes that tests start get its runtime.
+"""
+
+import argparse
+import concurrent.futures
+import importlib
+import importlib.util
+import json
+import os
+import pathlib
+import pkgutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import numba_suite as common
+
+TIMEOUT_S = 3600  # a module, on a busy machine
+PACKAGE = "numba.tests"
+WHOLE = ("test_nrt", "test_nrt_refct", "test_refop_pruning")
+
+# About two minutes for both runtimes on two cores: the runtime itself, arrays that come and
+# go, lists and sets that grow, objects with counts inside, generators.
+QUICK = WHOLE + ("test_generators", "test_buffer_protocol", "test_array_return")
+
+
+# --- which tests ------------------------------------------------------------------------
+
+
+def test_modules():
+    """All modules of tests of Numba for CPUs, by name."""
+    folder = importlib.util.find_spec(PACKAGE).submodule_search_locations[0]
+    for found in pkgutil.walk_packages([folder], PACKAGE + "."):
+        name = found.name.removeprefix(PACKAGE + ".")
+        if name.rpartition(".")[2].startswith("test_"):
+            yield name
+
+
+def cases(suite):
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from cases(test)
+        else:
+            yield test
+
+
+def chosen(name):
+    """The tests of a module that are to be run here; None where it cannot be imported."""
+    from numba.tests.support import MemoryLeak
+
+    try:
+        module = importlib.import_module(f"{PACKAGE}.{name}")
+    except unittest.SkipTest:
+        return []
+    except Exception:
+        return None
+    tests = cases(unittest.defaultTestLoader.loadTestsFromModule(module))
+    return [test for test in tests if name in WHOLE or isinstance(test, MemoryLeak)]
+
+
+def list_here(path):
+    """Write how many tests each module has to run; in a process of its own."""
+    found = {}
+    for name in sorted(test_modules()):
+        tests = chosen(name)
+        if tests is None:
+            found[name] = "cannot be imported"
+        elif tests:
+            found[name] = len(tests)
+    pathlib.Path(path).write_text(json.dumps(found))
+
+
+def listed():
+    """{module: number of tests}, made by importing all of numba.tests once."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "list.json"
+        command = [sys.executable, __file__, "list-here", str(path)]
+        done = subprocess.run(
+            command, env=environment("numba"), cwd=folder, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True, errors="replace",
+        )  # fmt: skip
+        if done.returncode != 0:
+            sys.exit(f"numba_nrt_suite.py: numba.tests cannot be listed: {done.stderr}")
+        found = json.loads(path.read_text())
+    broken = [name for name, count in found.items() if isinstance(count, str)]
+    if broken:
+        sys.exit(f"numba_nrt_suite.py: cannot be imported: {', '.join(broken)}")
+    return found
+
+
+def list_command():
+    found = listed()
+    for name, count in sorted(found.items()):
+        print(f"{count:5} {name}")
+    leaky = {name: count for name, count in found.items() if name not in WHOLE}
+    print(
+        f"{sum(leaky.values())} tests that check for leaks in {len(leaky)} modules; "
+        f"{sum(found.values()) - sum(leaky.values())} in {', '.join(WHOLE)}"
+    )
+
+
+# --- one module, in a process of its own ------------------------------------------------
+
+
+def run_here(name, core, path):
+    """Run the chosen tests of a module, and write down on whose runtime that was."""
+    if core == "tarn":
+        from tarn import nrt
+
+        nrt.install()
+    with open(path, "w") as lines:
+        unittest.TestSuite(chosen(name)).run(common.Recorder(lines))
+    from numba.core.runtime import _nrt_python
+
+    was = "tarn" if hasattr(_nrt_python, "tarn_version") else "numba"
+    if was != core:
+        sys.exit(f"ran on the runtime of {was}")
+
+
+# --- all modules ------------------------------------------------------------------------
+
+
+def environment(core):
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("TARN_", "NUMBA_")) and name != "PYTHONPATH"
+    }
+    if core == "tarn":
+        env["TARN_NRT"] = "1"
+    return env
+
+
+def run_module(name, core, folder):
+    """The outcomes of one module, what is wrong with it as a whole, and its seconds."""
+    path = pathlib.Path(folder) / f"{name}.jsonl"
+    command = [sys.executable, __file__, "module", name, core, str(path)]
+    began = time.monotonic()
+    try:
+        process = subprocess.run(
+            command, env=environment(core), cwd=folder, timeout=TIMEOUT_S,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
+        )  # fmt: skip
+        trouble = f"exit code {process.returncode}" if process.returncode else None
+        words = process.stderr[-300:]
+    except subprocess.TimeoutExpired:
+        trouble, words = f"no end after {TIMEOUT_S} s", ""
+    tests, running = common.outcomes(path)
+    if trouble and running:
+        tests[running] = {"outcome": "crash", "why": trouble}
+    if trouble:
+        trouble = f"{trouble}, in {running or 'no test'}: {words}"
+    return tests, trouble, time.monotonic() - began
+
+
+def run_all(core, names, jobs, out=None):
+    """Everything that is known after a run on `core`; with `out` it is written there after
+    each module, so that a run that is broken off leaves something."""
+    result = {"manager": core, "tests": {}, "broken": {}, "seconds": {}, "counts": {}}
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(
+        jobs
+    ) as pool:
+        runs = {pool.submit(run_module, name, core, folder): name for name in names}
+        for run in concurrent.futures.as_completed(runs):
+            enter(result, runs[run], *run.result())
+            if out:
+                out.write_text(json.dumps(result, indent=1, sort_keys=True))
+    counts = result["counts"]
+    print(f"{core}: {len(names)} modules, {len(result['tests'])} tests: {counts}", flush=True)
+    return result
+
+
+def enter(result, name, tests, trouble, seconds):
+    """Add what is known of one module."""
+    result["tests"].update(tests)
+    result["seconds"][name] = round(seconds, 1)
+    for test in tests.values():
+        outcome = test["outcome"]
+        result["counts"][outcome] = result["counts"].get(outcome, 0) + 1
+    if trouble:
+        result["broken"][name] = trouble
+        print(f"{result['manager']}: {name}: {trouble}", flush=True)
+
+
+# --- the command line -------------------------------------------------------------------
+
+
+def compare(one, other, junit):
+    """Print what differs and the counts side by side; 1 if there is any difference."""
+    found = common.differences(one, other, frozenset())
+    tests = set(one["tests"]) | set(other["tests"])
+    for name, trouble in found.items():
+        print(f"DIFFERENT {name}: {trouble}")
+    print(f"{'':20}{one['manager']:>8}{other['manager']:>8}")
+    for outcome in sorted(set(one["counts"]) | set(other["counts"])):
+        numbers = (run["counts"].get(outcome, 0) for run in (one, other))
+        print(f"{outcome:20}" + "".join(f"{number:8}" for number in numbers))
+    print(f"{len(tests)} tests: {len(found)} differences")
+    if junit:
+        common.write_junit(junit, sorted(tests | set(found)), found)
+    return 1 if found or not tests else 0
+
+
+def run_command(arguments):
+    if importlib.util.find_spec("numba_cuda"):
+        sys.exit("numba_nrt_suite.py: numba-cuda is in this environment; use one without")
+    names = list(QUICK) if arguments.quick else sorted(listed())
+    names = [name for name in names if arguments.pattern in name]
+    if not names:
+        sys.exit(f"numba_nrt_suite.py: no module has {arguments.pattern!r} in its name")
+    cores = [arguments.core] if arguments.core else ["numba", "tarn"]
+    path = pathlib.Path(arguments.out) if arguments.out else None
+    runs = []
+    for core in cores:
+        out = path.with_stem(f"{path.stem}-{core}") if path and len(cores) > 1 else path
+        runs.append(run_all(core, names, arguments.jobs, out))
+    if len(runs) == 1:
+        return 1 if runs[0]["broken"] else 0
+    return compare(*runs, arguments.junit)
+
+
+def main(argv):
+    if argv[:1] == ["module"]:
+        return run_here(*argv[1:])
+    if argv[:1] == ["list-here"]:
+        return list_here(*argv[1:])
+    if argv[:1] == ["list"]:
+        return list_command()
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--junit", metavar="FILE", help="write the comparison as JUnit XML")
+    if argv[:1] == ["compare"]:
+        parser.add_argument("one")
+        parser.add_argument("other")
+        arguments = parser.parse_args(argv[1:])
+        one, other = (
+            json.loads(pathlib.Path(path).read_text()) for path in (arguments.one, arguments.other)
+        )
+        return compare(one, other, arguments.junit)
+    parser.add_argument("--core", choices=("numba", "tarn"), help="one instead of both")
+    parser.add_argument("--out", metavar="FILE", help="write the outcomes as JSON")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N")
+    parser.add_argument("--pattern", default="", help="modules with this in their names")
+    parser.add_argument("--quick", action="store_true", help="a few modules, two minutes")
+    return run_command(parser.parse_args(argv))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
