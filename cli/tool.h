@@ -19,7 +19,7 @@ struct verb {
     const char *help;                  /* the rest of its help; whole lines */
     int (*run)(int argc, char **argv); /* argv[0] is the verb */
 };
-extern const struct verb verb_info, verb_log, verb_replay, verb_run;
+extern const struct verb verb_info, verb_log, verb_prune, verb_replay, verb_run;
 
 void print_help(const struct verb *verb);
 

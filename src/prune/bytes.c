@@ -70,8 +70,11 @@ static tarn_status read_module(struct passage *passage, const void *ir, size_t b
         return TARN_OK;
     if (failed)
         passage->module = NULL;
-    return tarn_error_set(TARN_BAD_FORMAT, "prune: LLVM %s cannot read %s: %s",
-                          tarn_prune_llvm_version(), passage->name, passage->trouble);
+    /* LLVM begins with the name, mostly, and then says where: `name:3:5: error: ...`. */
+    bool named = strncmp(passage->trouble, passage->name, strlen(passage->name)) == 0;
+    return tarn_error_set(TARN_BAD_FORMAT, "prune: LLVM %s refuses %s%s%s",
+                          tarn_prune_llvm_version(), named ? "" : passage->name,
+                          named ? "" : ": ", passage->trouble);
 }
 
 /* The first function that the verifier does not like by itself, or NULL. */
@@ -164,6 +167,8 @@ tarn_status tarn_prune_bytes(const void *ir, size_t bytes, const char *name,
         form != TARN_PRUNE_BITCODE)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "prune: there is no form %d",
                               (int)form);
+    if (bytes == 0) /* to LLVM that is a module with nothing in it; it is a lost file */
+        return tarn_error_set(TARN_BAD_FORMAT, "prune: %s is empty", passage.name);
     bool bitcode = form == TARN_PRUNE_BITCODE ||
                    (form == TARN_PRUNE_AS_GIVEN && is_bitcode(ir, bytes));
     passage.context = LLVMContextCreate();

@@ -1,0 +1,346 @@
+/* cmd_prune.c -- `tarn prune`: takes reference counts that cancel out from LLVM IR. */
+#define _GNU_SOURCE
+#include "cmd_prune.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct job {
+    struct prune_task task;
+    const char *output; /* path; NULL: stdout */
+    bool stats, check;
+};
+
+/* --- options ------------------------------------------------------------------------ */
+
+enum { SHAPES = 1, COMPAT, LIMIT, MARKS, EMIT, OLD, STATS, EXPLAIN, CHECK, OUTPUT };
+
+/* A word for a bit; lists of them are written with commas. */
+struct word {
+    const char *name;
+    unsigned bits;
+};
+
+static const struct word shapes[] = {
+    {"all", TARN_PRUNE_ALL},
+    {"per_bb", TARN_PRUNE_PER_BLOCK},
+    {"diamond", TARN_PRUNE_DIAMOND},
+    {"fanout", TARN_PRUNE_FANOUT},
+    {"fanout_raise", TARN_PRUNE_FANOUT_RAISE},
+    {NULL, 0},
+};
+static const struct word marks[] = {
+    {"store", TARN_PRUNE_MARK_STORE}, {"ret", TARN_PRUNE_MARK_RET}, {NULL, 0}};
+static const struct word forms[] = {
+    {"ll", TARN_PRUNE_TEXT}, {"bc", TARN_PRUNE_BITCODE}, {NULL, 0}};
+
+static unsigned bits_of(const struct word *words, const char *name, size_t length)
+{
+    for (; words->name; words++)
+        if (strlen(words->name) == length && memcmp(words->name, name, length) == 0)
+            return words->bits;
+    return 0;
+}
+
+/* The bits of a list of words; 0 where one of them is none. */
+static unsigned read_words(const struct word *words, const char *list)
+{
+    unsigned all = 0;
+
+    for (;;) {
+        size_t length = strcspn(list, ",");
+        unsigned bits = bits_of(words, list, length);
+        if (bits == 0)
+            return 0;
+        all |= bits;
+        if (list[length] == 0)
+            return all;
+        list += length + 1;
+    }
+}
+
+static bool read_number(const char *text, size_t *out)
+{
+    char *end;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (errno || *end || number == 0 || number > SIZE_MAX)
+        return false;
+    *out = (size_t)number;
+    return true;
+}
+
+/* Put the option into the job; returns 0, or the exit code after words. */
+static int apply(struct job *job, int option, const char *value)
+{
+    tarn_prune_options *options = &job->task.options;
+
+    switch (option) {
+    case SHAPES:
+        options->shapes = read_words(shapes, value);
+        return options->shapes
+                   ? 0
+                   : wrong_use(&verb_prune,
+                               "--shapes: no list of per_bb, diamond, fanout, "
+                               "fanout_raise or all: %s",
+                               value);
+    case COMPAT:
+        options->mode = TARN_PRUNE_LLVMLITE;
+        return strcmp(value, "llvmlite") == 0
+                   ? 0
+                   : wrong_use(&verb_prune, "--compat: only llvmlite, not %s", value);
+    case LIMIT:
+        return read_number(value, &options->subgraph_limit)
+                   ? 0
+                   : wrong_use(&verb_prune, "--limit: no number above 0: %s", value);
+    case MARKS:
+        options->raise_marks = read_words(marks, value);
+        return options->raise_marks
+                   ? 0
+                   : wrong_use(&verb_prune, "--marks: no list of store, ret: %s", value);
+    case EMIT:
+        options->form = (tarn_prune_form)bits_of(forms, value, strlen(value));
+        return options->form ? 0
+                             : wrong_use(&verb_prune, "--emit: ll or bc, not %s", value);
+    case OLD:
+        job->task.old = true;
+        return 0;
+    case STATS:
+        job->stats = true;
+        return 0;
+    case EXPLAIN:
+        job->task.explain = true;
+        return 0;
+    case CHECK:
+        job->check = true;
+        return 0;
+    default:
+        job->output = value;
+        return 0;
+    }
+}
+
+/* 0, or the exit code; `*stop` is set where the program is to end with it. */
+static int read_line(struct job *job, int argc, char **argv, bool *stop)
+{
+    static const struct option options[] = {
+        {"shapes", required_argument, NULL, SHAPES},
+        {"compat", required_argument, NULL, COMPAT},
+        {"limit", required_argument, NULL, LIMIT},
+        {"marks", required_argument, NULL, MARKS},
+        {"emit", required_argument, NULL, EMIT},
+        {"old", no_argument, NULL, OLD},
+        {"stats", no_argument, NULL, STATS},
+        {"explain", no_argument, NULL, EXPLAIN},
+        {"check", no_argument, NULL, CHECK},
+        {"output", required_argument, NULL, OUTPUT},
+        HELP_OPTION,
+        LAST_OPTION,
+    };
+    int code = 0, option;
+
+    *stop = true;
+    while ((option = next_option(&verb_prune, argc, argv, options, false, &code)) !=
+           OPTIONS_END) {
+        if (option != OPTIONS_STOP)
+            code = apply(job, option, optarg);
+        if (option == OPTIONS_STOP || code != 0)
+            return code;
+    }
+    if (argc - optind > 1)
+        return wrong_use(&verb_prune, "one file at a time");
+    if (job->check && job->output)
+        return wrong_use(&verb_prune, "--check writes nothing, so not with --output");
+    if (job->task.old && (job->task.explain || job->task.options.shapes ||
+                          job->task.options.mode || job->task.options.form))
+        return wrong_use(&verb_prune,
+                         "--old is a pass of its own: no shapes, modes, reasons");
+    *stop = false;
+    job->task.name = optind < argc ? argv[optind] : "-";
+    return 0;
+}
+
+/* --- files ---------------------------------------------------------------------------- */
+
+/* Everything the file has, into the task. */
+static bool read_all(struct prune_task *task, FILE *file)
+{
+    size_t capacity = 0;
+
+    do {
+        if (task->input_bytes == capacity) {
+            capacity = capacity ? 2 * capacity : 1 << 16;
+            char *larger = realloc(task->input, capacity);
+            if (!larger)
+                return false;
+            task->input = larger;
+        }
+        task->input_bytes +=
+            fread(task->input + task->input_bytes, 1, capacity - task->input_bytes, file);
+    } while (task->input_bytes == capacity);
+    return !ferror(file);
+}
+
+static int read_input(struct prune_task *task)
+{
+    bool is_stdin = strcmp(task->name, "-") == 0;
+    FILE *file = is_stdin ? stdin : fopen(task->name, "rb");
+    bool good;
+
+    if (is_stdin)
+        task->name = "<stdin>";
+    if (!file)
+        return failed(&verb_prune, "cannot open %s: %s", task->name, strerror(errno));
+    errno = 0;
+    good = read_all(task, file);
+    int code =
+        good ? 0 : failed(&verb_prune, "cannot read %s: %s", task->name, strerror(errno));
+    if (!is_stdin)
+        fclose(file);
+    return code;
+}
+
+static bool write_file(FILE *file, const struct prune_result *result)
+{
+    bool good =
+        fwrite(result->output, 1, result->output_bytes, file) == result->output_bytes;
+
+    return (fflush(file) == 0) && good;
+}
+
+static int cannot_write(const char *path)
+{
+    return failed(&verb_prune, "cannot write %s: %s", path, strerror(errno));
+}
+
+/* What is no plain file, a pipe or a device, is written to as it is. */
+static int write_directly(const char *path, const struct prune_result *result)
+{
+    FILE *file = fopen(path, "wb");
+
+    if (!file)
+        return cannot_write(path);
+    bool good = write_file(file, result);
+    return fclose(file) == 0 && good ? 0 : cannot_write(path);
+}
+
+/* Beside the file first, so that a full disk or a signal leaves the old one whole. */
+static int replace(const char *path, const struct prune_result *result)
+{
+    char *beside = NULL;
+    struct stat facts;
+    mode_t mode = umask(0);
+
+    umask(mode);
+    if (stat(path, &facts) == 0 && !S_ISREG(facts.st_mode))
+        return write_directly(path, result);
+    if (asprintf(&beside, "%s.XXXXXX", path) < 0)
+        return failed(&verb_prune, "no memory for the name of a file");
+    int number = mkstemp(beside);
+    FILE *file = number < 0 ? NULL : fdopen(number, "wb");
+    bool good = file && fchmod(number, 0666 & ~mode) == 0 && write_file(file, result);
+    if (file)
+        good = fclose(file) == 0 && good;
+    good = good && rename(beside, path) == 0;
+    int code = good ? 0 : cannot_write(path);
+    if (!good && number >= 0)
+        unlink(beside);
+    free(beside);
+    return code;
+}
+
+/* --- what is told --------------------------------------------------------------------- */
+
+static void print_stats(FILE *file, const struct job *job,
+                        const struct prune_result *result)
+{
+    const tarn_prune_report *report = &result->report;
+
+    print_text(file, job->task.name);
+    if (job->task.old) {
+        fprintf(file, ": %" PRIu64 " operations removed by the old pass\n",
+                result->old_removed);
+        return;
+    }
+    fprintf(file, ": %" PRIu64 " functions, %" PRIu64 " of them changed\n",
+            report->functions, report->functions_changed);
+    fprintf(file, "  increfs        %10" PRIu64 "\n", report->increfs);
+    fprintf(file, "  decrefs        %10" PRIu64 "\n", report->decrefs);
+    fprintf(file, "  removed        %10" PRIu64 "\n",
+            report->per_block + report->diamond + report->fanout + report->fanout_raise);
+    fprintf(file, "    per_bb       %10" PRIu64 "\n", report->per_block);
+    fprintf(file, "    diamond      %10" PRIu64 "\n", report->diamond);
+    fprintf(file, "    fanout       %10" PRIu64 "\n", report->fanout);
+    fprintf(file, "    fanout_raise %10" PRIu64 "\n", report->fanout_raise);
+    fprintf(file, "  pairs that stay%10" PRIu64 "\n", report->kept);
+    fprintf(file, "  given up       %10" PRIu64 "\n", report->gave_up);
+    fprintf(file, "  memory at peak %10s\n", bytes_in_words(report->peak_bytes).text);
+}
+
+static int deliver(const struct job *job, const struct prune_result *result)
+{
+    FILE *file = job->output || job->check ? stdout : stderr;
+
+    if (!job->check && job->output) {
+        int code = replace(job->output, result);
+        if (code != 0)
+            return code;
+    } else if (!job->check && !write_file(stdout, result)) {
+        return cannot_write("the output");
+    }
+    fwrite(result->reasons, 1, result->reasons_bytes, file);
+    if (job->stats)
+        print_stats(file, job, result);
+    return 0;
+}
+
+static int run(int argc, char **argv)
+{
+    struct job job = {.check = false};
+    struct prune_result result;
+    bool stop;
+    int code = read_line(&job, argc, argv, &stop);
+
+    if (stop)
+        return code;
+    code = read_input(&job.task);
+    if (code == 0)
+        code = prune_in_child(&job.task, &result);
+    if (code == 0) {
+        code = deliver(&job, &result);
+        prune_result_free(&result);
+    }
+    free(job.task.input);
+    return code;
+}
+
+const struct verb verb_prune = {
+    "prune", "takes reference counts that cancel out from LLVM IR",
+    "prune [OPTIONS] [FILE]",
+    "Reads LLVM IR, text or bitcode, from FILE or stdin, removes pairs of NRT_incref "
+    "and\n"
+    "NRT_decref that cancel out, and writes it in the same form. Nothing is written "
+    "where\n"
+    "the input is no valid IR: one line says what is wrong with it, exit code 1.\n\n"
+    "      --output=FILE   write there, not to stdout\n"
+    "      --emit=ll|bc    write text or bitcode, whatever came\n"
+    "      --check         write nothing: read, verify, prune, verify\n"
+    "      --stats         print what was removed; on stderr if stdout has the IR\n"
+    "      --explain       print for each incref that stays beside a decref of its "
+    "value\n"
+    "                      which rule keeps it, and where\n"
+    "      --compat=llvmlite  the IR and the numbers that llvmlite's pass gives; "
+    "without\n"
+    "                      it no object is freed early, where llvmlite's pass may do so\n"
+    "      --shapes=LIST   of per_bb, diamond, fanout, fanout_raise; or all\n"
+    "      --limit=N       with --compat: visits in one fan-out search; 1000\n"
+    "      --marks=LIST    how blocks are marked that raise: store (a store to excinfo\n"
+    "                      with !numba_exception_output), ret (!ret_is_raise)\n"
+    "      --old           the pass of Numba before 0.52, on text, instead of all this\n",
+    run};

@@ -1,0 +1,283 @@
+/* cmd_prune_child.c -- `tarn prune`, the part that runs LLVM, in a process of its own.
+ *
+ * LLVM's readers stop the process on some broken files, by a signal or by exit(). So the
+ * work is done in a child, and a child that does not come back is a file that is no good.
+ * What it makes comes back in memory that both have.
+ */
+#define _GNU_SOURCE
+#include "cmd_prune.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+#define LIBRARY "libtarn_prune.so." TEXT(TARN_VERSION_MAJOR)
+
+/* The calls of libtarn_prune that are needed, found at run time: without LLVM the rest of
+ * the tool works as ever. */
+struct library {
+    __typeof__(&tarn_prune_bytes) bytes;
+    __typeof__(&tarn_prune_old_text) old_text;
+};
+
+/* What the child tells; in memory that parent and child share. */
+struct told {
+    bool done; /* it came to its end */
+    tarn_status status;
+    char message[sizeof tarn_error_last()->message]; /* status is not TARN_OK */
+    tarn_prune_report report;
+    uint64_t old_removed;
+};
+
+/* Files without a name, for what has no fixed size. */
+struct channel {
+    struct told *told;
+    int output, reasons, errors; /* -1: not open */
+};
+
+/* --- the library ---------------------------------------------------------------------- */
+
+static int no_library(void)
+{
+    return failed(&verb_prune,
+                  "the pruner is a library of its own, " LIBRARY
+                  ", which needs LLVM and is not here or does not load: %s; build Tarn "
+                  "where LLVM's development files are (Debian: llvm-22-dev)",
+                  dlerror());
+}
+
+static int load(struct library *library)
+{
+    void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+
+    if (!handle)
+        return no_library();
+    *(void **)&library->bytes = dlsym(handle, "tarn_prune_bytes");
+    *(void **)&library->old_text = dlsym(handle, "tarn_prune_old_text");
+    return library->bytes && library->old_text ? 0 : no_library();
+}
+
+/* --- in the child ----------------------------------------------------------------------- */
+
+static void write_place(FILE *file, const char *what, const tarn_prune_place *place)
+{
+    if (!*place->block)
+        return;
+    fprintf(file, "    %s ", what);
+    print_text(file, place->block);
+    if (place->line) {
+        fputs(", ", file);
+        print_text(file, place->file);
+        fprintf(file, ":%u:%u", place->line, place->column);
+    }
+    if (*place->instruction) {
+        fputs(": ", file);
+        print_text(file, place->instruction);
+    }
+    fputc('\n', file);
+}
+
+static void write_reason(void *data, const tarn_prune_kept *kept)
+{
+    FILE *file = data;
+
+    print_text(file, kept->function);
+    fprintf(file, ": an incref stays: %s\n", kept->words);
+    write_place(file, "incref in", &kept->incref);
+    write_place(file, "because of", &kept->at);
+}
+
+static bool write_all(int file, const char *bytes, size_t count)
+{
+    while (count > 0) {
+        ssize_t written = write(file, bytes, count);
+        if (written < 0 && errno != EINTR)
+            return false;
+        if (written > 0) {
+            bytes += written;
+            count -= (size_t)written;
+        }
+    }
+    return true;
+}
+
+static tarn_status prune(const struct library *library, const struct prune_task *task,
+                         struct channel *channel, char **out, size_t *out_bytes)
+{
+    tarn_prune_options options = task->options;
+    FILE *reasons = fdopen(channel->reasons, "w");
+
+    if (task->old)
+        return library->old_text(task->input, task->input_bytes, out, out_bytes,
+                                 &channel->told->old_removed);
+    if (task->explain && reasons) {
+        options.explain = write_reason;
+        options.explain_data = reasons;
+    }
+    tarn_status status = library->bytes(task->input, task->input_bytes, task->name,
+                                        &options, &channel->told->report, out, out_bytes);
+    if (reasons && fflush(reasons) != 0 && status == TARN_OK)
+        status = tarn_error_set(TARN_SYSTEM_FAILURE, "prune: cannot keep the reasons: %s",
+                                strerror(errno));
+    return status;
+}
+
+static void work(const struct library *library, const struct prune_task *task,
+                 struct channel *channel)
+{
+    struct told *told = channel->told;
+    struct rlimit none = {0, 0};
+    char *out = NULL;
+    size_t count = 0;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setrlimit(RLIMIT_CORE, &none); /* dying is nothing special here */
+    dup2(channel->errors, STDERR_FILENO);
+    told->status = prune(library, task, channel, &out, &count);
+    if (told->status == TARN_OK && !write_all(channel->output, out, count))
+        told->status =
+            tarn_error_set(TARN_SYSTEM_FAILURE, "prune: cannot keep %zu bytes: %s", count,
+                           strerror(errno));
+    if (told->status != TARN_OK)
+        snprintf(told->message, sizeof told->message, "%s", tarn_error_last()->message);
+    told->done = true;
+    _exit(0);
+}
+
+/* --- in the parent ---------------------------------------------------------------------- */
+
+static void close_channel(struct channel *channel)
+{
+    int files[] = {channel->output, channel->reasons, channel->errors};
+
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        if (files[i] >= 0)
+            close(files[i]);
+    if (channel->told)
+        munmap(channel->told, sizeof *channel->told);
+}
+
+static bool open_channel(struct channel *channel)
+{
+    void *shared = mmap(NULL, sizeof *channel->told, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    channel->told = shared == MAP_FAILED ? NULL : shared;
+    channel->output = memfd_create("output", MFD_CLOEXEC);
+    channel->reasons = memfd_create("reasons", MFD_CLOEXEC);
+    channel->errors = memfd_create("errors", MFD_CLOEXEC);
+    return channel->told && channel->output >= 0 && channel->reasons >= 0 &&
+           channel->errors >= 0;
+}
+
+/* All that is in the file, with a zero behind it; NULL: no memory, or it cannot be read. */
+static char *contents(int file, size_t *count_out)
+{
+    struct stat facts;
+
+    if (fstat(file, &facts) != 0)
+        return NULL;
+    size_t count = (size_t)facts.st_size, have = 0;
+    char *bytes = malloc(count + 1);
+    while (bytes && have < count) {
+        ssize_t got = pread(file, bytes + have, count - have, (off_t)have);
+        if (got <= 0 && errno != EINTR) {
+            free(bytes);
+            return NULL;
+        }
+        have += got > 0 ? (size_t)got : 0;
+    }
+    if (bytes)
+        bytes[count] = 0;
+    *count_out = count;
+    return bytes;
+}
+
+/* The child did not come to its end: what LLVM printed last words of is no IR. */
+static int died(const struct prune_task *task, const struct channel *channel, int state)
+{
+    size_t count = 0;
+    char *words = contents(channel->errors, &count);
+    char how[64];
+
+    if (words)
+        words[strcspn(words, "\n")] = 0;
+    if (WIFSIGNALED(state))
+        snprintf(how, sizeof how, "signal %d, %s", WTERMSIG(state),
+                 strsignal(WTERMSIG(state)));
+    else
+        snprintf(how, sizeof how, "exit code %d", WEXITSTATUS(state));
+    failed(&verb_prune, "%s is no valid IR: LLVM died of it (%s)%s%s", task->name, how,
+           words && *words ? ": " : "", words ? words : "");
+    free(words);
+    return FAILED;
+}
+
+/* The library says `prune: ` first, and so does the tool. */
+static const char *without_who(const char *message)
+{
+    size_t length = strlen("prune: ");
+
+    return strncmp(message, "prune: ", length) == 0 ? message + length : message;
+}
+
+static int collect(const struct prune_task *task, const struct channel *channel,
+                   int state, struct prune_result *out)
+{
+    const struct told *told = channel->told;
+
+    if (!told->done || !WIFEXITED(state) || WEXITSTATUS(state) != 0)
+        return died(task, channel, state);
+    if (told->status != TARN_OK)
+        return failed(&verb_prune, "%s", without_who(told->message));
+    *out =
+        (struct prune_result){.report = told->report, .old_removed = told->old_removed};
+    out->output = contents(channel->output, &out->output_bytes);
+    out->reasons = contents(channel->reasons, &out->reasons_bytes);
+    if (out->output && out->reasons)
+        return 0;
+    prune_result_free(out);
+    return failed(&verb_prune, "no memory for what came of %s", task->name);
+}
+
+int prune_in_child(const struct prune_task *task, struct prune_result *out)
+{
+    struct channel channel = {.output = -1, .reasons = -1, .errors = -1};
+    struct library library;
+    int state = 0, code = load(&library);
+
+    if (code != 0)
+        return code;
+    if (!open_channel(&channel)) {
+        code = failed(&verb_prune, "no memory to share: %s", strerror(errno));
+        close_channel(&channel);
+        return code;
+    }
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0)
+        work(&library, task, &channel);
+    while (child > 0 && waitpid(child, &state, 0) < 0 && errno == EINTR)
+        ;
+    if (child < 0)
+        code = failed(&verb_prune, "no process: %s", strerror(errno));
+    else
+        code = collect(task, &channel, state, out);
+    close_channel(&channel);
+    return code;
+}
+
+void prune_result_free(struct prune_result *result)
+{
+    free(result->output);
+    free(result->reasons);
+}
