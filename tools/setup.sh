@@ -47,6 +47,8 @@ install_debian_packages() {
 #include <stdint.h>
 #include <cmocka.h>'
         need pkg-config pkg-config --version
+        # The LLVM of the llvmlite in constraints.txt: bitcode travels between the two.
+        need llvm-22-dev /usr/lib/llvm-22/bin/llvm-config --version
     fi
     [ -z "$missing" ] && return 0
     echo "installing Debian packages:$missing"

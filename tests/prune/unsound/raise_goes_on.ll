@@ -37,20 +37,6 @@ tail:
   ret i32 0
 }
 
-define i32 @another_try_after_the_raise(ptr %excinfo, ptr %p, i1 %c0) {
-entry:
-  br label %try
-try:
-  call void @NRT_incref(ptr %p)
-  br i1 %c0, label %raise, label %tail
-raise:
-  store ptr @error, ptr %excinfo, !numba_exception_output !0
-  br label %try
-tail:
-  call void @NRT_decref(ptr %p)
-  ret i32 0
-}
-
 define i32 @way_in_through_the_raise(ptr %excinfo, ptr %p, i1 %c0, i1 %c1) {
 entry:
   br i1 %c0, label %caught, label %head

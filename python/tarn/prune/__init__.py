@@ -1,0 +1,118 @@
+"""Reference counts that cancel out, removed from compiled code.
+
+Numba counts the references of arrays, lists and strings in the code that it compiles, and
+removes the pairs of counts that change nothing with a pass of llvmlite's. That pass can
+remove one too many; Tarn's does not (docs/prune.md says how we know). In a stock Numba:
+
+    import tarn.prune
+    tarn.prune.install()      # functions compiled from here on are pruned by Tarn
+
+or, without touching the program, `python -m tarn.prune program.py`. `prune()` works on IR,
+from whatever compiler. `tarn prune` is the same as a command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tarn.prune import _library
+from tarn.prune._library import ALL_SHAPES, SHAPES, Kept, Place, Pruned, Report, llvm_version
+
+__all__ = [
+    "Kept",
+    "Place",
+    "Pruned",
+    "Report",
+    "explain",
+    "install",
+    "llvm_version",
+    "old_text",
+    "prune",
+    "statistics",
+    "uninstall",
+]
+
+
+def _shapes(shapes: Iterable[str] | None) -> int:
+    if shapes is None:
+        return ALL_SHAPES
+    names = list(shapes)
+    unknown = [name for name in names if name not in SHAPES]
+    if unknown or not names:
+        raise ValueError(f"prune: shapes are {', '.join(SHAPES)}, not {names!r}")
+    return sum({SHAPES[name] for name in names})
+
+
+def prune(
+    ir: str | bytes,
+    *,
+    mode: str = "sound",
+    shapes: Iterable[str] | None = None,
+    subgraph_limit: int = 1000,
+    explain: bool = False,
+    name: str = "<ir>",
+) -> Pruned:
+    """Prune a module: text comes back as text, bitcode as bitcode.
+
+    `mode="llvmlite"` gives the result of llvmlite's pass, its mistakes included;
+    `subgraph_limit` belongs to it. `shapes` are those of "per_block", "diamond", "fanout"
+    and "fanout_raise" that are looked for; None is all of them. With `explain` the result
+    has each incref that stayed beside a decref of the same value, with the reason.
+
+    LLVM's reader can end the process on bytes that are not IR at all: this is for modules
+    of a compiler that you trust, `tarn prune` for others.
+    """
+    kept: list[Kept] = []
+    options = _library.make_options(
+        mode, _shapes(shapes), "given", subgraph_limit, kept if explain else None
+    )
+    data = ir.encode() if isinstance(ir, str) else bytes(ir)
+    out, report = _library.prune_bytes(data, name, options)
+    return Pruned(out.decode() if isinstance(ir, str) else out, report, kept)
+
+
+def old_text(ir: str) -> tuple[str, int]:
+    """What Numba's pass before 0.52 makes of IR text, and how many operations it removed.
+
+    It looks at one block at a time and at names alone: see docs/prune.md before use.
+    """
+    out, removed = _library.old_text(ir.encode())
+    return out.decode(), removed
+
+
+def install(mode: str = "sound") -> None:
+    """Let Tarn prune what Numba compiles from now on, instead of llvmlite's pass.
+
+    Numba's own settings hold: NUMBA_LLVM_REFPRUNE_PASS=0 switches to the old pass, and
+    NUMBA_LLVM_REFPRUNE_FLAGS says which shapes are looked for. Functions in Numba's cache on
+    disk that another pruner, or another version or mode of this one, has worked on are
+    compiled anew. The same again is no error; another mode replaces the first.
+    """
+    from tarn.prune import _numba
+
+    _numba.install(mode)
+
+
+def uninstall() -> None:
+    """Give pruning back to llvmlite; what was compiled stays as it is."""
+    from tarn.prune import _numba
+
+    _numba.uninstall()
+
+
+def statistics() -> Report:
+    """What all pruning in Numba did so far in this process, since install()."""
+    from tarn.prune import _numba
+
+    return _numba.totals()
+
+
+def explain(what: Any, mode: str = "sound") -> list[Kept]:
+    """Why increfs stayed in IR, or in every version of a function that Numba compiled."""
+    if isinstance(what, (str, bytes)):
+        return prune(what, mode=mode, explain=True).kept
+    if not hasattr(what, "inspect_llvm"):
+        raise TypeError(f"explain() takes IR or a compiled function, not {type(what)}")
+    texts = what.inspect_llvm().values()
+    return [kept for text in texts for kept in prune(text, mode=mode, explain=True).kept]

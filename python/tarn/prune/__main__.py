@@ -1,0 +1,55 @@
+"""python -m tarn.prune [--mode sound|llvmlite] [--stats] PROGRAM | -m MODULE [ARGUMENTS]
+
+Runs a Python program whose Numba functions are pruned by Tarn.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+
+import tarn.prune
+from tarn.prune._library import MODES
+
+
+def _say_totals() -> None:
+    report = tarn.prune.statistics()
+    words = ", ".join(f"{name} {count}" for name, count in report._asdict().items())
+    print(f"tarn.prune: {words}", file=sys.stderr)
+
+
+def _usage() -> int:
+    print(__doc__, end="", file=sys.stderr)
+    return 2
+
+
+def main(arguments: list[str]) -> int:
+    mode, stats = "sound", False
+    while arguments and arguments[0] in ("--mode", "--stats"):
+        if arguments.pop(0) == "--stats":
+            stats = True
+        elif not arguments or arguments[0] not in MODES:
+            return _usage()
+        else:
+            mode = arguments.pop(0)
+    is_module = arguments[:1] == ["-m"]
+    program = arguments[1:] if is_module else arguments
+    if not program or program[0].startswith("-"):
+        return _usage()
+
+    tarn.prune.install(mode)
+    sys.argv = program
+    try:
+        if is_module:
+            sys.path[0] = ""
+            runpy.run_module(program[0], run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(program[0], run_name="__main__")
+    finally:
+        if stats:
+            _say_totals()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

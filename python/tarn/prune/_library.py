@@ -1,0 +1,248 @@
+"""libtarn_prune, called through ctypes.
+
+The pruner's library needs LLVM, which is large and which most programs that use Tarn have no
+use for. So nothing links it: it is opened when somebody prunes, and a Tarn that was built
+without it says so then.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from typing import Any, NamedTuple
+
+import tarn
+
+MODES = {"sound": 0, "llvmlite": 1}
+SHAPES = {"per_block": 1, "diamond": 2, "fanout": 4, "fanout_raise": 8}
+ALL_SHAPES = 15
+FORMS = {"given": 0, "text": 1, "bitcode": 2}
+
+
+class Place(NamedTuple):
+    """A place in the IR, and in the source where there is debug info."""
+
+    block: str
+    instruction: str
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        if self.line:
+            return f"{self.file}:{self.line}"
+        if self.instruction:
+            return f"{self.block}: {self.instruction.strip()}"
+        return self.block
+
+
+class Kept(NamedTuple):
+    """An incref that stayed, and why."""
+
+    rule: int
+    words: str
+    function: str
+    value: str
+    incref: Place
+    at: Place
+
+    def __str__(self) -> str:
+        where = f" ({self.at})" if self.at.block or self.at.line else ""
+        return f"{self.function}: {self.value}, {self.incref}: {self.words}{where}"
+
+
+class Report(NamedTuple):
+    """What one call did. The first four count operations: a pair is two."""
+
+    per_block: int = 0
+    diamond: int = 0
+    fanout: int = 0
+    fanout_raise: int = 0
+    functions: int = 0
+    functions_changed: int = 0
+    increfs: int = 0
+    decrefs: int = 0
+    kept: int = 0
+    gave_up: int = 0
+    peak_bytes: int = 0
+
+    @property
+    def removed(self) -> int:
+        return self.per_block + self.diamond + self.fanout + self.fanout_raise
+
+
+class Pruned(NamedTuple):
+    """A module without the pairs that cancelled out."""
+
+    ir: str | bytes  # as it was given: text, or bitcode
+    report: Report
+    kept: list[Kept]  # empty unless it was asked for
+
+
+class _CPlace(ctypes.Structure):
+    _fields_ = [
+        ("block", ctypes.c_char_p),
+        ("instruction", ctypes.c_char_p),
+        ("file", ctypes.c_char_p),
+        ("line", ctypes.c_uint),
+        ("column", ctypes.c_uint),
+    ]
+
+
+class _CKept(ctypes.Structure):
+    _fields_ = [
+        ("rule", ctypes.c_int),
+        ("words", ctypes.c_char_p),
+        ("function", ctypes.c_char_p),
+        ("value", ctypes.c_char_p),
+        ("incref", _CPlace),
+        ("at", _CPlace),
+    ]
+
+
+_Explain = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(_CKept))
+
+
+class _COptions(ctypes.Structure):
+    _fields_ = [
+        ("mode", ctypes.c_int),
+        ("shapes", ctypes.c_uint),
+        ("raise_marks", ctypes.c_uint),
+        ("form", ctypes.c_int),
+        ("trusted", ctypes.c_bool),
+        ("subgraph_limit", ctypes.c_size_t),
+        ("explain", _Explain),
+        ("explain_data", ctypes.c_void_p),
+    ]
+
+
+class _CReport(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in Report._fields]
+
+
+class _CError(ctypes.Structure):
+    _fields_ = [
+        ("status", ctypes.c_int),
+        ("native", ctypes.c_int),
+        ("message", ctypes.c_char * 480),
+    ]
+
+
+def library_path() -> str:
+    """Where libtarn_prune is: $TARN_PRUNE_LIBRARY, or beside libtarn."""
+    major = tarn.__version__.partition(".")[0]
+    beside = os.path.join(tarn.get_library_dir(), f"libtarn_prune.so.{major}")
+    return os.environ.get("TARN_PRUNE_LIBRARY") or beside
+
+
+@functools.cache
+def library() -> Any:
+    """The library, opened at the first call."""
+    path = library_path()
+    if not os.path.exists(path):
+        raise tarn.NotSupportedError(
+            f"prune: {path} is not there: this Tarn was built without LLVM's development files"
+        )
+    try:
+        opened = ctypes.CDLL(path)
+    except OSError as error:
+        raise tarn.NotSupportedError(f"prune: {error}") from None
+    report, options = ctypes.POINTER(_CReport), ctypes.POINTER(_COptions)
+    size, text = ctypes.c_size_t, ctypes.c_char_p
+    out, out_bytes = ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(size)
+    opened.tarn_prune_bytes.argtypes = [text, size, text, options, report, out, out_bytes]
+    opened.tarn_prune_module.argtypes = [ctypes.c_void_p, options, report]
+    removed = ctypes.POINTER(ctypes.c_uint64)
+    opened.tarn_prune_old_text.argtypes = [text, size, out, out_bytes, removed]
+    opened.tarn_prune_free.argtypes = [ctypes.c_void_p]
+    opened.tarn_prune_free.restype = None
+    opened.tarn_prune_llvm_version.restype = text
+    opened.tarn_error_last.restype = ctypes.POINTER(_CError)
+    return opened
+
+
+def llvm_version() -> str:
+    """The version of LLVM that the pruner uses, e.g. "22.1.8"."""
+    version: bytes = library().tarn_prune_llvm_version()
+    return version.decode()
+
+
+def check(status: int) -> None:
+    """Raise what the last call had to say, unless it went well."""
+    if status == 0:
+        return
+    words = library().tarn_error_last().contents.message.decode(errors="replace")
+    if status == 1:
+        raise tarn.OutOfMemoryError(words)
+    raise tarn.TarnError(words)
+
+
+def _text(words: bytes | None) -> str:
+    return (words or b"").decode(errors="replace")
+
+
+def _place(place: _CPlace) -> Place:
+    words = (_text(place.block), _text(place.instruction), _text(place.file))
+    return Place(*words, place.line, place.column)
+
+
+def _listener(kept: list[Kept]) -> Any:
+    def listen(_: Any, pointer: Any) -> None:
+        row = pointer.contents
+        words = (_text(row.words), _text(row.function), _text(row.value))
+        kept.append(Kept(row.rule, *words, _place(row.incref), _place(row.at)))
+
+    return _Explain(listen)
+
+
+def make_options(
+    mode: str, shapes: int, form: str, subgraph_limit: int, kept: list[Kept] | None
+) -> _COptions:
+    if mode not in MODES:
+        raise ValueError(f"prune: mode {mode!r} is none of {', '.join(MODES)}")
+    if not 0 < shapes <= ALL_SHAPES:
+        raise ValueError(f"prune: shapes {shapes} is no set of {SHAPES}")
+    options = _COptions(
+        mode=MODES[mode],
+        shapes=shapes,
+        form=FORMS[form],
+        subgraph_limit=subgraph_limit,
+    )
+    if kept is not None:
+        options.explain = _listener(kept)
+    return options
+
+
+def _take(out: ctypes.c_void_p, size: ctypes.c_size_t) -> bytes:
+    """The bytes that a call handed out, which go back to it."""
+    try:
+        return ctypes.string_at(out, size.value)
+    finally:
+        library().tarn_prune_free(out)
+
+
+def prune_bytes(data: bytes, name: str, options: _COptions) -> tuple[bytes, Report]:
+    out, size, report = ctypes.c_void_p(), ctypes.c_size_t(), _CReport()
+    check(
+        library().tarn_prune_bytes(
+            data,
+            len(data),
+            name.encode(),
+            ctypes.byref(options),
+            ctypes.byref(report),
+            ctypes.byref(out),
+            ctypes.byref(size),
+        )
+    )
+    return _take(out, size), Report(*(getattr(report, field) for field in Report._fields))
+
+
+def old_text(data: bytes) -> tuple[bytes, int]:
+    out, size, removed = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_uint64()
+    check(
+        library().tarn_prune_old_text(
+            data, len(data), ctypes.byref(out), ctypes.byref(size), ctypes.byref(removed)
+        )
+    )
+    return _take(out, size), removed.value

@@ -1,0 +1,263 @@
+/* function.c -- from LLVM's functions to ours.
+ *
+ * What the interpreter is not interested in is left out: arithmetic, types, conditions. A
+ * call of something unknown uses its pointers, and its result, like that of a load, may be
+ * any object.
+ */
+#include "function.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROOM_BYTES = 256 << 20 }; /* for both versions of one function */
+
+static struct {
+    char *bytes;
+    size_t used;
+} arena;
+
+void *function_room(size_t count, size_t size)
+{
+    size_t bytes = (count * size + 15) & ~(size_t)15;
+    if (arena.bytes == NULL)
+        arena.bytes = malloc(ROOM_BYTES);
+    if (arena.bytes == NULL || arena.used + bytes > ROOM_BYTES) {
+        fprintf(stderr, "prune-interpret: a function is too large\n");
+        exit(2);
+    }
+    void *place = arena.bytes + arena.used;
+    arena.used += bytes;
+    return memset(place, 0, bytes);
+}
+
+void function_forget_all(void)
+{
+    arena.used = 0;
+}
+
+/* Numbers of values and blocks, kept in a hash table by address. */
+struct numbers {
+    const void **keys;
+    int *values;
+    size_t mask;
+};
+
+static struct numbers make_numbers(size_t count)
+{
+    size_t size = 16;
+    while (size < count * 2)
+        size *= 2;
+    struct numbers numbers = {function_room(size, sizeof(void *)),
+                              function_room(size, sizeof(int)), size - 1};
+    return numbers;
+}
+
+static size_t slot_of(const struct numbers *numbers, const void *key)
+{
+    size_t slot = ((uintptr_t)key >> 4) * 0x9E3779B97F4A7C15u >> 20 & numbers->mask;
+    while (numbers->keys[slot] != NULL && numbers->keys[slot] != key)
+        slot = (slot + 1) & numbers->mask;
+    return slot;
+}
+
+static void set_number(struct numbers *numbers, const void *key, int value)
+{
+    size_t slot = slot_of(numbers, key);
+    numbers->keys[slot] = key;
+    numbers->values[slot] = value;
+}
+
+static int number_of(const struct numbers *numbers, const void *key)
+{
+    size_t slot = slot_of(numbers, key);
+    return numbers->keys[slot] == key ? numbers->values[slot] : NO_OBJECT;
+}
+
+static bool named(LLVMValueRef value, const char *name)
+{
+    size_t length;
+    const char *text = LLVMGetValueName2(value, &length);
+    return length == strlen(name) && memcmp(text, name, length) == 0;
+}
+
+static bool is_pointer(LLVMValueRef value)
+{
+    return LLVMGetTypeKind(LLVMTypeOf(value)) == LLVMPointerTypeKind;
+}
+
+struct reading {
+    struct numbers values, blocks;
+    struct block *block; /* being read */
+    unsigned raise_kind; /* of the metadata that marks a raise */
+};
+
+static void add(struct reading *reading, enum operation_kind kind, LLVMValueRef first,
+                LLVMValueRef second, LLVMValueRef result)
+{
+    struct operation *operation =
+        &reading->block->operations[reading->block->operation_count++];
+    operation->kind = kind;
+    operation->operands[0] = first ? number_of(&reading->values, first) : NO_OBJECT;
+    operation->operands[1] = second ? number_of(&reading->values, second) : NO_OBJECT;
+    operation->result = result ? number_of(&reading->values, result) : NO_OBJECT;
+}
+
+static void read_call(struct reading *reading, LLVMValueRef call)
+{
+    LLVMValueRef callee = LLVMGetCalledValue(call);
+    unsigned count = LLVMGetNumArgOperands(call);
+    if (named(callee, "NRT_incref") || named(callee, "NRT_decref")) {
+        enum operation_kind kind = named(callee, "NRT_incref") ? INCREF : DECREF;
+        add(reading, kind, LLVMGetOperand(call, 0), NULL, NULL);
+        return;
+    }
+    for (unsigned i = 0; i < count; i++)
+        if (is_pointer(LLVMGetOperand(call, i)))
+            add(reading, USE, LLVMGetOperand(call, i), NULL, NULL);
+    if (is_pointer(call))
+        add(reading, named(callee, "make") ? MAKE : PICK, NULL, NULL, call);
+}
+
+static void read_phi(struct reading *reading, LLVMValueRef instruction)
+{
+    struct phi *phi = &reading->block->phis[reading->block->phi_count++];
+    phi->count = (int)LLVMCountIncoming(instruction);
+    phi->blocks = function_room((size_t)phi->count, sizeof(int));
+    phi->values = function_room((size_t)phi->count, sizeof(int));
+    phi->result = number_of(&reading->values, instruction);
+    for (int i = 0; i < phi->count; i++) {
+        LLVMBasicBlockRef block = LLVMGetIncomingBlock(instruction, (unsigned)i);
+        LLVMValueRef value = LLVMGetIncomingValue(instruction, (unsigned)i);
+        phi->blocks[i] = number_of(&reading->blocks, block);
+        phi->values[i] = number_of(&reading->values, value);
+    }
+}
+
+static void read_instruction(struct reading *reading, LLVMValueRef instruction)
+{
+    switch (LLVMGetInstructionOpcode(instruction)) {
+    case LLVMCall:
+        read_call(reading, instruction);
+        break;
+    case LLVMPHI:
+        if (is_pointer(instruction))
+            read_phi(reading, instruction);
+        break;
+    case LLVMLoad:
+        add(reading, USE, LLVMGetOperand(instruction, 0), NULL, NULL);
+        if (is_pointer(instruction))
+            add(reading, PICK, NULL, NULL, instruction);
+        break;
+    case LLVMStore:
+        add(reading, USE, LLVMGetOperand(instruction, 1), NULL, NULL);
+        if (named(LLVMGetOperand(instruction, 1), "excinfo") &&
+            LLVMGetMetadata(instruction, reading->raise_kind) != NULL)
+            add(reading, RAISE, NULL, NULL, NULL);
+        break;
+    case LLVMSelect:
+        if (is_pointer(instruction))
+            add(reading, SELECT, LLVMGetOperand(instruction, 1),
+                LLVMGetOperand(instruction, 2), instruction);
+        break;
+    default:
+        if (!is_pointer(instruction))
+            break;
+        if (LLVMGetNumOperands(instruction) > 0 &&
+            is_pointer(LLVMGetOperand(instruction, 0)))
+            add(reading, COPY, LLVMGetOperand(instruction, 0), NULL, instruction);
+        else
+            add(reading, PICK, NULL, NULL, instruction);
+    }
+}
+
+/* At most so many operations and phis come of the instructions of a block. */
+static void count_room(LLVMBasicBlockRef block, size_t *operations, size_t *phis)
+{
+    *operations = *phis = 0;
+    for (LLVMValueRef i = LLVMGetFirstInstruction(block); i;
+         i = LLVMGetNextInstruction(i)) {
+        *operations += 2 + (size_t)LLVMGetNumOperands(i);
+        *phis += LLVMGetInstructionOpcode(i) == LLVMPHI;
+    }
+}
+
+static void read_block(struct reading *reading, LLVMBasicBlockRef source)
+{
+    struct block *block = reading->block;
+    size_t operations, phis;
+    count_room(source, &operations, &phis);
+    block->operations = function_room(operations, sizeof *block->operations);
+    block->phis = function_room(phis, sizeof *block->phis);
+    LLVMValueRef instruction = LLVMGetFirstInstruction(source);
+    for (; instruction; instruction = LLVMGetNextInstruction(instruction))
+        read_instruction(reading, instruction);
+
+    LLVMValueRef last = LLVMGetBasicBlockTerminator(source);
+    block->returns = LLVMGetInstructionOpcode(last) == LLVMRet;
+    block->successor_count = (int)LLVMGetNumSuccessors(last);
+    block->successors = function_room((size_t)block->successor_count, sizeof(int));
+    for (int i = 0; i < block->successor_count; i++)
+        block->successors[i] =
+            number_of(&reading->blocks, LLVMGetSuccessor(last, (unsigned)i));
+}
+
+static size_t number_values(struct reading *reading, LLVMValueRef source)
+{
+    int next = 0;
+    for (LLVMValueRef p = LLVMGetFirstParam(source); p; p = LLVMGetNextParam(p))
+        set_number(&reading->values, p, next++);
+    LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(source);
+    for (; block; block = LLVMGetNextBasicBlock(block)) {
+        LLVMValueRef i = LLVMGetFirstInstruction(block);
+        for (; i; i = LLVMGetNextInstruction(i))
+            if (is_pointer(i))
+                set_number(&reading->values, i, next++);
+    }
+    return (size_t)next;
+}
+
+static size_t count_values(LLVMValueRef source)
+{
+    size_t count = LLVMCountParams(source);
+    LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(source);
+    for (; block; block = LLVMGetNextBasicBlock(block)) {
+        LLVMValueRef i = LLVMGetFirstInstruction(block);
+        for (; i; i = LLVMGetNextInstruction(i))
+            count += is_pointer(i);
+    }
+    return count;
+}
+
+struct function function_read(LLVMValueRef source)
+{
+    size_t length;
+    struct function function = {.name = LLVMGetValueName2(source, &length)};
+    LLVMContextRef context = LLVMGetModuleContext(LLVMGetGlobalParent(source));
+    struct reading reading = {
+        .values = make_numbers(count_values(source)),
+        .blocks = make_numbers(LLVMCountBasicBlocks(source)),
+        .raise_kind = LLVMGetMDKindIDInContext(context, "numba_exception_output", 22)};
+    function.value_count = (int)number_values(&reading, source);
+    function.parameter_count = (int)LLVMCountParams(source);
+    function.block_count = (int)LLVMCountBasicBlocks(source);
+    function.blocks =
+        function_room((size_t)function.block_count, sizeof *function.blocks);
+    function.excinfo = NO_OBJECT;
+    for (int i = 0; i < function.parameter_count; i++)
+        if (named(LLVMGetParam(source, (unsigned)i), "excinfo"))
+            function.excinfo = i;
+
+    int next = 0;
+    LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(source);
+    for (; block; block = LLVMGetNextBasicBlock(block))
+        set_number(&reading.blocks, block, next++);
+    next = 0;
+    for (block = LLVMGetFirstBasicBlock(source); block;
+         block = LLVMGetNextBasicBlock(block)) {
+        reading.block = &function.blocks[next++];
+        read_block(&reading, block);
+    }
+    return function;
+}

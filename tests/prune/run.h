@@ -1,0 +1,55 @@
+/* run.h -- one run of a function on a memory that counts. */
+#ifndef PRUNE_RUN_H
+#define PRUNE_RUN_H
+
+#include "function.h"
+
+#include <stdint.h>
+
+enum {
+    MAX_OBJECTS = 96, /* of one run; `make` ends the run where there are more */
+    MAX_SHARED = 4,   /* objects that are there when the function starts */
+    MAX_BLOCKS_RUN = 80,
+};
+
+struct object {
+    int count;       /* references; 0: freed, or never there */
+    int children[2]; /* objects that this one holds a reference to, or NO_OBJECT */
+};
+
+/* What the seed of a run says about the world; the same for both versions. */
+struct world {
+    uint64_t seed;
+    int shared;              /* how many objects there are at the start */
+    int callers[MAX_SHARED]; /* references that the caller holds */
+    int children[MAX_SHARED][2];
+};
+
+enum verdict { FINE, USED_FREED, FREED_TWICE, CUT };
+
+struct run {
+    const struct function *function;
+    const struct world *world;
+    struct object objects[MAX_OBJECTS];
+    int object_count;
+    int *values;    /* the object that each value is, or NO_OBJECT */
+    int *scratch;   /* as many again, for phis, which all change at once */
+    uint64_t asked; /* decisions so far */
+    int steps;      /* blocks done */
+    int history[MAX_BLOCKS_RUN][MAX_OBJECTS]; /* counts at the end of each of them */
+    int last_raise;                           /* step of the last raise mark, or -1 */
+    bool returned;
+    int blamed;   /* the object that was freed, after a failure */
+    int where[2]; /* block and operation of the failure */
+};
+
+/* A run of a function, which has room for its values; `world` is to be set. */
+struct run run_make(const struct function *function);
+
+/* Run from the entry to a return, to a failure, or until it is long enough (CUT). */
+enum verdict run_go(struct run *run);
+
+/* A number that looks like chance. */
+uint64_t run_mix(uint64_t x);
+
+#endif

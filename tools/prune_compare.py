@@ -1,0 +1,417 @@
+#!/usr/bin/env python3
+"""prune_compare.py -- Tarn's pruner beside llvmlite's pass.
+
+    prune_compare.py random [--count N] [--seed N]       mode llvmlite: the same IR, the same numbers
+    prune_compare.py old [--count N] [--folder FOLDER]   the old pass: the text that Numba's makes
+    prune_compare.py sound --interpreter PROGRAM [...]   the default mode: nothing freed early
+    prune_compare.py corpus FOLDER [--repeat N]          both modes on the modules of prune_corpus.py
+    prune_compare.py size [--blocks N]                   functions of up to N blocks: time, and who gives up
+
+`random` prunes random functions (prune_random.py) with both and compares text and statistics,
+with changing shapes and limits. `sound` has the interpreter (tests/prune/interpret.c) run the
+functions before and after; it says how llvmlite's pass fares as well. `corpus` compares and
+takes the time in the pass itself, both in this process and by turns, without what it costs to
+read a module; `size` does so on five shapes of large functions. All need llvmlite and Tarn with libtarn_prune. Exit code 1: a difference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import itertools
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from typing import NamedTuple
+
+import llvmlite.binding as ll
+
+import prune_random
+import tarn.prune
+from tarn.prune import _library
+
+BATCH = 250  # functions a module
+
+
+class Stock:
+    """llvmlite's pass."""
+
+    def __init__(self):
+        ll.initialize_native_target()
+        machine = ll.Target.from_default_triple().create_target_machine()
+        self.builder = ll.create_pass_builder(machine, ll.create_pipeline_tuning_options())
+
+    def manager(self, shapes: int = 15, limit: int = 1000):
+        manager = ll.create_new_module_pass_manager()
+        manager.add_refprune_pass(shapes, limit)
+        return manager
+
+    def prune(self, module, shapes: int = 15, limit: int = 1000):
+        """Prunes in place; what it counted, and how long it took."""
+        return self._run(self.manager(shapes, limit), module)
+
+    def overhead(self, module) -> float:
+        """What it takes to run no pass at all."""
+        return self._run(ll.create_new_module_pass_manager(), module)[1]
+
+    def _run(self, manager, module):
+        before = ll.newpassmanagers.dump_refprune_stats()
+        started = time.perf_counter()
+        manager.run(module, self.builder)
+        seconds = time.perf_counter() - started
+        return tuple(ll.newpassmanagers.dump_refprune_stats() - before), seconds
+
+
+class InPlace:
+    """Tarn's pruner on modules in libtarn_prune's own LLVM, to take the time of it alone."""
+
+    def __init__(self):
+        self.library = _library.library()
+        for name, result, arguments in (
+            ("LLVMContextCreate", ctypes.c_void_p, []),
+            ("LLVMContextDispose", None, [ctypes.c_void_p]),
+            (
+                "LLVMCreateMemoryBufferWithMemoryRangeCopy",
+                ctypes.c_void_p,
+                [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p],
+            ),
+            ("LLVMParseBitcodeInContext2", ctypes.c_int, [ctypes.c_void_p] * 3),
+            ("LLVMDisposeMemoryBuffer", None, [ctypes.c_void_p]),
+            ("LLVMDisposeModule", None, [ctypes.c_void_p]),
+        ):
+            function = getattr(self.library, name)
+            function.restype, function.argtypes = result, arguments
+
+    def prune(self, bitcode: bytes, mode: str):
+        library, module = self.library, ctypes.c_void_p()
+        context = library.LLVMContextCreate()
+        buffer = library.LLVMCreateMemoryBufferWithMemoryRangeCopy(bitcode, len(bitcode), b"m")
+        if library.LLVMParseBitcodeInContext2(context, buffer, ctypes.byref(module)) != 0:
+            raise RuntimeError("LLVM cannot read a module of the corpus")
+        options = _library.make_options(mode, 15, "bitcode", 1000, None)
+        report = _library._CReport()
+        started = time.perf_counter()
+        status = library.tarn_prune_module(module, ctypes.byref(options), ctypes.byref(report))
+        seconds = time.perf_counter() - started
+        _library.check(status)
+        library.LLVMDisposeModule(module)
+        library.LLVMDisposeMemoryBuffer(buffer)
+        library.LLVMContextDispose(context)
+        return report, seconds
+
+
+def body(text: str) -> str:
+    """IR without its first line, which has the module's name."""
+    return text.split("\n", 1)[1] if text.startswith("; ModuleID") else text
+
+
+def shape_names(shapes: int) -> list[str]:
+    return [name for name, bit in _library.SHAPES.items() if shapes & bit]
+
+
+# --- random functions -------------------------------------------------------------------
+
+
+class Batch(NamedTuple):
+    text: str
+    shapes: int
+    limit: int
+    words: str
+
+
+def batches(count: int, seed: int, vary: bool = True):
+    """Modules that have `count` functions in all."""
+    for first in range(0, count, BATCH):
+        rng = random.Random(seed * 7919 + first)
+        debug = rng.random() < 0.2
+        vary_now = vary and rng.random() < 0.4
+        shapes = rng.randint(1, 15) if vary_now else 15
+        limit = rng.choice((1, 2, 5, 12, 30, 100)) if vary_now else 1000
+        text = prune_random.module(seed, first, min(BATCH, count - first), debug)
+        words = f"seed {seed}, f{first}.., debug info {debug}, shapes {shapes}, limit {limit}"
+        yield Batch(text, shapes, limit, words)
+
+
+def first_difference(ours: str, theirs: str) -> str:
+    """The first function whose text differs, in both versions."""
+    pairs = zip(ours.split("\ndefine "), theirs.split("\ndefine "), strict=False)
+    for one, other in pairs:
+        if one != other:
+            return f"--- tarn\ndefine {one}\n--- llvmlite\ndefine {other}"
+    return "(one has more functions)"
+
+
+def compare_batch(stock: Stock, batch: Batch) -> str | None:
+    module = ll.parse_assembly(batch.text)
+    counted, _ = stock.prune(module, batch.shapes, batch.limit)
+    ours = tarn.prune.prune(
+        batch.text,
+        mode="llvmlite",
+        shapes=shape_names(batch.shapes),
+        subgraph_limit=batch.limit,
+        name="<string>",  # as llvmlite's parser calls it
+    )
+    if body(ours.ir) != body(str(module)):
+        return f"{batch.words}: other IR\n{first_difference(ours.ir, str(module))}"
+    if tuple(ours.report[:4]) != counted:
+        return f"{batch.words}: counted {ours.report[:4]}, llvmlite {counted}"
+    return None
+
+
+def compare_random(arguments) -> int:
+    stock, differences, removed = Stock(), 0, 0
+    for batch in batches(arguments.count, arguments.seed):
+        difference = compare_batch(stock, batch)
+        if difference is not None:
+            differences += 1
+            print(difference)
+    removed = sum(ll.newpassmanagers.dump_refprune_stats())
+    print(
+        f"random: {arguments.count} functions, {removed} operations removed by llvmlite, "
+        f"{differences} modules of {BATCH} differ"
+    )
+    return differences != 0
+
+
+def compare_old(arguments) -> int:
+    from numba.core.runtime.nrtopt import _remove_redundant_nrt_refct
+
+    texts = [batch.text for batch in batches(arguments.count, arguments.seed)]
+    # As LLVM prints them, with comments and numbers that the generator does not write.
+    texts += [str(ll.parse_assembly(text)) for text in texts]
+    paths = sorted(pathlib.Path(arguments.folder).glob("*.bc")) if arguments.folder else []
+    texts += [str(ll.parse_bitcode(path.read_bytes())) for path in paths]
+    differences, removed = 0, 0
+    for number, text in enumerate(texts):
+        ours, count = tarn.prune.old_text(text)
+        removed += count
+        # Numba leaves a module alone that has no such function.
+        theirs = _remove_redundant_nrt_refct(text) if "@NRT_incref(" in text else text
+        if ours != theirs:
+            differences += 1
+            print(f"module {number} differs")
+    print(f"old: {len(texts)} modules, {removed} operations removed, {differences} differ")
+    return differences != 0
+
+
+# --- soundness --------------------------------------------------------------------------
+
+
+def failures(program: str, before: pathlib.Path, after: pathlib.Path, runs: int):
+    """What the interpreter says: its lines, and the last of them as numbers."""
+    command = [program, str(before), str(after), str(runs)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"{program}: {done.stderr}")
+    lines = done.stdout.splitlines()
+    return lines[:-1], {k: int(v) for k, v in (w.split("=") for w in lines[-1].split())}
+
+
+def check_sound(arguments) -> int:
+    stock, broken, theirs, runs = Stock(), 0, 0, 0
+    removed = dict.fromkeys(("tarn", "llvmlite"), 0)
+    with tempfile.TemporaryDirectory() as folder:
+        before, after = (pathlib.Path(folder, name) for name in ("before.ll", "after.ll"))
+        for batch in batches(arguments.count, arguments.seed, vary=False):
+            before.write_text(batch.text)
+            ours = tarn.prune.prune(batch.text)
+            after.write_text(ours.ir)
+            removed["tarn"] += ours.report.removed
+            lines, totals = failures(arguments.interpreter, before, after, arguments.runs)
+            broken += totals["failures"]
+            runs += totals["runs"]
+            for line in lines:
+                print(f"{batch.words}: {line}")
+            if arguments.llvmlite:
+                module = ll.parse_assembly(batch.text)
+                removed["llvmlite"] += sum(stock.prune(module)[0])
+                after.write_text(str(module))
+                totals = failures(arguments.interpreter, before, after, arguments.runs)[1]
+                theirs += totals["failures"]
+    print(
+        f"sound: {arguments.count} functions, {runs} runs; functions that Tarn broke: {broken} "
+        f"({removed['tarn']} operations removed)"
+    )
+    if arguments.llvmlite:
+        print(f"llvmlite: {theirs} broken ({removed['llvmlite']} operations removed)")
+    return broken != 0
+
+
+# --- Numba's modules --------------------------------------------------------------------
+
+
+def compare_module(stock: Stock, bitcode: bytes, name: str) -> str | None:
+    # A context of its own for each, or the second one's named types would get other names.
+    module = ll.parse_bitcode(bitcode, context=ll.create_context())
+    counted, _ = stock.prune(module)
+    ours = tarn.prune.prune(bitcode, mode="llvmlite")
+    text = str(ll.parse_bitcode(ours.ir, context=ll.create_context()))
+    if body(text) != body(str(module)):
+        return f"{name}: other IR\n{first_difference(text, str(module))}"
+    if tuple(ours.report[:4]) != counted:
+        return f"{name}: counted {ours.report[:4]}, llvmlite {counted}"
+    return None
+
+
+def compare_corpus(arguments) -> int:
+    stock, in_place, differences = Stock(), InPlace(), 0
+    paths = sorted(pathlib.Path(arguments.folder).glob("*.bc"))
+    rows = ("llvmlite's pass", "no pass", "tarn llvmlite", "tarn sound")
+    seconds = dict.fromkeys(rows, 0.0)
+    counts = {mode: [0] * 4 for mode in _library.MODES}
+    for path in paths:
+        bitcode = path.read_bytes()
+        difference = compare_module(stock, bitcode, path.name)
+        if difference is not None:
+            differences += 1
+            print(difference)
+        times = {name: [] for name in seconds}
+        for _ in range(arguments.repeat):
+            module = ll.parse_bitcode(bitcode)
+            times["no pass"].append(stock.overhead(module))
+            times["llvmlite's pass"].append(stock.prune(module)[1])
+            for mode in _library.MODES:
+                report, took = in_place.prune(bitcode, mode)
+                times[f"tarn {mode}"].append(took)
+        for name, took in times.items():
+            seconds[name] += min(took, default=0.0)
+        for mode in _library.MODES if arguments.repeat else ():
+            report, _ = in_place.prune(bitcode, mode)
+            values = [getattr(report, field) for field in tarn.prune.Report._fields[:4]]
+            counts[mode] = [a + b for a, b in zip(counts[mode], values, strict=True)]
+    print(f"corpus: {len(paths)} modules, {differences} differ")
+    seconds["llvmlite's pass"] -= seconds.pop("no pass")
+    for name, took in seconds.items():
+        share = took / (seconds["llvmlite's pass"] or 1.0)
+        print(f"{name:16} {took * 1e3:9.1f} ms in the pass, {share:.2f} of llvmlite's")
+    for mode, values in counts.items():
+        named = zip(tarn.prune.Report._fields, values, strict=False)
+        print(f"{mode:16}", ", ".join(itertools.starmap("{} {}".format, named)))
+    return differences != 0
+
+
+# --- large functions --------------------------------------------------------------------
+
+
+class Large:
+    """IR of large functions: blocks 0 to n - 1, each a line of refops and where it goes."""
+
+    @staticmethod
+    def _text(blocks: list[tuple[list[str], list[int]]], pointers: int) -> str:
+        lines = ["declare void @NRT_incref(ptr)", "declare void @NRT_decref(ptr)"]
+        lines.append("declare ptr @make()")
+        lines.append("define i32 @large(ptr %excinfo, i1 %c) {\nentry:")
+        lines += [f"  %p{i} = call ptr @make()" for i in range(pointers)]
+        lines.append("  br label %b0")
+        for index, (refops, targets) in enumerate(blocks):
+            lines.append(f"b{index}:")
+            for refop in refops:
+                which, value = refop.split()
+                lines.append(f"  call void @NRT_{which}(ptr %p{value})")
+            labels = [f"label %b{target}" for target in targets]
+            if len(targets) == 2:
+                lines.append(f"  br i1 %c, {labels[0]}, {labels[1]}")
+            else:
+                lines.append(f"  br {labels[0]}" if targets else "  ret i32 0")
+        return "\n".join([*lines, "}\n"])
+
+    @classmethod
+    def pairs(cls, n: int) -> str:
+        """One branch after another, each between an incref and its decref."""
+        blocks = []
+        for i in range(0, n - 3, 3):
+            blocks += [(["incref 0"], [i + 1, i + 2]), ([], [i + 2]), (["decref 0"], [i + 3])]
+        return cls._text([*blocks, ([], [])], 1)
+
+    @classmethod
+    def across(cls, n: int) -> str:
+        """One pair around all branches: ways double at each."""
+        blocks = [(["incref 0"], [1])]
+        for i in range(1, n - 3, 2):
+            blocks += [([], [i + 1, i + 2]), ([], [i + 2])]
+        return cls._text([*blocks, (["decref 0"], [])], 1)
+
+    @classmethod
+    def fan(cls, n: int) -> str:
+        """The same with two ends: no diamond, but a fan-out."""
+        blocks = [(["incref 0"], [1])]
+        for i in range(1, n - 5, 2):
+            blocks += [([], [i + 1, i + 2]), ([], [i + 2])]
+        last = len(blocks)
+        blocks += [([], [last + 1, last + 2]), (["decref 0"], []), (["decref 0"], [])]
+        return cls._text(blocks, 1)
+
+    @classmethod
+    def many(cls, n: int) -> str:
+        """An incref in each block of a chain, of 100 values; all decrefs in the last one."""
+        blocks = [([f"incref {i % 100}"], [i + 1]) for i in range(n - 1)]
+        return cls._text([*blocks, ([f"decref {i % 100}" for i in range(n - 1)], [])], 100)
+
+    @classmethod
+    def loops(cls, n: int) -> str:
+        """One loop after another, each with an incref of its own: only the first may go."""
+        blocks = [(["incref 0"], [1])]
+        for i in range(1, n - 2, 2):
+            blocks += [(["incref 0"], [i + 1]), ([], [i, i + 2])]
+        return cls._text([*blocks, (["decref 0"], [])], 1)
+
+
+def bitcode_of(text: str) -> bytes:
+    return ll.parse_assembly(text).as_bitcode()
+
+
+def compare_sizes(arguments) -> int:
+    stock, in_place = Stock(), InPlace()
+    sizes = [n for n in (100, 1000, 10_000, 100_000) if n <= arguments.blocks]
+    print("shape     blocks   tarn: ms  ns/block  removed  gave up  MiB   llvmlite: ms  removed")
+    for shape, n in itertools.product(("pairs", "across", "fan", "many", "loops"), sizes):
+        bitcode = bitcode_of(getattr(Large, shape)(n))
+        report, took = in_place.prune(bitcode, "sound")
+        removed = report.per_block + report.diamond + report.fanout + report.fanout_raise
+        row = (
+            f"{shape:8} {n:7}  {took * 1e3:9.2f} {took * 1e9 / n:9.0f} {removed:8} "
+            f"{report.gave_up:8} {report.peak_bytes / 2**20:4.0f}  "
+        )
+        if n <= arguments.llvmlite_blocks:
+            counted, took = stock.prune(ll.parse_bitcode(bitcode))
+            row += f"{took * 1e3:13.2f} {sum(counted):8}"
+        print(row, flush=True)
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    verbs = parser.add_subparsers(required=True)
+    for name, run in (
+        ("random", compare_random),
+        ("old", compare_old),
+        ("sound", check_sound),
+    ):
+        verb = verbs.add_parser(name)
+        verb.set_defaults(run=run)
+        verb.add_argument("--count", type=int, default=2000)
+        verb.add_argument("--seed", type=int, default=1)
+        if name == "old":
+            verb.add_argument("--folder", help="of prune_corpus.py")
+    verb.add_argument("--interpreter", required=True)
+    verb.add_argument("--runs", type=int, default=24, help="of each function")
+    verb.add_argument("--llvmlite", action="store_true", help="its pass as well")
+    verb = verbs.add_parser("corpus")
+    verb.set_defaults(run=compare_corpus)
+    verb.add_argument("folder")
+    verb.add_argument("--repeat", type=int, default=1, help="the best time counts")
+    verb = verbs.add_parser("size")
+    verb.set_defaults(run=compare_sizes)
+    verb.add_argument("--blocks", type=int, default=100_000)
+    verb.add_argument(
+        "--llvmlite-blocks", type=int, default=10_000, help="its pass takes long beyond"
+    )
+    arguments = parser.parse_args()
+    return int(arguments.run(arguments))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
