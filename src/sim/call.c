@@ -120,6 +120,17 @@ void sim_abort(const char *call, const char *format, ...)
     abort();
 }
 
+void sim_abort_locked(const char *call, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    say_misuse(call, format, arguments);
+    va_end(arguments);
+    sim_unlock();
+    abort();
+}
+
 CUresult sim_misuse(const char *call, const char *format, ...)
 {
     va_list arguments;
@@ -127,8 +138,10 @@ CUresult sim_misuse(const char *call, const char *format, ...)
     va_start(arguments, format);
     say_misuse(call, format, arguments);
     va_end(arguments);
-    if (!sim_options.dead_is_error)
+    if (!sim_options.dead_is_error) {
+        sim_unlock();
         abort();
+    }
     atomic_fetch_add(&misuses, 1);
     return CUDA_ERROR_INVALID_HANDLE;
 }

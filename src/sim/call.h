@@ -70,6 +70,11 @@ bool sim_is_over(void);
 _Noreturn void sim_abort(const char *call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The same under the lock, which is given back first: a test that catches SIGABRT may go
+ * on. */
+_Noreturn void sim_abort_locked(const char *call, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* The same by the option dead=abort; by dead=error it is counted, and the result is what
  * the call returns. Under the lock. */
 CUresult sim_misuse(const char *call, const char *format, ...)

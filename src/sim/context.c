@@ -43,8 +43,9 @@ static struct sim_context *find_known(CUcontext handle)
     struct sim_context *context = sim_context_find(handle);
 
     if (!context)
-        sim_abort(sim_thread.call, "context %p never was one; a real driver crashes here",
-                  (void *)handle);
+        sim_abort_locked(sim_thread.call,
+                         "context %p never was one; a real driver crashes here",
+                         (void *)handle);
     return context;
 }
 

@@ -189,9 +189,9 @@ static void check_not_freed(const struct sim_stream *stream, uintptr_t address)
     if (!sim_block_find(address) && sim_device_holds(address) &&
         !sim_vmm_reservation(address) &&
         !(stream->member && sim_graph_memory_find(address, 1)))
-        sim_abort(sim_thread.call,
-                  "%p is freed device memory; a real driver crashes here",
-                  (void *)address);
+        sim_abort_locked(sim_thread.call,
+                         "%p is freed device memory; a real driver crashes here",
+                         (void *)address);
 }
 
 /* Which of the two must be device memory; the rest may be any. */

@@ -426,8 +426,8 @@ static void blocking(void)
 }
 
 static const struct part parts[] = {
-    {"non_blocking", non_blocking, ALONE},
-    {"blocking", blocking, ALONE},
+    {"non_blocking", non_blocking, RISKY},
+    {"blocking", blocking, RISKY},
     END_OF_PARTS,
 };
 const struct theme theme_capture = {"capture", parts, false};

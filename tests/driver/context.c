@@ -110,6 +110,7 @@ static void primary(void)
     fact_result("primary.release_bad_device", cuDevicePrimaryCtxRelease(99));
     cuDevicePrimaryCtxRetain(&b, device);
     fact("primary.handle_of_the_next", "%s", whose(b, a));
+    cuDevicePrimaryCtxRelease(device);
 }
 
 static void primary_flags(void)
@@ -321,8 +322,8 @@ static const struct part parts[] = {
     {"destroy_twice", destroy_twice, RISKY},
     {"set_garbage", set_garbage, RISKY},
     {"set_destroyed", set_destroyed, RISKY},
-    {"destroyed_elsewhere", destroyed_elsewhere, ALONE},
-    {"released_current", released_current, ALONE},
+    {"destroyed_elsewhere", destroyed_elsewhere, RISKY},
+    {"released_current", released_current, RISKY},
     END_OF_PARTS,
 };
 const struct theme theme_context = {"context", parts, false};

@@ -292,7 +292,7 @@ static const struct part parts[] = {
     {"nothing", nothing, TOGETHER},       {"fills", fills, TOGETHER},
     {"fills_2d", fills_2d, TOGETHER},     {"copies_2d", copies_2d, TOGETHER},
     {"copies_3d", copies_3d, TOGETHER},   {"bad_pointers", bad_pointers, ALONE},
-    {"fill_kinds", fill_kinds, ALONE},    {"past_htod", past_htod, RISKY},
+    {"fill_kinds", fill_kinds, RISKY},    {"past_htod", past_htod, RISKY},
     {"past_dtoh", past_dtoh, RISKY},      {"past_dtod", past_dtod, RISKY},
     {"past_memset", past_memset, RISKY},  END_OF_PARTS,
 };

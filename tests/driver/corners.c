@@ -568,13 +568,13 @@ static const struct part parts[] = {
     {"exchanging", exchanging, TOGETHER},
     {"exchange_is_a_threads_own", exchange_is_a_threads_own, TOGETHER},
     {"unsafe_calls", unsafe_calls, TOGETHER},
-    {"barriers", barriers, ALONE},
-    {"legacy_waits", legacy_waits, ALONE},
-    {"event_reused", event_reused, ALONE},
-    {"destroyed_capturing", destroyed_capturing, ALONE},
-    {"reset", reset, ALONE},
-    {"reset_pinned", reset_pinned, ALONE},
-    {"reset_pool", reset_pool, ALONE},
+    {"barriers", barriers, TOGETHER},
+    {"legacy_waits", legacy_waits, TOGETHER},
+    {"event_reused", event_reused, RISKY},
+    {"destroyed_capturing", destroyed_capturing, RISKY},
+    {"reset_pinned", reset_pinned, RISKY},
+    {"reset_pool", reset_pool, RISKY},
+    {"reset", reset, RISKY}, /* it leaves no context */
     END_OF_PARTS,
 };
 const struct theme theme_corners = {"corners", parts, true};

@@ -179,7 +179,7 @@ static void *hammer(void *data)
 
 static void under_load(const char *name)
 {
-    enum { TIMES = 5, THREADS = 8 };
+    enum { TIMES = 2, THREADS = 8 };
     int well = 0;
 
     for (int i = 0; i < TIMES; i++) {
@@ -197,7 +197,7 @@ static void under_load(const char *name)
         waitpid(child, &status, 0);
         well += status == 0;
     }
-    fact(name, "%d of %d end well", well, TIMES);
+    fact(name, "%s", well == TIMES ? "all end well" : "some do not end well");
 }
 
 static void loaded(void)

@@ -1,8 +1,8 @@
 /* facts.h -- what the themes write their facts with.
  *
- * A theme is a list of parts. Parts of kind TOGETHER run one after the other in one child
- * process with device 0's primary context current; every other part has a process of its
- * own, so that what kills it, hangs it or leaves the driver changed stays there.
+ * A theme is a list of parts. Those that cannot hurt each other run one after the other in
+ * one child process; every other part has a process of its own, so that what kills it,
+ * hangs it or leaves the driver changed stays there.
  */
 #ifndef FACTS_H
 #define FACTS_H
@@ -16,8 +16,9 @@
 enum part_kind {
     TOGETHER, /* shares a process; context current */
     ALONE,    /* own process; context current */
-    RISKY,    /* the same, and nothing in it depends on time, even in a timed theme */
-    INITED,   /* own process; cuInit was called, no context */
+    RISKY,    /* may die or do harm: shares the process of the TOGETHER ones while the
+                 driver is in order after it; nothing in it depends on time */
+    INITED,   /* shares a process with such parts; cuInit was called, no context */
     BARE,     /* own process; the driver is opened, nothing called */
     CLOSED    /* own process; the driver is not opened yet */
 };

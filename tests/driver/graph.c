@@ -395,11 +395,11 @@ static const struct part parts[] = {
     {"by_hand", by_hand, TOGETHER},
     {"nested", nested, TOGETHER},
     {"pageable", pageable, TOGETHER},
-    {"memory_nodes", memory_nodes, ALONE},
-    {"unfreed", unfreed, ALONE},
-    {"auto_free", auto_free, ALONE},
-    {"freed_inside", freed_inside, ALONE},
-    {"same_exec_twice", same_exec_twice, ALONE},
+    {"memory_nodes", memory_nodes, RISKY},
+    {"unfreed", unfreed, RISKY},
+    {"auto_free", auto_free, RISKY},
+    {"freed_inside", freed_inside, RISKY},
+    {"same_exec_twice", same_exec_twice, RISKY},
     END_OF_PARTS,
 };
 const struct theme theme_graph = {"graph", parts, false};

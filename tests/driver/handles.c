@@ -154,7 +154,7 @@ static const struct part parts[] = {
     {"graph.cuGraphLaunch", graph_launch, RISKY},
     {"graph.destroy_twice", graph_destroy_twice, RISKY},
     {"pool.cuMemPoolDestroy", pool_destroy, RISKY},
-    {"sticking", sticking, ALONE},
+    {"sticking", sticking, RISKY},
     END_OF_PARTS,
 };
 const struct theme theme_handles = {"handles", parts, false};

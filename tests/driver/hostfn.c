@@ -268,8 +268,8 @@ static const struct part parts[] = {
     {"callbacks", callbacks, TOGETHER},
     {"destroyed", destroyed, TOGETHER},
     {"two_streams", two_streams, TOGETHER},
-    {"inside_function", inside_function, ALONE},
-    {"inside_callback", inside_callback, ALONE},
+    {"inside_function", inside_function, RISKY},
+    {"inside_callback", inside_callback, RISKY},
     END_OF_PARTS,
 };
 const struct theme theme_hostfn = {"hostfn", parts, true};

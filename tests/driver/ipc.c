@@ -180,7 +180,7 @@ static int hear_fd(void)
 }
 
 /* Run `owner` here and `opener` in a child. */
-static void two(void (*owner)(void), void (*opener)(void))
+static void two(void (*first)(void), void (*second)(void))
 {
     int ends[2];
 
@@ -191,13 +191,13 @@ static void two(void (*owner)(void), void (*opener)(void))
     line = ends[child == 0];
     close(ends[child != 0]);
     if (child == 0) {
-        alarm(15);
+        alarm(40);
         ready();
-        opener();
+        second();
         _exit(0);
     }
     ready();
-    owner();
+    first();
     int status = 0;
     waitpid(child, &status, 0);
     if (status != 0)
@@ -296,11 +296,6 @@ static void memory_opener(void)
     your_turn();
 }
 
-static void memory(void)
-{
-    two(memory_owner, memory_opener);
-}
-
 /* Two small blocks of one page: each handle leads to its own bytes. */
 static void small_owner(void)
 {
@@ -330,11 +325,6 @@ static void small_opener(void)
     fact("small.other_after_close", "%d", peek(b));
     fact_result("small.close_other", cuIpcCloseMemHandle(b));
     your_turn();
-}
-
-static void small(void)
-{
-    two(small_owner, small_opener);
 }
 
 /* The owner's process ends while the memory is open elsewhere. */
@@ -431,11 +421,6 @@ static void event_opener(void)
     your_turn();
 }
 
-static void events(void)
-{
-    two(event_owner, event_opener);
-}
-
 /* --- VMM by descriptor
  * ------------------------------------------------------------------------ */
 
@@ -491,11 +476,6 @@ static void vmm_opener(void)
     fact_result("vmm.unmap", cuMemUnmap(at, 4 * MIB));
     fact_result("vmm.release", cuMemRelease(handle));
     your_turn();
-}
-
-static void vmm(void)
-{
-    two(vmm_owner, vmm_opener);
 }
 
 /* --- pools
@@ -567,22 +547,39 @@ static void pool_opener(void)
     your_turn();
 }
 
-static void pool(void)
+/* --- all of it in two processes
+ * --------------------------------------------------------------- */
+
+static void owner(void)
 {
-    two(pool_owner, pool_opener);
+    memory_owner();
+    small_owner();
+    event_owner();
+    vmm_owner();
+    pool_owner();
+}
+
+static void opener(void)
+{
+    memory_opener();
+    small_opener();
+    event_opener();
+    vmm_opener();
+    pool_opener();
+}
+
+static void sharing(void)
+{
+    two(owner, opener);
 }
 
 static const struct part parts[] = {
     {"handles", handles, TOGETHER},
     {"own_process", own_process, TOGETHER},
     {"own_events", own_events, TOGETHER},
-    {"open_ones", open_ones, ALONE},
-    {"memory", memory, CLOSED},
-    {"small", small, CLOSED},
+    {"open_ones", open_ones, RISKY},
     {"leaving", leaving, CLOSED},
-    {"events", events, CLOSED},
-    {"vmm", vmm, CLOSED},
-    {"pool", pool, CLOSED},
+    {"sharing", sharing, CLOSED},
     END_OF_PARTS,
 };
 const struct theme theme_ipc = {"ipc", parts, false};

@@ -1,18 +1,25 @@
 /* main.c -- runs the themes, each part in a child process that may die without harm.
  *
- * driver_facts [-d driver] [theme[.part]]...
+ * driver_facts [-d driver] [--alone] [theme[.part]]...
  *
  * This process never opens the driver: a child of a process that has is of no use to
  * CUDA. Each child has an alarm. A part that ends by a signal is a fact: `dies` (SIGSEGV
  * of the real driver, the stand-in's abort), or `hangs` (the alarm).
  *
- * To start a process on a GPU takes a second, so many run beside each other: first all
- * parts in which time has no say, as many as there is room for; then the others, a few at
- * a time, which set out together when the last of them has the driver up, and with
- * nobody else about. The lines come out in the order of the themes.
+ * To start a process on a GPU takes a second, so the parts of a theme share one as far as
+ * they can. One that dies is caught, and where the driver is still in order after it, and
+ * after every part that might harm it, the next one goes on; else that one gets a new
+ * process. With --alone each such part has one of its own: should facts differ only
+ * without it, one part has harmed another.
+ *
+ * Processes run beside each other: first all parts in which time has no say, as many as
+ * there is room for; then the others, a few at a time, which set out together when the
+ * last of them has the driver up, and with nobody else about. The lines come out in the
+ * order of the themes.
  */
 #include "facts.h"
 
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +30,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SECONDS = 90, AT_ONCE_MAX = 4, TIMED_AT_ONCE_MAX = 2, JOBS_MAX = 512 };
+enum {
+    SECONDS = 90,       /* for a part */
+    HEALTH_SECONDS = 3, /* for finding out that the driver is in order */
+    HARMED = 99,        /* a child's exit status: go on in another */
+    AT_ONCE_MAX = 4,
+    TIMED_AT_ONCE_MAX = 2,
+    JOBS_MAX = 512,
+};
 
 static const struct theme *const themes[] = {
     &theme_init,    &theme_devices, &theme_context,  &theme_memory,  &theme_host,
@@ -34,7 +48,7 @@ static const struct theme *const themes[] = {
     &theme_exit,
 };
 
-/* What one child runs: a part, or all the parts of a theme that share a process. */
+/* What one child runs: a part, or the parts of a theme that share a process. */
 struct job {
     const struct theme *theme;
     int first; /* the part, or the first one still to run */
@@ -51,6 +65,7 @@ static struct {
         part[JOBS_MAX]; /* which one a job is in, so that its death can be named */
     atomic_int set_out; /* how many children of a batch have the driver up */
 } * shared;
+static bool is_alone; /* --alone */
 static int names_count;
 static char **names;
 
@@ -99,18 +114,106 @@ static void set_out_together(int count)
         nanosleep(&(struct timespec){0, 1000000}, NULL);
 }
 
+/* May these parts of a theme have one process? */
+static bool go_together(const struct part *a, const struct part *b)
+{
+    if (is_alone && (a->kind != TOGETHER || b->kind != TOGETHER))
+        return false;
+    return a->kind == INITED ? b->kind == INITED
+                             : (a->kind == TOGETHER || a->kind == RISKY) &&
+                                   (b->kind == TOGETHER || b->kind == RISKY);
+}
+
+/* The next part from `index` on that is wanted and may share the process of the job's
+ * first one; or -1. */
+static int next_part(const struct job *job, int index)
+{
+    const struct part *parts = job->theme->parts, *first = &parts[job->first];
+
+    for (; parts[index].name; index++)
+        if (wanted(job->theme->name, parts[index].name) &&
+            (index == job->first || go_together(first, &parts[index])))
+            return index;
+    return -1;
+}
+
+static sigjmp_buf before_part;
+
+/* Of another thread than the part's own it is the end. */
+static void caught(int signal_number)
+{
+    if (gettid() == getpid())
+        siglongjmp(before_part, signal_number);
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+static void catch_deaths(void)
+{
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE};
+    struct sigaction action = {.sa_handler = caught, .sa_flags = SA_NODEFER};
+
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaction(signals[i], &action, NULL);
+}
+
+static void give_up(int signal_number)
+{
+    (void)signal_number;
+    _exit(HARMED);
+}
+
+/* After a part that may have harmed the driver: is it in order, for such parts? If not,
+ * or if it does not say, the next part gets a new process. */
+static void check_health(const struct part *part)
+{
+    CUdeviceptr pointer = 0;
+    CUstream stream = NULL;
+    int count;
+
+    signal(SIGALRM, give_up);
+    alarm(HEALTH_SECONDS);
+    if (cuDeviceGetCount(&count) != CUDA_SUCCESS ||
+        (part->kind != INITED && (cuCtxSetCurrent(context) != CUDA_SUCCESS ||
+                                  cuCtxSynchronize() != CUDA_SUCCESS ||
+                                  cuMemAlloc(&pointer, 4096) != CUDA_SUCCESS ||
+                                  cuMemFree(pointer) != CUDA_SUCCESS ||
+                                  cuStreamCreate(&stream, 0) != CUDA_SUCCESS ||
+                                  cuStreamQuery(stream) != CUDA_SUCCESS ||
+                                  cuStreamDestroy(stream) != CUDA_SUCCESS)))
+        _exit(HARMED);
+    signal(SIGALRM, SIG_DFL);
+}
+
+/* False: it has died. */
+static bool run_caught(const struct part *part)
+{
+    alarm(SECONDS);
+    if (sigsetjmp(before_part, 1) == 0) {
+        part->run();
+        return true;
+    }
+    fact(part->name, "dies");
+    return false;
+}
+
 static void child_run(const struct job *job)
 {
-    const struct part *part = &job->theme->parts[job->first];
+    const struct part *parts = job->theme->parts;
+    bool is_caught = !is_alone && go_together(&parts[job->first], &parts[job->first]);
 
-    if (part->kind != TOGETHER) {
-        part->run();
-        return;
-    }
-    for (; part->name && part->kind == TOGETHER; part++) {
-        shared->part[job - jobs] = (int)(part - job->theme->parts);
-        if (wanted(job->theme->name, part->name))
-            part->run();
+    if (is_caught)
+        catch_deaths();
+    for (int i = job->first; i >= 0; i = next_part(job, i + 1)) {
+        shared->part[job - jobs] = i;
+        if (!is_caught) {
+            parts[i].run();
+            continue;
+        }
+        bool lives = run_caught(&parts[i]);
+        fflush(stdout);
+        if (next_part(job, i + 1) >= 0 && !(lives && parts[i].kind == TOGETHER))
+            check_health(&parts[i]);
     }
 }
 
@@ -159,10 +262,13 @@ static void job_ended(struct job *job, int status)
     job->child = 0;
     if (status == 0)
         return;
-    tell_end(job, part, status);
-    job->first = (int)(part - job->theme->parts) + 1;
-    if (part->kind == TOGETHER && part[1].name && part[1].kind == TOGETHER)
-        job_start(job, 0);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != HARMED)
+        tell_end(job, part, status);
+    int next = next_part(job, (int)(part - job->theme->parts) + 1);
+    if (next < 0)
+        return;
+    job->first = next;
+    job_start(job, 0);
 }
 
 /* Wait for one child to end; false where none is left. */
@@ -249,19 +355,20 @@ static void run_timed(const struct theme *theme)
     } while (count > 0);
 }
 
-/* The jobs of a theme, as far as they are wanted. */
+/* The jobs of a theme, as far as they are wanted: each with its first part. */
 static void add_jobs(const struct theme *theme)
 {
-    bool shares = false; /* the job before is of parts that share a process */
+    int first_job = job_count;
 
     for (int i = 0; theme->parts[i].name; i++) {
-        const struct part *part = &theme->parts[i];
-        if (!wanted(theme->name, part->name) || (shares && part->kind == TOGETHER))
+        bool has_job = !wanted(theme->name, theme->parts[i].name);
+        for (int k = first_job; k < job_count && !has_job; k++)
+            has_job = go_together(&theme->parts[jobs[k].first], &theme->parts[i]);
+        if (has_job)
             continue;
         if (job_count == JOBS_MAX)
             exit(1);
         jobs[job_count++] = (struct job){.theme = theme, .first = i};
-        shares = part->kind == TOGETHER;
     }
 }
 
@@ -272,6 +379,10 @@ int main(int argc, char **argv)
     if (argc > 2 && strcmp(argv[1], "-d") == 0) {
         setenv("TARN_DRIVER", argv[2], 1);
         first = 3;
+    }
+    if (argc > first && strcmp(argv[first], "--alone") == 0) {
+        is_alone = true;
+        first++;
     }
     /* Streams that share a hardware queue would wait for each other behind a gate. */
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);

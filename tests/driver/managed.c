@@ -192,8 +192,8 @@ static const struct part parts[] = {
     {"sharing", sharing, TOGETHER},
     {"advising", advising, TOGETHER},
     {"asking", asking, TOGETHER},
-    {"prefetching", prefetching, ALONE},
-    {"attaching", attaching, ALONE},
+    {"prefetching", prefetching, RISKY},
+    {"attaching", attaching, RISKY},
     END_OF_PARTS,
 };
 const struct theme theme_managed = {"managed", parts, false};

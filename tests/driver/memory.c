@@ -161,8 +161,8 @@ static const struct part parts[] = {
     {"freeing", freeing, TOGETHER},
     {"coming_back", coming_back, TOGETHER},
     {"pitched", pitched, TOGETHER},
-    {"freeing_elsewhere", freeing_elsewhere, ALONE},
-    {"contents", contents, ALONE},
+    {"freeing_elsewhere", freeing_elsewhere, RISKY},
+    {"contents", contents, RISKY},
     END_OF_PARTS,
 };
 const struct theme theme_memory = {"memory", parts, true};

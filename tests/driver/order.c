@@ -316,8 +316,8 @@ static const struct part parts[] = {
     {"behind_legacy", behind_legacy, TOGETHER},
     {"by_events", by_events, TOGETHER},
     {"barriers", barriers, TOGETHER},
-    {"context_events", context_events, ALONE},
-    {"gone_thread", gone_thread, ALONE},
+    {"context_events", context_events, TOGETHER},
+    {"gone_thread", gone_thread, TOGETHER},
     END_OF_PARTS,
 };
 const struct theme theme_order = {"order", parts, true};

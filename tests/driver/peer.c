@@ -241,13 +241,13 @@ static void pools_and_maps(void)
 
 static const struct part parts[] = {
     {"itself", itself, TOGETHER},
-    {"asking", asking, ALONE},
-    {"copies_without_access", copies_without_access, ALONE},
-    {"memset_without_access", memset_without_access, ALONE},
+    {"asking", asking, RISKY},
+    {"copies_without_access", copies_without_access, RISKY},
+    {"memset_without_access", memset_without_access, RISKY},
+    {"attributes", attributes, RISKY},
+    {"foreign", foreign, RISKY},
+    {"pools_and_maps", pools_and_maps, RISKY},
     {"enabling", enabling, ALONE},
-    {"attributes", attributes, ALONE},
-    {"foreign", foreign, ALONE},
-    {"pools_and_maps", pools_and_maps, ALONE},
     END_OF_PARTS,
 };
 const struct theme theme_peer = {"peer", parts, false};

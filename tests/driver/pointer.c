@@ -254,7 +254,7 @@ static const struct part parts[] = {
     {"identities", identities, TOGETHER},
     {"several", several, TOGETHER},
     {"setting", setting, TOGETHER},
-    {"reserved_kinds", reserved_kinds, ALONE},
+    {"reserved_kinds", reserved_kinds, RISKY},
     END_OF_PARTS,
 };
 const struct theme theme_pointer = {"pointer", parts, false};

@@ -180,7 +180,7 @@ static const struct part parts[] = {
     {"per_thread_functions", per_thread_functions, TOGETHER},
     {"others", others, TOGETHER},
     {"crossing", crossing, TOGETHER},
-    {"many", many, ALONE},
+    {"many", many, RISKY},
     END_OF_PARTS,
 };
 const struct theme theme_threads = {"threads", parts, true};

@@ -533,7 +533,7 @@ static const struct part parts[] = {
     {"read_only.htod", read_only_htod, RISKY},
     {"read_only.dtoh", read_only_dtoh, RISKY},
     {"read_only.dtod", read_only_dtod, RISKY},
-    {"under_work", unmapped_under_work, ALONE},
+    {"under_work", unmapped_under_work, RISKY},
     END_OF_PARTS,
 };
 const struct theme theme_vmm = {"vmm", parts, false};
