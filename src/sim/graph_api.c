@@ -4,6 +4,15 @@
 #include "sim/graph.h"
 #include <stdio.h>
 
+/* A call that is one look or change under the lock. */
+#define UNDER_LOCK(name, parameters, work) \
+    CUresult name parameters               \
+    {                                      \
+        ENTER(CALL_PLAIN);                 \
+        sim_lock();                        \
+        return sim_leave(work);            \
+    }
+
 CUresult cuGraphCreate(CUgraph *out, unsigned int flags)
 {
     ENTER(CALL_ALLOCATES);
@@ -126,19 +135,11 @@ static CUresult list_nodes(CUgraph handle, CUgraphNode *out, size_t *count,
     return finish(&list, count);
 }
 
-CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *out, size_t *count)
-{
-    ENTER(CALL_PLAIN);
-    sim_lock();
-    return sim_leave(list_nodes(graph, out, count, false));
-}
+UNDER_LOCK(cuGraphGetNodes, (CUgraph graph, CUgraphNode *out, size_t *count),
+           list_nodes(graph, out, count, false))
 
-CUresult cuGraphGetRootNodes(CUgraph graph, CUgraphNode *out, size_t *count)
-{
-    ENTER(CALL_PLAIN);
-    sim_lock();
-    return sim_leave(list_nodes(graph, out, count, true));
-}
+UNDER_LOCK(cuGraphGetRootNodes, (CUgraph graph, CUgraphNode *out, size_t *count),
+           list_nodes(graph, out, count, true))
 
 static CUresult list_edges(CUgraph handle, struct list list, size_t *count)
 {
@@ -153,22 +154,15 @@ static CUresult list_edges(CUgraph handle, struct list list, size_t *count)
     return finish(&list, count);
 }
 
-CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode *from, CUgraphNode *to, size_t *count)
-{
-    ENTER(CALL_PLAIN);
-    sim_lock();
-    return sim_leave(
-        list_edges(graph, (struct list){.first = from, .second = to}, count));
-}
+UNDER_LOCK(cuGraphGetEdges,
+           (CUgraph graph, CUgraphNode *from, CUgraphNode *to, size_t *count),
+           list_edges(graph, (struct list){.first = from, .second = to}, count))
 
-CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNode *to,
-                            CUgraphEdgeData *edges, size_t *count)
-{
-    ENTER(CALL_PLAIN);
-    sim_lock();
-    return sim_leave(list_edges(
-        graph, (struct list){.first = from, .second = to, .edges = edges}, count));
-}
+UNDER_LOCK(cuGraphGetEdges_v2,
+           (CUgraph graph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edges,
+            size_t *count),
+           list_edges(graph, (struct list){.first = from, .second = to, .edges = edges},
+                      count))
 
 static CUresult list_before(CUgraphNode handle, struct list list, size_t *count)
 {
@@ -196,37 +190,21 @@ static CUresult list_behind(CUgraphNode handle, struct list list, size_t *count)
     return finish(&list, count);
 }
 
-CUresult cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode *out, size_t *count)
-{
-    ENTER(CALL_PLAIN);
-    sim_lock();
-    return sim_leave(list_before(node, (struct list){.first = out}, count));
-}
+UNDER_LOCK(cuGraphNodeGetDependencies,
+           (CUgraphNode node, CUgraphNode *out, size_t *count),
+           list_before(node, (struct list){.first = out}, count))
 
-CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *out,
-                                       CUgraphEdgeData *edges, size_t *count)
-{
-    ENTER(CALL_PLAIN);
-    sim_lock();
-    return sim_leave(
-        list_before(node, (struct list){.first = out, .edges = edges}, count));
-}
+UNDER_LOCK(cuGraphNodeGetDependencies_v2,
+           (CUgraphNode node, CUgraphNode *out, CUgraphEdgeData *edges, size_t *count),
+           list_before(node, (struct list){.first = out, .edges = edges}, count))
 
-CUresult cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode *out, size_t *count)
-{
-    ENTER(CALL_PLAIN);
-    sim_lock();
-    return sim_leave(list_behind(node, (struct list){.first = out}, count));
-}
+UNDER_LOCK(cuGraphNodeGetDependentNodes,
+           (CUgraphNode node, CUgraphNode *out, size_t *count),
+           list_behind(node, (struct list){.first = out}, count))
 
-CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode *out,
-                                         CUgraphEdgeData *edges, size_t *count)
-{
-    ENTER(CALL_PLAIN);
-    sim_lock();
-    return sim_leave(
-        list_behind(node, (struct list){.first = out, .edges = edges}, count));
-}
+UNDER_LOCK(cuGraphNodeGetDependentNodes_v2,
+           (CUgraphNode node, CUgraphNode *out, CUgraphEdgeData *edges, size_t *count),
+           list_behind(node, (struct list){.first = out, .edges = edges}, count))
 
 /* --- edges
  * -------------------------------------------------------------------------------- */
@@ -284,41 +262,23 @@ static CUresult change_edges(CUgraph handle, const CUgraphNode *from,
     return result;
 }
 
-CUresult cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from,
-                                const CUgraphNode *to, size_t count)
-{
-    ENTER(CALL_PLAIN);
-    sim_lock();
-    return sim_leave(change_edges(graph, from, to, count, true));
-}
+UNDER_LOCK(cuGraphAddDependencies,
+           (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count),
+           change_edges(graph, from, to, count, true))
 
-CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from,
-                                   const CUgraphNode *to, const CUgraphEdgeData *edges,
-                                   size_t count)
-{
-    ENTER(CALL_PLAIN);
-    (void)edges;
-    sim_lock();
-    return sim_leave(change_edges(graph, from, to, count, true));
-}
+UNDER_LOCK(cuGraphAddDependencies_v2,
+           (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+            const CUgraphEdgeData *edges, size_t count),
+           ((void)edges, change_edges(graph, from, to, count, true)))
 
-CUresult cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *from,
-                                   const CUgraphNode *to, size_t count)
-{
-    ENTER(CALL_PLAIN);
-    sim_lock();
-    return sim_leave(change_edges(graph, from, to, count, false));
-}
+UNDER_LOCK(cuGraphRemoveDependencies,
+           (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count),
+           change_edges(graph, from, to, count, false))
 
-CUresult cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *from,
-                                      const CUgraphNode *to, const CUgraphEdgeData *edges,
-                                      size_t count)
-{
-    ENTER(CALL_PLAIN);
-    (void)edges;
-    sim_lock();
-    return sim_leave(change_edges(graph, from, to, count, false));
-}
+UNDER_LOCK(cuGraphRemoveDependencies_v2,
+           (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+            const CUgraphEdgeData *edges, size_t count),
+           ((void)edges, change_edges(graph, from, to, count, false)))
 
 /* A capture names nodes of its graph, so there they stay. */
 CUresult cuGraphDestroyNode(CUgraphNode handle)

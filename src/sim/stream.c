@@ -348,35 +348,26 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
 /* --- questions
  * ---------------------------------------------------------------------------- */
 
-CUresult cuStreamGetId(CUstream handle, unsigned long long *id)
-{
-    struct sim_stream *stream;
-    CUresult result;
+/* One answer about a stream. */
+#define QUESTION(name, traits, type, answer)                          \
+    CUresult name(CUstream handle, type *out)                         \
+    {                                                                 \
+        struct sim_stream *stream;                                    \
+        ENTER(traits);                                                \
+        if (!out)                                                     \
+            return CUDA_ERROR_INVALID_VALUE;                          \
+        sim_lock();                                                   \
+        CUresult result = sim_stream_find(__func__, handle, &stream); \
+        if (result == CUDA_SUCCESS)                                   \
+            *out = answer;                                            \
+        return sim_leave(result);                                     \
+    }
 
-    ENTER(CALL_HANDLE);
-    if (!id)
-        return CUDA_ERROR_INVALID_VALUE;
-    sim_lock();
-    result = sim_stream_find(__func__, handle, &stream);
-    if (result == CUDA_SUCCESS)
-        *id = stream->id;
-    return sim_leave(result);
-}
-
-CUresult cuStreamGetCtx(CUstream handle, CUcontext *out)
-{
-    struct sim_stream *stream;
-    CUresult result;
-
-    ENTER(CALL_PLAIN);
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    sim_lock();
-    result = sim_stream_find(__func__, handle, &stream);
-    if (result == CUDA_SUCCESS)
-        *out = (CUcontext)(void *)stream->context;
-    return sim_leave(result);
-}
+QUESTION(cuStreamGetId, CALL_HANDLE, unsigned long long, stream->id)
+QUESTION(cuStreamGetCtx, CALL_PLAIN, CUcontext, (CUcontext)(void *)stream->context)
+QUESTION(cuStreamGetDevice, CALL_PLAIN, CUdevice, stream->context->device)
+QUESTION(cuStreamGetFlags, CALL_HANDLE, unsigned int, stream->flags)
+QUESTION(cuStreamGetPriority, CALL_PLAIN, int, stream->priority)
 
 CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext *out, CUgreenCtx *green)
 {
@@ -385,49 +376,4 @@ CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext *out, CUgreenCtx *green)
     if (result == CUDA_SUCCESS && green)
         *green = NULL;
     return result;
-}
-
-CUresult cuStreamGetDevice(CUstream handle, CUdevice *out)
-{
-    struct sim_stream *stream;
-    CUresult result;
-
-    ENTER(CALL_PLAIN);
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    sim_lock();
-    result = sim_stream_find(__func__, handle, &stream);
-    if (result == CUDA_SUCCESS)
-        *out = stream->context->device;
-    return sim_leave(result);
-}
-
-CUresult cuStreamGetFlags(CUstream handle, unsigned int *out)
-{
-    struct sim_stream *stream;
-    CUresult result;
-
-    ENTER(CALL_HANDLE);
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    sim_lock();
-    result = sim_stream_find(__func__, handle, &stream);
-    if (result == CUDA_SUCCESS)
-        *out = stream->flags;
-    return sim_leave(result);
-}
-
-CUresult cuStreamGetPriority(CUstream handle, int *out)
-{
-    struct sim_stream *stream;
-    CUresult result;
-
-    ENTER(CALL_PLAIN);
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    sim_lock();
-    result = sim_stream_find(__func__, handle, &stream);
-    if (result == CUDA_SUCCESS)
-        *out = stream->priority;
-    return sim_leave(result);
 }

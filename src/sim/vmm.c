@@ -197,7 +197,8 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
     if (flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    sim_physical_find(handle); /* before it is our turn: what never was one aborts */
+    if (!sim_physical_find(handle)) /* before it is our turn, as it may abort */
+        return sim_leave(CUDA_ERROR_INVALID_VALUE);
     sim_vmm_begin();
     CUresult result = map((uintptr_t)address, bytes, offset, sim_physical_find(handle));
     sim_vmm_end();
