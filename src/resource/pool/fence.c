@@ -6,11 +6,15 @@
  * waits for an event that says nothing. Events are pinned while a call uses them.
  */
 #include "resource/pool/pool.h"
+#include <stdlib.h>
 
 /* Free memory without a fence: a part of the pool, so that what dies with a stream that
  * is never seen again is little, and not so small that fences cost what they save. */
 #define UNFENCED_MIN ((uint64_t)2 << 20)
 #define UNFENCED_PART 8
+
+enum { INTERVAL_MAX = 4095 };
+#define SEVERAL (getenv("IV")?(unsigned)atoi(getenv("IV")):50)
 
 static uint64_t share_of_each(const struct tarn__pool *pool)
 {
@@ -27,7 +31,23 @@ bool tarn__fence_is_due(const struct tarn__pool *pool, const struct tarn__lane *
     uint64_t unfenced = tarn__lane_unfenced(lane);
 
     return unfenced > 0 && !lane->recording &&
-           (lane->wanted || unfenced > share_of_each(pool));
+           (lane->wanted ||
+            (lane->frees >= lane->interval && unfenced > share_of_each(pool)));
+}
+
+/* A loop that frees and takes the same memory would be fenced at each free, for nobody's
+ * good. So while the pool finds everything at hand, the distance grows; the first search
+ * that has to go further makes it short again. */
+static void set_interval(const struct tarn__pool *pool, struct tarn__lane *lane)
+{
+    bool steady = lane->misses == pool->heap.misses;
+
+    unsigned imax = pool->heap.with_memory_count > 1 ? SEVERAL : INTERVAL_MAX;
+    lane->interval = steady ? 2 * lane->interval + 1 : 0;
+    if (lane->interval > imax)
+        lane->interval = imax;
+    lane->misses = pool->heap.misses;
+    lane->frees = 0;
 }
 
 CUevent_ tarn__fence_event(struct tarn__pool *pool, const struct tarn__scope *scope)
@@ -78,6 +98,7 @@ static void fence(struct tarn__pool *pool, const struct tarn__scope *scope,
     tarn__pool_lock(pool);
     lane->recording = false;
     lane->wanted = false;
+    set_interval(pool, lane);
     pool->fences++;
     if (TARN_MUTATION(epoch_closed_after_record))
         epoch = lane->open_epoch++;

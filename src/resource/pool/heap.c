@@ -187,7 +187,7 @@ static tarn__index split(struct tarn__heap *heap, tarn__index index, uint32_t gr
 }
 
 /* `index` takes in its upper neighbour, which is in no bin. */
-static void swallow(struct tarn__heap *heap, tarn__index index)
+void tarn__heap_swallow(struct tarn__heap *heap, tarn__index index)
 {
     struct tarn__node *node = NODE(index);
     tarn__index upper = node->after;
@@ -233,14 +233,16 @@ void tarn__heap_put(struct tarn__heap *heap, tarn__index index, struct tarn__lan
     heap->out_bytes -= tarn__node_bytes(node);
     tarn__node_set(node, TARN__MOVING);
     node->capture = 0;
+    if (lane)
+        lane->frees++;
     if (node->after && joins(heap, lane, node, NODE(node->after))) {
         detach(heap, node->after);
-        swallow(heap, index);
+        tarn__heap_swallow(heap, index);
     }
     if (node->before && joins(heap, lane, node, NODE(node->before))) {
         tarn__index before = node->before;
         detach(heap, before);
-        swallow(heap, before);
+        tarn__heap_swallow(heap, before);
         index = before;
     }
     if (TARN_MUTATION(no_renewal) && lane && lane->fence_count)
@@ -370,94 +372,23 @@ tarn__index tarn__heap_take(struct tarn__heap *heap, struct tarn__lane *lane,
     return found;
 }
 
-/* May `lane` have this block without a wait? */
-static bool is_usable(const struct tarn__lane *lane, const struct tarn__node *node)
+void tarn__heap_join_neighbours(struct tarn__heap *heap, tarn__index first,
+                                uint32_t granules)
 {
-    return tarn__node_state(node) == TARN__FREE &&
-           (node->lane == 0 || (lane && lane->in_order && node->lane == lane->index));
-}
-
-/* A run of neighbours that a lane may use, while one that is large enough is looked for. */
-struct run {
-    struct tarn__heap *heap;
-    const struct tarn__lane *lane;
-    const struct tarn__request *request;
-    tarn__index first;
-    uint64_t granules;
-    unsigned looks;
-};
-
-/* Enough blocks to find any run of a pool's large pieces, few enough to stay flat. */
-enum { RUN_LOOKS = 128, RUN_LENGTH = 64 };
-
-static bool run_fits(const struct run *run)
-{
-    const struct tarn__node *first = tarn__node(&run->heap->nodes, run->first);
-    struct tarn__node whole = {.address = first->address};
-
-    if (run->granules > UINT32_MAX)
-        return false;
-    whole.granules = (uint32_t)run->granules;
-    return fits(run->request, &whole);
-}
-
-/* Extend the run around one block to both sides; false, to end the visit, where it fits. */
-static bool look_around(void *data, tarn__index index)
-{
-    struct run *run = data;
-    struct tarn__heap *heap = run->heap;
-    tarn__index next;
-
-    run->first = index;
-    for (int i = 0; i < RUN_LENGTH && (next = NODE(run->first)->before) != 0 &&
-                    is_usable(run->lane, NODE(next)); i++)
-        run->first = next;
-    run->granules = 0;
-    next = run->first;
-    for (int i = 0; i < 2 * RUN_LENGTH && next && is_usable(run->lane, NODE(next)); i++) {
-        run->granules += NODE(next)->granules;
-        if (run_fits(run))
-            return false;
-        next = NODE(next)->after;
-    }
-    run->granules = 0;
-    return ++run->looks < RUN_LOOKS;
-}
-
-/* Make one block of the run: the lane's if any part is, of the youngest epoch among them. */
-static void join_run(struct tarn__heap *heap, const struct run *run)
-{
-    tarn__index first = run->first, lane = NODE(first)->lane;
+    tarn__index lane = NODE(first)->lane;
     uint64_t epoch = NODE(first)->epoch;
 
     detach(heap, first);
-    while (NODE(first)->granules < run->granules) {
+    while (NODE(first)->granules < granules) {
         tarn__index i = NODE(first)->after;
         if (NODE(i)->lane) {
             epoch = lane && epoch > NODE(i)->epoch ? epoch : NODE(i)->epoch;
             lane = NODE(i)->lane;
         }
         detach(heap, i);
-        swallow(heap, first);
+        tarn__heap_swallow(heap, first);
     }
     attach_in_epoch(heap, first, lane ? tarn__lane(heap, lane) : NULL, epoch);
-}
-
-bool tarn__heap_join(struct tarn__heap *heap, struct tarn__lane *lane,
-                     const struct tarn__request *request)
-{
-    struct run run = {.heap = heap, .lane = lane, .request = request};
-    uint32_t least = request->granules / RUN_LENGTH;
-
-    tarn__bins_visit(&heap->ready, &heap->nodes, least, look_around, &run);
-    if (run.granules == 0 && lane && lane->in_order) {
-        run.looks = 0;
-        tarn__bins_visit(&lane->bins, &heap->nodes, least, look_around, &run);
-    }
-    if (run.granules == 0)
-        return false;
-    join_run(heap, &run);
-    return true;
 }
 
 /* --- memory comes and goes --- */
@@ -565,12 +496,12 @@ void tarn__heap_make_hole(struct tarn__heap *heap, tarn__index index)
     heap->out_bytes -= tarn__node_bytes(node);
     if (joins_hole(heap, node, node->after)) {
         out_of_holes(heap, node->after);
-        swallow(heap, index);
+        tarn__heap_swallow(heap, index);
     }
     if (joins_hole(heap, node, node->before)) {
         tarn__index before = node->before;
         out_of_holes(heap, before);
-        swallow(heap, before);
+        tarn__heap_swallow(heap, before);
         index = before;
     }
     tarn__node_set(NODE(index), TARN__HOLE);
@@ -591,6 +522,15 @@ void tarn__heap_drop_segment(struct tarn__heap *heap, tarn__index index)
 
 /* --- where to grow --- */
 
+enum { HOLE_LOOKS = 128 };
+
+/* May `lane` have this block without a wait? */
+static bool is_at_hand(const struct tarn__lane *lane, const struct tarn__node *node)
+{
+    return tarn__node_state(node) == TARN__FREE &&
+           (node->lane == 0 || (lane && lane->in_order && node->lane == lane->index));
+}
+
 struct place {
     const struct tarn__heap *heap;
     const struct tarn__lane *lane;
@@ -606,7 +546,7 @@ static uint64_t need_in(const struct place *place, const struct tarn__node *hole
     const struct tarn__heap *heap = place->heap;
     uint64_t alignment = place->request->alignment, start = hole->address;
 
-    for (tarn__index i = hole->before; i && is_usable(place->lane, NODE(i));
+    for (tarn__index i = hole->before; i && is_at_hand(place->lane, NODE(i));
          i = NODE(i)->before)
         start = NODE(i)->address;
     start = (start + alignment - 1) & ~(alignment - 1);
@@ -625,7 +565,7 @@ static bool look_at_hole(void *data, tarn__index index)
         place->hole = index;
         place->bytes = need;
     }
-    return ++place->looks < RUN_LOOKS;
+    return ++place->looks < HOLE_LOOKS;
 }
 
 tarn__index tarn__heap_find_hole(const struct tarn__heap *heap,

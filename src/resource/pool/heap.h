@@ -45,6 +45,7 @@ struct tarn__heap {
     uint64_t absorb_bytes;   /* a fenced or ready neighbour of more than this is not joined
                                 to what was just freed: it would lose its fence */
     size_t blocks;           /* nodes in use */
+    uint64_t misses;         /* searches that found nothing at hand */
     size_t lane_metadata;
 };
 
@@ -122,6 +123,32 @@ tarn__index tarn__heap_cut(struct tarn__heap *heap, tarn__index index,
 /* Take all of a free block or a hole out: MOVING. */
 void tarn__heap_take_whole(struct tarn__heap *heap, tarn__index index);
 
+/* Make one free block of `first` and what follows, up to `granules`: all ready, or some of
+ * one lane, then the lane's, of the youngest epoch among them. */
+void tarn__heap_join_neighbours(struct tarn__heap *heap, tarn__index first,
+                                uint32_t granules);
+/* `index` takes in its upper neighbour; neither is in a bin. */
+void tarn__heap_swallow(struct tarn__heap *heap, tarn__index index);
+
+/* --- runs.c --- */
+
+/* Neighbours that touch, each free for the caller's stream or behind a published fence. */
+enum { TARN__RUN_MAX = 64 };
+struct tarn__run {
+    tarn__index nodes[TARN__RUN_MAX]; /* by address, MOVING */
+    tarn__index lanes[TARN__RUN_MAX]; /* whose each was; 0: ready */
+    uint64_t epochs[TARN__RUN_MAX];
+    size_t count; /* 0: there is no such run */
+};
+
+/* Take out neighbours that are large enough together, the last one cut to size. */
+void tarn__heap_take_run(struct tarn__heap *heap, const struct tarn__lane *lane,
+                         const struct tarn__request *request, struct tarn__run *out);
+/* Every donor was waited for: make one block of the run, MOVING. */
+tarn__index tarn__heap_weld(struct tarn__heap *heap, const struct tarn__run *run);
+/* Give the pieces back to their lanes, of the open epochs now. */
+void tarn__heap_put_run(struct tarn__heap *heap, const struct tarn__run *run);
+
 /* Join neighbours that `lane` may use until one fits; false: none does. */
 bool tarn__heap_join(struct tarn__heap *heap, struct tarn__lane *lane,
                      const struct tarn__request *request);
@@ -155,6 +182,8 @@ uint64_t tarn__lane_close(struct tarn__heap *heap, struct tarn__lane *lane);
  * event stays the caller's and the epoch unfenced. */
 bool tarn__lane_publish(struct tarn__heap *heap, struct tarn__lane *lane, uint64_t epoch,
                         CUevent_ event);
+/* The place in the lane's list of the oldest fence that covers `epoch`. */
+size_t tarn__lane_fence_for(const struct tarn__lane *lane, uint64_t epoch);
 /* The fence of `epoch` is done: so are all before it. */
 void tarn__lane_fence_done(struct tarn__heap *heap, struct tarn__lane *lane,
                            uint64_t epoch);

@@ -326,6 +326,15 @@ void tarn__heap_all_ready(struct tarn__heap *heap)
 
 /* --- donors --- */
 
+size_t tarn__lane_fence_for(const struct tarn__lane *lane, uint64_t epoch)
+{
+    size_t fence = 0;
+
+    while (fence + 1 < lane->fence_count && lane->fences[fence].epoch < epoch)
+        fence++;
+    return fence;
+}
+
 struct donor {
     const struct tarn__lane *lane;
     const struct tarn__request *request;
@@ -336,7 +345,7 @@ static bool is_fenced(const void *data, const struct tarn__node *node)
 {
     const struct donor *donor = data;
 
-    return node->epoch <= donor->lane->fences[donor->lane->fence_count - 1].epoch &&
+    return tarn__lane_has_fenced(donor->lane, node) &&
            tarn__request_fits(donor->request, node);
 }
 
@@ -370,10 +379,7 @@ tarn__index tarn__heap_take_from_donor(struct tarn__heap *heap,
     best = tarn__heap_cut(heap, best, request);
     if (!best)
         return 0;
-    size_t fence = 0;
-    while (fence + 1 < donor->fence_count && donor->fences[fence].epoch < epoch)
-        fence++;
     *donor_out = donor;
-    *fence_out = fence;
+    *fence_out = tarn__lane_fence_for(donor, epoch);
     return best;
 }

@@ -50,6 +50,10 @@ struct tarn__lane {
     struct tarn__fence *fences; /* oldest first */
     size_t fence_count, fence_room;
 
+    unsigned frees;          /* since the last fence */
+    unsigned interval;       /* frees between two fences: see fence.c */
+    uint64_t misses;         /* of the pool, at the last fence */
+
     unsigned users; /* magazines, captures and calls that hold its index */
     tarn__index next_with_memory, previous_with_memory; /* lanes with free blocks */
     tarn__index next_unused;
@@ -59,6 +63,14 @@ struct tarn__lane {
 static inline uint64_t tarn__lane_unfenced(const struct tarn__lane *lane)
 {
     return lane->open_bytes + lane->closed_bytes;
+}
+
+/* Is this block of the lane's behind a fence that is published? */
+static inline bool tarn__lane_has_fenced(const struct tarn__lane *lane,
+                                         const struct tarn__node *node)
+{
+    return lane->fence_count > 0 && !lane->is_capture &&
+           node->epoch <= lane->fences[lane->fence_count - 1].epoch;
 }
 
 #endif

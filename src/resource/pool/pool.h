@@ -112,6 +112,9 @@ tarn__index tarn__search_at_hand(struct tarn__caller *caller,
 
 /* --- steal.c --- */
 tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request *request);
+/* Neighbours of several streams, behind a wait for each. */
+tarn__index tarn__steal_run(struct tarn__caller *caller,
+                            const struct tarn__request *request);
 
 /* --- grow.c --- */
 

@@ -38,6 +38,14 @@ static tarn__index at_hand(struct search *search)
     return index;
 }
 
+static tarn__index missed(struct search *search)
+{
+    tarn__pool_lock(search->caller->pool);
+    search->caller->pool->heap.misses++;
+    tarn__pool_unlock(search->caller->pool);
+    return 0;
+}
+
 /* Fences that a miss asks about: more would cost more than the memory is worth. */
 enum { QUERIES = 4 };
 
@@ -64,10 +72,13 @@ static tarn__index stolen(struct search *search)
 {
     tarn__index index = tarn__steal(search->caller, search->request);
 
+    if (!index)
+        index = tarn__steal_run(search->caller, search->request);
     if (index || !search->caller->may_record)
         return index;
     tarn__fences_ask(search->caller->pool, search->caller);
-    return tarn__steal(search->caller, search->request);
+    index = tarn__steal(search->caller, search->request);
+    return index ? index : tarn__steal_run(search->caller, search->request);
 }
 
 static tarn__index stolen_before_growth(struct search *search)
@@ -129,7 +140,7 @@ static tarn__index waited_for(struct search *search)
 }
 
 static tarn__index (*const steps[])(struct search *) = {
-    at_hand, what_is_done, joined, stolen_before_growth, grown,
+    at_hand, missed, what_is_done, joined, stolen_before_growth, grown,
     stolen, drained, reclaimed,
 };
 

@@ -31,12 +31,12 @@ static bool choose(struct tarn__caller *caller, const struct tarn__request *requ
     return true;
 }
 
-static void unpin(const struct theft *theft)
+static void unpin(struct tarn__lane *donor, CUevent_ event)
 {
-    for (size_t i = 0; i < theft->donor->fence_count; i++)
-        if (theft->donor->fences[i].event == theft->event)
-            theft->donor->fences[i].pins--;
-    theft->donor->users--;
+    for (size_t i = 0; i < donor->fence_count; i++)
+        if (donor->fences[i].event == event)
+            donor->fences[i].pins--;
+    donor->users--;
 }
 
 tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request *request)
@@ -56,7 +56,7 @@ tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request 
                            : caller->scope.calls->stream_wait_event(caller->handle,
                                                                     theft.event, 0);
     tarn__pool_lock(pool);
-    unpin(&theft);
+    unpin(theft.donor, theft.event);
     if (result == CUDA_SUCCESS_ || TARN_MUTATION(wait_failed_taken_as_done)) {
         pool->steals++;
     } else {
@@ -66,4 +66,93 @@ tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request 
     }
     tarn__pool_unlock(pool);
     return theft.block;
+}
+
+/* --- neighbours of several streams --- */
+
+/* A fence that covers all pieces of a run that were of one lane. */
+struct cover {
+    struct tarn__lane *lane;
+    uint64_t epoch; /* the youngest of them */
+    CUevent_ event;
+};
+
+struct covers {
+    struct cover all[TARN__RUN_MAX];
+    unsigned count;
+};
+
+static void cover(struct covers *covers, struct tarn__lane *lane, uint64_t epoch)
+{
+    unsigned i = 0;
+
+    while (i < covers->count && covers->all[i].lane != lane)
+        i++;
+    if (i == covers->count)
+        covers->all[covers->count++] = (struct cover){lane, epoch, NULL};
+    if (covers->all[i].epoch < epoch)
+        covers->all[i].epoch = epoch;
+}
+
+/* Take a run, and pin what covers its pieces. `lock` held. */
+static bool choose_run(struct tarn__caller *caller, const struct tarn__request *request,
+                       struct tarn__run *run, struct covers *covers)
+{
+    struct tarn__heap *heap = &caller->pool->heap;
+
+    covers->count = 0;
+    tarn__heap_take_run(heap, caller->lane, request, run);
+    for (size_t i = 0; i < run->count; i++)
+        if (run->lanes[i] && run->lanes[i] != caller->lane->index)
+            cover(covers, tarn__lane(heap, run->lanes[i]), run->epochs[i]);
+    for (unsigned i = 0; i < covers->count; i++) {
+        struct cover *one = &covers->all[i];
+        struct tarn__fence *fence =
+            &one->lane->fences[tarn__lane_fence_for(one->lane, one->epoch)];
+        one->event = fence->event;
+        fence->pins++;
+        one->lane->users++;
+    }
+    caller->pool->waits += covers->count;
+    return run->count > 0;
+}
+
+static bool wait_for_all(struct tarn__caller *caller, const struct covers *covers)
+{
+    for (unsigned i = 0; i < covers->count; i++)
+        if (!TARN_MUTATION(steal_without_wait) &&
+            caller->scope.calls->stream_wait_event(caller->handle, covers->all[i].event,
+                                                   0) != CUDA_SUCCESS_)
+            return false;
+    return true;
+}
+
+tarn__index tarn__steal_run(struct tarn__caller *caller,
+                            const struct tarn__request *request)
+{
+    struct tarn__pool *pool = caller->pool;
+    struct tarn__run run;
+    struct covers covers;
+    tarn__index index = 0;
+
+    if (!caller->may_record || caller->lane->is_capture)
+        return 0;
+    tarn__pool_lock(pool);
+    bool found = choose_run(caller, request, &run, &covers);
+    tarn__pool_unlock(pool);
+    if (!found)
+        return 0;
+    bool waited = wait_for_all(caller, &covers) || TARN_MUTATION(wait_failed_taken_as_done);
+
+    tarn__pool_lock(pool);
+    for (unsigned i = 0; i < covers.count; i++)
+        unpin(covers.all[i].lane, covers.all[i].event);
+    if (waited) {
+        index = tarn__heap_weld(&pool->heap, &run);
+        pool->steals++;
+    } else {
+        tarn__heap_put_run(&pool->heap, &run);
+    }
+    tarn__pool_unlock(pool);
+    return index;
 }
