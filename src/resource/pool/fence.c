@@ -6,15 +6,14 @@
  * waits for an event that says nothing. Events are pinned while a call uses them.
  */
 #include "resource/pool/pool.h"
-#include <stdlib.h>
 
 /* Free memory without a fence: a part of the pool, so that what dies with a stream that
  * is never seen again is little, and not so small that fences cost what they save. */
 #define UNFENCED_MIN ((uint64_t)2 << 20)
 #define UNFENCED_PART 8
 
-enum { INTERVAL_MAX = 4095 };
-#define SEVERAL (getenv("IV")?(unsigned)atoi(getenv("IV")):50)
+/* Frees between two fences at most: of a stream by itself, and where others may want it. */
+enum { INTERVAL_ALONE = 4095, INTERVAL_AMONG_OTHERS = 50 };
 
 static uint64_t share_of_each(const struct tarn__pool *pool)
 {
@@ -41,11 +40,11 @@ bool tarn__fence_is_due(const struct tarn__pool *pool, const struct tarn__lane *
 static void set_interval(const struct tarn__pool *pool, struct tarn__lane *lane)
 {
     bool steady = lane->misses == pool->heap.misses;
-
-    unsigned imax = pool->heap.with_memory_count > 1 ? SEVERAL : INTERVAL_MAX;
+    unsigned most = pool->heap.with_memory_count > 1 ? INTERVAL_AMONG_OTHERS
+                                                     : INTERVAL_ALONE;
     lane->interval = steady ? 2 * lane->interval + 1 : 0;
-    if (lane->interval > imax)
-        lane->interval = imax;
+    if (lane->interval > most)
+        lane->interval = most;
     lane->misses = pool->heap.misses;
     lane->frees = 0;
 }

@@ -52,6 +52,7 @@ struct tarn__pool {
         void *data;
     } pressure[TARN__PRESSURE_MAX];
     unsigned pressure_count;
+    unsigned quiet, quiet_misses; /* misses that ask for no fence: chosen, and left */
     struct tarn__counts counts; /* of what no magazine counted */
     uint64_t own, ready, steals, grown, waits, fences, queries, growths, shrinks, moves,
         barriers, failures, peak_out, peak_reserved, generation;

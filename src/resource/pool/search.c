@@ -47,13 +47,35 @@ static tarn__index missed(struct search *search)
 }
 
 /* Fences that a miss asks about: more would cost more than the memory is worth. */
-enum { QUERIES = 4 };
+enum { QUERIES = 4, QUIET_MAX = 15 };
+
+/* Where the device is far behind, the next misses need not ask again. */
+static bool asks_now(struct tarn__pool *pool)
+{
+    tarn__pool_lock(pool);
+    bool now = pool->quiet_misses == 0;
+    pool->quiet_misses -= !now;
+    tarn__pool_unlock(pool);
+    return now;
+}
+
+static void note_answer(struct tarn__pool *pool, bool any)
+{
+    tarn__pool_lock(pool);
+    pool->quiet = any ? 0 : (2 * pool->quiet + 1) & QUIET_MAX;
+    pool->quiet_misses = pool->quiet;
+    tarn__pool_unlock(pool);
+}
 
 static tarn__index what_is_done(struct search *search)
 {
-    if (!tarn__fences_poll(search->caller->pool, QUERIES))
+    struct tarn__pool *pool = search->caller->pool;
+
+    if (!asks_now(pool))
         return 0;
-    return at_hand(search);
+    bool any = tarn__fences_poll(pool, QUERIES);
+    note_answer(pool, any);
+    return any ? at_hand(search) : 0;
 }
 
 static tarn__index joined(struct search *search)
