@@ -270,7 +270,8 @@ struct tarn__span tarn__vmm_removable(const struct tarn__vmm *vmm, struct tarn__
         base + (offset + TARN__PAGE_BYTES - 1) / TARN__PAGE_BYTES * TARN__PAGE_BYTES;
     uint64_t end = base + (offset + idle.bytes) / TARN__PAGE_BYTES * TARN__PAGE_BYTES;
 
-    if (start >= end)
+    if (start >= end || vmm->table[tarn__vmm_page(vmm, start)].first == 0 ||
+        vmm->table[tarn__vmm_page(vmm, end - 1)].first == 0)
         return (struct tarn__span){idle.address, 0};
     struct tarn__span low = handle_at(vmm, tarn__vmm_page(vmm, start));
     if (low.address != start)

@@ -1,10 +1,12 @@
 /* The memory beneath a pool: growing, steps, what can be removed, the barrier. */
 #include "memory.h"
 #include "capturing.h"
+#include <pthread.h>
+#include <stdatomic.h>
 
 TEST(pages_reserve_several_times_the_memory_and_map_none)
 {
-    unsigned long long before = sim_live_bytes();
+    unsigned long long before = live_bytes();
     struct tarn__pages *pages = open_pages();
     struct tarn__span range = tarn__pages_range(pages);
     tarn_device_info info;
@@ -14,14 +16,14 @@ TEST(pages_reserve_several_times_the_memory_and_map_none)
     CHECK(range.address % PAGE == 0 && range.bytes >= 3 * info.total_bytes);
     CHECK_EQUAL(0, tarn__pages_reserved(pages));
     CHECK(tarn__pages_metadata(pages) < 8192);
-    CHECK(sim_live_bytes() - before <= PAGE); /* the spare block */
+    CHECK(live_bytes() - before <= PAGE); /* the spare block */
     tarn__pages_close(pages);
-    CHECK_EQUAL(before, sim_live_bytes());
+    CHECK_EQUAL(before, live_bytes());
 }
 
 TEST(pages_that_grow_can_be_used_and_go_back)
 {
-    unsigned long long before = sim_live_bytes();
+    unsigned long long before = live_bytes();
     struct tarn__pages *pages = open_pages();
 
     CHECK_OK(grow_at(pages, 3, 5));
@@ -35,7 +37,7 @@ TEST(pages_that_grow_can_be_used_and_go_back)
     CHECK(!is_usable(0, span_at(pages, 3, 1)));
     CHECK_OK(grow_at(pages, 4, 1));
     tarn__pages_close(pages);
-    CHECK_EQUAL(before, sim_live_bytes());
+    CHECK_EQUAL(before, live_bytes());
 }
 
 TEST(pages_grow_only_into_holes_of_the_range)
@@ -68,7 +70,7 @@ TEST(pages_grow_only_into_holes_of_the_range)
 
 TEST(pages_that_find_no_memory_leave_none_behind)
 {
-    unsigned long long before = sim_live_bytes();
+    unsigned long long before = live_bytes();
     struct tarn__pages *pages = open_pages();
     tarn_device_info info;
 
@@ -77,10 +79,10 @@ TEST(pages_that_find_no_memory_leave_none_behind)
     CHECK_STATUS(TARN_OUT_OF_MEMORY, grow_at(pages, 8, info.total_bytes / PAGE));
     CHECK_SAYS("pool: cuMemCreate gives CUDA_ERROR_OUT_OF_MEMORY");
     CHECK_EQUAL(8 * PAGE, tarn__pages_reserved(pages));
-    CHECK(sim_live_bytes() - before <= 9 * PAGE);
+    CHECK(live_bytes() - before <= 9 * PAGE);
     CHECK_OK(grow_at(pages, 8, 100));
     tarn__pages_close(pages);
-    CHECK_EQUAL(before, sim_live_bytes());
+    CHECK_EQUAL(before, live_bytes());
 }
 
 /* --- steps --- */
@@ -198,7 +200,7 @@ TEST(pages_barrier_waits_for_streams_of_every_kind)
 {
     struct tarn__pages *pages = open_pages();
     tarn_stream stream;
-    unsigned char seen = 0;
+    unsigned char seen;
 
     CHECK_OK(grow_at(pages, 0, 32));
     CHECK_OK(tarn_stream_create(0, true, &stream));
@@ -206,7 +208,7 @@ TEST(pages_barrier_waits_for_streams_of_every_kind)
         CHECK_OK(tarn_fill(0, page_at(pages, 0), (unsigned char)i, 32 * PAGE, stream));
     CHECK_OK(tarn_stream_destroy(0, stream));
     CHECK_OK(tarn__pages_barrier(pages));
-    memcpy(&seen, (void *)(uintptr_t)(page_at(pages, 32) - 1), 1);
+    seen = byte_at(page_at(pages, 32) - 1);
     CHECK_EQUAL(19, seen);
     tarn__pages_close(pages);
 }
@@ -239,13 +241,13 @@ static tarn_status use_all(void)
         status = tarn__pages_barrier(captured);
     if (status == TARN_OK)
         status = tarn__pages_remove(captured, span_at(captured, 8, 4));
-    if (status == TARN_OK)
+    if (status == TARN_OK && has_peer())
         status = tarn__pages_set_peer(captured, 1, true);
     if (status == TARN_OK)
         status = tarn__pages_sleep(captured, &kept, 1);
     if (status == TARN_OK)
         status = tarn__pages_wake(captured);
-    if (status == TARN_OK)
+    if (status == TARN_OK && has_peer())
         status = tarn__pages_set_peer(captured, 1, false);
     return status;
 }
@@ -267,4 +269,43 @@ TEST(pages_end_no_capture)
     capture_survives(use_all);
     capture_survives(open_and_close);
     tarn__pages_close(captured);
+}
+
+/* --- threads --- */
+
+static atomic_bool is_over;
+
+/* Questions are asked of the idle span that is the asker's while others grow and shrink. */
+static void *ask(void *data)
+{
+    struct tarn__pages *pages = data;
+    size_t wrong = 0;
+
+    while (!atomic_load(&is_over)) {
+        struct tarn__span got = tarn__pages_removable(pages, span_at(pages, 300, 4));
+        wrong += got.bytes != 4 * PAGE;
+        wrong += tarn__pages_reserved(pages) < 4 * PAGE;
+        wrong += tarn__pages_asleep(pages) != 0 || tarn__pages_metadata(pages) == 0;
+    }
+    return (void *)wrong;
+}
+
+TEST(pages_answer_while_they_change)
+{
+    struct tarn__pages *pages = open_pages();
+    pthread_t thread;
+    void *wrong;
+
+    CHECK_OK(grow_at(pages, 300, 4));
+    atomic_store(&is_over, false);
+    CHECK_EQUAL(0, pthread_create(&thread, NULL, ask, pages));
+    for (size_t i = 0; i < 50; i++) {
+        CHECK_OK(grow_at(pages, 296, 4));
+        CHECK_OK(grow_at(pages, 304 + 8 * i, 8));
+        CHECK_OK(tarn__pages_remove(pages, span_at(pages, 296, 4)));
+    }
+    atomic_store(&is_over, true);
+    pthread_join(thread, &wrong);
+    CHECK(wrong == NULL);
+    tarn__pages_close(pages);
 }

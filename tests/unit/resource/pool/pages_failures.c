@@ -195,6 +195,8 @@ static unsigned calls[DEEDS];
 
 TEST(pages_do_all_or_nothing_whatever_call_fails)
 {
+    if (!on_sim())
+        skip();
     for (size_t i = 0; i < DEEDS; i++)
         for (unsigned nth = 1;; nth++) {
             char faults[64];
@@ -215,6 +217,8 @@ TEST(pages_do_all_or_nothing_whatever_two_calls_fail)
         "cuMemMap",     "cuMemSetAccess", "cuMemSetAccess:2",
     };
 
+    if (!on_sim())
+        skip();
     for (size_t i = 0; i < DEEDS; i++)
         for (size_t k = 0; k < sizeof also / sizeof *also; k++)
             for (unsigned nth = 1; nth <= calls[i]; nth++) {
@@ -229,6 +233,8 @@ TEST(pages_do_all_or_nothing_whatever_two_calls_fail)
 /* Where so many fail, some memory cannot be given back; but nothing is mixed up. */
 TEST(pages_do_all_or_nothing_whatever_calls_fail)
 {
+    if (!on_sim())
+        skip();
     may_leak = unmaps_fail = true;
     for (size_t i = 0; i < DEEDS; i++)
         for (unsigned seed = 0; seed < 50; seed++) {
@@ -250,6 +256,8 @@ static void open_with_one_failure(void)
 
 TEST(pages_open_and_close_whatever_call_fails)
 {
+    if (!on_sim())
+        skip();
     torture(open_with_one_failure);
 }
 
@@ -257,6 +265,8 @@ TEST(pages_close_whatever_call_fails)
 {
     unsigned long long count = 1;
 
+    if (!on_sim())
+        skip();
     for (unsigned nth = 1; count > 0; nth++)
         for (int sleeps = 0; sleeps < 2; sleeps++) {
             char faults[64];

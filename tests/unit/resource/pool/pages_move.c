@@ -8,14 +8,14 @@ TEST(pages_move_with_their_bytes_to_one_place)
     struct tarn__span spans[3];
 
     CHECK_OK(grow_at(pages, 0, 7)); /* handles of a page each */
-    live = sim_live_bytes();
+    live = live_bytes();
     for (size_t i = 0; i < 7; i++)
         write_bytes(span_at(pages, i, 1), (unsigned char)(10 + i));
     spans[0] = span_at(pages, 5, 1);
     spans[1] = span_at(pages, 0, 2);
     spans[2] = span_at(pages, 3, 1);
     CHECK_OK(tarn__pages_move(pages, spans, 3, page_at(pages, 100)));
-    CHECK_EQUAL(live, sim_live_bytes());
+    CHECK_EQUAL(live, live_bytes());
     CHECK_EQUAL(7 * PAGE, tarn__pages_reserved(pages));
     check_bytes(span_at(pages, 100, 1), 15);
     check_bytes(span_at(pages, 101, 1), 10);
@@ -27,7 +27,7 @@ TEST(pages_move_with_their_bytes_to_one_place)
     CHECK_OK(grow_at(pages, 0, 2));              /* the old places are holes */
     CHECK(is_usable(0, span_at(pages, 100, 4))); /* one block over all of it */
     CHECK_OK(tarn__pages_remove(pages, span_at(pages, 100, 4)));
-    CHECK_EQUAL(live - 2 * PAGE, sim_live_bytes());
+    CHECK(!on_sim() || live - 2 * PAGE == live_bytes());
     tarn__pages_close(pages);
 }
 

@@ -95,14 +95,16 @@ static void change(tarn_status (*act)(void *), void *data, void (*done)(void *))
 {
     char faults[64];
 
-    if (below(4) == 0)
+    if (on_sim() && below(4) == 0)
         snprintf(faults, sizeof faults, "fail=one-in:%zu,seed=%zu", 3 + below(20),
                  below(1000000));
     else
         faults[0] = '\0';
-    sim_configure(faults);
+    if (faults[0])
+        sim_configure(faults);
     tarn_status status = act(data);
-    sim_configure(NULL);
+    if (faults[0])
+        sim_configure(NULL);
     if (status == TARN_OK)
         done(data);
 }
