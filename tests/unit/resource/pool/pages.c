@@ -215,15 +215,28 @@ TEST(pages_barrier_waits_for_streams_of_every_kind)
 
 TEST(pages_barrier_works_when_memory_is_out)
 {
+    enum { BLOCKS_MAX = 1000 };
+    static tarn_device_ptr blocks[BLOCKS_MAX];
+    static size_t sizes[BLOCKS_MAX];
     struct tarn__pages *pages = open_pages();
-    size_t page = 0;
+    size_t page = 0, count = 0;
+    tarn_resource *cuda;
 
     while (grow_at(pages, page, 64) == TARN_OK)
         page += 64;
     while (grow_at(pages, page, 1) == TARN_OK)
         page++;
+    CHECK_OK(tarn_cuda_create(0, &cuda));
+    for (size_t bytes = MIB; bytes >= 256; bytes /= 2)
+        while (count < BLOCKS_MAX &&
+               tarn_resource_allocate(cuda, bytes, 0, NULL, &blocks[count]) == TARN_OK)
+            sizes[count++] = bytes;
     for (int i = 0; i < 3; i++)
         CHECK_OK(tarn__pages_barrier(pages));
+    for (size_t i = 0; i < count; i++)
+        CHECK_OK(tarn_resource_deallocate(cuda, blocks[i], sizes[i], 0, NULL));
+    CHECK_OK(tarn_resource_release(cuda));
+    CHECK_OK(tarn__pages_barrier(pages));
     tarn__pages_close(pages);
 }
 
