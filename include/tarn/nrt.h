@@ -147,7 +147,7 @@ typedef enum tarn_nrt_mode {
                                    the block goes */
     TARN_NRT_QUARANTINE = 4,  /**< quarantine: freed blocks are filled with 0xDE and held
                                    back; a late release is always caught, and so are bytes
-                                   written meanwhile */
+                                   written meanwhile (not blocks of external allocators) */
     TARN_NRT_SITES = 8,       /**< sites: remember who allocated, for snapshots */
     TARN_NRT_TRACE = 16,      /**< trace: a line on stderr for each call that counts */
     TARN_NRT_ABORT = 32,      /**< abort: misuse ends the process */

@@ -37,7 +37,7 @@ struct tarn__block {
  * FREE, so that a late release is seen. */
 struct tarn__free {
     struct tarn__block block;
-    size_t refct;
+    atomic_size_t refct;
     struct tarn__free *next;       /* in its list, or its batch, or quarantine */
     struct tarn__free *next_batch; /* of the first of a batch */
     size_t count;                  /* of the first of a batch: its length */
@@ -59,6 +59,10 @@ enum {
     TARN__HELD = 0x4e48,   /* freed, in quarantine */
     TARN__FREE = 0x4e46
 };
+
+/* In the source of a block that is not a small one, so that it looks like no small block
+ * of any source. */
+enum { TARN__SINGLE = 0x80 };
 
 enum {
     TARN__DIRECT = 255,  /* class of a block that came by itself from its source */

@@ -12,37 +12,40 @@
 
 enum { TARN__FLUSH = 65536 };
 
+static inline uint64_t tarn__read(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
 static inline void tarn__bump(_Atomic uint64_t *counter, uint64_t more)
 {
-    atomic_store_explicit(counter,
-                          atomic_load_explicit(counter, memory_order_relaxed) + more,
-                          memory_order_relaxed);
+    atomic_store_explicit(counter, tarn__read(counter) + more, memory_order_relaxed);
 }
 
 /* The same, and whoever reads it with acquire sees all that came before. */
 static inline void tarn__bump_last(_Atomic uint64_t *counter)
 {
-    atomic_store_explicit(counter,
-                          atomic_load_explicit(counter, memory_order_relaxed) + 1,
-                          memory_order_release);
+    atomic_store_explicit(counter, tarn__read(counter) + 1, memory_order_release);
 }
 
+/* 0 for 0, n for 2^(n-1) and more. */
 static inline unsigned tarn__bucket(size_t bytes)
 {
-    unsigned bits = bytes ? 64u - (unsigned)__builtin_clzll(bytes) : 0;
+    unsigned bits =
+        bytes > SIZE_MAX / 2 ? 64u : 63u - (unsigned)__builtin_clzll(2 * bytes + 1);
 
     return bits < TARN_NRT_HISTOGRAM ? bits : TARN_NRT_HISTOGRAM - 1;
 }
 
 static inline int64_t tarn__difference(const struct tarn__shard *shard)
 {
-    const struct tarn__counters *counters = &shard->counters;
-
-    return (int64_t)(atomic_load_explicit(&counters->bytes_made, memory_order_relaxed) -
-                     atomic_load_explicit(&counters->bytes_gone, memory_order_relaxed));
+    return (int64_t)(tarn__read(&shard->counters.bytes_made) -
+                     tarn__read(&shard->counters.bytes_gone));
 }
 
-/* stats.c: tell the instance. */
+/* stats.c: a new highest difference; the instance is told if it is time. */
+void tarn__count_high(struct tarn__shard *shard);
+/* Tell the instance. */
 void tarn__count_flush(struct tarn__shard *shard);
 /* The same for a thread that could get no shard. */
 void tarn__count_made_shared(tarn_runtime *runtime, size_t bytes, bool mi);
@@ -51,28 +54,30 @@ void tarn__count_bytes_shared(tarn_runtime *runtime, size_t made, size_t gone);
 
 static inline void tarn__count_bytes_made(struct tarn__shard *shard, size_t bytes)
 {
-    tarn__bump(&shard->counters.bytes_made, bytes);
-    int64_t now = tarn__difference(shard);
-    if (now > atomic_load_explicit(&shard->high, memory_order_relaxed)) {
-        atomic_store_explicit(&shard->high, now, memory_order_relaxed);
-        if (now - atomic_load_explicit(&shard->flushed, memory_order_relaxed) >
-            TARN__FLUSH)
-            tarn__count_flush(shard);
-    }
+    uint64_t made = tarn__read(&shard->counters.bytes_made) + bytes;
+
+    atomic_store_explicit(&shard->counters.bytes_made, made, memory_order_relaxed);
+    if ((int64_t)(made - tarn__read(&shard->counters.bytes_gone)) >
+        atomic_load_explicit(&shard->high, memory_order_relaxed))
+        tarn__count_high(shard);
 }
 
 static inline void tarn__count_bytes_gone(struct tarn__shard *shard, size_t bytes)
 {
-    tarn__bump(&shard->counters.bytes_gone, bytes);
-    if (tarn__difference(shard) < shard->low)
+    uint64_t gone = tarn__read(&shard->counters.bytes_gone) + bytes;
+
+    atomic_store_explicit(&shard->counters.bytes_gone, gone, memory_order_relaxed);
+    if ((int64_t)(tarn__read(&shard->counters.bytes_made) - gone) < shard->low)
         tarn__count_flush(shard);
 }
 
+/* The block first, then that it is raw: who reads them the other way round never sees
+ * more raw blocks than blocks. */
 static inline void tarn__count_made(struct tarn__shard *shard, size_t bytes, bool mi)
 {
     tarn__bump(&shard->counters.histogram[tarn__bucket(bytes)], 1);
-    if (mi)
-        tarn__bump(&shard->counters.mi_alloc, 1);
+    if (!mi)
+        tarn__bump_last(&shard->counters.raw_alloc);
     tarn__count_bytes_made(shard, bytes);
 }
 
@@ -80,12 +85,7 @@ static inline void tarn__count_made(struct tarn__shard *shard, size_t bytes, boo
 static inline void tarn__count_gone(struct tarn__shard *shard, size_t bytes, bool mi)
 {
     tarn__count_bytes_gone(shard, bytes);
-    if (!mi) {
-        tarn__bump_last(&shard->counters.free);
-        return;
-    }
-    tarn__bump_last(&shard->counters.free);
-    tarn__bump_last(&shard->counters.mi_free);
+    tarn__bump_last(mi ? &shard->counters.mi_free : &shard->counters.raw_free);
 }
 
 #endif

@@ -29,8 +29,8 @@ static unsigned flags_for(const struct tarn__request *request, unsigned modes)
         flags |= TARN__POISON;
     if (modes & TARN_NRT_GUARD)
         flags |= TARN__GUARD;
-    if (modes & TARN_NRT_QUARANTINE)
-        flags |= TARN__HOLD;
+    if (modes & TARN_NRT_QUARANTINE && !request->external)
+        flags |= TARN__HOLD; /* an external allocator may go before what is held back */
     if (modes & TARN_NRT_TRACE)
         flags |= TARN__TRACE;
     if (flags & (TARN__POISON | TARN__GUARD | TARN__HOLD))
@@ -117,11 +117,11 @@ static struct tarn__block *take_single(const struct tarn__request *request,
         memory += TARN__PREFIX_BYTES;
     }
     struct tarn__block *block = (struct tarn__block *)(void *)memory;
-    atomic_init(&block->word, (uint64_t)TARN__LIVE |
-                                  (uint64_t)runtime->index << TARN__RUNTIME_SHIFT |
-                                  (uint64_t)(external ? TARN__EXTERNAL : TARN__DIRECT)
-                                      << TARN__CLASS_SHIFT |
-                                  (uint64_t)source << TARN__SOURCE_SHIFT);
+    atomic_init(&block->word,
+                (uint64_t)TARN__LIVE | (uint64_t)runtime->index << TARN__RUNTIME_SHIFT |
+                    (uint64_t)(external ? TARN__EXTERNAL : TARN__DIRECT)
+                        << TARN__CLASS_SHIFT |
+                    (uint64_t)(source | TARN__SINGLE) << TARN__SOURCE_SHIFT);
     return block;
 }
 
@@ -230,7 +230,7 @@ static void return_small(tarn_runtime *runtime, struct tarn__block *block, uint6
     if (TARN__FLAGS(word) & TARN__MARKED)
         tarn__watch_forbid((char *)block + TARN__HEAD,
                            tarn__class_bytes[class] - (size_t)TARN__HEAD);
-    slot->refct = 0;
+    atomic_store_explicit(&slot->refct, 0, memory_order_relaxed);
     tarn__slab_put(runtime, shard == &tarn__no_shard ? NULL : shard,
                    TARN__FIELD(word, TARN__SOURCE_SHIFT), slot);
 }
@@ -245,8 +245,9 @@ void tarn__block_return(struct tarn__block *block)
     if (class == TARN__EXTERNAL)
         return_external(block, word);
     else if (class == TARN__DIRECT)
-        tarn__source_free(&runtime->sources[TARN__FIELD(word, TARN__SOURCE_SHIFT)],
-                          block);
+        tarn__source_free(
+            &runtime->sources[TARN__FIELD(word, TARN__SOURCE_SHIFT) % TARN__SINGLE],
+            block);
     else
         return_small(runtime, block, word);
 }
@@ -349,7 +350,7 @@ static struct tarn__block *resize_single(tarn_runtime *runtime, struct tarn__blo
 {
     uint64_t word = tarn__block_word(block);
     const struct tarn__source *source =
-        &runtime->sources[TARN__FIELD(word, TARN__SOURCE_SHIFT)];
+        &runtime->sources[TARN__FIELD(word, TARN__SOURCE_SHIFT) % TARN__SINGLE];
     struct tarn__request request = {.runtime = runtime, .bytes = bytes};
     size_t before = block->bytes, total;
 
@@ -369,7 +370,7 @@ struct tarn__block *tarn__block_resize(struct tarn__block *block, size_t bytes,
     unsigned class = TARN__FIELD(word, TARN__CLASS_SHIFT);
     tarn_runtime *runtime = tarn__runtime_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
     const struct tarn__source *source =
-        &runtime->sources[TARN__FIELD(word, TARN__SOURCE_SHIFT)];
+        &runtime->sources[TARN__FIELD(word, TARN__SOURCE_SHIFT) % TARN__SINGLE];
 
     if (TARN__FLAGS(word) & (TARN__POISON | TARN__GUARD | TARN__HOLD | TARN__PREFIX))
         return move(runtime, block, bytes, caller);

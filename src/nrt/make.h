@@ -6,6 +6,11 @@
 
 #include "nrt/count.h"
 
+/* The few functions on the way of every call are one with their callers, and those for
+ * the rest are kept out of it. */
+#define TARN__FAST static inline __attribute__((always_inline))
+#define TARN__SELDOM __attribute__((noinline, cold))
+
 /* What is wanted. */
 struct tarn__request {
     tarn_runtime *runtime;
@@ -36,20 +41,25 @@ struct tarn__block *tarn__block_resize(struct tarn__block *block, size_t bytes,
 void tarn__block_return(struct tarn__block *block);
 
 /* A small block of this thread's; NULL: go the general way. */
-static inline struct tarn__block *tarn__fast_take(tarn_runtime *runtime, unsigned index,
-                                                  size_t bytes, unsigned class,
-                                                  unsigned flags)
+TARN__FAST struct tarn__block *tarn__fast_take(tarn_runtime *runtime, unsigned index,
+                                               size_t bytes, unsigned class,
+                                               unsigned flags)
 {
     struct tarn__shard *shard = tarn__shard_at(index);
 
     if (shard->word != atomic_load_explicit(&runtime->word, memory_order_relaxed))
         return NULL;
     struct tarn__list *list = &shard->lists[class];
-    struct tarn__free *slot = list->first;
-    if (!slot)
-        return NULL;
-    list->first = slot->next;
-    list->count--;
+    struct tarn__free *slot = shard->hot[class];
+    if (slot) {
+        shard->hot[class] = NULL;
+    } else {
+        slot = list->first;
+        if (!slot)
+            return NULL;
+        list->first = slot->next;
+        list->count--;
+    }
     tarn__block_set_word(&slot->block, shard->fast |
                                            (uint64_t) class << TARN__CLASS_SHIFT |
                                            TARN__FLAG(flags));
@@ -60,8 +70,8 @@ static inline struct tarn__block *tarn__fast_take(tarn_runtime *runtime, unsigne
 
 /* A small block of this thread's, ready but for its MemInfo; NULL: go the general way.
  * `steps` is 0, 1 or 2 for data at multiples of 16, 32, 64. */
-static inline struct tarn__block *tarn__fast_make(tarn_runtime *runtime, unsigned index,
-                                                  size_t bytes, unsigned steps)
+TARN__FAST struct tarn__block *tarn__fast_make(tarn_runtime *runtime, unsigned index,
+                                               size_t bytes, unsigned steps)
 {
     if (bytes > TARN__SMALL_BYTES)
         return NULL;
@@ -70,8 +80,8 @@ static inline struct tarn__block *tarn__fast_make(tarn_runtime *runtime, unsigne
 }
 
 /* The same without a MemInfo. */
-static inline struct tarn__block *tarn__fast_make_raw(tarn_runtime *runtime,
-                                                      unsigned index, size_t bytes)
+TARN__FAST struct tarn__block *tarn__fast_make_raw(tarn_runtime *runtime, unsigned index,
+                                                   size_t bytes)
 {
     size_t over = TARN__HEAD - TARN__HEADER, inner = bytes > over ? bytes - over : 0;
 
@@ -82,22 +92,27 @@ static inline struct tarn__block *tarn__fast_make_raw(tarn_runtime *runtime,
 }
 
 /* Take a LIVE block back the fast way, or return false and leave it. */
-static inline bool tarn__fast_end(struct tarn__block *block, uint64_t word)
+TARN__FAST bool tarn__fast_end(struct tarn__block *block, uint64_t word)
 {
     const uint64_t open = (uint64_t)0xff << TARN__CLASS_SHIFT | TARN__FLAG(TARN__MI);
     struct tarn__shard *shard = tarn__shard_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
     unsigned class = TARN__FIELD(word, TARN__CLASS_SHIFT);
 
-    if ((word & ~open) != shard->fast || class >= TARN__CLASSES)
+    if ((word & ~open) != shard->fast)
         return false;
     struct tarn__list *list = &shard->lists[class];
-    if (list->count >= tarn__batch_blocks[class])
-        return false;
     struct tarn__free *slot = (struct tarn__free *)block;
+    if (!shard->hot[class]) {
+        shard->hot[class] = slot;
+    } else {
+        if (list->count >= tarn__batch_blocks[class])
+            return false;
+        slot->next = list->first;
+        list->first = slot;
+        list->count++;
+    }
     tarn__block_set_word(block, word ^ (TARN__LIVE ^ TARN__FREE));
-    slot->next = list->first;
-    list->first = slot;
-    list->count++;
+    atomic_store_explicit(&slot->refct, 0, memory_order_relaxed);
     tarn__count_gone(shard, block->bytes, word & TARN__FLAG(TARN__MI));
     return true;
 }

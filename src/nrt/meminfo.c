@@ -71,20 +71,27 @@ struct MemInfo *tarn__meminfo_new(tarn_runtime *runtime, void *data, size_t size
 }
 
 /* With memory of its own, from the default instance. */
-static inline struct MemInfo *allocate(size_t bytes, unsigned alignment, unsigned steps,
-                                       tarn_meminfo_destructor destructor,
-                                       const void *caller)
+TARN__SELDOM static struct MemInfo *allocate_generally(size_t bytes, size_t alignment,
+                                                       tarn_meminfo_destructor destructor,
+                                                       const void *caller)
 {
-    struct tarn__block *block =
-        steps < 3 ? tarn__fast_make(&tarn__default_runtime, 0, bytes, steps) : NULL;
-
-    if (block)
-        return set_up(block, (char *)block + TARN__HEAD, bytes, destructor, NULL, NULL);
     return tarn__meminfo_make(&(struct tarn__recipe){.runtime = &tarn__default_runtime,
                                                      .bytes = bytes,
                                                      .alignment = alignment,
                                                      .destructor = destructor,
                                                      .caller = caller});
+}
+
+TARN__FAST struct MemInfo *allocate(size_t bytes, unsigned alignment, unsigned steps,
+                                    tarn_meminfo_destructor destructor,
+                                    const void *caller)
+{
+    struct tarn__block *block =
+        steps < 3 ? tarn__fast_make(&tarn__default_runtime, 0, bytes, steps) : NULL;
+
+    if (!block)
+        return allocate_generally(bytes, alignment, destructor, caller);
+    return set_up(block, (char *)block + TARN__HEAD, bytes, destructor, NULL, NULL);
 }
 
 /* --- the end ------------------------------------------------------------------------- */
@@ -105,18 +112,18 @@ void tarn__meminfo_destruct(struct MemInfo *meminfo)
     tarn__block_set_state(block, TARN__LIVE);
 }
 
-static inline bool is_live(const struct MemInfo *meminfo)
+static bool is_live(const struct MemInfo *meminfo)
 {
     return TARN__STATE(tarn__block_word(tarn__block_of(meminfo))) == TARN__LIVE;
 }
 
-static inline bool is_traced(const struct MemInfo *meminfo)
+static bool is_traced(const struct MemInfo *meminfo)
 {
     return TARN__FLAGS(tarn__block_word(tarn__block_of(meminfo))) & TARN__TRACE;
 }
 
 /* All references are gone. */
-static inline void finish(struct MemInfo *meminfo)
+static void finish(struct MemInfo *meminfo)
 {
     if (is_traced(meminfo))
         tarn__trace("end %p", (void *)meminfo);
@@ -125,21 +132,34 @@ static inline void finish(struct MemInfo *meminfo)
     tarn__block_finish(tarn__block_of(meminfo));
 }
 
-static inline void acquire(struct MemInfo *meminfo)
+/* The end of a MemInfo that has no destructor, was not traced, and so on. False: it has
+ * to be done in full. */
+TARN__FAST bool finish_fast(struct MemInfo *meminfo)
+{
+    struct tarn__block *block = tarn__block_of(meminfo);
+
+    return !meminfo->dtor && tarn__fast_end(block, tarn__block_word(block));
+}
+
+TARN__SELDOM static void acquire_dead(struct MemInfo *meminfo)
+{
+    atomic_fetch_sub_explicit(&meminfo->refct, 1, memory_order_relaxed);
+    tarn__misuse_block(tarn__block_of(meminfo), "a reference was taken to MemInfo");
+}
+
+TARN__FAST void acquire(struct MemInfo *meminfo)
 {
     if (!meminfo)
         return;
-    if (is_traced(meminfo))
-        tarn__trace("acquire %p, %zu before", (void *)meminfo,
-                    atomic_load(&meminfo->refct));
-    if (atomic_fetch_add_explicit(&meminfo->refct, 1, memory_order_relaxed) == 0) {
-        atomic_fetch_sub_explicit(&meminfo->refct, 1, memory_order_relaxed);
-        tarn__misuse_block(tarn__block_of(meminfo), "a reference was taken to MemInfo");
-    }
+    size_t before = atomic_fetch_add_explicit(&meminfo->refct, 1, memory_order_relaxed);
+    if (before == 0)
+        acquire_dead(meminfo);
+    else if (is_traced(meminfo))
+        tarn__trace("acquire %p, %zu before", (void *)meminfo, before);
 }
 
 /* One reference less; true: it was the last. */
-static inline bool let_go(struct MemInfo *meminfo)
+static bool let_go(struct MemInfo *meminfo)
 {
     size_t count = atomic_load_explicit(&meminfo->refct, memory_order_acquire);
 
@@ -148,6 +168,8 @@ static inline bool let_go(struct MemInfo *meminfo)
                            "a reference was released to MemInfo");
         return false;
     }
+    if (is_traced(meminfo))
+        tarn__trace("release %p, %zu before", (void *)meminfo, count);
     if (count == 1) {
         atomic_store_explicit(&meminfo->refct, 0, memory_order_relaxed);
         return true;
@@ -155,15 +177,19 @@ static inline bool let_go(struct MemInfo *meminfo)
     return atomic_fetch_sub_explicit(&meminfo->refct, 1, memory_order_acq_rel) == 1;
 }
 
-static inline void release(struct MemInfo *meminfo)
+static __attribute__((noinline)) void release_in_full(struct MemInfo *meminfo)
+{
+    if (let_go(meminfo))
+        finish(meminfo);
+}
+
+TARN__FAST void release(struct MemInfo *meminfo)
 {
     if (!meminfo)
         return;
-    if (is_traced(meminfo))
-        tarn__trace("release %p, %zu before", (void *)meminfo,
-                    atomic_load(&meminfo->refct));
-    if (let_go(meminfo))
-        finish(meminfo);
+    if (atomic_load_explicit(&meminfo->refct, memory_order_acquire) != 1 ||
+        !finish_fast(meminfo))
+        release_in_full(meminfo);
 }
 
 /* --- Tarn's own calls ---------------------------------------------------------------- */
@@ -262,7 +288,8 @@ NRT_MemInfo *tarn_nrt_MemInfo_new(void *data, size_t size, NRT_dtor_function dto
                              __builtin_return_address(0));
 }
 
-/* `mi` is raw memory, and is one more MemInfo but no block more. */
+/* `mi` is raw memory, and is one more MemInfo but no block more: one raw block less, which
+ * may make a shard's own number negative, but not the sum. */
 void tarn_nrt_MemInfo_init(NRT_MemInfo *mi, void *data, size_t size,
                            NRT_dtor_function dtor, void *dtor_info,
                            NRT_ExternalAllocator *allocator)
@@ -279,9 +306,9 @@ void tarn_nrt_MemInfo_init(NRT_MemInfo *mi, void *data, size_t size,
     tarn_runtime *runtime = tarn__runtime_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
     struct tarn__shard *shard = tarn__shard_get(runtime);
     if (shard)
-        tarn__bump(&shard->counters.mi_alloc, 1);
+        tarn__bump(&shard->counters.raw_alloc, UINT64_MAX);
     else
-        atomic_fetch_add(&runtime->folded.mi_alloc, 1);
+        atomic_fetch_sub(&runtime->folded.raw_alloc, 1);
     tarn__block_set_word(block, word | TARN__FLAG(TARN__MI));
     set_up(block, data, size, dtor, dtor_info, allocator);
 }
@@ -374,17 +401,21 @@ void tarn_nrt_MemInfo_release(NRT_MemInfo *mi)
     release(mi);
 }
 
-/* Compiled code has brought the count to zero by itself. */
-void tarn_nrt_MemInfo_call_dtor(NRT_MemInfo *mi)
+static __attribute__((noinline)) void call_destructor(NRT_MemInfo *mi)
 {
-    if (!mi)
-        return;
     if (!is_live(mi)) {
         tarn__misuse_block(tarn__block_of(mi), "the destructor was called of MemInfo");
         return;
     }
     atomic_store_explicit(&mi->refct, 0, memory_order_relaxed);
     finish(mi);
+}
+
+/* Compiled code has brought the count to zero by itself. */
+void tarn_nrt_MemInfo_call_dtor(NRT_MemInfo *mi)
+{
+    if (mi && !finish_fast(mi))
+        call_destructor(mi);
 }
 
 void tarn_nrt_MemInfo_destroy(NRT_MemInfo *mi)

@@ -50,7 +50,9 @@ struct tarn__pool {
 
 /* Counters. One writer, or atomic additions where there is more than one. */
 struct tarn__counters {
-    _Atomic uint64_t free, mi_alloc, mi_free, failed;
+    _Atomic uint64_t raw_alloc, raw_free; /* blocks that are no MemInfos: made, gone */
+    _Atomic uint64_t mi_free;             /* MemInfos gone, and their blocks */
+    _Atomic uint64_t failed;
     _Atomic uint64_t bytes_made, bytes_gone;
     _Atomic uint64_t histogram[TARN_NRT_HISTOGRAM]; /* their sum is the blocks made */
 };
@@ -67,6 +69,9 @@ struct tarn__shard {
     alignas(128) uint64_t
         word;      /* the instance's as last seen, or one that it never has: go slow */
     uint64_t fast; /* header of a small block that may go fast, but for class and MI */
+    /* The block freed last, by class, or NULL: kept out of the list, because a block that
+     * comes and goes would make each call wait for the list as the one before left it. */
+    struct tarn__free *hot[TARN__CLASSES];
     struct tarn__list lists[TARN__CLASSES];
     struct tarn__counters counters;
     _Atomic int64_t high;    /* the most bytes_made - bytes_gone since the last flush */

@@ -77,7 +77,7 @@ static struct tarn__free *cut(const tarn_runtime *runtime, unsigned source,
                                        (uint64_t)runtime->index << TARN__RUNTIME_SHIFT |
                                        (uint64_t) class << TARN__CLASS_SHIFT |
                                        (uint64_t)source << TARN__SOURCE_SHIFT);
-    slot->refct = 0;
+    atomic_init(&slot->refct, 0);
     return slot;
 }
 
@@ -148,6 +148,19 @@ static struct tarn__list grow(tarn_runtime *runtime, unsigned source, unsigned c
     return mine;
 }
 
+/* Put the hot block back into its list. */
+static void drop_hot(struct tarn__shard *shard, unsigned class)
+{
+    struct tarn__free *slot = shard->hot[class];
+
+    if (!slot)
+        return;
+    slot->next = shard->lists[class].first;
+    shard->lists[class].first = slot;
+    shard->lists[class].count++;
+    shard->hot[class] = NULL;
+}
+
 /* The list of a class is empty: the spare one, somebody's, or a new one. */
 static struct tarn__list refill(struct tarn__shard *shard, unsigned class)
 {
@@ -169,6 +182,7 @@ struct tarn__free *tarn__slab_take(struct tarn__shard *shard, unsigned class)
 {
     struct tarn__list *list = &shard->lists[class];
 
+    drop_hot(shard, class);
     if (!list->first)
         *list = refill(shard, class);
     struct tarn__free *slot = list->first;
@@ -215,6 +229,7 @@ void tarn__slab_drain(struct tarn__shard *shard)
 
     pthread_mutex_lock(&runtime->lock);
     for (unsigned class = 0; class < TARN__CLASSES; class ++) {
+        drop_hot(shard, class);
         push_batch(runtime, shard->source, class, shard->lists[class]);
         push_batch(runtime, shard->source, class, shard->spare[class]);
         shard->lists[class] = shard->spare[class] = (struct tarn__list){NULL, 0};

@@ -26,14 +26,23 @@ void tarn__count_flush(struct tarn__shard *shard)
     shard->low = now - TARN__FLUSH;
 }
 
+__attribute__((cold)) void tarn__count_high(struct tarn__shard *shard)
+{
+    int64_t now = tarn__difference(shard);
+
+    atomic_store_explicit(&shard->high, now, memory_order_relaxed);
+    if (now - atomic_load_explicit(&shard->flushed, memory_order_relaxed) > TARN__FLUSH)
+        tarn__count_flush(shard);
+}
+
 /* A thread without a shard counts in the instance itself. */
 void tarn__count_made_shared(tarn_runtime *runtime, size_t bytes, bool mi)
 {
     struct tarn__counters *counters = &runtime->folded;
 
     atomic_fetch_add(&counters->histogram[tarn__bucket(bytes)], 1);
-    if (mi)
-        atomic_fetch_add(&counters->mi_alloc, 1);
+    if (!mi)
+        atomic_fetch_add(&counters->raw_alloc, 1);
     tarn__count_bytes_shared(runtime, bytes, 0);
 }
 
@@ -42,9 +51,7 @@ void tarn__count_gone_shared(tarn_runtime *runtime, size_t bytes, bool mi)
     struct tarn__counters *counters = &runtime->folded;
 
     tarn__count_bytes_shared(runtime, 0, bytes);
-    atomic_fetch_add(&counters->free, 1);
-    if (mi)
-        atomic_fetch_add(&counters->mi_free, 1);
+    atomic_fetch_add(mi ? &counters->mi_free : &counters->raw_free, 1);
 }
 
 void tarn__count_bytes_shared(tarn_runtime *runtime, size_t made, size_t gone)
@@ -72,14 +79,37 @@ static uint64_t sum(const tarn_runtime *runtime, size_t offset)
 
 #define SUM(runtime, field) sum(runtime, offsetof(struct tarn__counters, field))
 
+/* Blocks made, all in all, and by size. Under the registry's lock. */
+static uint64_t sum_histogram(const tarn_runtime *runtime, uint64_t *histogram)
+{
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < TARN_NRT_HISTOGRAM; i++)
+        total += histogram[i] = SUM(runtime, histogram[i]);
+    return total;
+}
+
 /* What is gone is read first: a block that comes and goes in between is then counted as
- * one that is still there, and never as one that went before it came. */
+ * one that is still there, and never as one that went before it came. Raw blocks are read
+ * before all blocks, for the same reason. Under the registry's lock. */
+static void read_blocks(const tarn_runtime *runtime, tarn_runtime_stats *stats)
+{
+    stats->mi_free = SUM(runtime, mi_free);
+    stats->free = stats->mi_free + SUM(runtime, raw_free);
+    uint64_t raw = SUM(runtime, raw_alloc);
+    stats->alloc = sum_histogram(runtime, stats->histogram);
+    stats->mi_alloc = stats->alloc - raw;
+}
+
 void tarn_runtime_counts_read(tarn_runtime *runtime, tarn_runtime_counts *out)
 {
+    tarn_runtime_stats stats = {.size = sizeof stats};
+
     tarn__registry_lock();
-    out->destroyed = SUM(runtime, mi_free);
-    out->created = SUM(runtime, mi_alloc);
+    read_blocks(runtime, &stats);
     tarn__registry_unlock();
+    out->created = stats.mi_alloc;
+    out->destroyed = stats.mi_free;
 }
 
 /* The highest of all shards, were the others as they are now. Under the registry's lock.
@@ -100,14 +130,8 @@ static int64_t peak_now(tarn_runtime *runtime, int64_t live)
 static void read_shards(tarn_runtime *runtime, tarn_runtime_stats *stats)
 {
     tarn__registry_lock();
-    stats->mi_free = SUM(runtime, mi_free);
-    stats->free = SUM(runtime, free);
     uint64_t gone = SUM(runtime, bytes_gone);
-    stats->mi_alloc = SUM(runtime, mi_alloc);
-    for (size_t i = 0; i < TARN_NRT_HISTOGRAM; i++) {
-        stats->histogram[i] = SUM(runtime, histogram[i]);
-        stats->alloc += stats->histogram[i];
-    }
+    read_blocks(runtime, stats);
     stats->failed = SUM(runtime, failed);
     stats->bytes_all = SUM(runtime, bytes_made);
     stats->bytes_live = stats->bytes_all - gone;

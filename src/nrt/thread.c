@@ -27,8 +27,8 @@ static void add(_Atomic uint64_t *to, const _Atomic uint64_t *from)
     atomic_fetch_add(to, atomic_load_explicit(from, memory_order_relaxed));
 }
 
-/* The counters of a thread that ends stay, as the instance's. What is gone is added last,
- * so that never more is gone than made. */
+/* The counters of a thread that ends stay, as the instance's. Nobody reads meanwhile:
+ * under the registry's lock. */
 static void fold(struct tarn__shard *shard)
 {
     struct tarn__counters *to = &shard->runtime->folded, *from = &shard->counters;
@@ -36,12 +36,12 @@ static void fold(struct tarn__shard *shard)
     tarn__count_flush(shard);
     for (unsigned i = 0; i < TARN_NRT_HISTOGRAM; i++)
         add(&to->histogram[i], &from->histogram[i]);
-    add(&to->mi_alloc, &from->mi_alloc);
+    add(&to->raw_alloc, &from->raw_alloc);
+    add(&to->raw_free, &from->raw_free);
+    add(&to->mi_free, &from->mi_free);
     add(&to->failed, &from->failed);
     add(&to->bytes_made, &from->bytes_made);
     add(&to->bytes_gone, &from->bytes_gone);
-    add(&to->free, &from->free);
-    add(&to->mi_free, &from->mi_free);
 }
 
 /* Take a shard out of the list of its instance. Under the registry's lock. */

@@ -1,0 +1,51 @@
+/* facts.h -- what a core of the runtime does, asked through a table of its functions.
+ *
+ * The same facts are asked of Tarn's core (facts_test.c) and of Numba's own
+ * (on_numba.py, through `_nrt_python.c_helpers`). Those that are marked as defects fail
+ * there, by a wrong answer or by a crash; all others hold on both.
+ */
+#ifndef TARN_TESTS_NRT_FACTS_H
+#define TARN_TESTS_NRT_FACTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <tarn/nrt_external.h>
+
+typedef void nrt_dtor(void *data, size_t size, void *info);
+
+/* In the order of FUNCTIONS in on_numba.py; a NULL is a function that is out of reach,
+ * and facts that need it say so. */
+struct nrt_core {
+    NRT_MemInfo *(*alloc)(size_t size);
+    NRT_MemInfo *(*alloc_safe)(size_t size);
+    NRT_MemInfo *(*alloc_aligned)(size_t size, unsigned align);
+    NRT_MemInfo *(*alloc_safe_aligned)(size_t size, unsigned align);
+    NRT_MemInfo *(*alloc_safe_aligned_external)(size_t size, unsigned align,
+                                                NRT_ExternalAllocator *allocator);
+    NRT_MemInfo *(*alloc_dtor)(size_t size, nrt_dtor *dtor);
+    NRT_MemInfo *(*alloc_dtor_safe)(size_t size, nrt_dtor *dtor);
+    void (*call_dtor)(NRT_MemInfo *mi);
+    NRT_MemInfo *(*new_varsize)(size_t size);
+    NRT_MemInfo *(*new_varsize_dtor)(size_t size, nrt_dtor *dtor);
+    void *(*varsize_alloc)(NRT_MemInfo *mi, size_t size);
+    void *(*varsize_realloc)(NRT_MemInfo *mi, size_t size);
+    void (*varsize_free)(NRT_MemInfo *mi, void *ptr);
+    void *(*data)(NRT_MemInfo *mi);
+    void (*release)(NRT_MemInfo *mi);
+    void *(*allocate)(size_t size);
+    void (*free)(void *ptr);
+    const NRT_api_functions *(*get_api)(void);
+    void (*shutdown)(void);
+    /* alloc, free, mi_alloc, mi_free */
+    void (*stats)(uint64_t out[4]);
+};
+
+size_t nrt_facts(void);
+const char *nrt_fact_name(size_t index);
+/* Does Numba's own core fail it? */
+bool nrt_fact_is_defect(size_t index);
+/* NULL: it holds; else what was seen. */
+const char *nrt_fact_ask(size_t index, const struct nrt_core *core);
+
+#endif

@@ -1,0 +1,312 @@
+/* Numba's names: what facts.c cannot ask of every core, and misuse that is seen. */
+#include "test.h"
+#include <stdlib.h>
+
+static char said[512]; /* the last misuse */
+static int misuses;
+
+static void hear(void *data, const char *words)
+{
+    CHECK(data == said);
+    snprintf(said, sizeof said, "%s", words);
+    misuses++;
+}
+
+/* Slabs by name, so that late releases meet the same memory under sanitizers too. */
+static void begin(void)
+{
+    CHECK_OK(tarn_runtime_set_modes(tarn_runtime_default(), TARN_NRT_SLABS));
+    tarn_nrt_set_misuse_handler(hear, said);
+    said[0] = 0;
+    misuses = 0;
+}
+
+static void end(void)
+{
+    tarn_nrt_set_misuse_handler(NULL, NULL);
+    CHECK_OK(tarn_runtime_set_modes(tarn_runtime_default(), 0));
+}
+
+static tarn_runtime_stats stats(void)
+{
+    tarn_runtime_stats read = {.size = sizeof read};
+
+    CHECK_OK(tarn_runtime_stats_read(tarn_runtime_default(), &read));
+    return read;
+}
+
+#define CHECK_MISUSE(text)                                      \
+    do {                                                        \
+        CHECK_EQUAL(1, misuses);                                \
+        if (!strstr(said, text))                                \
+            fail_msg("\"%s\" does not say \"%s\"", said, text); \
+        CHECK_SAYS(text);                                       \
+        misuses = 0;                                            \
+    } while (0)
+
+TEST(late_calls_are_told_apart_in_words)
+{
+    begin();
+    NRT_MemInfo *mi = NRT_MemInfo_alloc(10);
+    NRT_MemInfo_release(mi);
+    NRT_MemInfo_release(mi);
+    CHECK_MISUSE("a reference was released to MemInfo");
+    NRT_MemInfo_acquire(mi);
+    CHECK_MISUSE("a reference was taken to MemInfo");
+    CHECK_EQUAL(0, tarn_meminfo_count(mi));
+    NRT_MemInfo_call_dtor(mi);
+    CHECK_MISUSE("was freed before (runtime default)");
+    NRT_MemInfo_destroy(mi);
+    CHECK_MISUSE("destroy");
+    NRT_dealloc(mi);
+    CHECK_MISUSE("free MemInfo");
+    CHECK(!tarn_meminfo_runtime(mi));
+    CHECK_SAYS("is no MemInfo that lives");
+    void *raw = NRT_Allocate(10);
+    NRT_Free(raw);
+    NRT_Free(raw);
+    CHECK_MISUSE("was freed before");
+    CHECK(!NRT_Reallocate(raw, 20));
+    CHECK_MISUSE("another size was asked for memory");
+    end();
+}
+
+TEST(memory_of_others_is_refused)
+{
+    static _Alignas(16) char others[128];
+
+    begin();
+    NRT_Free(others + 64);
+    CHECK_MISUSE("is no block of Tarn's");
+    NRT_MemInfo_release((NRT_MemInfo *)(void *)(others + 64));
+    CHECK_MISUSE("released to MemInfo");
+    NRT_MemInfo_init((NRT_MemInfo *)(void *)(others + 64), NULL, 0, NULL, NULL, NULL);
+    CHECK_MISUSE("something else than 48 bytes of NRT_Allocate()");
+    end();
+}
+
+TEST(misuse_is_counted_by_the_instance)
+{
+    begin();
+    uint64_t before = stats().misuses;
+    NRT_MemInfo *mi = NRT_MemInfo_alloc(10);
+    NRT_MemInfo_release(mi);
+    NRT_MemInfo_release(mi);
+    CHECK_EQUAL(before + 1, stats().misuses);
+    end();
+}
+
+static void release_again(void *data, size_t size, void *info)
+{
+    (void)data;
+    (void)size;
+    tarn_meminfo_release(*(NRT_MemInfo **)info);
+}
+
+TEST(a_destructor_that_releases_its_own_block_is_caught)
+{
+    NRT_MemInfo *mi;
+
+    begin();
+    mi = NRT_MemInfo_new(said, 1, release_again, &mi);
+    NRT_MemInfo_release(mi);
+    CHECK_MISUSE("is being destroyed");
+    CHECK_EQUAL(stats().mi_alloc, stats().mi_free);
+    end();
+}
+
+TEST(only_varsize_blocks_change_their_size)
+{
+    begin();
+    NRT_MemInfo *mi = NRT_MemInfo_alloc(10);
+    CHECK(!NRT_MemInfo_varsize_alloc(mi, 20));
+    CHECK_MISUSE("new memory for MemInfo");
+    CHECK(!NRT_MemInfo_varsize_realloc(mi, 20));
+    CHECK_MISUSE("which is not of the kind that can");
+    NRT_MemInfo_release(mi);
+    end();
+}
+
+TEST(raw_memory_becomes_a_meminfo)
+{
+    tarn_runtime_stats before = stats();
+    NRT_MemInfo *mi = NRT_Allocate(48);
+    int value = 0;
+
+    NRT_MemInfo_init(mi, &value, 4, NULL, &value, NULL);
+    CHECK_EQUAL(1, NRT_MemInfo_refcount(mi));
+    CHECK(NRT_MemInfo_data(mi) == &value);
+    CHECK(NRT_MemInfo_parent(mi) == &value);
+    CHECK_EQUAL(4, NRT_MemInfo_size(mi));
+    CHECK_EQUAL(before.mi_alloc + 1, stats().mi_alloc);
+    CHECK_EQUAL(before.alloc + 1, stats().alloc);
+    NRT_MemInfo_release(mi);
+    CHECK_EQUAL(before.mi_free + 1, stats().mi_free);
+    CHECK_EQUAL(before.free + 1, stats().free);
+}
+
+TEST(dealloc_counts_the_block_and_destroy_the_meminfo_too)
+{
+    tarn_runtime_stats before = stats();
+
+    NRT_MemInfo *mi = NRT_MemInfo_alloc(10);
+    NRT_MemInfo_destroy(mi);
+    CHECK_EQUAL(before.mi_free + 1, stats().mi_free);
+    mi = NRT_Allocate(48);
+    NRT_MemInfo_init(mi, NULL, 0, NULL, NULL, NULL);
+    NRT_dealloc(mi);
+    CHECK_EQUAL(before.mi_free + 1, stats().mi_free);
+    CHECK_EQUAL(before.free + 2, stats().free);
+}
+
+TEST(reallocate_keeps_what_is_there)
+{
+    char *raw = NRT_Reallocate(NULL, 10);
+
+    memcpy(raw, "123456789", 10);
+    for (size_t size = 10; size < 200000; size = size * 3 / 2 + 1) {
+        raw = NRT_Reallocate(raw, size);
+        CHECK_EQUAL(0, memcmp(raw, "123456789", 9));
+        memset(raw + 9, 7, size - 9);
+    }
+    raw = NRT_Reallocate(raw, 10);
+    CHECK_EQUAL(0, memcmp(raw, "123456789", 9));
+    tarn_runtime_stats before = stats();
+    CHECK(!NRT_Reallocate(raw, SIZE_MAX - 8));
+    CHECK(!NRT_Reallocate(raw, (size_t)1 << 61));
+    CHECK_EQUAL(0, memcmp(raw, "123456789", 9));
+    CHECK_EQUAL(before.bytes_live, stats().bytes_live);
+    raw = NRT_Reallocate(raw, 0);
+    CHECK(raw);
+    NRT_Free(raw);
+}
+
+static size_t given, taken;
+
+static void *give(size_t size, void *opaque)
+{
+    given++;
+    return opaque ? NULL : malloc(size);
+}
+
+static void take(void *ptr, void *opaque)
+{
+    (void)opaque;
+    taken++;
+    free(ptr);
+}
+
+TEST(raw_memory_goes_back_to_its_external_allocator)
+{
+    static NRT_ExternalAllocator allocator = {give, NULL, take, NULL};
+
+    given = taken = 0;
+    char *raw = NRT_Allocate_External(100, &allocator);
+    memset(raw, 4, 100);
+    raw = NRT_Reallocate(raw, 1000);
+    CHECK_EQUAL(4, raw[99]);
+    CHECK_EQUAL(2, given);
+    CHECK_EQUAL(1, taken);
+    NRT_Free(raw);
+    CHECK_EQUAL(2, taken);
+    NRT_MemInfo *mi = NRT_Allocate_External(48, &allocator);
+    NRT_MemInfo_init(mi, NULL, 0, NULL, NULL, &allocator);
+    NRT_MemInfo_release(mi);
+    CHECK_EQUAL(3, taken);
+}
+
+TEST(an_external_allocator_that_has_nothing_is_null_and_words)
+{
+    static NRT_ExternalAllocator allocator = {give, NULL, take, &allocator};
+
+    CHECK(!NRT_MemInfo_alloc_external(100, &allocator));
+    CHECK_SAYS("runtime default has no memory for 100 bytes");
+    CHECK(!NRT_Allocate_External(100, &allocator));
+}
+
+TEST(a_meminfo_says_what_it_is)
+{
+    NRT_MemInfo *mi = NRT_MemInfo_alloc(10);
+    char wanted[64], got[64] = "";
+    FILE *file = tmpfile();
+
+    NRT_MemInfo_acquire(mi);
+    NRT_MemInfo_dump(mi, file);
+    snprintf(wanted, sizeof wanted, "MemInfo %p refcount 2\n", (void *)mi);
+    rewind(file);
+    CHECK(fgets(got, sizeof got, file));
+    CHECK_TEXT(wanted, got);
+    fclose(file);
+    CHECK(tarn_meminfo_runtime(mi) == tarn_runtime_default());
+    CHECK_EQUAL((size_t)-1, NRT_MemInfo_refcount(NULL));
+    NRT_MemInfo_release(mi);
+    NRT_MemInfo_release(mi);
+    mi = NRT_MemInfo_new(NULL, 0, NULL, NULL);
+    CHECK_EQUAL((size_t)-1, NRT_MemInfo_refcount(mi));
+    NRT_MemInfo_release(mi);
+}
+
+TEST(the_view_shows_what_numba_expects)
+{
+    CHECK_EQUAL(0, NRT_MemSys_stats_enabled());
+    CHECK_EQUAL(0x41414141, NRT_MemSys_get_stats_alloc());
+    NRT_MemSys_enable_stats();
+    size_t before = NRT_MemSys_get_stats_alloc();
+    NRT_MemInfo *one = NRT_MemInfo_alloc(1);
+    CHECK_EQUAL(before + 1, NRT_MemSys_get_stats_alloc());
+    NRT_MemSys_disable_stats();
+    NRT_MemInfo *other = NRT_MemInfo_alloc(1);
+    CHECK_EQUAL(0x41414141, NRT_MemSys_get_stats_mi_alloc());
+    NRT_MemSys_enable_stats();
+    CHECK_EQUAL(before + 1, NRT_MemSys_get_stats_alloc());
+    NRT_MemSys_enable_stats();
+    NRT_MemInfo_release(one);
+    NRT_MemInfo_release(other);
+    CHECK_EQUAL(NRT_MemSys_get_stats_free(), NRT_MemSys_get_stats_mi_free());
+    NRT_MemSys_disable_stats();
+    NRT_MemSys_disable_stats();
+    NRT_MemSys_init();
+    NRT_MemSys_enable_stats();
+    CHECK_EQUAL(0, NRT_MemSys_get_stats_alloc());
+    CHECK_EQUAL(0, NRT_MemSys_get_stats_free());
+    NRT_MemSys_disable_stats();
+}
+
+static int allocator_calls;
+
+static void *counting_malloc(size_t size)
+{
+    allocator_calls++;
+    return malloc(size);
+}
+
+TEST(the_allocator_changes_while_blocks_are_out)
+{
+    NRT_MemSys_enable_stats();
+    NRT_MemInfo *small = NRT_MemInfo_alloc(10), *large = NRT_MemInfo_alloc(10000);
+    NRT_MemSys_set_allocator(counting_malloc, realloc, free);
+    NRT_MemInfo *ours = NRT_MemInfo_alloc(10000);
+    CHECK_EQUAL(1, allocator_calls);
+    NRT_MemInfo_release(small);
+    NRT_MemInfo_release(large);
+    NRT_MemInfo_release(ours);
+    NRT_MemSys_set_allocator(NULL, realloc, free);
+    CHECK_SAYS("it stays as it was");
+    NRT_MemInfo_release(NRT_MemInfo_alloc(10000));
+    CHECK_EQUAL(2, allocator_calls);
+    NRT_MemSys_init();
+    NRT_MemInfo_release(NRT_MemInfo_alloc(10000));
+    CHECK_EQUAL(2, allocator_calls);
+    tarn_runtime_trim(tarn_runtime_default());
+}
+
+TEST(the_sample_allocator_is_an_allocator)
+{
+    NRT_ExternalAllocator *sample = _nrt_get_sample_external_allocator();
+    NRT_MemInfo *mi = NRT_MemInfo_alloc_external(100, sample);
+
+    CHECK(NRT_MemInfo_external_allocator(mi) == sample);
+    NRT_MemInfo_release(mi);
+    void *raw = sample->realloc(sample->malloc(1, NULL), 2, NULL);
+    sample->free(raw, NULL);
+}
