@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""MemInfos of Numba's own core and of Tarn's, side by side in one run.
+
+    bench/micro/nrt.py BUILD [--rounds N]     BUILD: build/release
+
+Needs Numba (any Python that has it). Prints nanoseconds for a block of 64 bytes made and
+released, the median of all rounds; the cores take turns within a round, so that whatever
+else the machine does hits both. Numba's core without and with its statistics; Tarn's
+always counts. Before that, the memory that a live block costs.
+"""
+import argparse
+import ctypes
+import os
+import pathlib
+import resource
+import statistics
+
+P = ctypes.c_void_p
+SIZE = 64
+
+
+def address(function):
+    return ctypes.cast(function, P).value
+
+
+def cores(build):
+    import numba.core.runtime._nrt_python as own
+    tarn = ctypes.CDLL(str(next(pathlib.Path(build).glob("lib/libtarn.so"))))
+    helpers = own.c_helpers
+    pair = P * 2
+    return own, {
+        "numba": pair(helpers["MemInfo_alloc"], helpers["MemInfo_release"]),
+        "tarn": pair(address(tarn.tarn_nrt_MemInfo_alloc),
+                     address(tarn.tarn_nrt_MemInfo_release)),
+        "malloc": pair(address(ctypes.CDLL(None).malloc), address(ctypes.CDLL(None).free)),
+    }
+
+
+def loops(build):
+    library = ctypes.CDLL(str(pathlib.Path(build, "bench/libbench_nrt_loops.so")))
+    long, size = ctypes.c_long, ctypes.c_size_t
+    shapes = {"nrt_pairs": [P, size, long], "nrt_pairs_two": [P, size, long],
+              "nrt_pairs_among": [P, size, long, long],
+              "nrt_batches": [P, size, long, long], "nrt_passed_on": [P, size, long, long]}
+    for name, arguments in shapes.items():
+        function = getattr(library, name)
+        function.argtypes, function.restype = arguments, ctypes.c_double
+    library.nrt_many.argtypes, library.nrt_many.restype = [P, size, long], P
+    library.nrt_many_end.argtypes = [P, P, long]
+    return library
+
+
+def resident():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * resource.getpagesize()
+
+
+def overhead(library, core, count=1_000_000):
+    """Resident bytes that a live block costs beyond its own; in a fresh process."""
+    receive, send = os.pipe()
+    if os.fork() == 0:
+        before = resident()
+        library.nrt_many(core, SIZE, count)
+        cost = (resident() - before) / count - 8 - SIZE  # 8: the loop's own array
+        os.write(send, f"{cost:.1f}".encode())
+        os._exit(0)
+    os.wait()
+    return os.read(receive, 100).decode()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("build")
+    parser.add_argument("--rounds", type=int, default=15)
+    options = parser.parse_args()
+    own, table = cores(options.build)
+    library = loops(options.build)
+    cases = {
+        "one thread": lambda c: library.nrt_pairs(c, SIZE, 1_000_000),
+        "two threads, each its own": lambda c: library.nrt_pairs_two(c, SIZE, 1_000_000),
+        "one thread, 10^6 live": lambda c: library.nrt_pairs_among(c, SIZE, 1_000_000,
+                                                                   1_000_000),
+        "batches of 64": lambda c: library.nrt_batches(c, SIZE, 640_000, 64),
+        "batches of 64, freed on another thread":
+            lambda c: library.nrt_passed_on(c, SIZE, 640_000, 64),
+        "batches of 4096": lambda c: library.nrt_batches(c, SIZE, 819_200, 4096),
+        "batches of 4096, freed on another thread":
+            lambda c: library.nrt_passed_on(c, SIZE, 819_200, 4096),
+    }
+    for name in ("numba", "tarn"):
+        print(f"{name}: {overhead(library, table[name])} bytes a live block beyond its {SIZE}")
+    print(f"{os.cpu_count()} cores; ns a block of {SIZE} bytes, medians of "
+          f"{options.rounds} rounds")
+    print(f"{'':42}{'Numba':>9}{'counting':>10}{'Tarn':>8}{'ratio':>8}{'malloc':>9}")
+    for name, case in cases.items():
+        seen = {key: [] for key in ("numba", "counting", "tarn", "malloc")}
+        for _ in range(options.rounds):
+            own.memsys_disable_stats()
+            seen["numba"].append(case(table["numba"]))
+            seen["tarn"].append(case(table["tarn"]))
+            seen["malloc"].append(case(table["malloc"]))
+            own.memsys_enable_stats()
+            seen["counting"].append(case(table["numba"]))
+        own.memsys_disable_stats()
+        mid = {key: statistics.median(values) for key, values in seen.items()}
+        print(f"{name:42}{mid['numba']:9.1f}{mid['counting']:10.1f}{mid['tarn']:8.1f}"
+              f"{mid['tarn'] / mid['numba']:8.2f}{mid['malloc']:9.1f}")
+
+
+if __name__ == "__main__":
+    main()
