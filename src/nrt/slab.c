@@ -25,10 +25,8 @@ const uint16_t tarn__batch_blocks[TARN__CLASSES] = {64, 64, 64, 64, 64, 51, 42, 
                                                     25, 21, 18, 16, 12, 10, 9,  8,  7};
 
 enum {
-    LINE = 64, /* chunks begin at a multiple of it */
-    CHUNK_LISTS = 8,
-    CHUNK_LISTS_MAX = 32,
-    MANY_CHUNKS = 64
+    LINE = 64,          /* chunks begin at a multiple of it */
+    CHUNK_LISTS_MAX = 8 /* lists that a chunk is cut into, once a class is in use */
 };
 
 uint8_t tarn__class_of[3][TARN__SMALL_BYTES / 16 + 1];
@@ -118,15 +116,13 @@ static struct tarn__chunk *new_chunk(const struct tarn__source *source, unsigned
     return chunk;
 }
 
-/* How many lists the next chunk of a class is cut into: 1, 2, 4, 8, and once there are
- * many chunks 32. Under the lock. */
+/* How many lists the next chunk of a class is cut into: 1, 2, 4, 8, 8... Under the lock.
+ */
 static unsigned chunk_lists(struct tarn__pool *pool, unsigned class)
 {
     unsigned made = pool->chunks_made[class];
 
-    if (made < 3)
-        return 1u << made;
-    return made < MANY_CHUNKS ? CHUNK_LISTS : CHUNK_LISTS_MAX;
+    return made < 3 ? 1u << made : CHUNK_LISTS_MAX;
 }
 
 /* A new chunk: its first list is the caller's, the others are everybody's. */
