@@ -64,7 +64,7 @@ enum { TARN_POOL_CLASSES = 48 }; /**< class i counts blocks of 2^i to 2^(i+1)-1 
 /** What a pool has and did. Bytes, but where a name says otherwise. The sum live + parked +
  *  cached + pending is reserved. */
 typedef struct tarn_pool_statistics {
-    size_t size;            /**< set to sizeof(tarn_pool_statistics) before the call */
+    size_t size; /**< set to sizeof(tarn_pool_statistics) before the call */
     uint64_t live;          /**< in blocks that are out, as rounded by the pool */
     uint64_t live_asked;    /**< the same, as asked for */
     uint64_t live_blocks;   /**< how many */
@@ -80,16 +80,16 @@ typedef struct tarn_pool_statistics {
     uint64_t largest_free;  /**< bytes of the largest free block */
     double fragmentation;   /**< 1 - largest_free / cached; 0 where nothing is free */
     uint64_t allocations, frees, failures; /**< counts since the pool was made */
-    uint64_t hits;                         /**< allocations that a magazine served */
-    uint64_t own;     /**< ... that the stream's own free memory served */
-    uint64_t ready;   /**< ... that memory served whose last use is done */
-    uint64_t steals;  /**< ... that another stream's memory served, behind a wait */
-    uint64_t grown;   /**< ... that grew the pool */
-    uint64_t waits;   /**< cuStreamWaitEvent */
-    uint64_t fences;  /**< cuEventRecord */
-    uint64_t queries; /**< cuEventQuery */
+    uint64_t hits;         /**< allocations that a magazine served */
+    uint64_t own;          /**< ... that the stream's own free memory served */
+    uint64_t ready;        /**< ... that memory served whose last use is done */
+    uint64_t steals;       /**< ... that another stream's memory served, behind a wait */
+    uint64_t grown;        /**< ... that grew the pool */
+    uint64_t waits;        /**< cuStreamWaitEvent */
+    uint64_t fences;       /**< cuEventRecord */
+    uint64_t queries;      /**< cuEventQuery */
     uint64_t growths, shrinks, moves; /**< maps, unmaps and moves of idle memory */
-    uint64_t barriers;                /**< waits for the device before out of memory */
+    uint64_t barriers;     /**< waits for the device before out of memory */
     uint64_t driver_calls; /**< all that take the device's lock: the seven above */
     uint64_t lanes;        /**< streams that the pool knows */
     uint64_t metadata;     /**< host bytes that the pool uses for itself */
@@ -103,17 +103,17 @@ TARN_API tarn_status tarn_pool_get_statistics(tarn_resource *pool,
 
 /** Why the calling thread's last allocation from a pool failed for want of memory. */
 typedef struct tarn_pool_report {
-    size_t size;     /**< set to sizeof(tarn_pool_report) before the call */
-    uint64_t wanted; /**< bytes asked for */
+    size_t size;          /**< set to sizeof(tarn_pool_report) before the call */
+    uint64_t wanted;      /**< bytes asked for */
     uint64_t alignment;
     uint64_t live, parked, cached, pending, captured, reserved, limit;
-    uint64_t own;                       /**< free on the stream that asked */
-    uint64_t others;                    /**< free on other streams */
-    uint64_t ready;                     /**< free for anybody */
-    uint64_t largest_free;              /**< of what this stream could have had */
+    uint64_t own;          /**< free on the stream that asked */
+    uint64_t others;       /**< free on other streams */
+    uint64_t ready;        /**< free for anybody */
+    uint64_t largest_free; /**< of what this stream could have had */
     uint64_t device_free, device_total; /**< as the driver says */
-    unsigned attempts;                  /**< callbacks that were asked */
-    tarn_status upstream;               /**< what growing gave */
+    unsigned attempts;     /**< callbacks that were asked */
+    tarn_status upstream;  /**< what growing gave */
     char upstream_words[256];
 } tarn_pool_report;
 
@@ -154,7 +154,7 @@ typedef struct tarn_pool_block {
     size_t bytes;       /**< as the pool rounds */
     size_t asked_bytes; /**< live blocks: as asked for; else 0 */
     tarn_pool_block_state state;
-    uint64_t stream_id;      /**< of the stream that it is bound to; 0: none */
+    uint64_t stream_id; /**< of the stream that it is bound to; 0: none */
     tarn_device_ptr segment; /**< first address of the range that it lies in */
 } tarn_pool_block;
 

@@ -174,6 +174,44 @@ TARN_API tarn_status tarn_pinned_create(int device, tarn_resource **out);
  *  TARN_DEVICE_NONE. */
 TARN_API tarn_status tarn_host_create(tarn_resource **out);
 
+/** Options of a slab; zeros are the defaults. */
+typedef struct tarn_slab_options {
+    size_t size;           /**< sizeof(tarn_slab_options) */
+    size_t block_bytes;    /**< of every block; 0: 1 MiB */
+    size_t initial_blocks; /**< have this many from the start */
+    size_t growth_blocks;  /**< grow by at least this many; 0: as a pool grows */
+    size_t maximum_blocks; /**< never have more than this; 0: all that there is */
+} tarn_slab_options;
+
+/** Blocks of one size, for requests of up to that many bytes; a larger one is
+ * TARN_OUT_OF_MEMORY. It is a pool (pool.h) whose every block has that size, so nothing is
+ * cut up and any free block serves any request; all calls of pool.h take it. `upstream` is
+ * as for tarn_pool_create(). `options` may be NULL. Any thread. */
+TARN_API tarn_status tarn_slab_create(int device, tarn_resource *upstream,
+                                      const tarn_slab_options *options,
+                                      tarn_resource **out);
+
+/** Options of a binning resource; zeros are the defaults. */
+typedef struct tarn_binning_options {
+    size_t size; /**< sizeof(tarn_binning_options) */
+    /** Bins of its own: a slab for each power of two from 2^smallest to 2^largest bytes, on
+     * `upstream`. At most 62; both 0: none. */
+    unsigned smallest_log2, largest_log2;
+} tarn_binning_options;
+
+/** Each request goes to the resource for its size: the smallest bin that it fits into, or
+ * `upstream` where it fits into none. `options` may be NULL. Any thread. */
+TARN_API tarn_status tarn_binning_create(tarn_resource *upstream,
+                                         const tarn_binning_options *options,
+                                         tarn_resource **out);
+
+/** Have requests of up to `bytes` bytes, that fit into no smaller bin, served by `bin`,
+ * which is retained; NULL: by a new slab on upstream. A bin of that size stays as it is. A
+ * block goes back by its size, so TARN_STILL_IN_USE while blocks are out.
+ * TARN_INVALID_ARGUMENT: another device, the 65th bin. Any thread. */
+TARN_API tarn_status tarn_binning_add_bin(tarn_resource *binning, size_t bytes,
+                                          tarn_resource *bin);
+
 /** What happened to memory, once a public call is over. */
 typedef enum tarn_action {
     TARN_ACTION_ALLOCATE = 0,

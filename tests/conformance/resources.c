@@ -129,6 +129,43 @@ TEST(pool_on_other_resources_conforms)
     conforms("pool on pinned", make_pool_on_pinned);
 }
 
+/* Blocks as large as what the suite asks for. */
+static const tarn_slab_options slab_options = {.size = sizeof slab_options,
+                                               .block_bytes = 4 << 20};
+
+static tarn_status make_slab(void *data, int device, tarn_resource **out)
+{
+    (void)data;
+    return tarn_slab_create(device, NULL, &slab_options, out);
+}
+
+static tarn_status make_slab_on_cuda(void *data, int device, tarn_resource **out)
+{
+    tarn_resource *upstream;
+    tarn_status status = make_cuda(data, device, &upstream);
+
+    if (status != TARN_OK)
+        return status;
+    status = tarn_slab_create(device, upstream, &slab_options, out);
+    tarn_resource_release(upstream);
+    return status;
+}
+
+/* Some of the suite's requests go into bins, and the large ones to cuda. */
+static tarn_status make_binning(void *data, int device, tarn_resource **out)
+{
+    const tarn_binning_options options = {
+        .size = sizeof options, .smallest_log2 = 8, .largest_log2 = 17};
+    tarn_resource *upstream;
+    tarn_status status = make_cuda(data, device, &upstream);
+
+    if (status != TARN_OK)
+        return status;
+    status = tarn_binning_create(upstream, &options, out);
+    tarn_resource_release(upstream);
+    return status;
+}
+
 TEST(cuda_conforms)
 {
     conforms("cuda", make_cuda);
@@ -157,6 +194,17 @@ TEST(pinned_conforms)
 TEST(host_conforms)
 {
     conforms_on("host", make_host, TARN_DEVICE_NONE);
+}
+
+TEST(slab_conforms)
+{
+    conforms("slab", make_slab);
+    conforms("slab on cuda", make_slab_on_cuda);
+}
+
+TEST(binning_conforms)
+{
+    conforms("binning", make_binning);
 }
 
 /* --- adaptors, alone and in stacks --- */

@@ -56,7 +56,8 @@ static bool reserve(struct tarn__granules *granules, uint64_t address, bool seco
     return (is_free && !second) || add_granules(granules, page);
 }
 
-bool tarn__granules_reserve(struct tarn__granules *granules, uint64_t one, uint64_t other)
+bool tarn__granules_reserve(struct tarn__granules *granules, uint64_t one,
+                            uint64_t other)
 {
     bool one_page = one >> TARN__PAGE_SHIFT == other >> TARN__PAGE_SHIFT;
 

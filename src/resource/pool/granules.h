@@ -20,7 +20,7 @@ enum {
 struct tarn__page {
     _Atomic(_Atomic uint32_t *) granules; /* NULL: at most one block starts here */
     _Atomic uint32_t only;                /* that block, while there are no granules */
-    uint32_t where;                       /* the granule that `only` starts at */
+    uint32_t where; /* the granule that `only` starts at */
 };
 
 struct tarn__granules {

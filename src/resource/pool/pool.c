@@ -16,15 +16,16 @@
 tarn_status tarn__pool_gone(struct tarn__pool *pool)
 {
     atomic_fetch_or(&pool->gate, TARN__GATE_OVER);
-    return tarn_error_set(
-        TARN_DRIVER_FAILURE,
-        "pool: the context of device %d was reset, and the pool with it", pool->device);
+    return tarn_error_set(TARN_DRIVER_FAILURE,
+                          "pool: the context of device %d was reset, and the pool with it",
+                          pool->device);
 }
 
 /* Are hits off? What a free may still do is `*forget` it. */
 static unsigned gate(const struct tarn__pool *pool)
 {
-    return atomic_load_explicit(&((struct tarn__pool *)pool)->gate, memory_order_acquire);
+    return atomic_load_explicit(&((struct tarn__pool *)pool)->gate,
+                                memory_order_acquire);
 }
 
 static bool is_over(const struct tarn__pool *pool)
@@ -127,8 +128,11 @@ static tarn_status allocate_slowly(struct tarn__pool *pool,
     return status;
 }
 
-static tarn_status too_large(size_t bytes)
+static tarn_status too_large(const struct tarn__pool *pool, size_t bytes)
 {
+    if (pool->least_bytes > 0)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "slab: %zu bytes, its blocks have %zu",
+                              bytes, pool->most_bytes);
     return tarn_error_set(TARN_OUT_OF_MEMORY,
                           "pool: %zu bytes are more than any pool has", bytes);
 }
@@ -137,14 +141,15 @@ static tarn_status pool_allocate(void *self, size_t bytes, size_t alignment,
                                  tarn_stream stream, tarn_device_ptr *out)
 {
     struct tarn__pool *pool = self;
-    uint64_t granules = ((uint64_t)bytes + TARN__GRANULE - 1) >> TARN__GRANULE_SHIFT;
+    uint64_t taken = bytes < pool->least_bytes ? pool->least_bytes : bytes;
+    uint64_t granules = (taken + TARN__GRANULE - 1) >> TARN__GRANULE_SHIFT;
     struct tarn__request request = {(uint32_t)granules, alignment};
     struct tarn__magazine *magazine;
     tarn__index index = 0;
 
-    if (bytes > SIZE_MAX - TARN__GRANULE || granules > UINT32_MAX / 2 ||
+    if (bytes > pool->most_bytes || granules > UINT32_MAX / 2 ||
         alignment > (size_t)1 << 40)
-        return too_large(bytes);
+        return too_large(pool, bytes);
     if (gate(pool) == 0 && !tarn__driver_gone() &&
         (magazine = tarn__magazine_find(pool, stream)) != NULL &&
         tarn__magazine_check(pool, magazine, TARN__TO_ALLOCATE)) {
@@ -176,8 +181,9 @@ static tarn_status find_live(const struct tarn__pool *pool, tarn_device_ptr bloc
     tarn__index index = tarn__heap_find(&pool->heap, block);
     const struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
 
-    if (!index || atomic_load_explicit(&((struct tarn__node *)node)->state,
-                                       memory_order_acquire) != TARN__LIVE)
+    if (!index ||
+        atomic_load_explicit(&((struct tarn__node *)node)->state, memory_order_acquire) !=
+            TARN__LIVE)
         return not_out(block);
     if (node->asked != bytes || (size_t)1 << node->alignment_log != alignment)
         return tarn_error_set(
@@ -318,7 +324,8 @@ static tarn_status pool_block_bytes(void *self, tarn_device_ptr block, size_t *o
     struct tarn__pool *pool = self;
     tarn__index index = tarn__heap_find(&pool->heap, block);
 
-    if (!index || tarn__node_state(tarn__node(&pool->heap.nodes, index)) != TARN__LIVE)
+    if (!index ||
+        tarn__node_state(tarn__node(&pool->heap.nodes, index)) != TARN__LIVE)
         return not_out(block);
     *out = tarn__node(&pool->heap.nodes, index)->asked;
     return TARN_OK;
@@ -475,10 +482,9 @@ static tarn_status check_options(int device, tarn_resource *upstream,
                               options->initial_bytes, options->maximum_bytes);
     if ((unsigned)options->last_step > TARN_POOL_GIVE_UP ||
         (unsigned)options->when_asleep > TARN_POOL_WAKE)
-        return tarn_error_set(
-            TARN_INVALID_ARGUMENT,
-            "pool: last_step %d or when_asleep %d is none of its values",
-            (int)options->last_step, (int)options->when_asleep);
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "pool: last_step %d or when_asleep %d is none of its values",
+                              (int)options->last_step, (int)options->when_asleep);
     if (upstream && tarn_resource_device(upstream) != device &&
         tarn_resource_device(upstream) != TARN_DEVICE_NONE)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
@@ -524,7 +530,8 @@ static tarn_status open_pool(struct tarn__pool *pool, tarn_resource *upstream)
     return TARN_OK;
 }
 
-static struct tarn__pool *new_pool(int device, const tarn_pool_options *options)
+static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
+                                   size_t block_bytes)
 {
     struct tarn__pool *pool = calloc(1, sizeof *pool);
 
@@ -533,6 +540,8 @@ static struct tarn__pool *new_pool(int device, const tarn_pool_options *options)
     pool->device = device;
     pool->options = *options;
     pool->limit = options->maximum_bytes ? options->maximum_bytes : UINT64_MAX;
+    pool->least_bytes = block_bytes;
+    pool->most_bytes = block_bytes ? block_bytes : SIZE_MAX - TARN__GRANULE;
     pthread_mutex_init(&pool->growth, NULL);
     pthread_mutex_init(&pool->lock, NULL);
     tarn__heap_init(&pool->heap);
@@ -553,11 +562,13 @@ static void discard(struct tarn__pool *pool)
 /* Make it a resource, known to those who close streams and to threads that end. */
 static tarn_status introduce(struct tarn__pool *pool)
 {
+    tarn_resource_ops ops = pool_ops;
     tarn_status status = tarn__opened_add_watch(stream_closes, pool);
 
     if (status != TARN_OK)
         return status;
-    status = tarn_resource_create(&pool_ops, pool, pool->device, &pool->resource);
+    ops.name = pool->least_bytes ? "slab" : "pool";
+    status = tarn_resource_create(&ops, pool, pool->device, &pool->resource);
     if (status != TARN_OK)
         tarn__opened_remove_watch(stream_closes, pool);
     else
@@ -578,7 +589,14 @@ static tarn_status have_initial_bytes(struct tarn__pool *pool)
 }
 
 tarn_status tarn_pool_create(int device, tarn_resource *upstream,
-                             const tarn_pool_options *given, tarn_resource **out)
+                             const tarn_pool_options *options, tarn_resource **out)
+{
+    return tarn__pool_make(device, upstream, options, 0, out);
+}
+
+tarn_status tarn__pool_make(int device, tarn_resource *upstream,
+                            const tarn_pool_options *given, size_t block_bytes,
+                            tarn_resource **out)
 {
     tarn_pool_options options;
     tarn_status status = tarn__device_check("pool", device);
@@ -591,7 +609,7 @@ tarn_status tarn_pool_create(int device, tarn_resource *upstream,
         status = check_options(device, upstream, &options);
     if (status != TARN_OK)
         return status;
-    struct tarn__pool *pool = new_pool(device, &options);
+    struct tarn__pool *pool = new_pool(device, &options, block_bytes);
     if (!pool)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");
     status = open_pool(pool, upstream);

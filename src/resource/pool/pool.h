@@ -37,6 +37,8 @@ struct tarn__pool {
     uint64_t life;   /* of the context that the pool lives in */
     const struct tarn__calls *calls;
     tarn_pool_options options;
+    size_t least_bytes; /* that a block takes: of a slab all that it has; of a pool 0 */
+    size_t most_bytes;  /* that a request may have */
     struct tarn__pages *pages;
     _Atomic unsigned gate;
 
@@ -53,26 +55,26 @@ struct tarn__pool {
     } pressure[TARN__PRESSURE_MAX];
     unsigned pressure_count;
     unsigned quiet, quiet_misses; /* misses that ask for no fence: chosen, and left */
-    struct tarn__counts counts;   /* of what no magazine counted */
+    struct tarn__counts counts; /* of what no magazine counted */
     uint64_t own, ready, steals, grown, waits, fences, queries, growths, shrinks, moves,
         barriers, failures, peak_out, peak_reserved, generation;
     struct tarn__captures *captures; /* NULL until the first; capture.c */
-    struct tarn__pool *next;         /* in the list of pools; under its lock */
+    struct tarn__pool *next; /* in the list of pools; under its lock */
 };
 
 /* --- caller.c: one call's stream, resolved --- */
 
 struct tarn__caller {
     struct tarn__pool *pool;
-    tarn_stream stream;      /* as it came */
-    CUstream_ handle;        /* good while the call runs */
-    struct tarn__lane *lane; /* a user of it until the end */
+    tarn_stream stream;         /* as it came */
+    CUstream_ handle;           /* good while the call runs */
+    struct tarn__lane *lane;    /* a user of it until the end */
     struct tarn__scope scope;
-    bool capturing;              /* no wait, no fence, no magazine */
-    bool may_record;             /* a record or a wait on the stream does no harm */
+    bool capturing;             /* no wait, no fence, no magazine */
+    bool may_record;            /* a record or a wait on the stream does no harm */
     struct tarn__opened *opened; /* or NULL */
-    uint64_t capture_id;         /* while it captures; 0: the driver cannot say */
-    CUgraph_ capture_graph;      /* that it captures into, or NULL */
+    uint64_t capture_id;        /* while it captures; 0: the driver cannot say */
+    CUgraph_ capture_graph;     /* that it captures into, or NULL */
     unsigned capture_slot;
 };
 
@@ -158,6 +160,12 @@ void tarn__count_allocation(struct tarn__counts *counts, uint64_t asked);
 void tarn__count_free(struct tarn__counts *counts, uint64_t asked);
 
 /* --- pool.c --- */
+
+/* Make a pool, or with `block_bytes` a slab: every block takes that much and serves any
+ * request of up to that; options in bytes, as a pool's. */
+tarn_status tarn__pool_make(int device, tarn_resource *upstream,
+                            const tarn_pool_options *options, size_t block_bytes,
+                            tarn_resource **out);
 tarn_status tarn__pool_of(tarn_resource *resource, const char *who,
                           struct tarn__pool **out);
 tarn_status tarn__pool_gone(struct tarn__pool *pool);

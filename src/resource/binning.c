@@ -1,0 +1,370 @@
+/* binning.c -- a resource that sends each request to the resource for its size.
+ *
+ * Small blocks between large ones keep large holes from being joined; in bins of their own
+ * they do not. A bin is any resource, most often a slab.
+ *
+ * A block goes back by its size alone, so the bins must be the same then as they were at
+ * its allocation: none is added while blocks are out. `gate` sees to it: it counts blocks,
+ * those that are being asked for included, and adding a bin needs it at 0 and holds it. The
+ * list of bins is never changed but replaced; lists of before are kept, because a trim may
+ * be reading one.
+ *
+ * It cannot say how many bytes a block has: upstream would also answer for the memory that
+ * the bins have from it.
+ */
+#include "resource/internal.h"
+#include "driver/driver.h"
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BINS_MAX = 64, LOG2_MAX = 62 };
+
+#define CHANGING ((size_t)1 << 62) /* in the gate: a bin is being added */
+
+struct bin {
+    size_t bytes;            /* the largest request that it serves */
+    tarn_resource *resource; /* retained once, by the first list that has it */
+};
+
+struct bins {
+    struct bins *before; /* the list that this one replaced */
+    size_t count;
+    struct bin all[BINS_MAX]; /* by bytes */
+};
+
+struct binning {
+    tarn_resource *upstream;     /* retained; for what fits into no bin */
+    _Atomic(struct bins *) bins; /* never NULL */
+    atomic_size_t gate;          /* blocks out or asked for; CHANGING */
+    pthread_mutex_t lock;        /* one bin is added at a time */
+};
+
+extern const tarn_resource_ops tarn__binning_ops;
+
+/* The resource for a request. */
+static tarn_resource *route(const struct binning *binning, size_t bytes)
+{
+    const struct bins *bins = atomic_load_explicit(&binning->bins, memory_order_acquire);
+    size_t low = 0, high = bins->count;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (bins->all[middle].bytes < bytes)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < bins->count ? bins->all[low].resource : binning->upstream;
+}
+
+/* --- operations --- */
+
+/* Count one more block, once no bin is being added. False: this is a forked child, in which
+ * whoever adds one is not there. */
+static bool pass_gate(struct binning *binning)
+{
+    while (atomic_fetch_add(&binning->gate, 1) >= CHANGING) {
+        atomic_fetch_sub(&binning->gate, 1);
+        if (tarn__driver_gone())
+            return false;
+        sched_yield();
+    }
+    return true;
+}
+
+static tarn_status binning_allocate(void *self, size_t bytes, size_t alignment,
+                                    tarn_stream stream, tarn_device_ptr *out)
+{
+    struct binning *binning = self;
+
+    if (!pass_gate(binning))
+        return tarn_error_set(TARN_STILL_IN_USE,
+                              "binning: a bin was being added when this process was "
+                              "forked");
+    tarn_status status =
+        tarn_resource_allocate(route(binning, bytes), bytes, alignment, stream, out);
+    if (status != TARN_OK)
+        atomic_fetch_sub(&binning->gate, 1);
+    return status;
+}
+
+static size_t binning_blocks_out(const void *self)
+{
+    return atomic_load(&((const struct binning *)self)->gate) % CHANGING;
+}
+
+static tarn_status binning_deallocate(void *self, tarn_device_ptr block, size_t bytes,
+                                      size_t alignment, tarn_stream stream)
+{
+    struct binning *binning = self;
+
+    if (binning_blocks_out(binning) == 0)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "binning: 0x%llx is not out here; nothing is", block);
+    tarn_status status =
+        tarn_resource_deallocate(route(binning, bytes), block, bytes, alignment, stream);
+    if (status == TARN_OK)
+        atomic_fetch_sub(&binning->gate, 1);
+    return status;
+}
+
+static tarn_status binning_memory_info(void *self, tarn_stream stream, size_t *free_out,
+                                       size_t *total_out)
+{
+    return tarn_resource_memory_info(((struct binning *)self)->upstream, stream, free_out,
+                                     total_out);
+}
+
+/* Is it so for upstream and for every bin? */
+static bool all_of(const struct binning *binning,
+                   bool (*question)(const tarn_resource *resource))
+{
+    const struct bins *bins = atomic_load(&binning->bins);
+    bool so = question(binning->upstream);
+
+    for (size_t i = 0; so && i < bins->count; i++)
+        so = question(bins->all[i].resource);
+    return so;
+}
+
+static bool binning_supports_streams(const void *self)
+{
+    return all_of(self, tarn_resource_supports_streams);
+}
+
+static bool binning_free_waits(const void *self)
+{
+    return all_of(self, tarn_resource_free_waits);
+}
+
+/* What the bins give back may stay cached upstream, so that comes last. What is kept is
+ * kept there, where any size can use it. */
+static tarn_status binning_trim(void *self, size_t keep_bytes, size_t *released_out)
+{
+    struct binning *binning = self;
+    const struct bins *bins = atomic_load(&binning->bins);
+    size_t sum = 0, released = 0;
+    tarn_status status = TARN_OK;
+
+    for (size_t i = 0; i < bins->count && status == TARN_OK && keep_bytes < SIZE_MAX;
+         i++) {
+        status = tarn_resource_trim(bins->all[i].resource, 0, &released);
+        sum += released;
+        released = 0;
+    }
+    if (status == TARN_OK)
+        status = tarn_resource_trim(binning->upstream, keep_bytes, &released);
+    *released_out = sum + released;
+    return status;
+}
+
+static void binning_destroy(void *self)
+{
+    struct binning *binning = self;
+    struct bins *bins = atomic_load(&binning->bins);
+
+    for (size_t i = 0; i < bins->count; i++)
+        tarn_resource_release(bins->all[i].resource);
+    while (bins) {
+        struct bins *before = bins->before;
+        free(bins);
+        bins = before;
+    }
+    tarn_resource_release(binning->upstream);
+    pthread_mutex_destroy(&binning->lock);
+    free(binning);
+}
+
+const tarn_resource_ops tarn__binning_ops = {
+    .size = sizeof tarn__binning_ops,
+    .name = "binning",
+    .allocate = binning_allocate,
+    .deallocate = binning_deallocate,
+    .destroy = binning_destroy,
+    .memory_info = binning_memory_info,
+    .supports_streams = binning_supports_streams,
+    .free_waits = binning_free_waits,
+    .trim = binning_trim,
+    .blocks_out = binning_blocks_out,
+};
+
+/* --- bins --- */
+
+static bool has_bin(const struct bins *bins, size_t bytes)
+{
+    for (size_t i = 0; i < bins->count; i++)
+        if (bins->all[i].bytes == bytes)
+            return true;
+    return false;
+}
+
+/* The list with one more bin, or NULL: no host memory. */
+static struct bins *longer_list(struct bins *bins, size_t bytes, tarn_resource *resource)
+{
+    struct bins *made = malloc(sizeof *made);
+    size_t at = 0;
+
+    if (!made)
+        return NULL;
+    while (at < bins->count && bins->all[at].bytes < bytes)
+        at++;
+    memcpy(made->all, bins->all, at * sizeof *made->all);
+    memcpy(&made->all[at + 1], &bins->all[at], (bins->count - at) * sizeof *made->all);
+    made->all[at] = (struct bin){bytes, resource};
+    made->count = bins->count + 1;
+    made->before = bins;
+    return made;
+}
+
+/* Put `bin` into the list; the caller's reference goes over. Under the lock. */
+static tarn_status insert(struct binning *binning, size_t bytes, tarn_resource *bin)
+{
+    struct bins *bins = atomic_load(&binning->bins), *made;
+    size_t none_out = 0;
+
+    if (bins->count == BINS_MAX)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "binning: there are %d bins already, %zu bytes get none",
+                              BINS_MAX, bytes);
+    made = longer_list(bins, bytes, bin);
+    if (!made)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "binning: no host memory for a bin");
+    if (!atomic_compare_exchange_strong(&binning->gate, &none_out, CHANGING)) {
+        free(made);
+        return tarn_error_set(TARN_STILL_IN_USE,
+                              "binning: a bin of %zu bytes while %zu blocks are out",
+                              bytes, none_out);
+    }
+    atomic_store_explicit(&binning->bins, made, memory_order_release);
+    atomic_fetch_sub(&binning->gate, CHANGING);
+    return TARN_OK;
+}
+
+static tarn_status make_slab(const struct binning *binning, size_t bytes,
+                             tarn_resource **out)
+{
+    const tarn_slab_options options = {.size = sizeof options, .block_bytes = bytes};
+
+    return tarn_slab_create(tarn_resource_device(binning->upstream), binning->upstream,
+                            &options, out);
+}
+
+/* `bin` NULL: a slab. Under the lock. */
+static tarn_status add(struct binning *binning, size_t bytes, tarn_resource *bin)
+{
+    tarn_resource *mine = tarn_resource_retain(bin);
+    tarn_status status = TARN_OK;
+
+    if (has_bin(atomic_load(&binning->bins), bytes)) {
+        tarn_resource_release(mine);
+        return TARN_OK;
+    }
+    if (!mine)
+        status = make_slab(binning, bytes, &mine);
+    if (status != TARN_OK)
+        return status;
+    status = insert(binning, bytes, mine);
+    if (status != TARN_OK) {
+        tarn_error why = *tarn_error_last();
+        tarn_resource_release(mine);
+        tarn_error_set_native(why.status, why.native, "%s", why.message);
+    }
+    return status;
+}
+
+tarn_status tarn_binning_add_bin(tarn_resource *resource, size_t bytes,
+                                 tarn_resource *bin)
+{
+    struct binning *binning = tarn_resource_self(resource, &tarn__binning_ops);
+
+    if (!binning)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "binning: \"%s\" is none",
+                              tarn_resource_name(resource));
+    if (bytes == 0 || bin == resource)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "binning: a bin of %zu bytes%s",
+                              bytes, bin == resource ? " in itself" : "");
+    if (bin && tarn_resource_device(bin) != tarn_resource_device(resource))
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "binning: a bin of device %d, the others are of device %d",
+                              tarn_resource_device(bin), tarn_resource_device(resource));
+    pthread_mutex_lock(&binning->lock);
+    tarn_status status = add(binning, bytes, bin);
+    pthread_mutex_unlock(&binning->lock);
+    return status;
+}
+
+/* --- making one --- */
+
+static tarn_status check_options(const tarn_binning_options *options)
+{
+    if (options->size < sizeof *options)
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "binning: options of %zu bytes are too short, %zu are needed", options->size,
+            sizeof *options);
+    if (options->smallest_log2 > options->largest_log2 ||
+        options->largest_log2 > LOG2_MAX)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "binning: no bins from 2^%u to 2^%u bytes; up to 2^%d",
+                              options->smallest_log2, options->largest_log2, LOG2_MAX);
+    return TARN_OK;
+}
+
+static tarn_status add_powers(struct binning *binning,
+                              const tarn_binning_options *options)
+{
+    tarn_status status = TARN_OK;
+
+    if (!options || options->largest_log2 == 0)
+        return TARN_OK;
+    for (unsigned i = options->smallest_log2;
+         i <= options->largest_log2 && status == TARN_OK; i++)
+        status = add(binning, (size_t)1 << i, NULL);
+    return status;
+}
+
+/* Without bins; upstream is retained. */
+static struct binning *binning_new(tarn_resource *upstream)
+{
+    struct binning *binning = calloc(1, sizeof *binning);
+    struct bins *bins = calloc(1, sizeof *bins);
+
+    if (!binning || !bins) {
+        free(binning);
+        free(bins);
+        return NULL;
+    }
+    atomic_init(&binning->bins, bins);
+    atomic_init(&binning->gate, 0);
+    pthread_mutex_init(&binning->lock, NULL);
+    binning->upstream = tarn_resource_retain(upstream);
+    return binning;
+}
+
+tarn_status tarn_binning_create(tarn_resource *upstream,
+                                const tarn_binning_options *options, tarn_resource **out)
+{
+    tarn_resource_ops ops = tarn__binning_ops;
+
+    if (!upstream || !out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "binning: create with NULL");
+    tarn_status status = options ? check_options(options) : TARN_OK;
+    if (status != TARN_OK)
+        return status;
+    struct binning *binning = binning_new(upstream);
+    if (!binning)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "binning: no host memory");
+    if (!tarn_resource_supports_memory_info(upstream))
+        ops.memory_info = NULL; /* a missing operation says that it cannot tell */
+    status = add_powers(binning, options);
+    if (status == TARN_OK)
+        status = tarn_resource_create(&ops, binning, tarn_resource_device(upstream), out);
+    if (status != TARN_OK) {
+        tarn_error why = *tarn_error_last();
+        binning_destroy(binning);
+        tarn_error_set_native(why.status, why.native, "%s", why.message);
+    }
+    return status;
+}

@@ -1,0 +1,58 @@
+/* slab.c -- blocks of one size: a pool that cuts its memory in no other way.
+ *
+ * In such a pool no hole is ever too small, so none is lost between blocks, and what a
+ * stream freed serves its next request whatever its size. All else is the pool's: the order
+ * of streams, fences, growth, trimming, sleep. So is the accounting: a block remembers the
+ * bytes that it was asked for, and a free with others is refused.
+ */
+#include "resource/pool/pool.h"
+#include "base/sizes.h"
+#include <string.h>
+
+enum { DEFAULT_BLOCK = 1 << 20 };
+
+/* *out = `blocks` of `block_bytes`; false where that wraps. */
+static bool bytes_of(size_t blocks, size_t block_bytes, size_t *out)
+{
+    if (blocks > SIZE_MAX / block_bytes)
+        return false;
+    *out = blocks * block_bytes;
+    return true;
+}
+
+/* A slab's options as a pool's. */
+static tarn_status translate(const tarn_slab_options *options, size_t block_bytes,
+                             tarn_pool_options *out)
+{
+    size_t rounded;
+
+    if (!tarn__size_round_up(block_bytes, TARN__GRANULE, &rounded) ||
+        !bytes_of(options->initial_blocks, rounded, &out->initial_bytes) ||
+        !bytes_of(options->growth_blocks, rounded, &out->growth_bytes) ||
+        !bytes_of(options->maximum_blocks, rounded, &out->maximum_bytes))
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "slab: %zu, %zu or %zu blocks of %zu bytes fit into no "
+                              "address space",
+                              options->initial_blocks, options->growth_blocks,
+                              options->maximum_blocks, block_bytes);
+    return TARN_OK;
+}
+
+tarn_status tarn_slab_create(int device, tarn_resource *upstream,
+                             const tarn_slab_options *options, tarn_resource **out)
+{
+    static const tarn_slab_options none = {.size = sizeof none};
+    tarn_pool_options pool = {.size = sizeof pool};
+
+    if (!options)
+        options = &none;
+    if (options->size < sizeof *options)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "slab: options of %zu bytes are too short, %zu are needed",
+                              options->size, sizeof *options);
+    size_t block_bytes = options->block_bytes ? options->block_bytes : DEFAULT_BLOCK;
+    tarn_status status = translate(options, block_bytes, &pool);
+    if (status != TARN_OK)
+        return status;
+    return tarn__pool_make(device, upstream, &pool, block_bytes, out);
+}
