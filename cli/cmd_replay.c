@@ -147,7 +147,7 @@ static int take_option(struct job *job, int option)
         if (!job->kind)
             return wrong_use(&verb_replay,
                              "there is no resource %s; there are cuda, async, managed, "
-                             "pinned, host",
+                             "pinned, pool, slab, binning, host",
                              optarg);
         break;
     case 'd':
@@ -201,7 +201,9 @@ const struct verb verb_replay = {
     "Reads a log as `tarn log` does, makes the same allocations and frees on device 0, "
     "and\n"
     "prints how long the calls took, what was live and what was reserved at most.\n\n"
-    "  --resource NAME  cuda (the default), async, managed, pinned or host\n"
+    "  --resource NAME  cuda (the default), async, managed, pinned, pool, slab (blocks "
+    "of\n"
+    "                   1 MiB), binning or host\n"
     "  --driver WHICH   the driver library, or sim for the stand-in\n"
     "  --threads        one thread for each of the log's\n"
     "  --streams        one stream for each of the log's\n"

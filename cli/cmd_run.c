@@ -256,7 +256,7 @@ static int take_option(struct job *job, int option)
         if (!kind || !kind->on_device)
             return wrong_use(&verb_run,
                              "there is no resource %s for device arrays; there are cuda, "
-                             "async, managed, pinned",
+                             "async, managed, pinned, pool, slab, binning",
                              optarg);
         job->resource = optarg;
         break;
@@ -294,5 +294,6 @@ const struct verb verb_run = {
     "the Python beside this tool.\n\n"
     "  --driver WHICH   the driver library, or sim for the stand-in\n"
     "  --log FILE       write a log; processes that PROGRAM starts write FILE.PID\n"
-    "  --resource NAME  what device arrays come from: cuda, async, managed or pinned\n",
+    "  --resource NAME  what device arrays come from: cuda, async, managed, pinned, pool,\n"
+    "                   slab (arrays of up to 1 MiB) or binning\n",
     run};

@@ -10,9 +10,9 @@ Either of these puts all device, mapped, pinned and managed memory of a program 
 Device memory comes from the device's current resource (``tarn.mr``), so what serves a
 program can be changed at any time without changing the manager.
 
-Environment: ``TARN_RESOURCE`` (cuda, async, managed or pinned: the current resource, set at
-first use), ``TARN_LOG`` (a file for the log) and ``TARN_LOG_PID`` (the process that writes
-to that very file; all others write to ``FILE.PID``).
+Environment: ``TARN_RESOURCE`` (cuda, async, managed, pinned, pool, slab or binning: the
+current resource, set at first use), ``TARN_LOG`` (a file for the log) and ``TARN_LOG_PID``
+(the process that writes to that very file; all others write to ``FILE.PID``).
 
 Numba is imported when it is first needed, not by importing this module.
 """
@@ -121,11 +121,17 @@ def _set_up_log(driver: Any) -> None:
 def _resource_class(name: str) -> Any:
     from . import mr
 
+    def binning(device: int) -> mr.BinningMemoryResource:
+        return mr.BinningMemoryResource(mr.PoolMemoryResource(device=device), 8, 20)
+
     classes = {
         "cuda": mr.CudaMemoryResource,
         "async": mr.CudaAsyncMemoryResource,
         "managed": mr.ManagedMemoryResource,
         "pinned": mr.PinnedHostMemoryResource,
+        "pool": mr.PoolMemoryResource,
+        "slab": mr.FixedSizeMemoryResource,
+        "binning": binning,
     }
     if name not in classes:
         known = ", ".join(classes)

@@ -163,7 +163,7 @@ def test_long_durations_are_whole_seconds(tmp_path):
 
 def test_replay_reports_what_it_did(tmp_path):
     path = log(tmp_path, NBEP7 + ROWS)
-    for resource in "cuda", "async", "managed", "pinned", "host":
+    for resource in "cuda", "async", "managed", "pinned", "pool", "slab", "binning", "host":
         done = tarn_tool("replay", path, "--resource", resource)
         assert done.returncode == 0, done.stderr
         assert f"on {resource}: 3 operations" in done.stdout

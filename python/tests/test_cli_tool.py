@@ -115,7 +115,8 @@ def test_info_tells_driver_devices_and_resources():
     assert told["is_sim"] and told["driver"].endswith("/libcuda.so.1")
     assert told["driver_version"] >= 12000
     resources = told["devices"][0]["resources"]
-    assert list(resources) == ["cuda", "async", "managed", "pinned", "host"]
+    names = ["cuda", "async", "managed", "pinned", "pool", "slab", "binning", "host"]
+    assert list(resources) == names
     assert all(resource["works"] for resource in resources.values())
     assert resources["cuda"]["free_waits"] and not resources["async"]["free_waits"]
     assert resources["async"]["streams"] and not resources["cuda"]["streams"]

@@ -152,6 +152,9 @@ RESOURCE = ARRAY + "print(type(tarn.mr.get_current_device_resource()).__name__)"
         ("async", "CudaAsyncMemoryResource"),
         ("managed", "ManagedMemoryResource"),
         ("pinned", "PinnedHostMemoryResource"),
+        ("pool", "PoolMemoryResource"),
+        ("slab", "FixedSizeMemoryResource"),
+        ("binning", "BinningMemoryResource"),
     ],
 )
 def test_the_environment_names_the_resource(name, expected):
