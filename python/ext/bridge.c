@@ -25,9 +25,7 @@ struct bridge {
 #define Py_IsFinalizing _Py_IsFinalizing
 #endif
 
-/* Can no Python code be called from this thread any more? At exit, modules are taken
- * apart, and a thread that asks for the GIL anew is not given it. */
-static bool interpreter_is_gone(void)
+bool tarn__interpreter_is_gone(void)
 {
     return !Py_IsInitialized() ||
            (Py_IsFinalizing() && PyGILState_GetThisThreadState() == NULL);
@@ -92,7 +90,7 @@ static tarn_status bridge_allocate(void *self, size_t bytes, size_t alignment,
     struct bridge *bridge = self;
     tarn_status status = TARN_OK;
 
-    if (interpreter_is_gone())
+    if (tarn__interpreter_is_gone())
         return tarn_error_set(TARN_PLUGIN_FAILURE,
                               "python: the interpreter is gone, and with it a resource "
                               "that is written in Python");
@@ -124,7 +122,7 @@ static tarn_status bridge_deallocate(void *self, tarn_device_ptr block, size_t b
     tarn_status status = TARN_OK;
 
     (void)alignment;
-    if (interpreter_is_gone()) {
+    if (tarn__interpreter_is_gone()) {
         atomic_fetch_sub(&bridge->blocks, 1);
         return TARN_OK;
     }
@@ -144,7 +142,7 @@ static void bridge_destroy(void *self)
 {
     struct bridge *bridge = self;
 
-    if (!interpreter_is_gone()) {
+    if (!tarn__interpreter_is_gone()) {
         PyGILState_STATE gil = PyGILState_Ensure();
         PyObject *before = tarn__exception_take();
         Py_DECREF(bridge->object);

@@ -176,19 +176,76 @@ PyDoc_STRVAR(
     "the stream, not its number: the buffer keeps it, and frees on it.\n\n"
     "Raises OutOfMemoryError, NoDriverError, TypeError for a stream that is None.");
 
-static PyObject *buffer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+/* The arguments as they came; NULL: not given. */
+static PyObject *make_from(PyTypeObject *type, PyObject *pointer, PyObject *size,
+                           PyObject *stream, PyObject *mr)
 {
-    static char *names[] = {"ptr", "size", "stream", "mr", NULL};
-    PyObject *pointer = NULL, *size = NULL, *stream = NULL, *mr = NULL;
     size_t from = 0, bytes = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:DeviceBuffer", names, &pointer,
-                                     &size, &stream, &mr))
-        return NULL;
     if ((pointer != NULL && tarn__size_from(pointer, &from) != 0) ||
         (size != NULL && tarn__size_from(size, &bytes) != 0))
         return NULL;
     return make(type, from, bytes, stream, mr);
+}
+
+static PyObject *buffer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"ptr", "size", "stream", "mr", NULL};
+    PyObject *pointer = NULL, *size = NULL, *stream = NULL, *mr = NULL;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:DeviceBuffer", names, &pointer,
+                                     &size, &stream, &mr))
+        return NULL;
+    return make_from(type, pointer, size, stream, mr);
+}
+
+/* The same call as a tuple and a dict, for what buffer_call() does not know. */
+static PyObject *call_slowly(PyTypeObject *type, PyObject *const *args, Py_ssize_t count,
+                             PyObject *names)
+{
+    Py_ssize_t named = names != NULL ? PyTuple_GET_SIZE(names) : 0;
+    PyObject *tuple = PyTuple_New(count), *dict = PyDict_New(), *self = NULL;
+    bool failed = tuple == NULL || dict == NULL;
+
+    for (Py_ssize_t i = 0; i < count && !failed; i++)
+        PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
+    for (Py_ssize_t i = 0; i < named && !failed; i++)
+        failed = PyDict_SetItem(dict, PyTuple_GET_ITEM(names, i), args[count + i]) != 0;
+    if (!failed)
+        self = buffer_new(type, tuple, dict);
+    Py_XDECREF(tuple);
+    Py_XDECREF(dict);
+    return self;
+}
+
+/* DeviceBuffer(...) without a tuple and a dict, and with names compared by address: names in
+ * Python code are interned. Half of what a buffer costs was the parsing. Classes derived
+ * from it come to buffer_new(). */
+static PyObject *buffer_call(PyObject *type, PyObject *const *args, size_t count_and_flag,
+                             PyObject *names)
+{
+    tarn__state *state = tarn__state_of((PyTypeObject *)type);
+    Py_ssize_t count = PyVectorcall_NARGS(count_and_flag);
+    Py_ssize_t named = names != NULL ? PyTuple_GET_SIZE(names) : 0;
+    PyObject *pointer = NULL, *size = NULL, *stream = NULL, *mr = NULL;
+    bool known = count == 0;
+
+    for (Py_ssize_t i = 0; i < named; i++) {
+        PyObject *name = PyTuple_GET_ITEM(names, i), *value = args[count + i];
+        if (name == state->name_size)
+            size = value;
+        else if (name == state->name_stream)
+            stream = value;
+        else if (name == state->name_mr)
+            mr = value;
+        else if (name == state->name_ptr)
+            pointer = value;
+        else
+            known = false;
+    }
+    if (!known)
+        return call_slowly((PyTypeObject *)type, args, count, names);
+    return make_from((PyTypeObject *)type, pointer, size, stream, mr);
 }
 
 static int buffer_traverse(PyObject *object, visitproc visit, void *arg)
@@ -211,7 +268,7 @@ static void buffer_dealloc(PyObject *object)
     PyObject_GC_UnTrack(object);
     if (self->pointer != NULL)
         free_block(state, self->pointer, self->stream_owner, (PyObject *)type);
-    tarn__resource_release(state, self->resource, (PyObject *)type);
+    tarn__resource_drop(state, self->resource, self->mr);
     Py_CLEAR(self->mr);
     Py_CLEAR(self->stream_owner);
     type->tp_free(object);
@@ -426,7 +483,13 @@ int tarn__add_buffer(PyObject *module)
 {
     tarn__state *state = tarn__state_get(module);
 
-    if (tarn__add_type(module, &buffer_spec, NULL, &state->DeviceBuffer) != 0)
+    state->name_ptr = PyUnicode_InternFromString("ptr");
+    state->name_size = PyUnicode_InternFromString("size");
+    state->name_stream = PyUnicode_InternFromString("stream");
+    state->name_mr = PyUnicode_InternFromString("mr");
+    if (!state->name_ptr || !state->name_size || !state->name_stream || !state->name_mr ||
+        tarn__add_type(module, &buffer_spec, NULL, &state->DeviceBuffer) != 0)
         return -1;
+    ((PyTypeObject *)state->DeviceBuffer)->tp_vectorcall = buffer_call;
     return tarn__buffer_add_copies(state->DeviceBuffer);
 }

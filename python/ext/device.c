@@ -29,24 +29,43 @@ static PyObject *object_of(tarn__state *state, int device, tarn_resource *resour
     if (object == NULL)
         return PyErr_Occurred() ? NULL : tarn__resource_wrap(state, resource);
     Py_INCREF(object);
-    tarn__resource_release(state, resource, object);
+    tarn__resource_drop(state, resource, object);
     return object;
+}
+
+static tarn_status find_resource(int device, tarn_resource **out)
+{
+    tarn_status status = TARN_OK;
+
+    if (device < 0)
+        status = tarn_driver_current_device(&device);
+    return status == TARN_OK ? tarn_device_resource(device, out) : status;
+}
+
+/* The first time opens the driver, which takes a while. After that it is a matter of 50 ns,
+ * less than letting go of the GIL takes, and no lock in it is held across a call of
+ * anybody's code. */
+static tarn_status find_resource_without_gil(int device, tarn_resource **out)
+{
+    tarn_status status;
+
+    Py_BEGIN_ALLOW_THREADS;
+    status = find_resource(device, out);
+    Py_END_ALLOW_THREADS;
+    return status;
 }
 
 PyObject *tarn__device_resource(tarn__state *state, int device)
 {
+    static bool driver_is_open; /* under the GIL */
     tarn_resource *resource = NULL;
-    tarn_status status = TARN_OK;
+    tarn_status status = driver_is_open ? find_resource(device, &resource)
+                                        : find_resource_without_gil(device, &resource);
 
-    Py_BEGIN_ALLOW_THREADS;
-    if (device < 0)
-        status = tarn_driver_current_device(&device);
-    if (status == TARN_OK)
-        status = tarn_device_resource(device, &resource);
-    Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
         return tarn__raise(state, status);
-    return object_of(state, device, resource);
+    driver_is_open = true;
+    return object_of(state, tarn_resource_device(resource), resource);
 }
 
 /* Remember what Python set; NULL forgets. */

@@ -24,6 +24,21 @@ static int is_written_in_python(tarn__state *state, PyTypeObject *type)
     return result;
 }
 
+/* The same of an object. Looking two methods up costs more than allocating a block, so the
+ * type's version is remembered: it changes, or becomes 0, when the class or one that it
+ * derives from is changed. */
+static int object_is_written_in_python(tarn__state *state, tarn__resource_object *self)
+{
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    unsigned version = type->tp_version_tag;
+
+    if (version != 0 && self->plain_version == version)
+        return 0;
+    int written = is_written_in_python(state, type);
+    self->plain_version = written == 0 ? type->tp_version_tag : 0;
+    return written;
+}
+
 /* The device of an object without a native resource is settled when it is first used. */
 static int settle_device(tarn__state *state, tarn__resource_object *self, int device)
 {
@@ -59,7 +74,7 @@ tarn_resource *tarn__resource_from(tarn__state *state, PyObject *object, int dev
         return NULL;
     }
     tarn__resource_object *self = (tarn__resource_object *)object;
-    int written = is_written_in_python(state, Py_TYPE(object));
+    int written = object_is_written_in_python(state, self);
     if (written < 0)
         return NULL;
     if (!written && self->native == NULL) {
@@ -82,6 +97,14 @@ void tarn__resource_release(tarn__state *state, tarn_resource *resource, PyObjec
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
         tarn__raise_unraisable(state, status, object);
+}
+
+void tarn__resource_drop(tarn__state *state, tarn_resource *resource, PyObject *object)
+{
+    if (object != NULL && ((tarn__resource_object *)object)->native == resource)
+        tarn_resource_release(resource);
+    else
+        tarn__resource_release(state, resource, object);
 }
 
 /* The class that fits a C resource; borrowed. */

@@ -38,7 +38,11 @@
     X(resource_types)  /* dict: name of a C resource -> class of tarn.mr */      \
     X(registered)      /* dict: device -> what Python set there, device.c */     \
     X(DeviceBuffer)    /* type, buffer.c */                                      \
-    X(Pointer)         /* types, pointer.c, manager.c, log.c */                  \
+    X(name_ptr)        /* names of its arguments, interned */                    \
+    X(name_size)                                                                 \
+    X(name_stream)                                                               \
+    X(name_mr)                                                                   \
+    X(Pointer) /* types, pointer.c, manager.c, log.c */                          \
     X(Manager)                                                                   \
     X(Log)
 
@@ -70,6 +74,8 @@ int tarn__add_driver(PyObject *module);
 int tarn__add_stream(PyObject *module);
 int tarn__add_resource(PyObject *module);
 int tarn__add_maker(PyObject *module);
+int tarn__add_pool(PyObject *module);
+int tarn__add_pressure(PyObject *module);
 int tarn__add_device(PyObject *module);
 int tarn__add_buffer(PyObject *module);
 int tarn__add_pointer(PyObject *module);
@@ -109,8 +115,7 @@ int tarn__stream_from(tarn__state *state, PyObject *object, tarn_stream *out);
 /* The default stream, legacy too, or none at all: after copies on these RMM waits. */
 static inline bool tarn__stream_is_default(tarn_stream stream)
 {
-    return stream == TARN_STREAM_DEFAULT || stream == TARN_STREAM_LEGACY ||
-           stream == TARN_STREAM_NONE;
+    return (uintptr_t)tarn_stream_handle(stream) <= (uintptr_t)TARN_STREAM_LEGACY;
 }
 
 /* The Stream over a value that C code passed; no owner. New reference. */
@@ -125,6 +130,8 @@ typedef struct tarn__resource_object {
     PyObject *upstream;        /* an adaptor's, as it was given; else NULL */
     tarn_trace_writer *writer; /* a logger's, retained; else NULL */
     int device;                /* where one written in Python has been put; -1: nowhere */
+    unsigned plain_version; /* of its type, when its allocate() and deallocate() were seen
+                                  to be those of the base class; 0: not seen */
 } tarn__resource_object;
 
 /* The C resource of a DeviceMemoryResource, for C code to keep: retained. An object whose
@@ -143,10 +150,18 @@ PyObject *tarn__resource_wrap(tarn__state *state, tarn_resource *resource);
 void tarn__resource_release(tarn__state *state, tarn_resource *resource,
                             PyObject *object);
 
+/* As tarn__resource_release(), for a reference beside the one that `object`, which lives,
+ * has itself: then it is not the last, and nothing can happen that takes time. */
+void tarn__resource_drop(tarn__state *state, tarn_resource *resource, PyObject *object);
+
 /* --- bridge.c: resources that are written in Python --- */
 
 /* A C resource that calls `object`'s allocate() and deallocate(); keeps it alive. */
 tarn_resource *tarn__bridge_create(tarn__state *state, PyObject *object, int device);
+
+/* Can no Python code be called from this thread any more? At exit, modules are taken
+ * apart, and a thread that asks for the GIL anew is not given it. */
+bool tarn__interpreter_is_gone(void);
 
 /* The object behind a bridge, borrowed; NULL for all other resources. */
 PyObject *tarn__bridge_object(const tarn_resource *resource);

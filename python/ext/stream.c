@@ -4,6 +4,9 @@
  * stream of Tarn's own destroys it, one made from another library's object holds that
  * object. A destroyed stream's handle crashes the driver, so whoever stores a handle (a
  * DeviceBuffer) stores the Stream.
+ *
+ * An opened one (Stream.open()) holds the Stream that it names and closes its value when it
+ * goes, so that the value is always closed before the stream is destroyed.
  */
 #include "state.h"
 
@@ -12,6 +15,7 @@ typedef struct stream_object {
     tarn_stream value;
     PyObject *owner; /* keeps the handle valid; NULL: nobody has to */
     int device;      /* where a stream of our own was made; -1: `value` is not ours */
+    bool opened;     /* `value` is to be closed */
 } stream_object;
 
 /* --- what may stand for a stream --- */
@@ -181,26 +185,84 @@ static int stream_traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
+/* A value is closed, a stream of our own destroyed. */
+static tarn_status let_go(const stream_object *stream)
+{
+    return stream->opened ? tarn_stream_close(stream->value)
+                          : tarn_stream_destroy(stream->device, stream->value);
+}
+
 /* No tp_clear: whoever is in a cycle with a stream may still need its handle to free
  * memory; the other objects of the cycle break it. */
 static void stream_dealloc(PyObject *self)
 {
     stream_object *stream = (stream_object *)self;
     PyTypeObject *type = Py_TYPE(self);
+    tarn_status status = TARN_OK;
 
     PyObject_GC_UnTrack(self);
-    if (stream->device >= 0) {
-        tarn_status status;
+    if (stream->opened || stream->device >= 0) {
         Py_BEGIN_ALLOW_THREADS;
-        status = tarn_stream_destroy(stream->device, stream->value);
+        status = let_go(stream);
         Py_END_ALLOW_THREADS;
-        tarn__state *state = tarn__state_of(type);
-        if (status != TARN_OK && state != NULL)
-            tarn__raise_unraisable(state, status, (PyObject *)type);
     }
+    tarn__state *state = tarn__state_of(type);
+    if (status != TARN_OK && state != NULL)
+        tarn__raise_unraisable(state, status, (PyObject *)type);
     Py_CLEAR(stream->owner);
     type->tp_free(self);
     Py_DECREF(type);
+}
+
+PyDoc_STRVAR(
+    open_doc,
+    "open($self)\n--\n\n"
+    "The same stream under a name of its own, with which a pool need not ask the\n"
+    "driver about it at every call. It is closed when it goes, and keeps the stream.\n\n"
+    "Who uses it promises one thing: to say with announce_capture() when the stream\n"
+    "begins to capture and when that has ended, also where it joins a capture.\n\n"
+    "Raises InvalidArgumentError for a per-thread or an opened stream, TarnError while\n"
+    "it captures.");
+
+static PyObject *stream_open(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    stream_object *stream = (stream_object *)self;
+    tarn_status status = TARN_OK;
+    int device = stream->device;
+    tarn_stream value;
+
+    Py_BEGIN_ALLOW_THREADS;
+    if (device < 0)
+        status = tarn_driver_current_device(&device);
+    if (status == TARN_OK)
+        status = tarn_stream_open(device, stream->value, &value);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        return tarn__raise(tarn__state_of(Py_TYPE(self)), status);
+    PyObject *opened = make(Py_TYPE(self), value, device, self);
+    if (opened == NULL)
+        tarn_stream_close(value);
+    else
+        ((stream_object *)opened)->opened = true;
+    return opened;
+}
+
+PyDoc_STRVAR(announce_doc,
+             "announce_capture($self, capturing)\n--\n\n"
+             "Say that an opened stream captures from now on, or no longer.\n\n"
+             "Raises InvalidArgumentError for a stream that was not opened.");
+
+static PyObject *stream_announce(PyObject *self, PyObject *capturing)
+{
+    int captures = PyObject_IsTrue(capturing);
+
+    if (captures < 0)
+        return NULL;
+    tarn_status status =
+        tarn_stream_announce_capture(((stream_object *)self)->value, captures);
+    if (status != TARN_OK)
+        return tarn__raise(tarn__state_of(Py_TYPE(self)), status);
+    Py_RETURN_NONE;
 }
 
 PyDoc_STRVAR(synchronize_doc, "synchronize($self)\n--\n\n"
@@ -246,14 +308,29 @@ static PyObject *stream_handle(PyObject *self, void *Py_UNUSED(closure))
     return PyLong_FromVoidPtr(tarn_stream_handle(((stream_object *)self)->value));
 }
 
+static PyObject *stream_is_opened(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(((stream_object *)self)->opened);
+}
+
+/* What tells one stream from another, whatever value names it. */
+static uintptr_t number_of(tarn_stream stream)
+{
+    return stream == TARN_STREAM_NONE ? UINTPTR_MAX
+                                      : (uintptr_t)tarn_stream_handle(stream);
+}
+
 static PyObject *stream_repr(PyObject *self)
 {
-    tarn_stream value = ((stream_object *)self)->value;
-    if (value == TARN_STREAM_NONE)
+    const stream_object *stream = (stream_object *)self;
+    uintptr_t number = number_of(stream->value);
+    const char *opened = stream->opened ? " (opened)" : "";
+
+    if (stream->value == TARN_STREAM_NONE)
         return PyUnicode_FromString("<tarn.Stream: no stream>");
-    if (value == 0) /* %p has words of its own for it */
-        return PyUnicode_FromString("<tarn.Stream 0x0>");
-    return PyUnicode_FromFormat("<tarn.Stream %p>", (void *)value);
+    if (number == 0) /* %p has words of its own for it */
+        return PyUnicode_FromFormat("<tarn.Stream 0x0%s>", opened);
+    return PyUnicode_FromFormat("<tarn.Stream %p%s>", (void *)number, opened);
 }
 
 static PyObject *stream_compare(PyObject *self, PyObject *other, int how)
@@ -265,17 +342,20 @@ static PyObject *stream_compare(PyObject *self, PyObject *other, int how)
     if ((how != Py_EQ && how != Py_NE) ||
         !PyObject_TypeCheck(other, (PyTypeObject *)state->Stream))
         Py_RETURN_NOTIMPLEMENTED;
-    bool same = ((stream_object *)self)->value == ((stream_object *)other)->value;
+    bool same = number_of(((stream_object *)self)->value) ==
+                number_of(((stream_object *)other)->value);
     return PyBool_FromLong(same == (how == Py_EQ));
 }
 
 static Py_hash_t stream_hash(PyObject *self)
 {
-    Py_hash_t hash = (Py_hash_t)((uintptr_t)((stream_object *)self)->value >> 4);
+    Py_hash_t hash = (Py_hash_t)(number_of(((stream_object *)self)->value) >> 4);
     return hash == -1 ? -2 : hash;
 }
 
 static PyMethodDef stream_methods[] = {
+    {"open", stream_open, METH_NOARGS, open_doc},
+    {"announce_capture", stream_announce, METH_O, announce_doc},
     {"synchronize", stream_synchronize, METH_NOARGS, synchronize_doc},
     {"is_default", stream_is_default, METH_NOARGS, is_default_doc},
     {"__cuda_stream__", stream_protocol, METH_NOARGS, protocol_doc},
@@ -284,6 +364,7 @@ static PyMethodDef stream_methods[] = {
 
 static PyGetSetDef stream_attributes[] = {
     {"handle", stream_handle, NULL, "The CUstream, an int.", NULL},
+    {"is_opened", stream_is_opened, NULL, "Was it made by open()?", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -8,8 +8,10 @@ stack in any order and keep what is beneath them alive.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from tarn import _tarn
+from tarn._pool import PoolBlock, PoolReport, PoolStatistics, block_of, last_pool_report, limit_of
 from tarn._tarn import (
     DeviceMemoryResource,
     Statistics,
@@ -21,19 +23,26 @@ from tarn._tarn import (
 )
 
 __all__ = [
+    "BinningMemoryResource",
     "CudaAsyncMemoryResource",
     "CudaMemoryResource",
     "DeviceMemoryResource",
+    "FixedSizeMemoryResource",
     "LimitingResourceAdaptor",
     "LoggingResourceAdaptor",
     "ManagedMemoryResource",
     "PinnedHostMemoryResource",
+    "PoolBlock",
+    "PoolMemoryResource",
+    "PoolReport",
+    "PoolStatistics",
     "Statistics",
     "StatisticsResourceAdaptor",
     "UpstreamResourceAdaptor",
     "available_device_memory",
     "get_current_device_resource",
     "get_per_device_resource",
+    "last_pool_report",
     "set_current_device_resource",
     "set_per_device_resource",
 ]
@@ -217,6 +226,215 @@ class StatisticsResourceAdaptor(_Adaptor):
             raise IndexError(str(error)) from None
 
 
+class _PoolCalls(UpstreamResourceAdaptor):
+    """What can be asked of a pool and of a slab, which is one."""
+
+    _callbacks: list[Callable[[int, int], bool]] | None = None
+
+    def __repr__(self) -> str:
+        return f"<tarn.mr.{type(self).__name__} of device {self.device}>"
+
+    def pool_size(self) -> int:
+        """Bytes taken from upstream: `statistics().reserved`."""
+        return self.statistics().reserved
+
+    def statistics(self) -> PoolStatistics:
+        """What the pool has and did."""
+        found = _tarn._pool_statistics(self)
+        return PoolStatistics(**{**found, "limit": limit_of(found["limit"])})
+
+    def snapshot(self) -> list[PoolBlock]:
+        """All blocks, by address, as they were at one moment."""
+        return [block_of(block) for block in _tarn._pool_snapshot(self)]
+
+    def trim(self, keep_bytes: int | str = 0) -> int:
+        """Give free memory over `keep_bytes` back; returns how much that was."""
+        return _tarn._trim(self, _bytes_of(keep_bytes))
+
+    @property
+    def limit(self) -> int | None:
+        """The most bytes that it may have; None: no limit. Can be set.
+
+        Raises InvalidArgumentError for less than what is out.
+        """
+        return self.statistics().limit
+
+    @limit.setter
+    def limit(self, maximum: int | str | None) -> None:
+        _tarn._pool_set_limit(self, _bytes_of(maximum))
+
+    def sleep(self, keep: bool = False) -> None:
+        """Give all physical memory back; addresses stay.
+
+        Nothing may use the memory until wake(). keep: what live blocks hold is kept in
+        page-locked host memory; else it is lost.
+
+        Raises NotSupportedError for a pool with an upstream.
+        """
+        _tarn._pool_sleep(self, keep)
+
+    def wake(self) -> None:
+        """Have all of it back at the same addresses. Raises OutOfMemoryError: it sleeps on."""
+        _tarn._pool_wake(self)
+
+    @property
+    def generation(self) -> int:
+        """Counts up whenever memory goes from under addresses (trim, sleep)."""
+        return _tarn._pool_generation(self)
+
+    def set_peer(self, device: int, access: bool = True) -> None:
+        """Let another device use this memory, or no longer."""
+        _tarn._pool_set_peer(self, device, access)
+
+    def add_pressure_callback(self, callback: Callable[[int, int], bool]) -> None:
+        """Have `callback(nbytes, attempt)` asked before an allocation fails.
+
+        It may free something, also of this pool, and return True: then the search is
+        repeated. Of several each is asked in turn. What it raises goes to
+        sys.unraisablehook. Callbacks go with this object.
+        """
+        if not callable(callback):
+            raise TypeError(f"{callback!r} cannot be called")
+        if self._callbacks is None:
+            _tarn._pool_begin_pressure(self)
+            self._callbacks = []
+        self._callbacks.append(callback)
+
+    def remove_pressure_callback(self, callback: Callable[[int, int], bool]) -> None:
+        """Ask it no more. Raises ValueError where it is not there."""
+        (self._callbacks or []).remove(callback)
+
+    def _on_pressure(self, nbytes: int, attempt: int) -> bool:
+        return any([callback(nbytes, attempt) for callback in list(self._callbacks or ())])
+
+
+class PoolMemoryResource(_PoolCalls):
+    """A pool: what is freed is handed out again, to all streams, without the driver.
+
+    upstream_mr: where its memory comes from. None: the device itself, in one range of
+        addresses, which is faster, wastes less and can sleep.
+    initial_pool_size: bytes to have from the start; an int, or words such as "4GiB".
+        None: none (RMM: half of what is free; here growing is cheap).
+    maximum_pool_size: the most bytes to have; None: all that there is.
+    growth: grow by at least this; 0: by more as the pool grows, 2 MiB to 256 MiB.
+    release_threshold: give idle memory over this back at once; 0: only in trim().
+    grow_first: grow before memory of another stream is taken behind a wait.
+    wait_before_failing: wait for the device before out of memory is said. That ends
+        captures, so False for programs that capture graphs with a full pool.
+    wake_on_use: an allocation wakes a pool that sleeps, instead of failing.
+
+    Streams made by Stream.open() cost the least.
+
+    Raises OutOfMemoryError where the initial bytes are not to be had,
+    InvalidArgumentError where they are over the maximum.
+    """
+
+    def __init__(
+        self,
+        upstream_mr: DeviceMemoryResource | None = None,
+        initial_pool_size: int | str | None = None,
+        maximum_pool_size: int | str | None = None,
+        *,
+        device: int | None = None,
+        growth: int | str = 0,
+        release_threshold: int | str = 0,
+        grow_first: bool = False,
+        wait_before_failing: bool = True,
+        wake_on_use: bool = False,
+    ) -> None:
+        _tarn._open_pool(
+            self,
+            upstream_mr,
+            _pool_device(upstream_mr, device),
+            _bytes_of(initial_pool_size),
+            _bytes_of(maximum_pool_size),
+            _bytes_of(growth),
+            _bytes_of(release_threshold),
+            grow_first,
+            not wait_before_failing,
+            wake_on_use,
+        )
+
+
+def _pool_device(upstream_mr: DeviceMemoryResource | None, device: int | None) -> int:
+    """That of upstream (-1) where there is one and no other is named."""
+    return -1 if upstream_mr is not None and device is None else _device_of(device)
+
+
+class FixedSizeMemoryResource(_PoolCalls):
+    """Blocks of `block_size` bytes for all requests of up to that; a pool in all else.
+
+    blocks_to_preallocate: have this many from the start, and grow by as many.
+    maximum_blocks: never have more; None: no limit.
+
+    A larger request is an OutOfMemoryError.
+    """
+
+    def __init__(
+        self,
+        upstream_mr: DeviceMemoryResource | None = None,
+        block_size: int = 1 << 20,
+        blocks_to_preallocate: int = 128,
+        *,
+        device: int | None = None,
+        maximum_blocks: int | None = None,
+    ) -> None:
+        if block_size <= 0:
+            raise ValueError(f"a block has {block_size} bytes; at least 1 is needed")
+        place = _pool_device(upstream_mr, device)
+        most = 0 if maximum_blocks is None else maximum_blocks
+        _tarn._open_slab(self, upstream_mr, place, block_size, blocks_to_preallocate, most)
+
+
+class BinningMemoryResource(_Adaptor):
+    """Sends each request to the bin for its size, and what fits into none upstream.
+
+    min_size_exponent, max_size_exponent: bins of fixed size for the powers of two from
+        2**min to 2**max; -1: none but those of add_bin().
+    """
+
+    _bins: dict[int, DeviceMemoryResource] | None = None
+
+    def __init__(
+        self,
+        upstream_mr: DeviceMemoryResource,
+        min_size_exponent: int = -1,
+        max_size_exponent: int = -1,
+    ) -> None:
+        low, high = min_size_exponent, max_size_exponent
+        if (low < 0) != (high < 0) or low > high:
+            raise ValueError(f"no bins from 2**{low} to 2**{high}")
+        _tarn._open_binning(self, upstream_mr, 0, 0)
+        for exponent in range(low, high + 1) if low >= 0 else ():
+            self.add_bin(1 << exponent)
+
+    def add_bin(
+        self, allocation_size: int, bin_resource: DeviceMemoryResource | None = None
+    ) -> None:
+        """Have requests of up to `allocation_size` served by `bin_resource`.
+
+        None: by a new FixedSizeMemoryResource. A bin of that size stays as it is.
+
+        Raises TarnError while blocks are out: they go back by their size.
+        """
+        bins = self._bins or {}
+        if allocation_size in bins:
+            return
+        if bin_resource is None:
+            bin_resource = FixedSizeMemoryResource(self.upstream_mr, allocation_size, 0)
+        _tarn._binning_add(self, allocation_size, bin_resource)
+        self._bins = {**bins, allocation_size: bin_resource}
+
+    @property
+    def bin_mrs(self) -> list[DeviceMemoryResource]:
+        """The resources of the bins, in the order in which they were added."""
+        return list((self._bins or {}).values())
+
+    def trim(self, keep_bytes: int | str = 0) -> int:
+        """Give what is free in bins and upstream back; upstream keeps `keep_bytes`."""
+        return _tarn._trim(self, _bytes_of(keep_bytes))
+
+
 def available_device_memory() -> tuple[int, int]:
     """Bytes of the current device: free, and in all."""
     info = _tarn.device_info(_tarn.current_device())
@@ -230,6 +448,9 @@ _tarn._resource_types.update(
         "async": CudaAsyncMemoryResource,
         "managed": ManagedMemoryResource,
         "pinned": PinnedHostMemoryResource,
+        "pool": PoolMemoryResource,
+        "slab": FixedSizeMemoryResource,
+        "binning": BinningMemoryResource,
         "limiter": LimitingResourceAdaptor,
         "counter": StatisticsResourceAdaptor,
     }

@@ -1,6 +1,7 @@
 """tarn.DeviceBuffer."""
 
 import copy
+import functools
 import gc
 import pickle
 import sys
@@ -247,3 +248,27 @@ def test_what_is_no_resource_is_refused():
         tarn.DeviceBuffer(size=8, mr="cuda")
     with pytest.raises(TypeError):
         tarn.DeviceBuffer.to_device("text")
+
+
+def test_arguments_are_taken_however_they_are_spelt():
+    assert tarn.DeviceBuffer(size=5).size == 5
+    assert tarn.DeviceBuffer(**{"".join(["si", "ze"]): 5}).size == 5
+    assert tarn.DeviceBuffer.__new__(tarn.DeviceBuffer, size=5).size == 5
+    assert functools.partial(tarn.DeviceBuffer, size=5)(mr=None).size == 5
+    for wrong in (lambda: tarn.DeviceBuffer(5), lambda: tarn.DeviceBuffer(bytes=5)):
+        with pytest.raises(TypeError):
+            wrong()
+    with pytest.raises(TypeError):
+        tarn.DeviceBuffer(5, size=5)
+
+
+def test_a_class_derived_from_it_has_its_own_arguments():
+    class Named(tarn.DeviceBuffer):
+        def __new__(cls, name, **more):
+            return super().__new__(cls, **more)
+
+        def __init__(self, name, **more):
+            self.name = name
+
+    assert Named("mine", size=5).size == 5
+    assert Named("mine", size=5).name == "mine"

@@ -30,12 +30,14 @@ def names_in_all(path):
     raise AssertionError(f"{path} has no __all__")
 
 
-def members(path):
+def members(path, inherited=False):
     """Public members by class, with what each takes: {class: {member: arguments}}."""
     classes = {}
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.ClassDef):
             found = classes.setdefault(node.name, {})
+            for base in node.bases if inherited else ():
+                found.update(classes.get(getattr(base, "id", None), {}))
             for item in node.body:
                 if isinstance(item, ast.FunctionDef):
                     taken = [*item.args.args, *item.args.kwonlyargs]
@@ -93,7 +95,7 @@ def test_members_that_are_there_take_the_arguments_of_rmm():
         members(rmm_folder() / "pylibrmm" / "memory_resource" / "_memory_resource.pyi")
     )
     package = Path(tarn.__file__).parent
-    ours = {**members(package / "_tarn.pyi"), **members(package / "mr.py")}
+    ours = {**members(package / "_tarn.pyi"), **members(package / "mr.py", inherited=True)}
     for name, (word, _) in rows("Members").items():
         owner, member = name.split(".")
         if word != "absent":

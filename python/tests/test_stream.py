@@ -102,3 +102,54 @@ def test_a_class_derived_from_stream_works():
 
     stream = Named()
     assert isinstance(tarn.DeviceBuffer(size=1, stream=stream).stream, Named)
+
+
+def test_an_opened_stream_is_the_same_stream_under_another_name():
+    stream = tarn.Stream()
+    opened = stream.open()
+    assert opened.is_opened and not stream.is_opened
+    assert opened == stream and hash(opened) == hash(stream)
+    assert opened.handle == stream.handle
+    assert opened.__cuda_stream__() == (0, stream.handle)
+    assert repr(opened) == f"<tarn.Stream {stream.handle:#x} (opened)>"
+    opened.synchronize()
+    buffer = tarn.DeviceBuffer.to_device(b"opened", stream=opened)
+    assert buffer.stream is opened
+    assert buffer.tobytes(stream=opened) == b"opened"
+
+
+def test_an_opened_stream_keeps_the_stream_and_closes_before_it_goes(unraisable):
+    opened = tarn.Stream().open()
+    gc.collect()
+    opened.synchronize()
+    buffer = tarn.DeviceBuffer(size=100, stream=opened)
+    del opened
+    gc.collect()
+    buffer.stream.synchronize()
+    del buffer
+    gc.collect()
+    assert unraisable == []
+
+
+def test_the_default_streams_can_be_opened_but_the_per_thread_one():
+    for stream in (tarn.DEFAULT_STREAM, tarn.LEGACY_DEFAULT_STREAM):
+        opened = stream.open()
+        assert opened.is_default() and opened == stream
+        buffer = tarn.DeviceBuffer.to_device(b"abc", stream=opened)
+        assert buffer.__cuda_array_interface__["stream"] is None
+    for stream in (tarn.PER_THREAD_DEFAULT_STREAM, tarn.NO_STREAM, tarn.Stream().open()):
+        with pytest.raises(tarn.InvalidArgumentError):
+            stream.open()
+
+
+def test_captures_are_announced_on_opened_streams_alone():
+    opened = tarn.Stream().open()
+    opened.announce_capture(True)
+    opened.announce_capture(False)
+    with pytest.raises(tarn.InvalidArgumentError, match="not open"):
+        tarn.Stream().announce_capture(True)
+
+
+def test_a_number_that_was_never_opened_is_no_stream():
+    with pytest.raises(tarn.InvalidArgumentError, match="not open"):
+        tarn.Stream(7).synchronize()

@@ -263,3 +263,24 @@ print("ok")
 
 def test_a_process_with_one_in_charge_ends_quietly(sim_process):
     assert sim_process(AT_EXIT) == "ok"
+
+
+def test_a_class_that_is_changed_later_is_seen_to_be():
+    class Mine(tarn.mr.UpstreamResourceAdaptor):
+        pass
+
+    mr = Mine(tarn.mr.CudaMemoryResource())
+    asked = []
+
+    def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
+        asked.append(nbytes)
+        return tarn.mr.UpstreamResourceAdaptor.allocate(self, nbytes, stream)
+
+    for _ in range(3):
+        tarn.DeviceBuffer(size=10, mr=mr)
+    Mine.allocate = allocate
+    tarn.DeviceBuffer(size=20, mr=mr)
+    assert asked == [20]
+    del Mine.allocate
+    tarn.DeviceBuffer(size=30, mr=mr)
+    assert asked == [20]

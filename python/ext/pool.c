@@ -1,0 +1,501 @@
+/* pool.c -- how the pools of tarn/mr.py get their C resource, and what can be asked of one.
+ *
+ * As in maker.c these functions are the module's own business; the classes, their
+ * documentation and the names of what is returned are in Python. Statistics and reports come
+ * as dicts with the names of the C structs' members, so that one list names them.
+ */
+#include "state.h"
+
+#include <stdlib.h>
+
+/* The pool of an object, or NULL with an exception set. */
+static tarn_resource *pool_of(tarn__state *state, PyObject *object)
+{
+    tarn__resource_object *self = (tarn__resource_object *)object;
+
+    if (!PyObject_TypeCheck(object, (PyTypeObject *)state->DeviceMemoryResource) ||
+        self->native == NULL) {
+        PyErr_Format(PyExc_TypeError, "%R is no resource, or not initialised", object);
+        return NULL;
+    }
+    return self->native;
+}
+
+static PyObject *none_or_raise(tarn__state *state, tarn_status status)
+{
+    if (status != TARN_OK)
+        return tarn__raise(state, status);
+    Py_RETURN_NONE;
+}
+
+/* --- making them --- */
+
+/* What a new pool, slab or binning object starts from: an object without a resource, and
+ * the C resource beneath (None: NULL). */
+struct fresh {
+    tarn__resource_object *self;
+    PyObject *upstream_object;
+    tarn_resource *upstream; /* retained */
+    int device;              /* that of upstream, or as given */
+};
+
+static int begin(tarn__state *state, PyObject *object, PyObject *upstream, int device,
+                 struct fresh *out)
+{
+    tarn__resource_object *self = (tarn__resource_object *)object;
+
+    if (!PyObject_TypeCheck(object, (PyTypeObject *)state->DeviceMemoryResource)) {
+        PyErr_Format(PyExc_TypeError, "%R is no tarn.mr.DeviceMemoryResource", object);
+        return -1;
+    }
+    if (self->native != NULL) {
+        PyErr_SetString(PyExc_ValueError, "a resource is initialised once");
+        return -1;
+    }
+    *out = (struct fresh){self, upstream, NULL, device};
+    if (upstream == Py_None)
+        return 0;
+    out->upstream = tarn__resource_from(state, upstream, -1);
+    if (out->upstream == NULL)
+        return -1;
+    if (device < 0)
+        out->device = tarn_resource_device(out->upstream);
+    return 0;
+}
+
+/* The object has `made` from now on, or there is an exception. */
+static PyObject *finish(tarn__state *state, struct fresh *fresh, tarn_status status,
+                        tarn_resource *made)
+{
+    if (status == TARN_OK) {
+        fresh->self->native = made;
+        Py_XSETREF(fresh->self->upstream, Py_NewRef(fresh->upstream_object));
+        tarn__resource_release(state, fresh->upstream, (PyObject *)fresh->self);
+        Py_RETURN_NONE;
+    }
+    PyObject *result = tarn__raise(state, status);
+    PyObject *exception = tarn__exception_take();
+    tarn__resource_release(state, fresh->upstream, (PyObject *)fresh->self);
+    tarn__exception_put(exception);
+    return result;
+}
+
+/* (self, upstream, device, initial, maximum, growth, threshold, grow_first, give_up, wake)
+ */
+static PyObject *open_pool(PyObject *module, PyObject *args)
+{
+    tarn__state *state = tarn__state_get(module);
+    tarn_pool_options options = {.size = sizeof options};
+    PyObject *object, *upstream, *initial, *maximum, *growth, *threshold;
+    int device, grow_first, give_up, wake;
+    tarn_resource *made = NULL;
+    struct fresh fresh;
+    tarn_status status;
+
+    if (!PyArg_ParseTuple(args, "OOiOOOOppp", &object, &upstream, &device, &initial,
+                          &maximum, &growth, &threshold, &grow_first, &give_up, &wake) ||
+        tarn__size_from(initial, &options.initial_bytes) != 0 ||
+        tarn__size_from(maximum, &options.maximum_bytes) != 0 ||
+        tarn__size_from(growth, &options.growth_bytes) != 0 ||
+        tarn__size_from(threshold, &options.release_threshold_bytes) != 0)
+        return NULL;
+    options.grow_first = grow_first;
+    options.last_step = give_up ? TARN_POOL_GIVE_UP : TARN_POOL_WAIT_FOR_DEVICE;
+    options.when_asleep = wake ? TARN_POOL_WAKE : TARN_POOL_REFUSE;
+    if (begin(state, object, upstream, device, &fresh) != 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_pool_create(fresh.device, fresh.upstream, &options, &made);
+    Py_END_ALLOW_THREADS;
+    return finish(state, &fresh, status, made);
+}
+
+/* (self, upstream, device, block_bytes, initial_blocks, maximum_blocks) */
+static PyObject *open_slab(PyObject *module, PyObject *args)
+{
+    tarn__state *state = tarn__state_get(module);
+    tarn_slab_options options = {.size = sizeof options};
+    PyObject *object, *upstream, *block, *initial, *maximum;
+    tarn_resource *made = NULL;
+    struct fresh fresh;
+    tarn_status status;
+    int device;
+
+    if (!PyArg_ParseTuple(args, "OOiOOO", &object, &upstream, &device, &block, &initial,
+                          &maximum) ||
+        tarn__size_from(block, &options.block_bytes) != 0 ||
+        tarn__size_from(initial, &options.initial_blocks) != 0 ||
+        tarn__size_from(maximum, &options.maximum_blocks) != 0 ||
+        begin(state, object, upstream, device, &fresh) != 0)
+        return NULL;
+    options.growth_blocks = options.initial_blocks;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_slab_create(fresh.device, fresh.upstream, &options, &made);
+    Py_END_ALLOW_THREADS;
+    return finish(state, &fresh, status, made);
+}
+
+/* (self, upstream, smallest_log2, largest_log2) */
+static PyObject *open_binning(PyObject *module, PyObject *args)
+{
+    tarn__state *state = tarn__state_get(module);
+    tarn_binning_options options = {.size = sizeof options};
+    tarn_resource *made = NULL;
+    PyObject *object, *upstream;
+    struct fresh fresh;
+    tarn_status status;
+
+    if (!PyArg_ParseTuple(args, "OOII", &object, &upstream, &options.smallest_log2,
+                          &options.largest_log2) ||
+        begin(state, object, upstream, -1, &fresh) != 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_binning_create(fresh.upstream, &options, &made);
+    Py_END_ALLOW_THREADS;
+    return finish(state, &fresh, status, made);
+}
+
+/* (self, bytes, resource or None) */
+static PyObject *binning_add(PyObject *module, PyObject *args)
+{
+    tarn__state *state = tarn__state_get(module);
+    PyObject *object, *size, *bin_object;
+    tarn_resource *binning, *bin = NULL;
+    tarn_status status;
+    size_t bytes;
+
+    if (!PyArg_ParseTuple(args, "OOO", &object, &size, &bin_object) ||
+        (binning = pool_of(state, object)) == NULL || tarn__size_from(size, &bytes) != 0)
+        return NULL;
+    if (bin_object != Py_None &&
+        (bin = tarn__resource_from(state, bin_object, -1)) == NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_binning_add_bin(binning, bytes, bin);
+    Py_END_ALLOW_THREADS;
+    PyObject *result = none_or_raise(state, status);
+    PyObject *exception = tarn__exception_take();
+    tarn__resource_release(state, bin, object);
+    tarn__exception_put(exception);
+    return result;
+}
+
+/* --- calls without much in them --- */
+
+/* (self, keep_bytes): the bytes that went back. */
+static PyObject *trim(PyObject *module, PyObject *args)
+{
+    tarn__state *state = tarn__state_get(module);
+    PyObject *object, *keep_object;
+    tarn_resource *pool;
+    tarn_status status;
+    size_t keep, released = 0;
+
+    if (!PyArg_ParseTuple(args, "OO", &object, &keep_object) ||
+        (pool = pool_of(state, object)) == NULL ||
+        tarn__size_from(keep_object, &keep) != 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_resource_trim(pool, keep, &released);
+    Py_END_ALLOW_THREADS;
+    return status == TARN_OK ? PyLong_FromSize_t(released) : tarn__raise(state, status);
+}
+
+/* (self, bytes) */
+static PyObject *set_limit(PyObject *module, PyObject *args)
+{
+    tarn__state *state = tarn__state_get(module);
+    PyObject *object, *size;
+    tarn_resource *pool;
+    tarn_status status;
+    size_t bytes;
+
+    if (!PyArg_ParseTuple(args, "OO", &object, &size) ||
+        (pool = pool_of(state, object)) == NULL || tarn__size_from(size, &bytes) != 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_pool_set_limit(pool, bytes);
+    Py_END_ALLOW_THREADS;
+    return none_or_raise(state, status);
+}
+
+/* (self, keep) */
+static PyObject *put_to_sleep(PyObject *module, PyObject *args)
+{
+    tarn__state *state = tarn__state_get(module);
+    tarn_resource *pool;
+    PyObject *object;
+    tarn_status status;
+    int keep;
+
+    if (!PyArg_ParseTuple(args, "Op", &object, &keep) ||
+        (pool = pool_of(state, object)) == NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_pool_sleep(pool, keep ? TARN_POOL_KEEP : TARN_POOL_DISCARD);
+    Py_END_ALLOW_THREADS;
+    return none_or_raise(state, status);
+}
+
+static PyObject *wake(PyObject *module, PyObject *object)
+{
+    tarn__state *state = tarn__state_get(module);
+    tarn_resource *pool = pool_of(state, object);
+    tarn_status status;
+
+    if (pool == NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_pool_wake(pool);
+    Py_END_ALLOW_THREADS;
+    return none_or_raise(state, status);
+}
+
+static PyObject *generation(PyObject *module, PyObject *object)
+{
+    tarn__state *state = tarn__state_get(module);
+    tarn_resource *pool = pool_of(state, object);
+    uint64_t number;
+
+    if (pool == NULL)
+        return NULL;
+    tarn_status status = tarn_pool_generation(pool, &number);
+    return status == TARN_OK ? PyLong_FromUnsignedLongLong(number)
+                             : tarn__raise(state, status);
+}
+
+/* (self, peer, access) */
+static PyObject *set_peer(PyObject *module, PyObject *args)
+{
+    tarn__state *state = tarn__state_get(module);
+    tarn_resource *pool;
+    PyObject *object;
+    tarn_status status;
+    int peer, access;
+
+    if (!PyArg_ParseTuple(args, "Oip", &object, &peer, &access) ||
+        (pool = pool_of(state, object)) == NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_pool_set_peer(pool, peer, access);
+    Py_END_ALLOW_THREADS;
+    return none_or_raise(state, status);
+}
+
+/* --- structs as dicts --- */
+
+/* A uint64_t of a struct, by name. */
+struct member {
+    const char *name;
+    size_t offset;
+};
+
+/* Add `value` (taken over; NULL: an exception is set) under a name. */
+static int add_value(PyObject *dict, const char *name, PyObject *value)
+{
+    int result = value != NULL ? PyDict_SetItemString(dict, name, value) : -1;
+
+    Py_XDECREF(value);
+    return result;
+}
+
+static PyObject *dict_of(const void *from, const struct member *members, size_t count)
+{
+    PyObject *dict = PyDict_New();
+
+    for (size_t i = 0; dict != NULL && i < count; i++) {
+        uint64_t number = *(const uint64_t *)((const char *)from + members[i].offset);
+        if (add_value(dict, members[i].name, PyLong_FromUnsignedLongLong(number)) != 0)
+            Py_CLEAR(dict);
+    }
+    return dict;
+}
+
+#define S(name)                                     \
+    {                                               \
+#name, offsetof(tarn_pool_statistics, name) \
+    }
+static const struct member statistics_members[] = {
+    S(live),     S(live_asked),    S(live_blocks),  S(parked),       S(cached),
+    S(pending),  S(captured),      S(reserved),     S(asleep),       S(limit),
+    S(peak_out), S(peak_reserved), S(largest_free), S(allocations),  S(frees),
+    S(failures), S(hits),          S(own),          S(ready),        S(steals),
+    S(grown),    S(waits),         S(fences),       S(queries),      S(growths),
+    S(shrinks),  S(moves),         S(barriers),     S(driver_calls), S(lanes),
+    S(metadata),
+};
+#undef S
+
+/* How many allocations of 2^i to 2^(i+1)-1 bytes there were, as {2^i: count}. */
+static PyObject *classes_of(const tarn_pool_statistics *statistics)
+{
+    PyObject *dict = PyDict_New();
+
+    for (int i = 0; dict != NULL && i < TARN_POOL_CLASSES; i++) {
+        if (statistics->classes[i] == 0)
+            continue;
+        PyObject *bytes = PyLong_FromUnsignedLongLong(1ull << i);
+        PyObject *count = PyLong_FromUnsignedLongLong(statistics->classes[i]);
+        if (bytes == NULL || count == NULL || PyDict_SetItem(dict, bytes, count) != 0)
+            Py_CLEAR(dict);
+        Py_XDECREF(bytes);
+        Py_XDECREF(count);
+    }
+    return dict;
+}
+
+static PyObject *statistics(PyObject *module, PyObject *object)
+{
+    tarn__state *state = tarn__state_get(module);
+    tarn_pool_statistics got = {.size = sizeof got};
+    tarn_resource *pool = pool_of(state, object);
+    tarn_status status;
+
+    if (pool == NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_pool_get_statistics(pool, &got);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        return tarn__raise(state, status);
+    PyObject *dict = dict_of(&got, statistics_members,
+                             sizeof statistics_members / sizeof *statistics_members);
+    if (dict != NULL &&
+        (add_value(dict, "fragmentation", PyFloat_FromDouble(got.fragmentation)) != 0 ||
+         add_value(dict, "classes", classes_of(&got)) != 0))
+        Py_CLEAR(dict);
+    return dict;
+}
+
+#define R(name)                                 \
+    {                                           \
+#name, offsetof(tarn_pool_report, name) \
+    }
+static const struct member report_members[] = {
+    R(wanted),  R(alignment), R(live),         R(parked),      R(cached),
+    R(pending), R(captured),  R(reserved),     R(limit),       R(own),
+    R(others),  R(ready),     R(largest_free), R(device_free), R(device_total),
+};
+#undef R
+
+/* The words of a report; NULL with an exception set. */
+static PyObject *text_of(const tarn_pool_report *report)
+{
+    size_t bytes = tarn_pool_report_text(report, NULL, 0) + 1;
+    char *text = PyMem_Malloc(bytes);
+
+    if (text == NULL)
+        return PyErr_NoMemory();
+    tarn_pool_report_text(report, text, bytes);
+    PyObject *result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+    PyMem_Free(text);
+    return result;
+}
+
+/* This thread's last report, or None. */
+static PyObject *last_report(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    tarn_pool_report report = {.size = sizeof report};
+
+    if (tarn_pool_last_report(&report) != TARN_OK)
+        Py_RETURN_NONE;
+    PyObject *dict =
+        dict_of(&report, report_members, sizeof report_members / sizeof *report_members);
+    if (dict != NULL &&
+        (add_value(dict, "attempts", PyLong_FromUnsignedLong(report.attempts)) != 0 ||
+         add_value(dict, "upstream", PyUnicode_FromString(report.upstream_words)) != 0 ||
+         add_value(dict, "text", text_of(&report)) != 0))
+        Py_CLEAR(dict);
+    return dict;
+}
+
+/* --- a snapshot --- */
+
+/* Blocks that the visitor copied; Python's objects are made after it, since making one may
+ * run a finalizer that calls the pool. */
+struct blocks {
+    tarn_pool_block *all;
+    size_t count, room;
+    bool no_memory;
+};
+
+static bool keep_block(void *data, const tarn_pool_block *block)
+{
+    struct blocks *blocks = data;
+
+    if (blocks->count == blocks->room) {
+        size_t room = blocks->room ? 2 * blocks->room : 256;
+        tarn_pool_block *all = realloc(blocks->all, room * sizeof *all);
+        if (!all) {
+            blocks->no_memory = true;
+            return false;
+        }
+        blocks->all = all;
+        blocks->room = room;
+    }
+    blocks->all[blocks->count++] = *block;
+    return true;
+}
+
+static PyObject *list_of(const struct blocks *blocks)
+{
+    PyObject *list = PyList_New((Py_ssize_t)blocks->count);
+
+    for (size_t i = 0; list != NULL && i < blocks->count; i++) {
+        const tarn_pool_block *block = &blocks->all[i];
+        PyObject *item =
+            Py_BuildValue("(KKKiKK)", block->address, (unsigned long long)block->bytes,
+                          (unsigned long long)block->asked_bytes, (int)block->state,
+                          (unsigned long long)block->stream_id, block->segment);
+        if (item == NULL)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, (Py_ssize_t)i, item);
+    }
+    return list;
+}
+
+static PyObject *snapshot(PyObject *module, PyObject *object)
+{
+    tarn__state *state = tarn__state_get(module);
+    tarn_resource *pool = pool_of(state, object);
+    struct blocks blocks = {0};
+    PyObject *list = NULL;
+    tarn_status status;
+
+    if (pool == NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_pool_snapshot(pool, keep_block, &blocks);
+    Py_END_ALLOW_THREADS;
+    if (blocks.no_memory)
+        PyErr_NoMemory();
+    else if (status != TARN_OK)
+        tarn__raise(state, status);
+    else
+        list = list_of(&blocks);
+    free(blocks.all);
+    return list;
+}
+
+static PyMethodDef pool_functions[] = {
+    {"_open_pool", open_pool, METH_VARARGS, NULL},
+    {"_open_slab", open_slab, METH_VARARGS, NULL},
+    {"_open_binning", open_binning, METH_VARARGS, NULL},
+    {"_binning_add", binning_add, METH_VARARGS, NULL},
+    {"_trim", trim, METH_VARARGS, NULL},
+    {"_pool_set_limit", set_limit, METH_VARARGS, NULL},
+    {"_pool_sleep", put_to_sleep, METH_VARARGS, NULL},
+    {"_pool_wake", wake, METH_O, NULL},
+    {"_pool_generation", generation, METH_O, NULL},
+    {"_pool_set_peer", set_peer, METH_VARARGS, NULL},
+    {"_pool_statistics", statistics, METH_O, NULL},
+    {"_pool_last_report", last_report, METH_NOARGS, NULL},
+    {"_pool_snapshot", snapshot, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+int tarn__add_pool(PyObject *module)
+{
+    return PyModule_AddFunctions(module, pool_functions);
+}

@@ -1,0 +1,71 @@
+/* pressure.c -- how a pool that is short of memory asks Python.
+ *
+ * The C pool knows one callback for each Python object whose class wants to be asked, and
+ * that knows the object weakly: the functions to call are in the object's own list, where
+ * the garbage collector sees them. The C pool may live longer than the object, and a thread
+ * may be about to ask when the object goes, so the callback's few bytes are never freed; once
+ * the object is gone it says no.
+ */
+#include "state.h"
+
+/* The object's answer: did it free something? An exception has nowhere to go, and is a no. */
+static bool ask(PyObject *weak, size_t bytes, unsigned attempt)
+{
+    PyObject *before = tarn__exception_take();
+    PyObject *object = PyObject_CallNoArgs(weak), *answer = NULL;
+    int yes = 0;
+
+    if (object != NULL && object != Py_None)
+        answer =
+            PyObject_CallMethod(object, "_on_pressure", "nI", (Py_ssize_t)bytes, attempt);
+    if (answer != NULL)
+        yes = PyObject_IsTrue(answer);
+    if (PyErr_Occurred())
+        PyErr_WriteUnraisable(weak);
+    Py_XDECREF(answer);
+    Py_XDECREF(object);
+    tarn__exception_put(before);
+    return yes > 0;
+}
+
+static bool pressure(void *data, tarn_resource *pool, size_t bytes, unsigned attempt)
+{
+    (void)pool;
+    if (tarn__interpreter_is_gone())
+        return false;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    bool again = ask(data, bytes, attempt);
+    PyGILState_Release(gil);
+    return again;
+}
+
+/* (self): from now on self._on_pressure(bytes, attempt) is asked. */
+static PyObject *begin_pressure(PyObject *module, PyObject *object)
+{
+    tarn__state *state = tarn__state_get(module);
+    PyObject *weak;
+
+    if (!PyObject_TypeCheck(object, (PyTypeObject *)state->DeviceMemoryResource))
+        return PyErr_Format(PyExc_TypeError, "%R is no tarn.mr.DeviceMemoryResource",
+                            object);
+    weak = PyWeakref_NewRef(object, NULL);
+    if (weak == NULL)
+        return NULL;
+    tarn_status status =
+        tarn_pool_add_pressure(((tarn__resource_object *)object)->native, pressure, weak);
+    if (status != TARN_OK) {
+        Py_DECREF(weak);
+        return tarn__raise(state, status);
+    }
+    Py_RETURN_NONE; /* `weak` is the pool's for good */
+}
+
+static PyMethodDef pressure_functions[] = {
+    {"_pool_begin_pressure", begin_pressure, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+int tarn__add_pressure(PyObject *module)
+{
+    return PyModule_AddFunctions(module, pressure_functions);
+}

@@ -1,0 +1,105 @@
+"""What a pool says of itself: the tuples that tarn.mr hands out.
+
+C gives dicts whose keys are the members of the structs in include/tarn/pool.h, so a name
+that is missing on either side is an error here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tarn import _tarn
+
+
+class PoolStatistics(NamedTuple):
+    """What a pool has and did; bytes where a comment does not say otherwise."""
+
+    live: int  # in blocks that are out, as rounded by the pool
+    live_asked: int  # the same, as asked for
+    live_blocks: int  # how many
+    parked: int  # kept by threads for their next allocation
+    cached: int  # free
+    pending: int  # of the free bytes, those that one stream alone may have as yet
+    captured: int  # kept for graphs
+    reserved: int  # taken from upstream; live + parked + cached + pending + captured
+    asleep: int  # of these, without physical memory at the moment
+    limit: int | None  # None: no limit
+    peak_out: int  # most bytes live and parked at once
+    peak_reserved: int
+    largest_free: int  # the largest free block
+    fragmentation: float  # 1 - largest_free / cached
+    allocations: int  # counts from here on
+    frees: int
+    failures: int
+    hits: int  # allocations that the thread served itself with what it keeps,
+    own: int  # ... that the stream's own free memory served,
+    ready: int  # ... memory whose last use is done,
+    steals: int  # ... another stream's memory, behind a wait,
+    grown: int  # ... new memory
+    waits: int  # driver calls: cuStreamWaitEvent,
+    fences: int  # ... cuEventRecord,
+    queries: int  # ... cuEventQuery,
+    growths: int  # ... maps,
+    shrinks: int  # ... unmaps,
+    moves: int  # ... moves of idle memory,
+    barriers: int  # ... waits for the device before out of memory,
+    driver_calls: int  # ... and all of these
+    lanes: int  # streams that the pool knows
+    metadata: int  # bytes of host memory
+    classes: dict[int, int]  # allocations of n to 2n - 1 bytes, by n
+
+
+class PoolBlock(NamedTuple):
+    """A block of PoolMemoryResource.snapshot()."""
+
+    address: int
+    bytes: int  # as the pool rounds
+    asked_bytes: int  # of a live block, as asked for; else 0
+    state: str  # live, parked, ready, fenced, unfenced, captured, hole or moving
+    stream_id: int  # of the stream that it is bound to; 0: of none
+    segment: int  # the first address of the range that it lies in
+
+
+class PoolReport(NamedTuple):
+    """Why an allocation failed for want of memory; `text` has all of it in words."""
+
+    wanted: int
+    alignment: int
+    live: int
+    parked: int
+    cached: int
+    pending: int
+    captured: int
+    reserved: int
+    limit: int | None
+    own: int  # free on the stream that asked
+    others: int  # free on other streams
+    ready: int  # free for anybody
+    largest_free: int  # of what this stream could have had
+    device_free: int  # as the driver says
+    device_total: int
+    attempts: int  # callbacks that were asked
+    upstream: str  # what growing said
+    text: str
+
+
+_STATES = ("live", "parked", "ready", "fenced", "unfenced", "captured", "hole", "moving")
+_NO_LIMIT = 2**64 - 1
+
+
+def limit_of(number: int) -> int | None:
+    return None if number == _NO_LIMIT else number
+
+
+def block_of(block: tuple[int, int, int, int, int, int]) -> PoolBlock:
+    """A block as C gives it, with the word for its state."""
+    address, size, asked, state, stream_id, segment = block
+    return PoolBlock(address, size, asked, _STATES[state], stream_id, segment)
+
+
+def last_pool_report() -> PoolReport | None:
+    """Why this thread's last allocation from a pool failed; None where none has."""
+    found = _tarn._pool_last_report()
+    if found is None:
+        return None
+    return PoolReport(**{**found, "limit": limit_of(found["limit"])})

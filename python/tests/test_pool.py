@@ -1,0 +1,361 @@
+"""Pools from Python: PoolMemoryResource, FixedSizeMemoryResource, BinningMemoryResource."""
+
+import gc
+import threading
+
+import pytest
+
+import tarn
+from tarn.mr import BinningMemoryResource, FixedSizeMemoryResource, PoolMemoryResource
+
+MIB = 1 << 20
+
+
+def buffer(mr, size=MIB, **more):
+    return tarn.DeviceBuffer(size=size, mr=mr, **more)
+
+
+@pytest.fixture(params=["device", "cuda", "pinned"])
+def pool(request):
+    upstream = {
+        "device": lambda: None,
+        "cuda": tarn.mr.CudaMemoryResource,
+        "pinned": tarn.mr.PinnedHostMemoryResource,
+    }[request.param]
+    return PoolMemoryResource(upstream())
+
+
+def test_a_pool_hands_out_memory_that_keeps_what_is_copied_there(pool):
+    data = bytes(range(256)) * 100
+    assert tarn.DeviceBuffer.to_device(data, mr=pool).tobytes() == data
+    stream = tarn.Stream().open()
+    assert tarn.DeviceBuffer.to_device(data, mr=pool, stream=stream).tobytes() == data
+
+
+def test_a_pool_says_what_it_is(pool):
+    assert pool.device == 0
+    assert repr(pool) == "<tarn.mr.PoolMemoryResource of device 0>"
+    assert isinstance(pool, tarn.mr.UpstreamResourceAdaptor)
+    assert pool.upstream_mr is pool.get_upstream()
+
+
+def test_a_pool_counts_what_it_does(pool):
+    kept = buffer(pool, 1000)
+    for _ in range(10):
+        buffer(pool)
+    found = pool.statistics()
+    assert found.allocations == 11 and found.frees == 10 and found.failures == 0
+    assert found.live_blocks == 1 and found.live_asked == 1000 and found.live >= 1000
+    assert found.limit is None
+    assert sum(found.classes.values()) == 11 and found.classes[MIB] == 10
+    assert found.live + found.parked + found.cached == found.reserved == pool.pool_size()
+    assert 0 <= found.fragmentation <= 1
+    assert found.hits + found.own + found.ready + found.steals + found.grown == 11
+    del kept
+    assert pool.statistics().live_blocks == 0
+
+
+def test_what_is_freed_is_handed_out_again(pool):
+    first = buffer(pool)
+    address = first.ptr
+    del first
+    assert buffer(pool).ptr == address
+
+
+def test_initial_and_maximum_are_bytes_or_words():
+    pool = PoolMemoryResource(None, "4MiB", 8 * MIB)
+    assert pool.pool_size() >= 4 * MIB and pool.limit == 8 * MIB
+    kept = buffer(pool, 6 * MIB)
+    with pytest.raises(tarn.OutOfMemoryError):
+        buffer(pool, 6 * MIB)
+    del kept
+    buffer(pool, 6 * MIB)
+    with pytest.raises(tarn.InvalidArgumentError):
+        PoolMemoryResource(None, "4MiB", "2MiB")
+    with pytest.raises(ValueError, match="no number of bytes"):
+        PoolMemoryResource(None, "some")
+
+
+def test_the_limit_changes_while_the_pool_lives(pool):
+    kept = buffer(pool, 4 * MIB)
+    with pytest.raises(tarn.InvalidArgumentError):
+        pool.limit = MIB
+    pool.limit = "64MiB"
+    assert pool.limit == 64 * MIB
+    with pytest.raises(tarn.OutOfMemoryError):
+        buffer(pool, 100 * MIB)
+    pool.limit = None
+    assert pool.limit is None
+    buffer(pool, 100 * MIB)
+    del kept
+
+
+def test_trim_gives_back_what_is_free(pool):
+    buffer(pool, 64 * MIB)
+    tarn.synchronize()
+    assert pool.trim() >= 64 * MIB
+    assert pool.pool_size() == 0
+    assert pool.trim() == 0
+
+
+def test_a_snapshot_has_every_block(pool):
+    kept = [buffer(pool, size) for size in (100, MIB, 5000)]
+    blocks = pool.snapshot()
+    live = {block.address: block for block in blocks if block.state == "live"}
+    assert sorted(live) == sorted(one.ptr for one in kept)
+    assert sorted(block.asked_bytes for block in live.values()) == [100, 5000, MIB]
+    assert blocks == sorted(blocks, key=lambda block: block.address)
+    for before, after in zip(blocks, blocks[1:], strict=False):
+        assert before.address + before.bytes <= after.address
+        assert before.segment <= before.address
+    del kept
+
+
+def test_the_report_says_why_memory_is_out():
+    pool = PoolMemoryResource(None, None, 8 * MIB)
+    kept = buffer(pool, 4 * MIB)
+    with pytest.raises(tarn.OutOfMemoryError):
+        buffer(pool, 16 * MIB)
+    report = tarn.mr.last_pool_report()
+    assert report.wanted == 16 * MIB and report.limit == 8 * MIB
+    assert report.live == 4 * MIB and report.attempts == 0
+    assert str(16 * MIB) in report.text or "16" in report.text
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(tarn.mr.last_pool_report()))
+    thread.start()
+    thread.join()
+    assert seen == [None]
+    del kept
+
+
+def test_a_callback_is_asked_before_memory_is_out():
+    pool = PoolMemoryResource(None, None, 8 * MIB)
+    kept = [buffer(pool, 6 * MIB)]
+    asked = []
+
+    def free_some(nbytes, attempt):
+        asked.append((nbytes, attempt))
+        return bool(kept and kept.pop())
+
+    pool.add_pressure_callback(free_some)
+    buffer(pool, 4 * MIB)
+    assert asked == [(4 * MIB, 0)] and kept == []
+    with pytest.raises(tarn.OutOfMemoryError):
+        buffer(pool, 16 * MIB)
+    pool.remove_pressure_callback(free_some)
+    count = len(asked)
+    with pytest.raises(tarn.OutOfMemoryError):
+        buffer(pool, 16 * MIB)
+    assert len(asked) == count
+    with pytest.raises(ValueError):
+        pool.remove_pressure_callback(free_some)
+    with pytest.raises(TypeError):
+        pool.add_pressure_callback(7)
+
+
+def test_what_a_callback_raises_is_told_and_memory_is_out(unraisable):
+    pool = PoolMemoryResource(None, None, 8 * MIB)
+    pool.add_pressure_callback(lambda nbytes, attempt: 1 // 0)
+    with pytest.raises(tarn.OutOfMemoryError):
+        buffer(pool, 16 * MIB)
+    assert [type(one) for one in unraisable] == [ZeroDivisionError]
+
+
+def test_a_callback_that_holds_its_pool_is_no_leak():
+    def pools():
+        gc.collect()
+        return sum(isinstance(one, PoolMemoryResource) for one in gc.get_objects())
+
+    before = pools()
+    pool = PoolMemoryResource()
+    pool.add_pressure_callback(lambda nbytes, attempt, held=pool: False)
+    assert pools() == before + 1
+    del pool
+    assert pools() == before
+
+
+def test_a_pool_sleeps_and_wakes_at_the_same_addresses():
+    pool = PoolMemoryResource()
+    data = b"asleep" * 1000
+    kept = tarn.DeviceBuffer.to_device(data, mr=pool)
+    address, before = kept.ptr, pool.generation
+    pool.sleep(keep=True)
+    assert pool.statistics().asleep > 0 and pool.generation > before
+    with pytest.raises(tarn.TarnError, match="sleeps"):
+        buffer(pool)
+    pool.wake()
+    assert pool.statistics().asleep == 0
+    assert kept.ptr == address and kept.tobytes() == data
+    buffer(pool)
+
+
+def test_a_pool_wakes_by_itself_where_that_was_asked_for():
+    pool = PoolMemoryResource(wake_on_use=True)
+    buffer(pool)
+    pool.sleep()
+    buffer(pool)
+    assert pool.statistics().asleep == 0
+
+
+def test_a_pool_on_an_upstream_does_not_sleep():
+    with pytest.raises(tarn.NotSupportedError):
+        PoolMemoryResource(tarn.mr.CudaMemoryResource()).sleep()
+
+
+def test_streams_hand_memory_to_each_other(pool):
+    streams = [tarn.Stream(flags=1).open() for _ in range(3)] + [tarn.Stream(flags=1)]
+    for i in range(200):
+        data = bytes([i % 256]) * 4096
+        one = tarn.DeviceBuffer.to_device(data, mr=pool, stream=streams[i % 4])
+        assert one.tobytes(stream=streams[i % 4]) == data
+
+
+def test_threads_share_a_pool(pool):
+    failed = []
+
+    def work(number):
+        stream = tarn.Stream(flags=1).open()
+        for i in range(200):
+            data = bytes([number * 16 + i % 16]) * (1000 + i)
+            one = tarn.DeviceBuffer.to_device(data, mr=pool, stream=stream)
+            if one.tobytes(stream=stream) != data:
+                failed.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert pool.statistics().live_blocks == 0
+
+
+def test_a_pool_takes_memory_of_a_resource_written_in_python(counted):
+    class Mine(tarn.mr.UpstreamResourceAdaptor):
+        taken = 0
+
+        def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
+            Mine.taken += nbytes
+            return super().allocate(nbytes, stream)
+
+        def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
+            Mine.taken -= nbytes
+            super().deallocate(ptr, nbytes, stream)
+
+    pool = PoolMemoryResource(Mine(counted.mr))
+    buffer(pool)
+    assert Mine.taken == pool.pool_size() == counted.live_bytes
+    del pool
+    gc.collect()
+    assert Mine.taken == 0 and counted.live_bytes == 0
+
+
+def test_a_pool_is_the_current_resource_and_outlives_its_name():
+    pool = PoolMemoryResource()
+    tarn.mr.set_current_device_resource(pool)
+    assert tarn.mr.get_current_device_resource() is pool
+    one = tarn.DeviceBuffer(size=MIB)
+    assert one.mr is pool
+    tarn.mr.set_current_device_resource(None)
+    del pool
+    gc.collect()
+    assert one.mr.statistics().live_blocks == 1
+
+
+def test_a_pool_that_c_made_is_the_same_class():
+    wrapped = type(PoolMemoryResource())
+    assert tarn._tarn._resource_types["pool"] is wrapped
+    assert tarn._tarn._resource_types["slab"] is FixedSizeMemoryResource
+
+
+def test_questions_to_what_is_no_pool_are_refused():
+    cuda = tarn.mr.CudaMemoryResource()
+    with pytest.raises(tarn.InvalidArgumentError):
+        tarn._tarn._pool_statistics(cuda)
+    with pytest.raises(TypeError):
+        tarn._tarn._pool_statistics(7)
+    pool = PoolMemoryResource()
+    with pytest.raises(ValueError, match="once"):
+        pool.__init__()
+
+
+def test_a_device_that_is_not_there_is_refused():
+    with pytest.raises(tarn.InvalidArgumentError):
+        PoolMemoryResource(device=99)
+
+
+# --- blocks of one size, and bins
+
+
+@pytest.mark.parametrize("upstream", [None, tarn.mr.CudaMemoryResource])
+def test_blocks_of_one_size_serve_all_requests_up_to_that(upstream):
+    slab = FixedSizeMemoryResource(upstream and upstream(), 1 << 16, 4)
+    assert slab.pool_size() >= 4 << 16
+    stream = tarn.Stream().open()
+    kept = [buffer(slab, size, stream=stream) for size in (1, 1000, 1 << 16)]
+    assert slab.statistics().live == 3 << 16
+    with pytest.raises(tarn.OutOfMemoryError, match="65537"):
+        buffer(slab, (1 << 16) + 1)
+    del kept
+    assert slab.statistics().live_blocks == 0
+    stream.synchronize()
+    del stream  # closing it tells the slab that all is done
+    assert slab.trim() > 0 and slab.pool_size() == 0
+
+
+def test_blocks_of_one_size_are_of_one_mib_as_rmm_has_them():
+    slab = FixedSizeMemoryResource()
+    assert slab.pool_size() >= 128 * MIB
+    buffer(slab, MIB)
+    with pytest.raises(tarn.OutOfMemoryError):
+        buffer(slab, MIB + 1)
+    with pytest.raises(ValueError):
+        FixedSizeMemoryResource(None, 0)
+
+
+def test_there_are_never_more_blocks_than_the_maximum():
+    slab = FixedSizeMemoryResource(None, MIB, 1, maximum_blocks=4)
+    kept = [buffer(slab) for _ in range(4)]
+    with pytest.raises(tarn.OutOfMemoryError):
+        buffer(slab)
+    del kept
+
+
+def test_bins_serve_the_sizes_that_they_are_for(counted):
+    binning = BinningMemoryResource(counted.mr, 10, 12)
+    assert len(binning.bin_mrs) == 3
+    stream = tarn.Stream().open()
+    kept = [buffer(binning, size, stream=stream) for size in (1, 1024, 1025, 4096)]
+    small, middle, large = (one.statistics().live_blocks for one in binning.bin_mrs)
+    assert (small, middle, large) == (2, 1, 1)
+    before = counted.live_bytes
+    kept.append(buffer(binning, 4097))
+    assert counted.live_bytes == before + 4097
+    kept.clear()
+    assert counted.live_bytes > 0
+    stream.synchronize()
+    del stream
+    binning.trim()
+    assert counted.live_bytes == 0
+
+
+def test_a_bin_is_any_resource(counted):
+    mine = tarn.mr.StatisticsResourceAdaptor(tarn.mr.CudaMemoryResource())
+    binning = BinningMemoryResource(counted.mr)
+    binning.add_bin(1000, mine)
+    binning.add_bin(1000, counted.mr)
+    assert binning.bin_mrs == [mine]
+    one = buffer(binning, 500)
+    assert mine.allocation_counts.current_bytes == 500
+    with pytest.raises(tarn.TarnError, match="blocks are out"):
+        binning.add_bin(2000)
+    del one
+    binning.add_bin(2000)
+    assert binning.get_upstream() is counted.mr
+    assert repr(binning).startswith("<tarn.mr.BinningMemoryResource over ")
+
+
+@pytest.mark.parametrize("exponents", [(5, -1), (-1, 5), (12, 10), (60, 70)])
+def test_bins_that_cannot_be_are_refused(exponents):
+    with pytest.raises((ValueError, OverflowError, tarn.TarnError)):
+        BinningMemoryResource(tarn.mr.CudaMemoryResource(), *exponents)
