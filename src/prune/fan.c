@@ -147,18 +147,28 @@ static bool refuse(struct tarn__fan *fan, tarn_prune_rule rule, uint32_t block,
     return false;
 }
 
-/* Does a way that comes to this block end there, by a raise that gives nothing back? */
-static bool ends_in_raise(struct tarn__fans *fans, uint32_t block)
+static bool raises(struct tarn__fans *fans, uint32_t block)
 {
-    struct tarn__pruning *pruning = fans->view->pruning;
+    struct tarn__view *view = fans->view;
 
-    if (!fans->quiet[block] || !(pruning->options.shapes & TARN_PRUNE_FANOUT_RAISE))
-        return false;
     if (fans->raising[block] == 0)
-        fans->raising[block] = tarn__block_raises(pruning, fans->view->blocks[block])
+        fans->raising[block] = tarn__block_raises(view->pruning, view->blocks[block])
                                    ? RAISING
                                    : NOT_RAISING;
     return fans->raising[block] == RAISING;
+}
+
+/* Does a way that comes to this block end there, by a raise that gives nothing back? */
+static bool ends_in_raise(struct tarn__fans *fans, uint32_t block)
+{
+    if (!(fans->view->pruning->options.shapes & TARN_PRUNE_FANOUT_RAISE))
+        return false;
+    if (fans->quiet[block])
+        return raises(fans, block);
+    if (fans->explaining && fans->loud_raise == TARN__NONE &&
+        fans->view->decrefs_in[block] == 0 && raises(fans, block))
+        fans->loud_raise = block;
+    return false;
 }
 
 static void add_part(struct tarn__fans *fans, struct tarn__fan *fan, uint32_t part,
@@ -334,10 +344,20 @@ struct tarn__fan *tarn__fan_find(struct tarn__fans *fans, struct tarn__fan *fan)
     fans->search++;
     fans->depth = 0;
     fans->entered_count = fans->found_count = 0;
+    fans->loud_raise = TARN__NONE;
     fan->holds = search(fans, fan) && keep_parts(fans, fan);
     if (!fan->holds && fan->why.rule == TARN_PRUNE_TOO_LARGE)
         fans->view->pruning->report.gave_up++;
     return fan;
+}
+
+uint32_t tarn__fan_loud_raise(struct tarn__fans *fans, struct tarn__fan *fan)
+{
+    fan->known = false;
+    fans->explaining = true;
+    tarn__fan_find(fans, fan);
+    fans->explaining = false;
+    return fans->loud_raise;
 }
 
 uint32_t *tarn__fan_exits(struct tarn__fans *fans, const struct tarn__fan *fan,

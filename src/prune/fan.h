@@ -65,6 +65,9 @@ struct tarn__fans {
     uint32_t entered_count;
     uint32_t *found; /* parts */
     uint32_t found_count;
+    bool explaining; /* look for `loud_raise`, too */
+    uint32_t
+        loud_raise; /* a block that raises and has decrefs behind it, or TARN__NONE */
 };
 
 /* False: no host memory. */
@@ -77,6 +80,10 @@ void tarn__fans_renew(struct tarn__fans *fans);
 
 /* The fan of this head, as things are now. One that ended at the limit says TOO_LARGE. */
 struct tarn__fan *tarn__fan_find(struct tarn__fans *fans, struct tarn__fan *fan);
+
+/* A block in the fan that would end a way by a raise, were nothing released behind it; or
+ * TARN__NONE. For explanations: it looks again. */
+uint32_t tarn__fan_loud_raise(struct tarn__fans *fans, struct tarn__fan *fan);
 
 /* List the exits of a fan that holds; they are in fans->stack, and live until the next
  * search. */

@@ -194,6 +194,11 @@ struct tarn__verdict tarn__sound_explain(struct tarn__sound *sound, uint32_t inc
         return tarn__refuse(TARN_PRUNE_NO_SHAPE, TARN__NONE);
     const uint32_t *exits = tarn__fan_exits(&sound->fans, fan, &count);
     struct tarn__verdict verdict = ask_exits(sound, value, exits, count);
+    if (!verdict.allowed && verdict.rule == TARN_PRUNE_OTHER_DECREF) {
+        uint32_t raise = tarn__fan_loud_raise(&sound->fans, fan);
+        if (raise != TARN__NONE)
+            return tarn__refuse(TARN_PRUNE_RELEASED_AFTER_RAISE, raise);
+    }
     if (!verdict.allowed && verdict.rule == TARN_PRUNE_USED_IN_BETWEEN)
         verdict.instruction =
             tarn__tail_use(&sound->tails, tarn__view_decref(view, value, verdict.block));

@@ -1,0 +1,218 @@
+/* sound.c -- what the sound mode refuses although llvmlite's pass takes it, what it takes
+ * although llvmlite's does not, and functions of a hundred thousand blocks. */
+#include "ir.h"
+
+/* What each mode removes from a graph. */
+static void check_modes(uint64_t sound, uint64_t llvmlite, const char *graph)
+{
+    tarn_prune_options options = {.mode = TARN_PRUNE_SOUND};
+
+    CHECK_EQUAL(sound, prune_graph(options, graph).removed);
+    options.mode = TARN_PRUNE_LLVMLITE;
+    CHECK_EQUAL(llvmlite, prune_graph(options, graph).removed);
+}
+
+/* --- what stands before a decref ------------------------------------------------------ */
+
+TEST(a_use_behind_another_release_keeps_the_pair)
+{
+    check_modes(0, 2, "A+a:B B-b*a-a:");
+}
+
+TEST(a_load_behind_another_release_keeps_the_pair)
+{
+    const char *text = FUNCTION("A:\n" INCREF("%a") "  br label %B\nB:\n" DECREF(
+        "%b") "  %x = load i8, i8* %a\n" DECREF("%a") "  ret void\n");
+
+    CHECK_EQUAL(0, prune_soundly(text).removed);
+}
+
+TEST(another_release_with_nothing_in_between_does_not)
+{
+    check_modes(2, 2, "A+a:B B*a-b-a:");
+}
+
+TEST(what_cannot_touch_memory_does_not_count_as_a_use)
+{
+    check_modes(2, 2, "A+a:B B-b.-a:");
+}
+
+TEST(the_first_decref_of_a_block_may_have_uses_before_and_behind_it)
+{
+    check_modes(2, 2, "A+a:B B*a-a*a-b:");
+}
+
+TEST(a_pair_goes_once_the_release_before_its_decref_has_gone)
+{
+    check_modes(4, 4, "A+b+a:B B-b*a-a:");
+}
+
+/* --- loops ------------------------------------------------------------------------------ */
+
+TEST(an_incref_that_is_repeated_before_its_decref_stays)
+{
+    check_modes(0, 2, "A:B B+a:BC C-a:");
+}
+
+TEST(an_incref_that_is_repeated_by_a_longer_way_stays)
+{
+    check_modes(0, 2, "A:B B+a:CD C-a: D:B");
+}
+
+TEST(a_pair_inside_a_loop_goes)
+{
+    check_modes(2, 2, "A:B B+a:C C-a:BD D:");
+}
+
+TEST(decrefs_in_an_irreducible_loop_stay)
+{
+    check_modes(0, 0, "A+a:BC B-a:CD C-a:BD D:");
+}
+
+TEST(a_way_that_never_ends_harms_nobody)
+{
+    check_modes(2, 2, "A+a:BC B:B C-a:");
+}
+
+/* --- raises ----------------------------------------------------------------------------- */
+
+TEST(a_raise_that_ends_the_function_forgives)
+{
+    check_modes(2, 2, "A+a:BC B-a: C!:D D:");
+}
+
+TEST(a_raise_with_a_release_behind_it_does_not)
+{
+    check_modes(0, 2, "A+a:BC B-a: C!:D D-b*a:");
+    check_modes(0, 2, "A+a:BC B-a: C!:D D:EF E-b: F:");
+    check_modes(3, 3, "A+a:BC B-a: C!:D D-a:"); /* D is an exit like any other */
+}
+
+TEST(a_release_behind_a_raise_counts_even_if_its_own_pair_goes)
+{
+    check_modes(2, 4, "A+a:BC B-a: C!:D D+b-b:");
+}
+
+TEST(a_way_to_the_decref_through_another_raise_keeps_the_pair)
+{
+    check_modes(0, 2, "A:EB B+a:CD C!: D-a: E!:D");
+}
+
+TEST(a_decref_in_a_block_that_raises_needs_its_incref_too)
+{
+    check_modes(0, 2, "A:DB B+a:CD C!: D!-a:");
+}
+
+TEST(a_raise_may_be_reached_past_the_incref)
+{
+    check_modes(2, 2, "A:BC B+a:CD C!: D-a:");
+}
+
+/* --- blocks that nothing leads to --------------------------------------------------------- */
+
+TEST(what_is_never_reached_is_left_alone_and_does_not_disturb)
+{
+    check_modes(2, 2, "A+a:B B-a: C-b:B D+a:E E-b:");
+}
+
+/* --- two that want the same ----------------------------------------------------------------- */
+
+TEST(of_two_increfs_the_one_with_more_ways_behind_it_gets_the_decref)
+{
+    check_modes(4, 4, "A+a:BC B-a: C+a:DE D-a: E-a:");
+}
+
+/* --- size ----------------------------------------------------------------------------------- */
+
+static struct outcome prune_written(void (*write)(FILE *, int), int count)
+{
+    char *text;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+
+    fputs(DECLARED "define void @f" ARGUMENTS " {\n", out);
+    write(out, count);
+    fputs("}\n!0 = !{i1 true}\n", out);
+    fclose(out);
+    struct outcome outcome = prune_soundly(text);
+    free(text);
+    CHECK_EQUAL(0, outcome.report.gave_up);
+    return outcome;
+}
+
+/* count increfs in a row of diamonds, and all the decrefs at the end. */
+static void write_diamonds(FILE *out, int count)
+{
+    fputs("  br label %h0\n", out);
+    for (int i = 0; i < count; i++)
+        fprintf(out,
+                "h%d:\n" INCREF("%%a") "  br i1 %%c0, label %%l%d, label %%r%d\n"
+                                       "l%d:\n  br label %%h%d\nr%d:\n  br label %%h%d\n",
+                i, i, i, i, i + 1, i, i + 1);
+    fprintf(out, "h%d:\n", count);
+    for (int i = 0; i < count; i++)
+        fputs(DECREF("%a"), out);
+    fputs("  ret void\n", out);
+}
+
+/* Pairs inside pairs: each decref is in the way of the one around it. */
+static void write_nest(FILE *out, int count)
+{
+    fputs("  br label %h0\n", out);
+    for (int i = 0; i < count; i++)
+        fprintf(out,
+                "h%d:\n  %%v%d = getelementptr i8, i8* %%a, i64 %d\n" INCREF(
+                    "%%v%d") "  br label %%h%d\n",
+                i, i, i, i, i + 1);
+    fprintf(out, "h%d:\n  br label %%t%d\n", count, count - 1);
+    for (int i = count - 1; i >= 0; i--)
+        fprintf(out, "t%d:\n" DECREF("%%v%d") "  br label %%t%d\n", i, i, i - 1);
+    fputs("t-1:\n  ret void\n", out);
+}
+
+/* One incref, and a way out with a decref at each of count tests. */
+static void write_ladder(FILE *out, int count)
+{
+    fputs(INCREF("%a") "  br label %s0\n", out);
+    for (int i = 0; i < count; i++)
+        fprintf(out,
+                "s%d:\n  br i1 %%c0, label %%x%d, label %%s%d\nx%d:\n" DECREF(
+                    "%%a") "  ret void\n",
+                i, i, i + 1, i);
+    fprintf(out, "s%d:\n" DECREF("%%a") "  ret void\n", count);
+}
+
+/* The same with raises for decrefs, and an incref at each test. */
+static void write_checks(FILE *out, int count)
+{
+    fputs("  br label %s0\n", out);
+    for (int i = 0; i < count; i++)
+        fprintf(out,
+                "s%d:\n" INCREF("%%a") "  br i1 %%c0, label %%x%d, label %%s%d\nx%d:\n%s"
+                                       "  ret void\n",
+                i, i, i + 1, i, RAISE);
+    fprintf(out, "s%d:\n", count);
+    for (int i = 0; i < count; i++)
+        fputs(DECREF("%a"), out);
+    fputs("  ret void\n", out);
+}
+
+TEST(a_row_of_diamonds_goes_whole)
+{
+    CHECK_EQUAL(2 * 30000, prune_written(write_diamonds, 30000).report.diamond);
+}
+
+TEST(pairs_inside_pairs_go_however_deep)
+{
+    CHECK_EQUAL(2 * 50000, prune_written(write_nest, 50000).report.diamond);
+}
+
+TEST(a_fan_with_fifty_thousand_exits_goes)
+{
+    CHECK_EQUAL(50002, prune_written(write_ladder, 50000).report.fanout);
+}
+
+TEST(fifty_thousand_increfs_before_raises_go)
+{
+    CHECK_EQUAL(2 * 50000, prune_written(write_checks, 50000).report.fanout_raise);
+}
