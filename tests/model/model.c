@@ -1,0 +1,441 @@
+/* model.c -- random operations on a resource, beside a model that is too plain to be wrong.
+ *
+ *     model [--resource pool|pool/cuda|async|cuda] [--operations N] [--seed N]
+ *
+ * The model is a sorted array of what is out. Each block that the resource hands out has
+ * to be aligned, long enough and nobody else's; each free that is no free (twice, of
+ * somebody else's address, of the middle of a block, of other bytes, of another alignment)
+ * has to be refused and to change nothing; sizes that cannot be have to be refused; and
+ * what the resource counts has to be what the model counts. Nothing is queued on the
+ * device here: whether memory comes back too early is what tests/order asks.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tarn/tarn.h>
+
+enum {
+    BLOCKS_MAX = 3000,
+    STREAMS = 4,
+    FREED = 64,          /* addresses that were freed last */
+    WALK_EVERY = 200000, /* operations between looks at all blocks of a pool */
+    COUNT_EVERY = 1000
+};
+
+struct block {
+    tarn_device_ptr address;
+    size_t bytes, alignment;
+};
+
+static struct {
+    tarn_resource *resource;
+    bool is_pool;
+    tarn_stream raw[STREAMS], streams[STREAMS + 2];
+    struct block out[BLOCKS_MAX]; /* by address */
+    size_t count, bytes;
+    size_t target; /* so many blocks should be out; drifts */
+    struct block freed[FREED];
+    unsigned freed_count;
+    uint64_t random, seed, operation;
+    uint64_t allocations, refused, wrong;
+} model;
+
+static void fail(const char *format, ...) TARN_PRINTF(1, 2) __attribute__((noreturn));
+static void fail(const char *format, ...)
+{
+    va_list arguments;
+
+    fprintf(stderr, "model: %s, seed %" PRIu64 ", operation %" PRIu64 ": ",
+            model.resource ? tarn_resource_name(model.resource) : "start", model.seed,
+            model.operation);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    exit(1);
+}
+
+static uint64_t draw(uint64_t limit)
+{
+    uint64_t z = (model.random += 0x9e3779b97f4a7c15u);
+
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (z ^ (z >> 31)) % limit;
+}
+
+/* --- the model ------------------------------------------------------------------------- */
+
+/* The first block at or above an address: its place in `out`, or `count`. */
+static size_t place_of(tarn_device_ptr address)
+{
+    size_t low = 0, high = model.count;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (model.out[middle].address < address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool is_out(tarn_device_ptr address)
+{
+    size_t place = place_of(address);
+
+    return place < model.count && model.out[place].address == address;
+}
+
+static void enter(struct block block)
+{
+    size_t at = place_of(block.address);
+    const struct block *below = at > 0 ? &model.out[at - 1] : NULL;
+    const struct block *above = at < model.count ? &model.out[at] : NULL;
+    size_t alignment =
+        block.alignment > TARN_ALIGNMENT ? block.alignment : TARN_ALIGNMENT;
+
+    if (block.address % alignment != 0)
+        fail("0x%llx is not aligned to %zu", block.address, alignment);
+    if (below && below->address + below->bytes > block.address)
+        fail("0x%llx of %zu bytes lies in 0x%llx of %zu", block.address, block.bytes,
+             below->address, below->bytes);
+    if (above && block.address + block.bytes > above->address)
+        fail("0x%llx of %zu bytes reaches into 0x%llx of %zu", block.address, block.bytes,
+             above->address, above->bytes);
+    memmove(&model.out[at + 1], &model.out[at], (model.count - at) * sizeof block);
+    model.out[at] = block;
+    model.count++;
+    model.bytes += block.bytes;
+}
+
+static struct block leave(size_t at)
+{
+    struct block block = model.out[at];
+
+    model.count--;
+    model.bytes -= block.bytes;
+    memmove(&model.out[at], &model.out[at + 1], (model.count - at) * sizeof block);
+    return block;
+}
+
+/* --- operations ------------------------------------------------------------------------ */
+
+static tarn_stream some_stream(void)
+{
+    return model.streams[draw(STREAMS + 2)];
+}
+
+static size_t some_bytes(void)
+{
+    size_t floor = (size_t)1 << draw(draw(8) == 0 ? 22 : 15);
+
+    return floor + draw(floor);
+}
+
+static size_t some_alignment(void)
+{
+    return draw(8) == 0 ? (size_t)1 << draw(22) : 0;
+}
+
+static void allocate(void)
+{
+    struct block block = {.bytes = some_bytes(), .alignment = some_alignment()};
+    tarn_status status;
+
+    if (model.count == BLOCKS_MAX)
+        return;
+    status = tarn_resource_allocate(model.resource, block.bytes, block.alignment,
+                                    some_stream(), &block.address);
+    if (status == TARN_OUT_OF_MEMORY ||
+        (status == TARN_NOT_SUPPORTED && block.alignment)) {
+        model.refused++;
+        return;
+    }
+    if (status != TARN_OK)
+        fail("%zu bytes at %zu: %s", block.bytes, block.alignment,
+             tarn_error_last()->message);
+    model.allocations++;
+    enter(block);
+}
+
+static void free_one(void)
+{
+    if (model.count == 0)
+        return;
+    struct block block = leave(draw(model.count));
+    if (tarn_resource_deallocate(model.resource, block.address, block.bytes,
+                                 block.alignment, some_stream()) != TARN_OK)
+        fail("free of 0x%llx: %s", block.address, tarn_error_last()->message);
+    model.freed[model.freed_count++ % FREED] = block;
+}
+
+/* A free that is none, refused in words. */
+static void refuse(struct block block, const char *what)
+{
+    tarn_status status = tarn_resource_deallocate(
+        model.resource, block.address, block.bytes, block.alignment, some_stream());
+
+    model.wrong++;
+    if (status != TARN_INVALID_ARGUMENT)
+        fail("%s of 0x%llx, %zu bytes, gives %s", what, block.address, block.bytes,
+             tarn_status_name(status));
+}
+
+static void free_wrongly(void)
+{
+    if (model.count == 0)
+        return;
+    struct block block = model.out[draw(model.count)];
+    const struct block *freed = &model.freed[draw(FREED)];
+
+    switch (draw(5)) {
+    case 0:
+        block.bytes += 1 + draw(1000);
+        refuse(block, "a free with more bytes");
+        break;
+    case 1:
+        block.bytes -= 1 + draw(block.bytes);
+        if (block.bytes > 0)
+            refuse(block, "a free with fewer bytes");
+        break;
+    case 2:
+        block.address += 1 + draw(block.bytes);
+        if (!is_out(block.address))
+            refuse(block, "a free in the middle of a block");
+        break;
+    case 3:
+        block.address = (1 + draw(1 << 20)) * 4096; /* nobody maps the first 4 GiB */
+        refuse(block, "a free of a foreign address");
+        break;
+    default:
+        if (freed->address && !is_out(freed->address))
+            refuse(*freed, "a second free");
+    }
+}
+
+static void ask_too_much(void)
+{
+    static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 255, SIZE_MAX - (2 << 20),
+                                   SIZE_MAX / 2, (size_t)1 << 62};
+    tarn_device_ptr out = 1;
+    size_t bytes = sizes[draw(5)];
+    tarn_status status = tarn_resource_allocate(model.resource, bytes, some_alignment(),
+                                                some_stream(), &out);
+
+    model.wrong++;
+    if (status != TARN_OUT_OF_MEMORY && status != TARN_INVALID_ARGUMENT &&
+        status != TARN_NOT_SUPPORTED)
+        fail("%zu bytes give %s", bytes, tarn_status_name(status));
+    if (out != 1)
+        fail("an output was touched");
+    status = tarn_resource_allocate(model.resource, 100, 3 * 256, some_stream(), &out);
+    if (status != TARN_INVALID_ARGUMENT)
+        fail("an alignment of 768 gives %s", tarn_status_name(status));
+    if (tarn_resource_allocate(model.resource, 0, 0, some_stream(), &out) != TARN_OK ||
+        out)
+        fail("0 bytes are not NULL");
+}
+
+static void ask_bytes(void)
+{
+    size_t bytes = 0;
+
+    if (model.count == 0)
+        return;
+    const struct block *block = &model.out[draw(model.count)];
+    if (tarn_resource_block_bytes(model.resource, block->address, &bytes) != TARN_OK ||
+        bytes != block->bytes)
+        fail("0x%llx has %zu bytes, it says %zu", block->address, block->bytes, bytes);
+}
+
+static void trim(void)
+{
+    size_t released;
+
+    if (tarn_resource_trim(model.resource, draw(64 << 20), &released) != TARN_OK)
+        fail("trim: %s", tarn_error_last()->message);
+}
+
+/* --- what a pool says of itself -------------------------------------------------------- */
+
+struct walk {
+    tarn_device_ptr end; /* of the block before */
+    size_t live;
+};
+
+static bool on_block(void *data, const tarn_pool_block *block)
+{
+    struct walk *walk = data;
+
+    if (block->address < walk->end)
+        fail("snapshot: 0x%llx begins in the block before", block->address);
+    walk->end = block->address + block->bytes;
+    if (block->state != TARN_POOL_LIVE)
+        return true;
+    size_t at = place_of(block->address);
+    if (at == model.count || model.out[at].address != block->address ||
+        model.out[at].bytes != block->asked_bytes || block->bytes < block->asked_bytes)
+        fail("snapshot: 0x%llx of %zu bytes is not what is out", block->address,
+             block->asked_bytes);
+    walk->live++;
+    return true;
+}
+
+static void compare_all(void)
+{
+    struct walk walk = {0};
+
+    if (!model.is_pool)
+        return;
+    if (tarn_pool_snapshot(model.resource, on_block, &walk) != TARN_OK)
+        fail("snapshot: %s", tarn_error_last()->message);
+    if (walk.live != model.count)
+        fail("snapshot: %zu blocks are live, %zu are out", walk.live, model.count);
+}
+
+static void compare_counts(void)
+{
+    tarn_pool_statistics seen = {.size = sizeof seen};
+
+    if (tarn_resource_blocks_out(model.resource) != model.count)
+        fail("%zu blocks are out, it says %zu", model.count,
+             tarn_resource_blocks_out(model.resource));
+    if (!model.is_pool)
+        return;
+    if (tarn_pool_get_statistics(model.resource, &seen) != TARN_OK)
+        fail("statistics: %s", tarn_error_last()->message);
+    if (seen.live_blocks != model.count || seen.live_asked != model.bytes)
+        fail("%zu blocks of %zu bytes are out, it says %" PRIu64 " of %" PRIu64,
+             model.count, model.bytes, seen.live_blocks, seen.live_asked);
+    if (seen.live < seen.live_asked)
+        fail("live %" PRIu64 " is less than what was asked for, %" PRIu64, seen.live,
+             seen.live_asked);
+    if (seen.live + seen.parked + seen.cached + seen.pending != seen.reserved)
+        fail("live %" PRIu64 " + parked %" PRIu64 " + cached %" PRIu64
+             " + pending %" PRIu64 " is not reserved %" PRIu64,
+             seen.live, seen.parked, seen.cached, seen.pending, seen.reserved);
+    if (seen.allocations != model.allocations)
+        fail("%" PRIu64 " allocations, it says %" PRIu64, model.allocations,
+             seen.allocations);
+}
+
+/* --- a run ----------------------------------------------------------------------------- */
+
+static void step(void)
+{
+    unsigned kind = (unsigned)draw(1000);
+
+    if (kind < 20)
+        free_wrongly();
+    else if (kind < 23)
+        ask_too_much();
+    else if (kind < 40)
+        ask_bytes();
+    else if (kind < 41 && draw(20) == 0)
+        trim();
+    else if (kind < 42 && draw(20) == 0)
+        model.target = draw(BLOCKS_MAX);
+    else if (draw(2000) + model.target < 1000 + model.count)
+        free_one();
+    else
+        allocate();
+    if (model.operation % COUNT_EVERY == 0)
+        compare_counts();
+    if (model.operation % WALK_EVERY == 0)
+        compare_all();
+}
+
+static void make_resource(const char *name)
+{
+    tarn_pool_options options = {.size = sizeof options,
+                                 .maximum_bytes = (size_t)512 << 20};
+    tarn_resource *upstream = NULL, *resource = NULL;
+    tarn_status status = TARN_OK;
+
+    model.is_pool = strncmp(name, "pool", 4) == 0;
+    if (strcmp(name, "cuda") == 0 || strcmp(name, "pool/cuda") == 0)
+        status = tarn_cuda_create(0, &upstream);
+    else if (strcmp(name, "async") == 0 || strcmp(name, "pool/async") == 0)
+        status = tarn_async_create(0, NULL, &upstream);
+    else if (strcmp(name, "pool") != 0)
+        fail("there is no resource %s", name);
+    if (status == TARN_OK && model.is_pool)
+        status = tarn_pool_create(0, upstream, &options, &resource);
+    if (status != TARN_OK)
+        fail("%s: %s", name, tarn_error_last()->message);
+    if (model.is_pool)
+        tarn_resource_release(upstream);
+    model.resource = model.is_pool ? resource : upstream;
+}
+
+static void make_streams(void)
+{
+    for (int i = 0; i < STREAMS; i++) {
+        if (tarn_stream_create(0, i % 2 == 0, &model.raw[i]) != TARN_OK)
+            fail("stream: %s", tarn_error_last()->message);
+        model.streams[i] = model.raw[i];
+    }
+    if (tarn_stream_open(0, model.raw[0], &model.streams[0]) != TARN_OK)
+        fail("open: %s", tarn_error_last()->message);
+    model.streams[STREAMS] = TARN_STREAM_DEFAULT;
+    model.streams[STREAMS + 1] = TARN_STREAM_PER_THREAD;
+}
+
+static void end(void)
+{
+    while (model.count > 0)
+        free_one();
+    compare_counts();
+    compare_all();
+    if (tarn_stream_close(model.streams[0]) != TARN_OK)
+        fail("close: %s", tarn_error_last()->message);
+    for (int i = 0; i < STREAMS; i++)
+        tarn_stream_destroy(0, model.raw[i]);
+    if (tarn_resource_release(model.resource) != TARN_OK)
+        fail("release: %s", tarn_error_last()->message);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option known[] = {{"resource", required_argument, NULL, 'r'},
+                                          {"operations", required_argument, NULL, 'n'},
+                                          {"seed", required_argument, NULL, 's'},
+                                          {NULL, 0, NULL, 0}};
+    const char *name = "pool";
+    uint64_t operations = 1000000;
+    int option;
+
+    while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
+        if (option == '?')
+            return 2;
+        if (option == 'r')
+            name = optarg;
+        else if (option == 'n')
+            operations = strtoull(optarg, NULL, 10);
+        else
+            model.seed = strtoull(optarg, NULL, 10);
+    }
+    model.random = model.seed;
+    model.target = BLOCKS_MAX / 2;
+    make_resource(name);
+    make_streams();
+    for (model.operation = 1; model.operation <= operations; model.operation++)
+        step();
+    end();
+    printf("%s: %" PRIu64 " operations, %" PRIu64 " allocations, %" PRIu64
+           " refused, %" PRIu64 " wrong ones\n",
+           name, operations, model.allocations, model.refused, model.wrong);
+    return 0;
+}
+
+/* Until libtarn has its pool. */
+#pragma weak tarn_pool_create
+#pragma weak tarn_pool_get_statistics
+#pragma weak tarn_pool_snapshot
