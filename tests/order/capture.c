@@ -110,8 +110,7 @@ static void begin_graph(struct actor *actor)
     set_announced(lane, false);
     if (!captured)
         order_fail("a capture that used the pool was lost");
-    CU(cuGraphInstantiateWithFlags(&work->exec, captured, 0));
-    CU(cuGraphDestroy(captured));
+    work->exec = device_instantiate(captured);
 }
 
 /* Launch it on a lane that knows nothing of the captured stream, and let its memory go in
@@ -133,7 +132,7 @@ static void launch_graph(struct actor *actor)
                 order_fail("block %u of a graph: word %u is %#x, the graph wrote %#x", i,
                            k, work->copies[i * (GRAPH_BYTES / sizeof(unsigned)) + k],
                            work->tags[i]);
-    CU(cuGraphExecDestroy(work->exec));
+    device_exec_destroy(work->exec);
     work->exec = NULL;
 }
 

@@ -221,3 +221,22 @@ void device_stream_wait(void *stream)
     CU(cuStreamSynchronize(stream));
     put_back(mode);
 }
+
+graph_exec device_instantiate(graph captured)
+{
+    int mode = relax();
+    graph_exec exec;
+
+    CU(cuGraphInstantiateWithFlags(&exec, captured, 0));
+    CU(cuGraphDestroy(captured));
+    put_back(mode);
+    return exec;
+}
+
+void device_exec_destroy(graph_exec exec)
+{
+    int mode = relax();
+
+    CU(cuGraphExecDestroy(exec));
+    put_back(mode);
+}

@@ -78,10 +78,12 @@ bool device_verify(tarn_device_ptr block, size_t bytes, unsigned tag, void *stre
                    unsigned *report);
 
 /* Calls that may not be made while a stream captures, but in the relaxed mode of the
- * thread: page-locked memory, and waiting for an event or a stream. */
+ * thread: page-locked memory, waiting for an event or a stream, making graphs ready. */
 void *device_pinned(size_t bytes);
 void device_pinned_free(void *memory);
 void device_event_wait(event done);
 void device_stream_wait(void *stream);
+graph_exec device_instantiate(graph captured); /* and destroy the graph */
+void device_exec_destroy(graph_exec exec);
 
 #endif

@@ -32,6 +32,7 @@ static pthread_mutex_t failing = PTHREAD_MUTEX_INITIALIZER;
 
 void order_fail(const char *format, ...)
 {
+    const char *race = "";
     va_list arguments;
 
     pthread_mutex_lock(&failing); /* for good: one failure is told */
@@ -41,6 +42,8 @@ void order_fail(const char *format, ...)
     va_start(arguments, format);
     vfprintf(stderr, format, arguments);
     va_end(arguments);
+    if (playing && device_races(&race) > 0)
+        fprintf(stderr, "; race: %s", race);
     fputc('\n', stderr);
     exit(1);
 }
@@ -158,10 +161,10 @@ static void configure(const struct scenario *scenario, unsigned seed)
 
 static void check_races(void)
 {
-    const char *words = "";
+    const char *words;
 
     if (device_races(&words) > 0)
-        order_fail("race: %s", words);
+        order_fail("nothing orders two of them");
 }
 
 /* The figures of a run, added to those before. */

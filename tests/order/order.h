@@ -134,6 +134,10 @@ void actor_begin(struct actor *actor);
 void actor_step(struct actor *actor);
 void actor_end(struct actor *actor); /* everything freed and looked at */
 
+/* --- books.c: a block is out, and no longer ------------------------------------------- */
+void books_enter(tarn_device_ptr address, size_t bytes);
+void books_leave(tarn_device_ptr address);
+
 /* --- looks.c -------------------------------------------------------------------------- */
 void looks_begin(struct looks *looks, size_t capacity);
 /* Queue a look at `block` on `stream`. */
