@@ -434,8 +434,3 @@ int main(int argc, char **argv)
            name, operations, model.allocations, model.refused, model.wrong);
     return 0;
 }
-
-/* Until libtarn has its pool. */
-#pragma weak tarn_pool_create
-#pragma weak tarn_pool_get_statistics
-#pragma weak tarn_pool_snapshot

@@ -45,7 +45,7 @@ bool order_allocate(struct order *order, size_t bytes, size_t alignment,
         tarn_resource_allocate(order->resource, bytes, alignment, stream, out);
 
     if (status == TARN_OK) {
-        books_enter(*out, bytes);
+        books_enter(*out, bytes, stream);
         atomic_fetch_add(&order->allocations, 1);
         atomic_fetch_add(&order->reuses, seen_before(order, *out));
         return true;
@@ -61,7 +61,7 @@ bool order_allocate(struct order *order, size_t bytes, size_t alignment,
 void order_free(struct order *order, tarn_device_ptr block, size_t bytes,
                 size_t alignment, tarn_stream stream)
 {
-    books_leave(block);
+    books_leave(block, stream);
     if (tarn_resource_deallocate(order->resource, block, bytes, alignment, stream) !=
         TARN_OK)
         order_fail("free of 0x%llx: %s", block, tarn_error_last()->message);

@@ -46,6 +46,8 @@ static void settle_one(struct looks *looks)
     device_event_wait(look->event);
     size_t other = first_other(look->copy, words, look->block.tag);
     if (other < words)
+        books_tell(look->block.address, look->block.bytes);
+    if (other < words)
         order_fail("block 0x%llx of %zu bytes: word %zu is %#x, its owner wrote %#x",
                    look->block.address, look->block.bytes, other, look->copy[other],
                    look->block.tag);

@@ -135,8 +135,10 @@ void actor_step(struct actor *actor);
 void actor_end(struct actor *actor); /* everything freed and looked at */
 
 /* --- books.c: a block is out, and no longer ------------------------------------------- */
-void books_enter(tarn_device_ptr address, size_t bytes);
-void books_leave(tarn_device_ptr address);
+void books_enter(tarn_device_ptr address, size_t bytes, tarn_stream stream);
+void books_leave(tarn_device_ptr address, tarn_stream stream);
+/* Print who had these addresses last, before a failure is told. */
+void books_tell(tarn_device_ptr address, size_t bytes);
 
 /* --- looks.c -------------------------------------------------------------------------- */
 void looks_begin(struct looks *looks, size_t capacity);
@@ -163,11 +165,5 @@ bool order_allocate(struct order *order, size_t bytes, size_t alignment,
                     tarn_stream stream, tarn_device_ptr *out);
 void order_free(struct order *order, tarn_device_ptr block, size_t bytes,
                 size_t alignment, tarn_stream stream);
-
-/* Until libtarn has its pool. */
-#pragma weak tarn_pool_create
-#pragma weak tarn_pool_get_statistics
-#pragma weak tarn_pool_capture_of
-#pragma weak tarn_pool_capture_release
 
 #endif
