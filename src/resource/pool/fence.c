@@ -314,7 +314,8 @@ void tarn__fences_ask(struct tarn__pool *pool, const struct tarn__caller *caller
     tarn__pool_unlock(pool);
 }
 
-tarn_status tarn__fences_barrier(struct tarn__pool *pool)
+/* Under the lock of barriers. */
+static tarn_status wait_for_all(struct tarn__pool *pool)
 {
     tarn__pool_lock(pool);
     tarn__heap_close_all(&pool->heap);
@@ -327,4 +328,12 @@ tarn_status tarn__fences_barrier(struct tarn__pool *pool)
     tarn__heap_all_ready(&pool->heap);
     tarn__pool_unlock(pool);
     return TARN_OK;
+}
+
+tarn_status tarn__fences_barrier(struct tarn__pool *pool)
+{
+    pthread_mutex_lock(&pool->barrier);
+    tarn_status status = wait_for_all(pool);
+    pthread_mutex_unlock(&pool->barrier);
+    return status;
 }

@@ -445,6 +445,7 @@ static void pool_destroy(void *self)
     }
     tarn__captures_free(pool);
     tarn__heap_free(&pool->heap);
+    pthread_mutex_destroy(&pool->barrier);
     pthread_mutex_destroy(&pool->growth);
     pthread_mutex_destroy(&pool->lock);
     free(pool);
@@ -543,6 +544,7 @@ static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
     pool->least_bytes = block_bytes;
     pool->most_bytes = block_bytes ? block_bytes : SIZE_MAX - TARN__GRANULE;
     pthread_mutex_init(&pool->growth, NULL);
+    pthread_mutex_init(&pool->barrier, NULL);
     pthread_mutex_init(&pool->lock, NULL);
     tarn__heap_init(&pool->heap);
     return pool;
@@ -554,6 +556,7 @@ static void discard(struct tarn__pool *pool)
     if (pool->pages)
         tarn__pages_close(pool->pages);
     tarn__heap_free(&pool->heap);
+    pthread_mutex_destroy(&pool->barrier);
     pthread_mutex_destroy(&pool->growth);
     pthread_mutex_destroy(&pool->lock);
     free(pool);

@@ -43,6 +43,9 @@ struct tarn__pool {
     _Atomic unsigned gate;
 
     pthread_mutex_t growth; /* one change of the pages at a time; no hit needs it */
+    /* One barrier at a time: what a second one closes is not covered by the first. Taken
+     * behind `growth`, before `lock`. */
+    pthread_mutex_t barrier;
 
     pthread_mutex_t lock; /* guards all from here on */
     struct tarn__heap heap;
