@@ -51,11 +51,6 @@ struct figures {
     uint64_t failed; /* allocations */
 };
 
-extern __typeof__(tarn_stream_open) tarn_stream_open __attribute__((weak));
-extern __typeof__(tarn_stream_close) tarn_stream_close __attribute__((weak));
-extern __typeof__(tarn_pool_get_statistics) tarn_pool_get_statistics
-    __attribute__((weak));
-
 static tarn_pool_statistics statistics(const struct run *run)
 {
     tarn_pool_statistics statistics = {.size = sizeof statistics};
@@ -72,8 +67,6 @@ static void create_streams(struct run *run)
     for (unsigned i = 0; i < run->trace->streams; i++) {
         bench_must(tarn_stream_create(0, true, &run->raw[i]), "stream");
         run->streams[i] = run->raw[i];
-        if (options.opened && !tarn_stream_open)
-            bench_die("this libtarn opens no streams");
         if (options.opened)
             bench_must(tarn_stream_open(0, run->raw[i], &run->streams[i]), "open");
     }

@@ -95,9 +95,6 @@ static void take_option(tarn_pool_options *options, char *option)
         bench_die("a pool has no option %s", option);
 }
 
-/* The pool of libtarn, where this libtarn has one. */
-extern __typeof__(tarn_pool_create) tarn_pool_create __attribute__((weak));
-
 static tarn_resource *make_pool(char *upstream_name, char *options_text, uint64_t maximum)
 {
     tarn_pool_options options = {.size = sizeof options};
@@ -111,8 +108,6 @@ static tarn_resource *make_pool(char *upstream_name, char *options_text, uint64_
         options.maximum_bytes = maximum;
     if (upstream_name)
         upstream = bench_resource(upstream_name, 0);
-    if (!tarn_pool_create)
-        bench_die("this libtarn has no pool");
     bench_must(tarn_pool_create(0, upstream, &options, &pool), "pool");
     tarn_resource_release(upstream);
     return pool;

@@ -62,7 +62,7 @@ TARN_API tarn_status tarn_pool_set_limit(tarn_resource *pool, size_t bytes);
 enum { TARN_POOL_CLASSES = 48 }; /**< class i counts blocks of 2^i to 2^(i+1)-1 bytes */
 
 /** What a pool has and did. Bytes, but where a name says otherwise. The sum live + parked +
- *  cached + pending is reserved. */
+ *  cached + captured is reserved. */
 typedef struct tarn_pool_statistics {
     size_t size; /**< set to sizeof(tarn_pool_statistics) before the call */
     uint64_t live;          /**< in blocks that are out, as rounded by the pool */

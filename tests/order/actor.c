@@ -115,17 +115,18 @@ static struct lane *some_lane(struct actor *actor)
 /* Between 2^n and 2^(n+1), n drawn: as many small ones as large ones at each scale. */
 static size_t some_bytes(struct actor *actor)
 {
-    size_t largest = actor->order->scenario->largest;
-    size_t most = SMALL_MOST < largest ? SMALL_MOST : largest;
+    const struct scenario *scenario = actor->order->scenario;
+    size_t smallest = scenario->smallest ? scenario->smallest : SMALLEST;
+    size_t most = SMALL_MOST > smallest ? SMALL_MOST : scenario->largest;
     unsigned scales = 0;
 
-    if (actor->large || actor_draw(actor, 12) == 0)
-        most = largest;
     if (actor->large)
-        return largest / 2 + actor_draw(actor, largest / 2) / 4 * 4;
-    while (((size_t)SMALLEST << (scales + 1)) <= most)
+        return scenario->largest / 2 + actor_draw(actor, scenario->largest / 2) / 4 * 4;
+    if (most > scenario->largest || actor_draw(actor, 12) == 0)
+        most = scenario->largest;
+    while ((smallest << (scales + 1)) <= most)
         scales++;
-    size_t floor = (size_t)SMALLEST << actor_draw(actor, scales);
+    size_t floor = smallest << (scales ? actor_draw(actor, scales) : 0);
     return floor + actor_draw(actor, floor) / 4 * 4;
 }
 
@@ -296,6 +297,14 @@ static void trim(struct actor *actor)
     must(tarn_resource_trim(order->resource, keep, NULL), "trim");
 }
 
+static void delay(struct actor *actor)
+{
+    unsigned most = actor->order->scenario->delay_most;
+
+    device_delay(some_lane(actor)->raw,
+                 (unsigned)actor_draw(actor, most ? most : DELAY_MOST));
+}
+
 /* --- steps ----------------------------------------------------------------------------- */
 
 static void allocate_or_free(struct actor *actor)
@@ -328,7 +337,7 @@ static bool special(struct actor *actor)
     else if (SHARE(wait))
         device_stream_wait(some_lane(actor)->raw);
     else if (SHARE(delay))
-        device_delay(some_lane(actor)->raw, (unsigned)actor_draw(actor, DELAY_MOST));
+        delay(actor);
     else if (SHARE(beside))
         capture_beside(actor);
     else if (SHARE(capture) && actor->order->is_pool)
@@ -358,7 +367,10 @@ void actor_begin(struct actor *actor)
     looks_begin(&actor->looks, scenario->largest * 2 + (1 << 20));
     CU(cuMemAlloc_v2(&actor->scratch, SCRATCH_BYTES));
     for (unsigned i = 0; i < scenario->lanes; i++)
-        lane_create(actor, &actor->lanes[i], scenario->opened);
+        if (scenario->shared && actor->index > 0)
+            actor->lanes[i] = actor->order->actors[0].lanes[i];
+        else
+            lane_create(actor, &actor->lanes[i], scenario->opened);
 }
 
 void actor_end(struct actor *actor)
@@ -372,7 +384,9 @@ void actor_end(struct actor *actor)
         must(tarn_stream_destroy(0, actor->beside), "stream");
     for (unsigned i = 0; i < actor->order->scenario->lanes; i++) {
         device_stream_wait(actor->lanes[i].raw);
-        lane_destroy(&actor->lanes[i]);
+        if (!actor->order->scenario->shared ||
+            actor->index + 1 == actor->order->scenario->actors)
+            lane_destroy(&actor->lanes[i]);
     }
     looks_settle(&actor->looks);
     looks_end(&actor->looks);

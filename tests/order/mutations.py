@@ -17,9 +17,9 @@ import time
 # is the value of TARN_SIM's further options.
 RUNS = {
     "no_renewal": ["--scenario merge --seeds 40", "--scenario steal --seeds 40"],
-    "epoch_closed_after_record": ["--scenario steal --mode eager --seeds 40"],
-    "fence_published_before_call": ["--scenario steal --mode eager --seeds 40"],
-    "event_recycled_in_use": ["--scenario steal --mode eager --seeds 40"],
+    "epoch_closed_after_record": ["--scenario shared --mode eager --seeds 40"],
+    "fence_published_before_call": ["--scenario slow-records --mode eager --seeds 40"],
+    "event_recycled_in_use": ["--scenario slow-waits --mode eager --seeds 40"],
     "remainder_without_fence": ["--scenario merge --seeds 40"],
     "id_not_checked_before_record": ["--scenario streams-end --seeds 40"],
     "magazine_block_to_capture": ["--scenario captures --seeds 40",

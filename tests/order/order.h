@@ -26,6 +26,7 @@ struct scenario {
     unsigned actors, lanes; /* lanes of each actor */
     size_t live_bytes;      /* what an actor holds at most */
     size_t largest;         /* block; most are far smaller */
+    size_t smallest;        /* block; 0: 4 bytes. Over 64 KiB no magazine has them */
     tarn_pool_options pool; /* .size is filled in */
     const char *faults; /* calls that the stand-in lets fail, which is no harm; or NULL */
     bool fault_once;    /* the n-th of them alone, n from the seed */
@@ -36,12 +37,15 @@ struct scenario {
     unsigned renew;     /* destroy a stream while it is busy, and make one */
     unsigned reopen;    /* close an opened stream while it is busy */
     unsigned wait;      /* for all that a lane has queued */
-    unsigned delay;     /* a lane, by some microseconds */
-    unsigned beside;    /* begin or end a capture on a stream of the actor's own */
-    unsigned capture;   /* capture what uses the pool, launch it, let it go */
-    unsigned trim;      /* give memory back, or change the limit */
-    bool opened;        /* the lanes are opened streams */
-    bool per_thread;    /* the lane is the per-thread stream, of threads that end */
+    const char *slow;   /* a call that the stand-in makes slow, NAME:NS; or NULL */
+    unsigned delay_most; /* microseconds; 0: 200 */
+    unsigned delay;      /* a lane, by some microseconds */
+    unsigned beside;     /* begin or end a capture on a stream of the actor's own */
+    unsigned capture;    /* capture what uses the pool, launch it, let it go */
+    unsigned trim;       /* give memory back, or change the limit */
+    bool shared;         /* the lanes are the same for all actors */
+    bool opened;         /* the lanes are opened streams */
+    bool per_thread;     /* the lane is the per-thread stream, of threads that end */
 };
 extern const struct scenario scenarios[];
 extern const size_t scenario_count;

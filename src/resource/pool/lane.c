@@ -213,7 +213,7 @@ static void recount(struct tarn__heap *heap, struct tarn__lane *lane)
 static size_t dispensable(const struct tarn__lane *lane)
 {
     for (size_t i = lane->fence_count; i-- > 1;)
-        if (lane->fences[i].pins == 0)
+        if (lane->fences[i].pins == 0 || TARN_MUTATION(event_recycled_in_use))
             return i;
     return 0;
 }
