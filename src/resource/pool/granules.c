@@ -2,10 +2,11 @@
 #include "resource/pool/granules.h"
 #include <stdlib.h>
 
-static struct tarn__page *page_of(const struct tarn__granules *granules, uint64_t address)
+static struct tarn__granule_page *page_of(const struct tarn__granules *granules,
+                                          uint64_t address)
 {
     uint64_t number = address >> TARN__PAGE_SHIFT;
-    struct tarn__page *table = atomic_load_explicit(
+    struct tarn__granule_page *table = atomic_load_explicit(
         &granules->tables[number >> TARN__TABLE_SHIFT], memory_order_relaxed);
 
     return table ? &table[number & (TARN__TABLE_PAGES - 1)] : NULL;
@@ -18,7 +19,7 @@ static size_t granule_of(uint64_t address)
 
 static bool add_table(struct tarn__granules *granules, uint64_t address)
 {
-    struct tarn__page *table = calloc(TARN__TABLE_PAGES, sizeof *table);
+    struct tarn__granule_page *table = calloc(TARN__TABLE_PAGES, sizeof *table);
 
     if (!table)
         return false;
@@ -30,7 +31,7 @@ static bool add_table(struct tarn__granules *granules, uint64_t address)
 }
 
 /* A second block comes to a page: from now on each granule has an entry of its own. */
-static bool add_granules(struct tarn__granules *granules, struct tarn__page *page)
+static bool add_granules(struct tarn__granules *granules, struct tarn__granule_page *page)
 {
     _Atomic uint32_t *all = calloc(TARN__PAGE_GRANULES, sizeof *all);
 
@@ -48,7 +49,7 @@ static bool reserve(struct tarn__granules *granules, uint64_t address, bool seco
 {
     if (address >> 48 || (!page_of(granules, address) && !add_table(granules, address)))
         return false;
-    struct tarn__page *page = page_of(granules, address);
+    struct tarn__granule_page *page = page_of(granules, address);
     if (atomic_load_explicit(&page->granules, memory_order_relaxed))
         return true;
     bool is_free = atomic_load_explicit(&page->only, memory_order_relaxed) == 0 ||
@@ -56,8 +57,7 @@ static bool reserve(struct tarn__granules *granules, uint64_t address, bool seco
     return (is_free && !second) || add_granules(granules, page);
 }
 
-bool tarn__granules_reserve(struct tarn__granules *granules, uint64_t one,
-                            uint64_t other)
+bool tarn__granules_reserve(struct tarn__granules *granules, uint64_t one, uint64_t other)
 {
     bool one_page = one >> TARN__PAGE_SHIFT == other >> TARN__PAGE_SHIFT;
 
@@ -68,7 +68,7 @@ bool tarn__granules_reserve(struct tarn__granules *granules, uint64_t one,
 void tarn__granules_set(struct tarn__granules *granules, uint64_t address,
                         tarn__index index)
 {
-    struct tarn__page *page = page_of(granules, address);
+    struct tarn__granule_page *page = page_of(granules, address);
     _Atomic uint32_t *all = atomic_load_explicit(&page->granules, memory_order_relaxed);
 
     if (all) {
@@ -82,7 +82,7 @@ void tarn__granules_set(struct tarn__granules *granules, uint64_t address,
 void tarn__granules_free(struct tarn__granules *granules)
 {
     for (size_t i = 0; i < TARN__TABLES; i++) {
-        struct tarn__page *table = atomic_load(&granules->tables[i]);
+        struct tarn__granule_page *table = atomic_load(&granules->tables[i]);
         for (size_t j = 0; table && j < TARN__TABLE_PAGES; j++)
             free(atomic_load(&table[j].granules));
         free(table);

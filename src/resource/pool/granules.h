@@ -17,14 +17,14 @@ enum {
     TARN__PAGE_GRANULES = 1 << (TARN__PAGE_SHIFT - TARN__GRANULE_SHIFT)
 };
 
-struct tarn__page {
+struct tarn__granule_page {
     _Atomic(_Atomic uint32_t *) granules; /* NULL: at most one block starts here */
     _Atomic uint32_t only;                /* that block, while there are no granules */
-    uint32_t where; /* the granule that `only` starts at */
+    uint32_t where;                       /* the granule that `only` starts at */
 };
 
 struct tarn__granules {
-    _Atomic(struct tarn__page *) tables[TARN__TABLES];
+    _Atomic(struct tarn__granule_page *) tables[TARN__TABLES];
     size_t metadata; /* bytes of tables and granules */
 };
 
@@ -47,11 +47,11 @@ static inline tarn__index tarn__granules_get(const struct tarn__granules *granul
 
     if (address >> 48 || (address & (TARN__GRANULE - 1)))
         return 0;
-    const struct tarn__page *table = atomic_load_explicit(
+    const struct tarn__granule_page *table = atomic_load_explicit(
         &granules->tables[page_number >> TARN__TABLE_SHIFT], memory_order_acquire);
     if (!table)
         return 0;
-    const struct tarn__page *page = &table[page_number & (TARN__TABLE_PAGES - 1)];
+    const struct tarn__granule_page *page = &table[page_number & (TARN__TABLE_PAGES - 1)];
     const _Atomic uint32_t *all =
         atomic_load_explicit(&page->granules, memory_order_acquire);
     const _Atomic uint32_t *entry =

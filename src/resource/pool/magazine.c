@@ -81,6 +81,15 @@ struct tarn__magazine *tarn__magazine_find(const struct tarn__pool *pool,
 
 /* --- blocks in and out --- */
 
+/* Is the pool's context current? The per-thread stream is another one in each. */
+static bool is_in_context(const struct tarn__pool *pool)
+{
+    CUcontext_ current = NULL;
+
+    return pool->calls->ctx_get_current(&current) == CUDA_SUCCESS_ &&
+           current == pool->context;
+}
+
 bool tarn__magazine_check(struct tarn__pool *pool, struct tarn__magazine *magazine,
                           enum tarn__use use)
 {
@@ -95,11 +104,14 @@ bool tarn__magazine_check(struct tarn__pool *pool, struct tarn__magazine *magazi
         return !atomic_load_explicit(&magazine->opened->captures, memory_order_relaxed);
     if (!magazine->is_raw)
         return true;
+    if (magazine->is_per_thread && !is_in_context(pool))
+        return false;
     if (calls->stream_is_capturing(magazine->handle, &status) != CUDA_SUCCESS_ ||
         (status != CU_STREAM_CAPTURE_STATUS_NONE_ &&
          !TARN_MUTATION(magazine_block_to_capture)))
         return false;
-    if (use == TARN__TO_FREE || TARN_MUTATION(id_not_checked_before_record))
+    if (use == TARN__TO_FREE || magazine->is_per_thread ||
+        TARN_MUTATION(id_not_checked_before_record))
         return true;
     return calls->stream_get_id(magazine->handle, &id) == CUDA_SUCCESS_ &&
            id == magazine->key;
@@ -376,6 +388,7 @@ static struct tarn__magazine *new_magazine(const struct tarn__caller *caller)
     magazine->opened = caller->opened;
     magazine->key = caller->lane->key;
     magazine->is_raw = !caller->opened && magazine->key != TARN__KEY_LEGACY;
+    magazine->is_per_thread = caller->stream == TARN_STREAM_PER_THREAD;
     magazine->lane = caller->lane;
     return magazine;
 }
@@ -384,9 +397,7 @@ void tarn__magazine_make(const struct tarn__caller *caller)
 {
     struct tarn__pool *pool = caller->pool;
 
-    /* 2 means another stream in each context, and a hit knows no context. */
-    if (caller->capturing || !caller->lane->in_order ||
-        caller->stream == TARN_STREAM_PER_THREAD)
+    if (caller->capturing || !caller->lane->in_order)
         return;
     struct thread *thread = this_thread ? this_thread : make_thread();
     if (!thread)

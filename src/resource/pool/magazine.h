@@ -34,10 +34,10 @@ struct tarn__counts {
 struct tarn__magazine {
     atomic_bool busy;   /* the lock */
     atomic_bool closed; /* the opened stream was closed: no more hits */
-    bool is_raw;      /* the stream has to be checked at every hit */
-    bool is_current;  /* the handle means something in the pool's context alone (2) */
+    bool is_raw;        /* the stream has to be checked at every hit */
+    bool is_per_thread; /* the thread's own (2), which is another one in each context */
     struct tarn__lane *lane; /* in the pool; the magazine is a user of it */
-    uint64_t key;     /* the stream's id */
+    uint64_t key;            /* the stream's id */
     tarn_stream stream;
     CUstream_ handle;
     struct tarn__opened *opened;

@@ -519,6 +519,9 @@ static tarn_status open_pool(struct tarn__pool *pool, tarn_resource *upstream)
     pool->life = scope.life;
     pool->calls = scope.calls;
     tarn__scope_leave(&scope);
+    status = tarn__primary_context(pool->device, &pool->context);
+    if (status != TARN_OK)
+        return status;
     status = tarn__pages_open(pool->device, upstream, pool->options.growth_bytes,
                               &pool->pages);
     if (status != TARN_OK)

@@ -35,6 +35,7 @@ struct tarn__pool {
     int device;
     uint64_t serial; /* never given twice in a process */
     uint64_t life;   /* of the context that the pool lives in */
+    CUcontext_ context; /* the device's primary one */
     const struct tarn__calls *calls;
     tarn_pool_options options;
     size_t least_bytes; /* that a block takes: of a slab all that it has; of a pool 0 */
