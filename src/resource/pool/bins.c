@@ -19,8 +19,7 @@ static struct place place_of(uint32_t granules)
         return (struct place){0, granules};
     unsigned log = log2_of(granules);
     return (struct place){log - TARN__BIN_PARTS_LOG + 1,
-                          (granules >> (log - TARN__BIN_PARTS_LOG)) -
-                              TARN__BIN_PARTS};
+                          (granules >> (log - TARN__BIN_PARTS_LOG)) - TARN__BIN_PARTS};
 }
 
 void tarn__bins_add(struct tarn__bins *bins, const struct tarn__nodes *nodes,
@@ -143,7 +142,8 @@ void tarn__bins_visit(const struct tarn__bins *bins, const struct tarn__nodes *n
     }
 }
 
-uint32_t tarn__bins_largest(const struct tarn__bins *bins, const struct tarn__nodes *nodes)
+uint32_t tarn__bins_largest(const struct tarn__bins *bins,
+                            const struct tarn__nodes *nodes)
 {
     uint32_t largest = 0;
 

@@ -38,8 +38,7 @@ static void look_at_graph(struct tarn__caller *caller)
 static tarn_status look_at_capture(struct tarn__caller *caller)
 {
     CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
-    CUresult_ result =
-        caller->scope.calls->stream_is_capturing(caller->handle, &status);
+    CUresult_ result = caller->scope.calls->stream_is_capturing(caller->handle, &status);
 
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("pool", "cuStreamIsCapturing", result, "stream %p",
@@ -66,10 +65,9 @@ static tarn_status look_at_opened(struct tarn__caller *caller, uint64_t *key)
     if (!opened)
         return closed(caller);
     if (opened->device != caller->pool->device)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pool: stream %p is of device %d, the pool of %d",
-                              (void *)caller->stream, opened->device,
-                              caller->pool->device);
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT, "pool: stream %p is of device %d, the pool of %d",
+            (void *)caller->stream, opened->device, caller->pool->device);
     caller->opened = opened;
     caller->handle = opened->handle;
     if ((uintptr_t)opened->handle <= 1) {
@@ -123,8 +121,8 @@ static tarn_status find_lane(struct tarn__caller *caller, uint64_t key)
     is_new = !caller->capturing && !tarn__heap_known_lane(&pool->heap, key);
     tarn__pool_unlock(pool);
     if (is_new || caller->capturing) { /* cuStreamGetCtx harms no capture */
-        tarn_status status = tarn__stream_check("pool", &caller->scope, caller->stream,
-                                                pool->device);
+        tarn_status status =
+            tarn__stream_check("pool", &caller->scope, caller->stream, pool->device);
         if (status != TARN_OK)
             return status;
     }
@@ -138,8 +136,7 @@ static tarn_status find_lane(struct tarn__caller *caller, uint64_t key)
     }
     tarn__pool_unlock(pool);
     if (!caller->lane)
-        return tarn_error_set(TARN_OUT_OF_MEMORY,
-                              "pool: no host memory for stream %p",
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory for stream %p",
                               (void *)caller->stream);
     if (caller->capturing)
         tarn__capture_tie(caller);

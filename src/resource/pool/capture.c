@@ -23,14 +23,14 @@ struct tarn_pool_capture {
     tarn_resource *resource; /* retained while a user has a reference */
     uint64_t id;             /* of the capture, as the driver counts; never given twice */
     unsigned slot;
-    unsigned references;     /* of users */
+    unsigned references; /* of users */
     bool is_let_go;
     uint64_t live;           /* blocks that are out and belong to it */
     struct tarn__lane *home; /* of blocks that are freed elsewhere: nobody's to reuse */
     struct member {
         CUstream_ handle;
         struct tarn__lane *lane;
-    } *members;
+    } * members;
     size_t member_count;
     struct tie *tie; /* or NULL: the driver has no user objects */
 };
@@ -117,8 +117,8 @@ static struct tarn__lane *member_lane(struct tarn_pool_capture *capture, CUstrea
     for (size_t i = 0; i < capture->member_count; i++)
         if (capture->members[i].handle == handle)
             return capture->members[i].lane;
-    struct member *members = realloc(
-        capture->members, (capture->member_count + 1) * sizeof *capture->members);
+    struct member *members =
+        realloc(capture->members, (capture->member_count + 1) * sizeof *capture->members);
     if (!members)
         return NULL;
     capture->members = members;
@@ -155,7 +155,8 @@ static void tie_to(const struct tarn__caller *caller, struct tie *tie)
         return;
     /* Nobody will tell: the flag must not be set by the end of the object. */
     tarn__pool_lock(caller->pool);
-    struct tarn_pool_capture *capture = caller->pool->captures->slots[caller->capture_slot];
+    struct tarn_pool_capture *capture =
+        caller->pool->captures->slots[caller->capture_slot];
     if (capture && capture->tie == tie) {
         capture->tie = NULL;
         drop_tie(tie);

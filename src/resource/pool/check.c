@@ -53,7 +53,8 @@ static const char *check_neighbours(const struct tarn__heap *heap, tarn__index i
 }
 
 /* Fence: nothing that is joined lacks what it must wait for. */
-static const char *check_free(const struct tarn__heap *heap, const struct tarn__node *node)
+static const char *check_free(const struct tarn__heap *heap,
+                              const struct tarn__node *node)
 {
     if (tarn__node_state(node) != TARN__FREE)
         return NULL;
@@ -94,7 +95,8 @@ static const char *check_segment(const struct tarn__heap *heap, uint64_t start,
     return NULL;
 }
 
-static const char *check_lane(const struct tarn__heap *heap, const struct tarn__lane *lane)
+static const char *check_lane(const struct tarn__heap *heap,
+                              const struct tarn__lane *lane)
 {
     uint64_t free_bytes = 0, open_bytes = 0, closed_bytes = 0;
 

@@ -40,8 +40,8 @@ bool tarn__fence_is_due(const struct tarn__pool *pool, const struct tarn__lane *
 static void set_interval(const struct tarn__pool *pool, struct tarn__lane *lane)
 {
     bool steady = lane->misses == pool->heap.misses;
-    unsigned most = pool->heap.with_memory_count > 1 ? INTERVAL_AMONG_OTHERS
-                                                     : INTERVAL_ALONE;
+    unsigned most =
+        pool->heap.with_memory_count > 1 ? INTERVAL_AMONG_OTHERS : INTERVAL_ALONE;
     lane->interval = steady ? 2 * lane->interval + 1 : 0;
     if (lane->interval > most)
         lane->interval = most;
@@ -101,9 +101,9 @@ static void fence(struct tarn__pool *pool, const struct tarn__scope *scope,
     pool->fences++;
     if (TARN_MUTATION(epoch_closed_after_record))
         epoch = lane->open_epoch++;
-    bool published = result == CUDA_SUCCESS_ &&
-                     (TARN_MUTATION(fence_published_before_call) ||
-                      tarn__lane_publish(&pool->heap, lane, epoch, event));
+    bool published =
+        result == CUDA_SUCCESS_ && (TARN_MUTATION(fence_published_before_call) ||
+                                    tarn__lane_publish(&pool->heap, lane, epoch, event));
     tarn__pool_unlock(pool);
     if (!published)
         keep_event(pool, scope, event);

@@ -150,8 +150,8 @@ static tarn_status grow_segment(struct tarn__caller *caller,
 {
     struct tarn__pool *pool = caller->pool;
     uint64_t bytes = (uint64_t)request->granules << TARN__GRANULE_SHIFT;
-    uint64_t slack = request->alignment > TARN__GRANULE ? request->alignment
-                                                        : TARN__GRANULE;
+    uint64_t slack =
+        request->alignment > TARN__GRANULE ? request->alignment : TARN__GRANULE;
     struct tarn__span span;
 
     tarn__pool_lock(pool);
@@ -171,8 +171,7 @@ static tarn_status grow_segment(struct tarn__caller *caller,
         return status;
 
     tarn__pool_lock(pool);
-    bool added =
-        tarn__heap_add_segment(&pool->heap, span.address, span.bytes, lane);
+    bool added = tarn__heap_add_segment(&pool->heap, span.address, span.bytes, lane);
     if (added) {
         *out = take_fresh(caller, request);
         pool->grown += *out != 0;
@@ -197,8 +196,8 @@ tarn_status tarn__grow(struct tarn__caller *caller, const struct tarn__request *
 tarn_status tarn__grow_by(struct tarn__pool *pool, uint64_t bytes)
 {
     struct tarn__caller caller;
-    struct tarn__request request = {
-        .granules = (uint32_t)(bytes >> TARN__GRANULE_SHIFT), .alignment = TARN__GRANULE};
+    struct tarn__request request = {.granules = (uint32_t)(bytes >> TARN__GRANULE_SHIFT),
+                                    .alignment = TARN__GRANULE};
     tarn__index index = 0;
     tarn_status status = tarn__caller_begin(pool, TARN_STREAM_NONE, &caller);
 
@@ -308,8 +307,7 @@ static tarn__index plan_move(struct tarn__caller *caller,
 {
     struct tarn__pool *pool = caller->pool;
     uint64_t need = 0;
-    tarn__index hole =
-        tarn__heap_find_hole(&pool->heap, caller->lane, request, &need);
+    tarn__index hole = tarn__heap_find_hole(&pool->heap, caller->lane, request, &need);
 
     if (!hole || need == 0)
         return 0;
@@ -320,9 +318,8 @@ static tarn__index plan_move(struct tarn__caller *caller,
     uint64_t at = tarn__node(&pool->heap.nodes, hole)->address;
     uint64_t bytes = idle->bytes;
     carve_idle(pool, idle);
-    tarn__index room = idle->bytes == bytes
-                           ? tarn__heap_carve(&pool->heap, hole, at, bytes)
-                           : 0;
+    tarn__index room =
+        idle->bytes == bytes ? tarn__heap_carve(&pool->heap, hole, at, bytes) : 0;
     if (!room)
         put_back(pool, idle, 0);
     return room;
@@ -344,8 +341,7 @@ tarn__index tarn__move(struct tarn__caller *caller, const struct tarn__request *
         return 0;
     }
     uint64_t at = tarn__node(&pool->heap.nodes, room)->address;
-    tarn_status status =
-        tarn__pages_move(pool->pages, idle->spans, idle->count, at);
+    tarn_status status = tarn__pages_move(pool->pages, idle->spans, idle->count, at);
 
     tarn__pool_lock(pool);
     if (status == TARN_OK) {

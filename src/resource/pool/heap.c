@@ -353,13 +353,13 @@ tarn__index tarn__heap_take(struct tarn__heap *heap, struct tarn__lane *lane,
                             bool *no_memory)
 {
     tarn__fits check = request->alignment > TARN__GRANULE ? fits : NULL;
-    tarn__index found = tarn__bins_find(&heap->ready, &heap->nodes, request->granules,
-                                        check, request);
+    tarn__index found =
+        tarn__bins_find(&heap->ready, &heap->nodes, request->granules, check, request);
 
     *was_ready = true;
     if (lane && lane->in_order) {
-        tarn__index own = tarn__bins_find(&lane->bins, &heap->nodes, request->granules,
-                                          check, request);
+        tarn__index own =
+            tarn__bins_find(&lane->bins, &heap->nodes, request->granules, check, request);
         if (own && is_smaller(heap, own, found)) {
             found = own;
             *was_ready = false;
@@ -439,8 +439,7 @@ static tarn__index new_range(struct tarn__heap *heap, uint64_t address, uint64_t
 
     if (granules == 0 || granules > UINT32_MAX || start >> 48 ||
         (address + bytes - 1) >> 48 || !tarn__nodes_reserve(&heap->nodes, 1) ||
-        !tarn__granules_reserve(&heap->granules, start, start) ||
-        !add_start(heap, start))
+        !tarn__granules_reserve(&heap->granules, start, start) || !add_start(heap, start))
         return 0;
     tarn__index index = tarn__nodes_take(&heap->nodes);
     struct tarn__node *node = NODE(index);

@@ -37,15 +37,15 @@ struct tarn__heap {
     CUevent_ *events; /* that nobody uses */
     size_t event_count, event_room;
 
-    uint64_t free_bytes;     /* of all lanes and the ready ones */
+    uint64_t free_bytes; /* of all lanes and the ready ones */
     uint64_t ready_bytes;
     uint64_t unfenced_bytes; /* of all lanes */
     uint64_t out_bytes;      /* live, parked and moving */
     uint64_t hole_bytes;
-    uint64_t absorb_bytes;   /* a fenced or ready neighbour of more than this is not joined
+    uint64_t absorb_bytes; /* a fenced or ready neighbour of more than this is not joined
                                 to what was just freed: it would lose its fence */
-    size_t blocks;           /* nodes in use */
-    uint64_t misses;         /* searches that found nothing at hand */
+    size_t blocks;         /* nodes in use */
+    uint64_t misses;       /* searches that found nothing at hand */
     size_t lane_metadata;
 };
 

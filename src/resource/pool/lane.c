@@ -367,8 +367,8 @@ tarn__index tarn__heap_take_from_donor(struct tarn__heap *heap,
         struct donor donor = {other, request};
         if (other == lane || other->fence_count == 0 || other->is_capture)
             continue;
-        tarn__index found = tarn__bins_find(&other->bins, &heap->nodes,
-                                            request->granules, is_fenced, &donor);
+        tarn__index found = tarn__bins_find(&other->bins, &heap->nodes, request->granules,
+                                            is_fenced, &donor);
         if (found && (!best || NODE(found)->granules < NODE(best)->granules))
             best = found;
     }

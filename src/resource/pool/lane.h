@@ -21,9 +21,9 @@
 #define TARN__KEY_CAPTURES (UINT64_MAX >> 1) /* above: lanes of captures, by a count */
 
 struct tarn__fence {
-    uint64_t epoch;  /* covers what was freed in this epoch and before */
+    uint64_t epoch; /* covers what was freed in this epoch and before */
     CUevent_ event;
-    unsigned pins;   /* calls that use the event at the moment: it must not be recycled */
+    unsigned pins; /* calls that use the event at the moment: it must not be recycled */
 };
 
 struct tarn__lane {
@@ -32,27 +32,29 @@ struct tarn__lane {
     CUstream_ handle;   /* may be used by the call that brought it, alone */
     tarn_stream opened; /* a value the stream was opened by, else 0 */
 
-    struct tarn__bins bins;         /* its free blocks by size */
-    tarn__index oldest, youngest;   /* its free blocks by epoch */
+    struct tarn__bins bins;       /* its free blocks by size */
+    tarn__index oldest, youngest; /* its free blocks by epoch */
     uint64_t free_bytes;
 
     uint64_t open_epoch;   /* of what is freed now; from 1 */
     uint64_t fenced_epoch; /* the youngest with a fence that is recorded */
     uint64_t done_epoch;   /* the youngest whose fence is done; <= fenced_epoch */
     uint64_t open_bytes;   /* free, of the open epoch */
-    uint64_t closed_bytes; /* free, closed, but not fenced: its record is under way or failed */
-    bool recording;        /* a thread is between closing and publishing */
-    atomic_bool wanted;    /* another stream could use its memory: fence it soon. Hits read it
+    uint64_t
+        closed_bytes; /* free, closed, but not fenced: its record is under way or failed */
+    bool recording;   /* a thread is between closing and publishing */
+    atomic_bool
+        wanted;      /* another stream could use its memory: fence it soon. Hits read it
                               without the lock, and go the slow way */
-    bool in_order;         /* what it freed it may have again; false for nobody */
-    bool is_capture;       /* its memory waits for the owner of a graph, not for a fence */
-    uint64_t barrier_epoch; /* closed by the wait for the device that is under way */
+    bool in_order;   /* what it freed it may have again; false for nobody */
+    bool is_capture; /* its memory waits for the owner of a graph, not for a fence */
+    uint64_t barrier_epoch;     /* closed by the wait for the device that is under way */
     struct tarn__fence *fences; /* oldest first */
     size_t fence_count, fence_room;
 
-    unsigned frees;          /* since the last fence */
-    unsigned interval;       /* frees between two fences: see fence.c */
-    uint64_t misses;         /* of the pool, at the last fence */
+    unsigned frees;    /* since the last fence */
+    unsigned interval; /* frees between two fences: see fence.c */
+    uint64_t misses;   /* of the pool, at the last fence */
 
     unsigned users; /* magazines, captures and calls that hold its index */
     tarn__index next_with_memory, previous_with_memory; /* lanes with free blocks */

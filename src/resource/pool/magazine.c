@@ -75,8 +75,7 @@ struct tarn__magazine *tarn__magazine_find(const struct tarn__pool *pool,
     if (!thread)
         return NULL;
     const struct slot *slot = slot_of(thread, pool->serial, stream);
-    return slot->serial == pool->serial && slot->stream == stream ? slot->magazine
-                                                                  : NULL;
+    return slot->serial == pool->serial && slot->stream == stream ? slot->magazine : NULL;
 }
 
 /* --- blocks in and out --- */
@@ -428,7 +427,8 @@ void tarn__magazines_free(struct tarn__pool *pool)
 }
 
 void tarn__magazines_sum(struct tarn__pool *pool, struct tarn__counts *counts,
-                         uint64_t *parked_bytes, uint64_t *parked_blocks, size_t *metadata)
+                         uint64_t *parked_bytes, uint64_t *parked_blocks,
+                         size_t *metadata)
 {
     bool gone = tarn__driver_gone();
 

@@ -44,11 +44,12 @@ struct tarn__node {
     uint64_t epoch;            /* FREE with a lane: of that lane */
     uint32_t granules;         /* size */
     tarn__index before, after; /* neighbours by address; 0 at a border */
-    tarn__index next, previous; /* FREE and HOLE: in the bin; PARKED: `next` in the stack */
-    tarn__index lane;          /* FREE: whose order it is in; 0: done, for anybody */
-    _Atomic uint8_t state;     /* enum tarn__node_state */
-    uint8_t alignment_log;     /* LIVE: as asked for */
-    uint16_t capture;          /* LIVE: slot of the capture that it belongs to; 0: none */
+    tarn__index next,
+        previous;          /* FREE and HOLE: in the bin; PARKED: `next` in the stack */
+    tarn__index lane;      /* FREE: whose order it is in; 0: done, for anybody */
+    _Atomic uint8_t state; /* enum tarn__node_state */
+    uint8_t alignment_log; /* LIVE: as asked for */
+    uint16_t capture;      /* LIVE: slot of the capture that it belongs to; 0: none */
 };
 
 struct tarn__nodes {

@@ -16,16 +16,15 @@
 tarn_status tarn__pool_gone(struct tarn__pool *pool)
 {
     atomic_fetch_or(&pool->gate, TARN__GATE_OVER);
-    return tarn_error_set(TARN_DRIVER_FAILURE,
-                          "pool: the context of device %d was reset, and the pool with it",
-                          pool->device);
+    return tarn_error_set(
+        TARN_DRIVER_FAILURE,
+        "pool: the context of device %d was reset, and the pool with it", pool->device);
 }
 
 /* Are hits off? What a free may still do is `*forget` it. */
 static unsigned gate(const struct tarn__pool *pool)
 {
-    return atomic_load_explicit(&((struct tarn__pool *)pool)->gate,
-                                memory_order_acquire);
+    return atomic_load_explicit(&((struct tarn__pool *)pool)->gate, memory_order_acquire);
 }
 
 static bool is_over(const struct tarn__pool *pool)
@@ -181,9 +180,8 @@ static tarn_status find_live(const struct tarn__pool *pool, tarn_device_ptr bloc
     tarn__index index = tarn__heap_find(&pool->heap, block);
     const struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
 
-    if (!index ||
-        atomic_load_explicit(&((struct tarn__node *)node)->state, memory_order_acquire) !=
-            TARN__LIVE)
+    if (!index || atomic_load_explicit(&((struct tarn__node *)node)->state,
+                                       memory_order_acquire) != TARN__LIVE)
         return not_out(block);
     if (node->asked != bytes || (size_t)1 << node->alignment_log != alignment)
         return tarn_error_set(
@@ -324,8 +322,7 @@ static tarn_status pool_block_bytes(void *self, tarn_device_ptr block, size_t *o
     struct tarn__pool *pool = self;
     tarn__index index = tarn__heap_find(&pool->heap, block);
 
-    if (!index ||
-        tarn__node_state(tarn__node(&pool->heap.nodes, index)) != TARN__LIVE)
+    if (!index || tarn__node_state(tarn__node(&pool->heap.nodes, index)) != TARN__LIVE)
         return not_out(block);
     *out = tarn__node(&pool->heap.nodes, index)->asked;
     return TARN_OK;
@@ -483,9 +480,10 @@ static tarn_status check_options(int device, tarn_resource *upstream,
                               options->initial_bytes, options->maximum_bytes);
     if ((unsigned)options->last_step > TARN_POOL_GIVE_UP ||
         (unsigned)options->when_asleep > TARN_POOL_WAKE)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pool: last_step %d or when_asleep %d is none of its values",
-                              (int)options->last_step, (int)options->when_asleep);
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "pool: last_step %d or when_asleep %d is none of its values",
+            (int)options->last_step, (int)options->when_asleep);
     if (upstream && tarn_resource_device(upstream) != device &&
         tarn_resource_device(upstream) != TARN_DEVICE_NONE)
         return tarn_error_set(TARN_INVALID_ARGUMENT,

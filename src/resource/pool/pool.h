@@ -33,8 +33,8 @@ enum { TARN__PRESSURE_MAX = 8 };
 struct tarn__pool {
     tarn_resource *resource; /* the object around this; set once, not retained */
     int device;
-    uint64_t serial; /* never given twice in a process */
-    uint64_t life;   /* of the context that the pool lives in */
+    uint64_t serial;    /* never given twice in a process */
+    uint64_t life;      /* of the context that the pool lives in */
     CUcontext_ context; /* the device's primary one */
     const struct tarn__calls *calls;
     tarn_pool_options options;
@@ -59,26 +59,26 @@ struct tarn__pool {
     } pressure[TARN__PRESSURE_MAX];
     unsigned pressure_count;
     unsigned quiet, quiet_misses; /* misses that ask for no fence: chosen, and left */
-    struct tarn__counts counts; /* of what no magazine counted */
+    struct tarn__counts counts;   /* of what no magazine counted */
     uint64_t own, ready, steals, grown, waits, fences, queries, growths, shrinks, moves,
         barriers, failures, peak_out, peak_reserved, generation;
     struct tarn__captures *captures; /* NULL until the first; capture.c */
-    struct tarn__pool *next; /* in the list of pools; under its lock */
+    struct tarn__pool *next;         /* in the list of pools; under its lock */
 };
 
 /* --- caller.c: one call's stream, resolved --- */
 
 struct tarn__caller {
     struct tarn__pool *pool;
-    tarn_stream stream;         /* as it came */
-    CUstream_ handle;           /* good while the call runs */
-    struct tarn__lane *lane;    /* a user of it until the end */
+    tarn_stream stream;      /* as it came */
+    CUstream_ handle;        /* good while the call runs */
+    struct tarn__lane *lane; /* a user of it until the end */
     struct tarn__scope scope;
-    bool capturing;             /* no wait, no fence, no magazine */
-    bool may_record;            /* a record or a wait on the stream does no harm */
+    bool capturing;              /* no wait, no fence, no magazine */
+    bool may_record;             /* a record or a wait on the stream does no harm */
     struct tarn__opened *opened; /* or NULL */
-    uint64_t capture_id;        /* while it captures; 0: the driver cannot say */
-    CUgraph_ capture_graph;     /* that it captures into, or NULL */
+    uint64_t capture_id;         /* while it captures; 0: the driver cannot say */
+    CUgraph_ capture_graph;      /* that it captures into, or NULL */
     unsigned capture_slot;
 };
 

@@ -28,7 +28,8 @@ static uint64_t largest_free(const struct tarn__pool *pool)
     const struct tarn__heap *heap = &pool->heap;
     uint32_t largest = tarn__bins_largest(&heap->ready, &heap->nodes);
 
-    for (tarn__index i = heap->with_memory; i; i = tarn__lane(heap, i)->next_with_memory) {
+    for (tarn__index i = heap->with_memory; i;
+         i = tarn__lane(heap, i)->next_with_memory) {
         uint32_t other = tarn__bins_largest(&tarn__lane(heap, i)->bins, &heap->nodes);
         if (!tarn__lane(heap, i)->is_capture && other > largest)
             largest = other;
@@ -128,10 +129,9 @@ void tarn__report_fill(struct tarn__caller *caller, uint64_t wanted, uint64_t al
     fill_bytes(pool, &all);
     report->own = caller->lane->free_bytes;
     report->ready = pool->heap.ready_bytes;
-    report->others =
-        pool->heap.free_bytes - report->ready - report->own - all.captured;
-    report->largest_free =
-        (uint64_t)tarn__heap_largest(&pool->heap, caller->lane) << TARN__GRANULE_SHIFT;
+    report->others = pool->heap.free_bytes - report->ready - report->own - all.captured;
+    report->largest_free = (uint64_t)tarn__heap_largest(&pool->heap, caller->lane)
+                           << TARN__GRANULE_SHIFT;
     tarn__pool_unlock(pool);
     report->size = sizeof *report;
     report->wanted = wanted;
@@ -158,7 +158,8 @@ tarn_status tarn__report_refusal(void)
 
     return tarn_error_set_native(
         TARN_OUT_OF_MEMORY, 0,
-        "pool: no %llu bytes, %llu live, %llu cached (%llu in one piece for this stream), "
+        "pool: no %llu bytes, %llu live, %llu cached (%llu in one piece for this "
+        "stream), "
         "%llu of %llu reserved; %.200s",
         (unsigned long long)report->wanted, (unsigned long long)report->live,
         (unsigned long long)report->cached, (unsigned long long)report->largest_free,
@@ -199,8 +200,8 @@ size_t tarn_pool_report_text(const tarn_pool_report *report, char *out, size_t c
 {
     char words[12][24];
     const uint64_t bytes[12] = {
-        report->wanted, report->live,    report->parked,       report->cached,
-        report->own,    report->ready,   report->others,       report->pending,
+        report->wanted,   report->live,     report->parked,       report->cached,
+        report->own,      report->ready,    report->others,       report->pending,
         report->captured, report->reserved, report->largest_free, report->device_free};
 
     for (int i = 0; i < 12; i++)
@@ -209,26 +210,26 @@ size_t tarn_pool_report_text(const tarn_pool_report *report, char *out, size_t c
     if (report->limit != UINT64_MAX)
         sized(report->limit, limit, sizeof limit);
     sized(report->device_total, total, sizeof total);
-    int length = snprintf(
-        out, capacity,
-        "wanted            %s (%" PRIu64 " bytes, aligned to %" PRIu64 ")\n"
-        "live              %s\n"
-        "in magazines      %s\n"
-        "cached            %s\n"
-        "  of this stream  %s\n"
-        "  for anybody     %s\n"
-        "  of others       %s\n"
-        "  without a fence %s\n"
-        "kept for graphs   %s\n"
-        "reserved          %s, limit %s\n"
-        "largest piece     %s that this stream could have\n"
-        "device            %s free of %s\n"
-        "callbacks         %u freed something\n"
-        "growing gave      %s: %s\n",
-        words[0], report->wanted, report->alignment, words[1], words[2], words[3],
-        words[4], words[5], words[6], words[7], words[8], words[9], limit, words[10],
-        words[11], total, report->attempts, tarn_status_name(report->upstream),
-        report->upstream_words);
+    int length =
+        snprintf(out, capacity,
+                 "wanted            %s (%" PRIu64 " bytes, aligned to %" PRIu64 ")\n"
+                 "live              %s\n"
+                 "in magazines      %s\n"
+                 "cached            %s\n"
+                 "  of this stream  %s\n"
+                 "  for anybody     %s\n"
+                 "  of others       %s\n"
+                 "  without a fence %s\n"
+                 "kept for graphs   %s\n"
+                 "reserved          %s, limit %s\n"
+                 "largest piece     %s that this stream could have\n"
+                 "device            %s free of %s\n"
+                 "callbacks         %u freed something\n"
+                 "growing gave      %s: %s\n",
+                 words[0], report->wanted, report->alignment, words[1], words[2],
+                 words[3], words[4], words[5], words[6], words[7], words[8], words[9],
+                 limit, words[10], words[11], total, report->attempts,
+                 tarn_status_name(report->upstream), report->upstream_words);
     return length < 0 ? 0 : (size_t)length;
 }
 

@@ -60,7 +60,8 @@ static bool look_around(void *data, tarn__index index)
         return ++look->looks < LOOKS;
     look->first = index;
     for (int i = 1; i < TARN__RUN_MAX / 2 && (next = NODE(look->first)->before) != 0 &&
-                    is_usable(look, NODE(next)); i++)
+                    is_usable(look, NODE(next));
+         i++)
         look->first = next;
     look->granules = 0;
     next = look->first;
@@ -104,8 +105,7 @@ static bool find(struct look *look)
 
     if (look_in(look, &heap->ready))
         return true;
-    for (tarn__index i = heap->with_memory; i;
-         i = tarn__lane(heap, i)->next_with_memory)
+    for (tarn__index i = heap->with_memory; i; i = tarn__lane(heap, i)->next_with_memory)
         if (look_in(look, &tarn__lane(heap, i)->bins))
             return true;
     return false;

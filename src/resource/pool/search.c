@@ -19,8 +19,8 @@ tarn__index tarn__search_at_hand(struct tarn__caller *caller,
 {
     struct tarn__pool *pool = caller->pool;
     bool was_ready, no_memory = false;
-    tarn__index index = tarn__heap_take(&pool->heap, caller->lane, request, &was_ready,
-                                        &no_memory);
+    tarn__index index =
+        tarn__heap_take(&pool->heap, caller->lane, request, &was_ready, &no_memory);
 
     if (index)
         *(was_ready ? &pool->ready : &pool->own) += 1;
@@ -164,8 +164,8 @@ static tarn__index waited_for(struct search *search)
 }
 
 static tarn__index (*const steps[])(struct search *) = {
-    at_hand, missed, what_is_done, joined, stolen_before_growth, grown,
-    stolen, drained, reclaimed,
+    at_hand, missed, what_is_done, joined,    stolen_before_growth,
+    grown,   stolen, drained,      reclaimed,
 };
 
 static tarn__index try_steps(struct search *search)

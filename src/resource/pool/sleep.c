@@ -10,13 +10,15 @@
 static tarn_status refuse(struct tarn__pool *pool)
 {
     if (tarn__driver_gone())
-        return tarn_error_set(TARN_DRIVER_FAILURE, "pool: the process ends, or was forked");
+        return tarn_error_set(TARN_DRIVER_FAILURE,
+                              "pool: the process ends, or was forked");
     if (atomic_load(&pool->gate) & TARN__GATE_OVER)
         return tarn__pool_gone(pool);
     if (!tarn__pages_is_vmm(pool->pages))
-        return tarn_error_set(TARN_NOT_SUPPORTED,
-                              "pool: memory of an upstream has no addresses of its own to "
-                              "sleep at");
+        return tarn_error_set(
+            TARN_NOT_SUPPORTED,
+            "pool: memory of an upstream has no addresses of its own to "
+            "sleep at");
     return TARN_OK;
 }
 

@@ -51,10 +51,10 @@ tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request 
     tarn__pool_unlock(pool);
     if (!found)
         return 0;
-    CUresult_ result = TARN_MUTATION(steal_without_wait)
-                           ? CUDA_SUCCESS_
-                           : caller->scope.calls->stream_wait_event(caller->handle,
-                                                                    theft.event, 0);
+    CUresult_ result =
+        TARN_MUTATION(steal_without_wait)
+            ? CUDA_SUCCESS_
+            : caller->scope.calls->stream_wait_event(caller->handle, theft.event, 0);
     tarn__pool_lock(pool);
     unpin(theft.donor, theft.event);
     if (result == CUDA_SUCCESS_ || TARN_MUTATION(wait_failed_taken_as_done)) {
@@ -142,7 +142,8 @@ tarn__index tarn__steal_run(struct tarn__caller *caller,
     tarn__pool_unlock(pool);
     if (!found)
         return 0;
-    bool waited = wait_for_all(caller, &covers) || TARN_MUTATION(wait_failed_taken_as_done);
+    bool waited =
+        wait_for_all(caller, &covers) || TARN_MUTATION(wait_failed_taken_as_done);
 
     tarn__pool_lock(pool);
     for (unsigned i = 0; i < covers.count; i++)
