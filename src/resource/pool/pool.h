@@ -103,8 +103,7 @@ bool tarn__fences_poll(struct tarn__pool *pool, unsigned most);
 /* Fence the free memory of streams that are open, which needs no caller of theirs, and have
  * the others do so at their next call. */
 void tarn__fences_ask(struct tarn__pool *pool, const struct tarn__caller *caller);
-/* Wait for the device, and make all that was free ready. `growth` held: a second wait that
- * began later must not end the first one's epochs. */
+/* Wait for the device, and make all that was free ready. */
 tarn_status tarn__fences_barrier(struct tarn__pool *pool);
 /* Create or take an event, in a scope. NULL: the driver has none. */
 CUevent_ tarn__fence_event(struct tarn__pool *pool, const struct tarn__scope *scope);

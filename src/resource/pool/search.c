@@ -155,12 +155,10 @@ static tarn__index waited_for(struct search *search)
 {
     struct tarn__pool *pool = search->caller->pool;
 
-    if (pool->options.last_step != TARN_POOL_WAIT_FOR_DEVICE)
+    if (pool->options.last_step != TARN_POOL_WAIT_FOR_DEVICE ||
+        tarn__fences_barrier(pool) != TARN_OK)
         return 0;
-    pthread_mutex_lock(&pool->growth);
-    tarn_status status = tarn__fences_barrier(pool);
-    pthread_mutex_unlock(&pool->growth);
-    return status == TARN_OK ? reclaimed(search) : 0;
+    return reclaimed(search);
 }
 
 static tarn__index (*const steps[])(struct search *) = {
