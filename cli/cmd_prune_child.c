@@ -252,7 +252,7 @@ static int collect(const struct prune_task *task, const struct channel *channel,
 int prune_in_child(const struct prune_task *task, struct prune_result *out)
 {
     struct channel channel = {.output = -1, .reasons = -1, .errors = -1};
-    struct library library;
+    struct library library = {NULL, NULL};
     int state = 0, code = load(&library);
 
     if (code != 0)
