@@ -337,7 +337,8 @@ tarn_status tarn_prune_old_text(const char *text, size_t bytes, char **out,
         prune_lines(&old);
         *out_bytes = join(&old, result);
     } else {
-        memcpy(result, text, bytes);
+        if (bytes > 0)
+            memcpy(result, text, bytes);
         result[bytes] = 0;
         *out_bytes = bytes;
     }
