@@ -8,7 +8,8 @@ enum {
     SMALLEST = 4,
     SMALL_MOST = 16 << 10, /* nearly all blocks are below this */
     SCRATCH_BYTES = 4096,
-    DELAY_MOST = 200, /* microseconds */
+    LOOKS_BYTES = 8 << 20, /* many looks on their way: waiting for them orders much */
+    DELAY_MOST = 200,      /* microseconds */
     SEEN_SHIFT = 8
 };
 enum { SEEN_BITS = 1 << 24 };
@@ -364,7 +365,7 @@ void actor_begin(struct actor *actor)
 
     actor->random = actor->order->seed * 1000003u + actor->index;
     pthread_mutex_init(&actor->lock, NULL);
-    looks_begin(&actor->looks, scenario->largest * 2 + (1 << 20));
+    looks_begin(&actor->looks, scenario->largest * 2 + LOOKS_BYTES);
     CU(cuMemAlloc_v2(&actor->scratch, SCRATCH_BYTES));
     for (unsigned i = 0; i < scenario->lanes; i++)
         if (scenario->shared && actor->index > 0)

@@ -156,8 +156,6 @@ static void configure(const struct scenario *scenario, unsigned seed)
             snprintf(text + used, sizeof text - (size_t)used, ",%s", scenario->faults);
     if (scenario->fault_once)
         snprintf(text + used, sizeof text - (size_t)used, ":%u", seed % 40 + 3);
-    if (scenario->slow)
-        snprintf(text + used, sizeof text - (size_t)used, ",slow=%s", scenario->slow);
     device_configure(text);
 }
 

@@ -1,11 +1,13 @@
 /* mutated.c -- which rule the test build of libtarn breaks in this process: the part of
  * src/resource/pool/mutations.h that is compiled into libtarn_mutated alone. */
 #define _POSIX_C_SOURCE 200809L
+#include "driver/driver.h"
 #include "resource/pool/mutations.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const char *const names[] = {
 #define X(name, what) #name,
@@ -37,8 +39,57 @@ __attribute__((destructor)) static void tell(void)
                 atomic_load(&asked));
 }
 
+/* --- wider windows ---------------------------------------------------------------------
+ * Some rules are about what another thread does between two steps, and two cores meet
+ * there once in a long while. So the pool's own driver calls take their time where such a
+ * rule is broken: before the call, or after it. */
+
+enum { PAUSE_NS = 400000 };
+
+static struct tarn__calls real;
+
+static void pause_if(bool wanted)
+{
+    struct timespec time = {.tv_nsec = PAUSE_NS};
+
+    if (wanted)
+        nanosleep(&time, NULL);
+}
+
+static CUresult_ slow_record(CUevent_ event, CUstream_ stream)
+{
+    pause_if(chosen == TARN__MUTATION_fence_published_before_call);
+    CUresult_ result = real.event_record(event, stream);
+    pause_if(chosen == TARN__MUTATION_epoch_closed_after_record);
+    return result;
+}
+
+static CUresult_ slow_wait(CUstream_ stream, CUevent_ event, unsigned flags)
+{
+    pause_if(chosen == TARN__MUTATION_event_recycled_in_use);
+    return real.stream_wait_event(stream, event, flags);
+}
+
+static void widen(void)
+{
+    const struct tarn__calls *calls;
+
+    if (tarn__driver(&calls) != TARN_OK)
+        return;
+    real = *calls;
+    struct tarn__calls *table = (struct tarn__calls *)(uintptr_t)calls;
+    table->event_record = slow_record;
+    table->stream_wait_event = slow_wait;
+}
+
 bool tarn__mutation(enum tarn__mutation which)
 {
+    static atomic_bool widened;
+
+    if (chosen < 0)
+        return false;
+    if (!atomic_exchange(&widened, true))
+        widen(); /* whoever asks first: the driver is open by now */
     if ((int)which != chosen)
         return false;
     atomic_fetch_add_explicit(&asked, 1, memory_order_relaxed);

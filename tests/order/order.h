@@ -37,7 +37,6 @@ struct scenario {
     unsigned renew;     /* destroy a stream while it is busy, and make one */
     unsigned reopen;    /* close an opened stream while it is busy */
     unsigned wait;      /* for all that a lane has queued */
-    const char *slow;   /* a call that the stand-in makes slow, NAME:NS; or NULL */
     unsigned delay_most; /* microseconds; 0: 200 */
     unsigned delay;      /* a lane, by some microseconds */
     unsigned beside;     /* begin or end a capture on a stream of the actor's own */
