@@ -1,0 +1,100 @@
+/* pool.c -- the pool: an opened stream, what it counts, giving back, and why memory is out.
+ *
+ * The stream is opened: a pool then asks the driver nothing about it. Its owner closes it
+ * before destroying it; closing also tells the pool that the stream's work can be waited for,
+ * so that trim can give back what the stream freed last.
+ */
+#include <stdio.h>
+#include <tarn/tarn.h>
+
+enum { MIB = 1 << 20, ROUNDS = 1000 };
+
+static bool ok(tarn_status status)
+{
+    if (status != TARN_OK)
+        fprintf(stderr, "%s: %s\n", tarn_status_name(status), tarn_error_last()->message);
+    return status == TARN_OK;
+}
+
+/* Blocks of several sizes come and go; the driver gives memory only while the pool grows. */
+static bool use(tarn_resource *pool, tarn_stream stream)
+{
+    for (size_t i = 0; i < ROUNDS; i++) {
+        size_t bytes = (i % 64 + 1) * 1000;
+        tarn_device_ptr block;
+        if (!ok(tarn_resource_allocate(pool, bytes, 0, stream, &block)) ||
+            !ok(tarn_fill(0, block, 0, bytes, stream)) ||
+            !ok(tarn_resource_deallocate(pool, block, bytes, 0, stream)))
+            return false;
+    }
+    return true;
+}
+
+/* The same with a stream that was opened for the time. */
+static bool use_opened(tarn_resource *pool)
+{
+    tarn_stream raw, opened;
+
+    if (!ok(tarn_stream_create(0, true, &raw)))
+        return false;
+    bool good = ok(tarn_stream_open(0, raw, &opened));
+    if (good) {
+        good = use(pool, opened) && ok(tarn_stream_synchronize(0, opened));
+        good = ok(tarn_stream_close(opened)) && good;
+    }
+    return ok(tarn_stream_destroy(0, raw)) && good;
+}
+
+static bool print_statistics(tarn_resource *pool)
+{
+    tarn_pool_statistics seen = {.size = sizeof seen};
+
+    if (!ok(tarn_pool_get_statistics(pool, &seen)))
+        return false;
+    printf("%llu allocations, %llu of them without a lock; %llu driver calls\n",
+           (unsigned long long)seen.allocations, (unsigned long long)seen.hits,
+           (unsigned long long)seen.driver_calls);
+    printf("reserved %llu bytes, live %llu\n", (unsigned long long)seen.reserved,
+           (unsigned long long)seen.live);
+    return seen.allocations == ROUNDS && seen.live == 0;
+}
+
+/* Idle memory goes back; addresses that are in use stay. */
+static bool give_back(tarn_resource *pool)
+{
+    size_t released;
+
+    if (!ok(tarn_resource_trim(pool, 0, &released)))
+        return false;
+    printf("trim gave %zu bytes back\n", released);
+    return released > 0;
+}
+
+/* More than the limit allows: the words say what there is and who has it. */
+static bool ask_for_too_much(tarn_resource *pool)
+{
+    tarn_pool_report report = {.size = sizeof report};
+    tarn_device_ptr block;
+    char text[2048];
+
+    if (tarn_resource_allocate(pool, 100 * MIB, 0, TARN_STREAM_DEFAULT, &block) !=
+        TARN_OUT_OF_MEMORY)
+        return false;
+    if (!ok(tarn_pool_last_report(&report)))
+        return false;
+    tarn_pool_report_text(&report, text, sizeof text);
+    printf("%s\n", text);
+    return report.wanted == 100 * MIB;
+}
+
+int main(void)
+{
+    const tarn_pool_options options = {.size = sizeof options, .maximum_bytes = 64 * MIB};
+    tarn_resource *pool;
+
+    if (!ok(tarn_pool_create(0, NULL, &options, &pool)))
+        return 1;
+    bool good = use_opened(pool) && print_statistics(pool) && give_back(pool) &&
+                ask_for_too_much(pool);
+    return ok(tarn_resource_release(pool)) && good ? 0 : 1;
+}
