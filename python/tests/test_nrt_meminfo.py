@@ -233,3 +233,23 @@ def test_classes_derived_from_ndarray_are_made():
         helper(ctypes.addressof(words), Mine, 1, 1, np.dtype(float))
     del made
     assert meminfo.refcount == 1
+
+
+def test_memory_of_any_size_lies_where_it_was_asked_to():
+    aligned = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint)
+    make = aligned(core.c_helpers["MemInfo_alloc_aligned"])
+    before = tarn.nrt.stats()
+    made = []
+    for size in (0, 1, 8, 1000, 1088, 1089, 5000, 100000, 3000000):
+        for align in (0, 1, 3, 8, 16, 32, 48, 64, 256, 4096):
+            meminfo = nrt.MemInfo(make(size, align))
+            assert meminfo.data % (align or 16) == 0
+            ctypes.memset(meminfo.data, len(made), size)
+            made.append((meminfo, size))
+    for number, (meminfo, size) in enumerate(made):
+        assert bytes(memoryview(meminfo)) == bytes([number]) * size
+    after = tarn.nrt.stats()
+    assert after.mi_alloc - before.mi_alloc == len(made)
+    assert after.bytes_live - before.bytes_live == sum(size for _, size in made)
+    del made, meminfo
+    assert tarn.nrt.stats().bytes_live == before.bytes_live

@@ -206,6 +206,45 @@ struct tarn__block *tarn__block_make(const struct tarn__request *request, void *
     return block;
 }
 
+struct tarn__block *tarn__direct_make(tarn_runtime *runtime, size_t bytes,
+                                      size_t alignment, void **data_out)
+{
+    struct tarn__shard *shard = tarn__shard_at(runtime->index);
+    size_t slack = alignment > 16 ? alignment : 0;
+
+    if (shard->word != atomic_load_explicit(&runtime->word, memory_order_relaxed) ||
+        alignment & (alignment - 1) || slack > PTRDIFF_MAX / 2 || bytes > PTRDIFF_MAX / 4)
+        return NULL;
+    struct tarn__block *block = tarn__source_malloc(
+        &runtime->sources[shard->source % TARN__SINGLE], TARN__HEAD + bytes + slack);
+    if (!block)
+        return NULL;
+    uintptr_t mask = slack ? slack - 1 : 0;
+    atomic_init(&block->word, shard->fast | (uint64_t)TARN__DIRECT << TARN__CLASS_SHIFT |
+                                  TARN__FLAG(TARN__MI));
+    block->bytes = bytes;
+    *data_out = (void *)(((uintptr_t)block + TARN__HEAD + mask) & ~mask);
+    tarn__count_made(shard, bytes, true);
+    return block;
+}
+
+/* The end of such a block, where still no mode is on. */
+static bool direct_end(struct tarn__block *block)
+{
+    const uint64_t mi = TARN__FLAG(TARN__MI);
+    uint64_t word = tarn__block_word(block);
+    struct tarn__shard *shard = tarn__shard_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
+    size_t bytes = block->bytes;
+
+    if (shard == &tarn__no_shard ||
+        word != (shard->fast | (uint64_t)TARN__DIRECT << TARN__CLASS_SHIFT | mi))
+        return false;
+    tarn__block_set_state(block, TARN__FREE);
+    tarn__source_free(&shard->runtime->sources[shard->source % TARN__SINGLE], block);
+    tarn__count_gone(shard, bytes, true);
+    return true;
+}
+
 /* The memory that an external allocator gave, and that allocator. */
 static void return_external(struct tarn__block *block, uint64_t word)
 {
@@ -287,6 +326,8 @@ static tarn_runtime *take_apart(struct tarn__block *block)
 
 void tarn__block_end(struct tarn__block *block, bool uncounted)
 {
+    if (!uncounted && direct_end(block))
+        return;
     bool mi = TARN__FLAGS(tarn__block_word(block)) & TARN__MI;
     size_t bytes = block->bytes;
 

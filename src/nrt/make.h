@@ -27,6 +27,11 @@ struct tarn__request {
 struct tarn__block *tarn__block_make(const struct tarn__request *request,
                                      void **data_out);
 
+/* The same for a MemInfo too large for a small block, where no mode is on and `alignment`
+ * is 0 or a power of two. NULL, without words: go the general way. */
+struct tarn__block *tarn__direct_make(tarn_runtime *runtime, size_t bytes,
+                                      size_t alignment, void **data_out);
+
 /* Take a LIVE block back, whose destructor has run. `uncounted`: see above. */
 void tarn__block_end(struct tarn__block *block, bool uncounted);
 

@@ -70,11 +70,20 @@ struct MemInfo *tarn__meminfo_new(tarn_runtime *runtime, void *data, size_t size
                                                      .caller = caller});
 }
 
-/* With memory of its own, from the default instance. */
-TARN__SELDOM static struct MemInfo *allocate_generally(size_t bytes, size_t alignment,
-                                                       tarn_meminfo_destructor destructor,
-                                                       const void *caller)
+/* With memory of its own, from the default instance. It stands by itself, so that its
+ * arguments cost the fast way no stack. */
+static __attribute__((noinline)) struct MemInfo *allocate_generally(
+    size_t bytes, size_t alignment, tarn_meminfo_destructor destructor,
+    const void *caller)
 {
+    void *data;
+    struct tarn__block *block =
+        bytes > TARN__SMALL_BYTES
+            ? tarn__direct_make(&tarn__default_runtime, bytes, alignment, &data)
+            : NULL;
+
+    if (block)
+        return set_up(block, data, bytes, destructor, NULL, NULL);
     return tarn__meminfo_make(&(struct tarn__recipe){.runtime = &tarn__default_runtime,
                                                      .bytes = bytes,
                                                      .alignment = alignment,
