@@ -11,6 +11,7 @@
 #include <tarn/adaptor.h>
 #include <tarn/device.h>
 #include <tarn/nrt.h>
+#include <tarn/nrt_resource.h>
 #include <tarn/pointer.h>
 #include <tarn/manager.h>
 

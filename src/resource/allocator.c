@@ -1,0 +1,117 @@
+/* allocator.c -- a resource as an allocator of the runtime for counted memory.
+ *
+ * A resource wants to hear the size again when a block comes back, and an allocator is not
+ * told: it is written in front of the block. 0 bytes are a block here, as in C.
+ */
+#define _GNU_SOURCE
+#include <tarn/nrt_resource.h>
+#include "base/sizes.h"
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { FRONT = 64 }; /* bytes before a block; keeps it at a multiple of 64 */
+
+struct allocator {
+    NRT_ExternalAllocator table; /* first: what the caller has */
+    tarn_resource *resource;     /* retained */
+    atomic_size_t out;           /* blocks */
+};
+
+static void *resource_malloc(size_t bytes, void *self)
+{
+    struct allocator *allocator = self;
+    tarn_device_ptr address;
+    size_t whole;
+
+    if (!tarn__size_add(bytes, FRONT, &whole) ||
+        tarn_resource_allocate(allocator->resource, whole, 0, TARN_STREAM_NONE,
+                               &address) != TARN_OK)
+        return NULL;
+    char *block = (char *)(uintptr_t)address;
+    memcpy(block, &whole, sizeof whole);
+    atomic_fetch_add(&allocator->out, 1);
+    return block + FRONT;
+}
+
+static void resource_free(void *memory, void *self)
+{
+    struct allocator *allocator = self;
+    size_t whole;
+
+    if (!memory)
+        return;
+    char *block = (char *)memory - FRONT;
+    memcpy(&whole, block, sizeof whole);
+    if (tarn_resource_deallocate(allocator->resource, (uintptr_t)block, whole, 0,
+                                 TARN_STREAM_NONE) == TARN_OK)
+        atomic_fetch_sub(&allocator->out, 1);
+}
+
+/* Can the host read here? The kernel is asked to, in a call that is wrong in any case. */
+static bool is_readable(tarn_device_ptr block)
+{
+    int before = errno;
+    long code = syscall(SYS_rt_sigprocmask, ~0, (void *)(uintptr_t)block, NULL, 8);
+    bool readable = code == 0 || errno != EFAULT;
+
+    errno = before;
+    return readable;
+}
+
+static tarn_status check_host_memory(tarn_resource *resource)
+{
+    tarn_device_ptr block;
+    tarn_status status =
+        tarn_resource_allocate(resource, FRONT, 0, TARN_STREAM_NONE, &block);
+
+    if (status != TARN_OK)
+        return status;
+    bool readable = is_readable(block);
+    status = tarn_resource_deallocate(resource, block, FRONT, 0, TARN_STREAM_NONE);
+    if (!readable)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "nrt: the host cannot reach the memory of resource %s",
+                              tarn_resource_name(resource));
+    return status;
+}
+
+tarn_status tarn_resource_allocator_create(tarn_resource *resource,
+                                           NRT_ExternalAllocator **out)
+{
+    if (!resource || !out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: an allocator needs %s",
+                              resource ? "a place for the result" : "a resource");
+    tarn_status status = check_host_memory(resource);
+    if (status != TARN_OK)
+        return status;
+    struct allocator *allocator = malloc(sizeof *allocator);
+    if (!allocator)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "nrt: no host memory for an allocator");
+    allocator->table = (NRT_ExternalAllocator){
+        .malloc = resource_malloc, .free = resource_free, .opaque_data = allocator};
+    allocator->resource = tarn_resource_retain(resource);
+    atomic_init(&allocator->out, 0);
+    *out = &allocator->table;
+    return TARN_OK;
+}
+
+tarn_status tarn_resource_allocator_release(NRT_ExternalAllocator *table)
+{
+    struct allocator *allocator = (struct allocator *)table;
+
+    if (!allocator)
+        return TARN_OK;
+    size_t out = atomic_load(&allocator->out);
+    if (out)
+        return tarn_error_set(TARN_STILL_IN_USE,
+                              "nrt: the allocator over resource %s has %zu blocks out",
+                              tarn_resource_name(allocator->resource), out);
+    tarn_status status = tarn_resource_release(allocator->resource);
+    if (status == TARN_OK)
+        free(allocator);
+    return status;
+}

@@ -1,0 +1,111 @@
+/* A resource as an allocator of counted memory: host and pinned memory, not a GPU's. */
+#include "test.h"
+
+static NRT_ExternalAllocator *make_allocator(tarn_resource *resource)
+{
+    NRT_ExternalAllocator *allocator;
+
+    CHECK_OK(tarn_resource_allocator_create(resource, &allocator));
+    return allocator;
+}
+
+TEST(counted_memory_comes_from_a_resource)
+{
+    tarn_resource *host, *limiter;
+    tarn_runtime *runtime;
+
+    CHECK_OK(tarn_host_create(&host));
+    CHECK_OK(tarn_limiter_create(host, 100000, &limiter));
+    NRT_ExternalAllocator *allocator = make_allocator(limiter);
+    CHECK_OK(tarn_runtime_create("limited", &runtime));
+    CHECK_OK(tarn_runtime_set_allocator(runtime, allocator));
+    const NRT_api_functions *api = tarn_runtime_api(runtime);
+    NRT_MemInfo *small = api->allocate(10), *large = api->allocate(50000);
+    memset(api->get_data(large), 1, 50000);
+    CHECK(!api->allocate(60000));
+    CHECK_SAYS("runtime limited has no memory for 60000 bytes");
+    CHECK_STATUS(TARN_STILL_IN_USE, tarn_resource_allocator_release(allocator));
+    CHECK_SAYS("has 2 blocks out");
+    api->release(small);
+    api->release(large);
+    tarn_runtime_trim(runtime);
+    CHECK_EQUAL(0, tarn_resource_blocks_out(limiter));
+    CHECK_OK(tarn_runtime_release(runtime));
+    CHECK_OK(tarn_resource_allocator_release(allocator));
+    CHECK_OK(tarn_resource_release(limiter));
+    CHECK_OK(tarn_resource_release(host));
+}
+
+TEST(one_block_may_be_pinned)
+{
+    tarn_resource *pinned;
+    tarn_meminfo *meminfo;
+
+    CHECK_OK(tarn_pinned_create(0, &pinned));
+    NRT_ExternalAllocator *allocator = make_allocator(pinned);
+    tarn_meminfo_options options = {
+        .size = sizeof options, .bytes = 1000, .alignment = 4096, .allocator = allocator};
+    CHECK_OK(tarn_meminfo_allocate(tarn_runtime_default(), &options, &meminfo));
+    CHECK_EQUAL(0, (uintptr_t)tarn_meminfo_data(meminfo) % 4096);
+    memset(tarn_meminfo_data(meminfo), 1, 1000);
+    CHECK_EQUAL(1, tarn_resource_blocks_out(pinned));
+    tarn_meminfo_release(meminfo);
+    void *none = allocator->malloc(0, allocator->opaque_data);
+    CHECK(none);
+    allocator->free(none, allocator->opaque_data);
+    allocator->free(NULL, allocator->opaque_data);
+    CHECK_EQUAL(0, tarn_resource_blocks_out(pinned));
+    CHECK_OK(tarn_resource_allocator_release(allocator));
+    CHECK_OK(tarn_resource_release(pinned));
+}
+
+/* A resource of somewhere else: its addresses are nobody's here. (The stand-in's are the
+ * host's own.) */
+static tarn_status far_allocate(void *self, size_t bytes, size_t alignment,
+                                tarn_stream stream, tarn_device_ptr *out)
+{
+    (void)bytes;
+    (void)alignment;
+    (void)stream;
+    ++*(int *)self;
+    *out = 0x1000;
+    return TARN_OK;
+}
+
+static tarn_status far_deallocate(void *self, tarn_device_ptr block, size_t bytes,
+                                  size_t alignment, tarn_stream stream)
+{
+    (void)block;
+    (void)bytes;
+    (void)alignment;
+    (void)stream;
+    --*(int *)self;
+    return TARN_OK;
+}
+
+static void far_destroy(void *self)
+{
+    (void)self;
+}
+
+TEST(memory_that_the_host_cannot_reach_is_refused)
+{
+    static const tarn_resource_ops far = {.size = sizeof far,
+                                          .name = "far",
+                                          .allocate = far_allocate,
+                                          .deallocate = far_deallocate,
+                                          .destroy = far_destroy};
+    tarn_resource *resource;
+    NRT_ExternalAllocator *allocator = NULL;
+    int out = 0;
+
+    CHECK_OK(tarn_resource_create(&far, &out, TARN_DEVICE_NONE, &resource));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_resource_allocator_create(resource, &allocator));
+    CHECK_SAYS("the host cannot reach the memory of resource far");
+    CHECK(allocator == NULL);
+    CHECK_EQUAL(0, out);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_resource_allocator_create(NULL, &allocator));
+    CHECK_OK(tarn_resource_allocator_release(NULL));
+    CHECK_OK(tarn_resource_release(resource));
+}
