@@ -37,6 +37,17 @@ class Place(NamedTuple):
         return self.block
 
 
+def _plain(function: str) -> str:
+    """A mangled name of Numba's as the source has it: _ZN8__main__1fB2v1... is __main__.f."""
+    parts, rest = [], function.removeprefix("_ZN")
+    while rest != function and rest[:1].isdigit():
+        digits = len(rest) - len(rest.lstrip("0123456789"))
+        end = digits + int(rest[:digits])
+        parts.append(rest[digits:end])
+        rest = rest[end:]
+    return ".".join(parts) or function
+
+
 class Kept(NamedTuple):
     """An incref that stayed, and why."""
 
@@ -49,7 +60,8 @@ class Kept(NamedTuple):
 
     def __str__(self) -> str:
         where = f" ({self.at})" if self.at.block or self.at.line else ""
-        return f"{self.function}: {self.value}, {self.incref}: {self.words}{where}"
+        name = self.value.partition(" = ")[0].strip()  # without what defines it
+        return f"{_plain(self.function)}: {name}, {self.incref}: {self.words}{where}"
 
 
 class Report(NamedTuple):
