@@ -38,6 +38,7 @@ MODES = {
     "abort": 32,
     "one_by_one": 64,
     "report": 128,
+    "slabs": 256,
 }
 
 
@@ -96,8 +97,8 @@ def leaks(since: list[Site] | None = None) -> list[Site]:
 def debug(*modes: str) -> tuple[str, ...]:
     """Set the debug modes, by name; none: off. Returns those before.
 
-    poison, guard, quarantine, sites, trace, abort, one_by_one, report: tarn/nrt.h says
-    what each does. They hold for blocks made from now on.
+    poison, guard, quarantine, sites, trace, abort, one_by_one, report, slabs: tarn/nrt.h
+    says what each does. They hold for blocks made from now on.
     """
     from tarn.nrt import _tracing
 
