@@ -51,10 +51,9 @@ char *tarn__dress_data(struct tarn__block *block)
 {
     uint64_t word = tarn__block_word(block), place;
 
-    if (!(TARN__FLAGS(word) & TARN__MI))
-        return (char *)block + TARN__HEADER;
+    /* a MemInfo without a front was raw memory (NRT_MemInfo_init) */
     if (!has_front(word))
-        return tarn__block_meminfo(block)->data;
+        return (char *)block + TARN__HEADER;
     memcpy(&place, front_of(block), sizeof place);
     place ^= FRONT_MAGIC;
     return place >= TARN__HEAD + TARN__FRONT && place < UINT64_C(1) << 40

@@ -33,7 +33,7 @@ static unsigned flags_for(const struct tarn__request *request, unsigned modes)
         flags |= TARN__HOLD; /* an external allocator may go before what is held back */
     if (modes & TARN_NRT_TRACE)
         flags |= TARN__TRACE;
-    if (flags & (TARN__POISON | TARN__GUARD | TARN__HOLD))
+    if (flags & TARN__MI && flags & (TARN__POISON | TARN__GUARD | TARN__HOLD))
         flags |= TARN__DRESSED;
     if (request->external && !(flags & TARN__MI))
         flags |= TARN__PREFIX;
@@ -206,6 +206,14 @@ struct tarn__block *tarn__block_make(const struct tarn__request *request, void *
     return block;
 }
 
+/* The header of a MemInfo that came by itself from the shard's allocator, with nothing
+ * special about it. Its source is marked, so that it is never taken for a small one. */
+static uint64_t direct_word(const struct tarn__shard *shard)
+{
+    return shard->fast | (uint64_t)TARN__DIRECT << TARN__CLASS_SHIFT |
+           (uint64_t)TARN__SINGLE << TARN__SOURCE_SHIFT | TARN__FLAG(TARN__MI);
+}
+
 struct tarn__block *tarn__direct_make(tarn_runtime *runtime, size_t bytes,
                                       size_t alignment, void **data_out)
 {
@@ -220,8 +228,7 @@ struct tarn__block *tarn__direct_make(tarn_runtime *runtime, size_t bytes,
     if (!block)
         return NULL;
     uintptr_t mask = slack ? slack - 1 : 0;
-    atomic_init(&block->word, shard->fast | (uint64_t)TARN__DIRECT << TARN__CLASS_SHIFT |
-                                  TARN__FLAG(TARN__MI));
+    atomic_init(&block->word, direct_word(shard));
     block->bytes = bytes;
     *data_out = (void *)(((uintptr_t)block + TARN__HEAD + mask) & ~mask);
     tarn__count_made(shard, bytes, true);
@@ -231,13 +238,11 @@ struct tarn__block *tarn__direct_make(tarn_runtime *runtime, size_t bytes,
 /* The end of such a block, where still no mode is on. */
 static bool direct_end(struct tarn__block *block)
 {
-    const uint64_t mi = TARN__FLAG(TARN__MI);
     uint64_t word = tarn__block_word(block);
     struct tarn__shard *shard = tarn__shard_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
     size_t bytes = block->bytes;
 
-    if (shard == &tarn__no_shard ||
-        word != (shard->fast | (uint64_t)TARN__DIRECT << TARN__CLASS_SHIFT | mi))
+    if (shard == &tarn__no_shard || word != direct_word(shard))
         return false;
     tarn__block_set_state(block, TARN__FREE);
     tarn__source_free(&shard->runtime->sources[shard->source % TARN__SINGLE], block);
@@ -315,6 +320,9 @@ static tarn_runtime *take_apart(struct tarn__block *block)
     tarn__dress_check(runtime, block);
     if (flags & (TARN__POISON | TARN__HOLD))
         tarn__dress_fill(block);
+    if (flags & TARN__MI) /* which the fill may have covered */
+        atomic_store_explicit(&tarn__block_meminfo(block)->refct, 0,
+                              memory_order_relaxed);
     if (TARN__SITE(word))
         tarn__site_leave(TARN__SITE(word), block->bytes);
     if (flags & TARN__HOLD)

@@ -38,7 +38,7 @@ void tarn__classes_init(void)
         for (unsigned units = 0; units <= TARN__SMALL_BYTES / 16; units++) {
             while (tarn__class_bytes[class] < TARN__HEAD + units * 16 ||
                    tarn__class_bytes[class] % (16u << steps))
-                class ++;
+                class += 1;
             tarn__class_of[steps][units] = (uint8_t) class;
         }
     }

@@ -197,6 +197,35 @@ TEST(modes_hold_for_blocks_made_while_they_are_on)
     drop_runtime(runtime);
 }
 
+TEST(raw_memory_that_becomes_a_meminfo_has_its_modes_too)
+{
+    static const unsigned sets[] = {TARN_NRT_POISON, TARN_NRT_GUARD, TARN_NRT_QUARANTINE,
+                                    TARN_NRT_POISON | TARN_NRT_GUARD |
+                                        TARN_NRT_QUARANTINE | TARN_NRT_SITES};
+    tarn_runtime *runtime = tarn_runtime_default();
+    char value[100] = "";
+
+    tarn_nrt_set_misuse_handler(hear, NULL);
+    misuses = 0;
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        CHECK_OK(tarn_runtime_set_modes(runtime, sets[i]));
+        NRT_MemInfo *mi = NRT_Allocate(48);
+        NRT_MemInfo_init(mi, value, sizeof value, NULL, NULL, NULL);
+        NRT_MemInfo_release(mi);
+        CHECK_EQUAL(0, value[0]);
+        CHECK_EQUAL(0, misuses);
+        mi = NRT_Allocate_External(48, _nrt_get_sample_external_allocator());
+        NRT_MemInfo_init(mi, value, sizeof value, NULL, NULL,
+                         _nrt_get_sample_external_allocator());
+        NRT_MemInfo_release(mi);
+        CHECK_EQUAL(0, misuses);
+    }
+    tarn_runtime_trim(runtime);
+    CHECK_EQUAL(0, misuses);
+    CHECK_OK(tarn_runtime_set_modes(runtime, 0));
+    tarn_nrt_set_misuse_handler(NULL, NULL);
+}
+
 static void release_twice(void)
 {
     tarn_meminfo *meminfo;

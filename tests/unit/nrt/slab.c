@@ -67,6 +67,29 @@ TEST(a_freed_block_serves_the_next)
     CHECK_OK(tarn_runtime_release(runtime));
 }
 
+/* No mode at all: the ways that are short. */
+TEST(blocks_around_the_largest_small_one_come_and_go)
+{
+    tarn_runtime_stats before = {.size = sizeof before}, after = {.size = sizeof after};
+
+    CHECK_OK(tarn_runtime_set_modes(tarn_runtime_default(), 0));
+    CHECK_OK(tarn_runtime_stats_read(tarn_runtime_default(), &before));
+    for (int round = 0; round < 3; round++)
+        for (unsigned align = 0; align <= 256; align = align ? align * 2 : 1)
+            for (size_t bytes = 1000; bytes < 1200; bytes += 11) {
+                NRT_MemInfo *one = NRT_MemInfo_alloc_aligned(bytes, align);
+                NRT_MemInfo *other = NRT_MemInfo_alloc_aligned(bytes, align);
+                memset(NRT_MemInfo_data(one), 1, bytes);
+                memset(NRT_MemInfo_data(other), 2, bytes);
+                CHECK_EQUAL(1, *((char *)NRT_MemInfo_data(one) + bytes - 1));
+                NRT_MemInfo_release(one);
+                NRT_MemInfo_release(other);
+            }
+    CHECK_OK(tarn_runtime_stats_read(tarn_runtime_default(), &after));
+    CHECK_EQUAL(before.bytes_live, after.bytes_live);
+    CHECK_EQUAL(after.alloc - before.alloc, after.free - before.free);
+}
+
 TEST(trim_gives_back_what_nobody_uses)
 {
     static tarn_meminfo *blocks[MANY];
