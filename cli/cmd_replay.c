@@ -80,6 +80,7 @@ static void write_report(const struct job *job, const tarn_replay_report *report
     json_text(&out, "resource", job->kind->name);
     json_bool(&out, "keep_threads", job->options.keep_threads);
     json_bool(&out, "keep_streams", job->options.keep_streams);
+    json_bool(&out, "open_streams", job->options.open_streams);
     json_number(&out, "operations", report->operations);
     write_times(&out, "allocate", report->allocations, report->allocate_mean_ns,
                 report->allocate_ns);
@@ -159,6 +160,9 @@ static int take_option(struct job *job, int option)
     case 's':
         job->options.keep_streams = true;
         break;
+    case 'o':
+        job->options.keep_streams = job->options.open_streams = true;
+        break;
     case 'p':
         job->progress = true;
         break;
@@ -175,6 +179,7 @@ static int run(int argc, char **argv)
                                             {"driver", required_argument, NULL, 'd'},
                                             {"threads", no_argument, NULL, 't'},
                                             {"streams", no_argument, NULL, 's'},
+                                            {"opened", no_argument, NULL, 'o'},
                                             {"progress", no_argument, NULL, 'p'},
                                             {"json", no_argument, NULL, 'j'},
                                             HELP_OPTION,
@@ -197,7 +202,7 @@ static int run(int argc, char **argv)
 const struct verb verb_replay = {
     "replay", "run a log against a resource",
     "replay FILE [--resource NAME] [--driver sim|PATH] [--threads] [--streams] "
-    "[--progress] [--json]",
+    "[--opened] [--progress] [--json]",
     "Reads a log as `tarn log` does, makes the same allocations and frees on device 0, "
     "and\n"
     "prints how long the calls took, what was live and what was reserved at most.\n\n"
@@ -207,6 +212,7 @@ const struct verb verb_replay = {
     "  --driver WHICH   the driver library, or sim for the stand-in\n"
     "  --threads        one thread for each of the log's\n"
     "  --streams        one stream for each of the log's\n"
+    "  --opened         the same, with streams that were opened for the pool\n"
     "  --progress       show the progress on stderr even if that is no terminal\n"
     "  --json           print the result as JSON\n",
     run};

@@ -179,6 +179,9 @@ typedef struct tarn_replay_options {
      *  NULL. */
     void (*progress)(void *data, uint64_t done, uint64_t total);
     void *progress_data;
+    /** With keep_streams: open the streams (tarn_stream_open()) and replay on the opened
+     * ones, which costs a pool less. */
+    bool open_streams;
 } tarn_replay_options;
 
 /** What a replay measured. Times are host time of the call, in nanoseconds; calls that

@@ -171,6 +171,9 @@ def test_replay_reports_what_it_did(tmp_path):
     told = json.loads(
         tarn_tool("replay", "--json", "--threads", "--streams", path).stdout
     )
+    assert told["keep_streams"] and not told["open_streams"]
+    opened = tarn_tool("replay", "--json", "--opened", "--resource", "pool", path).stdout
+    assert json.loads(opened)["keep_streams"] and json.loads(opened)["open_streams"]
     assert told["resource"] == "cuda"
     assert told["operations"] == 3
     assert told["allocate"]["count"] == 2 and told["free"]["count"] == 1

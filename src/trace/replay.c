@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include "trace/player.h"
+#include "driver/opened.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,17 +20,44 @@ static bool is_given(uint64_t raw)
     return raw <= 2 || raw == UINT64_MAX;
 }
 
-/* Destroy the first `count` streams, those that we made. */
+/* Close and destroy the first `count` streams, as far as we opened and made them. */
 static void destroy_streams(struct tarn__player *player, const struct tarn__scope *scope,
                             uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++)
-        if (!is_given((uint64_t)(uintptr_t)player->streams[i]))
-            scope->calls->stream_destroy((CUstream_)player->streams[i]);
+    for (uint32_t i = 0; i < count; i++) {
+        tarn_stream stream = player->streams[i];
+        CUstream_ raw = tarn_stream_handle(stream);
+        if (tarn__stream_is_opened(stream))
+            tarn_stream_close(stream);
+        if (!is_given((uint64_t)(uintptr_t)raw))
+            scope->calls->stream_destroy(raw);
+    }
+}
+
+/* One for the log's stream `i`; on failure there is none. */
+static tarn_status create_stream(struct tarn__player *player,
+                                 const struct tarn__scope *scope, uint32_t i, bool open)
+{
+    CUstream_ made = (CUstream_)(uintptr_t)player->trace->streams[i];
+    tarn_status status = TARN_OK;
+
+    player->streams[i] = (tarn_stream)made;
+    if (is_given(player->trace->streams[i]))
+        return TARN_OK;
+    CUresult_ result = scope->calls->stream_create(&made, NON_BLOCKING);
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("replay", "cuStreamCreate", result, "stream %u of %u",
+                                   i, player->trace->stream_count);
+    player->streams[i] = (tarn_stream)made;
+    if (open)
+        status = tarn_stream_open(player->device, (tarn_stream)made, &player->streams[i]);
+    if (status != TARN_OK)
+        scope->calls->stream_destroy(made);
+    return status;
 }
 
 static tarn_status create_streams(struct tarn__player *player,
-                                  const struct tarn__scope *scope)
+                                  const struct tarn__scope *scope, bool open)
 {
     const tarn_trace *trace = player->trace;
 
@@ -38,16 +66,11 @@ static tarn_status create_streams(struct tarn__player *player,
                               "replay: the log has %u streams, %d can be kept",
                               trace->stream_count, STREAMS_MAX);
     for (uint32_t i = 0; i < trace->stream_count; i++) {
-        CUstream_ made = (CUstream_)(uintptr_t)trace->streams[i];
-        CUresult_ result = CUDA_SUCCESS_;
-        if (!is_given(trace->streams[i]))
-            result = scope->calls->stream_create(&made, NON_BLOCKING);
-        if (result != CUDA_SUCCESS_) {
+        tarn_status status = create_stream(player, scope, i, open);
+        if (status != TARN_OK) {
             destroy_streams(player, scope, i);
-            return tarn__driver_failed("replay", "cuStreamCreate", result,
-                                       "stream %u of %u", i, trace->stream_count);
+            return status;
         }
-        player->streams[i] = (tarn_stream)made;
     }
     return TARN_OK;
 }
@@ -276,7 +299,7 @@ static tarn_status replay_in_scope(struct tarn__player *player, struct room *roo
     size_t total;
 
     if (real_streams)
-        status = create_streams(player, scope);
+        status = create_streams(player, scope, options->open_streams);
     if (status != TARN_OK)
         return status;
     player->sees_memory =

@@ -12,8 +12,10 @@ static const char rows[] = RMM_HEADER "1,00:00:01,allocate,0x10,100000,0x7\n"
 static void replay_on(tarn_status (*create)(int device, tarn_resource **out))
 {
     struct text text = {.bytes = (char *)(uintptr_t)rows, .count = sizeof rows - 1};
-    tarn_replay_options options = {
-        .size = sizeof options, .keep_threads = true, .keep_streams = true};
+    tarn_replay_options options = {.size = sizeof options,
+                                   .keep_threads = true,
+                                   .keep_streams = true,
+                                   .open_streams = true};
     tarn_replay_report report = {.operations = 77};
     tarn_resource *resource = NULL;
     tarn_trace *trace;
@@ -42,6 +44,21 @@ static tarn_status create_async(int device, tarn_resource **out)
 static void replay_on_async(void)
 {
     replay_on(create_async);
+}
+
+static tarn_status create_pool(int device, tarn_resource **out)
+{
+    return tarn_pool_create(device, NULL, NULL, out);
+}
+
+static void replay_on_pool(void)
+{
+    replay_on(create_pool);
+}
+
+TEST(replay_on_a_pool_survives_every_failing_call)
+{
+    torture(replay_on_pool);
 }
 
 TEST(replay_on_cuda_survives_every_failing_call)

@@ -409,6 +409,26 @@ TEST(replay_keeps_streams_apart_and_default_ones_as_they_are)
     CHECK_OK(tarn_resource_release(resource));
 }
 
+TEST(replay_opens_the_streams_that_it_made)
+{
+    tarn_resource *resource = recording(0);
+    tarn_trace *trace = trace_of(ROW("1", "allocate", "0x10", "1", "0") ROW(
+        "1", "allocate", "0x20", "1", "0x7") ROW("1", "free", "0x10", "1", "0x7"));
+    tarn_replay_options options = {
+        .size = sizeof options, .keep_streams = true, .open_streams = true};
+    tarn_replay_report report;
+    struct call *calls = recorder.calls;
+
+    CHECK_OK(tarn_replay(trace, resource, &options, &report));
+    CHECK(calls[0].stream == TARN_STREAM_DEFAULT);
+    CHECK((uintptr_t)calls[1].stream & 1); /* no CUstream is odd */
+    CHECK(calls[2].stream == calls[1].stream);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_close(calls[1].stream));
+    CHECK_SAYS("closed already");
+    tarn_trace_release(trace);
+    CHECK_OK(tarn_resource_release(resource));
+}
+
 TEST(replay_measures_what_the_device_had_less)
 {
     tarn_resource *resource;
