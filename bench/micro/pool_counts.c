@@ -1,0 +1,126 @@
+/* pool_counts.c -- one path of the pool, again and again, for counting its instructions.
+ *
+ *     valgrind --tool=callgrind --toggle-collect=bench_measured bench-pool_counts PATH
+ *
+ * tools/instructions.py runs it so and compares with bench/instructions.txt. Only what
+ * happens in bench_measured() is counted, ROUNDS times the path. Without a path it lists
+ * them. The driver is bench/null, which does nothing, so that each run is the same.
+ */
+#define _GNU_SOURCE
+#include "bench.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROUNDS = 1000, WARM = 2000, HOLES = 65536, SMALL = 1024, GENERAL = 64 << 20 };
+
+static tarn_resource *resource;
+static tarn_stream raw[2], opened[2];
+
+static tarn_device_ptr get(size_t bytes, tarn_stream stream)
+{
+    tarn_device_ptr block = 0;
+
+    bench_must(tarn_resource_allocate(resource, bytes, 0, stream, &block), "allocate");
+    return block;
+}
+
+static void put(tarn_device_ptr block, size_t bytes, tarn_stream stream)
+{
+    bench_must(tarn_resource_deallocate(resource, block, bytes, 0, stream), "free");
+}
+
+/* What is counted. Not inlined, so that callgrind knows it by its name. */
+void bench_measured(void (*path)(void));
+__attribute__((noinline)) void bench_measured(void (*path)(void))
+{
+    for (int i = 0; i < ROUNDS; i++)
+        path();
+}
+
+static void small_opened(void)
+{
+    put(get(SMALL, opened[0]), SMALL, opened[0]);
+}
+
+static void small_raw(void)
+{
+    put(get(SMALL, raw[0]), SMALL, raw[0]);
+}
+
+static void general_opened(void)
+{
+    put(get(GENERAL, opened[0]), GENERAL, opened[0]);
+}
+
+static void general_raw(void)
+{
+    put(get(GENERAL, raw[0]), GENERAL, raw[0]);
+}
+
+/* Three neighbours, the middle one last: it merges with both. */
+static void merge(void)
+{
+    tarn_device_ptr blocks[3];
+
+    for (int i = 0; i < 3; i++)
+        blocks[i] = get(GENERAL, opened[0]);
+    put(blocks[0], GENERAL, opened[0]);
+    put(blocks[2], GENERAL, opened[0]);
+    put(blocks[1], GENERAL, opened[0]);
+}
+
+/* The memory of one stream goes to the other and back. */
+static void exchange(void)
+{
+    for (int i = 0; i < 2; i++)
+        put(get(GENERAL, opened[i]), GENERAL, opened[i]);
+}
+
+static void make_holes(void)
+{
+    tarn_device_ptr *blocks = bench_room(2 * HOLES, sizeof *blocks);
+
+    for (size_t i = 0; i < 2 * HOLES; i++)
+        blocks[i] = get(512, opened[0]);
+    for (size_t i = 0; i < 2 * HOLES; i += 2)
+        put(blocks[i], 512, opened[0]);
+    free(blocks); /* the odd ones stay out until the process ends */
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+    bool holes;
+} paths[] = {
+    {"magazine-pair-opened", small_opened, false},
+    {"magazine-pair-raw", small_raw, false},
+    {"general-pair-opened", general_opened, false},
+    {"general-pair-raw", general_raw, false},
+    {"three-and-merge", merge, false},
+    {"exchange-of-two-streams", exchange, false},
+    {"general-pair-65536-holes", general_opened, true},
+};
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        if (argc < 2)
+            puts(paths[i].name);
+        if (argc < 2 || strcmp(argv[1], paths[i].name) != 0)
+            continue;
+        resource = bench_resource("pool", 0);
+        for (int s = 0; s < 2; s++) {
+            bench_must(tarn_stream_create(0, true, &raw[s]), "stream");
+            bench_must(tarn_stream_open(0, raw[s], &opened[s]), "open");
+        }
+        if (paths[i].holes)
+            make_holes();
+        for (int k = 0; k < WARM; k++)
+            paths[i].run();
+        bench_measured(paths[i].run);
+        return 0;
+    }
+    if (argc > 1)
+        bench_die("there is no path %s", argv[1]);
+    return 0;
+}
