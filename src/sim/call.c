@@ -246,8 +246,11 @@ static void after_fork(void)
     sim_unlock();
 }
 
+/* The threads that waited are not here. */
 static void become_child(void)
 {
+    progress = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    progress_waiters = 0;
     if (atomic_load(&phase) == UP)
         atomic_store(&phase, FORKED);
     sim_unlock();

@@ -48,6 +48,12 @@ enum sim_place sim_place_for(const struct sim_stream *stream, uintptr_t address,
     return is_of_graph ? PLACE_DEVICE : sim_place_of(address, bytes);
 }
 
+void sim_box_note_places(struct sim_box *box)
+{
+    box->to_is_known = sim_place_of((uintptr_t)box->to, 1) != PLACE_PAGEABLE;
+    box->from_is_known = sim_place_of((uintptr_t)box->from, 1) != PLACE_PAGEABLE;
+}
+
 /* A copy in the queue. */
 struct copy {
     struct sim_guard guard;
@@ -160,8 +166,10 @@ static CUresult capture_copy(struct sim_stream *stream, const struct sim_box *bo
     struct sim_node *node;
     CUresult result = sim_capture_add(stream, NODE_COPY, &node);
 
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
         node->box = *box;
+        sim_box_note_places(&node->box);
+    }
     return result;
 }
 

@@ -28,7 +28,11 @@ struct sim_box {
     const char *from;
     size_t width, height, depth; /* none of them 0 */
     size_t to_pitch, to_slice, from_pitch, from_slice;
+    bool to_is_known, from_is_known; /* in a node: it was no pageable memory then */
 };
+
+/* Note that, for a node that is to be launched later. */
+void sim_box_note_places(struct sim_box *box);
 
 /* When the call returns. */
 enum sim_manner {

@@ -33,10 +33,14 @@ static void finish_end(void *data)
 /* --- may it be launched?
  * ------------------------------------------------------------------ */
 
-static bool is_memory(uintptr_t address, size_t bytes)
+/* Memory that the driver once knew must be some that it knows still: else it may be
+ * unmapped. */
+static bool is_memory(uintptr_t address, size_t bytes, bool is_known)
 {
+    enum sim_place place = sim_place_of(address, bytes);
+
     return sim_graph_memory_find(address, bytes) ||
-           sim_place_of(address, bytes) != PLACE_BAD;
+           (place != PLACE_BAD && !(is_known && place == PLACE_PAGEABLE));
 }
 
 /* The memory of a copy may have been freed since it was captured. */
@@ -46,8 +50,17 @@ static bool is_copy_sound(const struct sim_box *box)
            from =
                (box->depth - 1) * box->from_slice + (box->height - 1) * box->from_pitch;
 
-    return is_memory((uintptr_t)box->to, to + box->width) &&
-           is_memory((uintptr_t)box->from, from + box->width);
+    return is_memory((uintptr_t)box->to, to + box->width, box->to_is_known) &&
+           is_memory((uintptr_t)box->from, from + box->width, box->from_is_known);
+}
+
+static bool is_fill_sound(const struct sim_fill *fill)
+{
+    enum sim_place place;
+    size_t bytes = (fill->rows - 1) * fill->pitch + fill->count * fill->element;
+
+    return sim_graph_memory_find((uintptr_t)fill->to, bytes) ||
+           sim_fill_check(fill, NULL, &place) == CUDA_SUCCESS;
 }
 
 /* Memory is allocated where it is not, and freed where it is; is_planned is the state at
@@ -80,6 +93,8 @@ static CUresult check_step(const struct sim_exec *exec, const struct sim_step *s
         return plan_memory(exec, node);
     case NODE_COPY:
         return is_copy_sound(&node->box) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    case NODE_FILL:
+        return is_fill_sound(&node->fill) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case NODE_WAIT:
     case NODE_RECORD:
         return sim_event_check(node->event);

@@ -67,8 +67,10 @@ static CUresult add_copy(const struct place *place, const CUDA_MEMCPY3D *copy,
         result = sim_copy_read(copy, &box);
     if (result == CUDA_SUCCESS)
         result = add(place, NODE_COPY, &node);
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
         node->box = box;
+        sim_box_note_places(&node->box);
+    }
     return result;
 }
 
@@ -92,8 +94,10 @@ CUresult cuGraphMemcpyNodeSetParams(CUgraphNode handle, const CUDA_MEMCPY3D *cop
     if (!node || node->kind != NODE_COPY)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
     CUresult result = sim_copy_read(copy, &box);
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
         node->box = box;
+        sim_box_note_places(&node->box);
+    }
     return sim_leave(result);
 }
 
@@ -232,8 +236,9 @@ static CUresult add_child(const struct place *place, CUgraph handle)
     struct sim_node *node;
     CUresult result;
 
-    if (!child || handle == place->graph)
+    if (!child || handle == place->graph || !sim_graph_find(place->graph))
         return CUDA_ERROR_INVALID_VALUE; /* a graph in itself crashes a real driver */
+    /* From here on: a handle that is no more may be the clone's. */
     if (child->memory_nodes > 0)
         return CUDA_ERROR_NOT_SUPPORTED;
     clone = sim_graph_clone(child, false);

@@ -210,6 +210,8 @@ static void hand_to_workers(struct sim_stream *stream)
         ready_first = stream;
     ready_last = stream;
     ready_count++;
+    if (sim_is_down())
+        return; /* whoever waits for the signal may be of the process before a fork */
     if (ready_count > idle_count + starting_count &&
         (!stream->first->touch || worker_count < blocked_count + MOVERS_MAX))
         start_worker(); /* or else a busy one comes to it */

@@ -322,6 +322,34 @@ TEST(graph_launch_of_memory_that_was_freed_is_refused)
     destroy(exec, graph);
 }
 
+/* A worker would write to what is no memory any more. */
+TEST(graph_whose_memory_is_gone_is_not_launched)
+{
+    void *pinned[2];
+    CUdeviceptr a;
+
+    use_device(0);
+    for (int i = 0; i < 2; i++) {
+        CU(cuMemAlloc_v2(&a, BYTES));
+        for (int k = 0; k < 2; k++)
+            CU(cuMemHostAlloc(&pinned[k], BYTES, 0));
+        begin();
+        if (i)
+            CU(cuMemsetD8Async((CUdeviceptr)(uintptr_t)pinned[0], 1, BYTES, stream));
+        else
+            CU(cuMemcpyDtoHAsync_v2(pinned[0], a, BYTES, stream));
+        CUgraph graph = end();
+        CUgraphExec exec = instantiate(graph);
+        CU(cuGraphLaunch(exec, stream));
+        CU(cuStreamSynchronize(stream));
+        CU(cuMemFreeHost(pinned[0]));
+        CU_IS(CUDA_ERROR_INVALID_VALUE, cuGraphLaunch(exec, stream));
+        destroy(exec, graph);
+        CU(cuMemFreeHost(pinned[1]));
+        CU(cuMemFree_v2(a));
+    }
+}
+
 /* --- memory
  * ------------------------------------------------------------------------------- */
 
