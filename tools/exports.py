@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Compare the names that libtarn exports with tools/exports.txt.
+"""Compare the names that libtarn exports with tools/exports.txt; libtarn_prune has a list
+of its own, tools/exports-prune.txt.
 
     tools/exports.py build/release/lib/libtarn.so           compare; exit 1 if they differ
     tools/exports.py build/release/lib/libtarn.so --write   write the list anew
@@ -13,7 +14,7 @@ import pathlib
 import subprocess
 import sys
 
-LIST = pathlib.Path(__file__).with_name("exports.txt")
+TOOLS = pathlib.Path(__file__).parent
 TAKEN = {
     "NRT_dealloc",
     "NRT_MemInfo_alloc_external",
@@ -28,16 +29,23 @@ def exported(library):
     return sorted(line.split()[0].split("@")[0] for line in out.splitlines() if line)
 
 
-def complaints(names, listed):
+def list_for(library):
+    """The file with the names that this library may export."""
+    prune = pathlib.Path(library).name.startswith("libtarn_prune.")
+    return TOOLS / ("exports-prune.txt" if prune else "exports.txt")
+
+
+def complaints(names, path):
     """One sentence for each name that is wrong."""
+    listed = path.read_text().split()
     for name in names:
         if name in TAKEN or not name.startswith("tarn_"):
             yield f"exported, but must not be: {name}"
         elif name not in listed:
-            yield f"exported, but not in {LIST.name}: {name}"
+            yield f"exported, but not in {path.name}: {name}"
     for name in listed:
         if name not in names:
-            yield f"in {LIST.name}, but not exported: {name}"
+            yield f"in {path.name}, but not exported: {name}"
 
 
 def main(arguments):
@@ -45,9 +53,10 @@ def main(arguments):
         print(__doc__.strip(), file=sys.stderr)
         return 2
     names = exported(arguments[0])
+    path = list_for(arguments[0])
     if arguments[1:]:
-        LIST.write_text("".join(name + "\n" for name in names))
-    found = list(complaints(names, LIST.read_text().split()))
+        path.write_text("".join(name + "\n" for name in names))
+    found = list(complaints(names, path))
     print("\n".join(found) or f"{len(names)} names, as listed")
     return 1 if found or not names else 0
 
