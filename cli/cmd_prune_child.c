@@ -8,6 +8,7 @@
 #include "cmd_prune.h"
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,9 +56,27 @@ static int no_library(void)
                   dlerror());
 }
 
+/* It lies beside libtarn. By name it is found only where the loader looks for this tool's
+ * own libraries, and under a sanitizer, whose dlopen stands between, it is not. */
+static void *open_library(void)
+{
+    char path[PATH_MAX];
+    Dl_info libtarn;
+    void *handle = NULL;
+
+    if (dladdr((void *)tarn_version, &libtarn) && strrchr(libtarn.dli_fname, '/')) {
+        int folder = (int)(strrchr(libtarn.dli_fname, '/') - libtarn.dli_fname);
+        int length = snprintf(path, sizeof path, "%.*s/%s", folder, libtarn.dli_fname,
+                              LIBRARY);
+        if (length > 0 && (size_t)length < sizeof path)
+            handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    }
+    return handle ? handle : dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+}
+
 static int load(struct library *library)
 {
-    void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    void *handle = open_library();
 
     if (!handle)
         return no_library();
