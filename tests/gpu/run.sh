@@ -64,8 +64,20 @@ build() {
 # One at a time, as some measure the memory of the card, which all share.
 # Without what needs the stand-in: torture makes its calls fail, unit-sim looks inside it.
 c_tests() {
-    ctest --preset release -j 1 -E '^(torture|unit-sim|house|headers|driver-facts)' \
+    ctest --preset release -j 1 -E '^(torture|unit-sim|house|headers|driver-facts|order|model|bench)' \
         --output-junit "$PWD/$logs/c-gpu.xml" --test-output-size-passed 10000000
+}
+
+# A million reuses in all, kernels write and verify; and a few under the memory checker,
+# where that is.
+order() {
+    build/release/bin/order --reuses 72000 --seeds 2
+}
+
+order_checked() {
+    checker=$(command -v compute-sanitizer || ls "${CUDA_HOME:-/usr/local/cuda}"/bin/compute-sanitizer 2>/dev/null)
+    [ -n "$checker" ] || { echo "there is no compute-sanitizer here"; return 0; }
+    "$checker" --tool memcheck --error-exitcode 1 build/release/bin/order --reuses 300 --seeds 1
 }
 
 wheel() {
@@ -98,6 +110,8 @@ phase machine 20 machine
 phase environment 60 environment
 phase build 60 build
 phase c-tests 90 c_tests
+phase order 120 order
+phase order-checked 60 order_checked
 phase wheel 60 wheel
 phase python-tests 90 python_tests
 phase demo 60 ./demo

@@ -1,0 +1,193 @@
+// rmm.cpp -- RMM's pool, arena, binning and async resources as peers. Needs librmm's headers.
+#include "peer.h"
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <memory>
+#include <rmm/cuda_device.hpp>
+#include <rmm/mr/arena_memory_resource.hpp>
+#include <rmm/mr/binning_memory_resource.hpp>
+#include <rmm/mr/cuda_async_memory_resource.hpp>
+#include <rmm/mr/cuda_memory_resource.hpp>
+#include <rmm/mr/pool_memory_resource.hpp>
+
+namespace
+{
+
+// What all resources of the run have taken from the device; one is open at a time.
+std::atomic<std::size_t> taken{0}, peak{0};
+
+void count_up(std::size_t bytes)
+{
+    std::size_t now = taken += bytes, seen = peak;
+
+    while (seen < now && !peak.compare_exchange_weak(seen, now))
+        ;
+}
+
+// cudaMalloc that counts: the peak of what a pool took is what it reserved.
+struct counting {
+    rmm::mr::cuda_memory_resource upstream;
+
+    void *allocate(cuda::stream_ref stream, std::size_t bytes,
+                   std::size_t alignment = 256)
+    {
+        void *block = upstream.allocate(stream, bytes, alignment);
+        count_up(bytes);
+        return block;
+    }
+    void deallocate(cuda::stream_ref stream, void *block, std::size_t bytes,
+                    std::size_t alignment = 256) noexcept
+    {
+        taken -= bytes;
+        upstream.deallocate(stream, block, bytes, alignment);
+    }
+    void *allocate_sync(std::size_t bytes, std::size_t alignment = 256)
+    {
+        void *block = upstream.allocate_sync(bytes, alignment);
+        count_up(bytes);
+        return block;
+    }
+    void deallocate_sync(void *block, std::size_t bytes,
+                         std::size_t alignment = 256) noexcept
+    {
+        taken -= bytes;
+        upstream.deallocate_sync(block, bytes, alignment);
+    }
+    bool operator==(counting const &) const noexcept
+    {
+        return true;
+    }
+    friend void get_property(counting const &, cuda::mr::device_accessible) noexcept
+    {
+    }
+};
+
+template <class Resource> struct held {
+    std::unique_ptr<rmm::mr::pool_memory_resource> beneath; // of binning alone
+    std::unique_ptr<Resource> resource;
+};
+
+template <class Resource>
+unsigned long long allocate(void *self, std::size_t bytes, void *stream)
+{
+    auto &resource = *static_cast<held<Resource> *>(self)->resource;
+
+    try {
+        return reinterpret_cast<unsigned long long>(resource.allocate(
+            cuda::stream_ref(static_cast<cudaStream_t>(stream)), bytes, 256));
+    } catch (...) {
+        return 0;
+    }
+}
+
+template <class Resource>
+void deallocate(void *self, unsigned long long block, std::size_t bytes, void *stream)
+{
+    static_cast<held<Resource> *>(self)->resource->deallocate(
+        cuda::stream_ref(static_cast<cudaStream_t>(stream)),
+        reinterpret_cast<void *>(block), bytes, 256);
+}
+
+template <class Resource> void close(void *self)
+{
+    delete static_cast<held<Resource> *>(self);
+}
+
+std::size_t reserved_peak(void *)
+{
+    return peak;
+}
+
+std::size_t round_up(std::size_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+// `make` gives the held resource; what it throws means that it cannot be had.
+template <class Make> void *try_open(Make make)
+{
+    taken = 0;
+    peak = 0;
+    try {
+        return make();
+    } catch (std::exception const &error) {
+        std::fprintf(stderr, "rmm: %s\n", error.what());
+        return nullptr;
+    }
+}
+
+void *open_pool(std::size_t most, std::size_t)
+{
+    using resource = rmm::mr::pool_memory_resource;
+    return try_open([&] {
+        auto made = std::make_unique<held<resource>>();
+        made->resource =
+            most ? std::make_unique<resource>(counting{}, round_up(most), round_up(most))
+                 : std::make_unique<resource>(counting{}, std::size_t{0});
+        return made.release();
+    });
+}
+
+void *open_arena(std::size_t most, std::size_t live)
+{
+    using resource = rmm::mr::arena_memory_resource;
+    return try_open([&] {
+        auto made = std::make_unique<held<resource>>();
+        made->resource = std::make_unique<resource>(
+            counting{}, round_up(most ? most : live / 2 * 3 + (64u << 20)));
+        return made.release();
+    });
+}
+
+void *open_binning(std::size_t, std::size_t)
+{
+    using resource = rmm::mr::binning_memory_resource;
+    return try_open([&] {
+        auto made = std::make_unique<held<resource>>();
+        made->beneath =
+            std::make_unique<rmm::mr::pool_memory_resource>(counting{}, std::size_t{0});
+        made->resource = std::make_unique<resource>(*made->beneath, 8, 22);
+        return made.release();
+    });
+}
+
+void *open_async(std::size_t, std::size_t)
+{
+    using resource = rmm::mr::cuda_async_memory_resource;
+    return try_open([&] {
+        auto made = std::make_unique<held<resource>>();
+        made->resource = std::make_unique<resource>();
+        return made.release();
+    });
+}
+
+template <class Resource>
+constexpr peer entry(char const *name, bool limits, bool reserves,
+                     void *(*open)(std::size_t, std::size_t))
+{
+    return {name,
+            limits,
+            reserves,
+            open,
+            allocate<Resource>,
+            deallocate<Resource>,
+            reserved_peak,
+            close<Resource>};
+}
+
+const peer peers[] = {
+    entry<rmm::mr::pool_memory_resource>("RMM pool", true, true, open_pool),
+    entry<rmm::mr::arena_memory_resource>("RMM arena", true, true, open_arena),
+    entry<rmm::mr::binning_memory_resource>("RMM binning", false, true, open_binning),
+    entry<rmm::mr::cuda_async_memory_resource>("RMM async", false, false, open_async),
+};
+
+} // namespace
+
+extern "C" __attribute__((visibility("default"))) const peer *bench_peers(
+    std::size_t *count_out)
+{
+    *count_out = sizeof peers / sizeof *peers;
+    return peers;
+}

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""One table of what the benchmarks wrote: a row for each figure, a column for each peer.
+
+    table.py RESULTS.jsonl... [--out results.json]
+
+Where a figure was measured several times the median counts. In brackets stands how many
+times Tarn's figure it is (of `Tarn opened`, or of `Tarn`); --out keeps it all as JSON.
+"""
+import collections
+import json
+import statistics
+import sys
+
+OURS = ["Tarn opened", "Tarn", "Tarn raw"]
+
+
+def read(paths):
+    """{(bench, case, metric): {who: median}}, in the order of coming."""
+    found = collections.defaultdict(lambda: collections.defaultdict(list))
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            for line in filter(str.strip, file):
+                row = json.loads(line)
+                key = row["bench"], row["case"], row["metric"]
+                found[key][row["who"]].append(row["value"])
+    return {key: {who: statistics.median(values) for who, values in row.items()}
+            for key, row in found.items()}
+
+
+def cell(value, base):
+    """A value, and how many times the base it is."""
+    if value is None:
+        return "-"
+    text = f"{value:.3f}" if value < 10 else f"{value:,.0f}"
+    return f"{text} ({value / base:.1f})" if base and value != base else text
+
+
+def lines(table):
+    peers = list(dict.fromkeys(who for row in table.values() for who in row))
+    yield " | ".join(["what".ljust(58), *(who.rjust(17) for who in peers)])
+    for (_, case, metric), row in table.items():
+        base = next((row[name] for name in OURS if row.get(name)), None)
+        cells = [cell(row.get(who), base).rjust(17) for who in peers]
+        yield " | ".join([f"{case}, {metric}".ljust(58), *cells])
+
+
+def main(arguments):
+    out = arguments[arguments.index("--out") + 1] if "--out" in arguments else None
+    paths = [a for a in arguments if a not in ("--out", out)]
+    table = read(paths)
+    for line in lines(table):
+        print(line)
+    if out:
+        rows = [{"bench": bench, "case": case, "metric": metric, "median": row}
+                for (bench, case, metric), row in table.items()]
+        with open(out, "w", encoding="utf-8") as file:
+            json.dump(rows, file, indent=1)
+            file.write("\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,99 @@
+#!/bin/sh
+# bench.sh -- the benchmarks on a machine with a GPU, beside RMM, PyTorch and CuPy.
+#
+#     PYTHON=python3 OUT=folder TRACES=folder tests/gpu/bench.sh
+#
+# Builds Tarn, the benchmark of peers and the shims that are possible there (rmm.cpp with
+# librmm from .whl, torch.cpp with the torch that the interpreter has), runs all of them on
+# the same work, and leaves one table and one JSON file in $OUT, for bench/results/. No
+# network: see prepare.sh. What is not there is left out and said. Within BUDGET seconds;
+# every part has a limit of its own.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+
+PYTHON=$(command -v "${PYTHON:-python3}") && export PYTHON
+OUT=${OUT:-build/gpu-out}
+TRACES=${TRACES:-shared/traces}
+BUDGET=${BUDGET:-480}
+work=build/gpu-bench
+cuda=${CUDA_HOME:-/usr/local/cuda}
+unset TARN_DRIVER TARN_SIM TARN_LOG TARN_RESOURCE PYTHONPATH
+export OUT TRACES BUDGET CMAKE_PREFIX_PATH="$PWD/.gpu/usr" CPATH="$PWD/.gpu/usr/include"
+
+# part NAME SECONDS COMMAND...: run a function of this file or a program within a limit.
+part() {
+    name=$1 limit=$2 started=$(date +%s); shift 2
+    left=$((BUDGET - started + began))
+    [ "$limit" -le $left ] || limit=$left
+    if [ "$limit" -lt 5 ]; then
+        echo "== $name: not run, no time left" | tee -a "$OUT/parts.txt"
+        return 1
+    fi
+    timeout -k 5 "$limit" sh tests/gpu/bench.sh --only "$@" >"$OUT/$name.log" 2>&1 </dev/null
+    code=$?
+    [ $code -eq 0 ] || tail -n 30 "$OUT/$name.log"
+    echo "== $name: exit $code after $(($(date +%s) - started)) s of $limit" | tee -a "$OUT/parts.txt"
+    return $code
+}
+
+build() {
+    cmake --preset release -DTARN_TEST_DRIVER= &&
+        cmake --build --preset release -j "$(nproc)" --target bench-peers bench-pool \
+            bench-pool_traces
+}
+
+# The wheels of RMM, unpacked: their headers and libraries are all that the shim needs.
+rmm_shim() {
+    for wheel in .whl/librmm_cu13-*.whl .whl/rapids_logger-*.whl; do
+        "$PYTHON" -m zipfile -e "$wheel" $work/rmm || return
+    done
+    rmm=$PWD/$work/rmm
+    g++ -std=c++20 -O2 -fPIC -shared -DLIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE \
+        -I"$rmm/librmm/include" -I"$rmm/librmm/include/rapids" \
+        -I"$rmm/rapids_logger/include" -I"$cuda/include" bench/peers/rmm.cpp \
+        -o $work/libpeer_rmm.so -L"$rmm/librmm/lib64" -lrmm \
+        -L"$rmm/rapids_logger/lib64" -lrapids_logger -L"$cuda/lib64" -lcudart \
+        -Wl,-rpath,"$rmm/librmm/lib64:$rmm/rapids_logger/lib64:$cuda/lib64"
+}
+
+torch_shim() {
+    torch=$("$PYTHON" -c 'import torch; print(torch.__path__[0])') || return
+    g++ -std=c++20 -O2 -fPIC -shared -I"$torch/include" -I"$cuda/include" \
+        bench/peers/torch.cpp -o $work/libpeer_torch.so -L"$torch/lib" -lc10_cuda -lc10 \
+        -L"$cuda/lib64" -lcudart -Wl,-rpath,"$torch/lib:$cuda/lib64"
+}
+
+# Those shims that could be built; a peer that fails takes the ones behind it with it, so
+# each has a process of its own.
+peers() {
+    build/release/bin/bench-peers --json "$OUT/results.jsonl" "$@" "$TRACES"/*.csv.gz
+}
+
+python_peers() {
+    [ -x .venv/bin/python ] && PYTHON=.venv/bin/python
+    "$PYTHON" bench/peers/python.py "$OUT/results.jsonl"
+}
+
+if [ "${1:-}" = --only ]; then
+    shift
+    "$@"
+    exit
+fi
+
+began=$(date +%s)
+rm -rf $work && mkdir -p $work "$OUT"
+rm -f "$OUT/results.jsonl" "$OUT/parts.txt"
+
+part build 90 build || exit 1
+part rmm-shim 90 rmm_shim
+part torch-shim 90 torch_shim
+part peers-tarn 100 peers
+[ -f $work/libpeer_rmm.so ] && part peers-rmm 120 peers --only-peers --peer $work/libpeer_rmm.so
+[ -f $work/libpeer_torch.so ] && part peers-torch 60 peers --only-peers --peer $work/libpeer_torch.so
+part pool 60 build/release/bin/bench-pool --json "$OUT/results.jsonl"
+part pool-traces 60 sh -c 'build/release/bin/bench-pool_traces --json "$OUT/results.jsonl" --idle --opened "$TRACES"/*.csv.gz'
+part python 60 python_peers
+
+"$PYTHON" bench/peers/table.py "$OUT/results.jsonl" --out "$OUT/results.json" | tee "$OUT/table.txt"
+cat "$OUT/parts.txt"
+! grep -qv 'exit 0 ' "$OUT/parts.txt"
