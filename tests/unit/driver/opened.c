@@ -363,6 +363,61 @@ TEST(threads_open_and_close_side_by_side)
         CHECK_OK(tarn_stream_destroy(0, raw[i]));
 }
 
+/* A pool watches for streams that are closed, for as long as it lives. */
+static atomic_bool pools_are_made;
+
+static void *use_and_close(void *raw)
+{
+    tarn_resource *pool;
+
+    if (tarn_pool_create(0, NULL, NULL, &pool) != TARN_OK)
+        atomic_fetch_add(&mistakes, 1);
+    while (atomic_load(&pools_are_made)) {
+        tarn_stream opened = NULL;
+        tarn_device_ptr block = 0;
+        if (tarn_stream_open(0, raw, &opened) != TARN_OK ||
+            tarn_resource_allocate(pool, BYTES, 0, opened, &block) != TARN_OK ||
+            tarn_resource_deallocate(pool, block, BYTES, 0, opened) != TARN_OK ||
+            tarn_stream_close(opened) != TARN_OK ||
+            tarn_resource_deallocate(pool, block, BYTES, 0, opened) == TARN_OK)
+            atomic_fetch_add(&mistakes, 1);
+    }
+    if (tarn_resource_release(pool) != TARN_OK)
+        atomic_fetch_add(&mistakes, 1);
+    return NULL;
+}
+
+TEST(pools_come_and_go_while_streams_are_closed)
+{
+    pthread_t threads[2];
+    tarn_stream raw[2];
+
+    atomic_store(&pools_are_made, true);
+    for (int i = 0; i < 2; i++) {
+        raw[i] = make(0);
+        CHECK_EQUAL(0, pthread_create(&threads[i], NULL, use_and_close, raw[i]));
+    }
+    for (int i = 0; i < 30; i++) {
+        tarn_stream opened = open_one(raw[0]);
+        tarn_resource *pool;
+        tarn_device_ptr block;
+        CHECK_OK(tarn_pool_create(0, NULL, NULL, &pool));
+        CHECK_OK(tarn_resource_allocate(pool, BYTES, 0, opened, &block));
+        CHECK_OK(tarn_resource_deallocate(pool, block, BYTES, 0, opened));
+        if (i & 1)
+            CHECK_OK(tarn_stream_close(opened));
+        CHECK_OK(tarn_resource_release(pool));
+        if (!(i & 1))
+            CHECK_OK(tarn_stream_close(opened));
+    }
+    atomic_store(&pools_are_made, false);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    CHECK_EQUAL(0, mistakes);
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(tarn_stream_destroy(0, raw[i]));
+}
+
 /* Two close one value: one of them is told that it is not open. */
 static void *close_it(void *opened)
 {
