@@ -140,8 +140,10 @@ void tarn__note_peaks(struct tarn__pool *pool);
 
 /* --- report.c --- */
 void tarn__report_fill(struct tarn__caller *caller, uint64_t wanted, uint64_t alignment,
-                       unsigned attempts, const tarn_error *upstream);
-tarn_status tarn__report_refusal(void);
+                       unsigned attempts, const tarn_error *upstream,
+                       tarn_pool_report *out);
+/* TARN_OUT_OF_MEMORY in a line; the report is kept for the thread. */
+tarn_status tarn__report_refuse(const tarn_pool_report *report);
 
 /* --- capture.c --- */
 

@@ -5,10 +5,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-static _Thread_local struct {
-    bool is_set;
-    tarn_pool_report report;
-} last;
+/* Of the thread's last refusal, made at its first one: a struct here would cost every
+ * thread of every program 400 bytes of the room that libraries opened late have to share. */
+static _Thread_local tarn_pool_report *last;
+static pthread_key_t last_key;
+static bool has_last_key;
+static pthread_once_t last_once = PTHREAD_ONCE_INIT;
+
+static void forget_last(void *report)
+{
+    last = NULL;
+    free(report);
+}
+
+static void make_last_key(void)
+{
+    has_last_key = pthread_key_create(&last_key, forget_last) == 0;
+}
+
+/* Keep the report for tarn_pool_last_report(), where there is host memory. */
+static void keep(const tarn_pool_report *report)
+{
+    pthread_once(&last_once, make_last_key);
+    if (!last && has_last_key) {
+        last = calloc(1, sizeof *last);
+        pthread_setspecific(last_key, last);
+    }
+    if (last)
+        *last = *report;
+}
 
 /* --- statistics --- */
 
@@ -116,10 +141,10 @@ tarn_status tarn_pool_get_statistics(tarn_resource *resource, tarn_pool_statisti
 /* --- out of memory --- */
 
 void tarn__report_fill(struct tarn__caller *caller, uint64_t wanted, uint64_t alignment,
-                       unsigned attempts, const tarn_error *upstream)
+                       unsigned attempts, const tarn_error *upstream,
+                       tarn_pool_report *report)
 {
     struct tarn__pool *pool = caller->pool;
-    tarn_pool_report *report = &last.report;
     tarn_pool_statistics all = {0};
     size_t device_free = 0, device_total = 0;
 
@@ -149,13 +174,11 @@ void tarn__report_fill(struct tarn__caller *caller, uint64_t wanted, uint64_t al
     report->upstream = upstream->status;
     snprintf(report->upstream_words, sizeof report->upstream_words, "%.255s",
              upstream->message);
-    last.is_set = true;
 }
 
-tarn_status tarn__report_refusal(void)
+tarn_status tarn__report_refuse(const tarn_pool_report *report)
 {
-    const tarn_pool_report *report = &last.report;
-
+    keep(report);
     return tarn_error_set_native(
         TARN_OUT_OF_MEMORY, 0,
         "pool: no %llu bytes, %llu live, %llu cached (%llu in one piece for this "
@@ -174,11 +197,11 @@ tarn_status tarn_pool_last_report(tarn_pool_report *out)
     if (!out || out->size < sizeof out->size)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "pool: a report into NULL, or size is not set");
-    if (!last.is_set)
+    if (!last)
         return tarn_error_set(TARN_NOT_FOUND,
                               "pool: no allocation of this thread has failed");
     size_t known = out->size < sizeof *out ? out->size : sizeof *out;
-    memcpy(out, &last.report, known);
+    memcpy(out, last, known);
     out->size = known;
     return TARN_OK;
 }

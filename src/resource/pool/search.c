@@ -213,9 +213,10 @@ tarn_status tarn__search(struct tarn__caller *caller, const struct tarn__request
     if (!index)
         index = waited_for(&search);
     if (!index) {
+        tarn_pool_report report;
         tarn__report_fill(caller, asked, request->alignment, search.attempts,
-                          &search.upstream);
-        return tarn__report_refusal();
+                          &search.upstream, &report);
+        return tarn__report_refuse(&report);
     }
     *out = index;
     return TARN_OK;
