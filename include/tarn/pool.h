@@ -15,7 +15,8 @@
 
 TARN_BEGIN_DECLS
 
-/** What a pool may do before it says that memory is out. */
+/** What a pool may do before it says that memory is out, and in a trim that finds free
+ * memory of streams which have given it no fence yet. */
 typedef enum tarn_pool_last_step {
     /** Wait until the device has done all work that is queued, so that every free block
      * is free for anybody. Ends no capture; other threads' launches wait meanwhile. */

@@ -344,6 +344,16 @@ static size_t pool_blocks_out(const void *self)
     return counts.allocations - counts.frees;
 }
 
+/* More is free than may stay, and some of it has no fence that could be asked about. */
+static bool trim_has_to_wait(struct tarn__pool *pool, size_t keep_bytes)
+{
+    tarn__pool_lock(pool);
+    bool waits = pool->heap.free_bytes > keep_bytes && pool->heap.unfenced_bytes > 0 &&
+                 pool->options.last_step == TARN_POOL_WAIT_FOR_DEVICE;
+    tarn__pool_unlock(pool);
+    return waits;
+}
+
 static tarn_status pool_trim(void *self, size_t keep_bytes, size_t *released_out)
 {
     struct tarn__pool *pool = self;
@@ -357,7 +367,10 @@ static tarn_status pool_trim(void *self, size_t keep_bytes, size_t *released_out
     tarn__magazines_drain(pool);
     pthread_mutex_lock(&pool->growth);
     tarn__fences_poll(pool, UINT32_MAX);
-    status = tarn__shrink(pool, keep_bytes, &released);
+    if (trim_has_to_wait(pool, keep_bytes))
+        status = tarn__fences_barrier(pool);
+    if (status == TARN_OK)
+        status = tarn__shrink(pool, keep_bytes, &released);
     pthread_mutex_unlock(&pool->growth);
     if (status == TARN_OK)
         *released_out = released;
