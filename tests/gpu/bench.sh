@@ -48,7 +48,7 @@ rmm_shim() {
         "$PYTHON" -m zipfile -e "$wheel" $work/rmm || return
     done
     rmm=$PWD/$work/rmm
-    g++ -std=c++20 -O2 -fPIC -shared -DLIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE \
+    g++ -std=c++20 -O2 -DNDEBUG -fPIC -shared -DLIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE \
         -I"$rmm/librmm/include" -I"$rmm/librmm/include/rapids" \
         -I"$rmm/rapids_logger/include" -I"$cuda/include" bench/peers/rmm.cpp \
         -o $work/libpeer_rmm.so -L"$rmm/librmm/lib64" -lrmm \
@@ -58,7 +58,7 @@ rmm_shim() {
 
 torch_shim() {
     torch=$("$PYTHON" -c 'import torch; print(torch.__path__[0])') || return
-    g++ -std=c++20 -O2 -fPIC -shared -I"$torch/include" -I"$cuda/include" \
+    g++ -std=c++20 -O2 -DNDEBUG -fPIC -shared -I"$torch/include" -I"$cuda/include" \
         bench/peers/torch.cpp -o $work/libpeer_torch.so -L"$torch/lib" -lc10_cuda -lc10 \
         -L"$cuda/lib64" -lcudart -Wl,-rpath,"$torch/lib:$cuda/lib64"
 }
