@@ -66,8 +66,8 @@ static void *open_library(void)
 
     if (dladdr((void *)tarn_version, &libtarn) && strrchr(libtarn.dli_fname, '/')) {
         int folder = (int)(strrchr(libtarn.dli_fname, '/') - libtarn.dli_fname);
-        int length = snprintf(path, sizeof path, "%.*s/%s", folder, libtarn.dli_fname,
-                              LIBRARY);
+        int length =
+            snprintf(path, sizeof path, "%.*s/%s", folder, libtarn.dli_fname, LIBRARY);
         if (length > 0 && (size_t)length < sizeof path)
             handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     }
