@@ -147,3 +147,16 @@ def test_numbas_files_are_not_changed():
     folder = pathlib.Path(numba.__file__).parent / "core" / "runtime"
     assert not [path for path in folder.iterdir() if "tarn" in path.name]
     assert [path for path in folder.iterdir() if path.name.startswith("_nrt_python.c")]
+
+
+def test_a_numba_without_a_switch_for_statistics_finds_them_on():
+    code = """
+import sys, types
+import tarn.nrt
+from tarn.nrt import _finder
+tarn.nrt.install()
+for version, on in (("0.56.4", True), ("0.57.0", False), ("0.68.1", False), ("1.2", False)):
+    sys.modules["numba"] = types.SimpleNamespace(__version__=version)
+    assert _finder._counts_without_a_switch() is on, version
+"""
+    python("-c", code)

@@ -73,12 +73,10 @@ static PyObject *memsys_get_stats_mi_free(PyObject *Py_UNUSED(module),
     return counter(NRT_MemSys_get_stats_mi_free);
 }
 
-/* Numba before 0.57 hands its own atomics over, compiled by LLVM, and has no switch for
- * statistics: they are on. Tarn has atomics of its own. */
+/* Numba before 0.57 hands its own atomics over, compiled by LLVM. Tarn has others. */
 static PyObject *memsys_set_atomic_inc_dec(PyObject *Py_UNUSED(module),
                                            PyObject *Py_UNUSED(arguments))
 {
-    NRT_MemSys_enable_stats();
     Py_RETURN_NONE;
 }
 
@@ -152,7 +150,7 @@ static PyMethodDef methods[] = {
     PLAIN(memsys_get_stats_free, "Blocks of memory taken back."),
     PLAIN(memsys_get_stats_mi_alloc, "MemInfos made."),
     PLAIN(memsys_get_stats_mi_free, "MemInfos gone."),
-    TAKES(memsys_set_atomic_inc_dec, "For Numba before 0.57: turns statistics on."),
+    TAKES(memsys_set_atomic_inc_dec, "For Numba before 0.57: does nothing."),
     TAKES(memsys_set_atomic_cas, "For Numba before 0.57: does nothing."),
     TAKES(meminfo_new, "(address, owner): the address of a new MemInfo; 0: no memory."),
     TAKES(meminfo_alloc, "(bytes): the address of a new MemInfo; 0: no memory."),

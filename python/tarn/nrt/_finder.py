@@ -43,7 +43,15 @@ class Loader(importlib.machinery.ExtensionFileLoader):
         module.memsys_use_cpython_allocator = (  # Numba's import calls it
             lambda: None if _State.allocator_chosen else original()
         )
+        if _counts_without_a_switch():
+            module.memsys_enable_stats()
         _tracing.follow()
+
+
+def _counts_without_a_switch() -> bool:
+    """Numba before 0.57 has no switch for statistics: they are always on."""
+    words = getattr(sys.modules.get("numba"), "__version__", "").split(".")
+    return words[0] == "0" and len(words) > 1 and words[1].isdigit() and int(words[1]) < 57
 
 
 class Finder(importlib.abc.MetaPathFinder):
