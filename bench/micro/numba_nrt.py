@@ -102,9 +102,11 @@ def timed(function, count):
 def run(settings):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("TARN_", "NUMBA_"))}
     done = subprocess.run(
-        [sys.executable, __file__, "--measure"], env={**env, **settings}, check=True,
+        [sys.executable, __file__, "--measure"], env={**env, **settings},
         stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
+    if done.returncode != 0:
+        sys.exit(f"with {settings}: exit {done.returncode} after {done.stdout!r}")
     return {name: float(ns) for name, ns in (x.split("\t") for x in done.stdout.splitlines())}
 
 
