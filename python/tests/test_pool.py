@@ -164,7 +164,7 @@ def test_what_a_callback_raises_is_told_and_memory_is_out(unraisable):
 def test_a_callback_that_holds_its_pool_is_no_leak():
     def pools():
         gc.collect()
-        return sum(isinstance(one, PoolMemoryResource) for one in gc.get_objects())
+        return sum(type(one) is PoolMemoryResource for one in gc.get_objects())
 
     before = pools()
     pool = PoolMemoryResource()
