@@ -128,7 +128,8 @@ TARN_API size_t tarn_pool_report_text(const tarn_pool_report *report, char *out,
 
 /** Called when memory is short, before out of memory is said: free something and return
  * true to have the search repeated. `attempt` counts from 0. No lock of the pool is held:
- * every call on the pool is allowed. */
+ * every call on the pool is allowed. What the thread allocates meanwhile asks no callback
+ * again. */
 typedef bool (*tarn_pool_pressure)(void *data, tarn_resource *pool, size_t bytes,
                                    unsigned attempt);
 

@@ -18,20 +18,29 @@ static void look_at_legacy(struct tarn__caller *caller)
         status == CU_STREAM_CAPTURE_STATUS_NONE_;
 }
 
-/* Which capture is it, and into which graph? */
-static void look_at_graph(struct tarn__caller *caller)
+static void note_capture(struct tarn__caller *caller, CUstreamCaptureStatus_ status)
+{
+    caller->capturing = status != CU_STREAM_CAPTURE_STATUS_NONE_;
+    caller->is_lost = status == CU_STREAM_CAPTURE_STATUS_INVALIDATED_;
+    caller->may_record = !caller->capturing;
+}
+
+/* Which capture is it, and into which graph? It may have ended since it was asked for. */
+static tarn_status look_at_graph(struct tarn__caller *caller)
 {
     CUstreamCaptureStatus_ status;
     CUgraph_ graph = NULL;
     uint64_t id = 0;
+    CUresult_ result = caller->scope.calls->stream_get_capture_info(
+        caller->handle, &status, &id, &graph, NULL, NULL);
 
-    if (caller->scope.calls->stream_get_capture_info(caller->handle, &status, &id, &graph,
-                                                     NULL, NULL) != CUDA_SUCCESS_)
-        return;
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("pool", "cuStreamGetCaptureInfo", result, "stream %p",
+                                   (void *)caller->stream);
+    note_capture(caller, status);
     caller->capture_id = id;
-    /* A capture that is lost has no graph that could be tied to. */
-    if (status == CU_STREAM_CAPTURE_STATUS_ACTIVE_)
-        caller->capture_graph = graph;
+    caller->capture_graph = graph;
+    return TARN_OK;
 }
 
 /* Does the stream capture? */
@@ -43,10 +52,10 @@ static tarn_status look_at_capture(struct tarn__caller *caller)
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("pool", "cuStreamIsCapturing", result, "stream %p",
                                    (void *)caller->stream);
-    caller->capturing = status != CU_STREAM_CAPTURE_STATUS_NONE_;
-    caller->may_record = !caller->capturing;
-    if (caller->capturing && caller->scope.calls->stream_get_capture_info)
-        look_at_graph(caller);
+    note_capture(caller, status);
+    if (status == CU_STREAM_CAPTURE_STATUS_ACTIVE_ &&
+        caller->scope.calls->stream_get_capture_info)
+        return look_at_graph(caller);
     return TARN_OK;
 }
 
@@ -171,6 +180,7 @@ void tarn__caller_end(struct tarn__caller *caller)
     struct tarn__pool *pool = caller->pool;
 
     tarn__pool_lock(pool);
+    tarn__capture_leave(caller);
     caller->lane->users--;
     tarn__heap_forget_lane(&pool->heap, caller->lane);
     tarn__pool_unlock(pool);

@@ -24,9 +24,12 @@ struct tarn_pool_capture {
     uint64_t id;             /* of the capture, as the driver counts; never given twice */
     unsigned slot;
     unsigned references; /* of users */
+    unsigned callers;    /* calls under way that know the slot */
     bool is_let_go;
-    uint64_t live;           /* blocks that are out and belong to it */
-    struct tarn__lane *home; /* of blocks that are freed elsewhere: nobody's to reuse */
+    uint64_t live; /* blocks that are out and belong to it */
+    /* Of blocks that are not in the order of the graph alone: its own that are freed
+     * elsewhere, and those of before that it freed. Nobody's to reuse. */
+    struct tarn__lane *home;
     struct member {
         CUstream_ handle;
         struct tarn__lane *lane;
@@ -38,8 +41,16 @@ struct tarn_pool_capture {
 struct tarn__captures {
     struct tarn_pool_capture *slots[UINT16_MAX + 1]; /* 0 is never used */
     unsigned used;                                   /* slots below have been used */
+    uint16_t spare[UINT16_MAX + 1];                  /* of them, those that are free */
+    unsigned spare_count;
+    struct tarn__map by_id; /* id -> slot, of those that were not let go */
+    struct tarn__lane *nobody;
     uint64_t lane_keys;
+    unsigned gone_seen;
 };
+
+/* Graphs with memory of any pool that are gone: a pool looks at its ties when it changes. */
+static atomic_uint graphs_gone;
 
 static void drop_tie(struct tie *tie)
 {
@@ -53,6 +64,7 @@ static void graph_is_gone(void *data)
     struct tie *tie = data;
 
     atomic_store(&tie->gone, true);
+    atomic_fetch_add(&graphs_gone, 1);
     drop_tie(tie);
 }
 
@@ -60,19 +72,34 @@ static void graph_is_gone(void *data)
 
 static struct tarn_pool_capture *by_id(const struct tarn__captures *captures, uint64_t id)
 {
-    for (unsigned i = 1; captures && i < captures->used; i++)
-        if (captures->slots[i] && captures->slots[i]->id == id &&
-            !captures->slots[i]->is_let_go)
-            return captures->slots[i];
-    return NULL;
+    const uint16_t *slot = captures ? tarn__map_get(&captures->by_id, id) : NULL;
+
+    return slot ? captures->slots[*slot] : NULL;
 }
 
+/* 0: there are as many captures as there are numbers for. */
 static unsigned free_slot(struct tarn__captures *captures)
 {
-    for (unsigned i = 1; i < captures->used; i++)
-        if (!captures->slots[i])
-            return i;
+    if (captures->spare_count > 0)
+        return captures->spare[--captures->spare_count];
     return captures->used <= UINT16_MAX ? captures->used++ : 0;
+}
+
+static struct tarn__captures *make_captures(struct tarn__pool *pool)
+{
+    struct tarn__captures *captures = calloc(1, sizeof *captures);
+
+    if (!captures)
+        return NULL;
+    captures->nobody = tarn__heap_lane(&pool->heap, TARN__KEY_NOBODY);
+    if (!captures->nobody) {
+        free(captures);
+        return NULL;
+    }
+    captures->nobody->users++;
+    captures->used = 1;
+    tarn__map_init(&captures->by_id, sizeof(uint16_t));
+    return captures;
 }
 
 /* A lane for memory of a capture. */
@@ -89,26 +116,33 @@ static struct tarn__lane *new_lane(struct tarn__pool *pool, bool in_order)
     return lane;
 }
 
+static void drop_lane(struct tarn__pool *pool, struct tarn__lane *lane)
+{
+    lane->users--;
+    tarn__heap_forget_lane(&pool->heap, lane);
+}
+
 static struct tarn_pool_capture *new_capture(struct tarn__pool *pool, uint64_t id)
 {
     if (!pool->captures)
-        pool->captures = calloc(1, sizeof *pool->captures);
-    if (!pool->captures)
+        pool->captures = make_captures(pool);
+    struct tarn__captures *captures = pool->captures;
+    if (!captures || !tarn__map_reserve_one(&captures->by_id))
         return NULL;
-    if (pool->captures->used == 0)
-        pool->captures->used = 1;
+    tarn__captures_collect(pool);
     struct tarn_pool_capture *capture = calloc(1, sizeof *capture);
-    unsigned slot = capture ? free_slot(pool->captures) : 0;
-    if (slot)
-        capture->home = new_lane(pool, false);
-    if (!slot || !capture->home) {
+    struct tarn__lane *home = capture ? new_lane(pool, false) : NULL;
+    unsigned slot = home ? free_slot(captures) : 0;
+    if (!slot) {
+        if (home)
+            drop_lane(pool, home);
         free(capture);
         return NULL;
     }
-    capture->pool = pool;
-    capture->id = id;
-    capture->slot = slot;
-    pool->captures->slots[slot] = capture;
+    *capture =
+        (struct tarn_pool_capture){.pool = pool, .id = id, .slot = slot, .home = home};
+    captures->slots[slot] = capture;
+    tarn__map_put(&captures->by_id, id, &(uint16_t){(uint16_t)slot});
     return capture;
 }
 
@@ -131,12 +165,28 @@ static struct tarn__lane *member_lane(struct tarn_pool_capture *capture, CUstrea
 struct tarn__lane *tarn__capture_lane(struct tarn__caller *caller)
 {
     struct tarn__pool *pool = caller->pool;
-    struct tarn_pool_capture *capture = by_id(pool->captures, caller->capture_id);
 
+    /* What is lost is never launched: its memory is nobody's, and soon everybody's. */
+    if (caller->is_lost)
+        return tarn__heap_lane(&pool->heap, TARN__KEY_NOBODY);
+    struct tarn_pool_capture *capture = by_id(pool->captures, caller->capture_id);
     if (!capture)
         capture = new_capture(pool, caller->capture_id);
-    caller->capture_slot = capture ? capture->slot : 0;
-    return capture ? member_lane(capture, caller->handle) : NULL;
+    struct tarn__lane *lane = capture ? member_lane(capture, caller->handle) : NULL;
+    if (!lane)
+        return NULL;
+    caller->capture_slot = capture->slot;
+    capture->callers++;
+    return lane;
+}
+
+/* Nobody will tell: the next call on the capture tries again. */
+static void untie(const struct tarn__caller *caller, struct tie *tie)
+{
+    tarn__pool_lock(caller->pool);
+    caller->pool->captures->slots[caller->capture_slot]->tie = NULL;
+    tarn__pool_unlock(caller->pool);
+    drop_tie(tie);
 }
 
 /* Have the graph say when it is gone. Without that, its owner has to. */
@@ -147,22 +197,16 @@ static void tie_to(const struct tarn__caller *caller, struct tie *tie)
 
     if (calls->user_object_create(&object, tie, graph_is_gone, 1,
                                   CU_USER_OBJECT_NO_DESTRUCTOR_SYNC_) != CUDA_SUCCESS_) {
+        untie(caller, tie);
         drop_tie(tie);
         return;
     }
     if (calls->graph_retain_user_object(caller->capture_graph, object, 1,
                                         CU_GRAPH_USER_OBJECT_MOVE_) == CUDA_SUCCESS_)
         return;
-    /* Nobody will tell: the flag must not be set by the end of the object. */
-    tarn__pool_lock(caller->pool);
-    struct tarn_pool_capture *capture =
-        caller->pool->captures->slots[caller->capture_slot];
-    if (capture && capture->tie == tie) {
-        capture->tie = NULL;
-        drop_tie(tie);
-    }
-    tarn__pool_unlock(caller->pool);
-    calls->user_object_release(object, 1);
+    untie(caller, tie); /* first: the end of the object says that the graph is gone */
+    if (calls->user_object_release(object, 1) != CUDA_SUCCESS_)
+        calls->user_object_release(object, 1);
 }
 
 void tarn__capture_tie(const struct tarn__caller *caller)
@@ -171,12 +215,12 @@ void tarn__capture_tie(const struct tarn__caller *caller)
     const struct tarn__calls *calls = caller->scope.calls;
     struct tie *tie = NULL;
 
-    if (!caller->capture_graph || !calls->user_object_create ||
+    if (!caller->capture_slot || !caller->capture_graph || !calls->user_object_create ||
         !calls->graph_retain_user_object || !calls->user_object_release)
         return;
     tarn__pool_lock(pool);
     struct tarn_pool_capture *capture = pool->captures->slots[caller->capture_slot];
-    if (capture && !capture->tie && (tie = calloc(1, sizeof *tie)) != NULL) {
+    if (!capture->tie && !capture->is_let_go && (tie = calloc(1, sizeof *tie)) != NULL) {
         atomic_init(&tie->owners, 2);
         capture->tie = tie;
     }
@@ -197,9 +241,12 @@ void tarn__capture_note(struct tarn__caller *caller, struct tarn__node *node)
 /* The slot is free again when nobody knows the capture any more. */
 static void forget(struct tarn_pool_capture *capture)
 {
-    if (!capture->is_let_go || capture->live || capture->references)
+    struct tarn__captures *captures = capture->pool->captures;
+
+    if (!capture->is_let_go || capture->live || capture->references || capture->callers)
         return;
-    capture->pool->captures->slots[capture->slot] = NULL;
+    captures->slots[capture->slot] = NULL;
+    captures->spare[captures->spare_count++] = (uint16_t)capture->slot;
     drop_tie(capture->tie);
     free(capture->members);
     free(capture);
@@ -214,10 +261,11 @@ static void empty_into(struct tarn__pool *pool, struct tarn__lane *lane,
         tarn__heap_take_whole(&pool->heap, index);
         tarn__heap_put(&pool->heap, index, to);
     }
-    lane->users--;
-    tarn__heap_forget_lane(&pool->heap, lane);
+    drop_lane(pool, lane);
 }
 
+/* What only the graph used is in the order of `to`, or ready. What is at home was used by
+ * others, too, whom neither the end of the graph nor its last launch waits for. */
 static void let_go(struct tarn_pool_capture *capture, struct tarn__lane *to)
 {
     struct tarn__pool *pool = capture->pool;
@@ -225,28 +273,66 @@ static void let_go(struct tarn_pool_capture *capture, struct tarn__lane *to)
     if (capture->is_let_go)
         return;
     capture->is_let_go = true;
+    tarn__map_take(&pool->captures->by_id, capture->id, NULL);
     for (size_t i = 0; i < capture->member_count; i++)
         empty_into(pool, capture->members[i].lane, to);
-    empty_into(pool, capture->home, to);
+    empty_into(pool, capture->home, pool->captures->nobody);
     capture->home = NULL;
     capture->member_count = 0;
 }
 
-struct tarn__lane *tarn__capture_home(struct tarn__pool *pool, unsigned slot)
+void tarn__capture_leave(struct tarn__caller *caller)
 {
-    struct tarn_pool_capture *capture = pool->captures->slots[slot];
-    struct tarn__lane *home = capture->home;
+    struct tarn_pool_capture *capture;
 
-    capture->live--;
+    if (caller->capture_slot == 0)
+        return;
+    capture = caller->pool->captures->slots[caller->capture_slot];
+    capture->callers--;
+    forget(capture);
+}
+
+/* Where what a capturing caller frees goes: its graph can run again. */
+static struct tarn__lane *lane_of_capturing(struct tarn__caller *caller, bool is_own)
+{
+    struct tarn__captures *captures = caller->pool->captures;
+
+    if (caller->capture_slot == 0)
+        return caller->lane;
+    struct tarn_pool_capture *capture = captures->slots[caller->capture_slot];
     if (capture->is_let_go)
+        return captures->nobody;
+    return is_own ? caller->lane : capture->home;
+}
+
+struct tarn__lane *tarn__capture_lane_for(struct tarn__caller *caller,
+                                          const struct tarn__node *node)
+{
+    struct tarn__lane *home = NULL;
+    bool is_own =
+        caller->capturing && node->capture && node->capture == caller->capture_slot;
+
+    if (node->capture) {
+        struct tarn_pool_capture *capture = caller->pool->captures->slots[node->capture];
+        home = is_own ? NULL : capture->home;
+        capture->live--;
         forget(capture);
-    return home;
+    }
+    if (home)
+        return home;
+    return caller->capturing ? lane_of_capturing(caller, is_own) : caller->lane;
 }
 
 void tarn__captures_collect(struct tarn__pool *pool)
 {
-    for (unsigned i = 1; pool->captures && i < pool->captures->used; i++) {
-        struct tarn_pool_capture *capture = pool->captures->slots[i];
+    struct tarn__captures *captures = pool->captures;
+    unsigned gone = atomic_load(&graphs_gone);
+
+    if (!captures || captures->gone_seen == gone)
+        return;
+    captures->gone_seen = gone;
+    for (unsigned i = 1; i < captures->used; i++) {
+        struct tarn_pool_capture *capture = captures->slots[i];
         if (!capture || !capture->tie || !atomic_load(&capture->tie->gone) ||
             capture->is_let_go)
             continue;
@@ -254,6 +340,11 @@ void tarn__captures_collect(struct tarn__pool *pool)
         let_go(capture, NULL);
         forget(capture);
     }
+}
+
+size_t tarn__captures_metadata(const struct tarn__pool *pool)
+{
+    return pool->captures ? sizeof *pool->captures : 0;
 }
 
 void tarn__captures_free(struct tarn__pool *pool)
@@ -265,6 +356,8 @@ void tarn__captures_free(struct tarn__pool *pool)
         free(pool->captures->slots[i]->members);
         free(pool->captures->slots[i]);
     }
+    if (pool->captures)
+        tarn__map_free(&pool->captures->by_id);
     free(pool->captures);
 }
 
@@ -283,18 +376,43 @@ tarn_status tarn_pool_capture_of(tarn_resource *resource, tarn_stream stream,
         status = tarn__caller_begin(pool, stream, &caller);
     if (status != TARN_OK)
         return status;
-    if (caller.capturing) {
+    if (caller.capture_slot) {
         tarn__pool_lock(pool);
         *out = pool->captures->slots[caller.capture_slot];
         if ((*out)->references++ == 0)
             (*out)->resource = tarn_resource_retain(resource);
         tarn__pool_unlock(pool);
     } else {
-        status = tarn_error_set(TARN_NOT_FOUND, "pool: stream %p does not capture",
-                                (void *)stream);
+        status = tarn_error_set(TARN_NOT_FOUND, "pool: stream %p does not capture%s",
+                                (void *)stream, caller.is_lost ? " any more" : "");
     }
     tarn__caller_end(&caller);
     return status;
+}
+
+/* One reference less. The last one lets the memory go, into `to`; what the caller has to
+ * release then is returned. `lock` held. */
+static tarn_resource *drop_reference(tarn_pool_capture *capture, struct tarn__lane *to)
+{
+    if (--capture->references > 0)
+        return NULL;
+    tarn_resource *resource = capture->resource;
+    let_go(capture, to);
+    forget(capture);
+    return resource;
+}
+
+/* The context is gone, and its memory with it: only what the host has is given back. */
+static tarn_status release_what_is_left(tarn_pool_capture *capture)
+{
+    struct tarn__pool *pool = capture->pool;
+
+    if (tarn__driver_gone()) /* a lock may be held for ever */
+        return TARN_OK;
+    tarn__pool_lock(pool);
+    tarn_resource *resource = drop_reference(capture, pool->captures->nobody);
+    tarn__pool_unlock(pool);
+    return tarn_resource_release(resource);
 }
 
 tarn_status tarn_pool_capture_release(tarn_pool_capture *capture, tarn_stream stream)
@@ -304,10 +422,9 @@ tarn_status tarn_pool_capture_release(tarn_pool_capture *capture, tarn_stream st
     if (!capture)
         return TARN_OK;
     struct tarn__pool *pool = capture->pool;
-    tarn_resource *resource = NULL;
     tarn_status status = tarn__caller_begin(pool, stream, &caller);
     if (status != TARN_OK)
-        return status;
+        return tarn__pool_is_over(pool) ? release_what_is_left(capture) : status;
     if (caller.capturing) {
         tarn__caller_end(&caller);
         return tarn_error_set(TARN_INVALID_ARGUMENT,
@@ -316,11 +433,7 @@ tarn_status tarn_pool_capture_release(tarn_pool_capture *capture, tarn_stream st
                               (void *)stream);
     }
     tarn__pool_lock(pool);
-    if (--capture->references == 0) {
-        resource = capture->resource;
-        let_go(capture, caller.lane);
-        forget(capture);
-    }
+    tarn_resource *resource = drop_reference(capture, caller.lane);
     tarn__pool_unlock(pool);
     tarn__caller_end(&caller);
     /* The last owner may be this one. */

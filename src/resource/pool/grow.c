@@ -42,11 +42,11 @@ static uint64_t allowance(const struct tarn__pool *pool)
     return pool->limit > reserved ? pool->limit - reserved : 0;
 }
 
-/* The lane that fresh memory is in the order of; NULL: it is ready. */
+/* The lane that fresh memory is in the order of; NULL: it is ready. Upstream is not asked on
+ * legacy while a blocking stream captures: that would end the capture. */
 static struct tarn__lane *fresh_lane(const struct tarn__caller *caller)
 {
-    bool in_order = tarn__pages_is_ordered(caller->pool->pages) && !caller->capturing &&
-                    caller->stream != TARN_STREAM_NONE;
+    bool in_order = tarn__pages_is_ordered(caller->pool->pages) && caller->may_record;
 
     return in_order ? caller->lane : NULL;
 }
@@ -196,11 +196,16 @@ tarn_status tarn__grow(struct tarn__caller *caller, const struct tarn__request *
 tarn_status tarn__grow_by(struct tarn__pool *pool, uint64_t bytes)
 {
     struct tarn__caller caller;
-    struct tarn__request request = {.granules = (uint32_t)(bytes >> TARN__GRANULE_SHIFT),
-                                    .alignment = TARN__GRANULE};
+    struct tarn__request request = {.alignment = TARN__GRANULE};
     tarn__index index = 0;
-    tarn_status status = tarn__caller_begin(pool, TARN_STREAM_NONE, &caller);
+    tarn_status status;
 
+    if (bytes > (uint64_t)INT32_MAX << TARN__GRANULE_SHIFT)
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "pool: %llu bytes are more than any pool has",
+                              (unsigned long long)bytes);
+    request.granules = (uint32_t)((bytes + TARN__GRANULE - 1) >> TARN__GRANULE_SHIFT);
+    status = tarn__caller_begin(pool, TARN_STREAM_NONE, &caller);
     if (status != TARN_OK)
         return status;
     pthread_mutex_lock(&pool->growth);

@@ -27,7 +27,7 @@ static unsigned gate(const struct tarn__pool *pool)
     return atomic_load_explicit(&((struct tarn__pool *)pool)->gate, memory_order_acquire);
 }
 
-static bool is_over(const struct tarn__pool *pool)
+bool tarn__pool_is_over(const struct tarn__pool *pool)
 {
     return tarn__driver_gone() || (gate(pool) & TARN__GATE_OVER);
 }
@@ -241,22 +241,6 @@ static tarn_status quick_put(struct tarn__pool *pool, struct tarn__magazine *mag
     return TARN_OK;
 }
 
-/* Where the caller's free goes: to its stream, or where the block's graph has its own. */
-static struct tarn__lane *lane_for(struct tarn__caller *caller,
-                                   const struct tarn__node *node)
-{
-    struct tarn__lane *home;
-
-    if (node->capture == 0)
-        return caller->lane;
-    if (node->capture == caller->capture_slot && caller->capturing) {
-        tarn__capture_home(caller->pool, node->capture);
-        return caller->lane;
-    }
-    home = tarn__capture_home(caller->pool, node->capture);
-    return home ? home : caller->lane;
-}
-
 static tarn_status free_slowly(struct tarn__pool *pool, tarn__index index,
                                tarn_stream stream)
 {
@@ -266,14 +250,14 @@ static tarn_status free_slowly(struct tarn__pool *pool, tarn__index index,
     tarn_status status = tarn__caller_begin(pool, stream, &caller);
 
     if (status != TARN_OK)
-        return is_over(pool) ? TARN_OK : status;
+        return tarn__pool_is_over(pool) ? TARN_OK : status;
     if (!claim(node)) {
         tarn__caller_end(&caller);
         return not_out(block);
     }
     tarn__pool_lock(pool);
     tarn__count_free(&pool->counts, node->asked);
-    tarn__heap_put(&pool->heap, index, lane_for(&caller, node));
+    tarn__heap_put(&pool->heap, index, tarn__capture_lane_for(&caller, node));
     tarn__pool_unlock(pool);
     tarn__fence_if_due(&caller);
     tarn__magazine_make(&caller);
@@ -289,7 +273,7 @@ static tarn_status pool_deallocate(void *self, tarn_device_ptr block, size_t byt
     struct tarn__magazine *magazine;
     tarn__index index = 0;
 
-    if (is_over(pool))
+    if (tarn__pool_is_over(pool))
         return TARN_OK;
     tarn_status status = find_live(pool, block, bytes, alignment, &index);
     if (status != TARN_OK)
@@ -335,7 +319,7 @@ static size_t pool_blocks_out(const void *self)
     uint64_t bytes = 0, blocks = 0;
     size_t metadata = 0;
 
-    if (is_over(pool))
+    if (tarn__pool_is_over(pool))
         return 0;
     tarn__pool_lock(pool);
     counts = pool->counts;
@@ -360,7 +344,7 @@ static tarn_status pool_trim(void *self, size_t keep_bytes, size_t *released_out
     uint64_t released = 0;
     tarn_status status = TARN_OK;
 
-    if (is_over(pool) || gate(pool)) {
+    if (tarn__pool_is_over(pool) || gate(pool)) {
         *released_out = 0;
         return TARN_OK;
     }
@@ -414,7 +398,7 @@ static void stream_closes(void *data, tarn_stream stream, struct tarn__opened *o
     struct tarn__pool *pool = data;
 
     (void)opened;
-    if (is_over(pool))
+    if (tarn__pool_is_over(pool))
         return;
     tarn__magazines_close(pool, stream);
     tarn__fence_last(pool, stream, opened);
@@ -440,7 +424,7 @@ static void pool_destroy(void *self)
 
     tarn__opened_remove_watch(stream_closes, pool);
     tarn__pools_remove(pool);
-    if (!is_over(pool)) {
+    if (!tarn__pool_is_over(pool)) {
         tarn__magazines_free(pool);
         tarn__fences_poll(pool, UINT32_MAX);
         /* Tried twice: memory that may be in use is rather lost than given back. */
@@ -451,6 +435,8 @@ static void pool_destroy(void *self)
         if (idle)
             tarn__pages_close(pool->pages);
     } else {
+        if (!tarn__driver_gone()) /* else a lock may be held for ever */
+            tarn__magazines_free(pool);
         tarn__pages_close(pool->pages);
     }
     tarn__captures_free(pool);
@@ -651,7 +637,7 @@ tarn_status tarn_pool_set_limit(tarn_resource *resource, size_t bytes)
 
     if (status != TARN_OK)
         return status;
-    if (is_over(pool))
+    if (tarn__pool_is_over(pool))
         return check_gate(pool);
     tarn__magazines_drain(pool);
     tarn__pool_lock(pool);

@@ -79,7 +79,8 @@ struct tarn__caller {
     struct tarn__opened *opened; /* or NULL */
     uint64_t capture_id;         /* while it captures; 0: the driver cannot say */
     CUgraph_ capture_graph;      /* that it captures into, or NULL */
-    unsigned capture_slot;
+    unsigned capture_slot;       /* 0: none, or the capture is lost */
+    bool is_lost;                /* the capture, so that nothing of it will run */
 };
 
 /* Enter the pool's context and find the stream's lane; TARN_INVALID_ARGUMENT for a stream
@@ -153,9 +154,13 @@ struct tarn__lane *tarn__capture_lane(struct tarn__caller *caller);
 void tarn__capture_tie(const struct tarn__caller *caller);
 /* A block goes out to a caller that captures. `lock` held. */
 void tarn__capture_note(struct tarn__caller *caller, struct tarn__node *node);
-/* Where a block that belongs to a capture goes when it is freed by somebody else; NULL: its
- * graph was let go, so where any block goes. `lock` held. */
-struct tarn__lane *tarn__capture_home(struct tarn__pool *pool, unsigned slot);
+/* Where a block goes that is freed by a capturing caller, or belongs to a capture, of which
+ * it is no more a part then. `lock` held. */
+struct tarn__lane *tarn__capture_lane_for(struct tarn__caller *caller,
+                                          const struct tarn__node *node);
+/* The caller's call ends. `lock` held. */
+void tarn__capture_leave(struct tarn__caller *caller);
+size_t tarn__captures_metadata(const struct tarn__pool *pool);
 /* Let go of the memory of graphs that are gone. `lock` held. */
 void tarn__captures_collect(struct tarn__pool *pool);
 void tarn__captures_free(struct tarn__pool *pool);
@@ -174,6 +179,8 @@ tarn_status tarn__pool_make(int device, tarn_resource *upstream,
 tarn_status tarn__pool_of(tarn_resource *resource, const char *who,
                           struct tarn__pool **out);
 tarn_status tarn__pool_gone(struct tarn__pool *pool);
+/* Is it over with the pool, its context or the process? No driver call is started then. */
+bool tarn__pool_is_over(const struct tarn__pool *pool);
 void tarn__pool_check(struct tarn__pool *pool); /* debug builds: `lock` held */
 
 static inline void tarn__pool_lock(struct tarn__pool *pool)

@@ -76,7 +76,7 @@ static void fill_bytes(struct tarn__pool *pool, tarn_pool_statistics *out)
     out->parked = parked;
     out->captured = captured_bytes(pool);
     out->cached = pool->heap.free_bytes - out->captured;
-    out->pending = pool->heap.unfenced_bytes;
+    out->pending = pool->heap.unfenced_bytes - out->captured;
     out->reserved = tarn__pages_reserved(pool->pages);
     out->asleep = tarn__pages_asleep(pool->pages);
     out->limit = pool->limit;
@@ -89,7 +89,7 @@ static void fill_bytes(struct tarn__pool *pool, tarn_pool_statistics *out)
     memcpy(out->classes, counts.classes, sizeof out->classes);
     out->metadata = sizeof *pool + metadata + tarn__nodes_metadata(&pool->heap.nodes) +
                     pool->heap.granules.metadata + pool->heap.lane_metadata +
-                    tarn__pages_metadata(pool->pages);
+                    tarn__pages_metadata(pool->pages) + tarn__captures_metadata(pool);
 }
 
 static void fill_counts(const struct tarn__pool *pool, tarn_pool_statistics *out)
@@ -154,7 +154,7 @@ void tarn__report_fill(struct tarn__caller *caller, uint64_t wanted, uint64_t al
     fill_bytes(pool, &all);
     report->own = caller->lane->free_bytes;
     report->ready = pool->heap.ready_bytes;
-    report->others = pool->heap.free_bytes - report->ready - report->own - all.captured;
+    report->others = all.cached - report->ready - (caller->capturing ? 0 : report->own);
     report->largest_free = (uint64_t)tarn__heap_largest(&pool->heap, caller->lane)
                            << TARN__GRANULE_SHIFT;
     tarn__pool_unlock(pool);
@@ -373,6 +373,9 @@ tarn_status tarn_pool_snapshot(tarn_resource *resource, tarn_pool_visit visit, v
 
     if (status == TARN_OK && !visit)
         status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: a snapshot for nobody");
+    if (status == TARN_OK && tarn__driver_gone()) /* a lock may be held for ever */
+        status = tarn_error_set(TARN_DRIVER_FAILURE,
+                                "pool: the process ends, or was forked: no snapshot");
     if (status != TARN_OK)
         return status;
     tarn__pool_lock(pool);

@@ -179,10 +179,11 @@ static tarn__index try_steps(struct search *search)
 /* Ask the user's callbacks, one after the other, while they say that they freed something. */
 static tarn__index pressed(struct search *search, uint64_t asked)
 {
+    static _Thread_local unsigned depth; /* a callback may allocate, and that may fail */
     struct tarn__pool *pool = search->caller->pool;
     tarn__index index = 0;
 
-    for (unsigned i = 0; !index; i++) {
+    for (unsigned i = 0; !index && depth == 0; i++) {
         tarn_pool_pressure call = NULL;
         void *data = NULL;
         tarn__pool_lock(pool);
@@ -194,7 +195,12 @@ static tarn__index pressed(struct search *search, uint64_t asked)
         if (!call)
             return 0;
         unsigned attempt = 0;
-        while (!index && call(data, pool->resource, asked, attempt++)) {
+        while (!index) {
+            depth++;
+            bool freed = call(data, pool->resource, asked, attempt++);
+            depth--;
+            if (!freed)
+                break;
             search->attempts++;
             index = try_steps(search);
         }

@@ -31,12 +31,14 @@ static bool choose(struct tarn__caller *caller, const struct tarn__request *requ
     return true;
 }
 
-static void unpin(struct tarn__lane *donor, CUevent_ event)
+/* A donor that is gone, and lost its last block here, is forgotten. */
+static void unpin(struct tarn__heap *heap, struct tarn__lane *donor, CUevent_ event)
 {
     for (size_t i = 0; i < donor->fence_count; i++)
         if (donor->fences[i].event == event)
             donor->fences[i].pins--;
     donor->users--;
+    tarn__heap_forget_lane(heap, donor);
 }
 
 tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request *request)
@@ -56,7 +58,6 @@ tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request 
             ? CUDA_SUCCESS_
             : caller->scope.calls->stream_wait_event(caller->handle, theft.event, 0);
     tarn__pool_lock(pool);
-    unpin(theft.donor, theft.event);
     if (result == CUDA_SUCCESS_ || TARN_MUTATION(wait_failed_taken_as_done)) {
         pool->steals++;
     } else {
@@ -64,6 +65,7 @@ tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request 
         tarn__heap_put(&pool->heap, theft.block, theft.donor);
         theft.block = 0;
     }
+    unpin(&pool->heap, theft.donor, theft.event);
     tarn__pool_unlock(pool);
     return theft.block;
 }
@@ -146,14 +148,14 @@ tarn__index tarn__steal_run(struct tarn__caller *caller,
         wait_for_all(caller, &covers) || TARN_MUTATION(wait_failed_taken_as_done);
 
     tarn__pool_lock(pool);
-    for (unsigned i = 0; i < covers.count; i++)
-        unpin(covers.all[i].lane, covers.all[i].event);
     if (waited) {
         index = tarn__heap_weld(&pool->heap, &run);
         pool->steals++;
     } else {
         tarn__heap_put_run(&pool->heap, &run);
     }
+    for (unsigned i = 0; i < covers.count; i++)
+        unpin(&pool->heap, covers.all[i].lane, covers.all[i].event);
     tarn__pool_unlock(pool);
     return index;
 }

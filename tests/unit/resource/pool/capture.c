@@ -1,0 +1,488 @@
+/* Memory of graphs: it stays with the graph, and comes back when nobody can run it. */
+#include "pools.h"
+#include "capturing.h"
+#include <unistd.h>
+
+static void *graph_of(tarn_stream stream)
+{
+    void *graph = NULL;
+
+    CU(cuStreamEndCapture(stream, &graph));
+    CHECK(graph != NULL);
+    return graph;
+}
+
+static void *runnable(void *graph)
+{
+    void *exec = NULL;
+
+    CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    return exec;
+}
+
+/* The driver says on a thread of its own that a graph is gone, sooner or later. */
+static void comes_back(tarn_resource *pool, size_t bytes, tarn_stream stream)
+{
+    for (int i = 0; i < 20000 && is_refused(pool, bytes, stream); i++)
+        usleep(500);
+    put(pool, take(pool, bytes, stream), bytes, stream);
+}
+
+static void until_it_is_let_go(tarn_resource *pool, tarn_stream stream)
+{
+    for (int i = 0; i < 20000 && statistics(pool).captured > 0; i++) {
+        usleep(500);
+        CHECK(is_refused(pool, 3 * MIB, stream)); /* a search looks for graphs */
+    }
+    CHECK_EQUAL(0, statistics(pool).captured);
+}
+
+TEST(block_that_a_capture_freed_is_had_again_in_it_on_the_same_stream)
+{
+    use_driver(0);
+    tarn_resource *pool = strict_pool(4 * MIB);
+    tarn_stream one = new_stream(), other = new_stream();
+
+    CU(cuStreamBeginCapture_v2(one, CAPTURE_RELAXED));
+    CU(cuStreamBeginCapture_v2(other, CAPTURE_RELAXED));
+    tarn_device_ptr block = take(pool, 3 * MIB, one);
+    put(pool, block, 3 * MIB, one);
+    CHECK(is_refused(pool, 3 * MIB, other)); /* another graph */
+    CHECK_EQUAL(block, take(pool, 3 * MIB, one));
+    put(pool, block, 3 * MIB, one);
+    adds_up(pool);
+    CHECK(statistics(pool).captured >= 3 * MIB);
+    CHECK(is_refused(pool, 3 * MIB, NULL)); /* nobody else */
+    CU(cuGraphDestroy(graph_of(one)));
+    CU(cuGraphDestroy(graph_of(other)));
+    comes_back(pool, 3 * MIB, NULL);
+    CHECK_EQUAL(0, statistics(pool).captured);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(one));
+    CU(cuStreamDestroy_v2(other));
+}
+
+TEST(memory_stays_with_a_graph_until_it_and_what_was_made_of_it_are_gone)
+{
+    use_driver(0);
+    tarn_resource *pool = strict_pool(4 * MIB);
+    tarn_stream stream = new_stream();
+
+    CU(cuStreamBeginCapture_v2(stream, CAPTURE_GLOBAL));
+    tarn_device_ptr block = take(pool, 3 * MIB, stream);
+    CU(cuMemsetD8Async(block, 7, 3 * MIB, stream));
+    put(pool, block, 3 * MIB, stream);
+    void *graph = graph_of(stream), *exec = runnable(graph);
+    CHECK(is_refused(pool, 3 * MIB, stream));
+    CU(cuGraphDestroy(graph));
+    CHECK(is_refused(pool, 3 * MIB, stream));
+    CU(cuGraphLaunch(exec, stream));
+    CU(cuStreamSynchronize(stream));
+    CHECK(is_refused(pool, 3 * MIB, stream));
+    CU(cuGraphExecDestroy(exec));
+    comes_back(pool, 3 * MIB, stream);
+    adds_up(pool);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
+TEST(graph_that_is_let_go_by_hand_gives_its_memory_in_the_order_of_that_stream)
+{
+    use_driver(0);
+    tarn_resource *pool = strict_pool(4 * MIB);
+    tarn_pool_capture *capture = NULL, *again = NULL;
+    tarn_stream stream = new_stream(), other = new_stream();
+    struct gate gate;
+
+    CHECK_STATUS(TARN_NOT_FOUND, tarn_pool_capture_of(pool, stream, &capture));
+    CU(cuStreamBeginCapture_v2(stream, CAPTURE_GLOBAL));
+    tarn_device_ptr block = take(pool, 3 * MIB, stream);
+    put(pool, block, 3 * MIB, stream);
+    CHECK_OK(tarn_pool_capture_of(pool, stream, &capture));
+    CHECK_OK(tarn_pool_capture_of(pool, stream, &again));
+    CHECK(capture == again);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_capture_release(capture, stream));
+    void *graph = graph_of(stream), *exec = runnable(graph);
+    hold_up(stream, &gate);
+    CU(cuGraphLaunch(exec, stream));
+    CHECK_OK(tarn_pool_capture_release(capture, stream));
+    CHECK(is_refused(pool, 3 * MIB, stream)); /* one reference is left */
+    CHECK_OK(tarn_pool_capture_release(again, stream));
+    CHECK_EQUAL(block, take(pool, 3 * MIB, stream));
+    put(pool, block, 3 * MIB, stream);
+    CHECK_OK(tarn_pool_capture_release(NULL, stream));
+    adds_up(pool);
+    let_on(&gate);
+    CU(cuGraphExecDestroy(exec));
+    CU(cuGraphDestroy(graph));
+    put(pool, take(pool, 3 * MIB, other), 3 * MIB, other);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+    CU(cuStreamDestroy_v2(other));
+}
+
+/* The work that used the block before the capture began is not the graph's. */
+TEST(block_of_before_that_a_capture_freed_waits_for_what_used_it)
+{
+    use_driver(0);
+    tarn_resource *pool = strict_pool(4 * MIB);
+    tarn_stream stream = new_stream(), other = new_stream();
+    struct gate gate;
+
+    tarn_device_ptr block = take(pool, 3 * MIB, stream);
+    hold_up(stream, &gate);
+    CU(cuMemsetD8Async(block, 1, 3 * MIB, stream));
+    CU(cuStreamBeginCapture_v2(stream, CAPTURE_RELAXED));
+    put(pool, block, 3 * MIB, stream);
+    CHECK(is_refused(pool, 3 * MIB, stream)); /* the graph may run on another stream */
+    CU(cuGraphDestroy(graph_of(stream)));
+    until_it_is_let_go(pool, other);
+    CHECK(is_refused(pool, 3 * MIB, other));
+    adds_up(pool);
+    let_on(&gate);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+    CU(cuStreamDestroy_v2(other));
+}
+
+/* It was freed on a stream whose work the end of the graph does not wait for. */
+TEST(block_of_a_graph_that_was_freed_outside_waits_for_what_used_it)
+{
+    use_driver(0);
+    tarn_resource *pool = strict_pool(4 * MIB);
+    tarn_stream stream = new_stream(), other = new_stream();
+    tarn_pool_capture *capture;
+    struct gate gate;
+
+    for (int by_hand = 0; by_hand < 2; by_hand++) {
+        CU(cuStreamBeginCapture_v2(stream, CAPTURE_RELAXED));
+        tarn_device_ptr block = take(pool, 3 * MIB, stream);
+        CHECK_OK(tarn_pool_capture_of(pool, stream, &capture));
+        void *graph = graph_of(stream);
+        hold_up(other, &gate);
+        CU(cuMemsetD8Async(block, 1, 3 * MIB, other));
+        put(pool, block, 3 * MIB, other);
+        CHECK(is_refused(pool, 3 * MIB, other));
+        if (by_hand)
+            CHECK_OK(tarn_pool_capture_release(capture, stream));
+        CU(cuGraphDestroy(graph));
+        until_it_is_let_go(pool, stream);
+        CHECK(is_refused(pool, 3 * MIB, stream));
+        if (!by_hand)
+            CHECK_OK(tarn_pool_capture_release(capture, stream));
+        adds_up(pool);
+        let_on(&gate);
+        CHECK_OK(tarn_pool_sleep(pool, TARN_POOL_DISCARD)); /* a wait for the device */
+        CHECK_OK(tarn_pool_wake(pool));
+    }
+    put(pool, take(pool, 3 * MIB, stream), 3 * MIB, stream);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+    CU(cuStreamDestroy_v2(other));
+}
+
+TEST(block_of_a_graph_that_outlives_it_is_freed_as_any)
+{
+    use_driver(0);
+    tarn_resource *pool = strict_pool(4 * MIB);
+    tarn_stream stream = new_stream(), other = new_stream();
+
+    CU(cuStreamBeginCapture_v2(stream, CAPTURE_RELAXED));
+    tarn_device_ptr block = take(pool, 3 * MIB, stream);
+    CU(cuGraphDestroy(graph_of(stream)));
+    do /* once the end of the graph is noticed */
+        CHECK(is_refused(pool, 3 * MIB, stream));
+    while (statistics(pool).lanes > 2 && usleep(500) == 0);
+    put(pool, block, 3 * MIB, other);
+    CHECK_EQUAL(block, take(pool, 3 * MIB, other));
+    put(pool, block, 3 * MIB, other);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+    CU(cuStreamDestroy_v2(other));
+}
+
+/* Lose the capture of a stream. */
+static void lose(tarn_stream stream)
+{
+    unsigned long long id;
+    int state = 0;
+
+    CHECK(cu.cuStreamGetId(stream, &id) != 0);
+    CU(cuStreamIsCapturing(stream, &state));
+    CHECK_EQUAL(2, state);
+}
+
+TEST(lost_capture_gives_its_memory_back)
+{
+    use_driver(0);
+    tarn_resource *pool = strict_pool(4 * MIB);
+    tarn_stream stream = new_stream();
+    tarn_pool_capture *capture = NULL;
+    void *graph = NULL;
+
+    CU(cuStreamBeginCapture_v2(stream, CAPTURE_RELAXED));
+    tarn_device_ptr one = take(pool, MIB, stream), two = take(pool, MIB, stream);
+    tarn_device_ptr three = 0;
+    put(pool, one, MIB, stream);
+    lose(stream);
+    put(pool, two, MIB, stream);
+    tarn_status status = tarn_resource_allocate(pool, MIB, 0, stream, &three);
+    CHECK(status == TARN_OK || status == TARN_OUT_OF_MEMORY);
+    if (three)
+        put(pool, three, MIB, stream);
+    status = tarn_pool_capture_of(pool, stream, &capture);
+    if (status == TARN_OK)
+        CHECK(capture != NULL);
+    CHECK(cu.cuStreamEndCapture(stream, &graph) != 0 && !graph);
+    CHECK_OK(tarn_pool_capture_release(capture, stream));
+    for (int i = 0; i < 20000 && statistics(pool).captured > 0; i++) {
+        usleep(500);
+        CHECK(is_refused(pool, 5 * MIB, stream));
+    }
+    adds_up(pool);
+    CHECK_OK(tarn_pool_sleep(pool, TARN_POOL_DISCARD)); /* a wait for the device */
+    CHECK_OK(tarn_pool_wake(pool));
+    put(pool, take(pool, 4 * MIB, stream), 4 * MIB, stream);
+    CHECK_EQUAL(0, statistics(pool).captured);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
+TEST(captures_leave_nothing_behind)
+{
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    tarn_stream stream = new_stream();
+    tarn_device_ptr block;
+
+    for (int i = 0; i < 4000; i++) {
+        bool only_frees = i & 1; /* then nobody searches */
+        if (only_frees)
+            block = take(pool, 4 * KIB, stream);
+        CU(cuStreamBeginCapture_v2(stream, CAPTURE_RELAXED));
+        if (!only_frees)
+            block = take(pool, 4 * KIB, stream);
+        put(pool, block, 4 * KIB, stream);
+        CU(cuGraphDestroy(graph_of(stream)));
+        while (i % 500 == 0 && statistics(pool).captured > 32 * KIB) {
+            usleep(500);
+            CHECK(is_refused(pool, (size_t)64 << 30, NULL)); /* a search */
+        }
+    }
+    CHECK(statistics(pool).lanes <= 2100);
+    CHECK(statistics(pool).reserved <= 64 * MIB);
+    adds_up(pool);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
+/* --- letting go while a call on the capture is under way --- */
+
+struct release {
+    tarn_pool_capture *capture;
+    tarn_stream stream;
+};
+
+static bool release_it(void *data, tarn_resource *pool, size_t bytes, unsigned attempt)
+{
+    struct release *release = data;
+
+    (void)pool, (void)bytes;
+    if (attempt > 0)
+        return false;
+    CHECK_OK(tarn_pool_capture_release(release->capture, release->stream));
+    return true;
+}
+
+TEST(capture_may_be_let_go_by_a_callback_of_its_own_allocation)
+{
+    use_driver(0);
+    tarn_resource *pool = strict_pool(4 * MIB);
+    struct release release = {.stream = new_stream()};
+    tarn_stream stream = new_stream();
+    tarn_device_ptr block = 0;
+
+    CHECK_OK(tarn_pool_add_pressure(pool, release_it, &release));
+    CU(cuStreamBeginCapture_v2(stream, CAPTURE_RELAXED));
+    put(pool, take(pool, MIB, stream), MIB, stream);
+    CHECK_OK(tarn_pool_capture_of(pool, stream, &release.capture));
+    CHECK_STATUS(TARN_OUT_OF_MEMORY,
+                 tarn_resource_allocate(pool, 5 * MIB, 0, stream, &block));
+    put(pool, take(pool, MIB, stream), MIB, stream);
+    adds_up(pool);
+    CU(cuGraphDestroy(graph_of(stream)));
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+    CU(cuStreamDestroy_v2(release.stream));
+}
+
+TEST(report_of_a_capture_that_finds_no_memory_adds_up)
+{
+    use_driver(0);
+    tarn_resource *pool = strict_pool(4 * MIB);
+    tarn_stream stream = new_stream();
+    tarn_pool_report report = {.size = sizeof report};
+
+    CU(cuStreamBeginCapture_v2(stream, CAPTURE_RELAXED));
+    put(pool, take(pool, MIB, stream), MIB, stream);
+    CHECK(is_refused(pool, 5 * MIB, stream));
+    CHECK_OK(tarn_pool_last_report(&report));
+    CHECK_EQUAL(5 * MIB, report.wanted);
+    CHECK_EQUAL(MIB, report.captured);
+    CHECK_EQUAL(report.reserved,
+                report.live + report.parked + report.cached + report.captured);
+    CHECK_EQUAL(report.cached, report.ready + report.others);
+    CU(cuGraphDestroy(graph_of(stream)));
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
+/* --- nothing ends a capture --- */
+
+static tarn_resource *shared;
+static tarn_stream shared_stream, opened_stream;
+
+/* Of each kind, on streams that do not capture. */
+static tarn_status everything(void)
+{
+    tarn_device_ptr blocks[8] = {0};
+    tarn_stream streams[] = {
+        shared_stream, opened_stream, TARN_STREAM_PER_THREAD, TARN_STREAM_NONE,
+        shared_stream, opened_stream, TARN_STREAM_PER_THREAD, TARN_STREAM_NONE};
+    size_t released;
+    tarn_status status = TARN_OK;
+
+    for (int i = 0; i < 8 && status == TARN_OK; i++)
+        status = tarn_resource_allocate(shared, i < 4 ? 3 * MIB : 4 * KIB, 0, streams[i],
+                                        &blocks[i]);
+    for (int i = 0; i < 8 && status == TARN_OK; i++)
+        status = tarn_resource_deallocate(shared, blocks[i], i < 4 ? 3 * MIB : 4 * KIB, 0,
+                                          streams[(i + 1) % 4]);
+    if (status == TARN_OK)
+        status = tarn_resource_trim(shared, MIB, &released);
+    if (status == TARN_OK)
+        status = tarn_pool_set_limit(shared, 64 * MIB);
+    return status;
+}
+
+static tarn_status run_out(void)
+{
+    tarn_device_ptr block = 0;
+    tarn_status status =
+        tarn_resource_allocate(shared, 80 * MIB, 0, shared_stream, &block);
+
+    return status == TARN_OUT_OF_MEMORY ? TARN_OK : TARN_DRIVER_FAILURE;
+}
+
+static tarn_status sleep_and_wake(void)
+{
+    tarn_device_ptr block = 0;
+    tarn_status status = tarn_resource_allocate(shared, MIB, 0, shared_stream, &block);
+
+    if (status == TARN_OK)
+        status = tarn_pool_sleep(shared, TARN_POOL_KEEP);
+    if (status == TARN_OK)
+        status = tarn_pool_wake(shared);
+    if (status == TARN_OK)
+        status = tarn_resource_deallocate(shared, block, MIB, 0, shared_stream);
+    return status;
+}
+
+/* The legacy stream may not be used while a blocking stream captures, but memory may be
+ * asked for and freed on it. */
+static tarn_status on_legacy(void)
+{
+    tarn_device_ptr one = 0, two = 0;
+    tarn_status status = tarn_resource_allocate(shared, 5 * MIB, 0, NULL, &one);
+
+    if (status == TARN_OK)
+        status = tarn_resource_allocate(shared, 4 * KIB, 0, NULL, &two);
+    if (status == TARN_OK)
+        status = tarn_resource_deallocate(shared, one, 5 * MIB, 0, NULL);
+    if (status == TARN_OK)
+        status = tarn_resource_deallocate(shared, two, 4 * KIB, 0, NULL);
+    return status;
+}
+
+static tarn_status live_and_die(void)
+{
+    tarn_pool_options options = {.size = sizeof options, .initial_bytes = 4 * MIB};
+    tarn_resource *pool = NULL;
+    tarn_device_ptr block = 0;
+    tarn_status status = tarn_pool_create(0, NULL, &options, &pool);
+
+    if (status == TARN_OK)
+        status = tarn_resource_allocate(pool, MIB, 0, shared_stream, &block);
+    if (status == TARN_OK)
+        status = tarn_resource_deallocate(pool, block, MIB, 0, shared_stream);
+    if (status == TARN_OK)
+        status = tarn_resource_release(pool);
+    return status;
+}
+
+static void nothing_ends_a_capture(tarn_resource *upstream)
+{
+    tarn_pool_options options = {.size = sizeof options, .maximum_bytes = 64 * MIB};
+
+    use_driver(0);
+    shared_stream = new_stream();
+    CHECK_OK(tarn_stream_open(0, shared_stream, &opened_stream));
+    CHECK_OK(tarn_pool_create(0, upstream, &options, &shared));
+    capture_survives(everything);
+    capture_survives(run_out);
+    if (!upstream) {
+        capture_survives(sleep_and_wake);
+        capture_survives(live_and_die);
+        capture_survives(on_legacy);
+    }
+    use_driver(0);
+    adds_up(shared);
+    end_pool(shared);
+    CHECK_OK(tarn_stream_close(opened_stream));
+    CU(cuStreamDestroy_v2(shared_stream));
+    CHECK_OK(tarn_resource_release(upstream));
+}
+
+TEST(nothing_that_a_pool_does_ends_a_capture)
+{
+    nothing_ends_a_capture(NULL);
+}
+
+TEST(nothing_that_a_pool_of_cuda_memory_does_ends_a_capture)
+{
+    tarn_resource *upstream;
+
+    CHECK_OK(tarn_cuda_create(0, &upstream));
+    nothing_ends_a_capture(upstream);
+}
+
+/* What a program does on the stream that captures. */
+TEST(use_on_the_stream_that_captures_does_not_end_the_capture)
+{
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    tarn_stream stream = new_stream();
+    tarn_device_ptr before = take(pool, MIB, stream), small = take(pool, 512, stream);
+    int state = 0;
+
+    for (int mode = 0; mode < 3; mode++) {
+        put(pool, small, 512, stream); /* parked, and not for the graph */
+        CU(cuStreamBeginCapture_v2(stream, mode));
+        tarn_device_ptr inside = take(pool, 512, stream);
+        CHECK(inside != small);
+        tarn_device_ptr large = take(pool, 3 * MIB, stream);
+        put(pool, before, MIB, stream);
+        before = take(pool, MIB, stream);
+        put(pool, large, 3 * MIB, stream);
+        put(pool, inside, 512, stream);
+        CU(cuStreamIsCapturing(stream, &state));
+        CHECK_EQUAL(1, state);
+        CU(cuGraphDestroy(graph_of(stream)));
+        small = take(pool, 512, stream);
+    }
+    put(pool, small, 512, stream);
+    put(pool, before, MIB, stream);
+    adds_up(pool);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}

@@ -1,0 +1,198 @@
+/* pools.h -- what the tests of a whole pool share: the driver's calls as a program beside
+ * Tarn has them, streams that are held up, and what a pool says of itself.
+ */
+#ifndef TARN_TESTS_POOLS_H
+#define TARN_TESTS_POOLS_H
+
+#define _GNU_SOURCE
+#include "test.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+
+enum { NON_BLOCKING = 1, CAPTURE_GLOBAL = 0, CAPTURE_RELAXED = 2 };
+
+static struct {
+    int (*cuDevicePrimaryCtxRetain)(void **context, int device);
+    int (*cuDevicePrimaryCtxReset_v2)(int device);
+    int (*cuCtxSetCurrent)(void *context);
+    int (*cuCtxSynchronize)(void);
+    int (*cuStreamCreate)(void *out, unsigned flags);
+    int (*cuStreamDestroy_v2)(tarn_stream stream);
+    int (*cuStreamSynchronize)(tarn_stream stream);
+    int (*cuStreamGetId)(tarn_stream stream, unsigned long long *out);
+    int (*cuStreamIsCapturing)(tarn_stream stream, int *out);
+    int (*cuStreamBeginCapture_v2)(tarn_stream stream, int mode);
+    int (*cuStreamEndCapture)(tarn_stream stream, void **graph);
+    int (*cuGraphInstantiateWithFlags)(void **exec, void *graph,
+                                       unsigned long long flags);
+    int (*cuGraphLaunch)(void *exec, tarn_stream stream);
+    int (*cuGraphExecDestroy)(void *exec);
+    int (*cuGraphDestroy)(void *graph);
+    int (*cuLaunchHostFunc)(tarn_stream stream, void (*call)(void *), void *data);
+    int (*cuMemsetD8Async)(tarn_device_ptr at, unsigned char value, size_t bytes,
+                           tarn_stream stream);
+    int (*cuMemcpyDtoH_v2)(void *to, tarn_device_ptr from, size_t bytes);
+    int (*cuMemsetD8_v2)(tarn_device_ptr at, unsigned char value, size_t bytes);
+} cu;
+
+#define POOLS_FIND(name) find_call(#name, &cu.name)
+
+static void find_call(const char *name, void *slot)
+{
+    void *call = dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), name);
+
+    if (!call) {
+        fprintf(stderr, "the driver has no %s\n", name);
+        abort();
+    }
+    memcpy(slot, &call, sizeof call);
+}
+
+/* The driver is open, and the primary context of a device current. */
+static inline void use_driver(int device)
+{
+    tarn_driver_info info;
+    void *context;
+
+    if (tarn_driver_get_info(&info) != TARN_OK)
+        abort();
+    POOLS_FIND(cuDevicePrimaryCtxRetain);
+    POOLS_FIND(cuDevicePrimaryCtxReset_v2);
+    POOLS_FIND(cuCtxSetCurrent);
+    POOLS_FIND(cuCtxSynchronize);
+    POOLS_FIND(cuStreamCreate);
+    POOLS_FIND(cuStreamDestroy_v2);
+    POOLS_FIND(cuStreamSynchronize);
+    POOLS_FIND(cuStreamGetId);
+    POOLS_FIND(cuStreamIsCapturing);
+    POOLS_FIND(cuStreamBeginCapture_v2);
+    POOLS_FIND(cuStreamEndCapture);
+    POOLS_FIND(cuGraphInstantiateWithFlags);
+    POOLS_FIND(cuGraphLaunch);
+    POOLS_FIND(cuGraphExecDestroy);
+    POOLS_FIND(cuGraphDestroy);
+    POOLS_FIND(cuLaunchHostFunc);
+    POOLS_FIND(cuMemsetD8Async);
+    POOLS_FIND(cuMemcpyDtoH_v2);
+    POOLS_FIND(cuMemsetD8_v2);
+    if (cu.cuDevicePrimaryCtxRetain(&context, device) || cu.cuCtxSetCurrent(context))
+        abort();
+}
+
+#define CU(call) CHECK_EQUAL(0, cu.call)
+
+static inline tarn_stream new_stream(void)
+{
+    tarn_stream stream;
+
+    CU(cuStreamCreate(&stream, NON_BLOCKING));
+    return stream;
+}
+
+/* --- a stream that is held up until the test lets it go --- */
+
+struct gate {
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    bool is_open;
+};
+
+static inline void wait_at_gate(void *data)
+{
+    struct gate *gate = data;
+
+    pthread_mutex_lock(&gate->lock);
+    while (!gate->is_open)
+        pthread_cond_wait(&gate->change, &gate->lock);
+    pthread_mutex_unlock(&gate->lock);
+}
+
+static inline void hold_up(tarn_stream stream, struct gate *gate)
+{
+    *gate = (struct gate){PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+    CU(cuLaunchHostFunc(stream, wait_at_gate, gate));
+}
+
+static inline void let_on(struct gate *gate)
+{
+    pthread_mutex_lock(&gate->lock);
+    gate->is_open = true;
+    pthread_cond_broadcast(&gate->change);
+    pthread_mutex_unlock(&gate->lock);
+    CU(cuCtxSynchronize());
+}
+
+/* --- pools --- */
+
+static inline tarn_resource *new_pool(const tarn_pool_options *options)
+{
+    tarn_resource *pool = NULL;
+
+    CHECK_OK(tarn_pool_create(0, NULL, options, &pool));
+    return pool;
+}
+
+/* At most so much, and no wait for the device. */
+static inline tarn_resource *strict_pool(size_t maximum)
+{
+    tarn_pool_options options = {
+        .size = sizeof options, .maximum_bytes = maximum, .last_step = TARN_POOL_GIVE_UP};
+
+    return new_pool(&options);
+}
+
+static inline tarn_pool_statistics statistics(tarn_resource *pool)
+{
+    tarn_pool_statistics all = {.size = sizeof all};
+
+    CHECK_OK(tarn_pool_get_statistics(pool, &all));
+    return all;
+}
+
+static inline tarn_device_ptr take(tarn_resource *pool, size_t bytes, tarn_stream stream)
+{
+    tarn_device_ptr block = 0;
+
+    CHECK_OK(tarn_resource_allocate(pool, bytes, 0, stream, &block));
+    return block;
+}
+
+static inline void put(tarn_resource *pool, tarn_device_ptr block, size_t bytes,
+                       tarn_stream stream)
+{
+    CHECK_OK(tarn_resource_deallocate(pool, block, bytes, 0, stream));
+}
+
+static inline bool is_refused(tarn_resource *pool, size_t bytes, tarn_stream stream)
+{
+    tarn_device_ptr block = 77;
+    tarn_status status = tarn_resource_allocate(pool, bytes, 0, stream, &block);
+
+    if (status == TARN_OK)
+        put(pool, block, bytes, stream);
+    else
+        CHECK_EQUAL(77, block);
+    return status == TARN_OUT_OF_MEMORY;
+}
+
+static inline void end_pool(tarn_resource *pool)
+{
+    CHECK_OK(tarn_resource_release(pool));
+}
+
+/* What is there adds up. */
+static inline void adds_up(tarn_resource *pool)
+{
+    tarn_pool_statistics all = statistics(pool);
+
+    CHECK_EQUAL(all.reserved, all.live + all.parked + all.cached + all.captured);
+    CHECK(all.pending <= all.cached);
+    CHECK(all.largest_free <= all.cached);
+    CHECK_EQUAL(all.live_blocks, all.allocations - all.frees);
+}
+
+#endif
