@@ -124,20 +124,39 @@ tarn__index tarn__bins_find(const struct tarn__bins *bins,
     return 0;
 }
 
+/* Visit one class. False: no more is wanted. */
+static bool visit_class(const struct tarn__nodes *nodes, tarn__index head,
+                        uint32_t granules, bool (*visit)(void *data, tarn__index index),
+                        void *data)
+{
+    tarn__index next;
+
+    for (tarn__index i = head; i; i = next) {
+        next = tarn__node(nodes, i)->next;
+        if (tarn__node(nodes, i)->granules >= granules && !visit(data, i))
+            return false;
+    }
+    return true;
+}
+
 void tarn__bins_visit(const struct tarn__bins *bins, const struct tarn__nodes *nodes,
                       uint32_t granules, bool (*visit)(void *data, tarn__index index),
                       void *data)
 {
     struct place least = place_of(granules ? granules : 1);
+    uint32_t powers = bins->powers & (~0u << least.power);
 
-    for (unsigned power = TARN__BIN_POWERS; power-- > least.power;) {
-        for (unsigned part = TARN__BIN_PARTS; part-- > 0;) {
-            if (power == least.power && part < least.part)
-                break;
-            for (tarn__index i = bins->heads[power][part]; i;
-                 i = tarn__node(nodes, i)->next)
-                if (tarn__node(nodes, i)->granules >= granules && !visit(data, i))
-                    return;
+    while (powers) {
+        unsigned power = log2_of(powers);
+        uint32_t parts = bins->parts[power];
+        if (power == least.power)
+            parts &= ~0u << least.part;
+        powers &= ~(1u << power);
+        while (parts) {
+            unsigned part = log2_of(parts);
+            parts &= ~(1u << part);
+            if (!visit_class(nodes, bins->heads[power][part], granules, visit, data))
+                return;
         }
     }
 }
