@@ -376,9 +376,15 @@ static bool shrink_once(struct tarn__pool *pool, uint64_t keep, struct idle *idl
     find_idle(pool, over, idle);
     if (over == 0)
         idle->count = 0;
-    /* Never below what is to be kept. */
-    while (idle->count > 0 && idle->bytes > over)
-        idle->bytes -= idle->spans[--idle->count].bytes;
+    /* Never below what is to be kept: of the last one, what is over. */
+    while (idle->count > 0 && idle->bytes > over) {
+        struct tarn__span *last = &idle->spans[idle->count - 1];
+        idle->bytes -= last->bytes;
+        last->bytes = over > idle->bytes ? over - idle->bytes : 0;
+        *last = tarn__pages_removable(pool->pages, *last);
+        idle->bytes += last->bytes;
+        idle->count -= last->bytes == 0;
+    }
     carve_idle(pool, idle);
     tarn__pool_unlock(pool);
 

@@ -111,6 +111,9 @@ static tarn_status allocate_slowly(struct tarn__pool *pool,
     if (status != TARN_OK)
         return status;
     status = tarn__search(&caller, request, asked, &index);
+    /* It may have been put to sleep meanwhile. */
+    if (status != TARN_OK && gate(pool) && (status = check_gate(pool)) == TARN_OK)
+        status = tarn__search(&caller, request, asked, &index);
     tarn__pool_lock(pool);
     if (status == TARN_OK) {
         tarn__capture_note(&caller, tarn__node(&pool->heap.nodes, index));
@@ -202,19 +205,42 @@ static bool claim(struct tarn__node *node)
     return atomic_compare_exchange_strong(&node->state, &live, TARN__MOVING);
 }
 
+/* What is over a limit that was lowered, as far as it is idle. `growth` held. */
+static void shrink_to_limit(struct tarn__pool *pool)
+{
+    uint64_t released;
+
+    for (int turn = 0; turn < 3; turn++) {
+        tarn__pool_lock(pool);
+        uint64_t reserved = tarn__pages_reserved(pool->pages), limit = pool->limit;
+        uint64_t over = reserved > limit ? reserved - limit : 0;
+        uint64_t free_bytes = pool->heap.free_bytes;
+        tarn__pool_unlock(pool);
+        atomic_store(&pool->over_limit, over > 0);
+        if (over == 0 || turn == 2)
+            return;
+        /* Handles may be larger than what is over. */
+        bool exactly = turn == 0 && free_bytes > over;
+        tarn__shrink(pool, exactly ? free_bytes - over : 0, &released);
+    }
+}
+
 static void shrink_to_threshold(struct tarn__pool *pool)
 {
     uint64_t threshold = pool->options.release_threshold_bytes, released;
 
-    if (threshold == 0 || gate(pool))
+    if (gate(pool) || (threshold == 0 && !atomic_load(&pool->over_limit)))
         return;
     tarn__pool_lock(pool);
-    bool over = pool->heap.free_bytes > threshold;
+    bool over = threshold && pool->heap.free_bytes > threshold;
     tarn__pool_unlock(pool);
-    if (!over || pthread_mutex_trylock(&pool->growth) != 0)
+    if ((!over && !atomic_load(&pool->over_limit)) ||
+        pthread_mutex_trylock(&pool->growth) != 0)
         return;
     tarn__fences_poll(pool, UINT32_MAX);
-    tarn__shrink(pool, threshold, &released);
+    if (over)
+        tarn__shrink(pool, threshold, &released);
+    shrink_to_limit(pool);
     pthread_mutex_unlock(&pool->growth);
 }
 
@@ -632,7 +658,6 @@ tarn_status tarn__pool_make(int device, tarn_resource *upstream,
 tarn_status tarn_pool_set_limit(tarn_resource *resource, size_t bytes)
 {
     struct tarn__pool *pool = NULL;
-    uint64_t released;
     tarn_status status = tarn__pool_of(resource, "pool", &pool);
 
     if (status != TARN_OK)
@@ -649,13 +674,11 @@ tarn_status tarn_pool_set_limit(tarn_resource *resource, size_t bytes)
                                 "pool: a limit of %zu bytes, %llu are out", bytes,
                                 (unsigned long long)out_bytes);
     tarn__pool_unlock(pool);
-    size_t reserved = tarn__pages_reserved(pool->pages);
-    if (status != TARN_OK || bytes == 0 || reserved <= bytes || gate(pool))
+    if (status != TARN_OK || gate(pool))
         return status;
     pthread_mutex_lock(&pool->growth);
     tarn__fences_poll(pool, UINT32_MAX);
-    uint64_t over = reserved - bytes, free_bytes = pool->heap.free_bytes;
-    tarn__shrink(pool, free_bytes > over ? free_bytes - over : 0, &released);
+    shrink_to_limit(pool);
     pthread_mutex_unlock(&pool->growth);
     return TARN_OK;
 }

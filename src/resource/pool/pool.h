@@ -42,6 +42,7 @@ struct tarn__pool {
     size_t most_bytes;  /* that a request may have */
     struct tarn__pages *pages;
     _Atomic unsigned gate;
+    atomic_bool over_limit; /* the limit was lowered, and not all of it could go yet */
 
     pthread_mutex_t growth; /* one change of the pages at a time; no hit needs it */
     /* One barrier at a time: what a second one closes is not covered by the first. Taken

@@ -19,8 +19,11 @@ tarn__index tarn__search_at_hand(struct tarn__caller *caller,
 {
     struct tarn__pool *pool = caller->pool;
     bool was_ready, no_memory = false;
+    /* A callback, or another thread, may have put it to sleep. */
     tarn__index index =
-        tarn__heap_take(&pool->heap, caller->lane, request, &was_ready, &no_memory);
+        atomic_load(&pool->gate)
+            ? 0
+            : tarn__heap_take(&pool->heap, caller->lane, request, &was_ready, &no_memory);
 
     if (index)
         *(was_ready ? &pool->ready : &pool->own) += 1;
@@ -115,6 +118,10 @@ static tarn__index grown(struct search *search)
     tarn__index index;
 
     pthread_mutex_lock(&pool->growth);
+    if (atomic_load(&pool->gate)) {
+        pthread_mutex_unlock(&pool->growth);
+        return 0;
+    }
     index = at_hand(search);
     if (!index)
         index = tarn__move(search->caller, search->request);
@@ -132,6 +139,36 @@ static tarn__index drained(struct search *search)
     return index ? index : joined(search);
 }
 
+/* The caller's own memory, too: what is done can be moved. */
+static void fence_own(struct search *search)
+{
+    struct tarn__caller *caller = search->caller;
+
+    if (!caller->may_record)
+        return;
+    atomic_store(&caller->lane->wanted, true);
+    tarn__fence_if_due(caller);
+}
+
+/* Would what is idle, given back, do it together with what can be had anew? */
+static bool would_do(struct search *search)
+{
+    struct tarn__pool *pool = search->caller->pool;
+    size_t free_bytes = 0, total_bytes = 0;
+
+    if (!tarn__pages_is_vmm(pool->pages))
+        return true;
+    if (search->caller->scope.calls->mem_get_info(&free_bytes, &total_bytes) !=
+        CUDA_SUCCESS_)
+        return false;
+    tarn__pool_lock(pool);
+    uint64_t reserved = tarn__pages_reserved(pool->pages), idle = pool->heap.ready_bytes;
+    uint64_t room = pool->limit > reserved ? pool->limit - reserved : 0;
+    tarn__pool_unlock(pool);
+    uint64_t wanted = (uint64_t)search->request->granules << TARN__GRANULE_SHIFT;
+    return idle + (free_bytes < room ? free_bytes : room) >= wanted;
+}
+
 /* Every fence there is, and idle memory given back so that it can be had elsewhere. */
 static tarn__index reclaimed(struct search *search)
 {
@@ -139,16 +176,43 @@ static tarn__index reclaimed(struct search *search)
     uint64_t released = 0;
 
     tarn__fences_ask(pool, search->caller);
+    fence_own(search);
     tarn__fences_poll(pool, UINT32_MAX);
     tarn__index index = at_hand(search);
     if (!index)
         index = joined(search);
-    if (index || tarn__pages_is_vmm(pool->pages))
-        return index ? index : grown(search);
+    if (!index && tarn__pages_is_vmm(pool->pages))
+        index = grown(search);
+    if (index || !would_do(search))
+        return index;
     pthread_mutex_lock(&pool->growth);
     tarn__shrink(pool, 0, &released);
     pthread_mutex_unlock(&pool->growth);
     return released ? grown(search) : 0;
+}
+
+/* What nobody in particular freed is nobody's before a wait for the device. That is not put
+ * off until memory is out: once this much waits, a search that would have to grow waits. */
+#define NOBODYS_MIN ((uint64_t)16 << 20)
+enum { NOBODYS_PART = 8 };
+
+static tarn__index nobodys(struct search *search)
+{
+    struct tarn__pool *pool = search->caller->pool;
+    uint64_t bound = tarn__pages_reserved(pool->pages) / NOBODYS_PART, waiting = 0;
+
+    if (pool->options.last_step != TARN_POOL_WAIT_FOR_DEVICE || search->caller->capturing)
+        return 0;
+    tarn__pool_lock(pool);
+    const struct tarn__lane *lane = tarn__heap_known_lane(&pool->heap, TARN__KEY_NOBODY);
+    if (lane)
+        waiting = lane->free_bytes;
+    tarn__pool_unlock(pool);
+    if (waiting < (bound > NOBODYS_MIN ? bound : NOBODYS_MIN) ||
+        tarn__fences_barrier(pool) != TARN_OK)
+        return 0;
+    tarn__index index = at_hand(search);
+    return index ? index : joined(search);
 }
 
 static tarn__index waited_for(struct search *search)
@@ -162,8 +226,8 @@ static tarn__index waited_for(struct search *search)
 }
 
 static tarn__index (*const steps[])(struct search *) = {
-    at_hand, missed, what_is_done, joined,    stolen_before_growth,
-    grown,   stolen, drained,      reclaimed,
+    at_hand, missed, what_is_done, joined,  stolen_before_growth,
+    nobodys, grown,  stolen,       drained, reclaimed,
 };
 
 static tarn__index try_steps(struct search *search)
@@ -183,7 +247,7 @@ static tarn__index pressed(struct search *search, uint64_t asked)
     struct tarn__pool *pool = search->caller->pool;
     tarn__index index = 0;
 
-    for (unsigned i = 0; !index && depth == 0; i++) {
+    for (unsigned i = 0; !index && depth == 0;) {
         tarn_pool_pressure call = NULL;
         void *data = NULL;
         tarn__pool_lock(pool);
@@ -204,6 +268,11 @@ static tarn__index pressed(struct search *search, uint64_t asked)
             search->attempts++;
             index = try_steps(search);
         }
+        /* It may have left, and the next one have its place. */
+        tarn__pool_lock(pool);
+        i += i < pool->pressure_count && pool->pressure[i].call == call &&
+             pool->pressure[i].data == data;
+        tarn__pool_unlock(pool);
     }
     return index;
 }

@@ -46,7 +46,7 @@ tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request 
     struct tarn__pool *pool = caller->pool;
     struct theft theft;
 
-    if (!caller->may_record || caller->lane->is_capture)
+    if (!caller->may_record || caller->lane->is_capture || atomic_load(&pool->gate))
         return 0;
     tarn__pool_lock(pool);
     bool found = choose(caller, request, &theft);
@@ -137,7 +137,7 @@ tarn__index tarn__steal_run(struct tarn__caller *caller,
     struct covers covers;
     tarn__index index = 0;
 
-    if (!caller->may_record || caller->lane->is_capture)
+    if (!caller->may_record || caller->lane->is_capture || atomic_load(&pool->gate))
         return 0;
     tarn__pool_lock(pool);
     bool found = choose_run(caller, request, &run, &covers);

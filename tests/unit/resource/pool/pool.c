@@ -1,0 +1,481 @@
+/* A pool's options, misuse that it sees, callbacks, limits, and streams that are gone. */
+#include "pools.h"
+
+static tarn_status make(const tarn_pool_options *options, tarn_resource **out)
+{
+    return tarn_pool_create(0, NULL, options, out);
+}
+
+TEST(options_that_mean_nothing_are_refused)
+{
+    tarn_resource *pool = NULL, *upstream;
+    tarn_pool_options bad[] = {
+        {.size = sizeof bad[0], .last_step = 2},
+        {.size = sizeof bad[0], .when_asleep = 7},
+        {.size = sizeof bad[0], .initial_bytes = 4 * MIB, .maximum_bytes = 2 * MIB},
+        {.size = 4},
+    };
+
+    use_driver(0);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK_STATUS(TARN_INVALID_ARGUMENT, make(&bad[i], &pool));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_create(99, NULL, NULL, &pool));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_create(0, NULL, NULL, NULL));
+    CHECK_OK(tarn_cuda_create(1, &upstream));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_create(0, upstream, NULL, &pool));
+    CHECK_SAYS("device 1");
+    CHECK_OK(tarn_resource_release(upstream));
+    CHECK(pool == NULL);
+}
+
+TEST(initial_bytes_are_there_or_the_pool_is_not)
+{
+    tarn_pool_options options = {.size = sizeof options};
+    tarn_resource *pool = NULL;
+    size_t too_much[] = {SIZE_MAX, SIZE_MAX - 511, ((size_t)1 << 41) + 512,
+                         (size_t)1 << 50};
+
+    use_driver(0);
+    for (size_t i = 0; i < sizeof too_much / sizeof *too_much; i++) {
+        options.initial_bytes = too_much[i];
+        CHECK_STATUS(TARN_OUT_OF_MEMORY, make(&options, &pool));
+    }
+    CHECK(pool == NULL);
+    for (options.initial_bytes = 1; options.initial_bytes < 5 * MIB;
+         options.initial_bytes = 2 * options.initial_bytes + 1) {
+        CHECK_OK(make(&options, &pool));
+        CHECK(statistics(pool).reserved >= options.initial_bytes);
+        adds_up(pool);
+        end_pool(pool);
+    }
+}
+
+TEST(sizes_that_no_device_has_change_nothing)
+{
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    size_t sizes[] = {SIZE_MAX,     SIZE_MAX - 1, SIZE_MAX - 255,  SIZE_MAX - 511,
+                      SIZE_MAX / 2, SIZE_MAX / 4, (size_t)1 << 48, (size_t)1 << 40};
+    tarn_device_ptr block = 77;
+
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (size_t alignment = 256; alignment <= 2 * MIB; alignment *= 2) {
+            CHECK_STATUS(TARN_OUT_OF_MEMORY,
+                         tarn_resource_allocate(pool, sizes[i], alignment, NULL, &block));
+            CHECK_EQUAL(77, block);
+        }
+    CHECK_EQUAL(0, statistics(pool).reserved);
+    CHECK_OK(tarn_resource_allocate(pool, 0, 0, NULL, &block));
+    CHECK_EQUAL(0, block);
+    CHECK_OK(tarn_resource_deallocate(pool, block, 0, 0, NULL));
+    for (size_t alignment = 1; alignment <= 2 * MIB; alignment *= 2) {
+        CHECK_OK(tarn_resource_allocate(pool, 700, alignment, NULL, &block));
+        CHECK_EQUAL(0, block % alignment);
+        CHECK_OK(tarn_resource_deallocate(pool, block, 700, alignment, NULL));
+    }
+    adds_up(pool);
+    end_pool(pool);
+}
+
+TEST(wrong_frees_are_refused_and_change_nothing)
+{
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL), *other = new_pool(NULL);
+
+    for (size_t bytes = 512; bytes <= 40 * MIB; bytes *= 16) {
+        tarn_device_ptr block = take(pool, bytes, NULL);
+        CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                     tarn_resource_deallocate(pool, block, bytes + 1, 0, NULL));
+        CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                     tarn_resource_deallocate(pool, block, bytes, 512, NULL));
+        CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                     tarn_resource_deallocate(pool, block + 256, bytes, 0, NULL));
+        CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                     tarn_resource_deallocate(other, block, bytes, 0, NULL));
+        CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                     tarn_resource_deallocate(pool, UINT64_MAX - 511, bytes, 0, NULL));
+        CHECK_EQUAL(1, statistics(pool).live_blocks);
+        put(pool, block, bytes, NULL);
+        CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                     tarn_resource_deallocate(pool, block, bytes, 0, NULL));
+        CHECK_EQUAL(0, statistics(pool).live_blocks);
+        adds_up(pool);
+    }
+    end_pool(other);
+    end_pool(pool);
+}
+
+TEST(streams_that_are_closed_or_of_another_device_are_refused)
+{
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    tarn_stream stream = new_stream(), opened, foreign;
+    tarn_device_ptr block = 77;
+
+    CHECK_OK(tarn_stream_open(0, stream, &opened));
+    put(pool, take(pool, MIB, opened), MIB, opened);
+    CHECK_OK(tarn_stream_close(opened));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_resource_allocate(pool, MIB, 0, opened, &block));
+    CHECK_OK(tarn_stream_create(1, true, &foreign));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_resource_allocate(pool, MIB, 0, foreign, &block));
+    CHECK_EQUAL(77, block);
+    block = take(pool, MIB, stream);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_resource_deallocate(pool, block, MIB, 0, opened));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_resource_deallocate(pool, block, MIB, 0, foreign));
+    put(pool, block, MIB, stream);
+    CHECK_OK(tarn_stream_destroy(1, foreign));
+    CU(cuStreamDestroy_v2(stream));
+    adds_up(pool);
+    end_pool(pool);
+}
+
+TEST(limit_below_what_is_live_is_refused_and_idle_memory_over_it_goes)
+{
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    tarn_device_ptr blocks[16];
+
+    for (int i = 0; i < 16; i++)
+        blocks[i] = take(pool, 2 * MIB, NULL);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_set_limit(pool, 32 * MIB - 1));
+    CHECK_EQUAL(UINT64_MAX, statistics(pool).limit);
+    for (int i = 0; i < 16; i++)
+        put(pool, blocks[i], 2 * MIB, NULL);
+    CHECK_OK(tarn_pool_set_limit(pool, 20 * MIB));
+    CHECK(statistics(pool).reserved <= 20 * MIB);
+    CHECK(is_refused(pool, 21 * MIB, NULL));
+    put(pool, take(pool, 20 * MIB, NULL), 20 * MIB, NULL);
+    CHECK_OK(tarn_pool_set_limit(pool, 0));
+    put(pool, take(pool, 64 * MIB, NULL), 64 * MIB, NULL);
+    adds_up(pool);
+    end_pool(pool);
+}
+
+TEST(memory_over_a_lowered_limit_goes_as_it_becomes_idle)
+{
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    tarn_device_ptr large = take(pool, 30 * MIB, NULL), last = take(pool, 4 * MIB, NULL);
+
+    put(pool, take(pool, 100 * MIB, NULL), 100 * MIB, NULL);
+    put(pool, take(pool, 30 * MIB, NULL), 30 * MIB, NULL);
+    CHECK_OK(tarn_pool_set_limit(pool, 40 * MIB));
+    put(pool, large, 30 * MIB, NULL);
+    CHECK_OK(tarn_driver_synchronize(0));
+    put(pool, take(pool, 3 * MIB, TARN_STREAM_NONE), 3 * MIB, NULL);
+    CHECK(is_refused(pool, 64 * MIB, NULL)); /* fences are asked about */
+    put(pool, last, 4 * MIB, NULL);
+    put(pool, take(pool, 20 * MIB, NULL), 20 * MIB, NULL);
+    CHECK(statistics(pool).reserved <= 40 * MIB);
+    adds_up(pool);
+    end_pool(pool);
+}
+
+TEST(trim_keeps_what_it_is_told_and_not_much_more)
+{
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    tarn_device_ptr blocks[32];
+    size_t released = 0;
+
+    for (int i = 0; i < 32; i++)
+        blocks[i] = take(pool, 2 * MIB, NULL);
+    for (int i = 0; i < 32; i++)
+        put(pool, blocks[i], 2 * MIB, TARN_STREAM_NONE);
+    CHECK(is_refused(pool, (size_t)64 << 30, NULL)); /* waits for the device */
+    CHECK_OK(tarn_resource_trim(pool, 0, &released));
+    CHECK_EQUAL(0, statistics(pool).reserved);
+    tarn_pool_options options = {.size = sizeof options, .growth_bytes = 2 * MIB};
+    tarn_resource *small = new_pool(&options);
+    for (int i = 0; i < 32; i++)
+        blocks[i] = take(small, 2 * MIB, NULL);
+    for (int i = 0; i < 32; i++)
+        put(small, blocks[i], 2 * MIB, TARN_STREAM_NONE);
+    CHECK(is_refused(small, (size_t)64 << 30, NULL));
+    CHECK_OK(tarn_resource_trim(small, 50 * MIB, &released));
+    CHECK_EQUAL(14 * MIB, released);
+    CHECK_EQUAL(50 * MIB, statistics(small).reserved);
+    adds_up(small);
+    end_pool(small);
+    end_pool(pool);
+}
+
+/* --- streams that are gone --- */
+
+TEST(streams_that_died_are_forgotten_and_leave_memory_to_others)
+{
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+
+    for (int i = 0; i < 1000; i++) {
+        tarn_stream stream = new_stream();
+        tarn_device_ptr one = take(pool, 20 * MIB, stream);
+        put(pool, one, 20 * MIB, stream);
+        put(pool, take(pool, 4 * KIB, stream), 4 * KIB, stream);
+        CU(cuStreamDestroy_v2(stream));
+    }
+    adds_up(pool);
+    CHECK(statistics(pool).lanes <= 100);
+    CHECK(statistics(pool).reserved <= 256 * MIB);
+    end_pool(pool);
+}
+
+TEST(memory_that_nobody_freed_waits_for_the_device_and_does_not_pile_up)
+{
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL), *strict = strict_pool(4 * MIB);
+    tarn_device_ptr block = take(strict, 3 * MIB, NULL);
+
+    put(strict, block, 3 * MIB, TARN_STREAM_NONE);
+    CHECK(is_refused(strict, 3 * MIB, NULL));
+    CHECK(is_refused(strict, 3 * MIB, TARN_STREAM_NONE));
+    end_pool(strict);
+    for (int i = 0; i < 1000; i++)
+        put(pool, take(pool, 3 * MIB, TARN_STREAM_NONE), 3 * MIB, TARN_STREAM_NONE);
+    CHECK(statistics(pool).reserved <= 64 * MIB);
+    CHECK(statistics(pool).barriers <= 600);
+    adds_up(pool);
+    end_pool(pool);
+}
+
+/* --- callbacks --- */
+
+struct help {
+    tarn_device_ptr block;
+    unsigned calls;
+    bool recurses, leaves;
+};
+
+static bool give_help(void *data, tarn_resource *pool, size_t bytes, unsigned attempt)
+{
+    struct help *help = data;
+
+    (void)attempt;
+    help->calls++;
+    if (help->recurses)
+        CHECK(is_refused(pool, bytes, NULL));
+    if (help->leaves)
+        CHECK_OK(tarn_pool_remove_pressure(pool, give_help, help));
+    if (!help->block)
+        return false;
+    put(pool, help->block, 3 * MIB, NULL);
+    help->block = 0;
+    return true;
+}
+
+TEST(callbacks_are_asked_may_use_the_pool_and_may_leave)
+{
+    use_driver(0);
+    tarn_resource *pool = strict_pool(4 * MIB);
+    struct help first = {.recurses = true, .leaves = true}, second = {.recurses = true};
+    tarn_pool_report report = {.size = sizeof report};
+
+    second.block = take(pool, 3 * MIB, NULL);
+    CHECK_OK(tarn_pool_add_pressure(pool, give_help, &first));
+    CHECK_OK(tarn_pool_add_pressure(pool, give_help, &second));
+    tarn_device_ptr block = take(pool, 3 * MIB, NULL);
+    CHECK_EQUAL(1, first.calls);
+    CHECK_EQUAL(1, second.calls);
+    CHECK_STATUS(TARN_NOT_FOUND, tarn_pool_remove_pressure(pool, give_help, &first));
+    CHECK(is_refused(pool, 3 * MIB, NULL));
+    CHECK_EQUAL(2, second.calls);
+    CHECK_OK(tarn_pool_last_report(&report));
+    CHECK_EQUAL(3 * MIB, report.wanted);
+    put(pool, block, 3 * MIB, NULL);
+    for (int i = 1; i < 8; i++)
+        CHECK_OK(tarn_pool_add_pressure(pool, give_help, &first));
+    CHECK_STATUS(TARN_STILL_IN_USE, tarn_pool_add_pressure(pool, give_help, &first));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_add_pressure(pool, NULL, NULL));
+    end_pool(pool);
+}
+
+static bool fall_asleep(void *data, tarn_resource *pool, size_t bytes, unsigned attempt)
+{
+    (void)data, (void)bytes;
+    return attempt == 0 && tarn_pool_sleep(pool, TARN_POOL_DISCARD) == TARN_OK;
+}
+
+TEST(pool_that_fell_asleep_in_a_search_hands_nothing_out)
+{
+    use_driver(0);
+    tarn_resource *pool = strict_pool(8 * MIB);
+    tarn_device_ptr block = 77;
+
+    put(pool, take(pool, 6 * MIB, NULL), 6 * MIB, TARN_STREAM_NONE);
+    CHECK_OK(tarn_pool_add_pressure(pool, fall_asleep, NULL));
+    CHECK(tarn_resource_allocate(pool, 6 * MIB, 0, NULL, &block) != TARN_OK);
+    CHECK_EQUAL(77, block);
+    CHECK_EQUAL(statistics(pool).reserved, statistics(pool).asleep);
+    CHECK_OK(tarn_pool_wake(pool));
+    put(pool, take(pool, 6 * MIB, NULL), 6 * MIB, NULL);
+    end_pool(pool);
+}
+
+TEST(sleeping_pool_takes_frees_and_refuses_or_wakes)
+{
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    tarn_device_ptr kept = take(pool, MIB, NULL), freed = take(pool, 64 * KIB, NULL);
+    tarn_device_ptr block = 77;
+    uint64_t before = 0, after = 0;
+    unsigned char bytes[2] = {0};
+    size_t released = 77;
+
+    CU(cuMemsetD8_v2(kept, 42, MIB));
+    CHECK_OK(tarn_pool_generation(pool, &before));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_sleep(pool, 2));
+    CHECK_OK(tarn_pool_sleep(pool, TARN_POOL_KEEP));
+    CHECK_OK(tarn_pool_sleep(pool, TARN_POOL_KEEP));
+    CHECK_OK(tarn_pool_generation(pool, &after));
+    CHECK_EQUAL(before + 1, after);
+    CHECK_STATUS(TARN_STILL_IN_USE, tarn_resource_allocate(pool, 512, 0, NULL, &block));
+    CHECK_EQUAL(77, block);
+    put(pool, freed, 64 * KIB, NULL);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_resource_deallocate(pool, freed, 64 * KIB, 0, NULL));
+    CHECK_OK(tarn_resource_trim(pool, 0, &released));
+    CHECK_OK(tarn_pool_set_limit(pool, 8 * MIB));
+    CHECK_EQUAL(statistics(pool).reserved, statistics(pool).asleep);
+    adds_up(pool);
+    CHECK_OK(tarn_pool_wake(pool));
+    CHECK_OK(tarn_pool_wake(pool));
+    CU(cuMemcpyDtoH_v2(bytes, kept, 1));
+    CU(cuMemcpyDtoH_v2(bytes + 1, kept + MIB - 1, 1));
+    CHECK(bytes[0] == 42 && bytes[1] == 42);
+    put(pool, kept, MIB, NULL);
+    CHECK_OK(tarn_pool_sleep(pool, TARN_POOL_DISCARD));
+    end_pool(pool); /* asleep */
+
+    tarn_pool_options options = {.size = sizeof options, .when_asleep = TARN_POOL_WAKE};
+    pool = new_pool(&options);
+    put(pool, take(pool, 64 * KIB, NULL), 64 * KIB, NULL);
+    CHECK_OK(tarn_pool_sleep(pool, TARN_POOL_DISCARD));
+    put(pool, take(pool, 64 * KIB, NULL), 64 * KIB, NULL);
+    CHECK_EQUAL(0, statistics(pool).asleep);
+    end_pool(pool);
+}
+
+struct walk {
+    tarn_device_ptr end;
+    uint64_t bytes[TARN_POOL_MOVING + 1];
+};
+
+static bool walk(void *data, const tarn_pool_block *block)
+{
+    struct walk *walk = data;
+
+    CHECK(block->address >= walk->end && block->segment <= block->address);
+    CHECK(block->state <= TARN_POOL_MOVING && block->bytes > 0);
+    walk->end = block->address + block->bytes;
+    walk->bytes[block->state] += block->bytes;
+    return true;
+}
+
+TEST(snapshot_has_every_byte_once)
+{
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    tarn_stream stream = new_stream();
+    tarn_device_ptr blocks[20];
+    struct walk seen = {0};
+
+    for (size_t i = 0; i < 20; i++)
+        blocks[i] = take(pool, 1000 + i * 70 * KIB, i & 1 ? stream : NULL);
+    for (size_t i = 0; i < 20; i += 3)
+        put(pool, blocks[i], 1000 + i * 70 * KIB, i & 2 ? stream : NULL);
+    CHECK_OK(tarn_pool_snapshot(pool, walk, &seen));
+    tarn_pool_statistics all = statistics(pool);
+    CHECK_EQUAL(all.live, seen.bytes[TARN_POOL_LIVE]);
+    CHECK_EQUAL(all.parked, seen.bytes[TARN_POOL_PARKED]);
+    CHECK_EQUAL(all.cached, seen.bytes[TARN_POOL_READY] + seen.bytes[TARN_POOL_FENCED] +
+                                seen.bytes[TARN_POOL_UNFENCED]);
+    CHECK_EQUAL(all.pending, seen.bytes[TARN_POOL_UNFENCED]);
+    CHECK_EQUAL(0, seen.bytes[TARN_POOL_MOVING]);
+    for (size_t i = 0; i < 20; i++)
+        if (i % 3)
+            put(pool, blocks[i], 1000 + i * 70 * KIB, stream);
+    adds_up(pool);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
+/* --- several threads --- */
+
+enum { THREADS = 8 };
+
+struct parker {
+    tarn_resource *pool;
+    tarn_stream stream;
+};
+
+static void *park(void *data)
+{
+    struct parker *parker = data;
+    tarn_device_ptr blocks[64], block;
+
+    for (int round = 0; round < 20; round++) {
+        for (size_t i = 0; i < 64; i++)
+            if (tarn_resource_allocate(parker->pool, 8 * KIB, 0, parker->stream,
+                                       &blocks[i]) != TARN_OK)
+                abort();
+        for (size_t i = 0; i < 64; i++)
+            if (tarn_resource_deallocate(parker->pool, blocks[i], 8 * KIB, 0,
+                                         parker->stream) != TARN_OK)
+                abort();
+        tarn_pool_statistics all = {.size = sizeof all};
+        if (tarn_pool_get_statistics(parker->pool, &all) != TARN_OK ||
+            all.parked > (all.reserved / 64 > 512 * KIB ? all.reserved / 64 : 512 * KIB))
+            abort();
+    }
+    if (tarn_resource_allocate(parker->pool, 3 * MIB, 0, parker->stream, &block) !=
+            TARN_OK ||
+        tarn_resource_deallocate(parker->pool, block, 3 * MIB, 0, parker->stream) !=
+            TARN_OK)
+        abort();
+    return NULL;
+}
+
+TEST(threads_park_little_and_give_it_back_when_they_end)
+{
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    struct parker parkers[THREADS];
+    pthread_t threads[THREADS];
+
+    for (int i = 0; i < THREADS; i++) {
+        parkers[i] = (struct parker){pool, new_stream()};
+        CHECK_EQUAL(0, pthread_create(&threads[i], NULL, park, &parkers[i]));
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    CHECK_EQUAL(0, statistics(pool).parked);
+    CHECK(statistics(pool).hits > 0);
+    adds_up(pool);
+    end_pool(pool);
+    for (int i = 0; i < THREADS; i++)
+        CU(cuStreamDestroy_v2(parkers[i].stream));
+}
+
+/* --- little memory in many pieces --- */
+
+TEST(limited_pool_in_pieces_serves_what_moved_and_fresh_pages_make_together)
+{
+    use_driver(0);
+    tarn_resource *pool = strict_pool(36 * MIB);
+    tarn_device_ptr blocks[16];
+
+    for (int i = 0; i < 16; i++)
+        blocks[i] = take(pool, 2 * MIB, NULL);
+    for (int i = 0; i < 16; i += 2)
+        put(pool, blocks[i], 2 * MIB, NULL);
+    put(pool, take(pool, 16 * MIB, NULL), 16 * MIB, NULL);
+    put(pool, take(pool, 20 * MIB, NULL), 20 * MIB, NULL); /* 16 moved, 4 fresh */
+    adds_up(pool);
+    for (int i = 1; i < 16; i += 2)
+        put(pool, blocks[i], 2 * MIB, NULL);
+    end_pool(pool);
+}
