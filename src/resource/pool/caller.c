@@ -152,6 +152,27 @@ static tarn_status find_lane(struct tarn__caller *caller, uint64_t key)
     return TARN_OK;
 }
 
+/* Results after which every call gives the same until the context is reset: a fault of a
+ * kernel, or of the machine. */
+static bool is_end_of_device(int result)
+{
+    static const int ends[] = {214, 220, 226, 700, 702, 710,
+                               714, 715, 716, 717, 718, 719};
+
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (result == ends[i])
+            return true;
+    return false;
+}
+
+/* A pool on a device that is lost makes no more calls; frees go on to answer. */
+static tarn_status note_loss(struct tarn__pool *pool, tarn_status status)
+{
+    if (status == TARN_DRIVER_FAILURE && is_end_of_device(tarn_error_last()->native))
+        atomic_fetch_or(&pool->gate, TARN__GATE_OVER);
+    return status;
+}
+
 tarn_status tarn__caller_begin(struct tarn__pool *pool, tarn_stream stream,
                                struct tarn__caller *out)
 {
@@ -160,7 +181,7 @@ tarn_status tarn__caller_begin(struct tarn__pool *pool, tarn_stream stream,
     tarn_status status = tarn__scope_enter(pool->device, &caller.scope);
 
     if (status != TARN_OK)
-        return status;
+        return note_loss(pool, status);
     if (caller.scope.life != pool->life)
         status = tarn__pool_gone(pool);
     if (status == TARN_OK)
@@ -169,7 +190,7 @@ tarn_status tarn__caller_begin(struct tarn__pool *pool, tarn_stream stream,
         status = find_lane(&caller, key);
     if (status != TARN_OK) {
         tarn__scope_leave(&caller.scope);
-        return status;
+        return note_loss(pool, status);
     }
     *out = caller;
     return TARN_OK;

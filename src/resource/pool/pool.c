@@ -18,7 +18,9 @@ tarn_status tarn__pool_gone(struct tarn__pool *pool)
     atomic_fetch_or(&pool->gate, TARN__GATE_OVER);
     return tarn_error_set(
         TARN_DRIVER_FAILURE,
-        "pool: the context of device %d was reset, and the pool with it", pool->device);
+        "pool: the context of device %d was reset, or the device is lost, and the pool "
+        "with it",
+        pool->device);
 }
 
 /* Are hits off? What a free may still do is `*forget` it. */

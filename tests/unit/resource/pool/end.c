@@ -1,0 +1,161 @@
+/* The end of a process, a context or a device, and a pool that is still there. */
+#include "pools.h"
+#include "child.h"
+#include <sys/wait.h>
+#include <unistd.h>
+
+static tarn_resource *pool;
+static tarn_device_ptr live;
+static tarn_stream stream;
+
+static void make_pool(void)
+{
+    use_driver(0);
+    CHILD_STATUS(TARN_OK, tarn_pool_create(0, NULL, NULL, &pool));
+    CHILD_CHECK(cu.cuStreamCreate(&stream, NON_BLOCKING) == 0);
+    CHILD_STATUS(TARN_OK, tarn_resource_allocate(pool, MIB, 0, stream, &live));
+}
+
+static void *work_on(void *data)
+{
+    tarn_device_ptr block;
+
+    (void)data;
+    for (size_t i = 0;; i++) {
+        size_t bytes = 512 << i % 14;
+        if (tarn_resource_allocate(pool, bytes, 0, NULL, &block) != TARN_OK ||
+            tarn_resource_deallocate(pool, block, bytes, 0, NULL) != TARN_OK)
+            sched_yield();
+    }
+    return NULL;
+}
+
+static void start_threads(int count)
+{
+    pthread_t thread;
+
+    for (int i = 0; i < count; i++)
+        CHILD_CHECK(pthread_create(&thread, NULL, work_on, NULL) == 0);
+}
+
+static void leave_while_threads_call(void)
+{
+    make_pool();
+    start_threads(16);
+    usleep(2000);
+    exit(0);
+}
+
+TEST(program_may_end_with_live_blocks_while_threads_call)
+{
+    for (int i = 0; i < 60; i++)
+        in_child(leave_while_threads_call);
+}
+
+/* In a child of a program whose threads hold any of the locks. */
+static void use_after_a_fork(void)
+{
+    tarn_pool_statistics all = {.size = sizeof all};
+    tarn_device_ptr block = 77;
+
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_resource_allocate(pool, 512, 0, NULL, &block));
+    CHILD_STATUS(TARN_DRIVER_FAILURE,
+                 tarn_resource_allocate(pool, MIB, 0, stream, &block));
+    CHILD_CHECK(block == 77);
+    CHILD_STATUS(TARN_OK, tarn_resource_deallocate(pool, live, MIB, 0, stream));
+    CHILD_STATUS(TARN_OK, tarn_pool_get_statistics(pool, &all));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_pool_sleep(pool, TARN_POOL_DISCARD));
+    CHILD_CHECK(tarn_pool_snapshot(pool, NULL, NULL) != TARN_OK);
+}
+
+static void fork_while_threads_call(void)
+{
+    make_pool();
+    start_threads(4);
+    for (int i = 0; i < 20; i++) {
+        int status = 0;
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            use_after_a_fork();
+            _exit(0);
+        }
+        waitpid(child, &status, 0);
+        if (status != 0)
+            child_fail("the forked child ended with 0x%x", (unsigned)status);
+    }
+}
+
+TEST(forked_child_may_use_a_pool_whatever_locks_were_held)
+{
+    in_child(fork_while_threads_call);
+}
+
+static void *park_one(void *data)
+{
+    tarn_device_ptr block;
+
+    (void)data;
+    if (tarn_resource_allocate(pool, 512, 0, stream, &block) != TARN_OK ||
+        tarn_resource_deallocate(pool, block, 512, 0, stream) != TARN_OK ||
+        tarn_resource_allocate(pool, 512, 0, stream, &block) != TARN_OK ||
+        tarn_resource_deallocate(pool, block, 512, 0, stream) != TARN_OK)
+        abort();
+    return NULL;
+}
+
+static void reset_the_context(void)
+{
+    tarn_pool_statistics all = {.size = sizeof all};
+    tarn_pool_capture *capture = NULL;
+    tarn_device_ptr block = 77;
+    pthread_t thread;
+    void *graph;
+
+    make_pool();
+    CHILD_CHECK(pthread_create(&thread, NULL, park_one, NULL) == 0);
+    pthread_join(thread, NULL);
+    park_one(NULL);
+    CHILD_CHECK(cu.cuStreamBeginCapture_v2(stream, CAPTURE_RELAXED) == 0);
+    CHILD_STATUS(TARN_OK, tarn_pool_capture_of(pool, stream, &capture));
+    CHILD_CHECK(cu.cuStreamEndCapture(stream, &graph) == 0);
+    CHILD_CHECK(cu.cuDevicePrimaryCtxReset_v2(0) == 0);
+    CHILD_STATUS(TARN_DRIVER_FAILURE,
+                 tarn_resource_allocate(pool, 3 * MIB, 0, NULL, &block));
+    CHILD_CHECK(block == 77);
+    CHILD_SAYS("was reset");
+    CHILD_STATUS(TARN_OK, tarn_resource_deallocate(pool, live, MIB, 0, NULL));
+    CHILD_STATUS(TARN_OK, tarn_pool_get_statistics(pool, &all));
+    CHILD_STATUS(TARN_OK, tarn_pool_capture_release(capture, NULL));
+    CHILD_STATUS(TARN_OK, tarn_resource_release(pool));
+    CHILD_CHECK(sim_live_bytes() == 0);
+}
+
+TEST(pool_of_a_context_that_was_reset_ends_in_peace)
+{
+    in_child(reset_the_context);
+}
+
+static void lose_the_device(void)
+{
+    tarn_pool_statistics all = {.size = sizeof all};
+    tarn_device_ptr block = 77, other;
+
+    make_pool();
+    CHILD_STATUS(TARN_OK, tarn_resource_allocate(pool, 512, 0, stream, &other));
+    sim_configure("lost=1");
+    CHILD_CHECK(tarn_resource_allocate(pool, 3 * MIB, 0, stream, &block) != TARN_OK);
+    CHILD_CHECK(block == 77);
+    unsigned long long calls = sim_calls();
+    CHILD_STATUS(TARN_OK, tarn_resource_deallocate(pool, live, MIB, 0, stream));
+    CHILD_STATUS(TARN_OK, tarn_resource_deallocate(pool, other, 512, 0, stream));
+    CHILD_STATUS(TARN_OK, tarn_pool_get_statistics(pool, &all));
+    CHILD_CHECK(tarn_resource_allocate(pool, 512, 0, stream, &block) != TARN_OK);
+    CHILD_CHECK(sim_calls() == calls);
+    CHILD_STATUS(TARN_OK, tarn_resource_release(pool));
+}
+
+TEST(after_the_device_is_lost_frees_and_statistics_answer_and_no_call_is_made)
+{
+    in_child(lose_the_device);
+}
