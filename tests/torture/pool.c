@@ -1,0 +1,139 @@
+/* What a pool does beyond a block in and out, with its 1st, 2nd, 3rd ... driver call
+ * failing: it grows, steals, moves, trims, sleeps, wakes and captures. Whatever failed,
+ * what it has adds up, all of it can be had again, and nothing leaks. */
+#include "../unit/resource/pool/pools.h"
+
+/* One call fails, so what failed works when it is tried again. */
+#define IN_THE_END(call)       \
+    do {                       \
+        if ((call) != TARN_OK) \
+            CHECK_OK(call);    \
+    } while (0)
+
+static tarn_stream one, other;
+
+static tarn_device_ptr get(tarn_resource *pool, size_t bytes, tarn_stream stream)
+{
+    tarn_device_ptr block = 77;
+
+    if (tarn_resource_allocate(pool, bytes, 0, stream, &block) != TARN_OK) {
+        CHECK_EQUAL(77, block);
+        adds_up(pool);
+        CHECK_OK(tarn_resource_allocate(pool, bytes, 0, stream, &block));
+    }
+    return block;
+}
+
+static void give(tarn_resource *pool, tarn_device_ptr block, size_t bytes,
+                 tarn_stream stream)
+{
+    IN_THE_END(tarn_resource_deallocate(pool, block, bytes, 0, stream));
+    adds_up(pool);
+}
+
+static tarn_resource *make(size_t maximum)
+{
+    tarn_pool_options options = {.size = sizeof options, .maximum_bytes = maximum};
+    tarn_resource *pool = NULL;
+
+    IN_THE_END(tarn_pool_create(0, NULL, &options, &pool));
+    return pool;
+}
+
+static void steal_and_move(void)
+{
+    tarn_resource *pool = make(20 * MIB);
+    tarn_device_ptr blocks[8];
+    size_t released;
+
+    for (int i = 0; i < 8; i++)
+        blocks[i] = get(pool, 2 * MIB, i & 1 ? one : other);
+    for (int i = 0; i < 8; i += 2)
+        give(pool, blocks[i], 2 * MIB, other);
+    blocks[0] = get(pool, 2 * MIB, one);
+    give(pool, blocks[0], 2 * MIB, TARN_STREAM_NONE);
+    blocks[0] = get(pool, 8 * MIB, one);
+    give(pool, blocks[0], 8 * MIB, one);
+    for (int i = 1; i < 8; i += 2)
+        give(pool, blocks[i], 2 * MIB, one);
+    IN_THE_END(tarn_pool_set_limit(pool, 10 * MIB));
+    IN_THE_END(tarn_resource_trim(pool, 4 * MIB, &released));
+    adds_up(pool);
+    IN_THE_END(tarn_pool_set_limit(pool, 20 * MIB));
+    give(pool, get(pool, 18 * MIB, other), 18 * MIB, other);
+    end_pool(pool);
+}
+
+static void sleep_and_wake(void)
+{
+    tarn_resource *pool = make(0);
+    tarn_device_ptr block = get(pool, 3 * MIB, one);
+
+    give(pool, get(pool, 64 * KIB, one), 64 * KIB, one);
+    for (int mode = 0; mode < 2; mode++) {
+        if (tarn_pool_sleep(pool, mode) != TARN_OK) {
+            CHECK_EQUAL(0, statistics(pool).asleep);
+            CHECK_OK(tarn_pool_sleep(pool, mode));
+        }
+        CHECK_EQUAL(statistics(pool).reserved, statistics(pool).asleep);
+        if (tarn_pool_wake(pool) != TARN_OK) {
+            CHECK_EQUAL(statistics(pool).reserved, statistics(pool).asleep);
+            CHECK_OK(tarn_pool_wake(pool));
+        }
+        adds_up(pool);
+    }
+    give(pool, block, 3 * MIB, one);
+    end_pool(pool);
+}
+
+static void capture(void)
+{
+    tarn_resource *pool = make(16 * MIB);
+    tarn_device_ptr before = get(pool, MIB, one), inside, kept;
+    tarn_pool_capture *memory = NULL;
+    void *graph = NULL;
+
+    /* The calls of the test itself may be the one that fails, too. */
+    if (cu.cuStreamBeginCapture_v2(one, CAPTURE_RELAXED) != 0)
+        CU(cuStreamBeginCapture_v2(one, CAPTURE_RELAXED));
+    inside = get(pool, MIB, one);
+    kept = get(pool, 3 * MIB, one);
+    give(pool, before, MIB, one);
+    give(pool, inside, MIB, one);
+    IN_THE_END(tarn_pool_capture_of(pool, one, &memory));
+    if (cu.cuStreamEndCapture(one, &graph) != 0)
+        cu.cuStreamEndCapture(one, &graph);
+    IN_THE_END(tarn_pool_capture_release(memory, other));
+    give(pool, kept, 3 * MIB, other);
+    give(pool, get(pool, 16 * MIB, one), 16 * MIB, one);
+    if (graph && cu.cuGraphDestroy(graph) != 0)
+        CU(cuGraphDestroy(graph));
+    end_pool(pool);
+}
+
+static void tortured(void (*scenario)(void))
+{
+    if (!on_sim())
+        skip();
+    use_driver(0);
+    one = new_stream();
+    other = new_stream();
+    torture(scenario);
+    CU(cuStreamDestroy_v2(one));
+    CU(cuStreamDestroy_v2(other));
+}
+
+TEST(pool_steals_moves_and_trims_whatever_call_fails)
+{
+    tortured(steal_and_move);
+}
+
+TEST(pool_sleeps_and_wakes_whatever_call_fails)
+{
+    tortured(sleep_and_wake);
+}
+
+TEST(pool_serves_captures_whatever_call_fails)
+{
+    tortured(capture);
+}
