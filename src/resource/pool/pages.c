@@ -7,7 +7,8 @@
 #include <stdlib.h>
 
 enum {
-    STEP_PART = 16, /* a step of growth is this part of the pool */
+    STEP_PART = 64, /* a step of growth, and a handle, is this part of the pool at most:
+                       what growth overshoots by, and what one live block can pin */
     LEFT_PART = 4,  /* and no more than this part of what may still come */
     SPARE_BYTES = 256
 };

@@ -107,13 +107,13 @@ TEST(pages_step_grows_with_the_pool_and_shrinks_near_the_limit)
     size_t step;
 
     CHECK_OK(grow_at(pages, 0, 512 * MIB / PAGE));
-    CHECK_EQUAL(32 * MIB, tarn__pages_step(pages, 1, SIZE_MAX));
+    CHECK_EQUAL(8 * MIB, tarn__pages_step(pages, 1, SIZE_MAX));
     CHECK_EQUAL(100 * MIB, tarn__pages_step(pages, 100 * MIB, SIZE_MAX));
-    step = tarn__pages_step(pages, 1, 64 * MIB + 5);
-    CHECK_EQUAL(16 * MIB, step);
+    step = tarn__pages_step(pages, 1, 16 * MIB + 5);
+    CHECK_EQUAL(4 * MIB, step);
     CHECK_EQUAL(PAGE, tarn__pages_step(pages, 1, 3 * MIB));
     CHECK_OK(grow_at(pages, 512 * MIB / PAGE, 6144 * MIB / PAGE));
-    CHECK_EQUAL(256 * MIB, tarn__pages_step(pages, 1, SIZE_MAX));
+    CHECK_EQUAL(64 * MIB, tarn__pages_step(pages, 1, SIZE_MAX));
     tarn__pages_close(pages);
 }
 
@@ -133,11 +133,12 @@ TEST(pages_step_is_at_least_the_growth_that_was_asked_for)
 
 /* --- handles --- */
 
-/* A pool of 512 MiB takes 64 MiB in handles of 32 MiB. */
+/* A pool whose handles have 32 MiB where there is room for them. */
 static struct tarn__pages *open_with_big_handles(void)
 {
-    struct tarn__pages *pages = open_pages();
+    struct tarn__pages *pages;
 
+    CHECK_OK(tarn__pages_open(0, NULL, 32 * MIB, &pages));
     CHECK_OK(grow_at(pages, 0, 512 * MIB / PAGE));
     CHECK_OK(grow_at(pages, 1024, 38)); /* 32, 32, 8 and 4 MiB */
     return pages;

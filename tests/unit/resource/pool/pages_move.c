@@ -33,9 +33,10 @@ TEST(pages_move_with_their_bytes_to_one_place)
 
 TEST(pages_move_keeps_the_shape_of_handles)
 {
-    struct tarn__pages *pages = open_pages();
+    struct tarn__pages *pages;
     struct tarn__span idle, span;
 
+    CHECK_OK(tarn__pages_open(0, NULL, 32 * MIB, &pages));
     CHECK_OK(grow_at(pages, 0, 256));
     CHECK_OK(grow_at(pages, 1000, 24)); /* 32 and 16 MiB */
     span = span_at(pages, 1000, 24);

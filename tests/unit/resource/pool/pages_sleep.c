@@ -128,9 +128,10 @@ TEST(pages_that_sleep_may_be_closed)
 
 TEST(pages_that_wake_have_their_handles_as_before)
 {
-    struct tarn__pages *pages = open_pages();
+    struct tarn__pages *pages;
     struct tarn__span idle;
 
+    CHECK_OK(tarn__pages_open(0, NULL, 32 * MIB, &pages));
     CHECK_OK(grow_at(pages, 0, 256));
     CHECK_OK(grow_at(pages, 256, 32)); /* two of 32 MiB */
     CHECK_OK(tarn__pages_sleep(pages, NULL, 0));
