@@ -195,11 +195,11 @@ static bool has_room(const struct tarn__magazine *magazine, uint32_t granules,
 }
 
 enum tarn__put tarn__magazine_put(struct tarn__pool *pool,
-                                  struct tarn__magazine *magazine, tarn__index index)
+                                  struct tarn__magazine *magazine, tarn__index index,
+                                  uint64_t block)
 {
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
     enum tarn__put result = TARN__PUT_NO_ROOM;
-    uint8_t live = TARN__LIVE;
     tarn__index *place;
 
     if (node->granules > LARGE_MAX || !try_enter(magazine))
@@ -208,9 +208,7 @@ enum tarn__put tarn__magazine_put(struct tarn__pool *pool,
         has_room(magazine, node->granules, &place)) {
         uint64_t asked = node->asked;
         result = TARN__PUT_NOT_OUT;
-        if (atomic_compare_exchange_strong_explicit(&node->state, &live, TARN__PARKED,
-                                                    memory_order_acq_rel,
-                                                    memory_order_relaxed)) {
+        if (tarn__node_claim(node, block, TARN__PARKED)) {
             node->next = *place; /* 0 in a slot of a large one */
             *place = index;
             if (node->granules <= TARN__SMALL_CLASSES)

@@ -70,7 +70,8 @@ enum tarn__put { TARN__PUT_DONE, TARN__PUT_NO_ROOM, TARN__PUT_NOT_OUT };
 
 /* Take a LIVE block in. No room: nothing changed. Not out: somebody else gave it back. */
 enum tarn__put tarn__magazine_put(struct tarn__pool *pool,
-                                  struct tarn__magazine *magazine, tarn__index index);
+                                  struct tarn__magazine *magazine, tarn__index index,
+                                  uint64_t block);
 
 /* Make a magazine for the calling thread and a stream, or bring the thread's up to date;
  * nothing happens where there is no host memory, or for streams that have none. Takes and

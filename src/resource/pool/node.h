@@ -91,6 +91,24 @@ static inline void tarn__node_set(struct tarn__node *node, enum tarn__node_state
     atomic_store_explicit(&node->state, (uint8_t)state, memory_order_relaxed);
 }
 
+/* Take the live block at `address` out of its owner's hands: of two threads that give one
+ * block back, one does. Between the look-up and here the node may have become another
+ * block's, which then keeps it. */
+static inline bool tarn__node_claim(struct tarn__node *node, uint64_t address,
+                                    enum tarn__node_state state)
+{
+    uint8_t live = TARN__LIVE;
+
+    if (!atomic_compare_exchange_strong_explicit(&node->state, &live, (uint8_t)state,
+                                                 memory_order_acq_rel,
+                                                 memory_order_relaxed))
+        return false;
+    if (node->address == address)
+        return true;
+    atomic_store_explicit(&node->state, TARN__LIVE, memory_order_release);
+    return false;
+}
+
 /* See to it that the next `count` nodes can be had. False: no host memory. Locked by the
  * owner, as all calls here. */
 bool tarn__nodes_reserve(struct tarn__nodes *nodes, size_t count);

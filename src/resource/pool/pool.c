@@ -199,14 +199,6 @@ static tarn_status find_live(const struct tarn__pool *pool, tarn_device_ptr bloc
     return TARN_OK;
 }
 
-/* Of two threads that give one block back, one does. */
-static bool claim(struct tarn__node *node)
-{
-    uint8_t live = TARN__LIVE;
-
-    return atomic_compare_exchange_strong(&node->state, &live, TARN__MOVING);
-}
-
 /* What is over a limit that was lowered, as far as it is idle. `growth` held. */
 static void shrink_to_limit(struct tarn__pool *pool)
 {
@@ -249,13 +241,12 @@ static void shrink_to_threshold(struct tarn__pool *pool)
 /* Into the heap, in the lane of the magazine's stream, with one lock taken; more room for
  * the magazine, if its blocks do not fit. */
 static tarn_status quick_put(struct tarn__pool *pool, struct tarn__magazine *magazine,
-                             tarn__index index, tarn_stream stream)
+                             tarn__index index, tarn_device_ptr block, tarn_stream stream)
 {
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
     uint64_t asked = node->asked;
-    tarn_device_ptr block = node->address;
 
-    if (!claim(node))
+    if (!tarn__node_claim(node, block, TARN__MOVING))
         return not_out(block);
     tarn__pool_lock(pool);
     tarn__magazine_grant(pool, magazine, tarn__node_bytes(node));
@@ -270,16 +261,15 @@ static tarn_status quick_put(struct tarn__pool *pool, struct tarn__magazine *mag
 }
 
 static tarn_status free_slowly(struct tarn__pool *pool, tarn__index index,
-                               tarn_stream stream)
+                               tarn_device_ptr block, tarn_stream stream)
 {
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
-    tarn_device_ptr block = node->address;
     struct tarn__caller caller;
     tarn_status status = tarn__caller_begin(pool, stream, &caller);
 
     if (status != TARN_OK)
         return tarn__pool_is_over(pool) ? TARN_OK : status;
-    if (!claim(node)) {
+    if (!tarn__node_claim(node, block, TARN__MOVING)) {
         tarn__caller_end(&caller);
         return not_out(block);
     }
@@ -309,8 +299,8 @@ static tarn_status pool_deallocate(void *self, tarn_device_ptr block, size_t byt
     if (gate(pool) || tarn__node(&pool->heap.nodes, index)->capture ||
         (magazine = tarn__magazine_find(pool, stream)) == NULL ||
         !tarn__magazine_check(pool, magazine, TARN__TO_FREE))
-        return free_slowly(pool, index, stream);
-    switch (tarn__magazine_put(pool, magazine, index)) {
+        return free_slowly(pool, index, block, stream);
+    switch (tarn__magazine_put(pool, magazine, index, block)) {
     case TARN__PUT_DONE:
         return TARN_OK;
     case TARN__PUT_NOT_OUT:
@@ -318,7 +308,7 @@ static tarn_status pool_deallocate(void *self, tarn_device_ptr block, size_t byt
     default:
         break;
     }
-    return quick_put(pool, magazine, index, stream);
+    return quick_put(pool, magazine, index, block, stream);
 }
 
 /* --- the other operations --- */
