@@ -9,6 +9,7 @@
  */
 #include "resource/internal.h"
 #include <pthread.h>
+#include <stdlib.h>
 
 static pthread_mutex_t places_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -42,6 +43,14 @@ static tarn_resource *look_up(tarn_resource **place, tarn_resource *made)
     return found;
 }
 
+/* The end of a resource that nobody has seen. What is out is not asked: objects that are
+ * made over one table would find each other's blocks there. */
+static void forget(tarn_resource *resource)
+{
+    resource->ops.destroy(resource->self);
+    free(resource);
+}
+
 tarn_status tarn__resource_share(tarn_resource **place, int device,
                                  tarn_status (*make)(int device, tarn_resource **out),
                                  tarn_resource **out)
@@ -60,7 +69,7 @@ tarn_status tarn__resource_share(tarn_resource **place, int device,
             return status;
         found = look_up(place, made);
         if (found != made)
-            tarn_resource_release(made); /* another thread was faster */
+            forget(made); /* another thread was faster */
     }
     *out = found;
     return TARN_OK;
@@ -70,15 +79,17 @@ bool tarn__resource_end(tarn_resource *resource, size_t *blocks_out)
 {
     tarn_resource **place = resource->place; /* never changes once others know it */
     size_t one = 1;
-    bool ended;
+    bool ended = false;
 
+    *blocks_out = 0;
     if (place)
         pthread_mutex_lock(&places_lock);
-    *blocks_out = tarn_resource_blocks_out(resource);
-    if (atomic_load(&resource->references) > 1)
-        *blocks_out = 0; /* not the last owner after all */
-    ended = *blocks_out == 0 &&
-            atomic_compare_exchange_strong(&resource->references, &one, 0);
+    /* Owners first, blocks second: a block that another owner gives back just before it
+     * goes would be taken for one that is out. */
+    if (atomic_load(&resource->references) == 1)
+        *blocks_out = tarn_resource_blocks_out(resource);
+    if (*blocks_out == 0)
+        ended = atomic_compare_exchange_strong(&resource->references, &one, 0);
     if (ended && place)
         *place = NULL;
     if (place)

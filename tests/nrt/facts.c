@@ -444,16 +444,20 @@ static const char *a_shutdown_leaks_no_varsize_memory(const struct nrt_core *cor
 
 static const struct {
     const char *name;
-    bool is_defect;
+    enum nrt_fact_kind kind;
     const char *(*ask)(const struct nrt_core *core);
 } facts[] = {
-#define FACT(name)         \
-    {                      \
-#name, false, name \
+#define FACT(name)                  \
+    {                               \
+#name, NRT_FACT_HOLDS, name \
     }
-#define DEFECT(name)      \
-    {                     \
-#name, true, name \
+#define DEFECT(name)                 \
+    {                                \
+#name, NRT_FACT_DEFECT, name \
+    }
+#define BY_LUCK(name)                 \
+    {                                 \
+#name, NRT_FACT_BY_LUCK, name \
     }
     FACT(a_block_has_one_reference_and_its_data),
     FACT(a_block_is_one_of_each_counter),
@@ -478,7 +482,7 @@ static const struct {
     DEFECT(releasing_nothing_is_nothing),
     DEFECT(failed_allocations_are_not_counted),
     DEFECT(freeing_nothing_is_not_counted),
-    DEFECT(a_second_release_changes_nothing),
+    BY_LUCK(a_second_release_changes_nothing),
     DEFECT(a_second_destruction_changes_nothing),
     DEFECT(a_second_free_changes_nothing),
     DEFECT(a_shutdown_leaks_no_varsize_memory),
@@ -494,9 +498,9 @@ const char *nrt_fact_name(size_t index)
     return facts[index].name;
 }
 
-bool nrt_fact_is_defect(size_t index)
+enum nrt_fact_kind nrt_fact_kind(size_t index)
 {
-    return facts[index].is_defect;
+    return facts[index].kind;
 }
 
 const char *nrt_fact_ask(size_t index, const struct nrt_core *core)
