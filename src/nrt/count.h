@@ -57,9 +57,12 @@ static inline void tarn__count_bytes_made(struct tarn__shard *shard, size_t byte
     uint64_t made = tarn__read(&shard->counters.bytes_made) + bytes;
 
     atomic_store_explicit(&shard->counters.bytes_made, made, memory_order_relaxed);
-    if ((int64_t)(made - tarn__read(&shard->counters.bytes_gone)) >
-        atomic_load_explicit(&shard->high, memory_order_relaxed))
-        tarn__count_high(shard);
+    int64_t now = (int64_t)(made - tarn__read(&shard->counters.bytes_gone));
+    if (now <= atomic_load_explicit(&shard->high, memory_order_relaxed))
+        return;
+    atomic_store_explicit(&shard->high, now, memory_order_relaxed);
+    if (now > shard->over)
+        tarn__count_flush(shard);
 }
 
 static inline void tarn__count_bytes_gone(struct tarn__shard *shard, size_t bytes)

@@ -31,21 +31,24 @@ struct tarn__source {
     NRT_free_func free;
 };
 
-/* Memory that was cut into small blocks of one class. */
+/* Memory for small blocks of one class. */
 struct tarn__chunk {
-    struct tarn__chunk *next;
-    char *first;  /* its first block */
-    size_t bytes; /* as the source was asked for */
+    struct tarn__chunk *next;       /* of the pool */
+    struct tarn__chunk *next_fresh; /* of those that are not all cut */
+    char *first;                    /* its first block */
+    size_t bytes;                   /* as the source was asked for */
     uint32_t blocks;
+    uint32_t cut;   /* of them: those before have been somebody's. Under the lock */
+    uint32_t ready; /* of them: nobody has; counted by trim alone */
     uint32_t class;
-    size_t ready; /* of its blocks in batches; counted by trim alone */
 };
 
 /* Small blocks of one source that no thread has. Under the instance's lock. */
 struct tarn__pool {
     struct tarn__free *batches[TARN__CLASSES]; /* by the first block of each */
+    struct tarn__chunk *fresh[TARN__CLASSES];  /* with blocks that are not cut */
     struct tarn__chunk *chunks;
-    uint32_t chunks_made[TARN__CLASSES]; /* the next chunk is larger */
+    size_t bytes[TARN__CLASSES]; /* of chunks: the more, the larger the next */
 };
 
 /* Counters. One writer, or atomic additions where there is more than one. */
@@ -75,7 +78,7 @@ struct tarn__shard {
     struct tarn__list lists[TARN__CLASSES];
     struct tarn__counters counters;
     _Atomic int64_t high;    /* the most bytes_made - bytes_gone since the last flush */
-    int64_t low;             /* flush when it falls below this */
+    int64_t low, over;       /* flush when it falls below, or `high` rises above */
     _Atomic int64_t flushed; /* how much of it is in the instance's `live` */
     struct tarn__list spare[TARN__CLASSES]; /* full, or empty: see slab.c */
     unsigned source;                        /* of the blocks in the lists */

@@ -4,10 +4,12 @@
  * a class; when both are full, one goes to the instance as a whole, and a thread that has
  * none takes a whole one from there. So a block that is made here and freed there costs
  * one lock in as many calls as a list is long, and no thread keeps more than two lists of
- * what others may need.
+ * what others may need. Most of what such a block costs is the way of that lock and of the
+ * first block of the list from core to core, so lists are long (docs/nrt.md has figures).
  *
- * A chunk is cut at once into lists. It is known to no block in it: only trim asks which
- * chunk a block is of, and looks it up by address.
+ * A thread that finds no batch cuts one from a chunk for itself, outside of the lock: what
+ * nobody needs yet is not touched. A chunk is known to no block in it: only trim asks
+ * which chunk a block is of, and looks it up by address.
  */
 #include "nrt/runtime.h"
 #include "nrt/watch.h"
@@ -20,13 +22,16 @@ const uint16_t tarn__class_bytes[TARN__CLASSES] = {64,  80,  96,  112, 128,  160
                                                    192, 224, 256, 320, 384,  448,
                                                    512, 640, 768, 896, 1024, 1152};
 
-/* 8 KiB at most, and 64 at most. */
-const uint16_t tarn__batch_blocks[TARN__CLASSES] = {64, 64, 64, 64, 64, 51, 42, 36, 32,
-                                                    25, 21, 18, 16, 12, 10, 9,  8,  7};
+/* 32 KiB at most, and 256 at most. */
+const uint16_t tarn__batch_blocks[TARN__CLASSES] = {
+    256, 256, 256, 256, 256, 204, 170, 146, 128, 102, 85, 73, 64, 51, 42, 36, 32, 28};
 
 enum {
-    LINE = 64,          /* chunks begin at a multiple of it */
-    CHUNK_LISTS_MAX = 8 /* lists that a chunk is cut into, once a class is in use */
+    LINE = 64,          /* blocks begin at a multiple of it, if their size is one */
+    MALLOC_HEADER = 16, /* so that a chunk and libc's share of it are whole pages */
+    CHUNK_LEAST = 8 << 10,
+    CHUNK_USUAL = 64 << 10,
+    CHUNK_MOST = 512 << 10
 };
 
 uint8_t tarn__class_of[3][TARN__SMALL_BYTES / 16 + 1];
@@ -81,27 +86,48 @@ static struct tarn__free *cut(const tarn_runtime *runtime, unsigned source,
     return slot;
 }
 
-/* The next whole list of a chunk, from its `from`th block on. */
-static struct tarn__list cut_list(const tarn_runtime *runtime, unsigned source,
-                                  const struct tarn__chunk *chunk, size_t from)
-{
-    struct tarn__list list = {NULL, tarn__batch_blocks[chunk->class]};
+/* Some blocks of a chunk that are the caller's, not cut yet. */
+struct range {
+    const struct tarn__chunk *chunk;
+    size_t from;
+    size_t count; /* 0: there are none */
+};
 
-    for (size_t i = from + list.count; i-- > from;) {
-        struct tarn__free *slot = cut(runtime, source, chunk->class,
-                                      chunk->first + i * tarn__class_bytes[chunk->class]);
+static struct tarn__list cut_range(const tarn_runtime *runtime, unsigned source,
+                                   const struct range *range)
+{
+    struct tarn__list list = {NULL, range->count};
+    unsigned class = range->chunk->class;
+
+    for (size_t i = range->from + range->count; i-- > range->from;) {
+        struct tarn__free *slot = cut(runtime, source, class,
+                                      range->chunk->first + i * tarn__class_bytes[class]);
         slot->next = list.first;
         list.first = slot;
     }
     return list;
 }
 
-/* Memory for `lists` lists of `class`, not cut yet. */
-static struct tarn__chunk *new_chunk(const struct tarn__source *source, unsigned class,
-                                     unsigned lists)
+/* At most a whole list of blocks that nobody has had. Under the lock. */
+static struct range reserve(struct tarn__pool *pool, unsigned class)
 {
-    size_t blocks = (size_t)lists * tarn__batch_blocks[class];
-    size_t bytes = sizeof(struct tarn__chunk) + LINE + blocks * tarn__class_bytes[class];
+    struct tarn__chunk *chunk = pool->fresh[class];
+
+    if (!chunk)
+        return (struct range){NULL, 0, 0};
+    size_t left = chunk->blocks - chunk->cut;
+    size_t whole = tarn__batch_blocks[class];
+    struct range range = {chunk, chunk->cut, left < whole ? left : whole};
+    chunk->cut += (uint32_t)range.count;
+    if (range.count == left)
+        pool->fresh[class] = chunk->next_fresh;
+    return range;
+}
+
+/* Memory for as many blocks of `class` as go into `bytes`. */
+static struct tarn__chunk *new_chunk(const struct tarn__source *source, unsigned class,
+                                     size_t bytes)
+{
     struct tarn__chunk *chunk = tarn__source_malloc(source, bytes);
 
     if (!chunk)
@@ -110,41 +136,42 @@ static struct tarn__chunk *new_chunk(const struct tarn__source *source, unsigned
     *chunk = (struct tarn__chunk){
         .first = (char *)((end + LINE - 1) / LINE * LINE),
         .bytes = bytes,
-        .blocks = (uint32_t)blocks,
+        .blocks = (uint32_t)((bytes - sizeof *chunk - LINE) / tarn__class_bytes[class]),
         .class = class,
     };
     return chunk;
 }
 
-/* How many lists the next chunk of a class is cut into: 1, 2, 4, 8, 8... Under the lock.
- */
-static unsigned chunk_lists(struct tarn__pool *pool, unsigned class)
+/* As much as there is, from 8 to 64 KiB; later an eighth of it. Under the lock. */
+static size_t next_chunk_bytes(const struct tarn__pool *pool, unsigned class)
 {
-    unsigned made = pool->chunks_made[class];
+    size_t have = pool->bytes[class], bytes = CHUNK_LEAST;
 
-    return made < 3 ? 1u << made : CHUNK_LISTS_MAX;
+    while (bytes <= have && bytes < CHUNK_USUAL)
+        bytes *= 2;
+    while (bytes < have / 8 && bytes < CHUNK_MOST)
+        bytes *= 2;
+    return bytes - MALLOC_HEADER;
 }
 
-/* A new chunk: its first list is the caller's, the others are everybody's. */
-static struct tarn__list grow(tarn_runtime *runtime, unsigned source, unsigned class,
-                              unsigned lists)
+/* A new chunk: blocks of it for the caller, the others are everybody's. */
+static struct range grow(tarn_runtime *runtime, unsigned source, unsigned class,
+                         size_t bytes)
 {
     struct tarn__pool *pool = &runtime->pools[source];
-    struct tarn__chunk *chunk = new_chunk(&runtime->sources[source], class, lists);
+    struct tarn__chunk *chunk = new_chunk(&runtime->sources[source], class, bytes);
 
     if (!chunk)
-        return (struct tarn__list){NULL, 0};
-    struct tarn__list mine = cut_list(runtime, source, chunk, 0);
+        return (struct range){NULL, 0, 0};
+    atomic_fetch_add(&runtime->bytes_chunks, bytes);
     pthread_mutex_lock(&runtime->lock);
-    for (unsigned i = lists; i-- > 1;)
-        push_batch(
-            runtime, source, class,
-            cut_list(runtime, source, chunk, (size_t)i * tarn__batch_blocks[class]));
     chunk->next = pool->chunks;
     pool->chunks = chunk;
-    pool->chunks_made[class]++;
+    chunk->next_fresh = pool->fresh[class];
+    pool->fresh[class] = chunk;
+    pool->bytes[class] += bytes;
+    struct range mine = reserve(pool, class);
     pthread_mutex_unlock(&runtime->lock);
-    atomic_fetch_add(&runtime->bytes_chunks, chunk->bytes);
     return mine;
 }
 
@@ -161,7 +188,7 @@ static void drop_hot(struct tarn__shard *shard, unsigned class)
     shard->hot[class] = NULL;
 }
 
-/* The list of a class is empty: the spare one, somebody's, or a new one. */
+/* The list of a class is empty: the spare one, somebody's, or a new one; else nothing. */
 static struct tarn__list refill(struct tarn__shard *shard, unsigned class)
 {
     tarn_runtime *runtime = shard->runtime;
@@ -171,11 +198,19 @@ static struct tarn__list refill(struct tarn__shard *shard, unsigned class)
         shard->spare[class] = (struct tarn__list){NULL, 0};
         return spare;
     }
+    struct tarn__pool *pool = &runtime->pools[shard->source];
+    struct range range = {NULL, 0, 0};
     pthread_mutex_lock(&runtime->lock);
-    struct tarn__list batch = pop_batch(&runtime->pools[shard->source], class);
-    unsigned lists = chunk_lists(&runtime->pools[shard->source], class);
+    struct tarn__list batch = pop_batch(pool, class);
+    if (!batch.first)
+        range = reserve(pool, class);
+    size_t bytes = next_chunk_bytes(pool, class);
     pthread_mutex_unlock(&runtime->lock);
-    return batch.first ? batch : grow(runtime, shard->source, class, lists);
+    if (batch.first)
+        return batch;
+    if (!range.count)
+        range = grow(runtime, shard->source, class, bytes);
+    return range.count ? cut_range(runtime, shard->source, &range) : batch;
 }
 
 struct tarn__free *tarn__slab_take(struct tarn__shard *shard, unsigned class)
@@ -262,7 +297,7 @@ void tarn__slab_free_all(tarn_runtime *runtime)
     }
 }
 
-/* --- trim: chunks all of whose blocks are in batches -------------------------------- */
+/* --- trim: chunks none of whose blocks anybody has ----------------------------------- */
 
 /* A merge sort by address, so that it needs no memory. */
 static struct tarn__chunk *sort_chunks(struct tarn__chunk *chunks)
@@ -326,12 +361,18 @@ static struct tarn__chunk *chunk_of(const struct chunk_index *index, const void 
 static void count_ready(const struct chunk_index *index, struct tarn__pool *pool)
 {
     for (size_t i = 0; i < index->count; i++)
-        index->by_address[i]->ready = 0;
+        index->by_address[i]->ready =
+            index->by_address[i]->blocks - index->by_address[i]->cut;
     for (unsigned class = 0; class < TARN__CLASSES; class ++)
         for (struct tarn__free *batch = pool->batches[class]; batch;
              batch = batch->next_batch)
             for (struct tarn__free *slot = batch; slot; slot = slot->next)
                 chunk_of(index, slot)->ready++;
+}
+
+static bool is_unused(const struct tarn__chunk *chunk)
+{
+    return chunk->ready == chunk->blocks;
 }
 
 /* Take the blocks of chunks that go out of a batch. */
@@ -341,8 +382,7 @@ static struct tarn__list filter(const struct chunk_index *index, struct tarn__fr
 
     while (slot) {
         struct tarn__free *next = slot->next;
-        const struct tarn__chunk *chunk = chunk_of(index, slot);
-        if (chunk->ready < chunk->blocks) {
+        if (!is_unused(chunk_of(index, slot))) {
             slot->next = kept.first;
             kept.first = slot;
             kept.count++;
@@ -366,6 +406,18 @@ static void filter_batches(const struct chunk_index *index, tarn_runtime *runtim
     }
 }
 
+static void filter_fresh(struct tarn__pool *pool)
+{
+    for (unsigned class = 0; class < TARN__CLASSES; class ++) {
+        struct tarn__chunk **place = &pool->fresh[class];
+        while (*place)
+            if (is_unused(*place))
+                *place = (*place)->next_fresh;
+            else
+                place = &(*place)->next_fresh;
+    }
+}
+
 /* Take the chunks that are all ready out of a pool. Under the lock. */
 static struct tarn__chunk *unused_chunks(tarn_runtime *runtime, unsigned source)
 {
@@ -378,11 +430,13 @@ static struct tarn__chunk *unused_chunks(tarn_runtime *runtime, unsigned source)
         return NULL;
     count_ready(&index, pool);
     filter_batches(&index, runtime, source);
+    filter_fresh(pool);
     pool->chunks = NULL;
     for (size_t i = index.count; i-- > 0;) {
         struct tarn__chunk *chunk = index.by_address[i];
-        struct tarn__chunk **list =
-            chunk->ready < chunk->blocks ? &pool->chunks : &unused;
+        struct tarn__chunk **list = is_unused(chunk) ? &unused : &pool->chunks;
+        if (is_unused(chunk))
+            pool->bytes[chunk->class] -= chunk->bytes;
         chunk->next = *list;
         *list = chunk;
     }

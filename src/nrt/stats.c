@@ -24,6 +24,7 @@ void tarn__count_flush(struct tarn__shard *shard)
     atomic_store_explicit(&shard->flushed, now, memory_order_relaxed);
     atomic_store_explicit(&shard->high, now, memory_order_relaxed);
     shard->low = now - TARN__FLUSH;
+    shard->over = now + TARN__FLUSH;
 }
 
 __attribute__((cold)) void tarn__count_high(struct tarn__shard *shard)

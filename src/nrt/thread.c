@@ -109,6 +109,7 @@ static struct tarn__shard *make_shard(tarn_runtime *runtime)
         return NULL;
     *shard = (struct tarn__shard){.word = UINT64_MAX,
                                   .low = -(int64_t)TARN__FLUSH,
+                                  .over = TARN__FLUSH,
                                   .source = UINT32_MAX,
                                   .thread = thread,
                                   .runtime = runtime};

@@ -36,6 +36,39 @@ TEST(error_is_one_a_thread)
     CHECK_TEXT("mine", tarn_error_last()->message);
 }
 
+/* A destructor of another library may fail, and ask, after ours has run. */
+static pthread_key_t late_key;
+
+static void fail_late(void *left)
+{
+    tarn_error_set(TARN_BAD_FORMAT, "late");
+    CHECK_TEXT("late", tarn_error_last()->message);
+    if ((uintptr_t)left > 1)
+        pthread_setspecific(late_key, (void *)((uintptr_t)left - 1));
+}
+
+static void *fail_and_end(void *unused)
+{
+    (void)unused;
+    CHECK_EQUAL(TARN_OK, tarn_error_last()->status);
+    CHECK_TEXT("", tarn_error_last()->message);
+    tarn_error_set(TARN_NO_DRIVER, "before the end");
+    pthread_setspecific(late_key, (void *)3);
+    return NULL;
+}
+
+TEST(error_of_an_ending_thread_is_there_to_the_end)
+{
+    pthread_t thread;
+
+    CHECK_EQUAL(0, pthread_key_create(&late_key, fail_late));
+    for (int i = 0; i < 100; i++) {
+        CHECK_EQUAL(0, pthread_create(&thread, NULL, fail_and_end, NULL));
+        CHECK_EQUAL(0, pthread_join(thread, NULL));
+    }
+    CHECK_EQUAL(0, pthread_key_delete(late_key));
+}
+
 TEST(error_long_words_are_cut_and_terminated)
 {
     char words[2000];

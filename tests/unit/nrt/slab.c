@@ -1,6 +1,7 @@
 /* Small blocks: apart from each other, aligned, passed between threads, given back. */
 #include "test.h"
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -116,17 +117,53 @@ TEST(trim_gives_back_what_nobody_uses)
     CHECK_OK(tarn_runtime_release(runtime));
 }
 
+/* Header and MemInfo are 64 bytes, and what chunks need for themselves is a twentieth of a
+ * byte more. Seen when the last chunk is full. */
 TEST(memory_costs_64_bytes_a_block)
 {
-    static tarn_meminfo *blocks[100000];
-    enum { COUNT = sizeof blocks / sizeof *blocks };
+    enum { AT_LEAST = 100000, MOST = 120000 };
+    static tarn_meminfo *blocks[MOST];
+    tarn_runtime *runtime = make_runtime();
+    uint64_t full, count = 0;
+
+    do {
+        full = chunk_bytes(runtime);
+        CHECK(count < MOST);
+        blocks[count++] = allocate(runtime, 64, 0);
+    } while (count < AT_LEAST || chunk_bytes(runtime) == full);
+    CHECK(full >= (count - 1) * 128);
+    CHECK(full < (count - 1) * 128 + count / 20);
+    for (uint64_t i = 0; i < count; i++)
+        tarn_meminfo_release(blocks[i]);
+    CHECK_OK(tarn_runtime_release(runtime));
+}
+
+/* What nobody has asked for yet is everybody's, and goes with what was given back. */
+TEST(a_chunk_that_is_not_all_cut_is_shared_and_trimmed)
+{
+    static tarn_meminfo *blocks[MANY];
     tarn_runtime *runtime = make_runtime();
 
-    for (int i = 0; i < COUNT; i++)
-        blocks[i] = allocate(runtime, 64, 0);
-    CHECK(chunk_bytes(runtime) < COUNT * 129);
-    for (int i = 0; i < COUNT; i++)
+    for (int i = 0; i < MANY; i++)
+        blocks[i] = allocate(runtime, 300, 0);
+    uint64_t full = chunk_bytes(runtime);
+    for (int i = 0; i < MANY; i++)
         tarn_meminfo_release(blocks[i]);
+    tarn_meminfo *kept = allocate(runtime, 300, 0);
+    size_t back = tarn_runtime_trim(runtime);
+    CHECK(back > 0 && back < full);
+    CHECK_EQUAL(full - back, chunk_bytes(runtime));
+    for (int i = 0; i < MANY; i++) {
+        blocks[i] = allocate(runtime, 300, 0);
+        memset(tarn_meminfo_data(blocks[i]), i % 251, 300);
+    }
+    for (int i = 0; i < MANY; i++) {
+        CHECK_EQUAL(i % 251, ((unsigned char *)tarn_meminfo_data(blocks[i]))[299]);
+        tarn_meminfo_release(blocks[i]);
+    }
+    tarn_meminfo_release(kept);
+    tarn_runtime_trim(runtime);
+    CHECK_EQUAL(0, chunk_bytes(runtime));
     CHECK_OK(tarn_runtime_release(runtime));
 }
 
@@ -144,7 +181,7 @@ static void *take_off(void *data)
     for (int i = 0; i < PASSED; i++) {
         tarn_meminfo *meminfo;
         while (!(meminfo = atomic_exchange(&belt->places[i % 256], NULL)))
-            ;
+            sched_yield();
         if (*(int *)tarn_meminfo_data(meminfo) != i)
             abort();
         tarn_meminfo_release(meminfo);
@@ -163,7 +200,7 @@ TEST(blocks_that_others_free_come_back)
         tarn_meminfo *meminfo = allocate(belt.runtime, 64, 0);
         *(int *)tarn_meminfo_data(meminfo) = i;
         while (atomic_load(&belt.places[i % 256]))
-            ;
+            sched_yield();
         atomic_store(&belt.places[i % 256], meminfo);
     }
     pthread_join(thread, NULL);
