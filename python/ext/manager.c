@@ -40,7 +40,8 @@ struct request {
     unsigned flags; /* of tarn_host_flags */
     bool attach_global;
     void *host;
-    PyObject *owner; /* borrowed; the Pointer will own it */
+    PyObject *owner;    /* borrowed; the Pointer will own it */
+    PyTypeObject *type; /* of the object; NULL: Pointer */
 };
 
 static tarn_status ask(tarn_manager *manager, const struct request *request,
@@ -97,34 +98,36 @@ static PyObject *allocate(tarn__manager_object *self, const struct request *requ
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
         return tarn__raise(state, status);
-    return tarn__pointer_wrap(state, self, pointer, request->owner);
+    PyTypeObject *type = request->type ? request->type : (PyTypeObject *)state->Pointer;
+    return tarn__pointer_wrap(type, self, pointer, request->stream, request->owner);
 }
 
-static int size_from(PyObject *object, size_t *out)
+PyObject *tarn__manager_memalloc(tarn__manager_object *self, PyTypeObject *type,
+                                 size_t bytes)
 {
-    PyObject *number = PyNumber_Index(object); /* NumPy's integers, too */
-    if (!number)
-        return -1;
-    *out = PyLong_AsSize_t(number);
-    Py_DECREF(number);
-    return *out == (size_t)-1 && PyErr_Occurred() ? -1 : 0;
+    struct request request = {.kind = TARN_POINTER_DEVICE,
+                              .bytes = bytes,
+                              .stream = self->stream,
+                              .type = type};
+
+    return allocate(self, &request);
 }
 
 PyDoc_STRVAR(memalloc_doc,
              "memalloc(bytes, stream=None) -> Pointer\n\nDevice memory from the device's "
              "current resource. Without a stream it has no work of\nany stream pending "
-             "behind it.");
+             "behind it, unless one_stream is set.");
 
 static PyObject *manager_memalloc(tarn__manager_object *self, PyObject *const *arguments,
                                   Py_ssize_t count)
 {
-    struct request request = {.kind = TARN_POINTER_DEVICE, .stream = TARN_STREAM_NONE};
+    struct request request = {.kind = TARN_POINTER_DEVICE, .stream = self->stream};
 
     if (count < 1 || count > 2) {
         PyErr_SetString(PyExc_TypeError, "memalloc(bytes, stream=None)");
         return NULL;
     }
-    if (size_from(arguments[0], &request.bytes) != 0)
+    if (tarn__size_from(arguments[0], &request.bytes) != 0)
         return NULL;
     if (count == 2 && arguments[1] != Py_None &&
         tarn__stream_from(state_of(self), arguments[1], &request.stream) != 0)
@@ -151,7 +154,7 @@ static PyObject *manager_memhostalloc(tarn__manager_object *self, PyObject *argu
                               .flags = (mapped ? TARN_HOST_MAPPED : 0u) |
                                        (portable ? TARN_HOST_PORTABLE : 0u) |
                                        (write_combined ? TARN_HOST_WRITE_COMBINED : 0u)};
-    return size_from(bytes, &request.bytes) == 0 ? allocate(self, &request) : NULL;
+    return tarn__size_from(bytes, &request.bytes) == 0 ? allocate(self, &request) : NULL;
 }
 
 PyDoc_STRVAR(mempin_doc,
@@ -174,7 +177,7 @@ static PyObject *manager_mempin(tarn__manager_object *self, PyObject *arguments,
                               .flags = mapped ? TARN_HOST_MAPPED : 0u,
                               .host = PyLong_AsVoidPtr(address),
                               .owner = owner};
-    if (PyErr_Occurred() || size_from(bytes, &request.bytes) != 0)
+    if (PyErr_Occurred() || tarn__size_from(bytes, &request.bytes) != 0)
         return NULL;
     return allocate(self, &request);
 }
@@ -196,7 +199,7 @@ static PyObject *manager_memallocmanaged(tarn__manager_object *self, PyObject *a
     struct request request = {.kind = TARN_POINTER_MANAGED,
                               .stream = TARN_STREAM_NONE,
                               .attach_global = attach_global != 0};
-    return size_from(bytes, &request.bytes) == 0 ? allocate(self, &request) : NULL;
+    return tarn__size_from(bytes, &request.bytes) == 0 ? allocate(self, &request) : NULL;
 }
 
 /* --- the other operations ----------------------------------------------------------- */
@@ -345,6 +348,7 @@ static PyObject *manager_new(PyTypeObject *type, PyObject *arguments, PyObject *
     self->manager = manager;
     self->device = device;
     self->logging = logging != 0;
+    self->stream = TARN_STREAM_NONE;
     return (PyObject *)self;
 }
 
@@ -400,12 +404,33 @@ static int set_logging(tarn__manager_object *self, PyObject *value, void *unused
     return 0;
 }
 
+static PyObject *get_one_stream(tarn__manager_object *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(self->stream != TARN_STREAM_NONE);
+}
+
+static int set_one_stream(tarn__manager_object *self, PyObject *value, void *unused)
+{
+    (void)unused;
+    int one = value ? PyObject_IsTrue(value) : -1;
+    if (!value)
+        PyErr_SetString(PyExc_AttributeError, "one_stream cannot be deleted");
+    if (one < 0)
+        return -1;
+    self->stream = one ? TARN_STREAM_DEFAULT : TARN_STREAM_NONE;
+    return 0;
+}
+
 static PyGetSetDef manager_fields[] = {
     {"device", (getter)get_device, NULL, "number of its device", NULL},
     {"name", (getter)get_name, NULL, "name of the C manager", NULL},
     {"live", (getter)get_live, NULL, "blocks that are out", NULL},
     {"logging", (getter)get_logging, (setter)set_logging,
      "do new blocks go into the log?", NULL},
+    {"one_stream", (getter)get_one_stream, (setter)set_one_stream,
+     "is all work on the default stream, so that new blocks come and go on that one?",
+     NULL},
     {0},
 };
 

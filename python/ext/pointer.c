@@ -60,7 +60,7 @@ bool tarn__pointer_let_go(tarn__pointer_object *self)
         .action = TARN_ACTION_FREE,
         .device = self->device,
         .address = self->address ? self->address : (uint64_t)(uintptr_t)self->host,
-        .stream = (uint64_t)(uintptr_t)TARN_STREAM_NONE,
+        .stream = (uint64_t)(uintptr_t)self->stream,
         .bytes = self->bytes};
     if (self->logged)
         call.site = tarn__log_site(true);
@@ -75,9 +75,8 @@ bool tarn__pointer_let_go(tarn__pointer_object *self)
 
 /* --- the beginning ------------------------------------------------------------------ */
 
-static tarn__pointer_object *new_object(tarn__state *state, tarn_pointer *pointer)
+static tarn__pointer_object *new_object(PyTypeObject *type, tarn_pointer *pointer)
 {
-    PyTypeObject *type = (PyTypeObject *)state->Pointer;
     tarn__pointer_object *self = (tarn__pointer_object *)type->tp_alloc(type, 0);
 
     if (!self) {
@@ -95,15 +94,16 @@ static tarn__pointer_object *new_object(tarn__state *state, tarn_pointer *pointe
     return self;
 }
 
-PyObject *tarn__pointer_wrap(tarn__state *state, tarn__manager_object *manager,
-                             tarn_pointer *pointer, PyObject *owner)
+PyObject *tarn__pointer_wrap(PyTypeObject *type, tarn__manager_object *manager,
+                             tarn_pointer *pointer, tarn_stream stream, PyObject *owner)
 {
-    tarn__pointer_object *self = new_object(state, pointer);
+    tarn__pointer_object *self = new_object(type, pointer);
 
     if (!self)
         return NULL;
     self->manager = (tarn__manager_object *)Py_NewRef((PyObject *)manager);
     self->owner = Py_XNewRef(owner);
+    self->stream = stream;
     self->logged = manager->logging && self->bytes > 0;
     link_to(manager, self);
     return (PyObject *)self;
@@ -111,7 +111,7 @@ PyObject *tarn__pointer_wrap(tarn__state *state, tarn__manager_object *manager,
 
 /* --- the type ----------------------------------------------------------------------- */
 
-static int pointer_traverse(tarn__pointer_object *self, visitproc visit, void *arg)
+int tarn__pointer_traverse(tarn__pointer_object *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(self->manager);
@@ -120,7 +120,7 @@ static int pointer_traverse(tarn__pointer_object *self, visitproc visit, void *a
 }
 
 /* The owner goes after the block: a view's base, or the array that was page-locked. */
-static int pointer_clear(tarn__pointer_object *self)
+int tarn__pointer_clear(tarn__pointer_object *self)
 {
     bool is_view = !self->manager && self->owner;
 
@@ -137,7 +137,7 @@ static void pointer_dealloc(tarn__pointer_object *self)
     PyTypeObject *type = Py_TYPE(self);
 
     PyObject_GC_UnTrack(self);
-    pointer_clear(self);
+    tarn__pointer_clear(self);
     type->tp_free((PyObject *)self);
     Py_DECREF(type);
 }
@@ -176,7 +176,7 @@ static PyObject *pointer_view(tarn__pointer_object *self, PyObject *arguments)
         tarn_pointer_view(self->pointer, (size_t)offset, (size_t)bytes, &view);
     if (status != TARN_OK)
         return tarn__raise(state, status);
-    tarn__pointer_object *result = new_object(state, view);
+    tarn__pointer_object *result = new_object((PyTypeObject *)state->Pointer, view);
     if (!result)
         return NULL;
     result->owner = Py_NewRef((PyObject *)self);
@@ -253,8 +253,8 @@ PyDoc_STRVAR(pointer_doc, "A block of memory that a Manager handed out, or a vie
 static PyType_Slot pointer_slots[] = {
     {Py_tp_doc, (void *)pointer_doc},
     {Py_tp_dealloc, pointer_dealloc},
-    {Py_tp_traverse, pointer_traverse},
-    {Py_tp_clear, pointer_clear},
+    {Py_tp_traverse, tarn__pointer_traverse},
+    {Py_tp_clear, tarn__pointer_clear},
     {Py_tp_methods, pointer_methods},
     {Py_tp_getset, pointer_fields},
     {0, NULL},
@@ -263,7 +263,8 @@ static PyType_Slot pointer_slots[] = {
 static PyType_Spec pointer_spec = {
     .name = "tarn._tarn.Pointer",
     .basicsize = sizeof(tarn__pointer_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE |
+             Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = pointer_slots,
 };
 

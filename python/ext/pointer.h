@@ -1,4 +1,4 @@
-/* pointer.h -- the type tarn._tarn.Pointer, for manager.c. */
+/* pointer.h -- the types tarn._tarn.Pointer and MemoryPointer, for manager.c. */
 #ifndef TARN_PYTHON_POINTER_H
 #define TARN_PYTHON_POINTER_H
 
@@ -12,6 +12,7 @@ typedef struct tarn__pointer_object {
     size_t views;                               /* views of this one that are alive */
     bool logged; /* its allocation is in the log, so its free has to be */
     /* What can be asked after the block has gone, too. */
+    tarn_stream stream; /* on which it came and will go; TARN_STREAM_NONE for most */
     tarn_device_ptr address;
     void *host;
     size_t bytes;
@@ -19,12 +20,26 @@ typedef struct tarn__pointer_object {
     tarn_pointer_kind kind;
 } tarn__pointer_object;
 
-/* The object over a new block of `manager`, which takes over `pointer` (also where it
- * fails: NULL with an exception set). `owner` may be NULL. */
-PyObject *tarn__pointer_wrap(tarn__state *state, tarn__manager_object *manager,
-                             tarn_pointer *pointer, PyObject *owner);
+/* The object of `type` (Pointer or a class derived from it) over a new block of `manager`,
+ * which came on `stream` and is taken over (also where it fails: NULL with an exception
+ * set). `owner` may be NULL. */
+PyObject *tarn__pointer_wrap(PyTypeObject *type, tarn__manager_object *manager,
+                             tarn_pointer *pointer, tarn_stream stream, PyObject *owner);
 
 /* Let the block go now; false if it went before. GIL held, given up meanwhile. */
 bool tarn__pointer_let_go(tarn__pointer_object *self);
+
+/* What a derived type calls from slots of its own. */
+int tarn__pointer_traverse(tarn__pointer_object *self, visitproc visit, void *arg);
+int tarn__pointer_clear(tarn__pointer_object *self);
+
+/* A MemoryPointer: a block as Numba wants to see it. */
+typedef struct tarn__memory_object {
+    tarn__pointer_object block;
+    PyObject *context; /* Numba's, by a weak proxy; owned */
+    PyObject *address; /* as this Numba wants it; NULL until somebody asks */
+    PyObject *memsize; /* what was assigned to _cuda_memsize_; NULL: nothing was */
+    Py_ssize_t refct;  /* Numba's views count here; nothing depends on it */
+} tarn__memory_object;
 
 #endif

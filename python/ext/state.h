@@ -42,7 +42,9 @@
     X(name_size)                                                                 \
     X(name_stream)                                                               \
     X(name_mr)                                                                   \
-    X(Pointer) /* types, pointer.c, manager.c, log.c */                          \
+    X(Pointer) /* types, pointer.c, memory.c, manager.c, plugin.c, log.c */      \
+    X(MemoryPointer)                                                             \
+    X(Plugin)                                                                    \
     X(Manager)                                                                   \
     X(Log)
 
@@ -79,6 +81,8 @@ int tarn__add_pressure(PyObject *module);
 int tarn__add_device(PyObject *module);
 int tarn__add_buffer(PyObject *module);
 int tarn__add_pointer(PyObject *module);
+int tarn__add_memory(PyObject *module);
+int tarn__add_plugin(PyObject *module);
 int tarn__add_manager(PyObject *module);
 int tarn__add_log(PyObject *module);
 int tarn__add_nrt(PyObject *module);

@@ -73,13 +73,11 @@ class CudaStreamFlags(enum.IntEnum):
     NON_BLOCKING = 1
 
 
-def use_tarn_for_numba(
-    cuda: Any = None, resource: Any = None, logging: bool = True
-) -> None:
+def use_tarn_for_numba(cuda: Any = None, resource: Any = None, **options: Any) -> None:
     """Put Numba's memory under Tarn: tarn.numba.use_tarn_for_numba(), which says more."""
     from tarn import numba
 
-    numba.use_tarn_for_numba(cuda, resource, logging)
+    numba.use_tarn_for_numba(cuda, resource, **options)
 
 
 def get_include() -> str:

@@ -7,8 +7,9 @@ Either of these puts all device, mapped, pinned and managed memory of a program 
 
     NUMBA_CUDA_MEMORY_MANAGER=tarn.numba python program.py
 
-Device memory comes from the device's current resource (``tarn.mr``), so what serves a
-program can be changed at any time without changing the manager.
+It serves numba-cuda, numba-cuda-mlir and the CUDA target that is part of Numba. Device
+memory comes from the device's current resource (``tarn.mr``), so what serves a program can
+be changed at any time without changing the manager: ``using_resource()`` does it for a while.
 
 Environment: ``TARN_RESOURCE`` (cuda, async, managed, pinned, pool, slab or binning: the
 current resource, set at first use), ``TARN_LOG`` (a file for the log) and ``TARN_LOG_PID``
@@ -19,26 +20,28 @@ Numba is imported when it is first needed, not by importing this module.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
-import gc
-import importlib
 import itertools
 import os
-import sys
 import threading
 import warnings
 import weakref
 from typing import Any, Callable, Iterator
 
+from . import _numba_host_arrays as host_arrays
+from . import _numba_log as log
+from . import _numba_resources as resources
 from . import _numba_types as types
 from . import _tarn
+from ._numba_resources import using_resource
+from ._numba_target import Target, target_of, target_of_driver
 
-__all__ = ["TarnNumbaManager", "manager_class", "use_tarn_for_numba"]
+__all__ = ["TarnNumbaManager", "manager_class", "use_tarn_for_numba", "using_resource"]
 
 _INTERFACE_VERSION = 1
 _PIN_AT_LEAST = 1  # bytes: an empty host array needs an address all the same
+_MODES = ("any-stream", "one-stream")
 
 
 class _Settings:
@@ -46,183 +49,65 @@ class _Settings:
 
     lock = threading.RLock()
     logging = True
-    resource: str | None = None  # name of the resource for devices that have the default
-    log_pid: int | None = None  # process whose log is set up; a forked child is another
+    one_stream = False
+    host_arrays = True
     trouble: str | None = None  # why the last attempt to begin failed
     # One manager for each device, whatever the number of Numba's Contexts on it.
     managers: dict[tuple[str, int], Any] = {}
 
 
-# --- the log ---------------------------------------------------------------------------
-
-
-def _internal_paths(driver: Any) -> list[str]:
-    """Where code lives that stands between a user's program and an allocation."""
-    names = ("numba", "numba_cuda", "cuda.core", "cuda.bindings", __package__)
-    modules = [sys.modules[name] for name in names if name in sys.modules]
-    folders = [path for module in modules for path in getattr(module, "__path__", ())]
-    folders.append(os.path.dirname(os.path.dirname(driver.__file__)))
-    return [os.path.join(folder, "") for folder in folders] + [
-        module.__file__ for module in (contextlib, functools, weakref) if module.__file__
-    ]
-
-
-def _first_process() -> str:
-    """The process that the log's own name is for. A child that multiprocessing made is not
-    it, though it may be the first one to ask: its siblings would take the same file."""
-    multiprocessing = sys.modules.get("multiprocessing.process")
-    parent: Any = multiprocessing.parent_process() if multiprocessing else None
-    return str(parent.pid if parent else os.getpid())
-
-
-def _open_log_file() -> None:
-    """Open the file that TARN_LOG asks for, under the name that this process may use."""
-    path = os.environ.get("TARN_LOG")
-    if not path:
-        return
-    process = str(os.getpid())
-    if "TARN_LOG_PID" not in os.environ:  # so that children do not take the same file
-        os.environ["TARN_LOG_PID"] = _first_process()
-        os.environ["TARN_LOG"] = path = os.path.abspath(path)
-    is_child = os.environ["TARN_LOG_PID"] != process
-    # A pool ends its workers with a signal, at which nothing could still be written.
-    _tarn.log_open(f"{path}.{process}" if is_child else path, each_row=is_child)
-    if "multiprocessing.util" in sys.modules:  # forked children end with os._exit()
-        sys.modules["multiprocessing.util"].Finalize(None, _flush_log, exitpriority=-1000)
-
-
-def _flush_log() -> None:
-    """A log that ends early has to say so: it looks like a whole one."""
-    try:
-        _tarn.log_flush()
-    except _tarn.TarnError as error:
-        print(f"tarn.numba: the log is not whole: {error}", file=sys.stderr)
-
-
-def _begin_exit() -> None:
-    _tarn.log_exiting()
-    _flush_log()
-
-
-def _set_up_log(driver: Any) -> None:
-    if _Settings.log_pid == os.getpid():
-        return
-    _tarn.log_internal(_internal_paths(driver))
-    _open_log_file()
-    if _tarn.log_collecting not in gc.callbacks:
-        gc.callbacks.append(_tarn.log_collecting)
-        atexit.register(_begin_exit)
-    _Settings.log_pid = os.getpid()
-
-
-# --- which resource --------------------------------------------------------------------
-
-
-def _resource_class(name: str) -> Any:
-    from . import mr
-
-    def binning(device: int) -> mr.BinningMemoryResource:
-        return mr.BinningMemoryResource(mr.PoolMemoryResource(device=device), 8, 20)
-
-    classes = {
-        "cuda": mr.CudaMemoryResource,
-        "async": mr.CudaAsyncMemoryResource,
-        "managed": mr.ManagedMemoryResource,
-        "pinned": mr.PinnedHostMemoryResource,
-        "pool": mr.PoolMemoryResource,
-        "slab": mr.FixedSizeMemoryResource,
-        "binning": binning,
-    }
-    if name not in classes:
-        known = ", ".join(classes)
-        raise ValueError(f"tarn.numba: there is no resource {name!r}, only {known}")
-    return classes[name]
-
-
-def _set_resource(device: int) -> None:
-    """Put the resource in charge that was asked for by name, unless the program has put
-    one there itself."""
-    from . import mr
-
-    name = _Settings.resource or os.environ.get("TARN_RESOURCE")
-    if not name:
-        return
-    make = _resource_class(name)
-    if type(mr.get_per_device_resource(device)) is mr.CudaMemoryResource:
-        mr.set_per_device_resource(device, make(device=device))
-
-
-def _serve_from(resource: Any) -> None:
-    """What a program asks for itself holds at once, on the devices that are in use; a name
-    holds for the others at their first use."""
-    from . import mr
-
-    if isinstance(resource, str):
-        make = _resource_class(resource)
-        for device in {device for _, device in _Settings.managers}:
-            mr.set_per_device_resource(device, make(device=device))
-        _Settings.resource = resource
-    elif not isinstance(resource, mr.DeviceMemoryResource):
-        raise TypeError(f"tarn.numba: {resource!r} is no resource of tarn.mr, and no name")
-    elif resource.device is None:  # of a class that is written in Python
-        mr.set_current_device_resource(resource)
-    else:
-        mr.set_per_device_resource(resource.device, resource)
+def _is_logging() -> bool:
+    return _Settings.logging or "TARN_LOG" in os.environ
 
 
 # --- the manager -----------------------------------------------------------------------
 
 
-class _ManagerOperations:
+class _ManagerOperations(_tarn.Plugin):
     """The members of NBEP 7; manager_class() puts them on top of Numba's base class.
 
     There is one instance a Context of Numba's. What they stand for belongs to the device,
     because several Contexts may stand for one primary context. Until initialize() there
     is nothing: Numba makes an instance without a context to ask for the version.
+
+    initialize() and memalloc(), which Numba calls for every array, are in C (plugin.c).
+    They call _begin() before a first use, and _again() after a failure.
     """
 
-    _driver: Any
-    _pointer_class: type
+    _target: Target
     context: Any
     allocations: dict[int, Any]
     deallocations: Any
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._manager: Any = None  # the _tarn.Manager of the device
-        self._ready = False
 
     @property
     def interface_version(self) -> int:
         return _INTERFACE_VERSION
 
-    def initialize(self) -> None:
-        """Comes before every call of numba.cuda, so it has to cost nothing."""
-        if not self._ready:
-            self._begin()
-
     def _begin(self) -> None:
         with _Settings.lock:
             try:
-                self._manager = self._device_manager()
-                self._manager.initialize()
+                manager = self._device_manager()
+                manager.initialize()
             except Exception as error:
                 _Settings.trouble = str(error)
                 raise
             _Settings.trouble = None
-            self._ready = True
+            context = weakref.proxy(self.context)
+            self._prepare(manager, types.pointer_class(self._target), context)
+        if _Settings.host_arrays:
+            host_arrays.serve(self.context.device, self)
 
     def _device_manager(self) -> Any:
         device = self._device_number()
-        key = (self._driver.__name__, device)
-        logging = _Settings.logging or "TARN_LOG" in os.environ
-        if logging:
-            _set_up_log(self._driver)
+        key = (self._target.name, device)
+        if _is_logging():
+            log.set_up(self._target.driver)
         if key not in _Settings.managers:
-            manager = _tarn.Manager(device, logging)
-            _set_resource(device)
+            manager = _tarn.Manager(device, _is_logging())
+            resources.choose(device)
             _Settings.managers[key] = manager
-        _Settings.managers[key].logging = logging
+        _Settings.managers[key].logging = _is_logging()
+        _Settings.managers[key].one_stream = _Settings.one_stream
         return _Settings.managers[key]
 
     def _device_number(self) -> int:
@@ -230,38 +115,35 @@ class _ManagerOperations:
         return int(getattr(device, "id", device))
 
     def _attempt(self, allocate: Callable[..., Any], *arguments: Any) -> Any:
-        """As Numba's own manager: out of memory means flush what is pending, and again."""
         try:
             return allocate(*arguments)
-        except MemoryError:  # a resource written in Python may raise Python's own
-            self.deallocations.clear()
-            self.context.deallocations.clear()
-        except _tarn.TarnError as error:
-            raise types.as_numba_error(self._driver, error) from None
-        try:
-            return allocate(*arguments)
-        except _tarn.TarnError as error:
-            raise types.as_numba_error(self._driver, error) from None
-        except MemoryError as error:
-            raise types.as_numba_error(self._driver, error) from error
+        except (MemoryError, _tarn.TarnError) as error:
+            return self._again(error, allocate, *arguments)
 
-    def memalloc(self, size: int) -> Any:
-        self.initialize()
-        block = self._attempt(self._manager.memalloc, size)
-        memory: Any = self._pointer_class(
-            weakref.proxy(self.context), types.pointer_type(self._driver)(block.address), size
-        )
-        memory._block = block
-        memory.is_managed = True
-        return memory
+    def _again(self, error: Exception, allocate: Callable[..., Any], *arguments: Any) -> Any:
+        """As Numba's own manager: out of memory means flush what is pending, and again."""
+        if not isinstance(error, MemoryError):  # Python's own, of a resource in Python, too
+            raise types.as_numba_error(self._target, error) from None
+        self.deallocations.clear()
+        self.context.deallocations.clear()
+        try:
+            return allocate(*arguments)
+        except _tarn.TarnError as second:
+            raise types.as_numba_error(self._target, second) from None
+        except MemoryError as second:
+            raise types.as_numba_error(self._target, second) from second
 
     def _host_memory(self, block: Any, size: int, mapped: bool, owner: Any = None) -> Any:
         """Numba's own object for a block that the host sees."""
         key = next(_keys)
-        finalizer = types.finalizer(block, self.allocations, key)
-        make = self._driver.MappedMemory if mapped else self._driver.PinnedMemory
+        cuda = self._target.cuda
+        make = cuda.MappedMemory if mapped else cuda.PinnedMemory
         memory = make(
-            weakref.proxy(self.context), block.host, size, owner=owner, finalizer=finalizer
+            weakref.proxy(self.context),
+            self._target.as_host(block.host),
+            size,
+            owner=owner,
+            finalizer=types.finalizer(block, self.allocations, key),
         )
         if mapped:
             self.allocations[key] = memory  # own() refers to it weakly
@@ -275,9 +157,10 @@ class _ManagerOperations:
         block = self._attempt(allocate, max(size, _PIN_AT_LEAST), mapped, portable, wc)
         return self._host_memory(block, size, mapped)
 
-    def mempin(self, owner: Any, pointer: int, size: int, mapped: bool = False) -> Any:
+    def mempin(self, owner: Any, pointer: Any, size: int, mapped: bool = False) -> Any:
         self.initialize()
-        block = self._attempt(self._manager.mempin, owner, pointer, size, mapped)
+        address = getattr(pointer, "value", pointer)  # ctypes has objects for addresses
+        block = self._attempt(self._manager.mempin, owner, address, size, mapped)
         return self._host_memory(block, size, mapped, owner)
 
     def memallocmanaged(self, size: int, attach_global: bool = True) -> Any:
@@ -285,59 +168,50 @@ class _ManagerOperations:
         allocate = self._manager.memallocmanaged
         block = self._attempt(allocate, max(size, _PIN_AT_LEAST), attach_global)
         key = next(_keys)
-        self.allocations[key] = memory = self._driver.ManagedMemory(
+        self.allocations[key] = memory = self._target.driver.ManagedMemory(
             weakref.proxy(self.context),
-            types.pointer_type(self._driver)(block.address),
+            self._target.as_address(block.address),
             size,
             finalizer=types.finalizer(block, self.allocations, key),
         )
         return memory.own()
 
     def get_ipc_handle(self, memory: Any) -> Any:
-        owner = getattr(memory, "owner", None)
-        if isinstance(owner, self._pointer_class):
-            block: Any = owner._block  # type: ignore[attr-defined]
-            words, base = self._export(block)
-        else:  # memory that came from elsewhere, by the array interface
-            base, _ = self._driver.device_extents(memory)
-            words = types.words_of(self._driver.driver.cuIpcGetMemHandle(base))
-        device = self._driver.driver.get_device(self._device_number())
-        identity = device.get_device_identity()
-        offset = memory.device_ctypes_pointer.value - base
-        return types.ipc_handle(
-            self._driver, memory, words, memory.size, identity, offset
-        )
+        block = getattr(memory, "owner", None)
+        if not isinstance(block, _tarn.MemoryPointer):  # of others, by the array interface
+            theirs = self._target.cuda.GetIpcHandleMixin.get_ipc_handle(self, memory)
+            words = self._target.ipc_words(theirs.handle)
+            return self._target.ipc_handle(
+                memory, words, memory.size, theirs.source_info, theirs.offset
+            )
+        words, offset = self._export(block)
+        offset += memory.device_pointer_value - block.address
+        source = self._target.device(self._device_number()).get_device_identity()
+        return self._target.ipc_handle(memory, words, memory.size, source, offset)
 
     def _export(self, block: Any) -> tuple[bytes, int]:
-        """The handle of the allocation around a block, and where that begins."""
+        """The handle of the allocation around a block, and where in it that begins."""
         try:
             words, _, offset = self._manager.get_ipc_handle(block)
         except _tarn.TarnError as error:
-            raise types.as_numba_error(self._driver, error) from None
-        return words, block.address - offset
+            raise types.as_numba_error(self._target, error) from None
+        return words, offset
 
     def get_memory_info(self) -> Any:
         self.initialize()
         try:
             free, total = self._manager.get_memory_info()
         except _tarn.TarnError as error:
-            raise types.as_numba_error(self._driver, error) from None
-        return self._driver.MemoryInfo(free=free, total=total)
+            raise types.as_numba_error(self._target, error) from None
+        return self._target.cuda.MemoryInfo(free=free, total=total)
 
     def reset(self) -> None:
         """May come before initialize(), and with no context current."""
         super().reset()  # type: ignore[misc]
+        self._unprepare()
         if self._manager is not None:
             self._manager.reset()
-            self._keep_context()
-        self._ready = False
-
-    def _keep_context(self) -> None:
-        """cuda.close() resets and then releases the primary context, which cuda.core
-        retains at the first use alone: the second close would end it under everybody who
-        still uses it. So each reset, which may be a close, retains it once more."""
-        device = self._driver.binding.CUdevice(self._device_number())
-        self._driver.driver.cuDevicePrimaryCtxRetain(device)
+            self._target.keep_context(self._device_number())
 
     @contextlib.contextmanager
     def defer_cleanup(self) -> Iterator[None]:
@@ -356,48 +230,41 @@ _keys = itertools.count()
 # --- registering -----------------------------------------------------------------------
 
 
-def _driver_of(cuda: Any) -> Any:
-    """The module that has the interface in this Numba."""
-    if cuda is None:
-        from numba import cuda
-    driver = getattr(getattr(cuda, "cudadrv", None), "driver", None)
-    if driver is None:
-        driver = importlib.import_module(f"{cuda.__name__}.cudadrv.driver")
-    if not hasattr(driver, "HostOnlyCUDAMemoryManager"):
-        raise RuntimeError(
-            "tarn.numba: NUMBA_ENABLE_CUDASIM is set, so Numba runs on its simulator, "
-            "which has no memory to manage"
-        )
-    return driver
-
-
 @functools.lru_cache(maxsize=None)
-def _class_for(driver: Any) -> type:
+def _class_for(target: Target) -> Any:
     members = {
         "__module__": __name__,
         "__qualname__": "TarnNumbaManager",
         "__doc__": "Numba's memory manager that serves from Tarn's current resource.",
-        "_driver": driver,
-        "_pointer_class": type(
-            "TarnMemoryPointer",
-            (types.PointerOperations, driver.MemoryPointer),
-            {"__module__": __name__},
-        ),
+        "_target": target,
     }
-    bases = (_ManagerOperations, driver.HostOnlyCUDAMemoryManager)
-    made: type = type(driver.HostOnlyCUDAMemoryManager)("TarnNumbaManager", bases, members)
-    return made
+    base = target.cuda.HostOnlyCUDAMemoryManager
+    return type(base)("TarnNumbaManager", (_ManagerOperations, base), members)
 
 
-def manager_class(cuda: Any = None) -> type:
+def manager_class(cuda: Any = None) -> Any:
     """The manager for a cuda module (``numba.cuda`` if none is given); always the same."""
-    return _class_for(_driver_of(cuda))
+    return _class_for(target_of(cuda))
 
 
-def _check_not_too_late(driver: Any, wanted: type) -> None:
+class _VersionOnly:
+    """What Numba makes without a context, to see the version."""
+
+    interface_version = _INTERFACE_VERSION
+
+
+def _numba_memory_manager(*, context: Any) -> Any:
+    """What Numba takes for a class where the environment names this module. Which Numba
+    that is, its Context tells."""
+    if context is None:
+        return _VersionOnly()
+    return _class_for(target_of_driver(type(context).__module__))(context=context)
+
+
+def _check_not_too_late(driver: Any, wanted: Any) -> None:
     """NBEP 7 demands this of Numba, which says nothing and goes on with the old one."""
     present = driver._memory_manager
-    if present is wanted:
+    if present in (wanted, _numba_memory_manager):
         return
     contexts = [d.id for d in driver.driver.devices.values() if d.primary_context]
     if contexts:
@@ -428,36 +295,49 @@ def _warn_of_environment() -> None:
 
 
 def use_tarn_for_numba(
-    cuda: Any = None, resource: Any = None, logging: bool = True
+    cuda: Any = None,
+    resource: Any = None,
+    logging: bool = True,
+    mode: str = "any-stream",
+    host_arrays: bool = True,
 ) -> None:
     """Put Numba's memory under Tarn. Has to come before the first use of CUDA; a second
     call is no error.
 
-    :param cuda: the module to serve: ``numba.cuda`` (the default), or another with the
-        same interface.
+    :param cuda: the module to serve: ``numba.cuda`` (the default), ``numba_cuda_mlir.cuda``
+        or another with the same interface.
     :param resource: what device memory comes from: a resource of ``tarn.mr``, for its
         device, or the name of one (``"async"``), which devices in use get at once and
         others at first use unless the program has put something else there. Without it
         the device's current resource serves. Raises ValueError for an unknown name.
     :param logging: keep the log that ``tarn.csv_log()`` shows. A row costs about a
         question to the driver for its free memory.
+    :param mode: ``"any-stream"``: memory is safe whatever streams work on it.
+        ``"one-stream"``: the program promises that all its work is on the default stream,
+        so that memory can be handed out again at once.
+    :param host_arrays: memory for host arrays that are passed to kernels comes from Tarn
+        too, where Numba takes it from cuda.core.
     """
-    driver = _driver_of(cuda)
-    manager = _class_for(driver)
-    _check_not_too_late(driver, manager)
+    if mode not in _MODES:
+        raise ValueError(f"tarn.numba: there is no mode {mode!r}, only {', '.join(_MODES)}")
+    target = target_of(cuda)
+    manager = _class_for(target)
+    _check_not_too_late(target.driver, manager)
     if resource is not None:
-        _serve_from(resource)
+        resources.serve_from(resource, {device for _, device in _Settings.managers})
     _Settings.logging = logging
-    if driver._memory_manager is not manager:
+    _Settings.one_stream = mode == "one-stream"
+    _Settings.host_arrays = host_arrays
+    if target.driver._memory_manager not in (manager, _numba_memory_manager):
         _warn_of_environment()
-        driver.set_memory_manager(manager)
+        target.cuda.set_memory_manager(manager)
     for present in _Settings.managers.values():
-        present.logging = logging or "TARN_LOG" in os.environ
+        present.logging = _is_logging()
+        present.one_stream = _Settings.one_stream
 
 
 def __getattr__(name: str) -> Any:
-    """`_numba_memory_manager` is what Numba asks for when the environment names this
-    module; it and the class are made when Numba is there."""
-    if name in ("_numba_memory_manager", "TarnNumbaManager"):
+    """The class is made when Numba is there."""
+    if name == "TarnNumbaManager":
         return manager_class()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

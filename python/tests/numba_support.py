@@ -49,6 +49,13 @@ def rows(text):
     return list(csv.DictReader(io.StringIO(text)))
 
 
+def manager_of_device():
+    """The C manager behind Numba's instances for the current device."""
+    from numba import cuda
+
+    return cuda.current_context().memory_manager._manager
+
+
 def read_ipc_array(handle, count):
     """In a spawned child: the doubles behind a handle of another process."""
     import numpy as np

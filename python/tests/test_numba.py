@@ -7,9 +7,11 @@ import inspect
 import multiprocessing
 import pickle
 import threading
+import weakref
 
 import numba_support
 import pytest
+from numba_support import manager_of_device
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("numba")
@@ -20,11 +22,6 @@ from numba import cuda  # noqa: E402
 from numba.cuda.cudadrv import driver  # noqa: E402
 
 tarn.numba.use_tarn_for_numba()
-
-
-def manager_of_device():
-    """The C manager behind Numba's instances for the current device."""
-    return cuda.current_context().memory_manager._manager
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +56,7 @@ def test_the_same_registration_twice_is_no_error():
     tarn.numba.use_tarn_for_numba()
     tarn.numba.use_tarn_for_numba(cuda)
     assert tarn.numba.manager_class() is tarn.numba.manager_class(cuda)
-    assert driver._memory_manager is tarn.numba._numba_memory_manager
+    assert driver._memory_manager is tarn.numba.TarnNumbaManager
 
 
 def test_an_instance_without_a_context_tells_its_version_and_can_be_reset():
@@ -144,6 +141,76 @@ def test_memalloc_gives_what_users_of_numbas_pointers_read():
     assert memory.device_pointer_value % 256 == 0
     assert (memory.size, memory._cuda_memsize_, memory.refct) == (1000, 1000, 1)
     assert memory.is_managed and memory.owner is memory and memory.__cuda_memory__
+
+
+def test_the_pointer_is_written_where_numbas_code_writes_it():
+    memory = cuda.current_context().memalloc(1000)
+    memory._cuda_memsize_ = 77
+    assert (memory._cuda_memsize_, memory.size) == (77, 1000)
+    del memory._cuda_memsize_
+    assert memory._cuda_memsize_ == 1000
+    memory.refct += 2
+    assert memory.refct == 3
+    memory.mark = "any attribute, too"
+    assert memory.mark and "mark" in vars(memory)
+    other = cuda.current_context().memalloc(8)
+    memory.context = other.context
+    assert memory.context.device.id == 0
+    for name in ("size", "owner", "handle", "device_pointer", "is_managed"):
+        with pytest.raises(AttributeError):
+            setattr(memory, name, None)
+
+
+def test_the_pointer_is_a_weak_referents_and_ends_a_finalizer_of_the_user():
+    memory, ended = cuda.current_context().memalloc(1000), []
+    weakref.finalize(memory, ended.append, "ended")
+    proxy = weakref.proxy(memory)
+    assert proxy.size == 1000
+    del memory
+    assert ended == ["ended"]
+    with pytest.raises(ReferenceError):
+        proxy.size
+
+
+def test_the_pointer_is_filled_and_seen_through_windows():
+    memory = cuda.current_context().memalloc(16)
+    memory.memset(7)
+    memory.memset(1, count=4)
+    view = memory.view(2, 6)
+    assert isinstance(view.owner, cuda.MemoryPointer) and view.size == 4
+    assert view.device_pointer_value == memory.device_pointer_value + 2
+    host = np.zeros(16, "u1")
+    driver.device_to_host(host, memory, 16)
+    assert host.tolist() == [1] * 4 + [7] * 12
+    driver.device_to_host(host, view, 4)
+    assert host[:4].tolist() == [1, 1, 7, 7]
+    assert memory.refct == 2
+    del view
+    assert memory.refct == 1
+
+
+def test_nobody_makes_pointers_and_managers_need_the_right_things():
+    pointer_class = type(cuda.current_context().memalloc(1))
+    with pytest.raises(TypeError):
+        pointer_class()
+    with pytest.raises(TypeError):
+        tarn._tarn.MemoryPointer()
+    plugin = tarn._tarn.Plugin()
+    with pytest.raises(RuntimeError, match="_prepare"):
+        plugin._allocate(1)
+    with pytest.raises(TypeError, match="MemoryPointer, not dict"):
+        plugin._prepare(manager_of_device(), dict, None)
+    with pytest.raises(AttributeError, match="_begin"):
+        plugin.memalloc(1)
+
+
+def test_pointers_in_a_cycle_are_collected(counted):
+    memory = cuda.current_context().memalloc(800)
+    memory.context = [memory]
+    del memory
+    assert counted.live_bytes == 800
+    gc.collect()
+    assert counted.live_bytes == 0
 
 
 def test_sizes_may_be_numpy_integers():

@@ -1,0 +1,150 @@
+/* memory.c -- tarn._tarn.MemoryPointer: what Numba's arrays hold of a block.
+ *
+ * tarn.numba makes a class of this type and of the MemoryPointer of the Numba at hand, so
+ * that an instance is one of Numba's. From that class come views, own() and memset(),
+ * which are Numba's business; what every array reads, and the end of the block, are here.
+ * The block goes when the object goes: a finalizer of Python's, which Numba's own class
+ * has, costs more than all the rest.
+ */
+#include "pointer.h"
+
+#include <stddef.h>
+#include <structmember.h>
+
+static int memory_traverse(tarn__memory_object *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->context);
+    Py_VISIT(self->address);
+    Py_VISIT(self->memsize);
+    return tarn__pointer_traverse(&self->block, visit, arg);
+}
+
+static int memory_clear(tarn__memory_object *self)
+{
+    Py_CLEAR(self->context);
+    Py_CLEAR(self->address);
+    Py_CLEAR(self->memsize);
+    return tarn__pointer_clear(&self->block);
+}
+
+static void memory_dealloc(tarn__memory_object *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+
+    PyObject_GC_UnTrack(self);
+    memory_clear(self);
+    type->tp_free((PyObject *)self);
+    Py_DECREF(type);
+}
+
+PyDoc_STRVAR(free_doc, "free()\n\nLet the memory go now; RuntimeError if it has gone.");
+
+static PyObject *memory_free(tarn__memory_object *self, PyObject *unused)
+{
+    (void)unused;
+    if (!tarn__pointer_let_go(&self->block)) {
+        PyErr_SetString(PyExc_RuntimeError, "Freeing dead memory");
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* Made when it is asked for: most arrays come and go without. */
+static PyObject *get_address(tarn__memory_object *self, void *unused)
+{
+    (void)unused;
+    if (!self->address)
+        self->address = PyObject_CallMethod((PyObject *)Py_TYPE(self), "_as_address", "K",
+                                            (unsigned long long)self->block.address);
+    return Py_XNewRef(self->address);
+}
+
+static PyObject *get_address_value(tarn__memory_object *self, void *unused)
+{
+    (void)unused;
+    if (self->block.address == 0)
+        Py_RETURN_NONE;
+    return PyLong_FromUnsignedLongLong(self->block.address);
+}
+
+static PyObject *get_size(tarn__memory_object *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromSize_t(self->block.bytes);
+}
+
+static PyObject *get_memsize(tarn__memory_object *self, void *unused)
+{
+    return self->memsize ? Py_NewRef(self->memsize) : get_size(self, unused);
+}
+
+static int set_memsize(tarn__memory_object *self, PyObject *value, void *unused)
+{
+    (void)unused;
+    Py_XSETREF(self->memsize, Py_XNewRef(value)); /* deleted: the size again */
+    return 0;
+}
+
+static PyObject *get_owner(tarn__memory_object *self, void *unused)
+{
+    (void)unused;
+    return Py_NewRef((PyObject *)self);
+}
+
+static PyObject *get_true(tarn__memory_object *self, void *unused)
+{
+    (void)self;
+    (void)unused;
+    Py_RETURN_TRUE;
+}
+
+static PyGetSetDef memory_fields[] = {
+    {"device_pointer", (getter)get_address, NULL, "its address, as Numba has one", NULL},
+    {"handle", (getter)get_address, NULL, "the same", NULL},
+    {"device_pointer_value", (getter)get_address_value, NULL,
+     "its address as a number; None where there is no memory", NULL},
+    {"size", (getter)get_size, NULL, "bytes", NULL},
+    {"_cuda_memsize_", (getter)get_memsize, (setter)set_memsize,
+     "bytes, unless something else was assigned", NULL},
+    {"owner", (getter)get_owner, NULL, "itself", NULL},
+    {"is_managed", (getter)get_true, NULL, "True: it frees its memory", NULL},
+    {0},
+};
+
+static PyMemberDef memory_members[] = {
+    {"context", T_OBJECT_EX, offsetof(tarn__memory_object, context), 0,
+     "Numba's context, by a weak proxy"},
+    {"refct", T_PYSSIZET, offsetof(tarn__memory_object, refct), 0,
+     "what Numba's views count; the life of the memory does not depend on it"},
+    {0},
+};
+
+static PyMethodDef memory_methods[] = {
+    {"free", (PyCFunction)memory_free, METH_NOARGS, free_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+PyDoc_STRVAR(memory_doc, "A Pointer that Numba's arrays can hold: the part in C of the "
+                         "MemoryPointers of tarn.numba.");
+
+static PyType_Slot memory_slots[] = {
+    {Py_tp_doc, (void *)memory_doc},   {Py_tp_dealloc, memory_dealloc},
+    {Py_tp_traverse, memory_traverse}, {Py_tp_clear, memory_clear},
+    {Py_tp_methods, memory_methods},   {Py_tp_getset, memory_fields},
+    {Py_tp_members, memory_members},   {0, NULL},
+};
+
+static PyType_Spec memory_spec = {
+    .name = "tarn._tarn.MemoryPointer",
+    .basicsize = sizeof(tarn__memory_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE |
+             Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = memory_slots,
+};
+
+int tarn__add_memory(PyObject *module)
+{
+    tarn__state *state = tarn__state_get(module);
+
+    return tarn__add_type(module, &memory_spec, state->Pointer, &state->MemoryPointer);
+}

@@ -1,0 +1,193 @@
+/* plugin.c -- tarn._tarn.Plugin: what Numba calls for every array, of tarn.numba's manager.
+ *
+ * Numba calls initialize() before each of its own functions and memalloc() for each array.
+ * Both are here; all else, a first call and whatever fails among them, is in the class
+ * that tarn.numba derives from this one.
+ */
+#include "pointer.h"
+
+typedef struct plugin {
+    PyObject_HEAD tarn__manager_object *manager; /* owned; NULL until _prepare() */
+    PyTypeObject *type; /* of the memory handed out, from MemoryPointer; owned */
+    PyObject *context;  /* what the memory has as its context; owned */
+    bool ready;         /* between _prepare() and the next _reset() */
+} plugin;
+
+/* --- for every array ---------------------------------------------------------------- */
+
+/* Has this thread, and this instance, been prepared? */
+static int prepare(plugin *self)
+{
+    if (self->ready)
+        return 0;
+    PyObject *result = PyObject_CallMethod((PyObject *)self, "_begin", NULL);
+    Py_XDECREF(result);
+    return result ? 0 : -1;
+}
+
+PyDoc_STRVAR(initialize_doc, "initialize()\n\nComes before every call of numba.cuda.");
+
+static PyObject *plugin_initialize(plugin *self, PyObject *unused)
+{
+    (void)unused;
+    if (prepare(self) != 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(allocate_doc, "_allocate(size)\n\nmemalloc() once, failing as Tarn fails.");
+
+static PyObject *plugin_allocate(plugin *self, PyObject *size)
+{
+    size_t bytes;
+
+    if (tarn__size_from(size, &bytes) != 0)
+        return NULL;
+    if (!self->manager) {
+        PyErr_SetString(PyExc_RuntimeError, "Plugin: _prepare() has not been called");
+        return NULL;
+    }
+    tarn__memory_object *memory =
+        (tarn__memory_object *)tarn__manager_memalloc(self->manager, self->type, bytes);
+    if (memory) {
+        memory->context = Py_NewRef(self->context);
+        memory->refct = 1;
+    }
+    return (PyObject *)memory;
+}
+
+/* An allocation failed: the class says what comes of it. */
+static PyObject *try_again(plugin *self, PyObject *size)
+{
+    if (!PyErr_ExceptionMatches(PyExc_MemoryError) &&
+        !PyErr_ExceptionMatches(tarn__state_of(Py_TYPE(self))->TarnError))
+        return NULL;
+    PyObject *error = tarn__exception_take();
+    PyObject *allocate = PyObject_GetAttrString((PyObject *)self, "_allocate");
+    PyObject *memory = NULL;
+
+    if (allocate)
+        memory =
+            PyObject_CallMethod((PyObject *)self, "_again", "OOO", error, allocate, size);
+    Py_XDECREF(allocate);
+    Py_DECREF(error);
+    return memory;
+}
+
+PyDoc_STRVAR(memalloc_doc, "memalloc(size)\n\nDevice memory as Numba's MemoryPointer.");
+
+static PyObject *plugin_memalloc(plugin *self, PyObject *size)
+{
+    if (prepare(self) != 0)
+        return NULL;
+    PyObject *memory = plugin_allocate(self, size);
+    return memory ? memory : try_again(self, size);
+}
+
+/* --- for the class ------------------------------------------------------------------ */
+
+PyDoc_STRVAR(
+    prepare_doc,
+    "_prepare(manager, type, context)\n\nServe from this Manager, with memory of "
+    "this class, which has this context, until the next _unprepare().");
+
+static PyObject *plugin_prepare(plugin *self, PyObject *arguments)
+{
+    tarn__state *state = tarn__state_of(Py_TYPE(self));
+    PyObject *manager, *type, *context;
+
+    if (!PyArg_ParseTuple(arguments, "O!O!O:_prepare", state->Manager, &manager,
+                          &PyType_Type, &type, &context))
+        return NULL;
+    if (!PyType_IsSubtype((PyTypeObject *)type, (PyTypeObject *)state->MemoryPointer)) {
+        PyErr_Format(PyExc_TypeError, "_prepare() takes a class of MemoryPointer, not %s",
+                     ((PyTypeObject *)type)->tp_name);
+        return NULL;
+    }
+    Py_XSETREF(self->manager, (tarn__manager_object *)Py_NewRef(manager));
+    Py_XSETREF(self->type, (PyTypeObject *)Py_NewRef(type));
+    Py_XSETREF(self->context, Py_NewRef(context));
+    self->ready = true;
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(unprepare_doc, "_unprepare()\n\nCall _begin() again before anything else.");
+
+static PyObject *plugin_unprepare(plugin *self, PyObject *unused)
+{
+    (void)unused;
+    self->ready = false;
+    Py_RETURN_NONE;
+}
+
+static PyObject *get_manager(plugin *self, void *unused)
+{
+    (void)unused;
+    return Py_NewRef(self->manager ? (PyObject *)self->manager : Py_None);
+}
+
+/* --- the type ----------------------------------------------------------------------- */
+
+static int plugin_traverse(plugin *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(self->manager);
+    Py_VISIT(self->type);
+    Py_VISIT(self->context);
+    return 0;
+}
+
+static int plugin_clear(plugin *self)
+{
+    self->ready = false;
+    Py_CLEAR(self->manager);
+    Py_CLEAR(self->type);
+    Py_CLEAR(self->context);
+    return 0;
+}
+
+static void plugin_dealloc(plugin *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+
+    PyObject_GC_UnTrack(self);
+    plugin_clear(self);
+    type->tp_free((PyObject *)self);
+    Py_DECREF(type);
+}
+
+static PyGetSetDef plugin_fields[] = {
+    {"_manager", (getter)get_manager, NULL, "the Manager that it serves from, or None",
+     NULL},
+    {0},
+};
+
+static PyMethodDef plugin_methods[] = {
+    {"initialize", (PyCFunction)plugin_initialize, METH_NOARGS, initialize_doc},
+    {"memalloc", (PyCFunction)plugin_memalloc, METH_O, memalloc_doc},
+    {"_allocate", (PyCFunction)plugin_allocate, METH_O, allocate_doc},
+    {"_prepare", (PyCFunction)plugin_prepare, METH_VARARGS, prepare_doc},
+    {"_unprepare", (PyCFunction)plugin_unprepare, METH_NOARGS, unprepare_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+PyDoc_STRVAR(plugin_doc, "The part in C of the managers of tarn.numba.");
+
+static PyType_Slot plugin_slots[] = {
+    {Py_tp_doc, (void *)plugin_doc}, {Py_tp_new, PyType_GenericNew},
+    {Py_tp_dealloc, plugin_dealloc}, {Py_tp_traverse, plugin_traverse},
+    {Py_tp_clear, plugin_clear},     {Py_tp_methods, plugin_methods},
+    {Py_tp_getset, plugin_fields},   {0, NULL},
+};
+
+static PyType_Spec plugin_spec = {
+    .name = "tarn._tarn.Plugin",
+    .basicsize = sizeof(plugin),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    .slots = plugin_slots,
+};
+
+int tarn__add_plugin(PyObject *module)
+{
+    return tarn__add_type(module, &plugin_spec, NULL, &tarn__state_get(module)->Plugin);
+}

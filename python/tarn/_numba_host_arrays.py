@@ -1,0 +1,63 @@
+"""Host arrays that are passed straight to kernels, from Tarn too.
+
+numba-cuda copies them into memory of cuda.core's `Device.memory_resource` and not into
+memory of its manager. That can be set, so Tarn sets it, where the program has not.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+
+@functools.lru_cache(maxsize=None)
+def _resource_class(base: type) -> Any:
+    """cuda.core's interface over a manager of tarn.numba."""
+
+    class TarnMemoryResource(base):  # type: ignore[misc, valid-type]
+        """Memory of a device from Tarn, as cuda.core wants it.
+
+        It has no work of any stream behind it when it comes, and is not handed out while
+        earlier work uses it, whatever streams are named: cuda.core's buffers may outlive
+        the stream that they were made on.
+        """
+
+        is_device_accessible = True
+        is_host_accessible = False
+        is_managed = False
+
+        def __init__(self, manager: Any, device: int) -> None:
+            self._manager = manager
+            self._device = device
+            self._memory: dict[int, Any] = {}
+
+        @property
+        def device_id(self) -> int:
+            return self._device
+
+        def allocate(self, size: int, stream: Any = None) -> Any:
+            from cuda.core import Buffer
+
+            memory = self._manager.memalloc(size)
+            address = memory.device_pointer_value or 0
+            self._memory[address] = memory
+            return Buffer.from_handle(address, size, mr=self)
+
+        def deallocate(self, ptr: Any, size: int, stream: Any = None) -> None:
+            self._memory.pop(int(ptr), None)
+
+    return TarnMemoryResource
+
+
+def serve(device: Any, manager: Any) -> None:
+    """Let Numba's `device` take what it needs for host arrays from `manager`, unless the
+    program has put a resource of its own there."""
+    of_core = getattr(device, "_dev", None)  # numba-cuda since 0.25, and numba-cuda-mlir
+    if not hasattr(of_core, "memory_resource"):
+        return
+    from cuda.core import MemoryResource
+
+    present = of_core.memory_resource
+    ours = _resource_class(MemoryResource)
+    if isinstance(present, ours) or type(present).__module__.startswith("cuda.core"):
+        of_core.memory_resource = ours(manager, of_core.device_id)

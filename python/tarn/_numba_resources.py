@@ -1,0 +1,114 @@
+"""Which resource serves a device under Numba: by name, by object, for a while.
+
+The manager of NBEP 7 cannot be changed once Numba has a context. The resource under it can,
+at any time: each block goes back to where it came from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any, Iterator
+
+from . import _tarn
+
+_asked: str | None = None  # name of the resource for devices that have the default
+_chosen: set[int] = set()  # devices for which choose() has been here
+
+
+def _binning(device: int) -> Any:
+    from . import mr
+
+    return mr.BinningMemoryResource(mr.PoolMemoryResource(device=device), 8, 20)
+
+
+def _class_of(name: str) -> Any:
+    """What makes a resource of this name, given a device."""
+    from . import mr
+
+    classes: dict[str, Any] = {
+        "cuda": mr.CudaMemoryResource,
+        "async": mr.CudaAsyncMemoryResource,
+        "managed": mr.ManagedMemoryResource,
+        "pinned": mr.PinnedHostMemoryResource,
+        "pool": mr.PoolMemoryResource,
+        "slab": mr.FixedSizeMemoryResource,
+        "binning": _binning,
+    }
+    if name not in classes:
+        known = ", ".join(classes)
+        raise ValueError(f"tarn.numba: there is no resource {name!r}, only {known}")
+    return classes[name]
+
+
+def choose(device: int) -> None:
+    """Before a device's first use: put the resource in charge that was asked for by name,
+    unless the program has put one there itself."""
+    from . import mr
+
+    name = _asked or os.environ.get("TARN_RESOURCE")
+    if device in _chosen or not name:
+        return
+    make = _class_of(name)
+    if type(mr.get_per_device_resource(device)) is mr.CudaMemoryResource:
+        mr.set_per_device_resource(device, make(device=device))
+    _chosen.add(device)
+
+
+def _check(resource: Any) -> None:
+    from . import mr
+
+    if not isinstance(resource, mr.DeviceMemoryResource):
+        raise TypeError(f"tarn.numba: {resource!r} is no resource of tarn.mr, and no name")
+
+
+def serve_from(resource: Any, used: set[int]) -> None:
+    """What a program asks for itself holds at once, on the devices that are `used`; a name
+    holds for the others at their first use."""
+    from . import mr
+
+    global _asked
+    if isinstance(resource, str):
+        make = _class_of(resource)
+        for device in used:
+            mr.set_per_device_resource(device, make(device=device))
+        _asked = resource
+        return
+    _check(resource)
+    if resource.device is None:  # of a class that is written in Python
+        mr.set_current_device_resource(resource)
+    else:
+        mr.set_per_device_resource(resource.device, resource)
+
+
+@contextlib.contextmanager
+def using_resource(resource: Any, device: int | None = None) -> Iterator[Any]:
+    """In this block, new memory of a device comes from `resource`::
+
+        with tarn.numba.using_resource("pool") as pool:
+            array = cuda.device_array(1000)
+
+    It may be used before Numba's first use of CUDA and at any time after it, with Tarn's
+    manager or without. Blocks go back to where they came from, in the block and after it.
+    It nests. A device has one current resource for all threads: what another thread
+    allocates meanwhile comes from it too, and two threads that swap the same device's have
+    to agree on an order, as the end of a block puts back what its beginning found.
+
+    :param resource: a resource of ``tarn.mr``, or the name of one (``"pool"``).
+    :param device: which device's; by default the resource's own, or the current one.
+    """
+    from . import mr
+
+    if device is None:
+        device = None if isinstance(resource, str) else getattr(resource, "device", None)
+    if device is None:
+        device = _tarn.current_device()
+    if isinstance(resource, str):
+        resource = _class_of(resource)(device=device)
+    _check(resource)
+    choose(device)  # or the first use in the block would put something else in charge
+    before = mr.set_per_device_resource(device, resource)
+    try:
+        yield resource
+    finally:
+        mr.set_per_device_resource(device, before)

@@ -1,0 +1,153 @@
+"""The Numbas that have the memory interface of NBEP 7, and what differs between them.
+
+numba-cuda and numba-cuda-mlir call the driver through cuda-bindings; the target that is part
+of Numba itself through ctypes, unless it is told otherwise. All have the same classes, most
+of them as public names of their `cuda` module. A Target is one of these modules as Tarn
+sees it; nothing here imports Numba by itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+from typing import Any, Callable
+
+_HANDLE_BYTES = 64  # of a CUipcMemHandle
+
+
+class Target:
+    """One Numba. Made by target_of() and target_of_driver(), one for each."""
+
+    def __init__(self, driver: Any) -> None:
+        self.driver = driver  # the module that has the interface
+        self.name: str = driver.__name__
+        package = self.name.removesuffix(".cudadrv.driver")
+        self.cuda: Any = importlib.import_module(package)  # the public names
+        self.is_ctypes = not getattr(driver, "USE_NV_BINDING", True)
+
+    @property
+    def as_address(self) -> Callable[[int], Any]:
+        """What this Numba wants device addresses in."""
+        if self.is_ctypes:
+            return ctypes.c_uint64
+        made: Callable[[int], Any] = self.driver.binding.CUdeviceptr
+        return made
+
+    def as_host(self, address: int) -> Any:
+        """What it wants the addresses of host memory in."""
+        return ctypes.c_void_p(address) if self.is_ctypes else address
+
+    def result(self, number: int) -> Any:
+        """A result of the driver as its errors have them in `code`."""
+        if self.is_ctypes:
+            return number
+        try:
+            return self.driver.binding.CUresult(number)
+        except ValueError:  # newer than the bindings
+            return number
+
+    def result_name(self, number: int) -> str:
+        code = self.result(number)
+        names = getattr(self.driver, "ERROR_MAP", {})  # of the ctypes binding
+        return str(getattr(code, "name", names.get(number, f"error {number}")))
+
+    def device(self, number: int) -> Any:
+        """Numba's own object for a device."""
+        return self.cuda.gpus[number]
+
+    def keep_context(self, number: int) -> None:
+        """cuda.close() resets and then releases the primary context, which cuda.core
+        retains at the first use alone: the second close would end it under everybody who
+        still uses it. So each reset, which may be a close, retains it once more. The
+        ctypes binding retains it at each use after a close."""
+        if not self.is_ctypes:
+            device = self.driver.binding.CUdevice(number)
+            self.driver.driver.cuDevicePrimaryCtxRetain(device)
+
+    # --- handles for other processes ---
+    #
+    # Numba's IpcHandle reads and writes CUipcMemHandle.reserved, which cuda-bindings has no
+    # more since 13.4: there Numba's own handles cannot be pickled. Tarn's can, with any.
+
+    def ipc_handle(
+        self, base: Any, words: bytes, size: int, source: Any, offset: int
+    ) -> Any:
+        """Numba's IpcHandle over 64 bytes; `base` is the exporter's memory, or None."""
+        raw_class, handle_class = _ipc_classes(self)
+        if self.is_ctypes:
+            raw = raw_class.from_buffer_copy(words)
+        else:
+            raw = raw_class()
+            raw.reserved = words
+        return handle_class(base, raw, size, source, offset)
+
+    def ipc_words(self, handle: Any) -> bytes:
+        """The 64 bytes of a handle that Numba made."""
+        return bytes(handle) if self.is_ctypes else _words_of(handle)
+
+
+@functools.lru_cache(maxsize=None)
+def target_of_driver(name: str) -> Target:
+    """The Target whose interface is in the module of this name."""
+    return Target(importlib.import_module(name))
+
+
+def _default_cuda() -> Any:
+    try:
+        from numba import cuda
+    except ModuleNotFoundError as missing:
+        if missing.name != "numba":
+            raise
+        return importlib.import_module("numba_cuda_mlir.cuda")
+    return cuda
+
+
+def target_of(cuda: Any = None) -> Target:
+    """The Target of a cuda module: `numba.cuda` if none is given, or `numba_cuda_mlir.cuda`
+    where there is no Numba."""
+    if cuda is None:
+        cuda = _default_cuda()
+    base = getattr(cuda, "BaseCUDAMemoryManager", None)
+    if base is None:
+        raise RuntimeError(
+            "tarn.numba: NUMBA_ENABLE_CUDASIM is set, so Numba runs on its simulator, "
+            "which has no memory to manage"
+            if hasattr(cuda, "simulator") or "simulator" in cuda.__name__
+            else f"tarn.numba: {cuda.__name__} has no memory interface of NBEP 7"
+        )
+    return target_of_driver(base.__module__)
+
+
+# --- the classes of handles -------------------------------------------------------------
+
+
+def _words_of(handle: Any) -> bytes:
+    return ctypes.string_at(handle.getPtr(), _HANDLE_BYTES)
+
+
+def _set_words(handle: Any, words: bytes) -> None:
+    ctypes.memmove(handle.getPtr(), bytes(words), _HANDLE_BYTES)
+
+
+def _rebuild_ipc(name: str, words: bytes, size: int, source: Any, offset: int) -> Any:
+    """For pickle: a handle that another process exported."""
+    return target_of_driver(name).ipc_handle(None, words, size, source, offset)
+
+
+def _reduce_ipc(self: Any) -> Any:
+    words = self._target.ipc_words(self.handle)
+    return _rebuild_ipc, (
+        self._target.name, words, self.size, self.source_info, self.offset,
+    )  # fmt: skip
+
+
+@functools.lru_cache(maxsize=None)
+def _ipc_classes(target: Target) -> tuple[Any, Any]:
+    """The driver's handle with its bytes in reach, and Numba's object around one."""
+    raw: Any = ctypes.c_byte * _HANDLE_BYTES
+    if not target.is_ctypes:
+        members = {"__module__": __name__, "reserved": property(_words_of, _set_words)}
+        raw = type("TarnIpcMemHandle", (target.driver.binding.CUipcMemHandle,), members)
+    members = {"__module__": __name__, "__reduce__": _reduce_ipc, "_target": target}
+    return raw, type("TarnIpcHandle", (target.cuda.IpcHandle,), members)
