@@ -1,0 +1,25 @@
+"""optional.py -- how a library registers its plugin where there is a Numba, and goes on
+where there is none.
+
+NBEP 7's pattern: the module with the plugin imports Numba, so it is imported only after
+Numba was. `optional` stands for the library's own module, device_only.py for the one with
+the plugin.
+"""
+
+
+def register():
+    """Is the plugin registered? Only a Numba that is not there is passed over: any other
+    error is a bug that wants to be seen."""
+    try:
+        from numba import cuda
+    except ImportError:
+        print("Numba not importable - not registering EMM Plugin")
+        return False
+    from device_only import DeviceOnlyManager
+
+    cuda.set_memory_manager(DeviceOnlyManager)
+    return True
+
+
+if __name__ == "__main__":
+    register()

@@ -1,0 +1,220 @@
+"""What any memory manager for Numba has to pass, run in a process under that manager.
+
+    python plugin_exercises.py
+
+NUMBA_CUDA_MEMORY_MANAGER names the manager. Each exercise is a function; a line of JSON on
+stdout says how it went. Exercises name the rows of NBEP 7 that they are about.
+"""
+
+import concurrent.futures
+import contextlib
+import gc
+import json
+import multiprocessing
+import os
+import pickle
+import sys
+import traceback
+
+import numpy as np
+
+import tarn
+
+tarn.open_driver()  # before Numba looks for one, in spawned children too
+
+from numba import cuda  # noqa: E402
+from numba.cuda.cudadrv import driver  # noqa: E402
+
+
+def round_trip():
+    """A4-A6: device memory comes from the manager, and values survive."""
+    host = np.arange(1000.0)
+    np.testing.assert_array_equal(cuda.to_device(host).copy_to_host(), host)
+    assert type(cuda.current_context().memory_manager) is driver._memory_manager
+
+
+def views():
+    """A45-A50: an owner is kept by its views, and freed after the last."""
+    host = np.arange(100.0)
+    array = cuda.to_device(host)
+    part = array[10:90][5:10]
+    del array
+    again = cuda.to_device(np.zeros(100))
+    np.testing.assert_array_equal(part.copy_to_host(), host[15:20])
+    del again
+
+
+def pinned_memory():
+    """A32, A56-A57: memory of the host that is locked; empty lists of it as well."""
+    array = cuda.pinned_array((10, 10))
+    array[:] = 7
+    np.testing.assert_array_equal(cuda.to_device(array).copy_to_host(), np.full((10, 10), 7))
+
+
+def mapped_memory():
+    """A33, A51-A54: one memory under two addresses."""
+    array = cuda.mapped_array(100)
+    array[:] = np.arange(100)
+    driver.device_memset(array, 0, 80)
+    cuda.synchronize()
+    assert array[:10].tolist() == [0] * 10 and array[99] == 99
+
+
+def managed_memory():
+    """numba#6328: outside the interface, and everybody calls it."""
+    array = cuda.managed_array(100)
+    array[:] = 5
+    assert array.sum() == 500
+
+
+def pinning():
+    """A36-A37, A98: pages are unlocked at once, so the same can be locked again."""
+    array = np.arange(1000.0)
+    for _ in range(3):
+        with cuda.pinned(array):
+            pass
+        with cuda.mapped(array) as window:
+            np.testing.assert_array_equal(window.copy_to_host(), array)
+        del window
+        gc.collect()
+
+
+def memory_info():
+    """A39, B14."""
+    info = cuda.current_context().get_memory_info()
+    assert 0 < info.free <= info.total
+
+
+def many_initializes():
+    """A43-A44, B7-B8: nothing that is out is forgotten."""
+    array = cuda.to_device(np.ones(10))
+    for _ in range(100):
+        cuda.current_context().memory_manager.initialize()
+    assert array.copy_to_host().sum() == 10
+
+
+def reset_before_initialize():
+    """B10: and on an instance that has no context."""
+    type(cuda.current_context().memory_manager)(context=None).reset()
+
+
+def freed_memory_is_free():
+    """A16, A49: a gigabyte in pieces of a quarter each, twenty times."""
+    total = cuda.current_context().get_memory_info().total
+    for _ in range(20):
+        cuda.device_array(total // 4, dtype="u1")
+        gc.collect()
+
+
+def defer_cleanup():
+    """A42, A66, B16: nests, and host memory is there again after it."""
+    with cuda.defer_cleanup(), cuda.defer_cleanup():
+        for _ in range(30):
+            cuda.to_device(np.ones(100))
+            cuda.mapped_array(100)
+            cuda.pinned_array(100)
+    assert cuda.to_device(np.ones(5)).copy_to_host().sum() == 5
+
+
+def out_of_memory_is_an_error_and_nothing_is_lost():
+    total = cuda.current_context().get_memory_info().total
+    for _ in range(3):
+        with contextlib.suppress(MemoryError, driver.CudaAPIError):
+            cuda.device_array(4 * total, dtype="u1")
+            raise AssertionError("four times the device's memory was handed out")
+    assert cuda.to_device(np.ones(5)).copy_to_host().sum() == 5
+
+
+def read(handle, count):
+    array = handle.open_array(cuda.current_context(), shape=count, dtype=np.dtype("f8"))
+    values = array.copy_to_host()
+    del array
+    handle.close()
+    return values.tolist()
+
+
+def handles_for_other_processes():
+    """A40, A71-A72, B11-B13, C9, C39: whole arrays and parts, with the right offset."""
+    host = np.arange(1000.0)
+    array = cuda.to_device(host)
+    cuda.synchronize()
+    context = cuda.current_context()
+    spawn = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=spawn) as pool:
+        for part, expected in ((array, host), (array[500:], host[500:])):
+            handle = context.get_ipc_handle(part.gpu_data)
+            if not can_be_pickled(handle):
+                return
+            values = pool.submit(read, handle, expected.size).result(60)
+            assert values == expected.tolist()
+            del handle
+
+
+def can_be_pickled(handle):
+    """cuda-bindings dropped a name in 13.4 that numba-cuda's own handles are pickled by.
+    That, and only that, is let pass."""
+    try:
+        pickle.dumps(handle)
+    except AttributeError as error:
+        if hasattr(driver.binding.CUipcMemHandle(), "reserved"):
+            raise
+        assert "reserved" in str(error), error
+        return False
+    return True
+
+
+def closing_and_using_again():
+    """B9: a reset comes with no context current, and arrays of before may go after it."""
+    old, old_mapped = cuda.to_device(np.ones(10)), cuda.mapped_array(10)
+    cuda.close()
+    new = cuda.to_device(np.arange(10.0))
+    del old, old_mapped
+    gc.collect()
+    np.testing.assert_array_equal(new.copy_to_host(), np.arange(10.0))
+
+
+def resetting_with_arrays_out():
+    """A41, A62, B9: and what comes after is not freed by what came before."""
+    context = cuda.current_context()
+    old = cuda.device_array(100)
+    context.reset()
+    new = cuda.to_device(np.arange(100.0))
+    del old
+    gc.collect()
+    other = cuda.to_device(np.zeros(100))
+    np.testing.assert_array_equal(new.copy_to_host(), np.arange(100.0))
+    del other
+
+
+EXERCISES = [
+    round_trip,
+    views,
+    pinned_memory,
+    mapped_memory,
+    managed_memory,
+    pinning,
+    memory_info,
+    many_initializes,
+    reset_before_initialize,
+    freed_memory_is_free,
+    defer_cleanup,
+    out_of_memory_is_an_error_and_nothing_is_lost,
+    handles_for_other_processes,
+    closing_and_using_again,
+    resetting_with_arrays_out,
+]
+
+
+def main():
+    for exercise in EXERCISES:
+        try:
+            exercise()
+            trouble = None
+        except BaseException:
+            trouble = traceback.format_exc()
+        print(json.dumps({"exercise": exercise.__name__, "trouble": trouble}), flush=True)
+
+
+if __name__ == "__main__":
+    assert os.environ["NUMBA_CUDA_MEMORY_MANAGER"]
+    sys.exit(main())
