@@ -152,11 +152,48 @@ static void bridge_destroy(void *self)
     free(bridge);
 }
 
-/* Memory information of what is beneath, if the object has something beneath. */
-static tarn_status bridge_memory_info(void *self, tarn_stream stream, size_t *free_out,
-                                      size_t *total_out)
+/* --- what an object may define as well: memory_info() and trim() --- */
+
+/* Call the method `name` with a number (NULL: with nothing) where the object has one:
+ * 1 with the result, 0 where it has none, -1 with an exception set. */
+static int call_optional(PyObject *object, const char *name, const size_t *argument,
+                         PyObject **out)
 {
-    struct bridge *bridge = self;
+    PyObject *method = PyObject_GetAttrString(object, name);
+
+    if (method == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        return 0;
+    }
+    if (method != NULL && argument != NULL)
+        *out = PyObject_CallFunction(method, "n", (Py_ssize_t)*argument);
+    else if (method != NULL)
+        *out = PyObject_CallNoArgs(method);
+    int result = method != NULL && *out != NULL ? 1 : -1;
+    Py_XDECREF(method);
+    return result;
+}
+
+/* The object's own numbers; those of what is beneath it, where it has something. */
+static int ask_memory_info(PyObject *object, Py_ssize_t *free_out, Py_ssize_t *total_out)
+{
+    PyObject *pair = NULL;
+    int found = call_optional(object, "memory_info", NULL, &pair);
+
+    if (found == 1 && (!PyTuple_Check(pair) ||
+                       !PyArg_ParseTuple(pair, "nn:memory_info", free_out, total_out))) {
+        if (!PyErr_Occurred())
+            PyErr_Format(PyExc_TypeError, "memory_info() gives %R, not (free, total)",
+                         pair);
+        found = -1;
+    }
+    Py_XDECREF(pair);
+    return found;
+}
+
+static tarn_status info_beneath(const struct bridge *bridge, tarn_stream stream,
+                                size_t *free_out, size_t *total_out)
+{
     tarn_resource *native = ((tarn__resource_object *)bridge->object)->native;
 
     if (native == NULL)
@@ -164,6 +201,64 @@ static tarn_status bridge_memory_info(void *self, tarn_stream stream, size_t *fr
                               "python: a resource that is written in Python does not "
                               "say how much memory it has");
     return tarn_resource_memory_info(native, stream, free_out, total_out);
+}
+
+static tarn_status bridge_memory_info(void *self, tarn_stream stream, size_t *free_out,
+                                      size_t *total_out)
+{
+    struct bridge *bridge = self;
+    Py_ssize_t free_bytes = 0, total_bytes = 0;
+    tarn_status status = TARN_OK;
+
+    if (tarn__interpreter_is_gone())
+        return info_beneath(bridge, stream, free_out, total_out);
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *before = tarn__exception_take();
+    int found = ask_memory_info(bridge->object, &free_bytes, &total_bytes);
+    if (found < 0)
+        status = tarn__error_keep(tarn__state_of(Py_TYPE(bridge->object)), "python");
+    tarn__exception_put(before);
+    PyGILState_Release(gil);
+    if (found == 0)
+        return info_beneath(bridge, stream, free_out, total_out);
+    if (status == TARN_OK) {
+        *free_out = (size_t)free_bytes;
+        *total_out = (size_t)total_bytes;
+    }
+    return status;
+}
+
+static int ask_trim(PyObject *object, size_t keep_bytes, size_t *released_out)
+{
+    PyObject *number = NULL;
+    int found = call_optional(object, "trim", &keep_bytes, &number);
+
+    if (found == 1 && tarn__size_from(number, released_out) != 0)
+        found = -1;
+    Py_XDECREF(number);
+    return found;
+}
+
+static tarn_status bridge_trim(void *self, size_t keep_bytes, size_t *released_out)
+{
+    struct bridge *bridge = self;
+    tarn_resource *native = ((tarn__resource_object *)bridge->object)->native;
+    tarn_status status = TARN_OK;
+
+    if (tarn__interpreter_is_gone())
+        return TARN_OK;
+    if (keep_bytes > PY_SSIZE_T_MAX)
+        keep_bytes = PY_SSIZE_T_MAX;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *before = tarn__exception_take();
+    int found = ask_trim(bridge->object, keep_bytes, released_out);
+    if (found < 0)
+        status = tarn__error_keep(tarn__state_of(Py_TYPE(bridge->object)), "python");
+    tarn__exception_put(before);
+    PyGILState_Release(gil);
+    if (found == 0 && native != NULL)
+        return tarn_resource_trim(native, keep_bytes, released_out);
+    return status;
 }
 
 static bool bridge_is_equal(const void *self, const void *other)
@@ -188,6 +283,7 @@ static const tarn_resource_ops bridge_ops = {
     .destroy = bridge_destroy,
     .memory_info = bridge_memory_info,
     .is_equal = bridge_is_equal,
+    .trim = bridge_trim,
     .blocks_out = bridge_blocks_out,
 };
 

@@ -268,7 +268,9 @@ PyDoc_STRVAR(
     "Something that hands out device memory and takes it back; the base class of all.\n\n"
     "To write one, derive from it and define allocate(nbytes, stream), which returns\n"
     "an address aligned to 256 bytes, and deallocate(ptr, nbytes, stream). It works\n"
-    "wherever a resource does; calls may come from any thread.");
+    "wherever a resource does; calls may come from any thread. Where it has them, C code\n"
+    "also calls memory_info(), which gives (free, total) in bytes, and\n"
+    "trim(keep_bytes), which gives back what is cached over that and says how much.");
 
 static PyMethodDef resource_methods[] = {
     {"allocate", (PyCFunction)(void (*)(void))resource_allocate,

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 
 from tarn import _tarn
+from tarn._cupy import CupyMemoryResource
 from tarn._pool import PoolBlock, PoolReport, PoolStatistics, block_of, last_pool_report, limit_of
 from tarn._tarn import (
     DeviceMemoryResource,
@@ -26,6 +27,7 @@ __all__ = [
     "BinningMemoryResource",
     "CudaAsyncMemoryResource",
     "CudaMemoryResource",
+    "CupyMemoryResource",
     "DeviceMemoryResource",
     "FixedSizeMemoryResource",
     "LimitingResourceAdaptor",

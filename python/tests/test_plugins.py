@@ -1,7 +1,7 @@
 """Plugins for a stock Numba that are written in Python: those of examples/numba/plugins.
 
-Each passes the same exercises (plugin_exercises.py), in a process of its own, and so does
-Tarn's own.
+Each passes the same exercises (plugin_exercises.py), in a process of its own. That on CuPy's
+pool runs on what stands for CuPy here (stand_in_cupy).
 """
 
 import functools
@@ -10,7 +10,6 @@ import os
 import pathlib
 import re
 
-import numba_support
 import pytest
 from numba_support import rows, run
 
@@ -20,12 +19,13 @@ pytest.importorskip("numba")
 import plugin_exercises  # noqa: E402
 
 PLUGINS = pathlib.Path(__file__).parents[2] / "examples" / "numba" / "plugins"
-MANAGERS = ["tarn.numba", "device_only", "whole", "nbep7_draft", "nbep7_final"]
+STAND_IN = pathlib.Path(__file__).with_name("stand_in_cupy")
+MANAGERS = ["device_only", "whole", "nbep7_draft", "nbep7_final", "nbep7_cupy"]
 NAMES = [exercise.__name__ for exercise in plugin_exercises.EXERCISES]
 
 
 def with_plugins(arguments, **changes):
-    return run(arguments, PYTHONPATH=str(PLUGINS), **changes)
+    return run(arguments, PYTHONPATH=f"{PLUGINS}:{STAND_IN}", **changes)
 
 
 @functools.cache
@@ -50,3 +50,61 @@ def test_a_manager_ends_without_a_word(manager):
     """What finalizers say after the last exercise, and at exit."""
     done = outcomes(manager)[1]
     assert (done.returncode, done.stderr) == (0, "")
+
+
+# --- the programs of the proposal -------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["nbep7_draft", "nbep7_final"])
+def test_the_program_of_the_proposal_prints_its_log(name):
+    """A79-A82, A115, C18-C19, C32: one array of 80 bytes comes and goes."""
+    done = with_plugins([str(PLUGINS / f"{name}.py")])
+    assert done.returncode == 0, done.stderr
+    one, two = rows(done.stdout.strip())
+    assert (one["Event Type"], one["Size (bytes)"], one["Current Allocs"]) == (
+        "Alloc", "80", "1"
+    )  # fmt: skip
+    assert (two["Event Type"], two["Current Allocs"]) == ("Free", "0")
+    assert one["Address"] == two["Address"]
+
+
+def test_the_program_on_cupys_pool_prints_its_lines():
+    """C33-C34."""
+    done = with_plugins([str(PLUGINS / "nbep7_cupy.py")])
+    assert done.returncode == 0, done.stderr
+    one, two = done.stdout.splitlines()
+    address = re.fullmatch("Allocated 80 bytes at ([0-9a-f]+)", one)[1]
+    assert two == f"Freeing 80 bytes at {address}"
+
+
+def test_the_shortest_plugin_says_what_is_out():
+    done = with_plugins([str(PLUGINS / "device_only.py")])
+    assert done.stdout == "80 bytes are out\n0 bytes are out\n", done.stderr
+
+
+# --- a library that has a plugin --------------------------------------------------------
+
+REGISTERED = """
+import optional
+from numba import cuda
+print(optional.register(), type(cuda.current_context().memory_manager).__name__)
+"""
+
+
+def test_a_library_registers_its_plugin_where_there_is_a_numba():
+    """C1-C3."""
+    done = with_plugins(["-c", REGISTERED])
+    assert done.stdout == "True DeviceOnlyManager\n", done.stderr
+
+
+def test_a_library_goes_on_where_there_is_no_numba():
+    """C1-C4: and the module with the plugin is not imported."""
+    code = """
+import sys
+sys.modules["numba"] = None  # as if it were not installed
+import optional
+print(optional.register(), "device_only" in sys.modules)
+"""
+    done = with_plugins(["-c", code])
+    words = "Numba not importable - not registering EMM Plugin\nFalse False\n"
+    assert done.stdout == words, done.stderr

@@ -1,0 +1,121 @@
+"""CuPy's memory pool as a resource: NBEP 7 runs Numba on it.
+
+A pool is anything with the methods of cupy.cuda.MemoryPool. It hands out objects that have
+an address and give their block back when they go, and it keeps free blocks by stream: by
+CuPy's current one at the time of the allocation. So an allocation makes its stream CuPy's
+current one, and a block that is freed on another stream than it was allocated on waits for
+that first.
+
+CuPy is imported when a resource is made, not by importing this module.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+from typing import Any
+
+from tarn import _tarn
+
+_NAMELESS = -1  # what stands for NO_STREAM among handles
+
+
+class CupyMemoryResource(_tarn.DeviceMemoryResource):
+    """Serves from a memory pool of CuPy's, so that Numba and others share it with CuPy.
+
+    pool: a cupy.cuda.MemoryPool or MemoryAsyncPool, or an object with the same malloc();
+        None: the one that CuPy's own arrays come from, cupy.get_default_memory_pool().
+
+    A pool's blocks are of the device that is current; one resource serves one device.
+    Blocks that come and go without a stream have to be waited for by whoever asks, as
+    tarn.numba does. A pool that is not CuPy's knows no streams: then allocations on a named
+    one wait for the device.
+
+    Raises ImportError where no pool is given and there is no CuPy.
+    """
+
+    def __init__(self, pool: Any = None) -> None:
+        super().__init__()
+        if pool is None:
+            pool = importlib.import_module("cupy").get_default_memory_pool()
+        is_cupys = type(pool).__module__.partition(".")[0] == "cupy"
+        self._cupy: Any = sys.modules["cupy"] if is_cupys else None
+        self._blocks: dict[int, tuple[Any, int, int]] = {}  # address: block, bytes, stream
+        self.pool = pool
+
+    def __repr__(self) -> str:
+        return f"<tarn.mr.CupyMemoryResource of device {self.device} over {self.pool!r}>"
+
+    def allocate(self, nbytes: int, stream: Any = _tarn.DEFAULT_STREAM) -> int:
+        """As the base class. CuPy's OutOfMemoryError is a MemoryError, and comes through."""
+        stream = _stream_of(stream)
+        if nbytes == 0:
+            return 0
+        with self._on_device(), self._on_stream(stream):
+            block = self.pool.malloc(nbytes)
+        self._blocks[block.ptr] = block, nbytes, _handle_of(stream)
+        return int(block.ptr)
+
+    def deallocate(self, ptr: int, nbytes: int, stream: Any = _tarn.DEFAULT_STREAM) -> None:
+        """As the base class."""
+        stream = _stream_of(stream)
+        if ptr == 0 and nbytes == 0:
+            return
+        block, expected, handle = self._blocks.get(ptr, (None, 0, 0))
+        if block is None or nbytes != expected:
+            what = "it is not out here" if block is None else f"it has {expected}"
+            raise _tarn.InvalidArgumentError(f"cupy: {nbytes} bytes at {ptr:#x}: {what}")
+        # The pool will hand the block out to the stream that it came from.
+        if _handle_of(stream) not in (handle, _NAMELESS):
+            stream.synchronize()
+        del self._blocks[ptr]
+
+    def memory_info(self) -> tuple[int, int]:
+        """Bytes free, those that the pool keeps ready included, and in all."""
+        info = _tarn.device_info(self._number())
+        with self._on_device():
+            return info.free_bytes + self.pool.free_bytes(), info.total_bytes
+
+    def trim(self, keep_bytes: int = 0) -> int:
+        """Have the pool give free memory back where it keeps more than `keep_bytes`;
+        returns how much that was. CuPy gives back whole segments, and all of them."""
+        with self._on_device():
+            before = int(self.pool.total_bytes())
+            if self.pool.free_bytes() > keep_bytes:
+                self.pool.free_all_blocks()
+            return before - int(self.pool.total_bytes())
+
+    def _number(self) -> int:
+        return _tarn.current_device() if self.device is None else self.device
+
+    def _on_device(self) -> contextlib.AbstractContextManager[Any]:
+        """CuPy asks the CUDA runtime which device is meant."""
+        if self._cupy is None or self.device in (None, self._cupy.cuda.runtime.getDevice()):
+            return contextlib.nullcontext()
+        device: contextlib.AbstractContextManager[Any] = self._cupy.cuda.Device(self.device)
+        return device
+
+    def _on_stream(self, stream: _tarn.Stream) -> contextlib.AbstractContextManager[Any]:
+        """Have the pool know the stream; where it cannot, nothing may be pending at all."""
+        if _handle_of(stream) == _NAMELESS:
+            return contextlib.nullcontext()
+        if self._cupy is None:
+            _tarn.synchronize(self._number())
+            return contextlib.nullcontext()
+        streams = self._cupy.cuda
+        if hasattr(streams.Stream, "from_external"):  # since CuPy 14
+            known: contextlib.AbstractContextManager[Any] = streams.Stream.from_external(stream)
+        else:
+            known = streams.ExternalStream(stream.handle)
+        return known
+
+
+def _stream_of(stream: Any) -> _tarn.Stream:
+    if stream is None:
+        raise TypeError("cupy: None is no stream")
+    return stream if isinstance(stream, _tarn.Stream) else _tarn.Stream(stream)
+
+
+def _handle_of(stream: _tarn.Stream) -> int:
+    return _NAMELESS if stream == _tarn.NO_STREAM else stream.handle
