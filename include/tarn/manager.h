@@ -8,7 +8,7 @@
 #ifndef TARN_MANAGER_H
 #define TARN_MANAGER_H
 
-#include <tarn/pointer.h>
+#include <tarn/ipc.h>
 
 TARN_BEGIN_DECLS
 
@@ -20,15 +20,6 @@ typedef enum tarn_host_flags {
     TARN_HOST_PORTABLE = 2,      /**< pinned for all contexts (A34) */
     TARN_HOST_WRITE_COMBINED = 4 /**< write-combined (A35) */
 } tarn_host_flags;
-
-/** Handle to a block for another process: a legacy CUDA handle and where in it the block
- * is. */
-typedef struct tarn_ipc_handle {
-    unsigned char reserved[64]; /**< a CUipcMemHandle (A72) */
-    size_t bytes;
-    size_t offset; /**< of the block in the allocation that the handle names */
-    int device;
-} tarn_ipc_handle;
 
 /** The table of operations of a manager; size first, operations are only ever appended.
  *  They are called with the context current, from any thread, and never with zero bytes,
@@ -119,8 +110,7 @@ TARN_API const char *tarn_manager_name(const tarn_manager *manager);
  *  resource keeps cached. Pointers that are out stay good and may be released after it.
  *  While cleanup is deferred, device, host and managed memory whose return would wait for
  *  the device is kept; the last end, and running out of memory, gives it back. Unpinning
- *  is never deferred. IPC handles are for memory of cuMemAlloc; for other memory they are
- *  TARN_NOT_SUPPORTED. Memory info is the resource's, or the device's where that has
+ *  is never deferred. IPC handles are plain ones of tarn_ipc_export(). Memory info is the resource's, or the device's where that has
  * none.
  */
 TARN_API const tarn_manager_ops *tarn_resource_manager_ops(void);

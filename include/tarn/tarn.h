@@ -13,6 +13,7 @@
 #include <tarn/nrt.h>
 #include <tarn/nrt_resource.h>
 #include <tarn/pointer.h>
+#include <tarn/ipc.h>
 #include <tarn/manager.h>
 
 #endif

@@ -173,9 +173,19 @@ tarn_pointer *tarn_pointer_retain(tarn_pointer *pointer)
     return pointer;
 }
 
+void tarn__pointer_release_plain(tarn_pointer *pointer)
+{
+    tarn_meminfo_release(pointer->meminfo);
+}
+
 void tarn_pointer_release(tarn_pointer *pointer)
 {
-    if (pointer)
+    if (!pointer)
+        return;
+    tarn__release release = atomic_load_explicit(&pointer->release, memory_order_acquire);
+    if (release)
+        release(pointer);
+    else
         tarn_meminfo_release(pointer->meminfo);
 }
 

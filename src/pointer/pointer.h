@@ -14,6 +14,8 @@
  * called again later. No lock is held. */
 typedef tarn_status tarn__give_back(tarn_pointer *pointer);
 
+typedef void (*tarn__release)(tarn_pointer *pointer);
+
 struct tarn_pointer {
     tarn_meminfo *meminfo; /* the count; its destructor ends this pointer */
     tarn_pointer *base;    /* of a view: the first owner, retained; else NULL */
@@ -32,6 +34,10 @@ struct tarn_pointer {
     tarn_resource *resource;     /* retained until the block is back; NULL: from none */
     _Atomic(tarn_stream) stream; /* on which the block goes back to the resource */
     tarn_pointer *next;          /* in a list of unreturned ones, which owns it then */
+    /* Does each release of an owner in the place of tarn_pointer_release(), for somebody who
+     * has to know when all references but his own are gone; NULL: nobody. */
+    _Atomic(tarn__release) release;
+    void *release_data; /* of whoever set it */
 };
 
 /* A pointer with one reference and no memory behind it yet; releasing it frees it. */
@@ -46,6 +52,9 @@ void tarn__pointer_place(tarn_pointer *pointer, tarn_device_ptr address, void *h
 tarn_status tarn__pointer_allocate(tarn_resource *resource, size_t bytes,
                                    tarn_stream stream, bool deferrable,
                                    tarn_pointer **out);
+
+/* One reference less, whoever has taken the releases over. */
+void tarn__pointer_release_plain(tarn_pointer *pointer);
 
 /* The last reference of an owner is gone: give its memory back, now or later, and then
  * free it. */

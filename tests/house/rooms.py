@@ -11,7 +11,7 @@ import re
 import sys
 
 ROOMS = ["base", "driver", "sim", "nrt", "helper", "prune", "resource", "trace", "adaptor",
-         "device", "pointer", "manager"]
+         "device", "pointer", "ipc", "manager"]
 # The stand-in is a library of its own: it knows no room but the floor, and of the driver's
 # room only the types that both sides of the driver's interface share.
 SIM_MAY_INCLUDE = {"base", "sim", "driver/cuda_abi.h"}

@@ -1,0 +1,296 @@
+/* connections.c -- who is connected to the server, what they asked, and what they hold.
+ *
+ * A peer is of our own user and may still be broken or malicious. Nothing waits for one: a
+ * connection has a second to ask, and its answer is sent or not. One process may have a
+ * quarter of the places, so that it cannot take those of others.
+ *
+ * A connection that has asked for a served block is a lease: it stays, and its end,
+ * however it came, is the end of the lease. Whatever else is said on it ends it, too.
+ */
+#define _GNU_SOURCE
+#include "ipc/server.h"
+#include "base/clock.h"
+#include "ipc/files.h"
+#include "ipc/owner.h"
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define SILENT_NS UINT64_C(1000000000) /* to ask in; an importer asks at once */
+enum { ACCEPTED_AT_ONCE = 64 };
+
+static struct {
+    struct tarn__connection *all; /* room for `most` */
+    size_t count, most;
+    atomic_uint_least64_t requests, refused;
+} connections;
+
+bool tarn__connections_make(size_t most)
+{
+    struct tarn__connection *all = calloc(most, sizeof *all);
+
+    if (!all)
+        return false;
+    tarn__owner_lock();
+    free(connections.all);
+    connections.all = all;
+    connections.most = most;
+    connections.count = 0;
+    tarn__owner_unlock();
+    return true;
+}
+
+void tarn__connections_forget(void)
+{
+    connections.count = 0;
+}
+
+void tarn__connections_counts(size_t *connections_out, uint64_t *requests_out,
+                              uint64_t *refused_out)
+{
+    tarn__owner_lock();
+    *connections_out = connections.count;
+    tarn__owner_unlock();
+    *requests_out = atomic_load(&connections.requests);
+    *refused_out = atomic_load(&connections.refused);
+}
+
+/* --- leases, as they are reported --- */
+
+/* Under the lock: how many there are, and the first `room` of them. */
+static size_t list_leases(tarn_ipc_lease *out, size_t room)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < connections.count; i++) {
+        const struct tarn__connection *one = &connections.all[i];
+        if (!one->leased)
+            continue;
+        if (count < room)
+            out[count] =
+                (tarn_ipc_lease){one->process, one->since_ns, one->address, one->bytes};
+        count++;
+    }
+    return count;
+}
+
+tarn_status tarn_ipc_leases(tarn_ipc_lease *out, size_t room, size_t *count_out)
+{
+    if (room > 0 && !out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: %zu leases into NULL", room);
+    tarn__owner_lock();
+    size_t count = list_leases(out, room);
+    tarn__owner_unlock();
+    if (count_out)
+        *count_out = count;
+    return TARN_OK;
+}
+
+/* --- coming and going --- */
+
+static size_t count_of(int process)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < connections.count; i++)
+        count += connections.all[i].process == process;
+    return count;
+}
+
+/* A place for one more of that process; false: it has too many, or there are too many. */
+static bool take_in(int file, int process)
+{
+    if (connections.count == connections.most ||
+        count_of(process) >= (connections.most + 3) / 4)
+        return false;
+    tarn__owner_lock();
+    connections.all[connections.count++] =
+        (struct tarn__connection){file, process, tarn__now_ns(), NULL, 0, 0};
+    tarn__owner_unlock();
+    return true;
+}
+
+bool tarn__connections_accept(int listener)
+{
+    for (int i = 0; i < ACCEPTED_AT_ONCE; i++) {
+        int process = 0;
+
+        tarn__files_lock();
+        int file =
+            tarn__file_keep(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        int why = errno;
+        tarn__files_unlock();
+        if (file < 0)
+            return why != EMFILE && why != ENFILE && why != ENOMEM && why != ENOBUFS;
+        if (tarn__wire_peer(file, &process) && take_in(file, process))
+            continue;
+        atomic_fetch_add(&connections.refused, 1);
+        tarn__file_close(file);
+    }
+    return true; /* the others after those that have a place */
+}
+
+/* A lease is reported until the block is back, if it goes back now. The last connection
+ * takes the place of the one that goes. */
+static void drop(size_t index)
+{
+    struct tarn__connection gone = connections.all[index];
+
+    tarn__file_close(gone.file);
+    if (gone.leased)
+        tarn__share_end_lease(gone.leased);
+    tarn__owner_lock();
+    connections.all[index] = connections.all[--connections.count];
+    tarn__owner_unlock();
+}
+
+/* --- answering --- */
+
+static void refuse(struct tarn__reply *reply, tarn_status status)
+{
+    reply->status = (uint32_t)status;
+    snprintf(reply->words, sizeof reply->words, "%.150s", tarn_error_last()->message);
+    atomic_fetch_add(&connections.refused, 1);
+}
+
+static tarn_status check_request(const struct tarn__request *request,
+                                 struct tarn__ticket *out)
+{
+    if (request->magic != TARN__WIRE_MAGIC)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: the request is garbage");
+    tarn_status status = tarn__ticket_read((const unsigned char *)&request->ticket, out);
+    if (status == TARN_OK && !tarn__server_is_ours(out->server))
+        status = tarn_error_set(TARN_NOT_FOUND, "ipc: the handle is of another server");
+    return status;
+}
+
+/* What a share's memory is, and a descriptor of it where it has one. */
+static tarn_status answer_memory(const struct tarn__share_memory *memory,
+                                 struct tarn__reply *reply, int *file_out)
+{
+    size_t bytes = 0;
+
+    if (!memory->is_segment) {
+        reply->backing = TARN__BACKING_CUDA;
+        memcpy(reply->cuda_handle, memory->cuda_handle, sizeof reply->cuda_handle);
+        return TARN_OK;
+    }
+    reply->backing = TARN__BACKING_SEGMENT;
+    reply->slot = memory->segment.slot;
+    reply->generation = memory->segment.generation;
+    tarn_status status = tarn__segment_open(memory->segment.slot,
+                                            memory->segment.generation, &bytes, file_out);
+    reply->bytes = bytes;
+    return status;
+}
+
+static tarn_status answer(const struct tarn__request *request, struct tarn__reply *reply,
+                          int *file_out, tarn_pointer **leased_out)
+{
+    struct tarn__share_memory memory = {.is_segment = true};
+    struct tarn__ticket ticket;
+    tarn_status status = check_request(request, &ticket);
+
+    if (status == TARN_OK && ticket.kind == TARN_IPC_SERVED)
+        status = tarn__share_lease(ticket.slot, ticket.generation, &memory, leased_out);
+    else if (status == TARN_OK)
+        memory.segment = (struct tarn__segment_name){.slot = ticket.slot,
+                                                     .generation = ticket.generation};
+    return status == TARN_OK ? answer_memory(&memory, reply, file_out) : status;
+}
+
+/* What the connection holds, before the peer knows that it does, or not after all. */
+static void hold(struct tarn__connection *connection, tarn_pointer *leased)
+{
+    tarn__owner_lock();
+    connection->leased = leased;
+    connection->address = leased ? tarn_pointer_address(leased) : 0;
+    connection->bytes = leased ? tarn_pointer_bytes(leased) : 0;
+    connection->since_ns = tarn__now_ns();
+    tarn__owner_unlock();
+}
+
+/* Answer a request. True: the connection is a lease now. */
+static bool serve_request(struct tarn__connection *connection,
+                          const struct tarn__request *request)
+{
+    struct tarn__reply reply = {.magic = TARN__WIRE_MAGIC};
+    tarn_pointer *leased = NULL;
+    int file = -1;
+    tarn_status status = tarn__driver_gone()
+                             ? tarn_error_set(TARN_DRIVER_FAILURE, "ipc: the owner ends")
+                             : answer(request, &reply, &file, &leased);
+
+    if (status != TARN_OK)
+        refuse(&reply, status);
+    atomic_fetch_add(&connections.requests, 1);
+    if (status == TARN_OK)
+        hold(connection, leased);
+    else if (leased)
+        tarn__share_end_lease(leased);
+    bool sent = tarn__wire_send(connection->file, &reply, sizeof reply, file);
+    tarn__file_close(file);
+    return sent && connection->leased;
+}
+
+/* True: it stays. */
+static bool serve(struct tarn__connection *connection)
+{
+    struct tarn__request request;
+    enum tarn__came came =
+        tarn__wire_receive(connection->file, &request, sizeof request, NULL);
+
+    if (came == TARN__CAME_NOTHING)
+        return true;
+    if (came == TARN__CAME_WHOLE && !connection->leased)
+        return serve_request(connection, &request);
+    if (came != TARN__CAME_END)
+        atomic_fetch_add(&connections.refused, 1);
+    return false;
+}
+
+/* --- the thread's round --- */
+
+size_t tarn__connections_poll(struct pollfd *polls)
+{
+    for (size_t i = 0; i < connections.count; i++)
+        polls[i] = (struct pollfd){.fd = connections.all[i].file, .events = POLLIN};
+    return connections.count;
+}
+
+static bool is_overdue(const struct tarn__connection *connection, uint64_t now)
+{
+    return !connection->leased && now - connection->since_ns >= SILENT_NS;
+}
+
+/* From the last to the first: a dropped one's place is taken by one that was seen. */
+void tarn__connections_serve(const struct pollfd *polls, size_t count)
+{
+    for (size_t i = count; i-- > 0;) {
+        struct tarn__connection *one = &connections.all[i];
+        bool stays = polls[i].revents == 0 || serve(one);
+        if (stays && is_overdue(one, tarn__now_ns())) {
+            atomic_fetch_add(&connections.refused, 1);
+            stays = false;
+        }
+        if (!stays)
+            drop(i);
+    }
+}
+
+int tarn__connections_due(void)
+{
+    uint64_t now = tarn__now_ns(), first = UINT64_MAX;
+
+    for (size_t i = 0; i < connections.count; i++) {
+        const struct tarn__connection *one = &connections.all[i];
+        if (!one->leased && one->since_ns + SILENT_NS < first)
+            first = one->since_ns + SILENT_NS;
+    }
+    if (first == UINT64_MAX)
+        return -1;
+    return first <= now ? 0 : (int)((first - now) / 1000000 + 1);
+}

@@ -1,0 +1,245 @@
+/* export.c -- from a pointer to a handle.
+ *
+ * A handle names a whole allocation, and a block may lie anywhere in one, so its offset
+ * goes along (A71, B12). For memory of cuMemAlloc the driver knows where the allocation
+ * begins and has the handle. For segments our own table does, and the handle names this
+ * process's server, which starts now.
+ */
+#include "ipc/export.h"
+#include "ipc/files.h"
+#include "ipc/mapping.h"
+#include "ipc/owner.h"
+#include "ipc/server.h"
+#include "pointer/pointer.h"
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- uuids, asked for once --- */
+
+enum { DEVICES_MAX = 128 };
+
+static struct {
+    pthread_mutex_t lock;
+    struct {
+        bool is_known;
+        unsigned char bytes[16];
+    } of[DEVICES_MAX];
+} uuids = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static tarn_status ask_uuid(int device, unsigned char out[16])
+{
+    const struct tarn__calls *calls;
+    CUdevice_ handle = 0;
+    CUuuid_ uuid;
+    tarn_status status = tarn__driver(&calls);
+
+    if (status != TARN_OK)
+        return status;
+    CUresult_ result = calls->device_get(&handle, device);
+    if (result == CUDA_SUCCESS_)
+        result = calls->device_get_uuid(&uuid, handle);
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("ipc", "cuDeviceGetUuid", result, "device %d", device);
+    memcpy(out, uuid.bytes, sizeof uuid.bytes);
+    return TARN_OK;
+}
+
+/* `device` is one of the driver's. */
+tarn_status tarn__ipc_uuid(int device, unsigned char out[16])
+{
+    tarn_status status = TARN_OK;
+
+    pthread_mutex_lock(&uuids.lock);
+    if (!uuids.of[device].is_known) {
+        status = ask_uuid(device, uuids.of[device].bytes);
+        uuids.of[device].is_known = status == TARN_OK;
+    }
+    if (status == TARN_OK)
+        memcpy(out, uuids.of[device].bytes, 16);
+    pthread_mutex_unlock(&uuids.lock);
+    return status;
+}
+
+/* --- where the block lies --- */
+
+static tarn_status cannot_export(const tarn_pointer *pointer, CUresult_ result,
+                                 const char *why)
+{
+    return tarn_error_set_native(
+        TARN_NOT_SUPPORTED, result,
+        "ipc: %zu bytes at 0x%llx cannot be exported, %s; memory of the cuda resource "
+        "can, of the exportable one, and of pools over these",
+        tarn_pointer_bytes(pointer), tarn_pointer_address(pointer), why);
+}
+
+/* Does the block lie within `bytes` from `base` on, where it begins? */
+static tarn_status check_within(const tarn_pointer *pointer, tarn_device_ptr base,
+                                size_t bytes)
+{
+    size_t offset = (size_t)(tarn_pointer_address(pointer) - base);
+
+    if (tarn_pointer_bytes(pointer) <= bytes - offset)
+        return TARN_OK;
+    return cannot_export(pointer, CUDA_SUCCESS_, "they are several allocations");
+}
+
+/* In a scope: the allocation of cuMemAlloc around the block, and its handle. */
+static tarn_status find_cuda(const struct tarn__calls *calls, const tarn_pointer *pointer,
+                             struct tarn__share_memory *out, tarn_device_ptr *base_out)
+{
+    CUipcMemHandle_ handle;
+    CUdeviceptr_ base = 0;
+    size_t bytes = 0;
+
+    if (!calls->ipc_get_mem_handle)
+        return cannot_export(pointer, CUDA_ERROR_NOT_SUPPORTED_,
+                             "the driver has no cuIpcGetMemHandle");
+    CUresult_ result =
+        calls->mem_get_address_range(&base, &bytes, tarn_pointer_address(pointer));
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("ipc", "cuMemGetAddressRange", result,
+                                   "%zu bytes at 0x%llx", tarn_pointer_bytes(pointer),
+                                   tarn_pointer_address(pointer));
+    tarn_status status = check_within(pointer, base, bytes);
+    if (status != TARN_OK)
+        return status;
+    result = calls->ipc_get_mem_handle(&handle, base);
+    if (result == CUDA_ERROR_INVALID_VALUE_ || result == CUDA_ERROR_NOT_SUPPORTED_)
+        return cannot_export(pointer, result, "the driver has no handle for them");
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("ipc", "cuIpcGetMemHandle", result,
+                                   "allocation at 0x%llx", base);
+    out->is_segment = false;
+    memcpy(out->cuda_handle, handle.reserved, sizeof out->cuda_handle);
+    *base_out = base;
+    return TARN_OK;
+}
+
+static tarn_status find_memory(const tarn_pointer *pointer,
+                               struct tarn__share_memory *out, tarn_device_ptr *base_out)
+{
+    struct tarn__scope scope;
+
+    *out = (struct tarn__share_memory){.is_segment = true};
+    if (tarn__segment_around(tarn_pointer_address(pointer), &out->segment)) {
+        *base_out = out->segment.base;
+        return check_within(pointer, out->segment.base, out->segment.bytes);
+    }
+    tarn_status status = tarn__scope_enter(tarn_pointer_device(pointer), &scope);
+    if (status != TARN_OK)
+        return status;
+    status = find_cuda(scope.calls, pointer, out, base_out);
+    tarn__scope_leave(&scope);
+    return status;
+}
+
+/* --- the handle --- */
+
+/* A handle that names our server, slot and generation. */
+static tarn_status name_server(tarn_ipc_kind kind, uint32_t slot, uint64_t generation,
+                               tarn_ipc_handle *out)
+{
+    struct tarn__ticket ticket = {.kind = (uint32_t)kind,
+                                  .process = (int32_t)getpid(),
+                                  .user = (uint32_t)geteuid(),
+                                  .slot = slot,
+                                  .generation = generation};
+    tarn_status status = tarn__server_start(ticket.server);
+
+    if (status != TARN_OK)
+        return status;
+    tarn__ticket_seal(&ticket);
+    memcpy(out->reserved, &ticket, sizeof ticket);
+    return TARN_OK;
+}
+
+static tarn_status begin(const tarn_pointer *pointer, struct tarn__share_memory *memory,
+                         tarn_ipc_handle *handle)
+{
+    tarn_device_ptr base = 0;
+
+    if (tarn_pointer_get_kind(pointer) != TARN_POINTER_DEVICE)
+        return cannot_export(pointer, CUDA_SUCCESS_, "they are no plain device memory");
+    if (tarn__driver_gone())
+        return tarn_error_set(
+            TARN_DRIVER_FAILURE,
+            "ipc: this process ends or was forked, nothing is exported");
+    tarn_status status = tarn__device_check("ipc", tarn_pointer_device(pointer));
+    if (status == TARN_OK)
+        status = find_memory(pointer, memory, &base);
+    if (status == TARN_OK)
+        status = tarn__ipc_uuid(tarn_pointer_device(pointer), handle->uuid);
+    if (status != TARN_OK)
+        return status;
+    handle->bytes = tarn_pointer_bytes(pointer);
+    handle->offset = (size_t)(tarn_pointer_address(pointer) - base);
+    handle->device = tarn_pointer_device(pointer);
+    return TARN_OK;
+}
+
+tarn_status tarn__ipc_export_plain(const tarn_pointer *pointer, tarn_ipc_handle *out)
+{
+    tarn_ipc_handle handle = {.bytes = 0};
+    struct tarn__share_memory memory;
+    tarn_status status = begin(pointer, &memory, &handle);
+
+    if (status != TARN_OK)
+        return status;
+    if (memory.is_segment)
+        status = name_server(TARN_IPC_PLAIN, memory.segment.slot,
+                             memory.segment.generation, &handle);
+    else
+        memcpy(handle.reserved, memory.cuda_handle, sizeof handle.reserved);
+    if (status == TARN_OK)
+        *out = handle;
+    return status;
+}
+
+/* The server first: a share without one would have its pointer for nothing. */
+static tarn_status export_served(tarn_pointer *pointer, tarn_ipc_handle *out)
+{
+    tarn_ipc_handle handle = {.bytes = 0};
+    struct tarn__share_memory memory;
+    uint64_t generation = 0;
+    uint32_t slot = 0;
+
+    tarn__share_sweep();
+    tarn_status status = begin(pointer, &memory, &handle);
+    if (status == TARN_OK)
+        status = name_server(TARN_IPC_SERVED, 0, 0, &handle);
+    if (status == TARN_OK)
+        status = tarn__share_of(pointer->base ? pointer->base : pointer, &memory, &slot,
+                                &generation);
+    if (status == TARN_OK)
+        status = name_server(TARN_IPC_SERVED, slot, generation, &handle);
+    if (status == TARN_OK)
+        *out = handle;
+    return status;
+}
+
+tarn_status tarn_ipc_export(tarn_pointer *pointer, tarn_ipc_kind kind,
+                            tarn_ipc_handle *out)
+{
+    if (!pointer || !out || tarn_pointer_bytes(pointer) == 0)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: a handle needs %s",
+                              out ? "memory, this is an empty pointer"
+                                  : "a place for the result");
+    if (kind != TARN_IPC_PLAIN && kind != TARN_IPC_SERVED)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: there is no kind %d",
+                              (int)kind);
+    return kind == TARN_IPC_SERVED ? export_served(pointer, out)
+                                   : tarn__ipc_export_plain(pointer, out);
+}
+
+void tarn_ipc_get_counts(tarn_ipc_counts *out)
+{
+    tarn_ipc_counts counts = {.segments = tarn__segment_count(),
+                              .served = tarn__share_count(),
+                              .mapped = tarn__mapping_count(),
+                              .files = tarn__file_count()};
+
+    tarn_ipc_leases(NULL, 0, &counts.leases);
+    tarn__connections_counts(&counts.connections, &counts.requests, &counts.refused);
+    *out = counts;
+}

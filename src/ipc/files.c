@@ -1,0 +1,105 @@
+/* files.c -- descriptors that a forked child must not have. */
+#define _GNU_SOURCE
+#include "ipc/files.h"
+#include "ipc/owner.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct {
+    pthread_mutex_t lock;
+    int *files;
+    size_t count, room;
+} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void before_fork(void)
+{
+    tarn__owner_lock();
+    pthread_mutex_lock(&kept.lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&kept.lock);
+    tarn__owner_unlock();
+}
+
+static void in_child(void)
+{
+    for (size_t i = 0; i < kept.count; i++)
+        close(kept.files[i]);
+    kept.count = 0;
+    tarn__server_forget();
+    after_fork();
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(before_fork, after_fork, in_child);
+}
+
+void tarn__files_lock(void)
+{
+    static pthread_once_t watched = PTHREAD_ONCE_INIT;
+
+    pthread_once(&watched, watch_forks);
+    pthread_mutex_lock(&kept.lock);
+}
+
+void tarn__files_unlock(void)
+{
+    pthread_mutex_unlock(&kept.lock);
+}
+
+static bool make_room(void)
+{
+    size_t room = kept.room ? 2 * kept.room : 16;
+    int *files;
+
+    if (kept.count < kept.room)
+        return true;
+    files = realloc(kept.files, room * sizeof *files);
+    if (!files)
+        return false;
+    kept.files = files;
+    kept.room = room;
+    return true;
+}
+
+int tarn__file_keep(int file)
+{
+    if (file < 0)
+        return -1;
+    if (!make_room()) {
+        close(file);
+        errno = ENOMEM;
+        return -1;
+    }
+    kept.files[kept.count++] = file;
+    return file;
+}
+
+void tarn__file_close(int file)
+{
+    size_t i = 0;
+
+    if (file < 0)
+        return;
+    tarn__files_lock();
+    while (i < kept.count && kept.files[i] != file)
+        i++;
+    if (i < kept.count) {
+        kept.files[i] = kept.files[--kept.count];
+        close(file);
+    }
+    tarn__files_unlock();
+}
+
+size_t tarn__file_count(void)
+{
+    tarn__files_lock();
+    size_t count = kept.count;
+    tarn__files_unlock();
+    return count;
+}

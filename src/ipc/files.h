@@ -1,0 +1,32 @@
+/* files.h -- descriptors that a forked child must not have.
+ *
+ * A connection is a lease, and a lease ends when the last descriptor of the connection is
+ * closed; a child that keeps one unknowingly would prolong it. So each descriptor of this
+ * room is made and noted under one lock, which is held over a fork, and the child closes
+ * them all.
+ */
+#ifndef TARN_IPC_FILES_H
+#define TARN_IPC_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Around a call that makes descriptors. The first one sees to forks. */
+void tarn__files_lock(void);
+void tarn__files_unlock(void);
+
+/* Note `file`, under the lock, and return it. Where that fails it is closed, and -1; so is
+ * a `file` that is -1 already, whose errno stays. */
+int tarn__file_keep(int file);
+
+/* Close one. -1 is allowed. Not under the lock. */
+void tarn__file_close(int file);
+
+/* How many there are. */
+size_t tarn__file_count(void);
+
+/* What the owner's side does in a child, once the descriptors are closed: called with its
+ * lock held, as tarn__owner_lock() is taken before a fork. */
+void tarn__server_forget(void);
+
+#endif

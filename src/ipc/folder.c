@@ -1,0 +1,161 @@
+/* folder.c -- where the sockets of servers are: in a folder that our user alone may enter.
+ *
+ * Abstract sockets have no owner, and in a shared folder anybody may be first with a name.
+ * So the folder is opened without following a link, looked at, and used by its descriptor
+ * from then on: what lies at its path later does not matter.
+ *
+ * A socket's file outlives a process that was killed. Nobody answers at it; who starts a
+ * server removes such files. A server binds under a name with a dot and takes its real
+ * name when it listens, so a file that is just being made is not taken for a dead one.
+ */
+#define _GNU_SOURCE
+#include "ipc/folder.h"
+#include "ipc/files.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 512, SWEPT_AT_ONCE = 1024 };
+
+/* The path of folder `which`; false: there is none. */
+static bool folder_path(unsigned which, char out[PATH_BYTES])
+{
+    const char *named = getenv("TARN_IPC_DIR"), *runtime = getenv("XDG_RUNTIME_DIR");
+    int length = 0;
+
+    if (named && *named)
+        length = which == 0 ? snprintf(out, PATH_BYTES, "%s", named) : 0;
+    else if (runtime && *runtime && which == 0)
+        length = snprintf(out, PATH_BYTES, "%s/tarn", runtime);
+    else if (which == (runtime && *runtime))
+        length = snprintf(out, PATH_BYTES, "/tmp/tarn-%u", (unsigned)geteuid());
+    return length > 0 && length < PATH_BYTES;
+}
+
+static tarn_status check_folder(int folder, const char *path)
+{
+    struct stat status;
+
+    if (fstat(folder, &status) != 0)
+        return tarn_error_set_native(TARN_SYSTEM_FAILURE, errno,
+                                     "ipc: cannot look at %.200s: %s", path,
+                                     strerror(errno));
+    if (status.st_uid != geteuid() || (status.st_mode & 077) != 0)
+        return tarn_error_set(TARN_SYSTEM_FAILURE,
+                              "ipc: %.200s is of user %u with mode %03o, it has to be of "
+                              "user %u with mode 700",
+                              path, (unsigned)status.st_uid,
+                              (unsigned)status.st_mode & 0777u, (unsigned)geteuid());
+    return TARN_OK;
+}
+
+tarn_status tarn__folder_open(unsigned which, bool make, int *out)
+{
+    char path[PATH_BYTES];
+
+    if (!folder_path(which, path))
+        return tarn_error_set(TARN_NOT_FOUND, "ipc: there is no folder for sockets");
+    if (make && mkdir(path, 0700) != 0 && errno != EEXIST)
+        return tarn_error_set_native(TARN_SYSTEM_FAILURE, errno,
+                                     "ipc: cannot make %.200s: %s", path,
+                                     strerror(errno));
+    tarn__files_lock();
+    int folder =
+        tarn__file_keep(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    int why = errno;
+    tarn__files_unlock();
+    if (folder < 0)
+        return tarn_error_set_native(TARN_SYSTEM_FAILURE, why,
+                                     "ipc: cannot open the folder %.200s: %s", path,
+                                     strerror(why));
+    tarn_status status = check_folder(folder, path);
+    if (status != TARN_OK) {
+        tarn__file_close(folder);
+        return status;
+    }
+    *out = folder;
+    return TARN_OK;
+}
+
+void tarn__socket_name(int process, const unsigned char server[TARN__SERVER_BYTES],
+                       char out[TARN__SOCKET_NAME])
+{
+    int length = snprintf(out, TARN__SOCKET_NAME, "%d-", process);
+
+    for (int i = 0; i < TARN__SERVER_BYTES; i++)
+        length += snprintf(out + length, (size_t)(TARN__SOCKET_NAME - length), "%02x",
+                           server[i]);
+}
+
+void tarn__socket_path(int folder, const char *name, char out[TARN__SOCKET_PATH])
+{
+    snprintf(out, TARN__SOCKET_PATH, "/proc/self/fd/%d/%.64s", folder, name);
+}
+
+/* Does nobody listen at this socket any more? */
+static bool is_dead(int folder, const char *name)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const struct sockaddr *generic = (const struct sockaddr *)(const void *)&address;
+
+    tarn__socket_path(folder, name, address.sun_path);
+    tarn__files_lock();
+    int probe = tarn__file_keep(
+        socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    tarn__files_unlock();
+    if (probe < 0)
+        return false;
+    bool dead = connect(probe, generic, sizeof address) != 0 && errno == ECONNREFUSED;
+    tarn__file_close(probe);
+    return dead;
+}
+
+/* Is this a name of ours: PID-32 hexadecimal digits, with a dot in front or not? */
+static bool is_socket_name(const char *name, int *process_out)
+{
+    char *end;
+    long process = strtol(name + (*name == '.'), &end, 10);
+
+    *process_out = (int)process;
+    return process > 0 && *end == '-' &&
+           strspn(end + 1, "0123456789abcdef") == 2 * TARN__SERVER_BYTES &&
+           end[1 + 2 * TARN__SERVER_BYTES] == '\0';
+}
+
+static bool may_go(int folder, const char *name)
+{
+    int process;
+
+    if (!is_socket_name(name, &process))
+        return false;
+    if (*name == '.') /* being made, unless its maker died over it */
+        return kill(process, 0) != 0 && errno == ESRCH;
+    return is_dead(folder, name);
+}
+
+void tarn__folder_sweep(int folder)
+{
+    const struct dirent *entry;
+
+    tarn__files_lock();
+    int listed = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = listed < 0 ? NULL : fdopendir(listed);
+    tarn__files_unlock();
+    if (!list) {
+        if (listed >= 0)
+            close(listed);
+        return;
+    }
+    for (int i = 0; i < SWEPT_AT_ONCE && (entry = readdir(list)); i++)
+        if (may_go(folder, entry->d_name))
+            unlinkat(folder, entry->d_name, 0);
+    closedir(list);
+}

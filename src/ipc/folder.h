@@ -1,0 +1,24 @@
+/* folder.h -- where the sockets of servers are. */
+#ifndef TARN_IPC_FOLDER_H
+#define TARN_IPC_FOLDER_H
+
+#include "ipc/ticket.h"
+
+enum { TARN__FOLDERS = 2, TARN__SOCKET_NAME = 64, TARN__SOCKET_PATH = 108 };
+
+/* Open folder number `which`: the ones that may be asked for a socket, the one to have it
+ * first. It is ours and nobody else may enter; `make`: it is made where there is none.
+ * TARN_NOT_FOUND: there is no folder of that number. Close with tarn__file_close(). */
+tarn_status tarn__folder_open(unsigned which, bool make, int *out);
+
+/* The name of a server's socket in its folder. */
+void tarn__socket_name(int process, const unsigned char server[TARN__SERVER_BYTES],
+                       char out[TARN__SOCKET_NAME]);
+
+/* A path for bind() and connect(), which take no folder. */
+void tarn__socket_path(int folder, const char *name, char out[TARN__SOCKET_PATH]);
+
+/* Remove sockets whose servers are gone. */
+void tarn__folder_sweep(int folder);
+
+#endif

@@ -1,0 +1,108 @@
+/* lease.c -- leases that this process has on blocks of others: an open connection each.
+ *
+ * A block that is opened twice has one lease. The second opening looks at the connection:
+ * where the owner has gone, it is refused, though what is open stays as it is.
+ */
+#include "ipc/lease.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct tarn__lease {
+    struct tarn__lease *next;
+    struct tarn__ticket ticket;
+    int device;
+    int connection;
+    size_t references;
+    struct tarn__origin origin; /* of the mapping that each who has the lease has, too */
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct tarn__lease *first;
+} leases = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Under the lock. */
+static struct tarn__lease *find(const struct tarn__ticket *ticket, int device)
+{
+    struct tarn__lease *lease = leases.first;
+
+    while (lease && (lease->device != device ||
+                     memcmp(&lease->ticket, ticket, sizeof *ticket) != 0))
+        lease = lease->next;
+    return lease;
+}
+
+/* Under the lock. No mapping: whoever had the lease is about to let go of it, too. */
+static struct tarn__mapping *retain(struct tarn__lease *lease)
+{
+    struct tarn__mapping *mapping = tarn__mapping_find(&lease->origin, lease->device);
+
+    if (mapping)
+        lease->references++;
+    return mapping;
+}
+
+tarn_status tarn__lease_find(const struct tarn__ticket *ticket, int device,
+                             struct tarn__mapping **mapping_out,
+                             struct tarn__lease **lease_out)
+{
+    bool is_gone = false;
+
+    pthread_mutex_lock(&leases.lock);
+    struct tarn__lease *lease = find(ticket, device);
+    if (lease)
+        is_gone = tarn__owner_is_gone(lease->connection);
+    if (lease && !is_gone && (*mapping_out = retain(lease)))
+        *lease_out = lease;
+    pthread_mutex_unlock(&leases.lock);
+    if (is_gone)
+        return tarn_error_set(TARN_NOT_FOUND,
+                              "ipc: process %d, which has the memory, is gone; what is "
+                              "open of it stays",
+                              ticket->process);
+    return TARN_OK;
+}
+
+tarn_status tarn__lease_make(const struct tarn__ticket *ticket, int device,
+                             int connection, const struct tarn__origin *origin,
+                             struct tarn__lease **out)
+{
+    struct tarn__lease *lease = malloc(sizeof *lease);
+
+    if (!lease) {
+        tarn__file_close(connection);
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "ipc: no host memory for a lease");
+    }
+    *lease = (struct tarn__lease){.ticket = *ticket,
+                                  .device = device,
+                                  .connection = connection,
+                                  .references = 1,
+                                  .origin = *origin};
+    pthread_mutex_lock(&leases.lock);
+    lease->next = leases.first;
+    leases.first = lease;
+    pthread_mutex_unlock(&leases.lock);
+    *out = lease;
+    return TARN_OK;
+}
+
+void tarn__lease_release(struct tarn__lease *lease)
+{
+    struct tarn__lease **link = &leases.first;
+
+    if (!lease)
+        return;
+    pthread_mutex_lock(&leases.lock);
+    bool is_last = --lease->references == 0;
+    if (is_last) {
+        while (*link != lease)
+            link = &(*link)->next;
+        *link = lease->next;
+    }
+    pthread_mutex_unlock(&leases.lock);
+    if (!is_last)
+        return;
+    tarn__file_close(lease->connection);
+    free(lease);
+}

@@ -1,0 +1,324 @@
+/* mapping.c -- allocations of other processes that are mapped here, once each.
+ *
+ * Opening costs a millisecond and more, and blocks of one allocation come many at a time.
+ * So what is open is found by what its handle says, under a lock that covers no driver
+ * call. A second lock lets one allocation be opened or closed at a time; who has to wait
+ * for it waits for the driver anyway.
+ */
+#include "ipc/mapping.h"
+#include "base/sizes.h"
+#include "driver/driver.h"
+#include "ipc/owner.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUCKETS = 256, GRANULARITY = 2 << 20 };
+
+static struct {
+    pthread_mutex_t lock; /* for the buckets and the references */
+    pthread_mutex_t work; /* while the driver opens or closes; before `lock` */
+    struct tarn__mapping *buckets[BUCKETS];
+    size_t count; /* that are open, those about to be closed included */
+} mappings = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_MUTEX_INITIALIZER};
+
+size_t tarn__mapping_count(void)
+{
+    pthread_mutex_lock(&mappings.lock);
+    size_t count = mappings.count;
+    pthread_mutex_unlock(&mappings.lock);
+    return count;
+}
+
+static struct tarn__mapping **bucket_of(const struct tarn__origin *origin)
+{
+    return &mappings
+                .buckets[tarn__bytes_hash(origin->bytes, sizeof origin->bytes) % BUCKETS];
+}
+
+/* What the driver opened went with its context, if that was reset. */
+static bool is_alive(const struct tarn__mapping *mapping)
+{
+    return mapping->origin.is_segment ||
+           tarn__context_lives(mapping->device, mapping->life);
+}
+
+struct tarn__mapping *tarn__mapping_find(const struct tarn__origin *origin, int device)
+{
+    pthread_mutex_lock(&mappings.lock);
+    struct tarn__mapping *found = *bucket_of(origin);
+    while (found &&
+           (found->device != device || found->origin.is_segment != origin->is_segment ||
+            memcmp(found->origin.bytes, origin->bytes, sizeof origin->bytes) ||
+            !is_alive(found)))
+        found = found->next;
+    if (found)
+        found->references++;
+    pthread_mutex_unlock(&mappings.lock);
+    return found;
+}
+
+static void list(struct tarn__mapping *mapping)
+{
+    struct tarn__mapping **bucket = bucket_of(&mapping->origin);
+
+    pthread_mutex_lock(&mappings.lock);
+    mapping->next = *bucket;
+    mapping->references = 1;
+    *bucket = mapping;
+    mappings.count++;
+    pthread_mutex_unlock(&mappings.lock);
+}
+
+static void unlist(struct tarn__mapping *mapping)
+{
+    struct tarn__mapping **link = bucket_of(&mapping->origin);
+
+    while (*link != mapping)
+        link = &(*link)->next;
+    *link = mapping->next;
+}
+
+/* --- a CUDA handle --- */
+
+static tarn_status cuda_failed(const struct tarn__mapping *mapping, CUresult_ result)
+{
+    if (result == CUDA_ERROR_INVALID_CONTEXT_)
+        return tarn_error_set_native(TARN_INVALID_ARGUMENT, result,
+                                     "ipc: the handle is of this process itself; use the "
+                                     "pointer");
+    if (result == CUDA_ERROR_INVALID_VALUE_)
+        return tarn_error_set_native(
+            TARN_NOT_FOUND, result,
+            "ipc: the driver knows no such memory: it was freed, "
+            "its process is gone, or the handle is garbage");
+    return tarn__driver_failed("ipc", "cuIpcOpenMemHandle", result, "on device %d",
+                               mapping->device);
+}
+
+static tarn_status measure(const struct tarn__calls *calls, struct tarn__mapping *mapping)
+{
+    CUdeviceptr_ base = 0;
+    size_t bytes = 0;
+    CUresult_ result = calls->mem_get_address_range(&base, &bytes, mapping->base);
+
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("ipc", "cuMemGetAddressRange", result,
+                                   "opened memory at 0x%llx", mapping->base);
+    mapping->bytes = bytes - (size_t)(mapping->base - base);
+    return TARN_OK;
+}
+
+static tarn_status open_cuda(const struct tarn__calls *calls,
+                             struct tarn__mapping *mapping)
+{
+    CUipcMemHandle_ handle;
+
+    if (!calls->ipc_open_mem_handle || !calls->ipc_close_mem_handle)
+        return tarn_error_set(TARN_NOT_SUPPORTED,
+                              "ipc: the driver has no cuIpcOpenMemHandle");
+    memcpy(handle.reserved, mapping->origin.bytes, sizeof handle.reserved);
+    CUresult_ result = calls->ipc_open_mem_handle(&mapping->base, handle,
+                                                  CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS_);
+    if (result != CUDA_SUCCESS_)
+        return cuda_failed(mapping, result);
+    tarn_status status = measure(calls, mapping);
+    if (status != TARN_OK && calls->ipc_close_mem_handle(mapping->base) != CUDA_SUCCESS_)
+        calls->ipc_close_mem_handle(mapping->base);
+    return status;
+}
+
+/* --- a segment --- */
+
+static CUresult_ map_at(const struct tarn__calls *calls,
+                        const struct tarn__mapping *mapping, CUmemHandle_ handle)
+{
+    CUmemAccessDesc_ access = {{CU_MEM_LOCATION_TYPE_DEVICE_, mapping->device},
+                               CU_MEM_ACCESS_FLAGS_PROT_READWRITE_};
+    CUresult_ result = calls->mem_map(mapping->base, mapping->bytes, 0, handle, 0);
+
+    if (result != CUDA_SUCCESS_)
+        return result;
+    result = calls->mem_set_access(mapping->base, mapping->bytes, &access, 1);
+    if (result != CUDA_SUCCESS_ &&
+        calls->mem_unmap(mapping->base, mapping->bytes) != CUDA_SUCCESS_)
+        calls->mem_unmap(mapping->base, mapping->bytes);
+    return result;
+}
+
+static void unreserve(const struct tarn__calls *calls,
+                      const struct tarn__mapping *mapping)
+{
+    if (calls->mem_address_free(mapping->base, mapping->bytes) != CUDA_SUCCESS_)
+        calls->mem_address_free(mapping->base, mapping->bytes);
+}
+
+static CUresult_ reserve_and_map(const struct tarn__calls *calls,
+                                 struct tarn__mapping *mapping, CUmemHandle_ handle)
+{
+    CUresult_ result =
+        calls->mem_address_reserve(&mapping->base, mapping->bytes, GRANULARITY, 0, 0);
+
+    if (result != CUDA_SUCCESS_)
+        return result;
+    result = map_at(calls, mapping, handle);
+    if (result != CUDA_SUCCESS_)
+        unreserve(calls, mapping);
+    return result;
+}
+
+static bool has_calls(const struct tarn__calls *calls)
+{
+    return calls->mem_import && calls->mem_release && calls->mem_address_reserve &&
+           calls->mem_address_free && calls->mem_map && calls->mem_unmap &&
+           calls->mem_set_access;
+}
+
+/* The mapping alone keeps the memory; the handle is let go at once. */
+static tarn_status open_segment(const struct tarn__calls *calls,
+                                struct tarn__mapping *mapping, int memory)
+{
+    CUmemHandle_ handle = 0;
+
+    if (!has_calls(calls))
+        return tarn_error_set(TARN_NOT_SUPPORTED, "ipc: the driver cannot import memory");
+    if (mapping->bytes == 0 || mapping->bytes % GRANULARITY != 0)
+        return tarn_error_set(TARN_SYSTEM_FAILURE,
+                              "ipc: the owner answers nonsense: a segment of %zu bytes",
+                              mapping->bytes);
+    CUresult_ result = calls->mem_import(&handle, (void *)(intptr_t)memory,
+                                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_);
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("ipc", "cuMemImportFromShareableHandle", result,
+                                   "a segment of %zu bytes", mapping->bytes);
+    result = reserve_and_map(calls, mapping, handle);
+    if (calls->mem_release(handle) != CUDA_SUCCESS_)
+        calls->mem_release(handle);
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("ipc", "cuMemMap", result,
+                                   "a segment of %zu bytes on device %d", mapping->bytes,
+                                   mapping->device);
+    return TARN_OK;
+}
+
+/* --- making --- */
+
+/* With the lock of work. */
+static tarn_status open_new(struct tarn__mapping *mapping, int memory)
+{
+    struct tarn__scope scope;
+    tarn_status status = tarn__scope_enter_relaxed(mapping->device, &scope);
+
+    if (status != TARN_OK)
+        return status;
+    mapping->life = scope.life;
+    status = mapping->origin.is_segment ? open_segment(scope.calls, mapping, memory)
+                                        : open_cuda(scope.calls, mapping);
+    tarn__scope_leave(&scope);
+    return status;
+}
+
+static tarn_status make_new(const struct tarn__origin *origin, int device, int memory,
+                            size_t bytes, struct tarn__mapping **out)
+{
+    struct tarn__mapping *mapping = calloc(1, sizeof *mapping);
+
+    if (!mapping)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "ipc: no host memory for a mapping");
+    mapping->origin = *origin;
+    mapping->device = device;
+    mapping->bytes = bytes;
+    tarn_status status = open_new(mapping, memory);
+    if (status != TARN_OK) {
+        free(mapping);
+        return status;
+    }
+    list(mapping);
+    *out = mapping;
+    return TARN_OK;
+}
+
+tarn_status tarn__mapping_make(const struct tarn__origin *origin, int device, int memory,
+                               size_t bytes, struct tarn__mapping **out)
+{
+    tarn_status status = TARN_OK;
+
+    pthread_mutex_lock(&mappings.work);
+    struct tarn__mapping *found = tarn__mapping_find(origin, device);
+    if (found)
+        *out = found;
+    else
+        status = make_new(origin, device, memory, bytes, out);
+    pthread_mutex_unlock(&mappings.work);
+    return status;
+}
+
+/* --- ending --- */
+
+static CUresult_ close_segment(const struct tarn__calls *calls,
+                               const struct tarn__mapping *mapping)
+{
+    CUresult_ result = tarn__wait_for_quiet(calls);
+
+    if (result == CUDA_SUCCESS_)
+        result = calls->mem_unmap(mapping->base, mapping->bytes);
+    if (result == CUDA_SUCCESS_)
+        unreserve(calls, mapping);
+    return result;
+}
+
+/* Closing a CUDA handle is not known to wait, so we do. */
+static CUresult_ close_cuda(const struct tarn__calls *calls,
+                            const struct tarn__mapping *mapping)
+{
+    CUresult_ result = tarn__wait_for_quiet(calls);
+
+    return result == CUDA_SUCCESS_ ? calls->ipc_close_mem_handle(mapping->base) : result;
+}
+
+static tarn_status close_in_scope(const struct tarn__mapping *mapping)
+{
+    struct tarn__scope scope;
+    tarn_status status = tarn__scope_enter_relaxed(mapping->device, &scope);
+
+    if (status != TARN_OK)
+        return status;
+    CUresult_ result = mapping->origin.is_segment ? close_segment(scope.calls, mapping)
+                                                  : close_cuda(scope.calls, mapping);
+    if (result != CUDA_SUCCESS_)
+        status = tarn__driver_failed(
+            "ipc", mapping->origin.is_segment ? "cuMemUnmap" : "cuIpcCloseMemHandle",
+            result, "%zu bytes at 0x%llx of another process", mapping->bytes,
+            mapping->base);
+    tarn__scope_leave(&scope);
+    return status;
+}
+
+static tarn_status close_last(struct tarn__mapping *mapping)
+{
+    tarn_status status = TARN_OK;
+
+    pthread_mutex_lock(&mappings.work);
+    if (is_alive(mapping))
+        status = close_in_scope(mapping);
+    pthread_mutex_unlock(&mappings.work);
+    if (status != TARN_OK)
+        return status;
+    pthread_mutex_lock(&mappings.lock);
+    mappings.count--;
+    pthread_mutex_unlock(&mappings.lock);
+    free(mapping);
+    return TARN_OK;
+}
+
+tarn_status tarn__mapping_release(struct tarn__mapping *mapping)
+{
+    pthread_mutex_lock(&mappings.lock);
+    bool is_used = mapping->references > 1;
+    if (mapping->references == 1)
+        unlist(mapping);
+    if (mapping->references > 0)
+        mapping->references--;
+    pthread_mutex_unlock(&mappings.lock);
+    return is_used ? TARN_OK : close_last(mapping);
+}

@@ -1,0 +1,382 @@
+/* open.c -- from a handle to a pointer: directly where the device reaches the memory, by a
+ * copy where it does not.
+ *
+ * A handle is data from outside. Offset and size are compared with what the driver mapped,
+ * by differences, so that nothing can wrap; nothing else in it decides about memory.
+ *
+ * A copy needs the handle no longer than it takes, and its memory is the copy's own: it
+ * comes from the device's resource and goes back there as any other (A110, C29).
+ */
+#include "ipc/export.h"
+#include "ipc/lease.h"
+#include "ipc/owner.h"
+#include "pointer/pointer.h"
+#include <stdlib.h>
+#include <string.h>
+#include <tarn/device.h>
+
+enum { DEFAULT_TIMEOUT_MS = 5000 };
+
+/* What an opened pointer has; its owner, in the words of pointer.h. */
+struct opened {
+    struct tarn__mapping *mapping; /* with a reference */
+    struct tarn__lease *lease;     /* with a reference; NULL: the handle was plain */
+};
+
+/* --- closing --- */
+
+/* The mapping first: until it is gone the owner's memory is in use. */
+static tarn_status give_back(tarn_pointer *pointer)
+{
+    struct opened *opened = pointer->owner;
+
+    if (tarn__driver_gone())
+        return TARN_OK;
+    tarn_status status = tarn__mapping_release(opened->mapping);
+    if (status == TARN_OK)
+        tarn__lease_release(opened->lease);
+    return status;
+}
+
+static tarn_status undo(struct tarn__mapping *mapping, struct tarn__lease *lease,
+                        tarn_status status)
+{
+    tarn_error why = *tarn_error_last();
+
+    if (tarn__mapping_release(mapping) != TARN_OK)
+        tarn__mapping_release(mapping); /* nobody is left who could try later */
+    tarn__lease_release(lease);
+    tarn_error_set_native(why.status, why.native, "%s", why.message);
+    return status;
+}
+
+/* --- opening on one device --- */
+
+static tarn_status check_bounds(const tarn_ipc_handle *handle,
+                                const struct tarn__mapping *mapping)
+{
+    if (handle->offset <= mapping->bytes &&
+        handle->bytes <= mapping->bytes - handle->offset)
+        return TARN_OK;
+    return tarn_error_set(TARN_INVALID_ARGUMENT,
+                          "ipc: %zu bytes from %zu on do not lie in an allocation of %zu",
+                          handle->bytes, handle->offset, mapping->bytes);
+}
+
+/* A pointer over what is open. It owns both references, but on failure. */
+static tarn_status make_pointer(const tarn_ipc_handle *handle, int device,
+                                struct tarn__mapping *mapping, struct tarn__lease *lease,
+                                tarn_pointer **out)
+{
+    struct opened *opened = malloc(sizeof *opened);
+    tarn_pointer *pointer;
+    tarn_status status =
+        opened ? tarn__pointer_blank(TARN_POINTER_DEVICE, device, handle->bytes, &pointer)
+               : tarn_error_set(TARN_OUT_OF_MEMORY, "ipc: no host memory for a pointer");
+
+    if (status != TARN_OK) {
+        free(opened);
+        return status;
+    }
+    *opened = (struct opened){mapping, lease};
+    pointer->owner = opened;
+    pointer->owner_release = free;
+    tarn__pointer_place(pointer, mapping->base + handle->offset, NULL, give_back);
+    *out = pointer;
+    return TARN_OK;
+}
+
+/* The segment that a plain ticket names. */
+static struct tarn__origin segment_origin(const struct tarn__ticket *ticket,
+                                          uint32_t slot, uint64_t generation)
+{
+    struct tarn__origin origin = {.is_segment = true};
+    struct tarn__ticket segment = *ticket;
+
+    segment.kind = TARN_IPC_PLAIN;
+    segment.slot = slot;
+    segment.generation = generation;
+    tarn__ticket_seal(&segment);
+    memcpy(origin.bytes, &segment, sizeof segment);
+    return origin;
+}
+
+/* Map what an owner gave. */
+static tarn_status map_given(const struct tarn__ticket *ticket,
+                             const struct tarn__given *given, int device,
+                             struct tarn__mapping **out)
+{
+    const struct tarn__reply *reply = &given->reply;
+    struct tarn__origin origin = {.is_segment = false};
+
+    if (reply->backing == TARN__BACKING_SEGMENT)
+        origin = segment_origin(ticket, reply->slot, reply->generation);
+    else
+        memcpy(origin.bytes, reply->cuda_handle, sizeof origin.bytes);
+    return tarn__mapping_make(&origin, device, given->memory, (size_t)reply->bytes, out);
+}
+
+/* Ask, map, and note the lease where there is one. */
+static tarn_status ask_and_map(const struct tarn__ticket *ticket, int device,
+                               unsigned timeout_ms, struct tarn__mapping **mapping_out,
+                               struct tarn__lease **lease_out)
+{
+    struct tarn__given given;
+    tarn_status status = tarn__ask_owner(ticket, timeout_ms, &given);
+
+    if (status != TARN_OK)
+        return status;
+    status = map_given(ticket, &given, device, mapping_out);
+    tarn__file_close(given.memory);
+    if (status != TARN_OK) {
+        tarn__file_close(given.connection);
+        return status;
+    }
+    if (ticket->kind == TARN_IPC_PLAIN)
+        return TARN_OK;
+    status = tarn__lease_make(ticket, device, given.connection, &(*mapping_out)->origin,
+                              lease_out);
+    return status == TARN_OK ? TARN_OK : undo(*mapping_out, NULL, status);
+}
+
+static tarn_status check_ticket(const tarn_ipc_handle *handle, struct tarn__ticket *out)
+{
+    tarn_status status = tarn__ticket_read(handle->reserved, out);
+
+    if (status == TARN_OK && tarn__server_is_ours(out->server))
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "ipc: the handle is of this process itself; use the "
+                              "pointer");
+    return status;
+}
+
+static tarn_status obtain_by_ticket(const tarn_ipc_handle *handle, int device,
+                                    unsigned timeout_ms,
+                                    struct tarn__mapping **mapping_out,
+                                    struct tarn__lease **lease_out)
+{
+    struct tarn__ticket ticket;
+    tarn_status status = check_ticket(handle, &ticket);
+
+    if (status != TARN_OK)
+        return status;
+    if (ticket.kind == TARN_IPC_SERVED)
+        status = tarn__lease_find(&ticket, device, mapping_out, lease_out);
+    else {
+        struct tarn__origin origin =
+            segment_origin(&ticket, ticket.slot, ticket.generation);
+        *mapping_out = tarn__mapping_find(&origin, device);
+    }
+    if (status != TARN_OK || *mapping_out)
+        return status;
+    return ask_and_map(&ticket, device, timeout_ms, mapping_out, lease_out);
+}
+
+/* A reference to what is mapped, and to the lease behind it. */
+static tarn_status obtain(const tarn_ipc_handle *handle, int device, unsigned timeout_ms,
+                          struct tarn__mapping **mapping_out,
+                          struct tarn__lease **lease_out)
+{
+    struct tarn__origin origin = {.is_segment = false};
+
+    if (tarn__ticket_claims(handle->reserved))
+        return obtain_by_ticket(handle, device, timeout_ms, mapping_out, lease_out);
+    memcpy(origin.bytes, handle->reserved, sizeof origin.bytes);
+    *mapping_out = tarn__mapping_find(&origin, device);
+    return *mapping_out ? TARN_OK
+                        : tarn__mapping_make(&origin, device, -1, 0, mapping_out);
+}
+
+static tarn_status open_on(const tarn_ipc_handle *handle, int device, unsigned timeout_ms,
+                           tarn_pointer **out)
+{
+    struct tarn__mapping *mapping = NULL;
+    struct tarn__lease *lease = NULL;
+    tarn_status status = obtain(handle, device, timeout_ms, &mapping, &lease);
+
+    if (status != TARN_OK)
+        return status;
+    status = check_bounds(handle, mapping);
+    if (status == TARN_OK)
+        status = make_pointer(handle, device, mapping, lease, out);
+    return status == TARN_OK ? TARN_OK : undo(mapping, lease, status);
+}
+
+/* --- opening by a copy --- */
+
+static tarn_status copy_between(const tarn_pointer *from, const tarn_pointer *to)
+{
+    int source = tarn_pointer_device(from), device = tarn_pointer_device(to);
+    CUcontext_ source_context, context;
+    struct tarn__scope scope;
+    tarn_status status = tarn__primary_context(source, &source_context);
+
+    if (status == TARN_OK)
+        status = tarn__primary_context(device, &context);
+    if (status == TARN_OK)
+        status = tarn__scope_enter_relaxed(device, &scope);
+    if (status != TARN_OK)
+        return status;
+    size_t bytes = tarn_pointer_bytes(from);
+    CUresult_ result = CUDA_ERROR_NOT_SUPPORTED_;
+    if (scope.calls->memcpy_peer)
+        result =
+            scope.calls->memcpy_peer(tarn_pointer_address(to), context,
+                                     tarn_pointer_address(from), source_context, bytes);
+    if (result == CUDA_SUCCESS_) /* between devices it need not have waited */
+        result = tarn__wait_for_quiet(scope.calls);
+    if (result != CUDA_SUCCESS_)
+        status =
+            tarn__driver_failed("ipc", "cuMemcpyPeer", result,
+                                "%zu bytes from device %d to %d", bytes, source, device);
+    tarn__scope_leave(&scope);
+    return status;
+}
+
+static tarn_status allocate_copy(const tarn_pointer *from, int device, tarn_pointer **out)
+{
+    tarn_resource *resource;
+    tarn_pointer *copy;
+    tarn_status status = tarn_device_resource(device, &resource);
+
+    if (status != TARN_OK)
+        return status;
+    status = tarn_pointer_allocate(resource, tarn_pointer_bytes(from), TARN_STREAM_NONE,
+                                   &copy);
+    tarn_resource_release(resource);
+    if (status != TARN_OK)
+        return status;
+    status = copy_between(from, copy);
+    if (status == TARN_OK)
+        *out = copy;
+    else
+        tarn__pointer_drop(copy);
+    return status;
+}
+
+static tarn_status open_copy(const tarn_ipc_handle *handle, int source, int device,
+                             unsigned timeout_ms, tarn_pointer **out)
+{
+    tarn_pointer *opened;
+    tarn_status status = open_on(handle, source, timeout_ms, &opened);
+
+    if (status != TARN_OK)
+        return status;
+    status = allocate_copy(opened, device, out);
+    if (status == TARN_OK)
+        tarn_pointer_release(opened);
+    else
+        tarn__pointer_drop(opened);
+    return status;
+}
+
+/* --- which device --- */
+
+static tarn_status no_device(const tarn_ipc_handle *handle)
+{
+    return tarn_error_set(TARN_NOT_FOUND,
+                          "ipc: the memory is on a device that this process does not "
+                          "have (device %d of its owner)",
+                          handle->device);
+}
+
+/* Which device of this process has that uuid. It may have another number. */
+static tarn_status find_device(const tarn_ipc_handle *handle, int *out)
+{
+    const struct tarn__calls *calls;
+    tarn_status status = tarn__device_check("ipc", 0);
+
+    if (status == TARN_OK)
+        status = tarn__driver(&calls);
+    if (status != TARN_OK)
+        return status;
+    int count = tarn__driver_device_count();
+    for (int i = 0; i < count; i++) {
+        int device = (handle->device >= 0 && handle->device < count)
+                         ? (handle->device + i) % count
+                         : i; /* mostly it has the same number */
+        unsigned char uuid[16];
+        status = tarn__ipc_uuid(device, uuid);
+        if (status != TARN_OK)
+            return status;
+        if (memcmp(uuid, handle->uuid, sizeof uuid) == 0) {
+            *out = device;
+            return TARN_OK;
+        }
+    }
+    return no_device(handle);
+}
+
+/* Can `device` use memory that lies on `source`? */
+static tarn_status reaches(int device, int source, bool *out)
+{
+    const struct tarn__calls *calls;
+    CUdevice_ one = 0, other = 0;
+    int can = 0;
+    tarn_status status = tarn__driver(&calls);
+
+    if (status != TARN_OK)
+        return status;
+    *out = device == source;
+    if (device == source || !calls->device_can_access_peer)
+        return TARN_OK;
+    CUresult_ result = calls->device_get(&one, device);
+    if (result == CUDA_SUCCESS_)
+        result = calls->device_get(&other, source);
+    if (result == CUDA_SUCCESS_)
+        result = calls->device_can_access_peer(&can, one, other);
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("ipc", "cuDeviceCanAccessPeer", result,
+                                   "devices %d and %d", device, source);
+    *out = can != 0;
+    return TARN_OK;
+}
+
+/* --- the call --- */
+
+static tarn_status check_arguments(const tarn_ipc_handle *handle,
+                                   const tarn_ipc_open_options *options,
+                                   tarn_pointer *const *out)
+{
+    if (!handle || !out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: open needs %s",
+                              handle ? "a place for the result" : "a handle");
+    if (options && options->size < sizeof *options)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "ipc: options of %zu bytes are too short, %zu are needed",
+                              options->size, sizeof *options);
+    if (handle->bytes == 0)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: a handle of 0 bytes");
+    if (tarn__driver_gone())
+        return tarn_error_set(TARN_DRIVER_FAILURE,
+                              "ipc: this process ends or was forked, nothing is opened");
+    return TARN_OK;
+}
+
+tarn_status tarn_ipc_open(const tarn_ipc_handle *handle,
+                          const tarn_ipc_open_options *options, tarn_pointer **out)
+{
+    tarn_ipc_open_options asked = {.size = sizeof asked};
+    int source = 0;
+    bool is_reached = true;
+    tarn_status status = check_arguments(handle, options, out);
+
+    if (status != TARN_OK)
+        return status;
+    if (options)
+        asked = *options;
+    if (asked.timeout_ms == 0)
+        asked.timeout_ms = DEFAULT_TIMEOUT_MS;
+    status = find_device(handle, &source);
+    if (status != TARN_OK)
+        return status;
+    int device = asked.device_plus_1 ? asked.device_plus_1 - 1 : source;
+    status = tarn__device_check("ipc", device);
+    if (status == TARN_OK)
+        status = reaches(device, source, &is_reached);
+    if (status != TARN_OK)
+        return status;
+    if (!is_reached || asked.always_copy)
+        return open_copy(handle, source, device, asked.timeout_ms, out);
+    return open_on(handle, device, asked.timeout_ms, out);
+}

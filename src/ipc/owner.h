@@ -1,0 +1,75 @@
+/* owner.h -- what a process has that others may open: segments, shares, and the lock.
+ *
+ * One lock covers both tables and the list of connections. It is held for a few
+ * instructions, never over a driver call, a message or a release; and over a fork, so
+ * that a child finds nothing half done. The lock of files.h comes after it.
+ */
+#ifndef TARN_IPC_OWNER_H
+#define TARN_IPC_OWNER_H
+
+#include "driver/driver.h"
+#include "ipc/ticket.h"
+
+void tarn__owner_lock(void);
+void tarn__owner_unlock(void);
+
+/* --- segment.c: allocations made for export --- */
+
+/* Where the segment is named, and how long it is. */
+struct tarn__segment_name {
+    uint32_t slot;
+    uint64_t generation;
+    tarn_device_ptr base;
+    size_t bytes;
+};
+
+/* The segment around an address; false: none. */
+bool tarn__segment_around(tarn_device_ptr address, struct tarn__segment_name *out);
+
+/* A descriptor of the segment's memory, to be closed with tarn__file_close(). `bytes_out`
+ * is its length. TARN_NOT_FOUND: that one is gone. */
+tarn_status tarn__segment_open(uint32_t slot, uint64_t generation, size_t *bytes_out,
+                               int *file_out);
+
+size_t tarn__segment_count(void);
+
+/* --- share.c: pointers with a served handle --- */
+
+/* What lies under a share: a segment, or an allocation with a CUDA handle. */
+struct tarn__share_memory {
+    bool is_segment;
+    struct tarn__segment_name segment;
+    unsigned char cuda_handle[64];
+};
+
+/* The share of the memory of `pointer`, which is no view; made where it has none yet. */
+tarn_status tarn__share_of(tarn_pointer *pointer, const struct tarn__share_memory *memory,
+                           uint32_t *slot_out, uint64_t *generation_out);
+
+/* A lease: one reference more to a shared pointer. TARN_NOT_FOUND: it was freed. */
+tarn_status tarn__share_lease(uint32_t slot, uint64_t generation,
+                              struct tarn__share_memory *memory_out,
+                              tarn_pointer **pointer_out);
+
+/* The end of a lease. The block goes back here if it was freed meanwhile. */
+void tarn__share_end_lease(tarn_pointer *pointer);
+
+/* Let go of shares whose pointers nobody has any more; see share.c. */
+void tarn__share_sweep(void);
+
+size_t tarn__share_count(void);
+
+/* --- quiet.c --- */
+
+/* In a relaxed scope: wait until the device has done all work, ending no capture. */
+CUresult_ tarn__wait_for_quiet(const struct tarn__calls *calls);
+
+/* --- server.c --- */
+
+/* The random name of this process's server, which runs from now on. */
+tarn_status tarn__server_start(unsigned char name_out[TARN__SERVER_BYTES]);
+
+/* Is `name` this process's own server? */
+bool tarn__server_is_ours(const unsigned char name[TARN__SERVER_BYTES]);
+
+#endif

@@ -1,0 +1,357 @@
+/* segment.c -- the resource `exportable`: each block is one allocation made for export.
+ *
+ * A pool's own VMM memory moves, sleeps and is trimmed in handles that follow no block's
+ * borders; a handle of it would be stale before it arrived. So memory that others may map
+ * has a resource of its own, which does none of that, and a pool over it serves small
+ * blocks.
+ *
+ * The table tells which segment lies around an address. The server asks the driver for a
+ * descriptor while the segment's owner may be freeing it: `users` holds the free up until
+ * then, so that what is exported is never what came after it at the same address.
+ */
+#define _GNU_SOURCE
+#include "base/sizes.h"
+#include "ipc/files.h"
+#include "ipc/owner.h"
+#include "ipc/slots.h"
+#include "resource/backed.h"
+#include "resource/internal.h"
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { GRANULARITY = 2 << 20 };
+
+struct segment {
+    CUdeviceptr_ base;
+    size_t bytes; /* a multiple of GRANULARITY */
+    int device;
+    uint32_t slot;
+    uint64_t generation;
+    unsigned users; /* that have its memory exported at the moment */
+    bool ending;    /* a free waits for the users, or works */
+};
+
+static struct {
+    pthread_mutex_t lock; /* tarn__owner_lock() */
+    pthread_cond_t idle;  /* a segment has no users any more */
+    struct tarn__slots table;
+} owner = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER};
+
+void tarn__owner_lock(void)
+{
+    pthread_mutex_lock(&owner.lock);
+}
+
+void tarn__owner_unlock(void)
+{
+    pthread_mutex_unlock(&owner.lock);
+}
+
+size_t tarn__segment_count(void)
+{
+    tarn__owner_lock();
+    size_t count = owner.table.count;
+    tarn__owner_unlock();
+    return count;
+}
+
+/* Under the lock. */
+static struct segment *around(tarn_device_ptr address)
+{
+    for (uint32_t i = 0; i < owner.table.length; i++) {
+        struct segment *segment = owner.table.slots[i].item;
+        if (segment && address >= segment->base &&
+            address - segment->base < segment->bytes)
+            return segment;
+    }
+    return NULL;
+}
+
+bool tarn__segment_around(tarn_device_ptr address, struct tarn__segment_name *out)
+{
+    tarn__owner_lock();
+    const struct segment *segment = around(address);
+    if (segment)
+        *out = (struct tarn__segment_name){segment->slot, segment->generation,
+                                           segment->base, segment->bytes};
+    tarn__owner_unlock();
+    return segment != NULL;
+}
+
+/* --- a descriptor --- */
+
+/* The segment, with one user more; NULL: it is gone, or about to go. */
+static struct segment *begin_use(uint32_t slot, uint64_t generation)
+{
+    tarn__owner_lock();
+    struct segment *segment = tarn__slots_find(&owner.table, slot, generation);
+    if (segment && segment->ending)
+        segment = NULL;
+    if (segment)
+        segment->users++;
+    tarn__owner_unlock();
+    return segment;
+}
+
+static void end_use(struct segment *segment)
+{
+    tarn__owner_lock();
+    if (--segment->users == 0)
+        pthread_cond_broadcast(&owner.idle);
+    tarn__owner_unlock();
+}
+
+/* The driver's descriptor need not be closed on exec, so we say that it is. */
+static CUresult_ export_file(const struct tarn__calls *calls, CUdeviceptr_ base, int *out)
+{
+    CUmemHandle_ handle = 0;
+    int file = -1;
+    CUresult_ result = calls->mem_retain(&handle, (void *)(uintptr_t)base);
+
+    if (result != CUDA_SUCCESS_)
+        return result;
+    tarn__files_lock();
+    result =
+        calls->mem_export(&file, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_, 0);
+    if (result == CUDA_SUCCESS_) {
+        fcntl(file, F_SETFD, FD_CLOEXEC);
+        file = tarn__file_keep(file);
+    }
+    tarn__files_unlock();
+    if (calls->mem_release(handle) != CUDA_SUCCESS_)
+        calls->mem_release(handle); /* else the memory would stay */
+    if (result == CUDA_SUCCESS_ && file < 0)
+        return CUDA_ERROR_OUT_OF_MEMORY_;
+    *out = file;
+    return result;
+}
+
+tarn_status tarn__segment_open(uint32_t slot, uint64_t generation, size_t *bytes_out,
+                               int *file_out)
+{
+    const struct tarn__calls *calls;
+    tarn_status status = tarn__driver(&calls);
+    int file = -1;
+
+    if (status != TARN_OK)
+        return status;
+    struct segment *segment = begin_use(slot, generation);
+    if (!segment)
+        return tarn_error_set(TARN_NOT_FOUND,
+                              "ipc: the memory was freed, there is no segment %u of "
+                              "generation %llu",
+                              slot, (unsigned long long)generation);
+    size_t bytes = segment->bytes;
+    CUresult_ result = export_file(calls, segment->base, &file);
+    end_use(segment);
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("ipc", "cuMemExportToShareableHandle", result,
+                                   "a segment of %zu bytes", bytes);
+    *bytes_out = bytes;
+    *file_out = file;
+    return TARN_OK;
+}
+
+/* --- the resource --- */
+
+/* Release what was created for a failed allocation; the second try is for a driver that
+ * fails once. */
+static void release(const struct tarn__calls *calls, CUmemHandle_ handle)
+{
+    if (calls->mem_release(handle) != CUDA_SUCCESS_)
+        calls->mem_release(handle);
+}
+
+static void unreserve(const struct tarn__calls *calls, CUdeviceptr_ base, size_t bytes)
+{
+    if (calls->mem_address_free(base, bytes) != CUDA_SUCCESS_)
+        calls->mem_address_free(base, bytes);
+}
+
+static void unmap(const struct tarn__calls *calls, CUdeviceptr_ base, size_t bytes)
+{
+    if (calls->mem_unmap(base, bytes) != CUDA_SUCCESS_)
+        calls->mem_unmap(base, bytes);
+}
+
+/* New memory at `base`. The mapping alone keeps it. */
+static CUresult_ map_new(const struct tarn__calls *calls, const struct segment *segment)
+{
+    CUmemLocation_ here = {CU_MEM_LOCATION_TYPE_DEVICE_, segment->device};
+    CUmemAllocationProp_ properties = {
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED_,
+        .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_,
+        .location = here,
+    };
+    CUmemAccessDesc_ access = {here, CU_MEM_ACCESS_FLAGS_PROT_READWRITE_};
+    CUmemHandle_ handle = 0;
+    CUresult_ result = calls->mem_create(&handle, segment->bytes, &properties, 0);
+
+    if (result != CUDA_SUCCESS_)
+        return result;
+    result = calls->mem_map(segment->base, segment->bytes, 0, handle, 0);
+    release(calls, handle);
+    if (result != CUDA_SUCCESS_)
+        return result;
+    result = calls->mem_set_access(segment->base, segment->bytes, &access, 1);
+    if (result != CUDA_SUCCESS_)
+        unmap(calls, segment->base, segment->bytes);
+    return result;
+}
+
+static CUresult_ reserve_and_map(const struct tarn__calls *calls, struct segment *segment)
+{
+    CUresult_ result =
+        calls->mem_address_reserve(&segment->base, segment->bytes, GRANULARITY, 0, 0);
+
+    if (result != CUDA_SUCCESS_)
+        return result;
+    result = map_new(calls, segment);
+    if (result != CUDA_SUCCESS_)
+        unreserve(calls, segment->base, segment->bytes);
+    return result;
+}
+
+/* Enter it into the table. False: no host memory. */
+static bool list(struct segment *segment)
+{
+    tarn__owner_lock();
+    bool has_room = tarn__slots_reserve(&owner.table);
+    if (has_room)
+        tarn__slots_put(&owner.table, segment, &segment->slot, &segment->generation);
+    tarn__owner_unlock();
+    return has_room;
+}
+
+static CUresult_ exportable_allocate(struct tarn__backed *self,
+                                     const struct tarn__calls *calls, size_t bytes,
+                                     tarn_stream stream, CUdeviceptr_ *out)
+{
+    struct segment *segment = calloc(1, sizeof *segment);
+    CUresult_ result = CUDA_ERROR_OUT_OF_MEMORY_;
+
+    (void)stream;
+    if (!segment || !tarn__size_round_up(bytes, GRANULARITY, &segment->bytes)) {
+        free(segment);
+        return result;
+    }
+    segment->device = self->device;
+    result = reserve_and_map(calls, segment);
+    if (result == CUDA_SUCCESS_ && !list(segment)) {
+        unmap(calls, segment->base, segment->bytes);
+        unreserve(calls, segment->base, segment->bytes);
+        result = CUDA_ERROR_OUT_OF_MEMORY_;
+    }
+    if (result != CUDA_SUCCESS_) {
+        free(segment);
+        return result;
+    }
+    *out = segment->base;
+    return CUDA_SUCCESS_;
+}
+
+/* From now on nobody exports it. Waits for those that do. */
+static struct segment *begin_end(CUdeviceptr_ base)
+{
+    tarn__owner_lock();
+    struct segment *segment = around(base);
+    if (segment) {
+        segment->ending = true;
+        while (segment->users > 0)
+            pthread_cond_wait(&owner.idle, &owner.lock);
+    }
+    tarn__owner_unlock();
+    return segment;
+}
+
+/* The memory goes, or everything is as it was. */
+static CUresult_ end(const struct tarn__calls *calls, struct segment *segment)
+{
+    CUresult_ result = tarn__wait_for_quiet(calls);
+
+    if (result == CUDA_SUCCESS_)
+        result = calls->mem_unmap(segment->base, segment->bytes);
+    tarn__owner_lock();
+    if (result == CUDA_SUCCESS_)
+        tarn__slots_take(&owner.table, segment->slot);
+    segment->ending = false;
+    tarn__owner_unlock();
+    if (result != CUDA_SUCCESS_)
+        return result;
+    unreserve(calls, segment->base, segment->bytes);
+    free(segment);
+    return CUDA_SUCCESS_;
+}
+
+static CUresult_ exportable_free(const struct tarn__calls *calls, CUdeviceptr_ base,
+                                 tarn_stream stream)
+{
+    struct segment *segment = begin_end(base);
+
+    (void)stream;
+    return segment ? end(calls, segment) : CUDA_ERROR_INVALID_VALUE_;
+}
+
+static const struct tarn__backed_kind exportable_kind = {
+    .who = "exportable",
+    .allocate_call = "cuMemCreate",
+    .free_call = "cuMemUnmap",
+    .survives_reset = true,
+    .allocate = exportable_allocate,
+    .free = exportable_free,
+};
+
+static const tarn_resource_ops exportable_ops = {
+    .size = sizeof exportable_ops,
+    .name = "exportable",
+    .allocate = tarn__backed_allocate,
+    .deallocate = tarn__backed_deallocate,
+    .destroy = tarn__backed_destroy,
+    .memory_info = tarn__backed_memory_info,
+    .free_waits = tarn__backed_free_waits,
+    .block_bytes = tarn__backed_block_bytes,
+    .blocks_out = tarn__backed_blocks_out,
+};
+
+/* --- may there be one? --- */
+
+static bool has_calls(const struct tarn__calls *calls)
+{
+    return calls->mem_address_reserve && calls->mem_address_free && calls->mem_create &&
+           calls->mem_release && calls->mem_retain && calls->mem_map &&
+           calls->mem_unmap && calls->mem_set_access && calls->mem_export;
+}
+
+static tarn_status exportable_make(int device, tarn_resource **out)
+{
+    const struct tarn__calls *calls;
+    bool has_vmm = false, has_files = false;
+    tarn_status status = tarn__device_has(
+        "exportable", device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED_,
+        &has_vmm);
+
+    if (status == TARN_OK)
+        status = tarn__device_has(
+            "exportable", device,
+            CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED_, &has_files);
+    if (status == TARN_OK)
+        status = tarn__driver(&calls);
+    if (status != TARN_OK)
+        return status;
+    if (!has_vmm || !has_files || !has_calls(calls))
+        return tarn_error_set(TARN_NOT_SUPPORTED,
+                              "exportable: device %d cannot export memory as descriptors",
+                              device);
+    return tarn__backed_create(&exportable_kind, &exportable_ops, device, out);
+}
+
+tarn_status tarn_exportable_create(int device, tarn_resource **out)
+{
+    static tarn_resource *places[TARN__PLACES];
+    tarn_status status = tarn__device_check("exportable", device);
+
+    if (status != TARN_OK)
+        return status;
+    return tarn__resource_share(&places[device], device, exportable_make, out);
+}

@@ -1,0 +1,233 @@
+/* server.c -- the one thread that hands out what handles name.
+ *
+ * It starts with the first handle that needs it and stays until the process ends. Its
+ * socket's name holds a random number that handles carry, so a process that gets our
+ * number after us, or a copy of our memory by fork(), is not taken for us.
+ *
+ * The socket's file goes at exit; where the process is killed, the next server removes it.
+ */
+#define _GNU_SOURCE
+#include "ipc/server.h"
+#include "ipc/files.h"
+#include "ipc/folder.h"
+#include "ipc/owner.h"
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { QUEUED = 128, FEWEST = 32, MOST = 4096, PAUSE_MS = 50 };
+
+static struct {
+    pthread_mutex_t start; /* one start at a time */
+    atomic_bool runs;
+    int process; /* whose thread it is */
+    int folder, listener;
+    struct pollfd *polls; /* the thread's: the listener's first */
+    char name[TARN__SOCKET_NAME];
+    unsigned char server[TARN__SERVER_BYTES];
+} server = {.start = PTHREAD_MUTEX_INITIALIZER, .folder = -1, .listener = -1};
+
+bool tarn__server_is_ours(const unsigned char name[TARN__SERVER_BYTES])
+{
+    return atomic_load(&server.runs) &&
+           memcmp(name, server.server, sizeof server.server) == 0;
+}
+
+/* In a forked child, whose descriptors are closed already. */
+void tarn__server_forget(void)
+{
+    atomic_store(&server.runs, false);
+    server.folder = server.listener = -1;
+    tarn__connections_forget();
+}
+
+/* A lookup by name would follow what lies there now; the folder's descriptor does not. */
+static void remove_socket(void)
+{
+    if (atomic_load(&server.runs) && server.process == (int)getpid())
+        unlinkat(server.folder, server.name, 0);
+}
+
+/* --- the thread --- */
+
+/* Where descriptors have run out, the listener rests: it would be ready at once. */
+static void *run(void *unused)
+{
+    bool rests = false;
+
+    (void)unused;
+    for (;;) {
+        size_t count = tarn__connections_poll(server.polls + 1);
+        int due = tarn__connections_due();
+
+        server.polls[0] = (struct pollfd){rests ? -1 : server.listener, POLLIN, 0};
+        if (rests && (due < 0 || due > PAUSE_MS))
+            due = PAUSE_MS;
+        if (poll(server.polls, count + 1, due) < 0 && errno != EINTR)
+            return NULL;
+        tarn__connections_serve(server.polls + 1, count);
+        rests = !tarn__connections_accept(server.listener);
+        tarn__share_sweep();
+    }
+}
+
+/* Signals are for the program's own threads. */
+static tarn_status start_thread(void)
+{
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    pthread_t thread;
+
+    sigfillset(&all);
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int why = pthread_create(&thread, &attributes, run, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    if (why != 0)
+        return tarn_error_set_native(TARN_SYSTEM_FAILURE, why,
+                                     "ipc: no thread for the server: %s", strerror(why));
+    return TARN_OK;
+}
+
+/* --- the socket --- */
+
+static tarn_status failed(const char *what)
+{
+    int why = errno;
+
+    return tarn_error_set_native(TARN_SYSTEM_FAILURE, why, "ipc: cannot %s: %s", what,
+                                 strerror(why));
+}
+
+/* Bound and listening under a name with a dot, then under its own. */
+static tarn_status listen_at(int listener)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const struct sockaddr *generic = (const struct sockaddr *)(const void *)&address;
+    char new_name[TARN__SOCKET_NAME + 1];
+
+    snprintf(new_name, sizeof new_name, ".%s", server.name);
+    tarn__socket_path(server.folder, new_name, address.sun_path);
+    if (bind(listener, generic, sizeof address) != 0)
+        return failed("bind a socket");
+    if (listen(listener, QUEUED) == 0 &&
+        renameat(server.folder, new_name, server.folder, server.name) == 0)
+        return TARN_OK;
+    tarn_status status = failed("listen at a socket");
+    unlinkat(server.folder, new_name, 0);
+    return status;
+}
+
+static tarn_status open_socket(void)
+{
+    tarn__files_lock();
+    int listener = tarn__file_keep(
+        socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    tarn__files_unlock();
+    if (listener < 0)
+        return failed("make a socket");
+    tarn_status status = listen_at(listener);
+    if (status != TARN_OK) {
+        tarn__file_close(listener);
+        return status;
+    }
+    server.listener = listener;
+    return TARN_OK;
+}
+
+static void close_socket(void)
+{
+    unlinkat(server.folder, server.name, 0);
+    tarn__file_close(server.listener);
+    server.listener = -1;
+}
+
+/* --- starting --- */
+
+/* Half of the descriptors that the process may have: they are not all for us. */
+static size_t most_connections(void)
+{
+    struct rlimit limit = {.rlim_cur = 0};
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur / 2 < FEWEST)
+        return FEWEST;
+    return limit.rlim_cur / 2 < MOST ? (size_t)limit.rlim_cur / 2 : MOST;
+}
+
+static tarn_status make_tables(void)
+{
+    size_t most = most_connections();
+    struct pollfd *polls = calloc(most + 1, sizeof *polls);
+
+    if (!polls || !tarn__connections_make(most)) {
+        free(polls);
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "ipc: no host memory for %zu connections", most);
+    }
+    free(server.polls);
+    server.polls = polls;
+    return TARN_OK;
+}
+
+static tarn_status open_and_run(void)
+{
+    tarn__folder_sweep(server.folder);
+    tarn_status status = open_socket();
+    if (status != TARN_OK)
+        return status;
+    status = start_thread();
+    if (status != TARN_OK)
+        close_socket();
+    return status;
+}
+
+/* With the lock of starts. What it makes before the thread runs, nobody else looks at. */
+static tarn_status start(void)
+{
+    if (getrandom(server.server, sizeof server.server, 0) !=
+        (ssize_t)sizeof server.server)
+        return failed("get a random name");
+    server.process = (int)getpid();
+    tarn__socket_name(server.process, server.server, server.name);
+    tarn_status status = make_tables();
+    if (status == TARN_OK)
+        status = tarn__folder_open(0, true, &server.folder);
+    if (status != TARN_OK)
+        return status;
+    status = open_and_run();
+    if (status != TARN_OK) {
+        tarn__file_close(server.folder);
+        server.folder = -1;
+        return status;
+    }
+    atomic_store(&server.runs, true);
+    return TARN_OK;
+}
+
+tarn_status tarn__server_start(unsigned char name_out[TARN__SERVER_BYTES])
+{
+    static bool sees_to_exit;
+    tarn_status status = TARN_OK;
+
+    pthread_mutex_lock(&server.start);
+    if (!sees_to_exit)
+        sees_to_exit = atexit(remove_socket) == 0;
+    if (!atomic_load(&server.runs))
+        status = start();
+    if (status == TARN_OK)
+        memcpy(name_out, server.server, sizeof server.server);
+    pthread_mutex_unlock(&server.start);
+    return status;
+}

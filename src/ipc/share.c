@@ -1,0 +1,155 @@
+/* share.c -- pointers with a served handle, and leases on them.
+ *
+ * A share has a reference to its pointer, so that a lease can be given at any moment; but
+ * it must not keep the memory alive on its own. So it does the pointer's releases: when
+ * nothing is left but its own reference and those of leases, the owner has freed the
+ * block. Then the share goes, new leases are refused, and the block goes back with the
+ * last lease, or at once where there is none.
+ *
+ * All releases of a shared pointer come here, under one lock, but for those that began
+ * before there was a share: such a one counts down without a look at what is left. That
+ * can be the last one of the owner's only while it overtakes nobody; what it leaves behind
+ * is found by the next sweep, at the next handle or request.
+ */
+#include "ipc/owner.h"
+#include "ipc/slots.h"
+#include "pointer/pointer.h"
+#include <stdlib.h>
+
+struct share {
+    tarn_pointer *pointer; /* with a reference; no view */
+    size_t leases;         /* references of leases */
+    uint32_t slot;
+    uint64_t generation;
+    struct tarn__share_memory memory;
+};
+
+static struct tarn__slots shares; /* under tarn__owner_lock() */
+
+size_t tarn__share_count(void)
+{
+    tarn__owner_lock();
+    size_t count = shares.count;
+    tarn__owner_unlock();
+    return count;
+}
+
+/* Under the lock: has the owner freed the block? */
+static bool is_freed(const struct share *share)
+{
+    return tarn_pointer_count(share->pointer) == 1 + share->leases;
+}
+
+/* Under the lock: there is no share any more. Its reference is the caller's. */
+static tarn_pointer *withdraw(struct share *share)
+{
+    tarn_pointer *pointer = share->pointer;
+
+    tarn__slots_take(&shares, share->slot);
+    pointer->release_data = NULL;
+    free(share);
+    return pointer;
+}
+
+/* One reference less, of the owner or of a lease. */
+static void release(tarn_pointer *pointer, bool is_lease)
+{
+    tarn_pointer *freed = NULL;
+
+    tarn__owner_lock();
+    struct share *share = pointer->release_data;
+    if (share) {
+        tarn__pointer_release_plain(pointer); /* not the last: the share has one */
+        share->leases -= is_lease;
+        if (is_freed(share))
+            freed = withdraw(share);
+    }
+    tarn__owner_unlock();
+    if (!share || freed)
+        tarn__pointer_release_plain(pointer);
+}
+
+static void release_shared(tarn_pointer *pointer)
+{
+    release(pointer, false);
+}
+
+void tarn__share_end_lease(tarn_pointer *pointer)
+{
+    release(pointer, true);
+}
+
+/* The first share that is left over, withdrawn, or NULL. */
+static tarn_pointer *take_freed(void)
+{
+    tarn_pointer *freed = NULL;
+
+    tarn__owner_lock();
+    for (uint32_t i = 0; i < shares.length && !freed; i++) {
+        struct share *share = shares.slots[i].item;
+        if (share && is_freed(share))
+            freed = withdraw(share);
+    }
+    tarn__owner_unlock();
+    return freed;
+}
+
+void tarn__share_sweep(void)
+{
+    tarn_pointer *freed;
+
+    while ((freed = take_freed()))
+        tarn__pointer_release_plain(freed);
+}
+
+/* Under the lock. NULL: no host memory. */
+static struct share *share_new(tarn_pointer *pointer,
+                               const struct tarn__share_memory *memory)
+{
+    struct share *share;
+
+    if (!tarn__slots_reserve(&shares) || !(share = calloc(1, sizeof *share)))
+        return NULL;
+    share->pointer = tarn_pointer_retain(pointer);
+    share->memory = *memory;
+    tarn__slots_put(&shares, share, &share->slot, &share->generation);
+    pointer->release_data = share;
+    atomic_store_explicit(&pointer->release, release_shared, memory_order_release);
+    return share;
+}
+
+tarn_status tarn__share_of(tarn_pointer *pointer, const struct tarn__share_memory *memory,
+                           uint32_t *slot_out, uint64_t *generation_out)
+{
+    tarn__owner_lock();
+    struct share *share = pointer->release_data;
+    if (!share)
+        share = share_new(pointer, memory);
+    if (share) {
+        *slot_out = share->slot;
+        *generation_out = share->generation;
+    }
+    tarn__owner_unlock();
+    return share ? TARN_OK
+                 : tarn_error_set(TARN_OUT_OF_MEMORY,
+                                  "ipc: no host memory for a served handle");
+}
+
+tarn_status tarn__share_lease(uint32_t slot, uint64_t generation,
+                              struct tarn__share_memory *memory_out,
+                              tarn_pointer **pointer_out)
+{
+    tarn__owner_lock();
+    struct share *share = tarn__slots_find(&shares, slot, generation);
+    if (share) {
+        share->leases++;
+        *memory_out = share->memory;
+        *pointer_out = tarn_pointer_retain(share->pointer);
+    }
+    tarn__owner_unlock();
+    return share ? TARN_OK
+                 : tarn_error_set(TARN_NOT_FOUND,
+                                  "ipc: the block was freed, there is no share %u of "
+                                  "generation %llu",
+                                  slot, (unsigned long long)generation);
+}

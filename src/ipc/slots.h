@@ -1,0 +1,38 @@
+/* slots.h -- a table whose places are told to others by number and generation.
+ *
+ * A place is used again; its generation never is. So what was told of something that is
+ * gone finds nothing, and not what came after it. Not locked: the owner does that.
+ */
+#ifndef TARN_IPC_SLOTS_H
+#define TARN_IPC_SLOTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tarn__slot {
+    void *item;          /* NULL: free */
+    uint64_t generation; /* of the item */
+};
+
+struct tarn__slots {
+    struct tarn__slot *slots;
+    uint32_t length; /* of `slots` */
+    uint32_t count;  /* items */
+};
+
+/* Make sure that the next put has a place. False: no host memory. */
+bool tarn__slots_reserve(struct tarn__slots *table);
+
+/* Put `item` into a reserved place. */
+void tarn__slots_put(struct tarn__slots *table, void *item, uint32_t *slot_out,
+                     uint64_t *generation_out);
+
+/* The item of that generation, or NULL. */
+void *tarn__slots_find(const struct tarn__slots *table, uint32_t slot,
+                       uint64_t generation);
+
+/* Free a place that is in use. */
+void tarn__slots_take(struct tarn__slots *table, uint32_t slot);
+
+#endif

@@ -1,0 +1,61 @@
+/* ticket.c -- handles that name a server: written, and not trusted when read.
+ *
+ * The check tells bytes that were cut off or mixed up from a handle whose owner has gone.
+ * It keeps nobody out: who may open is decided by the socket, which knows its peer.
+ */
+#include "ipc/ticket.h"
+#include <string.h>
+#include <unistd.h>
+
+static const unsigned char magic[8] = {'t', 'a', 'r', 'n', 'i', 'p', 'c', '1'};
+enum { MAGIC_WITHOUT_VERSION = 7 };
+
+uint64_t tarn__bytes_hash(const void *bytes, size_t count)
+{
+    const unsigned char *byte = bytes;
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+
+    for (size_t i = 0; i < count; i++)
+        hash = (hash ^ byte[i]) * 0x100000001b3u;
+    return hash;
+}
+
+static uint64_t check_of(const struct tarn__ticket *ticket)
+{
+    return tarn__bytes_hash(ticket, offsetof(struct tarn__ticket, check));
+}
+
+void tarn__ticket_seal(struct tarn__ticket *ticket)
+{
+    memcpy(ticket->magic, magic, sizeof magic);
+    ticket->spare = 0;
+    ticket->check = check_of(ticket);
+}
+
+bool tarn__ticket_claims(const unsigned char bytes[64])
+{
+    return memcmp(bytes, magic, MAGIC_WITHOUT_VERSION) == 0;
+}
+
+tarn_status tarn__ticket_read(const unsigned char bytes[64], struct tarn__ticket *out)
+{
+    struct tarn__ticket ticket;
+
+    memcpy(&ticket, bytes, sizeof ticket);
+    if (ticket.magic[MAGIC_WITHOUT_VERSION] != magic[MAGIC_WITHOUT_VERSION])
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "ipc: a handle of version 0x%02x, this Tarn reads 0x%02x",
+                              ticket.magic[MAGIC_WITHOUT_VERSION],
+                              magic[MAGIC_WITHOUT_VERSION]);
+    if (ticket.check != check_of(&ticket) || ticket.spare != 0 ||
+        ticket.kind > TARN_IPC_SERVED)
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "ipc: the handle's bytes are garbage, their check is wrong");
+    if (ticket.user != (uint32_t)geteuid())
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "ipc: the handle is of user %u, this process is of %u",
+                              ticket.user, (unsigned)geteuid());
+    *out = ticket;
+    return TARN_OK;
+}

@@ -1,0 +1,36 @@
+/* ticket.h -- the 64 bytes of a handle that names a server instead of a CUDA handle. */
+#ifndef TARN_IPC_TICKET_H
+#define TARN_IPC_TICKET_H
+
+#include <tarn/ipc.h>
+
+enum { TARN__SERVER_BYTES = 16 };
+
+/* Native byte order: a handle means nothing on another machine. */
+struct tarn__ticket {
+    unsigned char magic[8];
+    uint32_t kind;   /* a tarn_ipc_kind */
+    int32_t process; /* the owner's, for words alone: numbers come back */
+    uint32_t user;   /* the owner's effective user */
+    uint32_t slot;   /* where in the owner's table the memory is */
+    unsigned char server[TARN__SERVER_BYTES]; /* random; names the socket */
+    uint64_t generation; /* of the slot; never used twice in a process */
+    uint64_t spare;      /* 0 */
+    uint64_t check;      /* over all before it */
+};
+_Static_assert(sizeof(struct tarn__ticket) == 64, "a ticket is as long as a CUDA handle");
+
+/* Fill in magic, spare and check. */
+void tarn__ticket_seal(struct tarn__ticket *ticket);
+
+/* Do these bytes claim to be a ticket? If not they are a CUDA handle. */
+bool tarn__ticket_claims(const unsigned char bytes[64]);
+
+/* The ticket in bytes that claim to be one; TARN_INVALID_ARGUMENT where they are garbage,
+ * of another version or of another user. */
+tarn_status tarn__ticket_read(const unsigned char bytes[64], struct tarn__ticket *out);
+
+/* A number that two different sequences of bytes hardly ever share. */
+uint64_t tarn__bytes_hash(const void *bytes, size_t count);
+
+#endif

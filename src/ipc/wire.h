@@ -1,0 +1,58 @@
+/* wire.h -- what an importer and an owner's server say to each other.
+ *
+ * One message each way, of fixed sizes, on a socket that keeps messages apart: a message
+ * that is too short, too long or cut off is seen as such. The importer says what it wants;
+ * the server answers with what lies there and, for a segment, with one descriptor. A
+ * connection on which a served handle was asked for stays open: it is the lease. Nothing
+ * more is said on it.
+ */
+#ifndef TARN_IPC_WIRE_H
+#define TARN_IPC_WIRE_H
+
+#include "ipc/ticket.h"
+
+#define TARN__WIRE_MAGIC UINT64_C(0x3172657369706374)
+
+struct tarn__request {
+    uint64_t magic;
+    struct tarn__ticket ticket; /* as the handle has it */
+};
+
+enum tarn__backing { TARN__BACKING_SEGMENT = 0, TARN__BACKING_CUDA = 1 };
+
+struct tarn__reply {
+    uint64_t magic;
+    uint32_t status;  /* a tarn_status; all after it means something for TARN_OK alone */
+    uint32_t backing; /* a tarn__backing */
+    uint32_t slot;    /* of the segment */
+    uint32_t zero;
+    uint64_t generation;           /* of the segment */
+    uint64_t bytes;                /* of the segment */
+    unsigned char cuda_handle[64]; /* of the allocation, where it has one */
+    char words[152];               /* where status is not TARN_OK; terminated */
+};
+_Static_assert(sizeof(struct tarn__request) == 72, "no padding");
+_Static_assert(sizeof(struct tarn__reply) == 256, "no padding");
+
+/* What came: a message that fills `message` exactly, nothing yet, or no more. */
+enum tarn__came {
+    TARN__CAME_WHOLE,
+    TARN__CAME_NOTHING,
+    TARN__CAME_END,
+    TARN__CAME_WRONG
+};
+
+/* Receive without waiting. Descriptors that come along: the first one is `*file_out`,
+ * where that is not NULL, else -1; all others are closed. One that comes with a wrong
+ * message is closed, too. */
+enum tarn__came tarn__wire_receive(int connection, void *message, size_t bytes,
+                                   int *file_out);
+
+/* Send without waiting, with a descriptor unless that is -1. False: the peer is gone or
+ * does not read, errno says which. */
+bool tarn__wire_send(int connection, const void *message, size_t bytes, int file);
+
+/* Is the peer a process of our own user? `*process_out` (may be NULL) is which one. */
+bool tarn__wire_peer(int connection, int *process_out);
+
+#endif

@@ -1,0 +1,270 @@
+/* pair.h -- an owner and an importer: what the tests of handles have them do.
+ *
+ * The owner is a child that allocates, exports and frees when it is told to; so is the
+ * importer, where the test kills it. All of it is in one folder of sockets of the test's
+ * own, which has to be empty in the end.
+ */
+#ifndef TEST_IPC_PAIR_H
+#define TEST_IPC_PAIR_H
+
+#include "child.h"
+#include "processes.h"
+#include "test.h"
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MIB = 1 << 20 };
+
+/* --- the folder --- */
+
+static char folder[64];
+
+static inline void folder_begin(void)
+{
+    snprintf(folder, sizeof folder, "/tmp/tarn-ipc-XXXXXX");
+    CHECK(mkdtemp(folder) != NULL);
+    CHECK_EQUAL(0, setenv("TARN_IPC_DIR", folder, 1));
+}
+
+/* No socket is left: rmdir() refuses otherwise. */
+static inline void folder_end(void)
+{
+    CHECK_EQUAL(0, rmdir(folder));
+}
+
+/* --- patterns --- */
+
+static inline unsigned char letter(size_t i, unsigned seed)
+{
+    return (unsigned char)(i * 7 + (i >> 8) * 13 + seed);
+}
+
+static inline void write_pattern(const tarn_pointer *pointer, unsigned seed)
+{
+    size_t bytes = tarn_pointer_bytes(pointer);
+    unsigned char *host = malloc(bytes);
+
+    CHILD_CHECK(host != NULL);
+    for (size_t i = 0; i < bytes; i++)
+        host[i] = letter(i, seed);
+    CHILD_STATUS(TARN_OK,
+                 tarn_copy(tarn_pointer_device(pointer), tarn_pointer_address(pointer),
+                           (uintptr_t)host, bytes, TARN_STREAM_NONE));
+    free(host);
+}
+
+/* How many bytes are other than the pattern's. */
+static inline size_t wrong_bytes(const tarn_pointer *pointer, unsigned seed)
+{
+    size_t bytes = tarn_pointer_bytes(pointer), wrong = 0;
+    unsigned char *host = calloc(1, bytes);
+
+    CHILD_CHECK(host != NULL);
+    CHILD_STATUS(TARN_OK,
+                 tarn_copy(tarn_pointer_device(pointer), (uintptr_t)host,
+                           tarn_pointer_address(pointer), bytes, TARN_STREAM_NONE));
+    for (size_t i = 0; i < bytes; i++)
+        wrong += host[i] != letter(i, seed);
+    free(host);
+    return wrong;
+}
+
+/* --- the owner --- */
+
+enum source { FROM_CUDA, FROM_EXPORTABLE, POOL_OVER_CUDA, POOL_OVER_EXPORTABLE, SOURCES };
+
+enum verb {
+    ALLOCATE, /* `bytes` into place `place` */
+    EXPORT,   /* a handle of `bytes` at `offset` there, of kind `kind` */
+    WRITE,    /* pattern `seed` */
+    VERIFY,   /* answers how many bytes are other than pattern `seed` */
+    FREE,
+    COUNTS /* answers with tarn_ipc_counts */
+};
+
+struct order {
+    enum verb verb;
+    int place;
+    size_t bytes, offset;
+    tarn_ipc_kind kind;
+    unsigned seed;
+};
+
+struct answer {
+    tarn_status status;
+    tarn_ipc_handle handle;
+    size_t wrong;
+    tarn_ipc_counts counts;
+    size_t leases; /* listed */
+    tarn_ipc_lease lease;
+};
+
+enum { PLACES = 64 };
+
+static inline tarn_resource *make_source(enum source source)
+{
+    tarn_resource *upstream, *pool;
+
+    CHILD_STATUS(TARN_OK, source == FROM_CUDA || source == POOL_OVER_CUDA
+                              ? tarn_cuda_create(0, &upstream)
+                              : tarn_exportable_create(0, &upstream));
+    if (source == FROM_CUDA || source == FROM_EXPORTABLE)
+        return upstream;
+    CHILD_STATUS(TARN_OK, tarn_pool_create(0, upstream, NULL, &pool));
+    CHILD_STATUS(TARN_OK, tarn_resource_release(upstream));
+    return pool;
+}
+
+static inline tarn_status export_view(tarn_pointer *pointer, const struct order *order,
+                                      tarn_ipc_handle *out)
+{
+    tarn_pointer *view;
+    tarn_status status = tarn_pointer_view(pointer, order->offset, order->bytes, &view);
+
+    if (status != TARN_OK)
+        return status;
+    status = tarn_ipc_export(view, order->kind, out);
+    tarn_pointer_release(view);
+    return status;
+}
+
+static inline void obey(tarn_resource *resource, tarn_pointer *places[PLACES],
+                        const struct order *order, struct answer *answer)
+{
+    tarn_pointer **place = &places[order->place];
+
+    if (order->verb == ALLOCATE)
+        answer->status =
+            tarn_pointer_allocate(resource, order->bytes, TARN_STREAM_NONE, place);
+    else if (order->verb == EXPORT)
+        answer->status = export_view(*place, order, &answer->handle);
+    else if (order->verb == WRITE)
+        write_pattern(*place, order->seed);
+    else if (order->verb == VERIFY)
+        answer->wrong = wrong_bytes(*place, order->seed);
+    else if (order->verb == FREE) {
+        tarn_pointer_release(*place);
+        *place = NULL;
+    } else {
+        tarn_ipc_get_counts(&answer->counts);
+        answer->status = tarn_ipc_leases(&answer->lease, 1, &answer->leases);
+    }
+}
+
+/* Until the line ends; then all is given back, and nothing is left. */
+static inline void own_from(int line, enum source source)
+{
+    tarn_resource *resource = make_source(source);
+    tarn_pointer *places[PLACES] = {NULL};
+    struct order order;
+    tarn_ipc_counts counts;
+
+    while (hear(line, &order, sizeof order)) {
+        struct answer answer = {.status = TARN_OK};
+        obey(resource, places, &order, &answer);
+        if (!say(line, &answer, sizeof answer))
+            break;
+    }
+    for (int i = 0; i < PLACES; i++)
+        tarn_pointer_release(places[i]);
+    tarn_ipc_get_counts(&counts);
+    while (counts.leases > 0 || counts.served > 0) { /* others may still be closing */
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+        tarn_ipc_get_counts(&counts);
+    }
+    CHILD_STATUS(TARN_OK, tarn_pointer_reclaim());
+    CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
+    tarn_ipc_get_counts(&counts);
+    CHILD_CHECK(counts.segments == 0);
+    CHILD_CHECK(sim_live_bytes() == 0);
+}
+
+static inline void own_cuda(int line)
+{
+    own_from(line, FROM_CUDA);
+}
+
+static inline void own_exportable(int line)
+{
+    own_from(line, FROM_EXPORTABLE);
+}
+
+static inline void own_pool_over_cuda(int line)
+{
+    own_from(line, POOL_OVER_CUDA);
+}
+
+static inline void own_pool_over_exportable(int line)
+{
+    own_from(line, POOL_OVER_EXPORTABLE);
+}
+
+static void (*const owners[SOURCES])(int) = {own_cuda, own_exportable, own_pool_over_cuda,
+                                             own_pool_over_exportable};
+
+/* --- telling the owner; all of this is for children and for the test --- */
+
+static inline struct answer tell(int line, struct order order)
+{
+    struct answer answer;
+
+    must_say(line, &order, sizeof order);
+    must_hear(line, &answer, sizeof answer);
+    return answer;
+}
+
+static inline void allocate(int line, int place, size_t bytes, unsigned seed)
+{
+    struct answer answer =
+        tell(line, (struct order){.verb = ALLOCATE, .place = place, .bytes = bytes});
+
+    CHILD_CHECK(answer.status == TARN_OK);
+    tell(line, (struct order){.verb = WRITE, .place = place, .seed = seed});
+}
+
+static inline tarn_ipc_handle export_block(int line, int place, size_t offset,
+                                           size_t bytes, tarn_ipc_kind kind)
+{
+    struct answer answer = tell(line, (struct order){.verb = EXPORT,
+                                                     .place = place,
+                                                     .offset = offset,
+                                                     .bytes = bytes,
+                                                     .kind = kind});
+
+    CHILD_CHECK(answer.status == TARN_OK);
+    return answer.handle;
+}
+
+static inline size_t verify(int line, int place, unsigned seed)
+{
+    return tell(line, (struct order){.verb = VERIFY, .place = place, .seed = seed}).wrong;
+}
+
+static inline void free_block(int line, int place)
+{
+    tell(line, (struct order){.verb = FREE, .place = place});
+}
+
+static inline tarn_ipc_counts counts_of(int line)
+{
+    return tell(line, (struct order){.verb = COUNTS}).counts;
+}
+
+/* --- the importer --- */
+
+/* The end of one: nothing of others is open, and no descriptor is left. */
+static inline void check_nothing_open(void)
+{
+    tarn_ipc_counts counts;
+
+    tarn_ipc_get_counts(&counts);
+    CHILD_CHECK(counts.mapped == 0);
+    CHILD_CHECK(counts.files == 0);
+    CHILD_CHECK(tarn_pointer_unreturned() == 0);
+    CHILD_CHECK(sim_live_bytes() == 0);
+}
+
+#endif

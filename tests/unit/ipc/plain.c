@@ -1,0 +1,302 @@
+/* Plain handles: the same bytes in two processes, one mapping an allocation, and what is
+ * refused. */
+#define _GNU_SOURCE
+#include "pair.h"
+#include "ipc/ticket.h"
+
+/* Run an owner of each kind of memory and an importer that has a line to it through us. */
+static void relay(struct process *owner, struct process *importer)
+{
+    struct order order;
+
+    while (hear(importer->line, &order, sizeof order)) {
+        struct answer answer = tell(owner->line, order);
+        must_say(importer->line, &answer, sizeof answer);
+    }
+}
+
+static void with_owner(enum source source, void (*import)(int line))
+{
+    folder_begin();
+    struct process owner = process_start(owners[source]);
+    struct process importer = process_start(import);
+    relay(&owner, &importer);
+    process_end(&importer);
+    process_end(&owner);
+    folder_end();
+}
+
+static void with_each_owner(void (*import)(int line))
+{
+    for (int source = 0; source < SOURCES; source++)
+        with_owner((enum source)source, import);
+}
+
+/* --- what works --- */
+
+static void read_and_write(int line)
+{
+    tarn_pointer *opened = NULL;
+
+    allocate(line, 0, MIB, 3);
+    tarn_ipc_handle handle = export_block(line, 0, 0, MIB, TARN_IPC_PLAIN);
+    CHILD_STATUS(TARN_OK, tarn_ipc_open(&handle, NULL, &opened));
+    CHILD_CHECK(tarn_pointer_bytes(opened) == MIB);
+    CHILD_CHECK(tarn_pointer_device(opened) == 0);
+    CHILD_CHECK(wrong_bytes(opened, 3) == 0);
+    write_pattern(opened, 4);
+    CHILD_CHECK(verify(line, 0, 4) == 0);
+    tarn_pointer_release(opened);
+    free_block(line, 0);
+    check_nothing_open();
+}
+
+TEST(memory_is_the_same_in_both_processes)
+{
+    with_each_owner(read_and_write);
+}
+
+static void open_parts(int line)
+{
+    enum { PARTS = 8, PART = MIB / PARTS };
+    tarn_pointer *parts[PARTS];
+    tarn_ipc_counts counts;
+
+    allocate(line, 0, MIB, 0);
+    for (size_t i = 0; i < PARTS; i++) {
+        tarn_ipc_handle handle = export_block(line, 0, i * PART, PART, TARN_IPC_PLAIN);
+        CHILD_STATUS(TARN_OK, tarn_ipc_open(&handle, NULL, &parts[i]));
+        CHILD_CHECK(tarn_pointer_address(parts[i]) ==
+                    tarn_pointer_address(parts[0]) + i * PART);
+        write_pattern(parts[i], (unsigned)(letter(i * PART, 0)));
+    }
+    tarn_ipc_get_counts(&counts);
+    CHILD_CHECK(counts.mapped == 1);
+    for (size_t i = 0; i < PARTS; i++)
+        CHILD_CHECK(wrong_bytes(parts[i], letter(i * PART, 0)) == 0);
+    for (size_t i = 0; i < PARTS; i++)
+        tarn_pointer_release(parts[i]);
+    check_nothing_open();
+}
+
+TEST(an_allocation_is_mapped_once_for_all_its_blocks)
+{
+    with_each_owner(open_parts);
+}
+
+static void open_again_without_the_owner(int line)
+{
+    tarn_pointer *first, *second, *view;
+
+    allocate(line, 0, MIB, 5);
+    tarn_ipc_handle handle = export_block(line, 0, 0, MIB, TARN_IPC_PLAIN);
+    CHILD_STATUS(TARN_OK, tarn_ipc_open(&handle, NULL, &first));
+    unsigned long long before = sim_calls();
+    uint64_t asked = counts_of(line).requests;
+    CHILD_STATUS(TARN_OK, tarn_ipc_open(&handle, NULL, &second));
+    CHILD_CHECK(sim_calls() - before <= 2); /* the context's life, and no more */
+    CHILD_CHECK(counts_of(line).requests == asked);
+    CHILD_STATUS(TARN_OK, tarn_pointer_view(second, 4096, 100, &view));
+    tarn_pointer_release(first);
+    tarn_pointer_release(second);
+    CHILD_CHECK(wrong_bytes(view, letter(4096, 5)) == 0); /* a view keeps it open */
+    tarn_pointer_release(view);
+    check_nothing_open();
+}
+
+TEST(a_second_opening_asks_neither_the_owner_nor_the_driver)
+{
+    with_each_owner(open_again_without_the_owner);
+}
+
+/* --- what is refused --- */
+
+/* The output is left alone, and the words say why. */
+static void refused(const tarn_ipc_handle *handle, tarn_status wanted, const char *words)
+{
+    tarn_pointer *untouched = (tarn_pointer *)(uintptr_t)77, *out = untouched;
+
+    CHILD_STATUS(wanted, tarn_ipc_open(handle, NULL, &out));
+    CHILD_SAYS(words);
+    CHILD_CHECK(out == untouched);
+}
+
+static void open_out_of_bounds(int line)
+{
+    tarn_pointer *whole;
+
+    allocate(line, 0, 2 * MIB, 0);
+    tarn_ipc_handle handle = export_block(line, 0, 0, 2 * MIB, TARN_IPC_PLAIN);
+    tarn_ipc_handle bad = handle;
+    CHILD_STATUS(TARN_OK, tarn_ipc_open(&handle, NULL, &whole));
+    bad.bytes = SIZE_MAX;
+    refused(&bad, TARN_INVALID_ARGUMENT, "do not lie in");
+    bad.bytes = SIZE_MAX - 1;
+    bad.offset = 2; /* the sum wraps to 0 */
+    refused(&bad, TARN_INVALID_ARGUMENT, "do not lie in");
+    bad.bytes = 1;
+    bad.offset = SIZE_MAX;
+    refused(&bad, TARN_INVALID_ARGUMENT, "do not lie in");
+    bad.bytes = 0;
+    refused(&bad, TARN_INVALID_ARGUMENT, "0 bytes");
+    tarn_pointer_release(whole);
+    bad = handle;
+    bad.offset = (size_t)1 << 40;
+    refused(&bad, TARN_INVALID_ARGUMENT, "do not lie in"); /* and it is closed again */
+    check_nothing_open();
+}
+
+TEST(a_block_beyond_its_allocation_is_refused)
+{
+    with_each_owner(open_out_of_bounds);
+}
+
+static void open_garbage(int line)
+{
+    allocate(line, 0, MIB, 0);
+    const tarn_ipc_handle good = export_block(line, 0, 0, MIB, TARN_IPC_PLAIN);
+    tarn_ipc_handle bad = good;
+    bool is_ticket = tarn__ticket_claims(good.reserved);
+
+    for (size_t i = 0; i < sizeof bad.reserved; i++) {
+        bad = good;
+        bad.reserved[i] ^= 0x10;
+        tarn_pointer *out = NULL;
+        tarn_status status = tarn_ipc_open(&bad, NULL, &out);
+        /* The stand-in's own handles have bytes that mean nothing. */
+        CHILD_CHECK(status != TARN_OK || !is_ticket);
+        tarn_pointer_release(out);
+    }
+    memset(bad.reserved, 0, sizeof bad.reserved);
+    refused(&bad, TARN_NOT_FOUND, "garbage");
+    bad = good;
+    memset(bad.reserved + 20, 0, 44); /* as of a message that was cut off */
+    refused(&bad, is_ticket ? TARN_INVALID_ARGUMENT : TARN_NOT_FOUND, "garbage");
+    bad = good;
+    bad.uuid[3] ^= 1;
+    refused(&bad, TARN_NOT_FOUND, "device");
+    check_nothing_open();
+}
+
+TEST(bytes_that_are_no_handle_are_refused)
+{
+    with_each_owner(open_garbage);
+}
+
+static void open_freed(int line)
+{
+    allocate(line, 0, MIB, 0);
+    tarn_ipc_handle old = export_block(line, 0, 0, MIB, TARN_IPC_PLAIN);
+    free_block(line, 0);
+    refused(&old, TARN_NOT_FOUND, "freed");
+    allocate(line, 1, MIB, 9); /* perhaps at the same address, in the same slot */
+    refused(&old, TARN_NOT_FOUND, "freed");
+    check_nothing_open();
+}
+
+TEST(memory_that_was_freed_is_refused_though_other_memory_is_there)
+{
+    with_owner(FROM_CUDA, open_freed);
+    with_owner(FROM_EXPORTABLE, open_freed);
+}
+
+static void open_own(int line)
+{
+    static const enum source all[] = {FROM_CUDA, FROM_EXPORTABLE};
+
+    (void)line;
+    for (size_t i = 0; i < 2; i++)
+        for (int kind = TARN_IPC_PLAIN; kind <= TARN_IPC_SERVED; kind++) {
+            tarn_resource *resource = make_source(all[i]);
+            tarn_ipc_handle handle;
+            tarn_pointer *pointer;
+            CHILD_STATUS(TARN_OK, tarn_pointer_allocate(resource, 100, TARN_STREAM_NONE,
+                                                        &pointer));
+            CHILD_STATUS(TARN_OK, tarn_ipc_export(pointer, (tarn_ipc_kind)kind, &handle));
+            refused(&handle, TARN_INVALID_ARGUMENT, "of this process itself");
+            tarn_pointer_release(pointer);
+            CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
+        }
+    CHILD_CHECK(sim_live_bytes() == 0);
+}
+
+TEST(a_process_does_not_open_its_own_handles)
+{
+    folder_begin();
+    struct process own = process_start(open_own);
+    process_end(&own);
+    folder_end();
+}
+
+static void open_of_others(int line)
+{
+    allocate(line, 0, MIB, 0);
+    tarn_ipc_handle handle = export_block(line, 0, 0, MIB, TARN_IPC_PLAIN);
+    struct tarn__ticket ticket;
+
+    memcpy(&ticket, handle.reserved, sizeof ticket);
+    ticket.user++;
+    tarn__ticket_seal(&ticket);
+    memcpy(handle.reserved, &ticket, sizeof ticket);
+    refused(&handle, TARN_INVALID_ARGUMENT, "of user");
+    ticket.user--;
+    ticket.server[0] ^= 1; /* nobody has this name */
+    tarn__ticket_seal(&ticket);
+    memcpy(handle.reserved, &ticket, sizeof ticket);
+    refused(&handle, TARN_NOT_FOUND, "is gone");
+    ticket.server[0] ^= 1;
+    ticket.generation += 1000;
+    tarn__ticket_seal(&ticket);
+    memcpy(handle.reserved, &ticket, sizeof ticket);
+    refused(&handle, TARN_NOT_FOUND, "freed");
+    ticket.slot = UINT32_MAX;
+    tarn__ticket_seal(&ticket);
+    memcpy(handle.reserved, &ticket, sizeof ticket);
+    refused(&handle, TARN_NOT_FOUND, "freed");
+    check_nothing_open();
+}
+
+TEST(handles_of_other_users_servers_and_generations_are_refused)
+{
+    with_owner(FROM_EXPORTABLE, open_of_others);
+}
+
+/* --- what has no handle --- */
+
+static void cannot(tarn_resource *resource)
+{
+    for (int kind = TARN_IPC_PLAIN; kind <= TARN_IPC_SERVED; kind++) {
+        tarn_ipc_handle handle = {.bytes = 77};
+        tarn_pointer *pointer;
+        CHILD_STATUS(TARN_OK,
+                     tarn_pointer_allocate(resource, 4096, TARN_STREAM_NONE, &pointer));
+        CHILD_STATUS(TARN_NOT_SUPPORTED,
+                     tarn_ipc_export(pointer, (tarn_ipc_kind)kind, &handle));
+        CHILD_SAYS("the exportable one");
+        CHILD_CHECK(handle.bytes == 77);
+        tarn_pointer_release(pointer);
+    }
+    CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
+}
+
+static void export_others(int line)
+{
+    tarn_resource *resource;
+
+    (void)line;
+    CHILD_STATUS(TARN_OK, tarn_async_create(0, NULL, &resource));
+    cannot(resource);
+    CHILD_STATUS(TARN_OK, tarn_pool_create(0, NULL, NULL, &resource));
+    cannot(resource);
+    CHILD_STATUS(TARN_OK, tarn_managed_create(0, &resource));
+    cannot(resource);
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_ipc_export(NULL, TARN_IPC_PLAIN, NULL));
+}
+
+TEST(memory_that_was_not_made_for_it_has_no_handle_and_the_words_say_what_has)
+{
+    folder_begin();
+    struct process own = process_start(export_others);
+    process_end(&own);
+    folder_end();
+}
