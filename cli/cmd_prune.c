@@ -3,6 +3,7 @@
 #include "cmd_prune.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,7 +17,7 @@ struct job {
 
 /* --- options ------------------------------------------------------------------------ */
 
-enum { SHAPES = 1, COMPAT, LIMIT, MARKS, EMIT, OLD, STATS, EXPLAIN, CHECK, OUTPUT };
+enum { SHAPES = 1, COMPAT, LIMIT, MARKS, EMIT, LLVM, OLD, STATS, EXPLAIN, CHECK, OUTPUT };
 
 /* A word for a bit; lists of them are written with commas. */
 struct word {
@@ -76,6 +77,16 @@ static bool read_number(const char *text, size_t *out)
     return true;
 }
 
+static bool read_version(const char *text, unsigned *out)
+{
+    size_t number;
+
+    if (!read_number(text, &number) || number > UINT_MAX)
+        return false;
+    *out = (unsigned)number;
+    return true;
+}
+
 /* Put the option into the job; returns 0, or the exit code after words. */
 static int apply(struct job *job, int option, const char *value)
 {
@@ -108,6 +119,10 @@ static int apply(struct job *job, int option, const char *value)
         options->form = (tarn_prune_form)bits_of(forms, value, strlen(value));
         return options->form ? 0
                              : wrong_use(&verb_prune, "--emit: ll or bc, not %s", value);
+    case LLVM:
+        return read_version(value, &job->task.llvm)
+                   ? 0
+                   : wrong_use(&verb_prune, "--llvm: no version, like 14: %s", value);
     case OLD:
         job->task.old = true;
         return 0;
@@ -135,6 +150,7 @@ static int read_line(struct job *job, int argc, char **argv, bool *stop)
         {"limit", required_argument, NULL, LIMIT},
         {"marks", required_argument, NULL, MARKS},
         {"emit", required_argument, NULL, EMIT},
+        {"llvm", required_argument, NULL, LLVM},
         {"old", no_argument, NULL, OLD},
         {"stats", no_argument, NULL, STATS},
         {"explain", no_argument, NULL, EXPLAIN},
@@ -341,6 +357,10 @@ const struct verb verb_prune = {
     "      --shapes=LIST   of per_bb, diamond, fanout, fanout_raise; or all\n"
     "      --limit=N       with --compat: visits in one fan-out search; 1000\n"
     "      --marks=LIST    how blocks are marked that raise: store (a store to excinfo\n"
-    "                      with !numba_exception_output), ret (!ret_is_raise)\n"
+    "                      with !numba_exception_output), ret (!ret_is_raise); with\n"
+    "                      --compat, ret alone is llvmlite's pass before 0.40\n"
+    "      --llvm=N        read and write as LLVM N does, where Tarn was built for it "
+    "too;\n"
+    "                      14 is Debian's Numba\n"
     "      --old           the pass of Numba before 0.52, on text, instead of all this\n",
     run};

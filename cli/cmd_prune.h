@@ -11,8 +11,9 @@ struct prune_task {
     char *input;
     size_t input_bytes;
     tarn_prune_options options;
-    bool old;     /* the text pass of old */
-    bool explain; /* write the reasons down */
+    unsigned llvm; /* major version of the LLVM to use; 0: that of libtarn_prune.so */
+    bool old;      /* the text pass of old */
+    bool explain;  /* write the reasons down */
 };
 
 /* What came of it. */

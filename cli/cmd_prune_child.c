@@ -19,10 +19,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
-#define LIBRARY "libtarn_prune.so." TEXT(TARN_VERSION_MAJOR)
-
 /* The calls of libtarn_prune that are needed, found at run time: without LLVM the rest of
  * the tool works as ever. */
 struct library {
@@ -47,18 +43,34 @@ struct channel {
 
 /* --- the library ---------------------------------------------------------------------- */
 
-static int no_library(void)
+enum { FILE_NAME = 64, PYPIS_LLVM = 22 };
+
+/* The file with the pruner for that LLVM. */
+static void name_library(unsigned llvm, char name[FILE_NAME])
 {
+    if (llvm == 0)
+        snprintf(name, FILE_NAME, "libtarn_prune.so.%d", TARN_VERSION_MAJOR);
+    else
+        snprintf(name, FILE_NAME, "libtarn_prune-%u.so.%d", llvm, TARN_VERSION_MAJOR);
+}
+
+static int no_library(unsigned llvm)
+{
+    const char *why = dlerror();
+    char name[FILE_NAME];
+
+    name_library(llvm, name);
     return failed(&verb_prune,
-                  "the pruner is a library of its own, " LIBRARY
-                  ", which needs LLVM and is not here or does not load: %s; build Tarn "
-                  "where LLVM's development files are (Debian: llvm-22-dev)",
-                  dlerror());
+                  "the pruner is a library of its own, %s, which needs LLVM and is not "
+                  "here or does not load: %s; build Tarn where LLVM's development files "
+                  "are (Debian: llvm-%u-dev)",
+                  name, why ? why : "the one that is here has another LLVM",
+                  llvm ? llvm : PYPIS_LLVM);
 }
 
 /* It lies beside libtarn. By name it is found only where the loader looks for this tool's
  * own libraries, and under a sanitizer, whose dlopen stands between, it is not. */
-static void *open_library(void)
+static void *open_file(const char *name)
 {
     char path[PATH_MAX];
     Dl_info libtarn;
@@ -67,22 +79,46 @@ static void *open_library(void)
     if (dladdr((void *)tarn_version, &libtarn) && strrchr(libtarn.dli_fname, '/')) {
         int folder = (int)(strrchr(libtarn.dli_fname, '/') - libtarn.dli_fname);
         int length =
-            snprintf(path, sizeof path, "%.*s/%s", folder, libtarn.dli_fname, LIBRARY);
+            snprintf(path, sizeof path, "%.*s/%s", folder, libtarn.dli_fname, name);
         if (length > 0 && (size_t)length < sizeof path)
             handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     }
-    return handle ? handle : dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    return handle ? handle : dlopen(name, RTLD_NOW | RTLD_LOCAL);
 }
 
-static int load(struct library *library)
+/* Does the library at hand have that LLVM? */
+static bool has_llvm(void *handle, unsigned llvm)
 {
-    void *handle = open_library();
+    __typeof__(&tarn_prune_llvm_version) version;
+
+    *(void **)&version = dlsym(handle, "tarn_prune_llvm_version");
+    return version && strtoul(version(), NULL, 10) == llvm;
+}
+
+/* The one for that LLVM; libtarn_prune.so, if that is the one it has. */
+static void *open_library(unsigned llvm)
+{
+    char name[FILE_NAME];
+    void *handle;
+
+    name_library(llvm, name);
+    handle = open_file(name);
+    if (handle || llvm == 0)
+        return handle;
+    name_library(0, name);
+    handle = open_file(name);
+    return handle && has_llvm(handle, llvm) ? handle : NULL;
+}
+
+static int load(struct library *library, unsigned llvm)
+{
+    void *handle = open_library(llvm);
 
     if (!handle)
-        return no_library();
+        return no_library(llvm);
     *(void **)&library->bytes = dlsym(handle, "tarn_prune_bytes");
     *(void **)&library->old_text = dlsym(handle, "tarn_prune_old_text");
-    return library->bytes && library->old_text ? 0 : no_library();
+    return library->bytes && library->old_text ? 0 : no_library(llvm);
 }
 
 /* --- in the child ----------------------------------------------------------------------- */
@@ -272,7 +308,7 @@ int prune_in_child(const struct prune_task *task, struct prune_result *out)
 {
     struct channel channel = {.output = -1, .reasons = -1, .errors = -1};
     struct library library = {NULL, NULL};
-    int state = 0, code = load(&library);
+    int state = 0, code = load(&library, task->llvm);
 
     if (code != 0)
         return code;

@@ -31,7 +31,7 @@ def exported(library):
 
 def list_for(library):
     """The file with the names that this library may export."""
-    prune = pathlib.Path(library).name.startswith("libtarn_prune.")
+    prune = pathlib.Path(library).name.startswith("libtarn_prune")
     return TOOLS / ("exports-prune.txt" if prune else "exports.txt")
 
 

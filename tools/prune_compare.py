@@ -37,6 +37,21 @@ from tarn.prune import _library
 BATCH = 250  # functions a module
 
 
+OLD = not hasattr(ll, "newpassmanagers")  # Debian's: LLVM 14, Numba 0.56
+
+
+class OldStock:
+    """llvmlite's pass as it was up to 0.39, in the pass managers of then."""
+
+    def prune(self, module, shapes: int = 15, limit: int = 1000):
+        """Prunes in place; what it counted."""
+        manager = ll.create_module_pass_manager()
+        manager.add_refprune_pass(ll.RefPruneSubpasses(shapes), limit)
+        before = ll.passmanagers.dump_refprune_stats()
+        manager.run(module)
+        return tuple(ll.passmanagers.dump_refprune_stats() - before)
+
+
 class Stock:
     """llvmlite's pass."""
 
@@ -139,6 +154,7 @@ def batches(count: int, seed: int, vary: bool = True):
         shapes = rng.randint(1, 15) if vary_now else 15
         limit = rng.choice((1, 2, 5, 12, 30, 100)) if vary_now else 1000
         text = prune_random.module(seed, first, min(BATCH, count - first), debug)
+        text = prune_random.typed(text) if OLD else text
         words = f"seed {seed}, f{first}.., debug info {debug}, shapes {shapes}, limit {limit}"
         yield Batch(text, shapes, limit, words)
 
@@ -152,13 +168,14 @@ def first_difference(ours: str, theirs: str) -> str:
     return "(one has more functions)"
 
 
-def compare_batch(stock: Stock, batch: Batch) -> str | None:
+def compare_batch(stock: Stock | OldStock, batch: Batch) -> str | None:
     module = ll.parse_assembly(batch.text)
     counted = stock.prune(module, batch.shapes, batch.limit)
     ours = tarn.prune.prune(
         batch.text,
         mode="llvmlite",
         shapes=shape_names(batch.shapes),
+        marks=["ret"] if OLD else None,
         subgraph_limit=batch.limit,
         name="<string>",  # as llvmlite's parser calls it
     )
@@ -170,13 +187,14 @@ def compare_batch(stock: Stock, batch: Batch) -> str | None:
 
 
 def compare_random(arguments) -> int:
-    stock, differences, removed = Stock(), 0, 0
+    stock, differences = OldStock() if OLD else Stock(), 0
     for batch in batches(arguments.count, arguments.seed):
         difference = compare_batch(stock, batch)
         if difference is not None:
             differences += 1
             print(difference)
-    removed = sum(ll.newpassmanagers.dump_refprune_stats())
+    managers = ll.passmanagers if OLD else ll.newpassmanagers
+    removed = sum(managers.dump_refprune_stats())
     print(
         f"random: {arguments.count} functions, {removed} operations removed by llvmlite, "
         f"{differences} modules of {BATCH} differ"

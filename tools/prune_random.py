@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """prune_random.py -- random functions that count references, as LLVM IR text.
 
-    prune_random.py [--seed N] [--count N] [--debug-info]    one module, to stdout
+    prune_random.py [--seed N] [--count N] [--debug-info] [--typed]    one module, to stdout
 
 The pruner is compared with llvmlite's and run against an interpreter on what comes from here,
 so the functions have what compilers rarely write and passes often get wrong: irreducible and
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import re
 import sys
 
 HEAD = """\
@@ -396,8 +397,6 @@ class Function:
 
 def hoist_metadata(text: str, first: int) -> str:
     """Give the metadata that stands inside of functions numbers of its own."""
-    import re
-
     numbers: dict[str, int] = {}
 
     def number(match: re.Match[str]) -> str:
@@ -426,16 +425,44 @@ def module(seed: int, first: int, count: int, debug_info: bool = False) -> str:
     return hoist_metadata(text, 10 + count) if debug_info else text
 
 
+def raise_at_ret(block: str) -> str:
+    """A block as Numba before 0.57 marked it: at the ret, not at the store."""
+    marked = re.search(r"%excinfo, !numba_exception_output", block)
+    return re.sub(r"\bret i32 0", "ret i32 0, !ret_is_raise !0", block) if marked else block
+
+
+def typed(text: str) -> str:
+    """A module of module() for LLVM 14, where pointers have types, and for Numba 0.56."""
+    blocks = re.split(r"^(?=b\d+:$)", text, flags=re.M)
+    text = "".join(map(raise_at_ret, blocks))
+    changes = (
+        (r"ptr %excinfo", "i8** %excinfo"),
+        (r"ptr %NRT_decref\)", "void (i8*)* %NRT_decref)"),
+        (r"load ptr, ptr (\S+)", r"call i8* @load(i8* \1)"),
+        (r"store ptr @error, ptr %p", "store i8 0, i8* %p"),
+        (r"@(NRT_\w+)(?=\(ptr \S+, ptr @error)", r"bitcast (void (i8*)* @\1 to void (i8*, i8*)*)"),
+        (
+            r"#dbg_value\((ptr \S+), (!\d+), (!DIExpression\(\)), (!\d+)\)",
+            r"call void @llvm.dbg.value(metadata \1, metadata \2, metadata \3), !dbg \4",
+        ),
+        (r"\bptr\b", "i8*"),
+    )
+    for old, new in changes:
+        text = re.sub(old, new, text)
+    declared = "declare i8* @load(i8*)\ndeclare void @llvm.dbg.value(metadata, metadata, metadata)\n"
+    return declared + text
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--debug-info", action="store_true")
+    parser.add_argument("--typed", action="store_true", help="for LLVM 14")
     arguments = parser.parse_args()
-    sys.stdout.write(
-        module(arguments.seed, arguments.first, arguments.count, arguments.debug_info)
-    )
+    text = module(arguments.seed, arguments.first, arguments.count, arguments.debug_info)
+    sys.stdout.write(typed(text) if arguments.typed else text)
     return 0
 
 

@@ -32,7 +32,9 @@ enum {
 
 typedef enum tarn_prune_mode {
     TARN_PRUNE_SOUND = 0,   /**< never frees an object early; no limit on size */
-    TARN_PRUNE_LLVMLITE = 1 /**< the IR and the numbers that llvmlite's pass gives */
+    TARN_PRUNE_LLVMLITE = 1 /**< the IR and the numbers that llvmlite's pass gives: of
+                                 0.43 and later, or, where `raise_marks` is
+                                 TARN_PRUNE_MARK_RET, of 0.39 and before */
 } tarn_prune_mode;
 
 /** How a compiler marks a block that raises; a set of bits. */

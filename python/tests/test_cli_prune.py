@@ -8,6 +8,7 @@ import pytest
 from cli_tool import TOOL, refused, tarn_tool
 
 import tarn
+import tarn.prune
 
 HEAD = "declare void @NRT_incref(ptr)\ndeclare void @NRT_decref(ptr)\ndeclare void @use(ptr)\n"
 PAIR = HEAD + """
@@ -142,6 +143,7 @@ def test_what_cannot_be_opened_or_written_is_said(tmp_path):
         ["--compat=numba"],
         ["--limit=0"],
         ["--limit=-1"],
+        ["--llvm=new"],
         ["--marks="],
         ["--emit=s"],
         ["a.ll", "b.ll"],
@@ -151,6 +153,13 @@ def test_what_cannot_be_opened_or_written_is_said(tmp_path):
 )
 def test_wrong_use_is_told_from_bad_input(args):
     refused(2, "", "prune", *args)
+
+
+def test_the_llvm_can_be_chosen():
+    major = tarn.prune.llvm_version().partition(".")[0]
+    assert prune(PAIR, f"--llvm={major}").stdout == prune(PAIR).stdout
+    done = refused(1, "libtarn_prune-9.so", "prune", "--llvm=9", input=PAIR)
+    assert "llvm-9-dev" in done.stderr
 
 
 def test_without_the_library_the_tool_says_what_is_missing(tmp_path):

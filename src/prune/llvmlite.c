@@ -97,12 +97,13 @@ static bool fail_for_all(struct tarn__llvmlite *search, tarn_prune_rule rule,
 
 /* Do all ways back from the blocks marked as tails, `count` of which are on the stack, come
  * to `head` before the entry or another tail? Blocks that raise are passed over in a
- * search for raising fan-outs. */
+ * search for raising fan-outs; llvmlite learned that in 0.43. */
 static bool held_by_head(struct tarn__llvmlite *search, uint32_t head, size_t count,
                          bool raise)
 {
     const struct tarn__cfg *cfg = search->cfg;
 
+    raise = raise && !tarn__llvmlite_is_old(&search->view->pruning->options);
     while (count > 0) {
         uint32_t block = search->stack[--count];
         if ((raise && raises(search, block)) || search->visited[block] == search->search)

@@ -160,8 +160,11 @@ static tarn_status check_ends(const struct tarn__view *view)
     return TARN_OK;
 }
 
+/* llvmlite's pass went by that attribute only when it came into LLVM's new pass manager. */
 static bool is_optnone(const struct tarn__view *view)
 {
+    if (tarn__llvmlite_is_old(&view->pruning->options))
+        return false;
     return LLVMGetEnumAttributeAtIndex(view->function, LLVMAttributeFunctionIndex,
                                        view->pruning->optnone) != NULL;
 }

@@ -38,6 +38,13 @@ bool tarn__prune_per_block(struct tarn__view *view);
 
 struct tarn__llvmlite;
 
+/* Is the pass that is wanted llvmlite's of before 0.40, which knew the mark at the ret? */
+static inline bool tarn__llvmlite_is_old(const tarn_prune_options *options)
+{
+    return options->mode == TARN_PRUNE_LLVMLITE &&
+           options->raise_marks == TARN_PRUNE_MARK_RET;
+}
+
 /* NULL: no host memory. All lies in the arena. */
 struct tarn__llvmlite *tarn__llvmlite_open(struct tarn__view *view,
                                            const struct tarn__cfg *cfg);

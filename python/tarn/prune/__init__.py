@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tarn.prune import _library
-from tarn.prune._library import ALL_SHAPES, SHAPES, Kept, Place, Pruned, Report, llvm_version
+from tarn.prune._library import ALL_SHAPES, MARKS, SHAPES, Kept, Place, Pruned, Report, llvm_version
 
 __all__ = [
     "Kept",
@@ -34,14 +34,15 @@ __all__ = [
 ]
 
 
-def _shapes(shapes: Iterable[str] | None) -> int:
-    if shapes is None:
-        return ALL_SHAPES
-    names = list(shapes)
-    unknown = [name for name in names if name not in SHAPES]
+def _bits(what: str, known: dict[str, int], asked: Iterable[str] | None) -> int:
+    """The sum of the names' bits; 0, which is all of them, for None."""
+    if asked is None:
+        return 0
+    names = list(asked)
+    unknown = [name for name in names if name not in known]
     if unknown or not names:
-        raise ValueError(f"prune: shapes are {', '.join(SHAPES)}, not {names!r}")
-    return sum({SHAPES[name] for name in names})
+        raise ValueError(f"prune: {what} are {', '.join(known)}, not {names!r}")
+    return sum({known[name] for name in names})
 
 
 def prune(
@@ -49,6 +50,7 @@ def prune(
     *,
     mode: str = "sound",
     shapes: Iterable[str] | None = None,
+    marks: Iterable[str] | None = None,
     subgraph_limit: int = 1000,
     explain: bool = False,
     name: str = "<ir>",
@@ -57,15 +59,22 @@ def prune(
 
     `mode="llvmlite"` gives the result of llvmlite's pass, its mistakes included;
     `subgraph_limit` belongs to it. `shapes` are those of "per_block", "diamond", "fanout"
-    and "fanout_raise" that are looked for; None is all of them. With `explain` the result
-    has each incref that stayed beside a decref of the same value, with the reason.
+    and "fanout_raise" that are looked for; None is all of them. `marks` says how blocks are
+    marked that raise: "store" (a store to excinfo), "ret" (a ret, before Numba 0.57); None is
+    both, with `mode="llvmlite"` the store. With `explain` the result has each incref that
+    stayed beside a decref of the same value, with the reason.
 
     LLVM's reader can end the process on bytes that are not IR at all: this is for modules
     of a compiler that you trust, `tarn prune` for others.
     """
     kept: list[Kept] = []
     options = _library.make_options(
-        mode, _shapes(shapes), "given", subgraph_limit, kept if explain else None
+        mode,
+        _bits("shapes", SHAPES, shapes) or ALL_SHAPES,
+        "given",
+        subgraph_limit,
+        kept if explain else None,
+        _bits("marks", MARKS, marks),
     )
     data = ir.encode() if isinstance(ir, str) else bytes(ir)
     out, report = _library.prune_bytes(data, name, options)

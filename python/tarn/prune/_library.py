@@ -2,7 +2,8 @@
 
 The pruner's library needs LLVM, which is large and which most programs that use Tarn have no
 use for. So nothing links it: it is opened when somebody prunes, and a Tarn that was built
-without it says so then.
+without it says so then. A Tarn may have it for several LLVMs (libtarn_prune-14 beside
+libtarn_prune); a program that has llvmlite gets the one for llvmlite's LLVM.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import sys
 from typing import Any, NamedTuple
 
 import tarn
@@ -18,6 +20,7 @@ MODES = {"sound": 0, "llvmlite": 1}
 SHAPES = {"per_block": 1, "diamond": 2, "fanout": 4, "fanout_raise": 8}
 ALL_SHAPES = 15
 FORMS = {"given": 0, "text": 1, "bitcode": 2}
+MARKS = {"store": 1, "ret": 2}
 
 
 class Place(NamedTuple):
@@ -142,16 +145,28 @@ class _CError(ctypes.Structure):
 
 
 def library_path() -> str:
-    """Where libtarn_prune is: $TARN_PRUNE_LIBRARY, or beside libtarn."""
-    major = tarn.__version__.partition(".")[0]
-    beside = os.path.join(tarn.get_library_dir(), f"libtarn_prune.so.{major}")
-    return os.environ.get("TARN_PRUNE_LIBRARY") or beside
+    """Where libtarn_prune is: $TARN_PRUNE_LIBRARY, or beside libtarn, for llvmlite's LLVM if
+    there is such a one and the program has imported llvmlite."""
+    named = os.environ.get("TARN_PRUNE_LIBRARY")
+    if named:
+        return named
+    folder, major = tarn.get_library_dir(), tarn.__version__.partition(".")[0]
+    llvmlite = sys.modules.get("llvmlite.binding")
+    if llvmlite:
+        suffix = f"-{llvmlite.llvm_version_info[0]}.so.{major}"
+        path = os.path.join(folder, "libtarn_prune" + suffix)
+        if os.path.exists(path):
+            return path
+    return os.path.join(folder, f"libtarn_prune.so.{major}")
+
+
+def library() -> Any:
+    """The library, opened at the first call."""
+    return _open(library_path())
 
 
 @functools.cache
-def library() -> Any:
-    """The library, opened at the first call."""
-    path = library_path()
+def _open(path: str) -> Any:
     if not os.path.exists(path):
         raise tarn.NotSupportedError(
             f"prune: {path} is not there: this Tarn was built without LLVM's development files"
@@ -165,6 +180,7 @@ def library() -> Any:
     out, out_bytes = ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(size)
     opened.tarn_prune_bytes.argtypes = [text, size, text, options, report, out, out_bytes]
     opened.tarn_prune_module.argtypes = [ctypes.c_void_p, options, report]
+    opened.tarn_prune_function.argtypes = [ctypes.c_void_p, options, report]
     removed = ctypes.POINTER(ctypes.c_uint64)
     opened.tarn_prune_old_text.argtypes = [text, size, out, out_bytes, removed]
     opened.tarn_prune_free.argtypes = [ctypes.c_void_p]
@@ -209,7 +225,12 @@ def _listener(kept: list[Kept]) -> Any:
 
 
 def make_options(
-    mode: str, shapes: int, form: str, subgraph_limit: int, kept: list[Kept] | None
+    mode: str,
+    shapes: int,
+    form: str,
+    subgraph_limit: int,
+    kept: list[Kept] | None,
+    raise_marks: int = 0,  # 0: those that the mode knows
 ) -> _COptions:
     if mode not in MODES:
         raise ValueError(f"prune: mode {mode!r} is none of {', '.join(MODES)}")
@@ -218,6 +239,7 @@ def make_options(
     options = _COptions(
         mode=MODES[mode],
         shapes=shapes,
+        raise_marks=raise_marks,
         form=FORMS[form],
         subgraph_limit=subgraph_limit,
     )
@@ -234,6 +256,10 @@ def _take(out: ctypes.c_void_p, size: ctypes.c_size_t) -> bytes:
         library().tarn_prune_free(out)
 
 
+def _report(report: _CReport) -> Report:
+    return Report(*(getattr(report, field) for field in Report._fields))
+
+
 def prune_bytes(data: bytes, name: str, options: _COptions) -> tuple[bytes, Report]:
     out, size, report = ctypes.c_void_p(), ctypes.c_size_t(), _CReport()
     check(
@@ -247,7 +273,17 @@ def prune_bytes(data: bytes, name: str, options: _COptions) -> tuple[bytes, Repo
             ctypes.byref(size),
         )
     )
-    return _take(out, size), Report(*(getattr(report, field) for field in Report._fields))
+    return _take(out, size), _report(report)
+
+
+def prune_in_place(what: str, pointer: Any, options: _COptions) -> Report:
+    """Prune a "module" or a "function" of the library's own LLVM: what LLVM-C calls an
+    LLVMModuleRef or an LLVMValueRef."""
+    report = _CReport()
+    call = getattr(library(), f"tarn_prune_{what}")
+    address = ctypes.cast(pointer, ctypes.c_void_p)
+    check(call(address, ctypes.byref(options), ctypes.byref(report)))
+    return _report(report)
 
 
 def old_text(data: bytes) -> tuple[bytes, int]:

@@ -2,27 +2,35 @@
 
 Numba runs llvmlite's pass three times: on each function by itself, then on the library's
 module after a first cheap round of optimization has inlined what it calls, then once more
-after the full round. The wheel of llvmlite hides its LLVM, so Tarn cannot work on Numba's
-modules in place. They travel as bitcode; a trip costs as much as several passes, so it is
-made after each round for the module as a whole, and not for single functions: what is not
-pruned in a function by itself is pruned after the first round.
+after the full round.
+
+Where llvmlite and libtarn_prune have one libLLVM between them, as in Debian, Tarn does the same
+in place. The wheel of llvmlite hides its LLVM. There modules travel as bitcode; a trip costs as
+much as several passes, so it is made after each round for the module as a whole, and not for
+single functions: what is not pruned in a function by itself is pruned after the first round.
 
 What is replaced, and put back by uninstall():
 
     CPUCodegen._module_pass_manager     leaves llvmlite's pass out, and prunes at the end
-    CPUCodegen._function_pass_manager   leaves llvmlite's pass out
+    CPUCodegen._function_pass_manager   leaves llvmlite's pass out, and prunes in place
     CPUCodeLibrary._optimize_final_module   tells those two which library they work for
     JITCPUCodegen.magic_tuple           part of the key of Numba's cache on disk
     newpassmanagers.dump_refprune_stats from which Numba takes the `prune_stats` of a function
+
+Older Numbas, Debian's 0.56 among them, keep two pass managers instead of making new ones for
+each library, and their statistics are in `passmanagers`.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import threading
+from collections.abc import Iterator
 from typing import Any
 
+import llvmlite
 import llvmlite.binding as ll
-from llvmlite.binding import newpassmanagers
 from numba.core import codegen, config
 
 import tarn
@@ -32,6 +40,7 @@ from tarn.prune._library import Report
 
 class _Settings:
     mode: str | None = None  # None: not installed
+    in_place = False
     replaced: list[tuple[Any, str, Any]] = []  # object, name, what was there
     totals = Report()
 
@@ -51,13 +60,31 @@ def _add(report: Report) -> None:
         _Settings.totals = Report(*sums)._replace(peak_bytes=peak)
 
 
-def _pruned(module: Any) -> Any:
-    """The module after pruning: itself where it counts no references, else a new one."""
+def _options() -> Any | None:
+    """As Numba's settings want it; None: no pruning."""
     shapes = int(codegen._parse_refprune_flags())
     if shapes == 0 or _Settings.mode is None:
-        return module
-    options = _library.make_options(_Settings.mode, shapes, "bitcode", 1000, None)
+        return None
+    options = _library.make_options(
+        _Settings.mode, shapes, "bitcode", 1000, None, _raise_marks(_Settings.mode)
+    )
     options.trusted = True  # LLVM wrote it a moment ago
+    return options
+
+
+def _prune_in_place(what: str, reference: Any) -> None:
+    options = _options()
+    if options is not None:
+        with ll.ffi.lib._lock:  # all modules of llvmlite are in one LLVM context
+            report = _library.prune_in_place(what, reference._ptr, options)
+        _add(report)
+
+
+def _pruned(module: Any) -> Any:
+    """The module after pruning: itself where it counts no references, else a new one."""
+    options = _options()
+    if options is None:
+        return module
     bitcode, report = _library.prune_bytes(module.as_bitcode(), module.name, options)
     _add(report)
     if report.increfs + report.decrefs == 0:
@@ -65,6 +92,12 @@ def _pruned(module: Any) -> Any:
     pruned = ll.parse_bitcode(bitcode)
     pruned.name = module.name
     return pruned
+
+
+def _raise_marks(mode: str) -> int:
+    """In mode llvmlite what llvmlite looks at: before 0.40 that was the mark at the ret."""
+    old = tuple(map(int, llvmlite.__version__.split(".")[:2])) < (0, 40)
+    return _library.MARKS["ret"] if old and mode == "llvmlite" else 0
 
 
 class _ThenPrune:
@@ -79,7 +112,32 @@ class _ThenPrune:
 
     def run(self, module: Any, *arguments: Any) -> Any:
         changed = self._manager.run(module, *arguments)
-        self._library._final_module = _pruned(module)
+        if _Settings.in_place:
+            _prune_in_place("module", module)
+        else:
+            self._library._final_module = _pruned(module)
+        return changed
+
+
+class _ThenPruneFunction:
+    """A pass manager of functions that prunes each in place when it is through."""
+
+    def __init__(self, manager: Any):
+        self._manager = manager
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._manager, name)
+
+    def __enter__(self) -> _ThenPruneFunction:
+        self._manager.__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> Any:
+        return self._manager.__exit__(*exception)
+
+    def run(self, function: Any, *arguments: Any) -> Any:
+        changed = self._manager.run(function, *arguments)
+        _prune_in_place("function", function)
         return changed
 
 
@@ -105,20 +163,66 @@ def _module_pass_manager(original: Any) -> Any:
 
 
 def _function_pass_manager(original: Any) -> Any:
-    def replacement(self: Any, **options: Any) -> Any:
-        return _without_llvmlites_pass(original, self, **options)
+    def replacement(self: Any, *module: Any, **options: Any) -> Any:
+        made = _without_llvmlites_pass(original, self, *module, **options)
+        if not _Settings.in_place or not config.LLVM_REFPRUNE_PASS:
+            return made
+        if isinstance(made, tuple):
+            return (_ThenPruneFunction(made[0]), *made[1:])
+        return _ThenPruneFunction(made)
 
     return replacement
 
 
+def _managers_to_keep(generator: Any) -> tuple[Any, Any]:
+    """For a Numba that keeps its pass managers: the two without llvmlite's pass, made as
+    CPUCodegen._init() makes them."""
+    if not hasattr(generator, "_tarn_managers"):
+        cheap = {
+            "loop_vectorize": getattr(generator, "_loopvect", False),
+            "slp_vectorize": False,
+            "opt": getattr(generator, "_opt_level", 0),
+            "cost": "cheap",
+        }
+        make = generator._module_pass_manager
+        generator._tarn_managers = (
+            _without_llvmlites_pass(make, **cheap),
+            _without_llvmlites_pass(make),
+        )
+    managers: tuple[Any, Any] = generator._tarn_managers
+    return managers
+
+
+@contextlib.contextmanager
+def _kept_managers_for(library: Any) -> Iterator[None]:
+    generator = library._codegen
+    outer = generator._mpm_cheap, generator._mpm_full
+    cheap, full = _managers_to_keep(generator)
+    generator._mpm_cheap = _ThenPrune(cheap, library)
+    generator._mpm_full = _ThenPrune(full, library)
+    try:
+        yield
+    finally:
+        generator._mpm_cheap, generator._mpm_full = outer
+
+
+@contextlib.contextmanager
+def _new_managers_for(library: Any) -> Iterator[None]:
+    outer = getattr(_working, "library", None)
+    _working.library = library
+    try:
+        yield
+    finally:
+        _working.library = outer
+
+
 def _optimize_final_module(original: Any) -> Any:
     def replacement(self: Any) -> None:
-        outer = getattr(_working, "library", None)
-        _working.library = self
-        try:
+        if not config.LLVM_REFPRUNE_PASS:
+            return original(self)
+        keeps = hasattr(self._codegen, "_mpm_cheap")
+        with _kept_managers_for(self) if keeps else _new_managers_for(self):
             original(self)
-        finally:
-            _working.library = outer
 
     return replacement
 
@@ -133,20 +237,38 @@ def _magic_tuple(original: Any) -> Any:
 
 def _dump_refprune_stats(original: Any) -> Any:
     def replacement(printout: bool = False) -> Any:
-        ours = newpassmanagers.PruneStats(*_Settings.totals[:4])
-        return original(printout) + ours
+        theirs = original(printout)
+        return theirs + type(theirs)(*_Settings.totals[:4])
 
     return replacement
+
+
+def _statistics() -> list[Any]:
+    """The modules of llvmlite with a dump_refprune_stats()."""
+    modules = [getattr(ll, name, None) for name in ("newpassmanagers", "passmanagers")]
+    return [module for module in modules if hasattr(module, "dump_refprune_stats")]
 
 
 def _check_versions() -> None:
     theirs = ".".join(map(str, ll.llvm_version_info))
     ours = _library.llvm_version()
-    if theirs.partition(".")[0] != ours.partition(".")[0]:
+    major = theirs.partition(".")[0]
+    if major != ours.partition(".")[0]:
         raise tarn.NotSupportedError(
-            f"prune: llvmlite has LLVM {theirs}, libtarn_prune {ours}: "
-            "bitcode cannot go both ways"
+            f"prune: llvmlite has LLVM {theirs}, libtarn_prune {ours}: bitcode cannot go both "
+            f"ways; build Tarn with -DTARN_LLVM_ALSO={major} where LLVM {major} is"
         )
+
+
+def _shares_llvm() -> bool:
+    """Do llvmlite and libtarn_prune call one and the same LLVM?"""
+
+    def address(library: Any) -> int | None:
+        call = getattr(library, "LLVMGetModuleContext", None)  # llvmlite's wheel hides it
+        return ctypes.cast(call, ctypes.c_void_p).value if call else None
+
+    theirs = address(ctypes.CDLL(ll.ffi.lib._name))
+    return theirs is not None and theirs == address(_library.library())
 
 
 def _replace(owner: Any, name: str, make: Any) -> None:
@@ -160,11 +282,13 @@ def install(mode: str) -> None:
     _check_versions()
     if _Settings.mode is None:
         _Settings.totals = Report()
+        _Settings.in_place = _shares_llvm()
         _replace(codegen.CPUCodegen, "_module_pass_manager", _module_pass_manager)
         _replace(codegen.CPUCodegen, "_function_pass_manager", _function_pass_manager)
         _replace(codegen.CPUCodeLibrary, "_optimize_final_module", _optimize_final_module)
         _replace(codegen.JITCPUCodegen, "magic_tuple", _magic_tuple)
-        _replace(newpassmanagers, "dump_refprune_stats", _dump_refprune_stats)
+        for module in _statistics():
+            _replace(module, "dump_refprune_stats", _dump_refprune_stats)
     _Settings.mode = mode
 
 

@@ -154,6 +154,24 @@ TEST(a_limit_is_named)
     CHECK_EQUAL(TARN_PRUNE_TOO_LARGE, explain_graph(options, "A+a:BC B-a: C-a:").rule);
 }
 
+TEST(a_way_of_more_than_fifteen_blocks_is_named)
+{
+    /* A to N are fourteen, then an end; with O the ends are the sixteenth. */
+    const char *fifteen = "A+a:B B:C C:D D:E E:F F:G G:H H:I I:J J:K K:L L:M M:N N:PQ "
+                          "P-a: Q-a:";
+    const char *sixteen = "A+a:B B:C C:D D:E E:F F:G G:H H:I I:J J:K K:L L:M M:N N:O "
+                          "O:PQ P-a: Q-a:";
+    tarn_prune_options options = {.mode = TARN_PRUNE_LLVMLITE};
+
+    CHECK_EQUAL(3, prune_graph(options, fifteen).report.fanout);
+    check_mode(TARN_PRUNE_LLVMLITE, TARN_PRUNE_TOO_DEEP, "%P", sixteen);
+    struct outcome deep = prune_graph(options, sixteen);
+    CHECK_EQUAL(0, deep.removed);
+    CHECK_EQUAL(2, deep.report.gave_up); /* once without raises, once with them */
+    options.mode = TARN_PRUNE_SOUND;
+    CHECK_EQUAL(3, prune_graph(options, sixteen).report.fanout);
+}
+
 TEST(blocks_without_a_name_have_the_number_that_ir_prints)
 {
     struct told told = explain(

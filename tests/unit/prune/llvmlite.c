@@ -279,6 +279,26 @@ TEST(the_mark_of_older_numbas_is_known_where_it_is_asked_for)
     CHECK_EQUAL(2, prune_soundly(MARKED_RET("i1 true")).removed);
 }
 
+TEST(with_the_old_mark_alone_it_is_the_pass_of_then)
+{
+    /* A way to the raise that has not passed the incref: newer ones do not look back there. */
+    const char *text = FUNCTION("  br i1 %c0, label %B, label %R\nB:\n" INCREF(
+        "%a") "  br i1 %c1, label %C, label %R\nC:\n" DECREF("%a") "  ret void\nR:\n  "
+                                                                   "ret void, "
+                                                                   "!ret_is_raise !0\n");
+    const char *optnone =
+        DECLARED "define void @f(i8* %a) noinline optnone {\n" INCREF("%a")
+            DECREF("%a") "  ret void\n}\n";
+    tarn_prune_options options = {.mode = TARN_PRUNE_LLVMLITE,
+                                  .raise_marks = TARN_PRUNE_MARK_RET};
+
+    CHECK_EQUAL(0, prune_with(text, options).removed);
+    CHECK_EQUAL(2, prune_with(optnone, options).removed);
+    options.raise_marks |= TARN_PRUNE_MARK_STORE;
+    CHECK_EQUAL(2, prune_with(text, options).removed);
+    CHECK_EQUAL(0, prune_with(optnone, options).removed);
+}
+
 /* --- what only shows in the order of things ------------------------------------------------ */
 
 #define NEAR "A+a:Bx B:C C:D D:E E:F F:G G:H H:I I:J J:K K:L L:M M:N N:O x-a:"
