@@ -7,6 +7,10 @@ nothing to lack. The lines that are printed are the proposal's.
     python nbep7_cupy.py
     NUMBA_CUDA_MEMORY_MANAGER=nbep7_cupy python program.py
 
+Blocks go back to the pool when the last array over them has gone; in `cuda.defer_cleanup()`
+they wait for its end, as the device has to be waited for before CuPy may have them. Empty
+segments go back to the driver at a reset alone.
+
 Without the lines it is one call, anywhere before the first use of CUDA:
 
     tarn.use_tarn_for_numba(resource=tarn.mr.CupyMemoryResource())

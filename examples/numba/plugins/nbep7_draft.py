@@ -4,6 +4,9 @@ What the draft's class does, member by member, on a resource of Tarn's where the
 RMM's C calls. What has another name or form today is said where it comes. It shows the
 shape of a plugin; device_only.py beside it is the one to copy.
 
+Device memory goes back at once, in `cuda.defer_cleanup()` too, and each time the device is
+waited for; Numba's host memory waits for the end of it.
+
     python nbep7_draft.py
 """
 
@@ -100,7 +103,6 @@ class DraftNumbaManager(cuda.HostOnlyCUDAMemoryManager):
 
     @contextlib.contextmanager
     def defer_cleanup(self):
-        """Device memory goes back at once in any case; host memory waits."""
         with super().defer_cleanup():
             yield
 

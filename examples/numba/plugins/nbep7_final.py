@@ -6,6 +6,9 @@ proposal has RMM's C calls. Three things are not as it prints them: an address i
 driver's own type (a ctypes array cannot be pickled), and blocks come and go without a
 stream (on stream 0 they are in no order with work on non-blocking streams).
 
+Device memory goes back to the resource at once, in `cuda.defer_cleanup()` too; Numba's host
+memory waits for the end of it.
+
     python nbep7_final.py
     NUMBA_CUDA_MEMORY_MANAGER=nbep7_final python program.py
 """

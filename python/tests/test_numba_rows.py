@@ -1,0 +1,122 @@
+"""Rows of NBEP 7 that are about Numba's own classes and what Tarn leaves to them.
+
+docs/emm-rows.md has all rows and where each is shown; here are those that nothing else
+shows. Numba is stock, its manager Tarn's.
+"""
+
+import gc
+import inspect
+
+import numba_support  # noqa: F401 (opens the driver before Numba does)
+import pytest
+
+np = pytest.importorskip("numpy")
+pytest.importorskip("numba")
+
+import tarn  # noqa: E402
+import tarn.numba  # noqa: E402
+from numba import cuda  # noqa: E402
+from numba.cuda.cudadrv import driver  # noqa: E402
+
+tarn.numba.use_tarn_for_numba()
+
+
+def test_names_are_where_plugins_look_for_them():
+    """A23-A28, A104, C6, C28: in numba.cuda and its driver; the draft's module never came."""
+    for name in (
+        "BaseCUDAMemoryManager", "HostOnlyCUDAMemoryManager", "GetIpcHandleMixin",
+        "MemoryPointer", "MappedMemory", "PinnedMemory", "MemoryInfo", "IpcHandle",
+        "set_memory_manager",
+    ):  # fmt: skip
+        assert getattr(cuda, name) is getattr(driver, name)
+    for name in (
+        "OwnedPointer", "AutoFreePointer", "MappedOwnedPointer", "ManagedMemory",
+        "NumbaCUDAMemoryManager",
+    ):  # fmt: skip
+        assert inspect.isclass(getattr(driver, name))
+    with pytest.raises(ImportError):
+        import numba.cuda.cudadrv.memory  # noqa: F401
+
+
+@pytest.mark.parametrize("kind", ["MemoryPointer", "MappedMemory", "PinnedMemory"])
+def test_pointers_take_their_arguments_in_todays_order(kind):
+    """A45-A48, A50-A53, A56: the owner before the finalizer, both of which may be left out;
+    the draft has another order in each class."""
+    parameters = inspect.signature(getattr(cuda, kind).__init__).parameters
+    assert list(parameters)[1:] == ["context", "pointer", "size", "owner", "finalizer"]
+    assert parameters["owner"].default is parameters["finalizer"].default is None
+
+
+def test_classes_of_pointers_derive_from_each_other_as_the_draft_says():
+    """A26-A27, A55, A102."""
+    assert issubclass(cuda.MappedMemory, driver.AutoFreePointer)
+    assert cuda.MemoryPointer in cuda.MappedMemory.__mro__
+    assert not issubclass(cuda.PinnedMemory, cuda.MemoryPointer)
+    assert issubclass(driver.NumbaCUDAMemoryManager, cuda.HostOnlyCUDAMemoryManager)
+    assert issubclass(tarn.numba.TarnNumbaManager, cuda.HostOnlyCUDAMemoryManager)
+
+
+def test_numbas_own_list_of_frees_stays_empty_for_memory():
+    """A14: how memory goes back is the manager's business, not Numba's."""
+    context = cuda.current_context()
+    for _ in range(3):
+        cuda.device_array(10), cuda.mapped_array(10), cuda.pinned_array(10)
+        cuda.managed_array(10)
+    gc.collect()
+    assert len(context.memory_manager.deallocations) == 0
+
+
+def test_streams_and_events_stay_the_contexts():
+    """A19, A84-A86, A99, C21-C22, C27: in its own list, whoever manages memory."""
+    context = cuda.current_context()
+    context.deallocations.clear()
+    stream, event = cuda.stream(), cuda.event()
+    del stream, event
+    gc.collect()
+    assert len(context.deallocations) == 2
+    assert len(context.memory_manager.deallocations) == 0
+    context.deallocations.clear()
+
+
+def test_a_context_asks_its_manager_for_everything():
+    """A89-A97, C24-C25: and has one from the beginning."""
+    context = cuda.current_context()
+    before, asked = context.memory_manager, []
+
+    class Noting:
+        def __getattr__(self, name):
+            return lambda *arguments: asked.append((name, arguments))
+
+    fresh = driver.Context(context.device, context.handle)
+    assert type(fresh.memory_manager) is type(before)
+    fresh.memory_manager = Noting()
+    fresh.memalloc(1)
+    fresh.memhostalloc(2)
+    fresh.mempin("owner", 3, 4)
+    fresh.prepare_for_use()
+    fresh.get_memory_info()
+    fresh.get_ipc_handle("memory")
+    assert asked == [
+        ("memalloc", (1,)), ("memhostalloc", (2, False, False, False)),
+        ("mempin", ("owner", 3, 4, False)), ("initialize", ()), ("get_memory_info", ()),
+        ("get_ipc_handle", ("memory",)),
+    ]  # fmt: skip
+    assert not hasattr(context, "memunpin")  # A98, C26
+
+
+def test_a_device_that_cannot_map_host_memory_is_told_by_numba(monkeypatch):
+    """A92, C24: and the manager is not asked."""
+    context = cuda.current_context()
+    monkeypatch.setattr(context.device, "CAN_MAP_HOST_MEMORY", False)
+    with pytest.raises(driver.CudaDriverError, match="cannot map host memory"):
+        context.mempin(None, 4096, 4096, mapped=True)
+
+
+def test_arrays_of_others_are_used_where_they_are(counted):
+    """A2, A22: a DeviceBuffer as an array of Numba's, by the interface as it is."""
+    values = np.arange(100.0)
+    buffer = tarn.DeviceBuffer.to_device(values)
+    array = cuda.as_cuda_array(buffer)
+    assert array.device_ctypes_pointer.value == buffer.ptr
+    assert counted.live_bytes == values.nbytes
+    np.testing.assert_array_equal(array.view("f8").copy_to_host(), values)

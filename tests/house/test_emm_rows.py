@@ -1,0 +1,60 @@
+"""docs/emm-rows.md: every row of NBEP 7 is there once, with a test that exists or a reason."""
+import pathlib
+import re
+import unittest
+
+PROJECT = pathlib.Path(__file__).resolve().parents[2]
+PAGE = PROJECT / "docs/emm-rows.md"
+LAST = {"A": 126, "B": 18, "C": 39}
+REASONS = ("history: ", "non-goal: ", "Numba's: ", "not yet: ")
+
+
+def rows():
+    """The cells of each row of the three tables."""
+    lines = PAGE.read_text().splitlines()
+    tables = [line for line in lines if re.match(r"\| [ABC]\d", line)]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in tables]
+
+
+def is_there(test):
+    path, _, name = test.partition("::")
+    pattern = rf"^TEST\({name}\)$" if path.endswith(".c") else rf"^ *def {name}\("
+    file = PROJECT / path
+    return file.is_file() and re.search(pattern, file.read_text(), re.M) is not None
+
+
+class Rows(unittest.TestCase):
+    def test_every_row_is_there_once_and_in_order(self):
+        wanted = [f"{part}{n}" for part, last in LAST.items() for n in range(1, last + 1)]
+        self.assertEqual([cells[0] for cells in rows()], wanted)
+
+    def test_every_row_has_a_test_that_is_there_or_a_reason(self):
+        for cells in rows():
+            self.assertEqual(len(cells), 4, cells)
+            if cells[3].startswith(REASONS):
+                continue
+            tests = re.findall(r"`([^`]+)`", cells[3])
+            self.assertEqual(", ".join(f"`{test}`" for test in tests), cells[3], cells[0])
+            self.assertTrue(tests, cells)
+            for test in tests:
+                self.assertTrue(is_there(test), f"{cells[0]}: {test}")
+
+    def test_what_is_not_there_is_seen(self):
+        """Or this test would show nothing."""
+        self.assertTrue(is_there("tests/house/test_emm_rows.py::is_there"))
+        self.assertFalse(is_there("tests/house/test_emm_rows.py::is_not_there"))
+        self.assertFalse(is_there("tests/house/test_emm.py::is_there"))
+
+    def test_every_manager_says_what_defer_cleanup_does(self):
+        """A17, B17: documentation that a plugin owes. Tarn's managers and each example."""
+        examples = (PROJECT / "examples/numba/plugins").glob("*.py")
+        plugins = [path for path in examples if "_numba_memory_manager" in path.read_text()]
+        self.assertGreaterEqual(len(plugins), 5)
+        for path in plugins:
+            self.assertIn("defer_cleanup", path.read_text().split('"""')[1], path.name)
+        for page in ("docs/numba.md", "docs/writing-a-plugin.md"):
+            self.assertIn("defer_cleanup", (PROJECT / page).read_text(), page)
+
+
+if __name__ == "__main__":
+    unittest.main()
