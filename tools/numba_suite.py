@@ -111,7 +111,7 @@ def be_patient():
                 module.FUTURE_TIMEOUT = TIMEOUT_S / 4
 
 
-def run_here(path, *modules):
+def run_here(modules, path):
     try:
         suite = unittest.defaultTestLoader.loadTestsFromNames(modules)
     except BaseException as error:
@@ -145,8 +145,9 @@ def environment(manager):
     env = dict(os.environ)
     for name in ("NUMBA_CUDA_MEMORY_MANAGER", "TARN_LOG", "TARN_RESOURCE"):
         env.pop(name, None)
-    if manager == "tarn":
-        env["NUMBA_CUDA_MEMORY_MANAGER"] = "tarn.numba"
+    if manager != "numba":
+        module = "tarn.numba" if manager == "tarn" else manager
+        env["NUMBA_CUDA_MEMORY_MANAGER"] = module
     if env.get("TARN_DRIVER") == "sim":
         folders = [stand_in_folder(), *env.get("LD_LIBRARY_PATH", "").split(":")]
         env["LD_LIBRARY_PATH"] = ":".join(filter(None, folders))
@@ -176,7 +177,7 @@ def outcomes(path):
 def run_module(name, manager, folder):
     """The outcomes of one module, and what is wrong with it as a whole."""
     path = pathlib.Path(folder) / f"{name}.jsonl"
-    command = [sys.executable, __file__, "modules", str(path), f"{PACKAGE}.{name}"]
+    command = [sys.executable, __file__, "module", f"{PACKAGE}.{name}", str(path)]
     began = time.monotonic()
     try:
         process = subprocess.run(
@@ -326,8 +327,8 @@ def compare_command(arguments):
 
 
 def main(argv):
-    if argv[:1] == ["modules"]:
-        return run_here(*argv[1:])
+    if argv[:1] == ["module"]:
+        return run_here(argv[1:-1], argv[-1])
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--junit", metavar="FILE", help="write the comparison as JUnit XML")
     if argv[:1] == ["compare"]:
@@ -341,7 +342,9 @@ def main(argv):
             "--no-expected-skips", action="store_false", dest="expected_skips"
         )
         return compare_command(parser.parse_args(argv[1:]))
-    parser.add_argument("--manager", choices=("numba", "tarn"), help="one instead of both")
+    parser.add_argument(
+        "--manager", help="one instead of both: numba, tarn, or a module with a plugin"
+    )
     parser.add_argument("--out", metavar="FILE", help="write the outcomes as JSON")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N")
     parser.add_argument("--pattern", default="", help="modules with this in their names")

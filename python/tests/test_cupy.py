@@ -385,7 +385,7 @@ def test_numbas_own_tests_end_without_an_error_on_the_pool(tmp_path):
         PYTHONPATH=f"{ROOT / 'examples/numba/plugins'}:{FOLDER}",
     )
     names = [f"numba.cuda.tests.{name}" for name in MODULES]
-    command = [sys.executable, SUITE, "modules", out, *names]
+    command = [sys.executable, SUITE, "module", *names, out]
     done = subprocess.run(command, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     lines = map(json.loads, out.read_text().splitlines())
