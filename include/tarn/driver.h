@@ -103,6 +103,13 @@ TARN_API tarn_status tarn_driver_device_info(int device, tarn_device_info *out);
  *  Any thread. */
 TARN_API tarn_status tarn_driver_current_device(int *out);
 
+/** Which life `device`'s primary context is in: another number after each reset of it. 0
+ * where it has none that Tarn knows of, once exit has begun, and in a forked child. Memory
+ * of another life than the present one is gone, and its address may be somebody else's: a
+ * finalizer that calls the driver compares first, and does nothing at 0. Makes no context.
+ * Any thread. */
+TARN_API uint64_t tarn_driver_life(int device);
+
 /** Wait until all work of `device`'s primary context is done. Any thread. Ends every
  * stream capture in that context. */
 TARN_API tarn_status tarn_driver_synchronize(int device);

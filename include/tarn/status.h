@@ -76,6 +76,19 @@ TARN_API tarn_status tarn_error_set(tarn_status status, const char *format, ...)
 TARN_API tarn_status tarn_error_set_native(tarn_status status, int native,
                                            const char *format, ...) TARN_PRINTF(3, 4);
 
+/** Hears of what is no failure and what somebody should know all the same, one line. It is
+ * called on the thread that found it, and may not call Tarn. */
+typedef void (*tarn_warning_handler)(void *data, const char *message);
+
+/** Who hears warnings; NULL: nobody. Before the first call it is stderr, one line each
+ * after `tarn: warning: `, and nobody where the environment says TARN_WARNINGS=off. Any
+ * thread; a warning that is under way may still reach the handler before. */
+TARN_API void tarn_set_warning_handler(tarn_warning_handler handler, void *data);
+
+/** The last warning of the calling thread, whoever heard it; "" if there was none. Valid
+ * until the thread's next warning. */
+TARN_API const char *tarn_warning_last(void);
+
 /** The name of a status, e.g. "TARN_OUT_OF_MEMORY"; "TARN_?" for a number that is none.
  */
 TARN_API const char *tarn_status_name(tarn_status status);

@@ -17,6 +17,7 @@ enum { DEVICES_MAX = 128 };
 
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(CUcontext_) contexts[DEVICES_MAX];
+static _Atomic uint64_t lives[DEVICES_MAX]; /* as last seen at an entry; 0: never */
 
 tarn_status tarn__driver_failed(const char *who, const char *call, CUresult_ result,
                                 const char *format, ...)
@@ -128,6 +129,8 @@ static tarn_status context_life(const struct tarn__calls *calls, int device,
     }
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("driver", "cuCtxGetId", result, "device %d", device);
+    if (atomic_load_explicit(&lives[device], memory_order_relaxed) != id)
+        atomic_store_explicit(&lives[device], id, memory_order_relaxed);
     *out = id;
     return TARN_OK;
 }
@@ -138,10 +141,20 @@ uint64_t tarn__context_life(int device)
     const struct tarn__calls *calls;
     unsigned long long id = 0;
 
-    if (!context || tarn__driver(&calls) != TARN_OK ||
-        calls->ctx_get_id(context, &id) != CUDA_SUCCESS_)
+    if (!context || tarn__driver(&calls) != TARN_OK)
         return 0;
-    return id;
+    CUresult_ result = calls->ctx_get_id(context, &id);
+    if (result == CUDA_SUCCESS_)
+        return id;
+    /* Where the driver does not answer, the life is taken to be the one seen last. */
+    return result == CUDA_ERROR_CONTEXT_IS_DESTROYED_ ? 0 : atomic_load(&lives[device]);
+}
+
+uint64_t tarn_driver_life(int device)
+{
+    if (tarn__driver_gone() || device >= DEVICES_MAX)
+        return 0;
+    return tarn__context_life(device);
 }
 
 bool tarn__context_lives(int device, uint64_t life)

@@ -6,6 +6,7 @@
  * result that is missing is found, and an operation that it does not have is answered.
  */
 #include "manager/dispatch.h"
+#include "manager/manager.h"
 
 /* What an allocating operation hands out: a pointer, if it said so. */
 static tarn_status deliver(const tarn_manager *manager, const char *operation,
@@ -273,8 +274,10 @@ tarn_status tarn_manager_defer_cleanup_end(tarn_manager *manager)
         return TARN_OK;
     bool is_current =
         tarn__manager_enter(manager, "defer_cleanup_end", &scope) == TARN_OK;
+    int before = tarn__host_only_serve(manager->device);
     tarn_status status = tarn__manager_relay(
         manager, "defer_cleanup_end", manager->ops.defer_cleanup_end(manager->self));
+    tarn__host_only_serve(before);
     if (is_current)
         tarn__scope_leave(&scope);
     return status;

@@ -4,6 +4,7 @@
  * looked at first, its version next, and only then what is in it.
  */
 #include "manager/dispatch.h"
+#include "manager/manager.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +31,7 @@ static const char *missing_operation(const tarn_manager_ops *ops)
 }
 
 /* The size comes first: without it not even the version can be read. */
-static tarn_status check_table(const tarn_manager_ops *ops)
+tarn_status tarn__manager_check_table(const tarn_manager_ops *ops)
 {
     if (ops->size < END_OF(interface_version))
         return tarn_error_set(TARN_INVALID_ARGUMENT,
@@ -40,7 +41,7 @@ static tarn_status check_table(const tarn_manager_ops *ops)
     const char *name = ops->name ? ops->name : "without a name";
     if (ops->interface_version != TARN_MANAGER_INTERFACE_VERSION)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "manager: %s has interface version %d, version %d is "
+                              "manager: %s has interface version %d, version %d "
                               "required",
                               name, ops->interface_version,
                               TARN_MANAGER_INTERFACE_VERSION);
@@ -56,8 +57,7 @@ static tarn_status check_table(const tarn_manager_ops *ops)
     return TARN_OK;
 }
 
-/* Copy what both know, whole pointers only. */
-static void copy_table(tarn_manager_ops *to, const tarn_manager_ops *from)
+void tarn__manager_copy_table(tarn_manager_ops *to, const tarn_manager_ops *from)
 {
     size_t known = from->size < sizeof *to ? from->size : sizeof *to;
 
@@ -75,7 +75,34 @@ tarn_status tarn__manager_relay(const tarn_manager *manager, const char *operati
     return status;
 }
 
-tarn_status tarn__manager_enter(const tarn_manager *manager, const char *operation,
+/* The life that the context is in now: a scope may have been entered in an older one. */
+static uint64_t present_life(const tarn_manager *manager, const struct tarn__scope *scope)
+{
+    uint64_t life = tarn__context_life(manager->device);
+
+    return life ? life : scope->life;
+}
+
+/* Tell the plugin if its context was reset: before anything else is asked of it, for what
+ * it has cached is gone. */
+static void notice_reset(tarn_manager *manager, const struct tarn__scope *scope)
+{
+    uint64_t known = atomic_load(&manager->known);
+
+    if (known == 0 || known == scope->life)
+        return;
+    pthread_mutex_lock(&manager->preparing);
+    uint64_t life = present_life(manager, scope);
+    if (atomic_load(&manager->known) != life) { /* nobody was faster */
+        atomic_store(&manager->ready, 0);
+        if (manager->ops.context_gone)
+            manager->ops.context_gone(manager->self);
+        atomic_store(&manager->known, life);
+    }
+    pthread_mutex_unlock(&manager->preparing);
+}
+
+tarn_status tarn__manager_enter(tarn_manager *manager, const char *operation,
                                 struct tarn__scope *scope)
 {
     if (!manager)
@@ -86,7 +113,10 @@ tarn_status tarn__manager_enter(const tarn_manager *manager, const char *operati
                               "manager: %s of %s comes after exit has begun, or in a "
                               "forked child",
                               operation, manager->ops.name);
-    return tarn__scope_enter(manager->device, scope);
+    tarn_status status = tarn__scope_enter(manager->device, scope);
+    if (status == TARN_OK)
+        notice_reset(manager, scope);
+    return status;
 }
 
 tarn_status tarn__manager_enter_ready(tarn_manager *manager, const char *operation,
@@ -94,14 +124,18 @@ tarn_status tarn__manager_enter_ready(tarn_manager *manager, const char *operati
 {
     tarn_status status = tarn__manager_enter(manager, operation, scope);
 
-    if (status != TARN_OK || atomic_load(&manager->is_ready))
+    if (status != TARN_OK || atomic_load(&manager->ready) != 0)
         return status;
-    status = tarn__manager_relay(manager, "initialize",
-                                 manager->ops.initialize(manager->self));
+    pthread_mutex_lock(&manager->preparing);
+    if (atomic_load(&manager->ready) == 0) { /* nobody was faster */
+        status = tarn__manager_relay(manager, "initialize",
+                                     manager->ops.initialize(manager->self));
+        if (status == TARN_OK)
+            atomic_store(&manager->ready, atomic_load(&manager->known));
+    }
+    pthread_mutex_unlock(&manager->preparing);
     if (status != TARN_OK)
         tarn__scope_leave(scope);
-    else
-        atomic_store(&manager->is_ready, true);
     return status;
 }
 
@@ -119,9 +153,11 @@ static tarn_status create_instance(tarn_manager *manager, void *config)
     status = tarn__manager_relay(
         manager, "create", manager->ops.create(config, manager->device, context, &self));
     tarn__scope_leave(&scope);
-    if (status == TARN_OK)
-        manager->self = self;
-    return status;
+    if (status != TARN_OK)
+        return status;
+    manager->self = self;
+    atomic_init(&manager->known, scope.life);
+    return TARN_OK;
 }
 
 tarn_status tarn_manager_create(const tarn_manager_ops *ops, void *config, int device,
@@ -130,7 +166,7 @@ tarn_status tarn_manager_create(const tarn_manager_ops *ops, void *config, int d
     if (!ops || !out)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "manager: create needs %s",
                               ops ? "a place for the result" : "a table of operations");
-    tarn_status status = check_table(ops);
+    tarn_status status = tarn__manager_check_table(ops);
     if (status == TARN_OK)
         status = tarn__device_check("manager", device);
     if (status != TARN_OK)
@@ -139,11 +175,13 @@ tarn_status tarn_manager_create(const tarn_manager_ops *ops, void *config, int d
     if (!manager)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "manager: no host memory for %s",
                               ops->name);
-    copy_table(&manager->ops, ops);
+    tarn__manager_copy_table(&manager->ops, ops);
     manager->device = device;
     atomic_init(&manager->count, 1);
+    pthread_mutex_init(&manager->preparing, NULL);
     status = create_instance(manager, config);
     if (status != TARN_OK) {
+        pthread_mutex_destroy(&manager->preparing);
         free(manager);
         return status;
     }
@@ -163,14 +201,17 @@ static void destroy(tarn_manager *manager)
 {
     struct tarn__scope scope;
     bool is_current = tarn__manager_enter(manager, "destroy", &scope) == TARN_OK;
+    int before = tarn__host_only_serve(manager->device);
 
     while (atomic_load(&manager->deferred) > 0) {
         atomic_fetch_sub(&manager->deferred, 1);
         manager->ops.defer_cleanup_end(manager->self);
     }
     manager->ops.destroy(manager->self);
+    tarn__host_only_serve(before);
     if (is_current)
         tarn__scope_leave(&scope);
+    pthread_mutex_destroy(&manager->preparing);
     free(manager);
 }
 
@@ -188,18 +229,18 @@ const char *tarn_manager_name(const tarn_manager *manager)
     return manager->ops.name;
 }
 
+/* Runtimes call this before everything else, so where nothing is to be prepared there is
+ * one question: whether the context is still the same. */
 tarn_status tarn_manager_initialize(tarn_manager *manager)
 {
     struct tarn__scope scope;
-    tarn_status status = tarn__manager_enter(manager, "initialize", &scope);
+    uint64_t ready = manager ? atomic_load(&manager->ready) : 0;
 
-    if (status != TARN_OK)
-        return status;
-    status = tarn__manager_relay(manager, "initialize",
-                                 manager->ops.initialize(manager->self));
+    if (ready && tarn_driver_life(manager->device) == ready)
+        return TARN_OK;
+    tarn_status status = tarn__manager_enter_ready(manager, "initialize", &scope);
     if (status == TARN_OK)
-        atomic_store(&manager->is_ready, true);
-    tarn__scope_leave(&scope);
+        tarn__scope_leave(&scope);
     return status;
 }
 
@@ -212,7 +253,7 @@ tarn_status tarn_manager_reset(tarn_manager *manager)
     tarn_status status = tarn__manager_enter(manager, "reset", &scope);
     if (status != TARN_OK)
         return status;
-    atomic_store(&manager->is_ready, false);
+    atomic_store(&manager->ready, 0);
     status = tarn__manager_relay(manager, "reset", manager->ops.reset(manager->self));
     tarn__scope_leave(&scope);
     return status;

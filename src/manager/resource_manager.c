@@ -13,7 +13,6 @@
  * those that go back without a wait go at once.
  */
 #include "manager/manager.h"
-#include "driver/driver.h"
 #include "pointer/pointer.h"
 #include <tarn/device.h>
 #include <stdlib.h>
@@ -120,22 +119,6 @@ static tarn_status resource_manager_get_ipc_handle(void *self,
     return tarn__legacy_ipc_handle(manager->device, pointer, out);
 }
 
-/* The device's own numbers, for a resource that has none. */
-static tarn_status ask_device(int device, size_t *free_out, size_t *total_out)
-{
-    struct tarn__scope scope;
-    tarn_status status = tarn__scope_enter(device, &scope);
-
-    if (status != TARN_OK)
-        return status;
-    CUresult_ result = scope.calls->mem_get_info(free_out, total_out);
-    if (result != CUDA_SUCCESS_)
-        status =
-            tarn__driver_failed("manager", "cuMemGetInfo", result, "device %d", device);
-    tarn__scope_leave(&scope);
-    return status;
-}
-
 static tarn_status resource_manager_get_memory_info(void *self, size_t *free_out,
                                                     size_t *total_out)
 {
@@ -147,7 +130,7 @@ static tarn_status resource_manager_get_memory_info(void *self, size_t *free_out
         return status;
     status = tarn_resource_memory_info(resource, TARN_STREAM_NONE, free_out, total_out);
     if (status == TARN_NOT_SUPPORTED) /* it, or what is beneath it, has no numbers */
-        status = ask_device(manager->device, free_out, total_out);
+        status = tarn__device_memory_info(manager->device, free_out, total_out);
     tarn_resource_release(resource);
     return status;
 }

@@ -31,6 +31,7 @@ struct tarn_pointer {
     void (*owner_release)(void *);
     tarn__give_back *give_back;  /* NULL: no memory of Tarn's own behind it */
     bool deferrable;             /* a give_back that waits may be put off */
+    bool lazy;                   /* put off until enough are, tarn__pointer_set_limits() */
     tarn_resource *resource;     /* retained until the block is back; NULL: from none */
     _Atomic(tarn_stream) stream; /* on which the block goes back to the resource */
     tarn_pointer *next;          /* in a list of unreturned ones, which owns it then */
@@ -72,6 +73,21 @@ bool tarn__pointer_reclaimed(tarn_status status);
  * are kept. They nest; the last end gives them back. */
 void tarn__pointer_defer_begin(int device);
 void tarn__pointer_defer_end(int device);
+
+/* Lazy pointers are kept after their last release, in a list for each device, and are
+ * given back together: when the list has more than `count` entries, or more bytes than
+ * `ratio` of what tarn__pointer_set_capacity() said. Outside deferred cleanup; within it
+ * they wait for the last end. Without a capacity the bytes do not matter. */
+void tarn__pointer_set_limits(size_t count, double ratio);
+void tarn__pointer_limits(size_t *count_out, double *ratio_out);
+void tarn__pointer_set_capacity(int device, size_t bytes);
+
+/* What is put off on `device` at the moment. Pinned memory counts no bytes: it is not the
+ * device's. */
+void tarn__pointer_put_off(int device, size_t *count_out, size_t *bytes_out);
+
+/* Give back all that is unreturned and of `device`, deferred or not. */
+tarn_status tarn__pointer_flush(int device);
 
 /* Release `pointer` after a failure, whose words stay the last error. */
 void tarn__pointer_drop(tarn_pointer *pointer);

@@ -8,7 +8,8 @@
  *
  * The second list is for managers. While cleanup is deferred on a device, blocks whose
  * return would wait for it stay here; the last end, or running out of memory, gives them
- * back.
+ * back. Lazy ones stay here at any time, until there are enough of them: each cuMemFree
+ * waits for the device, so ten at one moment cost about as much as one (A11, A87).
  *
  * After exit has begun and in a forked child no lock is taken (its holder may not exist
  * there): what cannot be given back at once is dropped.
@@ -25,13 +26,23 @@ struct list {
     tarn_pointer *last;  /* valid while there is a first */
 };
 
+/* What is put off on one device. All but `deferring` under the lock. */
+struct put_off {
+    atomic_int deferring; /* depth of deferred cleanup; changed under the lock */
+    size_t count;         /* entries in the list */
+    size_t bytes;         /* that they have on the device */
+    size_t capacity;      /* bytes of the device; 0: not known */
+};
+
 static struct {
-    pthread_mutex_t lock;              /* for the lists; never held during a give_back */
-    struct list failed;                /* to be tried again at any time */
-    struct list put_off;               /* not before the last end on their device */
-    atomic_size_t count;               /* entries of both; read without the lock */
-    atomic_int deferring[DEVICES_MAX]; /* depth; changed under the lock */
-} unreturned = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    pthread_mutex_t lock; /* for the lists; never held during a give_back */
+    struct list failed;   /* to be tried again at any time */
+    struct list put_off;  /* not before there are enough, or the last end */
+    atomic_size_t count;  /* entries of both; read without the lock */
+    size_t most;          /* lazy entries that one device keeps */
+    double ratio;         /* of its capacity that they may have */
+    struct put_off devices[DEVICES_MAX];
+} unreturned = {.lock = PTHREAD_MUTEX_INITIALIZER, .most = 10, .ratio = 0.2};
 
 static void append(struct list *list, tarn_pointer *pointer)
 {
@@ -70,18 +81,54 @@ static tarn_pointer *take_failed(void)
     return pointer;
 }
 
+static size_t device_bytes(const tarn_pointer *pointer)
+{
+    return pointer->kind == TARN_POINTER_PINNED ? 0 : pointer->bytes;
+}
+
 /* Make what was put off on `device` (TARN_DEVICE_NONE: on any) due. Under the lock. */
 static void make_due(int device)
 {
     struct list rest = {NULL, NULL};
     tarn_pointer *pointer;
 
-    while ((pointer = take_first(&unreturned.put_off)))
-        append(device == TARN_DEVICE_NONE || pointer->device == device
-                   ? &unreturned.failed
-                   : &rest,
-               pointer);
+    while ((pointer = take_first(&unreturned.put_off))) {
+        if (device != TARN_DEVICE_NONE && pointer->device != device) {
+            append(&rest, pointer);
+            continue;
+        }
+        unreturned.devices[pointer->device].count--;
+        unreturned.devices[pointer->device].bytes -= device_bytes(pointer);
+        append(&unreturned.failed, pointer);
+    }
     unreturned.put_off = rest;
+}
+
+/* Is it time to give back what is put off on a device? Under the lock. */
+static bool are_enough(const struct put_off *device)
+{
+    if (atomic_load(&device->deferring) > 0)
+        return false;
+    return device->count > unreturned.most ||
+           (device->capacity &&
+            (double)device->bytes > unreturned.ratio * (double)device->capacity);
+}
+
+/* Put `pointer` off; true where that made all of its device due. */
+static bool put_off(tarn_pointer *pointer)
+{
+    struct put_off *device = &unreturned.devices[pointer->device];
+
+    pthread_mutex_lock(&unreturned.lock);
+    append(&unreturned.put_off, pointer);
+    atomic_fetch_add(&unreturned.count, 1);
+    device->count++;
+    device->bytes += device_bytes(pointer);
+    bool is_due = are_enough(device);
+    if (is_due)
+        make_due((int)(device - unreturned.devices));
+    pthread_mutex_unlock(&unreturned.lock);
+    return is_due;
 }
 
 /* Its memory is back: what the pointer kept goes, and then the pointer. */
@@ -94,8 +141,12 @@ static void finish(tarn_pointer *pointer)
 
 static bool is_put_off(const tarn_pointer *pointer)
 {
-    if (!pointer->deferrable || pointer->device < 0 || pointer->device >= DEVICES_MAX ||
-        atomic_load_explicit(&unreturned.deferring[pointer->device],
+    if (pointer->device < 0 || pointer->device >= DEVICES_MAX)
+        return false;
+    if (pointer->lazy)
+        return true;
+    if (!pointer->deferrable ||
+        atomic_load_explicit(&unreturned.devices[pointer->device].deferring,
                              memory_order_relaxed) == 0)
         return false;
     return !pointer->resource || atomic_load(&pointer->stream) == TARN_STREAM_NONE ||
@@ -118,9 +169,10 @@ void tarn__pointer_return(tarn_pointer *pointer)
 {
     if (!pointer->give_back)
         finish(pointer);
-    else if (is_put_off(pointer) && !tarn__driver_gone())
-        keep(&unreturned.put_off, pointer);
-    else if (try_one(pointer) == TARN_OK)
+    else if (is_put_off(pointer) && !tarn__driver_gone()) {
+        if (put_off(pointer))
+            tarn__pointer_retry();
+    } else if (try_one(pointer) == TARN_OK)
         tarn__pointer_retry();
 }
 
@@ -158,14 +210,19 @@ static tarn_status try_all(void)
     return first;
 }
 
-tarn_status tarn_pointer_reclaim(void)
+tarn_status tarn__pointer_flush(int device)
 {
     if (tarn_pointer_unreturned() == 0 || tarn__driver_gone())
         return TARN_OK;
     pthread_mutex_lock(&unreturned.lock);
-    make_due(TARN_DEVICE_NONE);
+    make_due(device);
     pthread_mutex_unlock(&unreturned.lock);
     return try_all();
+}
+
+tarn_status tarn_pointer_reclaim(void)
+{
+    return tarn__pointer_flush(TARN_DEVICE_NONE);
 }
 
 bool tarn__pointer_reclaimed(tarn_status status)
@@ -183,12 +240,43 @@ size_t tarn_pointer_unreturned(void)
     return atomic_load(&unreturned.count);
 }
 
+void tarn__pointer_set_limits(size_t count, double ratio)
+{
+    pthread_mutex_lock(&unreturned.lock);
+    unreturned.most = count;
+    unreturned.ratio = ratio;
+    pthread_mutex_unlock(&unreturned.lock);
+}
+
+void tarn__pointer_limits(size_t *count_out, double *ratio_out)
+{
+    pthread_mutex_lock(&unreturned.lock);
+    *count_out = unreturned.most;
+    *ratio_out = unreturned.ratio;
+    pthread_mutex_unlock(&unreturned.lock);
+}
+
+void tarn__pointer_set_capacity(int device, size_t bytes)
+{
+    pthread_mutex_lock(&unreturned.lock);
+    unreturned.devices[device].capacity = bytes;
+    pthread_mutex_unlock(&unreturned.lock);
+}
+
+void tarn__pointer_put_off(int device, size_t *count_out, size_t *bytes_out)
+{
+    pthread_mutex_lock(&unreturned.lock);
+    *count_out = unreturned.devices[device].count;
+    *bytes_out = unreturned.devices[device].bytes;
+    pthread_mutex_unlock(&unreturned.lock);
+}
+
 void tarn__pointer_defer_begin(int device)
 {
     if (tarn__driver_gone())
         return;
     pthread_mutex_lock(&unreturned.lock);
-    atomic_fetch_add(&unreturned.deferring[device], 1);
+    atomic_fetch_add(&unreturned.devices[device].deferring, 1);
     pthread_mutex_unlock(&unreturned.lock);
 }
 
@@ -197,7 +285,7 @@ void tarn__pointer_defer_end(int device)
     if (tarn__driver_gone())
         return;
     pthread_mutex_lock(&unreturned.lock);
-    bool last = atomic_fetch_sub(&unreturned.deferring[device], 1) == 1;
+    bool last = atomic_fetch_sub(&unreturned.devices[device].deferring, 1) == 1;
     if (last)
         make_due(device);
     pthread_mutex_unlock(&unreturned.lock);

@@ -91,6 +91,8 @@ static tarn_status give_back(const struct tarn__backed *self,
 {
     const struct tarn__backed_kind *kind = self->kind;
 
+    if (!kind->survives_reset && record->life != scope->life)
+        return TARN_OK; /* nobody could say so before, or it was reset just now */
     if (kind->by_stream) {
         tarn_status status = tarn__stream_check(kind->who, scope, stream, self->device);
         if (status != TARN_OK)

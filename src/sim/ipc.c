@@ -35,6 +35,7 @@ struct ticket {
     int32_t process;
     int32_t registry_file; /* its number in that process */
     uint32_t slot;
+    uint32_t zero; /* else padding, which would make two handles of one block differ */
 };
 _Static_assert(sizeof(struct ticket) <= sizeof(CUipcMemHandle), "a ticket fits a handle");
 

@@ -63,6 +63,15 @@ TEST(manager_operations_stay_where_they_are)
     OFFSET(tarn_manager_ops, get_memory_info, 96);
     OFFSET(tarn_manager_ops, defer_cleanup_begin, 104);
     OFFSET(tarn_manager_ops, defer_cleanup_end, 112);
+    OFFSET(tarn_manager_ops, context_gone, 120);
+}
+
+TEST(pool_manager_options_stay_where_they_are)
+{
+    OFFSET(tarn_pool_manager_options, size, 0);
+    OFFSET(tarn_pool_manager_options, make, 8);
+    OFFSET(tarn_pool_manager_options, data, 16);
+    OFFSET(tarn_pool_manager_options, keep_bytes, 24);
 }
 
 TEST(pointer_options_stay_where_they_are)

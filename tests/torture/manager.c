@@ -1,17 +1,20 @@
 /* Managers with each driver call failing in turn: nothing leaks, outputs stay, owners are
  * let go exactly once, and the next call works. */
+#define _GNU_SOURCE
 #include "test.h"
+#include <dlfcn.h>
 #include <stdlib.h>
+
+static const tarn_manager_ops *ops; /* whose turn it is */
 
 static tarn_manager *make(void)
 {
     tarn_manager *manager = NULL;
-    tarn_status status =
-        tarn_manager_create(tarn_resource_manager_ops(), NULL, 0, &manager);
+    tarn_status status = tarn_manager_create(ops, NULL, 0, &manager);
 
     if (status != TARN_OK) {
         CHECK(manager == NULL);
-        CHECK_OK(tarn_manager_create(tarn_resource_manager_ops(), NULL, 0, &manager));
+        CHECK_OK(tarn_manager_create(ops, NULL, 0, &manager));
     }
     return manager;
 }
@@ -150,18 +153,79 @@ static void serve_from_the_drivers_pool(void)
     CHECK_OK(tarn_resource_release(resource));
 }
 
-/* The driver is open and the context is there before calls begin to fail. */
-#define TORTURE(name, scenario)               \
-    TEST(name)                                \
-    {                                         \
-        CHECK_OK(tarn_driver_synchronize(0)); \
-        torture(scenario);                    \
+/* Cleanup that was put off, until there is enough of it and until it is wanted. */
+static void fill_what_is_pending(void)
+{
+    tarn_manager *manager = make();
+
+    CHECK_OK(tarn_manager_set_pending_limits(2, 1));
+    for (int i = 0; i < 4; i++) {
+        tarn_pointer *pointer = NULL;
+        TWICE(tarn_manager_memalloc(manager, 1000, TARN_STREAM_NONE, &pointer), pointer);
+        tarn_pointer_release(pointer);
+    }
+    CHECK_OK(tarn_manager_set_pending_limits(10, 0.2));
+    end(manager);
+}
+
+/* Whatever fails, the instance goes on after somebody has reset the context. */
+static void reset_the_context(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    int (*reset)(int) = (int (*)(int))dlsym(library, "cuDevicePrimaryCtxReset_v2");
+    tarn_manager *manager = make();
+    tarn_pointer *before = NULL, *after = NULL;
+
+    CHECK(reset != NULL);
+    TWICE(tarn_manager_memalloc(manager, 1000, TARN_STREAM_NONE, &before), before);
+    if (reset(0) != 0)
+        CHECK_EQUAL(0, reset(0));
+    tarn_pointer_release(before);
+    TWICE(tarn_manager_memalloc(manager, 1000, TARN_STREAM_NONE, &after), after);
+    tarn_pointer_release(after);
+    end(manager);
+    dlclose(library);
+}
+
+enum { RESOURCE = 1, NATIVE = 2, POOL = 4 };
+
+#ifdef __SANITIZE_THREAD__ /* a pool a try is more addresses than it has */
+enum { CAN = RESOURCE | NATIVE };
+#else
+enum { CAN = RESOURCE | NATIVE | POOL };
+#endif
+
+/* The driver is open and the context is there before calls begin to fail. Each manager
+ * has its turn. */
+static void torture_managers(void (*scenario)(void), int which)
+{
+    const tarn_manager_ops *all[] = {tarn_resource_manager_ops(),
+                                     tarn_native_manager_ops(), tarn_pool_manager_ops()};
+
+    CHECK_OK(tarn_driver_synchronize(0));
+    for (int i = 0; i < 3; i++) {
+        ops = all[i];
+        if (which & CAN & 1 << i)
+            torture(scenario);
+    }
+}
+
+#define TORTURE(name, scenario, which)     \
+    TEST(name)                             \
+    {                                      \
+        torture_managers(scenario, which); \
     }
 
-TORTURE(device_memory_survives_any_failing_call, serve_device_memory)
-TORTURE(host_and_managed_memory_survive_any_failing_call, serve_host_memory)
-TORTURE(pinning_survives_any_failing_call, pin_memory)
-TORTURE(ipc_handles_survive_any_failing_call, export_memory)
-TORTURE(reset_and_info_survive_any_failing_call, prepare_and_reset)
-TORTURE(deferred_cleanup_survives_any_failing_call, defer_cleanup)
-TORTURE(memory_of_the_drivers_pool_survives_any_failing_call, serve_from_the_drivers_pool)
+TORTURE(device_memory_survives_any_failing_call, serve_device_memory, RESOURCE | NATIVE)
+TORTURE(host_and_managed_memory_survive_any_failing_call, serve_host_memory,
+        RESOURCE | NATIVE)
+TORTURE(pinning_survives_any_failing_call, pin_memory, RESOURCE | NATIVE)
+TORTURE(ipc_handles_survive_any_failing_call, export_memory, RESOURCE | NATIVE)
+TORTURE(reset_and_info_survive_any_failing_call, prepare_and_reset,
+        RESOURCE | NATIVE | POOL)
+TORTURE(deferred_cleanup_survives_any_failing_call, defer_cleanup, RESOURCE | NATIVE)
+TORTURE(pending_memory_survives_any_failing_call, fill_what_is_pending, NATIVE)
+TORTURE(reset_context_survives_any_failing_call, reset_the_context,
+        RESOURCE | NATIVE | POOL)
+TORTURE(memory_of_the_drivers_pool_survives_any_failing_call, serve_from_the_drivers_pool,
+        RESOURCE)

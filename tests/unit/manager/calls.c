@@ -164,6 +164,12 @@ TEST(allocation_initializes_first_and_again_after_a_reset)
     CHECK_OK(tarn_manager_memhostalloc(manager, 8, 0, &pointer));
     tarn_pointer_release(pointer);
     CHECK_EQUAL(2, plugin.initialized);
+    for (int i = 0; i < 1000; i++)
+        CHECK_OK(tarn_manager_initialize(manager));
+    CHECK_EQUAL(2, plugin.initialized); /* for nothing, so it is not told */
+    CHECK_OK(tarn_manager_reset(manager));
+    CHECK_OK(tarn_manager_reset(manager));
+    CHECK_EQUAL(3, plugin.resets);
     CHECK_OK(tarn_manager_initialize(manager));
     CHECK_EQUAL(3, plugin.initialized);
     tarn_manager_release(manager);

@@ -134,7 +134,7 @@ TEST(manager_of_another_interface_version_is_refused)
 
     ops.interface_version = 2;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_create(&ops, &plugin, 0, &manager));
-    CHECK_SAYS("plugin has interface version 2, version 1 is required");
+    CHECK_SAYS("plugin has interface version 2, version 1 required");
     CHECK(manager == NULL);
     CHECK_EQUAL(0, plugin.created);
 }

@@ -1,0 +1,57 @@
+/* warning.c -- what is no failure and what somebody should know all the same.
+ *
+ * A library has no good place for such words. They are kept for the thread that caused
+ * them, where a program can read them, and go to one handler, which at first is stderr: a
+ * warning that nobody can see is none.
+ */
+#include "base/warning.h"
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local char last_warning[480];
+
+static void write_to_stderr(void *data, const char *message)
+{
+    const char *wanted = getenv("TARN_WARNINGS");
+
+    (void)data;
+    if (!wanted || strcmp(wanted, "off") != 0)
+        fprintf(stderr, "tarn: warning: %s\n", message);
+}
+
+static struct {
+    pthread_mutex_t lock; /* for the two below; not held while the handler runs */
+    tarn_warning_handler handler;
+    void *data;
+} heard = {.lock = PTHREAD_MUTEX_INITIALIZER, .handler = write_to_stderr};
+
+void tarn_set_warning_handler(tarn_warning_handler handler, void *data)
+{
+    pthread_mutex_lock(&heard.lock);
+    heard.handler = handler;
+    heard.data = data;
+    pthread_mutex_unlock(&heard.lock);
+}
+
+const char *tarn_warning_last(void)
+{
+    return last_warning;
+}
+
+void tarn__warn(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(last_warning, sizeof last_warning, format, arguments);
+    va_end(arguments);
+    pthread_mutex_lock(&heard.lock);
+    tarn_warning_handler handler = heard.handler;
+    void *data = heard.data;
+    pthread_mutex_unlock(&heard.lock);
+    if (handler)
+        handler(data, last_warning);
+}

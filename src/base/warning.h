@@ -1,0 +1,10 @@
+/* warning.h -- words for what is no failure: see tarn_set_warning_handler(). */
+#ifndef TARN_BASE_WARNING_H
+#define TARN_BASE_WARNING_H
+
+#include <tarn/status.h>
+
+/* Warn in one line, `who: what, numbers`. No lock may be held. */
+void tarn__warn(const char *format, ...) TARN_PRINTF(1, 2);
+
+#endif

@@ -1,0 +1,140 @@
+/* host_only.c -- the base of managers that bring device memory alone (A10, A58-A66).
+ *
+ * What NBEP 7 has as a class to inherit from are plain operations here: a plugin names
+ * them in its table, or calls them from its own. They have nothing of the plugin's, so
+ * they find the device by the context, which is current whenever an operation is called;
+ * but for the ends that come also where it could not be made current, and there Tarn says
+ * which device it is.
+ */
+#include "manager/manager.h"
+#include "driver/driver.h"
+#include "pointer/pointer.h"
+
+static _Thread_local int serving = -1;
+
+int tarn__host_only_serve(int device)
+{
+    int before = serving;
+
+    serving = device;
+    return before;
+}
+
+static tarn_status find_device(int *out)
+{
+    if (serving < 0)
+        return tarn_driver_current_device(out);
+    *out = serving;
+    return TARN_OK;
+}
+
+/* A pointer that was just made waits for others when it is let go. */
+static tarn_status keep(tarn_status status, tarn_pointer *pointer, tarn_pointer **out)
+{
+    if (status != TARN_OK)
+        return status;
+    tarn__pending_add(pointer);
+    *out = pointer;
+    return TARN_OK;
+}
+
+tarn_status tarn_host_only_initialize(void *self)
+{
+    int device;
+    tarn_status status = find_device(&device);
+
+    (void)self;
+    return status == TARN_OK ? tarn__pending_begin(device) : status;
+}
+
+tarn_status tarn_host_only_reset(void *self)
+{
+    int device;
+    tarn_status status = find_device(&device);
+
+    (void)self;
+    return status == TARN_OK ? tarn__pointer_flush(device) : status;
+}
+
+tarn_status tarn_host_only_memhostalloc(void *self, size_t bytes, unsigned flags,
+                                        tarn_pointer **out)
+{
+    tarn_pointer *pointer = NULL;
+    int device;
+    tarn_status status = find_device(&device);
+
+    (void)self;
+    if (status == TARN_OK)
+        status = tarn__host_memory_allocate(device, bytes, flags, &pointer);
+    return keep(status, pointer, out);
+}
+
+/* Not kept: who pinned memory wants it back (A98). */
+tarn_status tarn_host_only_mempin(void *self, void *host, size_t bytes, unsigned flags,
+                                  void *owner, void (*owner_release)(void *),
+                                  tarn_pointer **out)
+{
+    int device;
+    tarn_status status = find_device(&device);
+
+    (void)self;
+    if (status != TARN_OK)
+        return status;
+    return tarn__host_memory_pin(device, host, bytes, flags, owner, owner_release, out);
+}
+
+tarn_status tarn_host_only_memallocmanaged(void *self, size_t bytes, bool attach_global,
+                                           tarn_pointer **out)
+{
+    tarn_pointer *pointer = NULL;
+    int device;
+    tarn_status status = find_device(&device);
+
+    (void)self;
+    if (status == TARN_OK)
+        status = tarn__managed_memory_allocate(device, bytes, attach_global, &pointer);
+    return keep(status, pointer, out);
+}
+
+tarn_status tarn_host_only_get_ipc_handle(void *self, const tarn_pointer *pointer,
+                                          tarn_ipc_handle *out)
+{
+    int device;
+    tarn_status status = find_device(&device);
+
+    (void)self;
+    return status == TARN_OK ? tarn__legacy_ipc_handle(device, pointer, out) : status;
+}
+
+tarn_status tarn_host_only_get_memory_info(void *self, size_t *free_out,
+                                           size_t *total_out)
+{
+    int device;
+    tarn_status status = find_device(&device);
+
+    (void)self;
+    return status == TARN_OK ? tarn__device_memory_info(device, free_out, total_out)
+                             : status;
+}
+
+tarn_status tarn_host_only_defer_cleanup_begin(void *self)
+{
+    int device;
+    tarn_status status = find_device(&device);
+
+    (void)self;
+    if (status == TARN_OK)
+        tarn__pointer_defer_begin(device);
+    return status;
+}
+
+tarn_status tarn_host_only_defer_cleanup_end(void *self)
+{
+    int device;
+    tarn_status status = find_device(&device);
+
+    (void)self;
+    if (status == TARN_OK)
+        tarn__pointer_defer_end(device);
+    return status;
+}

@@ -1,0 +1,10 @@
+/* load.h -- may this program load code that its user names? */
+#ifndef TARN_MANAGER_LOAD_H
+#define TARN_MANAGER_LOAD_H
+
+#include <stdbool.h>
+
+/* Has the program rights that its user has not (set-uid, file capabilities)? */
+bool tarn__is_privileged(void);
+
+#endif

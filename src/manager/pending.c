@@ -1,0 +1,129 @@
+/* pending.c -- when memory that nobody holds goes back: limits, from the environment or by
+ * call (A11, A87).
+ *
+ * The entries themselves are pointers in a list of the room below (pointer/unreturned.c),
+ * where out of memory, a reset and the end of deferred cleanup find them.
+ */
+#include "manager/manager.h"
+#include "base/warning.h"
+#include "driver/driver.h"
+#include "pointer/pointer.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+/* The number in environment variable `name`; `otherwise` where it is not set. */
+static size_t count_from(const char *name, size_t otherwise)
+{
+    const char *text = getenv(name);
+    char *end;
+
+    if (!text || !*text)
+        return otherwise;
+    errno = 0;
+    unsigned long long count = strtoull(text, &end, 10);
+    if (*text >= '0' && *text <= '9' && !*end && errno == 0 && count <= SIZE_MAX)
+        return (size_t)count;
+    tarn__warn("manager: %s=%s is no number of blocks, it stays %zu", name, text,
+               otherwise);
+    return otherwise;
+}
+
+static bool is_ratio(double ratio)
+{
+    return ratio >= 0 && ratio <= 1; /* what is not a number is neither */
+}
+
+static double ratio_from(const char *name, double otherwise)
+{
+    const char *text = getenv(name);
+    char *end;
+
+    if (!text || !*text)
+        return otherwise;
+    double ratio = strtod(text, &end);
+    if (end != text && !*end && is_ratio(ratio))
+        return ratio;
+    tarn__warn("manager: %s=%s is not from 0 to 1, it stays %g", name, text, otherwise);
+    return otherwise;
+}
+
+static void read_environment(void)
+{
+    size_t count;
+    double ratio;
+
+    tarn__pointer_limits(&count, &ratio);
+    count = count_from("TARN_PENDING_COUNT", count);
+    ratio = ratio_from("TARN_PENDING_RATIO", ratio);
+    tarn__pointer_set_limits(count, ratio);
+}
+
+/* The environment is read once, before the first call can change what it says. */
+static void begin(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, read_environment);
+}
+
+tarn_status tarn_manager_set_pending_limits(size_t count, double ratio)
+{
+    if (!is_ratio(ratio))
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "manager: a ratio of %g of the memory, 0 to 1 makes sense",
+                              ratio);
+    begin();
+    tarn__pointer_set_limits(count, ratio);
+    return TARN_OK;
+}
+
+void tarn_manager_pending_limits(size_t *count_out, double *ratio_out)
+{
+    begin();
+    tarn__pointer_limits(count_out, ratio_out);
+}
+
+tarn_status tarn_manager_pending(int device, size_t *count_out, size_t *bytes_out)
+{
+    tarn_status status = tarn__device_check("manager", device);
+
+    if (status != TARN_OK)
+        return status;
+    if (!count_out || !bytes_out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "manager: pending needs a place for the result");
+    tarn__pointer_put_off(device, count_out, bytes_out);
+    return TARN_OK;
+}
+
+tarn_status tarn__device_memory_info(int device, size_t *free_out, size_t *total_out)
+{
+    struct tarn__scope scope;
+    tarn_status status = tarn__scope_enter(device, &scope);
+
+    if (status != TARN_OK)
+        return status;
+    CUresult_ result = scope.calls->mem_get_info(free_out, total_out);
+    if (result != CUDA_SUCCESS_)
+        status =
+            tarn__driver_failed("manager", "cuMemGetInfo", result, "device %d", device);
+    tarn__scope_leave(&scope);
+    return status;
+}
+
+tarn_status tarn__pending_begin(int device)
+{
+    size_t free_bytes = 0, total_bytes = 0;
+
+    begin();
+    tarn_status status = tarn__device_memory_info(device, &free_bytes, &total_bytes);
+    if (status == TARN_OK)
+        tarn__pointer_set_capacity(device, total_bytes);
+    return status;
+}
+
+void tarn__pending_add(tarn_pointer *pointer)
+{
+    pointer->lazy = true;
+}

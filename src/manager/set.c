@@ -1,0 +1,278 @@
+/* set.c -- which manager serves the process: said once, by call or by the environment.
+ *
+ * NBEP 7 asks for two checks when a manager is set, that nothing is served already and
+ * that no other one was set, and Numba makes neither: there a manager that comes too late
+ * is taken without a word and serves nothing. Here both are made, under the lock that
+ * making an instance takes as well.
+ *
+ * There is one instance for each device's primary context, whoever asks. Making it calls
+ * the plugin, so the lock is not held meanwhile; others that ask wait for the maker.
+ * Instances stay until the process ends, as pointers and threads may need them until then.
+ */
+#define _GNU_SOURCE
+#include "manager/dispatch.h"
+#include "manager/load.h"
+#include "base/warning.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEVICES_MAX = 128 }; /* tarn__device_check() lets no larger number pass */
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t made;  /* the maker is done */
+    bool is_known;        /* which manager it is; the two below are good */
+    tarn_manager_ops ops; /* a copy */
+    void *config;
+    bool is_set;                         /* ... by a call */
+    bool is_making;                      /* a thread makes an instance, or tries to */
+    pthread_t maker;                     /* good while is_making */
+    bool is_serving;                     /* an instance was made */
+    tarn_manager *managers[DEVICES_MAX]; /* a reference each */
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER, .made = PTHREAD_COND_INITIALIZER};
+
+static void lock_process(void)
+{
+    pthread_mutex_lock(&process.lock);
+}
+
+static void unlock_process(void)
+{
+    pthread_mutex_unlock(&process.lock);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(lock_process, unlock_process, unlock_process);
+}
+
+/* Take the lock; every call here does it this way, so that a child finds it free. */
+static void hold_process(void)
+{
+    static pthread_once_t watched = PTHREAD_ONCE_INIT;
+
+    pthread_once(&watched, watch_forks);
+    lock_process();
+}
+
+/* --- what the environment says --- */
+
+static const struct {
+    const char *name;
+    const tarn_manager_ops *(*ops)(void);
+} known[] = {
+    {"resource", tarn_resource_manager_ops},
+    {"native", tarn_native_manager_ops},
+    {"pool", tarn_pool_manager_ops},
+};
+
+static const tarn_manager_ops *find_known(const char *name)
+{
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i].name, name) == 0)
+            return known[i].ops();
+    return NULL;
+}
+
+/* What the environment names, or NULL. */
+static const char *named(void)
+{
+    const char *name = getenv("TARN_MEMORY_MANAGER");
+
+    return name && *name ? name : NULL;
+}
+
+/* FILE[:SYMBOL]; a colon with a / behind it is part of the file's name. */
+static tarn_status load_named(const char *name, const tarn_manager_ops **out)
+{
+    char *path = strdup(name);
+
+    if (!path)
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "manager: no host memory for the name of a plugin");
+    char *colon = strrchr(path, ':');
+    const char *symbol = NULL;
+    if (colon && !strchr(colon, '/')) {
+        *colon = 0;
+        symbol = colon + 1;
+    }
+    tarn_status status = tarn_manager_load(path, symbol, out);
+    free(path);
+    if (status != TARN_OK)
+        tarn_error_set_native(status, tarn_error_last()->native,
+                              "TARN_MEMORY_MANAGER=%s: %s", name,
+                              tarn_error_last()->message);
+    return status;
+}
+
+static tarn_status ask_environment(const tarn_manager_ops **out)
+{
+    const char *name = named();
+
+    if (name && tarn__is_privileged()) {
+        tarn__warn("manager: TARN_MEMORY_MANAGER is ignored in a program with rights of "
+                   "its own (set-uid or the like)");
+        name = NULL;
+    }
+    *out = find_known(name ? name : "resource");
+    if (*out)
+        return TARN_OK;
+    if (strchr(name, '/'))
+        return load_named(name, out);
+    return tarn_error_set(TARN_NOT_FOUND,
+                          "manager: TARN_MEMORY_MANAGER=%s is none of resource, native, "
+                          "pool, and no file: that would have a /",
+                          name);
+}
+
+/* --- set --- */
+
+/* Is this the manager that there is? By its operations: a table of the same ones is the
+ * same, wherever it lies. */
+static bool is_present(const tarn_manager_ops *ops, const void *config)
+{
+    const size_t first = offsetof(tarn_manager_ops, create);
+    tarn_manager_ops copy;
+
+    tarn__manager_copy_table(&copy, ops);
+    return process.is_known && config == process.config &&
+           memcmp((char *)&copy + first, (char *)&process.ops + first,
+                  sizeof copy - first) == 0;
+}
+
+/* Under the lock. */
+static void remember(const tarn_manager_ops *ops, void *config)
+{
+    tarn__manager_copy_table(&process.ops, ops);
+    process.config = config;
+    process.is_known = true;
+}
+
+/* The two checks of NBEP 7. Under the lock. */
+static tarn_status check_turn(const tarn_manager_ops *ops)
+{
+    if (process.is_set)
+        return tarn_error_set(TARN_STILL_IN_USE,
+                              "manager: %s comes second, %s was set already", ops->name,
+                              process.ops.name);
+    if (process.is_serving || process.is_making)
+        return tarn_error_set(TARN_STILL_IN_USE,
+                              "manager: %s comes too late, the process is served "
+                              "already; set it before the first use, or by "
+                              "TARN_MEMORY_MANAGER",
+                              ops->name);
+    return TARN_OK;
+}
+
+static tarn_status take_place(const tarn_manager_ops *ops, void *config, bool *is_new)
+{
+    tarn_status status = TARN_OK;
+
+    hold_process();
+    *is_new = !is_present(ops, config);
+    if (*is_new)
+        status = check_turn(ops);
+    if (*is_new && status == TARN_OK) {
+        remember(ops, config);
+        process.is_set = true;
+    }
+    unlock_process();
+    return status;
+}
+
+tarn_status tarn_set_memory_manager(const tarn_manager_ops *ops, void *config)
+{
+    const char *name = named();
+    bool is_new;
+
+    if (!ops)
+        ops = tarn_resource_manager_ops();
+    tarn_status status = tarn__manager_check_table(ops);
+    if (status == TARN_OK)
+        status = take_place(ops, config, &is_new);
+    if (status == TARN_OK && is_new && name && find_known(name) != ops)
+        tarn__warn("manager: TARN_MEMORY_MANAGER=%s is ignored, the program has set %s",
+                   name, ops->name);
+    return status;
+}
+
+/* --- instances --- */
+
+/* The instance of `device`, or NULL where this thread has become the one that makes it. */
+static tarn_status find_or_begin(int device, tarn_manager **out)
+{
+    tarn_status status = TARN_OK;
+
+    hold_process();
+    while (!process.managers[device] && process.is_making &&
+           !pthread_equal(process.maker, pthread_self()))
+        pthread_cond_wait(&process.made, &process.lock);
+    *out = tarn_manager_retain(process.managers[device]);
+    if (!*out && process.is_making)
+        status = tarn_error_set(TARN_STILL_IN_USE,
+                                "manager: the instance of device %d is asked for while "
+                                "its manager makes one",
+                                device);
+    if (!*out && !process.is_making) {
+        process.is_making = true;
+        process.maker = pthread_self();
+    }
+    unlock_process();
+    return status;
+}
+
+/* Let others on, with the instance or (NULL) without. Returns a reference for the caller. */
+static tarn_manager *end_making(int device, tarn_manager *made)
+{
+    hold_process();
+    process.is_making = false;
+    process.is_serving = process.is_serving || made;
+    process.managers[device] = made;
+    pthread_cond_broadcast(&process.made);
+    tarn_manager_retain(made);
+    unlock_process();
+    return made;
+}
+
+/* This thread is the maker: nobody else changes which manager it is meanwhile. Once known,
+ * it is the same for all contexts (A20), whatever becomes of the environment. */
+static tarn_status make_instance(int device, tarn_manager **out)
+{
+    const tarn_manager_ops *ops = &process.ops;
+    tarn_manager *made = NULL;
+    tarn_status status = process.is_known ? TARN_OK : ask_environment(&ops);
+
+    if (status == TARN_OK)
+        status = tarn_manager_create(ops, process.config, device, &made);
+    if (status == TARN_OK && !process.is_known) {
+        hold_process();
+        remember(ops, NULL);
+        unlock_process();
+    }
+    made = end_making(device, made);
+    if (status == TARN_OK)
+        *out = made;
+    return status;
+}
+
+tarn_status tarn_memory_manager(int device, tarn_manager **out)
+{
+    tarn_manager *manager = NULL;
+
+    if (!out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "manager: the process's manager needs a place for it");
+    tarn_status status = tarn__device_check("manager", device);
+    if (status == TARN_OK && tarn__driver_gone())
+        status = tarn_error_set(TARN_DRIVER_FAILURE,
+                                "manager: the process's manager is asked for after exit "
+                                "has begun, or in a forked child");
+    if (status == TARN_OK)
+        status = find_or_begin(device, &manager);
+    if (status != TARN_OK)
+        return status;
+    if (!manager)
+        return make_instance(device, out);
+    *out = manager;
+    return TARN_OK;
+}

@@ -1,0 +1,85 @@
+/* manager_plugin.c -- plugins for the tests of loading: one good one, and one for each way
+ * not to be good. The good one says how often it was made, by calls of its own. */
+#include <tarn/tarn.h>
+
+/* For the tests, by dlsym(). */
+TARN_API int plugin_instances;
+
+static tarn_status plugin_create(void *config, int device, void *context, void **self_out)
+{
+    (void)config;
+    (void)device;
+    (void)context;
+    plugin_instances++;
+    *self_out = &plugin_instances;
+    return TARN_OK;
+}
+
+static void plugin_destroy(void *self)
+{
+    (void)self;
+}
+
+static tarn_status plugin_memalloc(void *self, size_t bytes, tarn_stream stream,
+                                   tarn_pointer **out)
+{
+    tarn_pointer_options options = {.size = sizeof options,
+                                    .kind = TARN_POINTER_DEVICE,
+                                    .address = 0x700000,
+                                    .bytes = bytes};
+
+    (void)self;
+    (void)stream;
+    return tarn_pointer_create(&options, out);
+}
+
+#define TABLE                                                                         \
+    {                                                                                 \
+        .size = sizeof(tarn_manager_ops), .name = "fake",                             \
+        .interface_version = TARN_MANAGER_INTERFACE_VERSION, .create = plugin_create, \
+        .destroy = plugin_destroy, .initialize = tarn_host_only_initialize,           \
+        .reset = tarn_host_only_reset, .memalloc = plugin_memalloc,                   \
+        .memhostalloc = tarn_host_only_memhostalloc, .mempin = tarn_host_only_mempin, \
+    }
+
+TARN_API const tarn_manager_ops *tarn_manager_plugin(void);
+TARN_API const tarn_manager_ops *of_version_2(void);
+TARN_API const tarn_manager_ops *too_short(void);
+TARN_API const tarn_manager_ops *without_mempin(void);
+TARN_API const tarn_manager_ops *without_table(void);
+
+const tarn_manager_ops *tarn_manager_plugin(void)
+{
+    static const tarn_manager_ops table = TABLE;
+
+    return &table;
+}
+
+const tarn_manager_ops *of_version_2(void)
+{
+    static tarn_manager_ops table = TABLE;
+
+    table.interface_version = 2;
+    return &table;
+}
+
+const tarn_manager_ops *too_short(void)
+{
+    static tarn_manager_ops table = TABLE;
+
+    table.size = offsetof(tarn_manager_ops, memalloc);
+    return &table;
+}
+
+const tarn_manager_ops *without_mempin(void)
+{
+    static tarn_manager_ops table = TABLE;
+
+    table.mempin = NULL;
+    return &table;
+}
+
+const tarn_manager_ops *without_table(void)
+{
+    return NULL;
+}

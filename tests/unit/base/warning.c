@@ -1,0 +1,110 @@
+/* Warnings: kept for their thread, and heard by stderr or whoever was set. */
+#define _GNU_SOURCE
+#include "test.h"
+#include "child.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* One warning, by a call that has a reason for it. */
+static void warn(void)
+{
+    setenv("TARN_MEMORY_MANAGER", "pool", 1);
+    CHILD_STATUS(TARN_OK, tarn_set_memory_manager(tarn_native_manager_ops(), NULL));
+}
+
+/* What goes to stderr while `function` runs. */
+static const char *stderr_of(void (*function)(void))
+{
+    static char said[600];
+    int ends[2];
+
+    CHILD_CHECK(pipe(ends) == 0);
+    int before = dup(2);
+    dup2(ends[1], 2);
+    function();
+    dup2(before, 2);
+    close(before);
+    close(ends[1]);
+    ssize_t length = read(ends[0], said, sizeof said - 1);
+    close(ends[0]);
+    said[length > 0 ? length : 0] = 0;
+    return said;
+}
+
+static void hear_stderr(void)
+{
+    CHILD_CHECK(strcmp(tarn_warning_last(), "") == 0);
+    const char *said = stderr_of(warn);
+    CHILD_CHECK(strncmp(said, "tarn: warning: manager: TARN_MEMORY_MANAGER=pool", 48) ==
+                0);
+    CHILD_CHECK(strchr(said, '\n') == said + strlen(said) - 1); /* one line */
+    CHILD_CHECK(strncmp(said + 15, tarn_warning_last(), strlen(tarn_warning_last())) ==
+                0);
+}
+
+TEST(warning_is_a_line_on_stderr_and_can_be_read)
+{
+    in_child(hear_stderr);
+}
+
+static void hear_nothing(void)
+{
+    setenv("TARN_WARNINGS", "off", 1);
+    CHILD_CHECK(strcmp(stderr_of(warn), "") == 0);
+    CHILD_CHECK(strstr(tarn_warning_last(), "TARN_MEMORY_MANAGER=pool"));
+}
+
+TEST(warning_is_not_written_where_the_environment_says_off)
+{
+    in_child(hear_nothing);
+}
+
+static void note(void *data, const char *message)
+{
+    snprintf(data, 600, "%s", message);
+}
+
+static char noted[600];
+
+static void warn_with_handler(void)
+{
+    tarn_set_warning_handler(note, noted);
+    warn();
+}
+
+static void hear_handler(void)
+{
+    CHILD_CHECK(strcmp(stderr_of(warn_with_handler), "") == 0);
+    CHILD_CHECK(strcmp(noted, tarn_warning_last()) == 0);
+    CHILD_CHECK(noted[0] != 0);
+}
+
+TEST(warning_goes_to_the_handler)
+{
+    in_child(hear_handler);
+}
+
+static void *read_last(void *data)
+{
+    *(bool *)data = tarn_warning_last()[0] == 0;
+    return NULL;
+}
+
+static void hear_elsewhere(void)
+{
+    pthread_t thread;
+    bool is_empty = false;
+
+    tarn_set_warning_handler(NULL, NULL);
+    warn();
+    CHILD_CHECK(tarn_warning_last()[0] != 0);
+    CHILD_CHECK(pthread_create(&thread, NULL, read_last, &is_empty) == 0);
+    pthread_join(thread, NULL);
+    CHILD_CHECK(is_empty);
+}
+
+TEST(warning_is_its_threads)
+{
+    in_child(hear_elsewhere);
+}

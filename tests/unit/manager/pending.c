@@ -1,0 +1,97 @@
+/* When pending memory goes back: limits, from the environment and by call. Each test is a
+ * process of its own, as the environment is read once. */
+#define _GNU_SOURCE
+#include "test.h"
+#include "child.h"
+#include <stdlib.h>
+
+static void set_nonsense(void)
+{
+    size_t count = 0;
+    double ratio = 0;
+
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_set_pending_limits(3, 1.5));
+    CHILD_SAYS("a ratio of 1.5");
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_set_pending_limits(3, -0.1));
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_set_pending_limits(3, 0.0 / 0.0));
+    tarn_manager_pending_limits(&count, &ratio);
+    CHILD_CHECK(count == 10);
+    CHILD_CHECK(ratio == 0.2);
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_pending(99, &count, &count));
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_pending(0, NULL, &count));
+}
+
+TEST(limits_that_are_none_are_refused)
+{
+    in_child(set_nonsense);
+}
+
+static int warnings;
+
+static void count_warning(void *data, const char *message)
+{
+    (void)message;
+    ++*(int *)data;
+}
+
+static void read_limits(void)
+{
+    size_t count;
+    double ratio;
+
+    setenv("TARN_PENDING_COUNT", "3", 1);
+    setenv("TARN_PENDING_RATIO", "0.5", 1);
+    tarn_manager_pending_limits(&count, &ratio);
+    CHILD_CHECK(count == 3 && ratio == 0.5);
+    CHILD_STATUS(TARN_OK, tarn_manager_set_pending_limits(7, 1));
+    tarn_manager_pending_limits(&count, &ratio);
+    CHILD_CHECK(count == 7 && ratio == 1);
+}
+
+TEST(environment_has_limits_and_a_call_changes_them)
+{
+    in_child(read_limits);
+}
+
+static void read_nonsense(void)
+{
+    size_t count;
+    double ratio;
+
+    tarn_set_warning_handler(count_warning, &warnings);
+    setenv("TARN_PENDING_COUNT", "-3", 1);
+    setenv("TARN_PENDING_RATIO", "20%", 1);
+    tarn_manager_pending_limits(&count, &ratio);
+    CHILD_CHECK(count == 10 && ratio == 0.2);
+    CHILD_CHECK(warnings == 2);
+    CHILD_CHECK(strstr(tarn_warning_last(), "TARN_PENDING_RATIO=20% is not from 0 to 1"));
+}
+
+TEST(environment_that_has_no_limits_is_warned_of)
+{
+    in_child(read_nonsense);
+}
+
+static void free_by_the_environment(void)
+{
+    tarn_manager *manager;
+    tarn_pointer *pointer;
+    size_t count = 77, bytes;
+
+    setenv("TARN_PENDING_COUNT", "1", 1);
+    CHILD_STATUS(TARN_OK,
+                 tarn_manager_create(tarn_native_manager_ops(), NULL, 0, &manager));
+    for (size_t i = 1; i <= 2; i++) {
+        CHILD_STATUS(TARN_OK,
+                     tarn_manager_memalloc(manager, 8, TARN_STREAM_NONE, &pointer));
+        tarn_pointer_release(pointer);
+        CHILD_STATUS(TARN_OK, tarn_manager_pending(0, &count, &bytes));
+        CHILD_CHECK(count == i % 2); /* the second is one too many */
+    }
+    tarn_manager_release(manager);
+}
+
+TEST(environment_says_when_pending_memory_goes_back)
+{
+    in_child(free_by_the_environment);
+}

@@ -1,0 +1,265 @@
+/* The pool manager: blocks go back to the pool at once, segments when that is allowed. */
+#include "test.h"
+#include <stdlib.h>
+
+/* A resource that has the device's memory, waits for nothing, and counts. */
+struct counted {
+    tarn_resource *below; /* retained */
+    int made, frees, trims, destroyed;
+    size_t kept; /* what the last trim was to keep */
+    tarn_status fails;
+};
+
+static tarn_status counted_allocate(void *self, size_t bytes, size_t alignment,
+                                    tarn_stream stream, tarn_device_ptr *out)
+{
+    return tarn_resource_allocate(((struct counted *)self)->below, bytes, alignment,
+                                  stream, out);
+}
+
+static tarn_status counted_deallocate(void *self, tarn_device_ptr block, size_t bytes,
+                                      size_t alignment, tarn_stream stream)
+{
+    ((struct counted *)self)->frees++;
+    return tarn_resource_deallocate(((struct counted *)self)->below, block, bytes,
+                                    alignment, stream);
+}
+
+static void counted_destroy(void *self)
+{
+    ((struct counted *)self)->destroyed++;
+    tarn_resource_release(((struct counted *)self)->below);
+}
+
+static bool counted_free_waits(const void *self)
+{
+    (void)self;
+    return false;
+}
+
+static tarn_status counted_trim(void *self, size_t keep_bytes, size_t *released_out)
+{
+    struct counted *counted = self;
+
+    counted->trims++;
+    counted->kept = keep_bytes;
+    *released_out = 0;
+    return counted->fails;
+}
+
+static tarn_status make_counted(void *data, int device, tarn_resource **out)
+{
+    static const tarn_resource_ops ops = {.size = sizeof ops,
+                                          .name = "counted",
+                                          .allocate = counted_allocate,
+                                          .deallocate = counted_deallocate,
+                                          .destroy = counted_destroy,
+                                          .free_waits = counted_free_waits,
+                                          .trim = counted_trim};
+    struct counted *counted = data;
+
+    counted->made++;
+    CHECK_OK(tarn_cuda_create(device, &counted->below));
+    return tarn_resource_create(&ops, counted, device, out);
+}
+
+static tarn_manager *make(struct counted *counted, size_t keep_bytes)
+{
+    tarn_pool_manager_options options = {
+        .size = sizeof options, .make = make_counted, .data = counted, keep_bytes};
+    tarn_manager *manager;
+
+    CHECK_OK(tarn_manager_create(tarn_pool_manager_ops(), &options, 0, &manager));
+    return manager;
+}
+
+static tarn_pointer *allocate(tarn_manager *manager, size_t bytes)
+{
+    tarn_pointer *pointer;
+
+    CHECK_OK(tarn_manager_memalloc(manager, bytes, TARN_STREAM_LEGACY, &pointer));
+    return pointer;
+}
+
+TEST(pool_manager_serves_from_a_pool_of_its_own)
+{
+    tarn_manager *manager;
+    unsigned char bytes[1000] = {0};
+
+    CHECK_OK(tarn_manager_create(tarn_pool_manager_ops(), NULL, 0, &manager));
+    CHECK_TEXT("pool", tarn_manager_name(manager));
+    for (int i = 0; i < 3; i++) {
+        tarn_pointer *pointer = allocate(manager, sizeof bytes);
+        CHECK_OK(tarn_fill(0, tarn_pointer_address(pointer), 0x5a, sizeof bytes,
+                           TARN_STREAM_LEGACY));
+        CHECK_OK(tarn_copy(0, (tarn_device_ptr)(uintptr_t)bytes,
+                           tarn_pointer_address(pointer), sizeof bytes,
+                           TARN_STREAM_LEGACY));
+        CHECK_OK(tarn_stream_synchronize(0, TARN_STREAM_LEGACY));
+        CHECK_EQUAL(0x5a, bytes[999]);
+        tarn_pointer_release(pointer);
+    }
+    CHECK_OK(tarn_manager_reset(manager));
+    tarn_manager_release(manager);
+    CHECK_EQUAL(0, tarn_pointer_unreturned());
+}
+
+TEST(pool_manager_gives_the_pool_its_block_at_once_a16)
+{
+    struct counted counted = {0};
+    tarn_manager *manager = make(&counted, 0);
+
+    CHECK_EQUAL(0, counted.made); /* create touches no memory */
+    tarn_pointer *pointer = allocate(manager, 100);
+    CHECK_EQUAL(1, counted.made);
+    tarn_pointer_release(pointer);
+    CHECK_EQUAL(1, counted.frees);
+    pointer = allocate(manager, 100);
+    CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
+    tarn_pointer_release(pointer);
+    CHECK_EQUAL(2, counted.frees);
+    CHECK_OK(tarn_manager_defer_cleanup_end(manager));
+    CHECK_EQUAL(0, counted.trims); /* everything may stay cached */
+    CHECK_OK(tarn_manager_initialize(manager));
+    CHECK_EQUAL(1, counted.made);
+    tarn_manager_release(manager);
+    CHECK_EQUAL(1, counted.destroyed);
+}
+
+TEST(pool_manager_gives_segments_back_outside_deferred_cleanup_alone_a18)
+{
+    struct counted counted = {0};
+    tarn_manager *manager = make(&counted, 1);
+    tarn_pointer *one = allocate(manager, 100), *other = allocate(manager, 100);
+
+    tarn_pointer_release(one);
+    CHECK_EQUAL(1, counted.trims);
+    CHECK_EQUAL(1, counted.kept);
+    CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
+    CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
+    tarn_pointer_release(other);
+    CHECK_OK(tarn_manager_defer_cleanup_end(manager));
+    CHECK_EQUAL(2, counted.frees);
+    CHECK_EQUAL(1, counted.trims);
+    CHECK_OK(tarn_manager_defer_cleanup_end(manager));
+    CHECK_EQUAL(2, counted.trims);
+    CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
+    CHECK_OK(tarn_manager_defer_cleanup_end(manager));
+    CHECK_EQUAL(2, counted.trims); /* nothing was freed in between */
+    tarn_manager_release(manager);
+}
+
+TEST(pool_manager_looks_at_its_segments_once_a_quarter_of_what_may_stay)
+{
+    struct counted counted = {0};
+    tarn_manager *manager = make(&counted, 4000);
+
+    for (int i = 0; i < 20; i++)
+        tarn_pointer_release(allocate(manager, 200));
+    CHECK_EQUAL(3, counted.trims); /* after 1,200 bytes each */
+    CHECK_EQUAL(4000, counted.kept);
+    tarn_manager_release(manager);
+}
+
+TEST(pool_manager_keeps_a_failed_trim_to_itself)
+{
+    struct counted counted = {.fails = TARN_DRIVER_FAILURE};
+    tarn_manager *manager = make(&counted, 1);
+
+    tarn_error_set(TARN_BAD_FORMAT, "an older failure");
+    tarn_pointer_release(allocate(manager, 100));
+    CHECK_EQUAL(1, counted.trims);
+    CHECK_TEXT("an older failure", tarn_error_last()->message);
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_manager_reset(manager)); /* there it is news */
+    tarn_manager_release(manager);
+}
+
+TEST(pool_manager_reset_may_come_first_and_trims_all)
+{
+    struct counted counted = {0};
+    tarn_manager *manager = make(&counted, 0);
+
+    CHECK_OK(tarn_manager_reset(manager));
+    CHECK_EQUAL(0, counted.made);
+    tarn_pointer_release(allocate(manager, 100));
+    CHECK_OK(tarn_manager_reset(manager));
+    CHECK_EQUAL(1, counted.trims);
+    CHECK_EQUAL(0, counted.kept);
+    tarn_pointer_release(allocate(manager, 100)); /* the pool is the same one */
+    CHECK_EQUAL(1, counted.made);
+    tarn_manager_release(manager);
+}
+
+TEST(pointers_outlive_a_pool_manager)
+{
+    struct counted counted = {0};
+    tarn_manager *manager = make(&counted, 1);
+    tarn_pointer *pointer = allocate(manager, 100), *view;
+
+    CHECK_OK(tarn_pointer_view(pointer, 10, 10, &view));
+    tarn_pointer_release(pointer);
+    tarn_manager_release(manager);
+    CHECK_EQUAL(0, counted.destroyed);
+    tarn_pointer_release(view);
+    CHECK_EQUAL(1, counted.frees);
+    CHECK_EQUAL(1, counted.destroyed);
+}
+
+static tarn_status make_nothing(void *data, int device, tarn_resource **out)
+{
+    (void)data;
+    (void)device;
+    (void)out;
+    return TARN_OK;
+}
+
+static tarn_status make_host(void *data, int device, tarn_resource **out)
+{
+    (void)data;
+    (void)device;
+    return tarn_host_create(out);
+}
+
+static void refuses(tarn_status (*what)(void *, int, tarn_resource **), const char *words)
+{
+    tarn_pool_manager_options options = {.size = sizeof options, .make = what};
+    tarn_manager *manager;
+    tarn_pointer *pointer = NULL;
+
+    CHECK_OK(tarn_manager_create(tarn_pool_manager_ops(), &options, 0, &manager));
+    CHECK_STATUS(TARN_PLUGIN_FAILURE,
+                 tarn_manager_memalloc(manager, 8, TARN_STREAM_NONE, &pointer));
+    CHECK_SAYS(words);
+    CHECK(pointer == NULL);
+    tarn_manager_release(manager);
+}
+
+TEST(pool_manager_refuses_a_resource_that_does_not_fit)
+{
+    tarn_pool_manager_options options = {.size = 8};
+    tarn_manager *manager = NULL;
+
+    refuses(make_nothing, "was made for device 0 is none");
+    refuses(make_host, "is another one's, device -1");
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_manager_create(tarn_pool_manager_ops(), &options, 0, &manager));
+    CHECK_SAYS("options of 8 bytes are too short");
+    CHECK(manager == NULL);
+}
+
+TEST(pool_manager_has_host_memory_and_numbers)
+{
+    tarn_manager *manager;
+    tarn_pointer *host, *managed;
+    size_t free_bytes = 0, total = 0;
+
+    CHECK_OK(tarn_manager_create(tarn_pool_manager_ops(), NULL, 0, &manager));
+    CHECK_OK(tarn_manager_memhostalloc(manager, 64, TARN_HOST_MAPPED, &host));
+    CHECK_OK(tarn_manager_memallocmanaged(manager, 64, true, &managed));
+    CHECK_OK(tarn_manager_get_memory_info(manager, &free_bytes, &total));
+    CHECK(free_bytes > 0 && free_bytes <= total);
+    tarn_pointer_release(host);
+    tarn_pointer_release(managed);
+    tarn_manager_release(manager);
+    CHECK_EQUAL(0, tarn_pointer_unreturned());
+}

@@ -1,0 +1,379 @@
+/* The process's manager. Each test is a process of its own: it is set once in one. */
+#define _GNU_SOURCE
+#include "test.h"
+#include "child.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Before the driver is opened. */
+__attribute__((constructor)) static void ask_for_two_devices(void)
+{
+    setenv("TARN_SIM", "devices=2", 1);
+    unsetenv("TARN_MEMORY_MANAGER");
+}
+
+static const char *plugin(void)
+{
+    static char path[600];
+
+    snprintf(path, sizeof path, "%s/tests/fake/manager.so", getenv("TARN_BUILD"));
+    return path;
+}
+
+static int warnings;
+
+static void count_warning(void *data, const char *message)
+{
+    (void)message;
+    ++*(int *)data;
+}
+
+static void serves(const char *name, int device)
+{
+    tarn_manager *manager;
+
+    CHILD_STATUS(TARN_OK, tarn_memory_manager(device, &manager));
+    if (strcmp(tarn_manager_name(manager), name) != 0)
+        child_fail("%s serves, not %s", tarn_manager_name(manager), name);
+    tarn_manager_release(manager);
+}
+
+/* --- one instance --- */
+
+static void ask_twice(void)
+{
+    tarn_manager *one, *other;
+
+    CHILD_STATUS(TARN_OK, tarn_memory_manager(0, &one));
+    CHILD_STATUS(TARN_OK, tarn_memory_manager(0, &other));
+    CHILD_CHECK(one == other);
+    tarn_manager_release(other);
+    tarn_manager_release(one);
+    CHILD_STATUS(TARN_OK, tarn_memory_manager(0, &other));
+    CHILD_CHECK(one == other); /* the process has a reference of its own */
+    CHILD_STATUS(TARN_OK, tarn_memory_manager(1, &other));
+    CHILD_CHECK(one != other);
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_memory_manager(99, &other));
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_memory_manager(0, NULL));
+    serves("resource", 0);
+}
+
+TEST(process_has_one_instance_a_context)
+{
+    in_child(ask_twice);
+}
+
+/* A manager that counts its instances and is slow to make one. */
+static atomic_int made;
+static tarn_status (*meanwhile)(void);
+
+static tarn_status slow_create(void *config, int device, void *context, void **self_out)
+{
+    (void)config;
+    (void)device;
+    *self_out = context;
+    if (meanwhile && meanwhile() != TARN_OK)
+        return tarn_error_last()->status;
+    atomic_fetch_add(&made, 1);
+    return TARN_OK;
+}
+
+static void slow_destroy(void *self)
+{
+    (void)self;
+}
+
+static tarn_status slow_memalloc(void *self, size_t bytes, tarn_stream stream,
+                                 tarn_pointer **out)
+{
+    (void)self;
+    (void)stream;
+    (void)out;
+    return tarn_error_set(TARN_OUT_OF_MEMORY, "slow: %zu bytes", bytes);
+}
+
+static const tarn_manager_ops slow = {
+    .size = sizeof slow,
+    .name = "slow",
+    .interface_version = TARN_MANAGER_INTERFACE_VERSION,
+    .create = slow_create,
+    .destroy = slow_destroy,
+    .initialize = tarn_host_only_initialize,
+    .reset = tarn_host_only_reset,
+    .memalloc = slow_memalloc,
+    .memhostalloc = tarn_host_only_memhostalloc,
+    .mempin = tarn_host_only_mempin,
+};
+
+enum { THREADS = 8 };
+
+static void *ask(void *out)
+{
+    CHILD_STATUS(TARN_OK, tarn_memory_manager(0, out));
+    return NULL;
+}
+
+static void ask_from_threads(void)
+{
+    pthread_t threads[THREADS];
+    tarn_manager *managers[THREADS];
+
+    CHILD_STATUS(TARN_OK, tarn_set_memory_manager(&slow, NULL));
+    for (int i = 0; i < THREADS; i++)
+        CHILD_CHECK(pthread_create(&threads[i], NULL, ask, &managers[i]) == 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < THREADS; i++)
+        CHILD_CHECK(managers[i] == managers[0]);
+    CHILD_CHECK(made == 1);
+}
+
+TEST(process_has_one_instance_whichever_thread_comes_first)
+{
+    in_child(ask_from_threads);
+}
+
+static tarn_status ask_within(void)
+{
+    tarn_manager *manager;
+
+    return tarn_memory_manager(0, &manager);
+}
+
+static void ask_within_create(void)
+{
+    tarn_manager *manager = NULL;
+
+    meanwhile = ask_within;
+    CHILD_STATUS(TARN_OK, tarn_set_memory_manager(&slow, NULL));
+    CHILD_STATUS(TARN_STILL_IN_USE, tarn_memory_manager(0, &manager));
+    CHILD_SAYS("while its manager makes one");
+    CHILD_CHECK(manager == NULL);
+    meanwhile = NULL; /* nothing is stuck */
+    serves("slow", 0);
+}
+
+TEST(manager_that_asks_for_itself_while_it_is_made_is_told_so)
+{
+    in_child(ask_within_create);
+}
+
+/* --- the two checks --- */
+
+static void set_another(void)
+{
+    tarn_manager_ops copy = slow;
+    int config;
+
+    CHILD_STATUS(TARN_OK, tarn_set_memory_manager(&slow, &config));
+    CHILD_STATUS(TARN_OK, tarn_set_memory_manager(&slow, &config));
+    CHILD_STATUS(TARN_OK, tarn_set_memory_manager(&copy, &config));
+    CHILD_STATUS(TARN_STILL_IN_USE, tarn_set_memory_manager(&slow, NULL));
+    CHILD_STATUS(TARN_STILL_IN_USE,
+                 tarn_set_memory_manager(tarn_native_manager_ops(), NULL));
+    CHILD_SAYS("native comes second, slow was set already");
+    serves("slow", 0);
+    CHILD_STATUS(TARN_OK,
+                 tarn_set_memory_manager(&slow, &config)); /* a cell runs twice */
+    CHILD_STATUS(TARN_STILL_IN_USE, tarn_set_memory_manager(NULL, NULL));
+    serves("slow", 1);
+}
+
+TEST(manager_is_set_once_a108)
+{
+    in_child(set_another);
+}
+
+static void set_late(void)
+{
+    serves("resource", 0);
+    CHILD_STATUS(TARN_STILL_IN_USE,
+                 tarn_set_memory_manager(tarn_native_manager_ops(), NULL));
+    CHILD_SAYS("native comes too late");
+    CHILD_STATUS(TARN_OK, tarn_set_memory_manager(tarn_resource_manager_ops(), NULL));
+    serves("resource", 1);
+}
+
+TEST(manager_is_set_before_the_first_use_a107)
+{
+    in_child(set_late);
+}
+
+static void set_broken(void)
+{
+    tarn_manager_ops broken = slow;
+
+    broken.interface_version = 2;
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_set_memory_manager(&broken, NULL));
+    CHILD_SAYS("version 1 required");
+    broken = slow;
+    broken.memalloc = NULL;
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_set_memory_manager(&broken, NULL));
+    CHILD_SAYS("slow has no memalloc");
+    CHILD_STATUS(TARN_OK, tarn_set_memory_manager(NULL, NULL)); /* nothing was decided */
+    serves("resource", 0);
+}
+
+TEST(manager_that_does_not_fit_decides_nothing)
+{
+    in_child(set_broken);
+}
+
+static void fail_once(void)
+{
+    tarn_manager *manager = NULL;
+
+    CHILD_STATUS(TARN_OK, tarn_driver_synchronize(0));
+    setenv("TARN_MEMORY_MANAGER", "/nowhere/x.so", 1);
+    CHILD_STATUS(TARN_NOT_FOUND, tarn_memory_manager(0, &manager));
+    CHILD_SAYS("TARN_MEMORY_MANAGER=/nowhere/x.so: manager: there is no file");
+    CHILD_CHECK(manager == NULL);
+    unsetenv("TARN_MEMORY_MANAGER");
+    CHILD_STATUS(TARN_OK, tarn_set_memory_manager(&slow, NULL));
+    serves("slow", 0);
+}
+
+TEST(instance_that_cannot_be_made_decides_nothing)
+{
+    in_child(fail_once);
+}
+
+/* --- the environment --- */
+
+static void name_known(void)
+{
+    const char *names[] = {"native", "pool", "resource"};
+
+    for (int i = 0; i < 3; i++) {
+        int status = 0;
+        pid_t child = fork();
+        if (child == 0) {
+            setenv("TARN_MEMORY_MANAGER", names[i], 1);
+            serves(names[i], 0);
+            setenv("TARN_MEMORY_MANAGER", "resource", 1);
+            serves(names[i], 1); /* one manager for all contexts */
+            _exit(0);
+        }
+        CHILD_CHECK(waitpid(child, &status, 0) == child && status == 0);
+    }
+}
+
+TEST(environment_names_a_manager_of_tarn)
+{
+    in_child(name_known);
+}
+
+static void name_none(void)
+{
+    tarn_manager *manager;
+
+    setenv("TARN_MEMORY_MANAGER", "rmm", 1);
+    CHILD_STATUS(TARN_NOT_FOUND, tarn_memory_manager(0, &manager));
+    CHILD_SAYS("TARN_MEMORY_MANAGER=rmm is none of resource, native, pool");
+    setenv("TARN_MEMORY_MANAGER", "", 1); /* as if it were not there */
+    serves("resource", 0);
+}
+
+TEST(environment_that_names_nothing_is_told_so)
+{
+    in_child(name_none);
+}
+
+static void name_plugin(void)
+{
+    char text[700];
+    tarn_manager *manager;
+
+    snprintf(text, sizeof text, "%s:of_version_2", plugin());
+    setenv("TARN_MEMORY_MANAGER", text, 1);
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_memory_manager(0, &manager));
+    CHILD_SAYS("version 1 required");
+    snprintf(text, sizeof text, "%s:", plugin());
+    setenv("TARN_MEMORY_MANAGER", text, 1);
+    CHILD_STATUS(TARN_NOT_FOUND, tarn_memory_manager(0, &manager));
+    CHILD_SAYS("has no symbol");
+    setenv("TARN_MEMORY_MANAGER", plugin(), 1);
+    serves("fake", 0);
+    void *library = dlopen(plugin(), RTLD_NOW | RTLD_NOLOAD);
+    int *instances = library ? dlsym(library, "plugin_instances") : NULL;
+    CHILD_CHECK(instances && *instances == 1);
+    serves("fake", 0);
+    CHILD_CHECK(*instances == 1);
+    dlclose(library);
+}
+
+TEST(environment_names_a_plugin)
+{
+    in_child(name_plugin);
+}
+
+static void name_symbol(void)
+{
+    char text[700];
+
+    snprintf(text, sizeof text, "%s:tarn_manager_plugin", plugin());
+    setenv("TARN_MEMORY_MANAGER", text, 1);
+    serves("fake", 1);
+}
+
+TEST(environment_names_a_plugin_and_its_symbol)
+{
+    in_child(name_symbol);
+}
+
+static void set_and_name(void)
+{
+    tarn_set_warning_handler(count_warning, &warnings);
+    setenv("TARN_MEMORY_MANAGER", plugin(), 1);
+    CHILD_CHECK(strcmp(tarn_warning_last(), "") == 0);
+    CHILD_STATUS(TARN_OK, tarn_set_memory_manager(&slow, NULL));
+    CHILD_CHECK(warnings == 1);
+    CHILD_CHECK(strstr(tarn_warning_last(), "is ignored, the program has set slow"));
+    CHILD_STATUS(TARN_OK, tarn_set_memory_manager(&slow, NULL));
+    CHILD_CHECK(warnings == 1);
+    serves("slow", 0);
+}
+
+TEST(call_wins_over_the_environment_and_warns)
+{
+    in_child(set_and_name);
+}
+
+static void set_what_is_named(void)
+{
+    tarn_set_warning_handler(count_warning, &warnings);
+    setenv("TARN_MEMORY_MANAGER", "native", 1);
+    CHILD_STATUS(TARN_OK, tarn_set_memory_manager(tarn_native_manager_ops(), NULL));
+    CHILD_CHECK(warnings == 0);
+}
+
+TEST(call_that_agrees_with_the_environment_does_not_warn)
+{
+    in_child(set_what_is_named);
+}
+
+/* --- the end --- */
+
+static void ask_after_a_fork(void)
+{
+    tarn_manager *manager;
+    int status = 0;
+
+    serves("resource", 0);
+    pid_t child = fork();
+    if (child == 0) {
+        CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_memory_manager(0, &manager));
+        CHILD_SAYS("forked child");
+        _exit(0);
+    }
+    CHILD_CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+TEST(forked_child_has_no_manager)
+{
+    in_child(ask_after_a_fork);
+}
