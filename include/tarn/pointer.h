@@ -51,10 +51,10 @@ TARN_API tarn_status tarn_pointer_create(const tarn_pointer_options *options,
 /** Allocate from a resource and make the pointer that gives it back on `stream`. The
  *  pointer retains the resource. 0 bytes makes an empty pointer.
  *
- *  With TARN_STREAM_NONE the block is safe for work on any stream: where the resource's
- *  free does not wait for the device by itself (tarn_resource_free_waits()), the call
- *  waits until the block has no work behind it, and the last release waits for the device
- *  before the block goes back. */
+ *  With TARN_STREAM_NONE the block is safe for work on any stream: where the resource does
+ *  not promise that by itself (tarn_resource_serves_no_stream()), the call waits until the
+ *  block has no work behind it, and the last release waits for the device before the block
+ *  goes back. */
 TARN_API tarn_status tarn_pointer_allocate(tarn_resource *resource, size_t bytes,
                                            tarn_stream stream, tarn_pointer **out);
 

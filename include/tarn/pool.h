@@ -19,11 +19,11 @@ TARN_BEGIN_DECLS
  * memory of streams which have given it no fence yet. */
 typedef enum tarn_pool_last_step {
     /** Wait until the device has done all work that is queued, so that every free block
-     * is free for anybody. Ends no capture; other threads' launches wait meanwhile. Also
-     * done before the pool grows while an eighth of it, and 16 MiB at least, was freed on
-     * TARN_STREAM_NONE, which nobody can have before. */
+     * is free for anybody. Ends no capture; other threads' launches wait meanwhile. */
     TARN_POOL_WAIT_FOR_DEVICE = 0,
-    TARN_POOL_GIVE_UP = 1 /**< nothing: refuse */
+    /** Nothing: refuse. But memory that was freed with TARN_STREAM_NONE is waited for even
+     * so, since nobody could ever have it otherwise. */
+    TARN_POOL_GIVE_UP = 1
 } tarn_pool_last_step;
 
 /** What an allocation does on a pool that sleeps. */

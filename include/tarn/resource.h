@@ -81,6 +81,15 @@ typedef struct tarn_resource_ops {
      *  may come back to another object, so then it takes none to be out, and a release is
      *  never refused. */
     size_t (*blocks_out)(const void *self);
+
+    /** Does it serve those who name no stream by itself? That is a promise of two halves.
+     * A block that is given back with TARN_STREAM_NONE is handed to nobody until all work
+     * is done that was queued in the context before the free, whatever stream it is on: a
+     * blocking or a non-blocking one, a thread's own, one that has been destroyed since.
+     * And a block that is handed out with TARN_STREAM_NONE has no pending work of any
+     * stream behind it. Whoever keeps it need not be waited for. NULL: what free_waits
+     * says. */
+    bool (*serves_no_stream)(const void *self);
 } tarn_resource_ops;
 
 /** Make a resource of your own: `self` is passed to each operation, `device` is where its
@@ -128,6 +137,12 @@ TARN_API bool tarn_resource_is_equal(const tarn_resource *resource,
 TARN_API bool tarn_resource_supports_streams(const tarn_resource *resource);
 TARN_API bool tarn_resource_supports_memory_info(const tarn_resource *resource);
 TARN_API bool tarn_resource_free_waits(const tarn_resource *resource);
+/** Is memory that comes and goes with TARN_STREAM_NONE safe by itself? What is promised then
+ *  stands at `serves_no_stream` of tarn_resource_ops. `cuda`, `managed` and `pinned` do, since their
+ *  frees wait; so do a pool and a slab, on the device's own memory and on upstreams that
+ *  do or that order by stream; an adaptor and `binning` do where all beneath them do.
+ *  `async` does not. NULL is false. Any thread. */
+TARN_API bool tarn_resource_serves_no_stream(const tarn_resource *resource);
 /** Give back what is cached over `keep_bytes`; `*released_out` (may be NULL) is how much
  *  that was. */
 TARN_API tarn_status tarn_resource_trim(tarn_resource *resource, size_t keep_bytes,

@@ -110,6 +110,7 @@ const tarn_resource_ops tarn__counter_ops = {
     .free_waits = tarn__forward_free_waits,
     .trim = tarn__forward_trim,
     .block_bytes = tarn__forward_block_bytes,
+    .serves_no_stream = tarn__forward_serves_no_stream,
 };
 
 /* Room for one more set; the old ones stay where that fails. */

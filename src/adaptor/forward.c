@@ -49,6 +49,11 @@ bool tarn__forward_free_waits(const void *self)
     return tarn_resource_free_waits(upstream_of(self));
 }
 
+bool tarn__forward_serves_no_stream(const void *self)
+{
+    return tarn_resource_serves_no_stream(upstream_of(self));
+}
+
 tarn_status tarn__forward_trim(void *self, size_t keep_bytes, size_t *released_out)
 {
     return tarn_resource_trim(upstream_of(self), keep_bytes, released_out);

@@ -22,6 +22,7 @@ tarn_status tarn__forward_memory_info(void *self, tarn_stream stream, size_t *fr
                                       size_t *total_out);
 bool tarn__forward_supports_streams(const void *self);
 bool tarn__forward_free_waits(const void *self);
+bool tarn__forward_serves_no_stream(const void *self);
 tarn_status tarn__forward_trim(void *self, size_t keep_bytes, size_t *released_out);
 tarn_status tarn__forward_block_bytes(void *self, tarn_device_ptr block, size_t *out);
 

@@ -97,6 +97,7 @@ const tarn_resource_ops tarn__limiter_ops = {
     .free_waits = tarn__forward_free_waits,
     .trim = tarn__forward_trim,
     .block_bytes = tarn__forward_block_bytes,
+    .serves_no_stream = tarn__forward_serves_no_stream,
 };
 
 tarn_status tarn_limiter_create(tarn_resource *upstream, size_t limit_bytes,

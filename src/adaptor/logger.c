@@ -213,6 +213,7 @@ const tarn_resource_ops tarn__logger_ops = {
     .free_waits = tarn__forward_free_waits,
     .trim = tarn__forward_trim,
     .block_bytes = tarn__forward_block_bytes,
+    .serves_no_stream = tarn__forward_serves_no_stream,
 };
 
 tarn_status tarn_logger_create(tarn_resource *upstream, tarn_trace_writer *writer,

@@ -2,11 +2,11 @@
  *
  * Who names a stream gets the resource's own order. Who names none (TARN_STREAM_NONE) may
  * use the block on any stream and let it go while any stream still works on it. Where the
- * resource's free waits for the device that is safe as it is. Where it does not, two
- * waits make it safe: at the release for the whole device, before the block goes back; at
- * the allocation for the stream on which the resource has made the block ready. That is
- * slow and never wrong (reference/driver.md, section 4), and each of them ends a stream
- * capture in global mode. Memory that belongs to no device has no device to wait for.
+ * resource promises to serve such callers (tarn_resource_serves_no_stream()) that is safe as it is.
+ * Where it does not, two waits make it safe: at the release for the whole device, before
+ * the block goes back; at the allocation for the stream on which the resource has made the
+ * block ready. That is slow and never wrong (reference/driver.md, section 4), and each of
+ * them ends a stream capture in global mode. Memory that belongs to no device has no device to wait for.
  */
 #include "pointer/pointer.h"
 #include "driver/driver.h"
@@ -17,7 +17,7 @@ static bool needs_waits(const tarn_resource *resource, tarn_stream stream)
 {
     return stream == TARN_STREAM_NONE &&
            tarn_resource_device(resource) != TARN_DEVICE_NONE &&
-           !tarn_resource_free_waits(resource);
+           !tarn_resource_serves_no_stream(resource);
 }
 
 /* Nothing may be pending behind a block that was handed out without a stream. A resource

@@ -149,8 +149,10 @@ static bool is_put_off(const tarn_pointer *pointer)
         atomic_load_explicit(&unreturned.devices[pointer->device].deferring,
                              memory_order_relaxed) == 0)
         return false;
-    return !pointer->resource || atomic_load(&pointer->stream) == TARN_STREAM_NONE ||
-           tarn_resource_free_waits(pointer->resource);
+    if (!pointer->resource || tarn_resource_free_waits(pointer->resource))
+        return true;
+    return atomic_load(&pointer->stream) == TARN_STREAM_NONE &&
+           !tarn_resource_serves_no_stream(pointer->resource);
 }
 
 /* Give the memory of one back, or keep it as failed. */

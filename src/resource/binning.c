@@ -139,6 +139,11 @@ static bool binning_free_waits(const void *self)
     return all_of(self, tarn_resource_free_waits);
 }
 
+static bool binning_serves_no_stream(const void *self)
+{
+    return all_of(self, tarn_resource_serves_no_stream);
+}
+
 /* What the bins give back may stay cached upstream, so that comes last. What is kept is
  * kept there, where any size can use it. */
 static tarn_status binning_trim(void *self, size_t keep_bytes, size_t *released_out)
@@ -188,6 +193,7 @@ const tarn_resource_ops tarn__binning_ops = {
     .free_waits = binning_free_waits,
     .trim = binning_trim,
     .blocks_out = binning_blocks_out,
+    .serves_no_stream = binning_serves_no_stream,
 };
 
 /* --- bins --- */

@@ -278,6 +278,13 @@ bool tarn_resource_free_waits(const tarn_resource *resource)
            resource->ops.free_waits(resource->self);
 }
 
+bool tarn_resource_serves_no_stream(const tarn_resource *resource)
+{
+    if (resource && resource->ops.serves_no_stream)
+        return resource->ops.serves_no_stream(resource->self);
+    return tarn_resource_free_waits(resource);
+}
+
 tarn_status tarn_resource_trim(tarn_resource *resource, size_t keep_bytes,
                                size_t *released_out)
 {

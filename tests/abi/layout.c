@@ -44,6 +44,7 @@ TEST(resource_operations_stay_where_they_are)
     OFFSET(tarn_resource_ops, trim, 72);
     OFFSET(tarn_resource_ops, block_bytes, 80);
     OFFSET(tarn_resource_ops, blocks_out, 88);
+    OFFSET(tarn_resource_ops, serves_no_stream, 96);
 }
 
 TEST(manager_operations_stay_where_they_are)

@@ -12,11 +12,12 @@ enum fault {
     IGNORES_WRONG_BYTES,
     TELLS_FIGURES_THAT_CANNOT_BE,
     HANDS_A_BLOCK_OUT_TWICE,
-    COUNTS_WRONG
+    COUNTS_WRONG,
+    FORGETS_WORK_OF_OTHER_STREAMS /* on a device */
 };
 
 struct broken {
-    tarn_resource *host;
+    tarn_resource *host; /* or a pool of device 0 */
     enum fault fault;
     tarn_device_ptr twice; /* the block that is handed out again and again, */
     pthread_t to;          /* to this thread: more would be a race of the tests */
@@ -29,6 +30,8 @@ static tarn_status broken_allocate(void *self, size_t bytes, size_t alignment,
 
     if (broken->fault == FORGETS_ALIGNMENT)
         alignment = 256;
+    if (broken->fault == FORGETS_WORK_OF_OTHER_STREAMS && stream == TARN_STREAM_NONE)
+        stream = TARN_STREAM_LEGACY;
     if (broken->fault == ANSWERS_HUGE_REQUESTS && bytes > (size_t)1 << 40)
         bytes = 256;
     if (broken->fault == HANDS_A_BLOCK_OUT_TWICE && bytes <= 4096 && broken->twice &&
@@ -53,6 +56,8 @@ static tarn_status broken_deallocate(void *self, tarn_device_ptr block, size_t b
     if (broken->fault == IGNORES_WRONG_BYTES &&
         tarn_resource_block_bytes(broken->host, block, &real) == TARN_OK)
         bytes = real;
+    if (broken->fault == FORGETS_WORK_OF_OTHER_STREAMS && stream == TARN_STREAM_NONE)
+        stream = TARN_STREAM_LEGACY;
     return tarn_resource_deallocate(broken->host, block, bytes, alignment, stream);
 }
 
@@ -81,27 +86,35 @@ static size_t broken_blocks_out(const void *self)
     return tarn_resource_blocks_out(broken->host) / 2;
 }
 
+static bool broken_serves_no_stream(const void *self)
+{
+    return ((const struct broken *)self)->fault == FORGETS_WORK_OF_OTHER_STREAMS;
+}
+
 static tarn_status make_broken(void *data, int device, tarn_resource **out)
 {
     tarn_resource_ops ops = {.size = sizeof ops,
                              .name = "broken",
                              .allocate = broken_allocate,
                              .deallocate = broken_deallocate,
-                             .destroy = broken_destroy};
+                             .destroy = broken_destroy,
+                             .serves_no_stream = broken_serves_no_stream};
     struct broken *broken = calloc(1, sizeof *broken);
 
     (void)device;
     CHECK(broken != NULL);
     broken->fault = *(enum fault *)data;
     broken->to = pthread_self();
-    CHECK_OK(tarn_host_create(&broken->host));
+    bool on_device = broken->fault == FORGETS_WORK_OF_OTHER_STREAMS;
+    CHECK_OK(on_device ? tarn_pool_create(0, NULL, NULL, &broken->host)
+                       : tarn_host_create(&broken->host));
     if (broken->fault == HANDS_A_BLOCK_OUT_TWICE)
         CHECK_OK(tarn_resource_allocate(broken->host, 4096, 0, NULL, &broken->twice));
     if (broken->fault == TELLS_FIGURES_THAT_CANNOT_BE)
         ops.memory_info = broken_memory_info;
     if (broken->fault == COUNTS_WRONG)
         ops.blocks_out = broken_blocks_out;
-    return tarn_resource_create(&ops, broken, TARN_DEVICE_NONE, out);
+    return tarn_resource_create(&ops, broken, on_device ? 0 : TARN_DEVICE_NONE, out);
 }
 
 static const char *wanted; /* the check that has to fail */
@@ -167,4 +180,9 @@ TEST(suite_notices_blocks_that_overlap)
 TEST(suite_notices_a_wrong_count)
 {
     is_noticed(COUNTS_WRONG, "hands_out_any_size");
+}
+
+TEST(suite_notices_a_false_promise_to_those_without_a_stream)
+{
+    is_noticed(FORGETS_WORK_OF_OTHER_STREAMS, "keeps_its_word_to_those_without_a_stream");
 }

@@ -23,7 +23,7 @@ static void conforms_on(const char *name, make_fn *make, int device)
     passed = 0;
     failed = tarn_conformance_run(&subject, report, (void *)(uintptr_t)name);
     CHECK_EQUAL(0, failed);
-    CHECK(passed >= 18);
+    CHECK(passed >= 19);
 }
 
 /* On the first and on the last device. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { STREAMS = 3, THREADS = 4, ROUNDS = 40, HELD = 4, PATTERN_BYTES = 3000 };
 
@@ -19,6 +20,7 @@ struct driver {
     int (*primary_retain)(void **out, int device);
     int (*stream_create)(void **out, unsigned flags);
     int (*stream_destroy)(void *stream);
+    int (*launch_host_func)(void *stream, void (*call)(void *), void *data);
 };
 
 /* One run of one check. */
@@ -451,6 +453,124 @@ static void serves_those_without_a_stream(struct run *run, tarn_resource *resour
     end_streams(run, streams, count);
 }
 
+/* Work on a stream that is held up; a thread that gives the block back which the work uses,
+ * and asks for others; and what it was given while the work was still held up. */
+enum { ASKED = 4, PATIENCE_MS = 20000, SHORT_MS = 20 };
+
+struct held_up {
+    struct run *run;
+    tarn_resource *resource;
+    tarn_stream free_on;
+    tarn_device_ptr block, given[ASKED];
+    int too_early; /* blocks of them */
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    bool is_open;  /* the work may go on */
+    bool is_ready; /* the thread has asked for all */
+};
+
+static void set(struct held_up *its, bool *flag)
+{
+    pthread_mutex_lock(&its->lock);
+    *flag = true;
+    pthread_cond_broadcast(&its->change);
+    pthread_mutex_unlock(&its->lock);
+}
+
+/* The work itself, called by the driver. */
+static void hold_up(void *data)
+{
+    struct held_up *its = data;
+
+    pthread_mutex_lock(&its->lock);
+    while (!its->is_open)
+        pthread_cond_wait(&its->change, &its->lock);
+    pthread_mutex_unlock(&its->lock);
+}
+
+static bool overlaps(tarn_device_ptr one, tarn_device_ptr other)
+{
+    return one < other + PATTERN_BYTES && other < one + PATTERN_BYTES;
+}
+
+static void *give_back_and_ask(void *data)
+{
+    struct held_up *its = data;
+
+    put(its->run, its->resource, its->block, PATTERN_BYTES, 0, its->free_on);
+    for (int i = 0; i < ASKED; i++) {
+        its->given[i] = take(its->run, its->resource, PATTERN_BYTES, 0, TARN_STREAM_NONE);
+        pthread_mutex_lock(&its->lock);
+        its->too_early += !its->is_open && overlaps(its->given[i], its->block);
+        pthread_mutex_unlock(&its->lock);
+    }
+    set(its, &its->is_ready);
+    return NULL;
+}
+
+/* Whoever waits for the work is let go after a while; whoever does not is done by then. */
+static void wait_a_while(struct held_up *its, long ms)
+{
+    struct timespec end;
+
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_nsec += ms % 1000 * 1000000;
+    end.tv_sec += ms / 1000 + end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&its->lock);
+    while (!its->is_ready && pthread_cond_timedwait(&its->change, &its->lock, &end) == 0)
+        continue;
+    pthread_mutex_unlock(&its->lock);
+}
+
+enum { NO_STREAM, ITS_STREAM, STREAM_IS_GONE };
+
+static void ask_beside_work(struct run *run, tarn_resource *resource, unsigned flags,
+                            int how)
+{
+    struct held_up its = {.run = run,
+                          .resource = resource,
+                          .free_on = TARN_STREAM_NONE,
+                          .lock = PTHREAD_MUTEX_INITIALIZER,
+                          .change = PTHREAD_COND_INITIALIZER};
+    void *stream = NULL, *context = NULL;
+    pthread_t thread;
+
+    run->driver.primary_retain(&context, run->device);
+    run->driver.ctx_set_current(context);
+    its.block = take(run, resource, PATTERN_BYTES, 0, TARN_STREAM_NONE);
+    EXPECT(run, run->driver.stream_create(&stream, flags) == 0);
+    EXPECT(run, run->driver.launch_host_func(stream, hold_up, &its) == 0);
+    if (how == ITS_STREAM)
+        its.free_on = stream;
+    if (how == STREAM_IS_GONE)
+        EXPECT(run, run->driver.stream_destroy(stream) == 0);
+    EXPECT(run, pthread_create(&thread, NULL, give_back_and_ask, &its) == 0);
+    wait_a_while(&its, tarn_resource_free_waits(resource) ? SHORT_MS : PATIENCE_MS);
+    set(&its, &its.is_open);
+    pthread_join(thread, NULL);
+    EXPECT_STATUS(run, TARN_OK, tarn_driver_synchronize(run->device));
+    EXPECT(run, its.too_early == 0);
+    for (int i = 0; i < ASKED; i++)
+        put(run, resource, its.given[i], PATTERN_BYTES, 0, TARN_STREAM_NONE);
+    if (how != STREAM_IS_GONE)
+        EXPECT(run, run->driver.stream_destroy(stream) == 0);
+    run->driver.ctx_set_current(NULL);
+}
+
+/* Nothing that is asked for without a stream has work behind it, whether it was freed
+ * without one or on its own, and whether that still is. */
+static void keeps_its_word_to_those_without_a_stream(struct run *run,
+                                                     tarn_resource *resource)
+{
+    if (!on_device(run) || !tarn_resource_serves_no_stream(resource))
+        return;
+    ask_beside_work(run, resource, 0, NO_STREAM);
+    ask_beside_work(run, resource, 1, NO_STREAM);
+    ask_beside_work(run, resource, 1, STREAM_IS_GONE);
+    ask_beside_work(run, resource, 1, ITS_STREAM);
+}
+
 /* --- contexts --- */
 
 /* Allocate and free with `context` current, and find it current afterwards. */
@@ -626,6 +746,7 @@ static const struct check {
     CHECK(takes_back_what_equals_gave),
     CHECK(keeps_the_order_of_streams),
     CHECK(serves_those_without_a_stream),
+    CHECK(keeps_its_word_to_those_without_a_stream),
     CHECK(leaves_contexts_alone),
     CHECK(refuses_streams_of_others),
     CHECK(serves_many_threads),
@@ -657,6 +778,7 @@ static bool open_driver(struct run *run)
     find_call(run, library, "cuDevicePrimaryCtxRetain", &run->driver.primary_retain);
     find_call(run, library, "cuStreamCreate", &run->driver.stream_create);
     find_call(run, library, "cuStreamDestroy_v2", &run->driver.stream_destroy);
+    find_call(run, library, "cuLaunchHostFunc", &run->driver.launch_host_func);
     return run->failures == 0;
 }
 

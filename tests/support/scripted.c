@@ -61,6 +61,11 @@ static bool scripted_free_waits(const void *self)
     return ((const struct scripted *)self)->waits;
 }
 
+static bool scripted_serves_no_stream(const void *self)
+{
+    return ((const struct scripted *)self)->serves;
+}
+
 static tarn_status scripted_trim(void *self, size_t keep_bytes, size_t *released_out)
 {
     ((struct scripted *)self)->trims++;
@@ -86,6 +91,7 @@ static const tarn_resource_ops scripted_ops = {
     .free_waits = scripted_free_waits,
     .trim = scripted_trim,
     .block_bytes = scripted_block_bytes,
+    .serves_no_stream = scripted_serves_no_stream,
 };
 
 void scripted_begin(struct scripted *script, int device)

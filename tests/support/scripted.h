@@ -10,6 +10,7 @@ struct scripted {
     tarn_status allocate_fails; /* what the next allocations give; TARN_OK: they work */
     tarn_status free_fails;
     bool waits, streams; /* answers to free_waits and supports_streams */
+    bool serves;         /* ... and to serves_no_stream */
 
     unsigned allocations, frees, trims, destroyed; /* calls, failed ones included */
     size_t bytes, alignment;                       /* of the last call */

@@ -91,7 +91,7 @@ static struct tarn__captures *make_captures(struct tarn__pool *pool)
 
     if (!captures)
         return NULL;
-    captures->nobody = tarn__heap_lane(&pool->heap, TARN__KEY_NOBODY);
+    captures->nobody = tarn__heap_lane(&pool->heap, TARN__KEY_LEFT);
     if (!captures->nobody) {
         free(captures);
         return NULL;
@@ -168,7 +168,7 @@ struct tarn__lane *tarn__capture_lane(struct tarn__caller *caller)
 
     /* What is lost is never launched: its memory is nobody's, and soon everybody's. */
     if (caller->is_lost)
-        return tarn__heap_lane(&pool->heap, TARN__KEY_NOBODY);
+        return tarn__heap_lane(&pool->heap, TARN__KEY_LEFT);
     struct tarn_pool_capture *capture = by_id(pool->captures, caller->capture_id);
     if (!capture)
         capture = new_capture(pool, caller->capture_id);

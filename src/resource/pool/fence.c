@@ -314,8 +314,7 @@ void tarn__fences_ask(struct tarn__pool *pool, const struct tarn__caller *caller
     tarn__pool_unlock(pool);
 }
 
-/* Under the lock of barriers. */
-static tarn_status wait_for_all(struct tarn__pool *pool)
+tarn_status tarn__fences_barrier_locked(struct tarn__pool *pool)
 {
     tarn__pool_lock(pool);
     tarn__heap_close_all(&pool->heap);
@@ -333,7 +332,7 @@ static tarn_status wait_for_all(struct tarn__pool *pool)
 tarn_status tarn__fences_barrier(struct tarn__pool *pool)
 {
     pthread_mutex_lock(&pool->barrier);
-    tarn_status status = wait_for_all(pool);
+    tarn_status status = tarn__fences_barrier_locked(pool);
     pthread_mutex_unlock(&pool->barrier);
     return status;
 }

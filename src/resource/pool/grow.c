@@ -145,6 +145,28 @@ static tarn_status grow_vmm(struct tarn__caller *caller,
 
 /* --- segments --- */
 
+/* Memory that is asked for in the order of `lane`; without one it is to be ready, which an
+ * upstream that orders by stream need not have made it. */
+static tarn_status ask_upstream(struct tarn__pool *pool,
+                                const struct tarn__caller *caller,
+                                const struct tarn__lane *lane, size_t bytes,
+                                struct tarn__span *out)
+{
+    tarn_stream stream = lane ? (tarn_stream)caller->handle : TARN_STREAM_NONE;
+    tarn_status status = tarn__pages_grow(pool->pages, 0, bytes, stream, out);
+
+    if (status != TARN_OK || lane || tarn__pages_are_done(pool->pages) ||
+        !tarn__pages_is_ordered(pool->pages))
+        return status;
+    status = tarn__pages_barrier(pool->pages);
+    if (status != TARN_OK) {
+        tarn_error why = *tarn_error_last();
+        tarn__pages_remove(pool->pages, *out);
+        tarn_error_set_native(why.status, why.native, "%s", why.message);
+    }
+    return status;
+}
+
 static tarn_status grow_segment(struct tarn__caller *caller,
                                 const struct tarn__request *request, tarn__index *out)
 {
@@ -163,10 +185,9 @@ static tarn_status grow_segment(struct tarn__caller *caller,
     if (step == 0)
         return over_limit(pool, bytes);
     struct tarn__lane *lane = fresh_lane(caller);
-    tarn_stream stream = lane ? (tarn_stream)caller->handle : TARN_STREAM_NONE;
-    tarn_status status = tarn__pages_grow(pool->pages, 0, step, stream, &span);
+    tarn_status status = ask_upstream(pool, caller, lane, step, &span);
     if (status == TARN_OUT_OF_MEMORY && step > bytes + slack)
-        status = tarn__pages_grow(pool->pages, 0, bytes + slack, stream, &span);
+        status = ask_upstream(pool, caller, lane, bytes + slack, &span);
     if (status != TARN_OK)
         return status;
 

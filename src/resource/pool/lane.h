@@ -18,6 +18,7 @@
 /* Keys of lanes that are no stream ids. Ids count up from 1. */
 #define TARN__KEY_NOBODY UINT64_MAX          /* TARN_STREAM_NONE: in no order at all */
 #define TARN__KEY_LEGACY (UINT64_MAX - 1)    /* 0 and 1: asking for the id can hurt */
+#define TARN__KEY_LEFT (UINT64_MAX - 2)      /* what captures left: in no order either */
 #define TARN__KEY_CAPTURES (UINT64_MAX >> 1) /* above: lanes of captures, by a count */
 
 struct tarn__fence {
@@ -46,7 +47,8 @@ struct tarn__lane {
     atomic_bool
         wanted;      /* another stream could use its memory: fence it soon. Hits read it
                               without the lock, and go the slow way */
-    bool in_order;   /* what it freed it may have again; false for nobody */
+    bool in_order;   /* what it freed it may have again; false for nobody and
+                        what is left */
     bool is_capture; /* its memory waits for the owner of a graph, not for a fence */
     uint64_t barrier_epoch;     /* closed by the wait for the device that is under way */
     struct tarn__fence *fences; /* oldest first */

@@ -41,6 +41,10 @@ bool tarn__pages_is_vmm(const struct tarn__pages *pages);
  * supports streams.) If not, it is ready for anybody. */
 bool tarn__pages_is_ordered(const struct tarn__pages *pages);
 
+/* Has memory that is asked for without a stream nothing pending behind it? Of an upstream
+ * that orders by stream and does not say so that is not known: see to it with a barrier. */
+bool tarn__pages_are_done(const struct tarn__pages *pages);
+
 /* The range of a VMM pool; zeros for segments. */
 struct tarn__span tarn__pages_range(const struct tarn__pages *pages);
 

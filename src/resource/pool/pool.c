@@ -319,6 +319,16 @@ static bool pool_supports_streams(const void *self)
     return true;
 }
 
+/* What is freed without a stream is the lane's of nobody until a barrier, and ready memory
+ * alone goes to those who name none. Fresh memory is as good as upstream says, or as the
+ * barrier makes it that growth takes; of an upstream that knows no streams nothing is known. */
+static bool pool_serves_no_stream(const void *self)
+{
+    const struct tarn__pool *pool = self;
+
+    return tarn__pages_are_done(pool->pages) || tarn__pages_is_ordered(pool->pages);
+}
+
 static tarn_status pool_block_bytes(void *self, tarn_device_ptr block, size_t *out)
 {
     struct tarn__pool *pool = self;
@@ -350,8 +360,10 @@ static size_t pool_blocks_out(const void *self)
 static bool trim_has_to_wait(struct tarn__pool *pool, size_t keep_bytes)
 {
     tarn__pool_lock(pool);
-    bool waits = pool->heap.free_bytes > keep_bytes && pool->heap.unfenced_bytes > 0 &&
-                 pool->options.last_step == TARN_POOL_WAIT_FOR_DEVICE;
+    bool may_wait = pool->options.last_step == TARN_POOL_WAIT_FOR_DEVICE ||
+                    tarn__streamless_bytes(pool) > 0;
+    bool waits =
+        pool->heap.free_bytes > keep_bytes && pool->heap.unfenced_bytes > 0 && may_wait;
     tarn__pool_unlock(pool);
     return waits;
 }
@@ -476,6 +488,7 @@ static const tarn_resource_ops pool_ops = {
     .trim = pool_trim,
     .block_bytes = pool_block_bytes,
     .blocks_out = pool_blocks_out,
+    .serves_no_stream = pool_serves_no_stream,
 };
 
 tarn_status tarn__pool_of(tarn_resource *resource, const char *who,
@@ -533,6 +546,9 @@ static tarn_status open_pool(struct tarn__pool *pool, tarn_resource *upstream)
         return status;
     pool->life = scope.life;
     pool->calls = scope.calls;
+    size_t free_bytes = 0, total_bytes = 0;
+    if (scope.calls->mem_get_info(&free_bytes, &total_bytes) == CUDA_SUCCESS_)
+        pool->device_bytes = total_bytes;
     tarn__scope_leave(&scope);
     status = tarn__primary_context(pool->device, &pool->context);
     if (status != TARN_OK)

@@ -40,6 +40,7 @@ struct tarn__pool {
     tarn_pool_options options;
     size_t least_bytes; /* that a block takes: of a slab all that it has; of a pool 0 */
     size_t most_bytes;  /* that a request may have */
+    uint64_t device_bytes; /* that the device has in all */
     struct tarn__pages *pages;
     _Atomic unsigned gate;
     atomic_bool over_limit; /* the limit was lowered, and not all of it could go yet */
@@ -107,8 +108,20 @@ bool tarn__fences_poll(struct tarn__pool *pool, unsigned most);
 void tarn__fences_ask(struct tarn__pool *pool, const struct tarn__caller *caller);
 /* Wait for the device, and make all that was free ready. */
 tarn_status tarn__fences_barrier(struct tarn__pool *pool);
+/* The same where the caller holds the lock of barriers. */
+tarn_status tarn__fences_barrier_locked(struct tarn__pool *pool);
 /* Create or take an event, in a scope. NULL: the driver has none. */
 CUevent_ tarn__fence_event(struct tarn__pool *pool, const struct tarn__scope *scope);
+
+/* --- streamless.c: what was freed without a stream --- */
+
+/* Free bytes that are held back because no stream was named at their free. `lock` held. */
+uint64_t tarn__streamless_bytes(const struct tarn__pool *pool);
+/* Make them ready where so many are held back that a search for `request` should not grow
+ * instead (NULL: where there are any). True: something became ready. Takes and leaves
+ * `lock`. */
+bool tarn__streamless_settle(struct tarn__pool *pool,
+                             const struct tarn__request *request);
 
 /* --- search.c --- */
 

@@ -191,28 +191,22 @@ static tarn__index reclaimed(struct search *search)
     return released ? grown(search) : 0;
 }
 
-/* What nobody in particular freed is nobody's before a wait for the device. That is not put
- * off until memory is out: once this much waits, a search that would have to grow waits. */
-#define NOBODYS_MIN ((uint64_t)16 << 20)
-enum { NOBODYS_PART = 8 };
-
+/* So much is held back of what was freed without a stream that it is waited for before the
+ * pool grows. */
 static tarn__index nobodys(struct search *search)
 {
     struct tarn__pool *pool = search->caller->pool;
-    uint64_t bound = tarn__pages_reserved(pool->pages) / NOBODYS_PART, waiting = 0;
 
-    if (pool->options.last_step != TARN_POOL_WAIT_FOR_DEVICE || search->caller->capturing)
-        return 0;
-    tarn__pool_lock(pool);
-    const struct tarn__lane *lane = tarn__heap_known_lane(&pool->heap, TARN__KEY_NOBODY);
-    if (lane)
-        waiting = lane->free_bytes;
-    tarn__pool_unlock(pool);
-    if (waiting < (bound > NOBODYS_MIN ? bound : NOBODYS_MIN) ||
-        tarn__fences_barrier(pool) != TARN_OK)
+    if (search->caller->capturing || !tarn__streamless_settle(pool, search->request))
         return 0;
     tarn__index index = at_hand(search);
     return index ? index : joined(search);
+}
+
+/* Memory is out: no byte of that is held back any more, whatever the last step is. */
+static tarn__index held_back(struct search *search)
+{
+    return tarn__streamless_settle(search->caller->pool, NULL) ? reclaimed(search) : 0;
 }
 
 static tarn__index waited_for(struct search *search)
@@ -226,8 +220,8 @@ static tarn__index waited_for(struct search *search)
 }
 
 static tarn__index (*const steps[])(struct search *) = {
-    at_hand, missed, what_is_done, joined,  stolen_before_growth,
-    nobodys, grown,  stolen,       drained, reclaimed,
+    at_hand, missed,  what_is_done, joined,    stolen_before_growth, nobodys, grown,
+    stolen,  drained, reclaimed,    held_back,
 };
 
 static tarn__index try_steps(struct search *search)

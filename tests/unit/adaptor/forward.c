@@ -44,7 +44,9 @@ TEST(adaptor_answers_with_its_upstreams_words)
         CHECK_EQUAL(3, tarn_resource_device(adaptor));
         CHECK(!tarn_resource_free_waits(adaptor));
         CHECK(!tarn_resource_supports_streams(adaptor));
-        script.waits = script.streams = true;
+        CHECK(!tarn_resource_serves_no_stream(adaptor));
+        script.waits = script.streams = script.serves = true;
+        CHECK(tarn_resource_serves_no_stream(adaptor));
         CHECK(tarn_resource_free_waits(adaptor));
         CHECK(tarn_resource_supports_streams(adaptor));
         CHECK(tarn_resource_supports_memory_info(adaptor));

@@ -11,6 +11,7 @@
 struct shell {
     tarn_resource *below; /* retained */
     bool free_waits;
+    bool serves_no_stream; /* as well as a resource can whose free waits */
     int frees;
     int full; /* so many of the next allocations are out of memory */
     int trims;
@@ -51,6 +52,13 @@ static bool shell_free_waits(const void *self)
     return ((const struct shell *)self)->free_waits;
 }
 
+static bool shell_serves_no_stream(const void *self)
+{
+    const struct shell *shell = self;
+
+    return shell->serves_no_stream || shell->free_waits;
+}
+
 static tarn_status shell_trim(void *self, size_t keep_bytes, size_t *released_out)
 {
     ((struct shell *)self)->trims++;
@@ -66,7 +74,8 @@ static void install(struct shell *shell, tarn_resource *below)
                                           .deallocate = shell_deallocate,
                                           .destroy = shell_destroy,
                                           .free_waits = shell_free_waits,
-                                          .trim = shell_trim};
+                                          .trim = shell_trim,
+                                          .serves_no_stream = shell_serves_no_stream};
     tarn_resource *resource;
 
     shell->below = below;
@@ -205,7 +214,16 @@ static void finish_late(void *done)
     atomic_store((atomic_int *)done, 1);
 }
 
-static void *queue_late_work(atomic_int *done)
+/* Work that is not done before it is told to be. */
+static void finish_when_told(void *told)
+{
+    struct timespec while_ = {.tv_nsec = 1000 * 1000};
+
+    while (!atomic_load((atomic_int *)told))
+        nanosleep(&while_, NULL);
+}
+
+static void *queue_work(void (*call)(void *), atomic_int *data)
 {
     int (*create)(void **, unsigned) = (int (*)(void **, unsigned))cu("cuStreamCreate");
     int (*launch)(void *, void (*)(void *), void *) =
@@ -214,9 +232,14 @@ static void *queue_late_work(atomic_int *done)
 
     enter_context();
     CHECK_EQUAL(0, create(&stream, 1));
-    CHECK_EQUAL(0, launch(stream, finish_late, done));
+    CHECK_EQUAL(0, launch(stream, call, data));
     leave_context();
     return stream;
+}
+
+static void *queue_late_work(atomic_int *done)
+{
+    return queue_work(finish_late, done);
 }
 
 static void end_stream(void *stream)
@@ -323,6 +346,41 @@ TEST(deferred_cleanup_lets_go_at_once_of_what_does_not_wait)
     tarn_pointer_release(pointer);
     CHECK_EQUAL(1, shell.frees);
     CHECK_OK(tarn_manager_defer_cleanup_end(manager));
+    uninstall();
+    tarn_manager_release(manager);
+}
+
+TEST(deferred_cleanup_keeps_nothing_of_those_who_serve_without_a_stream)
+{
+    struct shell shell = {.serves_no_stream = true};
+    tarn_manager *manager = make();
+
+    install(&shell, cuda());
+    tarn_pointer *pointer = allocate(manager, 100);
+    CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
+    tarn_pointer_release(pointer);
+    CHECK_EQUAL(1, shell.frees);
+    CHECK_OK(tarn_manager_defer_cleanup_end(manager));
+    uninstall();
+    tarn_manager_release(manager);
+}
+
+TEST(release_to_a_resource_that_serves_without_a_stream_waits_for_nothing)
+{
+    atomic_int told = 0;
+    struct shell shell = {.serves_no_stream = true};
+    tarn_manager *manager = make();
+    tarn_resource *pool;
+
+    CHECK_OK(tarn_pool_create(0, NULL, NULL, &pool));
+    install(&shell, pool);
+    tarn_pointer *pointer = allocate(manager, 100);
+    void *stream = queue_work(finish_when_told, &told);
+    tarn_pointer_release(pointer);
+    pointer = allocate(manager, 100);
+    atomic_store(&told, 1); /* it comes here, though the work has not come to its end */
+    tarn_pointer_release(pointer);
+    end_stream(stream);
     uninstall();
     tarn_manager_release(manager);
 }

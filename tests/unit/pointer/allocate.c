@@ -103,12 +103,14 @@ TEST(pointer_without_a_stream_waits_where_the_resource_does_not)
 {
     struct fake waits = {.free_waits = true}, ordered = {.supports_streams = true};
     struct fake neither = {0}, named = {.supports_streams = true}, host = {0};
+    struct fake promises = {.supports_streams = true, .serves_no_stream = true};
 
     if (!on_sim())
         return; /* the calls are counted by the stand-in */
     CHECK_EQUAL(LOOKS, calls_of_a_life(&waits, 0, TARN_STREAM_NONE));
     CHECK(calls_of_a_life(&ordered, 0, TARN_STREAM_NONE) >= LOOKS + 2);
     CHECK(calls_of_a_life(&neither, 0, TARN_STREAM_NONE) >= LOOKS + 2);
+    CHECK_EQUAL(LOOKS, calls_of_a_life(&promises, 0, TARN_STREAM_NONE));
     CHECK_EQUAL(LOOKS, calls_of_a_life(&named, 0, TARN_STREAM_LEGACY));
     CHECK_EQUAL(0, calls_of_a_life(&host, TARN_DEVICE_NONE, TARN_STREAM_NONE));
 }

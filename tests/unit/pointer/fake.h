@@ -14,6 +14,7 @@ struct fake {
     int destroyed;
     bool free_waits;
     bool supports_streams;
+    bool serves_no_stream;
     tarn_stream stream; /* of the last call */
     tarn_device_ptr freed[8];
 };
@@ -64,6 +65,14 @@ static bool fake_supports_streams(const void *self)
     return ((const struct fake *)self)->supports_streams;
 }
 
+/* A fake that says nothing of it is one whose frees say it. */
+static bool fake_serves_no_stream(const void *self)
+{
+    const struct fake *fake = self;
+
+    return fake->serves_no_stream || fake->free_waits;
+}
+
 static inline tarn_resource *make_fake(struct fake *fake, int device)
 {
     static const tarn_resource_ops ops = {
@@ -74,6 +83,7 @@ static inline tarn_resource *make_fake(struct fake *fake, int device)
         .destroy = fake_destroy,
         .free_waits = fake_free_waits,
         .supports_streams = fake_supports_streams,
+        .serves_no_stream = fake_serves_no_stream,
     };
     tarn_resource *resource;
 

@@ -167,6 +167,10 @@ TEST(binning_is_what_all_of_its_bins_are)
     begin();
     add_both();
     upstream.waits = small.waits = upstream.streams = small.streams = true;
+    upstream.serves = small.serves = true;
+    CHECK(!tarn_resource_serves_no_stream(binning));
+    large.serves = true;
+    CHECK(tarn_resource_serves_no_stream(binning));
     CHECK(!tarn_resource_free_waits(binning));
     CHECK(!tarn_resource_supports_streams(binning));
     large.waits = large.streams = true;

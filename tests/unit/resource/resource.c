@@ -141,6 +141,7 @@ TEST(create_reads_a_table_only_as_far_as_its_size_says)
     CHECK(!tarn_resource_supports_memory_info(resource));
     CHECK(!tarn_resource_supports_streams(resource));
     CHECK(!tarn_resource_free_waits(resource));
+    CHECK(!tarn_resource_serves_no_stream(resource));
     CHECK_STATUS(TARN_NOT_SUPPORTED,
                  tarn_resource_memory_info(resource, NULL, &bytes, &bytes));
     CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_resource_block_bytes(resource, 1, &bytes));
@@ -388,6 +389,7 @@ TEST(null_is_no_resource_and_no_crash)
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_resource_block_bytes(NULL, 1, &bytes));
     CHECK_EQUAL(0, tarn_resource_blocks_out(NULL));
     CHECK(!tarn_resource_free_waits(NULL));
+    CHECK(!tarn_resource_serves_no_stream(NULL));
     CHECK(!tarn_resource_supports_streams(NULL));
     CHECK(!tarn_resource_supports_memory_info(NULL));
     CHECK_EQUAL(TARN_DEVICE_NONE, tarn_resource_device(NULL));

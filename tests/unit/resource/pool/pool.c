@@ -227,17 +227,12 @@ TEST(streams_that_died_are_forgotten_and_leave_memory_to_others)
 TEST(memory_that_nobody_freed_waits_for_the_device_and_does_not_pile_up)
 {
     use_driver(0);
-    tarn_resource *pool = new_pool(NULL), *strict = strict_pool(4 * MIB);
-    tarn_device_ptr block = take(strict, 3 * MIB, NULL);
+    tarn_resource *pool = new_pool(NULL);
 
-    put(strict, block, 3 * MIB, TARN_STREAM_NONE);
-    CHECK(is_refused(strict, 3 * MIB, NULL));
-    CHECK(is_refused(strict, 3 * MIB, TARN_STREAM_NONE));
-    end_pool(strict);
     for (int i = 0; i < 1000; i++)
         put(pool, take(pool, 3 * MIB, TARN_STREAM_NONE), 3 * MIB, TARN_STREAM_NONE);
-    CHECK(statistics(pool).reserved <= 64 * MIB);
-    CHECK(statistics(pool).barriers <= 600);
+    CHECK(statistics(pool).reserved <= 128 * MIB);
+    CHECK(statistics(pool).barriers <= 1000 / 16);
     adds_up(pool);
     end_pool(pool);
 }
@@ -302,16 +297,19 @@ static bool fall_asleep(void *data, tarn_resource *pool, size_t bytes, unsigned 
 TEST(pool_that_fell_asleep_in_a_search_hands_nothing_out)
 {
     use_driver(0);
-    tarn_resource *pool = strict_pool(8 * MIB);
+    tarn_resource *pool = strict_pool(2 * MIB);
+    tarn_stream stream = new_stream();
     tarn_device_ptr block = 77;
 
-    put(pool, take(pool, 6 * MIB, NULL), 6 * MIB, TARN_STREAM_NONE);
+    /* So little has no fence yet: nobody else can have it before a wait. */
+    put(pool, take(pool, 2 * MIB, stream), 2 * MIB, stream);
     CHECK_OK(tarn_pool_add_pressure(pool, fall_asleep, NULL));
-    CHECK(tarn_resource_allocate(pool, 6 * MIB, 0, NULL, &block) != TARN_OK);
+    CHECK(tarn_resource_allocate(pool, 2 * MIB, 0, NULL, &block) != TARN_OK);
     CHECK_EQUAL(77, block);
     CHECK_EQUAL(statistics(pool).reserved, statistics(pool).asleep);
     CHECK_OK(tarn_pool_wake(pool));
-    put(pool, take(pool, 6 * MIB, NULL), 6 * MIB, NULL);
+    put(pool, take(pool, 2 * MIB, NULL), 2 * MIB, NULL);
+    CU(cuStreamDestroy_v2(stream));
     end_pool(pool);
 }
 
