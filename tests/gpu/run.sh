@@ -88,13 +88,24 @@ python_tests() {
     .venv/bin/python -m pytest -q -p no:cacheprovider --junitxml=$logs/python-gpu.xml python/tests
 }
 
+# CuPy's pool under Numba, where there is a CuPy.
+cupy_tests() {
+    .venv/bin/python -m pytest -q -p no:cacheprovider --junitxml=$logs/cupy-gpu.xml tests/gpu/test_cupy.py
+}
+
 numba_tests() {
     .venv/bin/python tools/numba_suite.py --manager "$1" --jobs "$jobs" --out "$PWD/$logs/$1.json"
 }
 
 compared() {
-    .venv/bin/python tools/numba_suite.py compare $logs/numba.json $logs/tarn.json \
-        --junit "$PWD/$logs/numba-gpu.xml"
+    .venv/bin/python tools/numba_suite.py compare $logs/numba.json "$logs/$1.json" \
+        --junit "$PWD/$logs/$1-compared.xml"
+}
+
+# The plugin on CuPy's pool, by its module.
+numba_on_cupy() {
+    export PYTHONPATH="$PWD/examples/numba/plugins"
+    numba_tests nbep7_cupy && compared nbep7_cupy
 }
 
 if [ "${1:-}" = --only ]; then
@@ -114,10 +125,12 @@ phase order 120 order
 phase order-checked 60 order_checked
 phase wheel 60 wheel
 phase python-tests 90 python_tests
+phase cupy-tests 60 cupy_tests
 phase demo 60 ./demo
 phase numba-own 240 numba_tests numba
 phase numba-tarn 240 numba_tests tarn
-phase numba-compared 20 compared
+phase numba-compared 20 compared tarn
+phase numba-cupy 240 numba_on_cupy
 
 tar -czf "$OUT/logs.tar.gz" -C build gpu
 echo
@@ -125,7 +138,7 @@ cat $logs/phases.txt
 tail -qn 1 $logs/numba-own.log $logs/numba-tarn.log
 tail -n 20 $logs/numba-compared.log
 good=0
-tools/count_results.py $logs/c-gpu.xml $logs/python-gpu.xml $logs/numba-gpu.xml \
+tools/count_results.py $logs/c-gpu.xml $logs/python-gpu.xml $logs/cupy-gpu.xml $logs/tarn-compared.xml \
     >"$OUT/summary.txt" || good=1
 cat "$OUT/summary.txt"
 tail -n 1 $logs/demo.log
