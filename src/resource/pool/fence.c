@@ -139,29 +139,33 @@ struct asked {
     bool done;
 };
 
-/* Pin the oldest fence of each lane that has memory behind one. `lock` held. */
-static unsigned choose(struct tarn__pool *pool, struct asked *asked, unsigned most)
+/* The oldest fence that is not known to be done, or NULL. */
+static struct tarn__fence *next_fence(const struct tarn__lane *lane)
+{
+    for (size_t i = 0; i < lane->fence_count; i++)
+        if (lane->fences[i].epoch > lane->done_epoch)
+            return &lane->fences[i];
+    return NULL;
+}
+
+/* Pin a fence of each lane that has memory behind one and was not asked in this round.
+ * `lock` held. */
+static unsigned choose(struct tarn__pool *pool, uint64_t round, unsigned most,
+                       struct asked *asked)
 {
     unsigned count = 0;
 
     for (tarn__index i = pool->heap.with_memory; i && count < most;
          i = tarn__lane(&pool->heap, i)->next_with_memory) {
         struct tarn__lane *lane = tarn__lane(&pool->heap, i);
-        if (lane->fence_count == 0)
+        struct tarn__fence *fence = next_fence(lane);
+        if (!fence || lane->asked_round >= round)
             continue;
-        lane->fences[0].pins++;
-        lane->users++;
+        lane->asked_round = round;
         asked[count++] =
-            (struct asked){lane, lane->fences[0].event, lane->fences[0].epoch, false};
+            (struct asked){lane, tarn__lane_pin(lane, fence), fence->epoch, false};
     }
     return count;
-}
-
-static void unpin(struct tarn__lane *lane, CUevent_ event)
-{
-    for (size_t i = 0; i < lane->fence_count; i++)
-        if (lane->fences[i].event == event)
-            lane->fences[i].pins--;
 }
 
 static unsigned ask(struct tarn__pool *pool, struct asked *asked, unsigned count)
@@ -180,45 +184,82 @@ static unsigned ask(struct tarn__pool *pool, struct asked *asked, unsigned count
     return done;
 }
 
-/* One round over all lanes. */
-static unsigned poll_once(struct tarn__pool *pool, unsigned most)
+static void sweep(struct tarn__pool *pool)
 {
-    struct asked asked[POLL_MAX];
-
-    tarn__pool_lock(pool);
-    unsigned count = choose(pool, asked, most < POLL_MAX ? most : POLL_MAX);
-    pool->queries += count;
-    tarn__pool_unlock(pool);
-    if (count == 0)
-        return 0;
-    unsigned done = ask(pool, asked, count);
-
-    tarn__pool_lock(pool);
-    for (unsigned i = 0; i < count; i++) {
-        unpin(asked[i].lane, asked[i].event);
-        asked[i].lane->users--;
-        if (asked[i].done)
-            tarn__lane_fence_done(&pool->heap, asked[i].lane, asked[i].epoch);
-    }
     while (tarn__heap_sweep(&pool->heap, SWEEP_MAX)) {
         tarn__pool_unlock(pool); /* others may have it between */
         tarn__pool_lock(pool);
     }
-    tarn__pool_unlock(pool);
-    return done;
 }
 
+/* Ask for some lanes that `round` has not come to; one whose fence was done may be asked
+ * for its next. Returns how many were asked. */
+static unsigned poll_some(struct tarn__pool *pool, uint64_t round, unsigned most,
+                          unsigned *done_out)
+{
+    struct asked asked[POLL_MAX];
+
+    *done_out = 0;
+    tarn__pool_lock(pool);
+    unsigned count = choose(pool, round, most < POLL_MAX ? most : POLL_MAX, asked);
+    pool->queries += count;
+    tarn__pool_unlock(pool);
+    if (count == 0)
+        return 0;
+    *done_out = ask(pool, asked, count);
+
+    tarn__pool_lock(pool);
+    for (unsigned i = 0; i < count; i++) {
+        tarn__lane_unpin(asked[i].lane, asked[i].event);
+        if (!asked[i].done)
+            continue;
+        asked[i].lane->asked_round = 0;
+        tarn__lane_fence_done(&pool->heap, asked[i].lane, asked[i].epoch);
+    }
+    sweep(pool);
+    tarn__pool_unlock(pool);
+    return count;
+}
+
+static uint64_t next_round(struct tarn__pool *pool)
+{
+    tarn__pool_lock(pool);
+    uint64_t round = ++pool->poll_round;
+    tarn__pool_unlock(pool);
+    return round;
+}
+
+/* Goes on where the last one ended, so that lanes that are behind do not hide others. */
 bool tarn__fences_poll(struct tarn__pool *pool, unsigned most)
 {
+    tarn__pool_lock(pool);
+    uint64_t round = pool->poll_round;
+    tarn__pool_unlock(pool);
+    unsigned done, left = most;
     bool any = false;
 
-    for (unsigned left = most; left > 0;) {
-        unsigned done = poll_once(pool, left);
-        if (done == 0)
-            break;
+    if (poll_some(pool, round, left, &done) == 0) {
+        round = next_round(pool);
+        poll_some(pool, round, left, &done);
+    }
+    while (done > 0) {
         any = true;
         left = left > done ? left - done : 0;
+        if (left == 0)
+            break;
+        poll_some(pool, round, left, &done);
     }
+    return any;
+}
+
+bool tarn__fences_poll_all(struct tarn__pool *pool)
+{
+    uint64_t round = next_round(pool);
+    unsigned done;
+    bool any = false;
+
+    while (poll_some(pool, round, POLL_MAX, &done) > 0)
+        any |= done > 0;
     return any;
 }
 

@@ -182,6 +182,9 @@ uint64_t tarn__lane_close(struct tarn__heap *heap, struct tarn__lane *lane);
  * event stays the caller's and the epoch unfenced. */
 bool tarn__lane_publish(struct tarn__heap *heap, struct tarn__lane *lane, uint64_t epoch,
                         CUevent_ event);
+/* Use a fence's event, until it is unpinned: it is not recycled, and the lane stays. */
+CUevent_ tarn__lane_pin(struct tarn__lane *lane, struct tarn__fence *fence);
+void tarn__lane_unpin(struct tarn__lane *lane, CUevent_ event);
 /* The place in the lane's list of the oldest fence that covers `epoch`. */
 size_t tarn__lane_fence_for(const struct tarn__lane *lane, uint64_t epoch);
 /* The fence of `epoch` is done: so are all before it. */

@@ -81,6 +81,21 @@ static bool is_pinned(const struct tarn__lane *lane)
     return false;
 }
 
+CUevent_ tarn__lane_pin(struct tarn__lane *lane, struct tarn__fence *fence)
+{
+    fence->pins++;
+    lane->users++;
+    return fence->event;
+}
+
+void tarn__lane_unpin(struct tarn__lane *lane, CUevent_ event)
+{
+    for (size_t i = 0; i < lane->fence_count; i++)
+        if (lane->fences[i].event == event)
+            lane->fences[i].pins--;
+    lane->users--;
+}
+
 /* Take the first `count` fences away; their events serve others. */
 static void drop_fences(struct tarn__heap *heap, struct tarn__lane *lane, size_t count)
 {

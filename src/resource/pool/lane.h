@@ -58,6 +58,8 @@ struct tarn__lane {
     unsigned interval; /* frees between two fences: see fence.c */
     uint64_t misses;   /* of the pool, at the last fence */
 
+    uint64_t asked_round; /* of the pool: the last in which its oldest fence was asked */
+
     unsigned users; /* magazines, captures and calls that hold its index */
     tarn__index next_with_memory, previous_with_memory; /* lanes with free blocks */
     tarn__index next_unused;

@@ -231,7 +231,7 @@ static void shrink_to_threshold(struct tarn__pool *pool)
     if ((!over && !atomic_load(&pool->over_limit)) ||
         pthread_mutex_trylock(&pool->growth) != 0)
         return;
-    tarn__fences_poll(pool, UINT32_MAX);
+    tarn__fences_poll_all(pool);
     if (over)
         tarn__shrink(pool, threshold, &released);
     shrink_to_limit(pool);
@@ -380,7 +380,7 @@ static tarn_status pool_trim(void *self, size_t keep_bytes, size_t *released_out
     }
     tarn__magazines_drain(pool);
     pthread_mutex_lock(&pool->growth);
-    tarn__fences_poll(pool, UINT32_MAX);
+    tarn__fences_poll_all(pool);
     if (trim_has_to_wait(pool, keep_bytes))
         status = tarn__fences_barrier(pool);
     if (status == TARN_OK)
@@ -456,7 +456,7 @@ static void pool_destroy(void *self)
     tarn__pools_remove(pool);
     if (!tarn__pool_is_over(pool)) {
         tarn__magazines_free(pool);
-        tarn__fences_poll(pool, UINT32_MAX);
+        tarn__fences_poll_all(pool);
         /* Tried twice: memory that may be in use is rather lost than given back. */
         bool idle = pool->heap.ready_bytes == pool->heap.free_bytes ||
                     tarn__pages_barrier(pool->pages) == TARN_OK ||
@@ -685,7 +685,7 @@ tarn_status tarn_pool_set_limit(tarn_resource *resource, size_t bytes)
     if (status != TARN_OK || gate(pool))
         return status;
     pthread_mutex_lock(&pool->growth);
-    tarn__fences_poll(pool, UINT32_MAX);
+    tarn__fences_poll_all(pool);
     shrink_to_limit(pool);
     pthread_mutex_unlock(&pool->growth);
     return TARN_OK;

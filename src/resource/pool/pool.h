@@ -62,6 +62,7 @@ struct tarn__pool {
     unsigned pressure_count;
     unsigned quiet, quiet_misses; /* misses that ask for no fence: chosen, and left */
     struct tarn__counts counts;   /* of what no magazine counted */
+    uint64_t poll_round; /* lanes of which no fence was asked in it are asked next */
     uint64_t own, ready, steals, grown, waits, fences, queries, growths, shrinks, moves,
         barriers, failures, peak_out, peak_reserved, generation;
     struct tarn__captures *captures; /* NULL until the first; capture.c */
@@ -103,6 +104,8 @@ void tarn__fence_last(struct tarn__pool *pool, tarn_stream stream,
 /* Ask the driver which fences are done, up to `most` of them, and make what they cover
  * ready. True: something became ready. Takes and leaves `lock`. */
 bool tarn__fences_poll(struct tarn__pool *pool, unsigned most);
+/* The same of each lane, as far as it is done. */
+bool tarn__fences_poll_all(struct tarn__pool *pool);
 /* Fence the free memory of streams that are open, which needs no caller of theirs, and have
  * the others do so at their next call. */
 void tarn__fences_ask(struct tarn__pool *pool, const struct tarn__caller *caller);

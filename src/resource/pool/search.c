@@ -177,7 +177,7 @@ static tarn__index reclaimed(struct search *search)
 
     tarn__fences_ask(pool, search->caller);
     fence_own(search);
-    tarn__fences_poll(pool, UINT32_MAX);
+    tarn__fences_poll_all(pool);
     tarn__index index = at_hand(search);
     if (!index)
         index = joined(search);

@@ -24,20 +24,15 @@ static bool choose(struct tarn__caller *caller, const struct tarn__request *requ
                                             &out->donor, &fence);
     if (!out->block)
         return false;
-    out->event = out->donor->fences[fence].event;
-    out->donor->fences[fence].pins++;
-    out->donor->users++;
+    out->event = tarn__lane_pin(out->donor, &out->donor->fences[fence]);
     pool->waits++;
     return true;
 }
 
 /* A donor that is gone, and lost its last block here, is forgotten. */
-static void unpin(struct tarn__heap *heap, struct tarn__lane *donor, CUevent_ event)
+static void let_go(struct tarn__heap *heap, struct tarn__lane *donor, CUevent_ event)
 {
-    for (size_t i = 0; i < donor->fence_count; i++)
-        if (donor->fences[i].event == event)
-            donor->fences[i].pins--;
-    donor->users--;
+    tarn__lane_unpin(donor, event);
     tarn__heap_forget_lane(heap, donor);
 }
 
@@ -65,7 +60,7 @@ tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request 
         tarn__heap_put(&pool->heap, theft.block, theft.donor);
         theft.block = 0;
     }
-    unpin(&pool->heap, theft.donor, theft.event);
+    let_go(&pool->heap, theft.donor, theft.event);
     tarn__pool_unlock(pool);
     return theft.block;
 }
@@ -109,11 +104,8 @@ static bool choose_run(struct tarn__caller *caller, const struct tarn__request *
             cover(covers, tarn__lane(heap, run->lanes[i]), run->epochs[i]);
     for (unsigned i = 0; i < covers->count; i++) {
         struct cover *one = &covers->all[i];
-        struct tarn__fence *fence =
-            &one->lane->fences[tarn__lane_fence_for(one->lane, one->epoch)];
-        one->event = fence->event;
-        fence->pins++;
-        one->lane->users++;
+        size_t fence = tarn__lane_fence_for(one->lane, one->epoch);
+        one->event = tarn__lane_pin(one->lane, &one->lane->fences[fence]);
     }
     caller->pool->waits += covers->count;
     return run->count > 0;
@@ -155,7 +147,7 @@ tarn__index tarn__steal_run(struct tarn__caller *caller,
         tarn__heap_put_run(&pool->heap, &run);
     }
     for (unsigned i = 0; i < covers.count; i++)
-        unpin(&pool->heap, covers.all[i].lane, covers.all[i].event);
+        let_go(&pool->heap, covers.all[i].lane, covers.all[i].event);
     tarn__pool_unlock(pool);
     return index;
 }

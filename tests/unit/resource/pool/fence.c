@@ -1,0 +1,125 @@
+/* Fences: when they are recorded, asked about, and what becomes ready by them. */
+#include "pools.h"
+
+enum { BUSY = 40 }; /* more streams than one round of questions holds */
+
+/* One stream that is done, and others that are behind; each has freed 2 MiB, of which
+ * a fence covers more than half. What nobody may order by a wait, TARN_STREAM_NONE, gets
+ * what is done alone. */
+struct field {
+    tarn_resource *pool;
+    tarn_stream done, behind[BUSY];
+    struct gate gate[BUSY];
+};
+
+/* A stream is asked for a fence by another one's miss, and records it at its next call. */
+static void have_fenced(tarn_resource *pool, tarn_stream stream)
+{
+    put(pool, take(pool, 64 * KIB, stream), 64 * KIB, stream);
+}
+
+static void lay_out(struct field *field)
+{
+    tarn_device_ptr first, blocks[BUSY];
+
+    use_driver(0);
+    field->pool = strict_pool((BUSY + 1) * 2 * MIB);
+    field->done = new_stream();
+    first = take(field->pool, 2 * MIB, field->done);
+    for (int i = 0; i < BUSY; i++) {
+        field->behind[i] = new_stream();
+        hold_up(field->behind[i], &field->gate[i]);
+        blocks[i] = take(field->pool, 2 * MIB, field->behind[i]);
+    }
+    put(field->pool, first, 2 * MIB, field->done);
+    for (int i = 0; i < BUSY; i++)
+        put(field->pool, blocks[i], 2 * MIB, field->behind[i]);
+}
+
+/* The one that is done last, or the others would have what it freed. */
+static void fence_all(struct field *field)
+{
+    for (int i = 0; i < BUSY; i++)
+        have_fenced(field->pool, field->behind[i]);
+    have_fenced(field->pool, field->done);
+    CU(cuStreamSynchronize(field->done));
+}
+
+static void clear_away(struct field *field)
+{
+    for (int i = 0; i < BUSY; i++) {
+        pthread_mutex_lock(&field->gate[i].lock);
+        field->gate[i].is_open = true;
+        pthread_cond_broadcast(&field->gate[i].change);
+        pthread_mutex_unlock(&field->gate[i].lock);
+    }
+    CU(cuCtxSynchronize());
+    for (int i = 0; i < BUSY; i++)
+        CU(cuStreamDestroy_v2(field->behind[i]));
+    CU(cuStreamDestroy_v2(field->done));
+    end_pool(field->pool);
+}
+
+TEST(streams_that_are_behind_do_not_hide_one_that_is_done)
+{
+    static struct field field;
+    bool unfenced, fenced, more;
+
+    lay_out(&field);
+    unfenced = is_refused(field.pool, MIB, TARN_STREAM_NONE);
+    fence_all(&field);
+    fenced = is_refused(field.pool, MIB, TARN_STREAM_NONE);
+    more = is_refused(field.pool, 2 * MIB, TARN_STREAM_NONE);
+    clear_away(
+        &field); /* before any check: a stream that is held up outlives a failure */
+
+    CHECK(unfenced);
+    CHECK(!fenced);
+    CHECK(more);
+}
+
+/* A miss does not ask without end: each stream that is behind is asked a few times. */
+TEST(streams_that_are_behind_are_asked_each_for_one_fence)
+{
+    static struct field field;
+    uint64_t before, asked;
+
+    lay_out(&field);
+    is_refused(field.pool, MIB, TARN_STREAM_NONE);
+    fence_all(&field);
+    is_refused(field.pool, 2 * MIB, TARN_STREAM_NONE);
+    before = statistics(field.pool).queries;
+    is_refused(field.pool, 2 * MIB, TARN_STREAM_NONE);
+    asked = statistics(field.pool).queries - before;
+    clear_away(&field);
+
+    CHECK(asked >= BUSY);
+    CHECK(asked <= 4 * BUSY);
+}
+
+TEST(all_fences_of_a_stream_are_seen_once_they_are_done)
+{
+    enum { FENCES = 12 };
+    tarn_device_ptr blocks[FENCES];
+    struct gate gate;
+    unsigned refused = 0;
+
+    use_driver(0);
+    tarn_resource *pool = strict_pool(FENCES * 2 * MIB);
+    tarn_stream stream = new_stream();
+    for (int i = 0; i < FENCES; i++)
+        blocks[i] = take(pool, 2 * MIB, stream);
+    hold_up(stream, &gate);
+    for (int i = 0; i < FENCES; i++) {
+        put(pool, blocks[i], 2 * MIB, stream);
+        refused += is_refused(pool, MIB, TARN_STREAM_NONE);
+        have_fenced(pool, stream);
+    }
+    let_on(&gate);
+
+    CHECK_EQUAL(FENCES, refused);
+    CHECK(statistics(pool).fences >= 2);
+    CHECK(!is_refused(pool, (FENCES - 2) * 2 * MIB, TARN_STREAM_NONE));
+    CU(cuStreamDestroy_v2(stream));
+    end_pool(pool);
+}
