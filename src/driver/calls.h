@@ -107,9 +107,6 @@
       (void *out, CUmemHandle_, CUmemHandleType_, unsigned long long flags))            \
     X(mem_import, "cuMemImportFromShareableHandle", 10020, OPTIONAL,                    \
       (CUmemHandle_ * out, void *shared, CUmemHandleType_))                             \
-    X(memcpy_peer, "cuMemcpyPeer", 4000, OPTIONAL,                                      \
-      (CUdeviceptr_ to, CUcontext_ to_context, CUdeviceptr_ from,                       \
-       CUcontext_ from_context, size_t bytes))                                          \
     X(ipc_get_mem_handle, "cuIpcGetMemHandle", 4010, OPTIONAL,                          \
       (CUipcMemHandle_ * out, CUdeviceptr_))                                            \
     X(ipc_open_mem_handle, "cuIpcOpenMemHandle", 11000, OPTIONAL,                       \

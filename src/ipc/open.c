@@ -7,6 +7,7 @@
  * A copy needs the handle no longer than it takes, and its memory is the copy's own: it
  * comes from the device's resource and goes back there as any other (A110, C29).
  */
+#include "ipc/copy.h"
 #include "ipc/export.h"
 #include "ipc/lease.h"
 #include "ipc/owner.h"
@@ -204,35 +205,6 @@ static tarn_status open_on(const tarn_ipc_handle *handle, int device, unsigned t
 
 /* --- opening by a copy --- */
 
-static tarn_status copy_between(const tarn_pointer *from, const tarn_pointer *to)
-{
-    int source = tarn_pointer_device(from), device = tarn_pointer_device(to);
-    CUcontext_ source_context, context;
-    struct tarn__scope scope;
-    tarn_status status = tarn__primary_context(source, &source_context);
-
-    if (status == TARN_OK)
-        status = tarn__primary_context(device, &context);
-    if (status == TARN_OK)
-        status = tarn__scope_enter_relaxed(device, &scope);
-    if (status != TARN_OK)
-        return status;
-    size_t bytes = tarn_pointer_bytes(from);
-    CUresult_ result = CUDA_ERROR_NOT_SUPPORTED_;
-    if (scope.calls->memcpy_peer)
-        result =
-            scope.calls->memcpy_peer(tarn_pointer_address(to), context,
-                                     tarn_pointer_address(from), source_context, bytes);
-    if (result == CUDA_SUCCESS_) /* between devices it need not have waited */
-        result = tarn__wait_for_quiet(scope.calls);
-    if (result != CUDA_SUCCESS_)
-        status =
-            tarn__driver_failed("ipc", "cuMemcpyPeer", result,
-                                "%zu bytes from device %d to %d", bytes, source, device);
-    tarn__scope_leave(&scope);
-    return status;
-}
-
 static tarn_status allocate_copy(const tarn_pointer *from, int device, tarn_pointer **out)
 {
     tarn_resource *resource;
@@ -246,7 +218,7 @@ static tarn_status allocate_copy(const tarn_pointer *from, int device, tarn_poin
     tarn_resource_release(resource);
     if (status != TARN_OK)
         return status;
-    status = copy_between(from, copy);
+    status = tarn__copy_between(from, copy);
     if (status == TARN_OK)
         *out = copy;
     else

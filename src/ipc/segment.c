@@ -24,7 +24,8 @@ enum { GRANULARITY = 2 << 20 };
 
 struct segment {
     CUdeviceptr_ base;
-    size_t bytes; /* a multiple of GRANULARITY */
+    CUmemHandle_ handle; /* kept for exports; 0: released, the mapping alone is left */
+    size_t bytes;        /* a multiple of GRANULARITY */
     int device;
     uint32_t slot;
     uint64_t generation;
@@ -103,24 +104,19 @@ static void end_use(struct segment *segment)
 }
 
 /* The driver's descriptor need not be closed on exec, so we say that it is. */
-static CUresult_ export_file(const struct tarn__calls *calls, CUdeviceptr_ base, int *out)
+static CUresult_ export_file(const struct tarn__calls *calls, CUmemHandle_ handle,
+                             int *out)
 {
-    CUmemHandle_ handle = 0;
     int file = -1;
-    CUresult_ result = calls->mem_retain(&handle, (void *)(uintptr_t)base);
 
-    if (result != CUDA_SUCCESS_)
-        return result;
     tarn__files_lock();
-    result =
+    CUresult_ result =
         calls->mem_export(&file, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_, 0);
     if (result == CUDA_SUCCESS_) {
         fcntl(file, F_SETFD, FD_CLOEXEC);
         file = tarn__file_keep(file);
     }
     tarn__files_unlock();
-    if (calls->mem_release(handle) != CUDA_SUCCESS_)
-        calls->mem_release(handle); /* else the memory would stay */
     if (result == CUDA_SUCCESS_ && file < 0)
         return CUDA_ERROR_OUT_OF_MEMORY_;
     *out = file;
@@ -143,7 +139,7 @@ tarn_status tarn__segment_open(uint32_t slot, uint64_t generation, size_t *bytes
                               "generation %llu",
                               slot, (unsigned long long)generation);
     size_t bytes = segment->bytes;
-    CUresult_ result = export_file(calls, segment->base, &file);
+    CUresult_ result = export_file(calls, segment->handle, &file);
     end_use(segment);
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("ipc", "cuMemExportToShareableHandle", result,
@@ -155,48 +151,60 @@ tarn_status tarn__segment_open(uint32_t slot, uint64_t generation, size_t *bytes
 
 /* --- the resource --- */
 
-/* Release what was created for a failed allocation; the second try is for a driver that
- * fails once. */
+/* What a failed allocation undoes. The second tries are for a driver that fails once. */
 static void release(const struct tarn__calls *calls, CUmemHandle_ handle)
 {
     if (calls->mem_release(handle) != CUDA_SUCCESS_)
         calls->mem_release(handle);
 }
 
-static void unreserve(const struct tarn__calls *calls, CUdeviceptr_ base, size_t bytes)
+static void unreserve(const struct tarn__calls *calls, const struct segment *segment)
 {
-    if (calls->mem_address_free(base, bytes) != CUDA_SUCCESS_)
-        calls->mem_address_free(base, bytes);
+    if (calls->mem_address_free(segment->base, segment->bytes) != CUDA_SUCCESS_)
+        calls->mem_address_free(segment->base, segment->bytes);
 }
 
-static void unmap(const struct tarn__calls *calls, CUdeviceptr_ base, size_t bytes)
+static void unmap(const struct tarn__calls *calls, const struct segment *segment)
 {
-    if (calls->mem_unmap(base, bytes) != CUDA_SUCCESS_)
-        calls->mem_unmap(base, bytes);
+    if (calls->mem_unmap(segment->base, segment->bytes) != CUDA_SUCCESS_)
+        calls->mem_unmap(segment->base, segment->bytes);
 }
 
-/* New memory at `base`. The mapping alone keeps it. */
-static CUresult_ map_new(const struct tarn__calls *calls, const struct segment *segment)
+static CUresult_ create(const struct tarn__calls *calls, struct segment *segment)
 {
-    CUmemLocation_ here = {CU_MEM_LOCATION_TYPE_DEVICE_, segment->device};
     CUmemAllocationProp_ properties = {
         .type = CU_MEM_ALLOCATION_TYPE_PINNED_,
         .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_,
-        .location = here,
+        .location = {CU_MEM_LOCATION_TYPE_DEVICE_, segment->device},
     };
-    CUmemAccessDesc_ access = {here, CU_MEM_ACCESS_FLAGS_PROT_READWRITE_};
-    CUmemHandle_ handle = 0;
-    CUresult_ result = calls->mem_create(&handle, segment->bytes, &properties, 0);
 
-    if (result != CUDA_SUCCESS_)
-        return result;
-    result = calls->mem_map(segment->base, segment->bytes, 0, handle, 0);
-    release(calls, handle);
+    return calls->mem_create(&segment->handle, segment->bytes, &properties, 0);
+}
+
+static CUresult_ map(const struct tarn__calls *calls, const struct segment *segment)
+{
+    CUmemAccessDesc_ access = {{CU_MEM_LOCATION_TYPE_DEVICE_, segment->device},
+                               CU_MEM_ACCESS_FLAGS_PROT_READWRITE_};
+    CUresult_ result =
+        calls->mem_map(segment->base, segment->bytes, 0, segment->handle, 0);
+
     if (result != CUDA_SUCCESS_)
         return result;
     result = calls->mem_set_access(segment->base, segment->bytes, &access, 1);
     if (result != CUDA_SUCCESS_)
-        unmap(calls, segment->base, segment->bytes);
+        unmap(calls, segment);
+    return result;
+}
+
+static CUresult_ create_and_map(const struct tarn__calls *calls, struct segment *segment)
+{
+    CUresult_ result = create(calls, segment);
+
+    if (result != CUDA_SUCCESS_)
+        return result;
+    result = map(calls, segment);
+    if (result != CUDA_SUCCESS_)
+        release(calls, segment->handle);
     return result;
 }
 
@@ -207,9 +215,9 @@ static CUresult_ reserve_and_map(const struct tarn__calls *calls, struct segment
 
     if (result != CUDA_SUCCESS_)
         return result;
-    result = map_new(calls, segment);
+    result = create_and_map(calls, segment);
     if (result != CUDA_SUCCESS_)
-        unreserve(calls, segment->base, segment->bytes);
+        unreserve(calls, segment);
     return result;
 }
 
@@ -239,8 +247,9 @@ static CUresult_ exportable_allocate(struct tarn__backed *self,
     segment->device = self->device;
     result = reserve_and_map(calls, segment);
     if (result == CUDA_SUCCESS_ && !list(segment)) {
-        unmap(calls, segment->base, segment->bytes);
-        unreserve(calls, segment->base, segment->bytes);
+        unmap(calls, segment);
+        release(calls, segment->handle);
+        unreserve(calls, segment);
         result = CUDA_ERROR_OUT_OF_MEMORY_;
     }
     if (result != CUDA_SUCCESS_) {
@@ -265,21 +274,35 @@ static struct segment *begin_end(CUdeviceptr_ base)
     return segment;
 }
 
-/* The memory goes, or everything is as it was. */
+/* First the handle, then the mapping: each goes or stays, and a second free goes on where
+ * the first one failed. Without the handle nobody exports it any more. */
+static CUresult_ release_and_unmap(const struct tarn__calls *calls,
+                                   struct segment *segment)
+{
+    CUresult_ result = CUDA_SUCCESS_;
+
+    if (segment->handle)
+        result = calls->mem_release(segment->handle);
+    if (result != CUDA_SUCCESS_)
+        return result;
+    segment->handle = 0;
+    return calls->mem_unmap(segment->base, segment->bytes);
+}
+
 static CUresult_ end(const struct tarn__calls *calls, struct segment *segment)
 {
     CUresult_ result = tarn__wait_for_quiet(calls);
 
     if (result == CUDA_SUCCESS_)
-        result = calls->mem_unmap(segment->base, segment->bytes);
+        result = release_and_unmap(calls, segment);
     tarn__owner_lock();
     if (result == CUDA_SUCCESS_)
         tarn__slots_take(&owner.table, segment->slot);
-    segment->ending = false;
+    segment->ending = segment->handle == 0;
     tarn__owner_unlock();
     if (result != CUDA_SUCCESS_)
         return result;
-    unreserve(calls, segment->base, segment->bytes);
+    unreserve(calls, segment);
     free(segment);
     return CUDA_SUCCESS_;
 }
@@ -319,8 +342,8 @@ static const tarn_resource_ops exportable_ops = {
 static bool has_calls(const struct tarn__calls *calls)
 {
     return calls->mem_address_reserve && calls->mem_address_free && calls->mem_create &&
-           calls->mem_release && calls->mem_retain && calls->mem_map &&
-           calls->mem_unmap && calls->mem_set_access && calls->mem_export;
+           calls->mem_release && calls->mem_map && calls->mem_unmap &&
+           calls->mem_set_access && calls->mem_export;
 }
 
 static tarn_status exportable_make(int device, tarn_resource **out)

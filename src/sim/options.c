@@ -208,6 +208,11 @@ static bool parse_races(const char *value, struct sim_options *out)
     return parse_word(value, "off", "on", &out->finds_races);
 }
 
+static bool parse_peers(const char *value, struct sim_options *out)
+{
+    return parse_word(value, "on", "off", &out->has_no_peers);
+}
+
 /* --- the table
  * ---------------------------------------------------------------------------- */
 

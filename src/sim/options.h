@@ -28,6 +28,7 @@ struct sim_options {
     uint64_t host_memory_nth;
     bool dead_is_error; /* or else it aborts */
     bool finds_races;
+    bool has_no_peers; /* no device reaches another one's memory */
 };
 
 /* X(name, how the value is written, how it is read, default, meaning) */
@@ -58,7 +59,9 @@ struct sim_options {
     X(dead, "abort or error", parse_dead, "abort", \
       "what a call with a destroyed or unknown stream does: abort, as the real driver crashes, or return CUDA_ERROR_INVALID_HANDLE and be counted") \
     X(races, "on or off", parse_races, "off", \
-      "find operations on the same bytes that nothing orders")
+      "find operations on the same bytes that nothing orders") \
+    X(peers, "on or off", parse_peers, "on", \
+      "whether a device can use another one's memory")
 /* clang-format on */
 
 /* Parse `text` (NULL is "") over the defaults. False: `words` says what and what is

@@ -1,4 +1,5 @@
-/* peer.c -- devices that use each other's memory. All can, once it is enabled. */
+/* peer.c -- devices that use each other's memory. All can, once it is enabled, unless the
+ * option `peers` says otherwise. */
 #include "sim/api.h"
 #include "sim/call.h"
 #include "sim/context.h"
@@ -11,7 +12,7 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_device_exists(device) || !sim_device_exists(peer))
         return CUDA_ERROR_INVALID_DEVICE;
-    *can = device != peer;
+    *can = device != peer && !sim_options.has_no_peers;
     return CUDA_SUCCESS;
 }
 
@@ -23,7 +24,9 @@ CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute,
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_device_exists(from) || !sim_device_exists(to) || from == to)
         return CUDA_ERROR_INVALID_DEVICE;
-    *value = attribute != 5; /* as between two devices with NVLink, one hop apart */
+    *value =
+        attribute != 5 &&
+        !sim_options.has_no_peers; /* as between two devices with NVLink, one hop apart */
     return CUDA_SUCCESS;
 }
 
@@ -54,6 +57,8 @@ CUresult cuCtxEnablePeerAccess(CUcontext handle, unsigned int flags)
     uint64_t bit = peer_bit(handle, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, &result);
     if (!bit)
         return sim_leave(result);
+    if (sim_options.has_no_peers)
+        return sim_leave(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
     if (sim_context_current()->peers & bit)
         return sim_leave(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
     sim_context_current()->peers |= bit;

@@ -94,7 +94,6 @@ typedef CUmemAccessDesc CUmemAccessDesc_;
     X(mem_retain, cuMemRetainAllocationHandle, 11000)                         \
     X(mem_export, cuMemExportToShareableHandle, 10020)                        \
     X(mem_import, cuMemImportFromShareableHandle, 10020)                      \
-    X(memcpy_peer, cuMemcpyPeer, 4000)                                        \
     X(ipc_get_mem_handle, cuIpcGetMemHandle, 4010)                            \
     X(ipc_open_mem_handle, cuIpcOpenMemHandle, 11000)                         \
     X(ipc_close_mem_handle, cuIpcCloseMemHandle, 4010)                        \

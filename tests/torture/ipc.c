@@ -1,0 +1,329 @@
+/* Handles with each driver call failing in turn, in the owner and in the importer, and with
+ * either one killed at any moment: nothing leaks, nothing hangs, no byte is wrong. */
+#define _GNU_SOURCE
+#include "../unit/ipc/pair.h"
+#include "base/random.h"
+
+enum { KILLED = 10, SMALL = 32 << 10 };
+
+/* --- failing calls --- */
+
+static void fail_nth(unsigned nth)
+{
+    char options[64];
+
+    snprintf(options, sizeof options, "fail=nth:%u", nth);
+    sim_configure(options);
+}
+
+/* How many calls failed; from now on none does. */
+static unsigned long long end_faults(void)
+{
+    unsigned long long faults = sim_faults();
+
+    sim_configure(NULL);
+    return faults;
+}
+
+/* What could not be given back goes now. */
+static void let_go(tarn_pointer *pointer)
+{
+    tarn_pointer_release(pointer);
+    if (tarn_pointer_unreturned() > 0)
+        CHILD_STATUS(TARN_OK, tarn_pointer_reclaim());
+}
+
+static void open_while_calls_fail(const tarn_ipc_handle *handle, bool copy)
+{
+    tarn_ipc_open_options options = {
+        .size = sizeof options, .always_copy = copy, .timeout_ms = 60000};
+    tarn_pointer *untouched = (tarn_pointer *)(uintptr_t)77;
+    unsigned long long faults = 1;
+
+    for (unsigned nth = 1; faults > 0; nth++) {
+        tarn_pointer *opened = untouched;
+        fail_nth(nth);
+        tarn_status status = tarn_ipc_open(handle, &options, &opened);
+        CHILD_CHECK((status == TARN_OK) == (opened != untouched));
+        if (status != TARN_OK) {
+            end_faults();
+            CHILD_STATUS(TARN_OK, tarn_ipc_open(handle, &options, &opened));
+            CHILD_CHECK(wrong_bytes(opened, 1) == 0);
+            let_go(opened);
+            check_nothing_open();
+            continue;
+        }
+        tarn_pointer_release(opened); /* which may fail, too */
+        faults = end_faults();
+        if (tarn_pointer_unreturned() > 0)
+            CHILD_STATUS(TARN_OK, tarn_pointer_reclaim());
+        check_nothing_open();
+    }
+}
+
+static void import_while_calls_fail(int line)
+{
+    CHILD_CHECK(sim_live_bytes() == 0);
+    allocate(line, 0, SMALL, 1);
+    for (int kind = 0; kind < 2; kind++) {
+        tarn_ipc_handle handle = export_block(line, 0, 0, SMALL, (tarn_ipc_kind)kind);
+        open_while_calls_fail(&handle, false);
+        open_while_calls_fail(&handle, true);
+    }
+}
+
+/* An owner of `source`, and an importer with a line to it by way of us. */
+static void with_owner(enum source source, void (*import)(int line))
+{
+    struct order order;
+
+    folder_begin();
+    struct process owner = process_start(owners[source]);
+    struct process importer = process_start(import);
+    while (hear(importer.line, &order, sizeof order)) {
+        struct answer answer = tell(owner.line, order);
+        must_say(importer.line, &answer, sizeof answer);
+    }
+    process_end(&importer);
+    process_end(&owner);
+    folder_end();
+}
+
+TEST(opening_survives_each_failing_call)
+{
+    with_owner(FROM_EXPORTABLE, import_while_calls_fail);
+    with_owner(FROM_CUDA, import_while_calls_fail);
+}
+
+/* A block is made, exported and freed; each of these may fail, and then works. */
+static void own_once(tarn_resource *resource, bool *failed)
+{
+    tarn_pointer *pointer = NULL;
+    tarn_ipc_handle handle = {.bytes = 77};
+
+    if (tarn_pointer_allocate(resource, MIB, TARN_STREAM_NONE, &pointer) != TARN_OK) {
+        CHILD_CHECK(pointer == NULL);
+        *failed = true;
+        return;
+    }
+    for (int kind = 0; kind < 2; kind++)
+        if (tarn_ipc_export(pointer, (tarn_ipc_kind)kind, &handle) != TARN_OK) {
+            *failed = true;
+            CHILD_CHECK(handle.bytes == (kind ? MIB : 77));
+            CHILD_STATUS(TARN_OK, tarn_ipc_export(pointer, (tarn_ipc_kind)kind, &handle));
+        }
+    tarn_pointer_release(pointer);
+}
+
+static void own_while_calls_fail(int line)
+{
+    unsigned long long faults = 1;
+
+    (void)line;
+    for (int source = 0; source <= FROM_EXPORTABLE; source++)
+        for (unsigned nth = 1; faults > 0 || nth == 1; nth++) {
+            tarn_ipc_counts counts;
+            bool failed = false;
+            fail_nth(nth);
+            tarn_resource *resource = NULL;
+            tarn_status status = source == FROM_CUDA
+                                     ? tarn_cuda_create(0, &resource)
+                                     : tarn_exportable_create(0, &resource);
+            if (status == TARN_OK)
+                own_once(resource, &failed);
+            faults = end_faults();
+            CHILD_STATUS(TARN_OK, tarn_pointer_reclaim());
+            CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
+            tarn_ipc_get_counts(&counts);
+            CHILD_CHECK(counts.segments == 0 && counts.served == 0);
+            CHILD_CHECK(sim_live_bytes() == 0);
+        }
+}
+
+TEST(exporting_survives_each_failing_call)
+{
+    folder_begin();
+    struct process owner = process_start(own_while_calls_fail);
+    process_end(&owner);
+    folder_end();
+}
+
+/* The owner's server asks the driver, too: its failures are told, and pass. */
+static void own_with_faults(int line)
+{
+    tarn_resource *resource = make_source(FROM_EXPORTABLE);
+    tarn_ipc_handle handles[2];
+    tarn_pointer *pointer;
+    tarn_ipc_counts counts;
+    char mark;
+
+    CHILD_STATUS(TARN_OK,
+                 tarn_pointer_allocate(resource, MIB, TARN_STREAM_NONE, &pointer));
+    write_pattern(pointer, 1);
+    for (int kind = 0; kind < 2; kind++)
+        CHILD_STATUS(TARN_OK,
+                     tarn_ipc_export(pointer, (tarn_ipc_kind)kind, &handles[kind]));
+    tarn_ipc_get_counts(&counts);
+    size_t files = counts.files;
+    sim_configure("fail=one-in:3,seed=11");
+    must_say(line, handles, sizeof handles);
+    must_hear(line, &mark, 1);
+    sim_configure(NULL);
+    do
+        tarn_ipc_get_counts(&counts);
+    while (counts.connections > 0);
+    CHILD_CHECK(counts.files == files);
+    tarn_pointer_release(pointer);
+    CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
+    CHILD_CHECK(sim_live_bytes() == 0);
+}
+
+static void open_until_it_works(int line)
+{
+    tarn_ipc_handle handles[2];
+    unsigned refused = 0;
+
+    must_hear(line, handles, sizeof handles);
+    for (int i = 0; i < 60; i++) {
+        tarn_pointer *opened;
+        while (tarn_ipc_open(&handles[i % 2], NULL, &opened) != TARN_OK) {
+            CHILD_SAYS("refuses");
+            refused++;
+        }
+        CHILD_CHECK(wrong_bytes(opened, 1) == 0);
+        tarn_pointer_release(opened);
+        check_nothing_open();
+    }
+    CHILD_CHECK(refused > 0);
+}
+
+TEST(a_server_whose_driver_fails_says_so_and_keeps_nothing)
+{
+    tarn_ipc_handle handles[2];
+
+    folder_begin();
+    struct process owner = process_start(own_with_faults);
+    must_hear(owner.line, handles, sizeof handles);
+    struct process importer = process_start(open_until_it_works);
+    must_say(importer.line, handles, sizeof handles);
+    process_end(&importer);
+    must_say(owner.line, "x", 1);
+    process_end(&owner);
+    folder_end();
+}
+
+/* --- killing --- */
+
+static void open_for_ever(int line)
+{
+    tarn_ipc_handle handles[2];
+
+    must_hear(line, handles, sizeof handles);
+    say(line, "x", 1);
+    for (unsigned i = 0;; i++) {
+        tarn_pointer *opened, *again;
+        CHILD_STATUS(TARN_OK, tarn_ipc_open(&handles[i % 2], NULL, &opened));
+        CHILD_STATUS(TARN_OK, tarn_ipc_open(&handles[i % 2], NULL, &again));
+        CHILD_CHECK(wrong_bytes(opened, 1) == 0);
+        tarn_pointer_release(opened);
+        tarn_pointer_release(again);
+    }
+}
+
+static void wait_a_little(uint64_t *random)
+{
+    nanosleep(&(struct timespec){0, (long)tarn__random_below(random, 4000000)}, NULL);
+}
+
+static void wait_for_no_leases(int line)
+{
+    while (counts_of(line).connections > 0)
+        nanosleep(&(struct timespec){0, 500000}, NULL);
+}
+
+static void kill_importers(enum source source)
+{
+    uint64_t random = 5;
+
+    folder_begin();
+    struct process owner = process_start(owners[source]);
+    allocate(owner.line, 0, MIB, 1);
+    tarn_ipc_handle handles[2] = {export_block(owner.line, 0, 0, MIB, TARN_IPC_PLAIN),
+                                  export_block(owner.line, 0, 0, MIB, TARN_IPC_SERVED)};
+    size_t files = counts_of(owner.line).files;
+    for (int i = 0; i < KILLED; i++) {
+        struct process importer = process_start(open_for_ever);
+        char mark;
+        must_say(importer.line, handles, sizeof handles);
+        must_hear(importer.line, &mark, 1);
+        wait_a_little(&random);
+        process_kill(&importer);
+        wait_for_no_leases(owner.line);
+        CHECK_EQUAL(files, counts_of(owner.line).files);
+        CHECK_EQUAL(0, verify(owner.line, 0, 1));
+    }
+    process_end(&owner);
+    folder_end();
+}
+
+TEST(importers_that_are_killed_at_any_moment_leave_the_owner_as_it_was)
+{
+    kill_importers(FROM_EXPORTABLE);
+    kill_importers(FROM_CUDA);
+}
+
+/* Opens until the owner is gone; until then all is right. */
+static void open_until_gone(int line)
+{
+    tarn_ipc_handle handles[2];
+    tarn_pointer *opened, *first = NULL;
+    tarn_status status = TARN_OK;
+
+    must_hear(line, handles, sizeof handles);
+    for (unsigned i = 0; status == TARN_OK; i++) {
+        status = tarn_ipc_open(&handles[i % 2], NULL, &opened);
+        if (status != TARN_OK)
+            break;
+        CHILD_CHECK(wrong_bytes(opened, 1) == 0);
+        if (i == 0) {
+            CHILD_CHECK(tarn_ipc_open(&handles[1], NULL, &first) == TARN_OK);
+            tarn_pointer_release(first);
+            say(line, "x", 1);
+        }
+        tarn_pointer_release(opened);
+    }
+    CHILD_CHECK(status == TARN_NOT_FOUND);
+    check_nothing_open();
+}
+
+static void kill_owners(enum source source)
+{
+    uint64_t random = 7;
+
+    folder_begin();
+    for (int i = 0; i < KILLED; i++) {
+        struct process owner = process_start(owners[source]);
+        struct process importer = process_start(open_until_gone);
+        char mark;
+        allocate(owner.line, 0, MIB, 1);
+        tarn_ipc_handle handles[2] = {
+            export_block(owner.line, 0, 0, MIB, TARN_IPC_PLAIN),
+            export_block(owner.line, 0, 0, MIB, TARN_IPC_SERVED)};
+        must_say(importer.line, handles, sizeof handles);
+        must_hear(importer.line, &mark, 1);
+        wait_a_little(&random);
+        process_kill(&owner);
+        process_end(&importer);
+    }
+    struct process last = process_start(own_exportable); /* sweeps after the dead */
+    allocate(last.line, 0, MIB, 1);
+    export_block(last.line, 0, 0, MIB, TARN_IPC_PLAIN);
+    process_end(&last);
+    folder_end();
+}
+
+TEST(importers_of_an_owner_that_is_killed_at_any_moment_hear_that_it_is_gone)
+{
+    kill_owners(FROM_EXPORTABLE);
+    kill_owners(FROM_CUDA);
+}

@@ -1,0 +1,153 @@
+/* Opening for another device: directly where it reaches the memory, else by a copy that is
+ * the importer's own. */
+#define _GNU_SOURCE
+#include "pair.h"
+
+static void (*importer_body)(const tarn_ipc_handle *handle, int line);
+
+static void import(int line)
+{
+    tarn_ipc_handle handle;
+
+    must_hear(line, &handle, sizeof handle);
+    importer_body(&handle, line);
+    check_nothing_open();
+}
+
+static void for_each_handle(void (*body)(const tarn_ipc_handle *handle, int line))
+{
+    importer_body = body;
+    for (int source = 0; source < SOURCES; source++)
+        for (int kind = 0; kind < 2; kind++) {
+            char mark;
+            folder_begin();
+            struct process owner = process_start(owners[source]);
+            struct process importer = process_start(import);
+            allocate(owner.line, 0, MIB, 1);
+            tarn_ipc_handle handle =
+                export_block(owner.line, 0, 4096, MIB / 2, (tarn_ipc_kind)kind);
+            must_say(importer.line, &handle, sizeof handle);
+            if (hear(importer.line, &mark, 1)) { /* it has a copy */
+                tell(owner.line, (struct order){.verb = WRITE, .place = 0, .seed = 9});
+                must_say(importer.line, &mark, 1);
+            }
+            process_end(&importer);
+            process_end(&owner);
+            folder_end();
+        }
+}
+
+static const unsigned seed_of_part = 1 + 4096 * 7 + (4096 >> 8) * 13;
+
+static tarn_ipc_open_options options_for(int device, bool always_copy)
+{
+    return (tarn_ipc_open_options){.size = sizeof(tarn_ipc_open_options),
+                                   .device_plus_1 = device + 1,
+                                   .always_copy = always_copy};
+}
+
+static void open_from_the_other_device(const tarn_ipc_handle *handle, int line)
+{
+    tarn_ipc_open_options options = options_for(1, false);
+    tarn_pointer *here, *there;
+    tarn_ipc_counts counts;
+
+    (void)line;
+    CHILD_STATUS(TARN_OK, tarn_ipc_open(handle, &options, &there));
+    CHILD_STATUS(TARN_OK, tarn_ipc_open(handle, NULL, &here));
+    CHILD_CHECK(tarn_pointer_device(there) == 1);
+    CHILD_CHECK(tarn_pointer_device(here) == 0);
+    tarn_ipc_get_counts(&counts);
+    CHILD_CHECK(counts.mapped == 2); /* once for each device */
+    CHILD_CHECK(wrong_bytes(there, seed_of_part) == 0);
+    write_pattern(there, 77);
+    CHILD_CHECK(wrong_bytes(here, 77) == 0); /* it is the same memory */
+    tarn_pointer_release(here);
+    tarn_pointer_release(there);
+}
+
+TEST(a_device_that_reaches_the_memory_gets_it_directly)
+{
+    for_each_handle(open_from_the_other_device);
+}
+
+static void copy_to(const tarn_ipc_handle *handle, int line, int device, bool always)
+{
+    tarn_ipc_open_options options = options_for(device, always);
+    tarn_ipc_counts counts;
+    tarn_pointer *copy;
+    char mark = 'x';
+
+    CHILD_STATUS(TARN_OK, tarn_ipc_open(handle, &options, &copy));
+    tarn_ipc_get_counts(&counts);
+    CHILD_CHECK(counts.mapped == 0); /* the handle is closed again */
+    CHILD_CHECK(counts.files == 0);
+    CHILD_CHECK(tarn_pointer_device(copy) == device);
+    CHILD_CHECK(wrong_bytes(copy, seed_of_part) == 0);
+    must_say(line, &mark, 1); /* the owner writes something else now */
+    must_hear(line, &mark, 1);
+    CHILD_CHECK(wrong_bytes(copy, seed_of_part) == 0);
+    tarn_pointer_release(copy);
+}
+
+static void copy_to_the_other_device(const tarn_ipc_handle *handle, int line)
+{
+    sim_configure("peers=off");
+    copy_to(handle, line, 1, false);
+}
+
+TEST(a_device_that_does_not_reach_the_memory_gets_a_copy_of_its_own)
+{
+    for_each_handle(copy_to_the_other_device);
+}
+
+static void copy_on_the_same_device(const tarn_ipc_handle *handle, int line)
+{
+    copy_to(handle, line, 0, true);
+}
+
+TEST(a_copy_can_be_asked_for)
+{
+    for_each_handle(copy_on_the_same_device);
+}
+
+static void copy_without_room(const tarn_ipc_handle *handle, int line)
+{
+    tarn_ipc_open_options options = options_for(1, true);
+    tarn_pointer *untouched = (tarn_pointer *)(uintptr_t)77, *copy = untouched;
+
+    (void)line;
+    sim_configure("fail=call:cuMemAlloc:1");
+    CHILD_STATUS(TARN_OUT_OF_MEMORY, tarn_ipc_open(handle, &options, &copy));
+    CHILD_CHECK(copy == untouched);
+    sim_configure("fail=call:cuMemcpyAsync:2"); /* the second half of the way */
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_ipc_open(handle, &options, &copy));
+    CHILD_SAYS("cuMemcpyAsync");
+    CHILD_CHECK(copy == untouched);
+    sim_configure(NULL);
+}
+
+TEST(a_copy_that_fails_leaves_nothing)
+{
+    for_each_handle(copy_without_room);
+}
+
+static void open_for_no_device(const tarn_ipc_handle *handle, int line)
+{
+    tarn_ipc_open_options options = options_for(99, false);
+    tarn_pointer *out;
+
+    (void)line;
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_ipc_open(handle, &options, &out));
+    CHILD_SAYS("no device 99");
+    options.size = 4;
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_ipc_open(handle, &options, &out));
+    CHILD_SAYS("too short");
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_ipc_open(NULL, NULL, &out));
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_ipc_open(handle, NULL, NULL));
+}
+
+TEST(arguments_that_cannot_be_are_refused)
+{
+    for_each_handle(open_for_no_device);
+}

@@ -1,0 +1,286 @@
+/* Clients that are broken or worse: the server serves everybody else, and keeps nothing of
+ * theirs. The attacker speaks to the socket itself. */
+#define _GNU_SOURCE
+#include "pair.h"
+#include "ipc/folder.h"
+#include "ipc/wire.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+static struct process owner;
+static tarn_ipc_handle plain, served; /* of the owner's block 0, with pattern 1 */
+
+static struct tarn__ticket ticket_in(const tarn_ipc_handle *handle)
+{
+    struct tarn__ticket ticket;
+
+    memcpy(&ticket, handle->reserved, sizeof ticket);
+    return ticket;
+}
+
+/* A connection to the owner's server, as anybody of our user can make one. */
+static int connect_raw(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct tarn__ticket ticket = ticket_in(&plain);
+    char name[TARN__SOCKET_NAME];
+    int line = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    tarn__socket_name(ticket.process, ticket.server, name);
+    snprintf(address.sun_path, sizeof address.sun_path, "%.40s/%.60s", folder, name);
+    CHILD_CHECK(line >= 0);
+    CHILD_CHECK(connect(line, (const struct sockaddr *)(const void *)&address,
+                        sizeof address) == 0);
+    return line;
+}
+
+/* Until the server has closed its end; what it says before that is dropped. */
+static void wait_for_end(int line)
+{
+    char rest[1024];
+
+    while (recv(line, rest, sizeof rest, 0) > 0)
+        continue;
+    close(line);
+}
+
+static struct tarn__request request_of(const tarn_ipc_handle *handle)
+{
+    return (struct tarn__request){TARN__WIRE_MAGIC, ticket_in(handle)};
+}
+
+/* A child that opens the plain handle in time and sees the right bytes. */
+static void open_honestly(int line)
+{
+    tarn_ipc_open_options options = {.size = sizeof options, .timeout_ms = 60000};
+    tarn_pointer *opened;
+
+    (void)line;
+    CHILD_STATUS(TARN_OK, tarn_ipc_open(&plain, &options, &opened));
+    CHILD_CHECK(wrong_bytes(opened, 1) == 0);
+    tarn_pointer_release(opened);
+    CHILD_STATUS(TARN_OK, tarn_ipc_open(&served, &options, &opened));
+    CHILD_CHECK(wrong_bytes(opened, 1) == 0);
+    tarn_pointer_release(opened);
+    check_nothing_open();
+}
+
+static void honest_one_is_served(void)
+{
+    struct process honest = process_start(open_honestly);
+
+    process_end(&honest);
+}
+
+static void wait_for_connections(size_t wanted)
+{
+    while (counts_of(owner.line).connections != wanted)
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+}
+
+/* What the owner has is what it had, once all are gone. */
+static void attack(void (*attacker)(int line))
+{
+    folder_begin();
+    owner = process_start(own_exportable);
+    allocate(owner.line, 0, MIB, 1);
+    plain = export_block(owner.line, 0, 0, MIB, TARN_IPC_PLAIN);
+    served = export_block(owner.line, 0, 0, MIB, TARN_IPC_SERVED);
+    size_t files = counts_of(owner.line).files;
+    struct process child = process_start(attacker);
+    char mark;
+    if (hear(child.line, &mark, 1)) /* it is at its worst now */
+        honest_one_is_served();
+    process_end(&child);
+    honest_one_is_served();
+    wait_for_connections(0);
+    CHECK_EQUAL(files, counts_of(owner.line).files);
+    CHECK_EQUAL(0, counts_of(owner.line).leases);
+    CHECK_EQUAL(0, verify(owner.line, 0, 1));
+    process_end(&owner);
+    folder_end();
+}
+
+static void send_wrong_sizes(int line)
+{
+    static const size_t sizes[] = {1, 8, sizeof(struct tarn__request) - 1,
+                                   sizeof(struct tarn__request) + 1, 4096};
+    static char bytes[4096];
+    struct tarn__request good = request_of(&served);
+
+    (void)line;
+    memcpy(bytes, &good, sizeof good);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        int raw = connect_raw();
+        CHILD_CHECK(send(raw, bytes, sizes[i], 0) == (ssize_t)sizes[i]);
+        CHILD_CHECK(recv(raw, bytes + 100, 100, 0) <= 0); /* no answer */
+        close(raw);
+    }
+}
+
+TEST(a_message_of_another_size_gets_no_answer)
+{
+    attack(send_wrong_sizes);
+}
+
+static void send_garbage(int line)
+{
+    struct tarn__reply reply;
+
+    (void)line;
+    for (size_t i = 0; i < sizeof(struct tarn__request); i++) {
+        struct tarn__request request = request_of(i % 2 ? &served : &plain);
+        ((unsigned char *)&request)[i] ^= 0x40;
+        int raw = connect_raw();
+        CHILD_CHECK(send(raw, &request, sizeof request, 0) == (ssize_t)sizeof request);
+        CHILD_CHECK(recv(raw, &reply, sizeof reply, 0) == (ssize_t)sizeof reply);
+        CHILD_CHECK(reply.status != TARN_OK);
+        CHILD_CHECK(memchr(reply.words, '\0', sizeof reply.words) != NULL);
+        wait_for_end(raw);
+    }
+}
+
+TEST(a_request_of_garbage_is_refused_and_ends_the_connection)
+{
+    attack(send_garbage);
+}
+
+static void be_silent(int line)
+{
+    int raw[40];
+
+    for (int i = 0; i < 40; i++)
+        raw[i] = connect_raw();
+    must_say(line, "x", 1);
+    for (int i = 0; i < 40; i++)
+        wait_for_end(raw[i]); /* the server does not wait for ever */
+}
+
+TEST(silent_clients_hold_nobody_up_and_are_cut_off)
+{
+    attack(be_silent);
+}
+
+/* As many as it gets, each with a request half the time, not reading any answer. */
+static void flood(int line)
+{
+    enum { CONNECTIONS = 1500 };
+    static int raw[CONNECTIONS];
+    struct tarn__request request = request_of(&plain);
+
+    for (int i = 0; i < CONNECTIONS; i++) {
+        raw[i] = connect_raw();
+        if (i % 2)
+            send(raw[i], &request, sizeof request, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    must_say(line, "x", 1);
+    for (int i = 0; i < CONNECTIONS; i++)
+        close(raw[i]);
+}
+
+TEST(a_flood_of_one_process_leaves_places_for_others)
+{
+    attack(flood);
+}
+
+static void send_descriptors(int line)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(8 * sizeof(int))];
+    } control;
+    int files[8], null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    (void)line;
+    for (int i = 0; i < 8; i++)
+        files[i] = null;
+    for (int i = 0; i < 20; i++) {
+        struct tarn__request request = request_of(i % 2 ? &served : &plain);
+        struct iovec part = {&request, sizeof request};
+        struct msghdr message = {.msg_iov = &part,
+                                 .msg_iovlen = 1,
+                                 .msg_control = control.bytes,
+                                 .msg_controllen = sizeof control};
+        memset(&control, 0, sizeof control);
+        control.header = (struct cmsghdr){CMSG_LEN(sizeof files), SOL_SOCKET, SCM_RIGHTS};
+        memcpy(CMSG_DATA(&control.header), files, sizeof files);
+        int raw = connect_raw();
+        CHILD_CHECK(sendmsg(raw, &message, 0) == (ssize_t)sizeof request);
+        struct tarn__reply reply;
+        CHILD_CHECK(recv(raw, &reply, sizeof reply, 0) == (ssize_t)sizeof reply);
+        CHILD_CHECK(reply.status == TARN_OK); /* it asked properly, after all */
+        close(raw);
+    }
+    close(null);
+}
+
+TEST(descriptors_that_the_server_did_not_ask_for_do_not_stay)
+{
+    attack(send_descriptors);
+}
+
+static void talk_on_a_lease(int line)
+{
+    struct tarn__request request = request_of(&served);
+    struct tarn__reply reply;
+    int raw = connect_raw(), half = connect_raw();
+
+    (void)line;
+    CHILD_CHECK(send(raw, &request, sizeof request, 0) == (ssize_t)sizeof request);
+    CHILD_CHECK(recv(raw, &reply, sizeof reply, 0) == (ssize_t)sizeof reply);
+    CHILD_CHECK(reply.status == TARN_OK);
+    CHILD_CHECK(send(raw, &request, sizeof request, 0) == (ssize_t)sizeof request);
+    wait_for_end(raw);
+    CHILD_CHECK(send(half, &request, sizeof request, 0) == (ssize_t)sizeof request);
+    CHILD_CHECK(recv(half, &reply, sizeof reply, 0) == (ssize_t)sizeof reply);
+    CHILD_CHECK(shutdown(half, SHUT_WR) == 0);
+    wait_for_end(half);
+}
+
+TEST(a_lease_on_which_more_is_said_or_that_is_half_closed_ends)
+{
+    attack(talk_on_a_lease);
+}
+
+/* Killed between connecting and asking, between asking and reading, and with a lease. */
+static void die_at(int line)
+{
+    struct tarn__request request = request_of(&served);
+    struct tarn__reply reply;
+    char where = 0;
+    int raw;
+
+    must_hear(line, &where, 1);
+    raw = connect_raw();
+    if (where > 0)
+        send(raw, &request, sizeof request, 0);
+    if (where > 1)
+        recv(raw, &reply, sizeof reply, 0);
+    must_say(line, "x", 1);
+    pause();
+}
+
+TEST(a_client_that_is_killed_at_any_step_leaves_nothing)
+{
+    folder_begin();
+    owner = process_start(own_exportable);
+    allocate(owner.line, 0, MIB, 1);
+    plain = export_block(owner.line, 0, 0, MIB, TARN_IPC_PLAIN);
+    served = export_block(owner.line, 0, 0, MIB, TARN_IPC_SERVED);
+    size_t files = counts_of(owner.line).files;
+    for (char where = 0; where < 3; where++) {
+        struct process child = process_start(die_at);
+        char mark;
+        must_say(child.line, &where, 1);
+        must_hear(child.line, &mark, 1);
+        process_kill(&child);
+        wait_for_connections(0);
+        CHECK_EQUAL(files, counts_of(owner.line).files);
+    }
+    honest_one_is_served();
+    process_end(&owner);
+    folder_end();
+}

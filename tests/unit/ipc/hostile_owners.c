@@ -1,0 +1,248 @@
+/* Owners that are broken or worse: opening ends in time, with a status, and keeps nothing.
+ * The attacker is a process that listens where a handle says, and answers as it likes. */
+#define _GNU_SOURCE
+#include "pair.h"
+#include "ipc/folder.h"
+#include "ipc/wire.h"
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+/* What the owner answers: a message, of so many bytes, with so many descriptors. */
+struct script {
+    struct tarn__reply reply;
+    size_t bytes; /* 0: nothing at all */
+    int files;    /* all are /dev/null */
+    bool hang_up; /* at once */
+};
+
+static struct script script;
+static tarn_ipc_handle handle;
+
+static struct tarn__ticket make_ticket(int process)
+{
+    struct tarn__ticket ticket = {.kind = TARN_IPC_PLAIN,
+                                  .process = process,
+                                  .user = (uint32_t)geteuid(),
+                                  .slot = 5,
+                                  .generation = 6,
+                                  .server = "fifteen letters"};
+
+    tarn__ticket_seal(&ticket);
+    return ticket;
+}
+
+static int listen_raw(int process)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct tarn__ticket ticket = make_ticket(process);
+    char name[TARN__SOCKET_NAME];
+    int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    tarn__socket_name(ticket.process, ticket.server, name);
+    snprintf(address.sun_path, sizeof address.sun_path, "%.40s/%.60s", folder, name);
+    CHILD_CHECK(bind(listener, (const struct sockaddr *)(const void *)&address,
+                     sizeof address) == 0);
+    CHILD_CHECK(listen(listener, 8) == 0);
+    return listener;
+}
+
+static void answer_raw(int peer)
+{
+    enum { FILES = 64 };
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(FILES * sizeof(int))];
+    } control;
+    static char bytes[1024];
+    int files[FILES];
+    struct iovec part = {bytes, script.bytes};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+
+    memcpy(bytes, &script.reply, sizeof script.reply);
+    for (int i = 0; i < script.files; i++)
+        files[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (script.files > 0) {
+        size_t length = (size_t)script.files * sizeof *files;
+        memset(&control, 0, sizeof control);
+        control.header = (struct cmsghdr){CMSG_LEN(length), SOL_SOCKET, SCM_RIGHTS};
+        memcpy(CMSG_DATA(&control.header), files, length);
+        message.msg_control = control.bytes;
+        message.msg_controllen = CMSG_SPACE(length);
+    }
+    sendmsg(peer, &message, MSG_NOSIGNAL);
+}
+
+static tarn_status wanted;
+static const char *words;
+
+static void open_badly(int line)
+{
+    tarn_ipc_open_options options = {
+        .size = sizeof options,
+        .timeout_ms = script.bytes == 0 && !script.hang_up ? 50 : 60000};
+    tarn_pointer *untouched = (tarn_pointer *)(uintptr_t)77, *out = untouched;
+
+    (void)line;
+    CHILD_CHECK(sim_live_bytes() == 0); /* the driver is open now, with its descriptors */
+    tarn_ipc_open(&handle, &options, &out);
+    int before = open_files();
+    CHILD_STATUS(wanted, tarn_ipc_open(&handle, &options, &out));
+    CHILD_SAYS(words);
+    CHILD_CHECK(out == untouched);
+    CHILD_CHECK(open_files() == before);
+    check_nothing_open();
+}
+
+/* Answer one importer twice, and stay until the test has seen what it makes of it. */
+static void own_badly(int line)
+{
+    int listener = listen_raw((int)getpid());
+    struct tarn__request request;
+    int peers[2];
+    char mark;
+
+    must_say(line, "x", 1);
+    for (int i = 0; i < 2; i++) {
+        peers[i] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        CHILD_CHECK(peers[i] >= 0);
+        CHILD_CHECK(recv(peers[i], &request, sizeof request, 0) ==
+                    (ssize_t)sizeof request);
+        if (script.bytes > 0)
+            answer_raw(peers[i]);
+        if (script.hang_up)
+            close(peers[i]);
+    }
+    hear(line, &mark, 1);
+}
+
+/* The uuid of device 0, from a process that has the driver open. */
+static void tell_uuid(int line)
+{
+    tarn_resource *resource;
+    tarn_pointer *pointer;
+    tarn_ipc_handle some;
+
+    CHILD_STATUS(TARN_OK, tarn_cuda_create(0, &resource));
+    CHILD_STATUS(TARN_OK,
+                 tarn_pointer_allocate(resource, 100, TARN_STREAM_NONE, &pointer));
+    CHILD_STATUS(TARN_OK, tarn_ipc_export(pointer, TARN_IPC_PLAIN, &some));
+    must_say(line, some.uuid, sizeof some.uuid);
+    tarn_pointer_release(pointer);
+    CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
+}
+
+static void remove_socket(int process)
+{
+    struct tarn__ticket ticket = make_ticket(process);
+    char name[TARN__SOCKET_NAME], path[128];
+
+    tarn__socket_name(process, ticket.server, name);
+    snprintf(path, sizeof path, "%.40s/%.60s", folder, name);
+    CHECK_EQUAL(0, unlink(path));
+}
+
+static void refused(struct script answers, tarn_status status, const char *says)
+{
+    script = answers;
+    wanted = status;
+    words = says;
+    folder_begin();
+    struct process asked = process_start(tell_uuid);
+    must_hear(asked.line, handle.uuid, sizeof handle.uuid);
+    process_end(&asked);
+    struct process owner = process_start(own_badly);
+    struct tarn__ticket ticket = make_ticket(owner.pid);
+    char mark;
+    must_hear(owner.line, &mark, 1);
+    memcpy(handle.reserved, &ticket, sizeof ticket);
+    handle.bytes = MIB;
+    struct process importer = process_start(open_badly);
+    process_end(&importer);
+    process_end(&owner);
+    remove_socket(owner.pid);
+    folder_end();
+}
+
+static struct script good(void)
+{
+    return (struct script){.reply = {.magic = TARN__WIRE_MAGIC,
+                                     .backing = TARN__BACKING_SEGMENT,
+                                     .slot = 5,
+                                     .generation = 6,
+                                     .bytes = 2 * MIB},
+                           .bytes = sizeof(struct tarn__reply),
+                           .files = 1};
+}
+
+TEST(an_owner_that_says_nothing_is_waited_for_no_longer_than_was_asked)
+{
+    refused((struct script){.bytes = 0}, TARN_SYSTEM_FAILURE, "no answer in 50 ms");
+}
+
+TEST(an_owner_that_hangs_up_is_gone)
+{
+    refused((struct script){.hang_up = true}, TARN_NOT_FOUND, "is gone");
+}
+
+TEST(an_answer_of_another_length_is_nonsense)
+{
+    struct script answers = good();
+
+    answers.bytes = 10;
+    refused(answers, TARN_SYSTEM_FAILURE, "wrong length");
+    answers.bytes = sizeof(struct tarn__reply) + 1;
+    refused(answers, TARN_SYSTEM_FAILURE, "wrong length");
+}
+
+TEST(an_answer_of_garbage_is_nonsense)
+{
+    struct script answers = good();
+
+    answers.reply.magic++;
+    refused(answers, TARN_SYSTEM_FAILURE, "no reply");
+    answers = good();
+    answers.reply.backing = 7;
+    refused(answers, TARN_SYSTEM_FAILURE, "unknown kind");
+    answers = good();
+    answers.reply.slot = 4;
+    refused(answers, TARN_SYSTEM_FAILURE, "another segment");
+    answers = good();
+    answers.reply.bytes = 12345;
+    refused(answers, TARN_SYSTEM_FAILURE, "a segment of 12345 bytes");
+    answers.reply.bytes = 0;
+    refused(answers, TARN_SYSTEM_FAILURE, "a segment of 0 bytes");
+}
+
+TEST(descriptors_too_many_or_too_few_are_closed_and_refused)
+{
+    struct script answers = good();
+
+    answers.files = 0;
+    refused(answers, TARN_SYSTEM_FAILURE, "too many or too few");
+    answers = good();
+    answers.reply.backing = TARN__BACKING_CUDA;
+    refused(answers, TARN_SYSTEM_FAILURE, "too many or too few");
+    answers = good();
+    answers.files = 3; /* the first is taken for memory, and is none */
+    refused(answers, TARN_DRIVER_FAILURE, "cuMemImportFromShareableHandle");
+    answers.files = 60;
+    refused(answers, TARN_DRIVER_FAILURE, "cuMemImportFromShareableHandle");
+}
+
+TEST(what_is_no_memory_is_refused_by_the_driver)
+{
+    refused(good(), TARN_DRIVER_FAILURE, "cuMemImportFromShareableHandle");
+}
+
+TEST(words_of_a_refusal_cannot_act_on_a_terminal_and_end_in_time)
+{
+    struct script answers = good();
+
+    answers.files = 0;
+    answers.reply.status = TARN_NOT_FOUND;
+    memset(answers.reply.words, '\x1b', sizeof answers.reply.words); /* no end */
+    refused(answers, TARN_NOT_FOUND, "refuses: ????");
+    answers.reply.status = 12345;
+    refused(answers, TARN_SYSTEM_FAILURE, "refuses: ????");
+}

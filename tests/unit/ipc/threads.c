@@ -1,0 +1,140 @@
+/* Many threads at once: opening, closing, exporting and freeing, while the server works. */
+#define _GNU_SOURCE
+#include "pair.h"
+#include <pthread.h>
+
+enum { THREADS = 4, ROUNDS = 60, BLOCKS = 4 };
+
+static tarn_ipc_handle handles[2 * BLOCKS];
+
+static void *open_and_close(void *unused)
+{
+    (void)unused;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        unsigned which = i % (2 * BLOCKS);
+        tarn_pointer *opened;
+        CHILD_STATUS(TARN_OK, tarn_ipc_open(&handles[which], NULL, &opened));
+        if (i % 16 == 0)
+            CHILD_CHECK(wrong_bytes(opened, which % BLOCKS) == 0);
+        tarn_pointer_release(opened);
+    }
+    return NULL;
+}
+
+static void import_in_threads(int line)
+{
+    pthread_t threads[THREADS];
+
+    for (int i = 0; i < BLOCKS; i++) {
+        allocate(line, i, 64 << 10, (unsigned)i);
+        for (int kind = 0; kind < 2; kind++)
+            handles[kind * BLOCKS + i] =
+                export_block(line, i, 0, 64 << 10, (tarn_ipc_kind)kind);
+    }
+    for (int i = 0; i < THREADS; i++)
+        CHILD_CHECK(pthread_create(&threads[i], NULL, open_and_close, NULL) == 0);
+    for (int i = 0; i < THREADS; i++)
+        CHILD_CHECK(pthread_join(threads[i], NULL) == 0);
+    check_nothing_open();
+}
+
+TEST(threads_of_an_importer_share_what_is_open)
+{
+    struct order order;
+
+    for (int source = 0; source < SOURCES; source++) {
+        folder_begin();
+        struct process owner = process_start(owners[source]);
+        struct process importer = process_start(import_in_threads);
+        while (hear(importer.line, &order, sizeof order)) {
+            struct answer answer = tell(owner.line, order);
+            must_say(importer.line, &answer, sizeof answer);
+        }
+        process_end(&importer);
+        process_end(&owner);
+        folder_end();
+    }
+}
+
+/* --- an owner whose threads share pointers and let them go --- */
+
+static struct {
+    tarn_resource *resource;
+    tarn_pointer *shared; /* each thread has a reference */
+    int line;             /* to the importer; one thread writes */
+} own;
+
+/* The last reference may go on any of the threads, or on the server's. */
+static void *export_and_free(void *number)
+{
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        tarn_ipc_handle handle;
+        tarn_pointer *pointer, *view;
+        CHILD_STATUS(TARN_OK, tarn_pointer_allocate(own.resource, 4096, TARN_STREAM_NONE,
+                                                    &pointer));
+        CHILD_STATUS(TARN_OK, tarn_pointer_view(pointer, 100, 100, &view));
+        CHILD_STATUS(TARN_OK, tarn_ipc_export(view, TARN_IPC_SERVED, &handle));
+        CHILD_STATUS(TARN_OK, tarn_ipc_export(own.shared, TARN_IPC_SERVED, &handle));
+        tarn_pointer_release(pointer);
+        if (number == NULL)
+            must_say(own.line, &handle, sizeof handle);
+        tarn_pointer_release(view);
+    }
+    tarn_pointer_release(own.shared);
+    return NULL;
+}
+
+static void own_in_threads(int line)
+{
+    pthread_t threads[THREADS];
+    tarn_ipc_counts counts;
+
+    own.line = line;
+    own.resource = make_source(POOL_OVER_EXPORTABLE);
+    CHILD_STATUS(TARN_OK, tarn_pointer_allocate(own.resource, 4096, TARN_STREAM_NONE,
+                                                &own.shared));
+    write_pattern(own.shared, 1);
+    for (size_t i = 0; i < THREADS; i++) {
+        tarn_pointer_retain(own.shared);
+        CHILD_CHECK(pthread_create(&threads[i], NULL, export_and_free, (void *)i) == 0);
+    }
+    tarn_pointer_release(own.shared);
+    for (int i = 0; i < THREADS; i++)
+        CHILD_CHECK(pthread_join(threads[i], NULL) == 0);
+    do
+        tarn_ipc_get_counts(&counts);
+    while (counts.leases > 0);
+    tarn_ipc_get_counts(&counts);
+    CHILD_CHECK(counts.served == 0);
+    CHILD_STATUS(TARN_OK, tarn_resource_release(own.resource));
+    CHILD_CHECK(sim_live_bytes() == 0);
+}
+
+/* The owner may have freed it by then. */
+static void import_what_comes(int line)
+{
+    tarn_ipc_handle handle;
+
+    while (hear(line, &handle, sizeof handle)) {
+        tarn_pointer *opened;
+        if (tarn_ipc_open(&handle, NULL, &opened) != TARN_OK)
+            continue;
+        CHILD_CHECK(wrong_bytes(opened, 1) == 0);
+        tarn_pointer_release(opened);
+    }
+    check_nothing_open();
+}
+
+TEST(threads_of_an_owner_free_what_others_lease)
+{
+    tarn_ipc_handle handle;
+
+    folder_begin();
+    struct process owner = process_start(own_in_threads);
+    struct process importer = process_start(import_what_comes);
+    while (hear(owner.line, &handle, sizeof handle))
+        must_say(importer.line, &handle, sizeof handle);
+    process_end(&importer);
+    process_end(&owner);
+    folder_end();
+}
