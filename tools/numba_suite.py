@@ -174,10 +174,14 @@ def outcomes(path):
     return tests, running
 
 
-def run_module(name, manager, folder):
-    """The outcomes of one module, and what is wrong with it as a whole."""
+def run_module(name, manager, folder, arguments=None):
+    """The outcomes of one module, and what is wrong with it as a whole. `arguments`, given
+    the file for the outcomes, are those of a Python that runs a module of another Numba."""
     path = pathlib.Path(folder) / f"{name}.jsonl"
-    command = [sys.executable, __file__, "module", f"{PACKAGE}.{name}", str(path)]
+    arguments = arguments(path) if arguments else [
+        __file__, "module", f"{PACKAGE}.{name}", str(path),
+    ]  # fmt: skip
+    command = [sys.executable, *arguments]
     began = time.monotonic()
     try:
         process = subprocess.run(
@@ -196,14 +200,16 @@ def run_module(name, manager, folder):
     return tests, trouble, time.monotonic() - began
 
 
-def run_all(manager, names, jobs):
-    """Everything that is known after a run under `manager`, ready to be written down."""
+def run_all(manager, names, jobs, arguments=lambda name: None):
+    """Everything that is known after a run under `manager`, ready to be written down.
+    `arguments` gives run_module() those of a module of another Numba."""
     result = {"manager": manager, "tests": {}, "broken": {}, "seconds": {}}
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(
         jobs
     ) as pool:
         runs = {
-            pool.submit(run_module, name, manager, folder): name for name in names
+            pool.submit(run_module, name, manager, folder, arguments(name)): name
+            for name in names
         }
         for run in concurrent.futures.as_completed(runs):
             name = runs[run]

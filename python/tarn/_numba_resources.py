@@ -14,6 +14,7 @@ from . import _tarn
 
 _asked: str | None = None  # name of the resource for devices that have the default
 _chosen: set[int] = set()  # devices for which choose() has been here
+_made: dict[int, Any] = {}  # device -> what was put in charge of it by name
 
 
 def _binning(device: int) -> Any:
@@ -41,6 +42,13 @@ def _class_of(name: str) -> Any:
     return classes[name]
 
 
+def _put_in_charge(name: str, device: int) -> None:
+    from . import mr
+
+    _made[device] = _class_of(name)(device=device)
+    mr.set_per_device_resource(device, _made[device])
+
+
 def choose(device: int) -> None:
     """Before a device's first use: put the resource in charge that was asked for by name,
     unless the program has put one there itself."""
@@ -49,10 +57,16 @@ def choose(device: int) -> None:
     name = _asked or os.environ.get("TARN_RESOURCE")
     if device in _chosen or not name:
         return
-    make = _class_of(name)
-    if type(mr.get_per_device_resource(device)) is mr.CudaMemoryResource:
-        mr.set_per_device_resource(device, make(device=device))
+    present = mr.get_per_device_resource(device)
+    if type(present) is mr.CudaMemoryResource or present is _made.get(device):
+        _put_in_charge(name, device)
     _chosen.add(device)
+
+
+def begin_anew(device: int) -> None:
+    """The device's context may be about to end, and a pool of Tarn's ends with it: at the
+    next use there is to be another, if its maker was here."""
+    _chosen.discard(device)
 
 
 def _check(resource: Any) -> None:
@@ -69,9 +83,9 @@ def serve_from(resource: Any, used: set[int]) -> None:
 
     global _asked
     if isinstance(resource, str):
-        make = _class_of(resource)
+        _class_of(resource)
         for device in used:
-            mr.set_per_device_resource(device, make(device=device))
+            _put_in_charge(resource, device)
         _asked = resource
         return
     _check(resource)

@@ -103,9 +103,8 @@ class _ManagerOperations(_tarn.Plugin):
         if _is_logging():
             log.set_up(self._target.driver)
         if key not in _Settings.managers:
-            manager = _tarn.Manager(device, _is_logging())
-            resources.choose(device)
-            _Settings.managers[key] = manager
+            _Settings.managers[key] = _tarn.Manager(device, _is_logging())
+        resources.choose(device)
         _Settings.managers[key].logging = _is_logging()
         _Settings.managers[key].one_stream = _Settings.one_stream
         return _Settings.managers[key]
@@ -212,6 +211,7 @@ class _ManagerOperations(_tarn.Plugin):
         if self._manager is not None:
             self._manager.reset()
             self._target.keep_context(self._device_number())
+            resources.begin_anew(self._device_number())
 
     @contextlib.contextmanager
     def defer_cleanup(self) -> Iterator[None]:

@@ -4,7 +4,7 @@
  * the call, and each block goes back to the one that it came from. So the resource can be
  * swapped under a running program, which NBEP 7 forbids for the manager itself.
  *
- * An instance holds nothing: blocks belong to their pointers. So initialize() has nothing
+ * An instance holds nothing but a pool of pinned memory: blocks belong to their pointers. So initialize() has nothing
  * to prepare, pointers stay good over a reset() and may be released at any time after it,
  * and an instance can go before its pointers do. What a reset gives back is what no
  * pointer holds: blocks that are unreturned and memory that the resource keeps cached.
@@ -13,12 +13,14 @@
  * those that go back without a wait go at once.
  */
 #include "manager/manager.h"
+#include "manager/pinned_pool.h"
 #include "pointer/pointer.h"
 #include <tarn/device.h>
 #include <stdlib.h>
 
 struct resource_manager {
     int device; /* whose current resource serves; never changes */
+    struct tarn__pinned_pool pinned;
 };
 
 static tarn_status resource_manager_create(void *config, int device, void *context,
@@ -33,12 +35,16 @@ static tarn_status resource_manager_create(void *config, int device, void *conte
                               "manager: no host memory for an instance of device %d",
                               device);
     manager->device = device;
+    tarn__pinned_pool_begin(&manager->pinned, device);
     *self_out = manager;
     return TARN_OK;
 }
 
 static void resource_manager_destroy(void *self)
 {
+    struct resource_manager *manager = self;
+
+    tarn__pinned_pool_end(&manager->pinned);
     free(self);
 }
 
@@ -48,21 +54,28 @@ static tarn_status resource_manager_initialize(void *self)
     return TARN_OK;
 }
 
-/* Both steps are tried, the first failure is told. */
-static tarn_status resource_manager_reset(void *self)
+static tarn_status trim_resource(int device)
 {
-    const struct resource_manager *manager = self;
     tarn_resource *resource;
     size_t released;
-    tarn_status reclaimed = tarn_pointer_reclaim();
+    tarn_status status = tarn_device_resource(device, &resource);
 
-    if (reclaimed != TARN_OK)
-        return reclaimed;
-    tarn_status status = tarn_device_resource(manager->device, &resource);
     if (status != TARN_OK)
         return status;
     status = tarn_resource_trim(resource, 0, &released);
     tarn_resource_release(resource);
+    return status;
+}
+
+static tarn_status resource_manager_reset(void *self)
+{
+    struct resource_manager *manager = self;
+    tarn_status status = tarn_pointer_reclaim();
+
+    if (status == TARN_OK)
+        status = trim_resource(manager->device);
+    if (status == TARN_OK)
+        status = tarn__pinned_pool_trim(&manager->pinned);
     return status;
 }
 
@@ -82,11 +95,15 @@ static tarn_status resource_manager_memalloc(void *self, size_t bytes, tarn_stre
     return status;
 }
 
+/* What the device sees at an address of its own, and write-combined memory, come from the
+ * driver as they are asked for; plain pinned memory is kept. */
 static tarn_status resource_manager_memhostalloc(void *self, size_t bytes, unsigned flags,
                                                  tarn_pointer **out)
 {
-    const struct resource_manager *manager = self;
+    struct resource_manager *manager = self;
 
+    if ((flags & ~TARN_HOST_PORTABLE) == 0)
+        return tarn__pinned_pool_allocate(&manager->pinned, bytes, out);
     return tarn__host_memory_allocate(manager->device, bytes, flags, out);
 }
 
