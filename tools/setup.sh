@@ -66,6 +66,9 @@ install_debian_packages() {
 # import of one of them.
 nrt_packages="numba numpy scipy cffi"
 
+# Asked for in .venv-mlir.
+mlir_packages="numba-cuda-mlir==0.6.0 typing_extensions numpy"
+
 # Make environment $1 with the packages $2 as constraints.txt says, unless it is there
 # already. The copy of that file in it says which versions it was made from.
 make_environment() {

@@ -8,11 +8,10 @@
  * still read or write, and no block that has such work behind it, because it is asked with
  * TARN_STREAM_NONE on both ways.
  *
- * A pool belongs to one life of its device's context. The pointer of a block owns a
- * second one, the pool's, because a block of a pool is device memory to its pointer.
+ * The pointer of a block owns a second one, the pool's: what comes from a pool is device
+ * memory to its pointer.
  */
 #include "manager/pinned_pool.h"
-#include "driver/driver.h"
 #include "pointer/pointer.h"
 #include <tarn/pool.h>
 
@@ -50,35 +49,27 @@ static tarn_status make_pool(int device, tarn_resource **out)
     return status;
 }
 
-/* The pool of this life of the context, retained; `*stale` is one of an older life that is
- * to be let go once the lock is. */
-static tarn_status find_pool(struct tarn__pinned_pool *self, tarn_resource **stale,
-                             tarn_resource **out)
-{
-    uint64_t life = tarn__context_life(self->device);
-    tarn_resource *pool = self->pool;
-
-    if (!pool || self->life != life) {
-        tarn_status status = make_pool(self->device, &pool);
-        if (status != TARN_OK)
-            return status;
-        *stale = self->pool;
-        self->pool = pool;
-        self->life = life;
-    }
-    *out = tarn_resource_retain(pool);
-    return TARN_OK;
-}
-
+/* The pool, retained; made at the first call. */
 static tarn_status enter(struct tarn__pinned_pool *self, tarn_resource **out)
 {
-    tarn_resource *stale = NULL;
+    tarn_status status = TARN_OK;
 
     pthread_mutex_lock(&self->lock);
-    tarn_status status = find_pool(self, &stale, out);
+    if (!self->pool)
+        status = make_pool(self->device, &self->pool);
+    if (status == TARN_OK)
+        *out = tarn_resource_retain(self->pool);
     pthread_mutex_unlock(&self->lock);
-    let_go(stale);
     return status;
+}
+
+void tarn__pinned_pool_forget(struct tarn__pinned_pool *self)
+{
+    pthread_mutex_lock(&self->lock);
+    tarn_resource *pool = self->pool;
+    self->pool = NULL;
+    pthread_mutex_unlock(&self->lock);
+    let_go(pool);
 }
 
 static void release_block(void *block)

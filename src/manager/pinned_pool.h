@@ -10,7 +10,6 @@ struct tarn__pinned_pool {
     int device;
     pthread_mutex_t lock;
     tarn_resource *pool; /* NULL until it is needed; under the lock */
-    uint64_t life;       /* of the device's context when it was made */
 };
 
 void tarn__pinned_pool_begin(struct tarn__pinned_pool *self, int device);
@@ -20,6 +19,10 @@ void tarn__pinned_pool_end(struct tarn__pinned_pool *self);
 /* A block of TARN_POINTER_PINNED that every context sees as pinned (TARN_HOST_PORTABLE). */
 tarn_status tarn__pinned_pool_allocate(struct tarn__pinned_pool *self, size_t bytes,
                                        tarn_pointer **out);
+
+/* The context was reset, and with it all that the pool has: the next block comes from
+ * another. */
+void tarn__pinned_pool_forget(struct tarn__pinned_pool *self);
 
 /* Give what is not in use back to the driver. */
 tarn_status tarn__pinned_pool_trim(struct tarn__pinned_pool *self);

@@ -4,10 +4,11 @@
  * the call, and each block goes back to the one that it came from. So the resource can be
  * swapped under a running program, which NBEP 7 forbids for the manager itself.
  *
- * An instance holds nothing but a pool of pinned memory: blocks belong to their pointers. So initialize() has nothing
- * to prepare, pointers stay good over a reset() and may be released at any time after it,
- * and an instance can go before its pointers do. What a reset gives back is what no
- * pointer holds: blocks that are unreturned and memory that the resource keeps cached.
+ * An instance holds nothing but a pool of pinned memory: blocks belong to their pointers.
+ * So initialize() has nothing to prepare, pointers stay good over a reset() and may be
+ * released at any time after it, and an instance can go before its pointers do. What a
+ * reset gives back is what no pointer holds: blocks that are unreturned and memory that
+ * the resource, or the pool, keeps cached.
  *
  * Blocks whose return would wait for the device are kept back while cleanup is deferred;
  * those that go back without a wait go at once.
@@ -77,6 +78,13 @@ static tarn_status resource_manager_reset(void *self)
     if (status == TARN_OK)
         status = tarn__pinned_pool_trim(&manager->pinned);
     return status;
+}
+
+static void resource_manager_context_gone(void *self)
+{
+    struct resource_manager *manager = self;
+
+    tarn__pinned_pool_forget(&manager->pinned);
 }
 
 /* The pointer has a reference to the resource of its own, so ours is not the last one
@@ -186,6 +194,7 @@ const tarn_manager_ops *tarn_resource_manager_ops(void)
         .get_memory_info = resource_manager_get_memory_info,
         .defer_cleanup_begin = resource_manager_defer_cleanup_begin,
         .defer_cleanup_end = resource_manager_defer_cleanup_end,
+        .context_gone = resource_manager_context_gone,
     };
 
     return &ops;
