@@ -19,7 +19,10 @@ tarn.numba.use_tarn_for_numba()
 ON_SIM = tarn.driver_info().is_sim
 
 # Numba says that host arrays in kernels, and small grids, are slow.
-pytestmark = pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaPerformanceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Host array used"),
+    pytest.mark.filterwarnings("ignore:Grid size"),
+]
 
 
 @pytest.fixture(autouse=True)
