@@ -22,75 +22,71 @@ CORES = {
 }
 
 
-def measure():
-    """The work, in a process that has its runtime: prints `name ns` lines."""
+def empties(size):
+    """A jitted loop over arrays of a size that is known when it is compiled."""
     import numpy as np
     from numba import njit
 
     @njit
-    def empty(count):
+    def loop(count):
         total = 0
         for _ in range(count):
-            total += np.empty(8).size
+            total += np.empty(size).size
         return total
 
-    @njit
-    def empty_middle(count):
-        total = 0
+    return loop
+
+
+def calls(function, *arguments):
+    """A loop of Python's over a jitted function."""
+    from numba import njit
+
+    compiled = njit(function)
+
+    def loop(count):
         for _ in range(count):
-            total += np.empty(1000).size
-        return total
+            compiled(*arguments)
 
-    @njit
-    def empty_large(count):
-        total = 0
-        for _ in range(count):
-            total += np.empty(100000).size
-        return total
+    return loop
 
-    @njit
-    def append(count):
-        items = [0.5]
-        for i in range(count):
-            items.append(i)
-        return len(items)
 
-    @njit
-    def text(count):
-        total = 0
-        for i in range(count):
-            total += len("ab" + "cd"[i & 1])
-        return total
+def append(count):
+    items = [0.5]
+    for i in range(count):
+        items.append(i)
+    return len(items)
 
-    @njit
-    def takes(a):
-        return 0
 
-    @njit
-    def gives():
-        return np.empty(8)
+def text(count):
+    total = 0
+    for i in range(count):
+        total += len("ab" + "cd"[i & 1])
+    return total
 
-    def calls(function, *arguments):
-        def loop(count):
-            for _ in range(count):
-                function(*arguments)
 
-        return loop
+def cases():
+    """What is measured, and how many turns a run has."""
+    import numpy as np
+    from numba import njit
 
-    work = {
-        "np.empty(8) in a loop": (empty, 20_000),
-        "np.empty(1000) in a loop": (empty_middle, 5_000),
-        "np.empty(100000) in a loop": (empty_large, 5_000),
-        "list.append in a loop": (append, 20_000),
-        "str + str in a loop": (text, 10_000),
-        "call with an array": (calls(takes, np.zeros(8)), 3_000),
-        "call with a number": (calls(takes, 1.0), 3_000),
-        "call that returns an array": (calls(gives), 1_000),
+    return {
+        "np.empty(8) in a loop": (empties(8), 20_000),
+        "np.empty(1000) in a loop": (empties(1000), 5_000),
+        "np.empty(100000) in a loop": (empties(100000), 5_000),
+        "list.append in a loop": (njit(append), 20_000),
+        "str + str in a loop": (njit(text), 10_000),
+        "call with an array": (calls(lambda a: 0, np.zeros(8)), 3_000),
+        "call with a number": (calls(lambda a: 0, 1.0), 3_000),
+        "call that returns an array": (calls(lambda: np.empty(8)), 1_000),
     }
-    for name, (function, count) in work.items():
+
+
+def measure():
+    """The work, in a process that has its runtime: prints `name ns` lines."""
+    for name, (function, turns) in cases().items():
         function(10)
-        best = min(timed(function, count) for _ in range(400))
-        print(f"{name}\t{best / count * 1e9:.2f}")
+        best = min(timed(function, turns) for _ in range(400))
+        print(f"{name}\t{best / turns * 1e9:.2f}")
 
 
 def timed(function, count):

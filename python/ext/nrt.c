@@ -5,6 +5,7 @@
  */
 #include "state.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define PAIR(name)                                \
@@ -147,6 +148,64 @@ static PyObject *nrt_sites(PyObject *module, PyObject *Py_UNUSED(none))
     return list;
 }
 
+/* --- names of compiled functions, for the report at exit --- */
+
+/* It is printed when Python is gone, so the names are copied, once, when it ends. */
+struct named {
+    uintptr_t start;
+    char *name;
+};
+
+static struct named *named; /* by address; stays to the end of the process */
+static Py_ssize_t named_count;
+
+/* No function that Numba compiled is taken to be longer. */
+enum { LONGEST_FUNCTION = 1 << 20 };
+
+static bool find_name(void *Py_UNUSED(data), const void *address, char *out, size_t bytes)
+{
+    uintptr_t place = (uintptr_t)address;
+    const struct named *best = NULL;
+
+    for (Py_ssize_t i = 0; i < named_count && named[i].start <= place; i++)
+        best = &named[i];
+    if (best == NULL || place - best->start >= LONGEST_FUNCTION)
+        return false;
+    snprintf(out, bytes, "%s", best->name);
+    return true;
+}
+
+/* One (address, name). */
+static bool copy_name(PyObject *pair, struct named *to)
+{
+    unsigned long long start;
+    const char *name;
+
+    if (!PyArg_ParseTuple(pair, "Ks", &start, &name))
+        return false;
+    to->start = (uintptr_t)start;
+    to->name = strdup(name);
+    if (to->name == NULL)
+        PyErr_NoMemory();
+    return to->name != NULL;
+}
+
+static PyObject *nrt_keep_names(PyObject *Py_UNUSED(module), PyObject *list)
+{
+    if (!PyList_Check(list))
+        return PyErr_Format(PyExc_TypeError, "a list of (address, name) is wanted");
+    if (named != NULL || PyList_GET_SIZE(list) == 0)
+        Py_RETURN_NONE;
+    named = calloc((size_t)PyList_GET_SIZE(list), sizeof *named);
+    if (named == NULL)
+        return PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++, named_count++)
+        if (!copy_name(PyList_GET_ITEM(list, i), &named[i]))
+            return NULL; /* those before it are good */
+    tarn_nrt_set_symbolizer(find_name, NULL);
+    Py_RETURN_NONE;
+}
+
 /* --- memory from a resource: nrt_allocator.c --- */
 
 static PyObject *nrt_use_resource(PyObject *module, PyObject *object)
@@ -182,6 +241,7 @@ static PyMethodDef nrt_functions[] = {
     {"nrt_modes_parse", nrt_modes_parse, METH_O, "The sum of modes that words name."},
     {"nrt_trim", nrt_trim, METH_NOARGS, "Give back what no block needs; the bytes."},
     {"nrt_sites", nrt_sites, METH_NOARGS, "What is out, by who allocated it."},
+    {"nrt_keep_names", nrt_keep_names, METH_O, "Names of functions, by address."},
     {"nrt_use_resource", nrt_use_resource, METH_O, "Memory comes from a resource."},
     {"nrt_use_python", nrt_use_python, METH_NOARGS, "Memory comes from CPython."},
     {NULL, NULL, 0, NULL},

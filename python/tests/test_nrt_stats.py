@@ -6,7 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from nrt_process import on_tarn
+from nrt_process import on_tarn, python
 from numba import njit
 from numba.core.runtime import _nrt_python as core
 from numba.core.runtime import rtsys
@@ -116,6 +116,26 @@ def test_leaks_name_the_compiled_function():
         assert tarn.nrt.leaks(before) == []
     finally:
         assert tarn.nrt.debug() == ("sites",)
+
+
+def test_the_report_at_exit_names_the_compiled_function(tmp_path):
+    program = tmp_path / "leaky.py"
+    program.write_text('''
+import ctypes, sys
+import numpy as np
+from numba import njit
+
+@njit
+def leaky(n):
+    return np.empty(n)
+
+kept = leaky(1000)
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept.base))
+sys.exit(3)
+''')
+    said = python("-m", "tarn.nrt", program, code=3, TARN_NRT_DEBUG="sites,report")
+    assert "at exit runtime default: 8000 bytes in 1 blocks out, from 1 places" in said
+    assert f"8000 bytes        1 blocks  leaky ({program}:6)" in said
 
 
 def test_debug_modes_have_names():

@@ -11,6 +11,7 @@ if all hold. The functions are those of
 """
 import ctypes
 import os
+import signal
 import sys
 
 FUNCTIONS = ["MemInfo_alloc", "MemInfo_alloc_safe", "MemInfo_alloc_aligned",
@@ -46,6 +47,7 @@ def ask(library, index, table):
     receive, send = os.pipe()
     child = os.fork()
     if child == 0:
+        signal.alarm(60)  # what a core does to its memory may end anywhere
         os.close(receive)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         seen = library.nrt_fact_ask(index, table) or b""

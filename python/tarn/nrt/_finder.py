@@ -10,6 +10,7 @@ TARN_NRT is set. Nothing else is imported until Numba is.
 
 from __future__ import annotations
 
+import atexit
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -36,9 +37,10 @@ class Loader(importlib.machinery.ExtensionFileLoader):
     """Loads the extension; from then on tracemalloc sees every block."""
 
     def exec_module(self, module: ModuleType) -> None:
-        from tarn.nrt import _tracing
+        from tarn.nrt import _sites, _tracing
 
         super().exec_module(module)
+        atexit.register(_sites.keep_names)
         original = module.memsys_use_cpython_allocator
         module.memsys_use_cpython_allocator = (  # Numba's import calls it
             lambda: None if _State.allocator_chosen else original()

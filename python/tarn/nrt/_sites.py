@@ -66,6 +66,14 @@ def _name(address: int, words: str, compiled: list[tuple[int, str]]) -> str:
     return words
 
 
+def keep_names() -> None:
+    """For the report at exit, which is printed when Python is gone."""
+    from tarn.nrt import debug_modes
+
+    if "report" in debug_modes():
+        _tarn.nrt_keep_names(_compiled_functions())
+
+
 def difference(before: list[Site], after: list[Site]) -> list[Site]:
     """What came between two lists; a site that has less than before is left out."""
     known = {(site.address, site.where): site for site in before}
