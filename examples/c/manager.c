@@ -2,8 +2,12 @@
  *
  * A runtime that wants somebody else to look after its memory talks to a tarn_manager:
  * one instance a context, with the operations of NBEP 7. This program is such a runtime.
- * The manager here serves from Tarn's resources; another table of operations in the place
- * of tarn_resource_manager_ops() is another manager, and nothing else changes.
+ * Which manager serves it, it need not know:
+ *
+ *     ./manager                                   Tarn's, from the device's resource
+ *     TARN_MEMORY_MANAGER=native ./manager        another one of Tarn's
+ *     TARN_MEMORY_MANAGER=./plugin.so ./manager   somebody else's
+ *     ./manager ./plugin.so                       the same, by a call
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,12 +37,14 @@ static bool use_device_memory(tarn_manager *manager)
     tarn_pointer_release(pointer); /* the view keeps the memory */
     printf("memalloc:     a view of %zu bytes\n", tarn_pointer_bytes(view));
 
-    bool is_exported = ok(tarn_manager_get_ipc_handle(manager, view, &handle));
-    if (is_exported)
+    tarn_status status = tarn_manager_get_ipc_handle(manager, view, &handle);
+    if (status == TARN_OK)
         printf("ipc handle:   %zu bytes at %zu of their allocation, device %d\n",
                handle.bytes, handle.offset, handle.device);
+    else if (status == TARN_NOT_SUPPORTED) /* not all memory can go to others */
+        printf("ipc handle:   %s\n", tarn_error_last()->message);
     tarn_pointer_release(view); /* the memory goes back here */
-    return is_exported;
+    return status == TARN_OK || status == TARN_NOT_SUPPORTED;
 }
 
 /* Host memory that the device can write by itself. */
@@ -93,15 +99,28 @@ static bool tell_memory(tarn_manager *manager)
     return true;
 }
 
-int main(void)
+/* Has to come before the first use, and once: a second, other manager is refused. */
+static bool load_manager(const char *path)
+{
+    const tarn_manager_ops *ops;
+
+    return ok(tarn_manager_load(path, NULL, &ops)) &&
+           ok(tarn_set_memory_manager(ops, NULL));
+}
+
+int main(int count, char **arguments)
 {
     tarn_manager *manager;
     tarn_runtime_counts counts;
 
-    if (!ok(tarn_manager_create(tarn_resource_manager_ops(), NULL, 0, &manager)))
+    if (count > 1 && !load_manager(arguments[1]))
         return 1;
+    if (!ok(tarn_memory_manager(0, &manager)))
+        return 1;
+    printf("served by:    %s\n", tarn_manager_name(manager));
     bool is_good = use_device_memory(manager) && use_mapped_memory(manager) &&
-                   use_pinned_memory(manager) && tell_memory(manager);
+                   use_pinned_memory(manager) && tell_memory(manager) &&
+                   ok(tarn_manager_reset(manager)); /* what it keeps goes back */
     tarn_manager_release(manager);
     tarn_pointer_counts(&counts);
     printf("pointers:     %llu made, %llu gone\n", (unsigned long long)counts.created,
