@@ -108,7 +108,6 @@ def run_pytest(root, file, path):
 
 
 def run_built_in(module, path):
-    keep_from_newer_names()
     numba_suite.run_here([f"{BUILT_IN}.{module}"], path)
 
 
@@ -184,5 +183,7 @@ def main(argv):
     return run_command(parser.parse_args(argv))
 
 
+if sys.argv[1:2] == ["unittest"]:  # also in the children that tests start
+    keep_from_newer_names()
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -545,7 +545,7 @@ def test_an_error_comes_back_from_another_process_as_what_it_is(child):
 
 
 def test_a_row_has_real_values_in_every_column():
-    line, array = line_here(), cuda.to_device(np.zeros(10))
+    line, array = line_here(), cuda.to_device(np.zeros(1 << 19))  # more than a page
     address = array.device_ctypes_pointer.value
     del array
     one, two = log()
@@ -557,7 +557,7 @@ def test_a_row_has_real_values_in_every_column():
     total = cuda.current_context().get_memory_info().total
     for row in (one, two):
         assert row["Device ID"] == "0" and row["Stream"] == "none"
-        assert int(row["Address"], 16) == address and row["Size (bytes)"] == "80"
+        assert int(row["Address"], 16) == address and row["Size (bytes)"] == "4194304"
         assert 0 < int(row["Free Memory"]) <= int(row["Total Memory"]) == total
         assert float(row["End"]) >= float(row["Start"])
         assert float(row["Elapsed"]) == pytest.approx(
