@@ -29,8 +29,8 @@ class CupyMemoryResource(_tarn.DeviceMemoryResource):
 
     A pool's blocks are of the device that is current; one resource serves one device.
     Blocks that come and go without a stream have to be waited for by whoever asks, as
-    tarn.numba does. A pool that is not CuPy's knows no streams: then allocations on a named
-    one wait for the device.
+    tarn.numba does. A pool that is not CuPy's is told of no streams, so allocations on a named
+    one wait for the device, and of no devices: the right one has to be current.
 
     Raises ImportError where no pool is given and there is no CuPy.
     """

@@ -9,6 +9,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import threading
 
 import numba_support
 import pytest
@@ -23,13 +24,19 @@ SUITE = ROOT / "tools" / "numba_suite.py"
 
 @pytest.fixture
 def cupy(monkeypatch):
-    """The stand-in, for one test; whoever imported the real one has it again after it."""
+    """The stand-in, for one test; whoever imported the real one has it again after it, and
+    the context that was current is so again."""
     monkeypatch.syspath_prepend(str(FOLDER))
-    for name in [name for name in sys.modules if name.partition(".")[0] == "cupy"]:
-        monkeypatch.delitem(sys.modules, name)
+    forget_cupy(monkeypatch)
     import cupy
 
+    context = cupy.cuda.current_context()
     yield cupy
+    cupy.cuda.release_contexts(context)
+    forget_cupy(monkeypatch)
+
+
+def forget_cupy(monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == "cupy"]:
         monkeypatch.delitem(sys.modules, name)
 
@@ -205,9 +212,27 @@ def test_a_pool_that_is_not_cupys_serves_too(cupy):
     resource = mr.CupyMemoryResource(Pool())
     stream = tarn.Stream()
     data = b"x" * 1000
-    assert tarn.DeviceBuffer.to_device(data, stream=stream, mr=resource).tobytes() == data
+    with cupy.cuda.Device(0):
+        buffer = tarn.DeviceBuffer.to_device(data, stream=stream, mr=resource)
+    assert buffer.tobytes() == data
+    del buffer
     assert resource.pool.inner.used_bytes() == 0
     resource.pool.inner.free_all_blocks()
+
+
+def test_it_is_called_from_many_threads(resource):
+    def work():
+        for size in range(1, 200):
+            block = resource.allocate(size * 100)
+            resource.deallocate(block, size * 100)
+            tarn.DeviceBuffer(size=size, stream=tarn.NO_STREAM)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert resource.pool.used_bytes() == 0
 
 
 # --- several devices --------------------------------------------------------------------
@@ -356,6 +381,16 @@ except cuda.cudadrv.driver.CudaAPIError as error:
     print(error.words)
 """
     assert "limit set to: 8,388,608 bytes" in run_on_the_pool(code)
+
+
+def test_arrays_that_are_left_at_the_end_say_nothing():
+    code = """
+left = [cuda.device_array(1000), cuda.mapped_array(1000)]
+with cuda.defer_cleanup():
+    cuda.device_array(1000)
+print("fine")
+"""
+    assert run_on_the_pool(code) == "fine"
 
 
 def test_a_handle_has_the_offset_of_the_block_in_its_segment():

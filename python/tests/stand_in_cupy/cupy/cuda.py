@@ -36,11 +36,16 @@ def _call(name, *arguments):
 # --- devices and streams ----------------------------------------------------------------
 
 
+def current_context():
+    context = ctypes.c_void_p()
+    _call("cuCtxGetCurrent", ctypes.byref(context))
+    return context
+
+
 def _get_device():
     """As the CUDA runtime: that of the current context, else 0, whose context it takes."""
-    context, device = ctypes.c_void_p(), ctypes.c_int()
-    _call("cuCtxGetCurrent", ctypes.byref(context))
-    if not context.value:
+    device = ctypes.c_int()
+    if not current_context().value:
         _set_device(0)
     _call("cuCtxGetDevice", ctypes.byref(device))
     return device.value
@@ -55,6 +60,13 @@ def _set_device(number):
         _call("cuDevicePrimaryCtxRetain", ctypes.byref(context), number)
         _primary[number] = context
     _call("cuCtxSetCurrent", _primary[number])
+
+
+def release_contexts(current):
+    """For tests: this module has had no effect on contexts, and `current` is it again."""
+    _call("cuCtxSetCurrent", current)
+    while _primary:
+        _call("cuDevicePrimaryCtxRelease_v2", _primary.popitem()[0])
 
 
 runtime = types.SimpleNamespace(getDevice=_get_device, setDevice=_set_device)
