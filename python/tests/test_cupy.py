@@ -383,6 +383,57 @@ except cuda.cudadrv.driver.CudaAPIError as error:
     assert "limit set to: 8,388,608 bytes" in run_on_the_pool(code)
 
 
+# A copy that is queued on one stream still reads an array when that is deleted; the block
+# is CuPy's next one, and is overwritten on another stream. No stream waits for another.
+TWO_STREAMS = """
+from numba.cuda.cudadrv import driver
+cuda.current_context()
+streams = [tarn.Stream(flags=tarn.CudaStreamFlags.NON_BLOCKING) for _ in range(2)]
+x, y = (cuda.external_stream(stream.handle) for stream in streams)
+wrong = 0
+for _ in range(20):
+    source = cuda.to_device(numpy.ones(4096, "u1"))
+    target = cuda.to_device(numpy.zeros(4096, "u1"))
+    cuda.synchronize()
+    target.copy_to_device(source, stream=x)
+    del source
+    block = pool.malloc(4096)
+    driver.driver.cuMemsetD8Async(block.ptr, 7, 4096, y.handle)
+    cuda.synchronize()
+    wrong += int((target.copy_to_host() != 1).sum())
+    del block, target
+print(wrong > 0)
+"""
+
+# As the prototype of NBEP 7 did it: a block goes back to CuPy with its array.
+HASTY = """
+import cupy, numpy, tarn
+from numba import cuda
+pool = cupy.get_default_memory_pool()
+
+class Hasty(cuda.HostOnlyCUDAMemoryManager):
+    interface_version = 1
+    def initialize(self): ...
+    def get_memory_info(self): ...
+    def get_ipc_handle(self, memory): ...
+    def memalloc(self, size):
+        held = [pool.malloc(size)]
+        return cuda.MemoryPointer(self.context, held[0].ptr, size, finalizer=held.clear)
+
+cuda.set_memory_manager(Hasty)
+"""
+
+
+@pytest.mark.skipif(not tarn.driver_info().is_sim, reason="needs streams that are late")
+@pytest.mark.parametrize("begin, is_wrong", [(NUMBA, False), (HASTY, True)])
+def test_no_array_is_overwritten_while_a_stream_still_reads_it(begin, is_wrong):
+    pytest.importorskip("numba")
+    found = numba_support.run_code(
+        begin + TWO_STREAMS, PYTHONPATH=str(FOLDER), TARN_SIM="mode=seeded,seed=1"
+    )
+    assert found == str(is_wrong)
+
+
 def test_arrays_that_are_left_at_the_end_say_nothing():
     code = """
 left = [cuda.device_array(1000), cuda.mapped_array(1000)]
