@@ -52,7 +52,7 @@ class Rows(unittest.TestCase):
         self.assertGreaterEqual(len(plugins), 5)
         for path in plugins:
             self.assertIn("defer_cleanup", path.read_text().split('"""')[1], path.name)
-        for page in ("docs/numba.md", "docs/writing-a-plugin.md"):
+        for page in ("docs/numba.md", "docs/managers.md", "docs/writing-a-plugin.md"):
             self.assertIn("defer_cleanup", (PROJECT / page).read_text(), page)
 
 
