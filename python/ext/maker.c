@@ -52,6 +52,11 @@ static PyObject *open_managed(PyObject *module, PyObject *args)
     return adopt(module, args, tarn_managed_create);
 }
 
+static PyObject *open_exportable(PyObject *module, PyObject *args)
+{
+    return adopt(module, args, tarn_exportable_create);
+}
+
 static PyObject *open_pinned(PyObject *module, PyObject *args)
 {
     return adopt(module, args, tarn_pinned_create);
@@ -277,6 +282,7 @@ static PyStructSequence_Desc statistics_desc = {
 static PyMethodDef maker_functions[] = {
     {"_open_cuda", open_cuda, METH_VARARGS, NULL},
     {"_open_managed", open_managed, METH_VARARGS, NULL},
+    {"_open_exportable", open_exportable, METH_VARARGS, NULL},
     {"_open_pinned", open_pinned, METH_VARARGS, NULL},
     {"_open_async", open_async, METH_VARARGS, NULL},
     {"_wrap_logger", wrap_logger, METH_VARARGS, NULL},

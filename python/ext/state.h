@@ -46,6 +46,7 @@
     X(MemoryPointer)                                                             \
     X(Plugin)                                                                    \
     X(Manager)                                                                   \
+    X(IpcMemory) /* type, ipc.c */                                               \
     X(Log)
 
 typedef struct tarn__state {
@@ -84,6 +85,7 @@ int tarn__add_pointer(PyObject *module);
 int tarn__add_memory(PyObject *module);
 int tarn__add_plugin(PyObject *module);
 int tarn__add_manager(PyObject *module);
+int tarn__add_ipc(PyObject *module);
 int tarn__add_log(PyObject *module);
 int tarn__add_nrt(PyObject *module);
 

@@ -23,6 +23,12 @@ def _binning(device: int) -> Any:
     return mr.BinningMemoryResource(mr.PoolMemoryResource(device=device), 8, 20)
 
 
+def _exportable(device: int) -> Any:
+    from . import mr
+
+    return mr.PoolMemoryResource(mr.ExportableMemoryResource(device=device), device=device)
+
+
 def _class_of(name: str) -> Any:
     """What makes a resource of this name, given a device."""
     from . import mr
@@ -35,6 +41,7 @@ def _class_of(name: str) -> Any:
         "pool": mr.PoolMemoryResource,
         "slab": mr.FixedSizeMemoryResource,
         "binning": _binning,
+        "exportable": _exportable,
     }
     if name not in classes:
         known = ", ".join(classes)

@@ -29,6 +29,7 @@ __all__ = [
     "CudaMemoryResource",
     "CupyMemoryResource",
     "DeviceMemoryResource",
+    "ExportableMemoryResource",
     "FixedSizeMemoryResource",
     "LimitingResourceAdaptor",
     "LoggingResourceAdaptor",
@@ -127,6 +128,17 @@ class ManagedMemoryResource(_Source):
 
     def __init__(self, *, device: int | None = None) -> None:
         _tarn._open_managed(self, _device_of(device))
+
+
+class ExportableMemoryResource(_Source):
+    """Device memory that other processes may open (tarn.ipc): blocks of whole 2 MiB. Put a
+    PoolMemoryResource over it for small ones.
+
+    Raises NotSupportedError where the device cannot.
+    """
+
+    def __init__(self, *, device: int | None = None) -> None:
+        _tarn._open_exportable(self, _device_of(device))
 
 
 class PinnedHostMemoryResource(_Source):
@@ -449,6 +461,7 @@ _tarn._resource_types.update(
         "cuda": CudaMemoryResource,
         "async": CudaAsyncMemoryResource,
         "managed": ManagedMemoryResource,
+        "exportable": ExportableMemoryResource,
         "pinned": PinnedHostMemoryResource,
         "pool": PoolMemoryResource,
         "slab": FixedSizeMemoryResource,

@@ -11,7 +11,7 @@ It serves numba-cuda, numba-cuda-mlir and the CUDA target that is part of Numba.
 memory comes from the device's current resource (``tarn.mr``), so what serves a program can
 be changed at any time without changing the manager: ``using_resource()`` does it for a while.
 
-Environment: ``TARN_RESOURCE`` (cuda, async, managed, pinned, pool, slab or binning: the
+Environment: ``TARN_RESOURCE`` (cuda, async, managed, pinned, pool, slab, binning or exportable: the
 current resource, set at first use), ``TARN_LOG`` (a file for the log) and ``TARN_LOG_PID``
 (the process that writes to that very file; all others write to ``FILE.PID``).
 
@@ -30,6 +30,7 @@ import weakref
 from typing import Any, Callable, Iterator
 
 from . import _numba_host_arrays as host_arrays
+from . import _numba_ipc
 from . import _numba_log as log
 from . import _numba_resources as resources
 from . import _numba_types as types
@@ -184,8 +185,11 @@ class _ManagerOperations(_tarn.Plugin):
                 memory, words, memory.size, theirs.source_info, theirs.offset
             )
         words, offset = self._export(block)
-        offset += memory.device_pointer_value - block.address
+        inside = memory.device_pointer_value - block.address
+        offset += inside
         source = self._target.device(self._device_number()).get_device_identity()
+        if _numba_ipc.is_served(words):  # of VMM memory, which has no handle of CUDA's
+            return _numba_ipc.handle_of(self._target, memory, block, inside, source)
         return self._target.ipc_handle(memory, words, memory.size, source, offset)
 
     def _export(self, block: Any) -> tuple[bytes, int]:

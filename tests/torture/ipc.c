@@ -292,7 +292,7 @@ static void open_until_gone(int line)
         }
         tarn_pointer_release(opened);
     }
-    CHILD_CHECK(status == TARN_NOT_FOUND);
+    CHILD_STATUS(TARN_NOT_FOUND, status);
     check_nothing_open();
 }
 

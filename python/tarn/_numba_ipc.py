@@ -1,0 +1,90 @@
+"""Numba's IpcHandle for memory that has no handle of CUDA's, but a server (tarn.ipc)."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import Any
+
+from . import _numba_types as types
+from . import _tarn
+from ._numba_target import Target, _ipc_classes, target_of_driver
+
+_MAGIC = b"tarnipc"
+_TIMEOUT_MS = 5000
+
+
+def is_served(words: bytes) -> bool:
+    """Do these 64 bytes name a server, and not an allocation of cuMemAlloc?"""
+    return words.startswith(_MAGIC)
+
+
+class _Operations:
+    """What replaces the members of Numba's class; its errors keep their words."""
+
+    _target: Target
+    base: Any
+    size: int
+    source_info: Any
+    _impl: Any
+    _parts: tuple[Any, ...]  # of tarn.ipc.Handle
+
+    def _open(self, context: Any, copy: bool) -> Any:
+        if self.base is not None:
+            raise ValueError("opening IpcHandle from original process")
+        if self._impl is not None:
+            raise ValueError("IpcHandle is already opened")
+        device = int(context.device.id)
+        try:
+            opened = _tarn.ipc_open(self._parts, device, copy, _TIMEOUT_MS)
+        except _tarn.TarnError as error:
+            raise types.as_numba_error(self._target, error) from None
+        memory = self._target.cuda.MemoryPointer(
+            weakref.proxy(context), self._target.as_address(opened.address), self.size
+        )
+        memory._tarn_opened = opened  # whoever has the pointer has the memory
+        self._impl = (opened, copy)
+        return memory
+
+    def open_direct(self, context: Any) -> Any:
+        return self._open(context, copy=False)
+
+    def open_staged(self, context: Any) -> Any:
+        """The copy belongs to whoever has the pointer; close() leaves it alone."""
+        return self._open(context, copy=True)
+
+    def close(self) -> None:
+        if self._impl is None:
+            raise ValueError("IpcHandle not opened")
+        (opened, copy), self._impl = self._impl, None
+        if not copy:
+            opened.close()
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (self._target.name, self._parts, self.source_info)
+
+
+@functools.lru_cache(maxsize=None)
+def _class(target: Target) -> Any:
+    _, base = _ipc_classes(target)
+    return type("TarnServedIpcHandle", (_Operations, base), {"__module__": __name__})
+
+
+def _make(target: Target, base: Any, parts: tuple[Any, ...], source: Any) -> Any:
+    reserved, size, offset = parts[:3]
+    raw = target.ipc_handle(None, reserved, size, source, offset).handle
+    handle = _class(target)(base, raw, size, source, offset)
+    handle._parts = parts
+    return handle
+
+
+def _rebuild(name: str, parts: tuple[Any, ...], source: Any) -> Any:
+    """For pickle: a handle that another process exported."""
+    return _make(target_of_driver(name), None, parts, source)
+
+
+def handle_of(target: Target, memory: Any, block: Any, inside: int, source: Any) -> Any:
+    """The handle of `memory`, which begins `inside` a block of Tarn's."""
+    reserved, _, offset, device, uuid = _tarn.ipc_export(block, False)
+    parts = (reserved, memory.size, offset + inside, device, uuid)
+    return _make(target, memory, parts, source)

@@ -1,0 +1,178 @@
+"""Device memory for other processes of the same user.
+
+The owner makes a handle and sends it, pickled or otherwise; the importer opens it::
+
+    with tarn.ipc.serve(buffer) as served:      # the owner
+        queue.put(served.handle)
+        ...
+
+    with tarn.ipc.open(queue.get()) as memory:  # the importer
+        ...                                     # memory.__cuda_array_interface__
+
+A *plain* handle (`export`) names memory: the two have to agree on how long it is there. A
+*served* one (`serve`) names a block, which stays as long as somebody has it open, however
+that ends. Which memory can be exported, and whom to trust with it, is in docs/ipc.md:
+whoever opens a block can use the whole allocation around it. Unpickling runs code, so
+unpickle only what your own user sent.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from . import _tarn
+
+__all__ = [
+    "Handle",
+    "Lease",
+    "Opened",
+    "Served",
+    "counts",
+    "export",
+    "leases",
+    "open",
+    "serve",
+]
+
+
+class Handle(NamedTuple):
+    """What another process needs to open a block; plain data."""
+
+    reserved: bytes
+    bytes: int
+    offset: int
+    device: int  # as its owner numbers it
+    uuid: bytes  # of that device
+
+
+class Lease(NamedTuple):
+    """Who has a block of this process open."""
+
+    process: int
+    since_ns: int  # CLOCK_MONOTONIC
+    address: int
+    bytes: int
+
+
+class _Memory:
+    """Memory with an end: close(), or the end of a with statement."""
+
+    def __init__(self, memory: _tarn.IpcMemory) -> None:
+        self._memory = memory
+
+    @property
+    def ptr(self) -> int:
+        return self._memory.address
+
+    @property
+    def size(self) -> int:
+        return self._memory.bytes
+
+    @property
+    def device(self) -> int:
+        return self._memory.device
+
+    @property
+    def closed(self) -> bool:
+        return self._memory.closed
+
+    def close(self) -> None:
+        """Let it go; ValueError if it has gone."""
+        self._memory.close()
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        if not self.closed:
+            self.close()
+
+
+class Opened(_Memory):
+    """Memory of another process. After close() nothing may use it any more; it waits for
+    the work that does."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self.closed:
+            raise AttributeError("ipc: this memory is not open")
+        return {
+            "shape": (self.size,),
+            "typestr": "|u1",
+            "data": (self.ptr, False),
+            "version": 3,
+            "strides": None,
+            "stream": None,
+        }
+
+    def __repr__(self) -> str:
+        state = " closed" if self.closed else ""
+        return f"<tarn.ipc.Opened{state} {self.size} bytes at {self.ptr:#x} on {self.device}>"
+
+
+class Served(_Memory):
+    """Memory of this process that others may open by `handle`. After close() nobody may
+    any more; who has it open keeps it."""
+
+    def __init__(self, memory: _tarn.IpcMemory) -> None:
+        super().__init__(memory)
+        self.handle = Handle(*_tarn.ipc_export(memory, True))
+
+
+def _extent(data: Any) -> tuple[int, int]:
+    """Where an object with an array interface lies, and how long it is."""
+    interface = data.__cuda_array_interface__
+    if interface.get("strides") is not None:
+        raise ValueError("ipc: only what is contiguous can be exported")
+    size = int(interface["typestr"][2:])
+    for extent in interface["shape"]:
+        size *= extent
+    return interface["data"][0], size
+
+
+def _hold(data: Any, device: int | None) -> _tarn.IpcMemory:
+    """`data` as memory that can be exported, and keeps it."""
+    if isinstance(data, _tarn.Pointer):
+        return _tarn.ipc_retain(data)
+    address, size = _extent(data)
+    if device is None:
+        device = getattr(getattr(data, "mr", None), "device", None)
+    if device is None:
+        device = _tarn.current_device()
+    return _tarn.ipc_hold(address, size, device, data)
+
+
+def export(data: Any, *, device: int | None = None) -> Handle:
+    """A plain handle of a Pointer, a DeviceBuffer, or anything contiguous with
+    ``__cuda_array_interface__``, on `device` (its own, or the current one)."""
+    return Handle(*_tarn.ipc_export(_hold(data, device), False))
+
+
+def serve(data: Any, *, device: int | None = None) -> Served:
+    """Let others open `data`, which is kept until close() and the end of the last lease."""
+    return Served(_hold(data, device))
+
+
+def open(
+    handle: Handle,
+    *,
+    device: int | None = None,
+    copy: bool = False,
+    timeout: float = 5.0,
+) -> Opened:
+    """Open a handle for `device` (the one that the memory lies on). Where that does not
+    reach the memory, or with `copy`, the result is a copy that is this process's own.
+    `timeout`: seconds that the owner has to answer."""
+    number = -1 if device is None else device
+    milliseconds = max(1, min(int(timeout * 1000), 2**31 - 1))
+    return Opened(_tarn.ipc_open(tuple(handle), number, copy, milliseconds))
+
+
+def leases() -> list[Lease]:
+    """Who has blocks of this process open."""
+    return [Lease(*lease) for lease in _tarn.ipc_leases()]
+
+
+def counts() -> dict[str, int]:
+    """What goes on between this process and others; as ``tarn_ipc_counts``."""
+    return _tarn.ipc_counts()

@@ -1,0 +1,196 @@
+"""tarn.ipc: memory of one process in another, and Numba's arrays on memory of a server."""
+
+import concurrent.futures
+import gc
+import multiprocessing
+import os
+import pickle
+import time
+
+import ipc_support
+import numpy as np
+import pytest
+from numba import cuda
+
+import tarn
+import tarn.ipc
+import tarn.numba
+
+tarn.numba.use_tarn_for_numba()
+
+PATTERN = bytes(range(256)) * 16
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path_factory, monkeypatch):
+    """A folder of sockets of the tests' own. The server of this process stays in the first."""
+    if not hasattr(folder_of_tests, "path"):
+        folder_of_tests.path = str(tmp_path_factory.mktemp("ipc"))
+        os.chmod(folder_of_tests.path, 0o700)
+    monkeypatch.setenv("TARN_IPC_DIR", folder_of_tests.path)
+    return folder_of_tests.path
+
+
+def folder_of_tests():
+    """Has the path."""
+
+
+@pytest.fixture(autouse=True)
+def plain_memory(counted):
+    """Other processes may let blocks go on the server's thread, behind a counter's back."""
+    tarn.mr.set_current_device_resource(None)
+
+
+@pytest.fixture
+def start(folder):
+    """Make a child process; all of them end with the test."""
+    pools = []
+
+    def start():
+        spawn = multiprocessing.get_context("spawn")
+        pool = concurrent.futures.ProcessPoolExecutor(
+            1, mp_context=spawn, initializer=ipc_support.folder_of, initargs=(folder,)
+        )
+        pools.append(pool)
+        return lambda function, *args, **kwargs: pool.submit(function, *args, **kwargs).result(60)
+
+    yield start
+    for pool in pools:
+        pool.shutdown()
+    wait_for(leases=0)
+
+
+def wait_for(**wanted):
+    """Until counts are so; the server's thread hears of ends a little later."""
+    while any(tarn.ipc.counts()[name] != value for name, value in wanted.items()):
+        time.sleep(0.001)
+
+
+def resource_of(name):
+    upstream = {"cuda": tarn.mr.CudaMemoryResource, "exportable": tarn.mr.ExportableMemoryResource}
+    resource = upstream[name.split()[-1]]()
+    return tarn.mr.PoolMemoryResource(resource) if name.startswith("pool") else resource
+
+
+def pattern_in(resource):
+    buffer = tarn.DeviceBuffer(size=len(PATTERN), mr=resource)
+    buffer.copy_from_host(PATTERN)
+    return buffer
+
+
+@pytest.mark.parametrize("name", ["cuda", "exportable", "pool over cuda", "pool over exportable"])
+def test_memory_is_read_and_written_by_another_process(start, name):
+    child = start()
+    buffer = pattern_in(resource_of(name))
+    handle = tarn.ipc.export(buffer)
+    assert pickle.loads(pickle.dumps(handle)) == handle
+    assert child(ipc_support.read, handle) == (PATTERN, 0)
+    child(ipc_support.overwrite, handle, PATTERN[::-1])
+    assert buffer.tobytes() == PATTERN[::-1]
+
+
+@pytest.mark.parametrize("name", ["cuda", "pool over exportable"])
+def test_a_served_block_stays_as_long_as_it_is_leased(start, name):
+    one, other = start(), start()
+    resource = resource_of(name)
+    buffer = pattern_in(resource)
+    served = tarn.ipc.serve(buffer)
+    address = buffer.ptr
+    process = one(ipc_support.keep, served.handle)
+    assert [(lease.process, lease.address) for lease in tarn.ipc.leases()] == [(process, address)]
+    del buffer
+    served.close()
+    gc.collect()
+    others = [tarn.DeviceBuffer(size=len(PATTERN), mr=resource) for _ in range(20)]
+    assert all(block.ptr != address for block in others)
+    kind, words = other(ipc_support.fail, served.handle)
+    assert kind == "TarnError" and "freed" in words
+    assert "not open" in one(ipc_support.let_go, served.handle)
+    wait_for(leases=0, served=0)
+
+
+def test_a_lease_ends_with_its_process(start):
+    child = start()
+    buffer = pattern_in(tarn.mr.ExportableMemoryResource())
+    with tarn.ipc.serve(buffer) as served:
+        child(ipc_support.keep, served.handle)
+        assert tarn.ipc.counts()["leases"] == 1
+        with pytest.raises(concurrent.futures.process.BrokenProcessPool):
+            child(ipc_support.die)
+        wait_for(leases=0)
+    assert served.closed
+    with pytest.raises(ValueError, match="not open"):
+        served.close()
+
+
+def test_a_copy_is_the_importers_own(start):
+    child = start()
+    buffer = pattern_in(tarn.mr.ExportableMemoryResource())
+    handle = tarn.ipc.export(buffer)
+    assert child(ipc_support.read, handle, copy=True) == (PATTERN, 0)
+    assert child(ipc_support.read, handle, device=1, copy=True) == (PATTERN, 0)
+
+
+def test_what_cannot_be_opened_is_refused_in_words(start):
+    child = start()
+    buffer = pattern_in(tarn.mr.ExportableMemoryResource())
+    handle = tarn.ipc.export(buffer)
+    with pytest.raises(tarn.InvalidArgumentError, match="of this process itself"):
+        tarn.ipc.open(handle)
+    garbage = handle._replace(reserved=handle.reserved[:30] + bytes(34))
+    assert "garbage" in child(ipc_support.fail, garbage)[1]
+    assert child(ipc_support.fail, handle._replace(reserved=b"short"))[0] == "ValueError"
+    assert child(ipc_support.fail, handle._replace(bytes=-1))[0] == "OverflowError"
+    assert "do not lie" in child(ipc_support.fail, handle._replace(bytes=2**63))[1]
+    del buffer
+    assert "freed" in child(ipc_support.fail, handle)[1]
+    with pytest.raises(tarn.NotSupportedError, match="cannot be exported"):
+        tarn.ipc.export(pattern_in(tarn.mr.PoolMemoryResource()))
+    strided = cuda.to_device(np.arange(10.0))[::2]
+    with pytest.raises(ValueError, match="contiguous"):
+        tarn.ipc.export(strided)
+
+
+# --- Numba's arrays -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def on_a_server():
+    """Numba's memory is from a pool over exportable memory."""
+    pool = tarn.mr.PoolMemoryResource(tarn.mr.ExportableMemoryResource())
+    with tarn.numba.using_resource(pool):
+        yield
+
+
+def test_numbas_arrays_on_such_memory_are_opened_by_others(start, on_a_server):
+    child = start()
+    host = np.arange(100.0)
+    array = cuda.to_device(host)
+    for part in (slice(0, 100), slice(10, 20)):
+        handle = array[part].get_ipc_handle()
+        assert handle._ipc_handle.handle.reserved[:7] == b"tarnipc"
+        expected = array[part].copy_to_host()
+        assert child(ipc_support.use_array, handle, 3) == (expected.tolist(), 0)
+        np.testing.assert_array_equal(array[part].copy_to_host(), expected * 3)
+
+
+def test_numbas_errors_for_such_handles_are_numbas(start, on_a_server):
+    child = start()
+    array = cuda.to_device(np.arange(10.0))
+    handle = array.get_ipc_handle()
+    with pytest.raises(ValueError, match="opening IpcHandle from original process"):
+        handle.open()
+    with pytest.raises(ValueError, match="IpcHandle not opened"):
+        handle.close()
+    assert child(ipc_support.misuse_array, handle) == [
+        "IpcHandle is already opened",
+        "IpcHandle not opened",
+    ]
+
+
+def test_a_staged_array_of_such_memory_does_not_need_its_handle(start, on_a_server):
+    child = start()
+    host = np.arange(100.0)
+    array = cuda.to_device(host)
+    handle = cuda.current_context().get_ipc_handle(array.gpu_data)
+    assert child(ipc_support.staged_array, handle, 100) == (host.tolist(), 0)
