@@ -93,6 +93,11 @@ cupy_tests() {
     .venv/bin/python -m pytest -q -p no:cacheprovider --junitxml=$logs/cupy-gpu.xml tests/gpu/test_cupy.py
 }
 
+# Does numba-cuda's device runtime free twice?
+device_nrt() {
+    .venv/bin/python tests/gpu/nrt_decref.py
+}
+
 numba_tests() {
     .venv/bin/python tools/numba_suite.py --manager "$1" --jobs "$jobs" --out "$PWD/$logs/$1.json"
 }
@@ -127,6 +132,7 @@ phase wheel 60 wheel
 phase python-tests 90 python_tests
 phase cupy-tests 60 cupy_tests
 phase demo 60 ./demo
+phase device-nrt 60 device_nrt
 phase numba-own 240 numba_tests numba
 phase numba-tarn 240 numba_tests tarn
 phase numba-compared 20 compared tarn
