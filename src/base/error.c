@@ -1,73 +1,42 @@
 /* error.c -- the words of the last failure, one line a thread.
  *
- * A thread takes memory for them at its first failure, and only the pointer is thread-local:
- * a library that is opened while the program runs gets its thread-local storage from little
- * that all such libraries share, and cannot be opened when that is used up. The line is
+ * They are the thread's own, so that the hot calls need no argument for them. The line is
  * formatted into a local first: a plugin may quote the message that it replaces.
  */
-#include <tarn/status.h>
-#include <pthread.h>
+#include "base/words.h"
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const tarn_error none = {.status = TARN_OK, .message = ""};
 static const tarn_error no_room = {
     .status = TARN_OUT_OF_MEMORY, .message = "no host memory for the words of a failure"};
 
-static _Thread_local tarn_error *own; /* this thread's; NULL: none yet */
-static _Thread_local bool wordless;   /* the last failure found no memory */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_key_t key; /* its value is `own`, for end_thread() */
-static bool key_made;
-
-static void end_thread(void *value)
-{
-    own = NULL;
-    free(value);
-}
-
-static void make_key(void)
-{
-    key_made = pthread_key_create(&key, end_thread) == 0;
-}
-
-/* This thread's place for words; NULL: no host memory. */
-static tarn_error *place(void)
-{
-    if (own)
-        return own;
-    pthread_once(&once, make_key);
-    tarn_error *fresh = key_made ? malloc(sizeof *fresh) : NULL;
-    if (fresh && pthread_setspecific(key, fresh) != 0) {
-        free(fresh);
-        fresh = NULL;
-    }
-    return own = fresh;
-}
+static _Thread_local bool wordless; /* the last failure found no memory for its words */
 
 const tarn_error *tarn_error_last(void)
 {
+    const struct tarn__words *words = tarn__words_look();
+
     if (wordless)
         return &no_room;
-    return own ? own : &none;
+    return words ? &words->error : &none;
 }
 
 TARN_PRINTF(3, 0)
 static tarn_status record(tarn_status status, int native, const char *format,
                           va_list arguments)
 {
-    char message[sizeof own->message];
+    char message[sizeof none.message];
 
     vsnprintf(message, sizeof message, format, arguments);
-    tarn_error *error = place();
-    wordless = !error;
+    struct tarn__words *words = tarn__words_get();
+    wordless = !words;
     if (wordless)
         return status;
-    error->status = status;
-    error->native = native;
-    memcpy(error->message, message, sizeof message);
+    words->error.status = status;
+    words->error.native = native;
+    memcpy(words->error.message, message, sizeof message);
     return status;
 }
 

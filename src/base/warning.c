@@ -5,13 +5,12 @@
  * warning that nobody can see is none.
  */
 #include "base/warning.h"
+#include "base/words.h"
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static _Thread_local char last_warning[480];
 
 static void write_to_stderr(void *data, const char *message)
 {
@@ -38,20 +37,26 @@ void tarn_set_warning_handler(tarn_warning_handler handler, void *data)
 
 const char *tarn_warning_last(void)
 {
-    return last_warning;
+    const struct tarn__words *words = tarn__words_look();
+
+    return words ? words->warning : "";
 }
 
 void tarn__warn(const char *format, ...)
 {
+    struct tarn__words *words = tarn__words_get();
+    char message[sizeof words->warning];
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(last_warning, sizeof last_warning, format, arguments);
+    vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
+    if (words)
+        memcpy(words->warning, message, sizeof message);
     pthread_mutex_lock(&heard.lock);
     tarn_warning_handler handler = heard.handler;
     void *data = heard.data;
     pthread_mutex_unlock(&heard.lock);
     if (handler)
-        handler(data, last_warning);
+        handler(data, message);
 }

@@ -1,0 +1,44 @@
+/* words.c -- memory for what was said last on a thread.
+ *
+ * A thread takes it when it says something first, and only the pointer is thread-local: a
+ * library that is opened while the program runs gets its thread-local storage from little
+ * that all such libraries share, and cannot be opened when that is used up
+ * (tests/nrt/late.c).
+ */
+#include "base/words.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+static _Thread_local struct tarn__words *own; /* NULL: none yet */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key; /* its value is `own`, for end_thread() */
+static bool key_made;
+
+static void end_thread(void *value)
+{
+    own = NULL;
+    free(value);
+}
+
+static void make_key(void)
+{
+    key_made = pthread_key_create(&key, end_thread) == 0;
+}
+
+const struct tarn__words *tarn__words_look(void)
+{
+    return own;
+}
+
+struct tarn__words *tarn__words_get(void)
+{
+    if (own)
+        return own;
+    pthread_once(&once, make_key);
+    struct tarn__words *fresh = key_made ? calloc(1, sizeof *fresh) : NULL;
+    if (fresh && pthread_setspecific(key, fresh) != 0) {
+        free(fresh);
+        return NULL;
+    }
+    return own = fresh;
+}
