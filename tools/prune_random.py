@@ -29,6 +29,7 @@ declare ptr @pick(i32)
 declare ptr @make()
 declare i1 @cond()
 @error = external global i8
+@kept = external global ptr
 """
 
 TAIL = """\
@@ -345,6 +346,15 @@ class Function:
             else:
                 self.refop(block, "decref", value)
 
+    def hand_over(self, rng: random.Random) -> None:
+        """References that are taken for somebody else, who keeps them."""
+        for _ in range(rng.choice((1, 1, 2, 3))):
+            block = rng.choice([block for block in self.blocks if block.dominators])
+            value = rng.choice(self.available(block))
+            self.insert(block, f"call void @NRT_incref(ptr {value})", value)
+            place = block.body.index(f"call void @NRT_incref(ptr {value})")
+            block.body.insert(place + 1, f"store ptr {value}, ptr @kept")
+
     def place_uses(self) -> None:
         for block in self.blocks:
             while self.rng.random() < self.busyness:
@@ -407,15 +417,21 @@ def hoist_metadata(text: str, first: int) -> str:
     return text + "".join(rows)
 
 
-def module(seed: int, first: int, count: int, debug_info: bool = False) -> str:
-    """The functions @f<first> to @f<first + count - 1> of a seed, as one module."""
+def module(
+    seed: int, first: int, count: int, debug_info: bool = False, keeping: bool = False
+) -> str:
+    """The functions @f<first> to @f<first + count - 1> of a seed, as one module. `keeping`:
+    they hand references over to others as well."""
     parts, tail = [HEAD], TAIL
     if debug_info:
         tail += DEBUG_TAIL
     for number in range(first, first + count):
         scope = f"!{10 + number - first}" if debug_info else None
         rng = random.Random(seed * 1_000_000_007 + number * 2 + debug_info)
-        parts.append(Function(rng, f"f{number}", scope).text())
+        function = Function(rng, f"f{number}", scope)
+        if keeping:
+            function.hand_over(rng)
+        parts.append(function.text())
         if scope:
             tail += (
                 f'{scope} = distinct !DISubprogram(name: "f{number}", scope: !3, file: !3, '
@@ -436,7 +452,7 @@ def typed(text: str) -> str:
     blocks = re.split(r"^(?=b\d+:$)", text, flags=re.M)
     text = "".join(map(raise_at_ret, blocks))
     changes = (
-        (r"ptr %excinfo", "i8** %excinfo"),
+        (r"ptr (%excinfo|@kept)", r"i8** \1"),
         (r"ptr %NRT_decref\)", "void (i8*)* %NRT_decref)"),
         (r"load ptr, ptr (\S+)", r"call i8* @load(i8* \1)"),
         (r"store ptr @error, ptr %p", "store i8 0, i8* %p"),

@@ -66,7 +66,8 @@ typedef enum tarn_prune_form {
     X(TOO_LARGE, 11, "the search reached its limit")                                    \
     X(NOT_REACHED, 12, "no way from the start of the function leads to the incref")     \
     X(NOT_OPTIMIZED, 13, "the function has the attribute optnone")                      \
-    X(FEWER_DECREFS, 14, "every decref that would fit went with another incref")
+    X(FEWER_DECREFS, 14, "every decref that would fit went with another incref")        \
+    X(HANDED_OVER, 15, "a way raises, and somebody else may have the reference by then")
 
 typedef enum tarn_prune_rule {
 #define X(name, value, words) TARN_PRUNE_##name = value,

@@ -1,36 +1,35 @@
 /* cfg.c -- where control goes from each block of a function, and where it comes from. */
 #include "prune/cfg.h"
 
-/* From a block's address to its number; open addressing, at most half full. */
-struct numbers {
-    uint32_t *slots; /* number + 1, or 0 */
-    size_t mask;
-    const LLVMBasicBlockRef *blocks;
-};
-
-static size_t slot_of(const struct numbers *numbers, LLVMBasicBlockRef block)
+/* Where a block is, or would be, in the table; open addressing, at most half full. */
+static size_t slot_of(const struct tarn__cfg *cfg, LLVMBasicBlockRef block)
 {
     size_t slot = (size_t)(((uintptr_t)block >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 20);
 
-    slot &= numbers->mask;
-    while (numbers->slots[slot] && numbers->blocks[numbers->slots[slot] - 1] != block)
-        slot = (slot + 1) & numbers->mask;
+    slot &= cfg->slot_mask;
+    while (cfg->slots[slot] && cfg->names[cfg->slots[slot] - 1] != block)
+        slot = (slot + 1) & cfg->slot_mask;
     return slot;
 }
 
-static bool number_blocks(struct numbers *numbers, const struct tarn__view *view)
+uint32_t tarn__cfg_number(const struct tarn__cfg *cfg, LLVMBasicBlockRef block)
+{
+    return cfg->slots[slot_of(cfg, block)] - 1;
+}
+
+static bool number_blocks(struct tarn__cfg *cfg, const struct tarn__view *view)
 {
     size_t slots = 16;
 
     while (slots < 2 * (size_t)view->block_count)
         slots *= 2;
-    numbers->slots = TARN__TAKE(&view->pruning->arena, uint32_t, slots);
-    numbers->mask = slots - 1;
-    numbers->blocks = view->blocks;
-    if (!numbers->slots)
+    cfg->slots = TARN__TAKE(&view->pruning->arena, uint32_t, slots);
+    cfg->slot_mask = slots - 1;
+    cfg->names = view->blocks;
+    if (!cfg->slots)
         return false;
     for (uint32_t b = 0; b < view->block_count; b++)
-        numbers->slots[slot_of(numbers, view->blocks[b])] = b + 1;
+        cfg->slots[slot_of(cfg, view->blocks[b])] = b + 1;
     return true;
 }
 
@@ -43,18 +42,15 @@ static size_t count_edges(const struct tarn__view *view)
     return edges;
 }
 
-static void list_targets(struct tarn__cfg *cfg, const struct tarn__view *view,
-                         const struct numbers *numbers)
+static void list_targets(struct tarn__cfg *cfg, const struct tarn__view *view)
 {
     size_t edge = 0;
 
     for (uint32_t b = 0; b < cfg->blocks; b++) {
         LLVMValueRef end = LLVMGetBasicBlockTerminator(view->blocks[b]);
         unsigned count = LLVMGetNumSuccessors(end);
-        for (unsigned i = 0; i < count; i++) {
-            size_t slot = slot_of(numbers, LLVMGetSuccessor(end, i));
-            cfg->targets[edge++] = numbers->slots[slot] - 1;
-        }
+        for (unsigned i = 0; i < count; i++)
+            cfg->targets[edge++] = tarn__cfg_number(cfg, LLVMGetSuccessor(end, i));
         cfg->first_out[b + 1] = edge;
     }
 }
@@ -75,7 +71,6 @@ static void list_sources(struct tarn__cfg *cfg)
 bool tarn__cfg_open(struct tarn__cfg *cfg, const struct tarn__view *view)
 {
     struct tarn__arena *arena = &view->pruning->arena;
-    struct numbers numbers;
     size_t edges = count_edges(view);
 
     *cfg = (struct tarn__cfg){
@@ -86,9 +81,9 @@ bool tarn__cfg_open(struct tarn__cfg *cfg, const struct tarn__view *view)
         .first_in = TARN__TAKE(arena, size_t, (size_t)view->block_count + 2),
         .sources = TARN__TAKE(arena, uint32_t, edges),
     };
-    if (arena->failed || !number_blocks(&numbers, view))
+    if (arena->failed || !number_blocks(cfg, view))
         return false;
-    list_targets(cfg, view, &numbers);
+    list_targets(cfg, view);
     list_sources(cfg);
     return true;
 }

@@ -15,10 +15,17 @@ struct tarn__cfg {
     uint32_t *targets; /* in the order of the terminator */
     size_t *first_in;  /* block b is reached from sources[first_in[b]] and on */
     uint32_t *sources;
+
+    const LLVMBasicBlockRef *names; /* by number; borrowed from the view */
+    uint32_t *slots;                /* by name: number + 1, or 0 */
+    size_t slot_mask;
 };
 
 /* False: no host memory. Every block has a terminator. */
 bool tarn__cfg_open(struct tarn__cfg *cfg, const struct tarn__view *view);
+
+/* The number of a block of the function. */
+uint32_t tarn__cfg_number(const struct tarn__cfg *cfg, LLVMBasicBlockRef block);
 
 /* The same edges the other way round; shares the arrays. */
 struct tarn__cfg tarn__cfg_reversed(const struct tarn__cfg *cfg);

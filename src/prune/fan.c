@@ -147,7 +147,7 @@ static bool refuse(struct tarn__fan *fan, tarn_prune_rule rule, uint32_t block,
     return false;
 }
 
-static bool raises(struct tarn__fans *fans, uint32_t block)
+bool tarn__fans_raises(struct tarn__fans *fans, uint32_t block)
 {
     struct tarn__view *view = fans->view;
 
@@ -164,9 +164,9 @@ static bool ends_in_raise(struct tarn__fans *fans, uint32_t block)
     if (!(fans->view->pruning->options.shapes & TARN_PRUNE_FANOUT_RAISE))
         return false;
     if (fans->quiet[block])
-        return raises(fans, block);
+        return tarn__fans_raises(fans, block);
     if (fans->explaining && fans->loud_raise == TARN__NONE &&
-        fans->view->decrefs_in[block] == 0 && raises(fans, block))
+        fans->view->decrefs_in[block] == 0 && tarn__fans_raises(fans, block))
         fans->loud_raise = block;
     return false;
 }

@@ -78,6 +78,9 @@ void tarn__fans_close(struct tarn__fans *fans);
 /* Forget all fans: decrefs have gone since they were looked for. */
 void tarn__fans_renew(struct tarn__fans *fans);
 
+/* Has the block a mark that says so? */
+bool tarn__fans_raises(struct tarn__fans *fans, uint32_t block);
+
 /* The fan of this head, as things are now. One that ended at the limit says TOO_LARGE. */
 struct tarn__fan *tarn__fan_find(struct tarn__fans *fans, struct tarn__fan *fan);
 
@@ -85,7 +88,7 @@ struct tarn__fan *tarn__fan_find(struct tarn__fans *fans, struct tarn__fan *fan)
  * TARN__NONE. For explanations: it looks again. */
 uint32_t tarn__fan_loud_raise(struct tarn__fans *fans, struct tarn__fan *fan);
 
-/* List the exits of a fan that holds; they are in fans->stack, and live until the next
+/* List the exits of a fan that holds; they are in fans->found, and live until the next
  * search. */
 uint32_t *tarn__fan_exits(struct tarn__fans *fans, const struct tarn__fan *fan,
                           uint32_t *count_out);

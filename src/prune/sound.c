@@ -21,7 +21,8 @@ bool tarn__sound_open(struct tarn__sound *sound, struct tarn__view *view,
 {
     sound->view = view;
     return tarn__fans_open(&sound->fans, view, cfg) &&
-           tarn__tails_open(&sound->tails, view);
+           tarn__tails_open(&sound->tails, view) &&
+           tarn__handed_open(&sound->handed, &sound->fans);
 }
 
 void tarn__sound_close(struct tarn__sound *sound)
@@ -55,16 +56,21 @@ static struct tarn__verdict ask_exit(struct tarn__sound *sound, uint32_t value,
     return tarn__allow();
 }
 
-/* Has each exit a decref of the value that may go? */
-static struct tarn__verdict ask_exits(struct tarn__sound *sound, uint32_t value,
-                                      const uint32_t *exits, uint32_t count)
+/* Has each exit a decref of the value that may go, and is that right where ways raise? */
+static struct tarn__verdict ask_fan(struct tarn__sound *sound, uint32_t incref,
+                                    const struct tarn__fan *fan, const uint32_t *exits,
+                                    uint32_t count)
 {
+    uint32_t value = sound->view->refops[incref].value_number;
     struct tarn__verdict verdict = tarn__allow();
 
     for (uint32_t i = 0; i < count && verdict.allowed; i++)
         verdict = ask_exit(sound, value, exits[i]);
     sound->fans.steps += count;
-    return verdict;
+    if (!verdict.allowed || !fan->raises)
+        return verdict;
+    uint32_t where = tarn__handed_over(&sound->handed, fan, incref);
+    return where == TARN__NONE ? verdict : tarn__refuse(TARN_PRUNE_HANDED_OVER, where);
 }
 
 static uint32_t decrefs_of(const struct tarn__view *view, uint32_t value)
@@ -113,7 +119,7 @@ static bool prune_head(struct tarn__sound *sound, struct tarn__fan *fan)
             continue;
         if (!exits)
             exits = tarn__fan_exits(&sound->fans, fan, &count);
-        if (ask_exits(sound, value, exits, count).allowed)
+        if (ask_fan(sound, i, fan, exits, count).allowed)
             take(sound, i, exits, count, shape);
     }
     return view->removed != before;
@@ -193,7 +199,7 @@ struct tarn__verdict tarn__sound_explain(struct tarn__sound *sound, uint32_t inc
     if (!shape_of(sound, fan))
         return tarn__refuse(TARN_PRUNE_NO_SHAPE, TARN__NONE);
     const uint32_t *exits = tarn__fan_exits(&sound->fans, fan, &count);
-    struct tarn__verdict verdict = ask_exits(sound, value, exits, count);
+    struct tarn__verdict verdict = ask_fan(sound, incref, fan, exits, count);
     if (!verdict.allowed && verdict.rule == TARN_PRUNE_OTHER_DECREF) {
         uint32_t raise = tarn__fan_loud_raise(&sound->fans, fan);
         if (raise != TARN__NONE)

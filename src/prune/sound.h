@@ -2,13 +2,14 @@
 #ifndef TARN_PRUNE_SOUND_H
 #define TARN_PRUNE_SOUND_H
 
-#include "prune/fan.h"
 #include "prune/tail.h"
+#include "prune/handed.h"
 
 struct tarn__sound {
     struct tarn__view *view;
     struct tarn__fans fans;
     struct tarn__tails tails;
+    struct tarn__handed handed;
 };
 
 /* False: no host memory. To be closed in either case. */

@@ -25,7 +25,7 @@ struct build {
     LLVMModuleRef module;
     LLVMBuilderRef builder;
     LLVMTypeRef pointer, refop_type, flag_type;
-    LLVMValueRef incref, decref, use, flag, function;
+    LLVMValueRef incref, decref, use, flag, kept, function;
     LLVMBasicBlockRef blocks[BLOCKS];
     unsigned block_count, refops;
 };
@@ -61,7 +61,7 @@ static void build_raise(struct build *build)
 
 static void build_operation(struct build *build, struct input *input)
 {
-    switch (next(input, 6)) {
+    switch (next(input, 7)) {
     case 0:
     case 1:
         call(build, build->incref, pick_pointer(build, input));
@@ -74,6 +74,9 @@ static void build_operation(struct build *build, struct input *input)
         break;
     case 4:
         call(build, build->use, pick_pointer(build, input));
+        break;
+    case 5:
+        LLVMBuildStore(build->builder, pick_pointer(build, input), build->kept);
         break;
     default:
         build_raise(build);
@@ -128,6 +131,7 @@ static void declare(struct build *build)
     build->decref = LLVMAddFunction(build->module, "NRT_decref", build->refop_type);
     build->use = LLVMAddFunction(build->module, "use", build->refop_type);
     build->flag = LLVMAddFunction(build->module, "flag", build->flag_type);
+    build->kept = LLVMAddGlobal(build->module, build->pointer, "kept");
     parameters[0] = LLVMPointerType(build->pointer, 0);
     for (int i = 0; i < POINTERS; i++)
         parameters[1 + i] = build->pointer;

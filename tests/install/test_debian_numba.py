@@ -208,6 +208,11 @@ def test_the_tool_reads_and_writes_for_it_when_asked():
     done = subprocess.run([tool, "prune", "--llvm=14"], input=text, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "define void @f(i8* %a) {" in done.stdout
+    newer = subprocess.run([tool, "prune", "--emit=bc"], input=text.encode(), capture_output=True)
+    assert newer.returncode == 0 and newer.stdout.startswith(b"BC")
+    done = subprocess.run([tool, "prune", "--llvm=14"], input=newer.stdout, capture_output=True)
+    assert done.returncode == 1 and done.stdout == b""
+    assert b"LLVM 14" in done.stderr and done.stderr.count(b"\n") == 1
 
 
 def test_random_functions_come_out_as_from_llvmlites_pass_of_then():

@@ -151,6 +151,8 @@ static void read_instruction(struct reading *reading, LLVMValueRef instruction)
             add(reading, PICK, NULL, NULL, instruction);
         break;
     case LLVMStore:
+        if (named(LLVMGetOperand(instruction, 1), "kept"))
+            add(reading, KEEP, LLVMGetOperand(instruction, 0), NULL, NULL);
         add(reading, USE, LLVMGetOperand(instruction, 1), NULL, NULL);
         if (named(LLVMGetOperand(instruction, 1), "excinfo") &&
             LLVMGetMetadata(instruction, reading->raise_kind) != NULL)

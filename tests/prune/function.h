@@ -17,6 +17,7 @@ enum operation_kind {
     SELECT, /* result: one of two operands */
     COPY,   /* result: the operand */
     RAISE,  /* a raise mark */
+    KEEP,   /* a reference goes over to somebody who outlives the function */
 };
 
 struct operation {

@@ -15,10 +15,14 @@
  * All paths through the blocks are taken as possible; a pruner that looks at blocks alone
  * must take them so too. A run that passed a raise mark may leave less behind than before:
  * code that raises does not give its references back, and pruning such a pair mends that.
+ * But it may not leave less than what others hold: the caller, objects that are alive, and
+ * whoever a reference was handed over to (a store to @kept). This is asked of functions that
+ * keep their books (books.h), as only those have a claim to it.
  *
  * Output: a line a failure (the first of each function), then a line of totals. The exit
  * status is 0 if there was no failure, 1 if there was one, 2 if a file is no good.
  */
+#include "books.h"
 #include "run.h"
 
 #include <llvm-c/IRReader.h>
@@ -112,12 +116,33 @@ static const char *compare(const struct run *before, const struct run *after)
     return NULL;
 }
 
+/* References to an object that are not the function's own. */
+static int held_by_others(const struct run *run, int object)
+{
+    int held = run->kept[object];
+
+    if (object < run->world->shared)
+        held += run->world->callers[object];
+    for (int i = 0; i < run->world->shared; i++)
+        for (int k = 0; run->objects[i].count > 0 && k < 2; k++)
+            held += run->objects[i].children[k] == object;
+    return held;
+}
+
+static bool others_lost(const struct run *run)
+{
+    for (int i = 0; i < run->object_count; i++)
+        if (run->objects[i].count < held_by_others(run, i))
+            return true;
+    return false;
+}
+
 struct totals {
-    long functions, runs, senseless, failures;
+    long functions, kept, runs, senseless, failures;
 };
 
 static const char *run_both(struct run *before, struct run *after, uint64_t seed,
-                            struct totals *totals)
+                            bool kept, struct totals *totals)
 {
     struct world world = make_world(seed);
     before->world = after->world = &world;
@@ -137,7 +162,11 @@ static const char *run_both(struct run *before, struct run *after, uint64_t seed
     case FINE:
         break;
     }
-    return verdict == FINE && before->returned ? compare(before, after) : NULL;
+    if (verdict != FINE || !before->returned)
+        return NULL;
+    if (kept && others_lost(after) && !others_lost(before))
+        return "the reference of somebody else is lost";
+    return compare(before, after);
 }
 
 static void check_function(LLVMValueRef before, LLVMValueRef after, int runs,
@@ -152,8 +181,11 @@ static void check_function(LLVMValueRef before, LLVMValueRef after, int runs,
         return;
     }
     struct run one = run_make(&first), two = run_make(&second);
+    bool kept = books_are_kept(&first);
+    totals->kept += kept;
     for (int i = 0; i < runs; i++) {
-        const char *failure = run_both(&one, &two, run_mix(seed + (uint64_t)i), totals);
+        const char *failure =
+            run_both(&one, &two, run_mix(seed + (uint64_t)i), kept, totals);
         if (failure == NULL)
             continue;
         printf("%s: %s, run %d, block %d, operation %d\n", first.name, failure, i,
@@ -202,7 +234,7 @@ int main(int count, char **arguments)
         check_function(function, other, runs, run_mix(seed + (uint64_t)totals.functions),
                        &totals);
     }
-    printf("functions=%ld runs=%ld senseless=%ld failures=%ld\n", totals.functions,
-           totals.runs, totals.senseless, totals.failures);
+    printf("functions=%ld kept=%ld runs=%ld senseless=%ld failures=%ld\n",
+           totals.functions, totals.kept, totals.runs, totals.senseless, totals.failures);
     return totals.failures != 0;
 }

@@ -63,11 +63,13 @@ static enum verdict perform(struct run *run, const struct operation *operation)
     switch (operation->kind) {
     case INCREF:
     case USE:
+    case KEEP:
         if (object == NO_OBJECT)
             return FINE;
         if (run->objects[object].count == 0)
             return blame(run, object, USED_FREED);
         run->objects[object].count += operation->kind == INCREF;
+        run->kept[object] += operation->kind == KEEP;
         return FINE;
     case DECREF:
         return object == NO_OBJECT ? FINE : release(run, object);
@@ -116,6 +118,7 @@ static void start(struct run *run)
     run->last_raise = -1;
     run->returned = false;
     run->steps = 0;
+    memset(run->kept, 0, sizeof run->kept);
     for (int i = 0; i < world->shared; i++) {
         run->objects[i] = (struct object){.count = world->callers[i]};
         memcpy(run->objects[i].children, world->children[i], sizeof world->children[i]);

@@ -122,6 +122,22 @@ TEST(a_release_behind_a_raise_is_named)
                "A+a:BC B-a: C!:D D-b:");
 }
 
+TEST(a_reference_that_somebody_else_may_have_is_named)
+{
+    struct told told = explain(
+        (tarn_prune_options){0},
+        FUNCTION(INCREF("%a") "  br i1 %c0, label %B, label %C\nB:\n" INCREF(
+            "%a") "  store i8* %a, i8** %excinfo\n" DECREF("%a") "  br label "
+                                                                 "%R\nR:\n" RAISE
+                                                                 "  ret "
+                                                                 "void\nC:\n" DECREF(
+                                                                     "%a") "  ret "
+                                                                           "void\n"));
+
+    CHECK_EQUAL(TARN_PRUNE_HANDED_OVER, told.rule);
+    CHECK_TEXT("%B", told.at);
+}
+
 TEST(a_shape_that_is_off_is_named)
 {
     for (int mode = 0; mode < 2; mode++) {

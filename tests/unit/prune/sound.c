@@ -108,6 +108,60 @@ TEST(a_raise_may_be_reached_past_the_incref)
     check_modes(2, 2, "A:BC B+a:CD C!: D-a:");
 }
 
+/* --- what others keep --------------------------------------------------------------------- */
+
+#define STORE "  store i8* %a, i8** @kept\n"
+#define KEEPING(body) FUNCTION(body) "@kept = external global i8*\n"
+
+/* One way gives the reference back, the other takes another one for somebody, lets go of its
+ * own, and raises. */
+#define SHIFTED(store)                                                        \
+    KEEPING(INCREF("%a") "  br i1 %c0, label %B, label %C\nB:\n" INCREF("%a") \
+                store DECREF("%a") "  br label %R\nR:\n" RAISE                \
+                                   "  ret void\nC:\n" DECREF("%a") "  ret void\n")
+
+TEST(what_others_keep_when_a_way_raises_stays_theirs)
+{
+    CHECK_EQUAL(0, prune_soundly(SHIFTED(STORE)).report.fanout_raise);
+    CHECK_EQUAL(2, prune_as(TARN_PRUNE_LLVMLITE, 0, SHIFTED(STORE)).report.fanout_raise);
+    /* Nobody can have it who was not handed it, and what is called counts for itself. */
+    CHECK_EQUAL(2, prune_soundly(SHIFTED(USE("%a"))).report.fanout_raise);
+    /* Nor does it matter who has it where nothing raises any more. */
+    CHECK_EQUAL(
+        2, prune_soundly(
+               KEEPING(INCREF("%a") "  br i1 %c0, label %B, label %C\nB:\n" RAISE
+                                    "  ret void\nC:\n" STORE DECREF("%a") "  ret void\n"))
+               .report.fanout_raise);
+}
+
+/* Two references at the head, one more behind the first raise, two decrefs. */
+#define AGAIN(store)                                                \
+    KEEPING(INCREF("%a") INCREF("%a") store                         \
+            "  br i1 %c0, label %R, label %B\nB:\n" INCREF(         \
+                "%a") "  br i1 %c1, label %R, label %C\nR:\n" RAISE \
+                      "  ret void\nC:\n" DECREF("%a") DECREF("%a") "  ret void\n")
+
+TEST(decrefs_go_with_what_was_taken_last)
+{
+    struct outcome outcome = prune_soundly(AGAIN(STORE));
+
+    CHECK_EQUAL(4, outcome.report.fanout_raise);
+    CHECK_EQUAL(0, count_in(outcome.text, "B", "@NRT_incref"));
+    outcome = prune_as(TARN_PRUNE_LLVMLITE, 0, AGAIN(STORE));
+    CHECK_EQUAL(1, count_in(outcome.text, "B", "@NRT_incref"));
+}
+
+TEST(a_cast_that_is_stored_is_the_same_reference)
+{
+#define CAST "  %x = bitcast i8* %a to i64*\n  store i64* %x, i64** @kept\n"
+    const char *text = FUNCTION(
+        INCREF("%a") "  br i1 %c0, label %B, label %C\nB:\n" INCREF("%a")
+            CAST DECREF("%a") "  br label %R\nR:\n" RAISE "  ret void\nC:\n" DECREF(
+                "%a") "  ret void\n") "@kept = external global i64*\n";
+
+    CHECK_EQUAL(0, prune_soundly(text).report.fanout_raise);
+}
+
 /* --- blocks that nothing leads to --------------------------------------------------------- */
 
 TEST(what_is_never_reached_is_left_alone_and_does_not_disturb)
