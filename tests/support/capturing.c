@@ -2,8 +2,8 @@
  * program beside Tarn would. */
 #define _GNU_SOURCE
 #include "capturing.h"
+#include "driver_calls.h"
 #include "test.h"
-#include <dlfcn.h>
 #include <pthread.h>
 
 enum { ACTIVE = 1, MODES = 3 };
@@ -20,28 +20,17 @@ static struct {
     int (*exchange)(int *mode);
 } cu;
 
-static void find(const char *name, void *slot)
-{
-    tarn_driver_info info;
-
-    CHECK_OK(tarn_driver_get_info(&info));
-    void *call = dlsym(dlopen(info.path, RTLD_NOW | RTLD_NOLOAD), name);
-    if (!call)
-        fail_msg("the driver has no %s", name);
-    memcpy(slot, &call, sizeof call);
-}
-
 static void find_calls(void)
 {
-    find("cuDevicePrimaryCtxRetain", &cu.retain);
-    find("cuCtxSetCurrent", &cu.set_current);
-    find("cuStreamCreate", &cu.stream_create);
-    find("cuStreamDestroy_v2", &cu.stream_destroy);
-    find("cuStreamBeginCapture_v2", &cu.begin);
-    find("cuStreamIsCapturing", &cu.is_capturing);
-    find("cuStreamEndCapture", &cu.end);
-    find("cuGraphDestroy", &cu.graph_destroy);
-    find("cuThreadExchangeStreamCaptureMode", &cu.exchange);
+    find_call("cuDevicePrimaryCtxRetain", &cu.retain);
+    find_call("cuCtxSetCurrent", &cu.set_current);
+    find_call("cuStreamCreate", &cu.stream_create);
+    find_call("cuStreamDestroy_v2", &cu.stream_destroy);
+    find_call("cuStreamBeginCapture_v2", &cu.begin);
+    find_call("cuStreamIsCapturing", &cu.is_capturing);
+    find_call("cuStreamEndCapture", &cu.end);
+    find_call("cuGraphDestroy", &cu.graph_destroy);
+    find_call("cuThreadExchangeStreamCaptureMode", &cu.exchange);
 }
 
 /* What a thread does, and what came of it. */

@@ -1,8 +1,8 @@
 /* Each resource with its 1st, 2nd, 3rd ... driver call failing: nothing leaks, outputs
  * and counts are as before, the caller's context comes back, and the next call works. */
 #define _GNU_SOURCE
+#include "driver_calls.h"
 #include "test.h"
-#include <dlfcn.h>
 
 /* One call in a run fails, so what failed works when it is tried again. */
 #define WORKS_IN_THE_END(call) \
@@ -45,12 +45,9 @@ static void put(tarn_resource *resource, tarn_device_ptr block, size_t bytes,
 static void check_no_context(void)
 {
     int (*get_current)(void **out);
-    tarn_driver_info info;
     void *context = NULL;
 
-    CHECK_OK(tarn_driver_get_info(&info));
-    *(void **)&get_current =
-        dlsym(dlopen(info.path, RTLD_NOW | RTLD_NOLOAD), "cuCtxGetCurrent");
+    find_call("cuCtxGetCurrent", &get_current);
     CHECK(get_current(&context) != 0 || context == NULL);
 }
 

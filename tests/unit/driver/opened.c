@@ -1,7 +1,7 @@
 /* A stream that was opened is known by a value of its own, until it is closed. */
 #define _GNU_SOURCE
+#include "driver_calls.h"
 #include "test.h"
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
@@ -20,19 +20,12 @@ static int (*end_capture)(void *stream, void **graph_out);
 static int (*graph_destroy)(void *graph);
 static int device_count;
 
-static void find_call(const char *name, void *slot)
+static void find_calls(void)
 {
     tarn_driver_info info;
 
     CHECK_OK(tarn_driver_get_info(&info));
     device_count = info.device_count;
-    void *call = dlsym(dlopen(info.path, RTLD_NOW | RTLD_NOLOAD), name);
-    CHECK(call != NULL);
-    memcpy(slot, &call, sizeof call);
-}
-
-static void find_calls(void)
-{
     find_call("cuCtxCreate_v2", &ctx_create);
     find_call("cuCtxDestroy_v2", &ctx_destroy);
     find_call("cuCtxSetCurrent", &ctx_set_current);

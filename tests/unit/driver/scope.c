@@ -1,7 +1,7 @@
 /* Contexts are made current and put back; wrong devices and streams are refused. */
 #define _GNU_SOURCE
+#include "driver_calls.h"
 #include "test.h"
-#include <dlfcn.h>
 
 static int (*ctx_get_current)(void **out);
 static int (*ctx_set_current)(void *context);
@@ -12,19 +12,12 @@ static int (*stream_create)(void **out, unsigned flags);
 static int (*stream_destroy)(void *stream);
 static int device_count;
 
-static void find_call(const char *name, void *slot)
+static void find_calls(void)
 {
     tarn_driver_info info;
 
     CHECK_OK(tarn_driver_get_info(&info));
     device_count = info.device_count;
-    void *call = dlsym(dlopen(info.path, RTLD_NOW | RTLD_NOLOAD), name);
-    CHECK(call != NULL);
-    memcpy(slot, &call, sizeof call);
-}
-
-static void find_calls(void)
-{
     find_call("cuCtxGetCurrent", &ctx_get_current);
     find_call("cuCtxSetCurrent", &ctx_set_current);
     find_call("cuDevicePrimaryCtxRetain", &primary_retain);

@@ -3,18 +3,9 @@
 #define _GNU_SOURCE
 #include "test.h"
 #include "child.h"
-#include <dlfcn.h>
+#include "driver_calls.h"
 
 enum { BYTES = 4096, TRIES = 64 };
-
-/* cuda.close() of Numba and cudaDeviceReset() do this. */
-static void reset_the_device(void)
-{
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    int (*reset)(int) = (int (*)(int))dlsym(library, "cuDevicePrimaryCtxReset_v2");
-
-    CHILD_CHECK(reset && reset(0) == 0);
-}
 
 static void release_after_a_reset(void)
 {

@@ -1,7 +1,7 @@
 /* The driver's pool as a resource: what is not in the conformance suite. */
 #define _GNU_SOURCE
+#include "driver_calls.h"
 #include "test.h"
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -156,17 +156,6 @@ TEST(async_reads_only_the_options_that_the_caller_knows)
     CHECK_OK(tarn_resource_release(resource));
 }
 
-/* A call of the driver that Tarn has no use for. */
-static void *driver_call(const char *name)
-{
-    tarn_driver_info info;
-
-    CHECK_OK(tarn_driver_get_info(&info));
-    void *call = dlsym(dlopen(info.path, RTLD_NOW | RTLD_NOLOAD), name);
-    CHECK(call != NULL);
-    return call;
-}
-
 /* Work that is certainly not done yet when the call after it returns. */
 static void be_slow(void *done)
 {
@@ -179,13 +168,11 @@ static void queue_slow_work(atomic_bool *done)
     int (*retain)(void **out, int device);
     int (*set_current)(void *context);
     int (*launch)(void *stream, void (*function)(void *), void *data);
-    void *context,
-        *calls[] = {driver_call("cuDevicePrimaryCtxRetain"),
-                    driver_call("cuCtxSetCurrent"), driver_call("cuLaunchHostFunc")};
+    void *context;
 
-    memcpy(&retain, &calls[0], sizeof retain);
-    memcpy(&set_current, &calls[1], sizeof set_current);
-    memcpy(&launch, &calls[2], sizeof launch);
+    find_call("cuDevicePrimaryCtxRetain", &retain);
+    find_call("cuCtxSetCurrent", &set_current);
+    find_call("cuLaunchHostFunc", &launch);
     CHECK_EQUAL(0, retain(&context, 0));
     CHECK_EQUAL(0, set_current(context));
     CHECK_EQUAL(0, launch(NULL, be_slow, done));

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "test.h"
 #include "child.h"
-#include <dlfcn.h>
+#include "driver_calls.h"
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -90,15 +90,6 @@ static void give_back_at_exit(void)
 TEST(program_that_ends_may_give_everything_back)
 {
     in_child(give_back_at_exit);
-}
-
-/* cuda.close() of Numba and cudaDeviceReset() do this. */
-static void reset_the_device(void)
-{
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    int (*reset)(int) = (int (*)(int))dlsym(library, "cuDevicePrimaryCtxReset_v2");
-
-    CHILD_CHECK(reset && reset(0) == 0);
 }
 
 /* Memory of a pool is the device's and stays; all other goes with the context. */

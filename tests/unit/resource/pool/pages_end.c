@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "memory.h"
 #include "child.h"
+#include "driver_calls.h"
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -88,14 +89,6 @@ static void give_back_at_exit(void)
 TEST(pages_may_be_closed_when_the_program_ends)
 {
     in_child(give_back_at_exit);
-}
-
-static void reset_the_device(void)
-{
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    int (*reset)(int) = (int (*)(int))dlsym(library, "cuDevicePrimaryCtxReset_v2");
-
-    CHILD_CHECK(reset && reset(0) == 0);
 }
 
 static bool has_context(void)

@@ -5,8 +5,8 @@
 #define TARN_TESTS_POOLS_H
 
 #define _GNU_SOURCE
+#include "driver_calls.h"
 #include "test.h"
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -40,17 +40,6 @@ static struct {
 } cu;
 
 #define POOLS_FIND(name) find_call(#name, &cu.name)
-
-static void find_call(const char *name, void *slot)
-{
-    void *call = dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), name);
-
-    if (!call) {
-        fprintf(stderr, "the driver has no %s\n", name);
-        abort();
-    }
-    memcpy(slot, &call, sizeof call);
-}
 
 /* The driver is open, and the primary context of a device current. */
 static inline void use_driver(int device)
