@@ -39,7 +39,7 @@ class Handle(NamedTuple):
     """What another process needs to open a block; plain data."""
 
     reserved: bytes
-    bytes: int
+    size: int
     offset: int
     device: int  # as its owner numbers it
     uuid: bytes  # of that device
@@ -51,7 +51,7 @@ class Lease(NamedTuple):
     process: int
     since_ns: int  # CLOCK_MONOTONIC
     address: int
-    bytes: int
+    size: int
 
 
 class _Memory:

@@ -140,8 +140,8 @@ def test_what_cannot_be_opened_is_refused_in_words(start):
     garbage = handle._replace(reserved=handle.reserved[:30] + bytes(34))
     assert "garbage" in child(ipc_support.fail, garbage)[1]
     assert child(ipc_support.fail, handle._replace(reserved=b"short"))[0] == "ValueError"
-    assert child(ipc_support.fail, handle._replace(bytes=-1))[0] == "OverflowError"
-    assert "do not lie" in child(ipc_support.fail, handle._replace(bytes=2**63))[1]
+    assert child(ipc_support.fail, handle._replace(size=-1))[0] == "OverflowError"
+    assert "do not lie" in child(ipc_support.fail, handle._replace(size=2**63))[1]
     del buffer
     assert "freed" in child(ipc_support.fail, handle)[1]
     with pytest.raises(tarn.NotSupportedError, match="cannot be exported"):

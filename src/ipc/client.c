@@ -208,8 +208,10 @@ tarn_status tarn__ask_owner(const struct tarn__ticket *ticket, unsigned timeout_
 {
     uint64_t deadline_ns = tarn__now_ns() + (uint64_t)timeout_ms * 1000000;
     struct tarn__given given = {.memory = -1, .connection = -1};
-    tarn_status status = connect_to(ticket, deadline_ns, timeout_ms, &given.connection);
+    tarn_status status = tarn__ticket_check_user(ticket);
 
+    if (status == TARN_OK)
+        status = connect_to(ticket, deadline_ns, timeout_ms, &given.connection);
     if (status != TARN_OK)
         return status;
     status = ask(ticket, timeout_ms, deadline_ns, &given);

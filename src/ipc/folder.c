@@ -28,7 +28,8 @@ enum { PATH_BYTES = 512, SWEPT_AT_ONCE = 1024 };
 /* The path of folder `which`; false: there is none. */
 static bool folder_path(unsigned which, char out[PATH_BYTES])
 {
-    const char *named = getenv("TARN_IPC_DIR"), *runtime = getenv("XDG_RUNTIME_DIR");
+    const char *named = secure_getenv("TARN_IPC_DIR");
+    const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
     int length = 0;
 
     if (named && *named)

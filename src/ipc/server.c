@@ -59,7 +59,8 @@ static void remove_socket(void)
 
 /* --- the thread --- */
 
-/* Where descriptors have run out, the listener rests: it would be ready at once. */
+/* Ends with the process. Where descriptors have run out, the listener rests: it would be
+ * ready at once. */
 static void *run(void *unused)
 {
     bool rests = false;
@@ -72,12 +73,13 @@ static void *run(void *unused)
         server.polls[0] = (struct pollfd){rests ? -1 : server.listener, POLLIN, 0};
         if (rests && (due < 0 || due > PAUSE_MS))
             due = PAUSE_MS;
-        if (poll(server.polls, count + 1, due) < 0 && errno != EINTR)
-            return NULL;
+        if (poll(server.polls, count + 1, due) < 0)
+            poll(NULL, 0, PAUSE_MS); /* the system is short of memory; not for ever */
         tarn__connections_serve(server.polls + 1, count);
         rests = !tarn__connections_accept(server.listener);
         tarn__share_sweep();
     }
+    return NULL; /* not reached */
 }
 
 /* Signals are for the program's own threads. */

@@ -10,13 +10,21 @@
 static const unsigned char magic[8] = {'t', 'a', 'r', 'n', 'i', 'p', 'c', '1'};
 enum { MAGIC_WITHOUT_VERSION = 7 };
 
+/* A word at a time: it is done for each opening, of memory that is open already, too. */
 uint64_t tarn__bytes_hash(const void *bytes, size_t count)
 {
-    const unsigned char *byte = bytes;
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    const unsigned char *next = bytes;
+    uint64_t hash = count;
 
-    for (size_t i = 0; i < count; i++)
-        hash = (hash ^ byte[i]) * 0x100000001b3u;
+    for (size_t left = count; left > 0;) {
+        uint64_t word = 0;
+        size_t part = left < sizeof word ? left : sizeof word;
+        memcpy(&word, next, part);
+        hash = (hash ^ word) * UINT64_C(0x9fb21c651e98df25);
+        hash ^= hash >> 32;
+        next += part;
+        left -= part;
+    }
     return hash;
 }
 
@@ -52,10 +60,15 @@ tarn_status tarn__ticket_read(const unsigned char bytes[64], struct tarn__ticket
         return tarn_error_set(
             TARN_INVALID_ARGUMENT,
             "ipc: the handle's bytes are garbage, their check is wrong");
-    if (ticket.user != (uint32_t)geteuid())
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "ipc: the handle is of user %u, this process is of %u",
-                              ticket.user, (unsigned)geteuid());
     *out = ticket;
     return TARN_OK;
+}
+
+tarn_status tarn__ticket_check_user(const struct tarn__ticket *ticket)
+{
+    if (ticket->user == (uint32_t)geteuid())
+        return TARN_OK;
+    return tarn_error_set(TARN_INVALID_ARGUMENT,
+                          "ipc: the handle is of user %u, this process is of %u",
+                          ticket->user, (unsigned)geteuid());
 }

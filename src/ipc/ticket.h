@@ -26,9 +26,12 @@ void tarn__ticket_seal(struct tarn__ticket *ticket);
 /* Do these bytes claim to be a ticket? If not they are a CUDA handle. */
 bool tarn__ticket_claims(const unsigned char bytes[64]);
 
-/* The ticket in bytes that claim to be one; TARN_INVALID_ARGUMENT where they are garbage,
- * of another version or of another user. */
+/* The ticket in bytes that claim to be one; TARN_INVALID_ARGUMENT where they are garbage or
+ * of another version. */
 tarn_status tarn__ticket_read(const unsigned char bytes[64], struct tarn__ticket *out);
+
+/* TARN_INVALID_ARGUMENT where the ticket is of another user. */
+tarn_status tarn__ticket_check_user(const struct tarn__ticket *ticket);
 
 /* A number that two different sequences of bytes hardly ever share. */
 uint64_t tarn__bytes_hash(const void *bytes, size_t count);

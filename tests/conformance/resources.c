@@ -57,6 +57,25 @@ static tarn_status make_async_on_default_pool(void *data, int device, tarn_resou
     return tarn_async_create(device, &options, out);
 }
 
+static tarn_status make_exportable(void *data, int device, tarn_resource **out)
+{
+    (void)data;
+    return tarn_exportable_create(device, out);
+}
+
+static tarn_status make_pool_over_exportable(void *data, int device, tarn_resource **out)
+{
+    tarn_resource *upstream;
+    tarn_status status = tarn_exportable_create(device, &upstream);
+
+    (void)data;
+    if (status != TARN_OK)
+        return status;
+    status = tarn_pool_create(device, upstream, NULL, out);
+    tarn_resource_release(upstream);
+    return status;
+}
+
 static tarn_status make_managed(void *data, int device, tarn_resource **out)
 {
     (void)data;
@@ -179,6 +198,16 @@ TEST(async_conforms)
 TEST(async_on_the_default_pool_conforms)
 {
     conforms("async on the default pool", make_async_on_default_pool);
+}
+
+TEST(exportable_conforms)
+{
+    conforms("exportable", make_exportable);
+}
+
+TEST(pool_over_exportable_conforms)
+{
+    conforms("pool over exportable", make_pool_over_exportable);
 }
 
 TEST(managed_conforms)

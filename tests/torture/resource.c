@@ -88,6 +88,11 @@ static void live_cuda(void)
     live_and_die(tarn_cuda_create);
 }
 
+static void live_exportable(void)
+{
+    live_and_die(tarn_exportable_create);
+}
+
 static void live_managed(void)
 {
     live_and_die(tarn_managed_create);
@@ -219,6 +224,13 @@ TEST(cuda_survives_any_driver_call_failing)
     if (!on_sim())
         skip();
     torture(live_cuda);
+}
+
+TEST(exportable_survives_any_driver_call_failing)
+{
+    if (!on_sim())
+        skip();
+    torture(live_exportable);
 }
 
 TEST(managed_survives_any_driver_call_failing)

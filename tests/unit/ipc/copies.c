@@ -2,6 +2,7 @@
  * the importer's own. */
 #define _GNU_SOURCE
 #include "pair.h"
+#include "capturing.h"
 
 static void (*importer_body)(const tarn_ipc_handle *handle, int line);
 
@@ -150,4 +151,35 @@ static void open_for_no_device(const tarn_ipc_handle *handle, int line)
 TEST(arguments_that_cannot_be_are_refused)
 {
     for_each_handle(open_for_no_device);
+}
+
+/* --- captures --- */
+
+static const tarn_ipc_handle *captured;
+
+static tarn_status open_and_close(void)
+{
+    tarn_ipc_open_options copy = options_for(0, true);
+    tarn_pointer *opened;
+    tarn_status status = tarn_ipc_open(captured, NULL, &opened);
+
+    if (status != TARN_OK)
+        return status;
+    tarn_pointer_release(opened);
+    status = tarn_ipc_open(captured, &copy, &opened);
+    if (status == TARN_OK)
+        tarn_pointer_release(opened);
+    return status;
+}
+
+static void open_while_a_stream_captures(const tarn_ipc_handle *handle, int line)
+{
+    (void)line;
+    captured = handle;
+    capture_survives(open_and_close);
+}
+
+TEST(opening_and_closing_end_no_capture)
+{
+    for_each_handle(open_while_a_stream_captures);
 }

@@ -1,0 +1,118 @@
+/* The resource `exportable`: one a device, whole 2 MiB, no capture ends for it, and a pool
+ * over it has no sleep that would take its segments away. */
+#include "test.h"
+#include "capturing.h"
+
+enum { MIB = 1 << 20 };
+
+static tarn_resource *resource;
+
+static void begin(void)
+{
+    CHECK_OK(tarn_exportable_create(0, &resource));
+}
+
+static void end(void)
+{
+    CHECK_OK(tarn_resource_release(resource));
+    CHECK(sim_live_bytes() == 0);
+}
+
+TEST(exportable_is_one_resource_a_device)
+{
+    tarn_resource *again, *other;
+
+    begin();
+    CHECK_OK(tarn_exportable_create(0, &again));
+    CHECK_OK(tarn_exportable_create(1, &other));
+    CHECK(again == resource);
+    CHECK(other != resource);
+    CHECK_EQUAL(1, tarn_resource_device(other));
+    CHECK(tarn_resource_free_waits(resource));
+    CHECK_OK(tarn_resource_release(again));
+    CHECK_OK(tarn_resource_release(other));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_exportable_create(99, &other));
+    end();
+}
+
+TEST(exportable_blocks_are_whole_allocations)
+{
+    tarn_device_ptr small = 0, large = 0, none = 77;
+    tarn_ipc_counts counts;
+
+    begin();
+    CHECK_OK(tarn_resource_allocate(resource, 1, 0, TARN_STREAM_NONE, &small));
+    CHECK_OK(tarn_resource_allocate(resource, 5 * MIB, 0, TARN_STREAM_NONE, &large));
+    CHECK(small % (2 * MIB) == 0);
+    CHECK(sim_live_bytes() == 8 * MIB);
+    tarn_ipc_get_counts(&counts);
+    CHECK_EQUAL(2, counts.segments);
+    CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_resource_allocate(resource, SIZE_MAX - 100, 0,
+                                                            TARN_STREAM_NONE, &none));
+    CHECK(none == 77);
+    CHECK_OK(tarn_resource_deallocate(resource, small, 1, 0, TARN_STREAM_NONE));
+    CHECK_OK(tarn_resource_deallocate(resource, large, 5 * MIB, 0, TARN_STREAM_NONE));
+    tarn_ipc_get_counts(&counts);
+    CHECK_EQUAL(0, counts.segments);
+    end();
+}
+
+static tarn_status allocate_and_free(void)
+{
+    tarn_device_ptr block;
+    tarn_status status =
+        tarn_resource_allocate(resource, 100, 0, TARN_STREAM_NONE, &block);
+
+    if (status == TARN_OK)
+        status = tarn_resource_deallocate(resource, block, 100, 0, TARN_STREAM_NONE);
+    return status;
+}
+
+TEST(exportable_memory_comes_and_goes_while_a_stream_captures)
+{
+    begin();
+    capture_survives(allocate_and_free);
+    end();
+}
+
+TEST(exportable_memory_goes_when_the_first_try_failed)
+{
+    static const char *const faults[] = {
+        "fail=call:cuMemAlloc:1", "fail=call:cuMemFree:1", "fail=call:cuMemRelease:1",
+        "fail=call:cuMemUnmap:1"};
+
+    begin();
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        tarn_device_ptr block;
+        CHECK_OK(tarn_resource_allocate(resource, 100, 0, TARN_STREAM_NONE, &block));
+        sim_configure(faults[i]);
+        if (tarn_resource_deallocate(resource, block, 100, 0, TARN_STREAM_NONE) !=
+            TARN_OK)
+            CHECK_OK(tarn_resource_deallocate(resource, block, 100, 0, TARN_STREAM_NONE));
+        CHECK(sim_faults() == 1);
+        sim_configure(NULL);
+    }
+    end();
+}
+
+TEST(a_pool_over_exportable_memory_does_not_sleep_and_trims_what_is_idle)
+{
+    tarn_device_ptr block;
+    tarn_resource *pool;
+    tarn_ipc_counts counts;
+    size_t released;
+
+    begin();
+    CHECK_OK(tarn_pool_create(0, resource, NULL, &pool));
+    CHECK_OK(tarn_resource_allocate(pool, 100, 0, TARN_STREAM_DEFAULT, &block));
+    CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_pool_sleep(pool, TARN_POOL_KEEP));
+    CHECK_OK(tarn_resource_trim(pool, 0, &released));
+    tarn_ipc_get_counts(&counts);
+    CHECK_EQUAL(1, counts.segments); /* something lives in it */
+    CHECK_OK(tarn_resource_deallocate(pool, block, 100, 0, TARN_STREAM_DEFAULT));
+    CHECK_OK(tarn_resource_trim(pool, 0, &released));
+    tarn_ipc_get_counts(&counts);
+    CHECK_EQUAL(0, counts.segments);
+    CHECK_OK(tarn_resource_release(pool));
+    end();
+}
