@@ -192,6 +192,17 @@ static PyObject *set_per_device(PyObject *module, PyObject *args, PyObject *kwar
     return set_resource(tarn__state_get(module), device, object);
 }
 
+PyDoc_STRVAR(was_set_doc, "_resource_was_set(device)\n--\n\n"
+                          "Has Python code put a resource of C's in charge of it, be it "
+                          "the default?");
+
+static PyObject *was_set(PyObject *module, PyObject *device)
+{
+    int found = PyDict_Contains(tarn__state_get(module)->registered, device);
+
+    return found < 0 ? NULL : PyBool_FromLong(found);
+}
+
 static PyMethodDef device_functions[] = {
     {"get_current_device_resource", get_current, METH_NOARGS, get_current_doc},
     {"get_per_device_resource", (PyCFunction)(void (*)(void))get_per_device,
@@ -200,6 +211,7 @@ static PyMethodDef device_functions[] = {
      METH_VARARGS | METH_KEYWORDS, set_current_doc},
     {"set_per_device_resource", (PyCFunction)(void (*)(void))set_per_device,
      METH_VARARGS | METH_KEYWORDS, set_per_device_doc},
+    {"_resource_was_set", was_set, METH_O, was_set_doc},
     {NULL, NULL, 0, NULL},
 };
 

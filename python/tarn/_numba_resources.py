@@ -29,6 +29,12 @@ def _exportable(device: int) -> Any:
     return mr.PoolMemoryResource(mr.ExportableMemoryResource(device=device), device=device)
 
 
+def _cuda_pool(device: int) -> Any:
+    from . import mr
+
+    return mr.PoolMemoryResource(mr.CudaMemoryResource(device=device), device=device)
+
+
 def _class_of(name: str) -> Any:
     """What makes a resource of this name, given a device."""
     from . import mr
@@ -39,6 +45,7 @@ def _class_of(name: str) -> Any:
         "managed": mr.ManagedMemoryResource,
         "pinned": mr.PinnedHostMemoryResource,
         "pool": mr.PoolMemoryResource,
+        "cuda-pool": _cuda_pool,
         "slab": mr.FixedSizeMemoryResource,
         "binning": _binning,
         "exportable": _exportable,
@@ -58,14 +65,17 @@ def _put_in_charge(name: str, device: int) -> None:
 
 def choose(device: int) -> None:
     """Before a device's first use: put the resource in charge that was asked for by name,
-    unless the program has put one there itself."""
-    from . import mr
-
+    unless the program has put one there itself, be it the default."""
     name = _asked or os.environ.get("TARN_RESOURCE")
     if device in _chosen or not name:
         return
+    from . import mr
+
     present = mr.get_per_device_resource(device)
-    if type(present) is mr.CudaMemoryResource or present is _made.get(device):
+    is_default = type(present) is mr.CudaMemoryResource and not _tarn._resource_was_set(
+        device
+    )
+    if is_default or present is _made.get(device):
         _put_in_charge(name, device)
     _chosen.add(device)
 

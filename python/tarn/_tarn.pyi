@@ -131,6 +131,8 @@ def set_per_device_resource(
     device: int, mr: DeviceMemoryResource | None
 ) -> DeviceMemoryResource: ...
 
+def _resource_was_set(device: int, /) -> bool: ...
+
 _Host = TypeVar("_Host", bound=Buffer)
 
 class DeviceBuffer:
