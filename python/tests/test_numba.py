@@ -512,6 +512,17 @@ def test_an_array_is_read_by_another_process(child, plain_memory):
         assert read.result(60) == expected.tolist()
 
 
+def test_an_array_of_a_pool_over_cudas_memory_is_read_by_another_process(child):
+    """By a handle of CUDA's own, with the offset of the block in its segment."""
+    with tarn.numba.using_resource("cuda-pool"):
+        arrays = [cuda.to_device(np.arange(100.0) + i) for i in range(3)]
+        handle = cuda.current_context().get_ipc_handle(arrays[2][10:20].gpu_data)
+        read = child.submit(numba_support.read_ipc_array, handle, 10)
+        assert handle.offset > 80
+        assert read.result(60) == [12.0 + i for i in range(10)]
+        del arrays, handle
+
+
 def test_memory_that_came_from_elsewhere_is_exported_too(child, plain_memory):
     class Foreign:
         def __init__(self, array):

@@ -153,6 +153,7 @@ RESOURCE = ARRAY + "print(type(tarn.mr.get_current_device_resource()).__name__)"
         ("managed", "ManagedMemoryResource"),
         ("pinned", "PinnedHostMemoryResource"),
         ("pool", "PoolMemoryResource"),
+        ("cuda-pool", "PoolMemoryResource"),
         ("slab", "FixedSizeMemoryResource"),
         ("binning", "BinningMemoryResource"),
     ],
@@ -170,6 +171,15 @@ import tarn.numba
 tarn.numba.use_tarn_for_numba(resource=tarn.mr.ManagedMemoryResource())
 """
     assert run_code(code + RESOURCE, TARN_RESOURCE="async") == "ManagedMemoryResource"
+
+
+def test_the_default_is_left_in_charge_where_the_program_set_it():
+    code = """
+import tarn.numba
+tarn.mr.set_current_device_resource(tarn.mr.CudaMemoryResource())
+tarn.numba.use_tarn_for_numba()
+"""
+    assert run_code(code + RESOURCE, TARN_RESOURCE="async") == "CudaMemoryResource"
 
 
 def test_a_name_may_be_given_again_when_devices_are_in_use():
@@ -244,19 +254,53 @@ print(tarn.csv_log())
     ]
 
 
-def test_cuda_can_be_closed_and_used_again():
-    code = """
+CLOSE = """
 import numpy, tarn.numba
 from numba import cuda
-tarn.numba.use_tarn_for_numba()
+tarn.numba.use_tarn_for_numba(resource=RESOURCE)
 for turn in range(3):
     array, mapped = cuda.to_device(numpy.arange(100)), cuda.mapped_array(10)
-    assert array.copy_to_host()[99] == 99
+    pinned = cuda.pinned_array(100)
+    pinned[:] = array.copy_to_host()
+    assert pinned[99] == 99
     cuda.close()
-    del array, mapped
+    del array, mapped, pinned
 print(tarn._tarn.log_counts()[2])
 """
-    assert run_code(code) == "0"
+
+
+@pytest.mark.parametrize("name", ["cuda", "pool", "cuda-pool", "async"])
+def test_cuda_can_be_closed_and_used_again(name):
+    """A pool ends with its context: one that was asked for by name is made anew."""
+    assert run_code(CLOSE.replace("RESOURCE", repr(name))) == "0"
+
+
+@pytest.mark.skipif(not ON_SIM, reason="needs two devices")
+def test_threads_use_their_own_devices_at_the_same_time():
+    code = """
+import threading, numpy, tarn.numba
+from numba import cuda
+tarn.numba.use_tarn_for_numba(resource="pool")
+cuda.list_devices()
+wrong = []
+def work(number, seed):
+    with cuda.gpus[number]:
+        for i in range(1, 60):
+            host = numpy.full(i * 50, seed * i)
+            array, pinned = cuda.to_device(host), cuda.pinned_array(i)
+            if not (array.copy_to_host() == host).all():
+                wrong.append((number, i))
+            if tarn.mr.get_per_device_resource(number).device != number:
+                wrong.append(number)
+threads = [threading.Thread(target=work, args=(i % 2, i)) for i in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+log = tarn.csv_log().splitlines()[1:]
+print(wrong, sorted({row.split(",")[1] for row in log}), tarn._tarn.log_counts()[2])
+"""
+    assert run_code(code, TARN_SIM="devices=2") == "[] ['0', '1'] 0"
 
 
 # --- the log of a process ---------------------------------------------------------------
