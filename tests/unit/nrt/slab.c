@@ -208,6 +208,44 @@ TEST(blocks_that_others_free_come_back)
     CHECK_OK(tarn_runtime_release(belt.runtime));
 }
 
+/* Chunks go while others cut theirs and pass lists on; nobody's block is in them. */
+static void *churn(void *data)
+{
+    enum { HELD = 300, TURNS = 6000 };
+    tarn_meminfo *held[HELD] = {NULL};
+
+    for (size_t i = 0; i < TURNS; i++) {
+        tarn_meminfo **place = &held[i * 7 % HELD];
+        unsigned char *bytes = *place ? tarn_meminfo_data(*place) : NULL;
+        if (bytes && (bytes[0] != bytes[99] || bytes[0] == 0))
+            abort();
+        tarn_meminfo_release(*place);
+        *place = allocate(data, 100 + i % 3 * 100, 0);
+        memset(tarn_meminfo_data(*place), 1 + (int)(i % 251), 100);
+    }
+    for (size_t i = 0; i < HELD; i++)
+        tarn_meminfo_release(held[i]);
+    return NULL;
+}
+
+TEST(chunks_are_trimmed_while_others_allocate)
+{
+    tarn_runtime *runtime = make_runtime();
+    pthread_t threads[3];
+
+    for (int i = 0; i < 3; i++)
+        CHECK_EQUAL(0, pthread_create(&threads[i], NULL, churn, runtime));
+    for (int i = 0; i < 200; i++) {
+        tarn_runtime_trim(runtime);
+        sched_yield();
+    }
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    tarn_runtime_trim(runtime);
+    CHECK_EQUAL(0, chunk_bytes(runtime));
+    CHECK_OK(tarn_runtime_release(runtime));
+}
+
 /* --- allocators ---------------------------------------------------------------------- */
 
 struct pocket {
