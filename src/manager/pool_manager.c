@@ -12,6 +12,7 @@
  * gone, so the next one is a new pool; pointers of before keep the old one until they go.
  */
 #include "manager/manager.h"
+#include "manager/pinned_pool.h"
 #include "driver/driver.h"
 #include "pointer/pointer.h"
 #include <tarn/pool.h>
@@ -26,6 +27,7 @@ struct pool_manager {
     tarn_resource *pool;     /* retained; NULL: not initialized in this life */
     atomic_size_t deferring; /* depth of deferred cleanup */
     atomic_size_t freed;     /* bytes since the last trim */
+    struct tarn__pinned_pool pinned;
 };
 
 /* What is known of each block until it is back. */
@@ -40,6 +42,7 @@ static void drop(struct pool_manager *manager)
     if (atomic_fetch_sub(&manager->count, 1) != 1)
         return;
     tarn_resource_release(manager->pool);
+    tarn__pinned_pool_end(&manager->pinned);
     pthread_mutex_destroy(&manager->lock);
     free(manager);
 }
@@ -72,6 +75,7 @@ static tarn_status pool_manager_create(void *config, int device, void *context,
     manager->device = device;
     atomic_init(&manager->count, 1);
     pthread_mutex_init(&manager->lock, NULL);
+    tarn__pinned_pool_begin(&manager->pinned, device);
     *self_out = manager;
     return TARN_OK;
 }
@@ -141,16 +145,21 @@ static void pool_manager_context_gone(void *self)
     struct pool_manager *manager = self;
 
     tarn_resource_release(exchange_pool(manager, NULL));
+    tarn__pinned_pool_forget(&manager->pinned);
     atomic_store(&manager->freed, 0);
 }
 
-/* Pending host memory, and what the pool keeps cached. Before initialize there is none. */
+/* Host memory that was put off, and what the pools keep cached. All steps are tried, the
+ * first failure is told, if not in its own words. Before initialize there is no pool. */
 static tarn_status pool_manager_reset(void *self)
 {
     struct pool_manager *manager = self;
     tarn_status status = tarn__pointer_flush(manager->device);
+    tarn_status pinned = tarn__pinned_pool_trim(&manager->pinned);
     tarn_resource *pool = pool_of(manager);
 
+    if (status == TARN_OK)
+        status = pinned;
     if (!pool)
         return status;
     tarn_status trimmed = tarn_resource_trim(pool, 0, NULL);
@@ -235,8 +244,10 @@ static tarn_status pool_manager_memalloc(void *self, size_t bytes, tarn_stream s
 static tarn_status pool_manager_memhostalloc(void *self, size_t bytes, unsigned flags,
                                              tarn_pointer **out)
 {
-    const struct pool_manager *manager = self;
+    struct pool_manager *manager = self;
 
+    if ((flags & ~TARN_HOST_PORTABLE) == 0)
+        return tarn__pinned_pool_allocate(&manager->pinned, bytes, out);
     return tarn__host_memory_allocate(manager->device, bytes, flags, out);
 }
 

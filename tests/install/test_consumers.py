@@ -29,14 +29,29 @@ def test_cmake_refuses_a_version_that_is_not_there(prefix, tmp_path):
         build("consumer", tmp_path, prefix, "-Dwanted=0.2")
 
 
-def test_pkg_config_finds_the_installation(prefix, tmp_path):
+def compile_with_pkg_config(prefix, source, out, *options):
     libraries = next(prefix.rglob("tarn.pc")).parents[1]
     environment = {**os.environ, "PKG_CONFIG_PATH": str(libraries / "pkgconfig")}
     assert run("pkg-config", "--modversion", "tarn", env=environment) == "0.1.0\n"
     flags = run("pkg-config", "--cflags", "--libs", "tarn", env=environment).split()
-    run("cc", PROJECT / "tests/install/consumer/main.c", "-o", tmp_path / "consumer", *flags,
-        f"-Wl,-rpath,{libraries}")
-    assert run(tmp_path / "consumer") == WANTED
+    run("cc", *options, PROJECT / source, "-o", out, *flags, f"-Wl,-rpath,{libraries}")
+    return out
+
+
+def test_pkg_config_finds_the_installation(prefix, tmp_path):
+    source = "tests/install/consumer/main.c"
+    assert run(compile_with_pkg_config(prefix, source, tmp_path / "consumer")) == WANTED
+
+
+def test_somebodys_own_manager_serves_a_program_that_does_not_know_of_it(prefix, tmp_path):
+    """Both are built as docs/managers.md says; the program asks for the process's manager."""
+    plugin = compile_with_pkg_config(prefix, "examples/plugins/cache_manager.c",
+                                     tmp_path / "cache_manager.so", "-shared", "-fPIC")
+    program = compile_with_pkg_config(prefix, "examples/c/manager.c", tmp_path / "manager")
+    environment = {**os.environ, "TARN_MEMORY_MANAGER": "./cache_manager.so"}
+    assert "served by:    cache\n" in run(program, env=environment, cwd=tmp_path)
+    assert "served by:    cache\n" in run(program, plugin)
+    assert "served by:    resource\n" in run(program)
 
 
 def test_the_installed_tool_runs_where_it_was_moved(prefix):

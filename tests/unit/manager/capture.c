@@ -1,4 +1,4 @@
-/* No capture ends because somebody asks a manager for host or managed memory. */
+/* No capture ends because somebody asks a manager for memory, or lets it go. */
 #include "capturing.h"
 #include "test.h"
 #include <stdlib.h>
@@ -23,6 +23,34 @@ static tarn_status take_and_let_go(void)
     if (status == TARN_OK && tarn_pointer_unreturned() != 0)
         status = TARN_STILL_IN_USE;
     return status;
+}
+
+/* One of each kind, and two of them go back meanwhile: more than one is too many. */
+static tarn_status take_and_flush(void)
+{
+    tarn_pointer *pointers[3] = {NULL, NULL, NULL};
+    tarn_status status =
+        tarn_manager_memalloc(manager, 4096, TARN_STREAM_NONE, &pointers[0]);
+
+    if (status == TARN_OK)
+        status = tarn_manager_memhostalloc(manager, 4096, 0, &pointers[1]);
+    if (status == TARN_OK)
+        status = tarn_manager_memallocmanaged(manager, 4096, true, &pointers[2]);
+    for (int i = 0; i < 3; i++)
+        tarn_pointer_release(pointers[i]);
+    if (status == TARN_OK && tarn_pointer_unreturned() > 1)
+        status = TARN_STILL_IN_USE;
+    return status;
+}
+
+TEST(native_manager_ends_no_capture_when_it_flushes)
+{
+    CHECK_OK(tarn_manager_set_pending_limits(1, 1));
+    CHECK_OK(tarn_manager_create(tarn_native_manager_ops(), NULL, 0, &manager));
+    CHECK_OK(tarn_manager_initialize(manager));
+    capture_survives(take_and_flush);
+    tarn_manager_release(manager);
+    CHECK_OK(tarn_pointer_reclaim());
 }
 
 TEST(manager_ends_no_capture_with_host_memory)

@@ -24,6 +24,15 @@ static const char *plugin(void)
     return path;
 }
 
+/* Another device, where there is one. */
+static int last_device(void)
+{
+    tarn_driver_info info;
+
+    CHILD_STATUS(TARN_OK, tarn_driver_get_info(&info));
+    return info.device_count - 1;
+}
+
 static int warnings;
 
 static void count_warning(void *data, const char *message)
@@ -55,8 +64,8 @@ static void ask_twice(void)
     tarn_manager_release(one);
     CHILD_STATUS(TARN_OK, tarn_memory_manager(0, &other));
     CHILD_CHECK(one == other); /* the process has a reference of its own */
-    CHILD_STATUS(TARN_OK, tarn_memory_manager(1, &other));
-    CHILD_CHECK(one != other);
+    CHILD_STATUS(TARN_OK, tarn_memory_manager(last_device(), &other));
+    CHILD_CHECK(one != other || last_device() == 0);
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_memory_manager(99, &other));
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_memory_manager(0, NULL));
     serves("resource", 0);
@@ -137,6 +146,44 @@ TEST(process_has_one_instance_whichever_thread_comes_first)
     in_child(ask_from_threads);
 }
 
+/* Whoever comes first decides, and the others are told. */
+static atomic_int taken, refused;
+
+static void *set_or_ask(void *data)
+{
+    const tarn_manager_ops *ops = data;
+    tarn_manager *manager;
+
+    if (ops) {
+        tarn_status status = tarn_set_memory_manager(ops, NULL);
+        CHILD_CHECK(status == TARN_OK || status == TARN_STILL_IN_USE);
+        atomic_fetch_add(status == TARN_OK ? &taken : &refused, 1);
+        return NULL;
+    }
+    CHILD_STATUS(TARN_OK, tarn_memory_manager(0, &manager));
+    tarn_manager_release(manager);
+    return NULL;
+}
+
+static void set_from_threads(void)
+{
+    pthread_t threads[THREADS];
+    const tarn_manager_ops *all[THREADS] = {
+        &slow, tarn_native_manager_ops(), NULL, tarn_pool_manager_ops(), NULL, &slow};
+
+    for (int i = 0; i < THREADS; i++)
+        CHILD_CHECK(pthread_create(&threads[i], NULL, set_or_ask,
+                                   (void *)(uintptr_t)all[i]) == 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    CHILD_CHECK(taken + refused == 4 && taken <= 2); /* one is there twice */
+}
+
+TEST(threads_agree_on_one_manager)
+{
+    in_child(set_from_threads);
+}
+
 static tarn_status ask_within(void)
 {
     tarn_manager *manager;
@@ -180,7 +227,7 @@ static void set_another(void)
     CHILD_STATUS(TARN_OK,
                  tarn_set_memory_manager(&slow, &config)); /* a cell runs twice */
     CHILD_STATUS(TARN_STILL_IN_USE, tarn_set_memory_manager(NULL, NULL));
-    serves("slow", 1);
+    serves("slow", last_device());
 }
 
 TEST(manager_is_set_once_a108)
@@ -195,7 +242,7 @@ static void set_late(void)
                  tarn_set_memory_manager(tarn_native_manager_ops(), NULL));
     CHILD_SAYS("native comes too late");
     CHILD_STATUS(TARN_OK, tarn_set_memory_manager(tarn_resource_manager_ops(), NULL));
-    serves("resource", 1);
+    serves("resource", last_device());
 }
 
 TEST(manager_is_set_before_the_first_use_a107)
@@ -255,7 +302,7 @@ static void name_known(void)
             setenv("TARN_MEMORY_MANAGER", names[i], 1);
             serves(names[i], 0);
             setenv("TARN_MEMORY_MANAGER", "resource", 1);
-            serves(names[i], 1); /* one manager for all contexts */
+            serves(names[i], last_device()); /* one manager for all contexts */
             _exit(0);
         }
         CHILD_CHECK(waitpid(child, &status, 0) == child && status == 0);
@@ -317,7 +364,7 @@ static void name_symbol(void)
 
     snprintf(text, sizeof text, "%s:tarn_manager_plugin", plugin());
     setenv("TARN_MEMORY_MANAGER", text, 1);
-    serves("fake", 1);
+    serves("fake", last_device());
 }
 
 TEST(environment_names_a_plugin_and_its_symbol)
