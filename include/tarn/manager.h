@@ -190,8 +190,7 @@ TARN_API tarn_status tarn_manager_pending(int device, size_t *count_out,
  *  initialize, reset and the two of deferred cleanup has to call the one here. `self` is
  *  not looked at: the device is that of the context, which is current when an operation is
  *  called. Frees are kept as the native manager's; unpinning is done at once (A98).
- *  memory_info is the driver's, the IPC handle that of the cuMemAlloc allocation around
- *  the block. */
+ *  Memory info is the driver's, IPC handles are plain ones of tarn_ipc_export(). */
 TARN_API tarn_status tarn_host_only_initialize(void *self);
 TARN_API tarn_status tarn_host_only_reset(void *self);
 TARN_API tarn_status tarn_host_only_memhostalloc(void *self, size_t bytes, unsigned flags,
@@ -235,16 +234,15 @@ TARN_API const tarn_manager_ops *tarn_pool_manager_ops(void);
 /** The manager over Tarn's resources: memalloc serves from the device's current resource
  *  (tarn_device_resource()) at the time of the call; a block goes back to the resource it
  *  came from. Memory freed by somebody who names no stream is safe, see
- *  tarn_pointer_allocate(): where the resource's free does not wait for the device, its
- *  pointer does. `config` is unused.
+ *  tarn_pointer_allocate(). Pinned memory that is neither mapped nor write-combined comes
+ *  from a pool that the instance keeps. `config` is unused.
  *
  *  Reset gives back what is unreturned (tarn_pointer_unreturned()) and what the current
- *  resource keeps cached. Pointers that are out stay good and may be released after it.
- *  While cleanup is deferred, device, host and managed memory whose return would wait for
- *  the device is kept; the last end, and running out of memory, gives it back. Unpinning
- *  is never deferred. IPC handles are plain ones of tarn_ipc_export(). Memory info is the resource's, or the device's where that has
- * none.
- */
+ *  resource and the pool keep cached. Pointers that are out stay good and may be released
+ *  after it. While cleanup is deferred, device, host and managed memory whose return would
+ *  wait for the device is kept; the last end, and running out of memory, gives it back.
+ *  Unpinning is never deferred. IPC handles are plain ones of tarn_ipc_export(). Memory
+ *  info is the resource's, or the device's where that has none. */
 TARN_API const tarn_manager_ops *tarn_resource_manager_ops(void);
 
 TARN_END_DECLS
