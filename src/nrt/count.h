@@ -43,9 +43,7 @@ static inline int64_t tarn__difference(const struct tarn__shard *shard)
                      tarn__read(&shard->counters.bytes_gone));
 }
 
-/* stats.c: a new highest difference; the instance is told if it is time. */
-void tarn__count_high(struct tarn__shard *shard);
-/* Tell the instance. */
+/* stats.c: tell the instance what this shard has. */
 void tarn__count_flush(struct tarn__shard *shard);
 /* The same for a thread that could get no shard. */
 void tarn__count_made_shared(tarn_runtime *runtime, size_t bytes, bool mi);

@@ -78,7 +78,8 @@ struct tarn__shard {
     struct tarn__list lists[TARN__CLASSES];
     struct tarn__counters counters;
     _Atomic int64_t high;    /* the most bytes_made - bytes_gone since the last flush */
-    int64_t low, over;       /* flush when it falls below, or `high` rises above */
+    int64_t low;             /* flush when the difference falls below this */
+    int64_t over;            /* ... and when `high` rises above this */
     _Atomic int64_t flushed; /* how much of it is in the instance's `live` */
     struct tarn__list spare[TARN__CLASSES]; /* full, or empty: see slab.c */
     unsigned source;                        /* of the blocks in the lists */

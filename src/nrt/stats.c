@@ -12,7 +12,7 @@ static void raise_peak(tarn_runtime *runtime, int64_t seen)
         ;
 }
 
-void tarn__count_flush(struct tarn__shard *shard)
+__attribute__((cold)) void tarn__count_flush(struct tarn__shard *shard)
 {
     tarn_runtime *runtime = shard->runtime;
     int64_t now = tarn__difference(shard);
@@ -25,15 +25,6 @@ void tarn__count_flush(struct tarn__shard *shard)
     atomic_store_explicit(&shard->high, now, memory_order_relaxed);
     shard->low = now - TARN__FLUSH;
     shard->over = now + TARN__FLUSH;
-}
-
-__attribute__((cold)) void tarn__count_high(struct tarn__shard *shard)
-{
-    int64_t now = tarn__difference(shard);
-
-    atomic_store_explicit(&shard->high, now, memory_order_relaxed);
-    if (now - atomic_load_explicit(&shard->flushed, memory_order_relaxed) > TARN__FLUSH)
-        tarn__count_flush(shard);
 }
 
 /* A thread without a shard counts in the instance itself. */
