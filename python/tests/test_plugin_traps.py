@@ -3,6 +3,7 @@
 These are facts about a stock Numba. Should one of them end, the page has to be changed.
 """
 
+import contextlib
 import ctypes
 import gc
 import pickle
@@ -395,7 +396,6 @@ def test_leaving_defer_cleanup_flushes_nothing(use):
 
 def test_defer_cleanup_without_the_base_class_does_not_hold_host_memory_back(use):
     """A63, A66."""
-    import contextlib
 
     class Wrong(Plugin):
         @contextlib.contextmanager
