@@ -88,3 +88,17 @@ def handle_of(target: Target, memory: Any, block: Any, inside: int, source: Any)
     reserved, _, offset, device, uuid = _tarn.ipc_export(block, False)
     parts = (reserved, memory.size, offset + inside, device, uuid)
     return _make(target, memory, parts, source)
+
+
+def handle_of_foreign(target: Target, memory: Any, device: int) -> Any:
+    """The handle of memory that did not come from Numba, but is a server's all the same;
+    else None."""
+    try:
+        held = _tarn.ipc_hold(memory.device_pointer_value, memory.size, device, memory)
+        parts = _tarn.ipc_export(held, False)
+    except _tarn.TarnError:
+        return None  # Numba's own way has Numba's own words
+    if not is_served(parts[0]):
+        return None
+    source = target.device(device).get_device_identity()
+    return _make(target, memory, parts, source)

@@ -180,6 +180,9 @@ class _ManagerOperations(_tarn.Plugin):
     def get_ipc_handle(self, memory: Any) -> Any:
         block = getattr(memory, "owner", None)
         if not isinstance(block, _tarn.MemoryPointer):  # of others, by the array interface
+            foreign = _numba_ipc.handle_of_foreign(self._target, memory, self._device_number())
+            if foreign is not None:
+                return foreign
             theirs = self._target.cuda.GetIpcHandleMixin.get_ipc_handle(self, memory)
             words = self._target.ipc_words(theirs.handle)
             return self._target.ipc_handle(

@@ -174,6 +174,16 @@ def test_numbas_arrays_on_such_memory_are_opened_by_others(start, on_a_server):
         np.testing.assert_array_equal(array[part].copy_to_host(), expected * 3)
 
 
+def test_memory_on_a_server_that_came_by_the_array_interface_is_opened_by_others(start):
+    child = start()
+    data = np.arange(64.0)
+    buffer = tarn.DeviceBuffer.to_device(data, mr=resource_of("pool over exportable"))
+    array = cuda.as_cuda_array(buffer).view(np.float64)
+    expected = data[8:16].tolist()
+    assert child(ipc_support.use_array, array[8:16].get_ipc_handle(), 2) == (expected, 0)
+    np.testing.assert_array_equal(np.frombuffer(buffer.tobytes())[8:16], data[8:16] * 2)
+
+
 def test_numbas_errors_for_such_handles_are_numbas(start, on_a_server):
     child = start()
     array = cuda.to_device(np.arange(10.0))
