@@ -232,14 +232,16 @@ tarn_status tarn_ipc_export(tarn_pointer *pointer, tarn_ipc_kind kind,
                                    : tarn__ipc_export_plain(pointer, out);
 }
 
+/* Connections first: what ends with one has ended before it is not counted any more. */
 void tarn_ipc_get_counts(tarn_ipc_counts *out)
 {
-    tarn_ipc_counts counts = {.segments = tarn__segment_count(),
-                              .served = tarn__share_count(),
-                              .mapped = tarn__mapping_count(),
-                              .files = tarn__file_count()};
+    tarn_ipc_counts counts;
 
-    tarn_ipc_leases(NULL, 0, &counts.leases);
     tarn__connections_counts(&counts.connections, &counts.requests, &counts.refused);
+    tarn_ipc_leases(NULL, 0, &counts.leases);
+    counts.segments = tarn__segment_count();
+    counts.served = tarn__share_count();
+    counts.mapped = tarn__mapping_count();
+    counts.files = tarn__file_count();
     *out = counts;
 }
