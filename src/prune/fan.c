@@ -9,8 +9,6 @@
 /* A fan of up to so many parts is taken apart by those around it. */
 enum { FEW_PARTS = 4 };
 
-enum { RAISING = 1, NOT_RAISING = 2 };
-
 /* The limit is there for graphs made to be slow; compilers' functions are far below. */
 enum { STEPS_PER_BLOCK = 256, STEPS_ALWAYS = 1 << 22 };
 
@@ -103,7 +101,6 @@ bool tarn__fans_open(struct tarn__fans *fans, struct tarn__view *view,
         .cfg = cfg,
         .quiet = TARN__TAKE(arena, bool, blocks),
         .cyclic = TARN__TAKE(arena, bool, blocks),
-        .raising = TARN__TAKE(arena, unsigned char, blocks),
         .seen = TARN__TAKE(arena, uint32_t, blocks),
         .inside = TARN__TAKE(arena, uint32_t, blocks),
         .stack = TARN__TAKE(arena, uint32_t, (size_t)blocks + 1),
@@ -147,26 +144,15 @@ static bool refuse(struct tarn__fan *fan, tarn_prune_rule rule, uint32_t block,
     return false;
 }
 
-bool tarn__fans_raises(struct tarn__fans *fans, uint32_t block)
-{
-    struct tarn__view *view = fans->view;
-
-    if (fans->raising[block] == 0)
-        fans->raising[block] = tarn__block_raises(view->pruning, view->blocks[block])
-                                   ? RAISING
-                                   : NOT_RAISING;
-    return fans->raising[block] == RAISING;
-}
-
 /* Does a way that comes to this block end there, by a raise that gives nothing back? */
 static bool ends_in_raise(struct tarn__fans *fans, uint32_t block)
 {
     if (!(fans->view->pruning->options.shapes & TARN_PRUNE_FANOUT_RAISE))
         return false;
     if (fans->quiet[block])
-        return tarn__fans_raises(fans, block);
+        return tarn__block_raises(fans->view, block);
     if (fans->explaining && fans->loud_raise == TARN__NONE &&
-        fans->view->decrefs_in[block] == 0 && tarn__fans_raises(fans, block))
+        fans->view->decrefs_in[block] == 0 && tarn__block_raises(fans->view, block))
         fans->loud_raise = block;
     return false;
 }

@@ -52,9 +52,8 @@ struct tarn__fans {
     size_t steps, most_steps;
 
     /* By block: */
-    bool *quiet;            /* no decref is reached from here */
-    bool *cyclic;           /* leads back to itself without a decref */
-    unsigned char *raising; /* 0: not asked yet */
+    bool *quiet;  /* no decref is reached from here */
+    bool *cyclic; /* leads back to itself without a decref */
 
     /* Of the search in progress. A block is marked where it has the search's number. */
     uint32_t search;
@@ -77,9 +76,6 @@ void tarn__fans_close(struct tarn__fans *fans);
 
 /* Forget all fans: decrefs have gone since they were looked for. */
 void tarn__fans_renew(struct tarn__fans *fans);
-
-/* Has the block a mark that says so? */
-bool tarn__fans_raises(struct tarn__fans *fans, uint32_t block);
 
 /* The fan of this head, as things are now. One that ended at the limit says TOO_LARGE. */
 struct tarn__fan *tarn__fan_find(struct tarn__fans *fans, struct tarn__fan *fan);

@@ -1,5 +1,6 @@
 /* handed.c -- when a way raises, may a reference be somebody else's already? */
 #include "prune/handed.h"
+#include "prune/marks.h"
 #include <stdlib.h>
 
 /* An incref on its way into order. */
@@ -95,22 +96,6 @@ static bool is_taken(struct tarn__handed *handed, uint32_t value, uint32_t enter
     return low < end && enter_of(handed, low) <= leave;
 }
 
-/* Has the function, as it came, a decref of the value in this block? */
-static bool was_released(const struct tarn__view *view, uint32_t value, uint32_t block)
-{
-    uint32_t low = view->first_place[value], end = view->first_place[value + 1];
-    uint32_t high = end;
-
-    while (low < high) { /* the first whose block is not before this one */
-        uint32_t middle = low + (high - low) / 2;
-        if (view->refops[view->by_value[middle]].block < block)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < end && view->refops[view->by_value[low]].block == block;
-}
-
 /* Is there something in this block of the fan that shifts references? If it is no exit, go
  * on behind it when its turn comes. What leads to no decref is no way to an exit. */
 static bool shifts(struct tarn__handed *handed, uint32_t value, uint32_t block)
@@ -127,7 +112,7 @@ static bool shifts(struct tarn__handed *handed, uint32_t value, uint32_t block)
     if (fans->view->decrefs_in[block] > 0)
         return false;
     fans->stack[fans->depth++] = block;
-    return was_released(fans->view, value, block);
+    return tarn__view_had_decref(fans->view, value, block);
 }
 
 static uint32_t walk(struct tarn__handed *handed, const struct tarn__fan *fan,
@@ -161,7 +146,7 @@ static void find_before_raise(struct tarn__handed *handed)
     size_t depth = 0;
 
     for (uint32_t b = 0; b < cfg->blocks; b++) {
-        before_raise[b] = tarn__fans_raises(fans, b);
+        before_raise[b] = tarn__block_raises(fans->view, b);
         if (before_raise[b])
             fans->stack[depth++] = b;
     }

@@ -28,8 +28,7 @@ struct tarn__llvmlite {
     uint32_t *tail; /* one of the blocks that a search ended at */
     uint32_t *bad;  /* no fan-out starts here; equals `pass` */
     uint32_t pass;
-    unsigned char *raising; /* RAISING once it was asked, else 0 */
-    uint32_t *stack;        /* room for every edge and one more */
+    uint32_t *stack; /* room for every edge and one more */
 
     /* Of the fan-out search in progress: */
     uint32_t value, head;
@@ -41,8 +40,6 @@ struct tarn__llvmlite {
     uint32_t *raise_blocks, raise_block_count;
     struct tarn__verdict why; /* of the last failure */
 };
-
-enum { RAISING = 1, NOT_RAISING = 2 };
 
 struct tarn__llvmlite *tarn__llvmlite_open(struct tarn__view *view,
                                            const struct tarn__cfg *cfg)
@@ -57,7 +54,6 @@ struct tarn__llvmlite *tarn__llvmlite_open(struct tarn__view *view,
     search->visited = TARN__TAKE(arena, uint32_t, cfg->blocks);
     search->tail = TARN__TAKE(arena, uint32_t, cfg->blocks);
     search->bad = TARN__TAKE(arena, uint32_t, cfg->blocks);
-    search->raising = TARN__TAKE(arena, unsigned char, cfg->blocks);
     search->stack = TARN__TAKE(arena, uint32_t, cfg->edges + cfg->blocks + 1);
     search->decref_blocks = TARN__TAKE(arena, uint32_t, cfg->blocks);
     search->raise_blocks = TARN__TAKE(arena, uint32_t, cfg->blocks);
@@ -67,16 +63,6 @@ struct tarn__llvmlite *tarn__llvmlite_open(struct tarn__view *view,
 const struct tarn__view *tarn__llvmlite_view(const struct tarn__llvmlite *search)
 {
     return search->view;
-}
-
-static bool raises(struct tarn__llvmlite *search, uint32_t block)
-{
-    if (search->raising[block] == 0) {
-        struct tarn__view *view = search->view;
-        bool yes = tarn__block_raises(view->pruning, view->blocks[block]);
-        search->raising[block] = yes ? RAISING : NOT_RAISING;
-    }
-    return search->raising[block] == RAISING;
 }
 
 static bool fail(struct tarn__llvmlite *search, tarn_prune_rule rule, uint32_t block)
@@ -106,7 +92,8 @@ static bool held_by_head(struct tarn__llvmlite *search, uint32_t head, size_t co
     raise = raise && !tarn__llvmlite_is_old(&search->view->pruning->options);
     while (count > 0) {
         uint32_t block = search->stack[--count];
-        if ((raise && raises(search, block)) || search->visited[block] == search->search)
+        if ((raise && tarn__block_raises(search->view, block)) ||
+            search->visited[block] == search->search)
             continue;
         if (block == 0)
             return fail(search, TARN_PRUNE_NOT_TAKEN, block);
@@ -252,7 +239,7 @@ static bool walk(struct tarn__llvmlite *search, uint32_t block)
     }
     if (search->view->decrefs_in[block] > 0)
         return fail_for_all(search, TARN_PRUNE_OTHER_DECREF, block);
-    if (search->raise && raises(search, block)) {
+    if (search->raise && tarn__block_raises(search->view, block)) {
         end_at(search, block, search->raise_blocks, &search->raise_block_count);
         return true;
     }

@@ -55,7 +55,7 @@ static bool is_marked_ret(struct tarn__pruning *pruning, LLVMValueRef ret)
     return one && LLVMIsAConstantInt(one) && LLVMConstIntGetZExtValue(one) == 1;
 }
 
-bool tarn__block_raises(struct tarn__pruning *pruning, LLVMBasicBlockRef block)
+static bool has_mark(struct tarn__pruning *pruning, LLVMBasicBlockRef block)
 {
     LLVMValueRef at;
 
@@ -70,4 +70,14 @@ bool tarn__block_raises(struct tarn__pruning *pruning, LLVMBasicBlockRef block)
         if (LLVMGetInstructionOpcode(at) == LLVMStore && is_marked_store(pruning, at))
             return true;
     return false;
+}
+
+enum { RAISES = 1, RAISES_NOT = 2 };
+
+bool tarn__block_raises(struct tarn__view *view, uint32_t block)
+{
+    if (view->raising[block] == 0)
+        view->raising[block] =
+            has_mark(view->pruning, view->blocks[block]) ? RAISES : RAISES_NOT;
+    return view->raising[block] == RAISES;
 }

@@ -9,7 +9,8 @@
  *
  * A way may end at a raise instead of an exit. Compiled code gives nothing back when it
  * raises: what it took is lost. Without the incref it is not lost any more. Should anything
- * be released behind the raise, as in an `except` clause, the rule does not apply.
+ * be released behind the raise, as in an `except` clause, the rule does not apply; nor where
+ * the reference may have been taken for somebody else, who keeps it (handed.h).
  */
 #include "prune/sound.h"
 

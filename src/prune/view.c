@@ -195,7 +195,8 @@ static bool list_decrefs(struct tarn__view *view)
 bool tarn__view_number_values(struct tarn__view *view)
 {
     view->decrefs_in = TARN__TAKE(&view->pruning->arena, uint32_t, view->block_count);
-    if (!view->decrefs_in || !number_values(view) || !list_decrefs(view))
+    view->raising = TARN__TAKE(&view->pruning->arena, unsigned char, view->block_count);
+    if (view->pruning->arena.failed || !number_values(view) || !list_decrefs(view))
         return false;
     for (uint32_t i = 0; i < view->refop_count; i++)
         if (view->refops[i].call && !view->refops[i].incref)
@@ -216,24 +217,43 @@ uint32_t tarn__view_next_place(struct tarn__view *view, uint32_t value_number,
     return place < end ? place : end;
 }
 
-uint32_t tarn__view_decref(struct tarn__view *view, uint32_t value_number, uint32_t block)
+/* The first place of the value whose block is not before this one, or the end. */
+static uint32_t place_for(const struct tarn__view *view, uint32_t value_number,
+                          uint32_t block)
 {
-    uint32_t end = view->first_place[value_number + 1];
-    uint32_t low = view->first_place[value_number], high = end;
+    uint32_t low = view->first_place[value_number];
+    uint32_t high = view->first_place[value_number + 1];
 
-    if (view->decrefs_in[block] == 0)
-        return TARN__NONE;
-    while (low < high) { /* the first whose block is not before this one */
+    while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         if (view->refops[view->by_value[middle]].block < block)
             low = middle + 1;
         else
             high = middle;
     }
-    low = tarn__view_next_place(view, value_number, low);
-    if (low == end || view->refops[view->by_value[low]].block != block)
+    return low;
+}
+
+static bool is_in(const struct tarn__view *view, uint32_t value_number, uint32_t place,
+                  uint32_t block)
+{
+    return place < view->first_place[value_number + 1] &&
+           view->refops[view->by_value[place]].block == block;
+}
+
+bool tarn__view_had_decref(const struct tarn__view *view, uint32_t value_number,
+                           uint32_t block)
+{
+    return is_in(view, value_number, place_for(view, value_number, block), block);
+}
+
+uint32_t tarn__view_decref(struct tarn__view *view, uint32_t value_number, uint32_t block)
+{
+    if (view->decrefs_in[block] == 0)
         return TARN__NONE;
-    return view->by_value[low];
+    uint32_t place =
+        tarn__view_next_place(view, value_number, place_for(view, value_number, block));
+    return is_in(view, value_number, place, block) ? view->by_value[place] : TARN__NONE;
 }
 
 void tarn__view_remove(struct tarn__view *view, uint32_t index)

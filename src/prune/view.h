@@ -55,11 +55,12 @@ struct tarn__view {
     uint32_t removed;                  /* refops gone so far */
 
     /* From tarn__view_number_values() on: */
-    uint32_t *decrefs_in;  /* by block: decrefs that are still there */
-    uint32_t value_count;  /* value numbers are below this */
-    uint32_t *first_place; /* value v has the decrefs by_value[first_place[v]] and on */
-    uint32_t *by_value;    /* refops that are decrefs, by value and then in order */
-    uint32_t *next_place;  /* for a place: itself, or one further on if it is gone */
+    uint32_t *decrefs_in;   /* by block: decrefs that are still there */
+    unsigned char *raising; /* by block: what marks.c found; 0: it was not asked yet */
+    uint32_t value_count;   /* value numbers are below this */
+    uint32_t *first_place;  /* value v has the decrefs by_value[first_place[v]] and on */
+    uint32_t *by_value;     /* refops that are decrefs, by value and then in order */
+    uint32_t *next_place;   /* for a place: itself, or one further on if it is gone */
 };
 
 /* Find the blocks and refops of a function. False: no host memory. */
@@ -68,6 +69,9 @@ bool tarn__view_open(struct tarn__view *view, struct tarn__pruning *pruning,
 /* Give equal values equal numbers, and list the decrefs of each. False: no host memory. */
 bool tarn__view_number_values(struct tarn__view *view);
 
+/* Had the block a decref of that value, be it gone by now? */
+bool tarn__view_had_decref(const struct tarn__view *view, uint32_t value_number,
+                           uint32_t block);
 /* The first decref of that value that is still in the block, or TARN__NONE. */
 uint32_t tarn__view_decref(struct tarn__view *view, uint32_t value_number,
                            uint32_t block);
