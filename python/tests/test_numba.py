@@ -86,6 +86,11 @@ def test_another_context_on_the_same_device_has_the_same_manager_behind_it():
     assert other.memory_manager._manager is present.memory_manager._manager
     by_number = driver.Context(driver.binding.CUdevice(0), present.handle)
     assert by_number.memory_manager._device_manager() is manager_of_device()
+    odd = driver.Context(inspect, present.handle)  # Numba 0.56's tests have a test case here
+    odd.push()
+    assert odd.memalloc(10).size == 10
+    assert odd.memory_manager._manager is manager_of_device()
+    odd.pop()
 
 
 # --- device memory ----------------------------------------------------------------------

@@ -159,13 +159,3 @@ except RuntimeError as error:
     print(error)
 """
     assert "too late: Numba has a context on device 0" in run(numba, BEGIN + code)
-
-
-def test_the_name_for_a_late_call_is_no_error(numba):
-    code = """
-cuda.device_array(1)
-tarn.use_tarn_for_numba(cuda)
-print(tarn._tarn.log_counts()[0])
-"""
-    environment = {"NUMBA_CUDA_MEMORY_MANAGER": "tarn.numba"}
-    assert run(numba, BEGIN + code, **environment) == "2"
