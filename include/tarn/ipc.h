@@ -71,7 +71,7 @@ typedef struct tarn_ipc_open_options {
      * current resource, owned by the pointer alone, and the handle is closed again. */
     int device_plus_1;
     bool always_copy;    /**< copy in any case */
-    unsigned timeout_ms; /**< for the owner's answer; 0: 5,000 */
+    unsigned timeout_ms; /**< for the owner's answer; 0: 10,000 */
 } tarn_ipc_open_options;
 
 /** Open a handle. `options` may be NULL. An allocation is mapped once, however many of its

@@ -11,7 +11,7 @@ from . import _tarn
 from ._numba_target import Target, _ipc_classes, target_of_driver
 
 _MAGIC = b"tarnipc"
-_TIMEOUT_MS = 5000
+_TIMEOUT_MS = 10000
 
 
 def is_served(words: bytes) -> bool:

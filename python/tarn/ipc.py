@@ -158,7 +158,7 @@ def open(
     *,
     device: int | None = None,
     copy: bool = False,
-    timeout: float = 5.0,
+    timeout: float = 10.0,
 ) -> Opened:
     """Open a handle for `device` (the one that the memory lies on). Where that does not
     reach the memory, or with `copy`, the result is a copy that is this process's own.

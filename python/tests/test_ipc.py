@@ -52,7 +52,7 @@ def start(folder):
             1, mp_context=spawn, initializer=ipc_support.folder_of, initargs=(folder,)
         )
         pools.append(pool)
-        return lambda function, *args, **kwargs: pool.submit(function, *args, **kwargs).result(60)
+        return lambda function, *args, **kwargs: pool.submit(function, *args, **kwargs).result(100)
 
     yield start
     for pool in pools:
@@ -62,7 +62,9 @@ def start(folder):
 
 def wait_for(**wanted):
     """Until counts are so; the server's thread hears of ends a little later."""
+    end = time.monotonic() + 100
     while any(tarn.ipc.counts()[name] != value for name, value in wanted.items()):
+        assert time.monotonic() < end, (wanted, tarn.ipc.counts())
         time.sleep(0.001)
 
 

@@ -1,7 +1,7 @@
 /* connections.c -- who is connected to the server, what they asked, and what they hold.
  *
  * A peer is of our own user and may still be broken or malicious. Nothing waits for one: a
- * connection has a second to ask, and its answer is sent or not. One process may have a
+ * connection has four seconds to ask, and its answer is sent or not. One process may have a
  * quarter of the places, so that it cannot take those of others.
  *
  * A connection that has asked for a served block is a lease: it stays, and its end,
@@ -19,7 +19,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define SILENT_NS UINT64_C(1000000000) /* to ask in; an importer asks at once */
+#define SILENT_NS UINT64_C(4000000000) /* to ask in; an importer asks at once */
 enum { ACCEPTED_AT_ONCE = 64 };
 
 static struct {

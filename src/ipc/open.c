@@ -16,7 +16,7 @@
 #include <string.h>
 #include <tarn/device.h>
 
-enum { DEFAULT_TIMEOUT_MS = 5000 };
+enum { DEFAULT_TIMEOUT_MS = 10000 };
 
 /* What an opened pointer has; its owner, in the words of pointer.h. */
 struct opened {
