@@ -2,8 +2,9 @@
  *
  * Opening costs a millisecond and more, and blocks of one allocation come many at a time.
  * So what is open is found by what its handle says, under a lock that covers no driver
- * call but the question whether the context is still the same. A second lock lets one allocation be opened or closed at a time; who has to wait
- * for it waits for the driver anyway.
+ * call but the question whether the context is still the same. A second lock lets one
+ * allocation be opened or closed at a time; who has to wait for it waits for the driver
+ * anyway.
  */
 #include "ipc/mapping.h"
 #include "base/sizes.h"

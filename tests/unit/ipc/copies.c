@@ -69,6 +69,7 @@ static void open_from_the_other_device(const tarn_ipc_handle *handle, int line)
 
 TEST(a_device_that_reaches_the_memory_gets_it_directly)
 {
+    skip_on_gpu();
     for_each_handle(open_from_the_other_device);
 }
 
@@ -99,6 +100,7 @@ static void copy_to_the_other_device(const tarn_ipc_handle *handle, int line)
 
 TEST(a_device_that_does_not_reach_the_memory_gets_a_copy_of_its_own)
 {
+    skip_on_gpu();
     for_each_handle(copy_to_the_other_device);
 }
 
@@ -130,6 +132,7 @@ static void copy_without_room(const tarn_ipc_handle *handle, int line)
 
 TEST(a_copy_that_fails_leaves_nothing)
 {
+    skip_on_gpu();
     for_each_handle(copy_without_room);
 }
 

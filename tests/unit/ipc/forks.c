@@ -181,7 +181,7 @@ static void export_into_a_bad_folder(int line)
     CHILD_CHECK(counts.files == 0 && counts.served == 0);
     tarn_pointer_release(pointer);
     CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
-    CHILD_CHECK(sim_live_bytes() == 0);
+    CHILD_CHECK(live_bytes() == 0);
 }
 
 static void refused_folder(const char *words)

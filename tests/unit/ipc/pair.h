@@ -18,6 +18,29 @@
 
 enum { MIB = 1 << 20 };
 
+/* --- the stand-in, or a GPU --- */
+
+/* Asked of the environment: nothing may open the driver in the process that forks. */
+static inline bool has_sim(void)
+{
+    const char *driver = getenv("TARN_DRIVER");
+
+    return driver && strstr(driver, "sim");
+}
+
+/* For tests of what a GPU does otherwise, or cannot be made to do. */
+static inline void skip_on_gpu(void)
+{
+    if (!has_sim())
+        skip();
+}
+
+/* In children. */
+static inline unsigned long long live_bytes(void)
+{
+    return has_sim() ? sim_live_bytes() : 0;
+}
+
 /* --- the folder --- */
 
 static char folder[64];
@@ -179,7 +202,7 @@ static inline void own_from(int line, enum source source)
     CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
     tarn_ipc_get_counts(&counts);
     CHILD_CHECK(counts.segments == 0);
-    CHILD_CHECK(sim_live_bytes() == 0);
+    CHILD_CHECK(live_bytes() == 0);
 }
 
 static inline void own_cuda(int line)
@@ -264,7 +287,7 @@ static inline void check_nothing_open(void)
     CHILD_CHECK(counts.mapped == 0);
     CHILD_CHECK(counts.files == 0);
     CHILD_CHECK(tarn_pointer_unreturned() == 0);
-    CHILD_CHECK(sim_live_bytes() == 0);
+    CHILD_CHECK(live_bytes() == 0);
 }
 
 #endif

@@ -91,10 +91,11 @@ static void open_again_without_the_owner(int line)
     allocate(line, 0, MIB, 5);
     tarn_ipc_handle handle = export_block(line, 0, 0, MIB, TARN_IPC_PLAIN);
     CHILD_STATUS(TARN_OK, tarn_ipc_open(&handle, NULL, &first));
-    unsigned long long before = sim_calls();
+    unsigned long long before = has_sim() ? sim_calls() : 0;
     uint64_t asked = counts_of(line).requests;
     CHILD_STATUS(TARN_OK, tarn_ipc_open(&handle, NULL, &second));
-    CHILD_CHECK(sim_calls() - before <= 2); /* the context's life, and no more */
+    CHILD_CHECK(!has_sim() ||
+                sim_calls() - before <= 2); /* the context's life, and no more */
     CHILD_CHECK(counts_of(line).requests == asked);
     CHILD_STATUS(TARN_OK, tarn_pointer_view(second, 4096, 100, &view));
     tarn_pointer_release(first);
@@ -180,6 +181,7 @@ static void open_garbage(int line)
 
 TEST(bytes_that_are_no_handle_are_refused)
 {
+    skip_on_gpu(); /* a real driver may crash on its own handles' bytes */
     with_each_owner(open_garbage);
 }
 
@@ -196,7 +198,8 @@ static void open_freed(int line)
 
 TEST(memory_that_was_freed_is_refused_though_other_memory_is_there)
 {
-    with_owner(FROM_CUDA, open_freed);
+    if (has_sim())
+        with_owner(FROM_CUDA, open_freed);
     with_owner(FROM_EXPORTABLE, open_freed);
 }
 
@@ -217,7 +220,7 @@ static void open_own(int line)
             tarn_pointer_release(pointer);
             CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
         }
-    CHILD_CHECK(sim_live_bytes() == 0);
+    CHILD_CHECK(live_bytes() == 0);
 }
 
 TEST(a_process_does_not_open_its_own_handles)

@@ -107,7 +107,7 @@ static void own_in_threads(int line)
     tarn_ipc_get_counts(&counts);
     CHILD_CHECK(counts.served == 0);
     CHILD_STATUS(TARN_OK, tarn_resource_release(own.resource));
-    CHILD_CHECK(sim_live_bytes() == 0);
+    CHILD_CHECK(live_bytes() == 0);
 }
 
 /* The owner may have freed it by then. */
