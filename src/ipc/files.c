@@ -1,4 +1,10 @@
-/* files.c -- descriptors that a forked child must not have. */
+/* files.c -- descriptors that a forked child must not have.
+ *
+ * The lock is held while the driver makes a descriptor, and a driver may hold locks of its
+ * own over a fork. Handlers of a fork run from the last to the first; ours come after the
+ * driver's, as nothing here makes a descriptor before it is open, so that both ways the
+ * order is the same: this lock, then the driver's.
+ */
 #define _GNU_SOURCE
 #include "ipc/files.h"
 #include "ipc/owner.h"
@@ -96,9 +102,10 @@ void tarn__file_close(int file)
     tarn__files_unlock();
 }
 
+/* Does not see to forks, as this may be asked before the driver is open. */
 size_t tarn__file_count(void)
 {
-    tarn__files_lock();
+    pthread_mutex_lock(&kept.lock);
     size_t count = kept.count;
     tarn__files_unlock();
     return count;
