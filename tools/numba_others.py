@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """numba_others.py -- the tests of the other two Numbas under their managers and under Tarn.
 
-    numba_others.py mlir TESTS [--pattern P] [--out FILE]    numba-cuda-mlir's own tests
-    numba_others.py built-in [...]                           those of the target in Numba
+    numba_others.py mlir TESTS [--memory] [--pattern P] [--out FILE]
+                                       numba-cuda-mlir's own tests; those about memory
+    numba_others.py built-in [...]     those about memory of the target in Numba
 
 What numba_suite.py does for numba-cuda: each module in a process of its own, compared test
 by test. The Python that runs this has to have the Numba in question, and Tarn. TESTS is the
@@ -140,6 +141,8 @@ def run_command(arguments):
     if arguments.which == "mlir":
         root = os.path.abspath(arguments.tests)
         names, skips = mlir_modules(root), MLIR_SKIPS
+        if arguments.memory:
+            names = [n for n in names if n.removeprefix("numba_cuda_tests.") in MEMORY]
 
         def command(name):
             file = os.path.join(root, *name.split(".")) + ".py"
@@ -173,7 +176,9 @@ def main(argv):
         return run_built_in(*argv[1:])
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     which = parser.add_subparsers(dest="which", required=True)
-    which.add_parser("mlir").add_argument("tests")
+    mlir = which.add_parser("mlir")
+    mlir.add_argument("tests")
+    mlir.add_argument("--memory", action="store_true", help="modules about memory alone")
     which.add_parser("built-in")
     for sub in which.choices.values():
         sub.add_argument("--junit", metavar="FILE", help="the comparison as JUnit XML")

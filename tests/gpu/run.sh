@@ -107,6 +107,11 @@ compared() {
         --junit "$PWD/$logs/$1-compared.xml"
 }
 
+# What an array costs, under each manager.
+numba_cost() {
+    .venv/bin/python bench/micro/numba_memory.py
+}
+
 # The plugin on CuPy's pool, by its module.
 numba_on_cupy() {
     export PYTHONPATH="$PWD/examples/numba/plugins"
@@ -133,6 +138,7 @@ phase python-tests 90 python_tests
 phase cupy-tests 60 cupy_tests
 phase demo 60 ./demo
 phase device-nrt 60 device_nrt
+phase numba-cost 90 numba_cost
 phase numba-own 240 numba_tests numba
 phase numba-tarn 240 numba_tests tarn
 phase numba-compared 20 compared tarn

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""numba_memory.py -- what an array costs under Numba, by who manages its memory.
+
+    numba_memory.py [CASE...]        all cases, each in a process of its own, as a table
+
+    nothing       a plugin that hands out one pointer for ever: what is Numba's own
+    numba         Numba's own manager
+    rmm-pool      RMM's plugin on its pool, where RMM is installed
+    tarn, tarn-one-stream, tarn-cuda-pool, tarn-cuda, tarn-log
+                  Tarn's manager on a pool; with one stream promised; on a pool over cuMemAlloc's
+                  memory; without a pool; on a pool and with the log on
+
+Microseconds for an array of 1 MiB and its end, the least of many batches.
+"""
+
+import subprocess
+import sys
+import time
+
+CASES = ("nothing", "numba", "rmm-pool", "tarn", "tarn-one-stream", "tarn-cuda-pool",
+         "tarn-cuda", "tarn-log")  # fmt: skip
+COLUMNS = ("memalloc", "device_array", "pinned_array", "to_device")
+ELEMENTS = 1 << 17
+
+
+def use_nothing(cuda):
+    class Nothing(cuda.HostOnlyCUDAMemoryManager):
+        interface_version = 1
+        pointer = None
+
+        def initialize(self): ...
+        def get_ipc_handle(self, memory): ...
+        def get_memory_info(self): ...
+
+        def memalloc(self, size):
+            return self.pointer
+
+    from numba.cuda.cudadrv import driver
+
+    cuda.set_memory_manager(Nothing)
+    context = cuda.current_context()
+    address = driver.driver.cuMemAlloc(8 * ELEMENTS)
+    Nothing.pointer = cuda.MemoryPointer(context, address, 8 * ELEMENTS)
+
+
+def use_rmm(cuda):
+    import rmm
+    from rmm.allocators.numba import RMMNumbaManager
+
+    pool = rmm.mr.PoolMemoryResource(rmm.mr.CudaMemoryResource(), 1 << 30)
+    rmm.mr.set_current_device_resource(pool)
+    cuda.set_memory_manager(RMMNumbaManager)
+
+
+def use_tarn(case):
+    import tarn
+
+    resource = {"tarn-cuda": "cuda", "tarn-cuda-pool": "cuda-pool"}.get(case, "pool")
+    mode = "one-stream" if case == "tarn-one-stream" else "any-stream"
+    tarn.use_tarn_for_numba(resource=resource, mode=mode, logging=case == "tarn-log")
+
+
+def prepare(case, cuda):
+    if case == "nothing":
+        use_nothing(cuda)
+    elif case == "rmm-pool":
+        use_rmm(cuda)
+    elif case.startswith("tarn"):
+        use_tarn(case)
+
+
+def least(call, batch, batches):
+    """Microseconds of one call."""
+    for _ in range(batch):
+        call()
+    found = []
+    for _ in range(batches):
+        began = time.perf_counter_ns()
+        for _ in range(batch):
+            call()
+        found.append((time.perf_counter_ns() - began) / batch)
+    return min(found) / 1e3
+
+
+def run(case):
+    import numpy as np
+    from numba import cuda
+
+    prepare(case, cuda)
+    context, host = cuda.current_context(), np.ones(ELEMENTS)
+    print(
+        least(lambda: context.memalloc(8 * ELEMENTS), 100, 100),
+        least(lambda: cuda.device_array(ELEMENTS), 100, 100),
+        least(lambda: cuda.pinned_array(ELEMENTS), 20, 20),
+        least(lambda: cuda.to_device(host), 20, 20),
+    )
+
+
+def main(cases):
+    print(f"{'us':18}" + "".join(f"{name:>14}" for name in COLUMNS), flush=True)
+    failed = 0
+    for case in cases or CASES:
+        done = subprocess.run(
+            [sys.executable, __file__, "--case", case], capture_output=True, text=True
+        )
+        failed += done.returncode != 0 and case != "rmm-pool"
+        words = done.stdout.split()
+        numbers = "".join(f"{float(word):14.2f}" for word in words)
+        print(f"{case:18}{numbers or done.stderr.strip().splitlines()[-1:]}", flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--case"]:
+        run(sys.argv[2])
+    else:
+        sys.exit(main(sys.argv[1:]))
