@@ -1,9 +1,9 @@
 /* manager.c -- tarn._tarn.Manager: Tarn's manager for one device, as Numba calls it.
  *
- * It serves from the device's current resource (tarn_resource_manager_ops()). Each call
- * names the place in the user's program for the loggers beneath, gives up the GIL, and
- * writes a row into the log of the process: one place for device, mapped, pinned and
- * managed memory.
+ * It is the process's manager (tarn_memory_manager()), which serves from the device's
+ * current resource unless TARN_MEMORY_MANAGER names another one. Each call names the place
+ * in the user's program for the loggers beneath, gives up the GIL, and writes a row into
+ * the log of the process: one place for device, mapped, pinned and managed memory.
  */
 #include "pointer.h"
 
@@ -336,7 +336,7 @@ static PyObject *manager_new(PyTypeObject *type, PyObject *arguments, PyObject *
                                      &logging))
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = tarn_manager_create(tarn_resource_manager_ops(), NULL, device, &manager);
+    status = tarn_memory_manager(device, &manager);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
         return tarn__raise(tarn__state_of(type), status);

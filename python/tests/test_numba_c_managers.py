@@ -1,0 +1,59 @@
+"""A stock Numba served by a manager in C that TARN_MEMORY_MANAGER names, plugins included."""
+
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+import tarn
+from numba_support import run, run_code
+
+PLUGIN = pathlib.Path(__file__).parents[2] / "examples/plugins/cache_manager.c"
+PROGRAM = """
+import numpy as np
+from numba import cuda
+import tarn
+
+tarn.use_tarn_for_numba()
+first = cuda.to_device(np.arange(1000.0))
+where = first.device_ctypes_pointer.value
+assert first[10:20].copy_to_host().sum() == 145
+del first
+with cuda.defer_cleanup():
+    second = cuda.to_device(np.ones(1000))
+    assert second.copy_to_host().sum() == 1000
+pinned, mapped = cuda.pinned_array(10), cuda.mapped_array(10)
+managed = cuda.managed_array(10)
+pinned[:], mapped[:], managed[:] = 1, 2, 3
+assert (pinned + mapped + managed).sum() == 60
+again = second.device_ctypes_pointer.value == where
+del pinned, mapped, managed
+cuda.close()
+assert cuda.to_device(np.ones(10)).copy_to_host().sum() == 10
+print(cuda.current_context().memory_manager._manager.name, again)
+"""
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory):
+    out = tmp_path_factory.mktemp("plugin") / "cache_manager.so"
+    command = ["cc", "-shared", "-fPIC", "-o", out, PLUGIN, "-I", tarn.get_include()]
+    subprocess.run([*command, "-L", tarn.get_library_dir(), "-ltarn"], check=True)
+    return str(out)
+
+
+@pytest.mark.parametrize("name", ["resource", "native", "pool"])
+def test_a_manager_of_tarn_serves_numba(name):
+    assert run_code(PROGRAM, TARN_MEMORY_MANAGER=name).split()[0] == name
+
+
+def test_a_plugin_in_c_serves_numba(plugin):
+    """What it says of itself is so: a block that came back is given out again."""
+    assert run_code(PROGRAM, TARN_MEMORY_MANAGER=plugin) == "cache True"
+
+
+def test_a_plugin_that_is_not_there_is_an_error_in_words():
+    done = run(["-c", PROGRAM], TARN_MEMORY_MANAGER=os.devnull + "/none.so")
+    assert done.returncode != 0
+    assert "TARN_MEMORY_MANAGER=/dev/null/none.so: manager: there is no file" in done.stderr
