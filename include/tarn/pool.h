@@ -32,6 +32,25 @@ typedef enum tarn_pool_when_asleep {
     TARN_POOL_WAKE = 1    /**< wake the pool first */
 } tarn_pool_when_asleep;
 
+/** What a pool does about memory that is freed with TARN_STREAM_NONE: work on any stream may
+ * still be using it, so it is held back. */
+typedef enum tarn_pool_streamless {
+    /** Until a barrier: cuMemAlloc and cuMemFree. It ends no capture. The thread that
+     * needs the memory waits until the device is idle, and other threads' launches wait
+     * meanwhile. */
+    TARN_POOL_BARRIER = 0,
+    /** Until an event behind all work of the context is done (cuCtxRecordEvent, CUDA 12.5), which is
+     * recorded when half of what may be held back is: mostly nobody waits, and streams can have the
+     * memory behind the event. But the driver ends every capture in the context by it. So
+     * while Tarn knows of a capture a barrier is taken instead: one that was announced on an opened
+     * stream, one of a blocking stream, one whose graph has memory of this pool. A capture
+     * on another non-blocking stream it cannot see: that one is lost. */
+    TARN_POOL_EVENT = 1,
+    /** Not at all: the program promises that all its work is on one stream, or ordered as if it were.
+     * TARN_STREAM_NONE is taken for the default stream, whose memory is had again at once. */
+    TARN_POOL_ONE_STREAM = 2
+} tarn_pool_streamless;
+
 /** Options of a pool; zeros are the defaults. */
 typedef struct tarn_pool_options {
     size_t size;          /**< sizeof(tarn_pool_options) */
@@ -46,6 +65,12 @@ typedef struct tarn_pool_options {
     bool grow_first;
     tarn_pool_last_step last_step;
     tarn_pool_when_asleep when_asleep;
+    /** Hold this much back at most of what was freed with TARN_STREAM_NONE before an allocation waits
+     * for it rather than have the pool grow; 0: an eighth of the pool; or 16 blocks of the
+     * size that is asked for, 64 MiB at least, as far as that is no more than a 32nd of the
+     * device or of the maximum; or 16 MiB. What is most of these. */
+    size_t streamless_bytes;
+    tarn_pool_streamless streamless;
 } tarn_pool_options;
 
 /** Make a pool on `device`. `upstream` is where its memory comes from, retained for the
@@ -89,14 +114,15 @@ typedef struct tarn_pool_statistics {
     uint64_t steals;       /**< ... that another stream's memory served, behind a wait */
     uint64_t grown;        /**< ... that grew the pool */
     uint64_t waits;        /**< cuStreamWaitEvent */
-    uint64_t fences;       /**< cuEventRecord */
+    uint64_t fences;       /**< cuEventRecord and cuCtxRecordEvent */
     uint64_t queries;      /**< cuEventQuery */
     uint64_t growths, shrinks, moves; /**< maps, unmaps and moves of idle memory */
-    uint64_t barriers;     /**< waits for the device before out of memory */
+    uint64_t barriers;     /**< waits for the device */
     uint64_t driver_calls; /**< all that take the device's lock: the seven above */
     uint64_t lanes;        /**< streams that the pool knows */
     uint64_t metadata;     /**< host bytes that the pool uses for itself */
     uint64_t classes[TARN_POOL_CLASSES]; /**< allocations by size */
+    uint64_t streamless; /**< of the cached bytes, those held back: no stream freed them */
 } tarn_pool_statistics;
 
 /** Fill `*out` as far as `out->size` says. Counts are exact when no call is under way. Any

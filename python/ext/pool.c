@@ -80,20 +80,23 @@ static PyObject *finish(tarn__state *state, struct fresh *fresh, tarn_status sta
     return result;
 }
 
-/* (self, upstream, device, initial, maximum, growth, threshold, grow_first, give_up, wake)
- */
+/* (self, upstream, device, initial, maximum, growth, threshold, grow_first, give_up, wake,
+ * streamless, streamless_bytes) */
 static PyObject *open_pool(PyObject *module, PyObject *args)
 {
     tarn__state *state = tarn__state_get(module);
     tarn_pool_options options = {.size = sizeof options};
     PyObject *object, *upstream, *initial, *maximum, *growth, *threshold;
-    int device, grow_first, give_up, wake;
+    PyObject *held_back;
+    int device, grow_first, give_up, wake, streamless;
     tarn_resource *made = NULL;
     struct fresh fresh;
     tarn_status status;
 
-    if (!PyArg_ParseTuple(args, "OOiOOOOppp", &object, &upstream, &device, &initial,
-                          &maximum, &growth, &threshold, &grow_first, &give_up, &wake) ||
+    if (!PyArg_ParseTuple(args, "OOiOOOOpppiO", &object, &upstream, &device, &initial,
+                          &maximum, &growth, &threshold, &grow_first, &give_up, &wake,
+                          &streamless, &held_back) ||
+        tarn__size_from(held_back, &options.streamless_bytes) != 0 ||
         tarn__size_from(initial, &options.initial_bytes) != 0 ||
         tarn__size_from(maximum, &options.maximum_bytes) != 0 ||
         tarn__size_from(growth, &options.growth_bytes) != 0 ||
@@ -101,6 +104,7 @@ static PyObject *open_pool(PyObject *module, PyObject *args)
         return NULL;
     options.grow_first = grow_first;
     options.last_step = give_up ? TARN_POOL_GIVE_UP : TARN_POOL_WAIT_FOR_DEVICE;
+    options.streamless = (tarn_pool_streamless)streamless;
     options.when_asleep = wake ? TARN_POOL_WAKE : TARN_POOL_REFUSE;
     if (begin(state, object, upstream, device, &fresh) != 0)
         return NULL;
@@ -322,7 +326,7 @@ static const struct member statistics_members[] = {
     S(failures), S(hits),          S(own),          S(ready),        S(steals),
     S(grown),    S(waits),         S(fences),       S(queries),      S(growths),
     S(shrinks),  S(moves),         S(barriers),     S(driver_calls), S(lanes),
-    S(metadata),
+    S(metadata), S(streamless),
 };
 #undef S
 

@@ -42,10 +42,11 @@ class PoolStatistics(NamedTuple):
     growths: int  # ... maps,
     shrinks: int  # ... unmaps,
     moves: int  # ... moves of idle memory,
-    barriers: int  # ... waits for the device before out of memory,
+    barriers: int  # ... waits for the device,
     driver_calls: int  # ... and all of these
     lanes: int  # streams that the pool knows
     metadata: int  # bytes of host memory
+    streamless: int  # bytes that are held back: no stream was named at their free
     classes: dict[int, int]  # allocations of n to 2n - 1 bytes, by n
 
 

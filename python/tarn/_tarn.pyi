@@ -320,6 +320,8 @@ def _open_pool(
     grow_first: bool,
     give_up: bool,
     wake: bool,
+    streamless: int,
+    streamless_limit: int,
     /,
 ) -> None: ...
 def _open_slab(

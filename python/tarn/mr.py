@@ -322,6 +322,9 @@ class _PoolCalls(UpstreamResourceAdaptor):
         return any([callback(nbytes, attempt) for callback in list(self._callbacks or ())])
 
 
+_STREAMLESS = ("barrier", "event", "one-stream")  # as tarn_pool_streamless counts them
+
+
 class PoolMemoryResource(_PoolCalls):
     """A pool: what is freed is handed out again, to all streams, without the driver.
 
@@ -333,9 +336,16 @@ class PoolMemoryResource(_PoolCalls):
     growth: grow by at least this; 0: by more as the pool grows, 2 MiB to 256 MiB.
     release_threshold: give idle memory over this back at once; 0: only in trim().
     grow_first: grow before memory of another stream is taken behind a wait.
-    wait_before_failing: wait for the device before out of memory is said. That ends
-        captures, so False for programs that capture graphs with a full pool.
+    wait_before_failing: wait for the device before out of memory is said.
     wake_on_use: an allocation wakes a pool that sleeps, instead of failing.
+    streamless: what is done about memory that is freed by a program that names no stream,
+        as Numba, and that work on any stream may still use. "barrier": it is held back, and
+        one wait for the device serves many frees; no capture ends. "event": an event
+        serves instead, for which mostly nobody waits; it ends captures on non-blocking streams
+        that Tarn does not know of. "one-stream": the program promises to use one stream,
+        and has it again at once.
+    streamless_limit: hold this much of it back at most before an allocation waits; 0: by
+        the sizes of the pool, the device and the request, at least 16 MiB.
 
     Streams made by Stream.open() cost the least.
 
@@ -355,7 +365,11 @@ class PoolMemoryResource(_PoolCalls):
         grow_first: bool = False,
         wait_before_failing: bool = True,
         wake_on_use: bool = False,
+        streamless: str = "barrier",
+        streamless_limit: int | str = 0,
     ) -> None:
+        if streamless not in _STREAMLESS:
+            raise ValueError(f"streamless={streamless!r} is none of {', '.join(_STREAMLESS)}")
         _tarn._open_pool(
             self,
             upstream_mr,
@@ -367,6 +381,8 @@ class PoolMemoryResource(_PoolCalls):
             grow_first,
             not wait_before_failing,
             wake_on_use,
+            _STREAMLESS.index(streamless),
+            _bytes_of(streamless_limit),
         )
 
 

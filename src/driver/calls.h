@@ -72,6 +72,8 @@
     X(event_destroy, "cuEventDestroy", 4000, NEEDED, (CUevent_))                        \
     X(event_record, "cuEventRecord", 2000, NEEDED, (CUevent_, CUstream_))               \
     X(event_query, "cuEventQuery", 2000, NEEDED, (CUevent_))                            \
+    X(event_synchronize, "cuEventSynchronize", 2000, OPTIONAL, (CUevent_))              \
+    X(ctx_record_event, "cuCtxRecordEvent", 12050, OPTIONAL, (CUcontext_, CUevent_))    \
     X(stream_get_capture_info, "cuStreamGetCaptureInfo", 11030, OPTIONAL,               \
       (CUstream_, CUstreamCaptureStatus_ * status_out, uint64_t * id_out,               \
        CUgraph_ * graph_out, const CUgraphNode_ **dependencies_out, size_t *count_out)) \

@@ -85,6 +85,20 @@ bool tarn__opened_has(int device, CUstream_ handle)
     return found;
 }
 
+bool tarn__opened_captures(int device)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&places_lock);
+    for (uint32_t i = 0; i < chunk_count * CHUNK_PLACES && !found; i++) {
+        struct tarn__opened *opened = place_at(i);
+        found = atomic_load_explicit(&opened->opening, memory_order_acquire) != 0 &&
+                atomic_load(&opened->captures) && opened->device == device;
+    }
+    pthread_mutex_unlock(&places_lock);
+    return found;
+}
+
 /* --- forks --- */
 
 static void hold(void)

@@ -49,6 +49,9 @@ struct tarn__opened *tarn__opened_find(tarn_stream stream);
 /* Is the raw stream `handle` of `device` open? Then it must not be destroyed. */
 bool tarn__opened_has(int device, CUstream_ handle);
 
+/* Has the owner of any opened stream of `device` announced a capture? */
+bool tarn__opened_captures(int device);
+
 /* Told of each close, with the stream's lock held and its handle still good. Not told where
  * no driver call may be started any more, nor of a stream that went with its context. */
 typedef void (*tarn__opened_watch)(void *data, tarn_stream stream,

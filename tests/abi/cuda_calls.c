@@ -78,6 +78,8 @@ typedef CUmemAccessDesc CUmemAccessDesc_;
     X(event_destroy, cuEventDestroy, 4000)                                    \
     X(event_record, cuEventRecord, 2000)                                      \
     X(event_query, cuEventQuery, 2000)                                        \
+    X(event_synchronize, cuEventSynchronize, 2000)                            \
+    X(ctx_record_event, cuCtxRecordEvent, 12050)                              \
     X(stream_get_capture_info, cuStreamGetCaptureInfo, 11030)                 \
     X(user_object_create, cuUserObjectCreate, 11030)                          \
     X(user_object_release, cuUserObjectRelease, 11030)                        \

@@ -98,6 +98,11 @@ device_nrt() {
     .venv/bin/python tests/gpu/nrt_decref.py
 }
 
+# An array goes while a kernel reads it: no element may be wrong, on whatever streams.
+streamless() {
+    .venv/bin/python tests/gpu/streamless.py
+}
+
 numba_tests() {
     .venv/bin/python tools/numba_suite.py --manager "$1" --jobs "$jobs" --out "$PWD/$logs/$1.json"
 }
@@ -136,6 +141,7 @@ phase order-checked 60 order_checked
 phase wheel 60 wheel
 phase python-tests 90 python_tests
 phase cupy-tests 60 cupy_tests
+phase streamless 60 streamless
 phase demo 60 ./demo
 phase device-nrt 60 device_nrt
 phase numba-cost 90 numba_cost

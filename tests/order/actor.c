@@ -89,12 +89,17 @@ static void lane_close(struct lane *lane)
         must(tarn_stream_close(lane->stream), "close");
 }
 
+static bool is_blocking(const struct actor *actor, const struct lane *lane)
+{
+    return actor->order->scenario->blocking && (lane - actor->lanes) % 2 == 0;
+}
+
 void lane_create(struct actor *actor, struct lane *lane, bool opened)
 {
     if (actor->order->scenario->per_thread)
         lane->raw = TARN_STREAM_PER_THREAD;
     else
-        must(tarn_stream_create(0, true, &lane->raw), "stream");
+        must(tarn_stream_create(0, !is_blocking(actor, lane), &lane->raw), "stream");
     lane_open(lane, opened && lane->raw != TARN_STREAM_PER_THREAD);
 }
 
@@ -109,6 +114,16 @@ void lane_destroy(struct lane *lane)
 static struct lane *some_lane(struct actor *actor)
 {
     return &actor->lanes[actor_draw(actor, actor->order->scenario->lanes)];
+}
+
+tarn_stream actor_names(struct actor *actor, const struct lane *lane)
+{
+    unsigned nobody = actor->order->scenario->nobody;
+
+    if (nobody == 0 || actor_draw(actor, 1000) >= nobody ||
+        !tarn_resource_serves_no_stream(actor->order->resource))
+        return lane->stream;
+    return TARN_STREAM_NONE;
 }
 
 /* --- blocks ---------------------------------------------------------------------------- */
@@ -150,7 +165,7 @@ static void finish(struct actor *actor, const struct block *block)
 
     looks_queue(&actor->looks, block, lane->raw);
     order_free(actor->order, block->address, block->bytes, alignment_of(block->bytes),
-               lane->stream);
+               actor_names(actor, lane));
 }
 
 static void free_one(struct actor *actor)
@@ -171,7 +186,7 @@ static void allocate_one(struct actor *actor)
     if (actor->live_count == BLOCKS_MAX)
         return;
     if (!order_allocate(actor->order, block.bytes, alignment_of(block.bytes),
-                        actor->lanes[lane].stream, &block.address)) {
+                        actor_names(actor, &actor->lanes[lane]), &block.address)) {
         for (int i = 0; i < 4; i++)
             free_one(actor);
         return;

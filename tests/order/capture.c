@@ -11,8 +11,10 @@ static void beside_begin(struct actor *actor)
 {
     unsigned number = actor->beside_number++;
 
-    if (!actor->beside &&
-        tarn_stream_create(0, actor->index % 2 == 0, &actor->beside) != TARN_OK)
+    if (!actor->beside && tarn_stream_create(0,
+                                             !actor->order->scenario->beside_blocking &&
+                                                 actor->index % 2 == 0,
+                                             &actor->beside) != TARN_OK)
         order_fail("%s", tarn_error_last()->message);
     CU(cuStreamBeginCapture_v2(actor->beside, (int)(number % CAPTURE_MODES)));
     actor->beside_captures = true;

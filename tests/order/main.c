@@ -97,7 +97,7 @@ static void *short_life(void *data)
         looks_queue(&actor->looks, block, actor->lanes[0].raw);
         order_free(actor->order, block->address, block->bytes,
                    block->bytes % 52 == 0 ? (size_t)512 << (block->bytes / 52 % 12) : 0,
-                   actor->lanes[0].stream);
+                   actor_names(actor, &actor->lanes[0]));
     }
     return NULL;
 }
@@ -187,6 +187,7 @@ static void add(struct played *sum, const struct order *order)
     sum->statistics.moves += statistics.moves;
     sum->statistics.fences += statistics.fences;
     sum->statistics.waits += statistics.waits;
+    sum->statistics.barriers += statistics.barriers;
 }
 
 static void play(const struct scenario *scenario, unsigned seed, unsigned long reuses,
@@ -230,7 +231,10 @@ static void check_needs(const struct scenario *scenario, const struct played *pl
     const struct {
         const char *name;
         uint64_t value;
-    } known[] = {{"steals", statistics->steals}, {"grown", statistics->grown}};
+    } known[] = {{"steals", statistics->steals},
+                 {"grown", statistics->grown},
+                 {"fences", statistics->fences},
+                 {"barriers", statistics->barriers}};
 
     if (played->reuses == 0)
         order_fail("no memory was reused");
@@ -253,7 +257,8 @@ static void play_seeds(const struct scenario *scenario)
     check_needs(scenario, &sum);
     printf(
         "%-16s %9lu reuses of %9lu blocks, %6lu refused; hits %llu own %llu ready %llu "
-        "stolen %llu grown %llu shrunk %llu moved %llu fences %llu waits %llu\n",
+        "stolen %llu grown %llu shrunk %llu moved %llu fences %llu waits %llu "
+        "barriers %llu\n",
         scenario->name, sum.reuses, sum.allocations, sum.refused,
         (unsigned long long)sum.statistics.hits, (unsigned long long)sum.statistics.own,
         (unsigned long long)sum.statistics.ready,
@@ -262,7 +267,8 @@ static void play_seeds(const struct scenario *scenario)
         (unsigned long long)sum.statistics.shrinks,
         (unsigned long long)sum.statistics.moves,
         (unsigned long long)sum.statistics.fences,
-        (unsigned long long)sum.statistics.waits);
+        (unsigned long long)sum.statistics.waits,
+        (unsigned long long)sum.statistics.barriers);
     fflush(stdout);
 }
 

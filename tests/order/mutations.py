@@ -32,6 +32,9 @@ RUNS = {
                                        "--scenario growth --mode eager --seeds 20"],
     "wait_failed_taken_as_done": ["--scenario waits-fail --seeds 40"],
     "steal_without_wait": ["--scenario steal --seeds 40"],
+    "barrier_left_out": ["--scenario nobody --seeds 40"],
+    "nobody_is_in_order": ["--scenario nobody --seeds 40"],
+    "event_on_default_stream": ["--scenario nobody-event --seeds 40"],
 }
 REUSES = 200  # a seed
 LIMIT_S = 60

@@ -37,14 +37,17 @@ struct scenario {
     unsigned renew;     /* destroy a stream while it is busy, and make one */
     unsigned reopen;    /* close an opened stream while it is busy */
     unsigned wait;      /* for all that a lane has queued */
-    unsigned delay_most; /* microseconds; 0: 200 */
-    unsigned delay;      /* a lane, by some microseconds */
-    unsigned beside;     /* begin or end a capture on a stream of the actor's own */
-    unsigned capture;    /* capture what uses the pool, launch it, let it go */
-    unsigned trim;       /* give memory back, or change the limit */
-    bool shared;         /* the lanes are the same for all actors */
-    bool opened;         /* the lanes are opened streams */
-    bool per_thread;     /* the lane is the per-thread stream, of threads that end */
+    unsigned delay_most;  /* microseconds; 0: 200 */
+    unsigned delay;       /* a lane, by some microseconds */
+    unsigned beside;      /* begin or end a capture on a stream of the actor's own */
+    unsigned capture;     /* capture what uses the pool, launch it, let it go */
+    unsigned trim;        /* give memory back, or change the limit */
+    bool shared;          /* the lanes are the same for all actors */
+    bool opened;          /* the lanes are opened streams */
+    bool per_thread;      /* the lane is the per-thread stream, of threads that end */
+    unsigned nobody;      /* of 1,000 calls so many name no stream */
+    bool blocking;        /* every other lane is a blocking stream */
+    bool beside_blocking; /* captures beside are of blocking streams alone */
 };
 extern const struct scenario scenarios[];
 extern const size_t scenario_count;
@@ -161,6 +164,8 @@ void capture_own_end(struct actor *actor);
 unsigned order_tag(struct order *order);
 /* Draw from the actor's seed. */
 uint64_t actor_draw(struct actor *actor, uint64_t limit);
+/* What a call on a lane names: its stream, or none. */
+tarn_stream actor_names(struct actor *actor, const struct lane *lane);
 void lane_create(struct actor *actor, struct lane *lane, bool opened);
 void lane_destroy(struct lane *lane);
 /* Allocate; false where there is no memory. */

@@ -111,6 +111,36 @@ static void capture(void)
     end_pool(pool);
 }
 
+/* Memory comes and goes without a stream; in the end all of it can be had on one. */
+static void without_a_stream_by(tarn_pool_streamless streamless)
+{
+    tarn_pool_options options = {.size = sizeof options,
+                                 .maximum_bytes = 8 * MIB,
+                                 .streamless = streamless,
+                                 .streamless_bytes = 2 * MIB};
+    tarn_resource *pool = NULL;
+
+    IN_THE_END(tarn_pool_create(0, NULL, &options, &pool));
+    tarn_device_ptr kept = get(pool, MIB, one);
+    for (int i = 0; i < 6; i++)
+        give(pool, get(pool, MIB, TARN_STREAM_NONE), MIB,
+             i == 4 ? one : TARN_STREAM_NONE);
+    give(pool, kept, MIB, TARN_STREAM_NONE);
+    give(pool, get(pool, 8 * MIB, other), 8 * MIB, TARN_STREAM_NONE);
+    give(pool, get(pool, 8 * MIB, TARN_STREAM_NONE), 8 * MIB, other);
+    end_pool(pool);
+}
+
+static void without_a_stream(void)
+{
+    without_a_stream_by(TARN_POOL_BARRIER);
+}
+
+static void without_a_stream_by_events(void)
+{
+    without_a_stream_by(TARN_POOL_EVENT);
+}
+
 #ifdef __SANITIZE_THREAD__
 enum { THREADS_ARE_WATCHED = 1 };
 #else
@@ -144,4 +174,14 @@ TEST(pool_sleeps_and_wakes_whatever_call_fails)
 TEST(pool_serves_captures_whatever_call_fails)
 {
     tortured(capture);
+}
+
+TEST(pool_serves_without_a_stream_whatever_call_fails)
+{
+    tortured(without_a_stream);
+}
+
+TEST(pool_serves_without_a_stream_by_events_whatever_call_fails)
+{
+    tortured(without_a_stream_by_events);
 }

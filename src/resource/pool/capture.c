@@ -342,6 +342,13 @@ void tarn__captures_collect(struct tarn__pool *pool)
     }
 }
 
+bool tarn__captures_any(const struct tarn__pool *pool)
+{
+    const struct tarn__captures *captures = pool->captures;
+
+    return captures && captures->by_id.count > 0;
+}
+
 size_t tarn__captures_metadata(const struct tarn__pool *pool)
 {
     return pool->captures ? sizeof *pool->captures : 0;

@@ -71,6 +71,15 @@ static void keep_event(struct tarn__pool *pool, const struct tarn__scope *scope,
         scope->calls->event_destroy(event);
 }
 
+/* What nobody in particular freed is behind all work of the context. */
+static CUresult_ record(struct tarn__pool *pool, const struct tarn__scope *scope,
+                        const struct tarn__lane *lane, CUstream_ handle, CUevent_ event)
+{
+    if (lane->key == TARN__KEY_NOBODY && !TARN_MUTATION(event_on_default_stream))
+        return scope->calls->ctx_record_event(pool->context, event);
+    return scope->calls->event_record(event, handle);
+}
+
 /* Close, record, publish. `handle` is good, and is the stream of `lane`, which has a user
  * and is not recorded by anybody else. */
 static void fence(struct tarn__pool *pool, const struct tarn__scope *scope,
@@ -92,7 +101,7 @@ static void fence(struct tarn__pool *pool, const struct tarn__scope *scope,
         tarn__lane_publish(&pool->heap, lane, epoch, event);
     tarn__pool_unlock(pool);
 
-    CUresult_ result = scope->calls->event_record(event, handle);
+    CUresult_ result = record(pool, scope, lane, handle, event);
 
     tarn__pool_lock(pool);
     lane->recording = false;
@@ -107,6 +116,12 @@ static void fence(struct tarn__pool *pool, const struct tarn__scope *scope,
     tarn__pool_unlock(pool);
     if (!published)
         keep_event(pool, scope, event);
+}
+
+void tarn__fence_nobodys(struct tarn__pool *pool, const struct tarn__scope *scope,
+                         struct tarn__lane *lane)
+{
+    fence(pool, scope, lane, NULL);
 }
 
 /* Fences that are asked about whenever one is taken. */
@@ -361,7 +376,8 @@ tarn_status tarn__fences_barrier_locked(struct tarn__pool *pool)
     tarn__heap_close_all(&pool->heap);
     pool->barriers++;
     tarn__pool_unlock(pool);
-    tarn_status status = tarn__pages_barrier(pool->pages);
+    tarn_status status =
+        TARN_MUTATION(barrier_left_out) ? TARN_OK : tarn__pages_barrier(pool->pages);
     if (status != TARN_OK)
         return status;
     tarn__pool_lock(pool);

@@ -220,7 +220,8 @@ static bool joins(const struct tarn__heap *heap, const struct tarn__lane *lane,
     if (!lane)
         return neighbour->lane == 0;
     if (neighbour->lane == lane->index)
-        return neighbour->epoch == lane->open_epoch || bytes <= heap->absorb_bytes;
+        return neighbour->epoch == lane->open_epoch ||
+               (lane->in_order && bytes <= heap->absorb_bytes);
     return neighbour->lane == 0 && lane->in_order && !lane->is_capture &&
            bytes <= heap->absorb_bytes &&
            (bytes <= READY_ABSORB || bytes <= own || heap->with_memory_count < 2);

@@ -65,7 +65,8 @@ struct tarn__lane *tarn__heap_lane(struct tarn__heap *heap, uint64_t key)
     lane->index = index;
     lane->key = key;
     lane->open_epoch = 1;
-    lane->in_order = key != TARN__KEY_NOBODY && key != TARN__KEY_LEFT;
+    lane->in_order = key != TARN__KEY_LEFT &&
+                     (key != TARN__KEY_NOBODY || TARN_MUTATION(nobody_is_in_order));
     lane->fences = fences; /* its room serves the next one */
     lane->fence_room = room;
     tarn__map_put(&heap->by_key, key, &index);

@@ -32,7 +32,10 @@
     X(unmapped_with_fence_pending, "memory is unmapped while queued work may touch it")  \
     X(growth_published_before_mapped, "addresses are handed out before they are mapped") \
     X(wait_failed_taken_as_done, "a wait that the driver refused counts as one")         \
-    X(steal_without_wait, "a block of another stream is taken without a wait")
+    X(steal_without_wait, "a block of another stream is taken without a wait")           \
+    X(barrier_left_out, "what nobody freed is ready without a barrier")                  \
+    X(nobody_is_in_order, "who names no stream has again what nobody freed")             \
+    X(event_on_default_stream, "what nobody freed waits for the default stream alone")
 
 #ifdef TARN_MUTATIONS
 enum tarn__mutation {

@@ -81,16 +81,16 @@ static void fence_now(struct tarn__pool *pool, tarn_stream stream)
     tarn__caller_end(&caller);
 }
 
-/* The stream's own memory, or ready memory, with one lock taken. */
-static tarn__index quick_take(struct tarn__pool *pool, struct tarn__magazine *magazine,
+/* The lane's own memory, or ready memory (lane NULL: that alone), with one lock taken. */
+static tarn__index quick_take(struct tarn__pool *pool, struct tarn__lane *lane,
                               const struct tarn__request *request, size_t asked)
 {
     bool was_ready, no_memory;
 
     tarn__pool_lock(pool);
-    tarn__index index = gate(pool) ? 0
-                                   : tarn__heap_take(&pool->heap, magazine->lane, request,
-                                                     &was_ready, &no_memory);
+    tarn__index index =
+        gate(pool) ? 0
+                   : tarn__heap_take(&pool->heap, lane, request, &was_ready, &no_memory);
     if (index) {
         *(was_ready ? &pool->ready : &pool->own) += 1;
         tarn__count_allocation(&pool->counts, asked);
@@ -141,6 +141,25 @@ static tarn_status too_large(const struct tarn__pool *pool, size_t bytes)
                           "pool: %zu bytes are more than any pool has", bytes);
 }
 
+/* A program of one stream means that one where it names none. */
+static tarn_stream named(const struct tarn__pool *pool, tarn_stream stream)
+{
+    bool is_one = pool->options.streamless == TARN_POOL_ONE_STREAM;
+
+    return is_one && stream == TARN_STREAM_NONE ? TARN_STREAM_LEGACY : stream;
+}
+
+/* Who names no stream makes no driver call by which he would find another context here, so
+ * he asks; without a clear answer he goes the slow way. */
+static bool is_nobody(const struct tarn__pool *pool, tarn_stream stream)
+{
+    unsigned long long id = 0;
+
+    return stream == TARN_STREAM_NONE &&
+           pool->calls->ctx_get_id(pool->context, &id) == CUDA_SUCCESS_ &&
+           id == pool->life;
+}
+
 static tarn_status pool_allocate(void *self, size_t bytes, size_t alignment,
                                  tarn_stream stream, tarn_device_ptr *out)
 {
@@ -154,13 +173,17 @@ static tarn_status pool_allocate(void *self, size_t bytes, size_t alignment,
     if (bytes > pool->most_bytes || granules > UINT32_MAX / 2 ||
         alignment > (size_t)1 << 40)
         return too_large(pool, bytes);
-    if (gate(pool) == 0 && !tarn__driver_gone() &&
-        (magazine = tarn__magazine_find(pool, stream)) != NULL &&
-        tarn__magazine_check(pool, magazine, TARN__TO_ALLOCATE)) {
-        if (alignment <= TARN__GRANULE)
-            index = tarn__magazine_take(pool, magazine, request.granules, bytes);
-        if (!index)
-            index = quick_take(pool, magazine, &request, bytes);
+    stream = named(pool, stream);
+    if (gate(pool) == 0 && !tarn__driver_gone()) {
+        magazine = tarn__magazine_find(pool, stream);
+        if (magazine && tarn__magazine_check(pool, magazine, TARN__TO_ALLOCATE)) {
+            if (alignment <= TARN__GRANULE)
+                index = tarn__magazine_take(pool, magazine, request.granules, bytes);
+            if (!index)
+                index = quick_take(pool, magazine->lane, &request, bytes);
+        } else if (is_nobody(pool, stream)) {
+            index = quick_take(pool, NULL, &request, bytes);
+        }
     }
     if (!index)
         return allocate_slowly(pool, &request, bytes, stream, out);
@@ -260,6 +283,27 @@ static tarn_status quick_put(struct tarn__pool *pool, struct tarn__magazine *mag
     return TARN_OK;
 }
 
+/* Into the lane of nobody, with one lock taken. */
+static tarn_status quick_put_nobodys(struct tarn__pool *pool, tarn__index index,
+                                     tarn_device_ptr block)
+{
+    struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+
+    if (!tarn__node_claim(node, block, TARN__MOVING))
+        return not_out(block);
+    uint32_t granules = node->granules;
+    tarn__pool_lock(pool);
+    tarn__count_free(&pool->counts, node->asked);
+    tarn__heap_put(&pool->heap, index,
+                   tarn__heap_known_lane(&pool->heap, TARN__KEY_NOBODY));
+    bool due = tarn__streamless_is_due(pool, granules);
+    tarn__pool_unlock(pool);
+    if (due)
+        tarn__streamless_fence(pool);
+    shrink_to_threshold(pool);
+    return TARN_OK;
+}
+
 static tarn_status free_slowly(struct tarn__pool *pool, tarn__index index,
                                tarn_device_ptr block, tarn_stream stream)
 {
@@ -296,6 +340,10 @@ static tarn_status pool_deallocate(void *self, tarn_device_ptr block, size_t byt
     tarn_status status = find_live(pool, block, bytes, alignment, &index);
     if (status != TARN_OK)
         return status;
+    stream = named(pool, stream);
+    if (is_nobody(pool, stream) && !gate(pool) &&
+        !tarn__node(&pool->heap.nodes, index)->capture)
+        return quick_put_nobodys(pool, index, block);
     if (gate(pool) || tarn__node(&pool->heap.nodes, index)->capture ||
         (magazine = tarn__magazine_find(pool, stream)) == NULL ||
         !tarn__magazine_check(pool, magazine, TARN__TO_FREE))
@@ -326,7 +374,8 @@ static bool pool_serves_no_stream(const void *self)
 {
     const struct tarn__pool *pool = self;
 
-    return tarn__pages_are_done(pool->pages) || tarn__pages_is_ordered(pool->pages);
+    return pool->options.streamless == TARN_POOL_ONE_STREAM ||
+           tarn__pages_are_done(pool->pages) || tarn__pages_is_ordered(pool->pages);
 }
 
 static tarn_status pool_block_bytes(void *self, tarn_device_ptr block, size_t *out)
@@ -509,11 +558,12 @@ static tarn_status check_options(int device, tarn_resource *upstream,
                               "pool: initial %zu bytes are over the maximum of %zu",
                               options->initial_bytes, options->maximum_bytes);
     if ((unsigned)options->last_step > TARN_POOL_GIVE_UP ||
-        (unsigned)options->when_asleep > TARN_POOL_WAKE)
+        (unsigned)options->when_asleep > TARN_POOL_WAKE ||
+        (unsigned)options->streamless > TARN_POOL_ONE_STREAM)
         return tarn_error_set(
             TARN_INVALID_ARGUMENT,
-            "pool: last_step %d or when_asleep %d is none of its values",
-            (int)options->last_step, (int)options->when_asleep);
+            "pool: last_step %d, when_asleep %d or streamless %d is none of its values",
+            (int)options->last_step, (int)options->when_asleep, (int)options->streamless);
     if (upstream && tarn_resource_device(upstream) != device &&
         tarn_resource_device(upstream) != TARN_DEVICE_NONE)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
@@ -557,6 +607,10 @@ static tarn_status open_pool(struct tarn__pool *pool, tarn_resource *upstream)
                               &pool->pages);
     if (status != TARN_OK)
         return status;
+    struct tarn__lane *nobody = tarn__heap_lane(&pool->heap, TARN__KEY_NOBODY);
+    if (!nobody)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");
+    nobody->users++; /* it stays */
     if (tarn__pages_is_vmm(pool->pages)) {
         struct tarn__span range = tarn__pages_range(pool->pages);
         if (!tarn__heap_add_range(&pool->heap, range.address, range.bytes))

@@ -96,6 +96,10 @@ void tarn__caller_end(struct tarn__caller *caller);
 
 /* Fence what the caller's stream freed, where it is time to. Takes and leaves `lock`. */
 void tarn__fence_if_due(struct tarn__caller *caller);
+/* The same for the lane of nobody, which has a user: an event behind all work of the
+ * context. */
+void tarn__fence_nobodys(struct tarn__pool *pool, const struct tarn__scope *scope,
+                         struct tarn__lane *lane);
 /* Is it time? `lock` held. */
 bool tarn__fence_is_due(const struct tarn__pool *pool, const struct tarn__lane *lane);
 /* An opened stream is being closed: fence what it freed, and forget its handle. */
@@ -125,6 +129,11 @@ uint64_t tarn__streamless_bytes(const struct tarn__pool *pool);
  * `lock`. */
 bool tarn__streamless_settle(struct tarn__pool *pool,
                              const struct tarn__request *request);
+/* A block of `granules` was freed without a stream: is it time for an event? `lock` held. */
+bool tarn__streamless_is_due(const struct tarn__pool *pool, uint32_t granules);
+/* Have an event recorded behind all work, if no capture is known that would end by it.
+ * Takes and leaves `lock`. */
+void tarn__streamless_fence(struct tarn__pool *pool);
 
 /* --- search.c --- */
 
@@ -180,6 +189,8 @@ void tarn__capture_leave(struct tarn__caller *caller);
 size_t tarn__captures_metadata(const struct tarn__pool *pool);
 /* Let go of the memory of graphs that are gone. `lock` held. */
 void tarn__captures_collect(struct tarn__pool *pool);
+/* Has any graph memory of the pool, or may a capture that got some still go on? `lock` held. */
+bool tarn__captures_any(const struct tarn__pool *pool);
 void tarn__captures_free(struct tarn__pool *pool);
 
 /* --- magazine.c: counting --- */

@@ -77,6 +77,7 @@ static void fill_bytes(struct tarn__pool *pool, tarn_pool_statistics *out)
     out->captured = captured_bytes(pool);
     out->cached = pool->heap.free_bytes - out->captured;
     out->pending = pool->heap.unfenced_bytes - out->captured;
+    out->streamless = tarn__streamless_bytes(pool);
     out->reserved = tarn__pages_reserved(pool->pages);
     out->asleep = tarn__pages_asleep(pool->pages);
     out->limit = pool->limit;
@@ -110,7 +111,7 @@ static void fill_counts(const struct tarn__pool *pool, tarn_pool_statistics *out
     out->barriers = pool->barriers;
     out->driver_calls = pool->waits + pool->fences + pool->queries + pool->growths +
                         pool->shrinks + pool->moves + pool->barriers;
-    out->lanes = pool->heap.lane_count;
+    out->lanes = pool->heap.lane_count - 1; /* that of nobody is always there */
 }
 
 tarn_status tarn_pool_get_statistics(tarn_resource *resource, tarn_pool_statistics *out)

@@ -30,14 +30,16 @@ static uint64_t smaller(uint64_t one, uint64_t other)
     return one < other ? one : other;
 }
 
-/* `lock` held. */
-static uint64_t bound(const struct tarn__pool *pool, const struct tarn__request *request)
+/* For blocks of this size. `lock` held. */
+static uint64_t bound(const struct tarn__pool *pool, uint32_t granules)
 {
-    uint64_t asked = (uint64_t)request->granules << TARN__GRANULE_SHIFT;
+    uint64_t asked = (uint64_t)granules << TARN__GRANULE_SHIFT;
     uint64_t capacity = smaller(pool->limit, pool->device_bytes);
     uint64_t many = smaller(larger(MANY * asked, FEW), capacity / CAPACITY_PART);
     uint64_t part = tarn__pages_reserved(pool->pages) / POOL_PART;
 
+    if (pool->options.streamless_bytes > 0)
+        return pool->options.streamless_bytes;
     return larger(LEAST, larger(part, many));
 }
 
@@ -66,15 +68,105 @@ static bool is_enough(struct tarn__pool *pool, const struct tarn__request *reque
 {
     tarn__pool_lock(pool);
     uint64_t held = held_bytes(pool);
-    bool enough = held > 0 && (!request || held >= bound(pool, request));
+    bool enough = held > 0 && (!request || held >= bound(pool, request->granules));
     tarn__pool_unlock(pool);
     return enough;
 }
+
+/* --- by an event --- */
+
+bool tarn__streamless_is_due(const struct tarn__pool *pool, uint32_t granules)
+{
+    const struct tarn__lane *lane = tarn__heap_known_lane(&pool->heap, TARN__KEY_NOBODY);
+
+    return pool->options.streamless == TARN_POOL_EVENT && !lane->recording &&
+           tarn__lane_unfenced(lane) >= bound(pool, granules) / 2;
+}
+
+/* Is there a capture that the event would end? Those on non-blocking streams that nobody announced
+ * are not seen, unless they have memory of this pool. In a scope. */
+static bool captures_are_known(struct tarn__pool *pool, const struct tarn__scope *scope)
+{
+    CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
+
+    tarn__pool_lock(pool);
+    tarn__captures_collect(pool);
+    bool known = tarn__captures_any(pool);
+    tarn__pool_unlock(pool);
+    return known || tarn__opened_captures(pool->device) ||
+           scope->calls->stream_is_capturing(NULL, &status) != CUDA_SUCCESS_ ||
+           status != CU_STREAM_CAPTURE_STATUS_NONE_;
+}
+
+void tarn__streamless_fence(struct tarn__pool *pool)
+{
+    struct tarn__scope scope;
+
+    if (!pool->calls->ctx_record_event ||
+        tarn__scope_enter(pool->device, &scope) != TARN_OK)
+        return;
+    if (scope.life == pool->life && !captures_are_known(pool, &scope)) {
+        tarn__pool_lock(pool);
+        struct tarn__lane *lane = tarn__heap_known_lane(&pool->heap, TARN__KEY_NOBODY);
+        tarn__pool_unlock(pool);
+        tarn__fence_nobodys(pool, &scope, lane);
+    }
+    tarn__scope_leave(&scope);
+}
+
+/* The oldest event of the lane of nobody, pinned; NULL: there is none. `lock` held. */
+static CUevent_ pin_oldest(struct tarn__lane *lane, uint64_t *epoch)
+{
+    if (lane->fence_count == 0)
+        return NULL;
+    lane->fences[0].pins++;
+    *epoch = lane->fences[0].epoch;
+    return lane->fences[0].event;
+}
+
+static void unpin(struct tarn__lane *lane, CUevent_ event)
+{
+    for (size_t i = 0; i < lane->fence_count; i++)
+        if (lane->fences[i].event == event)
+            lane->fences[i].pins--;
+}
+
+/* Wait for the oldest event, in which nobody else waits. False: there is none, or the driver
+ * refuses. */
+static bool wait_for_event(struct tarn__pool *pool)
+{
+    struct tarn__scope scope;
+    uint64_t epoch = 0;
+
+    tarn__pool_lock(pool);
+    struct tarn__lane *lane = tarn__heap_known_lane(&pool->heap, TARN__KEY_NOBODY);
+    CUevent_ event = pool->calls->event_synchronize ? pin_oldest(lane, &epoch) : NULL;
+    tarn__pool_unlock(pool);
+    if (!event)
+        return false;
+    bool done = tarn__scope_enter_relaxed(pool->device, &scope) == TARN_OK;
+    if (done) {
+        done = scope.calls->event_synchronize(event) == CUDA_SUCCESS_;
+        tarn__scope_leave(&scope);
+    }
+    tarn__pool_lock(pool);
+    unpin(lane, event);
+    if (done)
+        tarn__lane_fence_done(&pool->heap, lane, epoch);
+    while (tarn__heap_sweep(&pool->heap, SIZE_MAX))
+        continue;
+    tarn__pool_unlock(pool);
+    return done;
+}
+
+/* --- by a wait for the device --- */
 
 bool tarn__streamless_settle(struct tarn__pool *pool, const struct tarn__request *request)
 {
     if (!is_enough(pool, request))
         return false;
+    if (request && wait_for_event(pool))
+        return true;
     pthread_mutex_lock(&pool->barrier);
     /* Another thread may have waited for it meanwhile, for all. */
     bool settled =

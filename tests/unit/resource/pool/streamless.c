@@ -149,3 +149,243 @@ TEST(memory_freed_without_a_stream_waits_for_streams_that_are_gone)
     CU(cuStreamDestroy_v2(other));
     end_pool(pool);
 }
+
+/* --- how much is held back, and what it costs --- */
+
+static tarn_resource *pool_by(tarn_pool_streamless streamless, size_t most)
+{
+    tarn_pool_options options = {
+        .size = sizeof options, .streamless = streamless, .streamless_bytes = most};
+
+    return new_pool(&options);
+}
+
+static void loop(tarn_resource *pool, size_t bytes, int times)
+{
+    for (int i = 0; i < times; i++)
+        put(pool, take(pool, bytes, TARN_STREAM_NONE), bytes, TARN_STREAM_NONE);
+}
+
+/* Driver calls of so many pairs, when the loop has found its pace. */
+static unsigned long long calls_of(tarn_resource *pool, size_t bytes, int pairs)
+{
+    loop(pool, bytes, 4 * pairs);
+    unsigned long long before = sim_calls();
+    loop(pool, bytes, pairs);
+    return sim_calls() - before;
+}
+
+TEST(loop_without_a_stream_takes_one_barrier_in_many_frees)
+{
+    static const size_t sizes[] = {256, 64 * KIB, MIB, 16 * MIB};
+
+    use_driver(0);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        tarn_resource *pool = pool_by(TARN_POOL_BARRIER, 0);
+        loop(pool, sizes[i], 300);
+        uint64_t before = statistics(pool).barriers;
+        loop(pool, sizes[i], 160);
+        CHECK(statistics(pool).barriers - before <= 160 / 16);
+        CHECK_EQUAL(0, statistics(pool).fences);
+        CHECK(statistics(pool).reserved <= 600 * MIB);
+        adds_up(pool);
+        end_pool(pool);
+    }
+}
+
+/* Each asks for the context's id; what comes on top is the barriers', and the events'. */
+TEST(pair_without_a_stream_makes_two_driver_calls_and_few_more)
+{
+    use_driver(0);
+    if (!on_sim())
+        skip();
+    for (int mode = TARN_POOL_BARRIER; mode <= TARN_POOL_EVENT; mode++) {
+        tarn_resource *pool = pool_by((tarn_pool_streamless)mode, 0);
+        CHECK(calls_of(pool, MIB, 640) <= 2 * 640 + 640 / 2);
+        end_pool(pool);
+    }
+    tarn_resource *one = pool_by(TARN_POOL_ONE_STREAM, 0);
+    CHECK_EQUAL(0, calls_of(one, 100 * KIB, 100));
+    end_pool(one);
+}
+
+TEST(statistics_tell_what_is_held_back)
+{
+    use_driver(0);
+    tarn_resource *pool = pool_by(TARN_POOL_BARRIER, 3 * MIB);
+    tarn_device_ptr block = take(pool, MIB, NULL);
+
+    put(pool, take(pool, 2 * MIB, TARN_STREAM_NONE), 2 * MIB, TARN_STREAM_NONE);
+    CHECK_EQUAL(2 * MIB, statistics(pool).streamless);
+    put(pool, block, MIB, TARN_STREAM_NONE);
+    CHECK_EQUAL(3 * MIB, statistics(pool).streamless);
+    CHECK_EQUAL(0, statistics(pool).barriers);
+    block = take(pool, 3 * MIB, TARN_STREAM_NONE); /* it rather waits than grows */
+    CHECK_EQUAL(0, statistics(pool).streamless);
+    CHECK_EQUAL(1, statistics(pool).barriers);
+    put(pool, block, 3 * MIB, NULL);
+    end_pool(pool);
+}
+
+TEST(streamless_mode_has_three_values)
+{
+    tarn_pool_options options = {.size = sizeof options,
+                                 .streamless = (tarn_pool_streamless)3};
+    tarn_resource *pool = NULL;
+
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_create(0, NULL, &options, &pool));
+    CHECK_SAYS("streamless 3");
+}
+
+/* --- by events --- */
+
+TEST(event_is_recorded_at_half_and_nobody_waits_for_it)
+{
+    use_driver(0);
+    tarn_resource *pool = pool_by(TARN_POOL_EVENT, 8 * MIB);
+    tarn_stream stream = new_stream();
+    struct gate gate;
+
+    loop(pool, MIB, 3);
+    CHECK_EQUAL(0, statistics(pool).fences);
+    loop(pool, MIB, 1);
+    CHECK_EQUAL(1, statistics(pool).fences);
+    loop(pool, MIB, 200);
+    CHECK_EQUAL(0, statistics(pool).barriers);
+    CHECK(statistics(pool).reserved <= 24 * MIB);
+    hold_up(stream, &gate);
+    /* Up to the bound, nothing waits for the stream that is held up. */
+    tarn_device_ptr blocks[6];
+    for (int i = 0; i < 6; i++)
+        blocks[i] = take(pool, MIB, TARN_STREAM_NONE);
+    for (int i = 0; i < 6; i++)
+        put(pool, blocks[i], MIB, TARN_STREAM_NONE);
+    loop(pool, MIB, 1);
+    let_on(&gate);
+    CHECK_EQUAL(0, statistics(pool).barriers);
+    CU(cuStreamDestroy_v2(stream));
+    adds_up(pool);
+    end_pool(pool);
+}
+
+TEST(streams_have_memory_of_no_stream_behind_its_event)
+{
+    use_driver(0);
+    tarn_pool_options options = {.size = sizeof options,
+                                 .maximum_bytes = 4 * MIB,
+                                 .streamless = TARN_POOL_EVENT,
+                                 .streamless_bytes = 2 * MIB};
+    tarn_resource *pool = new_pool(&options);
+    tarn_stream held = new_stream(), other = new_stream();
+    struct gate gate;
+
+    tarn_device_ptr block = take(pool, 3 * MIB, TARN_STREAM_NONE);
+    hold_up(held, &gate);
+    CU(cuMemsetD8Async(block, 1, 3 * MIB, held));
+    put(pool, block, 3 * MIB, TARN_STREAM_NONE);
+    block = take(pool, 3 * MIB, other); /* it does not wait here */
+    CHECK_EQUAL(1, statistics(pool).steals);
+    CU(cuMemsetD8Async(block, 2, 3 * MIB, other));
+    let_on(&gate);
+    unsigned char seen = 0;
+    CU(cuMemcpyDtoH_v2(&seen, block, 1));
+    CHECK_EQUAL(2, seen);
+    put(pool, block, 3 * MIB, other);
+    CU(cuStreamDestroy_v2(held));
+    CU(cuStreamDestroy_v2(other));
+    end_pool(pool);
+}
+
+/* An event would end them; a barrier does not. */
+static void is_left_alone(tarn_stream stream, tarn_stream value, tarn_resource *pool)
+{
+    void *graph = NULL;
+
+    CU(cuStreamBeginCapture_v2(stream, CAPTURE_GLOBAL));
+    if (value != stream)
+        CHECK_OK(tarn_stream_announce_capture(value, true));
+    loop(pool, MIB, 40);
+    if (value != stream)
+        CHECK_OK(tarn_stream_announce_capture(value, false));
+    CU(cuStreamEndCapture(stream, &graph));
+    CU(cuGraphDestroy(graph));
+    CHECK_EQUAL(0, statistics(pool).fences);
+    CHECK(statistics(pool).barriers > 0);
+    end_pool(pool);
+}
+
+TEST(events_leave_captures_alone_that_are_known)
+{
+    use_driver(0);
+    tarn_stream blocking, stream = new_stream(), opened;
+
+    CU(cuStreamCreate(&blocking, 0));
+    is_left_alone(blocking, blocking, pool_by(TARN_POOL_EVENT, 4 * MIB));
+    CHECK_OK(tarn_stream_open(0, stream, &opened));
+    is_left_alone(stream, opened, pool_by(TARN_POOL_EVENT, 4 * MIB));
+    CHECK_OK(tarn_stream_close(opened));
+    CU(cuStreamDestroy_v2(blocking));
+    CU(cuStreamDestroy_v2(stream));
+}
+
+TEST(events_leave_a_capture_alone_that_has_memory_of_the_pool)
+{
+    use_driver(0);
+    tarn_resource *pool = pool_by(TARN_POOL_EVENT, 4 * MIB);
+    tarn_stream stream = new_stream();
+    void *graph = NULL;
+
+    CU(cuStreamBeginCapture_v2(stream, CAPTURE_RELAXED));
+    tarn_device_ptr block = take(pool, MIB, stream);
+    tarn_pool_capture *memory = NULL;
+    CHECK_OK(tarn_pool_capture_of(pool, stream, &memory));
+    loop(pool, MIB, 40);
+    CHECK_EQUAL(0, statistics(pool).fences);
+    CU(cuStreamEndCapture(stream, &graph));
+    CU(cuGraphDestroy(graph));
+    CHECK_OK(tarn_pool_capture_release(memory, stream));
+    loop(pool, MIB, 40);
+    CHECK(statistics(pool).fences > 0);
+    put(pool, block, MIB, TARN_STREAM_NONE);
+    CU(cuStreamDestroy_v2(stream));
+    end_pool(pool);
+}
+
+/* --- one stream --- */
+
+TEST(program_of_one_stream_has_its_memory_again_at_once)
+{
+    use_driver(0);
+    tarn_resource *pool = pool_by(TARN_POOL_ONE_STREAM, 0);
+    tarn_stream stream = new_stream();
+    struct gate gate;
+
+    CHECK(tarn_resource_serves_no_stream(pool));
+    tarn_device_ptr block = take(pool, 3 * MIB, TARN_STREAM_NONE);
+    hold_up(stream, &gate);
+    put(pool, block, 3 * MIB, TARN_STREAM_NONE);
+    CHECK_EQUAL(0, statistics(pool).streamless);
+    CHECK_EQUAL(block, take(pool, 3 * MIB, TARN_STREAM_NONE));
+    put(pool, block, 3 * MIB, TARN_STREAM_DEFAULT);
+    CHECK_EQUAL(block, take(pool, 3 * MIB, TARN_STREAM_NONE));
+    put(pool, block, 3 * MIB, TARN_STREAM_NONE);
+    let_on(&gate);
+    CU(cuStreamDestroy_v2(stream));
+    end_pool(pool);
+}
+
+/* --- a context that was reset --- */
+
+TEST(pool_of_a_context_that_was_reset_serves_nobody)
+{
+    use_driver(0);
+    tarn_resource *pool = pool_by(TARN_POOL_BARRIER, 0);
+    tarn_device_ptr kept = take(pool, MIB, TARN_STREAM_NONE), block = 77;
+
+    loop(pool, MIB, 2);
+    CU(cuDevicePrimaryCtxReset_v2(0));
+    CHECK(tarn_resource_allocate(pool, MIB, 0, TARN_STREAM_NONE, &block) != TARN_OK);
+    CHECK_EQUAL(77, block);
+    put(pool, kept, MIB, TARN_STREAM_NONE);
+    end_pool(pool);
+}

@@ -1,0 +1,43 @@
+"""Memory without a stream: the options of a pool, and what Numba gets from each resource.
+
+tests/gpu/streamless.py is the program; on a GPU it runs with kernels (tests/gpu/run.sh).
+"""
+
+import pathlib
+
+import pytest
+from numba_support import run
+
+import tarn
+from tarn.mr import PoolMemoryResource
+
+PROGRAM = pathlib.Path(__file__).parents[2] / "tests" / "gpu" / "streamless.py"
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize("streamless", ["barrier", "event", "one-stream"])
+def test_a_pool_takes_each_way_by_its_name(streamless):
+    pool = PoolMemoryResource(streamless=streamless, streamless_limit="32MiB")
+    tarn.DeviceBuffer(size=MIB, mr=pool)
+    assert pool.statistics().streamless == 0
+
+
+def test_a_way_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="streamless='never' is none of barrier"):
+        PoolMemoryResource(streamless="never")
+
+
+def test_numbas_memory_is_not_handed_out_while_a_stream_reads_it():
+    done = run([str(PROGRAM)])
+    assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 7 * 4
+    for line in lines:
+        if not line.startswith("one-stream"):
+            assert ": 0 of 81920 wrong" in line, done.stdout
+
+
+def test_the_program_sees_a_promise_that_is_broken():
+    """It says that it uses one stream and uses two."""
+    done = run([str(PROGRAM), "one-stream"])
+    assert "non-blocking: 81920 of 81920 wrong" in done.stdout, done.stdout + done.stderr
