@@ -255,9 +255,10 @@ static bool is_open_as(const char *asked)
     return resolve(asked, path) == TARN_OK && same_file(path, driver.info.path);
 }
 
+/* A program with more rights than its caller loads no library that the caller names. */
 static const char *default_path(void)
 {
-    const char *named = getenv("TARN_DRIVER");
+    const char *named = secure_getenv("TARN_DRIVER");
 
     return named && *named ? named : "libcuda.so.1";
 }
