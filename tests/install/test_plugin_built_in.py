@@ -7,7 +7,7 @@ import pytest
 from test_numba_versions import BEGIN, NUMBAS, ON_SIM, PROJECT, run
 
 pytestmark = [
-    pytest.mark.parametrize("numba", NUMBAS[:2]),
+    pytest.mark.parametrize("numba", NUMBAS[1:2]),
     pytest.mark.skipif(not ON_SIM, reason="Debian's Numba needs CUDA 12's names"),
 ]
 PLUGINS = PROJECT / "examples" / "numba" / "plugins"
