@@ -5,7 +5,8 @@
  * device's own pool is one object a device.
  *
  * Memory handed out with TARN_STREAM_NONE has to be good on every stream, but the pool
- * can only hand it out in the order of one: the default stream is asked, and waited for.
+ * can only hand it out in the order of one, which is then waited for. That is the thread's
+ * own default stream: the legacy one would lose every capture on a blocking stream.
  * Memory given back with TARN_STREAM_NONE goes back in the order of the default stream,
  * which does not wait for work on non-blocking streams: free_waits says so, and the
  * caller waits.
@@ -22,25 +23,62 @@ struct async {
     bool owned; /* the pool goes with the resource */
 };
 
+/* The thread's default stream; a new one where that captures, as what is allocated on it
+ * would then be the graph's. */
+static CUresult_ private_stream(const struct tarn__calls *calls, CUstream_ *out)
+{
+    CUstream_ own = (CUstream_)TARN_STREAM_PER_THREAD;
+    CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_ACTIVE_;
+    CUresult_ result = calls->stream_is_capturing(own, &status);
+
+    if (result != CUDA_SUCCESS_ || status != CU_STREAM_CAPTURE_STATUS_NONE_)
+        return calls->stream_create(out, CU_STREAM_NON_BLOCKING_);
+    *out = own;
+    return CUDA_SUCCESS_;
+}
+
+/* Allocate on `stream`, and wait until the block is ready for every other one. */
+static CUresult_ ask_and_wait(const struct async *async, const struct tarn__calls *calls,
+                              size_t bytes, CUstream_ stream, CUdeviceptr_ *out)
+{
+    CUresult_ result = calls->mem_alloc_from_pool_async(out, bytes, async->pool, stream);
+
+    if (result != CUDA_SUCCESS_)
+        return result;
+    result = calls->stream_synchronize(stream);
+    if (result != CUDA_SUCCESS_)
+        calls->mem_free_async(*out, stream);
+    return result;
+}
+
+static CUresult_ ask_for_any_stream(const struct async *async,
+                                    const struct tarn__calls *calls, size_t bytes,
+                                    CUdeviceptr_ *out)
+{
+    CUstream_ stream;
+    CUresult_ result = private_stream(calls, &stream);
+
+    if (result != CUDA_SUCCESS_)
+        return result;
+    result = ask_and_wait(async, calls, bytes, stream, out);
+    if (stream != (CUstream_)TARN_STREAM_PER_THREAD)
+        calls->stream_destroy(stream);
+    return result;
+}
+
 static CUresult_ async_ask(struct tarn__backed *self, const struct tarn__calls *calls,
                            size_t bytes, tarn_stream stream, CUdeviceptr_ *out)
 {
     struct async *async = (struct async *)(void *)self;
     CUdeviceptr_ memory = 0;
-    CUresult_ result = calls->mem_alloc_from_pool_async(&memory, bytes, async->pool,
-                                                        tarn_stream_handle(stream));
+    CUresult_ result = stream == TARN_STREAM_NONE
+                           ? ask_for_any_stream(async, calls, bytes, &memory)
+                           : calls->mem_alloc_from_pool_async(&memory, bytes, async->pool,
+                                                              tarn_stream_handle(stream));
 
-    if (result != CUDA_SUCCESS_)
-        return result;
-    if (stream == TARN_STREAM_NONE) {
-        result = calls->stream_synchronize(NULL);
-        if (result != CUDA_SUCCESS_) {
-            calls->mem_free_async(memory, NULL);
-            return result;
-        }
-    }
-    *out = memory;
-    return CUDA_SUCCESS_;
+    if (result == CUDA_SUCCESS_)
+        *out = memory;
+    return result;
 }
 
 static CUresult_ async_give_back(const struct tarn__calls *calls, CUdeviceptr_ base,
