@@ -125,8 +125,9 @@ typedef struct tarn_pool_statistics {
     uint64_t streamless; /**< of the cached bytes, those held back: no stream freed them */
 } tarn_pool_statistics;
 
-/** Fill `*out` as far as `out->size` says. Counts are exact when no call is under way. Any
- *  thread. */
+/** Fill `*out` as far as `out->size` says. Counts are exact when no call is under way. Once
+ *  exit has begun and in a forked child `captured` and `largest_free` are 0 where another
+ *  thread was in a call. Any thread. */
 TARN_API tarn_status tarn_pool_get_statistics(tarn_resource *pool,
                                               tarn_pool_statistics *out);
 

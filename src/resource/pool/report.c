@@ -62,8 +62,9 @@ static uint64_t largest_free(const struct tarn__pool *pool)
     return (uint64_t)largest << TARN__GRANULE_SHIFT;
 }
 
-/* What the heap has, `lock` held. */
-static void fill_bytes(struct tarn__pool *pool, tarn_pool_statistics *out)
+/* What the heap has. `lock` held, or not `is_whole`: then it may be in the middle of a
+ * change, and what takes a walk through it stays 0. */
+static void fill_bytes(struct tarn__pool *pool, bool is_whole, tarn_pool_statistics *out)
 {
     uint64_t parked = 0, parked_blocks = 0;
     size_t metadata = 0;
@@ -74,14 +75,14 @@ static void fill_bytes(struct tarn__pool *pool, tarn_pool_statistics *out)
     out->live_asked = counts.allocated_bytes - counts.freed_bytes;
     out->live_blocks = counts.allocations - counts.frees;
     out->parked = parked;
-    out->captured = captured_bytes(pool);
+    out->captured = is_whole ? captured_bytes(pool) : 0;
     out->cached = pool->heap.free_bytes - out->captured;
     out->pending = pool->heap.unfenced_bytes - out->captured;
     out->streamless = tarn__streamless_bytes(pool);
     out->reserved = tarn__pages_reserved(pool->pages);
     out->asleep = tarn__pages_asleep(pool->pages);
     out->limit = pool->limit;
-    out->largest_free = largest_free(pool);
+    out->largest_free = is_whole ? largest_free(pool) : 0;
     out->fragmentation =
         out->cached ? 1.0 - (double)out->largest_free / (double)out->cached : 0.0;
     out->allocations = counts.allocations;
@@ -114,6 +115,16 @@ static void fill_counts(const struct tarn__pool *pool, tarn_pool_statistics *out
     out->lanes = pool->heap.lane_count - 1; /* that of nobody is always there */
 }
 
+/* In a forked child the lock may be held by a thread that is not there, and at exit by one
+ * that never comes back. */
+static bool lock_if_possible(struct tarn__pool *pool)
+{
+    if (tarn__driver_gone())
+        return pthread_mutex_trylock(&pool->lock) == 0;
+    tarn__pool_lock(pool);
+    return true;
+}
+
 tarn_status tarn_pool_get_statistics(tarn_resource *resource, tarn_pool_statistics *out)
 {
     tarn_pool_statistics all = {0};
@@ -125,13 +136,10 @@ tarn_status tarn_pool_get_statistics(tarn_resource *resource, tarn_pool_statisti
                                 "pool: statistics into NULL, or size is not set");
     if (status != TARN_OK)
         return status;
-    /* In a forked child the lock may be held by a thread that is not there. */
-    bool locks = !tarn__driver_gone();
-    if (locks)
-        tarn__pool_lock(pool);
-    fill_bytes(pool, &all);
+    bool locked = lock_if_possible(pool);
+    fill_bytes(pool, locked, &all);
     fill_counts(pool, &all);
-    if (locks)
+    if (locked)
         tarn__pool_unlock(pool);
     size_t known = out->size < sizeof all ? out->size : sizeof all;
     all.size = known;
@@ -152,7 +160,7 @@ void tarn__report_fill(struct tarn__caller *caller, uint64_t wanted, uint64_t al
     caller->scope.calls->mem_get_info(&device_free, &device_total);
     memset(report, 0, sizeof *report);
     tarn__pool_lock(pool);
-    fill_bytes(pool, &all);
+    fill_bytes(pool, true, &all);
     report->own = caller->lane->free_bytes;
     report->ready = pool->heap.ready_bytes;
     report->others = all.cached - report->ready - (caller->capturing ? 0 : report->own);
