@@ -96,9 +96,14 @@ def _signature(wanted: Any) -> Any:
 def _object_of(name: str, entries: list[tuple[str, Any, Any]], cpu: str | None) -> bytes:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # pycc may go one day; this Numba has it
+        from numba.core.registry import cpu_target
+        from numba.core.runtime import rtsys
         from numba.pycc.compiler import ExportEntry, ModuleCompiler
 
     options = {} if cpu is None else {"cpu_name": cpu}
+    # Whichever context comes first makes the runtime of the process; one for objects cannot
+    # make one that functions compiled later run on.
+    rtsys.initialize(cpu_target.target_context)
     compiler = ModuleCompiler(
         [ExportEntry(*entry) for entry in entries], name, use_nrt=True, **options
     )
