@@ -1,4 +1,4 @@
-/* pool.c -- the pool as a resource: the operations, its making and its end.
+/* pool.c -- the pool as a resource: its operations.
  *
  * An operation has three ways, tried in this order. A hit: the thread's magazine for this
  * stream. The quick way: the stream is known from the magazine, and the heap's lock is taken
@@ -469,69 +469,14 @@ static tarn_status pool_memory_info(void *self, tarn_stream stream, size_t *free
     return TARN_OK;
 }
 
-/* --- making and ending --- */
+/* --- what a pool is to others --- */
 
-/* An opened stream is closed: a last fence, and nobody looks at its handle again. */
-static void stream_closes(void *data, tarn_stream stream, struct tarn__opened *opened)
-{
-    struct tarn__pool *pool = data;
-
-    (void)opened;
-    if (tarn__pool_is_over(pool))
-        return;
-    tarn__magazines_close(pool, stream);
-    tarn__fence_last(pool, stream, opened);
-}
-
-static void free_events(struct tarn__pool *pool)
-{
-    struct tarn__scope scope;
-    CUevent_ event;
-
-    if (tarn__scope_enter(pool->device, &scope) != TARN_OK)
-        return;
-    tarn__heap_collect_events(&pool->heap);
-    while ((event = tarn__heap_event(&pool->heap)) != NULL)
-        scope.calls->event_destroy(event);
-    tarn__scope_leave(&scope);
-}
-
-/* Nobody uses the pool. Its memory goes only when the device is done with it. */
-static void pool_destroy(void *self)
-{
-    struct tarn__pool *pool = self;
-
-    tarn__opened_remove_watch(stream_closes, pool);
-    tarn__pools_remove(pool);
-    if (!tarn__pool_is_over(pool)) {
-        tarn__magazines_free(pool);
-        tarn__fences_poll_all(pool);
-        /* Tried twice: memory that may be in use is rather lost than given back. */
-        bool idle = pool->heap.ready_bytes == pool->heap.free_bytes ||
-                    tarn__pages_barrier(pool->pages) == TARN_OK ||
-                    tarn__pages_barrier(pool->pages) == TARN_OK;
-        free_events(pool);
-        if (idle)
-            tarn__pages_close(pool->pages);
-    } else {
-        if (!tarn__driver_gone()) /* else a lock may be held for ever */
-            tarn__magazines_free(pool);
-        tarn__pages_close(pool->pages);
-    }
-    tarn__captures_free(pool);
-    tarn__heap_free(&pool->heap);
-    pthread_mutex_destroy(&pool->barrier);
-    pthread_mutex_destroy(&pool->growth);
-    pthread_mutex_destroy(&pool->lock);
-    free(pool);
-}
-
-static const tarn_resource_ops pool_ops = {
-    .size = sizeof pool_ops,
+const tarn_resource_ops tarn__pool_ops = {
+    .size = sizeof tarn__pool_ops,
     .name = "pool",
     .allocate = pool_allocate,
     .deallocate = pool_deallocate,
-    .destroy = pool_destroy,
+    .destroy = tarn__pool_destroy,
     .memory_info = pool_memory_info,
     .supports_streams = pool_supports_streams,
     .trim = pool_trim,
@@ -548,173 +493,6 @@ tarn_status tarn__pool_of(tarn_resource *resource, const char *who,
                               resource ? resource->ops.name : "NULL");
     *out = resource->self;
     return TARN_OK;
-}
-
-static tarn_status check_options(int device, tarn_resource *upstream,
-                                 const tarn_pool_options *options)
-{
-    if (options->maximum_bytes && options->initial_bytes > options->maximum_bytes)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pool: initial %zu bytes are over the maximum of %zu",
-                              options->initial_bytes, options->maximum_bytes);
-    if ((unsigned)options->last_step > TARN_POOL_GIVE_UP ||
-        (unsigned)options->when_asleep > TARN_POOL_WAKE ||
-        (unsigned)options->streamless > TARN_POOL_ONE_STREAM)
-        return tarn_error_set(
-            TARN_INVALID_ARGUMENT,
-            "pool: last_step %d, when_asleep %d or streamless %d is none of its values",
-            (int)options->last_step, (int)options->when_asleep, (int)options->streamless);
-    if (upstream && tarn_resource_device(upstream) != device &&
-        tarn_resource_device(upstream) != TARN_DEVICE_NONE)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pool: upstream %s is of device %d, the pool of device %d",
-                              tarn_resource_name(upstream),
-                              tarn_resource_device(upstream), device);
-    return TARN_OK;
-}
-
-/* Options of a caller who was built with another version: what both know. */
-static tarn_status copy_options(const tarn_pool_options *from, tarn_pool_options *to)
-{
-    memset(to, 0, sizeof *to);
-    if (!from)
-        return TARN_OK;
-    if (from->size < offsetof(tarn_pool_options, initial_bytes) + sizeof(size_t))
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pool: options of %zu bytes, size is not set", from->size);
-    memcpy(to, from, from->size < sizeof *to ? from->size : sizeof *to);
-    return TARN_OK;
-}
-
-/* The parts that need a context; undone from the end. */
-static tarn_status open_pool(struct tarn__pool *pool, tarn_resource *upstream)
-{
-    struct tarn__scope scope;
-    tarn_status status = tarn__scope_enter(pool->device, &scope);
-
-    if (status != TARN_OK)
-        return status;
-    pool->life = scope.life;
-    pool->calls = scope.calls;
-    size_t free_bytes = 0, total_bytes = 0;
-    if (scope.calls->mem_get_info(&free_bytes, &total_bytes) == CUDA_SUCCESS_)
-        pool->device_bytes = total_bytes;
-    tarn__scope_leave(&scope);
-    status = tarn__primary_context(pool->device, &pool->context);
-    if (status != TARN_OK)
-        return status;
-    status = tarn__pages_open(pool->device, upstream, pool->options.growth_bytes,
-                              &pool->pages);
-    if (status != TARN_OK)
-        return status;
-    struct tarn__lane *nobody = tarn__heap_lane(&pool->heap, TARN__KEY_NOBODY);
-    if (!nobody)
-        return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");
-    nobody->users++; /* it stays */
-    if (tarn__pages_is_vmm(pool->pages)) {
-        struct tarn__span range = tarn__pages_range(pool->pages);
-        if (!tarn__heap_add_range(&pool->heap, range.address, range.bytes))
-            return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");
-    }
-    return TARN_OK;
-}
-
-static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
-                                   size_t block_bytes)
-{
-    struct tarn__pool *pool = calloc(1, sizeof *pool);
-
-    if (!pool)
-        return NULL;
-    pool->device = device;
-    pool->options = *options;
-    pool->limit = options->maximum_bytes ? options->maximum_bytes : UINT64_MAX;
-    pool->least_bytes = block_bytes;
-    pool->most_bytes = block_bytes ? block_bytes : SIZE_MAX - TARN__GRANULE;
-    pthread_mutex_init(&pool->growth, NULL);
-    pthread_mutex_init(&pool->barrier, NULL);
-    pthread_mutex_init(&pool->lock, NULL);
-    tarn__heap_init(&pool->heap);
-    return pool;
-}
-
-/* A pool that never became a resource. */
-static void discard(struct tarn__pool *pool)
-{
-    if (pool->pages)
-        tarn__pages_close(pool->pages);
-    tarn__heap_free(&pool->heap);
-    pthread_mutex_destroy(&pool->barrier);
-    pthread_mutex_destroy(&pool->growth);
-    pthread_mutex_destroy(&pool->lock);
-    free(pool);
-}
-
-/* Make it a resource, known to those who close streams and to threads that end. */
-static tarn_status introduce(struct tarn__pool *pool)
-{
-    tarn_resource_ops ops = pool_ops;
-    tarn_status status = tarn__opened_add_watch(stream_closes, pool);
-
-    if (status != TARN_OK)
-        return status;
-    ops.name = pool->least_bytes ? "slab" : "pool";
-    status = tarn_resource_create(&ops, pool, pool->device, &pool->resource);
-    if (status != TARN_OK)
-        tarn__opened_remove_watch(stream_closes, pool);
-    else
-        tarn__pools_add(pool);
-    return status;
-}
-
-static tarn_status have_initial_bytes(struct tarn__pool *pool)
-{
-    if (pool->options.initial_bytes == 0)
-        return TARN_OK;
-    tarn_status status = tarn__grow_by(pool, pool->options.initial_bytes);
-    if (status == TARN_OK)
-        return TARN_OK;
-    tarn_error words = *tarn_error_last();
-    tarn_resource_release(pool->resource);
-    return tarn_error_set_native(status, words.native, "%s", words.message);
-}
-
-tarn_status tarn_pool_create(int device, tarn_resource *upstream,
-                             const tarn_pool_options *options, tarn_resource **out)
-{
-    return tarn__pool_make(device, upstream, options, 0, out);
-}
-
-tarn_status tarn__pool_make(int device, tarn_resource *upstream,
-                            const tarn_pool_options *given, size_t block_bytes,
-                            tarn_resource **out)
-{
-    tarn_pool_options options;
-    tarn_status status = tarn__device_check("pool", device);
-
-    if (status == TARN_OK && !out)
-        status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: create into NULL");
-    if (status == TARN_OK)
-        status = copy_options(given, &options);
-    if (status == TARN_OK)
-        status = check_options(device, upstream, &options);
-    if (status != TARN_OK)
-        return status;
-    struct tarn__pool *pool = new_pool(device, &options, block_bytes);
-    if (!pool)
-        return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");
-    status = open_pool(pool, upstream);
-    if (status == TARN_OK)
-        status = introduce(pool);
-    if (status != TARN_OK) {
-        discard(pool);
-        return status;
-    }
-    tarn_resource *resource = pool->resource;
-    status = have_initial_bytes(pool);
-    if (status == TARN_OK)
-        *out = resource;
-    return status;
 }
 
 tarn_status tarn_pool_set_limit(tarn_resource *resource, size_t bytes)

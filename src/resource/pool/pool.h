@@ -199,17 +199,23 @@ void tarn__count_free(struct tarn__counts *counts, uint64_t asked);
 
 /* --- pool.c --- */
 
-/* Make a pool, or with `block_bytes` a slab: every block takes that much and serves any
- * request of up to that; options in bytes, as a pool's. */
-tarn_status tarn__pool_make(int device, tarn_resource *upstream,
-                            const tarn_pool_options *options, size_t block_bytes,
-                            tarn_resource **out);
+extern const tarn_resource_ops tarn__pool_ops;
 tarn_status tarn__pool_of(tarn_resource *resource, const char *who,
                           struct tarn__pool **out);
 tarn_status tarn__pool_gone(struct tarn__pool *pool);
 /* Is it over with the pool, its context or the process? No driver call is started then. */
 bool tarn__pool_is_over(const struct tarn__pool *pool);
 void tarn__pool_check(struct tarn__pool *pool); /* debug builds: `lock` held */
+
+/* --- make.c --- */
+
+/* Make a pool, or with `block_bytes` a slab: every block takes that much and serves any
+ * request of up to that; options in bytes, as a pool's. */
+tarn_status tarn__pool_make(int device, tarn_resource *upstream,
+                            const tarn_pool_options *options, size_t block_bytes,
+                            tarn_resource **out);
+/* Nobody uses it any more. */
+void tarn__pool_destroy(void *self);
 
 static inline void tarn__pool_lock(struct tarn__pool *pool)
 {
