@@ -7,6 +7,8 @@ import tarn
 import tarn.ipc
 import tarn.numba
 
+tarn.open_driver()  # before Numba looks for one, in spawned children too
+
 
 def folder_of(path):
     """Initializer of a pool: where servers listen."""
