@@ -229,7 +229,9 @@ TEST(ipc_event_handles_that_are_none_are_refused)
     for (size_t byte = 0; byte < 32; byte++) {
         forged = handle;
         ((unsigned char *)&forged)[byte] ^= 0x41;
-        CHECK(look_at(&forged) == CUDA_ERROR_MAP_FAILED);
+        int seen = look_at(&forged);
+        /* The number that a byte makes of our process may be that of the looker. */
+        CHECK(seen == CUDA_ERROR_MAP_FAILED || seen == CUDA_ERROR_INVALID_CONTEXT);
     }
     CU(cuEventDestroy_v2(event));
     CHECK(look_at(&handle) == CUDA_ERROR_MAP_FAILED);
