@@ -1,8 +1,8 @@
 /* Managers with each driver call failing in turn: nothing leaks, outputs stay, owners are
  * let go exactly once, and the next call works. */
 #define _GNU_SOURCE
+#include "driver_calls.h"
 #include "test.h"
-#include <dlfcn.h>
 #include <stdlib.h>
 
 static const tarn_manager_ops *ops; /* whose turn it is */
@@ -171,12 +171,11 @@ static void fill_what_is_pending(void)
 /* Whatever fails, the instance goes on after somebody has reset the context. */
 static void reset_the_context(void)
 {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    int (*reset)(int) = (int (*)(int))dlsym(library, "cuDevicePrimaryCtxReset_v2");
+    int (*reset)(int);
     tarn_manager *manager = make();
     tarn_pointer *before = NULL, *after = NULL;
 
-    CHECK(reset != NULL);
+    find_call("cuDevicePrimaryCtxReset_v2", &reset);
     TWICE(tarn_manager_memalloc(manager, 1000, TARN_STREAM_NONE, &before), before);
     if (reset(0) != 0)
         CHECK_EQUAL(0, reset(0));
@@ -184,7 +183,6 @@ static void reset_the_context(void)
     TWICE(tarn_manager_memalloc(manager, 1000, TARN_STREAM_NONE, &after), after);
     tarn_pointer_release(after);
     end(manager);
-    dlclose(library);
 }
 
 enum { RESOURCE = 1, NATIVE = 2, POOL = 4 };

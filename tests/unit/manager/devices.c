@@ -31,7 +31,7 @@ static int device_of(const tarn_pointer *pointer)
 {
     enum { CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9 };
     int (*ask)(void *, int, unsigned long long) =
-        (int (*)(void *, int, unsigned long long))cu("cuPointerGetAttribute");
+        (int (*)(void *, int, unsigned long long))driver_call("cuPointerGetAttribute");
     int device = -1;
 
     CHECK_EQUAL(0, ask(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "test.h"
 #include "child.h"
-#include <dlfcn.h>
+#include "driver_calls.h"
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,15 +22,6 @@ static void each_in_child(void (*function)(void))
         ops = all[i];
         in_child(function);
     }
-}
-
-/* cuda.close() of Numba and cudaDeviceReset() do this. */
-static void reset_the_device(void)
-{
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    int (*reset)(int) = (int (*)(int))dlsym(library, "cuDevicePrimaryCtxReset_v2");
-
-    CHILD_CHECK(reset && reset(0) == 0);
 }
 
 static tarn_manager *make(void)

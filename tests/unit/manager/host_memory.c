@@ -49,7 +49,7 @@ TEST(mapped_memory_has_an_address_on_the_device)
 TEST(host_memory_is_asked_for_with_the_flags_of_the_driver_and_goes_back_to_it)
 {
     int (*get_flags)(unsigned *, void *) =
-        (int (*)(unsigned *, void *))cu("cuMemHostGetFlags");
+        (int (*)(unsigned *, void *))driver_call("cuMemHostGetFlags");
     tarn_manager *manager = make();
     tarn_pointer *pointer;
     unsigned flags = 0;

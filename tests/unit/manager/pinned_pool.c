@@ -28,7 +28,7 @@ static tarn_pointer *take(tarn_manager *manager, size_t bytes)
 static bool is_pinned(void *host)
 {
     int (*get_flags)(unsigned *, void *) =
-        (int (*)(unsigned *, void *))cu("cuMemHostGetFlags");
+        (int (*)(unsigned *, void *))driver_call("cuMemHostGetFlags");
     unsigned flags;
 
     enter_context();
@@ -105,13 +105,12 @@ TEST(pinned_blocks_may_outlive_their_manager)
  * it, and no address of it is handed out again as if it were there. */
 TEST(pinned_memory_is_had_again_after_the_context_was_reset)
 {
-    int (*reset)(int) = (int (*)(int))cu("cuDevicePrimaryCtxReset_v2");
     tarn_manager *manager = make();
     tarn_pointer *old = take(manager, BYTES), *idle = take(manager, BYTES);
 
     tarn_pointer_release(idle);
     CHECK_OK(tarn_manager_reset(manager));
-    CHECK_EQUAL(0, reset(0));
+    reset_the_device();
     tarn_pointer *fresh = take(manager, BYTES);
     CHECK(is_pinned(tarn_pointer_host(fresh)));
     memset(tarn_pointer_host(fresh), 1, BYTES);
@@ -141,14 +140,15 @@ static void wait_at_gate(void *unused)
 TEST(pinned_memory_is_not_handed_out_while_a_copy_of_it_is_queued)
 {
     int (*create)(tarn_stream *, unsigned) =
-        (int (*)(tarn_stream *, unsigned))cu("cuStreamCreate");
-    int (*destroy)(tarn_stream) = (int (*)(tarn_stream))cu("cuStreamDestroy_v2");
+        (int (*)(tarn_stream *, unsigned))driver_call("cuStreamCreate");
+    int (*destroy)(tarn_stream) = (int (*)(tarn_stream))driver_call("cuStreamDestroy_v2");
     int (*launch)(tarn_stream, void (*)(void *), void *) =
-        (int (*)(tarn_stream, void (*)(void *), void *))cu("cuLaunchHostFunc");
-    int (*to_device)(tarn_device_ptr, const void *, size_t, tarn_stream) = (int (*)(
-        tarn_device_ptr, const void *, size_t, tarn_stream))cu("cuMemcpyHtoDAsync_v2");
+        (int (*)(tarn_stream, void (*)(void *), void *))driver_call("cuLaunchHostFunc");
+    int (*to_device)(tarn_device_ptr, const void *, size_t, tarn_stream) =
+        (int (*)(tarn_device_ptr, const void *, size_t, tarn_stream))driver_call(
+            "cuMemcpyHtoDAsync_v2");
     int (*to_host)(void *, tarn_device_ptr, size_t) =
-        (int (*)(void *, tarn_device_ptr, size_t))cu("cuMemcpyDtoH_v2");
+        (int (*)(void *, tarn_device_ptr, size_t))driver_call("cuMemcpyDtoH_v2");
     static unsigned char seen[BYTES];
     tarn_manager *manager = make();
     tarn_pointer *device, *pinned = take(manager, BYTES);

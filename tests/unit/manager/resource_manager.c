@@ -225,9 +225,10 @@ static void finish_when_told(void *told)
 
 static void *queue_work(void (*call)(void *), atomic_int *data)
 {
-    int (*create)(void **, unsigned) = (int (*)(void **, unsigned))cu("cuStreamCreate");
+    int (*create)(void **, unsigned) =
+        (int (*)(void **, unsigned))driver_call("cuStreamCreate");
     int (*launch)(void *, void (*)(void *), void *) =
-        (int (*)(void *, void (*)(void *), void *))cu("cuLaunchHostFunc");
+        (int (*)(void *, void (*)(void *), void *))driver_call("cuLaunchHostFunc");
     void *stream;
 
     enter_context();
@@ -244,7 +245,7 @@ static void *queue_late_work(atomic_int *done)
 
 static void end_stream(void *stream)
 {
-    int (*destroy)(void *) = (int (*)(void *))cu("cuStreamDestroy_v2");
+    int (*destroy)(void *) = (int (*)(void *))driver_call("cuStreamDestroy_v2");
 
     CHECK_OK(tarn_stream_synchronize(0, stream));
     CHECK_EQUAL(0, destroy(stream));
