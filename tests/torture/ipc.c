@@ -72,23 +72,6 @@ static void import_while_calls_fail(int line)
     }
 }
 
-/* An owner of `source`, and an importer with a line to it by way of us. */
-static void with_owner(enum source source, void (*import)(int line))
-{
-    struct order order;
-
-    folder_begin();
-    struct process owner = process_start(owners[source]);
-    struct process importer = process_start(import);
-    while (hear(importer.line, &order, sizeof order)) {
-        struct answer answer = tell(owner.line, order);
-        must_say(importer.line, &answer, sizeof answer);
-    }
-    process_end(&importer);
-    process_end(&owner);
-    folder_end();
-}
-
 TEST(opening_survives_each_failing_call)
 {
     with_owner(FROM_EXPORTABLE, import_while_calls_fail);

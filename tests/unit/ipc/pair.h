@@ -290,4 +290,33 @@ static inline void check_nothing_open(void)
     CHILD_CHECK(live_bytes() == 0);
 }
 
+/* --- both, with a line through us --- */
+
+static inline void relay(struct process *owner, struct process *importer)
+{
+    struct order order;
+
+    while (hear(importer->line, &order, sizeof order)) {
+        struct answer answer = tell(owner->line, order);
+        must_say(importer->line, &answer, sizeof answer);
+    }
+}
+
+static inline void with_owner(enum source source, void (*import)(int line))
+{
+    folder_begin();
+    struct process owner = process_start(owners[source]);
+    struct process importer = process_start(import);
+    relay(&owner, &importer);
+    process_end(&importer);
+    process_end(&owner);
+    folder_end();
+}
+
+static inline void with_each_owner(void (*import)(int line))
+{
+    for (int source = 0; source < SOURCES; source++)
+        with_owner((enum source)source, import);
+}
+
 #endif

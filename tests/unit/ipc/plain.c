@@ -4,34 +4,6 @@
 #include "pair.h"
 #include "ipc/ticket.h"
 
-/* Run an owner of each kind of memory and an importer that has a line to it through us. */
-static void relay(struct process *owner, struct process *importer)
-{
-    struct order order;
-
-    while (hear(importer->line, &order, sizeof order)) {
-        struct answer answer = tell(owner->line, order);
-        must_say(importer->line, &answer, sizeof answer);
-    }
-}
-
-static void with_owner(enum source source, void (*import)(int line))
-{
-    folder_begin();
-    struct process owner = process_start(owners[source]);
-    struct process importer = process_start(import);
-    relay(&owner, &importer);
-    process_end(&importer);
-    process_end(&owner);
-    folder_end();
-}
-
-static void with_each_owner(void (*import)(int line))
-{
-    for (int source = 0; source < SOURCES; source++)
-        with_owner((enum source)source, import);
-}
-
 /* --- what works --- */
 
 static void read_and_write(int line)

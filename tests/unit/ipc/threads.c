@@ -40,20 +40,7 @@ static void import_in_threads(int line)
 
 TEST(threads_of_an_importer_share_what_is_open)
 {
-    struct order order;
-
-    for (int source = 0; source < SOURCES; source++) {
-        folder_begin();
-        struct process owner = process_start(owners[source]);
-        struct process importer = process_start(import_in_threads);
-        while (hear(importer.line, &order, sizeof order)) {
-            struct answer answer = tell(owner.line, order);
-            must_say(importer.line, &answer, sizeof answer);
-        }
-        process_end(&importer);
-        process_end(&owner);
-        folder_end();
-    }
+    with_each_owner(import_in_threads);
 }
 
 /* --- an owner whose threads share pointers and let them go --- */
