@@ -15,7 +15,6 @@
 #include "ipc/owner.h"
 #include "ipc/slots.h"
 #include "resource/backed.h"
-#include "resource/internal.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -325,18 +324,6 @@ static const struct tarn__backed_kind exportable_kind = {
     .free = exportable_free,
 };
 
-static const tarn_resource_ops exportable_ops = {
-    .size = sizeof exportable_ops,
-    .name = "exportable",
-    .allocate = tarn__backed_allocate,
-    .deallocate = tarn__backed_deallocate,
-    .destroy = tarn__backed_destroy,
-    .memory_info = tarn__backed_memory_info,
-    .free_waits = tarn__backed_free_waits,
-    .block_bytes = tarn__backed_block_bytes,
-    .blocks_out = tarn__backed_blocks_out,
-};
-
 /* --- may there be one? --- */
 
 static bool has_calls(const struct tarn__calls *calls)
@@ -366,15 +353,12 @@ static tarn_status exportable_make(int device, tarn_resource **out)
         return tarn_error_set(TARN_NOT_SUPPORTED,
                               "exportable: device %d cannot export memory as descriptors",
                               device);
-    return tarn__backed_create(&exportable_kind, &exportable_ops, device, out);
+    return tarn__backed_create(&exportable_kind, device, out);
 }
 
 tarn_status tarn_exportable_create(int device, tarn_resource **out)
 {
     static tarn_resource *places[TARN__PLACES];
-    tarn_status status = tarn__device_check("exportable", device);
 
-    if (status != TARN_OK)
-        return status;
-    return tarn__resource_share(&places[device], device, exportable_make, out);
+    return tarn__backed_share(&exportable_kind, places, device, exportable_make, out);
 }

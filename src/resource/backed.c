@@ -28,19 +28,47 @@ void tarn__backed_init(struct tarn__backed *self, const struct tarn__backed_kind
     tarn__table_init(&self->table);
 }
 
-tarn_status tarn__backed_create(const struct tarn__backed_kind *kind,
-                                const tarn_resource_ops *ops, int device,
+static bool free_waits(const void *self)
+{
+    (void)self;
+    return true;
+}
+
+tarn_status tarn__backed_create(const struct tarn__backed_kind *kind, int device,
                                 tarn_resource **out)
 {
+    const tarn_resource_ops ops = {
+        .size = sizeof ops,
+        .name = kind->who,
+        .allocate = tarn__backed_allocate,
+        .deallocate = tarn__backed_deallocate,
+        .destroy = tarn__backed_destroy,
+        .memory_info = kind->has_no_info ? NULL : tarn__backed_memory_info,
+        .free_waits = free_waits,
+        .block_bytes = tarn__backed_block_bytes,
+        .blocks_out = tarn__backed_blocks_out,
+    };
     struct tarn__backed *self = malloc(sizeof *self);
 
     if (!self)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "%s: no host memory", kind->who);
     tarn__backed_init(self, kind, device);
-    tarn_status status = tarn_resource_create(ops, self, device, out);
+    tarn_status status = tarn_resource_create(&ops, self, device, out);
     if (status != TARN_OK)
         tarn__backed_destroy(self);
     return status;
+}
+
+tarn_status tarn__backed_share(const struct tarn__backed_kind *kind,
+                               tarn_resource *places[TARN__PLACES], int device,
+                               tarn_status (*make)(int device, tarn_resource **out),
+                               tarn_resource **out)
+{
+    tarn_status status = tarn__device_check(kind->who, device);
+
+    if (status != TARN_OK)
+        return status;
+    return tarn__resource_share(&places[device], device, make, out);
 }
 
 static tarn_status driver_gone(const char *who, int device)
@@ -211,12 +239,6 @@ size_t tarn__backed_blocks_out(const void *self)
     const struct tarn__backed *backed = self;
 
     return tarn__driver_gone() ? 0 : tarn__table_count(&backed->table);
-}
-
-bool tarn__backed_free_waits(const void *self)
-{
-    (void)self;
-    return true;
 }
 
 tarn_status tarn__device_has(const char *who, int device, int attribute, bool *out)

@@ -5,6 +5,7 @@
 #define TARN_RESOURCE_BACKED_H
 
 #include "driver/driver.h"
+#include "resource/internal.h"
 #include "resource/table.h"
 
 struct tarn__backed;
@@ -16,6 +17,7 @@ struct tarn__backed_kind {
     const char *allocate_call; /* the driver's names, for words */
     const char *free_call;
     bool by_stream;      /* the stream matters, so it is checked */
+    bool has_no_info;    /* how much is free is nobody's to say */
     bool survives_reset; /* the memory is the device\'s, not the context\'s */
     CUresult_ (*allocate)(struct tarn__backed *self, const struct tarn__calls *calls,
                           size_t bytes, tarn_stream stream, CUdeviceptr_ *out);
@@ -33,10 +35,15 @@ struct tarn__backed {
 void tarn__backed_init(struct tarn__backed *self, const struct tarn__backed_kind *kind,
                        int device);
 
-/* A resource that is nothing but a `struct tarn__backed`. */
-tarn_status tarn__backed_create(const struct tarn__backed_kind *kind,
-                                const tarn_resource_ops *ops, int device,
+/* A resource that is nothing but a `struct tarn__backed`, and whose frees wait. */
+tarn_status tarn__backed_create(const struct tarn__backed_kind *kind, int device,
                                 tarn_resource **out);
+
+/* That of `device`, made by `make` where there is none; `places` has one a device. */
+tarn_status tarn__backed_share(const struct tarn__backed_kind *kind,
+                               tarn_resource *places[TARN__PLACES], int device,
+                               tarn_status (*make)(int device, tarn_resource **out),
+                               tarn_resource **out);
 
 /* A scope of the resource's device in which no call ends a capture; refused once no
  * driver call may be started. */
@@ -52,7 +59,6 @@ tarn_status tarn__backed_memory_info(void *self, tarn_stream stream, size_t *fre
                                      size_t *total_out);
 tarn_status tarn__backed_block_bytes(void *self, tarn_device_ptr block, size_t *out);
 size_t tarn__backed_blocks_out(const void *self);
-bool tarn__backed_free_waits(const void *self); /* true */
 
 /* Is attribute `attribute` of `device` set? A failure says so in the words of `who`. */
 tarn_status tarn__device_has(const char *who, int device, int attribute, bool *out);

@@ -5,7 +5,6 @@
  * it.
  */
 #include "resource/backed.h"
-#include "resource/internal.h"
 
 static CUresult_ pinned_allocate(struct tarn__backed *self,
                                  const struct tarn__calls *calls, size_t bytes,
@@ -33,33 +32,19 @@ static const struct tarn__backed_kind pinned_kind = {
     .who = "pinned",
     .allocate_call = "cuMemHostAlloc",
     .free_call = "cuMemFreeHost",
+    .has_no_info = true,
     .allocate = pinned_allocate,
     .free = pinned_free,
 };
 
-/* How much host memory is free is nobody's to say, so there is no memory info. */
-static const tarn_resource_ops pinned_ops = {
-    .size = sizeof pinned_ops,
-    .name = "pinned",
-    .allocate = tarn__backed_allocate,
-    .deallocate = tarn__backed_deallocate,
-    .destroy = tarn__backed_destroy,
-    .free_waits = tarn__backed_free_waits,
-    .block_bytes = tarn__backed_block_bytes,
-    .blocks_out = tarn__backed_blocks_out,
-};
-
 static tarn_status pinned_make(int device, tarn_resource **out)
 {
-    return tarn__backed_create(&pinned_kind, &pinned_ops, device, out);
+    return tarn__backed_create(&pinned_kind, device, out);
 }
 
 tarn_status tarn_pinned_create(int device, tarn_resource **out)
 {
     static tarn_resource *places[TARN__PLACES];
-    tarn_status status = tarn__device_check("pinned", device);
 
-    if (status != TARN_OK)
-        return status;
-    return tarn__resource_share(&places[device], device, pinned_make, out);
+    return tarn__backed_share(&pinned_kind, places, device, pinned_make, out);
 }
