@@ -207,6 +207,8 @@ static void sweep(struct tarn__pool *pool)
     }
 }
 
+enum { THIS_ROUND = 0 };
+
 /* Ask for some lanes that `round` has not come to; one whose fence was done may be asked
  * for its next. Returns how many were asked. */
 static unsigned poll_some(struct tarn__pool *pool, uint64_t round, unsigned most,
@@ -216,6 +218,8 @@ static unsigned poll_some(struct tarn__pool *pool, uint64_t round, unsigned most
 
     *done_out = 0;
     tarn__pool_lock(pool);
+    if (round == THIS_ROUND)
+        round = pool->poll_round;
     unsigned count = choose(pool, round, most < POLL_MAX ? most : POLL_MAX, asked);
     pool->queries += count;
     tarn__pool_unlock(pool);
@@ -247,22 +251,17 @@ static uint64_t next_round(struct tarn__pool *pool)
 /* Goes on where the last one ended, so that lanes that are behind do not hide others. */
 bool tarn__fences_poll(struct tarn__pool *pool, unsigned most)
 {
-    tarn__pool_lock(pool);
-    uint64_t round = pool->poll_round;
-    tarn__pool_unlock(pool);
-    unsigned done, left = most;
+    unsigned done;
     bool any = false;
 
-    if (poll_some(pool, round, left, &done) == 0) {
-        round = next_round(pool);
-        poll_some(pool, round, left, &done);
-    }
+    if (poll_some(pool, THIS_ROUND, most, &done) == 0)
+        poll_some(pool, next_round(pool), most, &done);
     while (done > 0) {
         any = true;
-        left = left > done ? left - done : 0;
-        if (left == 0)
+        most = most > done ? most - done : 0;
+        if (most == 0)
             break;
-        poll_some(pool, round, left, &done);
+        poll_some(pool, THIS_ROUND, most, &done);
     }
     return any;
 }
