@@ -98,16 +98,22 @@ static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
     return pool;
 }
 
-/* A pool that never became a resource. */
-static void discard(struct tarn__pool *pool)
+/* What was made without a context. */
+static void free_pool(struct tarn__pool *pool)
 {
-    if (pool->pages)
-        tarn__pages_close(pool->pages);
     tarn__heap_free(&pool->heap);
     pthread_mutex_destroy(&pool->barrier);
     pthread_mutex_destroy(&pool->growth);
     pthread_mutex_destroy(&pool->lock);
     free(pool);
+}
+
+/* A pool that never became a resource. */
+static void discard(struct tarn__pool *pool)
+{
+    if (pool->pages)
+        tarn__pages_close(pool->pages);
+    free_pool(pool);
 }
 
 /* An opened stream is closed: a last fence, and nobody looks at its handle again. */
@@ -227,9 +233,5 @@ void tarn__pool_destroy(void *self)
         tarn__pages_close(pool->pages);
     }
     tarn__captures_free(pool);
-    tarn__heap_free(&pool->heap);
-    pthread_mutex_destroy(&pool->barrier);
-    pthread_mutex_destroy(&pool->growth);
-    pthread_mutex_destroy(&pool->lock);
-    free(pool);
+    free_pool(pool);
 }
