@@ -298,6 +298,42 @@ static void asking(void)
     cuStreamDestroy(stream);
 }
 
+/* What a stream says of itself while its capture is lost; and the legacy stream, where it
+ * is a blocking one's that is. */
+static void lost_questions(void)
+{
+    CUstream stream = new_stream(0), other = new_stream(CU_STREAM_NON_BLOCKING);
+    CUevent event = new_event();
+    CUdeviceptr a = block_of(256, 0), b = 0;
+    CUcontext owner;
+    CUdevice where;
+    unsigned int flags;
+    int priority;
+
+    cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+    cuMemsetD8Async(a, 5, 256, stream);
+    cuStreamQuery(stream);
+    cuStreamGetId(stream, &(unsigned long long){0});
+    fact("lost.state", "%d", capturing(stream));
+    fact_result("lost.GetCtx", cuStreamGetCtx(stream, &owner));
+    fact_result("lost.GetDevice", cuStreamGetDevice(stream, &where));
+    fact_result("lost.GetFlags", cuStreamGetFlags(stream, &flags));
+    fact_result("lost.GetPriority", cuStreamGetPriority(stream, &priority));
+    fact_result("lost.WaitEvent", cuStreamWaitEvent(stream, event, 0));
+    fact_result("lost.Synchronize", cuStreamSynchronize(stream));
+    fact_result("lost.MemAllocAsync", cuMemAllocAsync(&b, 256, stream));
+    fact_result("lost.MemcpyAsync", cuMemcpyDtoDAsync(a, a, 128, stream));
+    fact_result("lost.BeginCapture", cuStreamBeginCapture(stream, 2));
+    fact("lost.blocking.legacy_is_capturing", "%d", capturing(NULL));
+    fact_result("lost.blocking.record_on_legacy", cuEventRecord(event, NULL));
+    fact_result("lost.blocking.another_stream", cuMemsetD8Async(a, 6, 256, other));
+    fact_result("lost.Destroy", cuStreamDestroy(stream));
+    fact_result("lost.destroyed.context", cuCtxSynchronize());
+    cuEventDestroy(event);
+    cuMemFree(a);
+    cuStreamDestroy(other);
+}
+
 /* --- who may end a capture, and meetings of two captures
  * ------------------------------------- */
 
@@ -563,6 +599,7 @@ static const struct part parts[] = {
     {"defaults", defaults, TOGETHER},
     {"beginning", beginning, TOGETHER},
     {"asking", asking, TOGETHER},
+    {"lost_questions", lost_questions, RISKY},
     {"other_thread_ends", other_thread_ends, TOGETHER},
     {"meeting", meeting, TOGETHER},
     {"exchanging", exchanging, TOGETHER},

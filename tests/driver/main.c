@@ -7,9 +7,9 @@
  * of the real driver, the stand-in's abort), or `hangs` (the alarm).
  *
  * To start a process on a GPU takes a second, so the parts of a theme share one as far as
- * they can. One that dies is caught, and where the driver is still in order after it, and
- * after every part that might harm it, the next one goes on; else that one gets a new
- * process. With --alone each such part has one of its own: should facts differ only
+ * they can. Where the driver is not in order after a part that might harm it, and after
+ * each that died (which is caught, so that the lines before are kept), the next one gets a
+ * new process. With --alone each such part has one of its own: should facts differ only
  * without it, one part has harmed another.
  *
  * Processes run beside each other: first all parts in which time has no say, as many as
@@ -212,7 +212,11 @@ static void child_run(const struct job *job)
         }
         bool lives = run_caught(&parts[i]);
         fflush(stdout);
-        if (next_part(job, i + 1) >= 0 && !(lives && parts[i].kind == TOGETHER))
+        if (next_part(job, i + 1) < 0)
+            break;
+        if (!lives)
+            _exit(HARMED); /* it may have died with a lock of the driver's held */
+        if (parts[i].kind != TOGETHER)
             check_health(&parts[i]);
     }
 }

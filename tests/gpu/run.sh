@@ -1,10 +1,11 @@
 #!/bin/sh
 # run.sh -- builds Tarn on a machine with a GPU and tries everything there, in one command.
 #
-#     PYTHON=python3 OUT=folder tests/gpu/run.sh
+#     PYTHON=python3 OUT=folder tests/gpu/run.sh [PHASE]...
 #
-# The C and the Python tests on the real driver, the demo, and numba-cuda's own tests under
-# Numba's manager and under Tarn, compared. No network: see prepare.sh and README.md. Every
+# The facts about the driver, the C and the Python tests on the real driver, the demo, and
+# numba-cuda's own tests under Numba's manager and under Tarn, compared; or those phases
+# alone that are named. No network: see prepare.sh and README.md. Every
 # phase has a limit of its own, a phase that fails does not stop the next, and the whole
 # ends within BUDGET seconds. A short table comes last; all output is in $OUT/logs.tar.gz.
 set -u
@@ -28,6 +29,7 @@ seconds_left() {
 # own that can be stopped.
 phase() {
     name=$1 limit=$2 started=$(date +%s); shift 2
+    case " $wanted " in "  " | *" $name "*) ;; *) return ;; esac
     [ "$limit" -le "$(seconds_left)" ] || limit=$(seconds_left)
     if [ "$limit" -lt 5 ]; then
         line="$name: not run, no time left"
@@ -66,6 +68,11 @@ build() {
 c_tests() {
     ctest --preset release -j 1 -E '^(torture|unit-sim|house|headers|driver-facts|order|model|bench)' \
         --output-junit "$PWD/$logs/c-gpu.xml" --test-output-size-passed 10000000
+}
+
+# What this driver does, beside what H200s did before; unasked.txt gets its answers here.
+driver_facts() {
+    build/release/bin/driver_facts >$logs/facts.txt && tests/driver/check.py --facts $logs/facts.txt
 }
 
 # A million reuses in all, kernels write and verify; and a few under the memory checker,
@@ -129,19 +136,20 @@ if [ "${1:-}" = --only ]; then
     exit
 fi
 
-began=$(date +%s)
+began=$(date +%s) wanted=$*
 rm -rf $logs && mkdir -p $logs "$OUT"
 
 phase machine 20 machine
 phase environment 60 environment
 phase build 60 build
+phase wheel 60 wheel
+phase streamless 60 streamless
 phase c-tests 90 c_tests
+phase driver-facts 90 driver_facts
 phase order 120 order
 phase order-checked 60 order_checked
-phase wheel 60 wheel
 phase python-tests 90 python_tests
 phase cupy-tests 60 cupy_tests
-phase streamless 60 streamless
 phase demo 60 ./demo
 phase device-nrt 60 device_nrt
 phase numba-cost 90 numba_cost

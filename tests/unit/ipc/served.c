@@ -30,6 +30,8 @@ static void follow(tarn_pointer *places[8], const struct step_order *order,
         answer->status = tarn_ipc_open(&order->handle, NULL, &out);
         answer->untouched = out == untouched;
         answer->says = strstr(tarn_error_last()->message, order->words) != NULL;
+        if (!answer->says)
+            fprintf(stderr, "not \"%s\": %s\n", order->words, tarn_error_last()->message);
         places[order->place] = answer->untouched ? NULL : out;
     } else if (order->step == CHECK_BYTES)
         answer->wrong = wrong_bytes(places[order->place], order->seed);
