@@ -15,6 +15,9 @@ import tarn.numba
 
 tarn.open_driver()  # before Numba looks for one, in spawned children too
 
+# The stand-in has as many as are asked for.
+CAN_HAVE_TWO_DEVICES = tarn.driver_info().is_sim or tarn.driver_info().device_count > 1
+
 
 def environment(**changes):
     """For a process in which Numba loads the driver that Tarn is asked for."""

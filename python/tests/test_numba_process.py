@@ -224,7 +224,7 @@ for _ in range(2):
 # --- several devices, closing -----------------------------------------------------------
 
 
-@pytest.mark.skipif(not ON_SIM, reason="needs two devices")
+@pytest.mark.skipif(not numba_support.CAN_HAVE_TWO_DEVICES, reason="needs two devices")
 def test_each_device_has_its_manager_and_its_resource():
     code = """
 import numpy, tarn.numba
@@ -275,7 +275,7 @@ def test_cuda_can_be_closed_and_used_again(name):
     assert run_code(CLOSE.replace("RESOURCE", repr(name))) == "0"
 
 
-@pytest.mark.skipif(not ON_SIM, reason="needs two devices")
+@pytest.mark.skipif(not numba_support.CAN_HAVE_TWO_DEVICES, reason="needs two devices")
 def test_threads_use_their_own_devices_at_the_same_time():
     code = """
 import threading, numpy, tarn.numba

@@ -279,6 +279,8 @@ static tarn_status check_raw(const char *who, const struct tarn__scope *scope,
     if (status != TARN_OK)
         return status;
     CUresult_ result = scope->calls->stream_get_ctx((CUstream_)stream, &context);
+    if (result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED_)
+        return TARN_OK; /* says nothing more till its capture ends; memory may be freed on it */
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed(who, "cuStreamGetCtx", result, "stream %p",
                                    (void *)stream);
