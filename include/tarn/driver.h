@@ -59,7 +59,9 @@ TARN_API tarn_status tarn_stream_open(int device, tarn_stream raw, tarn_stream *
  * is given it is TARN_INVALID_ARGUMENT. The stream itself lives on. Any thread. */
 TARN_API tarn_status tarn_stream_close(tarn_stream opened);
 
-/** The owner's word that an opened stream captures from now on, or no longer. Any thread. */
+/** The owner's word that an opened stream is about to capture, given before it begins or
+ * joins one, or that this has ended. Given later, work of others may have been drawn into
+ * the capture, which then is lost. Any thread. */
 TARN_API tarn_status tarn_stream_announce_capture(tarn_stream opened, bool capturing);
 
 /** Open the driver: `path`, or with NULL the default order above; `sim` is a path here

@@ -5,8 +5,9 @@
  * times is not used again, so no two openings in the life of a process share a value.
  *
  * Two locks. `watches_lock` is held while watches are told of a close, which makes driver
- * calls; `places_lock` covers the list of free places. No call that is given an opened
- * stream takes either. Both are held over a fork, and the child makes the places' own locks
+ * calls; `places_lock` covers the list of free places, and is held while an event of the
+ * whole context is recorded, so that no capture is announced meanwhile. No call that is given an
+ * opened stream takes either, but the announcement of a capture. Both are held over a fork, and the child makes the places' own locks
  * anew: whoever held one in the parent is not there.
  */
 #include "driver/opened.h"
@@ -85,7 +86,7 @@ bool tarn__opened_has(int device, CUstream_ handle)
     return found;
 }
 
-bool tarn__opened_captures(int device)
+bool tarn__opened_hold_captures(int device)
 {
     bool found = false;
 
@@ -95,8 +96,14 @@ bool tarn__opened_captures(int device)
         found = atomic_load_explicit(&opened->opening, memory_order_acquire) != 0 &&
                 atomic_load(&opened->captures) && opened->device == device;
     }
+    if (found)
+        pthread_mutex_unlock(&places_lock);
+    return !found;
+}
+
+void tarn__opened_let_captures_go(void)
+{
     pthread_mutex_unlock(&places_lock);
-    return found;
 }
 
 /* --- forks --- */
@@ -283,7 +290,12 @@ tarn_status tarn_stream_announce_capture(tarn_stream stream, bool capturing)
 
     if (!opened)
         return not_open("announce a capture on", stream);
+    /* Who asked before this whether it captures has recorded when the locks are had. */
+    pthread_mutex_lock(&opened->lock);
+    pthread_mutex_lock(&places_lock);
     atomic_store_explicit(&opened->captures, capturing, memory_order_release);
+    pthread_mutex_unlock(&places_lock);
+    pthread_mutex_unlock(&opened->lock);
     return TARN_OK;
 }
 

@@ -32,8 +32,8 @@ struct tarn__opened {
     uint32_t
         next_free; /* index + 1 of the next place that is free, 0: none; the table's */
     _Alignas(64) pthread_mutex_t lock; /* held while somebody else than a caller that was
-                                          given the value uses `handle`, and while it is
-                                          closed */
+                                          given the value uses `handle`, while a capture
+                                          is announced, and while it is closed */
 };
 
 static inline bool tarn__stream_is_opened(tarn_stream stream)
@@ -49,8 +49,11 @@ struct tarn__opened *tarn__opened_find(tarn_stream stream);
 /* Is the raw stream `handle` of `device` open? Then it must not be destroyed. */
 bool tarn__opened_has(int device, CUstream_ handle);
 
-/* Has the owner of any opened stream of `device` announced a capture? */
-bool tarn__opened_captures(int device);
+/* False: the owner of an opened stream of `device` has announced a capture. Else none is
+ * announced until tarn__opened_let_captures_go(), which is due soon; no stream is opened or closed
+ * meanwhile either. */
+bool tarn__opened_hold_captures(int device);
+void tarn__opened_let_captures_go(void);
 
 /* Told of each close, with the stream's lock held and its handle still good. Not told where
  * no driver call may be started any more, nor of a stream that went with its context. */

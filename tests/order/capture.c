@@ -105,8 +105,8 @@ static void begin_graph(struct actor *actor)
     if (!lane->raw)
         lane_create(actor, lane, actor->order->scenario->opened);
     warm_up(actor, lane);
-    CU(cuStreamBeginCapture_v2(lane->raw, (int)actor_draw(actor, CAPTURE_MODES)));
     set_announced(lane, true);
+    CU(cuStreamBeginCapture_v2(lane->raw, (int)actor_draw(actor, CAPTURE_MODES)));
     capture_work(actor, lane);
     CU(cuStreamEndCapture(lane->raw, &captured));
     set_announced(lane, false);

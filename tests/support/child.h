@@ -6,7 +6,19 @@
 #ifndef TARN_TEST_CHILD_H
 #define TARN_TEST_CHILD_H
 
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Is the driver the stand-in? Asked of the environment: nothing may open it in the process
+ * that forks, as on_sim() does. */
+static inline bool has_sim(void)
+{
+    const char *driver = getenv("TARN_DRIVER");
+
+    return driver && strstr(driver, "sim");
+}
 
 /* Run `function` in a child; the test fails unless it returns there. */
 void in_child(void (*function)(void));

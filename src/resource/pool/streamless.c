@@ -84,7 +84,8 @@ bool tarn__streamless_is_due(const struct tarn__pool *pool, uint32_t granules)
 }
 
 /* Is there a capture that the event would end? Those on non-blocking streams that nobody announced
- * are not seen, unless they have memory of this pool. In a scope. */
+ * are not seen, unless they have memory of this pool. In a scope. False: announced ones are held,
+ * too. */
 static bool captures_are_known(struct tarn__pool *pool, const struct tarn__scope *scope)
 {
     CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
@@ -93,9 +94,9 @@ static bool captures_are_known(struct tarn__pool *pool, const struct tarn__scope
     tarn__captures_collect(pool);
     bool known = tarn__captures_any(pool);
     tarn__pool_unlock(pool);
-    return known || tarn__opened_captures(pool->device) ||
-           scope->calls->stream_is_capturing(NULL, &status) != CUDA_SUCCESS_ ||
-           status != CU_STREAM_CAPTURE_STATUS_NONE_;
+    return known || scope->calls->stream_is_capturing(NULL, &status) != CUDA_SUCCESS_ ||
+           status != CU_STREAM_CAPTURE_STATUS_NONE_ ||
+           !tarn__opened_hold_captures(pool->device);
 }
 
 void tarn__streamless_fence(struct tarn__pool *pool)
@@ -110,6 +111,7 @@ void tarn__streamless_fence(struct tarn__pool *pool)
         struct tarn__lane *lane = tarn__heap_known_lane(&pool->heap, TARN__KEY_NOBODY);
         tarn__pool_unlock(pool);
         tarn__fence_nobodys(pool, &scope, lane);
+        tarn__opened_let_captures_go();
     }
     tarn__scope_leave(&scope);
 }

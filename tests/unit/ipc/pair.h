@@ -20,14 +20,6 @@ enum { MIB = 1 << 20 };
 
 /* --- the stand-in, or a GPU --- */
 
-/* Asked of the environment: nothing may open the driver in the process that forks. */
-static inline bool has_sim(void)
-{
-    const char *driver = getenv("TARN_DRIVER");
-
-    return driver && strstr(driver, "sim");
-}
-
 /* For tests of what a GPU does otherwise, or cannot be made to do. */
 static inline void skip_on_gpu(void)
 {

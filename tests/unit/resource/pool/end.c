@@ -55,7 +55,7 @@ enum { PROGRAMS = 60 };
 
 TEST(program_may_end_with_live_blocks_while_threads_call)
 {
-    for (int i = 0; i < (on_sim() ? PROGRAMS : 6); i++)
+    for (int i = 0; i < (has_sim() ? PROGRAMS : 6); i++)
         in_child(leave_while_threads_call);
 }
 

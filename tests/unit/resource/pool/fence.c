@@ -1,5 +1,7 @@
 /* Fences: when they are recorded, asked about, and what becomes ready by them. */
 #include "pools.h"
+#include <stdatomic.h>
+#include <unistd.h>
 
 enum { BUSY = 40 }; /* more streams than one round of questions holds */
 
@@ -132,4 +134,65 @@ TEST(all_fences_of_a_stream_are_seen_once_they_are_done)
     CHECK(!none_is_done(pool, (FENCES - 2) * 2 * MIB, stream));
     CU(cuStreamDestroy_v2(stream));
     end_pool(pool);
+}
+
+/* --- a capture that begins while another stream looks for memory --- */
+
+struct search {
+    tarn_resource *pool;
+    tarn_stream stream;
+    tarn_device_ptr block;
+    atomic_bool has_begun;
+};
+
+/* Finds none but what an opened stream has freed, for which a fence is recorded there. */
+static void *search_on_another(void *data)
+{
+    struct search *search = data;
+
+    atomic_store(&search->has_begun, true);
+    if (tarn_resource_allocate(search->pool, 2 * MIB, 0, search->stream,
+                               &search->block) != TARN_OK)
+        search->block = 0;
+    return NULL;
+}
+
+/* The driver's record is slow, so that it is under way when the capture is announced. */
+TEST(fence_that_is_being_recorded_does_not_get_into_a_capture_that_is_announced)
+{
+    struct search search = {.block = 0};
+    tarn_stream raw, opened;
+    pthread_t thread;
+    void *graph = NULL;
+    int state = 9;
+
+    use_driver(0);
+    if (!on_sim())
+        skip();
+    search.pool = strict_pool(2 * MIB);
+    raw = new_stream();
+    search.stream = new_stream();
+    CHECK_OK(tarn_stream_open(0, raw, &opened));
+    put(search.pool, take(search.pool, 2 * MIB, opened), 2 * MIB, opened);
+    sim_configure("slow=cuEventRecord:100000000");
+    pthread_create(&thread, NULL, search_on_another, &search);
+    while (!atomic_load(&search.has_begun))
+        sched_yield();
+    usleep(20000);
+    CHECK_OK(tarn_stream_announce_capture(opened, true));
+    CU(cuStreamBeginCapture_v2(raw, CAPTURE_RELAXED));
+    pthread_join(thread, NULL);
+    CU(cuStreamIsCapturing(search.stream, &state));
+    int ended = cu.cuStreamEndCapture(raw, &graph);
+    CHECK_OK(tarn_stream_announce_capture(opened, false));
+    sim_configure(NULL);
+    CHECK_EQUAL(0, state);
+    CHECK_EQUAL(0, ended);
+    CU(cuGraphDestroy(graph));
+    if (search.block)
+        put(search.pool, search.block, 2 * MIB, search.stream);
+    CHECK_OK(tarn_stream_close(opened));
+    CU(cuStreamDestroy_v2(raw));
+    CU(cuStreamDestroy_v2(search.stream));
+    end_pool(search.pool);
 }
