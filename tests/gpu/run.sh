@@ -103,7 +103,8 @@ cupy_tests() {
     .venv/bin/python -m pytest -q -p no:cacheprovider --junitxml=$logs/cupy-gpu.xml tests/gpu/test_cupy.py
 }
 
-# Does numba-cuda's device runtime free twice?
+# Does numba-cuda's device runtime free twice, and does Tarn's not? By itself:
+# tests/gpu/run.sh environment wheel device-nrt
 device_nrt() {
     .venv/bin/python tests/gpu/nrt_decref.py
 }

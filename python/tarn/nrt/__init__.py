@@ -3,7 +3,7 @@
 `python -m tarn.nrt program.py` runs an unchanged program, and all Python processes that it
 starts, with a stock Numba on Tarn's runtime; `install()` does the same for this process
 before it imports Numba. `stats()` has counters that are always on, `leaks()` says who
-allocated what is still out.
+allocated what is still out. `use_device_runtime()` is for kernels, under numba-cuda.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ __all__ = [
     "Stats",
     "debug",
     "debug_modes",
+    "device_runtime_in_use",
     "install",
     "installed",
     "leaks",
     "snapshot",
     "stats",
     "trim",
+    "use_device_runtime",
     "use_resource",
 ]
 
@@ -131,3 +133,23 @@ def use_resource(resource: Any = None) -> None:
     else:
         _tarn.nrt_use_resource(resource)
     _finder.keep_allocator(resource is not None)
+
+
+def use_device_runtime() -> None:
+    """Link Tarn's device runtime, not numba-cuda's, with kernels that are compiled from now on.
+
+    It is `device.cu` in this folder. Whether kernels have a runtime at all is still
+    numba-cuda's switch, NUMBA_CUDA_ENABLE_NRT. Twice is no error; RuntimeError where a
+    function was compiled with numba-cuda's already, where there is no numba-cuda, and where
+    it is one that Tarn does not know. It holds for this process.
+    """
+    from tarn.nrt import _device
+
+    _device.use()
+
+
+def device_runtime_in_use() -> bool:
+    """Do kernels that are compiled now get Tarn's device runtime?"""
+    from tarn.nrt import _device
+
+    return _device.in_use()

@@ -1,0 +1,300 @@
+/* device.cu -- Numba's runtime for compiled code on the GPU: counted blocks on its heap.
+ *
+ * numba-cuda links a source like this one with every kernel that makes arrays. This is one
+ * to link instead: the names and layouts are numba-cuda's, so that its host side, and C++
+ * that was written for it, stay as they are. tarn.nrt.use_device_runtime() puts it there.
+ *
+ * What must be right here is the last reference: the one decrement that took it says so by
+ * itself, and no thread looks at the count again, which may be gone by then. Sizes cannot
+ * wrap, an allocation that failed is none in the statistics and loses nothing, and a
+ * destructor gets the argument that it was set up with.
+ *
+ * No header is included: <cuda/atomic> alone is a second of compilation for each kernel.
+ * It is C as well, so that tests/nrt/device_host.c can run it on threads of the host.
+ */
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef void (*NRT_dtor_function)(void *data, size_t size, void *info);
+
+/* As generated code and nrt.cuh have it. */
+typedef struct MemInfo {
+    unsigned long long refct; /* references; who takes the last one ends the block */
+    NRT_dtor_function dtor;   /* NULL: the memory alone goes */
+    void *dtor_info;          /* its third argument */
+    void *data;
+    size_t size; /* bytes at data that somebody asked for */
+} NRT_MemInfo;
+
+/* As memsys.cu has it, which makes it, reads it and sets `enabled` from the host. */
+typedef struct NRT_MemSys {
+    struct {
+        bool enabled;
+        unsigned long long alloc;    /* blocks of the heap, MemInfos among them */
+        unsigned long long free;     /* of them given back */
+        unsigned long long mi_alloc; /* MemInfos set up */
+        unsigned long long mi_free;  /* of them gone */
+    } stats;
+} NRT_MemSys;
+
+#ifdef __cplusplus
+static_assert(sizeof(NRT_MemInfo) == 40 && sizeof(NRT_MemSys) == 40, "numba-cuda's layout");
+#endif
+
+enum {
+    HEAP_ALIGNMENT = 16, /* what data has without asking */
+    POISON_NEW = 0xCB,   /* bytes of Numba's `safe` blocks, whose first 256 are filled */
+    POISON_OLD = 0xDE,
+    POISON_BYTES = 256
+};
+
+/* Where this module counts; NULL till the host says, as it does if statistics are on. */
+__device__ NRT_MemSys *TheMSys;
+
+__global__ void NRT_MemSys_set(NRT_MemSys *memsys)
+{
+    TheMSys = memsys;
+}
+
+/* --- raw memory ----------------------------------------------------------------------- */
+
+/* Volatile: the host can switch while a kernel runs. */
+static __device__ bool counting(void)
+{
+    return TheMSys && *(volatile bool *)&TheMSys->stats.enabled;
+}
+
+/* A block of no bytes is one too: NULL says that there is no memory. */
+__device__ void *NRT_Allocate(size_t size)
+{
+    void *block = malloc(size ? size : 1);
+
+    if (block && counting())
+        atomicAdd(&TheMSys->stats.alloc, 1ull);
+    return block;
+}
+
+__device__ void *NRT_Allocate_External(size_t size)
+{
+    return NRT_Allocate(size);
+}
+
+__device__ void NRT_Free(void *block)
+{
+    if (!block)
+        return;
+    free(block);
+    if (counting())
+        atomicAdd(&TheMSys->stats.free, 1ull);
+}
+
+/* --- the end of a MemInfo --------------------------------------------------------------- */
+
+__device__ void NRT_dealloc(NRT_MemInfo *mi)
+{
+    NRT_Free(mi);
+}
+
+__device__ void NRT_MemInfo_destroy(NRT_MemInfo *mi)
+{
+    NRT_dealloc(mi);
+    if (counting())
+        atomicAdd(&TheMSys->stats.mi_free, 1ull);
+}
+
+__device__ void NRT_MemInfo_call_dtor(NRT_MemInfo *mi)
+{
+    if (mi->dtor)
+        mi->dtor(mi->data, mi->size, mi->dtor_info);
+    NRT_MemInfo_destroy(mi);
+}
+
+/* --- references ------------------------------------------------------------------------- */
+
+/* Who takes a reference has one already, so nothing has to be ordered. */
+__device__ void NRT_incref(NRT_MemInfo *mi)
+{
+    if (mi)
+        atomicAdd(&mi->refct, 1ull);
+}
+
+/* What threads did with the block comes before they let it go, and its end after that of
+ * all: hence a fence on either side. */
+__device__ void NRT_decref(NRT_MemInfo *mi)
+{
+    if (!mi)
+        return;
+    __threadfence();
+    if (atomicAdd(&mi->refct, ~0ull) != 1) /* minus 1; what was there before */
+        return;
+    __threadfence();
+    NRT_MemInfo_call_dtor(mi);
+}
+
+/* --- MemInfos ----------------------------------------------------------------------------- */
+
+__device__ void NRT_MemInfo_init(NRT_MemInfo *mi, void *data, size_t size,
+                                 NRT_dtor_function dtor, void *dtor_info)
+{
+    mi->refct = 1;
+    mi->dtor = dtor;
+    mi->dtor_info = dtor_info;
+    mi->data = data;
+    mi->size = size;
+    if (counting())
+        atomicAdd(&TheMSys->stats.mi_alloc, 1ull);
+}
+
+/* For data that is there already. NULL: the caller still has it. */
+__device__ NRT_MemInfo *NRT_MemInfo_new(void *data, size_t size, NRT_dtor_function dtor,
+                                        void *dtor_info)
+{
+    NRT_MemInfo *mi = (NRT_MemInfo *)NRT_Allocate(sizeof *mi);
+
+    if (mi)
+        NRT_MemInfo_init(mi, data, size, dtor, dtor_info);
+    return mi;
+}
+
+__device__ void *NRT_MemInfo_data_fast(NRT_MemInfo *mi)
+{
+    return mi->data;
+}
+
+/* A MemInfo and its data in one block. NULL: no memory, or `size` is beyond all. */
+static __device__ NRT_MemInfo *make(size_t size, unsigned align, NRT_dtor_function dtor,
+                                    void *dtor_info)
+{
+    const size_t unit = align ? align : HEAP_ALIGNMENT;
+    const size_t around = sizeof(NRT_MemInfo) + (unit - 1);
+
+    if (size > ~(size_t)0 - around)
+        return 0;
+    char *block = (char *)NRT_Allocate(around + size);
+    if (!block)
+        return 0;
+    const size_t last = (size_t)(block + around); /* data begins here or up to unit - 1 before */
+    NRT_MemInfo_init((NRT_MemInfo *)block, block + around - last % unit, size, dtor, dtor_info);
+    return (NRT_MemInfo *)block;
+}
+
+/* `align` need not be a power of 2; 0: any will do. */
+__device__ NRT_MemInfo *NRT_MemInfo_alloc_aligned(size_t size, unsigned align)
+{
+    return make(size, align, 0, 0);
+}
+
+__device__ NRT_MemInfo *NRT_MemInfo_alloc(size_t size)
+{
+    return make(size, 0, 0, 0);
+}
+
+__device__ NRT_MemInfo *NRT_MemInfo_alloc_dtor(size_t size, NRT_dtor_function dtor)
+{
+    return make(size, 0, dtor, (void *)size);
+}
+
+/* --- the same, filled: NUMBA_DEBUG_NRT=1 --------------------------------------------------- */
+
+static __device__ void fill(void *data, size_t size, int byte)
+{
+    memset(data, byte, size < POISON_BYTES ? size : POISON_BYTES);
+}
+
+static __device__ void end_filled(void *data, size_t size, void *info)
+{
+    if (info)
+        ((NRT_dtor_function)info)(data, size, 0);
+    fill(data, size, POISON_OLD);
+}
+
+static __device__ NRT_MemInfo *make_filled(size_t size, unsigned align,
+                                           NRT_dtor_function dtor)
+{
+    NRT_MemInfo *mi = make(size, align, end_filled, (void *)dtor);
+
+    if (mi)
+        fill(mi->data, size, POISON_NEW);
+    return mi;
+}
+
+__device__ NRT_MemInfo *NRT_MemInfo_alloc_safe(size_t size)
+{
+    return make_filled(size, 0, 0);
+}
+
+__device__ NRT_MemInfo *NRT_MemInfo_alloc_safe_aligned(size_t size, unsigned align)
+{
+    return make_filled(size, align, 0);
+}
+
+__device__ NRT_MemInfo *NRT_MemInfo_alloc_dtor_safe(size_t size, NRT_dtor_function dtor)
+{
+    return make_filled(size, 0, dtor);
+}
+
+/* --- data in a block of its own, whose size can change ------------------------------------- */
+
+/* The elements first: `info` is what looks after them, or NULL. */
+static __device__ void end_varsize(void *data, size_t size, void *info)
+{
+    if (info)
+        ((NRT_dtor_function)info)(data, size, 0);
+    NRT_Free(data);
+}
+
+__device__ NRT_MemInfo *NRT_MemInfo_new_varsize_dtor(size_t size, NRT_dtor_function dtor)
+{
+    void *data = NRT_Allocate(size);
+
+    if (!data)
+        return 0;
+    NRT_MemInfo *mi = NRT_MemInfo_new(data, size, end_varsize, (void *)dtor);
+    if (!mi)
+        NRT_Free(data);
+    return mi;
+}
+
+__device__ NRT_MemInfo *NRT_MemInfo_new_varsize(size_t size)
+{
+    return NRT_MemInfo_new_varsize_dtor(size, 0);
+}
+
+/* New data; the caller has the old and frees it. NULL: nothing has changed. */
+__device__ void *NRT_MemInfo_varsize_alloc(NRT_MemInfo *mi, size_t size)
+{
+    void *data = NRT_Allocate(size);
+
+    if (!data)
+        return 0;
+    mi->data = data;
+    mi->size = size;
+    return data;
+}
+
+__device__ void NRT_MemInfo_varsize_free(NRT_MemInfo *mi, void *data)
+{
+    NRT_Free(data);
+    if (data == mi->data)
+        mi->data = 0;
+}
+
+/* Data of another size, with what fits of the old. NULL: nothing has changed. */
+__device__ void *NRT_MemInfo_varsize_realloc(NRT_MemInfo *mi, size_t size)
+{
+    void *old = mi->data;
+    const size_t kept = old ? (mi->size < size ? mi->size : size) : 0;
+    void *data = NRT_MemInfo_varsize_alloc(mi, size);
+
+    if (!data)
+        return 0;
+    if (kept)
+        memcpy(data, old, kept);
+    NRT_Free(old);
+    return data;
+}
+
+#ifdef __cplusplus
+}
+#endif
