@@ -15,6 +15,10 @@
 /* Frees between two fences at most: of a stream by itself, and where others may want it. */
 enum { INTERVAL_ALONE = 4095, INTERVAL_AMONG_OTHERS = 50 };
 
+/* With more streams than this some are gone, most likely, and are forgotten only once the
+ * little that each left is fenced. */
+enum { LANES_MANY = 64 };
+
 static uint64_t share_of_each(const struct tarn__pool *pool)
 {
     uint64_t bound = tarn__pages_reserved(pool->pages) / UNFENCED_PART;
@@ -30,8 +34,9 @@ bool tarn__fence_is_due(const struct tarn__pool *pool, const struct tarn__lane *
     uint64_t unfenced = tarn__lane_unfenced(lane);
 
     return unfenced > 0 && !lane->recording &&
-           (lane->wanted ||
-            (lane->frees >= lane->interval && unfenced > share_of_each(pool)));
+           (lane->wanted || (lane->frees >= lane->interval &&
+                             (unfenced > share_of_each(pool) ||
+                              pool->heap.with_memory_count > LANES_MANY)));
 }
 
 /* A loop that frees and takes the same memory would be fenced at each free, for nobody's

@@ -535,49 +535,47 @@ struct place {
     const struct tarn__heap *heap;
     const struct tarn__lane *lane;
     const struct tarn__request *request;
-    tarn__index hole;
-    uint64_t bytes;
+    struct tarn__site best;
     unsigned looks;
 };
 
-/* Bytes from the start of a hole that the request needs, given what lies before. */
-static uint64_t need_in(const struct place *place, const struct tarn__node *hole)
+/* What the request needs of a hole, given what lies before. */
+static struct tarn__site site_in(const struct place *place, tarn__index index)
 {
     const struct tarn__heap *heap = place->heap;
-    uint64_t alignment = place->request->alignment, start = hole->address;
+    const struct tarn__node *hole = NODE(index);
+    struct tarn__site site = {index, hole->address, 0, hole->address};
+    uint64_t alignment = place->request->alignment;
 
     for (tarn__index i = hole->before; i && is_at_hand(place->lane, NODE(i));
          i = NODE(i)->before)
-        start = NODE(i)->address;
-    start = (start + alignment - 1) & ~(alignment - 1);
+        site.from = NODE(i)->address;
+    uint64_t start = (site.from + alignment - 1) & ~(alignment - 1);
     uint64_t end = start + ((uint64_t)place->request->granules << TARN__GRANULE_SHIFT);
-    return end > hole->address ? end - hole->address : 0;
+    site.bytes = end > hole->address ? end - hole->address : 0;
+    return site;
 }
 
 static bool look_at_hole(void *data, tarn__index index)
 {
     struct place *place = data;
-    const struct tarn__node *hole = tarn__node(&place->heap->nodes, index);
-    uint64_t need = need_in(place, hole);
+    struct tarn__site site = site_in(place, index);
 
     /* The page that it is mapped by has to be in the hole as well. */
-    if (need <= tarn__node_bytes(hole) && (!place->hole || need < place->bytes)) {
-        place->hole = index;
-        place->bytes = need;
-    }
+    if (site.bytes <= tarn__node_bytes(tarn__node(&place->heap->nodes, index)) &&
+        (!place->best.hole || site.bytes < place->best.bytes))
+        place->best = site;
     return ++place->looks < HOLE_LOOKS;
 }
 
-tarn__index tarn__heap_find_hole(const struct tarn__heap *heap,
-                                 const struct tarn__lane *lane,
-                                 const struct tarn__request *request, uint64_t *bytes)
+struct tarn__site tarn__heap_find_site(const struct tarn__heap *heap,
+                                       const struct tarn__lane *lane,
+                                       const struct tarn__request *request)
 {
     struct place place = {.heap = heap, .lane = lane, .request = request};
 
     tarn__bins_visit(&heap->holes, &heap->nodes, 1, look_at_hole, &place);
-    if (place.hole)
-        *bytes = place.bytes;
-    return place.hole;
+    return place.best;
 }
 
 struct inside {

@@ -94,12 +94,17 @@ void tarn__heap_make_hole(struct tarn__heap *heap, tarn__index index);
 /* A node that is MOVING and covers a whole segment goes. */
 void tarn__heap_drop_segment(struct tarn__heap *heap, tarn__index index);
 
-/* The hole to grow in so that `request` fits for `lane`, and how many bytes from the hole's
- * start that takes: less than the request where memory that the lane may use lies before
- * it. 0: no hole is large enough. */
-tarn__index tarn__heap_find_hole(const struct tarn__heap *heap,
-                                 const struct tarn__lane *lane,
-                                 const struct tarn__request *request, uint64_t *bytes);
+/* Where a pool could grow so that a request fits. */
+struct tarn__site {
+    tarn__index hole; /* 0: no hole is large enough */
+    uint64_t address; /* of the hole */
+    uint64_t bytes;   /* needed from its start: less than the request where memory lies
+                         before it that the lane may use */
+    uint64_t from;    /* where that memory begins; `address`: there is none */
+};
+struct tarn__site tarn__heap_find_site(const struct tarn__heap *heap,
+                                       const struct tarn__lane *lane,
+                                       const struct tarn__request *request);
 
 /* The hole that contains `address`, which was one a moment ago; or 0. */
 tarn__index tarn__heap_hole_at(const struct tarn__heap *heap, uint64_t address);

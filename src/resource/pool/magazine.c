@@ -245,14 +245,16 @@ static void drain(struct tarn__pool *pool, struct tarn__magazine *magazine)
     magazine->granted = 0;
 }
 
-static void drain_all(struct tarn__pool *pool, tarn_stream stream, bool all)
+/* The magazines of a lane (NULL: of all), or those of a stream that is closed. */
+static void drain_some(struct tarn__pool *pool, const struct tarn__lane *lane,
+                       tarn_stream closed)
 {
     /* The list only ever loses members under this lock, and one at work is waited for. */
     tarn__pool_lock(pool);
     for (struct tarn__magazine *i = pool->magazines; i; i = i->next) {
-        if (!all && i->stream != stream)
+        if ((lane && i->lane != lane) || (closed && i->stream != closed))
             continue;
-        if (!all)
+        if (closed)
             atomic_store(&i->closed, true);
         enter(i);
         drain(pool, i);
@@ -263,12 +265,17 @@ static void drain_all(struct tarn__pool *pool, tarn_stream stream, bool all)
 
 void tarn__magazines_drain(struct tarn__pool *pool)
 {
-    drain_all(pool, NULL, true);
+    drain_some(pool, NULL, NULL);
+}
+
+void tarn__magazines_drain_lane(struct tarn__pool *pool, const struct tarn__lane *lane)
+{
+    drain_some(pool, lane, NULL);
 }
 
 void tarn__magazines_close(struct tarn__pool *pool, tarn_stream stream)
 {
-    drain_all(pool, stream, false);
+    drain_some(pool, NULL, stream);
 }
 
 bool tarn__magazine_grant(struct tarn__pool *pool, struct tarn__magazine *magazine,

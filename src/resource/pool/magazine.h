@@ -85,6 +85,8 @@ bool tarn__magazine_grant(struct tarn__pool *pool, struct tarn__magazine *magazi
 
 /* Give all blocks of all magazines back to the heap. Takes and leaves `lock`. */
 void tarn__magazines_drain(struct tarn__pool *pool);
+/* The same for those of one stream, of all threads. */
+void tarn__magazines_drain_lane(struct tarn__pool *pool, const struct tarn__lane *lane);
 /* The same for those of one opened stream, which take no more. */
 void tarn__magazines_close(struct tarn__pool *pool, tarn_stream stream);
 /* All of them go; nobody uses the pool any more. */

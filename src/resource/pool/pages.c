@@ -224,6 +224,12 @@ struct tarn__span tarn__pages_removable(const struct tarn__pages *pages,
                          : tarn__segments_removable(pages, idle);
 }
 
+struct tarn__span tarn__pages_first(const struct tarn__pages *pages,
+                                    struct tarn__span span, size_t bytes)
+{
+    return pages->is_vmm ? tarn__vmm_first(&pages->vmm, span, bytes) : span;
+}
+
 tarn_status tarn__pages_remove(struct tarn__pages *pages, struct tarn__span span)
 {
     return pages->is_vmm ? tarn__vmm_remove(pages, span)

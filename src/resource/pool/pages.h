@@ -63,6 +63,11 @@ tarn_status tarn__pages_grow(struct tarn__pages *pages, uint64_t at, size_t byte
 struct tarn__span tarn__pages_removable(const struct tarn__pages *pages,
                                         struct tarn__span idle);
 
+/* Of a span that removable() gave, the first handles that have at least `bytes` together;
+ * of a segment, all. */
+struct tarn__span tarn__pages_first(const struct tarn__pages *pages,
+                                    struct tarn__span span, size_t bytes);
+
 /* Unmap a span that removable() gave, and give its memory back. While the pool sleeps, too:
  * then it will not come back. */
 tarn_status tarn__pages_remove(struct tarn__pages *pages, struct tarn__span span);

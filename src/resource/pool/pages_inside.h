@@ -85,6 +85,8 @@ void tarn__vmm_close(struct tarn__pages *pages);
 tarn_status tarn__vmm_grow(struct tarn__pages *pages, struct tarn__span span);
 struct tarn__span tarn__vmm_removable(const struct tarn__vmm *vmm,
                                       struct tarn__span idle);
+struct tarn__span tarn__vmm_first(const struct tarn__vmm *vmm, struct tarn__span span,
+                                  size_t bytes);
 tarn_status tarn__vmm_remove(struct tarn__pages *pages, struct tarn__span span);
 
 /* Is `span` a hole that may get memory now? What is stuck in it is unmapped. In a scope. */

@@ -282,6 +282,16 @@ struct tarn__span tarn__vmm_removable(const struct tarn__vmm *vmm, struct tarn__
     return (struct tarn__span){start, start < end ? end - start : 0};
 }
 
+struct tarn__span tarn__vmm_first(const struct tarn__vmm *vmm, struct tarn__span span,
+                                  size_t bytes)
+{
+    if (bytes == 0 || bytes >= span.bytes)
+        return span;
+    struct tarn__span last =
+        handle_at(vmm, tarn__vmm_page(vmm, span.address + bytes - 1));
+    return (struct tarn__span){span.address, last.address + last.bytes - span.address};
+}
+
 tarn_status tarn__vmm_check_handles(const struct tarn__vmm *vmm, struct tarn__span span)
 {
     size_t page = 0, end = 0;

@@ -152,13 +152,10 @@ tarn__index tarn__steal_run(struct tarn__caller *caller,
 
 /* --- grow.c --- */
 
-/* Grow for the request and take it. TARN_OUT_OF_MEMORY: the limit, or upstream has none.
- * `growth` held. */
+/* Grow for the request and take it; with VMM, what is idle moves there first, and only what
+ * is missing is new. TARN_OUT_OF_MEMORY: the limit, or upstream has none. `growth` held. */
 tarn_status tarn__grow(struct tarn__caller *caller, const struct tarn__request *request,
                        tarn__index *out);
-/* Bring idle memory to where the request fits, and take it; 0: there is not enough. `growth`
- * held. */
-tarn__index tarn__move(struct tarn__caller *caller, const struct tarn__request *request);
 /* Give idle memory back while more than `keep` bytes are free. `growth` held. */
 tarn_status tarn__shrink(struct tarn__pool *pool, uint64_t keep, uint64_t *released_out);
 /* Map `bytes` from the start. */

@@ -111,6 +111,32 @@ static tarn__index stolen_before_growth(struct search *search)
     return search->caller->pool->options.grow_first ? 0 : stolen(search);
 }
 
+/* The caller's own memory, too: what is done can be moved. */
+static void fence_own(struct search *search)
+{
+    struct tarn__caller *caller = search->caller;
+
+    if (!caller->may_record)
+        return;
+    tarn__pool_lock(caller->pool);
+    if (tarn__lane_unfenced(caller->lane) > 0)
+        atomic_store(&caller->lane->wanted, true);
+    tarn__pool_unlock(caller->pool);
+    tarn__fence_if_due(caller);
+}
+
+/* Before the pool grows: what the stream's magazines hold joins its neighbours, and what is
+ * done on any stream is known to be, so that it can move to where the request fits. Other
+ * streams' magazines stay: without a call of theirs what they hold gets no fence. */
+static tarn__index gathered(struct search *search)
+{
+    tarn__magazines_drain_lane(search->caller->pool, search->caller->lane);
+    fence_own(search);
+    tarn__fences_poll_all(search->caller->pool);
+    tarn__index index = at_hand(search);
+    return index ? index : joined(search);
+}
+
 /* Somebody else may have grown while this thread waited for its turn. */
 static tarn__index grown(struct search *search)
 {
@@ -123,8 +149,6 @@ static tarn__index grown(struct search *search)
         return 0;
     }
     index = at_hand(search);
-    if (!index)
-        index = tarn__move(search->caller, search->request);
     if (!index && tarn__grow(search->caller, search->request, &index) != TARN_OK)
         search->upstream = *tarn_error_last();
     pthread_mutex_unlock(&pool->growth);
@@ -137,17 +161,6 @@ static tarn__index drained(struct search *search)
     tarn__magazines_drain(search->caller->pool);
     tarn__index index = at_hand(search);
     return index ? index : joined(search);
-}
-
-/* The caller's own memory, too: what is done can be moved. */
-static void fence_own(struct search *search)
-{
-    struct tarn__caller *caller = search->caller;
-
-    if (!caller->may_record)
-        return;
-    atomic_store(&caller->lane->wanted, true);
-    tarn__fence_if_due(caller);
 }
 
 /* Would what is idle, given back, do it together with what can be had anew? */
@@ -220,8 +233,9 @@ static tarn__index waited_for(struct search *search)
 }
 
 static tarn__index (*const steps[])(struct search *) = {
-    at_hand, missed,  what_is_done, joined,    stolen_before_growth, nobodys, grown,
-    stolen,  drained, reclaimed,    held_back,
+    at_hand,   missed,    what_is_done, joined, stolen_before_growth,
+    nobodys,   gathered,  grown,        stolen, drained,
+    reclaimed, held_back,
 };
 
 static tarn__index try_steps(struct search *search)

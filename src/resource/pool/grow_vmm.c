@@ -1,0 +1,206 @@
+/* grow_vmm.c -- a VMM pool grows: idle handles move to where they are needed, and only what
+ * is still missing is new.
+ *
+ * Every allocation that fits nowhere ends here, so this is what decides how much a pool
+ * has more than is live. What is free in whole handles is never a reason to grow: it is
+ * mapped behind the memory that the request can use already. New memory comes behind that.
+ */
+#include "resource/pool/idle.h"
+#include <stdlib.h>
+
+static uint64_t round_to_pages(uint64_t bytes)
+{
+    return (bytes + TARN__PAGE_BYTES - 1) & ~((uint64_t)TARN__PAGE_BYTES - 1);
+}
+
+/* One growth: from `at` on `idle->bytes` that move there, then `fresh` that are new. */
+struct plan {
+    struct tarn__idle *idle;
+    uint64_t at;
+    uint64_t fresh, least; /* as the step of growth has it; as it is needed */
+    tarn__index moved_room, fresh_room; /* MOVING; 0 where there are no bytes */
+};
+
+static uint64_t moved_bytes(const struct plan *plan)
+{
+    return plan->idle ? plan->idle->bytes : 0;
+}
+
+/* How much is new, and is that allowed? */
+static bool plan_fresh(const struct tarn__pool *pool, const struct tarn__site *site,
+                       struct plan *plan)
+{
+    uint64_t need = round_to_pages(site->bytes ? site->bytes : 1);
+    uint64_t moved = moved_bytes(plan);
+    uint64_t hole = tarn__node_bytes(tarn__node(&pool->heap.nodes, site->hole));
+
+    plan->least = need > moved ? need - moved : 0;
+    plan->fresh = 0;
+    if (plan->least == 0)
+        return moved <= hole;
+    uint64_t room = hole > moved ? hole - moved : 0, most = tarn__allowance(pool);
+    plan->fresh = tarn__pages_step(pool->pages, plan->least, most < room ? most : room);
+    return plan->fresh > 0;
+}
+
+static void cancel(struct tarn__pool *pool, const struct plan *plan)
+{
+    if (plan->idle)
+        tarn__idle_put_back(plan->idle, 0);
+    if (plan->moved_room)
+        tarn__heap_make_hole(&pool->heap, plan->moved_room);
+    if (plan->fresh_room)
+        tarn__heap_make_hole(&pool->heap, plan->fresh_room);
+}
+
+/* `bytes` of the hole that begins at `at`. */
+static tarn__index carve_hole(struct tarn__heap *heap, uint64_t at, uint64_t bytes)
+{
+    tarn__index hole = tarn__heap_hole_at(heap, at);
+
+    return hole ? tarn__heap_carve(heap, hole, at, bytes) : 0;
+}
+
+/* Take all that the plan needs. False: no host memory; nothing is taken. */
+static bool carve(struct tarn__pool *pool, struct plan *plan)
+{
+    struct tarn__heap *heap = &pool->heap;
+    uint64_t moved = moved_bytes(plan);
+
+    if (plan->idle)
+        tarn__idle_carve(plan->idle);
+    bool all = moved == moved_bytes(plan);
+    if (all && moved > 0)
+        all = (plan->moved_room = carve_hole(heap, plan->at, moved)) != 0;
+    if (all && plan->fresh > 0)
+        all = (plan->fresh_room = carve_hole(heap, plan->at + moved, plan->fresh)) != 0;
+    if (!all)
+        cancel(pool, plan);
+    return all;
+}
+
+/* `idle` NULL: nothing is to move. `lock` held. */
+static tarn_status make_plan(struct tarn__caller *caller,
+                             const struct tarn__request *request, struct tarn__idle *idle,
+                             struct plan *out)
+{
+    struct tarn__pool *pool = caller->pool;
+    struct tarn__site site = tarn__heap_find_site(&pool->heap, caller->lane, request);
+    uint64_t need = round_to_pages(site.bytes ? site.bytes : 1);
+
+    *out = (struct plan){.idle = idle, .at = site.address};
+    if (!site.hole)
+        return tarn__over_limit(pool, (uint64_t)request->granules << TARN__GRANULE_SHIFT);
+    if (idle)
+        tarn__idle_find(pool, need,
+                        (struct tarn__span){site.from, site.address - site.from}, idle);
+    if (!plan_fresh(pool, &site, out))
+        return tarn__over_limit(pool, need);
+    if (!carve(pool, out))
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory to grow");
+    return TARN_OK;
+}
+
+/* Map what is new; where there is not enough for the step, what is needed. */
+static tarn_status map_fresh(struct tarn__pool *pool, struct plan *plan)
+{
+    uint64_t at = plan->at + moved_bytes(plan);
+    struct tarn__span span;
+    tarn_status status =
+        tarn__pages_grow(pool->pages, at, plan->fresh, TARN_STREAM_NONE, &span);
+
+    if (status != TARN_OUT_OF_MEMORY || plan->least == plan->fresh)
+        return status;
+    tarn__pool_lock(pool);
+    tarn__heap_make_hole(&pool->heap, plan->fresh_room);
+    plan->fresh_room = carve_hole(&pool->heap, at, plan->least);
+    tarn__pool_unlock(pool);
+    if (!plan->fresh_room)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory to grow");
+    return tarn__pages_grow(pool->pages, at, plan->least, TARN_STREAM_NONE, &span);
+}
+
+/* What was idle is at its new place, for anybody. `lock` held. */
+static void publish_moved(struct tarn__pool *pool, struct plan *plan)
+{
+    tarn__idle_retire(plan->idle, plan->idle->count);
+    tarn__heap_put(&pool->heap, plan->moved_room, NULL);
+    plan->idle = NULL;
+    plan->moved_room = 0;
+    pool->moves++;
+    pool->generation++;
+}
+
+static void publish_fresh(struct tarn__pool *pool, struct plan *plan)
+{
+    if (!TARN_MUTATION(growth_published_before_mapped))
+        tarn__heap_put(&pool->heap, plan->fresh_room, NULL);
+    plan->fresh_room = 0;
+    pool->growths++;
+    tarn__note_peaks(pool);
+}
+
+/* Carry the plan out; on failure what moved stays where it is now. `*moved_out`: the move,
+ * if there was one, has not failed. */
+static tarn_status carry_out(struct tarn__pool *pool, struct plan *plan, bool *moved_out)
+{
+    uint64_t moved = moved_bytes(plan);
+    tarn_status status = TARN_OK;
+
+    if (TARN_MUTATION(growth_published_before_mapped) && plan->fresh_room) {
+        tarn__pool_lock(pool);
+        tarn__heap_put(&pool->heap, plan->fresh_room, NULL);
+        tarn__pool_unlock(pool);
+    }
+    if (moved > 0)
+        status =
+            tarn__pages_move(pool->pages, plan->idle->spans, plan->idle->count, plan->at);
+    *moved_out = status == TARN_OK;
+    if (status == TARN_OK && plan->fresh > 0)
+        status = map_fresh(pool, plan);
+
+    tarn__pool_lock(pool);
+    if (*moved_out && moved > 0)
+        publish_moved(pool, plan);
+    if (status == TARN_OK && plan->fresh > 0)
+        publish_fresh(pool, plan);
+    cancel(pool, plan);
+    tarn__pool_unlock(pool);
+    return status;
+}
+
+static tarn_status grow(struct tarn__caller *caller, const struct tarn__request *request,
+                        struct tarn__idle *idle, bool *moved_out, tarn__index *out)
+{
+    struct tarn__pool *pool = caller->pool;
+    struct plan plan;
+
+    *moved_out = true;
+    tarn__pool_lock(pool);
+    tarn_status status = make_plan(caller, request, idle, &plan);
+    tarn__pool_unlock(pool);
+    if (status != TARN_OK)
+        return status;
+    bool is_growth = plan.fresh > 0;
+    status = carry_out(pool, &plan, moved_out);
+    tarn__pool_lock(pool);
+    if (status == TARN_OK)
+        *out = tarn__take_fresh(caller, request);
+    pool->grown += *out != 0 && is_growth;
+    tarn__pool_unlock(pool);
+    return status;
+}
+
+tarn_status tarn__grow_vmm(struct tarn__caller *caller,
+                           const struct tarn__request *request, tarn__index *out)
+{
+    struct tarn__idle *idle = malloc(sizeof *idle); /* without it nothing moves */
+    bool moved;
+    tarn_status status = grow(caller, request, idle, &moved, out);
+
+    /* The driver does not move it: then all of it has to be new. */
+    if (status != TARN_OK && !moved)
+        status = grow(caller, request, NULL, &moved, out);
+    free(idle);
+    return status;
+}
