@@ -77,6 +77,8 @@ static CUresult legacy(const struct sim_context *context, unsigned rule)
 /* A capturing stream in a call that has no place in a graph. */
 static CUresult refuse(struct sim_stream *stream, unsigned rule)
 {
+    if (rule & CAPTURE_LIVE && stream->member->capture->is_lost)
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (rule & CAPTURE_CAPTURED)
         return CUDA_SUCCESS;
     stream->member->capture->is_lost = true;

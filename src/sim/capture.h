@@ -20,6 +20,7 @@ enum sim_capture_rule {
     CAPTURE_DEFAULT = 8,        /* uses the default stream without naming it */
     CAPTURE_ASKS = 16,          /* refused the legacy stream, it does no harm */
     CAPTURE_CONTEXT = 32,       /* ends all of its context; asks for that itself */
+    CAPTURE_LIVE = 64,          /* refused a stream whose capture is lost */
 };
 
 struct sim_capture {

@@ -143,13 +143,13 @@
     X(cuStreamDestroy_v2, CAPTURE_CAPTURED) \
     X(cuStreamQuery, CAPTURE_UNSAFE_OUTSIDE) \
     X(cuStreamSynchronize, CAPTURE_UNSAFE_OUTSIDE) \
-    X(cuStreamWaitEvent, CAPTURE_CAPTURED) \
+    X(cuStreamWaitEvent, CAPTURE_CAPTURED | CAPTURE_LIVE) \
     X(cuStreamGetId, CAPTURE_HARMLESS) \
-    X(cuStreamGetCtx, CAPTURE_CAPTURED) \
-    X(cuStreamGetCtx_v2, CAPTURE_CAPTURED) \
+    X(cuStreamGetCtx, CAPTURE_CAPTURED | CAPTURE_LIVE) \
+    X(cuStreamGetCtx_v2, CAPTURE_CAPTURED | CAPTURE_LIVE) \
     X(cuStreamGetDevice, CAPTURE_HARMLESS) \
     X(cuStreamGetFlags, CAPTURE_HARMLESS) \
-    X(cuStreamGetPriority, CAPTURE_CAPTURED) \
+    X(cuStreamGetPriority, CAPTURE_CAPTURED | CAPTURE_LIVE) \
     X(cuStreamAddCallback, CAPTURE_HARMLESS) \
     X(cuLaunchHostFunc, CAPTURE_CAPTURED) \
     X(cuStreamAttachMemAsync, CAPTURE_HARMLESS) \

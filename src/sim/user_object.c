@@ -154,7 +154,7 @@ CUresult cuUserObjectCreate(CUuserObject *out, void *data, CUhostFn destroy,
     struct sim_user_object *object;
 
     ENTER(CALL_ALLOCATES);
-    if (!out || !destroy || !is_count(count) || flags != NO_DESTRUCTOR_SYNC)
+    if (!out || !destroy || count == 0 || flags != NO_DESTRUCTOR_SYNC)
         return CUDA_ERROR_INVALID_VALUE;
     object = malloc(sizeof *object);
     if (!object)

@@ -64,13 +64,11 @@ static void ordinals(void)
     fact("get", "%s, device %d", result_name(result), out);
 }
 
+/* No length of 0 bytes: an H200 dies of it in one run and hangs in another. */
 static void names(void)
 {
     char text[256] = "kept";
 
-    fact_output("name.bytes_0", cuDeviceGetName(text, 0, 0), !strcmp(text, "kept"));
-    fact_output("name.bytes_-1", cuDeviceGetName(text, -1, 0), !strcmp(text, "kept"));
-    fact_result("name.null", cuDeviceGetName(NULL, 16, 0));
     fact_output("name.bad_device", cuDeviceGetName(text, 16, 99), !strcmp(text, "kept"));
     memset(text, 'x', 8);
     CUresult result = cuDeviceGetName(text, 4, 0);
@@ -81,6 +79,11 @@ static void names(void)
     fact("name.bytes_1", "%s, %s", result_name(result), *text ? "not ended" : "empty");
     result = cuDeviceGetName(text, sizeof text, 0);
     fact("name", "%s, %s", result_name(result), strlen(text) > 2 ? "text" : "nothing");
+}
+
+static void name_null(void)
+{
+    fact_result("name.null", cuDeviceGetName(NULL, 16, 0));
 }
 
 static void attributes(void)
@@ -165,6 +168,7 @@ static const struct part parts[] = {
     {"sizes", sizes, INITED},
     {"bus_ids", bus_ids, INITED},
     {"uuids", uuids, INITED},
+    {"name_null", name_null, INITED},
     END_OF_PARTS,
 };
 const struct theme theme_devices = {"devices", parts, false};

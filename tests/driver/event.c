@@ -201,7 +201,6 @@ static CUevent wrong(void)
     }
 
 #define KILLERS(X)                                               \
-    X(cuEventQuery, cuEventQuery(e))                             \
     X(cuEventSynchronize, cuEventSynchronize(e))                 \
     X(cuEventRecord, cuEventRecord(e, NULL))                     \
     X(cuStreamWaitEvent, cuStreamWaitEvent(NULL, e, 0))          \
@@ -211,12 +210,18 @@ static CUevent wrong(void)
 KILLERS(KILLER)
 #undef KILLER
 
+/* No query of an event that is gone: an H200 dies of it in one run and answers in another. */
+static void wrong_query(void)
+{
+    fact_result("wrong.cuEventQuery", cuEventQuery(wrong()));
+}
+
 #define PART(name, call) \
     {"gone." #name, gone_##name, RISKY}, {"wrong." #name, wrong_##name, RISKY},
 static const struct part parts[] = {
     {"making", making, TOGETHER},       {"never_recorded", never_recorded, TOGETHER},
     {"recording", recording, TOGETHER}, {"synchronizing", synchronizing, TOGETHER},
     {"elapsed", elapsed, TOGETHER},     {"wait_is_for_then", wait_is_for_then, TOGETHER},
-    KILLERS(PART) END_OF_PARTS,
+    {"wrong.cuEventQuery", wrong_query, RISKY}, KILLERS(PART) END_OF_PARTS,
 };
 const struct theme theme_event = {"event", parts, true};
