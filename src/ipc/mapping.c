@@ -88,7 +88,8 @@ static tarn_status cuda_failed(const struct tarn__mapping *mapping, CUresult_ re
         return tarn_error_set_native(TARN_INVALID_ARGUMENT, result,
                                      "ipc: the handle is of this process itself; use the "
                                      "pointer");
-    if (result == CUDA_ERROR_INVALID_VALUE_ || result == CUDA_ERROR_MAP_FAILED_)
+    if (result == CUDA_ERROR_INVALID_VALUE_ || result == CUDA_ERROR_MAP_FAILED_ ||
+        result == CUDA_ERROR_INVALID_HANDLE_)
         return tarn_error_set_native(
             TARN_NOT_FOUND, result,
             "ipc: the driver knows no such memory: it was freed, "

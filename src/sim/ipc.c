@@ -330,6 +330,15 @@ static void *map_slot(const struct ticket *ticket, const struct slot *slot, size
     return mapping;
 }
 
+/* Also one that nobody has waited for yet: it has no program any more. */
+static bool is_gone(int32_t process)
+{
+    char path[32], program[1];
+
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)process);
+    return readlink(path, program, sizeof program) < 0;
+}
+
 static CUresult open_block(const struct ticket *ticket, CUdeviceptr *out)
 {
     struct slot slot;
@@ -337,7 +346,8 @@ static CUresult open_block(const struct ticket *ticket, CUdeviceptr *out)
     struct sim_block *block;
 
     if (!read_slot(ticket, &slot))
-        return CUDA_ERROR_INVALID_VALUE;
+        return is_gone(ticket->process) ? CUDA_ERROR_INVALID_HANDLE
+                                        : CUDA_ERROR_INVALID_VALUE;
     block = sim_block_new(sim_context_current(), BLOCK_OPENED, 0, slot.bytes);
     if (!block)
         return CUDA_ERROR_OUT_OF_MEMORY;

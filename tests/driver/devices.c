@@ -162,13 +162,9 @@ static void uuids(void)
 }
 
 static const struct part parts[] = {
-    {"ordinals", ordinals, INITED},
-    {"names", names, INITED},
-    {"attributes", attributes, INITED},
-    {"sizes", sizes, INITED},
-    {"bus_ids", bus_ids, INITED},
-    {"uuids", uuids, INITED},
-    {"name_null", name_null, INITED},
-    END_OF_PARTS,
+    {"ordinals", ordinals, INITED},     {"names", names, INITED},
+    {"attributes", attributes, INITED}, {"sizes", sizes, INITED},
+    {"bus_ids", bus_ids, INITED},       {"uuids", uuids, INITED},
+    {"name_null", name_null, INITED},   END_OF_PARTS,
 };
 const struct theme theme_devices = {"devices", parts, false};

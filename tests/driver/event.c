@@ -219,9 +219,13 @@ static void wrong_query(void)
 #define PART(name, call) \
     {"gone." #name, gone_##name, RISKY}, {"wrong." #name, wrong_##name, RISKY},
 static const struct part parts[] = {
-    {"making", making, TOGETHER},       {"never_recorded", never_recorded, TOGETHER},
-    {"recording", recording, TOGETHER}, {"synchronizing", synchronizing, TOGETHER},
-    {"elapsed", elapsed, TOGETHER},     {"wait_is_for_then", wait_is_for_then, TOGETHER},
-    {"wrong.cuEventQuery", wrong_query, RISKY}, KILLERS(PART) END_OF_PARTS,
+    {"making", making, TOGETHER},
+    {"never_recorded", never_recorded, TOGETHER},
+    {"recording", recording, TOGETHER},
+    {"synchronizing", synchronizing, TOGETHER},
+    {"elapsed", elapsed, TOGETHER},
+    {"wait_is_for_then", wait_is_for_then, TOGETHER},
+    {"wrong.cuEventQuery", wrong_query, RISKY},
+    KILLERS(PART) END_OF_PARTS,
 };
 const struct theme theme_event = {"event", parts, true};

@@ -350,6 +350,8 @@ static void leaving_opener(void)
     usleep(100000); /* its driver's end may take longer than its socket's */
     fact("leaving.after", "%d", peek(a));
     fact_result("leaving.close", cuIpcCloseMemHandle(a));
+    a = 7;
+    fact_output("leaving.open", cuIpcOpenMemHandle(&a, handle, 1), a == 7);
 }
 
 static void leaving(void)
