@@ -39,7 +39,8 @@ typedef struct NRT_MemSys {
 } NRT_MemSys;
 
 #ifdef __cplusplus
-static_assert(sizeof(NRT_MemInfo) == 40 && sizeof(NRT_MemSys) == 40, "numba-cuda's layout");
+static_assert(sizeof(NRT_MemInfo) == 40, "numba-cuda's layout");
+static_assert(sizeof(NRT_MemSys) == 40, "numba-cuda's layout");
 #endif
 
 enum {
@@ -174,9 +175,10 @@ static __device__ NRT_MemInfo *make(size_t size, unsigned align, NRT_dtor_functi
     char *block = (char *)NRT_Allocate(around + size);
     if (!block)
         return 0;
-    const size_t last = (size_t)(block + around); /* data begins here or up to unit - 1 before */
-    NRT_MemInfo_init((NRT_MemInfo *)block, block + around - last % unit, size, dtor, dtor_info);
-    return (NRT_MemInfo *)block;
+    NRT_MemInfo *mi = (NRT_MemInfo *)block;
+    char *last = block + around; /* data begin here, or less than `unit` before */
+    NRT_MemInfo_init(mi, last - (size_t)last % unit, size, dtor, dtor_info);
+    return mi;
 }
 
 /* `align` need not be a power of 2; 0: any will do. */
