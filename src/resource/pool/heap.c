@@ -10,6 +10,10 @@
  * of them frees beside it: more would be taken from the others. */
 #define READY_ABSORB ((uint64_t)1 << 20)
 
+/* What memory is mapped by, and looked up by. */
+#define PAGE ((uint64_t)1 << TARN__PAGE_SHIFT)
+enum { PAGE_GRANULES = 1 << (TARN__PAGE_SHIFT - TARN__GRANULE_SHIFT) };
+
 void tarn__heap_init(struct tarn__heap *heap)
 {
     memset(heap, 0, sizeof *heap);
@@ -335,10 +339,24 @@ tarn__index tarn__heap_carve(struct tarn__heap *heap, tarn__index index, uint64_
     return index;
 }
 
+/* Where in a free block the request is best: at its start, but whole pages at a page, so
+ * that they are whole handles again when they are free. */
+static uint64_t place_in(const struct tarn__node *node,
+                         const struct tarn__request *request)
+{
+    uint64_t start = start_in(node, request->alignment);
+
+    if (request->granules % PAGE_GRANULES != 0)
+        return start;
+    uint64_t page = (start + PAGE - 1) & ~(PAGE - 1);
+    uint64_t end = page + ((uint64_t)request->granules << TARN__GRANULE_SHIFT);
+    return end <= tarn__node_end(node) ? page : start;
+}
+
 tarn__index tarn__heap_cut(struct tarn__heap *heap, tarn__index index,
                            const struct tarn__request *request)
 {
-    return tarn__heap_carve(heap, index, start_in(NODE(index), request->alignment),
+    return tarn__heap_carve(heap, index, place_in(NODE(index), request),
                             (uint64_t)request->granules << TARN__GRANULE_SHIFT);
 }
 

@@ -74,9 +74,9 @@ struct tarn__pages {
  * where the context died: the pool ends with it. */
 tarn_status tarn__pages_enter(const struct tarn__pages *pages, struct tarn__scope *out);
 
-/* The size of a handle, and the step of growth, at the pool's present size where `left`
- * bytes are the most that it may still grow. A power of two. */
-size_t tarn__pages_unit(const struct tarn__pages *pages, size_t left);
+/* The size of a handle at the pool's present size where `left` bytes are the most that it
+ * may still grow. A power of two. */
+size_t tarn__pages_handle(const struct tarn__pages *pages, size_t left);
 
 /* --- pages_vmm.c: the functions of pages.h for VMM */
 tarn_status tarn__vmm_is_there(int device, bool *out);

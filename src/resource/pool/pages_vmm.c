@@ -194,7 +194,7 @@ static tarn_status populate(struct tarn__pages *pages, const struct tarn__calls 
 {
     size_t reserved = atomic_load(&pages->reserved);
     size_t total = pages->vmm.device_bytes;
-    size_t unit = tarn__pages_unit(pages, total > reserved ? total - reserved : 0);
+    size_t unit = tarn__pages_handle(pages, total > reserved ? total - reserved : 0);
     tarn_status status = TARN_OK;
 
     for (size_t done = 0; done < span.bytes && status == TARN_OK;) {
