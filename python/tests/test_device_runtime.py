@@ -1,0 +1,171 @@
+"""tarn.nrt.use_device_runtime(): numba-cuda's kernels on Tarn's device runtime.
+
+Kernels do not run on the stand-in, but they compile and link there. What the source does is
+shown by tests/nrt/device_test.c, and on a GPU by tests/gpu/nrt_decref.py.
+"""
+
+import pathlib
+import re
+
+import pytest
+from numba_support import run, run_code
+
+pytest.importorskip("numba_cuda")
+
+import tarn.nrt  # noqa: E402
+
+SOURCE = pathlib.Path(tarn.nrt.__file__).with_name("device.cu")
+ON = {"NUMBA_CUDA_ENABLE_NRT": "1"}
+
+KERNEL = """
+import sys
+import numpy as np
+import tarn.nrt
+from numba import cuda
+
+def work(out):
+    a = np.empty(8)
+    out[0] = a[1:].size
+
+def linked_with(kernel):
+    (overload,) = kernel.overloads.values()
+    return sorted(file.name for file in overload.library._linking_files)
+"""
+
+
+def refusal(code, **environment):
+    """The words of the RuntimeError with which a program ends."""
+    done = run(["-c", KERNEL + code], **ON, **environment)
+    assert done.returncode == 1, done.stdout + done.stderr
+    return done.stderr.strip().splitlines()[-1]
+
+
+def ptx():
+    """The source, compiled for the oldest GPU that this NVRTC knows."""
+    from cuda.bindings import nvrtc
+
+    _, architectures = nvrtc.nvrtcGetSupportedArchs()
+    _, program = nvrtc.nvrtcCreateProgram(SOURCE.read_bytes(), b"device.cu", 0, [], [])
+    options = [b"-arch=compute_%d" % min(architectures), b"-rdc=true"]
+    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+    _, size = nvrtc.nvrtcGetProgramLogSize(program)
+    log = b" " * size
+    nvrtc.nvrtcGetProgramLog(program, log)
+    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, log.decode()
+    _, size = nvrtc.nvrtcGetPTXSize(program)
+    text = b" " * size
+    nvrtc.nvrtcGetPTX(program, text)
+    return text.decode(errors="replace")
+
+
+def test_it_compiles_and_has_all_that_numba_cuda_calls_or_declares():
+    from numba.cuda.memory_management import nrt, nrt_context
+
+    header = (pathlib.Path(nrt.get_include()) / "nrt.cuh").read_text()
+    declared = set(re.findall(r'extern "C" __device__ [^(;]*?\b(NRT_\w+)\s*\(', header))
+    called = set(re.findall(r'"(NRT_\w+)"', pathlib.Path(nrt_context.__file__).read_text()))
+    assert {"NRT_decref", "NRT_MemInfo_new_varsize"} <= declared
+    assert {"NRT_decref", "NRT_MemInfo_alloc_safe_aligned"} <= called
+    text = ptx()
+    there = set(re.findall(r"\.visible \.func\s+(?:\(.*?\)\s*)?(NRT_\w+)", text, re.S))
+    # The table of functions is for typed dicts and lists, which kernels cannot have.
+    assert (declared | called) - there == {"NRT_get_api"}
+    assert ".entry NRT_MemSys_set(" in text and "TheMSys" in text
+
+
+def test_importing_and_asking_import_no_numba():
+    code = "import sys, tarn.nrt; print(tarn.nrt.device_runtime_in_use(), 'numba' in sys.modules)"
+    assert run_code(code) == "False False"
+
+
+def test_a_kernel_is_linked_with_it_and_twice_is_no_error():
+    code = """
+tarn.nrt.use_device_runtime()
+tarn.nrt.use_device_runtime()
+print(tarn.nrt.device_runtime_in_use(), linked_with(cuda.jit("void(int64[:])")(work)))
+"""
+    assert run_code(KERNEL + code, **ON) == "True ['tarn/nrt/device.cu']"
+
+
+def test_filled_blocks_link_as_well():
+    code = """
+tarn.nrt.use_device_runtime()
+print(linked_with(cuda.jit("void(int64[:])")(work)))
+"""
+    assert run_code(KERNEL + code, NUMBA_DEBUG_NRT="1", **ON) == "['tarn/nrt/device.cu']"
+
+
+def test_after_a_kernel_was_linked_it_is_too_late():
+    words = refusal("""
+kernel = cuda.jit("void(int64[:])")(work)
+assert linked_with(kernel) == ["nrt.cu"]
+tarn.nrt.use_device_runtime()
+""")
+    assert words == (
+        "RuntimeError: tarn.nrt: too late, numba-cuda has linked 1 function(s) with its own "
+        "device runtime"
+    )
+
+
+def test_without_numba_cuda_there_is_nothing_to_replace():
+    words = refusal("""
+sys.modules["numba.cuda.memory_management.nrt"] = None
+tarn.nrt.use_device_runtime()
+""")
+    assert words.startswith("RuntimeError: tarn.nrt: there is no numba-cuda with a device runtime")
+
+
+def test_a_numba_cuda_that_keeps_it_elsewhere_is_not_known():
+    words = refusal("""
+import numba.cuda.codegen
+del numba.cuda.codegen.NRT_LIBRARY
+tarn.nrt.use_device_runtime()
+""")
+    assert "RuntimeError: tarn.nrt: numba-cuda " in words and "is not known" in words
+    assert "(found in numba.cuda.memory_management.nrt, numba.cuda.dispatcher)" in words
+
+
+def test_a_numba_cuda_with_another_layout_is_not_known(tmp_path):
+    from numba.cuda.memory_management import nrt
+
+    header = (pathlib.Path(nrt.get_include()) / "nrt.cuh").read_text()
+    assert "  void* dtor_info;\n" in header
+    (tmp_path / "nrt.cuh").write_text(header.replace("  void* dtor_info;\n", ""))
+    words = refusal(f"""
+import numba.cuda.memory_management.nrt as nrt
+nrt.get_include = lambda: {str(tmp_path)!r}
+tarn.nrt.use_device_runtime()
+""")
+    assert words.endswith(
+        "is not known, MemInfo in nrt.cuh has the fields refct, dtor, data, size, "
+        "not refct, dtor, dtor_info, data, size"
+    )
+
+
+def test_the_simulator_of_numba_has_none():
+    words = refusal("tarn.nrt.use_device_runtime()", NUMBA_ENABLE_CUDASIM="1")
+    assert words.startswith("RuntimeError: tarn.nrt: ")
+
+
+# Compiled kernels lie linked in the cache, so one of each runtime must lie there.
+def test_kernels_in_the_cache_are_kept_apart(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        KERNEL
+        + """
+if len(sys.argv) > 1:
+    tarn.nrt.use_device_runtime()
+kernel = cuda.jit("void(int64[:])", cache=True)(work)
+print(sum(kernel.stats.cache_hits.values()), linked_with(kernel))
+"""
+    )
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), **ON}
+
+    def hits(*arguments):
+        done = run([str(program), *arguments], **cache)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout.strip()
+
+    assert hits() == "0 ['nrt.cu']"
+    assert hits("ours") == "0 ['tarn/nrt/device.cu']"
+    assert hits("ours") == "1 ['tarn/nrt/device.cu']"
