@@ -47,14 +47,33 @@ static void small_raw(void)
     put(get(SMALL, raw[0]), SMALL, raw[0]);
 }
 
-static void general_opened(void)
+static void spare_opened(void)
 {
     put(get(GENERAL, opened[0]), GENERAL, opened[0]);
 }
 
-static void general_raw(void)
+static void spare_raw(void)
 {
     put(get(GENERAL, raw[0]), GENERAL, raw[0]);
+}
+
+/* No size twice in a row, so the heap has to be asked. */
+static void general(tarn_stream stream)
+{
+    static size_t turn;
+    size_t bytes = GENERAL + (turn++ % 2) * SMALL;
+
+    put(get(bytes, stream), bytes, stream);
+}
+
+static void general_opened(void)
+{
+    general(opened[0]);
+}
+
+static void general_raw(void)
+{
+    general(raw[0]);
 }
 
 /* Three neighbours, the middle one last: it merges with both. */
@@ -94,6 +113,8 @@ static const struct {
 } paths[] = {
     {"magazine-pair-opened", small_opened, false},
     {"magazine-pair-raw", small_raw, false},
+    {"spare-pair-opened", spare_opened, false},
+    {"spare-pair-raw", spare_raw, false},
     {"general-pair-opened", general_opened, false},
     {"general-pair-raw", general_raw, false},
     {"three-and-merge", merge, false},

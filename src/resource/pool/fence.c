@@ -39,6 +39,14 @@ bool tarn__fence_is_due(const struct tarn__pool *pool, const struct tarn__lane *
                               pool->heap.with_memory_count > LANES_MANY)));
 }
 
+bool tarn__fence_can_wait(const struct tarn__pool *pool, const struct tarn__lane *lane,
+                          uint64_t bytes)
+{
+    return !lane->wanted && !lane->recording &&
+           (lane->frees + 1 < lane->interval ||
+            tarn__lane_unfenced(lane) + bytes <= share_of_each(pool));
+}
+
 /* A loop that frees and takes the same memory would be fenced at each free, for nobody's
  * good. So while the pool finds everything at hand, the distance grows; the first search
  * that has to go further makes it short again. */

@@ -21,6 +21,11 @@ enum { PARKED_PART = 64 };
 /* Asked of the pool at once, so that it is not asked at every block. */
 #define GRANT ((uint64_t)128 << 10)
 
+/* Frees without a spare: where others had to take the last one, since a thread that frees
+ * what another one allocates would send each of its searches the long way; at first, since
+ * a stream that ends soon would leave it behind; and where the last one was of no use. */
+enum { SPARE_REST = 64, SPARE_FIRST = 16, SPARE_UNUSED = 4 };
+
 struct slot {
     uint64_t serial;
     tarn_stream stream;
@@ -116,32 +121,52 @@ bool tarn__magazine_check(struct tarn__pool *pool, struct tarn__magazine *magazi
            id == magazine->key;
 }
 
-static tarn__index *large_slot(struct tarn__magazine *magazine, uint32_t granules)
+static unsigned large_slot(uint32_t granules)
 {
-    return &magazine->large[granules * 0x9e3779b1u >> 28];
+    return granules * 0x9e3779b1u >> 28;
 }
 
 /* A block of this size out of the magazine, entered. */
 static tarn__index pop(struct tarn__pool *pool, struct tarn__magazine *magazine,
                        uint32_t granules)
 {
-    tarn__index index, *place;
+    tarn__index index;
 
     if (granules <= TARN__SMALL_CLASSES) {
-        place = &magazine->small[granules - 1];
-        index = *place;
+        index = magazine->small[granules - 1];
         if (!index)
             return 0;
-        *place = tarn__node(&pool->heap.nodes, index)->next;
+        magazine->small[granules - 1] = tarn__node(&pool->heap.nodes, index)->next;
         magazine->small_count[granules - 1]--;
         return index;
     }
-    place = large_slot(magazine, granules);
-    index = *place;
-    if (!index || tarn__node(&pool->heap.nodes, index)->granules != granules)
+    unsigned slot = large_slot(granules);
+    index = magazine->large[slot];
+    if (!index || magazine->large_granules[slot] != granules)
         return 0;
-    *place = 0;
+    magazine->large[slot] = 0;
     return index;
+}
+
+static tarn__index take_spare(struct tarn__magazine *magazine, uint32_t granules)
+{
+    uint64_t spare = atomic_load_explicit(&magazine->spare, memory_order_relaxed);
+
+    if (spare >> 32 != granules ||
+        !atomic_compare_exchange_strong_explicit(
+            &magazine->spare, &spare, 0, memory_order_acq_rel, memory_order_relaxed))
+        return 0;
+    magazine->left_spare = false;
+    return (tarn__index)spare;
+}
+
+static void put_spare(struct tarn__pool *pool, struct tarn__magazine *magazine,
+                      tarn__index index)
+{
+    uint64_t granules = tarn__node(&pool->heap.nodes, index)->granules;
+
+    atomic_store_explicit(&magazine->spare, granules << 32 | index, memory_order_release);
+    magazine->left_spare = true;
 }
 
 static unsigned class_of(uint64_t bytes)
@@ -167,11 +192,14 @@ void tarn__count_free(struct tarn__counts *counts, uint64_t asked)
 tarn__index tarn__magazine_take(struct tarn__pool *pool, struct tarn__magazine *magazine,
                                 uint32_t granules, uint64_t asked)
 {
-    if (granules > LARGE_MAX || !try_enter(magazine))
+    if (!try_enter(magazine))
         return 0;
     tarn__index index = pop(pool, magazine, granules);
-    if (index) {
+    if (index)
         magazine->bytes -= (uint64_t)granules << TARN__GRANULE_SHIFT;
+    else
+        index = take_spare(magazine, granules);
+    if (index) {
         magazine->counts.hits++;
         tarn__count_allocation(&magazine->counts, asked);
     }
@@ -179,19 +207,39 @@ tarn__index tarn__magazine_take(struct tarn__pool *pool, struct tarn__magazine *
     return index;
 }
 
-static bool has_room(const struct tarn__magazine *magazine, uint32_t granules,
-                     tarn__index **place)
+static bool has_room(const struct tarn__magazine *magazine, uint32_t granules)
 {
     uint64_t bytes = (uint64_t)granules << TARN__GRANULE_SHIFT;
 
-    if (bytes > magazine->granted - magazine->bytes)
+    if (bytes > magazine->granted - magazine->bytes || granules > LARGE_MAX)
         return false;
-    if (granules <= TARN__SMALL_CLASSES) {
-        *place = (tarn__index *)&magazine->small[granules - 1];
+    if (granules <= TARN__SMALL_CLASSES)
         return magazine->small_count[granules - 1] < TARN__SMALL_DEPTH;
+    return magazine->large[large_slot(granules)] == 0;
+}
+
+/* There is room, and the block is PARKED. */
+static void push(struct tarn__pool *pool, struct tarn__magazine *magazine,
+                 tarn__index index)
+{
+    struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+    uint32_t granules = node->granules;
+
+    if (granules <= TARN__SMALL_CLASSES) {
+        node->next = magazine->small[granules - 1];
+        magazine->small[granules - 1] = index;
+        magazine->small_count[granules - 1]++;
+    } else {
+        magazine->large[large_slot(granules)] = index;
+        magazine->large_granules[large_slot(granules)] = granules;
     }
-    *place = large_slot((struct tarn__magazine *)magazine, granules);
-    return **place == 0;
+    magazine->bytes += tarn__node_bytes(node);
+}
+
+/* Is this block to be the spare again? */
+static bool was_spare(const struct tarn__magazine *magazine, uint32_t granules)
+{
+    return magazine->spare_granules == granules && !magazine->left_spare;
 }
 
 enum tarn__put tarn__magazine_put(struct tarn__pool *pool,
@@ -200,26 +248,74 @@ enum tarn__put tarn__magazine_put(struct tarn__pool *pool,
 {
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
     enum tarn__put result = TARN__PUT_NO_ROOM;
-    tarn__index *place;
 
-    if (node->granules > LARGE_MAX || !try_enter(magazine))
+    if (!try_enter(magazine))
         return TARN__PUT_NO_ROOM;
+    bool has = has_room(magazine, node->granules);
     if (!atomic_load_explicit(&magazine->closed, memory_order_relaxed) &&
-        has_room(magazine, node->granules, &place)) {
+        (has || was_spare(magazine, node->granules))) {
         uint64_t asked = node->asked;
         result = TARN__PUT_NOT_OUT;
         if (tarn__node_claim(node, block, TARN__PARKED)) {
-            node->next = *place; /* 0 in a slot of a large one */
-            *place = index;
-            if (node->granules <= TARN__SMALL_CLASSES)
-                magazine->small_count[node->granules - 1]++;
-            magazine->bytes += tarn__node_bytes(node);
+            if (has) {
+                push(pool, magazine, index);
+            } else {
+                put_spare(pool, magazine, index);
+            }
             tarn__count_free(&magazine->counts, asked);
             result = TARN__PUT_DONE;
         }
     }
     leave(magazine);
     return result;
+}
+
+/* --- the spare --- */
+
+bool tarn__magazine_let_go(struct tarn__pool *pool, struct tarn__magazine *magazine)
+{
+    if (atomic_load_explicit(&magazine->spare, memory_order_relaxed) == 0)
+        return false;
+    uint64_t spare = atomic_exchange_explicit(&magazine->spare, 0, memory_order_acq_rel);
+    if (spare)
+        tarn__heap_put(&pool->heap, (tarn__index)spare, magazine->lane);
+    return spare != 0;
+}
+
+bool tarn__magazines_let_go(struct tarn__pool *pool)
+{
+    bool any = false;
+
+    for (struct tarn__magazine *i = pool->magazines; i; i = i->next)
+        any |= tarn__magazine_let_go(pool, i);
+    return any;
+}
+
+void tarn__magazine_search(struct tarn__pool *pool, struct tarn__magazine *magazine)
+{
+    if (magazine->left_spare)
+        magazine->spare_rest =
+            tarn__magazine_let_go(pool, magazine) ? SPARE_UNUSED : SPARE_REST;
+    magazine->left_spare = false;
+    magazine->spare_granules = 0;
+}
+
+bool tarn__magazine_keep(struct tarn__pool *pool, struct tarn__magazine *magazine,
+                         tarn__index index)
+{
+    struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+
+    if (magazine->spare_rest > 0) {
+        magazine->spare_rest--;
+        return false;
+    }
+    if (atomic_load(&magazine->closed) || tarn__pool_gives_back(pool) ||
+        !tarn__fence_can_wait(pool, magazine->lane, tarn__node_bytes(node)))
+        return false;
+    tarn__node_set(node, TARN__PARKED);
+    put_spare(pool, magazine, index);
+    magazine->spare_granules = node->granules;
+    return true;
 }
 
 /* --- drained --- */
@@ -240,6 +336,7 @@ static void drain(struct tarn__pool *pool, struct tarn__magazine *magazine)
             tarn__heap_put(&pool->heap, magazine->large[i], magazine->lane);
         magazine->large[i] = 0;
     }
+    tarn__magazine_let_go(pool, magazine);
     magazine->bytes = 0;
     pool->parked_granted -= magazine->granted;
     magazine->granted = 0;
@@ -394,6 +491,7 @@ static struct tarn__magazine *new_magazine(const struct tarn__caller *caller)
     magazine->is_raw = !caller->opened && magazine->key != TARN__KEY_LEGACY;
     magazine->is_per_thread = caller->stream == TARN_STREAM_PER_THREAD;
     magazine->lane = caller->lane;
+    magazine->spare_rest = SPARE_FIRST;
     return magazine;
 }
 
@@ -441,7 +539,9 @@ void tarn__magazines_sum(struct tarn__pool *pool, struct tarn__counts *counts,
         if (!gone)
             enter(i);
         counts_add(counts, &i->counts);
-        *parked_bytes += i->bytes;
+        uint64_t spare = atomic_load_explicit(&i->spare, memory_order_relaxed);
+        *parked_bytes += i->bytes + (spare >> 32 << TARN__GRANULE_SHIFT);
+        *parked_blocks += spare != 0;
         for (unsigned j = 0; j < TARN__SMALL_CLASSES; j++)
             *parked_blocks += i->small_count[j];
         for (unsigned j = 0; j < TARN__LARGE_SLOTS; j++)

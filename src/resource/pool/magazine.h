@@ -8,6 +8,11 @@
  * Small blocks are kept in a stack for each size up to 64 KiB, larger ones one a slot, by
  * the exact size. What a magazine may hold is granted by the pool, whose magazines together
  * hold no more than a part of what it has.
+ *
+ * Beside that it keeps the spare: the one block, of any size, that was freed last and for
+ * which there was no room. A loop that frees and takes it again touches neither the heap
+ * nor its lock. It is lent, not granted: the thread's next search of the heap gives it back
+ * first, and so does any search that finds nothing at hand, of all magazines.
  */
 #ifndef TARN_POOL_MAGAZINE_H
 #define TARN_POOL_MAGAZINE_H
@@ -46,6 +51,14 @@ struct tarn__magazine {
     tarn__index small[TARN__SMALL_CLASSES];
     uint8_t small_count[TARN__SMALL_CLASSES];
     tarn__index large[TARN__LARGE_SLOTS];
+    uint32_t large_granules[TARN__LARGE_SLOTS]; /* its size, while there is one */
+
+    /* Granules << 32 | index; 0: none. Put in by the thread alone, taken by anybody. */
+    _Atomic uint64_t spare;
+    /* The thread's own: */
+    bool left_spare;         /* one was put in, and not taken by the thread since */
+    uint32_t spare_granules; /* what had this size may be put in again; 0: nothing */
+    unsigned spare_rest;     /* frees that will put none in */
     struct tarn__counts counts;
     struct tarn__magazine *next; /* of the pool's; under its lock */
 };
@@ -78,6 +91,18 @@ enum tarn__put tarn__magazine_put(struct tarn__pool *pool,
  * leaves the pool's lock. */
 struct tarn__caller;
 void tarn__magazine_make(const struct tarn__caller *caller);
+
+/* Keep a block (MOVING) as the spare, if that makes no fence late that is due. False: it
+ * belongs into the heap. There is no other spare. Under the pool's lock, by the magazine's
+ * thread. */
+bool tarn__magazine_keep(struct tarn__pool *pool, struct tarn__magazine *magazine,
+                         tarn__index index);
+/* The thread comes to the heap: its spare goes there. */
+void tarn__magazine_search(struct tarn__pool *pool, struct tarn__magazine *magazine);
+/* The spare goes to the heap. False: there is none. Under the pool's lock. */
+bool tarn__magazine_let_go(struct tarn__pool *pool, struct tarn__magazine *magazine);
+/* Those of all magazines. */
+bool tarn__magazines_let_go(struct tarn__pool *pool);
 
 /* May the magazine hold more? Under the pool's lock. */
 bool tarn__magazine_grant(struct tarn__pool *pool, struct tarn__magazine *magazine,

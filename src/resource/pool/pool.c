@@ -81,13 +81,16 @@ static void fence_now(struct tarn__pool *pool, tarn_stream stream)
     tarn__caller_end(&caller);
 }
 
-/* The lane's own memory, or ready memory (lane NULL: that alone), with one lock taken. */
-static tarn__index quick_take(struct tarn__pool *pool, struct tarn__lane *lane,
+/* The stream's own memory, or ready memory (magazine NULL: that alone), with one lock taken. */
+static tarn__index quick_take(struct tarn__pool *pool, struct tarn__magazine *magazine,
                               const struct tarn__request *request, size_t asked)
 {
+    struct tarn__lane *lane = magazine ? magazine->lane : NULL;
     bool was_ready, no_memory;
 
     tarn__pool_lock(pool);
+    if (magazine)
+        tarn__magazine_search(pool, magazine);
     tarn__index index =
         gate(pool) ? 0
                    : tarn__heap_take(&pool->heap, lane, request, &was_ready, &no_memory);
@@ -180,7 +183,7 @@ static tarn_status pool_allocate(void *self, size_t bytes, size_t alignment,
             if (alignment <= TARN__GRANULE)
                 index = tarn__magazine_take(pool, magazine, request.granules, bytes);
             if (!index)
-                index = quick_take(pool, magazine->lane, &request, bytes);
+                index = quick_take(pool, magazine, &request, bytes);
         } else if (is_nobody(pool, stream)) {
             index = quick_take(pool, NULL, &request, bytes);
         }
@@ -242,6 +245,12 @@ static void shrink_to_limit(struct tarn__pool *pool)
     }
 }
 
+bool tarn__pool_gives_back(const struct tarn__pool *pool)
+{
+    return pool->options.release_threshold_bytes > 0 ||
+           atomic_load(&((struct tarn__pool *)pool)->over_limit);
+}
+
 static void shrink_to_threshold(struct tarn__pool *pool)
 {
     uint64_t threshold = pool->options.release_threshold_bytes, released;
@@ -261,8 +270,8 @@ static void shrink_to_threshold(struct tarn__pool *pool)
     pthread_mutex_unlock(&pool->growth);
 }
 
-/* Into the heap, in the lane of the magazine's stream, with one lock taken; more room for
- * the magazine, if its blocks do not fit. */
+/* The magazine's spare, or into the heap, in the lane of the magazine's stream, with one
+ * lock taken; more room for the magazine, if its blocks do not fit. */
 static tarn_status quick_put(struct tarn__pool *pool, struct tarn__magazine *magazine,
                              tarn__index index, tarn_device_ptr block, tarn_stream stream)
 {
@@ -274,7 +283,9 @@ static tarn_status quick_put(struct tarn__pool *pool, struct tarn__magazine *mag
     tarn__pool_lock(pool);
     tarn__magazine_grant(pool, magazine, tarn__node_bytes(node));
     tarn__count_free(&pool->counts, asked);
-    tarn__heap_put(&pool->heap, index, magazine->lane);
+    tarn__magazine_search(pool, magazine);
+    if (!tarn__magazine_keep(pool, magazine, index))
+        tarn__heap_put(&pool->heap, index, magazine->lane);
     bool due = tarn__fence_is_due(pool, magazine->lane);
     tarn__pool_unlock(pool);
     if (due)
@@ -440,13 +451,15 @@ static tarn_status pool_trim(void *self, size_t keep_bytes, size_t *released_out
     return status;
 }
 
-/* What the device has, and what the pool has free of it already. */
+/* What the device has, and what the pool has free of it already, magazines' blocks too. */
 static tarn_status pool_memory_info(void *self, tarn_stream stream, size_t *free_out,
                                     size_t *total_out)
 {
     struct tarn__pool *pool = self;
     struct tarn__scope scope;
-    size_t free_bytes = 0, total_bytes = 0;
+    size_t free_bytes = 0, total_bytes = 0, metadata = 0;
+    uint64_t parked = 0, blocks = 0;
+    struct tarn__counts counts = {0};
     tarn_status status = check_gate(pool);
 
     (void)stream;
@@ -463,7 +476,8 @@ static tarn_status pool_memory_info(void *self, tarn_stream stream, size_t *free
     size_t reserved = tarn__pages_reserved(pool->pages);
     uint64_t room = pool->limit > reserved ? pool->limit - reserved : 0;
     uint64_t more = free_bytes < room ? free_bytes : room;
-    *free_out = more + pool->heap.free_bytes;
+    tarn__magazines_sum(pool, &counts, &parked, &blocks, &metadata);
+    *free_out = more + pool->heap.free_bytes + parked;
     *total_out = pool->limit < total_bytes ? pool->limit : total_bytes;
     tarn__pool_unlock(pool);
     return TARN_OK;

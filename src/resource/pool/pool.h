@@ -102,6 +102,9 @@ void tarn__fence_nobodys(struct tarn__pool *pool, const struct tarn__scope *scop
                          struct tarn__lane *lane);
 /* Is it time? `lock` held. */
 bool tarn__fence_is_due(const struct tarn__pool *pool, const struct tarn__lane *lane);
+/* Would a free of `bytes` in the lane make none due? `lock` held. */
+bool tarn__fence_can_wait(const struct tarn__pool *pool, const struct tarn__lane *lane,
+                          uint64_t bytes);
 /* An opened stream is being closed: fence what it freed, and forget its handle. */
 void tarn__fence_last(struct tarn__pool *pool, tarn_stream stream,
                       struct tarn__opened *opened);
@@ -202,6 +205,8 @@ tarn_status tarn__pool_of(tarn_resource *resource, const char *who,
 tarn_status tarn__pool_gone(struct tarn__pool *pool);
 /* Is it over with the pool, its context or the process? No driver call is started then. */
 bool tarn__pool_is_over(const struct tarn__pool *pool);
+/* Does it give back what is free, over a threshold or a limit that was lowered? */
+bool tarn__pool_gives_back(const struct tarn__pool *pool);
 void tarn__pool_check(struct tarn__pool *pool); /* debug builds: `lock` held */
 
 /* --- make.c --- */

@@ -41,6 +41,19 @@ static tarn__index at_hand(struct search *search)
     return index;
 }
 
+/* The blocks that threads freed last, and of which a loop would have its own again. */
+static tarn__index spares(struct search *search)
+{
+    struct tarn__pool *pool = search->caller->pool;
+    tarn__index index = 0;
+
+    tarn__pool_lock(pool);
+    if (tarn__magazines_let_go(pool))
+        index = tarn__search_at_hand(search->caller, search->request);
+    tarn__pool_unlock(pool);
+    return index;
+}
+
 static tarn__index missed(struct search *search)
 {
     tarn__pool_lock(search->caller->pool);
@@ -233,9 +246,9 @@ static tarn__index waited_for(struct search *search)
 }
 
 static tarn__index (*const steps[])(struct search *) = {
-    at_hand,   missed,    what_is_done, joined, stolen_before_growth,
-    nobodys,   gathered,  grown,        stolen, drained,
-    reclaimed, held_back,
+    at_hand,   spares,   missed, what_is_done, joined,  stolen_before_growth,
+    nobodys,   gathered, grown,  stolen,       drained, reclaimed,
+    held_back,
 };
 
 static tarn__index try_steps(struct search *search)

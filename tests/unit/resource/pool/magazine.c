@@ -1,0 +1,117 @@
+/* What a thread keeps: the spare, beside the small blocks. */
+#include "pools.h"
+
+enum { WARM = 200, ROUNDS = 1000 };
+
+static void pairs(tarn_resource *pool, size_t bytes, tarn_stream stream, int count)
+{
+    for (int i = 0; i < count; i++)
+        put(pool, take(pool, bytes, stream), bytes, stream);
+}
+
+TEST(loop_over_one_block_of_any_size_is_all_hits_without_a_driver_call)
+{
+    static const size_t sizes[] = {256, 64 * KIB, 64 * KIB + 1,
+                                   MIB, 64 * MIB, 1024 * MIB};
+
+    use_driver(0);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        tarn_resource *pool = new_pool(NULL);
+        tarn_stream stream = new_stream();
+        pairs(pool, sizes[i], stream, WARM);
+        tarn_pool_statistics before = statistics(pool);
+        pairs(pool, sizes[i], stream, ROUNDS);
+        tarn_pool_statistics after = statistics(pool);
+        CHECK_EQUAL(ROUNDS, after.hits - before.hits);
+        CHECK_EQUAL(before.driver_calls, after.driver_calls);
+        adds_up(pool);
+        end_pool(pool);
+        CU(cuStreamDestroy_v2(stream));
+    }
+}
+
+TEST(block_whose_place_is_taken_by_another_size_is_still_had_again_at_once)
+{
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    tarn_stream stream = new_stream();
+
+    pairs(pool, 64 * KIB + 1, stream, WARM); /* one place with 1 MiB */
+    pairs(pool, MIB, stream, WARM);
+    tarn_pool_statistics before = statistics(pool);
+    pairs(pool, MIB, stream, ROUNDS);
+    CHECK_EQUAL(ROUNDS, statistics(pool).hits - before.hits);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
+static tarn_resource *shared_pool;
+static tarn_stream shared_stream;
+
+static void *take_64_mib(void *data)
+{
+    (void)data;
+    put(shared_pool, take(shared_pool, 64 * MIB, shared_stream), 64 * MIB, shared_stream);
+    return NULL;
+}
+
+TEST(spare_of_one_thread_serves_another_before_the_pool_grows)
+{
+    use_driver(0);
+    tarn_resource *pool = shared_pool = new_pool(NULL);
+    tarn_stream stream = shared_stream = new_stream();
+    pthread_t thread;
+
+    pairs(pool, 64 * MIB, stream, WARM);
+    CHECK_EQUAL(64 * MIB, statistics(pool).parked);
+    uint64_t reserved = statistics(pool).reserved;
+    CHECK_EQUAL(0, pthread_create(&thread, NULL, take_64_mib, NULL));
+    pthread_join(thread, NULL);
+    CHECK_EQUAL(reserved, statistics(pool).reserved);
+    pairs(pool, 64 * MIB, stream, WARM); /* it is there again */
+    CHECK_EQUAL(reserved, statistics(pool).reserved);
+    adds_up(pool);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
+TEST(spare_of_an_opened_stream_serves_another_stream_before_the_pool_grows)
+{
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    tarn_stream raw = new_stream(), other = new_stream(), stream;
+
+    CHECK_OK(tarn_stream_open(0, raw, &stream));
+    pairs(pool, 64 * MIB, stream, WARM);
+    uint64_t reserved = statistics(pool).reserved;
+    put(pool, take(pool, 64 * MIB, other), 64 * MIB, other);
+    CHECK_EQUAL(reserved, statistics(pool).reserved);
+    CHECK_OK(tarn_stream_close(stream));
+    adds_up(pool);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(other));
+    CU(cuStreamDestroy_v2(raw));
+}
+
+TEST(spare_counts_as_free_and_is_given_back_by_a_trim_and_a_threshold)
+{
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    size_t released, before, after, total;
+
+    CHECK_OK(tarn_resource_memory_info(pool, NULL, &before, &total));
+    pairs(pool, 64 * MIB, NULL, WARM);
+    CHECK_EQUAL(64 * MIB, statistics(pool).parked);
+    CHECK_OK(tarn_resource_memory_info(pool, NULL, &after, &total));
+    CHECK_EQUAL(before, after);
+    CHECK_OK(tarn_resource_trim(pool, 0, &released));
+    CHECK_EQUAL(0, statistics(pool).reserved);
+    end_pool(pool);
+
+    tarn_pool_options options = {.size = sizeof options,
+                                 .release_threshold_bytes = 16 * MIB};
+    pool = new_pool(&options);
+    pairs(pool, 64 * MIB, NULL, WARM);
+    CHECK_EQUAL(0, statistics(pool).parked);
+    end_pool(pool);
+}
