@@ -12,6 +12,11 @@ from typing import Any, Iterator
 
 from . import _tarn
 
+# Safe without a stream, faster by far than the driver's calls, and what it hands out can be
+# shared with programs that know no Tarn.
+DEFAULT = "cuda-pool"
+
+is_for_numba = False  # Tarn's manager was asked for by a call
 _asked: str | None = None  # name of the resource for devices that have the default
 _chosen: set[int] = set()  # devices for which choose() has been here
 _made: dict[int, Any] = {}  # device -> what was put in charge of it by name
@@ -63,10 +68,10 @@ def _put_in_charge(name: str, device: int) -> None:
     mr.set_per_device_resource(device, _made[device])
 
 
-def choose(device: int) -> None:
+def choose(device: int, default: str | None = None) -> None:
     """Before a device's first use: put the resource in charge that was asked for by name,
-    unless the program has put one there itself, be it the default."""
-    name = _asked or os.environ.get("TARN_RESOURCE")
+    or `default`, unless the program has put one there itself, be it Tarn's own default."""
+    name = _asked or os.environ.get("TARN_RESOURCE") or default
     if device in _chosen or not name:
         return
     from . import mr
@@ -137,7 +142,9 @@ def using_resource(resource: Any, device: int | None = None) -> Iterator[Any]:
     if isinstance(resource, str):
         resource = _class_of(resource)(device=device)
     _check(resource)
-    choose(device)  # or the first use in the block would put something else in charge
+    # Or the first use in the block would find this resource and stay without the default.
+    named = os.environ.get("NUMBA_CUDA_MEMORY_MANAGER") == "tarn.numba"
+    choose(device, DEFAULT if is_for_numba or named else None)
     before = mr.set_per_device_resource(device, resource)
     try:
         yield resource

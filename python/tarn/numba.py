@@ -106,7 +106,7 @@ class _ManagerOperations(_tarn.Plugin):
             log.set_up(self._target.driver)
         if key not in _Settings.managers:
             _Settings.managers[key] = _tarn.Manager(device, _is_logging())
-        resources.choose(device)
+        resources.choose(device, resources.DEFAULT)
         _Settings.managers[key].logging = _is_logging()
         _Settings.managers[key].one_stream = _Settings.one_stream
         return _Settings.managers[key]
@@ -320,7 +320,8 @@ def use_tarn_for_numba(
     :param resource: what device memory comes from: a resource of ``tarn.mr``, for its
         device, or the name of one (``"async"``), which devices in use get at once and
         others at first use unless the program has put something else there. Without it
-        the device's current resource serves. Raises ValueError for an unknown name.
+        that is ``"cuda-pool"``, a pool over what ``cuMemAlloc`` gives. Raises ValueError
+        for an unknown name.
     :param logging: keep the log that ``tarn.csv_log()`` shows. A row costs about a
         question to the driver for its free memory.
     :param mode: ``"any-stream"``: memory is safe whatever streams work on it.
@@ -336,6 +337,7 @@ def use_tarn_for_numba(
     _check_not_too_late(target.driver, manager)
     if resource is not None:
         resources.serve_from(resource, {device for _, device in _Settings.managers})
+    resources.is_for_numba = True
     _Settings.logging = logging
     _Settings.one_stream = mode == "one-stream"
     _Settings.host_arrays = host_arrays

@@ -207,6 +207,46 @@ print(*names)
     )
 
 
+DEFAULT = """
+import tarn, tarn.numba
+from numba import cuda
+def upstream():
+    pool = tarn.mr.get_current_device_resource()
+    return type(pool).__name__, type(getattr(pool, "upstream_mr", None)).__name__
+START
+cuda.device_array(1)
+print(*upstream())
+"""
+
+
+@pytest.mark.parametrize(
+    "start, wanted",
+    [
+        ("tarn.use_tarn_for_numba()", "PoolMemoryResource CudaMemoryResource"),
+        ("tarn.use_tarn_for_numba(resource='cuda')", "CudaMemoryResource NoneType"),
+        ("tarn.mr.set_current_device_resource(tarn.mr.CudaMemoryResource())\n"
+         "tarn.use_tarn_for_numba()", "CudaMemoryResource NoneType"),
+        ("tarn.use_tarn_for_numba()\n"
+         "with tarn.numba.using_resource('async'): cuda.device_array(1)",
+         "PoolMemoryResource CudaMemoryResource"),
+    ],
+)  # fmt: skip
+def test_a_pool_over_the_drivers_memory_serves_unless_something_else_was_asked_for(
+    start, wanted
+):
+    assert run_code(DEFAULT.replace("START", start)) == wanted
+
+
+def test_without_tarns_manager_a_block_leaves_the_default_alone():
+    code = """
+import tarn.numba
+with tarn.numba.using_resource("async"):
+    pass
+print(type(tarn.mr.get_current_device_resource()).__name__)
+"""
+    assert run_code(code) == "CudaMemoryResource"
+
+
 def test_a_resource_that_there_is_not_is_told_at_first_use():
     code = """
 from numba import cuda
