@@ -10,6 +10,11 @@ TARN_BEGIN_DECLS
  * set. Any thread. */
 TARN_API tarn_status tarn_device_resource(int device, tarn_resource **out);
 
+/** Is it `resource` that tarn_device_resource() would give now? A look that takes no lock and
+ * no reference, for who has kept one and asks often. False where no resource was asked for
+ * or set yet. Any thread. */
+TARN_API bool tarn_device_serves_from(int device, const tarn_resource *resource);
+
 /** Put `resource` (NULL: the default) in charge of `device`; the registry takes a
  * reference of its own. `*previous_out` (may be NULL) is the one before, its reference
  * now the caller's. A resource of another device, or of none, is TARN_INVALID_ARGUMENT.

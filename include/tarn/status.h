@@ -89,6 +89,23 @@ TARN_API void tarn_set_warning_handler(tarn_warning_handler handler, void *data)
  * until the thread's next warning. */
 TARN_API const char *tarn_warning_last(void);
 
+/** For languages with one lock around their interpreter. A thread that holds it may call
+ * tarn_pointer_allocate(), tarn_pointer_release(), tarn_manager_memalloc(),
+ * tarn_resource_allocate() and tarn_resource_deallocate() without letting it go, and lets it
+ * go where that turns out to be needed: `call` is called on the calling thread, with no lock
+ * of Tarn's held, before the first thing that may take long (the driver's work, another
+ * thread's, or anybody's own code), and at most once until it is set again. To hold such a
+ * lock over a wait can be for ever: the device may wait for a host function that needs it.
+ * What a pool has at hand it gives without, so the lock's two changes of hands, which cost
+ * more than the block, are saved. All other calls have to be taken for long ones. */
+typedef struct tarn_before_wait {
+    void (*call)(struct tarn_before_wait *self);
+} tarn_before_wait;
+
+/** Set who is told on this thread; NULL: nobody. Returns who was before, NULL too if he has
+ * been told since. `next` stays yours and has to be there until another one is set. */
+TARN_API tarn_before_wait *tarn_set_before_wait(tarn_before_wait *next);
+
 /** The name of a status, e.g. "TARN_OUT_OF_MEMORY"; "TARN_?" for a number that is none.
  */
 TARN_API const char *tarn_status_name(tarn_status status);

@@ -17,10 +17,11 @@
 static tarn_status allocate_block(tarn__buffer *self, size_t bytes, tarn_stream stream,
                                   tarn_pointer **out)
 {
-    tarn_status status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = tarn_pointer_allocate(self->resource, bytes, stream, out);
-    Py_END_ALLOW_THREADS;
+    tarn__hold hold;
+
+    tarn__hold_begin(&hold);
+    tarn_status status = tarn_pointer_allocate(self->resource, bytes, stream, out);
+    tarn__hold_end(&hold);
     return status;
 }
 
@@ -32,10 +33,11 @@ static void free_block(tarn__state *state, tarn_pointer *pointer, PyObject *stre
 {
     PyObject *exception = tarn__exception_take();
     size_t before = tarn_pointer_unreturned();
+    tarn__hold hold;
 
-    Py_BEGIN_ALLOW_THREADS;
+    tarn__hold_begin(&hold);
     tarn_pointer_release(pointer);
-    Py_END_ALLOW_THREADS;
+    tarn__hold_end(&hold);
     if (tarn_pointer_unreturned() > before) {
         Py_XINCREF(stream_owner);
         tarn__raise_unraisable(state, tarn_error_last()->status, object);

@@ -21,6 +21,20 @@ static PyObject *registered_object(tarn__state *state, int device,
     return NULL;
 }
 
+/* What was asked for last, if it still serves `device` (-1: the current one): no lock, no
+ * dictionary. Borrowed, or NULL: ask as if there were none. */
+static PyObject *served_object(tarn__state *state, int device)
+{
+    PyObject *object = state->served;
+
+    if (object == NULL ||
+        (device < 0 && tarn_driver_current_device(&device) != TARN_OK) ||
+        device != state->served_device ||
+        !tarn_device_serves_from(device, ((tarn__resource_object *)object)->native))
+        return NULL;
+    return object;
+}
+
 /* Takes over one reference to `resource`. */
 static PyObject *object_of(tarn__state *state, int device, tarn_resource *resource)
 {
@@ -28,6 +42,8 @@ static PyObject *object_of(tarn__state *state, int device, tarn_resource *resour
 
     if (object == NULL)
         return PyErr_Occurred() ? NULL : tarn__resource_wrap(state, resource);
+    Py_XSETREF(state->served, Py_NewRef(object));
+    state->served_device = device;
     Py_INCREF(object);
     tarn__resource_drop(state, resource, object);
     return object;
@@ -58,6 +74,10 @@ static tarn_status find_resource_without_gil(int device, tarn_resource **out)
 PyObject *tarn__device_resource(tarn__state *state, int device)
 {
     static bool driver_is_open; /* under the GIL */
+    PyObject *served = served_object(state, device);
+    if (served != NULL)
+        return Py_NewRef(served);
+
     tarn_resource *resource = NULL;
     tarn_status status = driver_is_open ? find_resource(device, &resource)
                                         : find_resource_without_gil(device, &resource);
@@ -76,6 +96,7 @@ static int remember(tarn__state *state, int device, PyObject *object)
 
     if (key == NULL)
         return -1;
+    Py_CLEAR(state->served);
     if (object != NULL)
         result = PyDict_SetItem(state->registered, key, object);
     else if (PyDict_Contains(state->registered, key) == 1)

@@ -79,23 +79,58 @@ static tarn_status ask_logged(tarn__manager_object *self, const struct request *
     return status;
 }
 
-static PyObject *allocate(tarn__manager_object *self, const struct request *request)
+static tarn_status ask_with_row(tarn__manager_object *self, const struct request *request,
+                                tarn_pointer **out)
 {
-    tarn__state *state = state_of(self);
-    bool logging = self->logging && request->bytes > 0;
     struct tarn__log_call call = {.action = TARN_ACTION_ALLOCATE,
                                   .device = self->device,
                                   .stream = (uint64_t)(uintptr_t)request->stream,
-                                  .bytes = request->bytes};
+                                  .bytes = request->bytes,
+                                  .site = tarn__log_site(false)};
+    tarn_status status;
+
+    Py_BEGIN_ALLOW_THREADS;
+    status = ask_logged(self, request, &call, out);
+    Py_END_ALLOW_THREADS;
+    return status;
+}
+
+/* Device memory is mostly at hand. */
+static tarn_status ask_holding_gil(tarn_manager *manager, const struct request *request,
+                                   tarn_pointer **out)
+{
+    tarn__hold hold;
+
+    tarn__hold_begin(&hold);
+    tarn_status status =
+        tarn_manager_memalloc(manager, request->bytes, request->stream, out);
+    tarn__hold_end(&hold);
+    return status;
+}
+
+static tarn_status ask_without_gil(tarn_manager *manager, const struct request *request,
+                                   tarn_pointer **out)
+{
+    tarn_status status;
+
+    Py_BEGIN_ALLOW_THREADS;
+    status = ask(manager, request, out);
+    Py_END_ALLOW_THREADS;
+    return status;
+}
+
+static PyObject *allocate(tarn__manager_object *self, const struct request *request)
+{
+    tarn__state *state = state_of(self);
     tarn_pointer *pointer;
     tarn_status status;
 
-    if (logging)
-        call.site = tarn__log_site(false);
-    Py_BEGIN_ALLOW_THREADS;
-    status = logging ? ask_logged(self, request, &call, &pointer)
-                     : ask(self->manager, request, &pointer);
-    Py_END_ALLOW_THREADS;
+    if (self->logging && request->bytes > 0)
+        status = ask_with_row(self, request, &pointer);
+    else if (request->kind == TARN_POINTER_DEVICE)
+        status = ask_holding_gil(self->manager, request, &pointer);
+    else
+        status = ask_without_gil(self->manager, request, &pointer);
     if (status != TARN_OK)
         return tarn__raise(state, status);
     PyTypeObject *type = request->type ? request->type : (PyTypeObject *)state->Pointer;

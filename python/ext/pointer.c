@@ -47,6 +47,36 @@ static void release_logged(tarn__manager_object *manager, tarn_pointer *pointer,
     tarn_site_set(before);
 }
 
+/* The call that the row is about. */
+static struct tarn__log_call call_of(const tarn__pointer_object *self)
+{
+    return (struct tarn__log_call){
+        .action = TARN_ACTION_FREE,
+        .device = self->device,
+        .address = self->address ? self->address : (uint64_t)(uintptr_t)self->host,
+        .stream = (uint64_t)(uintptr_t)self->stream,
+        .bytes = self->bytes,
+        .site = tarn__log_site(true)};
+}
+
+static void release_with_row(const tarn__pointer_object *self, tarn_pointer *pointer)
+{
+    struct tarn__log_call call = call_of(self);
+
+    Py_BEGIN_ALLOW_THREADS;
+    release_logged(self->manager, pointer, &call);
+    Py_END_ALLOW_THREADS;
+}
+
+static void release_plainly(tarn_pointer *pointer)
+{
+    tarn__hold hold;
+
+    tarn__hold_begin(&hold);
+    tarn_pointer_release(pointer);
+    tarn__hold_end(&hold);
+}
+
 bool tarn__pointer_let_go(tarn__pointer_object *self)
 {
     tarn_pointer *pointer = self->pointer;
@@ -56,20 +86,10 @@ bool tarn__pointer_let_go(tarn__pointer_object *self)
     self->pointer = NULL; /* first: another thread may come while the GIL is away */
     if (self->manager)
         unlink_from(self->manager, self);
-    struct tarn__log_call call = {
-        .action = TARN_ACTION_FREE,
-        .device = self->device,
-        .address = self->address ? self->address : (uint64_t)(uintptr_t)self->host,
-        .stream = (uint64_t)(uintptr_t)self->stream,
-        .bytes = self->bytes};
     if (self->logged)
-        call.site = tarn__log_site(true);
-    Py_BEGIN_ALLOW_THREADS;
-    if (self->logged)
-        release_logged(self->manager, pointer, &call);
+        release_with_row(self, pointer);
     else
-        tarn_pointer_release(pointer);
-    Py_END_ALLOW_THREADS;
+        release_plainly(pointer);
     return true;
 }
 

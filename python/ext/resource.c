@@ -160,30 +160,30 @@ PyDoc_STRVAR(
     "Raises OutOfMemoryError, NoDriverError, or what a resource written in Python\n"
     "raised.");
 
-static PyObject *resource_allocate(PyObject *object, PyObject *args, PyObject *kwargs)
+static PyObject *resource_allocate(PyObject *object, PyObject *const *args,
+                                   Py_ssize_t count, PyObject *names)
 {
-    static char *names[] = {"nbytes", "stream", NULL};
+    static const struct tarn__signature signature = {
+        "O|O:allocate", {"nbytes", "stream"}, .required = 1};
     tarn__resource_object *self = (tarn__resource_object *)object;
     tarn__state *state = tarn__state_of(Py_TYPE(object));
-    PyObject *size, *stream_object = NULL;
+    PyObject *given[3];
     tarn_stream stream;
     tarn_device_ptr block = 0;
-    tarn_status status;
+    tarn__hold hold;
     size_t bytes;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:allocate", names, &size,
-                                     &stream_object))
-        return NULL;
-    if (tarn__size_from(size, &bytes) != 0 ||
-        tarn__stream_from(state, stream_object, &stream) != 0)
+    if (tarn__arguments(&signature, args, count, names, given) != 0 ||
+        tarn__size_from(given[0], &bytes) != 0 ||
+        tarn__stream_from(state, given[1], &stream) != 0)
         return NULL;
     if (self->native == NULL) {
         raise_no_memory(object);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS;
-    status = tarn_resource_allocate(self->native, bytes, 0, stream, &block);
-    Py_END_ALLOW_THREADS;
+    tarn__hold_begin(&hold);
+    tarn_status status = tarn_resource_allocate(self->native, bytes, 0, stream, &block);
+    tarn__hold_end(&hold);
     if (status != TARN_OK)
         return tarn__raise(state, status);
     return PyLong_FromUnsignedLongLong(block);
@@ -197,29 +197,30 @@ PyDoc_STRVAR(
     "Raises InvalidArgumentError for a foreign pointer, a second free or wrong\n"
     "bytes, where the resource can tell; nothing has changed then.");
 
-static PyObject *resource_deallocate(PyObject *object, PyObject *args, PyObject *kwargs)
+static PyObject *resource_deallocate(PyObject *object, PyObject *const *args,
+                                     Py_ssize_t count, PyObject *names)
 {
-    static char *names[] = {"ptr", "nbytes", "stream", NULL};
+    static const struct tarn__signature signature = {
+        "OO|O:deallocate", {"ptr", "nbytes", "stream"}, .required = 2};
     tarn__resource_object *self = (tarn__resource_object *)object;
     tarn__state *state = tarn__state_of(Py_TYPE(object));
-    PyObject *address, *size, *stream_object = NULL;
+    PyObject *given[3];
     tarn_stream stream;
-    tarn_status status;
     size_t block, bytes;
+    tarn__hold hold;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O:deallocate", names, &address,
-                                     &size, &stream_object))
-        return NULL;
-    if (tarn__size_from(address, &block) != 0 || tarn__size_from(size, &bytes) != 0 ||
-        tarn__stream_from(state, stream_object, &stream) != 0)
+    if (tarn__arguments(&signature, args, count, names, given) != 0 ||
+        tarn__size_from(given[0], &block) != 0 ||
+        tarn__size_from(given[1], &bytes) != 0 ||
+        tarn__stream_from(state, given[2], &stream) != 0)
         return NULL;
     if (self->native == NULL) {
         raise_no_memory(object);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS;
-    status = tarn_resource_deallocate(self->native, block, bytes, 0, stream);
-    Py_END_ALLOW_THREADS;
+    tarn__hold_begin(&hold);
+    tarn_status status = tarn_resource_deallocate(self->native, block, bytes, 0, stream);
+    tarn__hold_end(&hold);
     if (status != TARN_OK)
         return tarn__raise(state, status);
     Py_RETURN_NONE;
@@ -268,15 +269,16 @@ PyDoc_STRVAR(
     "Something that hands out device memory and takes it back; the base class of all.\n\n"
     "To write one, derive from it and define allocate(nbytes, stream), which returns\n"
     "an address aligned to 256 bytes, and deallocate(ptr, nbytes, stream). It works\n"
-    "wherever a resource does; calls may come from any thread. Where it has them, C code\n"
+    "wherever a resource does; calls may come from any thread. Where it has them, C "
+    "code\n"
     "also calls memory_info(), which gives (free, total) in bytes, and\n"
     "trim(keep_bytes), which gives back what is cached over that and says how much.");
 
 static PyMethodDef resource_methods[] = {
     {"allocate", (PyCFunction)(void (*)(void))resource_allocate,
-     METH_VARARGS | METH_KEYWORDS, allocate_doc},
+     METH_FASTCALL | METH_KEYWORDS, allocate_doc},
     {"deallocate", (PyCFunction)(void (*)(void))resource_deallocate,
-     METH_VARARGS | METH_KEYWORDS, deallocate_doc},
+     METH_FASTCALL | METH_KEYWORDS, deallocate_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -37,6 +37,7 @@
     X(Statistics)      /* named tuple */                                         \
     X(resource_types)  /* dict: name of a C resource -> class of tarn.mr */      \
     X(registered)      /* dict: device -> what Python set there, device.c */     \
+    X(served)          /* what was asked for last, of those */                   \
     X(DeviceBuffer)    /* type, buffer.c */                                      \
     X(name_ptr)        /* names of its arguments, interned */                    \
     X(name_size)                                                                 \
@@ -53,6 +54,7 @@ typedef struct tarn__state {
 #define X(name) PyObject *name;
     TARN__STATE_OBJECTS(X)
 #undef X
+    int served_device; /* of `served` */
 } tarn__state;
 
 extern struct PyModuleDef tarn__module;
@@ -71,6 +73,19 @@ int tarn__add_type(PyObject *module, PyType_Spec *spec, PyObject *bases, PyObjec
  * than 0 or more than a size_t has. */
 int tarn__size_from(PyObject *object, size_t *out);
 
+/* Arguments of a method without a tuple and a dict (METH_FASTCALL | METH_KEYWORDS), for calls
+ * so short that parsing would be most of them. */
+struct tarn__signature {
+    const char *format; /* as for PyArg_ParseTupleAndKeywords(); all of them "O" */
+    char *names[4];     /* the last is NULL */
+    int required;       /* the first so many have to be given */
+};
+
+/* `given` gets one for each name, borrowed; NULL: not given. 0, or -1 with the exception that
+ * PyArg_ParseTupleAndKeywords() has. */
+int tarn__arguments(const struct tarn__signature *signature, PyObject *const *args,
+                    Py_ssize_t count, PyObject *names, PyObject *given[3]);
+
 /* The tables of types, in the order in which module.c calls them. */
 int tarn__add_errors(PyObject *module);
 int tarn__add_driver(PyObject *module);
@@ -88,6 +103,33 @@ int tarn__add_manager(PyObject *module);
 int tarn__add_ipc(PyObject *module);
 int tarn__add_log(PyObject *module);
 int tarn__add_nrt(PyObject *module);
+
+/* --- the GIL, in calls that mostly give from what is at hand ---
+ *
+ * Such a call keeps the GIL, and lets it go when Tarn says that it is going to take long:
+ * two changes of hands cost more than a block. Between begin and end no other Python code
+ * runs on this thread unless the GIL has been let go. */
+typedef struct tarn__hold {
+    tarn_before_wait before; /* first, so that it is the hold too */
+    tarn_before_wait *outer; /* who was told before */
+    PyThreadState *away;     /* NULL: the GIL was kept */
+} tarn__hold;
+
+void tarn__hold_let_go(tarn_before_wait *before);
+
+static inline void tarn__hold_begin(tarn__hold *hold)
+{
+    hold->before.call = tarn__hold_let_go;
+    hold->away = NULL;
+    hold->outer = tarn_set_before_wait(&hold->before);
+}
+
+static inline void tarn__hold_end(const tarn__hold *hold)
+{
+    tarn_set_before_wait(hold->outer);
+    if (hold->away)
+        PyEval_RestoreThread(hold->away);
+}
 
 /* --- error.c --- */
 

@@ -10,13 +10,15 @@
  */
 #include <tarn/device.h>
 #include "driver/driver.h"
+#include "base/wait.h"
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum { DEVICES_MAX = 128 }; /* tarn__device_check() lets no larger number pass */
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
-static tarn_resource
-    *registry[DEVICES_MAX]; /* a reference each; NULL: not asked for yet */
+/* A reference each; NULL: not asked for yet. Changed under the lock. */
+static _Atomic(tarn_resource *) registry[DEVICES_MAX];
 
 static void lock_registry(void)
 {
@@ -63,6 +65,13 @@ static bool exchange(int device, tarn_resource *expected, tarn_resource *resourc
     return changed;
 }
 
+/* A look without the lock: the answer may be old when it arrives, as any would be. */
+bool tarn_device_serves_from(int device, const tarn_resource *resource)
+{
+    return device >= 0 && device < DEVICES_MAX && resource &&
+           atomic_load_explicit(&registry[device], memory_order_acquire) == resource;
+}
+
 tarn_status tarn_device_resource(int device, tarn_resource **out)
 {
     tarn_resource *resource;
@@ -73,6 +82,7 @@ tarn_status tarn_device_resource(int device, tarn_resource **out)
     if (!out)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "device: resource into NULL");
     while (!(resource = look_up(device))) {
+        tarn__wait_ahead();
         status = tarn_cuda_create(device, &resource);
         if (status != TARN_OK)
             return status;

@@ -33,6 +33,9 @@ tarn_status tarn__device_check(const char *who, int device);
 /* The primary context of a device, retained once and for good. */
 tarn_status tarn__primary_context(int device, CUcontext_ *out);
 
+/* The device of which `context` is the primary context, where Tarn has retained it. */
+bool tarn__device_of_context(CUcontext_ context, int *out);
+
 /* A device's primary context is current between enter and leave; what was is put back. Where
  * somebody has reset the context since, it is retained anew. */
 struct tarn__scope {

@@ -8,6 +8,7 @@
  * is never freed.
  */
 #include "driver/opened.h"
+#include "base/wait.h"
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -86,6 +87,7 @@ tarn_status tarn__primary_context(int device, CUcontext_ *out)
         *out = context;
         return TARN_OK;
     }
+    tarn__wait_ahead();
     status = tarn__driver(&calls);
     if (status != TARN_OK)
         return status;
@@ -99,6 +101,18 @@ tarn_status tarn__primary_context(int device, CUcontext_ *out)
     return status;
 }
 
+bool tarn__device_of_context(CUcontext_ context, int *out)
+{
+    int count = tarn__driver_device_count();
+
+    for (int device = 0; device < count && device < DEVICES_MAX; device++)
+        if (atomic_load_explicit(&contexts[device], memory_order_relaxed) == context) {
+            *out = device;
+            return true;
+        }
+    return false;
+}
+
 /* Retain a context that somebody has reset. */
 static tarn_status begin_new_life(const struct tarn__calls *calls, int device,
                                   CUcontext_ context)
@@ -106,6 +120,7 @@ static tarn_status begin_new_life(const struct tarn__calls *calls, int device,
     unsigned long long id;
     tarn_status status = TARN_OK;
 
+    tarn__wait_ahead();
     pthread_mutex_lock(&contexts_lock);
     /* Another thread may have been faster. */
     if (calls->ctx_get_id(context, &id) == CUDA_ERROR_CONTEXT_IS_DESTROYED_)

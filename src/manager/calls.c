@@ -7,6 +7,7 @@
  */
 #include "manager/dispatch.h"
 #include "manager/manager.h"
+#include "base/wait.h"
 
 /* What an allocating operation hands out: a pointer, if it said so. */
 static tarn_status deliver(const tarn_manager *manager, const char *operation,
@@ -56,6 +57,12 @@ static tarn_status check_flags(const char *operation, unsigned flags, unsigned k
     return TARN_OK;
 }
 
+/* Does its memalloc() call tarn__wait_ahead() itself, where it has to? */
+static bool tells_waits(const tarn_manager *manager)
+{
+    return manager && manager->ops.memalloc == tarn_resource_manager_ops()->memalloc;
+}
+
 tarn_status tarn_manager_memalloc(tarn_manager *manager, size_t bytes, tarn_stream stream,
                                   tarn_pointer **out)
 {
@@ -66,6 +73,8 @@ tarn_status tarn_manager_memalloc(tarn_manager *manager, size_t bytes, tarn_stre
         return no_place("memalloc");
     if (manager && bytes == 0)
         return make_empty(manager, TARN_POINTER_DEVICE, NULL, NULL, out);
+    if (!tells_waits(manager))
+        tarn__wait_ahead();
     tarn_status status = tarn__manager_enter_ready(manager, "memalloc", &scope);
     if (status != TARN_OK)
         return status;

@@ -5,6 +5,7 @@
  */
 #include "manager/dispatch.h"
 #include "manager/manager.h"
+#include "base/wait.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,6 +92,7 @@ static void notice_reset(tarn_manager *manager, const struct tarn__scope *scope)
 
     if (known == 0 || known == scope->life)
         return;
+    tarn__wait_ahead();
     pthread_mutex_lock(&manager->preparing);
     uint64_t life = present_life(manager, scope);
     if (atomic_load(&manager->known) != life) { /* nobody was faster */
@@ -126,6 +128,7 @@ tarn_status tarn__manager_enter_ready(tarn_manager *manager, const char *operati
 
     if (status != TARN_OK || atomic_load(&manager->ready) != 0)
         return status;
+    tarn__wait_ahead();
     pthread_mutex_lock(&manager->preparing);
     if (atomic_load(&manager->ready) == 0) { /* nobody was faster */
         status = tarn__manager_relay(manager, "initialize",

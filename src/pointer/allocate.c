@@ -10,6 +10,7 @@
  */
 #include "pointer/pointer.h"
 #include "driver/driver.h"
+#include "base/wait.h"
 #include "resource/life.h"
 
 /* Does a block that comes and goes without a stream need Tarn's own waits? */
@@ -26,6 +27,7 @@ static tarn_status wait_until_ready(tarn_resource *resource, tarn_stream stream)
 {
     if (!needs_waits(resource, stream))
         return TARN_OK;
+    tarn__wait_ahead();
     if (tarn_resource_supports_streams(resource))
         return tarn_stream_synchronize(tarn_resource_device(resource),
                                        TARN_STREAM_LEGACY);
@@ -37,6 +39,7 @@ static tarn_status wait_for_last_use(tarn_resource *resource, tarn_stream stream
 {
     if (!needs_waits(resource, stream) || tarn__driver_gone())
         return TARN_OK;
+    tarn__wait_ahead();
     return tarn_driver_synchronize(tarn_resource_device(resource));
 }
 

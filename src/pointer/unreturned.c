@@ -16,6 +16,7 @@
  */
 #include "pointer/pointer.h"
 #include "driver/driver.h"
+#include "base/wait.h"
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -149,6 +150,7 @@ static bool is_put_off(const tarn_pointer *pointer)
         atomic_load_explicit(&unreturned.devices[pointer->device].deferring,
                              memory_order_relaxed) == 0)
         return false;
+    tarn__wait_ahead();
     if (!pointer->resource || tarn_resource_free_waits(pointer->resource))
         return true;
     return atomic_load(&pointer->stream) == TARN_STREAM_NONE &&
@@ -158,8 +160,9 @@ static bool is_put_off(const tarn_pointer *pointer)
 /* Give the memory of one back, or keep it as failed. */
 static tarn_status try_one(tarn_pointer *pointer)
 {
+    if (!pointer->resource) /* which tells itself */
+        tarn__wait_ahead();
     tarn_status status = pointer->give_back(pointer);
-
     if (status != TARN_OK && !tarn__driver_gone())
         keep(&unreturned.failed, pointer);
     else
@@ -185,6 +188,7 @@ void tarn__pointer_retry(void)
 
     if (tries == 0 || tarn__driver_gone())
         return;
+    tarn__wait_ahead();
     tarn_error before = *tarn_error_last();
     while (tries-- && (pointer = take_failed()))
         if (try_one(pointer) != TARN_OK)

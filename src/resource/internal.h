@@ -12,6 +12,8 @@ struct tarn_resource {
     atomic_size_t references; /* owners; 0 only while it is destroyed */
     atomic_size_t calls_out;  /* blocks out, where ops.blocks_out does not say */
     tarn_resource **place;    /* where a shared one is found again, or NULL; share.c */
+    bool tells_waits; /* it calls tarn__wait_ahead() itself, where it has to; else its every
+                         operation is taken to wait */
 };
 
 /* The calls behind the public ones: arguments checked, alignment normal, bytes > 0. */

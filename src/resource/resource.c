@@ -8,6 +8,7 @@
  */
 #include "resource/internal.h"
 #include "base/sizes.h"
+#include "base/wait.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,6 +86,7 @@ tarn_status tarn_resource_release(tarn_resource *resource)
     if (!resource)
         return TARN_OK;
     while (!drop_one_of_many(resource)) {
+        tarn__wait_ahead();
         if (tarn__resource_end(resource, &blocks_out)) {
             resource->ops.destroy(resource->self);
             free(resource);
@@ -148,6 +150,8 @@ tarn_status tarn_resource_allocate(tarn_resource *resource, size_t bytes,
         return TARN_OK;
     }
     const struct tarn__tap *tap = tarn__tap_current();
+    if (tap || !resource->tells_waits)
+        tarn__wait_ahead();
     if (tap)
         return tarn__tap_allocate(tap, resource, bytes, alignment, stream, out);
     return tarn__resource_allocate(resource, bytes, alignment, stream, out);
@@ -206,6 +210,8 @@ tarn_status tarn_resource_deallocate(tarn_resource *resource, tarn_device_ptr bl
                               "%s: 0x%llx with %zu bytes is no block that was handed out",
                               resource->ops.name, block, bytes);
     const struct tarn__tap *tap = tarn__tap_current();
+    if (tap || !resource->tells_waits)
+        tarn__wait_ahead();
     if (tap)
         return tarn__tap_deallocate(tap, resource, block, bytes, alignment, stream);
     return tarn__resource_deallocate(resource, block, bytes, alignment, stream);

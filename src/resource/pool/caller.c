@@ -5,6 +5,7 @@
  * the capture. Legacy is a constant: asking for its id can end a capture of others.
  */
 #include "resource/pool/pool.h"
+#include "base/wait.h"
 
 /* Legacy orders against all blocking streams; while one of those captures, nothing may be
  * done on it. */
@@ -178,6 +179,8 @@ tarn_status tarn__caller_begin(struct tarn__pool *pool, tarn_stream stream,
 {
     struct tarn__caller caller = {.pool = pool, .stream = stream};
     uint64_t key = 0;
+
+    tarn__wait_ahead();
     tarn_status status = tarn__scope_enter(pool->device, &caller.scope);
 
     if (status != TARN_OK)

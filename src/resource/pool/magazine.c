@@ -6,6 +6,7 @@
  * number never comes back, so what is left of a pool in a thread's table matches nothing.
  */
 #include "resource/pool/pool.h"
+#include "base/wait.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,7 @@ bool tarn__magazine_check(struct tarn__pool *pool, struct tarn__magazine *magazi
         return !atomic_load_explicit(&magazine->opened->captures, memory_order_relaxed);
     if (!magazine->is_raw)
         return true;
+    tarn__wait_ahead();
     if (magazine->is_per_thread && !is_in_context(pool))
         return false;
     if (calls->stream_is_capturing(magazine->handle, &status) != CUDA_SUCCESS_ ||

@@ -138,11 +138,13 @@ static tarn_status introduce(struct tarn__pool *pool)
         return status;
     ops.name = pool->least_bytes ? "slab" : "pool";
     status = tarn_resource_create(&ops, pool, pool->device, &pool->resource);
-    if (status != TARN_OK)
+    if (status != TARN_OK) {
         tarn__opened_remove_watch(stream_closes, pool);
-    else
-        tarn__pools_add(pool);
-    return status;
+        return status;
+    }
+    pool->resource->tells_waits = true;
+    tarn__pools_add(pool);
+    return TARN_OK;
 }
 
 static tarn_status have_initial_bytes(struct tarn__pool *pool)

@@ -8,6 +8,7 @@
 #include "resource/internal.h"
 #include "resource/pool/pool.h"
 #include "base/sizes.h"
+#include "base/wait.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,8 +110,9 @@ static tarn_status allocate_slowly(struct tarn__pool *pool,
 {
     struct tarn__caller caller;
     tarn__index index = 0;
-    tarn_status status = check_gate(pool);
 
+    tarn__wait_ahead();
+    tarn_status status = check_gate(pool);
     if (status == TARN_OK)
         status = tarn__caller_begin(pool, stream, &caller);
     if (status != TARN_OK)
@@ -257,6 +259,7 @@ static void shrink_to_threshold(struct tarn__pool *pool)
 
     if (gate(pool) || (threshold == 0 && !atomic_load(&pool->over_limit)))
         return;
+    tarn__wait_ahead();
     tarn__pool_lock(pool);
     bool over = threshold && pool->heap.free_bytes > threshold;
     tarn__pool_unlock(pool);

@@ -11,6 +11,7 @@
  * in tarn__heap_take().
  */
 #include "resource/pool/pool.h"
+#include "base/wait.h"
 
 /* Held back at most, before a search waits instead of growing: this part of the pool; or
  * so many blocks of the size that is asked for, and FEW at least, as far as that is a small part
@@ -103,6 +104,7 @@ void tarn__streamless_fence(struct tarn__pool *pool)
 {
     struct tarn__scope scope;
 
+    tarn__wait_ahead();
     if (!pool->calls->ctx_record_event ||
         tarn__scope_enter(pool->device, &scope) != TARN_OK)
         return;
