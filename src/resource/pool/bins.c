@@ -8,16 +8,11 @@ struct place {
     unsigned power, part;
 };
 
-static unsigned log2_of(uint32_t n)
-{
-    return 31 - (unsigned)__builtin_clz(n);
-}
-
 static struct place place_of(uint32_t granules)
 {
     if (granules < TARN__BIN_PARTS)
         return (struct place){0, granules};
-    unsigned log = log2_of(granules);
+    unsigned log = tarn__bins_log2(granules);
     return (struct place){log - TARN__BIN_PARTS_LOG + 1,
                           (granules >> (log - TARN__BIN_PARTS_LOG)) - TARN__BIN_PARTS};
 }
@@ -147,13 +142,13 @@ void tarn__bins_visit(const struct tarn__bins *bins, const struct tarn__nodes *n
     uint32_t powers = bins->powers & (~0u << least.power);
 
     while (powers) {
-        unsigned power = log2_of(powers);
+        unsigned power = tarn__bins_log2(powers);
         uint32_t parts = bins->parts[power];
         if (power == least.power)
             parts &= ~0u << least.part;
         powers &= ~(1u << power);
         while (parts) {
-            unsigned part = log2_of(parts);
+            unsigned part = tarn__bins_log2(parts);
             parts &= ~(1u << part);
             if (!visit_class(nodes, bins->heads[power][part], granules, visit, data))
                 return;
@@ -168,8 +163,8 @@ uint32_t tarn__bins_largest(const struct tarn__bins *bins,
 
     if (bins->powers == 0)
         return 0;
-    unsigned power = log2_of(bins->powers);
-    unsigned part = log2_of(bins->parts[power]);
+    unsigned power = tarn__bins_log2(bins->powers);
+    unsigned part = tarn__bins_log2(bins->parts[power]);
     for (tarn__index i = bins->heads[power][part]; i; i = tarn__node(nodes, i)->next)
         if (tarn__node(nodes, i)->granules > largest)
             largest = tarn__node(nodes, i)->granules;

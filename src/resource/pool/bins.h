@@ -26,6 +26,22 @@ struct tarn__bins {
 /* Whether a block will do, beyond its size: asked for each candidate. */
 typedef bool (*tarn__fits)(const void *request, const struct tarn__node *node);
 
+static inline unsigned tarn__bins_log2(uint32_t n)
+{
+    return 31 - (unsigned)__builtin_clz(n);
+}
+
+/* Are blocks of these sizes, which are not 0, in one class? */
+static inline bool tarn__bins_is_one_class(uint32_t one, uint32_t other)
+{
+    unsigned log = tarn__bins_log2(one);
+
+    if (one < TARN__BIN_PARTS || other < TARN__BIN_PARTS)
+        return one == other;
+    return log == tarn__bins_log2(other) &&
+           (one ^ other) >> (log - TARN__BIN_PARTS_LOG) == 0;
+}
+
 void tarn__bins_add(struct tarn__bins *bins, const struct tarn__nodes *nodes,
                     tarn__index index);
 void tarn__bins_remove(struct tarn__bins *bins, const struct tarn__nodes *nodes,

@@ -44,7 +44,8 @@ bool tarn__fence_can_wait(const struct tarn__pool *pool, const struct tarn__lane
 {
     return !lane->wanted && !lane->recording &&
            (lane->frees + 1 < lane->interval ||
-            tarn__lane_unfenced(lane) + bytes <= share_of_each(pool));
+            (tarn__lane_unfenced(lane) + bytes <= share_of_each(pool) &&
+             pool->heap.with_memory_count <= LANES_MANY));
 }
 
 /* A loop that frees and takes the same memory would be fenced at each free, for nobody's

@@ -25,17 +25,27 @@ tarn__index tarn__heap_find(const struct tarn__heap *heap, uint64_t address)
 {
     tarn__index index = tarn__granules_get(&heap->granules, address);
 
-    return index && NODE(index)->address == address ? index : 0;
+    return index && tarn__node_address(NODE(index)) == address ? index : 0;
 }
 
 /* --- in and out of the bins --- */
 
-static void into_lane(struct tarn__heap *heap, struct tarn__node *node, tarn__index index,
-                      struct tarn__lane *lane)
+/* Where a free node is. */
+static struct tarn__bins *bins_of(struct tarn__heap *heap, const struct tarn__node *node)
 {
-    uint64_t bytes = tarn__node_bytes(node);
+    return node->lane ? &tarn__lane(heap, node->lane)->bins : &heap->ready;
+}
 
-    tarn__bins_add(&lane->bins, &heap->nodes, index);
+/* So many bytes of a free node came; less than none, as a number that wraps, for some that
+ * went. */
+static void count(struct tarn__heap *heap, const struct tarn__node *node, uint64_t bytes)
+{
+    heap->free_bytes += bytes;
+    if (!node->lane) {
+        heap->ready_bytes += bytes;
+        return;
+    }
+    struct tarn__lane *lane = tarn__lane(heap, node->lane);
     lane->free_bytes += bytes;
     if (node->epoch == lane->open_epoch)
         lane->open_bytes += bytes;
@@ -46,47 +56,36 @@ static void into_lane(struct tarn__heap *heap, struct tarn__node *node, tarn__in
     heap->unfenced_bytes += bytes;
 }
 
-static void out_of_lane(struct tarn__heap *heap, const struct tarn__node *node,
-                        tarn__index index, struct tarn__lane *lane)
-{
-    uint64_t bytes = tarn__node_bytes(node);
-
-    tarn__bins_remove(&lane->bins, &heap->nodes, index);
-    lane->free_bytes -= bytes;
-    if (node->epoch == lane->open_epoch)
-        lane->open_bytes -= bytes;
-    else if (node->epoch > lane->fenced_epoch)
-        lane->closed_bytes -= bytes;
-    else
-        return;
-    heap->unfenced_bytes -= bytes;
-}
-
 /* Enter a free node into the bins where it belongs, and count it. */
 static void into_bins(struct tarn__heap *heap, tarn__index index)
 {
-    struct tarn__node *node = NODE(index);
+    const struct tarn__node *node = NODE(index);
 
-    heap->free_bytes += tarn__node_bytes(node);
-    if (node->lane) {
-        into_lane(heap, node, index, tarn__lane(heap, node->lane));
-        return;
-    }
-    tarn__bins_add(&heap->ready, &heap->nodes, index);
-    heap->ready_bytes += tarn__node_bytes(node);
+    tarn__bins_add(bins_of(heap, node), &heap->nodes, index);
+    count(heap, node, tarn__node_bytes(node));
 }
 
 static void out_of_bins(struct tarn__heap *heap, tarn__index index)
 {
-    struct tarn__node *node = NODE(index);
+    const struct tarn__node *node = NODE(index);
 
-    heap->free_bytes -= tarn__node_bytes(node);
-    if (node->lane) {
-        out_of_lane(heap, node, index, tarn__lane(heap, node->lane));
-        return;
-    }
-    tarn__bins_remove(&heap->ready, &heap->nodes, index);
-    heap->ready_bytes -= tarn__node_bytes(node);
+    tarn__bins_remove(bins_of(heap, node), &heap->nodes, index);
+    count(heap, node, -tarn__node_bytes(node));
+}
+
+/* A free node gets another size. In its class it stays where it is. */
+static void resize(struct tarn__heap *heap, tarn__index index, uint32_t granules)
+{
+    struct tarn__node *node = NODE(index);
+    struct tarn__bins *bins = bins_of(heap, node);
+    bool stays = tarn__bins_is_one_class(node->granules, granules);
+
+    if (!stays)
+        tarn__bins_remove(bins, &heap->nodes, index);
+    count(heap, node, ((uint64_t)granules - node->granules) << TARN__GRANULE_SHIFT);
+    node->granules = granules;
+    if (!stays)
+        tarn__bins_add(bins, &heap->nodes, index);
 }
 
 /* --- the list of a lane's free blocks by epoch --- */
@@ -168,15 +167,14 @@ static void detach(struct tarn__heap *heap, tarn__index index)
 
 /* --- neighbours --- */
 
-/* A new node right behind `index` for the last `granules` of it. The room was reserved. */
+/* A new node right behind `index`, for `granules` that were its last. The room was reserved. */
 static tarn__index split(struct tarn__heap *heap, tarn__index index, uint32_t granules)
 {
     tarn__index cut = tarn__nodes_take(&heap->nodes);
     struct tarn__node *node = NODE(index), *rest = NODE(cut);
 
-    node->granules -= granules;
     rest->granules = granules;
-    rest->address = tarn__node_end(node);
+    tarn__node_place(rest, tarn__node_end(node));
     rest->before = index;
     rest->after = node->after;
     if (node->after)
@@ -190,14 +188,13 @@ static tarn__index split(struct tarn__heap *heap, tarn__index index, uint32_t gr
     return cut;
 }
 
-/* `index` takes in its upper neighbour, which is in no bin. */
-void tarn__heap_swallow(struct tarn__heap *heap, tarn__index index)
+/* The upper neighbour of `index`, which is in no bin, is a part of it now. */
+static void drop_upper(struct tarn__heap *heap, tarn__index index)
 {
     struct tarn__node *node = NODE(index);
     tarn__index upper = node->after;
     struct tarn__node *gone = NODE(upper);
 
-    node->granules += gone->granules;
     node->after = gone->after;
     if (gone->after)
         NODE(gone->after)->before = index;
@@ -206,19 +203,48 @@ void tarn__heap_swallow(struct tarn__heap *heap, tarn__index index)
     heap->blocks--;
 }
 
-static bool sizes_add(const struct tarn__node *one, const struct tarn__node *other)
+void tarn__heap_swallow(struct tarn__heap *heap, tarn__index index)
 {
-    return other->granules <= UINT32_MAX - one->granules;
+    NODE(index)->granules += NODE(NODE(index)->after)->granules;
+    drop_upper(heap, index);
 }
 
-/* Does a free neighbour join what `lane` frees now (NULL: what is ready)? It would get the
- * lane's open epoch, so a large one that is fenced or ready stays by itself. */
-static bool joins(const struct tarn__heap *heap, const struct tarn__lane *lane,
-                  const struct tarn__node *node, const struct tarn__node *neighbour)
+/* A free node takes in its upper neighbour, which is MOVING. */
+static void extend_up(struct tarn__heap *heap, tarn__index index)
 {
-    if (tarn__node_state(neighbour) != TARN__FREE || !sizes_add(node, neighbour))
+    resize(heap, index, NODE(index)->granules + NODE(NODE(index)->after)->granules);
+    drop_upper(heap, index);
+}
+
+/* A free node takes in its lower neighbour, which is MOVING. */
+static void extend_down(struct tarn__heap *heap, tarn__index index)
+{
+    struct tarn__node *node = NODE(index);
+    tarn__index lower = node->before;
+    struct tarn__node *gone = NODE(lower);
+
+    tarn__granules_set(&heap->granules, node->address, 0);
+    tarn__node_place(node, gone->address);
+    tarn__granules_set(&heap->granules, node->address, index);
+    resize(heap, index, node->granules + gone->granules);
+    node->before = gone->before;
+    if (gone->before)
+        NODE(gone->before)->after = index;
+    tarn__nodes_put(&heap->nodes, lower);
+    heap->blocks--;
+}
+
+/* Does a free neighbour join what `lane` frees now (NULL: what is ready), which has so many
+ * granules? It would get the lane's open epoch, so a large one that is fenced or ready stays
+ * by itself. */
+static bool joins(const struct tarn__heap *heap, const struct tarn__lane *lane,
+                  uint32_t granules, const struct tarn__node *neighbour)
+{
+    if (tarn__node_state(neighbour) != TARN__FREE ||
+        neighbour->granules > UINT32_MAX - granules)
         return false;
-    uint64_t bytes = tarn__node_bytes(neighbour), own = tarn__node_bytes(node);
+    uint64_t bytes = tarn__node_bytes(neighbour);
+    uint64_t own = (uint64_t)granules << TARN__GRANULE_SHIFT;
     if (TARN_MUTATION(merge_across_lanes))
         return true;
     if (!lane)
@@ -231,6 +257,68 @@ static bool joins(const struct tarn__heap *heap, const struct tarn__lane *lane,
            (bytes <= READY_ABSORB || bytes <= own || heap->with_memory_count < 2);
 }
 
+/* Is it just what `lane` frees now becomes? Then that joins it where it is. */
+static bool is_alike(const struct tarn__lane *lane, const struct tarn__node *neighbour)
+{
+    if (TARN_MUTATION(no_renewal))
+        return false;
+    return lane ? neighbour->lane == lane->index && neighbour->epoch == lane->open_epoch
+                : neighbour->lane == 0;
+}
+
+/* Neighbours that join `index` but are not alike are taken out of their lists first. */
+static tarn__index join_others(struct tarn__heap *heap, tarn__index index,
+                               const struct tarn__lane *lane)
+{
+    const struct tarn__node *node = NODE(index);
+    tarn__index after = node->after, before = node->before;
+    uint32_t granules = node->granules;
+
+    if (after && joins(heap, lane, granules, NODE(after))) {
+        granules += NODE(after)->granules;
+        if (!is_alike(lane, NODE(after))) {
+            detach(heap, after);
+            tarn__heap_swallow(heap, index);
+        }
+    }
+    if (!before || is_alike(lane, NODE(before)) ||
+        !joins(heap, lane, granules, NODE(before)))
+        return index;
+    detach(heap, before);
+    tarn__heap_swallow(heap, before);
+    return before;
+}
+
+static bool joins_alike(const struct tarn__heap *heap, const struct tarn__lane *lane,
+                        uint32_t granules, tarn__index neighbour)
+{
+    return neighbour && is_alike(lane, NODE(neighbour)) &&
+           joins(heap, lane, granules, NODE(neighbour));
+}
+
+/* What is MOVING becomes free: a part of neighbours that are alike, or by itself. */
+static void settle(struct tarn__heap *heap, tarn__index index, struct tarn__lane *lane)
+{
+    const struct tarn__node *node = NODE(index);
+    bool up = joins_alike(heap, lane, node->granules, node->before);
+
+    if (joins_alike(heap, lane, node->granules, node->after)) {
+        if (!up) {
+            extend_down(heap, node->after);
+            return;
+        }
+        detach(heap, node->after);
+        tarn__heap_swallow(heap, index);
+        up = joins_alike(heap, lane, node->granules, node->before);
+    }
+    if (up)
+        extend_up(heap, node->before);
+    else if (TARN_MUTATION(no_renewal) && lane && lane->fence_count)
+        attach_in_epoch(heap, index, lane, lane->fenced_epoch);
+    else
+        attach(heap, index, lane);
+}
+
 void tarn__heap_put(struct tarn__heap *heap, tarn__index index, struct tarn__lane *lane)
 {
     struct tarn__node *node = NODE(index);
@@ -240,20 +328,7 @@ void tarn__heap_put(struct tarn__heap *heap, tarn__index index, struct tarn__lan
     node->capture = 0;
     if (lane)
         lane->frees++;
-    if (node->after && joins(heap, lane, node, NODE(node->after))) {
-        detach(heap, node->after);
-        tarn__heap_swallow(heap, index);
-    }
-    if (node->before && joins(heap, lane, node, NODE(node->before))) {
-        tarn__index before = node->before;
-        detach(heap, before);
-        tarn__heap_swallow(heap, before);
-        index = before;
-    }
-    if (TARN_MUTATION(no_renewal) && lane && lane->fence_count)
-        attach_in_epoch(heap, index, lane, lane->fenced_epoch);
-    else
-        attach(heap, index, lane);
+    settle(heap, join_others(heap, index, lane), lane);
 }
 
 /* --- cutting --- */
@@ -292,49 +367,102 @@ void tarn__heap_take_whole(struct tarn__heap *heap, tarn__index index)
     heap->out_bytes += tarn__node_bytes(node);
 }
 
-/* The last `granules` of a free node or a hole become a node of their own beside it, in
- * the same bins, of the same lane and epoch. */
-static tarn__index split_in_place(struct tarn__heap *heap, tarn__index index,
-                                  uint32_t granules)
+/* Nodes for what is cut at `start`, and what is left from `end` on. False: no host memory. */
+static bool reserve(struct tarn__heap *heap, uint64_t start, uint64_t end)
+{
+    return tarn__nodes_reserve(&heap->nodes, 2) &&
+           tarn__granules_reserve(&heap->granules, start, end);
+}
+
+/* A free node or a hole gets another size, in the bins where it is. */
+static void resize_in_place(struct tarn__heap *heap, tarn__index index, uint32_t granules)
 {
     struct tarn__node *node = NODE(index);
-    bool is_hole = tarn__node_state(node) == TARN__HOLE;
 
-    if (is_hole)
-        tarn__bins_remove(&heap->holes, &heap->nodes, index);
-    else
-        out_of_bins(heap, index);
-    tarn__index cut = split(heap, index, granules);
-    if (is_hole) {
-        tarn__bins_add(&heap->holes, &heap->nodes, index);
-        tarn__bins_add(&heap->holes, &heap->nodes, cut);
-        return cut;
+    if (tarn__node_state(node) != TARN__HOLE) {
+        resize(heap, index, granules);
+        return;
     }
-    if (NODE(cut)->lane) {
-        struct tarn__lane *lane = tarn__lane(heap, NODE(cut)->lane);
-        link_after(heap, lane, index, cut);
-        if (TARN_MUTATION(remainder_without_fence))
-            NODE(cut)->epoch = lane->fenced_epoch;
-    }
+    tarn__bins_remove(&heap->holes, &heap->nodes, index);
+    heap->hole_bytes -= tarn__node_bytes(node);
+    node->granules = granules;
+    heap->hole_bytes += tarn__node_bytes(node);
+    tarn__bins_add(&heap->holes, &heap->nodes, index);
+}
+
+/* The bug that remainder_without_fence is: what is left counts as of an older epoch. */
+static void lose_fence(struct tarn__heap *heap, tarn__index index)
+{
+    struct tarn__node *node = NODE(index);
+
+    if (!TARN_MUTATION(remainder_without_fence) || !node->lane)
+        return;
+    out_of_bins(heap, index);
+    node->epoch = tarn__lane(heap, node->lane)->fenced_epoch;
     into_bins(heap, index);
-    into_bins(heap, cut);
+}
+
+/* The first `granules` of a free node or a hole, which has more, become a node of their
+ * own: MOVING. What is left keeps its node, and so its lane, epoch and place. */
+static tarn__index cut_front(struct tarn__heap *heap, tarn__index index,
+                             uint32_t granules)
+{
+    tarn__index cut = tarn__nodes_take(&heap->nodes);
+    struct tarn__node *rest = NODE(index), *front = NODE(cut);
+
+    tarn__node_place(front, rest->address);
+    front->granules = granules;
+    front->lane = 0;
+    front->before = rest->before;
+    front->after = index;
+    if (rest->before)
+        NODE(rest->before)->after = cut;
+    rest->before = cut;
+    resize_in_place(heap, index, rest->granules - granules);
+    tarn__node_place(rest, tarn__node_end(front));
+    tarn__granules_set(&heap->granules, front->address, cut);
+    tarn__granules_set(&heap->granules, rest->address, index);
+    tarn__node_set(front, TARN__MOVING);
+    lose_fence(heap, index);
+    heap->out_bytes += tarn__node_bytes(front);
+    heap->blocks++;
     return cut;
+}
+
+/* What lies before `address` in a free node or a hole stays; what is from there on becomes a
+ * node beside it, of the same bins, lane and epoch. */
+static tarn__index split_off(struct tarn__heap *heap, tarn__index index, uint64_t address)
+{
+    struct tarn__node *node = NODE(index);
+    uint32_t granules =
+        (uint32_t)((tarn__node_end(node) - address) >> TARN__GRANULE_SHIFT);
+
+    resize_in_place(heap, index, node->granules - granules);
+    tarn__index upper = split(heap, index, granules);
+    if (tarn__node_state(node) == TARN__HOLE) {
+        tarn__bins_add(&heap->holes, &heap->nodes, upper);
+        heap->hole_bytes += tarn__node_bytes(NODE(upper));
+        return upper;
+    }
+    if (node->lane)
+        link_after(heap, tarn__lane(heap, node->lane), index, upper);
+    into_bins(heap, upper);
+    return upper;
 }
 
 tarn__index tarn__heap_carve(struct tarn__heap *heap, tarn__index index, uint64_t address,
                              uint64_t bytes)
 {
     uint64_t end = tarn__node_end(NODE(index));
+    bool has_rest = address + bytes < end;
 
-    if (!tarn__nodes_reserve(&heap->nodes, 2) ||
-        !tarn__granules_reserve(&heap->granules, address,
-                                address + bytes < end ? address + bytes : address))
+    if ((has_rest || address > NODE(index)->address) &&
+        !reserve(heap, address, has_rest ? address + bytes : address))
         return 0;
-    if (address + bytes < end)
-        split_in_place(heap, index,
-                       (uint32_t)((end - address - bytes) >> TARN__GRANULE_SHIFT));
     if (address > NODE(index)->address)
-        index = split_in_place(heap, index, (uint32_t)(bytes >> TARN__GRANULE_SHIFT));
+        index = split_off(heap, index, address);
+    if (has_rest)
+        return cut_front(heap, index, (uint32_t)(bytes >> TARN__GRANULE_SHIFT));
     tarn__heap_take_whole(heap, index);
     return index;
 }
@@ -462,7 +590,7 @@ static tarn__index new_range(struct tarn__heap *heap, uint64_t address, uint64_t
         return 0;
     tarn__index index = tarn__nodes_take(&heap->nodes);
     struct tarn__node *node = NODE(index);
-    node->address = start;
+    tarn__node_place(node, start);
     node->granules = (uint32_t)granules;
     tarn__node_set(node, TARN__MOVING);
     tarn__granules_set(&heap->granules, start, index);
@@ -498,7 +626,7 @@ static bool joins_hole(const struct tarn__heap *heap, const struct tarn__node *n
                        tarn__index neighbour)
 {
     return neighbour && tarn__node_state(NODE(neighbour)) == TARN__HOLE &&
-           sizes_add(node, NODE(neighbour));
+           NODE(neighbour)->granules <= UINT32_MAX - node->granules;
 }
 
 static void out_of_holes(struct tarn__heap *heap, tarn__index index)

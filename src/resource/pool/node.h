@@ -91,6 +91,18 @@ static inline void tarn__node_set(struct tarn__node *node, enum tarn__node_state
     atomic_store_explicit(&node->state, (uint8_t)state, memory_order_relaxed);
 }
 
+/* The address of a node that may be another block's by now, read without the lock. */
+static inline uint64_t tarn__node_address(const struct tarn__node *node)
+{
+    return __atomic_load_n(&node->address, __ATOMIC_RELAXED);
+}
+
+/* A node comes to lie at `address`. */
+static inline void tarn__node_place(struct tarn__node *node, uint64_t address)
+{
+    __atomic_store_n(&node->address, address, __ATOMIC_RELAXED);
+}
+
 /* Take the live block at `address` out of its owner's hands: of two threads that give one
  * block back, one does. Between the look-up and here the node may have become another
  * block's, which then keeps it. */
@@ -103,7 +115,7 @@ static inline bool tarn__node_claim(struct tarn__node *node, uint64_t address,
                                                  memory_order_acq_rel,
                                                  memory_order_relaxed))
         return false;
-    if (node->address == address)
+    if (tarn__node_address(node) == address)
         return true;
     atomic_store_explicit(&node->state, TARN__LIVE, memory_order_release);
     return false;
