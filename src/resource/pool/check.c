@@ -41,7 +41,7 @@ static const char *check_neighbours(const struct tarn__heap *heap, tarn__index i
 
     if (node->granules == 0)
         return "borders: a block of 0 bytes";
-    if (tarn__granules_get(&heap->granules, node->address) != index)
+    if (tarn__heap_find(heap, node->address) != index)
         return "borders: a block is not found by its address";
     if (!node->after)
         return NULL;

@@ -23,9 +23,7 @@ void tarn__heap_init(struct tarn__heap *heap)
 
 tarn__index tarn__heap_find(const struct tarn__heap *heap, uint64_t address)
 {
-    tarn__index index = tarn__granules_get(&heap->granules, address);
-
-    return index && tarn__node_address(NODE(index)) == address ? index : 0;
+    return tarn__addresses_find(&heap->addresses, &heap->nodes, address);
 }
 
 /* --- in and out of the bins --- */
@@ -183,7 +181,7 @@ static tarn__index split(struct tarn__heap *heap, tarn__index index, uint32_t gr
     rest->lane = node->lane;
     rest->epoch = node->epoch;
     tarn__node_set(rest, tarn__node_state(node));
-    tarn__granules_set(&heap->granules, rest->address, cut);
+    tarn__addresses_add(&heap->addresses, &heap->nodes, cut);
     heap->blocks++;
     return cut;
 }
@@ -198,7 +196,7 @@ static void drop_upper(struct tarn__heap *heap, tarn__index index)
     node->after = gone->after;
     if (gone->after)
         NODE(gone->after)->before = index;
-    tarn__granules_set(&heap->granules, gone->address, 0);
+    tarn__addresses_remove(&heap->addresses, &heap->nodes, upper);
     tarn__nodes_put(&heap->nodes, upper);
     heap->blocks--;
 }
@@ -223,9 +221,9 @@ static void extend_down(struct tarn__heap *heap, tarn__index index)
     tarn__index lower = node->before;
     struct tarn__node *gone = NODE(lower);
 
-    tarn__granules_set(&heap->granules, node->address, 0);
+    tarn__addresses_remove(&heap->addresses, &heap->nodes, index);
     tarn__node_place(node, gone->address);
-    tarn__granules_set(&heap->granules, node->address, index);
+    tarn__addresses_replace(&heap->addresses, &heap->nodes, lower, index);
     resize(heap, index, node->granules + gone->granules);
     node->before = gone->before;
     if (gone->before)
@@ -367,11 +365,11 @@ void tarn__heap_take_whole(struct tarn__heap *heap, tarn__index index)
     heap->out_bytes += tarn__node_bytes(node);
 }
 
-/* Nodes for what is cut at `start`, and what is left from `end` on. False: no host memory. */
-static bool reserve(struct tarn__heap *heap, uint64_t start, uint64_t end)
+/* Room for what is cut and what is left. False: no host memory. */
+static bool reserve(struct tarn__heap *heap)
 {
     return tarn__nodes_reserve(&heap->nodes, 2) &&
-           tarn__granules_reserve(&heap->granules, start, end);
+           tarn__addresses_reserve(&heap->addresses, &heap->nodes, 2);
 }
 
 /* A free node or a hole gets another size, in the bins where it is. */
@@ -411,6 +409,7 @@ static tarn__index cut_front(struct tarn__heap *heap, tarn__index index,
     struct tarn__node *rest = NODE(index), *front = NODE(cut);
 
     tarn__node_place(front, rest->address);
+    tarn__addresses_replace(&heap->addresses, &heap->nodes, index, cut);
     front->granules = granules;
     front->lane = 0;
     front->before = rest->before;
@@ -420,8 +419,7 @@ static tarn__index cut_front(struct tarn__heap *heap, tarn__index index,
     rest->before = cut;
     resize_in_place(heap, index, rest->granules - granules);
     tarn__node_place(rest, tarn__node_end(front));
-    tarn__granules_set(&heap->granules, front->address, cut);
-    tarn__granules_set(&heap->granules, rest->address, index);
+    tarn__addresses_add(&heap->addresses, &heap->nodes, index);
     tarn__node_set(front, TARN__MOVING);
     lose_fence(heap, index);
     heap->out_bytes += tarn__node_bytes(front);
@@ -456,8 +454,7 @@ tarn__index tarn__heap_carve(struct tarn__heap *heap, tarn__index index, uint64_
     uint64_t end = tarn__node_end(NODE(index));
     bool has_rest = address + bytes < end;
 
-    if ((has_rest || address > NODE(index)->address) &&
-        !reserve(heap, address, has_rest ? address + bytes : address))
+    if ((has_rest || address > NODE(index)->address) && !reserve(heap))
         return 0;
     if (address > NODE(index)->address)
         index = split_off(heap, index, address);
@@ -586,14 +583,15 @@ static tarn__index new_range(struct tarn__heap *heap, uint64_t address, uint64_t
 
     if (granules == 0 || granules > UINT32_MAX || start >> 48 ||
         (address + bytes - 1) >> 48 || !tarn__nodes_reserve(&heap->nodes, 1) ||
-        !tarn__granules_reserve(&heap->granules, start, start) || !add_start(heap, start))
+        !tarn__addresses_reserve(&heap->addresses, &heap->nodes, 1) ||
+        !add_start(heap, start))
         return 0;
     tarn__index index = tarn__nodes_take(&heap->nodes);
     struct tarn__node *node = NODE(index);
     tarn__node_place(node, start);
     node->granules = (uint32_t)granules;
     tarn__node_set(node, TARN__MOVING);
-    tarn__granules_set(&heap->granules, start, index);
+    tarn__addresses_add(&heap->addresses, &heap->nodes, index);
     heap->blocks++;
     heap->out_bytes += tarn__node_bytes(node);
     if (TARN_MUTATION(border_lost))
@@ -661,7 +659,7 @@ void tarn__heap_drop_segment(struct tarn__heap *heap, tarn__index index)
 
     heap->out_bytes -= tarn__node_bytes(node);
     remove_start(heap, node->address);
-    tarn__granules_set(&heap->granules, node->address, 0);
+    tarn__addresses_remove(&heap->addresses, &heap->nodes, index);
     tarn__nodes_put(&heap->nodes, index);
     heap->blocks--;
 }

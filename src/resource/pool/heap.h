@@ -14,14 +14,14 @@
 #define TARN_POOL_HEAP_H
 
 #include "base/map.h"
-#include "resource/pool/granules.h"
+#include "resource/pool/addresses.h"
 #include "resource/pool/lane.h"
 
 enum { TARN__LANE_CHUNK = 8, TARN__LANE_CHUNKS = 1 << 16 };
 
 struct tarn__heap {
     struct tarn__nodes nodes;
-    struct tarn__granules granules;
+    struct tarn__addresses addresses;
     struct tarn__bins ready; /* lane 0: for anybody */
     struct tarn__bins holes; /* addresses without memory */
     uint64_t *starts;        /* first address of each segment, in no order */
@@ -206,7 +206,7 @@ bool tarn__heap_keep_event(struct tarn__heap *heap, CUevent_ event);
 /* The pool ends: the events of all fences are nobody's. */
 void tarn__heap_collect_events(struct tarn__heap *heap);
 
-/* The node that starts at `address`, or 0. No lock. */
+/* The node that starts at `address`, or 0. */
 tarn__index tarn__heap_find(const struct tarn__heap *heap, uint64_t address);
 
 /* Granules of the largest block that `lane` could have at once. */

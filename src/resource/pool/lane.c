@@ -134,7 +134,7 @@ void tarn__heap_free(struct tarn__heap *heap)
         free(heap->lanes[i]);
     tarn__map_free(&heap->by_key);
     tarn__nodes_free(&heap->nodes);
-    tarn__granules_free(&heap->granules);
+    tarn__addresses_free(&heap->addresses);
     free(heap->events);
     free(heap->starts);
 }

@@ -16,6 +16,7 @@
 enum {
     TARN__GRANULE_SHIFT = 9, /* blocks are multiples of 512 bytes, at multiples of 512 */
     TARN__GRANULE = 1 << TARN__GRANULE_SHIFT,
+    TARN__PAGE_SHIFT = 21,  /* memory is mapped by multiples of 2 MiB */
     TARN__CHUNK_SHIFT = 12, /* nodes a chunk */
     TARN__CHUNK_NODES = 1 << TARN__CHUNK_SHIFT,
     TARN__CHUNKS = 1 << 17
@@ -45,11 +46,12 @@ struct tarn__node {
     uint32_t granules;         /* size */
     tarn__index before, after; /* neighbours by address; 0 at a border */
     tarn__index next,
-        previous;          /* FREE and HOLE: in the bin; PARKED: `next` in the stack */
-    tarn__index lane;      /* FREE: whose order it is in; 0: done, for anybody */
-    _Atomic uint8_t state; /* enum tarn__node_state */
-    uint8_t alignment_log; /* LIVE: as asked for */
-    uint16_t capture;      /* LIVE: slot of the capture that it belongs to; 0: none */
+        previous;     /* FREE and HOLE: in the bin; PARKED: `next` in the stack */
+    tarn__index lane; /* FREE: whose order it is in; 0: done, for anybody */
+    _Atomic tarn__index chain; /* the next one of its chain: addresses.h */
+    _Atomic uint8_t state;     /* enum tarn__node_state */
+    uint8_t alignment_log;     /* LIVE: as asked for */
+    uint16_t capture;          /* LIVE: slot of the capture that it belongs to; 0: none */
 };
 
 struct tarn__nodes {

@@ -206,15 +206,39 @@ static tarn_status not_out(tarn_device_ptr block)
                           block);
 }
 
-/* The node of a block that is out, if bytes and alignment are its own. */
-static tarn_status find_live(const struct tarn__pool *pool, tarn_device_ptr block,
-                             size_t bytes, size_t alignment, tarn__index *out)
+static bool is_live(const struct tarn__pool *pool, tarn__index index)
 {
-    tarn__index index = tarn__heap_find(&pool->heap, block);
+    struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+
+    return index &&
+           atomic_load_explicit(&node->state, memory_order_acquire) == TARN__LIVE;
+}
+
+/* The node of a block that is out, or 0. A look without the lock may miss one while others
+ * change the tables, so what is not there is looked for once more. */
+static tarn__index find(struct tarn__pool *pool, tarn_device_ptr block)
+{
+    tarn__index index =
+        tarn__addresses_look(&pool->heap.addresses, &pool->heap.nodes, block);
+
+    if (is_live(pool, index))
+        return index;
+    if (tarn__driver_gone())
+        return 0;
+    tarn__pool_lock(pool);
+    index = tarn__heap_find(&pool->heap, block);
+    tarn__pool_unlock(pool);
+    return is_live(pool, index) ? index : 0;
+}
+
+/* The node of a block that is out, if bytes and alignment are its own. */
+static tarn_status find_live(struct tarn__pool *pool, tarn_device_ptr block, size_t bytes,
+                             size_t alignment, tarn__index *out)
+{
+    tarn__index index = find(pool, block);
     const struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
 
-    if (!index || atomic_load_explicit(&((struct tarn__node *)node)->state,
-                                       memory_order_acquire) != TARN__LIVE)
+    if (!index)
         return not_out(block);
     if (node->asked != bytes || (size_t)1 << node->alignment_log != alignment)
         return tarn_error_set(
@@ -395,9 +419,9 @@ static bool pool_serves_no_stream(const void *self)
 static tarn_status pool_block_bytes(void *self, tarn_device_ptr block, size_t *out)
 {
     struct tarn__pool *pool = self;
-    tarn__index index = tarn__heap_find(&pool->heap, block);
+    tarn__index index = find(pool, block);
 
-    if (!index || tarn__node_state(tarn__node(&pool->heap.nodes, index)) != TARN__LIVE)
+    if (!index)
         return not_out(block);
     *out = tarn__node(&pool->heap.nodes, index)->asked;
     return TARN_OK;

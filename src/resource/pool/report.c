@@ -90,7 +90,7 @@ static void fill_bytes(struct tarn__pool *pool, bool is_whole, tarn_pool_statist
     out->hits = counts.hits;
     memcpy(out->classes, counts.classes, sizeof out->classes);
     out->metadata = sizeof *pool + metadata + tarn__nodes_metadata(&pool->heap.nodes) +
-                    pool->heap.granules.metadata + pool->heap.lane_metadata +
+                    pool->heap.addresses.metadata + pool->heap.lane_metadata +
                     tarn__pages_metadata(pool->pages) + tarn__captures_metadata(pool);
 }
 

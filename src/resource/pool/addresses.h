@@ -1,0 +1,74 @@
+/* addresses.h -- from the first address of a block to its node.
+ *
+ * Chains of nodes by a hash of the address, as many as there are blocks: what a free has to
+ * look at is little and close together, however far apart the blocks are. It is read without
+ * a lock at every free. A node that is taken out keeps its link, so who stands on it goes
+ * on; if it is put into another chain meanwhile, or the chains are made anew, the reader may
+ * miss a block that is there. So a reader that finds nothing looks once more with the lock.
+ */
+#ifndef TARN_POOL_ADDRESSES_H
+#define TARN_POOL_ADDRESSES_H
+
+#include "resource/pool/node.h"
+
+struct tarn__chains {
+    struct tarn__chains *older; /* fewer, which a reader may still have in hand */
+    unsigned shift;             /* 64 less the logarithm of how many */
+    _Atomic tarn__index first[];
+};
+
+struct tarn__addresses {
+    _Atomic(struct tarn__chains *) chains; /* NULL: no block yet */
+    size_t count;                          /* blocks that are entered */
+    size_t metadata;                       /* bytes of all chains */
+};
+
+/* Make room for so many blocks more, so that entering them cannot fail. False: no host
+ * memory. Locked by the owner, as all but one of the calls here. */
+bool tarn__addresses_reserve(struct tarn__addresses *addresses,
+                             const struct tarn__nodes *nodes, size_t count);
+/* Enter a node under its address; or take it out, before it gets another one. */
+void tarn__addresses_add(struct tarn__addresses *addresses,
+                         const struct tarn__nodes *nodes, tarn__index index);
+void tarn__addresses_remove(struct tarn__addresses *addresses,
+                            const struct tarn__nodes *nodes, tarn__index index);
+/* `by`, which is not entered, comes in the place of `index`, which has the same address. */
+void tarn__addresses_replace(struct tarn__addresses *addresses,
+                             const struct tarn__nodes *nodes, tarn__index index,
+                             tarn__index by);
+/* The node of the block that starts at `address`; 0: none does. */
+tarn__index tarn__addresses_find(const struct tarn__addresses *addresses,
+                                 const struct tarn__nodes *nodes, uint64_t address);
+void tarn__addresses_free(struct tarn__addresses *addresses);
+
+static inline size_t tarn__chain_of(const struct tarn__chains *chains, uint64_t address)
+{
+    return (size_t)((address >> TARN__GRANULE_SHIFT) * 0x9e3779b97f4a7c15u >>
+                    chains->shift);
+}
+
+/* A reader that has come so far is lost in other chains. */
+enum { TARN__CHAIN_LOOKS = 64 };
+
+/* The same by any thread, without the lock; 0 may be an error. */
+static inline tarn__index tarn__addresses_look(const struct tarn__addresses *addresses,
+                                               const struct tarn__nodes *nodes,
+                                               uint64_t address)
+{
+    const struct tarn__chains *chains =
+        atomic_load_explicit(&addresses->chains, memory_order_acquire);
+
+    if (!chains)
+        return 0;
+    tarn__index index = atomic_load_explicit(
+        &chains->first[tarn__chain_of(chains, address)], memory_order_acquire);
+    for (int looks = 0; index && looks < TARN__CHAIN_LOOKS; looks++) {
+        const struct tarn__node *node = tarn__node(nodes, index);
+        if (tarn__node_address(node) == address)
+            return index;
+        index = atomic_load_explicit(&node->chain, memory_order_acquire);
+    }
+    return 0;
+}
+
+#endif
