@@ -200,10 +200,11 @@ def run_module(name, manager, folder, arguments=None):
     return tests, trouble, time.monotonic() - began
 
 
-def run_all(manager, names, jobs, arguments=lambda name: None):
-    """Everything that is known after a run under `manager`, ready to be written down.
-    `arguments` gives run_module() those of a module of another Numba."""
-    result = {"manager": manager, "tests": {}, "broken": {}, "seconds": {}}
+def run_all(manager, names, jobs, arguments=lambda name: None, out=None):
+    """Everything that is known after a run under `manager`, ready to be written down; with
+    `out` it is written there after each module, so that a run that is broken off leaves
+    something. `arguments` gives run_module() those of a module of another Numba."""
+    result = {"manager": manager, "tests": {}, "broken": {}, "seconds": {}, "counts": {}}
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(
         jobs
     ) as pool:
@@ -212,19 +213,23 @@ def run_all(manager, names, jobs, arguments=lambda name: None):
             for name in names
         }
         for run in concurrent.futures.as_completed(runs):
-            name = runs[run]
-            tests, trouble, seconds = run.result()
-            result["tests"].update(tests)
-            result["seconds"][name] = round(seconds, 1)
-            if trouble:
-                result["broken"][name] = trouble
-                print(f"{manager}: {name}: {trouble}", flush=True)
-    counts = {}
-    for test in result["tests"].values():
-        counts[test["outcome"]] = counts.get(test["outcome"], 0) + 1
-    result["counts"] = counts
-    print(f"{manager}: {len(names)} modules, {len(result['tests'])} tests: {counts}")
+            enter(result, runs[run], *run.result())
+            if out:
+                out.write_text(json.dumps(result, indent=1, sort_keys=True))
+    print(f"{manager}: {len(names)} modules, {len(result['tests'])} tests: {result['counts']}")
     return result
+
+
+def enter(result, name, tests, trouble, seconds):
+    """Add what is known of one module."""
+    result["tests"].update(tests)
+    result["seconds"][name] = round(seconds, 1)
+    if trouble:
+        result["broken"][name] = trouble
+        print(f"{result['manager']}: {name}: {trouble}", flush=True)
+    for test in tests.values():
+        counts = result["counts"]
+        counts[test["outcome"]] = counts.get(test["outcome"], 0) + 1
 
 
 # --- comparing --------------------------------------------------------------------------
@@ -309,12 +314,12 @@ def run_command(arguments):
     if not names:
         sys.exit(f"numba_suite.py: no module has {arguments.pattern!r} in its name")
     managers = [arguments.manager] if arguments.manager else ["numba", "tarn"]
-    runs = [run_all(manager, names, arguments.jobs) for manager in managers]
-    if arguments.out:
-        path = pathlib.Path(arguments.out)
-        for run in runs:
-            named = path if len(runs) == 1 else path.with_stem(f"{path.stem}-{run['manager']}")
-            named.write_text(json.dumps(run, indent=1, sort_keys=True))
+    runs = []
+    for manager in managers:
+        path = pathlib.Path(arguments.out) if arguments.out else None
+        if path and len(managers) > 1:
+            path = path.with_stem(f"{path.stem}-{manager}")
+        runs.append(run_all(manager, names, arguments.jobs, out=path))
     passed = min(run["counts"].get("pass", 0) for run in runs[:1])
     if passed < arguments.at_least:
         print(f"only {passed} passed, wanted {arguments.at_least}")

@@ -261,7 +261,7 @@ static void living(void)
     struct range r = vmm_range(UNIT);
     CUmemAccessDesc access = vmm_access(3);
     CUmemGenericAllocationHandle again = 0, third = 0;
-    size_t before = 0, during = 0, after = 0, total;
+    size_t before = 0, during = 0, total;
     CUdeviceptr other = 0;
 
     cuMemsetD8(r.pointer, 5, UNIT);
@@ -299,10 +299,8 @@ static void living(void)
     r = vmm_range(64 * UNIT);
     cuMemGetInfo(&during, &total);
     vmm_end(&r);
-    cuMemGetInfo(&after, &total);
     fact("live.free_falls_by_MiB", "%lld",
          (long long)(before / MIB) - (long long)(during / MIB));
-    fact_bool("live.free_comes_back", after == before);
 }
 
 static void other_calls(void)

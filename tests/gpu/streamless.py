@@ -11,7 +11,10 @@ any case but `one-stream`, whose promise this program breaks.
 """
 
 import ctypes
+import os
 import sys
+
+os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")  # its kernels are small
 
 import numpy as np
 from numba import cuda

@@ -396,8 +396,7 @@ void actor_end(struct actor *actor)
         free_one(actor);
     looks_settle(&actor->looks);
     capture_own_end(actor);
-    if (actor->beside)
-        must(tarn_stream_destroy(0, actor->beside), "stream");
+    capture_beside_forget(actor);
     for (unsigned i = 0; i < actor->order->scenario->lanes; i++) {
         device_stream_wait(actor->lanes[i].raw);
         if (!actor->order->scenario->shared ||

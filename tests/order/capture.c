@@ -6,16 +6,37 @@
 
 enum { GRAPH_BYTES = 4096, WARM = 6, LAUNCHES = 2, SCRATCH_WORDS = 256 };
 
-/* A capture in the next of the three modes, on a stream that the pool knows nothing of. */
+static void announce_beside(struct actor *actor, bool capturing)
+{
+    if (actor->beside_opened &&
+        tarn_stream_announce_capture(actor->beside_opened, capturing) != TARN_OK)
+        order_fail("announce: %s", tarn_error_last()->message);
+}
+
+static void make_beside(struct actor *actor)
+{
+    if (tarn_stream_create(0, actor->index % 2 == 0, &actor->beside) != TARN_OK ||
+        (actor->order->scenario->beside_announced &&
+         tarn_stream_open(0, actor->beside, &actor->beside_opened) != TARN_OK))
+        order_fail("%s", tarn_error_last()->message);
+}
+
+void capture_beside_forget(struct actor *actor)
+{
+    if ((actor->beside_opened && tarn_stream_close(actor->beside_opened) != TARN_OK) ||
+        (actor->beside && tarn_stream_destroy(0, actor->beside) != TARN_OK))
+        order_fail("%s", tarn_error_last()->message);
+}
+
+/* A capture in the next of the three modes, on a stream that the pool knows nothing of, or no
+ * more than that it captures. */
 static void beside_begin(struct actor *actor)
 {
     unsigned number = actor->beside_number++;
 
-    if (!actor->beside && tarn_stream_create(0,
-                                             !actor->order->scenario->beside_blocking &&
-                                                 actor->index % 2 == 0,
-                                             &actor->beside) != TARN_OK)
-        order_fail("%s", tarn_error_last()->message);
+    if (!actor->beside)
+        make_beside(actor);
+    announce_beside(actor, true);
     CU(cuStreamBeginCapture_v2(actor->beside, (int)(number % CAPTURE_MODES)));
     actor->beside_captures = true;
     CU(cuMemsetD32Async(actor->scratch, number, SCRATCH_WORDS, actor->beside));
@@ -30,6 +51,7 @@ void capture_beside_end(struct actor *actor)
         return;
     CU(cuMemsetD32Async(actor->scratch, 0, SCRATCH_WORDS, actor->beside));
     CU(cuStreamEndCapture(actor->beside, &captured));
+    announce_beside(actor, false);
     if (!captured)
         order_fail("a capture was lost");
     CU(cuGraphDestroy(captured));

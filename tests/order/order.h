@@ -37,17 +37,17 @@ struct scenario {
     unsigned renew;     /* destroy a stream while it is busy, and make one */
     unsigned reopen;    /* close an opened stream while it is busy */
     unsigned wait;      /* for all that a lane has queued */
-    unsigned delay_most;  /* microseconds; 0: 200 */
-    unsigned delay;       /* a lane, by some microseconds */
-    unsigned beside;      /* begin or end a capture on a stream of the actor's own */
-    unsigned capture;     /* capture what uses the pool, launch it, let it go */
-    unsigned trim;        /* give memory back, or change the limit */
-    bool shared;          /* the lanes are the same for all actors */
-    bool opened;          /* the lanes are opened streams */
-    bool per_thread;      /* the lane is the per-thread stream, of threads that end */
-    unsigned nobody;      /* of 1,000 calls so many name no stream */
-    bool blocking;        /* every other lane is a blocking stream */
-    bool beside_blocking; /* captures beside are of blocking streams alone */
+    unsigned delay_most;   /* microseconds; 0: 200 */
+    unsigned delay;        /* a lane, by some microseconds */
+    unsigned beside;       /* begin or end a capture on a stream of the actor's own */
+    unsigned capture;      /* capture what uses the pool, launch it, let it go */
+    unsigned trim;         /* give memory back, or change the limit */
+    bool shared;           /* the lanes are the same for all actors */
+    bool opened;           /* the lanes are opened streams */
+    bool per_thread;       /* the lane is the per-thread stream, of threads that end */
+    unsigned nobody;       /* of 1,000 calls so many name no stream */
+    bool blocking;         /* every other lane is a blocking stream */
+    bool beside_announced; /* captures beside are announced */
 };
 extern const struct scenario scenarios[];
 extern const size_t scenario_count;
@@ -104,8 +104,9 @@ struct actor {
     bool large; /* blocks of the large kind at the moment */
     struct looks looks;
     struct work_graph graph;
-    struct lane captured; /* the stream for graphs; made when it is needed */
-    tarn_stream beside;   /* the stream of captures that go on beside */
+    struct lane captured;      /* the stream for graphs; made when it is needed */
+    tarn_stream beside;        /* the stream of captures that go on beside */
+    tarn_stream beside_opened; /* its value, or NULL */
     bool beside_captures;
     unsigned beside_number; /* which mode is next */
     tarn_device_ptr scratch;
@@ -157,6 +158,7 @@ void looks_end(struct looks *looks);
 /* --- capture.c ------------------------------------------------------------------------ */
 void capture_beside(struct actor *actor);
 void capture_beside_end(struct actor *actor);
+void capture_beside_forget(struct actor *actor);
 void capture_own(struct actor *actor);
 void capture_own_end(struct actor *actor);
 
