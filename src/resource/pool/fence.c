@@ -13,7 +13,7 @@
 #define UNFENCED_PART 8
 
 /* Frees between two fences at most: of a stream by itself, and where others may want it. */
-enum { INTERVAL_ALONE = 4095, INTERVAL_AMONG_OTHERS = 50 };
+enum { INTERVAL_ALONE = 4095, INTERVAL_RAW = 100, INTERVAL_OPENED = 120 };
 
 /* With more streams than this some are gone, most likely, and are forgotten only once the
  * little that each left is fenced. */
@@ -50,13 +50,16 @@ bool tarn__fence_can_wait(const struct tarn__pool *pool, const struct tarn__lane
 
 /* A loop that frees and takes the same memory would be fenced at each free, for nobody's
  * good. So while the pool finds everything at hand, the distance grows; the first search
- * that has to go further makes it short again. */
+ * that has to go further makes it short again, or half as long for a stream that is open,
+ * where who misses can record. */
 static void set_interval(const struct tarn__pool *pool, struct tarn__lane *lane)
 {
     bool steady = lane->misses == pool->heap.misses;
-    unsigned most =
-        pool->heap.with_memory_count > 1 ? INTERVAL_AMONG_OTHERS : INTERVAL_ALONE;
-    lane->interval = steady ? 2 * lane->interval + 1 : 0;
+    unsigned among_others = lane->opened ? INTERVAL_OPENED : INTERVAL_RAW;
+    unsigned most = pool->heap.with_memory_count > 1 ? among_others : INTERVAL_ALONE;
+    unsigned shorter = lane->opened ? lane->interval / 2 : 0;
+
+    lane->interval = steady ? 2 * lane->interval + 1 : shorter;
     if (lane->interval > most)
         lane->interval = most;
     lane->misses = pool->heap.misses;
