@@ -19,6 +19,7 @@ static void add(const struct tarn__heap *heap, const struct tarn__node *node,
     totals->blocks++;
     switch (tarn__node_state(node)) {
     case TARN__HOLE:
+    case TARN__OLD:
         totals->hole_bytes += bytes;
         return;
     case TARN__FREE:

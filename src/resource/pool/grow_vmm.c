@@ -91,9 +91,11 @@ static tarn_status make_plan(struct tarn__caller *caller,
     *out = (struct plan){.idle = idle, .at = site.address};
     if (!site.hole)
         return tarn__over_limit(pool, (uint64_t)request->granules << TARN__GRANULE_SHIFT);
-    if (idle)
+    if (idle) {
         tarn__idle_find(pool, need,
                         (struct tarn__span){site.from, site.address - site.from}, idle);
+        tarn__idle_find_fenced(caller, idle);
+    }
     if (!plan_fresh(pool, &site, out))
         return tarn__over_limit(pool, need);
     if (!carve(pool, out))
@@ -120,11 +122,15 @@ static tarn_status map_fresh(struct tarn__pool *pool, struct plan *plan)
     return tarn__pages_grow(pool->pages, at, plan->least, TARN_STREAM_NONE, &span);
 }
 
-/* What was idle is at its new place, for anybody. `lock` held. */
-static void publish_moved(struct tarn__pool *pool, struct plan *plan)
+/* What was idle is at its new place: for anybody, or, where some of it was waited for, in
+ * the order of the caller's stream. `lock` held. */
+static void publish_moved(struct tarn__caller *caller, struct plan *plan)
 {
+    struct tarn__pool *pool = caller->pool;
+    bool is_ready = plan->idle->ready == plan->idle->count;
+
     tarn__idle_retire(plan->idle, plan->idle->count);
-    tarn__heap_put(&pool->heap, plan->moved_room, NULL);
+    tarn__heap_put(&pool->heap, plan->moved_room, is_ready ? NULL : caller->lane);
     plan->idle = NULL;
     plan->moved_room = 0;
     pool->moves++;
@@ -140,10 +146,24 @@ static void publish_fresh(struct tarn__pool *pool, struct plan *plan)
     tarn__note_peaks(pool);
 }
 
+static tarn_status move(const struct tarn__caller *caller, const struct plan *plan)
+{
+    const struct tarn__idle *idle = plan->idle;
+
+    if (!tarn__idle_wait(caller, idle))
+        return tarn_error_set(TARN_DRIVER_FAILURE,
+                              "pool: the driver refuses a wait for %llu bytes",
+                              (unsigned long long)idle->bytes);
+    return tarn__pages_move(caller->pool->pages, idle->spans, idle->count, idle->ready,
+                            plan->at);
+}
+
 /* Carry the plan out; on failure what moved stays where it is now. `*moved_out`: the move,
  * if there was one, has not failed. */
-static tarn_status carry_out(struct tarn__pool *pool, struct plan *plan, bool *moved_out)
+static tarn_status carry_out(struct tarn__caller *caller, struct plan *plan,
+                             bool *moved_out)
 {
+    struct tarn__pool *pool = caller->pool;
     uint64_t moved = moved_bytes(plan);
     tarn_status status = TARN_OK;
 
@@ -153,15 +173,14 @@ static tarn_status carry_out(struct tarn__pool *pool, struct plan *plan, bool *m
         tarn__pool_unlock(pool);
     }
     if (moved > 0)
-        status =
-            tarn__pages_move(pool->pages, plan->idle->spans, plan->idle->count, plan->at);
+        status = move(caller, plan);
     *moved_out = status == TARN_OK;
     if (status == TARN_OK && plan->fresh > 0)
         status = map_fresh(pool, plan);
 
     tarn__pool_lock(pool);
     if (*moved_out && moved > 0)
-        publish_moved(pool, plan);
+        publish_moved(caller, plan);
     if (status == TARN_OK && plan->fresh > 0)
         publish_fresh(pool, plan);
     cancel(pool, plan);
@@ -182,7 +201,7 @@ static tarn_status grow(struct tarn__caller *caller, const struct tarn__request 
     if (status != TARN_OK)
         return status;
     bool is_growth = plan.fresh > 0;
-    status = carry_out(pool, &plan, moved_out);
+    status = carry_out(caller, &plan, moved_out);
     tarn__pool_lock(pool);
     if (status == TARN_OK)
         *out = tarn__take_fresh(caller, request);
@@ -196,6 +215,8 @@ tarn_status tarn__grow_vmm(struct tarn__caller *caller,
 {
     struct tarn__idle *idle = malloc(sizeof *idle); /* without it nothing moves */
     bool moved;
+
+    tarn__old_leave(caller->pool);
     tarn_status status = grow(caller, request, idle, &moved, out);
 
     /* The driver does not move it: then all of it has to be new. */

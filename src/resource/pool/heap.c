@@ -653,6 +653,20 @@ void tarn__heap_make_hole(struct tarn__heap *heap, tarn__index index)
     heap->hole_bytes += tarn__node_bytes(NODE(index));
 }
 
+void tarn__heap_make_old(struct tarn__heap *heap, tarn__index index)
+{
+    heap->out_bytes -= tarn__node_bytes(NODE(index));
+    heap->hole_bytes += tarn__node_bytes(NODE(index));
+    tarn__node_set(NODE(index), TARN__OLD);
+}
+
+void tarn__heap_end_old(struct tarn__heap *heap, tarn__index index)
+{
+    heap->out_bytes += tarn__node_bytes(NODE(index));
+    heap->hole_bytes -= tarn__node_bytes(NODE(index));
+    tarn__node_set(NODE(index), TARN__MOVING);
+}
+
 void tarn__heap_drop_segment(struct tarn__heap *heap, tarn__index index)
 {
     struct tarn__node *node = NODE(index);

@@ -91,6 +91,9 @@ tarn__index tarn__heap_carve(struct tarn__heap *heap, tarn__index index, uint64_
                              uint64_t bytes);
 /* A node that is MOVING becomes a hole, joined to holes beside it. */
 void tarn__heap_make_hole(struct tarn__heap *heap, tarn__index index);
+/* A node that is MOVING becomes OLD, and MOVING again. Counted as a hole. */
+void tarn__heap_make_old(struct tarn__heap *heap, tarn__index index);
+void tarn__heap_end_old(struct tarn__heap *heap, tarn__index index);
 /* A node that is MOVING and covers a whole segment goes. */
 void tarn__heap_drop_segment(struct tarn__heap *heap, tarn__index index);
 

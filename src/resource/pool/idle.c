@@ -7,22 +7,41 @@ static bool is_in(struct tarn__span span, uint64_t address)
     return address - span.address < span.bytes;
 }
 
-/* A ready block that has whole handles in it, or is a whole segment. */
-static bool note(void *data, tarn__index index)
+/* A free block that has whole handles in it, or is a whole segment; of `lane`, NULL where it
+ * is ready. */
+static bool note(struct tarn__idle *idle, tarn__index index, struct tarn__lane *lane)
 {
-    struct tarn__idle *idle = data;
     const struct tarn__node *node = tarn__node(&idle->pool->heap.nodes, index);
     struct tarn__span span = {node->address, tarn__node_bytes(node)};
+    unsigned i = idle->count;
 
     if (is_in(idle->not_in, node->address))
         return true;
     span = tarn__pages_removable(idle->pool->pages, span);
     if (span.bytes == 0)
         return true;
-    idle->nodes[idle->count] = index;
-    idle->spans[idle->count++] = span;
+    idle->nodes[i] = index;
+    idle->spans[i] = span;
+    idle->lanes[i] = lane;
+    idle->epochs[i] = node->epoch;
+    idle->count++;
     idle->bytes += span.bytes;
     return idle->count < TARN__IDLE_MAX && idle->bytes < idle->wanted;
+}
+
+static bool note_ready(void *data, tarn__index index)
+{
+    return note(data, index, NULL);
+}
+
+static bool note_fenced(void *data, tarn__index index)
+{
+    struct tarn__idle *idle = data;
+    const struct tarn__heap *heap = &idle->pool->heap;
+    const struct tarn__node *node = tarn__node(&heap->nodes, index);
+    struct tarn__lane *lane = tarn__lane(heap, node->lane);
+
+    return !tarn__lane_has_fenced(lane, node) || note(idle, index, lane);
 }
 
 /* Of the last span, only as many handles as it takes. */
@@ -41,19 +60,149 @@ void tarn__idle_find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span
                      struct tarn__idle *out)
 {
     out->pool = pool;
-    out->count = 0;
+    out->count = out->ready = 0;
     out->bytes = 0;
     out->wanted = wanted;
     out->not_in = not_in;
     if (wanted == 0)
         return;
-    tarn__bins_visit(&pool->heap.ready, &pool->heap.nodes, 1, note, out);
+    tarn__bins_visit(&pool->heap.ready, &pool->heap.nodes, 1, note_ready, out);
     if (TARN_MUTATION(unmapped_with_fence_pending))
         for (tarn__index i = pool->heap.with_memory; i && out->count < TARN__IDLE_MAX;
              i = tarn__lane(&pool->heap, i)->next_with_memory)
             tarn__bins_visit(&tarn__lane(&pool->heap, i)->bins, &pool->heap.nodes, 1,
-                             note, out);
+                             note_ready, out);
+    out->ready = out->count;
     trim_last(out);
+}
+
+/* --- handles that lie in pieces --- */
+
+/* A lane's blocks that have a neighbour of the same lane, or a ready one. */
+enum { PIECES = 64, PIECE_LOOKS = 512 };
+
+struct pieces {
+    const struct tarn__idle *idle;
+    const struct tarn__lane *lane;
+    tarn__index found[PIECES];
+    unsigned count, looks;
+};
+
+static bool is_piece(const struct pieces *pieces, tarn__index index)
+{
+    const struct tarn__node *node = tarn__node(&pieces->idle->pool->heap.nodes, index);
+
+    if (!index || tarn__node_state(node) != TARN__FREE ||
+        is_in(pieces->idle->not_in, node->address))
+        return false;
+    if (node->lane == pieces->lane->index)
+        return tarn__lane_has_fenced(pieces->lane, node);
+    struct tarn__span span = {node->address, tarn__node_bytes(node)};
+    return node->lane == 0 && /* one with handles of its own was chosen already */
+           tarn__pages_removable(pieces->idle->pool->pages, span).bytes == 0;
+}
+
+static bool note_piece(void *data, tarn__index index)
+{
+    struct pieces *pieces = data;
+    const struct tarn__node *node = tarn__node(&pieces->idle->pool->heap.nodes, index);
+
+    if (is_piece(pieces, index) &&
+        (is_piece(pieces, node->before) || is_piece(pieces, node->after)))
+        pieces->found[pieces->count++] = index;
+    return pieces->count < PIECES && ++pieces->looks < PIECE_LOOKS;
+}
+
+/* One block of all pieces that touch this one, if it is still there: each is behind a fence
+ * of the lane, and the youngest covers all. */
+static void join_around(struct pieces *pieces, tarn__index index)
+{
+    struct tarn__heap *heap = &pieces->idle->pool->heap;
+    struct tarn__nodes *nodes = &heap->nodes;
+    unsigned count = 1;
+
+    if (!is_piece(pieces, index))
+        return;
+    for (; count < PIECES && is_piece(pieces, tarn__node(nodes, index)->before); count++)
+        index = tarn__node(nodes, index)->before;
+    uint64_t granules = tarn__node(nodes, index)->granules;
+    count = 1;
+    for (tarn__index i = tarn__node(nodes, index)->after;
+         count < PIECES && is_piece(pieces, i); i = tarn__node(nodes, i)->after, count++)
+        granules += tarn__node(nodes, i)->granules;
+    if (count > 1 && granules <= UINT32_MAX)
+        tarn__heap_join_neighbours(heap, index, (uint32_t)granules);
+}
+
+static void join_pieces(const struct tarn__idle *idle, const struct tarn__lane *lane)
+{
+    struct pieces pieces = {.idle = idle, .lane = lane};
+
+    tarn__bins_visit(&lane->bins, &idle->pool->heap.nodes, 1, note_piece, &pieces);
+    for (unsigned i = 0; i < pieces.count; i++)
+        join_around(&pieces, pieces.found[i]);
+}
+
+/* --- memory behind fences --- */
+
+static bool wants_more(const struct tarn__idle *idle)
+{
+    return idle->count < TARN__IDLE_MAX && idle->bytes < idle->wanted;
+}
+
+static void note_lane(struct tarn__idle *idle, struct tarn__lane *lane)
+{
+    join_pieces(idle, lane);
+    tarn__bins_visit(&lane->bins, &idle->pool->heap.nodes, 1, note_fenced, idle);
+}
+
+void tarn__idle_find_fenced(const struct tarn__caller *caller, struct tarn__idle *idle)
+{
+    struct tarn__pool *pool = caller->pool;
+    struct tarn__heap *heap = &pool->heap;
+    struct tarn__lane *own = caller->lane;
+
+    if (!caller->may_record || caller->capturing || !own->in_order || !wants_more(idle) ||
+        !tarn__old_reserve(pool, TARN__IDLE_MAX))
+        return;
+    note_lane(idle, own);
+    for (tarn__index i = heap->with_memory, after;
+         i && wants_more(idle) && !pool->options.grow_first; i = after) {
+        after = tarn__lane(heap, i)->next_with_memory;
+        if (i != own->index && !tarn__lane(heap, i)->is_capture)
+            note_lane(idle, tarn__lane(heap, i));
+    }
+    trim_last(idle);
+}
+
+/* Is there no younger span of the same lane? */
+static bool is_youngest(const struct tarn__idle *idle, unsigned which)
+{
+    for (unsigned i = idle->ready; i < idle->count; i++)
+        if (idle->lanes[i] == idle->lanes[which] &&
+            (idle->epochs[i] > idle->epochs[which] ||
+             (idle->epochs[i] == idle->epochs[which] && i < which)))
+            return false;
+    return true;
+}
+
+bool tarn__idle_wait(const struct tarn__caller *caller, const struct tarn__idle *idle)
+{
+    uint64_t waits = 0;
+    bool waited = true;
+
+    for (unsigned i = idle->ready; waited && i < idle->count; i++) {
+        if (idle->lanes[i] == caller->lane || !is_youngest(idle, i))
+            continue;
+        waits++;
+        if (!TARN_MUTATION(moved_without_wait))
+            waited = caller->scope.calls->stream_wait_event(
+                         caller->handle, idle->events[i], 0) == CUDA_SUCCESS_;
+    }
+    tarn__pool_lock(caller->pool);
+    caller->pool->waits += waits;
+    tarn__pool_unlock(caller->pool);
+    return waited;
 }
 
 /* A segment's span may begin and end outside of its only block, which starts at a multiple
@@ -70,26 +219,43 @@ static tarn__index carve_span(struct tarn__heap *heap, tarn__index index,
     return tarn__heap_carve(heap, index, start, end - start);
 }
 
+/* The fence that covers a span's last use, in use from now on. */
+static CUevent_ pin(struct tarn__lane *lane, uint64_t epoch)
+{
+    return tarn__lane_pin(lane, &lane->fences[tarn__lane_fence_for(lane, epoch)]);
+}
+
 void tarn__idle_carve(struct tarn__idle *idle)
 {
-    unsigned kept = 0;
+    unsigned kept = 0, count = idle->count;
 
-    idle->bytes = 0;
-    for (unsigned i = 0; i < idle->count; i++) {
+    idle->bytes = idle->count = idle->ready = 0;
+    for (unsigned i = 0; i < count; i++) {
+        struct tarn__lane *lane = idle->lanes[i];
+        if (lane) /* before its last block goes */
+            idle->events[kept] = pin(lane, idle->epochs[i]);
         tarn__index cut = carve_span(&idle->pool->heap, idle->nodes[i], idle->spans[i]);
+        if (!cut && lane)
+            tarn__lane_unpin(lane, idle->events[kept]);
         if (!cut)
             continue;
         idle->nodes[kept] = cut;
-        idle->spans[kept++] = idle->spans[i];
-        idle->bytes += idle->spans[i].bytes;
+        idle->spans[kept] = idle->spans[i];
+        idle->lanes[kept] = lane;
+        idle->epochs[kept] = idle->epochs[i];
+        idle->bytes += idle->spans[kept++].bytes;
+        idle->ready += lane == NULL;
     }
     idle->count = kept;
 }
 
 void tarn__idle_put_back(const struct tarn__idle *idle, unsigned first)
 {
-    for (unsigned i = first; i < idle->count; i++)
-        tarn__heap_put(&idle->pool->heap, idle->nodes[i], NULL);
+    for (unsigned i = first; i < idle->count; i++) {
+        tarn__heap_put(&idle->pool->heap, idle->nodes[i], idle->lanes[i]);
+        if (idle->lanes[i])
+            tarn__lane_unpin(idle->lanes[i], idle->events[i]);
+    }
 }
 
 /* Where its addresses end up: nowhere for a segment. */
@@ -98,7 +264,10 @@ void tarn__idle_retire(const struct tarn__idle *idle, unsigned count)
     struct tarn__heap *heap = &idle->pool->heap;
 
     for (unsigned i = 0; i < count; i++)
-        if (tarn__pages_is_vmm(idle->pool->pages))
+        if (idle->lanes[i])
+            tarn__old_add(idle->pool, idle->nodes[i], idle->lanes[i], idle->epochs[i],
+                          idle->events[i]);
+        else if (tarn__pages_is_vmm(idle->pool->pages))
             tarn__heap_make_hole(heap, idle->nodes[i]);
         else
             tarn__heap_drop_segment(heap, idle->nodes[i]);
@@ -155,6 +324,7 @@ tarn_status tarn__shrink(struct tarn__pool *pool, uint64_t keep, uint64_t *relea
 
     if (!idle)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory to trim");
+    tarn__old_leave(pool); /* else their memory stays */
     while (shrink_once(pool, keep, idle, &released, &status))
         continue;
     free(idle);

@@ -1,5 +1,6 @@
-/* idle.h -- memory of a pool that is ready and makes whole handles, or a whole segment: it
- * can be moved to where it is needed, or given back.
+/* idle.h -- free memory of a pool that makes whole handles, or a whole segment: where it is
+ * ready it can be moved to where it is needed, or given back. Where queued work may still use
+ * it, it can be moved for a stream whose work is ordered behind that.
  *
  * Also what the files about growth share. `growth` is held around all of it; `lock`, where
  * it says so.
@@ -14,8 +15,12 @@ enum { TARN__IDLE_MAX = 256 };
 struct tarn__idle {
     struct tarn__pool *pool;
     tarn__index nodes[TARN__IDLE_MAX];
-    struct tarn__span spans[TARN__IDLE_MAX]; /* what of each can go */
+    struct tarn__span spans[TARN__IDLE_MAX];  /* what of each can go */
+    struct tarn__lane *lanes[TARN__IDLE_MAX]; /* whose each is; NULL: ready */
+    uint64_t epochs[TARN__IDLE_MAX];
+    CUevent_ events[TARN__IDLE_MAX]; /* of lanes, once carved: fences, pinned */
     unsigned count;
+    unsigned ready;           /* the first ones */
     uint64_t bytes;           /* of the spans */
     uint64_t wanted;          /* enough */
     struct tarn__span not_in; /* addresses that are not to be touched */
@@ -25,13 +30,28 @@ struct tarn__idle {
  * the last one no more handles than it takes; less where there is less. `lock` held. */
 void tarn__idle_find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span not_in,
                      struct tarn__idle *out);
+/* What is still wanted, of memory behind fences: the caller's stream's, and then other
+ * streams', where the options do not rather have the pool grow. `lock` held. */
+void tarn__idle_find_fenced(const struct tarn__caller *caller, struct tarn__idle *idle);
+/* Have the caller's stream wait for what others queued before they freed theirs. False: the
+ * driver refused. */
+bool tarn__idle_wait(const struct tarn__caller *caller, const struct tarn__idle *idle);
 /* Take the spans out of their blocks; `nodes` are then exactly these, MOVING. Where host
  * memory ends, fewer. `lock` held. */
 void tarn__idle_carve(struct tarn__idle *idle);
-/* They are ready again, but for the first ones. `lock` held. */
+/* They are free again, but for the first ones. `lock` held. */
 void tarn__idle_put_back(const struct tarn__idle *idle, unsigned first);
-/* The first `count` have no memory any more. `lock` held. */
+/* The first `count` have no memory any more, or it moved and their place is old. `lock`
+ * held. */
 void tarn__idle_retire(const struct tarn__idle *idle, unsigned count);
+
+/* --- old.c: places whose memory moved while queued work still used them --- */
+
+/* Room for `count` more. False: no host memory, or there are too many. */
+bool tarn__old_reserve(struct tarn__pool *pool, unsigned count);
+/* A node that is MOVING; `event` covers its last use and is pinned. `lock` held. */
+void tarn__old_add(struct tarn__pool *pool, tarn__index node, struct tarn__lane *lane,
+                   uint64_t epoch, CUevent_ event);
 
 /* --- grow.c --- */
 

@@ -102,6 +102,7 @@ static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
 static void free_pool(struct tarn__pool *pool)
 {
     tarn__heap_free(&pool->heap);
+    free(pool->olds);
     pthread_mutex_destroy(&pool->barrier);
     pthread_mutex_destroy(&pool->growth);
     pthread_mutex_destroy(&pool->lock);
@@ -223,9 +224,10 @@ void tarn__pool_destroy(void *self)
         tarn__magazines_free(pool);
         tarn__fences_poll_all(pool);
         /* Tried twice: memory that may be in use is rather lost than given back. */
-        bool idle = pool->heap.ready_bytes == pool->heap.free_bytes ||
-                    tarn__pages_barrier(pool->pages) == TARN_OK ||
-                    tarn__pages_barrier(pool->pages) == TARN_OK;
+        bool idle =
+            (pool->heap.ready_bytes == pool->heap.free_bytes && pool->old_count == 0) ||
+            tarn__pages_barrier(pool->pages) == TARN_OK ||
+            tarn__pages_barrier(pool->pages) == TARN_OK;
         free_events(pool);
         if (idle)
             tarn__pages_close(pool->pages);

@@ -30,6 +30,8 @@
     X(ready_too_early, "an epoch counts as done with the fence of the one before it")    \
     X(border_lost, "what is split off at a segment's border may merge across it")        \
     X(unmapped_with_fence_pending, "memory is unmapped while queued work may touch it")  \
+    X(moved_without_wait, "what another stream freed is moved and used without a wait")  \
+    X(old_place_unmapped_early, "what moved is unmapped while queued work may touch it") \
     X(growth_published_before_mapped, "addresses are handed out before they are mapped") \
     X(wait_failed_taken_as_done, "a wait that the driver refused counts as one")         \
     X(steal_without_wait, "a block of another stream is taken without a wait")           \

@@ -31,7 +31,8 @@ enum tarn__node_state {
     TARN__LIVE,       /* out */
     TARN__PARKED,     /* in a magazine */
     TARN__MOVING,     /* in the hands of a call that is under way */
-    TARN__HOLE        /* addresses without memory */
+    TARN__HOLE,       /* addresses without memory */
+    TARN__OLD         /* addresses whose memory moved while queued work still uses them */
 };
 
 struct tarn__node {

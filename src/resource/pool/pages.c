@@ -252,9 +252,18 @@ static tarn_status only_vmm(const char *what)
 }
 
 tarn_status tarn__pages_move(struct tarn__pages *pages, const struct tarn__span *spans,
-                             size_t count, uint64_t at)
+                             size_t count, size_t done, uint64_t at)
 {
-    return pages->is_vmm ? tarn__vmm_move(pages, spans, count, at) : only_vmm("be moved");
+    return pages->is_vmm ? tarn__vmm_move(pages, spans, count, done, at)
+                         : only_vmm("be moved");
+}
+
+void tarn__pages_leave(struct tarn__pages *pages, struct tarn__span old)
+{
+    const struct tarn__calls *calls;
+
+    if (!tarn__driver_gone() && tarn__driver(&calls) == TARN_OK)
+        tarn__vmm_undo(&pages->vmm, calls, old, true);
 }
 
 tarn_status tarn__pages_sleep(struct tarn__pages *pages, const struct tarn__span *kept,

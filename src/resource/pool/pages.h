@@ -73,10 +73,14 @@ struct tarn__span tarn__pages_first(const struct tarn__pages *pages,
 tarn_status tarn__pages_remove(struct tarn__pages *pages, struct tarn__span span);
 
 /* VMM: move the handles of `count` spans that removable() gave to `at`, one behind the
- * other; there is a hole of as many bytes there. Their bytes go with them. On failure
- * nothing has moved. */
+ * other; there is a hole of as many bytes there. Their bytes go with them. The first `done`
+ * spans are unmapped; queued work may still use the others, so they stay mapped at their
+ * old place, too, until leave(). On failure nothing has moved. */
 tarn_status tarn__pages_move(struct tarn__pages *pages, const struct tarn__span *spans,
-                             size_t count, uint64_t at);
+                             size_t count, size_t done, uint64_t at);
+
+/* The work that used an old place is done: it is a hole. */
+void tarn__pages_leave(struct tarn__pages *pages, struct tarn__span old);
 
 /* Bytes that are taken from upstream or mapped; of them, those without physical memory
  * because the pool sleeps; host bytes that pages uses for itself. Any thread. */

@@ -19,7 +19,8 @@ struct tarn__page {
     uint32_t first;  /* number of the handle's first page, plus 1; 0: a hole */
     uint16_t count;  /* in the first page of a handle: its pages */
     uint8_t stuck;   /* there too: it is mapped and should not be, see sweep() */
-    uint8_t unknown; /* and there: to the caller it is a hole */
+    uint8_t unknown; /* and there: to the caller it is a hole; if it is not stuck, then
+                        only once the work that uses it is done */
 };
 
 /* Bytes of live blocks while the pool sleeps. */
@@ -97,7 +98,7 @@ tarn_status tarn__vmm_check_handles(const struct tarn__vmm *vmm, struct tarn__sp
 
 /* --- pages_move.c, pages_peer.c */
 tarn_status tarn__vmm_move(struct tarn__pages *pages, const struct tarn__span *spans,
-                           size_t count, uint64_t at);
+                           size_t count, size_t done, uint64_t at);
 tarn_status tarn__vmm_set_peer(struct tarn__pages *pages, int peer, bool access);
 
 /* --- pages_map.c: the steps beneath these, in a scope */
@@ -138,6 +139,11 @@ CUresult_ tarn__vmm_unmap(const struct tarn__calls *calls, struct tarn__span spa
  * is forgotten. */
 void tarn__vmm_undo(struct tarn__vmm *vmm, const struct tarn__calls *calls,
                     struct tarn__span span, bool unknown);
+
+/* The handles of a span moved, and stay mapped here until the caller leaves. */
+void tarn__vmm_linger(struct tarn__vmm *vmm, struct tarn__span span);
+/* Nothing is queued any more: what lingers has to go. */
+void tarn__vmm_end_lingering(struct tarn__vmm *vmm);
 
 /* Is any of it mapped though it should not be? */
 bool tarn__vmm_is_stuck(const struct tarn__vmm *vmm, struct tarn__span span);

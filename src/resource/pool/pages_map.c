@@ -206,6 +206,24 @@ static void note_stuck(struct tarn__vmm *vmm, struct tarn__span span, bool unkno
     }
 }
 
+void tarn__vmm_linger(struct tarn__vmm *vmm, struct tarn__span span)
+{
+    size_t page = tarn__vmm_page(vmm, span.address);
+    size_t end = page + span.bytes / TARN__PAGE_BYTES;
+
+    for (; page < end; page += vmm->table[page].count)
+        vmm->table[page].unknown = 1;
+}
+
+void tarn__vmm_end_lingering(struct tarn__vmm *vmm)
+{
+    for (size_t page = vmm->low; page < vmm->high; page++)
+        if (vmm->table[page].unknown && !vmm->table[page].stuck) {
+            vmm->table[page].stuck = 1;
+            vmm->stuck_count++;
+        }
+}
+
 bool tarn__vmm_is_stuck(const struct tarn__vmm *vmm, struct tarn__span span)
 {
     size_t first = tarn__vmm_page(vmm, span.address);

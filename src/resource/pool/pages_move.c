@@ -3,7 +3,9 @@
  * Physical memory may be mapped twice. So it is mapped at its new place first and then
  * unmapped at the old one: until the first is done an undo leaves everything as it was,
  * and after that nothing can be lost any more. An old mapping that the driver does not
- * let go is noted as stuck, and is a hole for the caller all the same.
+ * let go is noted as stuck, and is a hole for the caller all the same. Where queued work
+ * may still use the old place it stays mapped until that is done: work that is ordered
+ * behind it sees the same bytes at the new one.
  */
 #include "resource/pool/pages_inside.h"
 
@@ -56,7 +58,7 @@ static tarn_status check_sources(const struct tarn__vmm *vmm,
 
 /* In a scope. */
 static tarn_status move(struct tarn__pages *pages, const struct tarn__calls *calls,
-                        const struct tarn__span *spans, size_t count,
+                        const struct tarn__span *spans, size_t count, size_t unused,
                         struct tarn__span target)
 {
     size_t done = 0;
@@ -73,12 +75,15 @@ static tarn_status move(struct tarn__pages *pages, const struct tarn__calls *cal
         return status;
     }
     for (size_t i = 0; i < count; i++)
-        tarn__vmm_undo(&pages->vmm, calls, spans[i], true);
+        if (i < unused)
+            tarn__vmm_undo(&pages->vmm, calls, spans[i], true);
+        else
+            tarn__vmm_linger(&pages->vmm, spans[i]);
     return TARN_OK;
 }
 
 tarn_status tarn__vmm_move(struct tarn__pages *pages, const struct tarn__span *spans,
-                           size_t count, uint64_t at)
+                           size_t count, size_t done, uint64_t at)
 {
     struct tarn__span target = {.address = at};
     struct tarn__scope scope;
@@ -88,7 +93,7 @@ tarn_status tarn__vmm_move(struct tarn__pages *pages, const struct tarn__span *s
         status = tarn__pages_enter(pages, &scope);
     if (status != TARN_OK)
         return status;
-    status = move(pages, scope.calls, spans, count, target);
+    status = move(pages, scope.calls, spans, count, done, target);
     tarn__scope_leave(&scope);
     return status;
 }

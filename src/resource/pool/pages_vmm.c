@@ -163,6 +163,7 @@ static void give_all_back(struct tarn__pages *pages, const struct tarn__calls *c
     if (!atomic_load(&pages->sleeps))
         for (size_t cursor = 0; tarn__vmm_next_run(vmm, &cursor, &run);)
             tarn__vmm_unmap(calls, run);
+    tarn__vmm_end_lingering(vmm);
     tarn__vmm_sweep(vmm, calls);
     unreserve(vmm, calls);
 }

@@ -65,6 +65,8 @@ struct tarn__pool {
     uint64_t poll_round; /* lanes of which no fence was asked in it are asked next */
     uint64_t own, ready, steals, grown, waits, fences, queries, growths, shrinks, moves,
         barriers, failures, peak_out, peak_reserved, generation;
+    struct tarn__old *olds; /* old.c; under `growth` */
+    size_t old_count, old_room;
     struct tarn__captures *captures; /* NULL until the first; capture.c */
     struct tarn__pool *next;         /* in the list of pools; under its lock */
 };
@@ -161,6 +163,10 @@ tarn_status tarn__grow(struct tarn__caller *caller, const struct tarn__request *
                        tarn__index *out);
 /* Give idle memory back while more than `keep` bytes are free. `growth` held. */
 tarn_status tarn__shrink(struct tarn__pool *pool, uint64_t keep, uint64_t *released_out);
+/* Leave old places that no queued work uses any more. `growth` held. */
+void tarn__old_leave(struct tarn__pool *pool);
+/* The device is idle: leave all of them. `growth` held. */
+void tarn__old_leave_all(struct tarn__pool *pool);
 /* Map `bytes` from the start. */
 tarn_status tarn__grow_by(struct tarn__pool *pool, uint64_t bytes);
 void tarn__note_peaks(struct tarn__pool *pool);

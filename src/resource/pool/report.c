@@ -323,6 +323,7 @@ static tarn_pool_block_state state_of(const struct tarn__heap *heap,
     case TARN__PARKED:
         return TARN_POOL_PARKED;
     case TARN__HOLE:
+    case TARN__OLD:
         return TARN_POOL_HOLE;
     case TARN__FREE:
         break;

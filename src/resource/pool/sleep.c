@@ -54,6 +54,7 @@ static tarn_status fall_asleep(struct tarn__pool *pool, tarn_pool_sleep_mode mod
 
     if (status != TARN_OK)
         return status;
+    tarn__old_leave_all(pool);
     if (mode == TARN_POOL_KEEP) {
         tarn__pool_lock(pool);
         spans = live_spans(&pool->heap, &count);

@@ -250,7 +250,7 @@ static tarn_status use_all(void)
         tarn__pages_grow(captured, page_at(captured, 0), 4 * PAGE, NULL, &got);
 
     if (status == TARN_OK)
-        status = tarn__pages_move(captured, &got, 1, page_at(captured, 8));
+        status = tarn__pages_move(captured, &got, 1, 1, page_at(captured, 8));
     if (status == TARN_OK)
         status = tarn__pages_barrier(captured);
     if (status == TARN_OK)

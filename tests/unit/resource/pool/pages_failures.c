@@ -68,7 +68,7 @@ static tarn_status do_move(void)
 {
     struct tarn__span spans[] = {span_at(pages, 9, 2), span_at(pages, 0, 3)};
 
-    return tarn__pages_move(pages, spans, 2, page_at(pages, 20));
+    return tarn__pages_move(pages, spans, 2, 2, page_at(pages, 20));
 }
 
 static tarn_status do_sleep(void)

@@ -14,7 +14,7 @@ TEST(pages_move_with_their_bytes_to_one_place)
     spans[0] = span_at(pages, 5, 1);
     spans[1] = span_at(pages, 0, 2);
     spans[2] = span_at(pages, 3, 1);
-    CHECK_OK(tarn__pages_move(pages, spans, 3, page_at(pages, 100)));
+    CHECK_OK(tarn__pages_move(pages, spans, 3, 3, page_at(pages, 100)));
     CHECK_EQUAL(live, live_bytes());
     CHECK_EQUAL(7 * PAGE, tarn__pages_reserved(pages));
     check_bytes(span_at(pages, 100, 1), 15);
@@ -40,7 +40,7 @@ TEST(pages_move_keeps_the_shape_of_handles)
     CHECK_OK(grow_at(pages, 0, 256));
     CHECK_OK(grow_at(pages, 1000, 24)); /* 32 and 16 MiB */
     span = span_at(pages, 1000, 24);
-    CHECK_OK(tarn__pages_move(pages, &span, 1, page_at(pages, 2000)));
+    CHECK_OK(tarn__pages_move(pages, &span, 1, 1, page_at(pages, 2000)));
     idle = tarn__pages_removable(pages, span_at(pages, 2001, 23));
     CHECK_EQUAL(page_at(pages, 2016), idle.address);
     CHECK_EQUAL(8 * PAGE, idle.bytes);
@@ -53,13 +53,13 @@ TEST(pages_move_only_whole_handles_into_holes)
     struct tarn__span span = span_at(pages, 0, 4), hole = span_at(pages, 50, 1);
 
     CHECK_OK(grow_at(pages, 0, 8));
-    CHECK_STATUS(TARN_STILL_IN_USE, tarn__pages_move(pages, &span, 1, page_at(pages, 5)));
-    CHECK_STATUS(TARN_STILL_IN_USE, tarn__pages_move(pages, &span, 1, page_at(pages, 1)));
+    CHECK_STATUS(TARN_STILL_IN_USE, tarn__pages_move(pages, &span, 1, 1, page_at(pages, 5)));
+    CHECK_STATUS(TARN_STILL_IN_USE, tarn__pages_move(pages, &span, 1, 1, page_at(pages, 1)));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
-                 tarn__pages_move(pages, &hole, 1, page_at(pages, 60)));
+                 tarn__pages_move(pages, &hole, 1, 1, page_at(pages, 60)));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
-                 tarn__pages_move(pages, &span, 1, page_at(pages, 60) + 512));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn__pages_move(pages, &span, 0, 0));
+                 tarn__pages_move(pages, &span, 1, 1, page_at(pages, 60) + 512));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn__pages_move(pages, &span, 0, 0, 0));
     CHECK(is_usable(0, span_at(pages, 0, 8)));
     tarn__pages_close(pages);
 }

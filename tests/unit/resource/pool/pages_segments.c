@@ -50,7 +50,7 @@ TEST(pages_of_an_upstream_go_whole_or_not)
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn__pages_remove(pages, part));
     part.address += PAGE;
     CHECK_EQUAL(0, tarn__pages_removable(pages, part).bytes);
-    CHECK_STATUS(TARN_NOT_SUPPORTED, tarn__pages_move(pages, &segment, 1, 0));
+    CHECK_STATUS(TARN_NOT_SUPPORTED, tarn__pages_move(pages, &segment, 1, 1, 0));
     CHECK_STATUS(TARN_NOT_SUPPORTED, tarn__pages_sleep(pages, NULL, 0));
     CHECK_STATUS(TARN_NOT_SUPPORTED, tarn__pages_wake(pages));
     CHECK_STATUS(TARN_NOT_SUPPORTED, tarn__pages_set_peer(pages, 1, true));

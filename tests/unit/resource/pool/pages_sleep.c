@@ -58,7 +58,7 @@ TEST(pages_that_sleep_neither_grow_nor_move)
     CHECK_OK(tarn__pages_wake(pages));
     CHECK_OK(grow_at(pages, 0, 2));
     CHECK_OK(tarn__pages_sleep(pages, NULL, 0));
-    CHECK_STATUS(TARN_STILL_IN_USE, tarn__pages_move(pages, &span, 1, page_at(pages, 9)));
+    CHECK_STATUS(TARN_STILL_IN_USE, tarn__pages_move(pages, &span, 1, 1, page_at(pages, 9)));
     CHECK_STATUS(TARN_STILL_IN_USE, grow_at(pages, 5, 1));
     CHECK_OK(tarn__pages_barrier(pages));
     tarn__pages_close(pages);
@@ -162,7 +162,7 @@ TEST(pages_let_a_peer_use_what_is_there_and_what_comes)
     CHECK(is_usable(1, span_at(pages, 0, 2)) && is_usable(1, span_at(pages, 5, 2)));
     CHECK_OK(grow_at(pages, 2, 2));
     CHECK(is_usable(1, span_at(pages, 0, 4)));
-    CHECK_OK(tarn__pages_move(pages, &span, 1, page_at(pages, 20)));
+    CHECK_OK(tarn__pages_move(pages, &span, 1, 1, page_at(pages, 20)));
     CHECK(is_usable(1, span_at(pages, 20, 2)));
     CHECK_OK(tarn__pages_set_peer(pages, 1, false));
     CHECK_OK(tarn__pages_set_peer(pages, 1, false));

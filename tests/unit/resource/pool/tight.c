@@ -1,5 +1,6 @@
 /* How much more than is live a pool takes: a trace of loops over arrays, made here, in a
- * pool that may have little more than its peak, and again and again in one that may have all.
+ * pool that may have little more than its peak, and again and again in one that may have all;
+ * and memory that moves while queued work still uses it.
  */
 #include "pools.h"
 
@@ -126,4 +127,129 @@ TEST(trace_that_is_replayed_again_takes_no_more_than_the_first_time)
     CHECK(first <= peak / 100 * 106);
     CHECK(statistics(run.pool).peak_reserved <= first);
     end(&run);
+}
+
+/* --- memory that moves behind a fence --- */
+
+enum { PIECES = 6 };
+
+/* A pool that is full: every second of its 2 MiB blocks is given back on `stream`, which is
+ * held up before it writes them. */
+static tarn_resource *pool_of_pieces(tarn_stream stream, struct gate *gate,
+                                     tarn_device_ptr blocks[PIECES])
+{
+    use_driver(0);
+    tarn_resource *pool = strict_pool(PIECES * 2 * MIB);
+
+    for (int i = 0; i < PIECES; i++)
+        blocks[i] = take(pool, 2 * MIB, stream);
+    hold_up(stream, gate);
+    for (int i = 0; i < PIECES; i += 2) {
+        CU(cuMemsetD8Async(blocks[i], 1, 2 * MIB, stream));
+        put(pool, blocks[i], 2 * MIB, stream);
+    }
+    return pool;
+}
+
+/* Bytes of a block that are not `value`. */
+static size_t wrong_bytes(tarn_device_ptr block, size_t bytes, unsigned char value)
+{
+    unsigned char *copy = malloc(bytes);
+    size_t wrong = 0;
+
+    CU(cuMemcpyDtoH_v2(copy, block, bytes));
+    for (size_t i = 0; i < bytes; i++)
+        wrong += copy[i] != value;
+    free(copy);
+    return wrong;
+}
+
+static void end_pool_with(tarn_resource *pool, tarn_device_ptr large,
+                          const tarn_device_ptr blocks[PIECES], tarn_stream stream)
+{
+    put(pool, large, 6 * MIB, stream);
+    for (int i = 1; i < PIECES; i += 2)
+        put(pool, blocks[i], 2 * MIB, stream);
+    end_pool(pool);
+}
+
+/* `reader` is the stream that gets the memory that `writer` gave back. */
+static void move_behind_work(tarn_stream writer, tarn_stream reader)
+{
+    tarn_device_ptr blocks[PIECES], large = 0;
+    struct gate gate;
+    unsigned long long before = sim_live_bytes();
+    tarn_resource *pool = pool_of_pieces(writer, &gate, blocks);
+
+    put(pool, take(pool, 2 * MIB, writer), 2 * MIB, writer);
+    bool refused = is_refused(pool, 6 * MIB, reader);
+    put(pool, take(pool, 2 * MIB, writer), 2 * MIB, writer); /* fenced now */
+    tarn_status status = tarn_resource_allocate(pool, 6 * MIB, 0, reader, &large);
+    if (status == TARN_OK)
+        CU(cuMemsetD8Async(large, 7, 6 * MIB, reader));
+    tarn_pool_statistics all = statistics(pool);
+    let_on(&gate); /* before any check */
+
+    CHECK(!refused || reader != writer);
+    CHECK_STATUS(TARN_OK, status);
+    CHECK_EQUAL(0, all.barriers);
+    CHECK(all.moves >= 1);
+    CHECK_EQUAL(PIECES * 2 * MIB, all.reserved);
+    CHECK_EQUAL(0, wrong_bytes(large, 6 * MIB, 7));
+    adds_up(pool);
+    put(pool, large, 6 * MIB, reader);
+    for (int i = 1; i < PIECES; i += 2)
+        put(pool, blocks[i], 2 * MIB, writer);
+    size_t released = 0;
+    CHECK_OK(tarn_resource_trim(pool, 0, &released));
+    adds_up(pool);
+    CHECK_EQUAL(0, statistics(pool).reserved - (PIECES * 2 * MIB - released));
+    end_pool(pool);
+    CHECK_EQUAL(before, sim_live_bytes());
+}
+
+TEST(memory_moves_for_its_stream_while_queued_work_still_uses_it)
+{
+    use_driver(0);
+    tarn_stream stream = new_stream();
+
+    move_behind_work(stream, stream);
+    CU(cuStreamDestroy_v2(stream));
+}
+
+TEST(memory_moves_for_another_stream_behind_a_wait)
+{
+    use_driver(0);
+    tarn_stream writer = new_stream(), reader = new_stream();
+
+    move_behind_work(writer, reader);
+    CU(cuStreamDestroy_v2(writer));
+    CU(cuStreamDestroy_v2(reader));
+}
+
+/* What still is at its old place when the pool sleeps, or ends, goes with the rest. */
+TEST(pool_sleeps_and_ends_with_old_places)
+{
+    tarn_device_ptr blocks[PIECES];
+    struct gate gate;
+
+    use_driver(0);
+    tarn_stream stream = new_stream();
+    unsigned long long before = sim_live_bytes();
+    tarn_resource *pool = pool_of_pieces(stream, &gate, blocks);
+    tarn_device_ptr large = take(pool, 6 * MIB, stream);
+    let_on(&gate);
+    CHECK_OK(tarn_pool_sleep(pool, TARN_POOL_KEEP));
+    CHECK_OK(tarn_pool_wake(pool));
+    adds_up(pool);
+    CU(cuMemsetD8_v2(large, 3, 6 * MIB));
+    CHECK_EQUAL(0, wrong_bytes(large, 6 * MIB, 3));
+    end_pool_with(pool, large, blocks, stream);
+
+    pool = pool_of_pieces(stream, &gate, blocks);
+    large = take(pool, 6 * MIB, stream);
+    let_on(&gate);
+    end_pool_with(pool, large, blocks, stream);
+    CHECK_EQUAL(before, sim_live_bytes());
+    CU(cuStreamDestroy_v2(stream));
 }
