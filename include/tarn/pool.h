@@ -116,7 +116,7 @@ typedef struct tarn_pool_statistics {
     uint64_t waits;        /**< cuStreamWaitEvent */
     uint64_t fences;       /**< cuEventRecord and cuCtxRecordEvent */
     uint64_t queries;      /**< cuEventQuery */
-    uint64_t growths, shrinks, moves; /**< maps, unmaps and moves of idle memory */
+    uint64_t growths, shrinks, moves; /**< maps, unmaps and moves of free memory */
     uint64_t barriers;     /**< waits for the device */
     uint64_t driver_calls; /**< all that take the device's lock: the seven above */
     uint64_t lanes;        /**< streams that the pool knows */
@@ -212,7 +212,7 @@ TARN_API tarn_status tarn_pool_sleep(tarn_resource *pool, tarn_pool_sleep_mode m
  * sleeps on. Any thread. */
 TARN_API tarn_status tarn_pool_wake(tarn_resource *pool);
 
-/** Counts up whenever physical memory was taken away under addresses (trim, sleep): handles
+/** Counts up whenever physical memory was taken away under addresses (trim, sleep, a move): handles
  *  shared with other processes are good for one generation alone. */
 TARN_API tarn_status tarn_pool_generation(tarn_resource *pool, uint64_t *out);
 

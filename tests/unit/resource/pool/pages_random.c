@@ -150,7 +150,7 @@ static tarn_status do_move(void *data)
 {
     const struct plan *plan = data;
 
-    return tarn__pages_move(pages, plan->spans, plan->span_count,
+    return tarn__pages_move(pages, plan->spans, plan->span_count, plan->span_count,
                             page_at(pages, plan->target));
 }
 
