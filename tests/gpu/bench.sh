@@ -95,5 +95,6 @@ part pool-traces 60 sh -c 'build/release/bin/bench-pool_traces --json "$OUT/resu
 part python 60 python_peers
 
 "$PYTHON" bench/peers/table.py "$OUT/results.jsonl" --out "$OUT/results.json" | tee "$OUT/table.txt"
+(cd "$OUT" && tar -czf logs.tar.gz *.log results.jsonl && rm -f *.log results.jsonl)
 cat "$OUT/parts.txt"
 ! grep -qv 'exit 0 ' "$OUT/parts.txt"
