@@ -17,8 +17,9 @@ TARN_API tarn_status tarn_limiter_used_bytes(tarn_resource *limiter, size_t *out
 TARN_API tarn_status tarn_limiter_limit_bytes(tarn_resource *limiter, size_t *out);
 
 /** A resource that writes an event for each allocation, failed allocation and free to
- *  `writer`, which it retains. In the NBEP 7 format each event asks the driver once for
- *  the free memory. A log that cannot be written does not fail the call: the writer's
+ *  `writer`, which it retains. In the NBEP 7 format an event asks the driver for the free
+ *  memory where the call may have changed it, or the last answer is older than a
+ *  millisecond. A log that cannot be written does not fail the call: the writer's
  *  flush and its last release say so. */
 TARN_API tarn_status tarn_logger_create(tarn_resource *upstream,
                                         tarn_trace_writer *writer, tarn_resource **out);

@@ -323,7 +323,7 @@ def use_tarn_for_numba(
         that is ``"cuda-pool"``, a pool over what ``cuMemAlloc`` gives. Raises ValueError
         for an unknown name.
     :param logging: keep the log that ``tarn.csv_log()`` shows. A row costs about a
-        question to the driver for its free memory.
+        microsecond, and now and then a question to the driver for its free memory.
     :param mode: ``"any-stream"``: memory is safe whatever streams work on it.
         ``"one-stream"``: the program promises that all its work is on the default stream,
         so that memory can be handed out again at once.

@@ -8,12 +8,16 @@
  * So an allocation that got an address whose free is still being written waits for it.
  * (RMM writes the free before it happens instead, and has neither times nor figures.)
  *
- * A row costs the writer's lock and, in the NBEP 7 format alone, one cuMemGetInfo. A log
+ * A row costs the writer's lock and, in the NBEP 7 format alone, what the device has left.
+ * The driver takes microseconds to say that, so it is asked where the call may have changed
+ * it, which is where something was asked of the driver (base/wait.h), and else once in a
+ * millisecond, for what others do. A log
  * that cannot be written does not stop the program: the writer keeps the failure and
  * tells it at its flush and its last release.
  */
 #include "adaptor/forward.h"
 #include "base/clock.h"
+#include "base/wait.h"
 #include "driver/driver.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,6 +25,13 @@
 #include <stdlib.h>
 
 enum { PLACE_BYTES = 4096 + 16 }; /* the writer cuts at 4,096 */
+enum { FRESH_NS = 1000000 };
+
+/* What the device had left when it was asked. */
+struct figures {
+    size_t free_bytes, total_bytes;
+    uint64_t asked_ns; /* 0: never */
+};
 
 /* A free between its call upstream and its row; on the stack of the thread that frees. */
 struct passing {
@@ -35,7 +46,8 @@ struct logger {
     bool wants_figures;           /* the format has columns for memory and places */
     atomic_uint_least64_t live_blocks;
 
-    pthread_mutex_t lock; /* the list below; never held while upstream is called */
+    pthread_mutex_t lock; /* what is below; never held while upstream is called */
+    struct figures figures;
     pthread_cond_t row_written;
     struct passing *passing; /* frees under way */
 };
@@ -84,9 +96,53 @@ static void await_row_of_free(struct logger *logger, tarn_device_ptr block)
 
 /* --- rows --- */
 
-/* What the device has left; stays 0, not known, where nobody can say. False: words of a
- * failure were left behind. */
-static bool read_memory(int device, tarn_event *event)
+/* Was anything asked of the driver, or of anybody who takes long? Who else wants to be told
+ * is told too. */
+struct watch {
+    tarn_before_wait before; /* first: told() is given it */
+    tarn_before_wait *outer;
+    bool is_told;
+};
+
+static void told(tarn_before_wait *self)
+{
+    struct watch *watch = (struct watch *)self;
+
+    watch->is_told = true;
+    if (watch->outer)
+        watch->outer->call(watch->outer);
+}
+
+static void watch_begin(struct watch *watch)
+{
+    *watch = (struct watch){.before = {told}};
+    watch->outer = tarn_set_before_wait(&watch->before);
+}
+
+static bool watch_end(struct watch *watch)
+{
+    tarn_set_before_wait(watch->is_told ? NULL : watch->outer);
+    return watch->is_told;
+}
+
+static struct figures known_figures(struct logger *logger)
+{
+    pthread_mutex_lock(&logger->lock);
+    struct figures known = logger->figures;
+    pthread_mutex_unlock(&logger->lock);
+    return known;
+}
+
+static void keep_figures(struct logger *logger, const struct figures *figures)
+{
+    pthread_mutex_lock(&logger->lock);
+    if (figures->asked_ns >= logger->figures.asked_ns)
+        logger->figures = *figures;
+    pthread_mutex_unlock(&logger->lock);
+}
+
+/* Zeros, not known, where nobody can say. False: words of a failure were left behind. */
+static bool ask_figures(int device, struct figures *out)
 {
     struct tarn__scope scope;
     size_t free_bytes = 0, total_bytes = 0;
@@ -97,11 +153,28 @@ static bool read_memory(int device, tarn_event *event)
     if (tarn__scope_enter(device, &scope) != TARN_OK)
         return false;
     if (scope.calls->mem_get_info(&free_bytes, &total_bytes) == CUDA_SUCCESS_) {
-        event->free_bytes = free_bytes;
-        event->total_bytes = total_bytes;
+        out->free_bytes = free_bytes;
+        out->total_bytes = total_bytes;
     }
     tarn__scope_leave(&scope);
     return true;
+}
+
+/* What the device has left at `now`. */
+static bool read_memory(struct logger *logger, bool may_have_changed, uint64_t now,
+                        tarn_event *event)
+{
+    struct figures figures = known_figures(logger);
+    bool clean = true;
+
+    if (may_have_changed || figures.asked_ns == 0 || now - figures.asked_ns > FRESH_NS) {
+        figures = (struct figures){.asked_ns = now};
+        clean = ask_figures(event->device, &figures);
+        keep_figures(logger, &figures);
+    }
+    event->free_bytes = figures.free_bytes;
+    event->total_bytes = figures.total_bytes;
+    return clean;
 }
 
 /* The thread's site as text: `file:line`, or a name in angle brackets as it is. */
@@ -119,9 +192,10 @@ static void read_place(char place[PLACE_BYTES], tarn_event *event)
 }
 
 /* Complete `event` and write it; the words of the thread's last failure stay. */
-static void write_row(struct logger *logger, tarn_event *event)
+static void write_row(struct logger *logger, bool may_have_changed, tarn_event *event)
 {
     tarn_error words = *tarn_error_last();
+    uint64_t now = event->end_ns;
     char place[PLACE_BYTES];
     bool clean = true;
 
@@ -130,7 +204,7 @@ static void write_row(struct logger *logger, tarn_event *event)
     event->start_ns = tarn_trace_writer_time_ns(logger->writer, event->start_ns);
     event->end_ns = tarn_trace_writer_time_ns(logger->writer, event->end_ns);
     if (logger->wants_figures) {
-        clean = read_memory(event->device, event);
+        clean = read_memory(logger, may_have_changed, now, event);
         read_place(place, event);
     }
     if (tarn_trace_write(logger->writer, event) != TARN_OK || !clean)
@@ -145,11 +219,14 @@ static tarn_status logger_allocate(void *self, size_t bytes, size_t alignment,
     struct logger *logger = self;
     tarn_event event = {.stream = tarn__stream_number(stream), .bytes = bytes};
     tarn_device_ptr block = 0;
+    struct watch watch;
 
+    watch_begin(&watch);
     event.start_ns = tarn__now_ns();
     tarn_status status = tarn_resource_allocate(logger->adaptor.upstream, bytes,
                                                 alignment, stream, &block);
     event.end_ns = tarn__now_ns();
+    bool may_have_changed = watch_end(&watch);
     if (status == TARN_OK) {
         await_row_of_free(logger, block);
         event.action = TARN_ACTION_ALLOCATE;
@@ -159,7 +236,7 @@ static tarn_status logger_allocate(void *self, size_t bytes, size_t alignment,
         event.action = TARN_ACTION_ALLOCATE_FAILURE;
         event.live_blocks = atomic_load(&logger->live_blocks);
     }
-    write_row(logger, &event);
+    write_row(logger, may_have_changed, &event);
     return status;
 }
 
@@ -172,15 +249,18 @@ static tarn_status logger_deallocate(void *self, tarn_device_ptr block, size_t b
                         .address = block,
                         .stream = tarn__stream_number(stream),
                         .bytes = bytes};
+    struct watch watch;
 
     begin_free(logger, &passing);
+    watch_begin(&watch);
     event.start_ns = tarn__now_ns();
     tarn_status status = tarn_resource_deallocate(logger->adaptor.upstream, block, bytes,
                                                   alignment, stream);
     event.end_ns = tarn__now_ns();
+    bool may_have_changed = watch_end(&watch);
     if (status == TARN_OK) {
         event.live_blocks = atomic_fetch_sub(&logger->live_blocks, 1) - 1;
-        write_row(logger, &event);
+        write_row(logger, may_have_changed, &event);
     }
     end_free(logger, &passing);
     return status;

@@ -212,6 +212,49 @@ TEST(logger_writes_what_the_device_has_left_after_the_event)
     CHECK_OK(tarn_resource_release(cuda));
 }
 
+static void log_pairs(unsigned count)
+{
+    tarn_device_ptr block;
+
+    for (unsigned i = 0; i < count; i++) {
+        CHECK_OK(tarn_resource_allocate(logger, 512, 0, NULL, &block));
+        CHECK_OK(tarn_resource_deallocate(logger, block, 512, 0, NULL));
+    }
+}
+
+/* But once in a millisecond, which a machine at its limits may take for each of them. */
+TEST(rows_of_what_a_pool_has_at_hand_ask_the_driver_nothing)
+{
+    enum { BYTES = 64 << 20, PAIRS = 4, TRIES = 100000 };
+    size_t left, total;
+    tarn_device_ptr block;
+    tarn_resource *cuda, *pool;
+    int tries = 0;
+
+    text_bytes = 0;
+    disk_full = false;
+    CHECK_OK(tarn_cuda_create(0, &cuda));
+    CHECK_OK(tarn_pool_create(0, NULL, NULL, &pool));
+    CHECK_OK(tarn_trace_writer_create(keep, NULL, TARN_TRACE_NBEP7, &writer));
+    CHECK_OK(tarn_logger_create(pool, writer, &logger));
+    CHECK_OK(tarn_resource_allocate(logger, BYTES, 0, NULL, &block)); /* the pool grows */
+    CHECK_OK(tarn_resource_memory_info(cuda, NULL, &left, &total));
+    CHECK_EQUAL(1, read_log());
+    CHECK(events[0].free_bytes == left && events[0].total_bytes == total);
+    for (unsigned long long calls = 1; on_sim() && calls > 0 && tries < TRIES; tries++) {
+        text_bytes = 0;
+        calls = sim_calls();
+        log_pairs(PAIRS);
+        calls = sim_calls() - calls;
+    }
+    CHECK(tries < TRIES);
+    CHECK_OK(tarn_resource_deallocate(logger, block, BYTES, 0, NULL));
+    CHECK_OK(tarn_resource_release(logger));
+    CHECK_OK(tarn_trace_writer_release(writer));
+    CHECK_OK(tarn_resource_release(pool));
+    CHECK_OK(tarn_resource_release(cuda));
+}
+
 /* --- the order of rows between threads --- */
 
 enum { THREADS = 4, ROUNDS = 2000, SLOTS = 3 };
