@@ -146,7 +146,7 @@ static tarn__index pop(struct tarn__pool *pool, struct tarn__magazine *magazine,
     index = magazine->large[slot];
     if (!index || magazine->large_granules[slot] != granules)
         return 0;
-    magazine->large[slot] = 0;
+    magazine->large[slot] = magazine->large_granules[slot] = 0;
     return index;
 }
 
@@ -191,10 +191,18 @@ void tarn__count_free(struct tarn__counts *counts, uint64_t asked)
     counts->freed_bytes += asked;
 }
 
+/* May there be a block of this size? What has been drained since may still look so. */
+static bool may_have(const struct tarn__magazine *magazine, uint32_t granules)
+{
+    return granules <= TARN__SMALL_CLASSES ||
+           magazine->large_granules[large_slot(granules)] == granules ||
+           atomic_load_explicit(&magazine->spare, memory_order_relaxed) >> 32 == granules;
+}
+
 tarn__index tarn__magazine_take(struct tarn__pool *pool, struct tarn__magazine *magazine,
                                 uint32_t granules, uint64_t asked)
 {
-    if (!try_enter(magazine))
+    if (!may_have(magazine, granules) || !try_enter(magazine))
         return 0;
     tarn__index index = pop(pool, magazine, granules);
     if (index)

@@ -51,7 +51,7 @@ struct tarn__magazine {
     tarn__index small[TARN__SMALL_CLASSES];
     uint8_t small_count[TARN__SMALL_CLASSES];
     tarn__index large[TARN__LARGE_SLOTS];
-    uint32_t large_granules[TARN__LARGE_SLOTS]; /* its size, while there is one */
+    uint32_t large_granules[TARN__LARGE_SLOTS]; /* its size, as the thread knows it */
 
     /* Granules << 32 | index; 0: none. Put in by the thread alone, taken by anybody. */
     _Atomic uint64_t spare;
