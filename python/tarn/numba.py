@@ -139,18 +139,16 @@ class _ManagerOperations(_tarn.Plugin):
 
     def _host_memory(self, block: Any, size: int, mapped: bool, owner: Any = None) -> Any:
         """Numba's own object for a block that the host sees."""
+        context, host = weakref.proxy(self.context), self._target.as_host(block.host)
+        if not mapped:  # nothing to forget: the block's own release() is the finalizer
+            pinned = self._target.cuda.PinnedMemory
+            return pinned(context, host, size, owner=owner, finalizer=block.release).own()
         key = next(_keys)
-        cuda = self._target.cuda
-        make = cuda.MappedMemory if mapped else cuda.PinnedMemory
-        memory = make(
-            weakref.proxy(self.context),
-            self._target.as_host(block.host),
-            size,
-            owner=owner,
-            finalizer=types.finalizer(block, self.allocations, key),
+        forget = types.finalizer(block, self.allocations, key)
+        memory = self._target.cuda.MappedMemory(
+            context, host, size, owner=owner, finalizer=forget
         )
-        if mapped:
-            self.allocations[key] = memory  # own() refers to it weakly
+        self.allocations[key] = memory  # own() refers to it weakly
         return memory.own()
 
     def memhostalloc(

@@ -49,7 +49,7 @@ NRT_MemInfo *tarn__nrt_meminfo_of_owner(void *data, PyObject *owner)
 
 /* Can 8 bytes be read at `address`? The kernel looks at the set before it finds that there
  * is no such way to change a signal mask; nothing is changed. */
-static int is_readable(const void *address)
+static int is_readable(uintptr_t address)
 {
     int before = errno;
     long code = syscall(SYS_rt_sigprocmask, ~0, address, NULL, 8);
@@ -62,9 +62,10 @@ static int is_readable(const void *address)
 /* A live MemInfo of libtarn: 0, or -1 with a ValueError. */
 static int check_address(void *address)
 {
-    if (address != NULL && (uintptr_t)address % 8 == 0 &&
-        is_readable((char *)address - 16) && is_readable((char *)address + 40) &&
-        tarn_meminfo_runtime(address) != NULL)
+    uintptr_t number = (uintptr_t)address;
+
+    if (number > 16 && number % 8 == 0 && is_readable(number - 16) &&
+        is_readable(number + 40) && tarn_meminfo_runtime(address) != NULL)
         return 0;
     PyErr_Format(PyExc_ValueError, "invalid MemInfo: there is none at %p", address);
     return -1;
