@@ -19,14 +19,29 @@ enum { INTERVAL_ALONE = 4095, INTERVAL_RAW = 100, INTERVAL_OPENED = 120 };
  * little that each left is fenced. */
 enum { LANES_MANY = 64 };
 
-static uint64_t share_of_each(const struct tarn__pool *pool)
+static uint64_t bound_of_all(const struct tarn__pool *pool)
 {
     uint64_t bound = tarn__pages_reserved(pool->pages) / UNFENCED_PART;
+
+    return bound < UNFENCED_MIN ? UNFENCED_MIN : bound;
+}
+
+static uint64_t share_of_each(const struct tarn__pool *pool)
+{
     size_t lanes = pool->heap.with_memory_count;
 
-    if (bound < UNFENCED_MIN)
-        bound = UNFENCED_MIN;
-    return bound / (lanes > 1 ? lanes : 1);
+    return bound_of_all(pool) / (lanes > 1 ? lanes : 1);
+}
+
+/* A stream keeps its distance between fences, unless several streams have more without one
+ * than all of them may: large blocks are that long before the distance is over. Of a stream
+ * that is open others have it fenced when they need it. */
+static bool is_over_bound(const struct tarn__pool *pool, const struct tarn__lane *lane,
+                          uint64_t bytes)
+{
+    return lane->frees >= lane->interval ||
+           (pool->heap.with_memory_count > 1 && !lane->opened &&
+            pool->heap.unfenced_bytes + bytes > bound_of_all(pool));
 }
 
 bool tarn__fence_is_due(const struct tarn__pool *pool, const struct tarn__lane *lane)
@@ -34,7 +49,7 @@ bool tarn__fence_is_due(const struct tarn__pool *pool, const struct tarn__lane *
     uint64_t unfenced = tarn__lane_unfenced(lane);
 
     return unfenced > 0 && !lane->recording &&
-           (lane->wanted || (lane->frees >= lane->interval &&
+           (lane->wanted || (is_over_bound(pool, lane, 0) &&
                              (unfenced > share_of_each(pool) ||
                               pool->heap.with_memory_count > LANES_MANY)));
 }
@@ -43,7 +58,7 @@ bool tarn__fence_can_wait(const struct tarn__pool *pool, const struct tarn__lane
                           uint64_t bytes)
 {
     return !lane->wanted && !lane->recording &&
-           (lane->frees + 1 < lane->interval ||
+           ((lane->frees + 1 < lane->interval && !is_over_bound(pool, lane, bytes)) ||
             (tarn__lane_unfenced(lane) + bytes <= share_of_each(pool) &&
              pool->heap.with_memory_count <= LANES_MANY));
 }

@@ -196,3 +196,41 @@ TEST(fence_that_is_being_recorded_does_not_get_into_a_capture_that_is_announced)
     CU(cuStreamDestroy_v2(search.stream));
     end_pool(search.pool);
 }
+
+/* Streams that find everything at hand are fenced seldom; large blocks are not to pile up
+ * without a fence meanwhile, since nobody else can have them. */
+TEST(large_blocks_of_several_streams_are_fenced_within_their_bound)
+{
+    enum { STREAMS = 4, BLOCKS = 10, ROUNDS = 400 };
+    const size_t bytes = 40 * MIB;
+    tarn_stream streams[STREAMS];
+    tarn_device_ptr blocks[STREAMS][BLOCKS];
+    uint64_t pending = 0, bound = 0;
+
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    for (int i = 0; i < STREAMS; i++) {
+        streams[i] = new_stream();
+        for (int j = 0; j < BLOCKS; j++)
+            blocks[i][j] = take(pool, bytes, streams[i]);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int j = 0; j < BLOCKS; j++)
+            for (int i = 0; i < STREAMS; i++)
+                put(pool, blocks[i][j], bytes, streams[i]);
+        tarn_pool_statistics all = statistics(pool);
+        pending = all.pending > pending ? all.pending : pending;
+        bound = all.reserved / 4 + bytes; /* the first ones may have more than a share */
+        for (int j = 0; j < BLOCKS; j++)
+            for (int i = 0; i < STREAMS; i++)
+                blocks[i][j] = take(pool, bytes, streams[i]);
+    }
+    CHECK(pending > 0);
+    CHECK(pending <= bound);
+    for (int i = 0; i < STREAMS; i++) {
+        for (int j = 0; j < BLOCKS; j++)
+            put(pool, blocks[i][j], bytes, streams[i]);
+        CU(cuStreamDestroy_v2(streams[i]));
+    }
+    end_pool(pool);
+}
