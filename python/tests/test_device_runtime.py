@@ -49,11 +49,12 @@ def ptx():
     options = [b"-arch=compute_%d" % min(architectures), b"-rdc=true"]
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     _, size = nvrtc.nvrtcGetProgramLogSize(program)
-    log = b" " * size
+    # Written to, so longer than one byte: bytes of one are the interpreter's, for all.
+    log = b" " * (size + 1)
     nvrtc.nvrtcGetProgramLog(program, log)
-    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, log.decode()
+    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, log.decode(errors="replace")
     _, size = nvrtc.nvrtcGetPTXSize(program)
-    text = b" " * size
+    text = b" " * (size + 1)
     nvrtc.nvrtcGetPTX(program, text)
     return text.decode(errors="replace")
 

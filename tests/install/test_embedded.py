@@ -19,7 +19,7 @@ _nrt_python.memsys_enable_stats()
 before = rtsys.get_allocation_stats()
 assert f(1000) == 10000
 after = rtsys.get_allocation_stats()
-print(*[b - a for a, b in zip(before, after)])
+print(*[b - a for a, b in zip(before, after)], flush=True)
 """
 
 
