@@ -39,9 +39,8 @@ static uint64_t share_of_each(const struct tarn__pool *pool)
 static bool is_over_bound(const struct tarn__pool *pool, const struct tarn__lane *lane,
                           uint64_t bytes)
 {
-    return lane->frees >= lane->interval ||
-           (pool->heap.with_memory_count > 1 && !lane->opened &&
-            pool->heap.unfenced_bytes + bytes > bound_of_all(pool));
+    return pool->heap.with_memory_count > 1 && !lane->opened &&
+           pool->heap.unfenced_bytes + bytes > bound_of_all(pool);
 }
 
 bool tarn__fence_is_due(const struct tarn__pool *pool, const struct tarn__lane *lane)
@@ -49,18 +48,23 @@ bool tarn__fence_is_due(const struct tarn__pool *pool, const struct tarn__lane *
     uint64_t unfenced = tarn__lane_unfenced(lane);
 
     return unfenced > 0 && !lane->recording &&
-           (lane->wanted || (is_over_bound(pool, lane, 0) &&
-                             (unfenced > share_of_each(pool) ||
-                              pool->heap.with_memory_count > LANES_MANY)));
+           (lane->wanted ||
+            ((lane->frees >= lane->interval || is_over_bound(pool, lane, 0)) &&
+             (unfenced > share_of_each(pool) ||
+              pool->heap.with_memory_count > LANES_MANY)));
 }
 
+/* Right after a fence one block may be over the bound: a loop over a large one would be
+ * fenced at each free. */
 bool tarn__fence_can_wait(const struct tarn__pool *pool, const struct tarn__lane *lane,
                           uint64_t bytes)
 {
+    bool is_early = lane->frees + 1 < lane->interval &&
+                    (lane->frees == 0 || !is_over_bound(pool, lane, bytes));
+
     return !lane->wanted && !lane->recording &&
-           ((lane->frees + 1 < lane->interval && !is_over_bound(pool, lane, bytes)) ||
-            (tarn__lane_unfenced(lane) + bytes <= share_of_each(pool) &&
-             pool->heap.with_memory_count <= LANES_MANY));
+           (is_early || (tarn__lane_unfenced(lane) + bytes <= share_of_each(pool) &&
+                         pool->heap.with_memory_count <= LANES_MANY));
 }
 
 /* A loop that frees and takes the same memory would be fenced at each free, for nobody's
