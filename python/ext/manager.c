@@ -14,19 +14,68 @@ static tarn__state *state_of(tarn__manager_object *self)
     return tarn__state_of(Py_TYPE(self));
 }
 
-void tarn__manager_memory(tarn__manager_object *manager, struct tarn__log_call *call)
+/* --- what a row says of the device --------------------------------------------------- */
+
+enum { FRESH_NS = 1000000 };
+
+static void told(tarn_before_wait *self)
+{
+    struct tarn__look *look = (struct tarn__look *)self;
+
+    look->is_told = true;
+    if (look->outer)
+        look->outer->call(look->outer);
+}
+
+void tarn__look_begin(struct tarn__look *look)
+{
+    *look = (struct tarn__look){.before = {told}};
+    look->outer = tarn_set_before_wait(&look->before);
+}
+
+bool tarn__look_end(const struct tarn__look *look)
+{
+    tarn_set_before_wait(look->is_told ? NULL : look->outer);
+    return look->is_told;
+}
+
+static void ask_memory(tarn__manager_object *manager, uint64_t now)
 {
     const tarn_error kept = *tarn_error_last();
-    size_t free_bytes, total_bytes;
+    size_t free_bytes = 0, total_bytes = 0;
 
-    if (tarn_manager_get_memory_info(manager->manager, &free_bytes, &total_bytes) ==
-        TARN_OK) {
-        call->free_bytes = free_bytes;
-        call->total_bytes = total_bytes;
-    }
+    if (tarn_manager_get_memory_info(manager->manager, &free_bytes, &total_bytes) !=
+        TARN_OK)
+        free_bytes = total_bytes = 0;
+    atomic_store(&manager->known_free, free_bytes);
+    atomic_store(&manager->known_total, total_bytes);
+    atomic_store(&manager->known_ns, now);
     /* The words are those of the call that the row is about, whatever went on here. */
     if (kept.status != TARN_OK)
         tarn_error_set_native(kept.status, kept.native, "%s", kept.message);
+}
+
+/* What a pool has at hand counts as free, so a block that it gives or gets back changes that,
+ * but for what it rounds up, until it is asked again. */
+static void count_block(tarn__manager_object *manager, const struct tarn__log_call *call)
+{
+    if (call->action == TARN_ACTION_ALLOCATE)
+        atomic_fetch_sub(&manager->known_free, call->bytes);
+    else if (call->action == TARN_ACTION_FREE)
+        atomic_fetch_add(&manager->known_free, call->bytes);
+}
+
+void tarn__manager_memory(tarn__manager_object *manager, bool may_have_changed,
+                          struct tarn__log_call *call)
+{
+    uint64_t known = atomic_load(&manager->known_ns), now = call->end_ns;
+
+    if (may_have_changed || known == 0 || now - known > FRESH_NS)
+        ask_memory(manager, now);
+    else if (atomic_load(&manager->known_total) > 0)
+        count_block(manager, call);
+    call->free_bytes = atomic_load(&manager->known_free);
+    call->total_bytes = atomic_load(&manager->known_total);
 }
 
 /* --- allocating --------------------------------------------------------------------- */
@@ -63,17 +112,21 @@ static tarn_status ask_logged(tarn__manager_object *self, const struct request *
                               struct tarn__log_call *call, tarn_pointer **out)
 {
     tarn_site before = tarn_site_set(call->site);
+    struct tarn__look look;
 
+    tarn__look_begin(&look);
     call->start_ns = tarn__log_now();
     tarn_status status = ask(self->manager, request, out);
     call->end_ns = tarn__log_now();
+    /* Of other kinds than device memory nobody promises to tell. */
+    bool may_have_changed = tarn__look_end(&look) || request->kind != TARN_POINTER_DEVICE;
     if (status == TARN_OK)
         call->address = tarn_pointer_address(*out);
     else
         call->action = TARN_ACTION_ALLOCATE_FAILURE;
     if (status == TARN_OK && call->address == 0 && tarn_pointer_host(*out))
         call->address = (uint64_t)(uintptr_t)tarn_pointer_host(*out);
-    tarn__manager_memory(self, call);
+    tarn__manager_memory(self, may_have_changed, call);
     tarn__log_add(call);
     tarn_site_set(before);
     return status;

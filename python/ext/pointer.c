@@ -37,12 +37,14 @@ static void release_logged(tarn__manager_object *manager, tarn_pointer *pointer,
                            struct tarn__log_call *call)
 {
     tarn_site before = tarn_site_set(call->site);
+    struct tarn__look look;
 
     call->start_ns = call->end_ns = tarn__log_now();
     uint64_t row = tarn__log_free_begin(call);
+    tarn__look_begin(&look);
     tarn_pointer_release(pointer);
     call->end_ns = tarn__log_now();
-    tarn__manager_memory(manager, call);
+    tarn__manager_memory(manager, tarn__look_end(&look), call);
     tarn__log_free_end(row, call);
     tarn_site_set(before);
 }

@@ -592,3 +592,24 @@ def test_it_names_the_logs_of_children(program, tmp_path):
 def test_a_program_that_is_not_there_is_told(tmp_path):
     done = under_run(tmp_path / "nothing.py")
     assert done.returncode == 2 and "can't open" in done.stderr
+
+
+@pytest.mark.skipif(not ON_SIM, reason="others may use the card")
+def test_rows_of_a_pool_say_what_is_left_after_each_block():
+    """The device is asked once in a millisecond; between that, blocks are counted."""
+    code = """
+import tarn.numba
+from numba import cuda
+tarn.numba.use_tarn_for_numba(resource="pool")
+context = cuda.current_context()
+for _ in range(300):
+    first, second = context.memalloc(1 << 20), context.memalloc(1 << 16)
+    del first, second
+print(tarn.csv_log())
+"""
+    log = rows(run_code(code))[-1000:]
+    assert len(log) == 1000
+    free = [int(row["Free Memory"]) for row in log]
+    signs = {"Alloc": -1, "Free": 1}
+    for before, after, row in zip(free, free[1:], log[1:]):
+        assert after - before == signs[row["Event Type"]] * int(row["Size (bytes)"])
