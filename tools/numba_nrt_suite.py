@@ -16,7 +16,6 @@ modules. Tarn has to be installed in it, so that processes that tests start get 
 """
 
 import argparse
-import concurrent.futures
 import importlib
 import importlib.util
 import json
@@ -26,7 +25,6 @@ import pkgutil
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 import numba_suite as common
@@ -147,55 +145,13 @@ def environment(core):
     return env
 
 
-def run_module(name, core, folder):
-    """The outcomes of one module, what is wrong with it as a whole, and its seconds."""
-    path = pathlib.Path(folder) / f"{name}.jsonl"
-    command = [sys.executable, __file__, "module", name, core, str(path)]
-    began = time.monotonic()
-    try:
-        process = subprocess.run(
-            command, env=environment(core), cwd=folder, timeout=TIMEOUT_S,
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
-        )  # fmt: skip
-        trouble = f"exit code {process.returncode}" if process.returncode else None
-        words = process.stderr[-300:]
-    except subprocess.TimeoutExpired:
-        trouble, words = f"no end after {TIMEOUT_S} s", ""
-    tests, running = common.outcomes(path)
-    if trouble and running:
-        tests[running] = {"outcome": "crash", "why": trouble}
-    if trouble:
-        trouble = f"{trouble}, in {running or 'no test'}: {words}"
-    return tests, trouble, time.monotonic() - began
-
-
 def run_all(core, names, jobs, out=None):
-    """Everything that is known after a run on `core`; with `out` it is written there after
-    each module, so that a run that is broken off leaves something."""
-    result = {"manager": core, "tests": {}, "broken": {}, "seconds": {}, "counts": {}}
-    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(
-        jobs
-    ) as pool:
-        runs = {pool.submit(run_module, name, core, folder): name for name in names}
-        for run in concurrent.futures.as_completed(runs):
-            enter(result, runs[run], *run.result())
-            if out:
-                out.write_text(json.dumps(result, indent=1, sort_keys=True))
-    counts = result["counts"]
-    print(f"{core}: {len(names)} modules, {len(result['tests'])} tests: {counts}", flush=True)
-    return result
+    """As numba_suite's, on a runtime instead of under a manager."""
 
+    def arguments(name, path):
+        return [__file__, "module", name, core, path]
 
-def enter(result, name, tests, trouble, seconds):
-    """Add what is known of one module."""
-    result["tests"].update(tests)
-    result["seconds"][name] = round(seconds, 1)
-    for test in tests.values():
-        outcome = test["outcome"]
-        result["counts"][outcome] = result["counts"].get(outcome, 0) + 1
-    if trouble:
-        result["broken"][name] = trouble
-        print(f"{result['manager']}: {name}: {trouble}", flush=True)
+    return common.run_all(core, names, jobs, arguments, out, environment(core), TIMEOUT_S)
 
 
 # --- the command line -------------------------------------------------------------------

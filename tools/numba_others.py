@@ -144,15 +144,15 @@ def run_command(arguments):
         if arguments.memory:
             names = [n for n in names if n.removeprefix("numba_cuda_tests.") in MEMORY]
 
-        def command(name):
+        def command(name, path):
             file = os.path.join(root, *name.split(".")) + ".py"
-            return lambda path: [here, "pytest", root, file, path]
+            return [here, "pytest", root, file, path]
     else:
         use_stand_in_by_path()
         names, skips = built_in_modules(), BUILT_IN_SKIPS
 
-        def command(name):
-            return lambda path: [here, "unittest", name, path]
+        def command(name, path):
+            return [here, "unittest", name, path]
 
     names = [name for name in names if arguments.pattern in name]
     if not names:

@@ -174,24 +174,19 @@ def outcomes(path):
     return tests, running
 
 
-def run_module(name, manager, folder, arguments=None):
-    """The outcomes of one module, and what is wrong with it as a whole. `arguments`, given
-    the file for the outcomes, are those of a Python that runs a module of another Numba."""
-    path = pathlib.Path(folder) / f"{name}.jsonl"
-    arguments = arguments(path) if arguments else [
-        __file__, "module", f"{PACKAGE}.{name}", str(path),
-    ]  # fmt: skip
-    command = [sys.executable, *arguments]
+def run_process(arguments, env, folder, path, timeout):
+    """Run a module of tests by a Python with these arguments, which notes the outcomes in
+    `path`: the outcomes, what is wrong with the module as a whole, and its seconds."""
     began = time.monotonic()
     try:
         process = subprocess.run(
-            command, env=environment(manager), cwd=folder, timeout=TIMEOUT_S,
+            [sys.executable, *arguments], env=env, cwd=folder, timeout=timeout,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
         )  # fmt: skip
         trouble = f"exit code {process.returncode}" if process.returncode else None
         words = process.stderr[-300:]
     except subprocess.TimeoutExpired:
-        trouble, words = f"no end after {TIMEOUT_S} s", ""
+        trouble, words = f"no end after {timeout} s", ""
     tests, running = outcomes(path)
     if trouble and running:
         tests[running] = {"outcome": "crash", "why": trouble}
@@ -200,23 +195,33 @@ def run_module(name, manager, folder, arguments=None):
     return tests, trouble, time.monotonic() - began
 
 
-def run_all(manager, names, jobs, arguments=lambda name: None, out=None):
+def module_arguments(name, path):
+    return [__file__, "module", f"{PACKAGE}.{name}", path]
+
+
+def run_all(manager, names, jobs, arguments=module_arguments, out=None, env=None,
+            timeout=TIMEOUT_S):  # fmt: skip
     """Everything that is known after a run under `manager`, ready to be written down; with
     `out` it is written there after each module, so that a run that is broken off leaves
-    something. `arguments` gives run_module() those of a module of another Numba."""
+    something. `arguments`, given a module and the file for its outcomes, are those of the
+    Python that runs it, `env` its environment and `timeout` its seconds."""
+    env = env or environment(manager)
+
+    def run_module(name):
+        path = pathlib.Path(folder) / f"{name}.jsonl"
+        return run_process(arguments(name, str(path)), env, folder, path, timeout)
+
     result = {"manager": manager, "tests": {}, "broken": {}, "seconds": {}, "counts": {}}
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(
         jobs
     ) as pool:
-        runs = {
-            pool.submit(run_module, name, manager, folder, arguments(name)): name
-            for name in names
-        }
+        runs = {pool.submit(run_module, name): name for name in names}
         for run in concurrent.futures.as_completed(runs):
             enter(result, runs[run], *run.result())
             if out:
                 out.write_text(json.dumps(result, indent=1, sort_keys=True))
-    print(f"{manager}: {len(names)} modules, {len(result['tests'])} tests: {result['counts']}")
+    counts = result["counts"]
+    print(f"{manager}: {len(names)} modules, {len(result['tests'])} tests: {counts}", flush=True)
     return result
 
 

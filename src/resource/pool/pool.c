@@ -281,7 +281,7 @@ static void shrink_to_threshold(struct tarn__pool *pool)
 {
     uint64_t threshold = pool->options.release_threshold_bytes, released;
 
-    if (gate(pool) || (threshold == 0 && !atomic_load(&pool->over_limit)))
+    if (gate(pool) || !tarn__pool_gives_back(pool))
         return;
     tarn__wait_ahead();
     tarn__pool_lock(pool);
