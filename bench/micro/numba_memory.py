@@ -10,16 +10,19 @@
                   Tarn's manager on a pool; with one stream promised; on a pool over cuMemAlloc's
                   memory; without a pool; on a pool and with the log on
 
-Microseconds for an array of 1 MiB and its end, the least of many batches.
+Microseconds for an array of 1 MiB and its end, the least of many batches. `kernel`: with a
+kernel that fills the array launched between the two, the median of batches that end with a
+wait for the device. On the stand-in no kernel runs; its launch is an empty call.
 """
 
+import statistics
 import subprocess
 import sys
 import time
 
 CASES = ("nothing", "numba", "rmm-pool", "tarn", "tarn-one-stream", "tarn-cuda-pool",
          "tarn-cuda", "tarn-log")  # fmt: skip
-COLUMNS = ("memalloc", "device_array", "pinned_array", "to_device")
+COLUMNS = ("memalloc", "device_array", "pinned_array", "to_device", "kernel")
 ELEMENTS = 1 << 17
 
 
@@ -82,6 +85,27 @@ def least(call, batch, batches):
     return min(found) / 1e3
 
 
+def with_kernel(cuda, batch, batches):
+    """Microseconds of an array, a kernel that fills it, and the array's end."""
+
+    @cuda.jit
+    def fill(array):
+        i = cuda.grid(1)
+        if i < array.size:
+            array[i] = 1.0
+
+    fill_all, found = fill[ELEMENTS // 256, 256], []
+    fill_all(cuda.device_array(ELEMENTS))
+    for _ in range(batches):
+        cuda.synchronize()
+        began = time.perf_counter_ns()
+        for _ in range(batch):
+            fill_all(cuda.device_array(ELEMENTS))
+        cuda.synchronize()
+        found.append((time.perf_counter_ns() - began) / batch)
+    return statistics.median(found) / 1e3
+
+
 def run(case):
     import numpy as np
     from numba import cuda
@@ -93,6 +117,7 @@ def run(case):
         least(lambda: cuda.device_array(ELEMENTS), 100, 100),
         least(lambda: cuda.pinned_array(ELEMENTS), 20, 20),
         least(lambda: cuda.to_device(host), 20, 20),
+        with_kernel(cuda, 1000, 15),
     )
 
 
