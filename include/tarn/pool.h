@@ -233,6 +233,26 @@ TARN_API tarn_status tarn_pool_capture_of(tarn_resource *pool, tarn_stream strea
  * queued. Blocks that are still out stay so. NULL is TARN_OK. Any thread. */
 TARN_API tarn_status tarn_pool_capture_release(tarn_pool_capture *capture,
                                                tarn_stream stream);
+/** Give a reference back without a word about the graph: its memory stays with it, and comes
+ * back when the graph is gone, or where the driver cannot tell that (no user objects), with
+ * the pool. NULL is TARN_OK. Any thread, at exit and in a forked child too. */
+TARN_API tarn_status tarn_pool_capture_drop(tarn_pool_capture *capture);
+
+/** What is kept for a captured graph. */
+typedef struct tarn_pool_capture_statistics {
+    size_t size;   /**< set to sizeof(tarn_pool_capture_statistics) before the call */
+    uint64_t kept; /**< free bytes that nobody but this capture can have */
+    uint64_t live; /**< bytes of its blocks that are out, as rounded by the pool */
+    uint64_t live_blocks; /**< how many */
+    uint64_t streams;     /**< of the capture, that allocated or freed here */
+    bool is_over; /**< its memory was let go: it was released, or the graph is gone */
+} tarn_pool_capture_statistics;
+
+/** Fill `*out` as far as `out->size` says. Whether a graph is gone is looked up first. Once
+ * exit has begun and in a forked child TARN_STILL_IN_USE where another thread was in a
+ * call. Any thread. */
+TARN_API tarn_status tarn_pool_capture_get_statistics(tarn_pool_capture *capture,
+                                                      tarn_pool_capture_statistics *out);
 
 TARN_END_DECLS
 #endif

@@ -81,6 +81,23 @@ static int set_stream(tarn__state *state, tarn__buffer *self, tarn_stream stream
     return 0;
 }
 
+tarn_stream tarn__buffer_stream(tarn__buffer *self)
+{
+    tarn__state *state = tarn__state_of(Py_TYPE(self));
+    tarn_stream stream = self->stream;
+
+    if (state == NULL || state->Stream == NULL ||
+        !PyObject_TypeCheck(self->stream_owner, (PyTypeObject *)state->Stream) ||
+        tarn__stream_from(state, self->stream_owner, &stream) != 0 ||
+        stream == self->stream)
+        return self->stream;
+    /* It was closed since: where this is refused, so would be all that is done on it. */
+    if (tarn__buffer_address(self) == 0 ||
+        tarn_pointer_set_stream(self->pointer, stream) == TARN_OK)
+        self->stream = stream;
+    return self->stream;
+}
+
 /* Move to a block of `capacity` bytes, queued on `stream`; what the buffer holds goes
  * along. On failure nothing has changed. */
 static int grow(tarn__state *state, tarn__buffer *self, size_t capacity,
@@ -268,8 +285,10 @@ static void buffer_dealloc(PyObject *object)
     tarn__state *state = tarn__state_of(type);
 
     PyObject_GC_UnTrack(object);
-    if (self->pointer != NULL)
+    if (self->pointer != NULL) {
+        tarn__buffer_stream(self);
         free_block(state, self->pointer, self->stream_owner, (PyObject *)type);
+    }
     tarn__resource_drop(state, self->resource, self->mr);
     Py_CLEAR(self->mr);
     Py_CLEAR(self->stream_owner);
@@ -422,7 +441,7 @@ static PyObject *buffer_interface(PyObject *object, void *Py_UNUSED(closure))
     return Py_BuildValue(
         "{s(KO)s(N)sOsssisN}", "data", (unsigned long long)tarn__buffer_address(self),
         Py_False, "shape", PyLong_FromSize_t(self->bytes), "strides", Py_None, "typestr",
-        "|u1", "version", 3, "stream", interface_stream(self->stream));
+        "|u1", "version", 3, "stream", interface_stream(tarn__buffer_stream(self)));
 }
 
 static PyObject *buffer_repr(PyObject *object)

@@ -10,7 +10,7 @@ typedef struct tarn__buffer {
     size_t bytes;          /* what the user sees; <= capacity */
     tarn_resource *resource; /* retained, for blocks to come; NULL: not filled yet */
     PyObject *mr;            /* the object of `resource`; strong */
-    tarn_stream stream;      /* on which the block goes back */
+    tarn_stream stream;      /* on which the block goes back; see tarn__buffer_stream() */
     PyObject *stream_owner;  /* the object behind `stream`, so that it stays valid */
     int device;              /* for copies */
 } tarn__buffer;
@@ -20,6 +20,10 @@ static inline tarn_device_ptr tarn__buffer_address(const tarn__buffer *self)
 {
     return tarn_pointer_address(self->pointer);
 }
+
+/* The stream on which the block goes back: the one that was named, under its plain name where it
+ * was an opened one that has been closed since. */
+tarn_stream tarn__buffer_stream(tarn__buffer *self);
 
 /* Queue a copy of `bytes` (0: nothing) between two addresses on `stream`, and wait for it
  * if `wait` is set or if RMM would. 0, or -1 with an exception set. */

@@ -112,7 +112,7 @@ static PyObject *buffer_bytes(PyObject *object, PyObject *Py_UNUSED(none))
 static PyObject *buffer_reduce(PyObject *object, PyObject *Py_UNUSED(none))
 {
     tarn__buffer *self = (tarn__buffer *)object;
-    PyObject *bytes = bytes_on(self, self->stream);
+    PyObject *bytes = bytes_on(self, tarn__buffer_stream(self));
     PyObject *make_it =
         bytes != NULL ? PyObject_GetAttrString((PyObject *)Py_TYPE(object), "to_device")
                       : NULL;

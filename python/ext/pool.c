@@ -8,8 +8,7 @@
 
 #include <stdlib.h>
 
-/* The pool of an object, or NULL with an exception set. */
-static tarn_resource *pool_of(tarn__state *state, PyObject *object)
+tarn_resource *tarn__pool_of(tarn__state *state, PyObject *object)
 {
     tarn__resource_object *self = (tarn__resource_object *)object;
 
@@ -169,7 +168,8 @@ static PyObject *binning_add(PyObject *module, PyObject *args)
     size_t bytes;
 
     if (!PyArg_ParseTuple(args, "OOO", &object, &size, &bin_object) ||
-        (binning = pool_of(state, object)) == NULL || tarn__size_from(size, &bytes) != 0)
+        (binning = tarn__pool_of(state, object)) == NULL ||
+        tarn__size_from(size, &bytes) != 0)
         return NULL;
     if (bin_object != Py_None &&
         (bin = tarn__resource_from(state, bin_object, -1)) == NULL)
@@ -196,7 +196,7 @@ static PyObject *trim(PyObject *module, PyObject *args)
     size_t keep, released = 0;
 
     if (!PyArg_ParseTuple(args, "OO", &object, &keep_object) ||
-        (pool = pool_of(state, object)) == NULL ||
+        (pool = tarn__pool_of(state, object)) == NULL ||
         tarn__size_from(keep_object, &keep) != 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
@@ -215,7 +215,8 @@ static PyObject *set_limit(PyObject *module, PyObject *args)
     size_t bytes;
 
     if (!PyArg_ParseTuple(args, "OO", &object, &size) ||
-        (pool = pool_of(state, object)) == NULL || tarn__size_from(size, &bytes) != 0)
+        (pool = tarn__pool_of(state, object)) == NULL ||
+        tarn__size_from(size, &bytes) != 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
     status = tarn_pool_set_limit(pool, bytes);
@@ -233,7 +234,7 @@ static PyObject *put_to_sleep(PyObject *module, PyObject *args)
     int keep;
 
     if (!PyArg_ParseTuple(args, "Op", &object, &keep) ||
-        (pool = pool_of(state, object)) == NULL)
+        (pool = tarn__pool_of(state, object)) == NULL)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
     status = tarn_pool_sleep(pool, keep ? TARN_POOL_KEEP : TARN_POOL_DISCARD);
@@ -244,7 +245,7 @@ static PyObject *put_to_sleep(PyObject *module, PyObject *args)
 static PyObject *wake(PyObject *module, PyObject *object)
 {
     tarn__state *state = tarn__state_get(module);
-    tarn_resource *pool = pool_of(state, object);
+    tarn_resource *pool = tarn__pool_of(state, object);
     tarn_status status;
 
     if (pool == NULL)
@@ -258,7 +259,7 @@ static PyObject *wake(PyObject *module, PyObject *object)
 static PyObject *generation(PyObject *module, PyObject *object)
 {
     tarn__state *state = tarn__state_get(module);
-    tarn_resource *pool = pool_of(state, object);
+    tarn_resource *pool = tarn__pool_of(state, object);
     uint64_t number;
 
     if (pool == NULL)
@@ -278,7 +279,7 @@ static PyObject *set_peer(PyObject *module, PyObject *args)
     int peer, access;
 
     if (!PyArg_ParseTuple(args, "Oip", &object, &peer, &access) ||
-        (pool = pool_of(state, object)) == NULL)
+        (pool = tarn__pool_of(state, object)) == NULL)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
     status = tarn_pool_set_peer(pool, peer, access);
@@ -352,7 +353,7 @@ static PyObject *statistics(PyObject *module, PyObject *object)
 {
     tarn__state *state = tarn__state_get(module);
     tarn_pool_statistics got = {.size = sizeof got};
-    tarn_resource *pool = pool_of(state, object);
+    tarn_resource *pool = tarn__pool_of(state, object);
     tarn_status status;
 
     if (pool == NULL)
@@ -462,7 +463,7 @@ static PyObject *list_of(const struct blocks *blocks)
 static PyObject *snapshot(PyObject *module, PyObject *object)
 {
     tarn__state *state = tarn__state_get(module);
-    tarn_resource *pool = pool_of(state, object);
+    tarn_resource *pool = tarn__pool_of(state, object);
     struct blocks blocks = {0};
     PyObject *list = NULL;
     tarn_status status;

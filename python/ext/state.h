@@ -48,7 +48,9 @@
     X(Plugin)                                                                    \
     X(Manager)                                                                   \
     X(IpcMemory) /* type, ipc.c */                                               \
-    X(Log)
+    X(Log)                                                                       \
+    X(Announcement) /* types, capture.c */                                       \
+    X(GraphMemory)
 
 typedef struct tarn__state {
 #define X(name) PyObject *name;
@@ -93,6 +95,7 @@ int tarn__add_stream(PyObject *module);
 int tarn__add_resource(PyObject *module);
 int tarn__add_maker(PyObject *module);
 int tarn__add_pool(PyObject *module);
+int tarn__add_capture(PyObject *module);
 int tarn__add_pressure(PyObject *module);
 int tarn__add_device(PyObject *module);
 int tarn__add_buffer(PyObject *module);
@@ -155,9 +158,10 @@ void tarn__raise_unraisable(tarn__state *state, tarn_status status, PyObject *ob
 
 /* --- stream.c --- */
 
-/* The stream that an argument names: a Stream, an int (a CUstream handle), or anything
- * with __cuda_stream__ (version 0). NULL stands for an argument that was not given: the
- * default stream. None is a TypeError, as RMM has it. 0, or -1 with an exception set. */
+/* The stream that an argument names: a Stream, an int (a CUstream handle), anything with
+ * __cuda_stream__ (version 0), or a stream of a PyTorch or CuPy that does not have that yet. NULL
+ * stands for an argument that was not given: the default stream. None is a TypeError, as RMM has
+ * it. 0, or -1 with an exception set. */
 int tarn__stream_from(tarn__state *state, PyObject *object, tarn_stream *out);
 
 /* The default stream, legacy too, or none at all: after copies on these RMM waits. */
@@ -168,6 +172,22 @@ static inline bool tarn__stream_is_default(tarn_stream stream)
 
 /* The Stream over a value that C code passed; no owner. New reference. */
 PyObject *tarn__stream_wrap(tarn__state *state, tarn_stream stream);
+
+/* A Stream says that it captures from now on, and that this has ended. Within another
+ * announcement of the same Stream the second does nothing, nor does it once the Stream was
+ * closed. 0, or -1 with an exception set. */
+int tarn__stream_begin_announcement(PyObject *stream);
+int tarn__stream_end_announcement(PyObject *stream);
+
+/* --- capture.c --- */
+
+/* For a `with` around a capture on a Stream. New reference. */
+PyObject *tarn__announcement_of(tarn__state *state, PyObject *stream);
+
+/* --- pool.c --- */
+
+/* The C resource of an object that is to be a pool, borrowed; NULL with an exception set. */
+tarn_resource *tarn__pool_of(tarn__state *state, PyObject *object);
 
 /* --- resource.c --- */
 

@@ -6,16 +6,19 @@
  * DeviceBuffer) stores the Stream.
  *
  * An opened one (Stream.open()) holds the Stream that it names and closes its value when it
- * goes, so that the value is always closed before the stream is destroyed.
+ * goes, so that the value is always closed before the stream is destroyed. Closed by hand it
+ * is the Stream that it named from then on, so that buffers that are on it can still go.
  */
 #include "state.h"
 
 typedef struct stream_object {
     PyObject ob_base;
-    tarn_stream value;
-    PyObject *owner; /* keeps the handle valid; NULL: nobody has to */
-    int device;      /* where a stream of our own was made; -1: `value` is not ours */
-    bool opened;     /* `value` is to be closed */
+    tarn_stream value; /* see current() */
+    PyObject *owner;   /* keeps the handle valid; NULL: nobody has to */
+    int device;        /* where a stream of our own was made; -1: `value` is not ours */
+    bool opened;       /* `value` is to be closed */
+    bool was_opened;   /* by open(), and may have been closed since */
+    unsigned announcements; /* capturing() that have been entered and not left */
 } stream_object;
 
 /* --- what may stand for a stream --- */
@@ -56,6 +59,66 @@ static int from_protocol(PyObject *method, tarn_stream *out)
     return result;
 }
 
+static bool is_of_cupy(PyObject *object)
+{
+    PyObject *module = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__module__");
+    const char *name =
+        module != NULL && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : NULL;
+    bool is =
+        name != NULL && (strcmp(name, "cupy") == 0 || strncmp(name, "cupy.", 5) == 0);
+
+    Py_XDECREF(module);
+    PyErr_Clear();
+    return is;
+}
+
+/* A stream of a PyTorch before 2.10 or of a CuPy before 14: an int under another name. NULL: it is
+ * none, and no exception is set. New reference. */
+static PyObject *older_handle(PyObject *object)
+{
+    PyObject *handle =
+        PyObject_GetAttrString(object, is_of_cupy(object) ? "ptr" : "cuda_stream");
+
+    if (handle != NULL && !PyLong_Check(handle))
+        Py_CLEAR(handle);
+    PyErr_Clear();
+    return handle;
+}
+
+static int from_older(PyObject *object, tarn_stream *out)
+{
+    PyObject *handle = older_handle(object);
+
+    if (handle == NULL) {
+        PyErr_Format(PyExc_TypeError,
+                     "%R is no stream: neither a tarn.Stream nor an int (a handle) "
+                     "nor an object with __cuda_stream__",
+                     object);
+        return -1;
+    }
+    int result = from_integer(handle, out);
+    Py_DECREF(handle);
+    return result;
+}
+
+/* What is to be used for a Stream: its value; but that of the one that it was made from, if
+ * that is a Stream, unless it is open itself. */
+static tarn_stream current(tarn__state *state, PyObject *object)
+{
+    const stream_object *stream = (const stream_object *)object;
+
+    while (!stream->opened && stream->owner != NULL && state != NULL &&
+           state->Stream != NULL &&
+           PyObject_TypeCheck(stream->owner, (PyTypeObject *)state->Stream))
+        stream = (const stream_object *)stream->owner;
+    return stream->value;
+}
+
+static tarn_stream current_of(PyObject *object)
+{
+    return current(tarn__state_of(Py_TYPE(object)), object);
+}
+
 int tarn__stream_from(tarn__state *state, PyObject *object, tarn_stream *out)
 {
     if (object == NULL) {
@@ -63,7 +126,7 @@ int tarn__stream_from(tarn__state *state, PyObject *object, tarn_stream *out)
         return 0;
     }
     if (PyObject_TypeCheck(object, (PyTypeObject *)state->Stream)) {
-        *out = ((stream_object *)object)->value;
+        *out = current(state, object);
         return 0;
     }
     if (PyIndex_Check(object))
@@ -71,12 +134,10 @@ int tarn__stream_from(tarn__state *state, PyObject *object, tarn_stream *out)
 
     PyObject *method = PyObject_GetAttrString(object, "__cuda_stream__");
     if (method == NULL) {
-        if (PyErr_ExceptionMatches(PyExc_AttributeError))
-            PyErr_Format(PyExc_TypeError,
-                         "%R is no stream: neither a tarn.Stream nor an int (a handle) "
-                         "nor an object with __cuda_stream__",
-                         object);
-        return -1;
+        if (!PyErr_ExceptionMatches(PyExc_AttributeError))
+            return -1;
+        PyErr_Clear();
+        return from_older(object, out);
     }
     int result = from_protocol(method, out);
     Py_DECREF(method);
@@ -201,7 +262,7 @@ static void stream_dealloc(PyObject *self)
     tarn_status status = TARN_OK;
 
     PyObject_GC_UnTrack(self);
-    if (stream->opened || stream->device >= 0) {
+    if (stream->opened || (stream->device >= 0 && !stream->was_opened)) {
         Py_BEGIN_ALLOW_THREADS;
         status = let_go(stream);
         Py_END_ALLOW_THREADS;
@@ -218,51 +279,158 @@ PyDoc_STRVAR(
     open_doc,
     "open($self)\n--\n\n"
     "The same stream under a name of its own, with which a pool need not ask the\n"
-    "driver about it at every call. It is closed when it goes, and keeps the stream.\n\n"
-    "Who uses it promises one thing: to say with announce_capture() when the stream\n"
-    "begins to capture and when that has ended, also where it joins a capture.\n\n"
+    "driver about it at every call. It keeps the stream, and is closed when it goes,\n"
+    "by close(), or at the end of a `with`.\n\n"
+    "Who uses it promises one thing: to say with capturing() or announce_capture()\n"
+    "that the stream is going to capture and when that has ended, also where it joins\n"
+    "a capture.\n\n"
     "Raises InvalidArgumentError for a per-thread or an opened stream, TarnError while\n"
     "it captures.");
 
 static PyObject *stream_open(PyObject *self, PyObject *Py_UNUSED(none))
 {
     stream_object *stream = (stream_object *)self;
+    tarn_stream raw = current_of(self), value;
     tarn_status status = TARN_OK;
     int device = stream->device;
-    tarn_stream value;
 
     Py_BEGIN_ALLOW_THREADS;
     if (device < 0)
         status = tarn_driver_current_device(&device);
     if (status == TARN_OK)
-        status = tarn_stream_open(device, stream->value, &value);
+        status = tarn_stream_open(device, raw, &value);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
         return tarn__raise(tarn__state_of(Py_TYPE(self)), status);
     PyObject *opened = make(Py_TYPE(self), value, device, self);
-    if (opened == NULL)
+    if (opened == NULL) {
         tarn_stream_close(value);
-    else
-        ((stream_object *)opened)->opened = true;
+        return NULL;
+    }
+    ((stream_object *)opened)->opened = true;
+    ((stream_object *)opened)->was_opened = true;
     return opened;
 }
 
-PyDoc_STRVAR(announce_doc,
-             "announce_capture($self, capturing)\n--\n\n"
-             "Say that an opened stream captures from now on, or no longer.\n\n"
-             "Raises InvalidArgumentError for a stream that was not opened.");
+/* `what` cannot be done with a stream that open() did not give. */
+static PyObject *raise_not_open(PyObject *self, const char *what)
+{
+    return tarn__raise(tarn__state_of(Py_TYPE(self)),
+                       tarn_error_set(TARN_INVALID_ARGUMENT,
+                                      "stream: %s %p, which is not open", what,
+                                      (void *)current_of(self)));
+}
+
+PyDoc_STRVAR(
+    close_doc,
+    "close($self)\n--\n\n"
+    "Close an opened stream: it is the stream that it names from then on, also for the\n"
+    "buffers that are on it. Others can have what was freed on it once its work is "
+    "done.\n"
+    "Again it does nothing. No other thread may be using it.\n\n"
+    "Raises InvalidArgumentError for a stream that was not opened.");
+
+static PyObject *stream_close(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    stream_object *stream = (stream_object *)self;
+    tarn_status status;
+
+    if (!stream->was_opened)
+        return raise_not_open(self, "close");
+    if (!stream->opened)
+        Py_RETURN_NONE;
+    stream->opened = false; /* first: another thread may come while the GIL is away */
+    stream->announcements = 0;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_stream_close(stream->value);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        return tarn__raise(tarn__state_of(Py_TYPE(self)), status);
+    Py_RETURN_NONE;
+}
+
+static PyObject *stream_enter(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    return ((stream_object *)self)->opened ? Py_NewRef(self)
+                                           : raise_not_open(self, "enter");
+}
+
+static PyObject *stream_exit(PyObject *self, PyObject *Py_UNUSED(args))
+{
+    PyObject *closed = stream_close(self, NULL);
+
+    if (closed == NULL)
+        return NULL;
+    Py_DECREF(closed);
+    Py_RETURN_FALSE;
+}
+
+/* --- captures --- */
+
+static int announce(PyObject *self, bool captures)
+{
+    tarn_stream stream = current_of(self);
+    tarn_status status;
+
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_stream_announce_capture(stream, captures);
+    Py_END_ALLOW_THREADS;
+    if (status == TARN_OK)
+        return 0;
+    tarn__raise(tarn__state_of(Py_TYPE(self)), status);
+    return -1;
+}
+
+int tarn__stream_begin_announcement(PyObject *self)
+{
+    if (announce(self, true) != 0)
+        return -1;
+    ((stream_object *)self)->announcements++;
+    return 0;
+}
+
+int tarn__stream_end_announcement(PyObject *self)
+{
+    stream_object *stream = (stream_object *)self;
+
+    if (stream->announcements == 0 || --stream->announcements > 0)
+        return 0;
+    return announce(self, false);
+}
+
+PyDoc_STRVAR(
+    announce_doc,
+    "announce_capture($self, capturing, /)\n--\n\n"
+    "Say that an opened stream is going to capture, or to join a capture, before it\n"
+    "does so; or that this has ended. capturing() says both.\n\n"
+    "Raises InvalidArgumentError for a stream that was not opened, TarnError where\n"
+    "it still captures when that is to have ended: the announcement stands.");
 
 static PyObject *stream_announce(PyObject *self, PyObject *capturing)
 {
     int captures = PyObject_IsTrue(capturing);
 
-    if (captures < 0)
+    if (captures < 0 || announce(self, captures) != 0)
         return NULL;
-    tarn_status status =
-        tarn_stream_announce_capture(((stream_object *)self)->value, captures);
-    if (status != TARN_OK)
-        return tarn__raise(tarn__state_of(Py_TYPE(self)), status);
     Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(
+    capturing_doc,
+    "capturing($self)\n--\n\n"
+    "For a `with` around a capture on an opened stream, or around the part of one that\n"
+    "it joins: says before it begins that the stream captures, and at the end that it "
+    "no\n"
+    "longer does. The capture itself is yours, and begins and ends within:\n\n"
+    "    with stream.capturing(), torch.cuda.graph(graph, stream=torch_stream):\n"
+    "        ...\n\n"
+    "Entering raises InvalidArgumentError for a stream that was not opened; which needs\n"
+    "no word. Leaving raises TarnError where it still captures, if nothing else was\n"
+    "raised; the announcement stands then.");
+
+static PyObject *stream_capturing(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    return tarn__announcement_of(tarn__state_of(Py_TYPE(self)), self);
 }
 
 PyDoc_STRVAR(synchronize_doc, "synchronize($self)\n--\n\n"
@@ -273,13 +441,14 @@ static PyObject *stream_synchronize(PyObject *self, PyObject *Py_UNUSED(none))
 {
     stream_object *stream = (stream_object *)self;
     tarn_status status = TARN_OK;
+    tarn_stream value = current_of(self);
     int device = stream->device;
 
     Py_BEGIN_ALLOW_THREADS;
     if (device < 0)
         status = tarn_driver_current_device(&device);
     if (status == TARN_OK)
-        status = tarn_stream_synchronize(device, stream->value);
+        status = tarn_stream_synchronize(device, value);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
         return tarn__raise(tarn__state_of(Py_TYPE(self)), status);
@@ -291,7 +460,7 @@ PyDoc_STRVAR(is_default_doc, "is_default($self)\n--\n\n"
 
 static PyObject *stream_is_default(PyObject *self, PyObject *Py_UNUSED(none))
 {
-    return PyBool_FromLong(tarn__stream_is_default(((stream_object *)self)->value));
+    return PyBool_FromLong(tarn__stream_is_default(current_of(self)));
 }
 
 PyDoc_STRVAR(protocol_doc, "__cuda_stream__($self)\n--\n\n"
@@ -299,13 +468,13 @@ PyDoc_STRVAR(protocol_doc, "__cuda_stream__($self)\n--\n\n"
 
 static PyObject *stream_protocol(PyObject *self, PyObject *Py_UNUSED(none))
 {
-    void *handle = tarn_stream_handle(((stream_object *)self)->value);
+    void *handle = tarn_stream_handle(current_of(self));
     return Py_BuildValue("(iN)", 0, PyLong_FromVoidPtr(handle));
 }
 
 static PyObject *stream_handle(PyObject *self, void *Py_UNUSED(closure))
 {
-    return PyLong_FromVoidPtr(tarn_stream_handle(((stream_object *)self)->value));
+    return PyLong_FromVoidPtr(tarn_stream_handle(current_of(self)));
 }
 
 static PyObject *stream_is_opened(PyObject *self, void *Py_UNUSED(closure))
@@ -322,11 +491,11 @@ static uintptr_t number_of(tarn_stream stream)
 
 static PyObject *stream_repr(PyObject *self)
 {
-    const stream_object *stream = (stream_object *)self;
-    uintptr_t number = number_of(stream->value);
-    const char *opened = stream->opened ? " (opened)" : "";
+    tarn_stream value = current_of(self);
+    uintptr_t number = number_of(value);
+    const char *opened = ((stream_object *)self)->opened ? " (opened)" : "";
 
-    if (stream->value == TARN_STREAM_NONE)
+    if (value == TARN_STREAM_NONE)
         return PyUnicode_FromString("<tarn.Stream: no stream>");
     if (number == 0) /* %p has words of its own for it */
         return PyUnicode_FromFormat("<tarn.Stream 0x0%s>", opened);
@@ -342,20 +511,23 @@ static PyObject *stream_compare(PyObject *self, PyObject *other, int how)
     if ((how != Py_EQ && how != Py_NE) ||
         !PyObject_TypeCheck(other, (PyTypeObject *)state->Stream))
         Py_RETURN_NOTIMPLEMENTED;
-    bool same = number_of(((stream_object *)self)->value) ==
-                number_of(((stream_object *)other)->value);
+    bool same = number_of(current(state, self)) == number_of(current(state, other));
     return PyBool_FromLong(same == (how == Py_EQ));
 }
 
 static Py_hash_t stream_hash(PyObject *self)
 {
-    Py_hash_t hash = (Py_hash_t)(number_of(((stream_object *)self)->value) >> 4);
+    Py_hash_t hash = (Py_hash_t)(number_of(current_of(self)) >> 4);
     return hash == -1 ? -2 : hash;
 }
 
 static PyMethodDef stream_methods[] = {
     {"open", stream_open, METH_NOARGS, open_doc},
+    {"close", stream_close, METH_NOARGS, close_doc},
+    {"__enter__", stream_enter, METH_NOARGS, NULL},
+    {"__exit__", stream_exit, METH_VARARGS, NULL},
     {"announce_capture", stream_announce, METH_O, announce_doc},
+    {"capturing", stream_capturing, METH_NOARGS, capturing_doc},
     {"synchronize", stream_synchronize, METH_NOARGS, synchronize_doc},
     {"is_default", stream_is_default, METH_NOARGS, is_default_doc},
     {"__cuda_stream__", stream_protocol, METH_NOARGS, protocol_doc},
@@ -364,7 +536,8 @@ static PyMethodDef stream_methods[] = {
 
 static PyGetSetDef stream_attributes[] = {
     {"handle", stream_handle, NULL, "The CUstream, an int.", NULL},
-    {"is_opened", stream_is_opened, NULL, "Was it made by open()?", NULL},
+    {"is_opened", stream_is_opened, NULL, "Was it made by open(), and not closed since?",
+     NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -6,7 +6,7 @@ that is missing on either side is an error here.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tarn import _tarn
 
@@ -82,6 +82,59 @@ class PoolReport(NamedTuple):
     attempts: int  # callbacks that were asked
     upstream: str  # what growing said
     text: str
+
+
+class PoolCaptureStatistics(NamedTuple):
+    """What is kept for a captured graph; bytes where a comment does not say otherwise."""
+
+    kept: int  # free, and nobody's but the graph's
+    live: int  # in blocks of the graph that are out, as rounded by the pool
+    live_blocks: int  # how many
+    streams: int  # of the capture, that had memory here
+    is_over: bool  # it was let go: released, or the graph is gone
+
+
+class PoolCapture:
+    """The memory of a captured graph: what PoolMemoryResource.capture_of() gives.
+
+    What a capturing stream allocates and frees is used at each launch, so it stays with the
+    graph and is handed out again within the same capture alone. It comes back by release(),
+    or by itself when the graph and all that was instantiated from it are gone. An object
+    that goes without release() says nothing: then the second holds.
+
+    pool: the resource that it is of.
+    """
+
+    __slots__ = ("__weakref__", "_memory", "pool")
+
+    def __init__(self, pool: _tarn.UpstreamResourceAdaptor, stream: Any) -> None:
+        self.pool = pool
+        self._memory = _tarn._pool_capture_of(pool, stream)
+
+    def __repr__(self) -> str:
+        state = "released" if self.is_released else f"{self.statistics().kept} bytes kept"
+        return f"<tarn.mr.PoolCapture of {self.pool!r}: {state}>"
+
+    def release(self, stream: Any = _tarn.DEFAULT_STREAM) -> None:
+        """Let the memory go, in the order of `stream`, on which the last launch was queued.
+
+        With this you say that the graph is not launched any more. Where capture_of() gave
+        several objects for one capture, the last release counts. Blocks that are out stay
+        so. Again it does nothing.
+
+        Raises InvalidArgumentError for a stream that captures, or is of another device:
+        nothing was let go.
+        """
+        self._memory.release(stream)
+
+    @property
+    def is_released(self) -> bool:
+        """Was release() called?"""
+        return self._memory.is_released
+
+    def statistics(self) -> PoolCaptureStatistics:
+        """What is kept for the graph. Once released: zeros, and is_over."""
+        return PoolCaptureStatistics(*self._memory.statistics())
 
 
 _STATES = ("live", "parked", "ready", "fenced", "unfenced", "captured", "hole", "moving")

@@ -9,10 +9,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 from tarn import _tarn
 from tarn._cupy import CupyMemoryResource
-from tarn._pool import PoolBlock, PoolReport, PoolStatistics, block_of, last_pool_report, limit_of
+from tarn._pool import (
+    PoolBlock,
+    PoolCapture,
+    PoolCaptureStatistics,
+    PoolReport,
+    PoolStatistics,
+    block_of,
+    last_pool_report,
+    limit_of,
+)
 from tarn._tarn import (
     DeviceMemoryResource,
     Statistics,
@@ -36,6 +46,8 @@ __all__ = [
     "ManagedMemoryResource",
     "PinnedHostMemoryResource",
     "PoolBlock",
+    "PoolCapture",
+    "PoolCaptureStatistics",
     "PoolMemoryResource",
     "PoolReport",
     "PoolStatistics",
@@ -260,6 +272,16 @@ class _PoolCalls(UpstreamResourceAdaptor):
     def snapshot(self) -> list[PoolBlock]:
         """All blocks, by address, as they were at one moment."""
         return [block_of(block) for block in _tarn._pool_snapshot(self)]
+
+    def capture_of(self, stream: Any) -> PoolCapture:
+        """The memory of the capture that goes on on `stream`: ask before it ends.
+
+        stream: the capturing stream, or one that joined it; a tarn.Stream, an int (a
+            CUstream), or anything with __cuda_stream__.
+
+        Raises TarnError where it does not capture, or its capture is lost.
+        """
+        return PoolCapture(self, stream)
 
     def trim(self, keep_bytes: int | str = 0) -> int:
         """Give free memory over `keep_bytes` back; returns how much that was."""

@@ -285,12 +285,33 @@ tarn_status tarn_stream_close(tarn_stream stream)
     return TARN_OK;
 }
 
+/* Does a stream of one's own capture? One whose capture is lost does not any more. */
+static bool is_capturing(const struct tarn__opened *opened)
+{
+    CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
+    struct tarn__scope scope;
+
+    if (opened->id == TARN__LEGACY_ID || !handle_is_good(opened) ||
+        tarn__scope_enter(opened->device, &scope) != TARN_OK)
+        return false;
+    bool is =
+        scope.calls->stream_is_capturing(opened->handle, &status) == CUDA_SUCCESS_ &&
+        status == CU_STREAM_CAPTURE_STATUS_ACTIVE_;
+    tarn__scope_leave(&scope);
+    return is;
+}
+
 tarn_status tarn_stream_announce_capture(tarn_stream stream, bool capturing)
 {
     struct tarn__opened *opened = tarn__opened_find(stream);
 
     if (!opened)
         return not_open("announce a capture on", stream);
+    if (!capturing && is_capturing(opened))
+        return tarn_error_set(TARN_STILL_IN_USE,
+                              "stream: %p still captures, so that this has ended cannot "
+                              "be announced",
+                              (void *)opened->handle);
     /* Who asked before this whether it captures has recorded when the locks are had. */
     pthread_mutex_lock(&opened->lock);
     pthread_mutex_lock(&places_lock);

@@ -11,6 +11,7 @@
  */
 #include "resource/pool/pool.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* What the graph and the pool share; the last of the two frees it. */
 struct tie {
@@ -27,6 +28,7 @@ struct tarn_pool_capture {
     unsigned callers;    /* calls under way that know the slot */
     bool is_let_go;
     uint64_t live; /* blocks that are out and belong to it */
+    uint64_t live_bytes;
     /* Of blocks that are not in the order of the graph alone: its own that are freed
      * elsewhere, and those of before that it freed. Nobody's to reuse. */
     struct tarn__lane *home;
@@ -231,9 +233,14 @@ void tarn__capture_tie(const struct tarn__caller *caller)
 
 void tarn__capture_note(struct tarn__caller *caller, struct tarn__node *node)
 {
+    struct tarn_pool_capture *capture;
+
     node->capture = (uint16_t)caller->capture_slot;
-    if (caller->capture_slot)
-        caller->pool->captures->slots[caller->capture_slot]->live++;
+    if (!caller->capture_slot)
+        return;
+    capture = caller->pool->captures->slots[caller->capture_slot];
+    capture->live++;
+    capture->live_bytes += tarn__node_bytes(node);
 }
 
 /* --- going --- */
@@ -316,6 +323,7 @@ struct tarn__lane *tarn__capture_lane_for(struct tarn__caller *caller,
         struct tarn_pool_capture *capture = caller->pool->captures->slots[node->capture];
         home = is_own ? NULL : capture->home;
         capture->live--;
+        capture->live_bytes -= tarn__node_bytes(node);
         forget(capture);
     }
     if (home)
@@ -397,16 +405,23 @@ tarn_status tarn_pool_capture_of(tarn_resource *resource, tarn_stream stream,
     return status;
 }
 
-/* One reference less. The last one lets the memory go, into `to`; what the caller has to
- * release then is returned. `lock` held. */
-static tarn_resource *drop_reference(tarn_pool_capture *capture, struct tarn__lane *to)
+/* One reference less. After the last one the caller has to release what is returned. `lock`
+ * held. */
+static tarn_resource *drop_reference(tarn_pool_capture *capture)
 {
     if (--capture->references > 0)
         return NULL;
     tarn_resource *resource = capture->resource;
-    let_go(capture, to);
     forget(capture);
     return resource;
+}
+
+/* The last reference lets the memory go, into `to`. `lock` held. */
+static tarn_resource *release_reference(tarn_pool_capture *capture, struct tarn__lane *to)
+{
+    if (capture->references == 1)
+        let_go(capture, to);
+    return drop_reference(capture);
 }
 
 /* The context is gone, and its memory with it: only what the host has is given back. */
@@ -417,7 +432,7 @@ static tarn_status release_what_is_left(tarn_pool_capture *capture)
     if (tarn__driver_gone()) /* a lock may be held for ever */
         return TARN_OK;
     tarn__pool_lock(pool);
-    tarn_resource *resource = drop_reference(capture, pool->captures->nobody);
+    tarn_resource *resource = release_reference(capture, pool->captures->nobody);
     tarn__pool_unlock(pool);
     return tarn_resource_release(resource);
 }
@@ -440,9 +455,53 @@ tarn_status tarn_pool_capture_release(tarn_pool_capture *capture, tarn_stream st
                               (void *)stream);
     }
     tarn__pool_lock(pool);
-    tarn_resource *resource = drop_reference(capture, caller.lane);
+    tarn_resource *resource = release_reference(capture, caller.lane);
     tarn__pool_unlock(pool);
     tarn__caller_end(&caller);
     /* The last owner may be this one. */
     return tarn_resource_release(resource);
+}
+
+tarn_status tarn_pool_capture_drop(tarn_pool_capture *capture)
+{
+    if (!capture || tarn__driver_gone()) /* a lock may be held for ever */
+        return TARN_OK;
+    struct tarn__pool *pool = capture->pool;
+    tarn__pool_lock(pool);
+    tarn_resource *resource = drop_reference(capture);
+    tarn__pool_unlock(pool);
+    return tarn_resource_release(resource);
+}
+
+static tarn_pool_capture_statistics count(const struct tarn_pool_capture *capture)
+{
+    tarn_pool_capture_statistics all = {.live = capture->live_bytes,
+                                        .live_blocks = capture->live,
+                                        .streams = capture->member_count,
+                                        .is_over = capture->is_let_go};
+
+    all.kept = capture->home ? capture->home->free_bytes : 0;
+    for (size_t i = 0; i < capture->member_count; i++)
+        all.kept += capture->members[i].lane->free_bytes;
+    return all;
+}
+
+tarn_status tarn_pool_capture_get_statistics(tarn_pool_capture *capture,
+                                             tarn_pool_capture_statistics *out)
+{
+    if (!capture || !out || out->size < sizeof out->size)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "pool: statistics of a capture that is NULL, into NULL, or "
+                              "size is not set");
+    struct tarn__pool *pool = capture->pool;
+    if (!tarn__pool_lock_if_possible(pool))
+        return tarn_error_set(TARN_STILL_IN_USE,
+                              "pool: a thread that is not there any more was in a call");
+    tarn__captures_collect(pool);
+    tarn_pool_capture_statistics all = count(capture);
+    tarn__pool_unlock(pool);
+    size_t known = out->size < sizeof all ? out->size : sizeof all;
+    all.size = known;
+    memcpy(out, &all, known);
+    return TARN_OK;
 }

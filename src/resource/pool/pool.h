@@ -230,6 +230,10 @@ static inline void tarn__pool_lock(struct tarn__pool *pool)
     pthread_mutex_lock(&pool->lock);
 }
 
+/* For questions. In a forked child the lock may be held by a thread that is not there, and at
+ * exit by one that never comes back: then it is not had. */
+bool tarn__pool_lock_if_possible(struct tarn__pool *pool);
+
 static inline void tarn__pool_unlock(struct tarn__pool *pool)
 {
 #ifdef TARN_DEBUG

@@ -115,9 +115,7 @@ static void fill_counts(const struct tarn__pool *pool, tarn_pool_statistics *out
     out->lanes = pool->heap.lane_count - 1; /* that of nobody is always there */
 }
 
-/* In a forked child the lock may be held by a thread that is not there, and at exit by one
- * that never comes back. */
-static bool lock_if_possible(struct tarn__pool *pool)
+bool tarn__pool_lock_if_possible(struct tarn__pool *pool)
 {
     if (tarn__driver_gone())
         return pthread_mutex_trylock(&pool->lock) == 0;
@@ -136,7 +134,7 @@ tarn_status tarn_pool_get_statistics(tarn_resource *resource, tarn_pool_statisti
                                 "pool: statistics into NULL, or size is not set");
     if (status != TARN_OK)
         return status;
-    bool locked = lock_if_possible(pool);
+    bool locked = tarn__pool_lock_if_possible(pool);
     fill_bytes(pool, locked, &all);
     fill_counts(pool, &all);
     if (locked)

@@ -15,6 +15,7 @@ static int (*ctx_set_current)(void *context);
 static int (*primary_reset)(int device);
 static int (*stream_create)(void **out, unsigned flags);
 static int (*stream_destroy)(void *stream);
+static int (*stream_get_id)(void *stream, unsigned long long *out);
 static int (*begin_capture)(void *stream, int mode);
 static int (*end_capture)(void *stream, void **graph_out);
 static int (*graph_destroy)(void *graph);
@@ -32,6 +33,7 @@ static void find_calls(void)
     find_call("cuDevicePrimaryCtxReset_v2", &primary_reset);
     find_call("cuStreamCreate", &stream_create);
     find_call("cuStreamDestroy_v2", &stream_destroy);
+    find_call("cuStreamGetId", &stream_get_id);
     find_call("cuStreamBeginCapture_v2", &begin_capture);
     find_call("cuStreamEndCapture", &end_capture);
     find_call("cuGraphDestroy", &graph_destroy);
@@ -263,6 +265,66 @@ TEST(stream_is_not_opened_while_it_captures_and_its_capture_goes_on)
     CHECK_OK(tarn_stream_announce_capture(opened, false));
     CHECK_OK(tarn_stream_close(opened));
     CHECK_OK(tarn_stream_destroy(0, raw));
+}
+
+/* A pool gives without a question on an opened stream that does not capture. */
+static bool is_announced(tarn_stream opened)
+{
+    tarn_pool_statistics all = {.size = sizeof all};
+    tarn_device_ptr block;
+    tarn_resource *pool;
+
+    CHECK_OK(tarn_pool_create(0, NULL, NULL, &pool));
+    for (int i = 0; i < 4; i++) {
+        CHECK_OK(tarn_resource_allocate(pool, BYTES, 0, opened, &block));
+        CHECK_OK(tarn_resource_deallocate(pool, block, BYTES, 0, opened));
+    }
+    CHECK_OK(tarn_pool_get_statistics(pool, &all));
+    CHECK_OK(tarn_resource_release(pool));
+    return all.hits == 0;
+}
+
+/* Nobody would ask any more, and hits would go into the graph. */
+TEST(end_of_a_capture_is_not_announced_while_it_goes_on)
+{
+    tarn_stream raw = make(0), opened = open_one(raw);
+    unsigned long long id;
+    void *graph = NULL;
+
+    find_calls();
+    CHECK_OK(tarn_stream_announce_capture(opened, true));
+    CHECK_EQUAL(0, begin_capture(raw, 0));
+    CHECK_STATUS(TARN_STILL_IN_USE, tarn_stream_announce_capture(opened, false));
+    CHECK_SAYS("still captures");
+    CHECK_EQUAL(0, end_capture(raw, &graph));
+    CHECK(is_announced(opened)); /* it stands */
+    CHECK_EQUAL(0, graph_destroy(graph));
+    CHECK_OK(tarn_stream_announce_capture(opened, false));
+    CHECK(!is_announced(opened));
+
+    CHECK_EQUAL(0, begin_capture(raw, 0)); /* one that is lost is over */
+    CHECK(stream_get_id(raw, &id) != 0);
+    CHECK_OK(tarn_stream_announce_capture(opened, false));
+    CHECK(end_capture(raw, &graph) != 0);
+    CHECK_OK(tarn_stream_close(opened));
+    CHECK_OK(tarn_stream_destroy(0, raw));
+}
+
+/* While a blocking stream captures the default stream cannot even be asked. */
+TEST(default_stream_is_announced_without_a_question)
+{
+    tarn_stream legacy = open_one(TARN_STREAM_LEGACY), blocking;
+    void *graph = NULL;
+
+    find_calls();
+    CHECK_OK(tarn_stream_create(0, false, &blocking));
+    CHECK_EQUAL(0, begin_capture(blocking, 0));
+    CHECK_OK(tarn_stream_announce_capture(legacy, true));
+    CHECK_OK(tarn_stream_announce_capture(legacy, false));
+    CHECK_EQUAL(0, end_capture(blocking, &graph));
+    CHECK_EQUAL(0, graph_destroy(graph));
+    CHECK_OK(tarn_stream_destroy(0, blocking));
+    CHECK_OK(tarn_stream_close(legacy));
 }
 
 TEST(opened_stream_goes_with_its_context)

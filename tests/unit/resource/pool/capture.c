@@ -121,6 +121,134 @@ TEST(graph_that_is_let_go_by_hand_gives_its_memory_in_the_order_of_that_stream)
     CU(cuStreamDestroy_v2(other));
 }
 
+/* Whoever drops a reference says nothing about the graph, which may run again. */
+TEST(reference_that_is_dropped_leaves_the_memory_with_its_graph)
+{
+    use_driver(0);
+    tarn_resource *pool = strict_pool(4 * MIB);
+    tarn_pool_capture *capture = NULL, *again = NULL;
+    tarn_stream stream = new_stream();
+
+    CU(cuStreamBeginCapture_v2(stream, CAPTURE_GLOBAL));
+    put(pool, take(pool, 3 * MIB, stream), 3 * MIB, stream);
+    CHECK_OK(tarn_pool_capture_of(pool, stream, &capture));
+    CHECK_OK(tarn_pool_capture_of(pool, stream, &again));
+    CHECK_OK(tarn_pool_capture_drop(again));
+    CHECK_OK(tarn_pool_capture_drop(capture));
+    CHECK_OK(tarn_pool_capture_of(pool, stream, &again)); /* it goes on */
+    CHECK(capture == again);
+    void *graph = graph_of(stream);
+    CHECK_OK(tarn_pool_capture_drop(again));
+    CHECK_OK(tarn_pool_capture_drop(NULL));
+    CHECK(is_refused(pool, 3 * MIB, stream));
+    CHECK_EQUAL(3 * MIB, statistics(pool).captured);
+    CU(cuGraphDestroy(graph));
+    comes_back(pool, 3 * MIB, stream);
+    adds_up(pool);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
+/* Of a pool that has no other owner any more. */
+TEST(last_reference_that_is_dropped_takes_the_pool_along)
+{
+    use_driver(0);
+    unsigned long long before = on_sim() ? sim_live_bytes() : 0;
+    tarn_resource *pool = strict_pool(4 * MIB);
+    tarn_pool_capture *capture = NULL;
+    tarn_stream stream = new_stream();
+
+    CU(cuStreamBeginCapture_v2(stream, CAPTURE_GLOBAL));
+    put(pool, take(pool, 3 * MIB, stream), 3 * MIB, stream);
+    CHECK_OK(tarn_pool_capture_of(pool, stream, &capture));
+    CU(cuGraphDestroy(graph_of(stream)));
+    end_pool(pool);
+    CHECK(!on_sim() || sim_live_bytes() > before);
+    CHECK_OK(tarn_pool_capture_drop(capture));
+    CHECK(!on_sim() || sim_live_bytes() == before);
+    CU(cuStreamDestroy_v2(stream));
+}
+
+static tarn_pool_capture_statistics kept_for(tarn_pool_capture *capture)
+{
+    tarn_pool_capture_statistics all = {.size = sizeof all};
+
+    CHECK_OK(tarn_pool_capture_get_statistics(capture, &all));
+    CHECK_EQUAL(sizeof all, all.size);
+    return all;
+}
+
+static void keeps(tarn_pool_capture *capture, uint64_t kept, uint64_t live,
+                  uint64_t blocks)
+{
+    tarn_pool_capture_statistics all = kept_for(capture);
+
+    CHECK_EQUAL(kept, all.kept);
+    CHECK_EQUAL(live, all.live);
+    CHECK_EQUAL(blocks, all.live_blocks);
+}
+
+TEST(capture_tells_what_is_kept_for_its_graph)
+{
+    use_driver(0);
+    tarn_resource *pool = strict_pool(8 * MIB);
+    tarn_pool_capture *capture = NULL;
+    tarn_stream stream = new_stream();
+
+    tarn_device_ptr before = take(pool, 2 * MIB, stream);
+    CU(cuStreamBeginCapture_v2(stream, CAPTURE_GLOBAL));
+    tarn_device_ptr one = take(pool, MIB, stream), two = take(pool, 1000, stream);
+    CHECK_OK(tarn_pool_capture_of(pool, stream, &capture));
+    keeps(capture, 0, MIB + 1024, 2);
+    put(pool, one, MIB, stream);
+    keeps(capture, MIB, 1024, 1);
+    put(pool, before, 2 * MIB, stream); /* of before, and the graph's all the same */
+    keeps(capture, 3 * MIB, 1024, 1);
+    CHECK_EQUAL(1, kept_for(capture).streams);
+    CHECK_EQUAL(statistics(pool).captured, kept_for(capture).kept);
+    void *graph = graph_of(stream);
+    put(pool, two, 1000, NULL); /* elsewhere: its graph may still use it */
+    keeps(capture, 3 * MIB + 1024, 0, 0);
+    CHECK(!kept_for(capture).is_over);
+    CU(cuGraphDestroy(graph));
+    for (int i = 0; i < 20000 && !kept_for(capture).is_over; i++)
+        usleep(500);
+    CHECK(kept_for(capture).is_over);
+    keeps(capture, 0, 0, 0);
+    CHECK_EQUAL(0, statistics(pool).captured);
+    CHECK_OK(tarn_pool_capture_release(capture, stream));
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
+TEST(statistics_of_a_capture_are_as_long_as_their_reader_knows)
+{
+    use_driver(0);
+    tarn_resource *pool = strict_pool(4 * MIB);
+    tarn_pool_capture_statistics all = {
+        .size = offsetof(tarn_pool_capture_statistics, live), .live = 77};
+    tarn_pool_capture *capture = NULL;
+    tarn_stream stream = new_stream();
+
+    CU(cuStreamBeginCapture_v2(stream, CAPTURE_GLOBAL));
+    tarn_device_ptr block = take(pool, MIB, stream);
+    CHECK_OK(tarn_pool_capture_of(pool, stream, &capture));
+    CHECK_OK(tarn_pool_capture_get_statistics(capture, &all));
+    CHECK_EQUAL(offsetof(tarn_pool_capture_statistics, live), all.size);
+    CHECK_EQUAL(77, all.live);
+    all.size = sizeof all.size - 1;
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_capture_get_statistics(capture, &all));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_capture_get_statistics(capture, NULL));
+    all.size = sizeof all;
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_capture_get_statistics(NULL, &all));
+    CHECK_EQUAL(77, all.live);
+    put(pool, block, MIB, stream);
+    CU(cuGraphDestroy(graph_of(stream)));
+    CHECK_OK(tarn_pool_capture_drop(capture));
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(stream));
+}
+
 /* The work that used the block before the capture began is not the graph's. */
 TEST(block_of_before_that_a_capture_freed_waits_for_what_used_it)
 {

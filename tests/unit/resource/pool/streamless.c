@@ -305,9 +305,9 @@ static void is_left_alone(tarn_stream stream, tarn_stream value, tarn_resource *
     if (value != stream)
         CHECK_OK(tarn_stream_announce_capture(value, true));
     loop(pool, MIB, 40);
+    CU(cuStreamEndCapture(stream, &graph));
     if (value != stream)
         CHECK_OK(tarn_stream_announce_capture(value, false));
-    CU(cuStreamEndCapture(stream, &graph));
     CU(cuGraphDestroy(graph));
     CHECK_EQUAL(0, statistics(pool).fences);
     CHECK(statistics(pool).barriers > 0);

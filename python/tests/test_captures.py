@@ -1,0 +1,749 @@
+"""Captures of graphs on streams that Tarn knows, and the memory that a pool keeps for them.
+
+The captures are real ones, by the driver's own calls: those of the driver that Tarn has open,
+and cuda.bindings and cuda.core where they are installed.
+"""
+
+import ctypes
+import gc
+import importlib.util
+import threading
+import time
+
+import pytest
+
+import tarn
+from numba_support import run_code
+from tarn.mr import PoolMemoryResource
+
+MIB = 1 << 20
+GLOBAL, RELAXED = 0, 2  # CUstreamCaptureMode
+
+
+class Driver:
+    """The driver's calls, each of which has to succeed."""
+
+    def __init__(self):
+        self.library = ctypes.CDLL(tarn.driver_info().path)
+        self.context = ctypes.c_void_p()
+        self.cuDevicePrimaryCtxRetain(ctypes.byref(self.context), 0)
+
+    def __getattr__(self, name):
+        function = getattr(self.library, name)
+
+        def call(*args):
+            code = function(*args)
+            assert code == 0, f"{name}: {code}"
+
+        return call
+
+    def begin(self, stream, mode=GLOBAL):
+        self.cuStreamBeginCapture_v2(ctypes.c_void_p(stream.handle), mode)
+
+    def end(self, stream):
+        graph = ctypes.c_void_p()
+        self.cuStreamEndCapture(ctypes.c_void_p(stream.handle), ctypes.byref(graph))
+        return graph
+
+    def lose(self, stream):
+        """End a capture that was lost."""
+        graph = ctypes.c_void_p()
+        code = self.library.cuStreamEndCapture(
+            ctypes.c_void_p(stream.handle), ctypes.byref(graph)
+        )
+        assert code != 0 and not graph
+
+    def fill(self, buffer, value, stream):
+        self.cuMemsetD8Async(
+            ctypes.c_uint64(buffer.ptr),
+            ctypes.c_ubyte(value),
+            ctypes.c_size_t(buffer.size),
+            ctypes.c_void_p(stream.handle),
+        )
+
+    def instantiate(self, graph):
+        runnable = ctypes.c_void_p()
+        self.cuGraphInstantiateWithFlags(ctypes.byref(runnable), graph, ctypes.c_ulonglong(0))
+        return runnable
+
+    def launch(self, runnable, stream):
+        self.cuGraphLaunch(runnable, ctypes.c_void_p(stream.handle))
+
+
+@pytest.fixture
+def driver():
+    """The driver, with the context of device 0 current."""
+    tarn.open_driver()
+    driver, before = Driver(), ctypes.c_void_p()
+    driver.cuCtxGetCurrent(ctypes.byref(before))
+    driver.cuCtxSetCurrent(driver.context)
+    yield driver
+    driver.cuCtxSetCurrent(before)
+    driver.cuDevicePrimaryCtxRelease_v2(0)
+
+
+@pytest.fixture
+def pool():
+    """A pool that has room for one large block, and does not wait for it."""
+    return PoolMemoryResource(None, None, 4 * MIB, wait_before_failing=False)
+
+
+@pytest.fixture
+def stream():
+    with tarn.Stream(flags=1).open() as opened:
+        yield opened
+
+
+def buffer(pool, stream, size=3 * MIB):
+    return tarn.DeviceBuffer(size=size, mr=pool, stream=stream)
+
+
+def has_room(pool, stream):
+    try:
+        buffer(pool, stream)
+    except tarn.OutOfMemoryError:
+        return False
+    return True
+
+
+def until(condition):
+    """The driver says on a thread of its own that a graph is gone."""
+    for _ in range(20000):
+        if condition():
+            return
+        time.sleep(0.0005)
+    raise AssertionError("it never came")
+
+
+# --- streams that are opened ------------------------------------------------------------
+
+
+class Torch:
+    """As torch.cuda.Stream before PyTorch 2.10."""
+
+    def __init__(self, handle):
+        self.cuda_stream = handle
+
+
+class Cupy:
+    """As cupy.cuda.Stream before CuPy 14."""
+
+    def __init__(self, handle):
+        self.ptr = handle
+
+
+Cupy.__module__ = "cupy.cuda.stream"
+
+
+class Protocol:
+    def __init__(self, handle):
+        self.handle = handle
+
+    def __cuda_stream__(self):
+        return (0, self.handle)
+
+
+@pytest.mark.parametrize("kind", [int, tarn.Stream, Protocol, Torch, Cupy])
+def test_a_stream_of_any_kind_is_opened_for_a_while(kind, pool):
+    raw = tarn.Stream()
+    with tarn.Stream(kind(raw.handle)).open() as opened:
+        assert opened.is_opened and opened == raw
+        assert tarn.DeviceBuffer.to_device(b"abc", stream=opened, mr=pool).tobytes() == b"abc"
+    assert not opened.is_opened and opened == raw
+    assert tarn.DeviceBuffer.to_device(b"abc", stream=kind(raw.handle)).tobytes() == b"abc"
+
+
+def test_what_only_looks_like_a_stream_is_none(pool):
+    stranger = Cupy(0)
+    for thing in (buffer(pool, 0, 100), Torch("0"), Torch(None), type("Own", (), {"ptr": 0})()):
+        with pytest.raises(TypeError, match="is no stream"):
+            tarn.Stream(thing)
+    stranger.ptr = 1.5
+    with pytest.raises(TypeError, match="is no stream"):
+        tarn.Stream(stranger)
+
+
+def test_a_buffer_outlives_the_opening_of_its_stream(pool, unraisable):
+    with tarn.Stream(flags=1).open() as opened:
+        kept = tarn.DeviceBuffer.to_device(b"kept", stream=opened, mr=pool)
+        alias = tarn.Stream(opened)
+        other = tarn.DeviceBuffer.to_device(b"other", stream=alias, mr=pool)
+    assert kept.stream is opened and opened.handle == alias.handle > 2
+    assert kept.__cuda_array_interface__["stream"] == opened.handle
+    assert kept.tobytes(stream=kept.stream) == b"kept"
+    assert other.tobytes(stream=alias) == b"other"
+    del kept, other
+    gc.collect()
+    assert unraisable == [] and pool.statistics().live_blocks == 0
+
+
+def test_a_buffer_grows_and_is_copied_after_its_stream_was_closed(pool):
+    with tarn.Stream(flags=1).open() as opened:
+        one = tarn.DeviceBuffer.to_device(b"abc", stream=opened, mr=pool)
+    one.resize(MIB, stream=opened)
+    two = one.copy()
+    opened.synchronize()
+    assert two.tobytes()[:3] == b"abc"
+    assert len(one.__reduce__()[1][0]) == MIB
+
+
+def test_closing_is_for_opened_streams_and_may_be_done_again(pool):
+    raw = tarn.Stream()
+    with pytest.raises(tarn.InvalidArgumentError, match="not open"):
+        raw.close()
+    with pytest.raises(tarn.InvalidArgumentError, match="not open"):
+        tarn.DEFAULT_STREAM.close()
+    with pytest.raises(tarn.InvalidArgumentError, match="not open"), raw:
+        pass
+    opened = raw.open()
+    with pytest.raises(tarn.InvalidArgumentError, match="not open"):
+        tarn.Stream(opened).close()
+    opened.close()
+    opened.close()
+    with pytest.raises(tarn.InvalidArgumentError, match="not open"):
+        opened.announce_capture(True)
+    with pytest.raises(tarn.InvalidArgumentError, match="not open"), opened:
+        pass
+    raw.synchronize()
+    with opened.open() as again:  # it is the stream that it named
+        assert again.is_opened and again == raw
+
+
+def test_a_stream_that_is_opened_twice_is_closed_twice(pool):
+    raw = tarn.Stream(flags=1)
+    with raw.open() as one:
+        with raw.open() as two:
+            kept = buffer(pool, two)
+        kept = buffer(pool, one) if kept is None else kept
+        assert one.is_opened and not two.is_opened
+        del kept
+        assert has_room(pool, one)
+
+
+def test_what_was_raised_within_comes_through():
+    with pytest.raises(ZeroDivisionError), tarn.Stream().open() as opened:
+        1 // 0
+    assert not opened.is_opened
+
+
+def test_closing_tells_others_what_was_freed(pool):
+    other = tarn.Stream(flags=1)
+    with tarn.Stream(flags=1).open() as opened:
+        buffer(pool, opened)
+        opened.synchronize()
+    assert has_room(pool, other)
+
+
+# --- announcements ----------------------------------------------------------------------
+
+
+def hits(pool, stream):
+    """Whether the pool gives without asking about the stream."""
+    before = pool.statistics().hits
+    for _ in range(10):
+        buffer(pool, stream, 4096)
+    return pool.statistics().hits - before
+
+
+def test_a_stream_that_is_announced_is_asked_at_every_call(pool, stream):
+    assert hits(pool, stream) > 0
+    with stream.capturing() as announced:
+        assert announced is stream
+        assert hits(pool, stream) == 0
+        with stream.capturing():
+            pass
+        assert hits(pool, stream) == 0
+    assert hits(pool, stream) > 0
+    with stream.capturing():
+        assert hits(pool, stream) == 0
+
+
+def test_a_capture_is_announced_on_opened_streams_alone(stream):
+    for thing in (tarn.Stream(), tarn.DEFAULT_STREAM):
+        with pytest.raises(tarn.InvalidArgumentError, match="not open"), thing.capturing():
+            pass
+    with stream.capturing():
+        stream.close()
+    with pytest.raises(tarn.InvalidArgumentError, match="not open"), stream.capturing():
+        pass
+
+
+def test_the_end_is_not_announced_while_the_stream_captures(driver, pool, stream):
+    with pytest.raises(tarn.TarnError, match="still captures"), stream.capturing():
+        driver.begin(stream)
+    assert hits(pool, stream) == 0
+    with pytest.raises(tarn.TarnError, match="still captures"):
+        stream.announce_capture(False)
+    driver.cuGraphDestroy(driver.end(stream))
+    stream.announce_capture(False)
+    assert hits(pool, stream) > 0
+
+
+def test_what_went_wrong_in_a_capture_is_what_is_raised(driver, pool, stream):
+    with pytest.raises(ZeroDivisionError), stream.capturing():
+        driver.begin(stream)
+        1 // 0
+    assert hits(pool, stream) == 0
+    driver.cuGraphDestroy(driver.end(stream))
+    with stream.capturing():
+        pass
+    assert hits(pool, stream) > 0
+
+
+def test_events_of_a_pool_leave_an_announced_capture_alone(driver, stream):
+    pool = PoolMemoryResource(streamless="event", streamless_limit=4 * MIB)
+    with stream.capturing():
+        driver.begin(stream)
+        for _ in range(40):
+            buffer(pool, tarn.NO_STREAM, MIB)
+        driver.cuGraphDestroy(driver.end(stream))
+    assert pool.statistics().fences == 0 < pool.statistics().barriers
+
+
+# --- memory of graphs -------------------------------------------------------------------
+
+
+def captured(driver, pool, stream, value=7):
+    """A graph that fills a block of the pool, and what the pool keeps for it."""
+    with stream.capturing():
+        driver.begin(stream)
+        block = buffer(pool, stream)
+        driver.fill(block, value, stream)
+        memory = pool.capture_of(stream)
+        assert memory.statistics().live_blocks == 1
+        del block
+        return driver.end(stream), memory
+
+
+def test_memory_of_a_graph_is_its_own_until_it_is_released(driver, pool, stream):
+    graph, memory = captured(driver, pool, stream)
+    assert memory.pool is pool and not memory.is_released
+    assert memory.statistics() == (3 * MIB, 0, 0, 1, False)
+    assert memory.statistics().kept == pool.statistics().captured
+    assert "3145728 bytes kept" in repr(memory)
+    assert not has_room(pool, stream)
+    runnable = driver.instantiate(graph)
+    for _ in range(2):
+        driver.launch(runnable, stream)
+    memory.release(stream)
+    assert memory.is_released and "released" in repr(memory)
+    assert memory.statistics() == (0, 0, 0, 0, True)
+    assert has_room(pool, stream)
+    memory.release(stream)
+    driver.cuGraphExecDestroy(runnable)
+    driver.cuGraphDestroy(graph)
+
+
+def test_memory_of_a_graph_comes_back_with_the_end_of_the_graph(driver, pool, stream):
+    graph, memory = captured(driver, pool, stream)
+    runnable = driver.instantiate(graph)
+    driver.cuGraphDestroy(graph)
+    stream.synchronize()
+    assert not memory.statistics().is_over and not has_room(pool, stream)
+    driver.cuGraphExecDestroy(runnable)
+    until(lambda: memory.statistics().is_over)
+    assert memory.statistics() == (0, 0, 0, 0, True) and not memory.is_released
+    assert has_room(pool, stream)
+    memory.release(stream)
+
+
+def test_an_object_that_goes_says_nothing_about_the_graph(driver, pool, stream, unraisable):
+    graph, memory = captured(driver, pool, stream)
+    again = memory
+    del memory, again
+    gc.collect()
+    assert not has_room(pool, stream) and pool.statistics().captured == 3 * MIB
+    driver.cuGraphDestroy(graph)
+    until(lambda: has_room(pool, stream))
+    assert pool.statistics().captured == 0 and unraisable == []
+
+
+def test_the_last_release_of_several_counts(driver, pool, stream):
+    with stream.capturing():
+        driver.begin(stream)
+        one = pool.capture_of(stream)
+        buffer(pool, stream)
+        two = pool.capture_of(tarn.Stream(stream.handle))
+        graph = driver.end(stream)
+    one.release(stream)
+    assert one.is_released and two.statistics().kept == 3 * MIB
+    assert not has_room(pool, stream)
+    two.release(stream)
+    assert has_room(pool, stream)
+    driver.cuGraphDestroy(graph)
+
+
+def test_streams_that_join_a_capture_are_of_it(driver, pool, stream):
+    with stream.capturing(), tarn.Stream(flags=1).open() as other, other.capturing():
+        join, back = ctypes.c_void_p(), ctypes.c_void_p()
+        driver.cuEventCreate(ctypes.byref(join), 2)
+        driver.cuEventCreate(ctypes.byref(back), 2)
+        driver.begin(stream, RELAXED)
+        driver.cuEventRecord(join, ctypes.c_void_p(stream.handle))
+        driver.cuStreamWaitEvent(ctypes.c_void_p(other.handle), join, 0)
+        first, second = buffer(pool, stream, MIB), buffer(pool, other, MIB)
+        memory = pool.capture_of(other)
+        driver.fill(second, 1, other)
+        with pytest.raises(tarn.TarnError, match="still captures"):
+            other.announce_capture(False)
+        driver.cuEventRecord(back, ctypes.c_void_p(other.handle))
+        driver.cuStreamWaitEvent(ctypes.c_void_p(stream.handle), back, 0)
+        graph = driver.end(stream)
+    assert memory.statistics() == (0, 2 * MIB, 2, 2, False)
+    del first
+    assert memory.statistics() == (MIB, MIB, 1, 2, False)
+    memory.release(stream)
+    assert pool.statistics().captured == 0 and pool.statistics().live_blocks == 1
+    del second
+    for event in (join, back):
+        driver.cuEventDestroy_v2(event)
+    driver.cuGraphDestroy(graph)
+
+
+def test_what_does_not_capture_has_no_memory_of_a_graph(pool, stream):
+    for thing in (stream, stream.handle, tarn.DEFAULT_STREAM, tarn.NO_STREAM):
+        with pytest.raises(tarn.TarnError, match="does not capture"):
+            pool.capture_of(thing)
+    for thing in (None, "stream", 1.5):
+        with pytest.raises(TypeError):
+            pool.capture_of(thing)
+    with pytest.raises(TypeError):
+        pool.capture_of()
+
+
+def test_what_is_no_pool_keeps_nothing_for_graphs(driver, stream):
+    cuda = tarn.mr.CudaMemoryResource()
+    driver.begin(stream)
+    with pytest.raises(tarn.InvalidArgumentError):
+        tarn.mr.PoolCapture(cuda, stream)
+    with pytest.raises(TypeError):
+        tarn.mr.PoolCapture(7, stream)
+    with pytest.raises(TypeError):
+        tarn._tarn.GraphMemory()
+    with pytest.raises(TypeError):
+        tarn._tarn.Announcement()
+    driver.cuGraphDestroy(driver.end(stream))
+
+
+def test_a_release_that_is_refused_changes_nothing(driver, pool, stream):
+    graph, memory = captured(driver, pool, stream)
+    with tarn.Stream(flags=1).open() as closed:
+        value = tarn.Stream(closed)
+    driver.begin(stream)
+    for thing, error in [
+        (stream, tarn.InvalidArgumentError),
+        (None, TypeError),
+        ("stream", TypeError),
+        (7, tarn.InvalidArgumentError),
+    ]:
+        with pytest.raises(error):
+            memory.release(thing)
+        assert not memory.is_released and memory.statistics().kept == 3 * MIB
+    driver.cuGraphDestroy(driver.end(stream))
+    memory.release(value)
+    assert memory.is_released
+    driver.cuGraphDestroy(graph)
+
+
+@pytest.mark.skipif(tarn.driver_info().device_count < 2, reason="one device")
+def test_memory_of_a_graph_is_released_on_its_own_device(driver, pool, stream):
+    graph, memory = captured(driver, pool, stream)
+    other = PoolMemoryResource(device=1)
+    context, before = ctypes.c_void_p(), ctypes.c_void_p()
+    driver.cuCtxGetCurrent(ctypes.byref(before))
+    driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 1)
+    driver.cuCtxSetCurrent(context)
+    elsewhere = tarn.Stream()
+    driver.cuCtxSetCurrent(before)
+    for thing in (elsewhere, elsewhere.open() if tarn.current_device() else elsewhere):
+        with pytest.raises(tarn.InvalidArgumentError):
+            memory.release(thing)
+    with pytest.raises(tarn.InvalidArgumentError):
+        other.capture_of(stream)
+    memory.release(stream)
+    driver.cuGraphDestroy(graph)
+    del elsewhere, thing
+    driver.cuDevicePrimaryCtxRelease_v2(1)
+
+
+# --- captures that go wrong -------------------------------------------------------------
+
+
+def test_a_lost_capture_gives_its_memory_back(driver, stream):
+    pool = PoolMemoryResource(None, None, 4 * MIB)
+    number = ctypes.c_ulonglong()
+    with stream.capturing():
+        driver.begin(stream)
+        block = buffer(pool, stream)
+        memory = pool.capture_of(stream)
+        # Asking for its id ends it.
+        assert driver.library.cuStreamGetId(
+            ctypes.c_void_p(stream.handle), ctypes.byref(number)
+        )
+        with pytest.raises(tarn.TarnError, match="does not capture any more"):
+            pool.capture_of(stream)
+        del block
+        driver.lose(stream)
+    until(lambda: memory.statistics().is_over)
+    assert pool.statistics().captured == 0 and has_room(pool, stream)
+    memory.release(stream)
+
+
+def test_a_stream_that_is_closed_while_it_captures_goes_on_capturing(driver, pool):
+    opened = tarn.Stream(flags=1).open()
+    with opened.capturing():
+        driver.begin(opened)
+        block = buffer(pool, opened)
+        opened.close()
+        driver.fill(block, 1, opened)
+        memory = pool.capture_of(opened)
+        del block
+        assert memory.statistics().kept == 3 * MIB
+        graph = driver.end(opened)
+    assert not has_room(pool, opened)
+    memory.release(opened)
+    assert has_room(pool, opened)
+    driver.cuGraphDestroy(graph)
+
+
+def test_a_stream_that_goes_while_it_captures_takes_nothing_along(driver, pool, unraisable):
+    raw = ctypes.c_void_p()
+    driver.cuStreamCreate(ctypes.byref(raw), 1)
+    opened = tarn.Stream(raw.value).open()
+    opened.announce_capture(True)
+    driver.begin(opened)
+    memory = (buffer(pool, opened), pool.capture_of(opened))[1]
+    graph = driver.end(opened)
+    del opened
+    gc.collect()
+    driver.cuStreamDestroy_v2(raw)
+    assert memory.statistics() == (3 * MIB, 0, 0, 1, False)
+    other = tarn.Stream(flags=1)
+    memory.release(other)
+    assert has_room(pool, other) and unraisable == []
+    driver.cuGraphDestroy(graph)
+
+
+def test_a_block_of_a_graph_outlives_the_graph(driver, pool, stream, unraisable):
+    with stream.capturing():
+        driver.begin(stream)
+        block = buffer(pool, stream)
+        memory = pool.capture_of(stream)
+        graph = driver.end(stream)
+    assert memory.statistics() == (0, 3 * MIB, 1, 1, False)
+    memory.release(stream)
+    driver.cuGraphDestroy(graph)
+    assert block.size == 3 * MIB and not has_room(pool, stream)
+    del block
+    assert has_room(pool, stream) and unraisable == []
+
+
+def test_memory_of_a_graph_keeps_its_pool(driver, stream, unraisable):
+    graph, memory = captured(driver, PoolMemoryResource(), stream)
+    gc.collect()
+    assert memory.statistics().kept == 3 * MIB == memory.pool.statistics().captured
+    cycle = [memory]
+    cycle.append(cycle)
+    del memory, cycle
+    gc.collect()
+    driver.cuGraphDestroy(graph)
+    assert unraisable == []
+
+
+def test_hundreds_of_graphs_leave_nothing(driver, stream):
+    pool = PoolMemoryResource(None, None, 4 * MIB)
+    seen = []
+    for turn in range(300):
+        graph, memory = captured(driver, pool, stream)
+        driver.cuGraphDestroy(graph)
+        if turn % 2:
+            memory.release(stream)
+        else:
+            until(lambda memory=memory: memory.statistics().is_over)
+        seen.append(pool.statistics())
+    for name in "captured", "live_blocks", "reserved", "lanes", "metadata":
+        assert getattr(seen[-1], name) == getattr(seen[9], name)
+
+
+def test_of_threads_that_release_at_once_one_does(driver, stream, unraisable):
+    for _ in range(20):
+        pool = PoolMemoryResource()
+        graph, memory = captured(driver, pool, stream)
+        ready = threading.Barrier(4)
+
+        def release(memory=memory, ready=ready):
+            ready.wait()
+            memory.release(stream)
+            memory.statistics()
+
+        threads = [threading.Thread(target=release) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert memory.is_released and pool.statistics().captured == 0
+        driver.cuGraphDestroy(graph)
+    assert unraisable == []
+
+
+def test_threads_capture_side_by_side(driver):
+    pool, failed = PoolMemoryResource(), []
+
+    def work(number):
+        try:
+            driver.cuCtxSetCurrent(driver.context)
+            with tarn.Stream(flags=1).open() as mine:
+                for turn in range(20):
+                    value = number * 32 + turn
+                    with mine.capturing():
+                        driver.begin(mine, RELAXED)
+                        block = buffer(pool, mine, 4096)
+                        driver.fill(block, value, mine)
+                        memory = pool.capture_of(mine)
+                        graph = driver.end(mine)
+                    runnable = driver.instantiate(graph)
+                    driver.launch(runnable, mine)
+                    mine.synchronize()
+                    target = bytearray(4096)
+                    block.copy_to_host(target, stream=mine)
+                    mine.synchronize()
+                    assert target == bytes([value]) * 4096
+                    driver.cuGraphExecDestroy(runnable)
+                    driver.cuGraphDestroy(graph)
+                    del block
+                    memory.release(mine)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert (pool.statistics().live_blocks, pool.statistics().captured) == (0, 0)
+
+
+# --- processes --------------------------------------------------------------------------
+
+KEPT = """
+import ctypes, os, tarn
+tarn.open_driver()
+cuda = ctypes.CDLL(tarn.driver_info().path)
+pool = tarn.mr.PoolMemoryResource()
+raw, context = ctypes.c_void_p(), ctypes.c_void_p()
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+assert cuda.cuStreamCreate(ctypes.byref(raw), 1) == 0
+stream = tarn.Stream(raw.value).open()
+stream.announce_capture(True)
+assert cuda.cuStreamBeginCapture_v2(ctypes.c_void_p(stream.handle), 0) == 0
+tarn.DeviceBuffer(size=1 << 20, mr=pool, stream=stream)
+memory, other = pool.capture_of(stream), pool.capture_of(stream)
+graph = ctypes.c_void_p()
+"""
+END = """
+assert cuda.cuStreamEndCapture(ctypes.c_void_p(stream.handle), ctypes.byref(graph)) == 0
+stream.announce_capture(False)
+"""
+
+
+@pytest.mark.parametrize("ends", [END, ""])
+def test_a_program_may_end_with_all_of_it(ends, sim_process):
+    assert sim_process(KEPT + ends + "print(memory.statistics().kept)") == str(MIB)
+
+
+def test_a_forked_child_may_let_all_of_it_go(sim_process):
+    code = KEPT + END + """
+child = os.fork()
+if child == 0:
+    assert memory.statistics().kept == 1 << 20
+    memory.release(stream)
+    del other
+    stream.close()
+    del pool, memory, stream
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert memory.statistics() == (1 << 20, 0, 0, 1, False)
+memory.release(stream)
+other.release(stream)
+print(pool.statistics().captured)
+"""
+    assert sim_process(code) == "0"
+
+
+def test_after_a_reset_of_the_device_all_of_it_goes(sim_process):
+    code = KEPT + END + """
+assert cuda.cuDevicePrimaryCtxReset_v2(0) == 0
+memory.release(stream)
+assert memory.is_released
+del other
+stream.close()
+del memory, pool, stream
+print("gone")
+"""
+    assert sim_process(code) == "gone"
+
+
+HAS_CORE = importlib.util.find_spec("cuda") and importlib.util.find_spec("cuda.core")
+
+
+@pytest.mark.skipif(not HAS_CORE, reason="cuda.core is not installed")
+def test_a_graph_builder_of_cuda_core_captures_on_a_pool():
+    run_code("""
+from cuda.core import Device
+import tarn
+
+pool = tarn.mr.PoolMemoryResource(None, None, 4 << 20, wait_before_failing=False)
+device = Device(0)
+device.set_current()
+stream = device.create_stream()
+builder = stream.create_graph_builder()
+with tarn.Stream(stream).open() as opened, opened.capturing():
+    builder.begin_building()
+    buffer = tarn.DeviceBuffer(size=3 << 20, mr=pool, stream=builder)
+    memory = pool.capture_of(builder)
+    assert memory.statistics() == (0, 3 << 20, 1, 1, False)
+    del buffer
+    graph = builder.end_building().complete()
+assert memory.statistics() == (3 << 20, 0, 0, 1, False)
+graph.launch(stream)
+memory.release(stream)
+assert pool.statistics().captured == 0
+stream.sync()
+graph.close()
+""")
+
+
+@pytest.mark.skipif(not HAS_CORE, reason="cuda.bindings is not installed")
+def test_the_bare_bindings_capture_on_a_pool():
+    run_code("""
+from cuda.bindings import driver
+import tarn
+
+def good(answer):
+    code, *values = answer
+    assert code == driver.CUresult.CUDA_SUCCESS, code
+    return values[0] if len(values) == 1 else values
+
+pool = tarn.mr.PoolMemoryResource()
+good(driver.cuInit(0))
+good(driver.cuCtxSetCurrent(good(driver.cuDevicePrimaryCtxRetain(0))))
+raw = good(driver.cuStreamCreate(1))
+mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+with tarn.Stream(int(raw)).open() as stream, stream.capturing():
+    good(driver.cuStreamBeginCapture(raw, mode))
+    buffer = tarn.DeviceBuffer(size=4096, mr=pool, stream=stream)
+    good(driver.cuMemsetD8Async(buffer.ptr, 9, 4096, raw))
+    memory = pool.capture_of(stream)
+    graph = good(driver.cuStreamEndCapture(raw))
+runnable = good(driver.cuGraphInstantiate(graph, 0))
+good(driver.cuGraphLaunch(runnable, raw))
+good(driver.cuStreamSynchronize(raw))
+assert buffer.tobytes() == b"\\t" * 4096
+del buffer
+memory.release(int(raw))
+good(driver.cuGraphExecDestroy(runnable))
+good(driver.cuGraphDestroy(graph))
+good(driver.cuStreamDestroy(raw))
+""")
