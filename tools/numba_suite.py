@@ -240,13 +240,16 @@ def enter(result, name, tests, trouble, seconds):
 # --- comparing --------------------------------------------------------------------------
 
 
-def differences(one, other, expected_skips=EXPECTED_SKIPS):
+def differences(one, other, expected_skips=EXPECTED_SKIPS, expected_failures=frozenset()):
     """What is not as it should be, by name of the test or module."""
     found = {}
     for test in sorted(set(one["tests"]) | set(other["tests"])):
         before = one["tests"].get(test, {}).get("outcome", "not there")
         after = other["tests"].get(test, {}).get("outcome", "not there")
-        if before != after and not (test in expected_skips and after == "skip"):
+        is_expected = (after == "skip" and test in expected_skips) or (
+            after == "fail" and test in expected_failures
+        )
+        if before != after and not is_expected:
             if after == "pass" and is_known_breakage(test, one["tests"].get(test, {})):
                 continue
             why = other["tests"].get(test, {}).get("why", "")
@@ -257,6 +260,15 @@ def differences(one, other, expected_skips=EXPECTED_SKIPS):
         for name, trouble in run["broken"].items():
             found[f"{name} under {run['manager']}"] = trouble
     return found
+
+
+def more_with(outcome, one, other, names):
+    """How many of these tests end so in the second run and otherwise in the first?"""
+    return sum(
+        one["tests"].get(test, {}).get("outcome") != outcome
+        and other["tests"].get(test, {}).get("outcome") == outcome
+        for test in names
+    )
 
 
 def is_known_breakage(test, end):
@@ -275,23 +287,24 @@ def reasons(one, other):
                 yield f"{test}: {before['why'][:100]} | {after['why'][:100]}"
 
 
-def report(one, other, junit=None, expected_skips=EXPECTED_SKIPS):
-    found = differences(one, other, expected_skips)
+def report(one, other, junit=None, expected_skips=EXPECTED_SKIPS,
+           expected_failures=frozenset()):  # fmt: skip
+    found = differences(one, other, expected_skips, expected_failures)
     tests = set(one["tests"]) | set(other["tests"])
     for name, trouble in found.items():
         print(f"DIFFERENT {name}: {trouble}")
     for line in reasons(one, other):
         print(f"same outcome, another reason: {line}")
-    skipped = sum(
-        one["tests"].get(test) != other["tests"].get(test) for test in expected_skips & tests
-    )
+    skipped = more_with("skip", one, other, expected_skips & tests)
+    failed = more_with("fail", one, other, expected_failures & tests)
     better = sum(
         is_known_breakage(test, end) and other["tests"].get(test, {}).get("outcome") == "pass"
         for test, end in one["tests"].items()
     )
     print(
-        f"{len(tests)} tests: {skipped} more skipped as expected, {better} that only Numba's "
-        f"own IPC handles fail, {len(found)} differences"
+        f"{len(tests)} tests: {skipped} more skipped as expected, "
+        + (f"{failed} more that fail as expected, " if expected_failures else "")
+        + f"{better} that only Numba's own IPC handles fail, {len(found)} differences"
     )
     if junit:
         write_junit(junit, sorted(tests | set(found)), found)

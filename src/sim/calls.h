@@ -311,9 +311,13 @@
     X(cuOccupancyMaxActiveClusters, 11070, cuOccupancyMaxActiveClusters, (int *, CUfunction, const CUlaunchConfig *)) \
     X(cuOccupancyMaxPotentialClusterSize, 11070, cuOccupancyMaxPotentialClusterSize, (int *, CUfunction, const CUlaunchConfig *))
 
-/* From CUDA 12.0 on the plain name is that of another call; what it was before has gone
- * from the headers. A(name, version, symbol). */
+/* Names and versions that the headers have no more, while drivers still do: the first calls
+ * for primary contexts, which numba-cuda-mlir asks for, and the plain name that is another
+ * call's from CUDA 12.0 on. A(name, version, symbol). */
 #define SIM_ALIASES(A) \
+    A(cuDevicePrimaryCtxRelease, 7000, cuDevicePrimaryCtxRelease_v2) \
+    A(cuDevicePrimaryCtxSetFlags, 7000, cuDevicePrimaryCtxSetFlags_v2) \
+    A(cuDevicePrimaryCtxReset, 7000, cuDevicePrimaryCtxReset_v2) \
     A(cuGraphInstantiate, 12000, cuGraphInstantiateWithFlags)
 /* clang-format on */
 

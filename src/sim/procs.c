@@ -94,7 +94,7 @@ CUresult cuGetProcAddress_v2(const char *name, void **function, int version,
         if (status)
             *status = known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
                             : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-        return status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+        return CUDA_SUCCESS; /* also without a status: NULL says it */
     }
     found = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM && call->per_thread
                 ? call->per_thread

@@ -182,6 +182,38 @@ static void proc_variants(void)
               13000, 0, 0);
 }
 
+/* Versions before a call's own, and no status asked for: what numba-cuda-mlir does. */
+static void proc_old(void)
+{
+    static const struct {
+        const char *name;
+        int version;
+    } asked[] = {
+        {"cuDevicePrimaryCtxRelease", 7000},
+        {"cuDevicePrimaryCtxSetFlags", 7000},
+        {"cuDevicePrimaryCtxReset", 7000},
+        {"cuFuncSetAttribute", 2000},
+        {"cuFuncGetAttribute", 2000},
+        {"cuMemAllocAsync", 11000},
+        {"cuNoSuchCall", 13000},
+    };
+    static int kept;
+
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        const char *symbol = asked[i].name;
+        void *found = &kept;
+
+        proc_address(named("proc_old.%s", symbol), symbol, asked[i].version, 0);
+        CUresult result = cuGetProcAddress(symbol, &found, asked[i].version, 0, NULL);
+        fact(named("proc_old.%s.no_status", symbol), "%s, %s", result_name(result),
+             found == &kept ? "output kept"
+             : found        ? "found"
+                            : "NULL");
+    }
+    proc_same("proc_old.versions_of_cuDevicePrimaryCtxRelease",
+              "cuDevicePrimaryCtxRelease", 7000, 11000, 0, 0);
+}
+
 static void export_table(void)
 {
     CUuuid id = {{1, 2, 3}};
@@ -203,6 +235,7 @@ static const struct part parts[] = {
     {"error_strings", error_strings, INITED},
     {"proc_addresses", proc_addresses, INITED},
     {"proc_variants", proc_variants, INITED},
+    {"proc_old", proc_old, INITED},
     {"export_table", export_table, INITED},
     END_OF_PARTS,
 };

@@ -16,6 +16,19 @@ TEST(procs_are_found_by_name_and_version)
     CHECK(function == *(void **)(void *)&driver.cuMemcpyHtoDAsync_v2_ptsz);
 }
 
+/* numba-cuda-mlir asks for these versions; the headers have them no more. */
+TEST(procs_of_primary_contexts_are_found_by_their_first_version)
+{
+    void *function;
+
+    CU(cuGetProcAddress_v2("cuDevicePrimaryCtxRelease", &function, 7000, 0, NULL));
+    CHECK(function == *(void **)(void *)&driver.cuDevicePrimaryCtxRelease_v2);
+    CU(cuGetProcAddress_v2("cuDevicePrimaryCtxSetFlags", &function, 10000, 0, NULL));
+    CHECK(function == *(void **)(void *)&driver.cuDevicePrimaryCtxSetFlags_v2);
+    CU(cuGetProcAddress_v2("cuDevicePrimaryCtxReset", &function, 7000, 0, NULL));
+    CHECK(function == *(void **)(void *)&driver.cuDevicePrimaryCtxReset_v2);
+}
+
 TEST(procs_that_are_not_there_are_null)
 {
     CUdriverProcAddressQueryResult status;
@@ -28,8 +41,9 @@ TEST(procs_that_are_not_there_are_null)
     CU(cuGetProcAddress_v2("cuCtxGetId", &function, 11000, 0, &status));
     CHECK(function == NULL);
     CHECK_EQUAL(CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT, status);
-    CU_IS(CUDA_ERROR_NOT_FOUND,
-          cuGetProcAddress_v2("cuNonsense", &function, 13000, 0, NULL));
+    function = &status;
+    CU(cuGetProcAddress_v2("cuNonsense", &function, 13000, 0, NULL));
+    CHECK(function == NULL);
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuGetProcAddress_v2("cuInit", NULL, 13000, 0, NULL));
 }
 
