@@ -234,3 +234,50 @@ TEST(large_blocks_of_several_streams_are_fenced_within_their_bound)
     }
     end_pool(pool);
 }
+
+/* Blocks that stay with their stream, without a fence: each of another size, so that the thread
+ * keeps the last one alone. */
+static void leave_some(tarn_resource *pool, tarn_stream stream)
+{
+    enum { SOME = 8 };
+    tarn_device_ptr blocks[SOME];
+
+    for (size_t i = 0; i < SOME; i++)
+        blocks[i] = take(pool, MIB + i * 64 * KIB, stream);
+    for (size_t i = 0; i < SOME; i++)
+        put(pool, blocks[i], MIB + i * 64 * KIB, stream);
+}
+
+/* It alone is over the bound, wherever two more streams have memory: what one thread keeps for
+ * the next round is not given up for that. */
+TEST(loop_over_a_large_block_on_a_raw_stream_is_not_fenced_among_others)
+{
+    enum { OTHERS = 3, WARM = 50, ROUNDS = 500 };
+    const size_t bytes = 1024 * MIB;
+    tarn_stream others[OTHERS], stream;
+
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    stream = new_stream();
+    put(pool, take(pool, bytes, stream), bytes, stream);
+    for (int i = 0; i < OTHERS; i++) {
+        others[i] = new_stream();
+        leave_some(pool, others[i]);
+    }
+    CHECK(statistics(pool).pending >= OTHERS * MIB);
+    for (int i = 0; i < WARM; i++)
+        put(pool, take(pool, bytes, stream), bytes, stream);
+    tarn_pool_statistics before = statistics(pool);
+    for (int i = 0; i < ROUNDS; i++)
+        put(pool, take(pool, bytes, stream), bytes, stream);
+    tarn_pool_statistics after = statistics(pool);
+
+    CHECK_EQUAL(before.fences, after.fences);
+    CHECK_EQUAL(before.driver_calls, after.driver_calls);
+    CHECK_EQUAL(ROUNDS, after.hits - before.hits);
+    CHECK(after.pending >= OTHERS * MIB); /* they have had theirs all the time */
+    for (int i = 0; i < OTHERS; i++)
+        CU(cuStreamDestroy_v2(others[i]));
+    CU(cuStreamDestroy_v2(stream));
+    end_pool(pool);
+}
