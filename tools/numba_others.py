@@ -46,6 +46,11 @@ MLIR_SKIPS = frozenset(
                   "nested_defer_cleanup", "exception")]
 )  # fmt: skip
 
+# Minutes each, so that they come first: hundreds of kernels to compile, in one process.
+MLIR_LONG = ("test_datetime", "test_builtin_broadcasted_binops", "test_jit_compat",
+             "test_libdevice", "test_atomics", "numba_cuda_tests.cudapy.test_atomics",
+             "test_array_reductions")  # fmt: skip
+
 # It counts what waits in the list of Numba's own manager. numba-cuda skips it where the
 # environment names a manager; numba-cuda-mlir's copy does not, so no plugin passes it.
 MLIR_FAILURES = frozenset(
@@ -148,7 +153,8 @@ def mlir_modules(folder):
     root = pathlib.Path(folder)
     found = (p.relative_to(root).with_suffix("") for p in root.rglob("test_*.py"))
     left_out = {"benchmarks", "doc_examples"}  # as by their own norecursedirs
-    return sorted(".".join(p.parts) for p in found if not left_out & set(p.parts))
+    names = sorted(".".join(p.parts) for p in found if not left_out & set(p.parts))
+    return sorted(names, key=lambda name: name not in MLIR_LONG)
 
 
 def use_stand_in_by_path():
@@ -195,7 +201,10 @@ def run_command(arguments):
         path = pathlib.Path(arguments.out) if arguments.out else None
         if path and not arguments.manager:
             path = path.with_stem(f"{path.stem}-{manager}")
-        runs.append(numba_suite.run_all(manager, names, arguments.jobs, command, out=path))
+        runs.append(
+            numba_suite.run_all(manager, names, arguments.jobs, command, out=path,
+                                timeout=arguments.timeout)
+        )  # fmt: skip
     if arguments.manager:
         return 1 if runs[0]["broken"] or not runs[0]["tests"] else 0
     return numba_suite.report(*runs, arguments.junit, *EXPECTED[arguments.which])
@@ -221,6 +230,8 @@ def main(argv):
         sub.add_argument("--out", metavar="FILE", help="write the outcomes as JSON")
         sub.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N")
         sub.add_argument("--pattern", default="", help="modules with this in their names")
+        sub.add_argument("--timeout", type=int, default=numba_suite.TIMEOUT_S, metavar="S",
+                         help="seconds that a module may take")  # fmt: skip
     compare = which.add_parser("compare")
     compare.add_argument("numba", choices=sorted(EXPECTED))
     compare.add_argument("one")

@@ -1,0 +1,77 @@
+#!/bin/sh
+# mlir.sh -- numba-cuda-mlir's own tests on a machine with a GPU: under its own manager and
+# under Tarn, compared.
+#
+#     tests/gpu/mlir.sh prepare SOURCES        here: fills .gpu/mlir/
+#     OUT=folder tests/gpu/mlir.sh [both|numba|tarn|compare]      there
+#
+# SOURCES are numba-cuda-mlir's, for its wheel has no tests. Their tests and the wheel with
+# what the tests need, for CPython 3.12 (PYTHON_VERSION names another), are carried there in
+# .gpu/mlir/, which git ignores: 53 MB, as the wheel is packed anew. No network there. Where
+# a command may not last long enough for both managers, give one at a time and compare then.
+set -eu
+cd "$(dirname "$0")/../.."
+
+wheels() {
+    platforms=
+    for glibc in 2_39 2_28 2_27 2_17; do
+        platforms="$platforms --platform manylinux_${glibc}_x86_64"
+    done
+    "${PYTHON:-python3}" -m pip download -q --no-deps --only-binary=:all: \
+        --python-version "${PYTHON_VERSION:-3.12}" --implementation cp $platforms \
+        --platform manylinux2014_x86_64 -d "$1" "numba-cuda-mlir==${VERSION:-0.6.0}" \
+        'pytest<9' pytest-subtests filecheck cffi pycparser ml-dtypes
+}
+
+# Unpacked and packed again, much smaller: what travels is often limited.
+prepare() {
+    rm -rf .gpu/mlir && mkdir -p .gpu/mlir/site
+    wheels .gpu/mlir/wheels
+    for wheel in .gpu/mlir/wheels/*.whl; do
+        python3 -m zipfile -e "$wheel" .gpu/mlir/site
+    done
+    tar -C .gpu/mlir/site -c . | xz -T0 -6 >.gpu/mlir/site.tar.xz
+    cp "$1/pyproject.toml" .gpu/mlir
+    tar -C "$1" -c --exclude=benchmarks tests | tar -C .gpu/mlir -x
+    rm -r .gpu/mlir/site .gpu/mlir/wheels
+    du -sh .gpu/mlir
+}
+
+# The packages of PYTHON's own environment, lent to .venv-mlir, behind those of .gpu/mlir.
+environment() {
+    "$PYTHON" -m venv .venv-mlir
+    site=$(echo .venv-mlir/lib/python3*/site-packages)
+    tar -C "$site" -xJf .gpu/mlir/site.tar.xz
+    "$PYTHON" -c 'import site; [print(f"import site; site.addsitedir({p!r})") for p in site.getsitepackages()]' \
+        >"$site/lent.pth"
+    .venv-mlir/bin/python -m pip wheel -q --no-build-isolation --no-deps -w build/mlir-wheel .
+    .venv-mlir/bin/python -m pip install -q --no-index --no-deps build/mlir-wheel/tarn-*.whl
+    .venv-mlir/bin/python -c 'import numba_cuda_mlir as m, tarn; print(m.__version__, tarn.__version__)'
+}
+
+under() {
+    .venv-mlir/bin/python tools/numba_others.py mlir .gpu/mlir --manager "$1" \
+        --jobs "${JOBS:-$(nproc)}" --pattern "${PATTERN:-}" --out "$OUT/mlir-$1.json" || true # the comparison decides
+}
+
+compare() {
+    .venv-mlir/bin/python tools/numba_others.py compare mlir "$OUT/mlir-numba.json" \
+        "$OUT/mlir-tarn.json"
+}
+
+if [ "${1:-}" = prepare ]; then
+    prepare "$2"
+    exit
+fi
+PYTHON=$(command -v "${PYTHON:-python3}")
+mkdir -p "${OUT:=build/gpu-out}"
+OUT=$(cd "$OUT" && pwd)
+case ${TARN_DRIVER:-} in sim) ;; *) unset TARN_DRIVER ;; esac
+unset TARN_LOG TARN_RESOURCE NUMBA_CUDA_MEMORY_MANAGER PYTHONPATH
+[ -x .venv-mlir/bin/python ] && [ -e .venv-mlir/lib/python3*/site-packages/lent.pth ] || environment
+case ${1:-both} in
+both) under numba && under tarn && compare ;;
+numba | tarn) under "$1" ;;
+compare) compare ;;
+*) sed -n '2,/^set/p' "$0" && exit 2 ;;
+esac
