@@ -1,9 +1,19 @@
 /* Fences: when they are recorded, asked about, and what becomes ready by them. */
+#define _GNU_SOURCE
+#include "child.h"
 #include "pools.h"
 #include <stdatomic.h>
 #include <unistd.h>
 
 enum { BUSY = 40 }; /* more streams than one round of questions holds */
+
+/* A GPU runs the host functions of all streams one after the other, and has fewer queues than
+ * these streams: there the one that is done would never be. */
+static void needs_the_stand_in(void)
+{
+    if (!has_sim())
+        skip();
+}
 
 /* One stream that is done, and others that are behind; each has freed 2 MiB, of which
  * a fence covers more than half. */
@@ -78,6 +88,7 @@ TEST(streams_that_are_behind_do_not_hide_one_that_is_done)
     static struct field field;
     bool before, after, more;
 
+    needs_the_stand_in();
     lay_out(&field);
     before = none_is_done(field.pool, MIB, field.done);
     fence_all(&field);
@@ -96,6 +107,7 @@ TEST(streams_that_are_behind_are_asked_each_for_one_fence)
     static struct field field;
     uint64_t before, asked;
 
+    needs_the_stand_in();
     lay_out(&field);
     none_is_done(field.pool, MIB, field.done);
     fence_all(&field);
