@@ -4,6 +4,10 @@
  * Every allocation that fits nowhere ends here, so this is what decides how much a pool
  * has more than is live. What is free in whole handles is never a reason to grow: it is
  * mapped behind the memory that the request can use already. New memory comes behind that.
+ *
+ * Moving is paid by the handle. A pool that has become large still has the small handles of
+ * its beginning, half of all; so where such ones would move they go back to the driver, and
+ * one of today's size comes for each dozen of them.
  */
 #include "resource/pool/idle.h"
 #include <stdlib.h>
@@ -13,9 +17,15 @@ static uint64_t round_to_pages(uint64_t bytes)
     return (bytes + TARN__PAGE_BYTES - 1) & ~((uint64_t)TARN__PAGE_BYTES - 1);
 }
 
-/* One growth: from `at` on `idle->bytes` that move there, then `fresh` that are new. */
+/* What is idle: to move, and small, to be made anew. */
+struct found {
+    struct tarn__idle moving, small;
+};
+
+/* One growth: from `at` on `idle->bytes` that move there, then `fresh` that are new, also for
+ * what was `small`. */
 struct plan {
-    struct tarn__idle *idle;
+    struct tarn__idle *idle, *small; /* NULL: nothing is to move */
     uint64_t at;
     uint64_t fresh, least; /* as the step of growth has it; as it is needed */
     tarn__index moved_room, fresh_room; /* MOVING; 0 where there are no bytes */
@@ -26,20 +36,29 @@ static uint64_t moved_bytes(const struct plan *plan)
     return plan->idle ? plan->idle->bytes : 0;
 }
 
-/* How much is new, and is that allowed? */
+static uint64_t small_bytes(const struct plan *plan)
+{
+    return plan->small ? plan->small->bytes : 0;
+}
+
+/* How much is new, and is that allowed? No more than was small, where that is enough. */
 static bool plan_fresh(const struct tarn__pool *pool, const struct tarn__site *site,
                        struct plan *plan)
 {
     uint64_t need = round_to_pages(site->bytes ? site->bytes : 1);
-    uint64_t moved = moved_bytes(plan);
+    uint64_t moved = moved_bytes(plan), small = small_bytes(plan);
     uint64_t hole = tarn__node_bytes(tarn__node(&pool->heap.nodes, site->hole));
+    uint64_t room = hole > moved ? hole - moved : 0;
+    uint64_t most = tarn__allowance(pool) + small;
 
     plan->least = need > moved ? need - moved : 0;
     plan->fresh = 0;
-    if (plan->least == 0)
+    if (plan->least == 0 && small == 0)
         return moved <= hole;
-    uint64_t room = hole > moved ? hole - moved : 0, most = tarn__allowance(pool);
-    plan->fresh = tarn__pages_step(pool->pages, plan->least, most < room ? most : room);
+    most = most < room ? most : room;
+    plan->fresh = plan->least <= small && small <= most
+                      ? small
+                      : tarn__pages_step(pool->pages, plan->least, most);
     return plan->fresh > 0;
 }
 
@@ -47,6 +66,8 @@ static void cancel(struct tarn__pool *pool, const struct plan *plan)
 {
     if (plan->idle)
         tarn__idle_put_back(plan->idle, 0);
+    if (plan->small)
+        tarn__idle_put_back(plan->small, 0);
     if (plan->moved_room)
         tarn__heap_make_hole(&pool->heap, plan->moved_room);
     if (plan->fresh_room)
@@ -65,11 +86,13 @@ static tarn__index carve_hole(struct tarn__heap *heap, uint64_t at, uint64_t byt
 static bool carve(struct tarn__pool *pool, struct plan *plan)
 {
     struct tarn__heap *heap = &pool->heap;
-    uint64_t moved = moved_bytes(plan);
+    uint64_t moved = moved_bytes(plan), small = small_bytes(plan);
 
     if (plan->idle)
         tarn__idle_carve(plan->idle);
-    bool all = moved == moved_bytes(plan);
+    if (plan->small)
+        tarn__idle_carve(plan->small);
+    bool all = moved == moved_bytes(plan) && small == small_bytes(plan);
     if (all && moved > 0)
         all = (plan->moved_room = carve_hole(heap, plan->at, moved)) != 0;
     if (all && plan->fresh > 0)
@@ -79,22 +102,55 @@ static bool carve(struct tarn__pool *pool, struct plan *plan)
     return all;
 }
 
-/* `idle` NULL: nothing is to move. `lock` held. */
+/* Near its limit a pool needs its small handles: what is live pins fewer bytes of them. */
+enum { NEAR_PART = 8 };
+
+static bool is_near_limit(const struct tarn__pool *pool)
+{
+    return tarn__allowance(pool) < tarn__pages_reserved(pool->pages) / NEAR_PART;
+}
+
+/* Large handles first: of what is ready, then of what is behind fences. */
+static void find_idle(const struct tarn__caller *caller, uint64_t need,
+                      const struct tarn__site *site, struct plan *plan)
+{
+    struct tarn__pool *pool = caller->pool;
+    size_t handle = is_near_limit(pool) ? 0 : tarn__pages_handle(pool->pages, 0);
+
+    tarn__idle_find(pool, need,
+                    (struct tarn__span){site->from, site->address - site->from},
+                    plan->idle);
+    tarn__idle_split_small(plan->idle, handle, plan->small);
+    tarn__idle_find_fenced(caller, plan->idle);
+}
+
+/* With room for what moves in whole handles, where the range still has such a hole. */
+static struct tarn__site find_site(const struct tarn__caller *caller,
+                                   const struct tarn__request *request)
+{
+    const struct tarn__heap *heap = &caller->pool->heap;
+    struct tarn__site site =
+        tarn__heap_find_site(heap, caller->lane, request, TARN__HANDLE_BYTES_MAX);
+
+    return site.hole ? site : tarn__heap_find_site(heap, caller->lane, request, 0);
+}
+
+/* `found` NULL: nothing is to move. `lock` held. */
 static tarn_status make_plan(struct tarn__caller *caller,
-                             const struct tarn__request *request, struct tarn__idle *idle,
+                             const struct tarn__request *request, struct found *found,
                              struct plan *out)
 {
     struct tarn__pool *pool = caller->pool;
-    struct tarn__site site = tarn__heap_find_site(&pool->heap, caller->lane, request);
+    struct tarn__site site = find_site(caller, request);
     uint64_t need = round_to_pages(site.bytes ? site.bytes : 1);
 
-    *out = (struct plan){.idle = idle, .at = site.address};
+    *out = (struct plan){.at = site.address};
     if (!site.hole)
         return tarn__over_limit(pool, (uint64_t)request->granules << TARN__GRANULE_SHIFT);
-    if (idle) {
-        tarn__idle_find(pool, need,
-                        (struct tarn__span){site.from, site.address - site.from}, idle);
-        tarn__idle_find_fenced(caller, idle);
+    if (found) {
+        out->idle = &found->moving;
+        out->small = &found->small;
+        find_idle(caller, need, &site, out);
     }
     if (!plan_fresh(pool, &site, out))
         return tarn__over_limit(pool, need);
@@ -115,8 +171,11 @@ static tarn_status map_fresh(struct tarn__pool *pool, struct plan *plan)
         return status;
     tarn__pool_lock(pool);
     tarn__heap_make_hole(&pool->heap, plan->fresh_room);
-    plan->fresh_room = carve_hole(&pool->heap, at, plan->least);
+    plan->fresh = plan->least;
+    plan->fresh_room = plan->least ? carve_hole(&pool->heap, at, plan->least) : 0;
     tarn__pool_unlock(pool);
+    if (plan->least == 0)
+        return TARN_OK;
     if (!plan->fresh_room)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory to grow");
     return tarn__pages_grow(pool->pages, at, plan->least, TARN_STREAM_NONE, &span);
@@ -149,13 +208,26 @@ static void publish_fresh(struct tarn__pool *pool, struct plan *plan)
 static tarn_status move(const struct tarn__caller *caller, const struct plan *plan)
 {
     const struct tarn__idle *idle = plan->idle;
+    struct tarn__span spans[TARN__IDLE_MAX];
 
     if (!tarn__idle_wait(caller, idle))
         return tarn_error_set(TARN_DRIVER_FAILURE,
                               "pool: the driver refuses a wait for %llu bytes",
                               (unsigned long long)idle->bytes);
-    return tarn__pages_move(caller->pool->pages, idle->spans, idle->count, idle->ready,
+    for (unsigned i = 0; i < idle->count; i++)
+        spans[i] = idle->parts[i].span;
+    return tarn__pages_move(caller->pool->pages, spans, idle->count, idle->ready,
                             plan->at);
+}
+
+/* First what is small goes, so that the device never has less free than before. */
+static tarn_status make_room(const struct tarn__caller *caller, struct plan *plan)
+{
+    tarn_status status = TARN_OK;
+
+    if (small_bytes(plan) > 0)
+        tarn__idle_give_back(plan->small, &status);
+    return status == TARN_OK && moved_bytes(plan) > 0 ? move(caller, plan) : status;
 }
 
 /* Carry the plan out; on failure what moved stays where it is now. `*moved_out`: the move,
@@ -165,15 +237,14 @@ static tarn_status carry_out(struct tarn__caller *caller, struct plan *plan,
 {
     struct tarn__pool *pool = caller->pool;
     uint64_t moved = moved_bytes(plan);
-    tarn_status status = TARN_OK;
+    tarn_status status;
 
     if (TARN_MUTATION(growth_published_before_mapped) && plan->fresh_room) {
         tarn__pool_lock(pool);
         tarn__heap_put(&pool->heap, plan->fresh_room, NULL);
         tarn__pool_unlock(pool);
     }
-    if (moved > 0)
-        status = move(caller, plan);
+    status = make_room(caller, plan);
     *moved_out = status == TARN_OK;
     if (status == TARN_OK && plan->fresh > 0)
         status = map_fresh(pool, plan);
@@ -189,14 +260,14 @@ static tarn_status carry_out(struct tarn__caller *caller, struct plan *plan,
 }
 
 static tarn_status grow(struct tarn__caller *caller, const struct tarn__request *request,
-                        struct tarn__idle *idle, bool *moved_out, tarn__index *out)
+                        struct found *found, bool *moved_out, tarn__index *out)
 {
     struct tarn__pool *pool = caller->pool;
     struct plan plan;
 
     *moved_out = true;
     tarn__pool_lock(pool);
-    tarn_status status = make_plan(caller, request, idle, &plan);
+    tarn_status status = make_plan(caller, request, found, &plan);
     tarn__pool_unlock(pool);
     if (status != TARN_OK)
         return status;
@@ -213,15 +284,15 @@ static tarn_status grow(struct tarn__caller *caller, const struct tarn__request 
 tarn_status tarn__grow_vmm(struct tarn__caller *caller,
                            const struct tarn__request *request, tarn__index *out)
 {
-    struct tarn__idle *idle = malloc(sizeof *idle); /* without it nothing moves */
+    struct found *found = malloc(sizeof *found); /* without it nothing moves */
     bool moved;
 
     tarn__old_leave(caller->pool);
-    tarn_status status = grow(caller, request, idle, &moved, out);
+    tarn_status status = grow(caller, request, found, &moved, out);
 
     /* The driver does not move it: then all of it has to be new. */
     if (status != TARN_OK && !moved)
         status = grow(caller, request, NULL, &moved, out);
-    free(idle);
+    free(found);
     return status;
 }

@@ -97,7 +97,7 @@ void tarn__heap_end_old(struct tarn__heap *heap, tarn__index index);
 /* A node that is MOVING and covers a whole segment goes. */
 void tarn__heap_drop_segment(struct tarn__heap *heap, tarn__index index);
 
-/* Where a pool could grow so that a request fits. */
+/* Where a pool could grow so that a request fits, with `spare_bytes` more behind it. */
 struct tarn__site {
     tarn__index hole; /* 0: no hole is large enough */
     uint64_t address; /* of the hole */
@@ -107,7 +107,8 @@ struct tarn__site {
 };
 struct tarn__site tarn__heap_find_site(const struct tarn__heap *heap,
                                        const struct tarn__lane *lane,
-                                       const struct tarn__request *request);
+                                       const struct tarn__request *request,
+                                       uint64_t spare_bytes);
 
 /* The hole that contains `address`, which was one a moment ago; or 0. */
 tarn__index tarn__heap_hole_at(const struct tarn__heap *heap, uint64_t address);

@@ -1,6 +1,10 @@
 /* idle.c -- idle memory: found, taken out of its blocks, given back. */
 #include "resource/pool/idle.h"
 #include <stdlib.h>
+#include <string.h>
+
+/* Small handles are made anew where one takes the place of so many. */
+enum { FEWER = 4 };
 
 static bool is_in(struct tarn__span span, uint64_t address)
 {
@@ -11,22 +15,18 @@ static bool is_in(struct tarn__span span, uint64_t address)
  * is ready. */
 static bool note(struct tarn__idle *idle, tarn__index index, struct tarn__lane *lane)
 {
+    const struct tarn__pages *pages = idle->pool->pages;
     const struct tarn__node *node = tarn__node(&idle->pool->heap.nodes, index);
     struct tarn__span span = {node->address, tarn__node_bytes(node)};
-    unsigned i = idle->count;
 
     if (is_in(idle->not_in, node->address))
         return true;
-    span = tarn__pages_removable(idle->pool->pages, span);
+    span = tarn__pages_removable(pages, span);
     if (span.bytes == 0)
         return true;
-    idle->nodes[i] = index;
-    idle->spans[i] = span;
-    idle->lanes[i] = lane;
-    idle->epochs[i] = node->epoch;
-    idle->count++;
-    idle->bytes += span.bytes;
-    return idle->count < TARN__IDLE_MAX && idle->bytes < idle->wanted;
+    idle->parts[idle->count++] = (struct tarn__idle_part){
+        index, tarn__pages_count(pages, span), span, lane, node->epoch, NULL};
+    return idle->count < TARN__IDLE_MAX;
 }
 
 static bool note_ready(void *data, tarn__index index)
@@ -44,20 +44,65 @@ static bool note_fenced(void *data, tarn__index index)
     return !tarn__lane_has_fenced(lane, node) || note(idle, index, lane);
 }
 
+static uint64_t mean_handle(const struct tarn__idle_part *part)
+{
+    return part->span.bytes / part->handles;
+}
+
+static void swap(struct tarn__idle_part *one, struct tarn__idle_part *other)
+{
+    struct tarn__idle_part kept = *one;
+
+    *one = *other;
+    *other = kept;
+}
+
+static unsigned largest_of(const struct tarn__idle *idle, unsigned first)
+{
+    unsigned largest = first;
+
+    for (unsigned i = first + 1; i < idle->count; i++)
+        if (mean_handle(&idle->parts[i]) > mean_handle(&idle->parts[largest]))
+            largest = i;
+    return largest;
+}
+
+/* Of the parts from the `first` on, as many as it takes; `large`: of the largest handles. */
+static void keep_enough(struct tarn__idle *idle, unsigned first, bool large)
+{
+    unsigned kept = first;
+
+    for (; kept < idle->count && idle->bytes < idle->wanted; kept++) {
+        if (large)
+            swap(&idle->parts[kept], &idle->parts[largest_of(idle, kept)]);
+        idle->bytes += idle->parts[kept].span.bytes;
+    }
+    idle->count = kept;
+}
+
 /* Of the last span, only as many handles as it takes. */
 static void trim_last(struct tarn__idle *idle)
 {
     if (idle->bytes <= idle->wanted)
         return;
-    struct tarn__span *last = &idle->spans[idle->count - 1];
+    struct tarn__idle_part *part = &idle->parts[idle->count - 1];
+    struct tarn__span *last = &part->span;
     uint64_t over = idle->bytes - idle->wanted;
     idle->bytes -= last->bytes;
     *last = tarn__pages_first(idle->pool->pages, *last, last->bytes - over);
+    part->handles = tarn__pages_count(idle->pool->pages, *last);
     idle->bytes += last->bytes;
 }
 
-void tarn__idle_find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span not_in,
-                     struct tarn__idle *out)
+/* The smallest block, in granules, that may have a whole handle in it, or be a segment. */
+static uint32_t least_granules(const struct tarn__pool *pool)
+{
+    return tarn__pages_is_vmm(pool->pages) ? TARN__PAGE_BYTES >> TARN__GRANULE_SHIFT : 1;
+}
+
+/* All that is ready, of the largest blocks. */
+static void find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span not_in,
+                 struct tarn__idle *out)
 {
     out->pool = pool;
     out->count = out->ready = 0;
@@ -66,14 +111,47 @@ void tarn__idle_find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span
     out->not_in = not_in;
     if (wanted == 0)
         return;
-    tarn__bins_visit(&pool->heap.ready, &pool->heap.nodes, 1, note_ready, out);
+    tarn__bins_visit(&pool->heap.ready, &pool->heap.nodes, least_granules(pool),
+                     note_ready, out);
     if (TARN_MUTATION(unmapped_with_fence_pending))
         for (tarn__index i = pool->heap.with_memory; i && out->count < TARN__IDLE_MAX;
              i = tarn__lane(&pool->heap, i)->next_with_memory)
-            tarn__bins_visit(&tarn__lane(&pool->heap, i)->bins, &pool->heap.nodes, 1,
-                             note_ready, out);
+            tarn__bins_visit(&tarn__lane(&pool->heap, i)->bins, &pool->heap.nodes,
+                             least_granules(pool), note_ready, out);
+}
+
+void tarn__idle_find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span not_in,
+                     struct tarn__idle *out)
+{
+    find(pool, wanted, not_in, out);
+    keep_enough(out, 0, true);
     out->ready = out->count;
     trim_last(out);
+}
+
+void tarn__idle_split_small(struct tarn__idle *idle, uint64_t handle_bytes,
+                            struct tarn__idle *small_out)
+{
+    unsigned first = idle->count, handles = 0;
+    uint64_t bytes = 0;
+
+    small_out->pool = idle->pool;
+    small_out->count = small_out->ready = 0;
+    small_out->bytes = 0;
+    while (first > 0 && mean_handle(&idle->parts[first - 1]) < handle_bytes &&
+           idle->parts[first - 1].lane == NULL) {
+        handles += idle->parts[--first].handles;
+        bytes += idle->parts[first].span.bytes;
+    }
+    if (bytes == 0 || bytes < handle_bytes || handles < FEWER * (bytes / handle_bytes))
+        return;
+    small_out->count = small_out->ready = idle->count - first;
+    small_out->bytes = bytes;
+    memcpy(small_out->parts, &idle->parts[first],
+           small_out->count * sizeof *small_out->parts);
+    idle->count = idle->ready = first;
+    idle->bytes -= bytes;
+    idle->wanted -= idle->wanted < bytes ? idle->wanted : bytes;
 }
 
 /* --- handles that lie in pieces --- */
@@ -153,7 +231,8 @@ static bool wants_more(const struct tarn__idle *idle)
 static void note_lane(struct tarn__idle *idle, struct tarn__lane *lane)
 {
     join_pieces(idle, lane);
-    tarn__bins_visit(&lane->bins, &idle->pool->heap.nodes, 1, note_fenced, idle);
+    tarn__bins_visit(&lane->bins, &idle->pool->heap.nodes, least_granules(idle->pool),
+                     note_fenced, idle);
 }
 
 void tarn__idle_find_fenced(const struct tarn__caller *caller, struct tarn__idle *idle)
@@ -172,17 +251,21 @@ void tarn__idle_find_fenced(const struct tarn__caller *caller, struct tarn__idle
         if (i != own->index && !tarn__lane(heap, i)->is_capture)
             note_lane(idle, tarn__lane(heap, i));
     }
+    keep_enough(idle, idle->ready, true);
     trim_last(idle);
 }
 
 /* Is there no younger span of the same lane? */
 static bool is_youngest(const struct tarn__idle *idle, unsigned which)
 {
-    for (unsigned i = idle->ready; i < idle->count; i++)
-        if (idle->lanes[i] == idle->lanes[which] &&
-            (idle->epochs[i] > idle->epochs[which] ||
-             (idle->epochs[i] == idle->epochs[which] && i < which)))
+    const struct tarn__idle_part *part = &idle->parts[which], *other;
+
+    for (unsigned i = idle->ready; i < idle->count; i++) {
+        other = &idle->parts[i];
+        if (other->lane == part->lane &&
+            (other->epoch > part->epoch || (other->epoch == part->epoch && i < which)))
             return false;
+    }
     return true;
 }
 
@@ -192,12 +275,13 @@ bool tarn__idle_wait(const struct tarn__caller *caller, const struct tarn__idle 
     bool waited = true;
 
     for (unsigned i = idle->ready; waited && i < idle->count; i++) {
-        if (idle->lanes[i] == caller->lane || !is_youngest(idle, i))
+        const struct tarn__idle_part *part = &idle->parts[i];
+        if (part->lane == caller->lane || !is_youngest(idle, i))
             continue;
         waits++;
         if (!TARN_MUTATION(moved_without_wait))
-            waited = caller->scope.calls->stream_wait_event(
-                         caller->handle, idle->events[i], 0) == CUDA_SUCCESS_;
+            waited = caller->scope.calls->stream_wait_event(caller->handle, part->event,
+                                                            0) == CUDA_SUCCESS_;
     }
     tarn__pool_lock(caller->pool);
     caller->pool->waits += waits;
@@ -231,20 +315,18 @@ void tarn__idle_carve(struct tarn__idle *idle)
 
     idle->bytes = idle->count = idle->ready = 0;
     for (unsigned i = 0; i < count; i++) {
-        struct tarn__lane *lane = idle->lanes[i];
-        if (lane) /* before its last block goes */
-            idle->events[kept] = pin(lane, idle->epochs[i]);
-        tarn__index cut = carve_span(&idle->pool->heap, idle->nodes[i], idle->spans[i]);
-        if (!cut && lane)
-            tarn__lane_unpin(lane, idle->events[kept]);
+        struct tarn__idle_part part = idle->parts[i];
+        if (part.lane) /* before its last block goes */
+            part.event = pin(part.lane, part.epoch);
+        tarn__index cut = carve_span(&idle->pool->heap, part.node, part.span);
+        if (!cut && part.lane)
+            tarn__lane_unpin(part.lane, part.event);
         if (!cut)
             continue;
-        idle->nodes[kept] = cut;
-        idle->spans[kept] = idle->spans[i];
-        idle->lanes[kept] = lane;
-        idle->epochs[kept] = idle->epochs[i];
-        idle->bytes += idle->spans[kept++].bytes;
-        idle->ready += lane == NULL;
+        part.node = cut;
+        idle->parts[kept++] = part;
+        idle->bytes += part.span.bytes;
+        idle->ready += part.lane == NULL;
     }
     idle->count = kept;
 }
@@ -252,9 +334,10 @@ void tarn__idle_carve(struct tarn__idle *idle)
 void tarn__idle_put_back(const struct tarn__idle *idle, unsigned first)
 {
     for (unsigned i = first; i < idle->count; i++) {
-        tarn__heap_put(&idle->pool->heap, idle->nodes[i], idle->lanes[i]);
-        if (idle->lanes[i])
-            tarn__lane_unpin(idle->lanes[i], idle->events[i]);
+        const struct tarn__idle_part *part = &idle->parts[i];
+        tarn__heap_put(&idle->pool->heap, part->node, part->lane);
+        if (part->lane)
+            tarn__lane_unpin(part->lane, part->event);
     }
 }
 
@@ -263,23 +346,43 @@ void tarn__idle_retire(const struct tarn__idle *idle, unsigned count)
 {
     struct tarn__heap *heap = &idle->pool->heap;
 
-    for (unsigned i = 0; i < count; i++)
-        if (idle->lanes[i])
-            tarn__old_add(idle->pool, idle->nodes[i], idle->lanes[i], idle->epochs[i],
-                          idle->events[i]);
+    for (unsigned i = 0; i < count; i++) {
+        const struct tarn__idle_part *part = &idle->parts[i];
+        if (part->lane)
+            tarn__old_add(idle->pool, part->node, part->lane, part->epoch, part->event);
         else if (tarn__pages_is_vmm(idle->pool->pages))
-            tarn__heap_make_hole(heap, idle->nodes[i]);
+            tarn__heap_make_hole(heap, part->node);
         else
-            tarn__heap_drop_segment(heap, idle->nodes[i]);
+            tarn__heap_drop_segment(heap, part->node);
+    }
 }
 
 /* --- given back --- */
 
-/* Never below what is to be kept: of the last one, what is over. */
+unsigned tarn__idle_give_back(struct tarn__idle *idle, tarn_status *status_out)
+{
+    struct tarn__pool *pool = idle->pool;
+    unsigned removed = 0;
+
+    *status_out = TARN_OK;
+    while (removed < idle->count && *status_out == TARN_OK) {
+        *status_out = tarn__pages_remove(pool->pages, idle->parts[removed].span);
+        removed += *status_out == TARN_OK;
+    }
+    tarn__pool_lock(pool);
+    tarn__idle_retire(idle, removed);
+    tarn__idle_put_back(idle, removed);
+    pool->generation += removed > 0;
+    tarn__pool_unlock(pool);
+    idle->count = idle->ready = 0;
+    return removed;
+}
+
+/* Never more than `most`: of the last one, what is over stays. */
 static void trim_to(struct tarn__idle *idle, uint64_t most)
 {
     while (idle->count > 0 && idle->bytes > most) {
-        struct tarn__span *last = &idle->spans[idle->count - 1];
+        struct tarn__span *last = &idle->parts[idle->count - 1].span;
         idle->bytes -= last->bytes;
         last->bytes = most > idle->bytes ? most - idle->bytes : 0;
         *last = tarn__pages_removable(idle->pool->pages, *last);
@@ -292,26 +395,20 @@ static void trim_to(struct tarn__idle *idle, uint64_t most)
 static bool shrink_once(struct tarn__pool *pool, uint64_t keep, struct tarn__idle *idle,
                         uint64_t *released, tarn_status *status)
 {
-    unsigned removed = 0;
-
     tarn__pool_lock(pool);
     uint64_t over = pool->heap.free_bytes > keep ? pool->heap.free_bytes - keep : 0;
-    tarn__idle_find(pool, over, (struct tarn__span){0, 0}, idle);
+    find(pool, over, (struct tarn__span){0, 0}, idle);
+    keep_enough(idle, 0, false);
+    idle->ready = idle->count;
     trim_to(idle, over);
     tarn__idle_carve(idle);
     tarn__pool_unlock(pool);
 
-    *status = TARN_OK;
-    while (removed < idle->count && *status == TARN_OK) {
-        *status = tarn__pages_remove(pool->pages, idle->spans[removed]);
-        if (*status == TARN_OK)
-            *released += idle->spans[removed++].bytes;
-    }
+    uint64_t before = tarn__pages_reserved(pool->pages);
+    unsigned removed = tarn__idle_give_back(idle, status);
+    *released += before - tarn__pages_reserved(pool->pages);
     tarn__pool_lock(pool);
-    tarn__idle_retire(idle, removed);
-    tarn__idle_put_back(idle, removed);
     pool->shrinks += removed;
-    pool->generation += removed > 0;
     tarn__pool_unlock(pool);
     return removed > 0 && *status == TARN_OK;
 }

@@ -12,35 +12,50 @@
 
 enum { TARN__IDLE_MAX = 256 };
 
+/* Of a free block, what can go. */
+struct tarn__idle_part {
+    tarn__index node;
+    unsigned handles;
+    struct tarn__span span;
+    struct tarn__lane *lane; /* whose it is; NULL: ready */
+    uint64_t epoch;          /* of the lane */
+    CUevent_ event;          /* the fence that covers that, pinned; once it is carved */
+};
+
 struct tarn__idle {
     struct tarn__pool *pool;
-    tarn__index nodes[TARN__IDLE_MAX];
-    struct tarn__span spans[TARN__IDLE_MAX];  /* what of each can go */
-    struct tarn__lane *lanes[TARN__IDLE_MAX]; /* whose each is; NULL: ready */
-    uint64_t epochs[TARN__IDLE_MAX];
-    CUevent_ events[TARN__IDLE_MAX]; /* of lanes, once carved: fences, pinned */
+    struct tarn__idle_part parts[TARN__IDLE_MAX];
     unsigned count;
     unsigned ready;           /* the first ones */
-    uint64_t bytes;           /* of the spans */
+    uint64_t bytes;           /* of their spans */
     uint64_t wanted;          /* enough */
     struct tarn__span not_in; /* addresses that are not to be touched */
 };
 
-/* Find idle memory of about `wanted` bytes: the first spans that together are as much, of
- * the last one no more handles than it takes; less where there is less. `lock` held. */
+/* Find idle memory of about `wanted` bytes: the parts with the largest handles that together
+ * are as much, of the last one no more handles than it takes; less where there is less. (To
+ * move a handle costs 43 us on an H200, of whatever size it is: see docs/pool.md.) `lock`
+ * held. */
 void tarn__idle_find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span not_in,
                      struct tarn__idle *out);
+/* Take the last parts out whose handles are smaller than `handle_bytes`, if they are ready
+ * and enough for a handle in place of four: `small_out`. `lock` held. */
+void tarn__idle_split_small(struct tarn__idle *idle, uint64_t handle_bytes,
+                            struct tarn__idle *small_out);
 /* What is still wanted, of memory behind fences: the caller's stream's, and then other
  * streams', where the options do not rather have the pool grow. `lock` held. */
 void tarn__idle_find_fenced(const struct tarn__caller *caller, struct tarn__idle *idle);
 /* Have the caller's stream wait for what others queued before they freed theirs. False: the
  * driver refused. */
 bool tarn__idle_wait(const struct tarn__caller *caller, const struct tarn__idle *idle);
-/* Take the spans out of their blocks; `nodes` are then exactly these, MOVING. Where host
+/* Take the spans out of their blocks; the nodes are then exactly these, MOVING. Where host
  * memory ends, fewer. `lock` held. */
 void tarn__idle_carve(struct tarn__idle *idle);
 /* They are free again, but for the first ones. `lock` held. */
 void tarn__idle_put_back(const struct tarn__idle *idle, unsigned first);
+/* Unmap them for good, as far as the driver does: how many. The others are free again, with
+ * what it said in `*status_out`. */
+unsigned tarn__idle_give_back(struct tarn__idle *idle, tarn_status *status_out);
 /* The first `count` have no memory any more, or it moved and their place is old. `lock`
  * held. */
 void tarn__idle_retire(const struct tarn__idle *idle, unsigned count);

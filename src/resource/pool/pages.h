@@ -15,6 +15,7 @@
 #include <tarn/pool.h>
 
 #define TARN__PAGE_BYTES ((size_t)2 << 20)
+#define TARN__HANDLE_BYTES_MAX ((size_t)256 << 20)
 
 struct tarn__pages;
 
@@ -49,8 +50,13 @@ bool tarn__pages_are_done(const struct tarn__pages *pages);
 struct tarn__span tarn__pages_range(const struct tarn__pages *pages);
 
 /* How much a growth that needs `bytes` should bring, at most `most`: the step of growth, a
- * multiple of the page; never less than `bytes` rounded to pages. 0: it is over `most`. */
+ * multiple of the page; never less than `bytes` rounded to pages, and rounded to handles
+ * where that may be. 0: it is over `most`. */
 size_t tarn__pages_step(const struct tarn__pages *pages, size_t bytes, size_t most);
+
+/* The size of the handles that a growth by `more` bytes makes: a power of two, by the size of
+ * the pool after it and by what is left on the device. Of segments, 0. */
+size_t tarn__pages_handle(const struct tarn__pages *pages, size_t more);
 
 /* Map `bytes` at `at`, which has no memory yet, for the pool's device and its peers.
  * Segments: `at` is ignored, `stream` is asked on, and `*out` is the segment of `bytes`,
@@ -67,6 +73,9 @@ struct tarn__span tarn__pages_removable(const struct tarn__pages *pages,
  * of a segment, all. */
 struct tarn__span tarn__pages_first(const struct tarn__pages *pages,
                                     struct tarn__span span, size_t bytes);
+
+/* How many handles, or segments, a span has that removable() gave. */
+unsigned tarn__pages_count(const struct tarn__pages *pages, struct tarn__span span);
 
 /* Unmap a span that removable() gave, and give its memory back. While the pool sleeps, too:
  * then it will not come back. */

@@ -8,8 +8,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define TARN__HANDLE_BYTES_MAX ((size_t)256 << 20)
-
 enum { TARN__ACCESS_MAX = 64 }; /* devices that can have access to one pool */
 
 /* What lies at one page of the range. All of it is zero where nothing ever did. A handle
@@ -75,10 +73,6 @@ struct tarn__pages {
  * where the context died: the pool ends with it. */
 tarn_status tarn__pages_enter(const struct tarn__pages *pages, struct tarn__scope *out);
 
-/* The size of a handle at the pool's present size where `left` bytes are the most that it
- * may still grow. A power of two. */
-size_t tarn__pages_handle(const struct tarn__pages *pages, size_t left);
-
 /* --- pages_vmm.c: the functions of pages.h for VMM */
 tarn_status tarn__vmm_is_there(int device, bool *out);
 tarn_status tarn__vmm_open(struct tarn__pages *pages);
@@ -88,6 +82,7 @@ struct tarn__span tarn__vmm_removable(const struct tarn__vmm *vmm,
                                       struct tarn__span idle);
 struct tarn__span tarn__vmm_first(const struct tarn__vmm *vmm, struct tarn__span span,
                                   size_t bytes);
+unsigned tarn__vmm_count(const struct tarn__vmm *vmm, struct tarn__span span);
 tarn_status tarn__vmm_remove(struct tarn__pages *pages, struct tarn__span span);
 
 /* Is `span` a hole that may get memory now? What is stuck in it is unmapped. In a scope. */

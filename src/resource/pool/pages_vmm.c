@@ -193,9 +193,7 @@ static size_t piece_of(size_t left, size_t unit)
 static tarn_status populate(struct tarn__pages *pages, const struct tarn__calls *calls,
                             struct tarn__span span, size_t *done_out)
 {
-    size_t reserved = atomic_load(&pages->reserved);
-    size_t total = pages->vmm.device_bytes;
-    size_t unit = tarn__pages_handle(pages, total > reserved ? total - reserved : 0);
+    size_t unit = tarn__pages_handle(pages, span.bytes);
     tarn_status status = TARN_OK;
 
     for (size_t done = 0; done < span.bytes && status == TARN_OK;) {
@@ -291,6 +289,17 @@ struct tarn__span tarn__vmm_first(const struct tarn__vmm *vmm, struct tarn__span
     struct tarn__span last =
         handle_at(vmm, tarn__vmm_page(vmm, span.address + bytes - 1));
     return (struct tarn__span){span.address, last.address + last.bytes - span.address};
+}
+
+unsigned tarn__vmm_count(const struct tarn__vmm *vmm, struct tarn__span span)
+{
+    size_t page = tarn__vmm_page(vmm, span.address);
+    size_t end = page + span.bytes / TARN__PAGE_BYTES;
+    unsigned count = 0;
+
+    for (; page < end; page += vmm->table[page].count)
+        count++;
+    return count;
 }
 
 tarn_status tarn__vmm_check_handles(const struct tarn__vmm *vmm, struct tarn__span span)

@@ -107,13 +107,16 @@ TEST(pages_step_grows_with_the_pool_and_shrinks_near_the_limit)
     size_t step;
 
     CHECK_OK(grow_at(pages, 0, 512 * MIB / PAGE));
-    CHECK_EQUAL(8 * MIB, tarn__pages_step(pages, 1, SIZE_MAX));
+    CHECK_EQUAL(4 * MIB, tarn__pages_step(pages, 1, SIZE_MAX));
     CHECK_EQUAL(100 * MIB, tarn__pages_step(pages, 100 * MIB, SIZE_MAX));
     step = tarn__pages_step(pages, 1, 8 * MIB + 5);
     CHECK_EQUAL(2 * MIB, step);
     CHECK_EQUAL(PAGE, tarn__pages_step(pages, 1, 3 * MIB));
     CHECK_OK(grow_at(pages, 512 * MIB / PAGE, 6144 * MIB / PAGE));
     CHECK_EQUAL(64 * MIB, tarn__pages_step(pages, 1, SIZE_MAX));
+    CHECK_EQUAL(32 * MIB, tarn__pages_handle(pages, 0));
+    CHECK_EQUAL(128 * MIB, tarn__pages_step(pages, 100 * MIB, SIZE_MAX));
+    CHECK_EQUAL(100 * MIB, tarn__pages_step(pages, 100 * MIB, 101 * MIB));
     tarn__pages_close(pages);
 }
 
