@@ -1,0 +1,298 @@
+/* Why memory was out, in numbers and in words, and the callbacks that are asked before. */
+#include "field.h"
+#include <stdio.h>
+
+static tarn_pool_report last_report(void)
+{
+    tarn_pool_report report = {.size = sizeof report};
+
+    CHECK_OK(tarn_pool_last_report(&report));
+    CHECK_EQUAL(sizeof report, report.size);
+    return report;
+}
+
+static bool free_nothing(void *data, tarn_resource *pool, size_t bytes, unsigned attempt)
+{
+    (void)data, (void)pool, (void)bytes;
+    return attempt < 2; /* or so it says */
+}
+
+TEST(report_tells_who_has_the_memory)
+{
+    tarn_device_ptr block = 77;
+
+    begin_field();
+    give_pieces();
+    CHECK_OK(tarn_pool_add_pressure(field.pool, free_nothing, NULL));
+    tarn_status status =
+        tarn_resource_allocate(field.pool, 10 * MIB, 4096, field.own, &block);
+    tarn_pool_report report = last_report();
+    end_field();
+
+    CHECK_EQUAL(TARN_OUT_OF_MEMORY, status);
+    CHECK_EQUAL(77, block);
+    CHECK_EQUAL(10 * MIB, report.wanted);
+    CHECK_EQUAL(4096, report.alignment);
+    CHECK_EQUAL(field.rest_bytes + (size_t)PIECES * 64 * KIB, report.live);
+    CHECK_EQUAL(0, report.parked);
+    CHECK_EQUAL((OWN + OTHERS + READY) * KIB, report.cached);
+    CHECK_EQUAL(OTHERS * KIB, report.pending); /* it fenced its own */
+    CHECK_EQUAL(GRAPHS * KIB, report.captured);
+    CHECK_EQUAL(POOL_MIB * MIB, report.reserved);
+    CHECK_EQUAL(POOL_MIB * MIB, report.limit);
+    CHECK_EQUAL(OWN * KIB, report.own);
+    CHECK_EQUAL(OTHERS * KIB, report.others);
+    CHECK_EQUAL(READY * KIB, report.ready);
+    CHECK_EQUAL(OWN * KIB, report.largest_free);
+    CHECK_EQUAL(2, report.attempts);
+    CHECK_EQUAL(TARN_OUT_OF_MEMORY, report.upstream);
+    CHECK(strstr(report.upstream_words, "over the limit") != NULL);
+    if (on_sim())
+        CHECK(report.device_free > 0 && report.device_free < report.device_total);
+}
+
+TEST(report_of_another_stream_has_other_owners)
+{
+    begin_field();
+    give_pieces();
+    bool is = is_refused(field.pool, 10 * MIB, field.other);
+    tarn_pool_report report = last_report();
+    /* What it fenced may be done by now: then it is anybody's. */
+    uint64_t own_or_ready = report.own + report.ready;
+    end_field();
+
+    CHECK(is);
+    CHECK_EQUAL((OTHERS + READY) * KIB, own_or_ready);
+    CHECK_EQUAL(OWN * KIB, report.others);
+    CHECK_EQUAL(OTHERS * KIB, report.largest_free);
+}
+
+/* Its own is what its graph has, which is not among the cached bytes. */
+TEST(report_of_a_capture_has_its_graphs_memory_as_its_own)
+{
+    void *graph = NULL;
+
+    begin_field();
+    give_pieces();
+    tarn_stream stream = new_stream();
+    CU(cuStreamBeginCapture_v2(stream, CAPTURE_RELAXED));
+    give(field.pool, take(field.pool, 64 * KIB, stream), 64 * KIB, stream);
+    bool is = is_refused(field.pool, 10 * MIB, stream);
+    tarn_pool_report report = last_report();
+    CU(cuStreamEndCapture(stream, &graph));
+    CU(cuGraphDestroy(graph));
+    CU(cuStreamDestroy_v2(stream));
+    end_field();
+
+    CHECK(is);
+    CHECK_EQUAL(64 * KIB, report.own);
+    CHECK_EQUAL((GRAPHS + 64) * KIB, report.captured);
+    CHECK_EQUAL((READY - 64) * KIB, report.ready);
+    CHECK_EQUAL((OWN + OTHERS) * KIB, report.others);
+    CHECK_EQUAL((READY - 64) * KIB, report.largest_free);
+}
+
+TEST(words_of_a_refusal_have_the_numbers)
+{
+    char words[64];
+
+    begin_field();
+    give_pieces();
+    bool is = is_refused(field.pool, 10 * MIB, field.own);
+    tarn_error error = *tarn_error_last();
+    end_field();
+
+    CHECK(is);
+    CHECK(strstr(error.message, "no 10485760 bytes") != NULL);
+    snprintf(words, sizeof words, " %zu live",
+             field.rest_bytes + (size_t)PIECES * 64 * KIB);
+    CHECK(strstr(error.message, words) != NULL);
+    CHECK(strstr(error.message, "1572864 cached (786432 in one piece for this stream)") !=
+          NULL);
+    CHECK(strstr(error.message, "67108864 of 67108864 reserved") != NULL);
+    CHECK(strstr(error.message, "over the limit") != NULL);
+}
+
+/* A pool without a limit has as much as the device. */
+TEST(words_of_a_refusal_have_the_device_for_a_limit)
+{
+    int (*mem_get_info)(size_t * free_bytes, size_t * total_bytes);
+    size_t free_bytes = 0, total_bytes = 0;
+    char words[64];
+
+    use_driver(0);
+    find_call("cuMemGetInfo_v2", &mem_get_info);
+    tarn_resource *pool = new_pool(NULL);
+    tarn_device_ptr block = take(pool, 2 * MIB, NULL);
+    CHECK_EQUAL(0, mem_get_info(&free_bytes, &total_bytes));
+    CHECK(is_refused(pool, total_bytes, NULL));
+    snprintf(words, sizeof words, " of %zu reserved", total_bytes);
+    CHECK_SAYS(words);
+    CHECK_EQUAL(UINT64_MAX, last_report().limit);
+    CHECK_EQUAL(total_bytes, last_report().device_total);
+    put(pool, block, 2 * MIB, NULL);
+    end_pool(pool);
+}
+
+/* --- whose report it is ----------------------------------------------------------------- */
+
+static void *refused_on_a_thread(void *data)
+{
+    tarn_pool_report report = {.size = sizeof report, .wanted = 77};
+
+    CHECK_STATUS(TARN_NOT_FOUND, tarn_pool_last_report(&report));
+    CHECK_EQUAL(77, report.wanted);
+    CHECK(is_refused(data, 5 * MIB, NULL));
+    CHECK_EQUAL(5 * MIB, last_report().wanted);
+    return NULL;
+}
+
+TEST(report_is_of_the_threads_own_last_refusal)
+{
+    pthread_t thread;
+
+    use_driver(0);
+    tarn_resource *pool = strict_pool(2 * MIB);
+    CHECK(is_refused(pool, 3 * MIB, NULL));
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQUAL(0, pthread_create(&thread, NULL, refused_on_a_thread, pool));
+        CHECK_EQUAL(0, pthread_join(thread, NULL));
+    }
+    CHECK_EQUAL(3 * MIB, last_report().wanted);
+    CHECK(is_refused(pool, 4 * MIB, NULL));
+    put(pool, take(pool, MIB, NULL), MIB, NULL);
+    CHECK_EQUAL(4 * MIB, last_report().wanted);
+    end_pool(pool);
+    CHECK_EQUAL(4 * MIB, last_report().wanted); /* it outlives the pool */
+}
+
+TEST(report_is_as_long_as_its_reader_knows)
+{
+    tarn_pool_report report = {.size = offsetof(tarn_pool_report, live), .live = 77};
+
+    use_driver(0);
+    tarn_resource *pool = strict_pool(2 * MIB);
+    CHECK(is_refused(pool, 3 * MIB, NULL));
+    CHECK_OK(tarn_pool_last_report(&report));
+    CHECK_EQUAL(offsetof(tarn_pool_report, live), report.size);
+    CHECK_EQUAL(3 * MIB, report.wanted);
+    CHECK_EQUAL(77, report.live);
+    struct {
+        tarn_pool_report report;
+        uint64_t later;
+    } longer = {.report.size = sizeof longer, .later = 77};
+    CHECK_OK(tarn_pool_last_report(&longer.report));
+    CHECK_EQUAL(sizeof longer.report, longer.report.size);
+    CHECK_EQUAL(77, longer.later);
+    report.size = sizeof report.size - 1;
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_last_report(&report));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_last_report(NULL));
+    end_pool(pool);
+}
+
+/* --- in words --------------------------------------------------------------------------- */
+
+static const tarn_pool_report a_report = {.size = sizeof a_report,
+                                          .wanted = 1000,
+                                          .alignment = 256,
+                                          .live = 999,
+                                          .parked = 1023,
+                                          .cached = 1024,
+                                          .pending = 5 * MIB / 4,
+                                          .captured = 0,
+                                          .reserved = (uint64_t)3 << 30,
+                                          .limit = (uint64_t)1 << 40,
+                                          .own = 1000 * KIB,
+                                          .others = 999 * KIB,
+                                          .ready = 123456789,
+                                          .largest_free = (uint64_t)5000 << 40,
+                                          .device_free = 1,
+                                          .device_total = (uint64_t)141 << 30,
+                                          .attempts = 3,
+                                          .upstream = TARN_OUT_OF_MEMORY,
+                                          .upstream_words = "there is no more"};
+
+static const char a_text[] = "wanted            0.9766 KiB (1000 bytes, aligned to 256)\n"
+                             "live              999 B\n"
+                             "in magazines      0.999 KiB\n"
+                             "cached            1 KiB\n"
+                             "  of this stream  0.9766 MiB\n"
+                             "  for anybody     117.7 MiB\n"
+                             "  of others       999 KiB\n"
+                             "  without a fence 1.25 MiB\n"
+                             "kept for graphs   0 B\n"
+                             "reserved          3 GiB, limit 1 TiB\n"
+                             "largest piece     5000 TiB that this stream could have\n"
+                             "device            1 B free of 141 GiB\n"
+                             "callbacks         3 freed something\n"
+                             "growing gave      TARN_OUT_OF_MEMORY: there is no more\n";
+
+TEST(report_in_words_has_every_number_in_its_place)
+{
+    char text[2048];
+    tarn_pool_report report = a_report;
+
+    CHECK_EQUAL(sizeof a_text - 1, tarn_pool_report_text(&report, text, sizeof text));
+    assert_string_equal(a_text, text);
+    report.limit = UINT64_MAX;
+    tarn_pool_report_text(&report, text, sizeof text);
+    CHECK(strstr(text, "reserved          3 GiB, limit none\n") != NULL);
+}
+
+TEST(report_in_words_takes_no_more_than_it_is_given)
+{
+    char text[64];
+
+    memset(text, '#', sizeof text);
+    CHECK_EQUAL(sizeof a_text - 1, tarn_pool_report_text(&a_report, NULL, 0));
+    CHECK_EQUAL(sizeof a_text - 1, tarn_pool_report_text(&a_report, text, 10));
+    CHECK(memcmp(text, a_text, 9) == 0 && text[9] == 0 && text[10] == '#');
+}
+
+/* --- callbacks -------------------------------------------------------------------------- */
+
+static char asked[16];
+
+static bool note_that_it_was_asked(void *data, tarn_resource *pool, size_t bytes,
+                                   unsigned attempt)
+{
+    (void)pool, (void)bytes, (void)attempt;
+    strncat(asked, data, sizeof asked - strlen(asked) - 1);
+    return false;
+}
+
+static void are_asked(tarn_resource *pool, const char *wanted)
+{
+    asked[0] = 0;
+    CHECK(is_refused(pool, 3 * MIB, NULL));
+    assert_string_equal(wanted, asked);
+}
+
+TEST(callbacks_are_asked_in_the_order_of_their_coming_whoever_left)
+{
+    char a[] = "a", b[] = "b", c[] = "c", d[] = "d";
+
+    use_driver(0);
+    tarn_resource *pool = strict_pool(2 * MIB), *cuda;
+    for (char **one = (char *[]){a, b, c, d, NULL}; *one; one++)
+        CHECK_OK(tarn_pool_add_pressure(pool, note_that_it_was_asked, *one));
+    are_asked(pool, "abcd");
+    CHECK_OK(tarn_pool_remove_pressure(pool, note_that_it_was_asked, b));
+    are_asked(pool, "acd");
+    CHECK_STATUS(TARN_NOT_FOUND,
+                 tarn_pool_remove_pressure(pool, note_that_it_was_asked, b));
+    CHECK_STATUS(TARN_NOT_FOUND, tarn_pool_remove_pressure(pool, free_nothing, a));
+    are_asked(pool, "acd");
+    CHECK_OK(tarn_pool_remove_pressure(pool, note_that_it_was_asked, d));
+    CHECK_OK(tarn_pool_add_pressure(pool, note_that_it_was_asked, b));
+    CHECK_OK(tarn_pool_remove_pressure(pool, note_that_it_was_asked, a));
+    are_asked(pool, "cb");
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_add_pressure(pool, NULL, a));
+    CHECK_OK(tarn_cuda_create(0, &cuda));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_pool_add_pressure(cuda, note_that_it_was_asked, a));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_pool_remove_pressure(cuda, note_that_it_was_asked, a));
+    CHECK_OK(tarn_resource_release(cuda));
+    end_pool(pool);
+}
