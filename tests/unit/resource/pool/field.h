@@ -37,8 +37,8 @@ static struct {
     void *graph;
 } field;
 
-static const size_t piece_bytes[PIECES] = {KIB * OWN, KIB *OTHERS, KIB *READY,
-                                           KIB *GRAPHS};
+static const size_t piece_bytes[PIECES] = {(size_t)OWN << 10, (size_t)OTHERS << 10,
+                                           (size_t)READY << 10, (size_t)GRAPHS << 10};
 
 static inline void begin_field(void)
 {

@@ -92,6 +92,26 @@ TEST(report_of_a_capture_has_its_graphs_memory_as_its_own)
     CHECK_EQUAL((READY - 64) * KIB, report.largest_free);
 }
 
+/* Before memory is said to be out no thread keeps any; but another one may have come since. */
+TEST(report_counts_what_threads_keep)
+{
+    tarn_error upstream = {.status = TARN_OUT_OF_MEMORY};
+    struct tarn__caller caller;
+    tarn_pool_report report;
+
+    use_driver(0);
+    tarn_resource *pool = strict_pool(2 * MIB);
+    for (int i = 0; i < 200; i++)
+        put(pool, take(pool, 1000, NULL), 1000, NULL);
+    CHECK_OK(tarn__caller_begin(inside(pool), NULL, &caller));
+    tarn__report_fill(&caller, 1, 256, 0, &upstream, &report);
+    tarn__caller_end(&caller);
+    CHECK_EQUAL(1024, report.parked);
+    CHECK_EQUAL(0, report.live);
+    CHECK_EQUAL(2 * MIB - 1024, report.cached);
+    end_pool(pool);
+}
+
 TEST(words_of_a_refusal_have_the_numbers)
 {
     char words[64];
@@ -266,6 +286,22 @@ static void are_asked(tarn_resource *pool, const char *wanted)
     asked[0] = 0;
     CHECK(is_refused(pool, 3 * MIB, NULL));
     assert_string_equal(wanted, asked);
+}
+
+TEST(callbacks_are_eight_at_most)
+{
+    char a[] = "a";
+
+    use_driver(0);
+    tarn_resource *pool = strict_pool(2 * MIB);
+    for (int i = 0; i < 8; i++)
+        CHECK_OK(tarn_pool_add_pressure(pool, note_that_it_was_asked, a));
+    CHECK_STATUS(TARN_STILL_IN_USE,
+                 tarn_pool_add_pressure(pool, note_that_it_was_asked, a));
+    are_asked(pool, "aaaaaaaa");
+    CHECK_OK(tarn_pool_remove_pressure(pool, note_that_it_was_asked, a));
+    CHECK_OK(tarn_pool_add_pressure(pool, note_that_it_was_asked, a));
+    end_pool(pool);
 }
 
 TEST(callbacks_are_asked_in_the_order_of_their_coming_whoever_left)

@@ -128,19 +128,63 @@ TEST(snapshot_tells_holes_and_what_is_in_the_hands_of_a_call)
     end_pool(pool);
 }
 
+/* --- an upstream that hands out addresses from the top downward --- */
+
+struct downward {
+    tarn_resource *cuda;
+    tarn_device_ptr block;
+    size_t left; /* of it, below what was handed out */
+};
+
+static tarn_status downward_allocate(void *self, size_t bytes, size_t alignment,
+                                     tarn_stream stream, tarn_device_ptr *out)
+{
+    struct downward *downward = self;
+
+    (void)alignment, (void)stream;
+    CHECK(bytes <= downward->left);
+    downward->left -= bytes;
+    *out = downward->block + downward->left;
+    return TARN_OK;
+}
+
+static tarn_status downward_deallocate(void *self, tarn_device_ptr block, size_t bytes,
+                                       size_t alignment, tarn_stream stream)
+{
+    (void)self, (void)block, (void)bytes, (void)alignment, (void)stream;
+    return TARN_OK;
+}
+
+static void downward_destroy(void *self)
+{
+    (void)self;
+}
+
+static const tarn_resource_ops downward_ops = {.size = sizeof downward_ops,
+                                               .name = "downward",
+                                               .allocate = downward_allocate,
+                                               .deallocate = downward_deallocate,
+                                               .destroy = downward_destroy};
+
 /* On an upstream each growth is a segment, wherever that lies. */
 TEST(snapshot_goes_by_address_through_all_segments)
 {
-    enum { SEGMENTS = 6 };
-    const tarn_pool_options options = {.size = sizeof options, .growth_bytes = 2 * MIB};
-    tarn_device_ptr blocks[SEGMENTS];
-    tarn_resource *pool, *cuda;
+    enum { BLOCKS = 6, EACH_MIB = 2 };
+    const tarn_pool_options options = {.size = sizeof options,
+                                       .growth_bytes = EACH_MIB * MIB};
+    const size_t all = 16 * EACH_MIB * MIB;
+    struct downward downward = {.left = all};
+    tarn_device_ptr blocks[BLOCKS];
+    tarn_resource *pool, *upstream;
 
     use_driver(0);
-    CHECK_OK(tarn_cuda_create(0, &cuda));
-    CHECK_OK(tarn_pool_create(0, cuda, &options, &pool));
-    for (int i = 0; i < SEGMENTS; i++)
-        blocks[i] = take(pool, (size_t)(SEGMENTS - i) * 2 * MIB, NULL);
+    CHECK_OK(tarn_cuda_create(0, &downward.cuda));
+    CHECK_OK(tarn_resource_allocate(downward.cuda, all, 0, NULL, &downward.block));
+    CHECK_OK(tarn_resource_create(&downward_ops, &downward, 0, &upstream));
+    CHECK_OK(tarn_pool_create(0, upstream, &options, &pool));
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = take(pool, EACH_MIB * MIB, NULL);
+    CHECK(blocks[BLOCKS - 1] < blocks[0]);
     struct seen seen = snapshot(pool);
     size_t segments = 0;
     for (size_t i = 0; i < seen.count; i++) {
@@ -150,12 +194,14 @@ TEST(snapshot_goes_by_address_through_all_segments)
     }
     CHECK_EQUAL(statistics(pool).growths, segments);
     CHECK(segments > 1);
-    for (int i = 0; i < SEGMENTS; i++) {
+    for (int i = 0; i < BLOCKS; i++) {
         CHECK_EQUAL(TARN_POOL_LIVE, block_at(&seen, blocks[i])->state);
-        put(pool, blocks[i], (size_t)(SEGMENTS - i) * 2 * MIB, NULL);
+        put(pool, blocks[i], EACH_MIB * MIB, NULL);
     }
     end_pool(pool);
-    CHECK_OK(tarn_resource_release(cuda));
+    CHECK_OK(tarn_resource_release(upstream));
+    CHECK_OK(tarn_resource_deallocate(downward.cuda, downward.block, all, 0, NULL));
+    CHECK_OK(tarn_resource_release(downward.cuda));
 }
 
 TEST(snapshot_ends_where_its_visitor_wants_it)

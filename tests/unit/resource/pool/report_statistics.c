@@ -166,10 +166,18 @@ TEST(statistics_tell_driver_calls_of_each_kind_once)
                                 &pool->growths, &pool->shrinks, &pool->moves,
                                 &pool->barriers};
 
-    uint64_t before = statistics(resource).driver_calls;
+    tarn_pool_statistics before = statistics(resource);
     for (unsigned i = 0; i < sizeof counts / sizeof *counts; i++)
         *counts[i] += 1u << (8 + i);
-    CHECK_EQUAL(before + 0x7f00, statistics(resource).driver_calls);
+    tarn_pool_statistics after = statistics(resource);
+    CHECK_EQUAL(before.driver_calls + 0x7f00, after.driver_calls);
+    CHECK_EQUAL(before.waits + 0x100, after.waits);
+    CHECK_EQUAL(before.fences + 0x200, after.fences);
+    CHECK_EQUAL(before.queries + 0x400, after.queries);
+    CHECK_EQUAL(before.growths + 0x800, after.growths);
+    CHECK_EQUAL(before.shrinks + 0x1000, after.shrinks);
+    CHECK_EQUAL(before.moves + 0x2000, after.moves);
+    CHECK_EQUAL(before.barriers + 0x4000, after.barriers);
     end_pool(resource);
 }
 
