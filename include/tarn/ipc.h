@@ -18,7 +18,16 @@
  *   memory of                                plain                      served
  *   tarn_cuda_create(), pools over it        a CUDA handle              yes
  *   tarn_exportable_create(), pools over it  names the owner's server   yes
+ *   tarn_async_create() with `exportable`,   names the owner's server   yes
+ *   pools over it; any driver's pool that
+ *   was made with a POSIX handle type
  *   everything else                          TARN_NOT_SUPPORTED, and the words say what can
+ *
+ * Memory of a driver's pool has two rules more, which are CUDA's. Export it once its
+ * allocation is done: synchronize the stream that it was allocated on. And the importer has
+ * to close it before the owner frees it: a lease sees to that, with a plain handle the two
+ * have to. What was freed while it was open stays in the importer until it is closed, and
+ * a block that lies at the same place then is TARN_NOT_FOUND there.
  *
  * The server is one thread of the owner. It starts with the first handle that needs it and
  * answers at a socket in a folder that only its user may enter: TARN_IPC_DIR, else
@@ -79,7 +88,7 @@ typedef struct tarn_ipc_open_options {
  *
  *  TARN_INVALID_ARGUMENT: bytes that are no handle, of this process itself, or that reach
  *  over the end of their allocation. TARN_NOT_FOUND: the block was freed, the owner is
- *  gone, or no device here has that uuid. TARN_SYSTEM_FAILURE: the owner does not answer
+ *  gone, no device here has that uuid, or see above. TARN_SYSTEM_FAILURE: the owner does not answer
  *  in time or answers nonsense. TARN_OUT_OF_MEMORY, TARN_DRIVER_FAILURE as usual. Any
  *  thread. */
 TARN_API tarn_status tarn_ipc_open(const tarn_ipc_handle *handle,

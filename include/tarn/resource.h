@@ -168,12 +168,17 @@ typedef struct tarn_async_options {
     size_t release_threshold_bytes; /**< keep at most this much cached; 0: everything (the
                                          device's own pool: as it is set already) */
     bool use_default_pool;          /**< the device's own pool instead of a new one */
+    bool exportable; /**< other processes may open its memory (ipc.h); a new
+                                         pool, never the device's own */
 } tarn_async_options;
 
 /** The driver's stream-ordered pool (cuMemAllocFromPoolAsync). `options` may be NULL. On
  *  the device's own pool there is one a device, as the pool is; options that are named
  *  then change that pool for all who use it. With TARN_STREAM_NONE an allocation waits
- * for the default stream, so that it is good on any; a free does not wait. */
+ * for the default stream, so that it is good on any; a free does not wait. An exportable
+ * pool may keep memory that is trimmed: CUDA's manual says that drivers do.
+ *  TARN_INVALID_ARGUMENT: exportable, and the device's own. TARN_NOT_SUPPORTED: the device
+ * has no pools, or none that can be exported. */
 TARN_API tarn_status tarn_async_create(int device, const tarn_async_options *options,
                                        tarn_resource **out);
 

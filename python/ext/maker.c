@@ -62,7 +62,7 @@ static PyObject *open_pinned(PyObject *module, PyObject *args)
     return adopt(module, args, tarn_pinned_create);
 }
 
-/* (self, device, initial_bytes, release_threshold_bytes, use_default_pool) */
+/* (self, device, initial_bytes, release_threshold_bytes, use_default_pool, exportable) */
 static PyObject *open_async(PyObject *module, PyObject *args)
 {
     tarn__state *state = tarn__state_get(module);
@@ -70,10 +70,10 @@ static PyObject *open_async(PyObject *module, PyObject *args)
     tarn_resource *resource = NULL;
     PyObject *object, *initial, *threshold;
     tarn_status status;
-    int device, use_default;
+    int device, use_default, exportable;
 
-    if (!PyArg_ParseTuple(args, "OiOOp", &object, &device, &initial, &threshold,
-                          &use_default))
+    if (!PyArg_ParseTuple(args, "OiOOpp", &object, &device, &initial, &threshold,
+                          &use_default, &exportable))
         return NULL;
     tarn__resource_object *self = resource_arg(state, object);
     if (self == NULL || tarn__size_from(initial, &options.initial_bytes) != 0 ||
@@ -82,6 +82,7 @@ static PyObject *open_async(PyObject *module, PyObject *args)
     if (self->native != NULL)
         return PyErr_Format(PyExc_ValueError, "a resource is initialised once");
     options.use_default_pool = use_default;
+    options.exportable = exportable;
     Py_BEGIN_ALLOW_THREADS;
     status = tarn_async_create(device, &options, &resource);
     Py_END_ALLOW_THREADS;

@@ -34,6 +34,12 @@ def _exportable(device: int) -> Any:
     return mr.PoolMemoryResource(mr.ExportableMemoryResource(device=device), device=device)
 
 
+def _async_exportable(device: int) -> Any:
+    from . import mr
+
+    return mr.CudaAsyncMemoryResource(enable_ipc=True, device=device)
+
+
 def _cuda_pool(device: int) -> Any:
     from . import mr
 
@@ -54,6 +60,7 @@ def _class_of(name: str) -> Any:
         "slab": mr.FixedSizeMemoryResource,
         "binning": _binning,
         "exportable": _exportable,
+        "async-exportable": _async_exportable,
     }
     if name not in classes:
         known = ", ".join(classes)

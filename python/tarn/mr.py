@@ -108,10 +108,12 @@ class CudaAsyncMemoryResource(_Source):
 
     initial_pool_size: bytes to reserve at once; an int, or words such as "4GiB".
     release_threshold: bytes that stay cached when the device is synchronized; None: all.
-    enable_ipc, enable_fabric: not offered; NotSupportedError.
-    use_default_pool: the device's own pool instead of a new one.
+    enable_ipc: other processes may open its memory (tarn.ipc).
+    enable_fabric: not offered; NotSupportedError.
+    use_default_pool: the device's own pool instead of a new one. It cannot be exported:
+        with enable_ipc InvalidArgumentError.
 
-    Raises NotSupportedError where the device has no pools.
+    Raises NotSupportedError where the device has no pools, or cannot export them.
     """
 
     def __init__(
@@ -124,12 +126,13 @@ class CudaAsyncMemoryResource(_Source):
         device: int | None = None,
         use_default_pool: bool = False,
     ) -> None:
-        if enable_ipc or enable_fabric:
-            raise _tarn.NotSupportedError("async: memory for other processes is not offered")
+        if enable_fabric:
+            raise _tarn.NotSupportedError("async: memory for other machines is not offered")
         # In C 0 stands for the default, which is to keep all; 1 byte is never kept.
         keep = 0 if release_threshold is None else max(release_threshold, 1)
         initial = _bytes_of(initial_pool_size)
-        _tarn._open_async(self, _device_of(device), initial, keep, use_default_pool)
+        number = _device_of(device)
+        _tarn._open_async(self, number, initial, keep, use_default_pool, enable_ipc)
 
 
 class ManagedMemoryResource(_Source):

@@ -69,9 +69,19 @@ def wait_for(**wanted):
         time.sleep(0.001)
 
 
+def exportable_async():
+    return tarn.mr.CudaAsyncMemoryResource(enable_ipc=True)
+
+
+UPSTREAM = {
+    "cuda": tarn.mr.CudaMemoryResource,
+    "exportable": tarn.mr.ExportableMemoryResource,
+    "async": exportable_async,
+}
+
+
 def resource_of(name):
-    upstream = {"cuda": tarn.mr.CudaMemoryResource, "exportable": tarn.mr.ExportableMemoryResource}
-    resource = upstream[name.split()[-1]]()
+    resource = UPSTREAM[name.split()[-1]]()
     return tarn.mr.PoolMemoryResource(resource) if name.startswith("pool") else resource
 
 
@@ -81,7 +91,7 @@ def pattern_in(resource):
     return buffer
 
 
-@pytest.mark.parametrize("name", ["cuda", "exportable", "pool over cuda", "pool over exportable"])
+@pytest.mark.parametrize("name", [*UPSTREAM, *(f"pool over {name}" for name in UPSTREAM)])
 def test_memory_is_read_and_written_by_another_process(start, name):
     child = start()
     buffer = pattern_in(resource_of(name))
@@ -92,7 +102,7 @@ def test_memory_is_read_and_written_by_another_process(start, name):
     assert buffer.tobytes() == PATTERN[::-1]
 
 
-@pytest.mark.parametrize("name", ["cuda", "pool over exportable"])
+@pytest.mark.parametrize("name", ["cuda", "pool over exportable", "async", "pool over async"])
 def test_a_served_block_stays_as_long_as_it_is_leased(start, name):
     one, other = start(), start()
     resource = resource_of(name)
@@ -149,6 +159,10 @@ def test_what_cannot_be_opened_is_refused_in_words(start):
     assert "freed" in child(ipc_support.fail, handle)[1]
     with pytest.raises(tarn.NotSupportedError, match="cannot be exported"):
         tarn.ipc.export(pattern_in(tarn.mr.PoolMemoryResource()))
+    for default in (False, True):
+        usual = tarn.mr.CudaAsyncMemoryResource(use_default_pool=default)
+        with pytest.raises(tarn.NotSupportedError, match="pool was not made for it"):
+            tarn.ipc.serve(pattern_in(usual))
     strided = cuda.to_device(np.arange(10.0))[::2]
     with pytest.raises(ValueError, match="contiguous"):
         tarn.ipc.export(strided)
@@ -157,11 +171,10 @@ def test_what_cannot_be_opened_is_refused_in_words(start):
 # --- Numba's arrays -----------------------------------------------------------------------
 
 
-@pytest.fixture
-def on_a_server():
-    """Numba's memory is from a pool over exportable memory."""
-    pool = tarn.mr.PoolMemoryResource(tarn.mr.ExportableMemoryResource())
-    with tarn.numba.using_resource(pool):
+@pytest.fixture(params=["pool over exportable", "async"])
+def on_a_server(request):
+    """Numba's memory is such that a server hands it out."""
+    with tarn.numba.using_resource(resource_of(request.param)):
         yield
 
 
@@ -177,10 +190,11 @@ def test_numbas_arrays_on_such_memory_are_opened_by_others(start, on_a_server):
         np.testing.assert_array_equal(array[part].copy_to_host(), expected * 3)
 
 
-def test_memory_on_a_server_that_came_by_the_array_interface_is_opened_by_others(start):
+@pytest.mark.parametrize("name", ["pool over exportable", "async"])
+def test_memory_on_a_server_that_came_by_the_array_interface_is_opened_by_others(start, name):
     child = start()
     data = np.arange(64.0)
-    buffer = tarn.DeviceBuffer.to_device(data, mr=resource_of("pool over exportable"))
+    buffer = tarn.DeviceBuffer.to_device(data, mr=resource_of(name))
     array = cuda.as_cuda_array(buffer).view(np.float64)
     expected = data[8:16].tolist()
     assert child(ipc_support.use_array, array[8:16].get_ipc_handle(), 2) == (expected, 0)

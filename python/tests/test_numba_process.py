@@ -150,6 +150,7 @@ RESOURCE = ARRAY + "print(type(tarn.mr.get_current_device_resource()).__name__)"
     [
         ("cuda", "CudaMemoryResource"),
         ("async", "CudaAsyncMemoryResource"),
+        ("async-exportable", "CudaAsyncMemoryResource"),
         ("managed", "ManagedMemoryResource"),
         ("pinned", "PinnedHostMemoryResource"),
         ("pool", "PoolMemoryResource"),

@@ -63,7 +63,14 @@ def test_async_takes_sizes_in_words():
         with pytest.raises(ValueError):
             mr.CudaAsyncMemoryResource(size)
     with pytest.raises(NotImplementedError):
-        mr.CudaAsyncMemoryResource(enable_ipc=True)
+        mr.CudaAsyncMemoryResource(enable_fabric=True)
+
+
+def test_async_is_exportable_on_a_pool_of_its_own_alone():
+    resource = mr.CudaAsyncMemoryResource(enable_ipc=True)
+    resource.deallocate(resource.allocate(10), 10)
+    with pytest.raises(tarn.InvalidArgumentError, match="cannot be exported"):
+        mr.CudaAsyncMemoryResource(enable_ipc=True, use_default_pool=True)
 
 
 def test_a_device_that_is_not_there_is_refused():

@@ -127,7 +127,21 @@
       (CUmemoryPool_, size_t keep_bytes))                                               \
     X(mem_alloc_from_pool_async, "cuMemAllocFromPoolAsync", 11020, OPTIONAL,            \
       (CUdeviceptr_ * out, size_t bytes, CUmemoryPool_, CUstream_))                     \
-    X(mem_free_async, "cuMemFreeAsync", 11020, OPTIONAL, (CUdeviceptr_, CUstream_))
+    X(mem_free_async, "cuMemFreeAsync", 11020, OPTIONAL, (CUdeviceptr_, CUstream_))     \
+    X(pointer_get_attribute, "cuPointerGetAttribute", 4000, OPTIONAL,                   \
+      (void *out, CUpointerAttribute_, CUdeviceptr_))                                   \
+    X(mem_pool_get_access, "cuMemPoolGetAccess", 11020, OPTIONAL,                       \
+      (CUmemAccess_ * out, CUmemoryPool_, CUmemLocation_ *))                            \
+    X(mem_pool_set_access, "cuMemPoolSetAccess", 11020, OPTIONAL,                       \
+      (CUmemoryPool_, const CUmemAccessDesc_ *, size_t count))                          \
+    X(mem_pool_export, "cuMemPoolExportToShareableHandle", 11020, OPTIONAL,             \
+      (void *out, CUmemoryPool_, CUmemHandleType_, unsigned long long flags))           \
+    X(mem_pool_import, "cuMemPoolImportFromShareableHandle", 11020, OPTIONAL,           \
+      (CUmemoryPool_ * out, void *shared, CUmemHandleType_, unsigned long long flags))  \
+    X(mem_pool_export_pointer, "cuMemPoolExportPointer", 11020, OPTIONAL,               \
+      (CUmemPoolPtrExportData_ * out, CUdeviceptr_))                                    \
+    X(mem_pool_import_pointer, "cuMemPoolImportPointer", 11020, OPTIONAL,               \
+      (CUdeviceptr_ * out, CUmemoryPool_, CUmemPoolPtrExportData_ *))
 
 /* The table: one pointer a call. */
 struct tarn__calls {

@@ -29,6 +29,8 @@ typedef int CUstreamCaptureStatus_;
 typedef int CUstreamCaptureMode_;
 typedef int CUmemAllocationGranularity_; /* CUmemAllocationGranularity_flags */
 typedef int CUmemHandleType_;            /* CUmemAllocationHandleType */
+typedef int CUpointerAttribute_;         /* CUpointer_attribute */
+typedef int CUmemAccess_;                /* CUmemAccess_flags */
 
 typedef struct {
     char bytes[16];
@@ -37,6 +39,10 @@ typedef struct {
 typedef struct {
     char reserved[64];
 } CUipcMemHandle_;
+
+typedef struct {
+    unsigned char reserved[64];
+} CUmemPoolPtrExportData_;
 
 typedef struct {
     int type; /* CUmemLocationType */
@@ -102,7 +108,13 @@ enum { /* CUdevice_attribute */
        CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED_ = 103,
        CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED_ = 110,
        CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED_ = 115,
+       CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES_ = 119,
        CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED_ = 125
+};
+
+enum { /* CUpointer_attribute */
+       CU_POINTER_ATTRIBUTE_BUFFER_ID_ = 7,
+       CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE_ = 17
 };
 
 enum { /* flags of single calls */

@@ -171,6 +171,15 @@ static tarn_status relay(const struct tarn__ticket *ticket, struct tarn__reply *
                           reply->words);
 }
 
+static bool is_what_was_asked_for(const struct tarn__ticket *ticket,
+                                  const struct tarn__reply *reply)
+{
+    return reply->backing ==
+               (ticket->base ? TARN__BACKING_POOLED : TARN__BACKING_SEGMENT) &&
+           reply->slot == ticket->slot && reply->generation == ticket->generation &&
+           reply->base == ticket->base;
+}
+
 static tarn_status check_reply(const struct tarn__ticket *ticket,
                                struct tarn__given *given)
 {
@@ -180,13 +189,12 @@ static tarn_status check_reply(const struct tarn__ticket *ticket,
         return nonsense(ticket, "no reply");
     if (reply->status != TARN_OK)
         return relay(ticket, reply);
-    if (reply->backing > TARN__BACKING_CUDA)
+    if (reply->backing > TARN__BACKING_POOLED ||
+        (reply->backing == TARN__BACKING_POOLED) != (reply->base != 0))
         return nonsense(ticket, "an unknown kind of memory");
-    if ((reply->backing == TARN__BACKING_SEGMENT) != (given->memory >= 0))
+    if ((reply->backing != TARN__BACKING_CUDA) != (given->memory >= 0))
         return nonsense(ticket, "a descriptor too many or too few");
-    if (ticket->kind == TARN_IPC_PLAIN &&
-        (reply->backing != TARN__BACKING_SEGMENT || reply->slot != ticket->slot ||
-         reply->generation != ticket->generation))
+    if (ticket->kind == TARN_IPC_PLAIN && !is_what_was_asked_for(ticket, reply))
         return nonsense(ticket, "another segment");
     return TARN_OK;
 }

@@ -7,7 +7,7 @@
 /* What an owner gave. */
 struct tarn__given {
     struct tarn__reply reply; /* its status is TARN_OK */
-    int memory;               /* a descriptor of the segment; -1: there is none */
+    int memory;               /* a descriptor of the segment or pool; -1: there is none */
     int connection;           /* of a lease; -1: it is closed */
 };
 

@@ -152,7 +152,7 @@ static void drop(size_t index)
 static void refuse(struct tarn__reply *reply, tarn_status status)
 {
     reply->status = (uint32_t)status;
-    snprintf(reply->words, sizeof reply->words, "%.150s", tarn_error_last()->message);
+    snprintf(reply->words, sizeof reply->words, "%.135s", tarn_error_last()->message);
     atomic_fetch_add(&connections.refused, 1);
 }
 
@@ -167,38 +167,70 @@ static tarn_status check_request(const struct tarn__request *request,
     return status;
 }
 
-/* What a share's memory is, and a descriptor of it where it has one. */
+static tarn_status answer_segment(const struct tarn__segment_name *segment,
+                                  struct tarn__reply *reply, int *file_out)
+{
+    size_t bytes = 0;
+    tarn_status status =
+        tarn__segment_open(segment->slot, segment->generation, &bytes, file_out);
+
+    reply->slot = segment->slot;
+    reply->generation = segment->generation;
+    reply->bytes = bytes;
+    return status;
+}
+
+static tarn_status answer_pooled(const struct tarn__pooled_name *pooled,
+                                 struct tarn__reply *reply, int *file_out)
+{
+    struct tarn__pooled_offer offer = {.pool = 0};
+    tarn_status status = tarn__pooled_open(pooled, &offer, file_out);
+
+    reply->slot = (uint32_t)pooled->device;
+    reply->generation = pooled->number;
+    reply->base = pooled->base;
+    reply->pool = offer.pool;
+    memcpy(reply->pointer, offer.pointer, sizeof reply->pointer);
+    return status;
+}
+
+/* What memory it is, and a descriptor of it where it has one. */
 static tarn_status answer_memory(const struct tarn__share_memory *memory,
                                  struct tarn__reply *reply, int *file_out)
 {
-    size_t bytes = 0;
+    reply->backing = memory->backing;
+    if (memory->backing == TARN__BACKING_SEGMENT)
+        return answer_segment(&memory->segment, reply, file_out);
+    if (memory->backing == TARN__BACKING_POOLED)
+        return answer_pooled(&memory->pooled, reply, file_out);
+    memcpy(reply->pointer, memory->cuda_handle, sizeof reply->pointer);
+    return TARN_OK;
+}
 
-    if (!memory->is_segment) {
-        reply->backing = TARN__BACKING_CUDA;
-        memcpy(reply->cuda_handle, memory->cuda_handle, sizeof reply->cuda_handle);
-        return TARN_OK;
-    }
-    reply->backing = TARN__BACKING_SEGMENT;
-    reply->slot = memory->segment.slot;
-    reply->generation = memory->segment.generation;
-    tarn_status status = tarn__segment_open(memory->segment.slot,
-                                            memory->segment.generation, &bytes, file_out);
-    reply->bytes = bytes;
-    return status;
+/* What a plain ticket names. */
+static struct tarn__share_memory memory_of(const struct tarn__ticket *ticket)
+{
+    if (ticket->base == 0)
+        return (struct tarn__share_memory){
+            .backing = TARN__BACKING_SEGMENT,
+            .segment = {.slot = ticket->slot, .generation = ticket->generation}};
+    return (struct tarn__share_memory){.backing = TARN__BACKING_POOLED,
+                                       .pooled = {.device = (int)ticket->slot,
+                                                  .number = ticket->generation,
+                                                  .base = ticket->base}};
 }
 
 static tarn_status answer(const struct tarn__request *request, struct tarn__reply *reply,
                           int *file_out, tarn_pointer **leased_out)
 {
-    struct tarn__share_memory memory = {.is_segment = true};
+    struct tarn__share_memory memory;
     struct tarn__ticket ticket;
     tarn_status status = check_request(request, &ticket);
 
     if (status == TARN_OK && ticket.kind == TARN_IPC_SERVED)
         status = tarn__share_lease(ticket.slot, ticket.generation, &memory, leased_out);
     else if (status == TARN_OK)
-        memory.segment = (struct tarn__segment_name){.slot = ticket.slot,
-                                                     .generation = ticket.generation};
+        memory = memory_of(&ticket);
     return status == TARN_OK ? answer_memory(&memory, reply, file_out) : status;
 }
 

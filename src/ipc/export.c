@@ -2,8 +2,8 @@
  *
  * A handle names a whole allocation, and a block may lie anywhere in one, so its offset
  * goes along (A71, B12). For memory of cuMemAlloc the driver knows where the allocation
- * begins and has the handle. For segments our own table does, and the handle names this
- * process's server, which starts now.
+ * begins and has the handle. For segments our own table does, for blocks of the driver's
+ * pools the driver; their handles name this process's server, which starts now.
  */
 #include "ipc/export.h"
 #include "ipc/files.h"
@@ -69,7 +69,8 @@ static tarn_status cannot_export(const tarn_pointer *pointer, CUresult_ result,
     return tarn_error_set_native(
         TARN_NOT_SUPPORTED, result,
         "ipc: %zu bytes at 0x%llx cannot be exported, %s; memory of the cuda resource "
-        "can, of the exportable one, and of pools over these",
+        "can, of the exportable one, of an async one with that option, and of pools over "
+        "these",
         tarn_pointer_bytes(pointer), tarn_pointer_address(pointer), why);
 }
 
@@ -110,10 +111,33 @@ static tarn_status find_cuda(const struct tarn__calls *calls, const tarn_pointer
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("ipc", "cuIpcGetMemHandle", result,
                                    "allocation at 0x%llx", base);
-    out->is_segment = false;
+    out->backing = TARN__BACKING_CUDA;
     memcpy(out->cuda_handle, handle.reserved, sizeof out->cuda_handle);
     *base_out = base;
     return TARN_OK;
+}
+
+/* In a relaxed scope: memory that the driver knows about and we do not. */
+static tarn_status find_by_driver(const struct tarn__calls *calls,
+                                  const tarn_pointer *pointer,
+                                  struct tarn__share_memory *out,
+                                  tarn_device_ptr *base_out)
+{
+    bool is_pooled = false;
+    tarn_status status =
+        tarn__pooled_around(calls, tarn_pointer_device(pointer),
+                            tarn_pointer_address(pointer), &out->pooled, &is_pooled);
+
+    if (status == TARN_NOT_SUPPORTED)
+        return cannot_export(pointer, tarn_error_last()->native,
+                             "their driver's pool was not made for it");
+    if (status != TARN_OK)
+        return status;
+    if (!is_pooled)
+        return find_cuda(calls, pointer, out, base_out);
+    out->backing = TARN__BACKING_POOLED;
+    *base_out = out->pooled.base;
+    return check_within(pointer, out->pooled.base, out->pooled.bytes);
 }
 
 static tarn_status find_memory(const tarn_pointer *pointer,
@@ -121,37 +145,61 @@ static tarn_status find_memory(const tarn_pointer *pointer,
 {
     struct tarn__scope scope;
 
-    *out = (struct tarn__share_memory){.is_segment = true};
+    *out = (struct tarn__share_memory){.backing = TARN__BACKING_SEGMENT};
     if (tarn__segment_around(tarn_pointer_address(pointer), &out->segment)) {
         *base_out = out->segment.base;
         return check_within(pointer, out->segment.base, out->segment.bytes);
     }
-    tarn_status status = tarn__scope_enter(tarn_pointer_device(pointer), &scope);
+    tarn_status status = tarn__scope_enter_relaxed(tarn_pointer_device(pointer), &scope);
     if (status != TARN_OK)
         return status;
-    status = find_cuda(scope.calls, pointer, out, base_out);
+    status = find_by_driver(scope.calls, pointer, out, base_out);
     tarn__scope_leave(&scope);
     return status;
 }
 
 /* --- the handle --- */
 
-/* A handle that names our server, slot and generation. */
-static tarn_status name_server(tarn_ipc_kind kind, uint32_t slot, uint64_t generation,
-                               tarn_ipc_handle *out)
+/* A handle that names our server, and what `ticket` has already. */
+static tarn_status name_server(struct tarn__ticket ticket, tarn_ipc_handle *out)
 {
-    struct tarn__ticket ticket = {.kind = (uint32_t)kind,
-                                  .process = (int32_t)getpid(),
-                                  .user = (uint32_t)geteuid(),
-                                  .slot = slot,
-                                  .generation = generation};
     tarn_status status = tarn__server_start(ticket.server);
 
     if (status != TARN_OK)
         return status;
+    ticket.process = (int32_t)getpid();
+    ticket.user = (uint32_t)geteuid();
     tarn__ticket_seal(&ticket);
     memcpy(out->reserved, &ticket, sizeof ticket);
     return TARN_OK;
+}
+
+static tarn_status name_share(uint32_t slot, uint64_t generation, tarn_ipc_handle *out)
+{
+    return name_server((struct tarn__ticket){.kind = TARN_IPC_SERVED,
+                                             .slot = slot,
+                                             .generation = generation},
+                       out);
+}
+
+static tarn_status name_memory(const struct tarn__share_memory *memory,
+                               tarn_ipc_handle *out)
+{
+    struct tarn__ticket ticket = {.kind = TARN_IPC_PLAIN};
+
+    if (memory->backing == TARN__BACKING_CUDA) {
+        memcpy(out->reserved, memory->cuda_handle, sizeof out->reserved);
+        return TARN_OK;
+    }
+    if (memory->backing == TARN__BACKING_SEGMENT) {
+        ticket.slot = memory->segment.slot;
+        ticket.generation = memory->segment.generation;
+    } else {
+        ticket.slot = (uint32_t)memory->pooled.device;
+        ticket.generation = memory->pooled.number;
+        ticket.base = memory->pooled.base;
+    }
+    return name_server(ticket, out);
 }
 
 static tarn_status begin(const tarn_pointer *pointer, struct tarn__share_memory *memory,
@@ -184,13 +232,8 @@ tarn_status tarn__ipc_export_plain(const tarn_pointer *pointer, tarn_ipc_handle 
     struct tarn__share_memory memory;
     tarn_status status = begin(pointer, &memory, &handle);
 
-    if (status != TARN_OK)
-        return status;
-    if (memory.is_segment)
-        status = name_server(TARN_IPC_PLAIN, memory.segment.slot,
-                             memory.segment.generation, &handle);
-    else
-        memcpy(handle.reserved, memory.cuda_handle, sizeof handle.reserved);
+    if (status == TARN_OK)
+        status = name_memory(&memory, &handle);
     if (status == TARN_OK)
         *out = handle;
     return status;
@@ -207,12 +250,12 @@ static tarn_status export_served(tarn_pointer *pointer, tarn_ipc_handle *out)
     tarn__share_sweep();
     tarn_status status = begin(pointer, &memory, &handle);
     if (status == TARN_OK)
-        status = name_server(TARN_IPC_SERVED, 0, 0, &handle);
+        status = name_share(0, 0, &handle);
     if (status == TARN_OK)
         status = tarn__share_of(pointer->base ? pointer->base : pointer, &memory, &slot,
                                 &generation);
     if (status == TARN_OK)
-        status = name_server(TARN_IPC_SERVED, slot, generation, &handle);
+        status = name_share(slot, generation, &handle);
     if (status == TARN_OK)
         *out = handle;
     return status;

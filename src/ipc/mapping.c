@@ -40,7 +40,7 @@ static struct tarn__mapping **bucket_of(const struct tarn__origin *origin)
 /* What the driver opened went with its context, if that was reset. */
 static bool is_alive(const struct tarn__mapping *mapping)
 {
-    return mapping->origin.is_segment ||
+    return mapping->origin.backing != TARN__BACKING_CUDA ||
            tarn__context_lives(mapping->device, mapping->life);
 }
 
@@ -49,7 +49,7 @@ struct tarn__mapping *tarn__mapping_find(const struct tarn__origin *origin, int 
     pthread_mutex_lock(&mappings.lock);
     struct tarn__mapping *found = *bucket_of(origin);
     while (found &&
-           (found->device != device || found->origin.is_segment != origin->is_segment ||
+           (found->device != device || found->origin.backing != origin->backing ||
             memcmp(found->origin.bytes, origin->bytes, sizeof origin->bytes) ||
             !is_alive(found)))
         found = found->next;
@@ -203,10 +203,41 @@ static tarn_status open_segment(const struct tarn__calls *calls,
     return TARN_OK;
 }
 
+/* --- a block of a driver's pool --- */
+
+static tarn_status open_pooled(const struct tarn__calls *calls,
+                               struct tarn__mapping *mapping,
+                               const struct tarn__source *source)
+{
+    struct tarn__import_offer offer = {.file = source->memory, .pool = source->pool};
+
+    memcpy(&offer.ticket, mapping->origin.bytes, sizeof offer.ticket);
+    memcpy(offer.pointer, source->pointer, sizeof offer.pointer);
+    tarn_status status =
+        tarn__imported_open(calls, mapping->device, &offer, &mapping->imported);
+    if (status != TARN_OK)
+        return status;
+    mapping->base = tarn__imported_base(mapping->imported);
+    mapping->bytes = tarn__imported_bytes(mapping->imported);
+    return TARN_OK;
+}
+
 /* --- making --- */
 
+static tarn_status open_in_scope(const struct tarn__calls *calls,
+                                 struct tarn__mapping *mapping,
+                                 const struct tarn__source *source)
+{
+    if (mapping->origin.backing == TARN__BACKING_SEGMENT)
+        return open_segment(calls, mapping, source->memory);
+    if (mapping->origin.backing == TARN__BACKING_POOLED)
+        return open_pooled(calls, mapping, source);
+    return open_cuda(calls, mapping);
+}
+
 /* With the lock of work. */
-static tarn_status open_new(struct tarn__mapping *mapping, int memory)
+static tarn_status open_new(struct tarn__mapping *mapping,
+                            const struct tarn__source *source)
 {
     struct tarn__scope scope;
     tarn_status status = tarn__scope_enter_relaxed(mapping->device, &scope);
@@ -214,14 +245,13 @@ static tarn_status open_new(struct tarn__mapping *mapping, int memory)
     if (status != TARN_OK)
         return status;
     mapping->life = scope.life;
-    status = mapping->origin.is_segment ? open_segment(scope.calls, mapping, memory)
-                                        : open_cuda(scope.calls, mapping);
+    status = open_in_scope(scope.calls, mapping, source);
     tarn__scope_leave(&scope);
     return status;
 }
 
-static tarn_status make_new(const struct tarn__origin *origin, int device, int memory,
-                            size_t bytes, struct tarn__mapping **out)
+static tarn_status make_new(const struct tarn__origin *origin, int device,
+                            const struct tarn__source *source, struct tarn__mapping **out)
 {
     struct tarn__mapping *mapping = calloc(1, sizeof *mapping);
 
@@ -229,8 +259,8 @@ static tarn_status make_new(const struct tarn__origin *origin, int device, int m
         return tarn_error_set(TARN_OUT_OF_MEMORY, "ipc: no host memory for a mapping");
     mapping->origin = *origin;
     mapping->device = device;
-    mapping->bytes = bytes;
-    tarn_status status = open_new(mapping, memory);
+    mapping->bytes = source->bytes;
+    tarn_status status = open_new(mapping, source);
     if (status != TARN_OK) {
         free(mapping);
         return status;
@@ -240,8 +270,9 @@ static tarn_status make_new(const struct tarn__origin *origin, int device, int m
     return TARN_OK;
 }
 
-tarn_status tarn__mapping_make(const struct tarn__origin *origin, int device, int memory,
-                               size_t bytes, struct tarn__mapping **out)
+tarn_status tarn__mapping_make(const struct tarn__origin *origin, int device,
+                               const struct tarn__source *source,
+                               struct tarn__mapping **out)
 {
     tarn_status status = TARN_OK;
 
@@ -250,7 +281,7 @@ tarn_status tarn__mapping_make(const struct tarn__origin *origin, int device, in
     if (found)
         *out = found;
     else
-        status = make_new(origin, device, memory, bytes, out);
+        status = make_new(origin, device, source, out);
     pthread_mutex_unlock(&mappings.work);
     return status;
 }
@@ -278,6 +309,26 @@ static CUresult_ close_cuda(const struct tarn__calls *calls,
     return result == CUDA_SUCCESS_ ? calls->ipc_close_mem_handle(mapping->base) : result;
 }
 
+/* Of memory of a driver's pool a free does not wait, so we do. */
+static CUresult_ close_pooled(const struct tarn__calls *calls,
+                              const struct tarn__mapping *mapping)
+{
+    CUresult_ result = tarn__wait_for_quiet(calls);
+
+    return result == CUDA_SUCCESS_ ? tarn__imported_close(calls, mapping->imported)
+                                   : result;
+}
+
+/* How each kind of mapping ends, by its tarn__backing. */
+static const struct {
+    CUresult_ (*close)(const struct tarn__calls *, const struct tarn__mapping *);
+    const char *call;
+} endings[] = {
+    [TARN__BACKING_SEGMENT] = {close_segment, "cuMemUnmap"},
+    [TARN__BACKING_CUDA] = {close_cuda, "cuIpcCloseMemHandle"},
+    [TARN__BACKING_POOLED] = {close_pooled, "cuMemFree"},
+};
+
 static tarn_status close_in_scope(const struct tarn__mapping *mapping)
 {
     struct tarn__scope scope;
@@ -285,13 +336,11 @@ static tarn_status close_in_scope(const struct tarn__mapping *mapping)
 
     if (status != TARN_OK)
         return status;
-    CUresult_ result = mapping->origin.is_segment ? close_segment(scope.calls, mapping)
-                                                  : close_cuda(scope.calls, mapping);
+    CUresult_ result = endings[mapping->origin.backing].close(scope.calls, mapping);
     if (result != CUDA_SUCCESS_)
-        status = tarn__driver_failed(
-            "ipc", mapping->origin.is_segment ? "cuMemUnmap" : "cuIpcCloseMemHandle",
-            result, "%zu bytes at 0x%llx of another process", mapping->bytes,
-            mapping->base);
+        status = tarn__driver_failed("ipc", endings[mapping->origin.backing].call, result,
+                                     "%zu bytes at 0x%llx of another process",
+                                     mapping->bytes, mapping->base);
     tarn__scope_leave(&scope);
     return status;
 }

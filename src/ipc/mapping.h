@@ -3,11 +3,20 @@
 #define TARN_IPC_MAPPING_H
 
 #include "ipc/client.h"
+#include "ipc/imported.h"
 
 /* What tells allocations apart. */
 struct tarn__origin {
-    bool is_segment;         /* else the bytes are a CUDA handle */
-    unsigned char bytes[64]; /* of a segment: a ticket */
+    enum tarn__backing backing; /* with a CUDA handle the bytes are that one, */
+    unsigned char bytes[64];    /* else a plain ticket */
+};
+
+/* What there is to map it by, where it has no CUDA handle. */
+struct tarn__source {
+    int memory;                /* the descriptor of a segment or a pool; the caller's */
+    size_t bytes;              /* of a segment, as its owner says */
+    uint64_t pool;             /* its number */
+    unsigned char pointer[64]; /* a block, as its pool exports it */
 };
 
 struct tarn__mapping {
@@ -15,18 +24,20 @@ struct tarn__mapping {
     struct tarn__origin origin;
     int device;        /* that uses it */
     size_t references; /* 0: it is in no bucket, and about to be closed */
-    uint64_t life;     /* of that device's context; a segment outlives it */
+    uint64_t
+        life; /* of that device's context; only what has a CUDA handle ends with it */
     tarn_device_ptr base;
     size_t bytes;
+    struct tarn__imported *imported; /* of a block of a driver's pool */
 };
 
 /* Another reference to what is mapped already, or NULL. */
 struct tarn__mapping *tarn__mapping_find(const struct tarn__origin *origin, int device);
 
-/* Map it, or find that somebody has. `memory`: the descriptor of a segment, of `bytes`
- * bytes as its owner says; it stays the caller's. */
-tarn_status tarn__mapping_make(const struct tarn__origin *origin, int device, int memory,
-                               size_t bytes, struct tarn__mapping **out);
+/* Map it, or find that somebody has. */
+tarn_status tarn__mapping_make(const struct tarn__origin *origin, int device,
+                               const struct tarn__source *source,
+                               struct tarn__mapping **out);
 
 /* One reference less; the last one waits for the device and unmaps. Where that fails
  * nothing has changed but that nobody finds it any more, and it is to be called again. */

@@ -87,19 +87,33 @@ static tarn_status make_pointer(const tarn_ipc_handle *handle, int device,
     return TARN_OK;
 }
 
-/* The segment that a plain ticket names. */
-static struct tarn__origin segment_origin(const struct tarn__ticket *ticket,
-                                          uint32_t slot, uint64_t generation)
+/* What a plain ticket names. */
+static struct tarn__origin origin_of(const struct tarn__ticket *ticket)
 {
-    struct tarn__origin origin = {.is_segment = true};
-    struct tarn__ticket segment = *ticket;
+    struct tarn__origin origin = {.backing = ticket->base ? TARN__BACKING_POOLED
+                                                          : TARN__BACKING_SEGMENT};
 
-    segment.kind = TARN_IPC_PLAIN;
-    segment.slot = slot;
-    segment.generation = generation;
-    tarn__ticket_seal(&segment);
-    memcpy(origin.bytes, &segment, sizeof segment);
+    memcpy(origin.bytes, ticket, sizeof *ticket);
     return origin;
+}
+
+/* What the owner of a served block says that lies under it. */
+static struct tarn__origin origin_under(const struct tarn__ticket *ticket,
+                                        const struct tarn__reply *reply)
+{
+    struct tarn__origin origin = {.backing = TARN__BACKING_CUDA};
+    struct tarn__ticket plain = *ticket;
+
+    if (reply->backing == TARN__BACKING_CUDA) {
+        memcpy(origin.bytes, reply->pointer, sizeof origin.bytes);
+        return origin;
+    }
+    plain.kind = TARN_IPC_PLAIN;
+    plain.slot = reply->slot;
+    plain.generation = reply->generation;
+    plain.base = reply->backing == TARN__BACKING_POOLED ? reply->base : 0;
+    tarn__ticket_seal(&plain);
+    return origin_of(&plain);
 }
 
 /* Map what an owner gave. */
@@ -108,13 +122,11 @@ static tarn_status map_given(const struct tarn__ticket *ticket,
                              struct tarn__mapping **out)
 {
     const struct tarn__reply *reply = &given->reply;
-    struct tarn__origin origin = {.is_segment = false};
+    struct tarn__origin origin = origin_under(ticket, reply);
+    struct tarn__source source = {given->memory, (size_t)reply->bytes, reply->pool, {0}};
 
-    if (reply->backing == TARN__BACKING_SEGMENT)
-        origin = segment_origin(ticket, reply->slot, reply->generation);
-    else
-        memcpy(origin.bytes, reply->cuda_handle, sizeof origin.bytes);
-    return tarn__mapping_make(&origin, device, given->memory, (size_t)reply->bytes, out);
+    memcpy(source.pointer, reply->pointer, sizeof source.pointer);
+    return tarn__mapping_make(&origin, device, &source, out);
 }
 
 /* Ask, map, and note the lease where there is one. */
@@ -164,8 +176,7 @@ static tarn_status obtain_by_ticket(const tarn_ipc_handle *handle, int device,
     if (ticket.kind == TARN_IPC_SERVED)
         status = tarn__lease_find(&ticket, device, mapping_out, lease_out);
     else {
-        struct tarn__origin origin =
-            segment_origin(&ticket, ticket.slot, ticket.generation);
+        struct tarn__origin origin = origin_of(&ticket);
         *mapping_out = tarn__mapping_find(&origin, device);
     }
     if (status != TARN_OK || *mapping_out)
@@ -178,14 +189,15 @@ static tarn_status obtain(const tarn_ipc_handle *handle, int device, unsigned ti
                           struct tarn__mapping **mapping_out,
                           struct tarn__lease **lease_out)
 {
-    struct tarn__origin origin = {.is_segment = false};
+    struct tarn__origin origin = {.backing = TARN__BACKING_CUDA};
+    struct tarn__source none = {.memory = -1};
 
     if (tarn__ticket_claims(handle->reserved))
         return obtain_by_ticket(handle, device, timeout_ms, mapping_out, lease_out);
     memcpy(origin.bytes, handle->reserved, sizeof origin.bytes);
     *mapping_out = tarn__mapping_find(&origin, device);
     return *mapping_out ? TARN_OK
-                        : tarn__mapping_make(&origin, device, -1, 0, mapping_out);
+                        : tarn__mapping_make(&origin, device, &none, mapping_out);
 }
 
 static tarn_status open_on(const tarn_ipc_handle *handle, int device, unsigned timeout_ms,

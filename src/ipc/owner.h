@@ -1,4 +1,5 @@
-/* owner.h -- what a process has that others may open: segments, shares, and the lock.
+/* owner.h -- what a process has that others may open: segments, blocks of the driver's
+ * pools, shares, and the lock.
  *
  * One lock covers both tables and the list of connections. It is held for a few
  * instructions, never over a driver call, a message or a release; and over a fork, so
@@ -8,7 +9,7 @@
 #define TARN_IPC_OWNER_H
 
 #include "driver/driver.h"
-#include "ipc/ticket.h"
+#include "ipc/wire.h"
 
 void tarn__owner_lock(void);
 void tarn__owner_unlock(void);
@@ -33,12 +34,40 @@ tarn_status tarn__segment_open(uint32_t slot, uint64_t generation, size_t *bytes
 
 size_t tarn__segment_count(void);
 
+/* --- pooled.c: blocks of the driver's own pools --- */
+
+/* What a block is named by, and how long it is. */
+struct tarn__pooled_name {
+    int device;
+    uint64_t number; /* the driver's, for this allocation alone */
+    tarn_device_ptr base;
+    size_t bytes;
+};
+
+/* What an importer needs besides the pool's descriptor. */
+struct tarn__pooled_offer {
+    uint64_t pool; /* which one it is */
+    unsigned char pointer[64];
+};
+
+/* In a relaxed scope: the block around `address`, if that lies in a driver's pool.
+ * TARN_NOT_SUPPORTED: it does, but the pool cannot be exported. */
+tarn_status tarn__pooled_around(const struct tarn__calls *calls, int device,
+                                tarn_device_ptr address, struct tarn__pooled_name *out,
+                                bool *is_pooled_out);
+
+/* A descriptor of the block's pool, to be closed with tarn__file_close(). TARN_NOT_FOUND:
+ * the block is gone. */
+tarn_status tarn__pooled_open(const struct tarn__pooled_name *name,
+                              struct tarn__pooled_offer *offer_out, int *file_out);
+
 /* --- share.c: pointers with a served handle --- */
 
-/* What lies under a share: a segment, or an allocation with a CUDA handle. */
+/* What lies under a share. */
 struct tarn__share_memory {
-    bool is_segment;
+    enum tarn__backing backing; /* which of the three it is */
     struct tarn__segment_name segment;
+    struct tarn__pooled_name pooled;
     unsigned char cuda_handle[64];
 };
 

@@ -12,15 +12,17 @@ struct tarn__ticket {
     uint32_t kind;   /* a tarn_ipc_kind */
     int32_t process; /* the owner's, for words alone: numbers come back */
     uint32_t user;   /* the owner's effective user */
-    uint32_t slot;   /* where in the owner's table the memory is */
+    uint32_t slot;   /* where in the owner's table the memory is; of a block of a driver's
+                        pool: its device */
     unsigned char server[TARN__SERVER_BYTES]; /* random; names the socket */
-    uint64_t generation; /* of the slot; never used twice in a process */
-    uint64_t spare;      /* 0 */
+    uint64_t generation; /* of the slot, or the driver's number for the block; neither is
+                            used twice in a process */
+    uint64_t base;       /* of a block of a driver's pool: its address; else 0 */
     uint64_t check;      /* over all before it */
 };
 _Static_assert(sizeof(struct tarn__ticket) == 64, "a ticket is as long as a CUDA handle");
 
-/* Fill in magic, spare and check. */
+/* Fill in magic and check. */
 void tarn__ticket_seal(struct tarn__ticket *ticket);
 
 /* Do these bytes claim to be a ticket? If not they are a CUDA handle. */

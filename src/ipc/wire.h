@@ -2,7 +2,8 @@
  *
  * One message each way, of fixed sizes, on a socket that keeps messages apart: a message
  * that is too short, too long or cut off is seen as such. The importer says what it wants;
- * the server answers with what lies there and, for a segment, with one descriptor. A
+ * the server answers with what lies there and, unless it has a CUDA handle, with one
+ * descriptor: of the segment, or of the driver's pool that the block is in. A
  * connection on which a served handle was asked for stays open: it is the lease. Nothing
  * more is said on it.
  */
@@ -11,25 +12,32 @@
 
 #include "ipc/ticket.h"
 
-#define TARN__WIRE_MAGIC UINT64_C(0x3172657369706374)
+#define TARN__WIRE_MAGIC UINT64_C(0x3272657369706374)
 
 struct tarn__request {
     uint64_t magic;
     struct tarn__ticket ticket; /* as the handle has it */
 };
 
-enum tarn__backing { TARN__BACKING_SEGMENT = 0, TARN__BACKING_CUDA = 1 };
+enum tarn__backing {
+    TARN__BACKING_SEGMENT = 0,
+    TARN__BACKING_CUDA = 1,
+    TARN__BACKING_POOLED = 2 /* a block of a driver's pool */
+};
 
 struct tarn__reply {
     uint64_t magic;
     uint32_t status;  /* a tarn_status; all after it means something for TARN_OK alone */
     uint32_t backing; /* a tarn__backing */
-    uint32_t slot;    /* of the segment */
+    uint32_t slot;    /* these three as in the ticket of a plain handle */
     uint32_t zero;
-    uint64_t generation;           /* of the segment */
-    uint64_t bytes;                /* of the segment */
-    unsigned char cuda_handle[64]; /* of the allocation, where it has one */
-    char words[152];               /* where status is not TARN_OK; terminated */
+    uint64_t generation;
+    uint64_t base;
+    uint64_t bytes;            /* of the segment */
+    uint64_t pool;             /* its number, which the owner uses once */
+    unsigned char pointer[64]; /* the allocation's CUDA handle; the block, as its pool
+                                  exports it */
+    char words[136];           /* where status is not TARN_OK; terminated */
 };
 _Static_assert(sizeof(struct tarn__request) == 72, "no padding");
 _Static_assert(sizeof(struct tarn__reply) == 256, "no padding");

@@ -4,6 +4,9 @@
  * uses too). Two resources are equal where their pool is the same, so the one on the
  * device's own pool is one object a device.
  *
+ * A pool is exportable only where it was made so, and the one that a device comes with was
+ * not. What the driver keeps for other processes costs something, so it is asked for.
+ *
  * Memory handed out with TARN_STREAM_NONE has to be good on every stream, but the pool
  * can only hand it out in the order of one, which is then waited for. That is the thread's
  * own default stream: the legacy one would lose every capture on a blocking stream.
@@ -13,6 +16,7 @@
  */
 #include "resource/backed.h"
 #include "resource/internal.h"
+#include "resource/shared_pool.h"
 #include "base/sizes.h"
 #include <stdlib.h>
 #include <string.h>
@@ -119,6 +123,8 @@ static void async_destroy(void *self)
 {
     struct async *async = self;
 
+    if (async->owned)
+        tarn__shared_pool_remove(async->pool);
     /* Nobody can be told of a failure here, so it is tried again, once. */
     if (async->owned && !end_pool(async))
         end_pool(async);
@@ -247,28 +253,54 @@ static tarn_status apply(const struct async *async, const struct tarn__calls *ca
     return status;
 }
 
-/* In a scope: a new pool, or the device's own. */
+/* In a scope: a new pool. */
+static tarn_status make_pool(struct async *async, const struct tarn__calls *calls,
+                             bool exportable)
+{
+    int device = async->backed.device;
+    CUmemPoolProps_ properties = {
+        .allocType = CU_MEM_ALLOCATION_TYPE_PINNED_,
+        .handleTypes = exportable ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_
+                                  : CU_MEM_HANDLE_TYPE_NONE_,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE_, .id = device},
+    };
+    CUresult_ result = calls->mem_pool_create(&async->pool, &properties);
+
+    if (result != CUDA_SUCCESS_)
+        return pool_failed("cuMemPoolCreate", result, device);
+    if (exportable && !tarn__shared_pool_add(async->pool)) {
+        calls->mem_pool_destroy(async->pool);
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "async: no host memory for a pool");
+    }
+    async->owned = true;
+    return TARN_OK;
+}
+
+/* In a scope: the device's own pool. */
 static tarn_status find_pool(struct async *async, const struct tarn__calls *calls)
 {
     int device = async->backed.device;
     CUdevice_ handle = 0;
-    CUmemPoolProps_ properties = {
-        .allocType = CU_MEM_ALLOCATION_TYPE_PINNED_,
-        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE_, .id = device},
-    };
-    CUresult_ result;
+    CUresult_ result = calls->device_get(&handle, device);
 
-    if (async->owned) {
-        result = calls->mem_pool_create(&async->pool, &properties);
-        return result == CUDA_SUCCESS_ ? TARN_OK
-                                       : pool_failed("cuMemPoolCreate", result, device);
-    }
-    result = calls->device_get(&handle, device);
     if (result == CUDA_SUCCESS_)
         result = calls->device_get_default_mem_pool(&async->pool, handle);
     if (result != CUDA_SUCCESS_)
         return pool_failed("cuDeviceGetDefaultMemPool", result, device);
     return TARN_OK;
+}
+
+/* As what pools of `device` can be exported, a bit each. */
+static tarn_status handle_types(const struct tarn__calls *calls, int device, int *out)
+{
+    CUdevice_ handle = 0;
+    CUresult_ result = calls->device_get(&handle, device);
+
+    if (result == CUDA_SUCCESS_)
+        result = calls->device_get_attribute(
+            out, CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES_, handle);
+    return result == CUDA_SUCCESS_ ? TARN_OK
+                                   : pool_failed("cuDeviceGetAttribute", result, device);
 }
 
 static tarn_status check_pools(int device)
@@ -291,7 +323,10 @@ static tarn_status check_pools(int device)
     return TARN_OK;
 }
 
-static tarn_status make(int device, bool owned, tarn_resource **out)
+/* Which pool a resource is on. */
+enum which { DEFAULT_POOL, NEW_POOL, NEW_EXPORTABLE_POOL };
+
+static tarn_status make(int device, enum which which, tarn_resource **out)
 {
     struct async *async = calloc(1, sizeof *async);
     struct tarn__scope scope;
@@ -301,8 +336,9 @@ static tarn_status make(int device, bool owned, tarn_resource **out)
     tarn__backed_init(&async->backed, &async_kind, device);
     tarn_status status = tarn__backed_enter(&async->backed, &scope);
     if (status == TARN_OK) {
-        async->owned = owned;
-        status = find_pool(async, scope.calls);
+        status = which == DEFAULT_POOL
+                     ? find_pool(async, scope.calls)
+                     : make_pool(async, scope.calls, which == NEW_EXPORTABLE_POOL);
         tarn__scope_leave(&scope);
     }
     if (status != TARN_OK) {
@@ -317,7 +353,7 @@ static tarn_status make(int device, bool owned, tarn_resource **out)
 
 static tarn_status make_on_default_pool(int device, tarn_resource **out)
 {
-    return make(device, false, out);
+    return make(device, DEFAULT_POOL, out);
 }
 
 /* The options, in the size that the caller knows. */
@@ -330,6 +366,32 @@ static tarn_status read_options(const tarn_async_options *given, tarn_async_opti
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "async: options of %zu bytes; set their size", given->size);
     memcpy(out, given, given->size < sizeof *out ? given->size : sizeof *out);
+    return TARN_OK;
+}
+
+/* Can the device have what is asked for? */
+static tarn_status check_options(const tarn_async_options *asked, int device)
+{
+    const struct tarn__calls *calls;
+    int types = 0;
+    tarn_status status = check_pools(device);
+
+    if (status != TARN_OK || !asked->exportable)
+        return status;
+    if (asked->use_default_pool)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "async: the pool that device %d comes with cannot be "
+                              "exported, only a new one",
+                              device);
+    status = tarn__driver(&calls);
+    if (status == TARN_OK)
+        status = handle_types(calls, device, &types);
+    if (status != TARN_OK)
+        return status;
+    if (!(types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_))
+        return tarn_error_set(TARN_NOT_SUPPORTED,
+                              "async: device %d cannot export pools as descriptors",
+                              device);
     return TARN_OK;
 }
 
@@ -359,12 +421,13 @@ tarn_status tarn_async_create(int device, const tarn_async_options *options,
         return tarn_error_set(TARN_INVALID_ARGUMENT, "async: create into NULL");
     tarn_status status = read_options(options, &asked);
     if (status == TARN_OK)
-        status = check_pools(device);
+        status = check_options(&asked, device);
     if (status != TARN_OK)
         return status;
-    status = asked.use_default_pool ? tarn__resource_share(&places[device], device,
-                                                           make_on_default_pool, &made)
-                                    : make(device, true, &made);
+    status =
+        asked.use_default_pool
+            ? tarn__resource_share(&places[device], device, make_on_default_pool, &made)
+            : make(device, asked.exportable ? NEW_EXPORTABLE_POOL : NEW_POOL, &made);
     if (status != TARN_OK)
         return status;
     status = apply_options(made, &asked);

@@ -30,6 +30,9 @@ typedef CUstreamCaptureStatus CUstreamCaptureStatus_;
 typedef CUstreamCaptureMode CUstreamCaptureMode_;
 typedef CUmemAllocationGranularity_flags CUmemAllocationGranularity_;
 typedef CUmemAllocationHandleType CUmemHandleType_;
+typedef CUpointer_attribute CUpointerAttribute_;
+typedef CUmemAccess_flags CUmemAccess_;
+typedef CUmemPoolPtrExportData CUmemPoolPtrExportData_;
 typedef CUmemAllocationProp CUmemAllocationProp_;
 typedef CUmemAccessDesc CUmemAccessDesc_;
 #include "driver/calls.h"
@@ -104,7 +107,14 @@ typedef CUmemAccessDesc CUmemAccessDesc_;
     X(mem_pool_destroy, cuMemPoolDestroy, 11020)                              \
     X(mem_pool_trim_to, cuMemPoolTrimTo, 11020)                               \
     X(mem_alloc_from_pool_async, cuMemAllocFromPoolAsync, 11020)              \
-    X(mem_free_async, cuMemFreeAsync, 11020)
+    X(mem_free_async, cuMemFreeAsync, 11020)                                  \
+    X(pointer_get_attribute, cuPointerGetAttribute, 4000)                     \
+    X(mem_pool_get_access, cuMemPoolGetAccess, 11020)                         \
+    X(mem_pool_set_access, cuMemPoolSetAccess, 11020)                         \
+    X(mem_pool_export, cuMemPoolExportToShareableHandle, 11020)               \
+    X(mem_pool_import, cuMemPoolImportFromShareableHandle, 11020)             \
+    X(mem_pool_export_pointer, cuMemPoolExportPointer, 11020)                 \
+    X(mem_pool_import_pointer, cuMemPoolImportPointer, 11020)
 
 /* Calls that take an enum there and an int here, so that numbers we have no name for can
  * be asked as well. The arguments are written once, with ATTRIBUTE for that type. */

@@ -76,6 +76,7 @@ TEST(opening_survives_each_failing_call)
 {
     with_owner(FROM_EXPORTABLE, import_while_calls_fail);
     with_owner(FROM_CUDA, import_while_calls_fail);
+    with_owner(FROM_ASYNC, import_while_calls_fail);
 }
 
 /* A block is made, exported and freed; each of these may fail, and then works. */
@@ -103,16 +104,13 @@ static void own_while_calls_fail(int line)
     unsigned long long faults = 1;
 
     (void)line;
-    for (int source = 0; source <= FROM_EXPORTABLE; source++)
+    for (int source = 0; source <= FROM_ASYNC; source++)
         for (unsigned nth = 1; faults > 0 || nth == 1; nth++) {
             tarn_ipc_counts counts;
             bool failed = false;
             fail_nth(nth);
             tarn_resource *resource = NULL;
-            tarn_status status = source == FROM_CUDA
-                                     ? tarn_cuda_create(0, &resource)
-                                     : tarn_exportable_create(0, &resource);
-            if (status == TARN_OK)
+            if (make_upstream((enum source)source, &resource) == TARN_OK)
                 own_once(resource, &failed);
             faults = end_faults();
             CHILD_STATUS(TARN_OK, tarn_pointer_reclaim());
@@ -132,9 +130,11 @@ TEST(exporting_survives_each_failing_call)
 }
 
 /* The owner's server asks the driver, too: its failures are told, and pass. */
+static enum source faulty;
+
 static void own_with_faults(int line)
 {
-    tarn_resource *resource = make_source(FROM_EXPORTABLE);
+    tarn_resource *resource = make_source(faulty);
     tarn_ipc_handle handles[2];
     tarn_pointer *pointer;
     tarn_ipc_counts counts;
@@ -180,10 +180,11 @@ static void open_until_it_works(int line)
     CHILD_CHECK(refused > 0);
 }
 
-TEST(a_server_whose_driver_fails_says_so_and_keeps_nothing)
+static void serve_with_faults(enum source source)
 {
     tarn_ipc_handle handles[2];
 
+    faulty = source;
     folder_begin();
     struct process owner = process_start(own_with_faults);
     must_hear(owner.line, handles, sizeof handles);
@@ -193,6 +194,12 @@ TEST(a_server_whose_driver_fails_says_so_and_keeps_nothing)
     must_say(owner.line, "x", 1);
     process_end(&owner);
     folder_end();
+}
+
+TEST(a_server_whose_driver_fails_says_so_and_keeps_nothing)
+{
+    serve_with_faults(FROM_EXPORTABLE);
+    serve_with_faults(FROM_ASYNC);
 }
 
 /* --- killing --- */
@@ -253,6 +260,7 @@ TEST(importers_that_are_killed_at_any_moment_leave_the_owner_as_it_was)
 {
     kill_importers(FROM_EXPORTABLE);
     kill_importers(FROM_CUDA);
+    kill_importers(FROM_ASYNC);
 }
 
 /* Opens until the owner is gone; until then all is right. */
@@ -309,4 +317,5 @@ TEST(importers_of_an_owner_that_is_killed_at_any_moment_hear_that_it_is_gone)
 {
     kill_owners(FROM_EXPORTABLE);
     kill_owners(FROM_CUDA);
+    kill_owners(FROM_ASYNC);
 }

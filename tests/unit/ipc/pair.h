@@ -89,7 +89,15 @@ static inline size_t wrong_bytes(const tarn_pointer *pointer, unsigned seed)
 
 /* --- the owner --- */
 
-enum source { FROM_CUDA, FROM_EXPORTABLE, POOL_OVER_CUDA, POOL_OVER_EXPORTABLE, SOURCES };
+enum source {
+    FROM_CUDA,
+    FROM_EXPORTABLE,
+    FROM_ASYNC,
+    POOL_OVER_CUDA,
+    POOL_OVER_EXPORTABLE,
+    POOL_OVER_ASYNC,
+    SOURCES
+};
 
 enum verb {
     ALLOCATE, /* `bytes` into place `place` */
@@ -119,14 +127,23 @@ struct answer {
 
 enum { PLACES = 64 };
 
+static inline tarn_status make_upstream(enum source source, tarn_resource **out)
+{
+    tarn_async_options options = {.size = sizeof options, .exportable = true};
+
+    if (source == FROM_CUDA || source == POOL_OVER_CUDA)
+        return tarn_cuda_create(0, out);
+    if (source == FROM_ASYNC || source == POOL_OVER_ASYNC)
+        return tarn_async_create(0, &options, out);
+    return tarn_exportable_create(0, out);
+}
+
 static inline tarn_resource *make_source(enum source source)
 {
     tarn_resource *upstream, *pool;
 
-    CHILD_STATUS(TARN_OK, source == FROM_CUDA || source == POOL_OVER_CUDA
-                              ? tarn_cuda_create(0, &upstream)
-                              : tarn_exportable_create(0, &upstream));
-    if (source == FROM_CUDA || source == FROM_EXPORTABLE)
+    CHILD_STATUS(TARN_OK, make_upstream(source, &upstream));
+    if (source < POOL_OVER_CUDA)
         return upstream;
     CHILD_STATUS(TARN_OK, tarn_pool_create(0, upstream, NULL, &pool));
     CHILD_STATUS(TARN_OK, tarn_resource_release(upstream));
@@ -217,8 +234,19 @@ static inline void own_pool_over_exportable(int line)
     own_from(line, POOL_OVER_EXPORTABLE);
 }
 
-static void (*const owners[SOURCES])(int) = {own_cuda, own_exportable, own_pool_over_cuda,
-                                             own_pool_over_exportable};
+static inline void own_async(int line)
+{
+    own_from(line, FROM_ASYNC);
+}
+
+static inline void own_pool_over_async(int line)
+{
+    own_from(line, POOL_OVER_ASYNC);
+}
+
+static void (*const owners[SOURCES])(int) = {
+    own_cuda,           own_exportable,           own_async,
+    own_pool_over_cuda, own_pool_over_exportable, own_pool_over_async};
 
 /* --- telling the owner; all of this is for children and for the test --- */
 

@@ -173,14 +173,15 @@ TEST(memory_that_was_freed_is_refused_though_other_memory_is_there)
     if (has_sim())
         with_owner(FROM_CUDA, open_freed);
     with_owner(FROM_EXPORTABLE, open_freed);
+    with_owner(FROM_ASYNC, open_freed);
 }
 
 static void open_own(int line)
 {
-    static const enum source all[] = {FROM_CUDA, FROM_EXPORTABLE};
+    static const enum source all[] = {FROM_CUDA, FROM_EXPORTABLE, FROM_ASYNC};
 
     (void)line;
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < 3; i++)
         for (int kind = TARN_IPC_PLAIN; kind <= TARN_IPC_SERVED; kind++) {
             tarn_resource *resource = make_source(all[i]);
             tarn_ipc_handle handle;
@@ -256,10 +257,14 @@ static void cannot(tarn_resource *resource)
 
 static void export_others(int line)
 {
+    tarn_async_options on_the_default = {.size = sizeof on_the_default,
+                                         .use_default_pool = true};
     tarn_resource *resource;
 
     (void)line;
     CHILD_STATUS(TARN_OK, tarn_async_create(0, NULL, &resource));
+    cannot(resource);
+    CHILD_STATUS(TARN_OK, tarn_async_create(0, &on_the_default, &resource));
     cannot(resource);
     CHILD_STATUS(TARN_OK, tarn_pool_create(0, NULL, NULL, &resource));
     cannot(resource);

@@ -255,4 +255,5 @@ TEST(what_is_open_outlives_its_owner_and_is_not_opened_again)
 {
     kill_the_owner(FROM_EXPORTABLE);
     kill_the_owner(FROM_CUDA);
+    kill_the_owner(FROM_ASYNC);
 }

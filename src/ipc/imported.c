@@ -1,0 +1,275 @@
+/* imported.c -- blocks of the driver's pools of other processes, imported once each.
+ *
+ * A pool is imported with its first block and let go after its last. Where it is imported,
+ * and a block in it, the driver gives the same again for a second try and does not count
+ * the tries, so we do.
+ *
+ * A block has to be freed here before its owner frees it. If the owner was first, and
+ * handed the memory out again, the driver's books and ours say that the old block is still
+ * here; a new one at its place is refused then, as it could not be told from the old one.
+ */
+#include "ipc/imported.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* A pool of another process. */
+struct pool {
+    struct pool *next;
+    unsigned char server[TARN__SERVER_BYTES]; /* whose */
+    uint64_t number;                          /* which of those */
+    CUmemoryPool_ handle;
+    size_t blocks; /* imported; 0: it is to go, and the driver did not let it */
+};
+
+struct tarn__imported {
+    struct tarn__imported *next;
+    struct tarn__ticket ticket;
+    struct pool *pool;
+    CUdeviceptr_ base;
+    size_t bytes;
+    size_t users; /* devices that use it */
+};
+
+static struct pool *pools;
+static struct tarn__imported *blocks;
+
+tarn_device_ptr tarn__imported_base(const struct tarn__imported *imported)
+{
+    return imported->base;
+}
+
+size_t tarn__imported_bytes(const struct tarn__imported *imported)
+{
+    return imported->bytes;
+}
+
+/* --- pools --- */
+
+static struct pool *find_pool(const struct tarn__import_offer *offer)
+{
+    struct pool *pool = pools;
+
+    while (pool && (pool->number != offer->pool ||
+                    memcmp(pool->server, offer->ticket.server, sizeof pool->server) != 0))
+        pool = pool->next;
+    return pool;
+}
+
+static tarn_status import_pool(const struct tarn__calls *calls,
+                               const struct tarn__import_offer *offer, struct pool **out)
+{
+    struct pool *pool = calloc(1, sizeof *pool);
+
+    if (!pool)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "ipc: no host memory for a pool");
+    CUresult_ result =
+        calls->mem_pool_import(&pool->handle, (void *)(intptr_t)offer->file,
+                               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_, 0);
+    if (result != CUDA_SUCCESS_) {
+        free(pool);
+        return tarn__driver_failed("ipc", "cuMemPoolImportFromShareableHandle", result,
+                                   "a pool of process %d", offer->ticket.process);
+    }
+    memcpy(pool->server, offer->ticket.server, sizeof pool->server);
+    pool->number = offer->pool;
+    pool->next = pools;
+    pools = pool;
+    *out = pool;
+    return TARN_OK;
+}
+
+/* Let go of pools without blocks. One that the driver keeps is tried again with the next. */
+static void end_pools(const struct tarn__calls *calls)
+{
+    for (struct pool **link = &pools; *link;) {
+        struct pool *pool = *link;
+        if (pool->blocks > 0 ||
+            (calls->mem_pool_destroy(pool->handle) != CUDA_SUCCESS_ &&
+             calls->mem_pool_destroy(pool->handle) != CUDA_SUCCESS_)) {
+            link = &pool->next;
+            continue;
+        }
+        *link = pool->next;
+        free(pool);
+    }
+}
+
+/* What an imported pool gives is usable on its own device, others are let in. */
+static tarn_status let_in(const struct tarn__calls *calls, const struct pool *pool,
+                          int device)
+{
+    CUmemLocation_ location = {CU_MEM_LOCATION_TYPE_DEVICE_, device};
+    CUmemAccessDesc_ access = {location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE_};
+    CUmemAccess_ present = CU_MEM_ACCESS_FLAGS_PROT_NONE_;
+    CUresult_ result = calls->mem_pool_get_access(&present, pool->handle, &location);
+
+    if (result == CUDA_SUCCESS_ && present != CU_MEM_ACCESS_FLAGS_PROT_READWRITE_)
+        result = calls->mem_pool_set_access(pool->handle, &access, 1);
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("ipc", "cuMemPoolSetAccess", result, "device %d",
+                                   device);
+    return TARN_OK;
+}
+
+/* --- blocks --- */
+
+static struct tarn__imported *find_block(const struct tarn__ticket *ticket)
+{
+    struct tarn__imported *block = blocks;
+
+    while (block && memcmp(&block->ticket, ticket, sizeof *ticket) != 0)
+        block = block->next;
+    return block;
+}
+
+static bool is_imported_at(CUdeviceptr_ base)
+{
+    const struct tarn__imported *block = blocks;
+
+    while (block && block->base != base)
+        block = block->next;
+    return block != NULL;
+}
+
+/* The second try is for a driver that fails once. */
+static void free_block(const struct tarn__calls *calls, CUdeviceptr_ base)
+{
+    if (calls->mem_free(base) != CUDA_SUCCESS_)
+        calls->mem_free(base);
+}
+
+static tarn_status its_place_is_taken(const struct tarn__ticket *ticket, CUresult_ result)
+{
+    return tarn_error_set_native(TARN_NOT_FOUND, result,
+                                 "ipc: the driver has no such block of process %d: it "
+                                 "was freed, or lies where one "
+                                 "did that its owner freed and that is still open here",
+                                 ticket->process);
+}
+
+static tarn_status import_pointer(const struct tarn__calls *calls,
+                                  const struct tarn__import_offer *offer,
+                                  CUmemoryPool_ pool, CUdeviceptr_ *out)
+{
+    CUmemPoolPtrExportData_ pointer;
+    CUdeviceptr_ base = 0;
+
+    memcpy(pointer.reserved, offer->pointer, sizeof pointer.reserved);
+    CUresult_ result = calls->mem_pool_import_pointer(&base, pool, &pointer);
+    if (result == CUDA_ERROR_INVALID_VALUE_ ||
+        (result == CUDA_SUCCESS_ && is_imported_at(base)))
+        return its_place_is_taken(&offer->ticket, result);
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed("ipc", "cuMemPoolImportPointer", result,
+                                   "a block of process %d", offer->ticket.process);
+    *out = base;
+    return TARN_OK;
+}
+
+/* Where it lies here, how long it is, and who may use it. */
+static tarn_status import_block(const struct tarn__calls *calls, int device,
+                                const struct tarn__import_offer *offer,
+                                struct tarn__imported *block)
+{
+    CUdeviceptr_ base = 0;
+    tarn_status status = import_pointer(calls, offer, block->pool->handle, &block->base);
+
+    if (status != TARN_OK)
+        return status;
+    CUresult_ result = calls->mem_get_address_range(&base, &block->bytes, block->base);
+    status = result == CUDA_SUCCESS_
+                 ? let_in(calls, block->pool, device)
+                 : tarn__driver_failed("ipc", "cuMemGetAddressRange", result,
+                                       "an imported block at 0x%llx", block->base);
+    if (status != TARN_OK)
+        free_block(calls, block->base);
+    return status;
+}
+
+static tarn_status make_block(const struct tarn__calls *calls, int device,
+                              const struct tarn__import_offer *offer, struct pool *pool,
+                              struct tarn__imported **out)
+{
+    struct tarn__imported *block = calloc(1, sizeof *block);
+
+    if (!block)
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "ipc: no host memory for a block");
+    block->ticket = offer->ticket;
+    block->pool = pool;
+    block->users = 1;
+    tarn_status status = import_block(calls, device, offer, block);
+    if (status != TARN_OK) {
+        free(block);
+        return status;
+    }
+    block->next = blocks;
+    blocks = block;
+    pool->blocks++;
+    *out = block;
+    return TARN_OK;
+}
+
+/* --- the calls --- */
+
+static bool has_calls(const struct tarn__calls *calls)
+{
+    return calls->mem_pool_import && calls->mem_pool_import_pointer &&
+           calls->mem_pool_get_access && calls->mem_pool_set_access &&
+           calls->mem_pool_destroy;
+}
+
+static tarn_status open_new(const struct tarn__calls *calls, int device,
+                            const struct tarn__import_offer *offer,
+                            struct tarn__imported **out)
+{
+    struct pool *pool = find_pool(offer);
+    tarn_status status = TARN_OK;
+
+    if (!has_calls(calls))
+        return tarn_error_set(TARN_NOT_SUPPORTED, "ipc: the driver cannot import pools");
+    if (!pool)
+        status = import_pool(calls, offer, &pool);
+    if (status != TARN_OK)
+        return status;
+    status = make_block(calls, device, offer, pool, out);
+    if (status != TARN_OK)
+        end_pools(calls);
+    return status;
+}
+
+tarn_status tarn__imported_open(const struct tarn__calls *calls, int device,
+                                const struct tarn__import_offer *offer,
+                                struct tarn__imported **out)
+{
+    struct tarn__imported *block = find_block(&offer->ticket);
+
+    if (!block)
+        return open_new(calls, device, offer, out);
+    tarn_status status = let_in(calls, block->pool, device);
+    if (status != TARN_OK)
+        return status;
+    block->users++;
+    *out = block;
+    return TARN_OK;
+}
+
+CUresult_ tarn__imported_close(const struct tarn__calls *calls,
+                               struct tarn__imported *imported)
+{
+    struct tarn__imported **link = &blocks;
+
+    if (imported->users > 1) {
+        imported->users--;
+        return CUDA_SUCCESS_;
+    }
+    CUresult_ result = calls->mem_free(imported->base);
+    if (result != CUDA_SUCCESS_)
+        return result;
+    while (*link != imported)
+        link = &(*link)->next;
+    *link = imported->next;
+    imported->pool->blocks--;
+    free(imported);
+    end_pools(calls);
+    return CUDA_SUCCESS_;
+}

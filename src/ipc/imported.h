@@ -1,0 +1,35 @@
+/* imported.h -- blocks of the driver's pools of other processes, imported once each.
+ *
+ * All of it is called with one block being opened or closed at a time, which mapping.c
+ * sees to, in a relaxed scope of the device that is to use the block.
+ */
+#ifndef TARN_IPC_IMPORTED_H
+#define TARN_IPC_IMPORTED_H
+
+#include "driver/driver.h"
+#include "ipc/ticket.h"
+
+struct tarn__imported;
+
+/* What an owner offers. */
+struct tarn__import_offer {
+    struct tarn__ticket ticket; /* plain; names the block */
+    int file;                   /* of the pool; the caller's */
+    uint64_t pool;              /* the owner's number for it */
+    unsigned char pointer[64];  /* the block, as the pool exports it */
+};
+
+/* Import it for `device`, or take what is imported already. */
+tarn_status tarn__imported_open(const struct tarn__calls *calls, int device,
+                                const struct tarn__import_offer *offer,
+                                struct tarn__imported **out);
+
+tarn_device_ptr tarn__imported_base(const struct tarn__imported *imported);
+size_t tarn__imported_bytes(const struct tarn__imported *imported);
+
+/* One user less; the last one gives it back. Nobody uses it any more. After a failure it is
+ * there as before. */
+CUresult_ tarn__imported_close(const struct tarn__calls *calls,
+                               struct tarn__imported *imported);
+
+#endif

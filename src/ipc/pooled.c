@@ -1,0 +1,195 @@
+/* pooled.c -- blocks of the driver's own pools: named in handles, and given to importers.
+ *
+ * A pool that was made for export is exported as a descriptor, and a block in it as 64
+ * bytes that mean something to whoever has the pool. A ticket has room for neither, so it
+ * names the block by its address and by the driver's number for it, which no other
+ * allocation of the process ever has; the server asks the driver for the rest when
+ * somebody opens it. Of a block that has gone the number is not there any more: there is
+ * no table, and nothing to keep for handles that nobody opens.
+ *
+ * CUDA wants the importer to let go before the owner frees. A lease sees to it; for plain
+ * handles the two have to.
+ */
+#define _GNU_SOURCE
+#include "ipc/files.h"
+#include "ipc/owner.h"
+#include "resource/shared_pool.h"
+#include <fcntl.h>
+#include <string.h>
+
+static bool has_calls(const struct tarn__calls *calls)
+{
+    return calls->pointer_get_attribute && calls->mem_pool_export &&
+           calls->mem_pool_export_pointer;
+}
+
+/* The pool around `address`; NULL: it lies in none. */
+static CUresult_ pool_around(const struct tarn__calls *calls, tarn_device_ptr address,
+                             CUmemoryPool_ *out)
+{
+    CUresult_ result =
+        calls->pointer_get_attribute(out, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE_, address);
+
+    if (result == CUDA_SUCCESS_)
+        return result;
+    *out = NULL;
+    return result == CUDA_ERROR_INVALID_VALUE_ ? CUDA_SUCCESS_ : result;
+}
+
+/* The driver's number for the block; 0: there is none at that address. */
+static CUresult_ number_of(const struct tarn__calls *calls, tarn_device_ptr base,
+                           uint64_t *out)
+{
+    unsigned long long number = 0;
+    CUresult_ result =
+        calls->pointer_get_attribute(&number, CU_POINTER_ATTRIBUTE_BUFFER_ID_, base);
+
+    *out = result == CUDA_SUCCESS_ ? number : 0;
+    return result == CUDA_ERROR_INVALID_VALUE_ ? CUDA_SUCCESS_ : result;
+}
+
+static tarn_status asking_failed(const char *call, CUresult_ result,
+                                 tarn_device_ptr address)
+{
+    return tarn__driver_failed("ipc", call, result, "memory at 0x%llx", address);
+}
+
+/* --- for the owner's handle --- */
+
+static tarn_status name_block(const struct tarn__calls *calls, tarn_device_ptr address,
+                              struct tarn__pooled_name *out)
+{
+    CUmemPoolPtrExportData_ pointer;
+    CUresult_ result = calls->mem_get_address_range(&out->base, &out->bytes, address);
+
+    if (result != CUDA_SUCCESS_)
+        return asking_failed("cuMemGetAddressRange", result, address);
+    result = number_of(calls, out->base, &out->number);
+    if (result != CUDA_SUCCESS_)
+        return asking_failed("cuPointerGetAttribute", result, address);
+    result = calls->mem_pool_export_pointer(&pointer, out->base);
+    if (result == CUDA_ERROR_INVALID_VALUE_ || out->number == 0)
+        return tarn_error_set_native(TARN_NOT_SUPPORTED, result,
+                                     "ipc: the driver exports no block at 0x%llx",
+                                     out->base);
+    if (result != CUDA_SUCCESS_)
+        return asking_failed("cuMemPoolExportPointer", result, address);
+    return TARN_OK;
+}
+
+tarn_status tarn__pooled_around(const struct tarn__calls *calls, int device,
+                                tarn_device_ptr address, struct tarn__pooled_name *out,
+                                bool *is_pooled_out)
+{
+    struct tarn__pooled_name name = {.device = device};
+    CUmemoryPool_ pool = NULL;
+
+    if (has_calls(calls)) {
+        CUresult_ result = pool_around(calls, address, &pool);
+        if (result != CUDA_SUCCESS_)
+            return asking_failed("cuPointerGetAttribute", result, address);
+    }
+    *is_pooled_out = pool != NULL;
+    if (!pool)
+        return TARN_OK;
+    tarn_status status = name_block(calls, address, &name);
+    if (status == TARN_OK)
+        *out = name;
+    return status;
+}
+
+/* --- for an importer --- */
+
+/* NULL in `*pool_out`: the block has gone. */
+static CUresult_ find_pool(const struct tarn__calls *calls,
+                           const struct tarn__pooled_name *name, CUmemoryPool_ *pool_out)
+{
+    uint64_t number = 0;
+    CUresult_ result = number_of(calls, name->base, &number);
+
+    *pool_out = NULL;
+    if (result != CUDA_SUCCESS_ || number != name->number)
+        return result;
+    return pool_around(calls, name->base, pool_out);
+}
+
+static CUresult_ export_file(const struct tarn__calls *calls, CUmemoryPool_ pool,
+                             int *out)
+{
+    int file = -1;
+
+    tarn__files_lock();
+    CUresult_ result =
+        calls->mem_pool_export(&file, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_, 0);
+    if (result == CUDA_SUCCESS_) {
+        fcntl(file, F_SETFD, FD_CLOEXEC); /* the driver's need not be */
+        file = tarn__file_keep(file);
+    }
+    tarn__files_unlock();
+    if (result == CUDA_SUCCESS_ && file < 0)
+        return CUDA_ERROR_OUT_OF_MEMORY_;
+    *out = file;
+    return result;
+}
+
+/* With the lock of pools. */
+static CUresult_ export_block(const struct tarn__calls *calls,
+                              const struct tarn__pooled_name *name, CUmemoryPool_ pool,
+                              struct tarn__pooled_offer *offer, int *file_out)
+{
+    CUmemPoolPtrExportData_ pointer;
+    CUresult_ result = calls->mem_pool_export_pointer(&pointer, name->base);
+
+    if (result != CUDA_SUCCESS_)
+        return result;
+    offer->pool = tarn__shared_pool_number(pool);
+    memcpy(offer->pointer, pointer.reserved, sizeof offer->pointer);
+    return export_file(calls, pool, file_out);
+}
+
+/* With the lock of pools: a block that is there before and after was there in between. */
+static tarn_status open_in_scope(const struct tarn__calls *calls,
+                                 const struct tarn__pooled_name *name,
+                                 struct tarn__pooled_offer *offer, int *file_out)
+{
+    CUmemoryPool_ before = NULL, after = NULL;
+    CUresult_ exported = CUDA_SUCCESS_, result = find_pool(calls, name, &before);
+    int file = -1;
+
+    if (before) {
+        exported = export_block(calls, name, before, offer, &file);
+        result = find_pool(calls, name, &after);
+    }
+    if (result == CUDA_SUCCESS_ && after)
+        result = exported;
+    if (result == CUDA_SUCCESS_ && after) {
+        *file_out = file;
+        return TARN_OK;
+    }
+    tarn__file_close(file);
+    return result == CUDA_SUCCESS_
+               ? tarn_error_set(TARN_NOT_FOUND,
+                                "ipc: the block at 0x%llx of a driver's pool was freed",
+                                name->base)
+               : asking_failed("cuMemPoolExportPointer", result, name->base);
+}
+
+tarn_status tarn__pooled_open(const struct tarn__pooled_name *name,
+                              struct tarn__pooled_offer *offer, int *file_out)
+{
+    struct tarn__scope scope;
+    tarn_status status = tarn__device_check("ipc", name->device);
+
+    if (status == TARN_OK)
+        status = tarn__scope_enter_relaxed(name->device, &scope);
+    if (status != TARN_OK)
+        return status;
+    if (has_calls(scope.calls)) {
+        tarn__shared_pools_lock();
+        status = open_in_scope(scope.calls, name, offer, file_out);
+        tarn__shared_pools_unlock();
+    } else
+        status = tarn_error_set(TARN_NOT_SUPPORTED, "ipc: the driver exports no pools");
+    tarn__scope_leave(&scope);
+    return status;
+}

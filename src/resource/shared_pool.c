@@ -1,0 +1,67 @@
+/* shared_pool.c -- the driver's pools that we made for export, by number.
+ *
+ * In a child of fork() somebody who is not there may have the lock, so it is not taken: no
+ * driver call is started there, nothing is exported and no pool ends.
+ */
+#include "resource/shared_pool.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+struct shared_pool {
+    struct shared_pool *next;
+    CUmemoryPool_ pool;
+    uint64_t number;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct shared_pool *first;
+    uint64_t last_number;
+} shared = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void tarn__shared_pools_lock(void)
+{
+    pthread_mutex_lock(&shared.lock);
+}
+
+void tarn__shared_pools_unlock(void)
+{
+    pthread_mutex_unlock(&shared.lock);
+}
+
+bool tarn__shared_pool_add(CUmemoryPool_ pool)
+{
+    struct shared_pool *one = malloc(sizeof *one);
+
+    if (!one)
+        return false;
+    tarn__shared_pools_lock();
+    *one = (struct shared_pool){shared.first, pool, ++shared.last_number};
+    shared.first = one;
+    tarn__shared_pools_unlock();
+    return true;
+}
+
+void tarn__shared_pool_remove(CUmemoryPool_ pool)
+{
+    struct shared_pool **link = &shared.first;
+
+    if (tarn__driver_gone())
+        return;
+    tarn__shared_pools_lock();
+    while (*link && (*link)->pool != pool)
+        link = &(*link)->next;
+    struct shared_pool *one = *link;
+    if (one)
+        *link = one->next;
+    tarn__shared_pools_unlock();
+    free(one);
+}
+
+uint64_t tarn__shared_pool_number(CUmemoryPool_ pool)
+{
+    for (const struct shared_pool *one = shared.first; one; one = one->next)
+        if (one->pool == pool)
+            return one->number;
+    return (uint64_t)(uintptr_t)pool;
+}
