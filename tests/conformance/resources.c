@@ -49,6 +49,14 @@ static tarn_status make_async(void *data, int device, tarn_resource **out)
     return tarn_async_create(device, NULL, out);
 }
 
+static tarn_status make_exportable_async(void *data, int device, tarn_resource **out)
+{
+    tarn_async_options options = {.size = sizeof options, .exportable = true};
+
+    (void)data;
+    return tarn_async_create(device, &options, out);
+}
+
 static tarn_status make_async_on_default_pool(void *data, int device, tarn_resource **out)
 {
     tarn_async_options options = {.size = sizeof options, .use_default_pool = true};
@@ -193,6 +201,11 @@ TEST(cuda_conforms)
 TEST(async_conforms)
 {
     conforms("async", make_async);
+}
+
+TEST(async_on_an_exportable_pool_conforms)
+{
+    conforms("exportable async", make_exportable_async);
 }
 
 TEST(async_on_the_default_pool_conforms)

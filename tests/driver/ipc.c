@@ -549,6 +549,107 @@ static void pool_opener(void)
     your_turn();
 }
 
+/* What tells blocks of a pool apart: the owner uses one place twice, and the opener has it
+ * imported the second time already when it is used a third time. */
+static unsigned long long id_of(CUdeviceptr pointer)
+{
+    unsigned long long id = 0;
+
+    cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, pointer);
+    return id;
+}
+
+static CUdeviceptr from_pool(CUmemoryPool pool, size_t bytes, unsigned char value)
+{
+    CUdeviceptr pointer = 0;
+
+    cuMemAllocFromPoolAsync(&pointer, bytes, pool, NULL);
+    cuMemsetD8(pointer, value, bytes);
+    cuCtxSynchronize();
+    return pointer;
+}
+
+static void give_pointer(CUdeviceptr pointer)
+{
+    CUmemPoolPtrExportData data;
+
+    memset(&data, 0, sizeof data);
+    cuMemPoolExportPointer(&data, pointer);
+    say(&data, sizeof data);
+}
+
+static void places_owner(void)
+{
+    CUmemPoolProps props = {.allocType = 1, .handleTypes = 1, .location = {1, device}};
+    CUmemoryPool pool = NULL, said = NULL;
+    uint64_t threshold = UINT64_MAX;
+    int fd = -1;
+
+    cuMemPoolCreate(&pool, &props);
+    cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
+    CUdeviceptr a = from_pool(pool, MIB, 1);
+    unsigned long long id = id_of(a);
+    fact_bool("places.id_is_the_interiors", id_of(a + PAGE) == id);
+    cuPointerGetAttribute(&said, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, a + PAGE);
+    fact_bool("places.pool_of_interior", said == pool);
+    cuMemFreeAsync(a, NULL);
+    cuCtxSynchronize();
+    CUdeviceptr b = from_pool(pool, MIB, 2);
+    fact_bool("places.same_place", a == b);
+    fact_bool("places.another_id", id_of(b) != id);
+    cuMemPoolExportToShareableHandle(&fd, pool, 1, 0);
+    say_fd(fd);
+    give_pointer(b);
+    my_turn();
+    cuMemFreeAsync(b, NULL);
+    cuCtxSynchronize();
+    CUdeviceptr c = from_pool(pool, MIB / 2, 3);
+    fact_bool("places.same_place_again", b == c);
+    give_pointer(c);
+    my_turn();
+    cuMemFreeAsync(c, NULL);
+    cuCtxSynchronize();
+    fact_result("places.owner_destroys", cuMemPoolDestroy(pool));
+}
+
+static void places_opener(void)
+{
+    CUmemPoolPtrExportData data;
+    CUmemoryPool pool = NULL, again = NULL;
+    CUdeviceptr b = 0, c = 7, base = 0;
+    size_t bytes = 0;
+    int fd = hear_fd();
+
+    hear(&data, sizeof data);
+    cuMemPoolImportFromShareableHandle(&pool, (void *)(uintptr_t)fd, 1, 0);
+    CUresult result =
+        cuMemPoolImportFromShareableHandle(&again, (void *)(uintptr_t)fd, 1, 0);
+    fact("places.import_again", "%s, %s", result_name(result),
+         again == pool ? "the same handle" : "another handle");
+    close(fd);
+    cuMemPoolImportPointer(&b, pool, &data);
+    result = cuMemGetAddressRange(&base, &bytes, b + PAGE);
+    fact("places.range_of_imported", "%s, %+lld, %zu bytes", result_name(result),
+         (long long)(base - b), bytes);
+    fact_bool("places.imported_has_an_id", id_of(b) != 0);
+    your_turn();
+    hear(&data, sizeof data); /* the owner has freed it, and uses its place */
+    fact("places.bytes_after_the_owner_freed", "%d", peek(b));
+    result = cuMemPoolImportPointer(&c, pool, &data);
+    fact("places.import_over_it", "%s, %s", result_name(result),
+         c == b   ? "the same place"
+         : c == 7 ? "output kept"
+                  : "elsewhere");
+    fact_result("places.free_by_cuMemFree", cuMemFree(b));
+    result = cuMemPoolImportPointer(&c, pool, &data);
+    fact("places.import_after_it", "%s, %d", result_name(result), peek(c));
+    fact_result("places.free_at_last", cuMemFree(c));
+    fact_result("places.destroy", cuMemPoolDestroy(pool));
+    if (again == pool)
+        fact_result("places.destroy_again", cuMemPoolDestroy(again));
+    your_turn();
+}
+
 /* --- all of it in two processes
  * --------------------------------------------------------------- */
 
@@ -575,13 +676,15 @@ static void sharing(void)
     two(owner, opener);
 }
 
+static void places(void)
+{
+    two(places_owner, places_opener);
+}
+
 static const struct part parts[] = {
-    {"handles", handles, TOGETHER},
-    {"own_process", own_process, TOGETHER},
-    {"own_events", own_events, TOGETHER},
-    {"open_ones", open_ones, RISKY},
-    {"leaving", leaving, CLOSED},
-    {"sharing", sharing, CLOSED},
-    END_OF_PARTS,
+    {"handles", handles, TOGETHER},       {"own_process", own_process, TOGETHER},
+    {"own_events", own_events, TOGETHER}, {"open_ones", open_ones, RISKY},
+    {"leaving", leaving, CLOSED},         {"sharing", sharing, CLOSED},
+    {"places", places, CLOSED},           END_OF_PARTS,
 };
 const struct theme theme_ipc = {"ipc", parts, false};

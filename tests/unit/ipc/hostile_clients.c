@@ -279,10 +279,10 @@ static void die_at(int line)
     pause();
 }
 
-TEST(a_client_that_is_killed_at_any_step_leaves_nothing)
+static void kill_at_each_step(enum source source)
 {
     folder_begin();
-    owner = process_start(own_exportable);
+    owner = process_start(owners[source]);
     allocate(owner.line, 0, MIB, 1);
     plain = export_block(owner.line, 0, 0, MIB, TARN_IPC_PLAIN);
     served = export_block(owner.line, 0, 0, MIB, TARN_IPC_SERVED);
@@ -299,4 +299,10 @@ TEST(a_client_that_is_killed_at_any_step_leaves_nothing)
     honest_one_is_served();
     process_end(&owner);
     folder_end();
+}
+
+TEST(a_client_that_is_killed_at_any_step_leaves_nothing)
+{
+    kill_at_each_step(FROM_EXPORTABLE);
+    kill_at_each_step(FROM_ASYNC);
 }

@@ -18,6 +18,7 @@ struct script {
 
 static struct script script;
 static tarn_ipc_handle handle;
+static uint64_t block; /* that the handle names, of a driver's pool; 0: a segment */
 
 static struct tarn__ticket make_ticket(int process)
 {
@@ -26,6 +27,7 @@ static struct tarn__ticket make_ticket(int process)
                                   .user = (uint32_t)geteuid(),
                                   .slot = 5,
                                   .generation = 6,
+                                  .base = block,
                                   .server = "fifteen letters"};
 
     tarn__ticket_seal(&ticket);
@@ -212,6 +214,52 @@ TEST(an_answer_of_garbage_is_nonsense)
     refused(answers, TARN_SYSTEM_FAILURE, "a segment of 12345 bytes");
     answers.reply.bytes = 0;
     refused(answers, TARN_SYSTEM_FAILURE, "a segment of 0 bytes");
+}
+
+/* The same of a block of a driver's pool. */
+static struct script good_pooled(void)
+{
+    struct script answers = good();
+
+    answers.reply.backing = TARN__BACKING_POOLED;
+    answers.reply.base = block = 0x7000000000;
+    return answers;
+}
+
+TEST(an_answer_of_another_block_is_nonsense)
+{
+    struct script answers = good_pooled();
+
+    answers.reply.generation++;
+    refused(answers, TARN_SYSTEM_FAILURE, "another segment");
+    answers = good_pooled();
+    answers.reply.slot++;
+    refused(answers, TARN_SYSTEM_FAILURE, "another segment");
+    answers = good_pooled();
+    answers.reply.base++;
+    refused(answers, TARN_SYSTEM_FAILURE, "another segment");
+    refused(good(), TARN_SYSTEM_FAILURE, "another segment");
+    answers = good_pooled();
+    answers.reply.base = 0;
+    refused(answers, TARN_SYSTEM_FAILURE, "unknown kind");
+    answers = good_pooled();
+    answers.files = 0;
+    refused(answers, TARN_SYSTEM_FAILURE, "too many or too few");
+    block = 0;
+    answers = good();
+    answers.reply.base = 1;
+    refused(answers, TARN_SYSTEM_FAILURE, "unknown kind");
+}
+
+TEST(what_is_no_pool_is_refused_by_the_driver)
+{
+    struct script answers = good_pooled();
+
+    skip_on_gpu(); /* it says so in other words */
+    refused(answers, TARN_DRIVER_FAILURE, "cuMemPoolImportFromShareableHandle");
+    answers.files = 60;
+    refused(answers, TARN_DRIVER_FAILURE, "cuMemPoolImportFromShareableHandle");
+    block = 0;
 }
 
 TEST(descriptors_too_many_or_too_few_are_closed_and_refused)

@@ -2,6 +2,7 @@
  * refused. */
 #define _GNU_SOURCE
 #include "pair.h"
+#include "driver_calls.h"
 #include "ipc/ticket.h"
 
 /* --- what works --- */
@@ -80,6 +81,52 @@ static void open_again_without_the_owner(int line)
 TEST(a_second_opening_asks_neither_the_owner_nor_the_driver)
 {
     with_each_owner(open_again_without_the_owner);
+}
+
+/* Work that is certainly not done when the call after it returns. */
+static void be_slow(void *done)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    atomic_store((atomic_bool *)done, true);
+}
+
+static void queue_slow_work(tarn_stream stream, atomic_bool *done)
+{
+    int (*retain)(void **out, int device);
+    int (*set_current)(void *context);
+    int (*launch)(void *stream, void (*function)(void *), void *data);
+    void *context;
+
+    find_call("cuDevicePrimaryCtxRetain", &retain);
+    find_call("cuCtxSetCurrent", &set_current);
+    find_call("cuLaunchHostFunc", &launch);
+    CHILD_CHECK(retain(&context, 0) == 0 && set_current(context) == 0);
+    CHILD_CHECK(launch(stream, be_slow, done) == 0);
+    CHILD_CHECK(set_current(NULL) == 0);
+}
+
+static void close_while_work_is_queued(int line)
+{
+    tarn_stream stream;
+    tarn_pointer *opened;
+
+    allocate(line, 0, MIB, 5);
+    for (int kind = 0; kind < 2; kind++) {
+        tarn_ipc_handle handle = export_block(line, 0, 0, MIB, (tarn_ipc_kind)kind);
+        atomic_bool done = false;
+        CHILD_STATUS(TARN_OK, tarn_ipc_open(&handle, NULL, &opened));
+        CHILD_STATUS(TARN_OK, tarn_stream_create(0, true, &stream));
+        queue_slow_work(stream, &done);
+        tarn_pointer_release(opened);
+        CHILD_CHECK(atomic_load(&done));
+        CHILD_STATUS(TARN_OK, tarn_stream_destroy(0, stream));
+    }
+    check_nothing_open();
+}
+
+TEST(the_last_release_waits_for_work_that_may_use_the_memory)
+{
+    with_each_owner(close_while_work_is_queued);
 }
 
 /* --- what is refused --- */

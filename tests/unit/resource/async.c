@@ -144,6 +144,36 @@ TEST(async_refuses_options_that_cannot_be)
     CHECK(resource == NULL);
 }
 
+TEST(async_is_exportable_on_a_new_pool_alone)
+{
+    tarn_async_options options = {.size = sizeof options, .exportable = true};
+    tarn_resource *resource = async_with(&options), *none = NULL;
+
+    put(resource, take(resource, MIB, NULL), MIB);
+    CHECK_OK(tarn_resource_release(resource));
+    options.use_default_pool = true;
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_async_create(0, &options, &none));
+    CHECK_SAYS("cannot be exported");
+    CHECK(none == NULL);
+}
+
+TEST(async_exportable_pools_come_and_go_in_any_order)
+{
+    tarn_async_options options = {.size = sizeof options, .exportable = true};
+    tarn_resource *pools[4];
+
+    for (int i = 0; i < 4; i++)
+        pools[i] = async_with(&options);
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < i; j++)
+            CHECK(!tarn_resource_is_equal(pools[i], pools[j]));
+    CHECK_OK(tarn_resource_release(pools[1]));
+    CHECK_OK(tarn_resource_release(pools[3]));
+    pools[1] = async_with(&options);
+    for (int i = 0; i < 3; i++)
+        CHECK_OK(tarn_resource_release(pools[i]));
+}
+
 TEST(async_reads_only_the_options_that_the_caller_knows)
 {
     tarn_async_options options;
