@@ -97,6 +97,8 @@ TARN_API void tarn_manager_release(tarn_manager *manager);
  *    is a new beginning. So is use after somebody has reset the context itself.
  *  - initialize may come as often as you like; where there is nothing to prepare it is one
  *    cheap question to the driver.
+ *  - Mapped host memory, allocated or pinned, on a device that cannot map it is
+ *    TARN_NOT_SUPPORTED, and the manager is not asked.
  *  - reset may come before initialize, twice, and with no context current.
  *  - Pointers outlive a reset and the instance. Their release is fine at any time, on any
  *    thread: what a reset of the context took, what comes after exit has begun, and what

@@ -1,13 +1,16 @@
 /* calls.c -- the operations of a manager, as runtimes call them.
  *
  * A runtime calls these, never a table by itself. Here is what every manager gets for
- * nothing: arguments are checked, zero bytes never reach it, its device's context is
- * current, initialize() has come before the first allocation and again after a reset, a
- * result that is missing is found, and an operation that it does not have is answered.
+ * nothing: arguments are checked, zero bytes never reach it, nor do mapped ones where the
+ * device cannot map host memory, its device's context is current, initialize() has come
+ * before the first allocation and again after a reset, a result that is missing is found,
+ * and an operation that it does not have is answered.
  */
 #include "manager/dispatch.h"
 #include "manager/manager.h"
 #include "base/wait.h"
+#include "driver/driver.h"
+#include "resource/backed.h"
 
 /* What an allocating operation hands out: a pointer, if it said so. */
 static tarn_status deliver(const tarn_manager *manager, const char *operation,
@@ -57,6 +60,24 @@ static tarn_status check_flags(const char *operation, unsigned flags, unsigned k
     return TARN_OK;
 }
 
+/* What a Context of Numba asks before mempin() (A92); mapped memory that is allocated needs
+ * the same of the device. */
+static tarn_status check_mapping(const tarn_manager *manager, const char *operation,
+                                 unsigned flags)
+{
+    bool can_map = false;
+
+    if (!(flags & TARN_HOST_MAPPED))
+        return TARN_OK;
+    tarn_status status = tarn__device_has(
+        "manager", manager->device, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY_, &can_map);
+    if (status == TARN_OK && !can_map)
+        return tarn_error_set(TARN_NOT_SUPPORTED,
+                              "manager: %s: device %d cannot map host memory", operation,
+                              manager->device);
+    return status;
+}
+
 /* Does its memalloc() call tarn__wait_ahead() itself, where it has to? */
 static bool tells_waits(const tarn_manager *manager)
 {
@@ -102,8 +123,11 @@ tarn_status tarn_manager_memhostalloc(tarn_manager *manager, size_t bytes, unsig
     status = tarn__manager_enter_ready(manager, "memhostalloc", &scope);
     if (status != TARN_OK)
         return status;
-    status = manager->ops.memhostalloc(manager->self, bytes, flags, &pointer);
-    status = deliver(manager, "memhostalloc", status, pointer, out);
+    status = check_mapping(manager, "memhostalloc", flags);
+    if (status == TARN_OK) {
+        status = manager->ops.memhostalloc(manager->self, bytes, flags, &pointer);
+        status = deliver(manager, "memhostalloc", status, pointer, out);
+    }
     tarn__scope_leave(&scope);
     return status;
 }
@@ -137,9 +161,12 @@ tarn_status tarn_manager_mempin(tarn_manager *manager, void *host, size_t bytes,
     status = tarn__manager_enter_ready(manager, "mempin", &scope);
     if (status != TARN_OK)
         return status;
-    status = manager->ops.mempin(manager->self, host, bytes, flags, owner, owner_release,
-                                 &pointer);
-    status = deliver(manager, "mempin", status, pointer, out);
+    status = check_mapping(manager, "mempin", flags);
+    if (status == TARN_OK) {
+        status = manager->ops.mempin(manager->self, host, bytes, flags, owner,
+                                     owner_release, &pointer);
+        status = deliver(manager, "mempin", status, pointer, out);
+    }
     tarn__scope_leave(&scope);
     return status;
 }

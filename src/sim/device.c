@@ -199,6 +199,10 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_device_exists(device))
         return CUDA_ERROR_INVALID_DEVICE;
+    if ((uint64_t)attribute == sim_options.attribute) {
+        *value = (int)sim_options.attribute_value;
+        return CUDA_SUCCESS;
+    }
     switch (attribute) {
 #define X(name, number, answer) \
     case number:                \

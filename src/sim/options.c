@@ -213,6 +213,17 @@ static bool parse_peers(const char *value, struct sim_options *out)
     return parse_word(value, "on", "off", &out->has_no_peers);
 }
 
+static bool parse_attribute(const char *value, struct sim_options *out)
+{
+    const char *end;
+
+    if (*value == '\0')
+        return true;
+    return parse_digits(value, &out->attribute, &end) && *end == ':' &&
+           out->attribute > 0 &&
+           parse_number(end + 1, 0, INT32_MAX, &out->attribute_value);
+}
+
 /* --- the table
  * ---------------------------------------------------------------------------- */
 

@@ -28,7 +28,9 @@ struct sim_options {
     uint64_t host_memory_nth;
     bool dead_is_error; /* or else it aborts */
     bool finds_races;
-    bool has_no_peers; /* no device reaches another one's memory */
+    bool has_no_peers;        /* no device reaches another one's memory */
+    uint64_t attribute;       /* of each device that has another value; 0: none */
+    uint64_t attribute_value; /* this one */
 };
 
 /* X(name, how the value is written, how it is read, default, meaning) */
@@ -61,7 +63,9 @@ struct sim_options {
     X(races, "on or off", parse_races, "off", \
       "find operations on the same bytes that nothing orders") \
     X(peers, "on or off", parse_peers, "on", \
-      "whether a device can use another one's memory")
+      "whether a device can use another one's memory") \
+    X(attribute, "NUMBER:VALUE", parse_attribute, "", \
+      "what cuDeviceGetAttribute says of that attribute; nothing else changes")
 /* clang-format on */
 
 /* Parse `text` (NULL is "") over the defaults. False: `words` says what and what is

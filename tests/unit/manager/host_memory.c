@@ -45,6 +45,48 @@ TEST(mapped_memory_has_an_address_on_the_device)
     tarn_manager_release(manager);
 }
 
+static void let_go(void *owner)
+{
+    (void)owner;
+    fail_msg("an owner was let go that was never taken");
+}
+
+/* The driver is not asked, so the manager was not. */
+TEST(mapped_memory_of_a_device_that_cannot_map_is_refused_before_the_manager_a92)
+{
+    tarn_pointer *const untouched = (tarn_pointer *)(uintptr_t)77;
+    tarn_manager *manager = make();
+    tarn_pointer *pointer = untouched;
+    void *page = aligned_alloc(4096, 4096);
+
+    if (!on_sim())
+        skip();
+    sim_configure("attribute=19:0,fail=call:cuMemHostRegister,fail=call:cuMemHostAlloc");
+    CHECK_STATUS(TARN_NOT_SUPPORTED,
+                 tarn_manager_mempin(manager, page, 4096, TARN_HOST_MAPPED, page, let_go,
+                                     &pointer));
+    CHECK_SAYS("mempin: device 0 cannot map host memory");
+    CHECK_STATUS(TARN_NOT_SUPPORTED,
+                 tarn_manager_memhostalloc(manager, 4096, TARN_HOST_MAPPED, &pointer));
+    CHECK_SAYS("memhostalloc: device 0 cannot map host memory");
+    CHECK(pointer == untouched);
+    CHECK_EQUAL(0, sim_faults());
+    sim_configure("attribute=19:0");
+    CHECK_OK(tarn_manager_mempin(manager, page, 4096, 0, NULL, NULL, &pointer));
+    tarn_pointer_release(pointer);
+    CHECK_OK(tarn_manager_memhostalloc(manager, 4096, 0, &pointer));
+    tarn_pointer_release(pointer);
+    sim_configure("fail=call:cuDeviceGetAttribute");
+    CHECK_STATUS(TARN_DRIVER_FAILURE,
+                 tarn_manager_memhostalloc(manager, 4096, TARN_HOST_MAPPED, &pointer));
+    sim_configure(NULL);
+    CHECK_OK(
+        tarn_manager_mempin(manager, page, 4096, TARN_HOST_MAPPED, NULL, NULL, &pointer));
+    tarn_pointer_release(pointer);
+    free(page);
+    tarn_manager_release(manager);
+}
+
 /* cuMemHostGetFlags tells what the driver was asked for. */
 TEST(host_memory_is_asked_for_with_the_flags_of_the_driver_and_goes_back_to_it)
 {

@@ -157,6 +157,23 @@ TEST(async_is_exportable_on_a_new_pool_alone)
     CHECK(none == NULL);
 }
 
+TEST(async_is_not_exportable_where_the_device_exports_no_pools)
+{
+    tarn_async_options options = {.size = sizeof options, .exportable = true};
+    tarn_resource *none = NULL;
+
+    if (!on_sim())
+        skip();
+    sim_configure("attribute=119:8"); /* by fabric alone */
+    CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_async_create(0, &options, &none));
+    CHECK_SAYS("cannot export pools");
+    options.exportable = false;
+    tarn_resource *resource = async_with(&options);
+    CHECK_OK(tarn_resource_release(resource));
+    sim_configure(NULL);
+    CHECK(none == NULL);
+}
+
 TEST(async_exportable_pools_come_and_go_in_any_order)
 {
     tarn_async_options options = {.size = sizeof options, .exportable = true};

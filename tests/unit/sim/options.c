@@ -27,6 +27,9 @@ TEST(options_that_do_not_parse_say_what_is_allowed)
         "dead=maybe",
         "races=1",
         "lost-code=0",
+        "attribute=19",
+        "attribute=0:1",
+        "attribute=19:many",
     };
     use_device(0);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -60,6 +63,22 @@ TEST(options_are_in_the_documentation)
     fclose(file);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         CHECK(strstr(page, rows[i]));
+}
+
+TEST(options_change_what_an_attribute_says)
+{
+    enum { CAN_MAP_HOST_MEMORY = 19 };
+    int before, value;
+
+    use_device(0);
+    CU(cuDeviceGetAttribute(&before, CAN_MAP_HOST_MEMORY, 0));
+    CHECK_EQUAL(0, driver.configure("attribute=19:0"));
+    CU(cuDeviceGetAttribute(&value, CAN_MAP_HOST_MEMORY, 0));
+    CHECK_EQUAL(0, value);
+    CHECK_EQUAL(0, driver.configure(NULL));
+    CU(cuDeviceGetAttribute(&value, CAN_MAP_HOST_MEMORY, 0));
+    CHECK_EQUAL(before, value);
+    CHECK_EQUAL(1, value);
 }
 
 TEST(options_that_do_not_parse_change_nothing)
