@@ -144,6 +144,35 @@ def test_a_copy_is_the_importers_own(start):
         assert child(ipc_support.read, handle, device=device, copy=True) == (PATTERN, 0)
 
 
+def test_memory_of_a_pool_that_cuda_core_made_for_export_is_opened_by_others(start):
+    core = pytest.importorskip("cuda.core")
+    child = start()
+    device = core.Device(0)
+    device.set_current()
+    options = core.DeviceMemoryResourceOptions(ipc_enabled=True)
+    pool = core.DeviceMemoryResource(device, options=options)
+    stream = device.create_stream()
+    buffer = pool.allocate(len(PATTERN), stream=stream)
+    stream.sync()  # its allocation is done
+
+    class Array:
+        __cuda_array_interface__ = {
+            "shape": (buffer.size,),
+            "typestr": "|u1",
+            "data": (int(buffer.handle), False),
+            "version": 3,
+        }
+
+    cuda.as_cuda_array(Array()).copy_to_device(np.frombuffer(PATTERN, np.uint8))
+    with tarn.ipc.serve(Array(), device=0) as served:
+        for handle in (served.handle, tarn.ipc.export(Array(), device=0)):
+            assert child(ipc_support.read, handle) == (PATTERN, 0)
+    wait_for(leases=0, served=0)
+    buffer.close(stream)
+    stream.sync()
+    pool.close()
+
+
 def test_what_cannot_be_opened_is_refused_in_words(start):
     child = start()
     buffer = pattern_in(tarn.mr.ExportableMemoryResource())

@@ -5,6 +5,7 @@
 #include "pair.h"
 #include "capturing.h"
 #include "driver_calls.h"
+#include <sys/socket.h>
 
 static tarn_resource *exportable_async(void)
 {
@@ -192,6 +193,61 @@ static void free_what_is_open(int line)
 TEST(what_lies_where_a_block_was_freed_that_is_open_is_not_taken_for_it)
 {
     with_owner(FROM_ASYNC, free_what_is_open);
+}
+
+enum { HURRIED = 300 };
+
+/* Frees while the importer asks, so that its server sees blocks go under its hands. */
+static void own_in_a_hurry(int line)
+{
+    tarn_resource *resource = exportable_async();
+    tarn_pointer *kept;
+
+    CHILD_STATUS(TARN_OK, tarn_pointer_allocate(resource, 4096, TARN_STREAM_NONE, &kept));
+    for (int i = 0; i < HURRIED; i++) {
+        tarn_ipc_handle handle;
+        tarn_pointer *pointer;
+        CHILD_STATUS(TARN_OK,
+                     tarn_pointer_allocate(resource, 4096, TARN_STREAM_NONE, &pointer));
+        CHILD_STATUS(TARN_OK, tarn_ipc_export(pointer, TARN_IPC_PLAIN, &handle));
+        must_say(line, &handle, sizeof handle);
+        tarn_pointer_release(pointer);
+    }
+    char mark;
+    CHILD_CHECK(shutdown(line, SHUT_WR) == 0);
+    hear(line, &mark, 1);
+    tarn_pointer_release(kept);
+    CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
+    CHILD_CHECK(live_bytes() == 0);
+}
+
+static void open_in_a_hurry(int line)
+{
+    tarn_ipc_handle handle;
+
+    while (hear(line, &handle, sizeof handle)) {
+        tarn_pointer *opened = NULL;
+        tarn_status status = tarn_ipc_open(&handle, NULL, &opened);
+        CHILD_CHECK(status == TARN_OK || status == TARN_NOT_FOUND);
+        CHILD_CHECK((status == TARN_OK) == (opened != NULL));
+        tarn_pointer_release(opened);
+    }
+    check_nothing_open();
+}
+
+TEST(a_block_that_is_freed_while_somebody_asks_is_found_or_not)
+{
+    tarn_ipc_handle handle;
+
+    skip_on_gpu(); /* CUDA wants the importer to be first, and promises nothing else */
+    folder_begin();
+    struct process owner = process_start(own_in_a_hurry);
+    struct process importer = process_start(open_in_a_hurry);
+    while (hear(owner.line, &handle, sizeof handle))
+        must_say(importer.line, &handle, sizeof handle);
+    process_end(&importer);
+    process_end(&owner);
+    folder_end();
 }
 
 /* --- pools of others --- */

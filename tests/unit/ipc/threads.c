@@ -46,6 +46,7 @@ TEST(threads_of_an_importer_share_what_is_open)
 /* --- an owner whose threads share pointers and let them go --- */
 
 static struct {
+    enum source source;
     tarn_resource *resource;
     tarn_pointer *shared; /* each thread has a reference */
     int line;             /* to the importer; one thread writes */
@@ -77,7 +78,7 @@ static void own_in_threads(int line)
     tarn_ipc_counts counts;
 
     own.line = line;
-    own.resource = make_source(POOL_OVER_EXPORTABLE);
+    own.resource = make_source(own.source);
     CHILD_STATUS(TARN_OK, tarn_pointer_allocate(own.resource, 4096, TARN_STREAM_NONE,
                                                 &own.shared));
     write_pattern(own.shared, 1);
@@ -112,10 +113,11 @@ static void import_what_comes(int line)
     check_nothing_open();
 }
 
-TEST(threads_of_an_owner_free_what_others_lease)
+static void free_what_others_lease(enum source source)
 {
     tarn_ipc_handle handle;
 
+    own.source = source;
     folder_begin();
     struct process owner = process_start(own_in_threads);
     struct process importer = process_start(import_what_comes);
@@ -124,4 +126,11 @@ TEST(threads_of_an_owner_free_what_others_lease)
     process_end(&importer);
     process_end(&owner);
     folder_end();
+}
+
+TEST(threads_of_an_owner_free_what_others_lease)
+{
+    free_what_others_lease(POOL_OVER_EXPORTABLE);
+    free_what_others_lease(FROM_ASYNC);
+    free_what_others_lease(POOL_OVER_ASYNC);
 }
