@@ -199,7 +199,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_device_exists(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    if ((uint64_t)attribute == sim_options.attribute) {
+    if (attribute != 0 && (uint64_t)attribute == sim_options.attribute) {
         *value = (int)sim_options.attribute_value;
         return CUDA_SUCCESS;
     }

@@ -79,6 +79,8 @@ TEST(options_change_what_an_attribute_says)
     CU(cuDeviceGetAttribute(&value, CAN_MAP_HOST_MEMORY, 0));
     CHECK_EQUAL(before, value);
     CHECK_EQUAL(1, value);
+    CU_IS(CUDA_ERROR_INVALID_VALUE,
+          cuDeviceGetAttribute(&value, 0, 0)); /* there is none */
 }
 
 TEST(options_that_do_not_parse_change_nothing)
