@@ -240,7 +240,7 @@ static void open_own(int line)
             tarn_pointer_release(pointer);
             CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
         }
-    CHILD_CHECK(live_bytes() == 0);
+    wait_until_all_is_back();
 }
 
 TEST(a_process_does_not_open_its_own_handles)

@@ -218,7 +218,7 @@ static void own_in_a_hurry(int line)
     hear(line, &mark, 1);
     tarn_pointer_release(kept);
     CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
-    CHILD_CHECK(live_bytes() == 0);
+    wait_until_all_is_back();
 }
 
 static void open_in_a_hurry(int line)
@@ -324,7 +324,7 @@ static void own_by_the_driver(int line)
         tarn_ipc_get_counts(&counts);
     while (counts.served > 0 || counts.connections > 0);
     CHILD_CHECK(cu.wait() == 0 && cu.destroy(pool) == 0);
-    CHILD_CHECK(live_bytes() == 0);
+    wait_until_all_is_back();
 }
 
 static void open_two(int line)
@@ -371,7 +371,7 @@ static void own_what_is_leased(int line)
     do
         tarn_ipc_get_counts(&counts);
     while (counts.leases > 0);
-    CHILD_CHECK(live_bytes() == 0);
+    wait_until_all_is_back();
 }
 
 static void lease_it(int line)
