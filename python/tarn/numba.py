@@ -11,8 +11,8 @@ It serves numba-cuda, numba-cuda-mlir and the CUDA target that is part of Numba.
 memory comes from the device's current resource (``tarn.mr``), so what serves a program can
 be changed at any time without changing the manager: ``using_resource()`` does it for a while.
 
-Environment: ``TARN_RESOURCE`` (cuda, async, managed, pinned, pool, cuda-pool, slab, binning or
-exportable: the current resource, set at first use), ``TARN_LOG`` (a file for the log) and
+Environment: ``TARN_RESOURCE`` (cuda, async, async-exportable, managed, pinned, pool, cuda-pool, slab,
+binning or exportable: the current resource, set at first use), ``TARN_LOG`` (a file for the log) and
 ``TARN_LOG_PID`` (the process that writes to that very file; all others write to
 ``FILE.PID``).
 
