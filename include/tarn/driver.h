@@ -62,8 +62,8 @@ TARN_API tarn_status tarn_stream_close(tarn_stream opened);
 /** The owner's word that an opened stream is about to capture, given before it begins or
  * joins one, or that this has ended. Given later, work of others may have been drawn into
  * the capture, which then is lost. The end is TARN_STILL_IN_USE, and the announcement
- * stands, while the stream captures. A stream that was opened more than once needs it for
- * each of its values. Any thread. */
+ * stands, while the stream captures. What is said on one value of a stream counts for all of
+ * them, until it ends on that value, or this is closed. Any thread. */
 TARN_API tarn_status tarn_stream_announce_capture(tarn_stream opened, bool capturing);
 
 /** Open the driver: `path`, or with NULL the default order above; `sim` is a path here

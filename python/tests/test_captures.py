@@ -214,7 +214,6 @@ def test_a_stream_that_is_opened_twice_is_closed_twice(pool):
     with raw.open() as one:
         with raw.open() as two:
             kept = buffer(pool, two)
-        kept = buffer(pool, one) if kept is None else kept
         assert one.is_opened and not two.is_opened
         del kept
         assert has_room(pool, one)
@@ -266,6 +265,20 @@ def test_a_capture_is_announced_on_opened_streams_alone(stream):
         stream.close()
     with pytest.raises(tarn.InvalidArgumentError, match="not open"), stream.capturing():
         pass
+
+
+def test_an_announcement_counts_for_every_opening_of_the_stream(driver, pool):
+    raw = tarn.Stream(flags=1)
+    with raw.open() as one, raw.open() as two:
+        assert hits(pool, two) > 0
+        with one.capturing():
+            assert hits(pool, two) == 0
+            with raw.open() as later:
+                assert hits(pool, later) == 0
+            with two.capturing():
+                pass
+            assert hits(pool, two) == 0
+        assert hits(pool, two) > 0
 
 
 def test_the_end_is_not_announced_while_the_stream_captures(driver, pool, stream):
@@ -622,6 +635,124 @@ def test_threads_capture_side_by_side(driver):
         thread.join()
     assert failed == []
     assert (pool.statistics().live_blocks, pool.statistics().captured) == (0, 0)
+
+
+def test_a_capture_that_is_abandoned_gives_its_memory_back(driver, pool, unraisable):
+    stream = tarn.Stream(flags=1)
+    driver.begin(stream)
+    memory = (buffer(pool, stream), pool.capture_of(stream))[1]
+    del stream  # destroyed while it captures
+    gc.collect()
+    until(lambda: memory.statistics().is_over)
+    memory.release()
+    assert has_room(pool, tarn.Stream(flags=1)) and unraisable == []
+
+
+def test_a_stream_is_closed_by_a_callback_of_its_own_allocation(pool, unraisable):
+    stream = tarn.Stream(flags=1).open()
+    kept = [buffer(pool, stream)]
+
+    def give_up(nbytes, attempt):
+        stream.close()
+        return bool(kept and kept.pop())
+
+    pool.add_pressure_callback(give_up)
+    block = buffer(pool, stream)
+    assert not stream.is_opened and block.size == 3 * MIB
+    del block
+    assert pool.statistics().live_blocks == 0 and unraisable == []
+
+
+def test_a_stream_that_is_closed_while_others_use_it_is_closed_and_no_more(unraisable):
+    """That is not allowed; it may be refused, but nothing is lost."""
+    pool = PoolMemoryResource()
+    for _ in range(20):
+        stream, failed = tarn.Stream(flags=1).open(), []
+        ready = threading.Barrier(4)
+
+        def work(stream=stream, failed=failed, ready=ready):
+            ready.wait()
+            for _ in range(20):
+                try:
+                    buffer(pool, stream, 4096)
+                except tarn.InvalidArgumentError:
+                    continue
+                except BaseException as error:
+                    failed.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        ready.wait()
+        stream.close()
+        for thread in threads:
+            thread.join()
+        assert failed == []
+    assert pool.statistics().live_blocks == 0 and unraisable == []
+
+
+@pytest.mark.parametrize(
+    "upstream",
+    [
+        tarn.mr.CudaMemoryResource,
+        tarn.mr.CudaAsyncMemoryResource,
+        tarn.mr.PinnedHostMemoryResource,
+        tarn.mr.ManagedMemoryResource,
+    ],
+)
+def test_pools_and_slabs_on_any_upstream_grow_in_a_capture(driver, stream, upstream):
+    for pool in (
+        PoolMemoryResource(upstream()),
+        tarn.mr.FixedSizeMemoryResource(upstream(), 4 * MIB, 1),
+    ):
+        graph, memory = captured(driver, pool, stream)
+        assert memory.statistics().kept >= 3 * MIB
+        runnable = driver.instantiate(graph)
+        driver.launch(runnable, stream)
+        memory.release(stream)
+        assert pool.statistics().captured == 0
+        driver.cuGraphExecDestroy(runnable)
+        driver.cuGraphDestroy(graph)
+
+
+def test_memory_of_a_graph_is_let_go_while_the_pool_sleeps(driver, stream):
+    pool = PoolMemoryResource()
+    graph, memory = captured(driver, pool, stream)
+    pool.sleep()
+    assert memory.statistics().kept == 3 * MIB
+    memory.release(stream)
+    assert pool.statistics().captured == 0
+    pool.wake()
+    assert has_room(pool, stream)
+    driver.cuGraphDestroy(graph)
+
+
+def test_what_goes_in_the_middle_of_an_allocation_harms_nothing(driver, stream, unraisable):
+    class Collecting(tarn.mr.UpstreamResourceAdaptor):
+        def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
+            gc.collect()
+            return super().allocate(nbytes, stream)
+
+        def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
+            gc.collect()
+            super().deallocate(ptr, nbytes, stream)
+
+    pool = PoolMemoryResource(Collecting(tarn.mr.CudaMemoryResource()))
+    gc.disable()
+    try:
+        for turn in range(5):
+            graph, memory = captured(driver, pool, stream)
+            opened = tarn.Stream(flags=1).open()
+            opened.announce_capture(True)
+            cycle = [memory, opened]
+            cycle.append(cycle)
+            del memory, opened, cycle
+            driver.cuGraphDestroy(graph)
+            buffer(pool, stream, (turn + 4) * MIB)
+            pool.trim()
+    finally:
+        gc.enable()
+    assert unraisable == []
 
 
 # --- processes --------------------------------------------------------------------------

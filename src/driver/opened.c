@@ -5,8 +5,8 @@
  * times is not used again, so no two openings in the life of a process share a value.
  *
  * Two locks. `watches_lock` is held while watches are told of a close, which makes driver
- * calls; `places_lock` covers the list of free places, and is held while an event of the
- * whole context is recorded, so that no capture is announced meanwhile. No call that is
+ * calls; `places_lock` covers the list of free places and what was announced, and is held while
+ * an event of the whole context is recorded, so that no capture is announced meanwhile. No call that is
  * given an opened stream takes either, but the announcement of a capture. Both are held
  * over a fork, and the child makes the places' own locks anew: whoever held one in the
  * parent is not there.
@@ -107,6 +107,65 @@ void tarn__opened_let_captures_go(void)
     pthread_mutex_unlock(&places_lock);
 }
 
+/* --- announced captures --- */
+
+/* What tells the stream of a place from others. */
+static struct tarn__opened stream_of(const struct tarn__opened *place)
+{
+    return (struct tarn__opened){
+        .device = place->device, .handle = place->handle, .life = place->life};
+}
+
+/* Does the place stand for the same stream? Under the lock of places. */
+static bool is_alike(const struct tarn__opened *place, const struct tarn__opened *like)
+{
+    return atomic_load_explicit(&place->opening, memory_order_acquire) != 0 &&
+           place->handle == like->handle && place->device == like->device &&
+           place->life == like->life;
+}
+
+/* On any value of the stream? Under the lock of places. */
+static bool is_announced(const struct tarn__opened *like)
+{
+    for (uint32_t i = 0; i < chunk_count * CHUNK_PLACES; i++)
+        if (is_alike(place_at(i), like) && place_at(i)->announced)
+            return true;
+    return false;
+}
+
+/* The first value of the stream from `*index` on, which becomes its own; NULL: there is
+ * none. */
+static struct tarn__opened *value_from(uint32_t *index, const struct tarn__opened *like)
+{
+    struct tarn__opened *found = NULL;
+
+    pthread_mutex_lock(&places_lock);
+    for (uint32_t i = *index; i < chunk_count * CHUNK_PLACES && !found; i++)
+        if (is_alike(place_at(i), like)) {
+            found = place_at(i);
+            *index = i;
+        }
+    pthread_mutex_unlock(&places_lock);
+    return found;
+}
+
+/* Have all values of a stream know. Who asked before this whether it captures has recorded
+ * when the lock of its value is had. */
+static void tell_all(const struct tarn__opened *like)
+{
+    struct tarn__opened *place;
+
+    for (uint32_t i = 0; (place = value_from(&i, like)) != NULL; i++) {
+        pthread_mutex_lock(&place->lock);
+        pthread_mutex_lock(&places_lock);
+        if (is_alike(place, like))
+            atomic_store_explicit(&place->captures, is_announced(like),
+                                  memory_order_release);
+        pthread_mutex_unlock(&places_lock);
+        pthread_mutex_unlock(&place->lock);
+    }
+}
+
 /* --- forks --- */
 
 static void hold(void)
@@ -186,7 +245,8 @@ static tarn_status enter(const struct tarn__opened *made, tarn_stream *out)
     place->handle = made->handle;
     place->id = made->id;
     place->life = made->life;
-    atomic_store_explicit(&place->captures, false, memory_order_relaxed);
+    place->announced = false;
+    atomic_store_explicit(&place->captures, is_announced(made), memory_order_relaxed);
     place->last_opening++;
     atomic_store_explicit(&place->opening, place->last_opening, memory_order_release);
     *out = value_of(index, place->last_opening);
@@ -279,9 +339,13 @@ tarn_status tarn_stream_close(tarn_stream stream)
     atomic_store_explicit(&opened->opening, 0, memory_order_release);
     pthread_mutex_unlock(&opened->lock);
     pthread_mutex_lock(&places_lock);
+    bool announced = opened->announced;
+    const struct tarn__opened like = stream_of(opened);
     free_place(index_of(stream));
     pthread_mutex_unlock(&places_lock);
     pthread_mutex_unlock(&watches_lock);
+    if (announced) /* nobody else may have said so */
+        tell_all(&like);
     return TARN_OK;
 }
 
@@ -312,12 +376,11 @@ tarn_status tarn_stream_announce_capture(tarn_stream stream, bool capturing)
                               "stream: %p still captures, so that this has ended cannot "
                               "be announced",
                               (void *)opened->handle);
-    /* Who asked before this whether it captures has recorded when the locks are had. */
-    pthread_mutex_lock(&opened->lock);
     pthread_mutex_lock(&places_lock);
-    atomic_store_explicit(&opened->captures, capturing, memory_order_release);
+    opened->announced = capturing;
+    const struct tarn__opened like = stream_of(opened);
     pthread_mutex_unlock(&places_lock);
-    pthread_mutex_unlock(&opened->lock);
+    tell_all(&like);
     return TARN_OK;
 }
 

@@ -20,14 +20,15 @@
 enum { TARN__LEGACY_ID = 0 };
 
 /* What hits read lies in one line of the cache, which others' locking does not touch. But
- * for `opening` and `captures` the fields change only while it is closed. */
+ * for `opening`, `captures` and `announced` the fields change only while it is closed. */
 struct tarn__opened {
     _Alignas(64) _Atomic uint32_t opening; /* of the value that is good now; 0: closed */
     int device;
     CUstream_ handle;      /* good while it is open */
     unsigned long long id; /* cuStreamGetId at the opening, or TARN__LEGACY_ID */
     uint64_t life;         /* of the context, at the opening */
-    atomic_bool captures;  /* announced by its owner */
+    atomic_bool captures;  /* announced, on this value or on another one of the stream */
+    bool announced;        /* on this one; the table's */
     uint32_t last_opening; /* openings so far; the table's */
     uint32_t
         next_free; /* index + 1 of the next place that is free, 0: none; the table's */

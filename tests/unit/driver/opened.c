@@ -310,6 +310,37 @@ TEST(end_of_a_capture_is_not_announced_while_it_goes_on)
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
+/* A library may have opened it, too, whose value the one who captures does not know. */
+TEST(announcement_counts_for_every_value_of_the_stream)
+{
+    tarn_stream raw = make(0), one = open_one(raw), two = open_one(raw), later;
+    tarn_stream other_raw = make(0), other = open_one(other_raw);
+
+    CHECK_OK(tarn_stream_announce_capture(one, true));
+    CHECK(is_announced(two));
+    CHECK(!is_announced(other));
+    later = open_one(raw);
+    CHECK(is_announced(later));
+    CHECK_OK(tarn_stream_announce_capture(two, true));
+    CHECK_OK(tarn_stream_announce_capture(one, false));
+    CHECK(is_announced(one) && is_announced(two) && is_announced(later));
+    CHECK_OK(tarn_stream_announce_capture(two, false));
+    CHECK(!is_announced(one) && !is_announced(two) && !is_announced(later));
+    CHECK_OK(tarn_stream_announce_capture(two, true));
+    CHECK_OK(tarn_stream_close(two));
+    CHECK(!is_announced(one) && !is_announced(later));
+    CHECK_OK(tarn_stream_announce_capture(later, true));
+    CHECK_OK(tarn_stream_close(one)); /* which has said nothing */
+    CHECK(is_announced(later));
+    CHECK_OK(tarn_stream_close(later));
+    later = open_one(raw); /* in a place of those */
+    CHECK(!is_announced(later));
+    CHECK_OK(tarn_stream_close(later));
+    CHECK_OK(tarn_stream_close(other));
+    CHECK_OK(tarn_stream_destroy(0, raw));
+    CHECK_OK(tarn_stream_destroy(0, other_raw));
+}
+
 /* While a blocking stream captures the default stream cannot even be asked. */
 TEST(default_stream_is_announced_without_a_question)
 {
