@@ -449,6 +449,28 @@ TEST(threads_open_and_close_side_by_side)
         CHECK_OK(tarn_stream_destroy(0, raw[i]));
 }
 
+TEST(threads_announce_on_values_of_one_stream)
+{
+    tarn_stream raw = make(0), opened = open_one(raw);
+    pthread_t threads[THREADS];
+
+    atomic_store(&mistakes, 0);
+    for (int i = 0; i < THREADS; i++)
+        CHECK_EQUAL(0, pthread_create(&threads[i], NULL, open_and_close, raw));
+    for (int i = 0; i < ROUNDS; i++)
+        if (tarn_stream_announce_capture(opened, i & 1) != TARN_OK)
+            atomic_fetch_add(&mistakes, 1);
+    CHECK_OK(tarn_stream_announce_capture(opened, true));
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    CHECK_EQUAL(0, mistakes);
+    CHECK(is_announced(opened));
+    CHECK_OK(tarn_stream_announce_capture(opened, false));
+    CHECK(!is_announced(opened));
+    CHECK_OK(tarn_stream_close(opened));
+    CHECK_OK(tarn_stream_destroy(0, raw));
+}
+
 /* A pool watches for streams that are closed, for as long as it lives. */
 static atomic_bool pools_are_made;
 
