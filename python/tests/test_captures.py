@@ -878,3 +878,33 @@ good(driver.cuGraphExecDestroy(runnable))
 good(driver.cuGraphDestroy(graph))
 good(driver.cuStreamDestroy(raw))
 """)
+
+
+HAS_NUMBA = importlib.util.find_spec("numba_cuda")
+
+
+@pytest.mark.skipif(not HAS_NUMBA, reason="numba-cuda is not installed")
+def test_a_stream_of_numba_captures_on_a_pool():
+    run_code("""
+import ctypes
+from numba import cuda
+import tarn
+
+pool = tarn.mr.PoolMemoryResource()
+stream = cuda.stream()
+driver = ctypes.CDLL(tarn.driver_info().path)
+graph = ctypes.c_void_p()
+with tarn.Stream(stream).open() as opened, opened.capturing():
+    handle = ctypes.c_void_p(opened.handle)
+    assert driver.cuStreamBeginCapture_v2(handle, 2) == 0
+    buffer = tarn.DeviceBuffer(size=4096, mr=pool, stream=stream)
+    array = cuda.as_cuda_array(buffer, sync=False)
+    array.copy_to_device(cuda.pinned_array(4096, "u1"), stream=stream)
+    memory = pool.capture_of(stream)
+    assert memory.statistics().live_blocks == 1
+    del array, buffer
+    assert driver.cuStreamEndCapture(handle, ctypes.byref(graph)) == 0
+assert memory.statistics().kept == 4096
+memory.release(stream)
+assert driver.cuGraphDestroy(graph) == 0
+""")

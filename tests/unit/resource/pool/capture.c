@@ -614,3 +614,69 @@ TEST(use_on_the_stream_that_captures_does_not_end_the_capture)
     end_pool(pool);
     CU(cuStreamDestroy_v2(stream));
 }
+
+/* --- several threads, each with captures of its own --- */
+
+enum { THREADS = 4, ROUNDS = 40 };
+
+struct capturer {
+    tarn_resource *pool;
+    tarn_stream stream;
+    unsigned number;
+    int mistakes;
+};
+
+static bool capture_once(struct capturer *own, unsigned round)
+{
+    tarn_pool_capture_statistics all = {.size = sizeof all};
+    tarn_pool_capture *capture = NULL;
+    tarn_device_ptr block = 0;
+    void *graph = NULL;
+
+    if (cu.cuStreamBeginCapture_v2(own->stream, CAPTURE_RELAXED) ||
+        tarn_resource_allocate(own->pool, MIB, 0, own->stream, &block) ||
+        tarn_pool_capture_of(own->pool, own->stream, &capture) ||
+        tarn_resource_deallocate(own->pool, block, MIB, 0, own->stream) ||
+        tarn_pool_capture_get_statistics(capture, &all) || all.kept < MIB || all.live ||
+        all.is_over || cu.cuStreamEndCapture(own->stream, &graph) ||
+        cu.cuGraphDestroy(graph))
+        return false;
+    tarn_status status = round % 2 ? tarn_pool_capture_drop(capture)
+                                   : tarn_pool_capture_release(capture, own->stream);
+    return status == TARN_OK;
+}
+
+static void *capture_often(void *data)
+{
+    struct capturer *own = data;
+
+    for (unsigned i = 0; i < ROUNDS; i++)
+        own->mistakes += !capture_once(own, i + own->number);
+    return NULL;
+}
+
+TEST(threads_ask_and_let_go_side_by_side)
+{
+    struct capturer capturers[THREADS];
+    pthread_t threads[THREADS];
+
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    for (unsigned i = 0; i < THREADS; i++) {
+        capturers[i] = (struct capturer){pool, new_stream(), i, 0};
+        CHECK_EQUAL(0, pthread_create(&threads[i], NULL, capture_often, &capturers[i]));
+    }
+    for (int i = 0; i < THREADS; i++) {
+        CHECK_EQUAL(0, pthread_join(threads[i], NULL));
+        CHECK_EQUAL(0, capturers[i].mistakes);
+    }
+    for (int i = 0; i < 20000 && statistics(pool).captured > 0; i++) {
+        usleep(500);
+        CHECK(is_refused(pool, (size_t)64 << 30, NULL)); /* a search looks for graphs */
+    }
+    CHECK_EQUAL(0, statistics(pool).captured);
+    adds_up(pool);
+    for (int i = 0; i < THREADS; i++)
+        CU(cuStreamDestroy_v2(capturers[i].stream));
+    end_pool(pool);
+}
