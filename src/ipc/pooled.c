@@ -54,12 +54,48 @@ static tarn_status asking_failed(const char *call, CUresult_ result,
     return tarn__driver_failed("ipc", call, result, "memory at 0x%llx", address);
 }
 
+static CUresult_ export_file(const struct tarn__calls *calls, CUmemoryPool_ pool,
+                             int *out)
+{
+    int file = -1;
+
+    tarn__files_lock();
+    CUresult_ result =
+        calls->mem_pool_export(&file, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_, 0);
+    if (result == CUDA_SUCCESS_) {
+        fcntl(file, F_SETFD, FD_CLOEXEC); /* the driver's need not be */
+        file = tarn__file_keep(file);
+    }
+    tarn__files_unlock();
+    if (result == CUDA_SUCCESS_ && file < 0)
+        return CUDA_ERROR_OUT_OF_MEMORY_;
+    *out = file;
+    return result;
+}
+
 /* --- for the owner's handle --- */
 
-static tarn_status name_block(const struct tarn__calls *calls, tarn_device_ptr address,
-                              struct tarn__pooled_name *out)
+/* Can others have the block at `base`? An H200's driver refuses the pointer while its pool
+ * was never exported itself. */
+static CUresult_ try_export(const struct tarn__calls *calls, CUmemoryPool_ pool,
+                            tarn_device_ptr base)
 {
     CUmemPoolPtrExportData_ pointer;
+    CUresult_ result = calls->mem_pool_export_pointer(&pointer, base);
+    int file = -1;
+
+    if (result != CUDA_ERROR_INVALID_VALUE_)
+        return result;
+    result = export_file(calls, pool, &file);
+    if (result == CUDA_SUCCESS_)
+        result = calls->mem_pool_export_pointer(&pointer, base);
+    tarn__file_close(file);
+    return result;
+}
+
+static tarn_status name_block(const struct tarn__calls *calls, CUmemoryPool_ pool,
+                              tarn_device_ptr address, struct tarn__pooled_name *out)
+{
     CUresult_ result = calls->mem_get_address_range(&out->base, &out->bytes, address);
 
     if (result != CUDA_SUCCESS_)
@@ -67,13 +103,13 @@ static tarn_status name_block(const struct tarn__calls *calls, tarn_device_ptr a
     result = number_of(calls, out->base, &out->number);
     if (result != CUDA_SUCCESS_)
         return asking_failed("cuPointerGetAttribute", result, address);
-    result = calls->mem_pool_export_pointer(&pointer, out->base);
+    result = try_export(calls, pool, out->base);
     if (result == CUDA_ERROR_INVALID_VALUE_ || out->number == 0)
         return tarn_error_set_native(TARN_NOT_SUPPORTED, result,
                                      "ipc: the driver exports no block at 0x%llx",
                                      out->base);
     if (result != CUDA_SUCCESS_)
-        return asking_failed("cuMemPoolExportPointer", result, address);
+        return asking_failed("cuMemPoolExport", result, address);
     return TARN_OK;
 }
 
@@ -92,7 +128,7 @@ tarn_status tarn__pooled_around(const struct tarn__calls *calls, int device,
     *is_pooled_out = pool != NULL;
     if (!pool)
         return TARN_OK;
-    tarn_status status = name_block(calls, address, &name);
+    tarn_status status = name_block(calls, pool, address, &name);
     if (status == TARN_OK)
         *out = name;
     return status;
@@ -113,38 +149,21 @@ static CUresult_ find_pool(const struct tarn__calls *calls,
     return pool_around(calls, name->base, pool_out);
 }
 
-static CUresult_ export_file(const struct tarn__calls *calls, CUmemoryPool_ pool,
-                             int *out)
-{
-    int file = -1;
-
-    tarn__files_lock();
-    CUresult_ result =
-        calls->mem_pool_export(&file, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_, 0);
-    if (result == CUDA_SUCCESS_) {
-        fcntl(file, F_SETFD, FD_CLOEXEC); /* the driver's need not be */
-        file = tarn__file_keep(file);
-    }
-    tarn__files_unlock();
-    if (result == CUDA_SUCCESS_ && file < 0)
-        return CUDA_ERROR_OUT_OF_MEMORY_;
-    *out = file;
-    return result;
-}
-
 /* With the lock of pools. */
 static CUresult_ export_block(const struct tarn__calls *calls,
                               const struct tarn__pooled_name *name, CUmemoryPool_ pool,
                               struct tarn__pooled_offer *offer, int *file_out)
 {
     CUmemPoolPtrExportData_ pointer;
-    CUresult_ result = calls->mem_pool_export_pointer(&pointer, name->base);
+    CUresult_ result = export_file(calls, pool, file_out);
 
+    if (result == CUDA_SUCCESS_)
+        result = calls->mem_pool_export_pointer(&pointer, name->base);
     if (result != CUDA_SUCCESS_)
         return result;
     offer->pool = tarn__shared_pool_number(pool);
     memcpy(offer->pointer, pointer.reserved, sizeof offer->pointer);
-    return export_file(calls, pool, file_out);
+    return CUDA_SUCCESS_;
 }
 
 /* With the lock of pools: a block that is there before and after was there in between. */

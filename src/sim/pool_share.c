@@ -114,6 +114,7 @@ CUresult sim_pool_destroy_imported(struct sim_pool *pool)
 /* --- pointers
  * ----------------------------------------------------------------------------- */
 
+/* Refused until the pool itself was exported, as an H200's driver does. */
 CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *out, CUdeviceptr address)
 {
     struct pointer pointer = {.magic = POINTER_MAGIC};
@@ -124,7 +125,7 @@ CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *out, CUdeviceptr address
     sim_lock();
     const struct sim_block *block = sim_block_find((uintptr_t)address);
     if (!block || block->kind != BLOCK_POOL || block->range.start != address ||
-        !block->pool->handle_types)
+        !block->pool->file || !block->pool->file->is_exported)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
     pointer.pool_id = block->pool->file->id;
     pointer.offset = block->range.start - sim_pool_file_start(block->pool->file);

@@ -498,6 +498,9 @@ static void exporting(void)
     CUmemPoolProps props = pool_props();
     props.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     cuMemPoolCreate(&pool, &props);
+    cuMemAllocFromPoolAsync(&a, 4096, pool, NULL);
+    cuStreamSynchronize(NULL);
+    fact_result("export.pointer_before_its_pool", cuMemPoolExportPointer(&data, a));
     fact_output("export.pool_handle_type_0",
                 cuMemPoolExportToShareableHandle(&fd, pool, 0, 0), fd == -77);
     fact_output("export.pool_flags_1", cuMemPoolExportToShareableHandle(&fd, pool, 1, 1),
@@ -505,6 +508,9 @@ static void exporting(void)
     fact_result("export.pool_null", cuMemPoolExportToShareableHandle(NULL, pool, 1, 0));
     fact_result("export.pool", cuMemPoolExportToShareableHandle(&fd, pool, 1, 0));
     fact_bool("export.pool.fd", fd >= 0);
+    fact_result("export.pointer_after_its_pool", cuMemPoolExportPointer(&data, a));
+    cuMemFreeAsync(a, NULL);
+    cuStreamSynchronize(NULL);
     cuMemPoolDestroy(pool);
     cuMemFree(plain);
 }
