@@ -26,6 +26,14 @@ bool on_sim(void)
     return info.is_sim;
 }
 
+bool has_second_device(void)
+{
+    tarn_driver_info info;
+
+    CHECK_OK(tarn_driver_get_info(&info));
+    return info.device_count > 1;
+}
+
 /* A control of the stand-in by name. */
 static void *control(const char *name)
 {

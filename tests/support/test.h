@@ -76,5 +76,7 @@ void torture(void (*scenario)(void));
 /* Is the driver under test the stand-in? On a real GPU tests that need its faults skip.
  */
 bool on_sim(void);
+/* A GPU may be alone; the stand-in has two devices where nothing else was asked for. */
+bool has_second_device(void);
 
 #endif

@@ -14,14 +14,6 @@ static inline unsigned long long live_bytes(void)
     return on_sim() ? sim_live_bytes() : 0;
 }
 
-static inline bool has_peer(void)
-{
-    tarn_driver_info info;
-
-    CHECK_OK(tarn_driver_get_info(&info));
-    return info.device_count > 1;
-}
-
 static inline struct tarn__pages *open_pages(void)
 {
     struct tarn__pages *pages;

@@ -258,13 +258,13 @@ static tarn_status use_all(void)
         status = tarn__pages_barrier(captured);
     if (status == TARN_OK)
         status = tarn__pages_remove(captured, span_at(captured, 8, 4));
-    if (status == TARN_OK && has_peer())
+    if (status == TARN_OK && has_second_device())
         status = tarn__pages_set_peer(captured, 1, true);
     if (status == TARN_OK)
         status = tarn__pages_sleep(captured, &kept, 1);
     if (status == TARN_OK)
         status = tarn__pages_wake(captured);
-    if (status == TARN_OK && has_peer())
+    if (status == TARN_OK && has_second_device())
         status = tarn__pages_set_peer(captured, 1, false);
     return status;
 }

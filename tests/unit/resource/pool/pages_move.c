@@ -53,8 +53,10 @@ TEST(pages_move_only_whole_handles_into_holes)
     struct tarn__span span = span_at(pages, 0, 4), hole = span_at(pages, 50, 1);
 
     CHECK_OK(grow_at(pages, 0, 8));
-    CHECK_STATUS(TARN_STILL_IN_USE, tarn__pages_move(pages, &span, 1, 1, page_at(pages, 5)));
-    CHECK_STATUS(TARN_STILL_IN_USE, tarn__pages_move(pages, &span, 1, 1, page_at(pages, 1)));
+    CHECK_STATUS(TARN_STILL_IN_USE,
+                 tarn__pages_move(pages, &span, 1, 1, page_at(pages, 5)));
+    CHECK_STATUS(TARN_STILL_IN_USE,
+                 tarn__pages_move(pages, &span, 1, 1, page_at(pages, 1)));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn__pages_move(pages, &hole, 1, 1, page_at(pages, 60)));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,

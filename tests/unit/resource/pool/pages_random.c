@@ -15,6 +15,21 @@ static struct cell {
 } model[PAGES];
 static bool sleeps;
 
+/* What is being done: on an H200 this test died of a signal once, which cmocka catches. */
+static struct {
+    uint64_t seed;
+    unsigned round, what;
+    size_t first, count;
+} doing;
+
+static void tell_what(void)
+{
+    if (doing.seed)
+        fprintf(stderr, "seed %llu, round %u: choice %u at page %zu, %zu pages\n",
+                (unsigned long long)doing.seed, doing.round, doing.what, doing.first,
+                doing.count);
+}
+
 static size_t below(size_t limit)
 {
     return (size_t)tarn__random_below(&random_state, limit);
@@ -228,7 +243,10 @@ static void do_something(void)
 
     if (plan.count > PAGES - plan.first)
         plan.count = PAGES - plan.first;
-    switch (below(8)) {
+    doing.what = (unsigned)below(8);
+    doing.first = plan.first;
+    doing.count = plan.count;
+    switch (doing.what) {
     case 0:
     case 1:
     case 2:
@@ -259,17 +277,21 @@ static void do_something(void)
 
 TEST(pages_are_as_a_plain_model_whatever_is_done)
 {
+    atexit(tell_what);
     for (uint64_t seed = 1; seed <= 3; seed++) {
-        random_state = seed;
+        doing.seed = random_state = seed;
         sleeps = false;
         memset(model, 0, sizeof model);
         /* Steps of 16 MiB, so that handles of more than a page come. */
         CHECK_OK(tarn__pages_open(0, NULL, 16 * MIB, &pages));
         for (unsigned i = 0; i < ROUNDS; i++) {
+            doing.round = i;
             do_something();
+            doing.what = 99; /* a look */
             if (i % 8 == 0 || sleeps)
                 check_model();
         }
         tarn__pages_close(pages);
     }
+    doing.seed = 0;
 }

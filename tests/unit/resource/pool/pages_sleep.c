@@ -58,7 +58,8 @@ TEST(pages_that_sleep_neither_grow_nor_move)
     CHECK_OK(tarn__pages_wake(pages));
     CHECK_OK(grow_at(pages, 0, 2));
     CHECK_OK(tarn__pages_sleep(pages, NULL, 0));
-    CHECK_STATUS(TARN_STILL_IN_USE, tarn__pages_move(pages, &span, 1, 1, page_at(pages, 9)));
+    CHECK_STATUS(TARN_STILL_IN_USE,
+                 tarn__pages_move(pages, &span, 1, 1, page_at(pages, 9)));
     CHECK_STATUS(TARN_STILL_IN_USE, grow_at(pages, 5, 1));
     CHECK_OK(tarn__pages_barrier(pages));
     tarn__pages_close(pages);
@@ -150,7 +151,7 @@ TEST(pages_let_a_peer_use_what_is_there_and_what_comes)
     struct tarn__pages *pages = open_pages();
     struct tarn__span span = span_at(pages, 0, 2);
 
-    if (!has_peer()) {
+    if (!has_second_device()) {
         tarn__pages_close(pages);
         skip();
     }
@@ -177,7 +178,7 @@ TEST(pages_that_wake_are_their_peers_as_before)
 {
     struct tarn__pages *pages = open_pages();
 
-    if (!has_peer()) {
+    if (!has_second_device()) {
         tarn__pages_close(pages);
         skip();
     }

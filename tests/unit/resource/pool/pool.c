@@ -21,10 +21,12 @@ TEST(options_that_mean_nothing_are_refused)
         CHECK_STATUS(TARN_INVALID_ARGUMENT, make(&bad[i], &pool));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_create(99, NULL, NULL, &pool));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_create(0, NULL, NULL, NULL));
-    CHECK_OK(tarn_cuda_create(1, &upstream));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_create(0, upstream, NULL, &pool));
-    CHECK_SAYS("device 1");
-    CHECK_OK(tarn_resource_release(upstream));
+    if (has_second_device()) {
+        CHECK_OK(tarn_cuda_create(1, &upstream));
+        CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_create(0, upstream, NULL, &pool));
+        CHECK_SAYS("device 1");
+        CHECK_OK(tarn_resource_release(upstream));
+    }
     CHECK(pool == NULL);
 }
 
@@ -105,29 +107,34 @@ TEST(wrong_frees_are_refused_and_change_nothing)
     end_pool(pool);
 }
 
+static void is_not_taken(tarn_resource *pool, tarn_stream wrong, tarn_stream right)
+{
+    tarn_device_ptr block = 77;
+
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_resource_allocate(pool, MIB, 0, wrong, &block));
+    CHECK_EQUAL(77, block);
+    block = take(pool, MIB, right);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_resource_deallocate(pool, block, MIB, 0, wrong));
+    put(pool, block, MIB, right);
+}
+
 TEST(streams_that_are_closed_or_of_another_device_are_refused)
 {
     use_driver(0);
     tarn_resource *pool = new_pool(NULL);
     tarn_stream stream = new_stream(), opened, foreign;
-    tarn_device_ptr block = 77;
 
     CHECK_OK(tarn_stream_open(0, stream, &opened));
     put(pool, take(pool, MIB, opened), MIB, opened);
     CHECK_OK(tarn_stream_close(opened));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT,
-                 tarn_resource_allocate(pool, MIB, 0, opened, &block));
-    CHECK_OK(tarn_stream_create(1, true, &foreign));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT,
-                 tarn_resource_allocate(pool, MIB, 0, foreign, &block));
-    CHECK_EQUAL(77, block);
-    block = take(pool, MIB, stream);
-    CHECK_STATUS(TARN_INVALID_ARGUMENT,
-                 tarn_resource_deallocate(pool, block, MIB, 0, opened));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT,
-                 tarn_resource_deallocate(pool, block, MIB, 0, foreign));
-    put(pool, block, MIB, stream);
-    CHECK_OK(tarn_stream_destroy(1, foreign));
+    is_not_taken(pool, opened, stream);
+    if (has_second_device()) {
+        CHECK_OK(tarn_stream_create(1, true, &foreign));
+        is_not_taken(pool, foreign, stream);
+        CHECK_OK(tarn_stream_destroy(1, foreign));
+    }
     CU(cuStreamDestroy_v2(stream));
     adds_up(pool);
     end_pool(pool);
@@ -186,7 +193,7 @@ TEST(trim_keeps_what_it_is_told_and_not_much_more)
         blocks[i] = take(pool, 2 * MIB, NULL);
     for (int i = 0; i < 32; i++)
         put(pool, blocks[i], 2 * MIB, TARN_STREAM_NONE);
-    CHECK(is_refused(pool, (size_t)64 << 30, NULL)); /* waits for the device */
+    CHECK(is_refused(pool, (size_t)400 << 30, NULL)); /* waits for the device */
     CHECK_OK(tarn_resource_trim(pool, 0, &released));
     CHECK_EQUAL(0, statistics(pool).reserved);
     tarn_pool_options options = {.size = sizeof options, .growth_bytes = 2 * MIB};

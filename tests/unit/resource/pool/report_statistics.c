@@ -137,7 +137,8 @@ TEST(statistics_count_calls_by_how_they_ended_and_by_size)
     CHECK_EQUAL(2, all.live_blocks);
     CHECK_EQUAL(3 * MIB + 1, all.live_asked);
     CHECK_EQUAL(3 * MIB + 512, all.live);
-    CHECK_EQUAL(2, all.lanes);
+    CHECK(all.lanes == 1 ||
+          all.lanes == 2); /* that of NULL has nothing, and may be gone */
     CHECK_EQUAL(1, all.classes[0]);
     CHECK_EQUAL(2, all.classes[21]);
     for (int i = 0; i < TARN_POOL_CLASSES; i++)
