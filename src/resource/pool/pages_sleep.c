@@ -24,35 +24,70 @@ static size_t sum(const struct tarn__span *spans, size_t count)
     return bytes;
 }
 
-static tarn_status queue_copies(const struct tarn__kept *kept,
-                                const struct tarn__calls *calls, bool saves,
-                                CUstream_ stream)
+static bool has_memory(const struct tarn__vmm *vmm, uint64_t address)
 {
-    CUdeviceptr_ host = (uintptr_t)kept->memory;
+    return vmm->table[tarn__vmm_page(vmm, address)].first != 0;
+}
 
-    for (size_t i = 0; i < kept->count; host += kept->spans[i++].bytes) {
-        const struct tarn__span *span = &kept->spans[i];
-        CUresult_ result =
-            calls->memcpy_async(saves ? host : span->address,
-                                saves ? span->address : host, span->bytes, stream);
-        if (result != CUDA_SUCCESS_)
-            return tarn__driver_failed(
-                "pool", "cuMemcpyAsync", result, "%zu bytes of 0x%llx to %s", span->bytes,
-                (unsigned long long)span->address, saves ? "keep" : "bring back");
-    }
+/* The part of a span from `address` on that has memory throughout, or none throughout. */
+static size_t part_from(const struct tarn__vmm *vmm, struct tarn__span span,
+                        uint64_t address)
+{
+    uint64_t end = address, last = span.address + span.bytes;
+
+    while (end < last && has_memory(vmm, end) == has_memory(vmm, address))
+        end = (end / TARN__PAGE_BYTES + 1) * TARN__PAGE_BYTES;
+    return (end < last ? end : last) - address;
+}
+
+static tarn_status queue_copy(const struct tarn__calls *calls, bool saves,
+                              CUdeviceptr_ host, struct tarn__span part, CUstream_ stream)
+{
+    CUresult_ result = calls->memcpy_async(
+        saves ? host : part.address, saves ? part.address : host, part.bytes, stream);
+
+    if (result != CUDA_SUCCESS_)
+        return tarn__driver_failed(
+            "pool", "cuMemcpyAsync", result, "%zu bytes of 0x%llx to %s", part.bytes,
+            (unsigned long long)part.address, saves ? "keep" : "bring back");
     return TARN_OK;
 }
 
+/* What was freed and given back meanwhile has no memory any more: the driver would take its
+ * address for the host's, and write there. */
+static tarn_status queue_copies(const struct tarn__vmm *vmm,
+                                const struct tarn__calls *calls, bool saves,
+                                CUstream_ stream)
+{
+    const struct tarn__kept *kept = &vmm->kept;
+    CUdeviceptr_ host = (uintptr_t)kept->memory;
+    tarn_status status = TARN_OK;
+
+    for (size_t i = 0; i < kept->count; host += kept->spans[i++].bytes) {
+        struct tarn__span span = kept->spans[i];
+        for (size_t done = 0, bytes; done < span.bytes && status == TARN_OK;
+             done += bytes) {
+            uint64_t address = span.address + done;
+            bytes = part_from(vmm, span, address);
+            if (has_memory(vmm, address))
+                status = queue_copy(calls, saves, host + done,
+                                    (struct tarn__span){address, bytes}, stream);
+        }
+    }
+    return status;
+}
+
 /* The bytes into host memory (saves), or back. Nothing is under way at the end. */
-static tarn_status copy(const struct tarn__kept *kept, const struct tarn__calls *calls,
+static tarn_status copy(const struct tarn__vmm *vmm, const struct tarn__calls *calls,
                         bool saves)
 {
+    const struct tarn__kept *kept = &vmm->kept;
     CUstream_ stream;
     CUresult_ result = calls->stream_create(&stream, CU_STREAM_NON_BLOCKING_);
 
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("pool", "cuStreamCreate", result, "for copies");
-    tarn_status status = queue_copies(kept, calls, saves, stream);
+    tarn_status status = queue_copies(vmm, calls, saves, stream);
     result = calls->stream_synchronize(stream);
     if (result != CUDA_SUCCESS_)
         calls->stream_synchronize(stream);
@@ -105,7 +140,7 @@ static tarn_status keep(struct tarn__vmm *vmm, const struct tarn__scope *scope,
     vmm->kept.life = scope->life;
     tarn_status status = find_room(&vmm->kept, scope->calls, spans, count);
     if (status == TARN_OK)
-        status = copy(&vmm->kept, scope->calls, true);
+        status = copy(vmm, scope->calls, true);
     if (status != TARN_OK)
         tarn__vmm_drop_kept(vmm, scope);
     return status;
@@ -283,7 +318,7 @@ static tarn_status wake_up(struct tarn__pages *pages, const struct tarn__scope *
                               vmm->stuck_count);
     tarn_status status = map_all(vmm, scope->calls, &end);
     if (status == TARN_OK && vmm->kept.memory)
-        status = copy(&vmm->kept, scope->calls, false);
+        status = copy(vmm, scope->calls, false);
     if (status != TARN_OK) {
         unmap_until(vmm, scope->calls, end);
         return status;

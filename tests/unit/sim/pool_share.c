@@ -384,8 +384,9 @@ TEST(pool_share_pointers_are_exact_and_of_their_pool)
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolExportPointer(&data, block));
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolExportPointer(&data, 0));
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolExportPointer(NULL, own));
-    CU(cuMemPoolExportPointer(&data, own));
+    CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolExportPointer(&data, own)); /* not yet */
     CU(cuMemPoolExportToShareableHandle(&file, pool, 1, 0));
+    CU(cuMemPoolExportPointer(&data, own));
     imported = import_pool(file); /* in the same process: another pool */
     close(file);
     CHECK(imported != pool);

@@ -106,7 +106,8 @@ static void check_removable(size_t first, size_t count)
         CHECK_EQUAL(page_at(pages, low), got.address);
 }
 
-static void change(tarn_status (*act)(void *), void *data, void (*done)(void *))
+static void change(tarn_status (*act)(void *), void *data, void (*done)(void *),
+                   bool must_work)
 {
     char faults[64];
 
@@ -122,6 +123,8 @@ static void change(tarn_status (*act)(void *), void *data, void (*done)(void *))
         sim_configure(NULL);
     if (status == TARN_OK)
         done(data);
+    else
+        CHECK(faults[0] || !must_work);
 }
 
 struct plan {
@@ -250,25 +253,25 @@ static void do_something(void)
     case 0:
     case 1:
     case 2:
-        change(do_grow, &plan, grown);
+        change(do_grow, &plan, grown, false);
         break;
     case 3:
     case 4:
         plan.count = whole_handles(plan.first);
         if (plan.count > 0)
-            change(do_remove, &plan, removed);
+            change(do_remove, &plan, removed, true);
         break;
     case 5:
         plan.count = 0;
         plan_moves(&plan);
         if (plan.count > 0 && plan.target + plan.count <= PAGES)
-            change(do_move, &plan, moved);
+            change(do_move, &plan, moved, false);
         break;
     case 6:
         if (sleeps)
-            change(do_wake, NULL, awake);
+            change(do_wake, NULL, awake, true);
         else if (below(4) == 0)
-            change(do_sleep, NULL, asleep);
+            change(do_sleep, NULL, asleep, true);
         break;
     default:
         check_removable(plan.first, plan.count);

@@ -91,6 +91,29 @@ TEST(pages_that_are_removed_from_a_sleeping_pool_stay_away)
     CHECK_EQUAL(before, live_bytes());
 }
 
+/* A block was kept and then freed, and of its memory a part was given back. */
+TEST(pages_that_wake_bring_no_bytes_to_where_memory_was_given_back)
+{
+    struct tarn__pages *pages = open_pages();
+    struct tarn__span all = span_at(pages, 0, 6);
+    struct tarn__span kept[] = {{all.address + 7, all.bytes - 9},
+                                {all.address + all.bytes - 1, 1}};
+
+    CHECK_OK(grow_at(pages, 0, 6));
+    for (unsigned i = 0; i < 6; i++)
+        CHECK_OK(tarn_fill(0, page_at(pages, i), (unsigned char)(i + 1), PAGE, NULL));
+    CHECK_OK(tarn_stream_synchronize(0, NULL));
+    CHECK_OK(tarn__pages_sleep(pages, kept, 2));
+    CHECK_OK(tarn__pages_remove(pages, span_at(pages, 2, 1)));
+    CHECK_OK(tarn__pages_remove(pages, span_at(pages, 4, 2)));
+    CHECK_OK(tarn__pages_wake(pages));
+    check_bytes((struct tarn__span){page_at(pages, 0) + 7, PAGE - 7}, 1);
+    check_bytes(span_at(pages, 1, 1), 2);
+    check_bytes(span_at(pages, 3, 1), 4);
+    CHECK_EQUAL(3 * PAGE, tarn__pages_reserved(pages));
+    tarn__pages_close(pages);
+}
+
 TEST(pages_that_find_no_room_sleep_on)
 {
     struct tarn__pages *pages = open_pages(), *other = open_pages();
