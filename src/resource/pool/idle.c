@@ -228,11 +228,15 @@ static bool wants_more(const struct tarn__idle *idle)
     return idle->count < TARN__IDLE_MAX && idle->bytes < idle->wanted;
 }
 
+/* Lane by lane, as each that is not the caller's is one more to wait for. */
 static void note_lane(struct tarn__idle *idle, struct tarn__lane *lane)
 {
+    unsigned first = idle->count;
+
     join_pieces(idle, lane);
     tarn__bins_visit(&lane->bins, &idle->pool->heap.nodes, least_granules(idle->pool),
                      note_fenced, idle);
+    keep_enough(idle, first, true);
 }
 
 void tarn__idle_find_fenced(const struct tarn__caller *caller, struct tarn__idle *idle)
@@ -251,7 +255,6 @@ void tarn__idle_find_fenced(const struct tarn__caller *caller, struct tarn__idle
         if (i != own->index && !tarn__lane(heap, i)->is_capture)
             note_lane(idle, tarn__lane(heap, i));
     }
-    keep_enough(idle, idle->ready, true);
     trim_last(idle);
 }
 
