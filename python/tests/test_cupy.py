@@ -120,8 +120,10 @@ def test_cupys_out_of_memory_is_a_memory_error(cupy, resource):
 def test_free_memory_counts_what_the_pool_keeps(resource):
     free, total = mr.available_device_memory()
     tarn.DeviceBuffer(size=1 << 20)
-    assert mr.available_device_memory()[0] < free
-    assert resource.memory_info() == (free, total)
+    assert resource.memory_info()[1] == total
+    if tarn.driver_info().is_sim:  # a GPU has others, too
+        assert mr.available_device_memory()[0] < free
+        assert resource.memory_info() == (free, total)
 
 
 def test_a_trim_gives_whole_segments_back(resource):
