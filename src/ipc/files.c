@@ -9,6 +9,7 @@
 #include "ipc/files.h"
 #include "ipc/owner.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -84,6 +85,20 @@ int tarn__file_keep(int file)
     }
     kept.files[kept.count++] = file;
     return file;
+}
+
+CUresult_ tarn__file_exported(CUresult_ result, int file, int *out)
+{
+    if (result == CUDA_SUCCESS_) {
+        fcntl(file, F_SETFD, FD_CLOEXEC);
+        file = tarn__file_keep(file);
+    }
+    tarn__files_unlock();
+    if (result == CUDA_SUCCESS_ && file < 0)
+        return CUDA_ERROR_OUT_OF_MEMORY_;
+    if (result == CUDA_SUCCESS_)
+        *out = file;
+    return result;
 }
 
 void tarn__file_close(int file)

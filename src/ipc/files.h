@@ -8,6 +8,7 @@
 #ifndef TARN_IPC_FILES_H
 #define TARN_IPC_FILES_H
 
+#include "driver/cuda_abi.h"
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -18,6 +19,11 @@ void tarn__files_unlock(void);
 /* Note `file`, under the lock, and return it. Where that fails it is closed, and -1; so is
  * a `file` that is -1 already, whose errno stays. */
 int tarn__file_keep(int file);
+
+/* What follows a driver's call that exports memory or a pool as `file`, and said `result`:
+ * on success the descriptor is closed on exec from now on, which the driver's need not be,
+ * and noted. Under the lock, which is released. On failure `*out` is untouched. */
+CUresult_ tarn__file_exported(CUresult_ result, int file, int *out);
 
 /* Close one. -1 is allowed. Not under the lock. */
 void tarn__file_close(int file);

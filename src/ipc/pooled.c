@@ -10,11 +10,9 @@
  * CUDA wants the importer to let go before the owner frees. A lease sees to it; for plain
  * handles the two have to.
  */
-#define _GNU_SOURCE
 #include "ipc/files.h"
 #include "ipc/owner.h"
 #include "resource/shared_pool.h"
-#include <fcntl.h>
 #include <string.h>
 
 static bool has_calls(const struct tarn__calls *calls)
@@ -62,21 +60,13 @@ static CUresult_ export_file(const struct tarn__calls *calls, CUmemoryPool_ pool
     tarn__files_lock();
     CUresult_ result =
         calls->mem_pool_export(&file, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_, 0);
-    if (result == CUDA_SUCCESS_) {
-        fcntl(file, F_SETFD, FD_CLOEXEC); /* the driver's need not be */
-        file = tarn__file_keep(file);
-    }
-    tarn__files_unlock();
-    if (result == CUDA_SUCCESS_ && file < 0)
-        return CUDA_ERROR_OUT_OF_MEMORY_;
-    *out = file;
-    return result;
+    return tarn__file_exported(result, file, out);
 }
 
 /* --- for the owner's handle --- */
 
-/* Can others have the block at `base`? An H200's driver refuses the pointer while its pool
- * was never exported itself. */
+/* Can others have the block at `base`? On an H200 it was refused where its pool had never
+ * been exported itself. */
 static CUresult_ try_export(const struct tarn__calls *calls, CUmemoryPool_ pool,
                             tarn_device_ptr base)
 {
@@ -109,7 +99,7 @@ static tarn_status name_block(const struct tarn__calls *calls, CUmemoryPool_ poo
                                      "ipc: the driver exports no block at 0x%llx",
                                      out->base);
     if (result != CUDA_SUCCESS_)
-        return asking_failed("cuMemPoolExport", result, address);
+        return asking_failed("cuMemPoolExportPointer", result, address);
     return TARN_OK;
 }
 

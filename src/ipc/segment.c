@@ -15,7 +15,6 @@
 #include "ipc/owner.h"
 #include "ipc/slots.h"
 #include "resource/backed.h"
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -102,7 +101,6 @@ static void end_use(struct segment *segment)
     tarn__owner_unlock();
 }
 
-/* The driver's descriptor need not be closed on exec, so we say that it is. */
 static CUresult_ export_file(const struct tarn__calls *calls, CUmemHandle_ handle,
                              int *out)
 {
@@ -111,15 +109,7 @@ static CUresult_ export_file(const struct tarn__calls *calls, CUmemHandle_ handl
     tarn__files_lock();
     CUresult_ result =
         calls->mem_export(&file, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_, 0);
-    if (result == CUDA_SUCCESS_) {
-        fcntl(file, F_SETFD, FD_CLOEXEC);
-        file = tarn__file_keep(file);
-    }
-    tarn__files_unlock();
-    if (result == CUDA_SUCCESS_ && file < 0)
-        return CUDA_ERROR_OUT_OF_MEMORY_;
-    *out = file;
-    return result;
+    return tarn__file_exported(result, file, out);
 }
 
 tarn_status tarn__segment_open(uint32_t slot, uint64_t generation, size_t *bytes_out,
