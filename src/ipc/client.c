@@ -174,10 +174,8 @@ static tarn_status relay(const struct tarn__ticket *ticket, struct tarn__reply *
 static bool is_what_was_asked_for(const struct tarn__ticket *ticket,
                                   const struct tarn__reply *reply)
 {
-    return reply->backing ==
-               (ticket->base ? TARN__BACKING_POOLED : TARN__BACKING_SEGMENT) &&
-           reply->slot == ticket->slot && reply->generation == ticket->generation &&
-           reply->base == ticket->base;
+    return reply->backing == tarn__backing_of(ticket) && reply->slot == ticket->slot &&
+           reply->generation == ticket->generation && reply->base == ticket->base;
 }
 
 static tarn_status check_reply(const struct tarn__ticket *ticket,

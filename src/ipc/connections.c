@@ -210,7 +210,7 @@ static tarn_status answer_memory(const struct tarn__share_memory *memory,
 /* What a plain ticket names. */
 static struct tarn__share_memory memory_of(const struct tarn__ticket *ticket)
 {
-    if (ticket->base == 0)
+    if (tarn__backing_of(ticket) == TARN__BACKING_SEGMENT)
         return (struct tarn__share_memory){
             .backing = TARN__BACKING_SEGMENT,
             .segment = {.slot = ticket->slot, .generation = ticket->generation}};

@@ -90,8 +90,7 @@ static tarn_status make_pointer(const tarn_ipc_handle *handle, int device,
 /* What a plain ticket names. */
 static struct tarn__origin origin_of(const struct tarn__ticket *ticket)
 {
-    struct tarn__origin origin = {.backing = ticket->base ? TARN__BACKING_POOLED
-                                                          : TARN__BACKING_SEGMENT};
+    struct tarn__origin origin = {.backing = tarn__backing_of(ticket)};
 
     memcpy(origin.bytes, ticket, sizeof *ticket);
     return origin;

@@ -25,6 +25,12 @@ enum tarn__backing {
     TARN__BACKING_POOLED = 2 /* a block of a driver's pool */
 };
 
+/* What a plain ticket names. */
+static inline enum tarn__backing tarn__backing_of(const struct tarn__ticket *ticket)
+{
+    return ticket->base ? TARN__BACKING_POOLED : TARN__BACKING_SEGMENT;
+}
+
 struct tarn__reply {
     uint64_t magic;
     uint32_t status;  /* a tarn_status; all after it means something for TARN_OK alone */
