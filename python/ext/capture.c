@@ -93,9 +93,8 @@ static PyType_Spec announcement_spec = {
 /* --- the memory of a graph --- */
 
 typedef struct graph_memory {
-    PyObject_HEAD tarn_pool_capture
-        *capture; /* one reference; NULL: it was released, or is
-                                                 being so */
+    PyObject_HEAD tarn_pool_capture *capture; /* one reference; NULL: it was, or is being,
+                                                 released */
 } graph_memory;
 
 /* (pool, stream) */

@@ -5,11 +5,11 @@
  * times is not used again, so no two openings in the life of a process share a value.
  *
  * Two locks. `watches_lock` is held while watches are told of a close, which makes driver
- * calls; `places_lock` covers the list of free places and what was announced, and is held while
- * an event of the whole context is recorded, so that no capture is announced meanwhile. No call that is
- * given an opened stream takes either, but the announcement of a capture. Both are held
- * over a fork, and the child makes the places' own locks anew: whoever held one in the
- * parent is not there.
+ * calls; `places_lock` covers the list of free places and what was announced, and is held
+ * while an event of the whole context is recorded, so that no capture is announced
+ * meanwhile. No call that is given an opened stream takes either, but the announcement of a
+ * capture. Both are held over a fork, and the child makes the places' own locks anew:
+ * whoever held one in the parent is not there.
  */
 #include "driver/opened.h"
 #include <stdlib.h>

@@ -114,7 +114,8 @@ CUresult sim_pool_destroy_imported(struct sim_pool *pool)
 /* --- pointers
  * ----------------------------------------------------------------------------- */
 
-/* Refused until the pool itself was exported, as an H200's driver does. */
+/* Refused until the pool itself was exported: so it seemed on an H200, which has not been
+ * asked yet. */
 CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *out, CUdeviceptr address)
 {
     struct pointer pointer = {.magic = POINTER_MAGIC};
