@@ -54,8 +54,11 @@ typedef enum tarn_pool_streamless {
 /** Options of a pool; zeros are the defaults. */
 typedef struct tarn_pool_options {
     size_t size;          /**< sizeof(tarn_pool_options) */
-    size_t initial_bytes; /**< have this much from the start */
-    size_t maximum_bytes; /**< never have more than this; 0: all that there is */
+    size_t initial_bytes; /**< have this much from the start, as far as the maximum has room
+                               for whole pages of 2 MiB */
+    size_t maximum_bytes; /**< never have more than this; 0: all that there is. Memory comes
+                               in whole pages of 2 MiB, so what is over the last one is not
+                               had */
     size_t growth_bytes;  /**< grow by at least this much; 0: a step that grows with the
                                pool, 2 MiB to 256 MiB */
     /** Give idle memory over this back when a block is freed; 0: only when asked
@@ -76,8 +79,8 @@ typedef struct tarn_pool_options {
 /** Make a pool on `device`. `upstream` is where its memory comes from, retained for the
  * pool's life; NULL: the device itself, as VMM memory in one range of addresses where the
  * device can, else cuMemAlloc. `options` may be NULL. TARN_INVALID_ARGUMENT: an upstream
- * of another device, initial over maximum. TARN_OUT_OF_MEMORY: the initial memory is not
- * to be had. Any thread. */
+ * of another device, initial over maximum, an option of a later version of Tarn.
+ * TARN_OUT_OF_MEMORY: the initial memory is not to be had. Any thread. */
 TARN_API tarn_status tarn_pool_create(int device, tarn_resource *upstream,
                                       const tarn_pool_options *options,
                                       tarn_resource **out);
@@ -162,7 +165,9 @@ TARN_API size_t tarn_pool_report_text(const tarn_pool_report *report, char *out,
 typedef bool (*tarn_pool_pressure)(void *data, tarn_resource *pool, size_t bytes,
                                    unsigned attempt);
 
-/** Add or take away a callback; up to 8, asked in the order of their coming. Any thread. */
+/** Add or take away a callback; up to 8, asked in the order of their coming. Once exit has
+ * begun and in a forked child none is asked any more: then none can be added, and to take
+ * one away is TARN_OK. Any thread. */
 TARN_API tarn_status tarn_pool_add_pressure(tarn_resource *pool, tarn_pool_pressure call,
                                             void *data);
 TARN_API tarn_status tarn_pool_remove_pressure(tarn_resource *pool,

@@ -200,7 +200,8 @@ typedef struct tarn_slab_options {
     size_t block_bytes;    /**< of every block; 0: 1 MiB */
     size_t initial_blocks; /**< have this many from the start */
     size_t growth_blocks;  /**< grow by at least this many; 0: as a pool grows */
-    size_t maximum_blocks; /**< never have more than this; 0: all that there is */
+    size_t maximum_blocks; /**< never have memory for more than this, in whole pages of
+                                2 MiB; 0: all that there is */
 } tarn_slab_options;
 
 /** Blocks of one size, for requests of up to that many bytes; a larger one is

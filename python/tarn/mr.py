@@ -357,7 +357,8 @@ class PoolMemoryResource(_PoolCalls):
         addresses, which is faster, wastes less and can sleep.
     initial_pool_size: bytes to have from the start; an int, or words such as "4GiB".
         None: none (RMM: half of what is free; here growing is cheap).
-    maximum_pool_size: the most bytes to have; None: all that there is.
+    maximum_pool_size: the most bytes to have, of which whole pages of 2 MiB are used; None:
+        all that there is.
     growth: grow by at least this; 0: by more as the pool grows, 2 MiB to 256 MiB.
     release_threshold: give idle memory over this back at once; 0: only in trim().
     grow_first: grow before memory of another stream is taken behind a wait.
@@ -420,7 +421,7 @@ class FixedSizeMemoryResource(_PoolCalls):
     """Blocks of `block_size` bytes for all requests of up to that; a pool in all else.
 
     blocks_to_preallocate: have this many from the start, and grow by as many.
-    maximum_blocks: never have more; None: no limit.
+    maximum_blocks: never have memory for more, in whole pages of 2 MiB; None: no limit.
 
     A larger request is an OutOfMemoryError.
     """

@@ -310,6 +310,11 @@ static tarn_status check_options(const tarn_binning_options *options)
             TARN_INVALID_ARGUMENT,
             "binning: options of %zu bytes are too short, %zu are needed", options->size,
             sizeof *options);
+    if (!tarn__options_are_known(options, options->size, sizeof *options))
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "binning: options of %zu bytes, of which something is set "
+                              "that this libtarn does not know; it knows %zu",
+                              options->size, sizeof *options);
     if (options->smallest_log2 > options->largest_log2 ||
         options->largest_log2 > LOG2_MAX)
         return tarn_error_set(TARN_INVALID_ARGUMENT,

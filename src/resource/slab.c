@@ -5,6 +5,7 @@
  * of streams, fences, growth, trimming, sleep. So is the accounting: a block remembers the
  * bytes that it was asked for, and a free with others is refused.
  */
+#include "resource/internal.h"
 #include "resource/pool/pool.h"
 #include "base/sizes.h"
 #include <string.h>
@@ -20,7 +21,27 @@ static bool bytes_of(size_t blocks, size_t block_bytes, size_t *out)
     return true;
 }
 
-/* A slab's options as a pool's. */
+static tarn_status check_options(const tarn_slab_options *options)
+{
+    if (options->size < sizeof *options)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "slab: options of %zu bytes are too short, %zu are needed",
+                              options->size, sizeof *options);
+    if (!tarn__options_are_known(options, options->size, sizeof *options))
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "slab: options of %zu bytes, of which something is set that "
+            "this libtarn does not know; it knows %zu",
+            options->size, sizeof *options);
+    if (options->maximum_blocks && options->initial_blocks > options->maximum_blocks)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "slab: initial %zu blocks are over the maximum of %zu",
+                              options->initial_blocks, options->maximum_blocks);
+    return TARN_OK;
+}
+
+/* A slab's options as a pool's. A page that the maximum would cut is had whole, or the last
+ * blocks of the maximum would have no room, and a few small ones none at all. */
 static tarn_status translate(const tarn_slab_options *options, size_t block_bytes,
                              tarn_pool_options *out)
 {
@@ -29,7 +50,8 @@ static tarn_status translate(const tarn_slab_options *options, size_t block_byte
     if (!tarn__size_round_up(block_bytes, TARN__GRANULE, &rounded) ||
         !bytes_of(options->initial_blocks, rounded, &out->initial_bytes) ||
         !bytes_of(options->growth_blocks, rounded, &out->growth_bytes) ||
-        !bytes_of(options->maximum_blocks, rounded, &out->maximum_bytes))
+        !bytes_of(options->maximum_blocks, rounded, &out->maximum_bytes) ||
+        !tarn__size_round_up(out->maximum_bytes, TARN__PAGE_BYTES, &out->maximum_bytes))
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "slab: %zu, %zu or %zu blocks of %zu bytes fit into no "
                               "address space",
@@ -46,12 +68,11 @@ tarn_status tarn_slab_create(int device, tarn_resource *upstream,
 
     if (!options)
         options = &none;
-    if (options->size < sizeof *options)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "slab: options of %zu bytes are too short, %zu are needed",
-                              options->size, sizeof *options);
+    tarn_status status = check_options(options);
+    if (status != TARN_OK)
+        return status;
     size_t block_bytes = options->block_bytes ? options->block_bytes : DEFAULT_BLOCK;
-    tarn_status status = translate(options, block_bytes, &pool);
+    status = translate(options, block_bytes, &pool);
     if (status != TARN_OK)
         return status;
     return tarn__pool_make(device, upstream, &pool, block_bytes, out);

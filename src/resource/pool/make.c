@@ -42,6 +42,12 @@ static tarn_status copy_options(const tarn_pool_options *from, tarn_pool_options
     if (from->size < offsetof(tarn_pool_options, initial_bytes) + sizeof(size_t))
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "pool: options of %zu bytes, size is not set", from->size);
+    if (!tarn__options_are_known(from, from->size, sizeof *to))
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "pool: options of %zu bytes, of which something is set that "
+            "this libtarn does not know; it knows %zu",
+            from->size, sizeof *to);
     memcpy(to, from, from->size < sizeof *to ? from->size : sizeof *to);
     return TARN_OK;
 }
@@ -148,11 +154,19 @@ static tarn_status introduce(struct tarn__pool *pool)
     return TARN_OK;
 }
 
+/* Memory comes in whole pages: one that the maximum cuts is not had, at the start either. */
+static size_t initial_bytes(const tarn_pool_options *options)
+{
+    size_t most = options->maximum_bytes - options->maximum_bytes % TARN__PAGE_BYTES;
+
+    return most > 0 && options->initial_bytes > most ? most : options->initial_bytes;
+}
+
 static tarn_status have_initial_bytes(struct tarn__pool *pool)
 {
     if (pool->options.initial_bytes == 0)
         return TARN_OK;
-    tarn_status status = tarn__grow_by(pool, pool->options.initial_bytes);
+    tarn_status status = tarn__grow_by(pool, initial_bytes(&pool->options));
     if (status == TARN_OK)
         return TARN_OK;
     tarn_error words = *tarn_error_last();

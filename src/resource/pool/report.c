@@ -273,6 +273,10 @@ tarn_status tarn_pool_add_pressure(tarn_resource *resource, tarn_pool_pressure c
 
     if (status == TARN_OK && !call)
         status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: a callback that is NULL");
+    if (status == TARN_OK && tarn__driver_gone()) /* a lock may be held for ever */
+        status = tarn_error_set(TARN_DRIVER_FAILURE,
+                                "pool: no callback any more: the process ends, or was "
+                                "forked");
     if (status != TARN_OK)
         return status;
     tarn__pool_lock(pool);
@@ -294,7 +298,7 @@ tarn_status tarn_pool_remove_pressure(tarn_resource *resource, tarn_pool_pressur
     unsigned i = 0;
     tarn_status status = tarn__pool_of(resource, "pool", &pool);
 
-    if (status != TARN_OK)
+    if (status != TARN_OK || tarn__driver_gone()) /* then nobody is asked any more */
         return status;
     tarn__pool_lock(pool);
     while (i < pool->pressure_count &&

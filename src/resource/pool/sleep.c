@@ -84,10 +84,11 @@ tarn_status tarn_pool_sleep(tarn_resource *resource, tarn_pool_sleep_mode mode)
         atomic_fetch_or(&pool->gate, TARN__GATE_ASLEEP);
         tarn__magazines_drain(pool);
         status = fall_asleep(pool, mode);
+        tarn__pool_lock(pool);
+        pool->generation += status == TARN_OK;
+        tarn__pool_unlock(pool);
         if (status != TARN_OK)
             atomic_fetch_and(&pool->gate, ~(unsigned)TARN__GATE_ASLEEP);
-        else
-            pool->generation++;
     }
     pthread_mutex_unlock(&pool->growth);
     return status;
@@ -121,9 +122,10 @@ tarn_status tarn_pool_generation(tarn_resource *resource, uint64_t *out)
         status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: a generation into NULL");
     if (status != TARN_OK)
         return status;
-    tarn__pool_lock(pool);
+    bool locked = tarn__pool_lock_if_possible(pool);
     *out = pool->generation;
-    tarn__pool_unlock(pool);
+    if (locked)
+        tarn__pool_unlock(pool);
     return TARN_OK;
 }
 

@@ -146,6 +146,10 @@ TEST(binning_refuses_bins_that_cannot_be)
     options.largest_log2 = 63;
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_binning_create(upstream.resource, &options, &other));
+    tarn_binning_options later[2] = {{.size = sizeof later}, {.size = 1}};
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_binning_create(upstream.resource, later, &other));
+    CHECK_SAYS("does not know");
     CHECK(other == NULL);
     end();
 }

@@ -142,6 +142,33 @@ TEST(slab_defaults_are_those_of_rmm)
     CHECK_OK(tarn_resource_release(slab));
 }
 
+/* However little that is, and whether it is whole pages or not. */
+TEST(slab_has_all_blocks_of_its_maximum)
+{
+    static const struct {
+        size_t block_bytes, blocks;
+    } those[] = {{4096, 128}, {1 << 20, 1}, {1 << 20, 3}, {3 << 20, 1}, {100, 7}};
+
+    for (size_t i = 0; i < sizeof those / sizeof *those; i++) {
+        tarn_slab_options options = {.size = sizeof options,
+                                     .block_bytes = those[i].block_bytes,
+                                     .maximum_blocks = those[i].blocks};
+        tarn_device_ptr blocks[128];
+        tarn_resource *slab;
+        for (int first = 0; first < 2; first++) {
+            options.initial_blocks = first ? those[i].blocks : 0;
+            CHECK_OK(tarn_slab_create(0, NULL, &options, &slab));
+            for (size_t k = 0; k < those[i].blocks; k++)
+                blocks[k] = take(slab, those[i].block_bytes);
+            uint64_t reserved = statistics_of(slab).reserved;
+            CHECK(reserved < those[i].blocks * those[i].block_bytes + (2 << 20));
+            for (size_t k = 0; k < those[i].blocks; k++)
+                put(slab, blocks[k], those[i].block_bytes);
+            CHECK_OK(tarn_resource_release(slab));
+        }
+    }
+}
+
 TEST(slab_refuses_options_that_cannot_be)
 {
     tarn_slab_options options = {.size = sizeof options, .block_bytes = SIZE_MAX};
@@ -155,8 +182,12 @@ TEST(slab_refuses_options_that_cannot_be)
     options.initial_blocks = 2;
     options.maximum_blocks = 1;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_slab_create(0, NULL, &options, &slab));
+    CHECK_SAYS("over the maximum of 1");
     options.size = 8;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_slab_create(0, NULL, &options, &slab));
+    tarn_slab_options later[2] = {{.size = sizeof later}, {.size = 1}};
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_slab_create(0, NULL, later, &slab));
+    CHECK_SAYS("does not know");
     options.size = sizeof options;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_slab_create(99, NULL, NULL, &slab));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_slab_create(0, NULL, NULL, NULL));

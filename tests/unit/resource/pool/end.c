@@ -1,6 +1,7 @@
 /* The end of a process, a context or a device, and a pool that is still there. */
 #include "pools.h"
 #include "child.h"
+#include "resource/pool/pool.h"
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -96,6 +97,92 @@ static void fork_while_threads_call(void)
 TEST(forked_child_may_use_a_pool_whatever_locks_were_held)
 {
     in_child(fork_while_threads_call);
+}
+
+static bool say_no(void *data, tarn_resource *of, size_t bytes, unsigned attempt)
+{
+    (void)data, (void)of, (void)bytes, (void)attempt;
+    return false;
+}
+
+static tarn_stream opened;
+static tarn_pool_capture *memory;
+
+/* Each call of tarn/pool.h, and those on a resource. */
+static void ask_everything(void)
+{
+    tarn_pool_statistics all = {.size = sizeof all};
+    tarn_pool_capture_statistics kept = {.size = sizeof kept};
+    tarn_pool_capture *more = NULL;
+    tarn_resource *another = NULL;
+    tarn_device_ptr block = 77;
+    uint64_t generation = 77;
+    size_t free_bytes, total_bytes, bytes = 77;
+
+    CHILD_STATUS(TARN_OK, tarn_resource_deallocate(pool, live, MIB, 0, opened));
+    CHILD_STATUS(TARN_OK, tarn_pool_get_statistics(pool, &all));
+    CHILD_STATUS(TARN_OK, tarn_pool_generation(pool, &generation));
+    CHILD_CHECK(generation == 0);
+    CHILD_STATUS(TARN_OK, tarn_pool_remove_pressure(pool, say_no, NULL));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_pool_add_pressure(pool, say_no, NULL));
+    CHILD_STATUS(TARN_DRIVER_FAILURE,
+                 tarn_resource_allocate(pool, 512, 0, opened, &block));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_pool_set_limit(pool, 8 * MIB));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_pool_sleep(pool, TARN_POOL_KEEP));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_pool_wake(pool));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_pool_set_peer(pool, 1, true));
+    CHILD_STATUS(TARN_DRIVER_FAILURE,
+                 tarn_pool_snapshot(pool, (tarn_pool_visit)abort, NULL));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_pool_create(0, NULL, NULL, &another));
+    CHILD_STATUS(TARN_DRIVER_FAILURE,
+                 tarn_resource_memory_info(pool, NULL, &free_bytes, &total_bytes));
+    CHILD_STATUS(TARN_OK, tarn_resource_trim(pool, 0, &bytes));
+    CHILD_CHECK(bytes == 0 && block == 77 && !another);
+    tarn_resource_block_bytes(pool, live, &bytes); /* it may be known still */
+    CHILD_CHECK(tarn_resource_blocks_out(pool) == 0);
+    CHILD_CHECK(tarn_pool_capture_of(pool, stream, &more) != TARN_OK && !more);
+    CHILD_STATUS(TARN_STILL_IN_USE, tarn_pool_capture_get_statistics(memory, &kept));
+    CHILD_STATUS(TARN_OK, tarn_pool_capture_release(memory, stream));
+    CHILD_STATUS(TARN_OK, tarn_pool_capture_drop(memory));
+    tarn_stream_close(opened);
+    CHILD_STATUS(TARN_OK, tarn_resource_release(pool));
+}
+
+/* As if other threads were in the middle of calls: each of the pool's locks is held for
+ * good in the child. */
+static void fork_with_all_locks_held(void)
+{
+    struct tarn__pool *its;
+    int status = 0;
+    void *graph;
+
+    make_pool();
+    CHILD_STATUS(TARN_OK, tarn_stream_open(0, stream, &opened));
+    CHILD_STATUS(TARN_OK, tarn_pool_add_pressure(pool, say_no, NULL));
+    CHILD_CHECK(cu.cuStreamBeginCapture_v2(stream, CAPTURE_RELAXED) == 0);
+    CHILD_STATUS(TARN_OK, tarn_pool_capture_of(pool, stream, &memory));
+    CHILD_CHECK(cu.cuStreamEndCapture(stream, &graph) == 0);
+    CHILD_STATUS(TARN_OK, tarn__pool_of(pool, "pool", &its));
+    pthread_mutex_lock(&its->growth);
+    pthread_mutex_lock(&its->barrier);
+    pthread_mutex_lock(&its->lock);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        ask_everything();
+        _exit(0);
+    }
+    CHILD_CHECK(waitpid(child, &status, 0) == child);
+    if (status != 0)
+        child_fail("the forked child ended with 0x%x", (unsigned)status);
+    pthread_mutex_unlock(&its->lock);
+    pthread_mutex_unlock(&its->barrier);
+    pthread_mutex_unlock(&its->growth);
+}
+
+TEST(forked_child_has_an_answer_from_every_call_with_all_locks_held)
+{
+    in_child(fork_with_all_locks_held);
 }
 
 static void *park_one(void *data)

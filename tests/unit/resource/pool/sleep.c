@@ -1,0 +1,85 @@
+/* Peers, generations and streams of others, as a program sees them from outside a pool. */
+#include "memory.h"
+#include "pools.h"
+
+static struct tarn__span span_of(tarn_device_ptr block, size_t bytes)
+{
+    return (struct tarn__span){block, bytes};
+}
+
+TEST(pool_that_wakes_is_its_peers_as_before)
+{
+    if (!has_second_device())
+        skip();
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    tarn_device_ptr before = take(pool, 4 * MIB, NULL);
+
+    CHECK(!is_usable(1, span_of(before, 4 * MIB)));
+    CHECK_OK(tarn_pool_set_peer(pool, 1, true));
+    CHECK_OK(tarn_pool_set_peer(pool, 1, true)); /* it is already */
+    tarn_device_ptr after = take(pool, 40 * MIB, NULL);
+    CHECK(is_usable(1, span_of(before, 4 * MIB)) &&
+          is_usable(1, span_of(after, 40 * MIB)));
+    for (int mode = 0; mode < 2; mode++) {
+        CHECK_OK(tarn_pool_sleep(pool, mode));
+        CHECK_OK(tarn_pool_wake(pool));
+        CHECK(is_usable(1, span_of(before, 4 * MIB)));
+        CHECK(is_usable(1, span_of(after, 40 * MIB)));
+    }
+    CHECK_OK(tarn_pool_sleep(pool, TARN_POOL_DISCARD));
+    CHECK_OK(tarn_pool_set_peer(pool, 1, false)); /* told while it sleeps */
+    CHECK_OK(tarn_pool_wake(pool));
+    CHECK(!is_usable(1, span_of(before, 4 * MIB)));
+    CHECK(is_usable(0, span_of(before, 4 * MIB)));
+    put(pool, before, 4 * MIB, NULL);
+    put(pool, after, 40 * MIB, NULL);
+    end_pool(pool);
+}
+
+TEST(peer_that_is_none_is_refused)
+{
+    tarn_resource *cuda, *on_cuda;
+
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_set_peer(pool, 0, true));
+    CHECK_SAYS("its own");
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_set_peer(pool, 99, true));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_set_peer(pool, -1, false));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_set_peer(NULL, 1, true));
+    CHECK_OK(tarn_cuda_create(0, &cuda));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_set_peer(cuda, 1, true));
+    CHECK_OK(tarn_pool_create(0, cuda, NULL, &on_cuda));
+    if (has_second_device())
+        CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_pool_set_peer(on_cuda, 1, true));
+    CHECK_OK(tarn_resource_release(cuda));
+    end_pool(on_cuda);
+    end_pool(pool);
+}
+
+/* Who shared what lies at an address can see that it is another memory now. */
+TEST(generation_counts_whenever_memory_goes_from_under_addresses)
+{
+    uint64_t first = 77, same = 77, trimmed = 77, slept = 77;
+    size_t released = 0;
+
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    CHECK_OK(tarn_pool_generation(pool, &first));
+    put(pool, take(pool, 4 * MIB, NULL), 4 * MIB, NULL);
+    put(pool, take(pool, 8 * MIB, NULL), 8 * MIB, NULL);
+    CHECK_OK(tarn_pool_generation(pool, &same));
+    CHECK_EQUAL(first, same);
+    CHECK_OK(tarn_resource_trim(pool, 0, &released));
+    CHECK(released > 0);
+    CHECK_OK(tarn_pool_generation(pool, &trimmed));
+    CHECK(trimmed > same);
+    CHECK_OK(tarn_pool_sleep(pool, TARN_POOL_DISCARD));
+    CHECK_OK(tarn_pool_wake(pool));
+    CHECK_OK(tarn_pool_generation(pool, &slept));
+    CHECK_EQUAL(trimmed + 1, slept);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_generation(pool, NULL));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_generation(NULL, &slept));
+    end_pool(pool);
+}
