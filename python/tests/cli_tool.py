@@ -17,6 +17,7 @@ RMM = "Thread,Time,Action,Pointer,Size,Stream\n"
 def tarn_tool(*args, input=None, cwd=None, **environment):
     """Run the tool. Variables of None are taken out of the environment."""
     changed = {**os.environ, **environment}
+    changed.pop("CUDA_VISIBLE_DEVICES", None)  # of a GPU; most of this is on the stand-in
     changed = {name: value for name, value in changed.items() if value is not None}
     if isinstance(input, str):
         input = input.encode()

@@ -57,6 +57,7 @@ def sim_process():
 
     def run(code, **environment):
         environment = {**os.environ, "TARN_DRIVER": "sim", **environment}
+        environment.pop("CUDA_VISIBLE_DEVICES", None)  # that are a GPU's
         done = subprocess.run(
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True
         )

@@ -580,7 +580,8 @@ def test_a_row_has_real_values_in_every_column():
             float(row["End"]) - float(row["Start"]), abs=2e-9
         )
     assert (one["Current Allocs"], two["Current Allocs"]) == ("1", "0")
-    assert int(one["Free Memory"]) < int(two["Free Memory"])
+    if tarn.driver_info().is_sim:  # others may take memory of a GPU meanwhile
+        assert int(one["Free Memory"]) < int(two["Free Memory"])
     assert one["Location"] == f"{__file__}:{line}"
     assert two["Location"] == f"{__file__}:{line + 2}"
 

@@ -145,15 +145,16 @@ static bool is_of(const struct pointer *pointer, const struct sim_pool_file *fil
            pointer->offset <= bytes - pointer->bytes;
 }
 
-/* A second import of a pointer is the first. Where it lies across another one, the
- * exporter has freed that, and this process has not. */
+/* An import of what begins where an earlier one does is that one, whatever its size: the
+ * exporter has freed that, and this process has not. (Seen on an H200. What it does where
+ * they overlap otherwise has not been asked.) */
 static CUresult open_pointer(struct sim_pool *pool, const struct pointer *pointer,
                              CUdeviceptr *out)
 {
     uintptr_t start = sim_pool_file_start(pool->file) + pointer->offset;
     struct sim_block *block = sim_block_find(start);
 
-    if (block && block->range.start == start && block->range.bytes == pointer->bytes) {
+    if (block && block->range.start == start) {
         *out = start;
         return CUDA_SUCCESS;
     }
