@@ -202,7 +202,7 @@ TEST(trim_keeps_what_it_is_told_and_not_much_more)
         blocks[i] = take(small, 2 * MIB, NULL);
     for (int i = 0; i < 32; i++)
         put(small, blocks[i], 2 * MIB, TARN_STREAM_NONE);
-    CHECK(is_refused(small, (size_t)64 << 30, NULL));
+    CHECK(is_refused(small, (size_t)400 << 30, NULL));
     CHECK_OK(tarn_resource_trim(small, 50 * MIB, &released));
     CHECK_EQUAL(14 * MIB, released);
     CHECK_EQUAL(50 * MIB, statistics(small).reserved);
