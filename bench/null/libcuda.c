@@ -3,9 +3,11 @@
  * One device, one context, memory that is addresses alone, work that is done at once. The
  * stand-in would do for that as well, but valgrind has no room for its addresses, and its
  * own instructions are not the question. Calls that are not named here return success and
- * leave their outputs alone.
+ * leave their outputs alone. With TARN_NULL_VMM in the environment memory can be mapped, so
+ * that a trace takes the ways that it takes on a GPU.
  */
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -48,10 +50,37 @@ static int get_zero(int *out)
     return 0;
 }
 
+enum { HAS_VMM = 102 }; /* CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
+
 static int get_attribute(int *out, int attribute, int device)
 {
-    (void)attribute, (void)device;
-    *out = 0; /* no VMM: the pool's memory comes by cuMemAlloc */
+    (void)device;
+    /* Without, the pool's memory comes by cuMemAlloc. */
+    *out = attribute == HAS_VMM && getenv("TARN_NULL_VMM") != NULL;
+    return 0;
+}
+
+static int get_granularity(size_t *out, const void *properties, int which)
+{
+    (void)properties, (void)which;
+    *out = 2 << 20;
+    return 0;
+}
+
+static int reserve_addresses(address *out, size_t bytes, size_t alignment, address at,
+                             unsigned long long flags)
+{
+    (void)at, (void)flags;
+    next_address = (next_address + alignment - 1) / alignment * alignment;
+    *out = next_address;
+    next_address += bytes;
+    return 0;
+}
+
+/* All memory has one handle: nobody asks what is behind it. */
+static int get_handle(unsigned long long *out)
+{
+    *out = FIRST_HANDLE;
     return 0;
 }
 
@@ -75,16 +104,18 @@ static int get_context_id(void *of, unsigned long long *out)
     return 0;
 }
 
+#define DEVICE_BYTES ((size_t)256 << 30)
+
 static int get_memory(size_t *unused, size_t *total)
 {
-    *unused = *total = (size_t)1 << 40;
+    *unused = *total = DEVICE_BYTES;
     return 0;
 }
 
 static int get_total(size_t *total, int device)
 {
     (void)device;
-    *total = (size_t)1 << 40;
+    *total = DEVICE_BYTES;
     return 0;
 }
 
@@ -145,6 +176,10 @@ static const struct {
     CALL("cuCtxGetId", get_context_id),
     CALL("cuMemGetInfo", get_memory),
     CALL("cuMemAlloc", allocate),
+    CALL("cuMemGetAllocationGranularity", get_granularity),
+    CALL("cuMemAddressReserve", reserve_addresses),
+    CALL("cuMemCreate", get_handle),
+    CALL("cuMemRetainAllocationHandle", get_handle),
     CALL("cuStreamCreate", create_stream),
     CALL("cuStreamGetCtx", get_context_of),
     CALL("cuStreamGetId", get_stream_id),
