@@ -4,74 +4,39 @@
 /* Candidates looked at in one class: all of them, in what was measured, and a bound. */
 enum { LOOKS = 32 };
 
-struct place {
-    unsigned power, part;
-};
+enum { CLASSES = TARN__BIN_POWERS * TARN__BIN_PARTS };
 
-static struct place place_of(uint32_t granules)
+/* The first class from `class` on that has blocks, or CLASSES. */
+static inline unsigned next_class(const struct tarn__bins *bins, unsigned class)
 {
-    if (granules < TARN__BIN_PARTS)
-        return (struct place){0, granules};
-    unsigned log = tarn__bins_log2(granules);
-    return (struct place){log - TARN__BIN_PARTS_LOG + 1,
-                          (granules >> (log - TARN__BIN_PARTS_LOG)) - TARN__BIN_PARTS};
-}
+    unsigned power = class / TARN__BIN_PARTS;
+    uint32_t parts = bins->parts[power] & (~0u << class % TARN__BIN_PARTS);
 
-void tarn__bins_add(struct tarn__bins *bins, const struct tarn__nodes *nodes,
-                    tarn__index index)
-{
-    struct tarn__node *node = tarn__node(nodes, index);
-    struct place place = place_of(node->granules);
-    tarn__index *head = &bins->heads[place.power][place.part];
-
-    node->previous = 0;
-    node->next = *head;
-    if (*head)
-        tarn__node(nodes, *head)->previous = index;
-    *head = index;
-    bins->parts[place.power] |= 1u << place.part;
-    bins->powers |= 1u << place.power;
-}
-
-void tarn__bins_remove(struct tarn__bins *bins, const struct tarn__nodes *nodes,
-                       tarn__index index)
-{
-    struct tarn__node *node = tarn__node(nodes, index);
-    struct place place = place_of(node->granules);
-    tarn__index *head = &bins->heads[place.power][place.part];
-
-    if (node->next)
-        tarn__node(nodes, node->next)->previous = node->previous;
-    if (node->previous)
-        tarn__node(nodes, node->previous)->next = node->next;
-    else
-        *head = node->next;
-    node->next = node->previous = 0;
-    if (*head)
-        return;
-    bins->parts[place.power] &= ~(1u << place.part);
-    if (bins->parts[place.power] == 0)
-        bins->powers &= ~(1u << place.power);
+    if (parts)
+        return power * TARN__BIN_PARTS + (unsigned)__builtin_ctz(parts);
+    uint32_t powers = bins->powers & (~1u << power);
+    if (!powers)
+        return CLASSES;
+    power = (unsigned)__builtin_ctz(powers);
+    return power * TARN__BIN_PARTS + (unsigned)__builtin_ctz(bins->parts[power]);
 }
 
 /* Of two blocks that fit, the smaller one; of two of one size, the lower one, so that the
  * upper end becomes free. */
-static bool is_better(const struct tarn__node *node, const struct tarn__node *than)
+static inline bool is_better(const struct tarn__node *node, const struct tarn__node *than)
 {
     return !than || node->granules < than->granules ||
            (node->granules == than->granules && node->address < than->address);
 }
 
-static tarn__index find_in(const struct tarn__bins *bins, const struct tarn__nodes *nodes,
-                           struct place place, uint32_t granules, tarn__fits fits,
-                           const void *request)
+static inline tarn__index find_in(const struct tarn__nodes *nodes, tarn__index head,
+                                  uint32_t granules, tarn__fits fits, const void *request)
 {
     const struct tarn__node *best = NULL;
     tarn__index found = 0, next;
     int looks = 0;
 
-    for (tarn__index i = bins->heads[place.power][place.part]; i && looks < LOOKS;
-         i = next, looks++) {
+    for (tarn__index i = head; i && looks < LOOKS; i = next, looks++) {
         const struct tarn__node *node = tarn__node(nodes, i);
         next = node->next;
         if (node->granules < granules || !is_better(node, best) ||
@@ -85,38 +50,26 @@ static tarn__index find_in(const struct tarn__bins *bins, const struct tarn__nod
     return found;
 }
 
-/* The next class after `place` that has blocks. False: there is none. */
-static bool next_place(const struct tarn__bins *bins, struct place *place)
+static inline tarn__index find(const struct tarn__bins *bins,
+                               const struct tarn__nodes *nodes, uint32_t granules,
+                               uint32_t most, tarn__fits fits, const void *request)
 {
-    uint32_t parts = place->part + 1 < TARN__BIN_PARTS
-                         ? bins->parts[place->power] & (~0u << (place->part + 1))
-                         : 0;
+    unsigned class = tarn__bins_class(granules), last = tarn__bins_class(most);
 
-    if (parts) {
-        place->part = (unsigned)__builtin_ctz(parts);
-        return true;
+    while ((class = next_class(bins, class)) <= last && class < CLASSES) {
+        tarn__index found = find_in(nodes, bins->heads[class], granules, fits, request);
+        if (found || ++class == CLASSES)
+            return found;
     }
-    uint32_t powers =
-        place->power + 1 < 32 ? bins->powers & (~0u << (place->power + 1)) : 0;
-    if (!powers)
-        return false;
-    place->power = (unsigned)__builtin_ctz(powers);
-    place->part = (unsigned)__builtin_ctz(bins->parts[place->power]);
-    return true;
+    return 0;
 }
 
 tarn__index tarn__bins_find(const struct tarn__bins *bins,
                             const struct tarn__nodes *nodes, uint32_t granules,
-                            tarn__fits fits, const void *request)
+                            uint32_t most, tarn__fits fits, const void *request)
 {
-    struct place place = place_of(granules);
-
-    do {
-        tarn__index found = find_in(bins, nodes, place, granules, fits, request);
-        if (found)
-            return found;
-    } while (next_place(bins, &place));
-    return 0;
+    return fits ? find(bins, nodes, granules, most, fits, request)
+                : find(bins, nodes, granules, most, NULL, NULL);
 }
 
 /* Visit one class. False: no more is wanted. */
@@ -138,19 +91,20 @@ void tarn__bins_visit(const struct tarn__bins *bins, const struct tarn__nodes *n
                       uint32_t granules, bool (*visit)(void *data, tarn__index index),
                       void *data)
 {
-    struct place least = place_of(granules ? granules : 1);
-    uint32_t powers = bins->powers & (~0u << least.power);
+    unsigned least = tarn__bins_class(granules ? granules : 1);
+    uint32_t powers = bins->powers & (~0u << least / TARN__BIN_PARTS);
 
     while (powers) {
         unsigned power = tarn__bins_log2(powers);
         uint32_t parts = bins->parts[power];
-        if (power == least.power)
-            parts &= ~0u << least.part;
+        if (power == least / TARN__BIN_PARTS)
+            parts &= ~0u << least % TARN__BIN_PARTS;
         powers &= ~(1u << power);
         while (parts) {
             unsigned part = tarn__bins_log2(parts);
             parts &= ~(1u << part);
-            if (!visit_class(nodes, bins->heads[power][part], granules, visit, data))
+            if (!visit_class(nodes, bins->heads[power * TARN__BIN_PARTS + part], granules,
+                             visit, data))
                 return;
         }
     }
@@ -160,13 +114,16 @@ uint32_t tarn__bins_largest(const struct tarn__bins *bins,
                             const struct tarn__nodes *nodes)
 {
     uint32_t largest = 0;
+    tarn__index next;
 
     if (bins->powers == 0)
         return 0;
     unsigned power = tarn__bins_log2(bins->powers);
-    unsigned part = tarn__bins_log2(bins->parts[power]);
-    for (tarn__index i = bins->heads[power][part]; i; i = tarn__node(nodes, i)->next)
+    unsigned class = power * TARN__BIN_PARTS + tarn__bins_log2(bins->parts[power]);
+    for (tarn__index i = bins->heads[class]; i; i = next) {
+        next = tarn__node(nodes, i)->next;
         if (tarn__node(nodes, i)->granules > largest)
             largest = tarn__node(nodes, i)->granules;
+    }
     return largest;
 }

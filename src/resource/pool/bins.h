@@ -18,9 +18,10 @@ enum {
 };
 
 struct tarn__bins {
-    uint32_t powers;                  /* bit i: something is in parts[i] */
-    uint32_t parts[TARN__BIN_POWERS]; /* bit j: heads[i][j] is not empty */
-    tarn__index heads[TARN__BIN_POWERS][TARN__BIN_PARTS];
+    uint32_t powers; /* bit i: something is in parts[i] */
+    uint32_t
+        parts[TARN__BIN_POWERS]; /* bit j: heads[i * TARN__BIN_PARTS + j] is not empty */
+    tarn__index heads[TARN__BIN_POWERS * TARN__BIN_PARTS]; /* by class */
 };
 
 /* Whether a block will do, beyond its size: asked for each candidate. */
@@ -31,27 +32,70 @@ static inline unsigned tarn__bins_log2(uint32_t n)
     return 31 - (unsigned)__builtin_clz(n);
 }
 
-/* Are blocks of these sizes, which are not 0, in one class? */
-static inline bool tarn__bins_is_one_class(uint32_t one, uint32_t other)
+/* The class of a size, which is not 0. Sizes below 32 are classes of their own. */
+static inline unsigned tarn__bins_class(uint32_t granules)
 {
-    unsigned log = tarn__bins_log2(one);
+    unsigned shift = tarn__bins_log2(granules | TARN__BIN_PARTS) - TARN__BIN_PARTS_LOG;
 
-    if (one < TARN__BIN_PARTS || other < TARN__BIN_PARTS)
-        return one == other;
-    return log == tarn__bins_log2(other) &&
-           (one ^ other) >> (log - TARN__BIN_PARTS_LOG) == 0;
+    return (shift << TARN__BIN_PARTS_LOG) + (granules >> shift);
 }
 
-void tarn__bins_add(struct tarn__bins *bins, const struct tarn__nodes *nodes,
-                    tarn__index index);
-void tarn__bins_remove(struct tarn__bins *bins, const struct tarn__nodes *nodes,
-                       tarn__index index);
+/* Enter a block, or take it out, at every cut and every join: inline, and without branches
+ * that the processor could only guess. What is written where a list ends goes into node 0,
+ * which is nobody's. */
+static inline void tarn__bins_add_to(struct tarn__bins *bins,
+                                     const struct tarn__nodes *nodes, tarn__index index,
+                                     unsigned class)
+{
+    struct tarn__node *node = tarn__node(nodes, index);
+    tarn__index next = bins->heads[class];
 
-/* The best block of at least `granules` that `fits` (NULL: every one does); 0: none was
- * found among those looked at. */
+    node->previous = 0;
+    node->next = next;
+    tarn__node(nodes, next)->previous = index;
+    bins->heads[class] = index;
+    bins->parts[class / TARN__BIN_PARTS] |= 1u << class % TARN__BIN_PARTS;
+    bins->powers |= 1u << class / TARN__BIN_PARTS;
+}
+
+static inline void tarn__bins_remove_from(struct tarn__bins *bins,
+                                          const struct tarn__nodes *nodes,
+                                          tarn__index index, unsigned class)
+{
+    const struct tarn__node *node = tarn__node(nodes, index);
+    tarn__index next = node->next, previous = node->previous;
+    tarn__index *link =
+        previous ? &tarn__node(nodes, previous)->next : &bins->heads[class];
+
+    unsigned power = class / TARN__BIN_PARTS;
+    uint32_t is_last = (next | previous) == 0;
+    uint32_t parts = bins->parts[power] & ~(is_last << class % TARN__BIN_PARTS);
+
+    *link = next;
+    tarn__node(nodes, next)->previous = previous;
+    bins->parts[power] = parts;
+    bins->powers &= ~((uint32_t)(parts == 0) << power);
+}
+
+static inline void tarn__bins_add(struct tarn__bins *bins,
+                                  const struct tarn__nodes *nodes, tarn__index index)
+{
+    tarn__bins_add_to(bins, nodes, index,
+                      tarn__bins_class(tarn__node(nodes, index)->granules));
+}
+
+static inline void tarn__bins_remove(struct tarn__bins *bins,
+                                     const struct tarn__nodes *nodes, tarn__index index)
+{
+    tarn__bins_remove_from(bins, nodes, index,
+                           tarn__bins_class(tarn__node(nodes, index)->granules));
+}
+
+/* The best block of at least `granules` that `fits` (NULL: every one does), of a class that
+ * has blocks of `most` granules or less; 0: none was found among those looked at. */
 tarn__index tarn__bins_find(const struct tarn__bins *bins,
                             const struct tarn__nodes *nodes, uint32_t granules,
-                            tarn__fits fits, const void *request);
+                            uint32_t most, tarn__fits fits, const void *request);
 
 /* Visit the blocks of at least `granules`, the largest classes first, until `visit` says
  * false. It must not change the bins. */

@@ -35,6 +35,15 @@ static void add(const struct tarn__heap *heap, const struct tarn__node *node,
         totals->unfenced_bytes += bytes;
 }
 
+/* Is it out, or the first of its segment? */
+static bool is_entered(const struct tarn__node *node)
+{
+    enum tarn__node_state state = tarn__node_state(node);
+
+    return node->before == 0 ||
+           (state != TARN__FREE && state != TARN__HOLE && state != TARN__OLD);
+}
+
 /* Borders: neighbours touch, know each other, and are found by their address. */
 static const char *check_neighbours(const struct tarn__heap *heap, tarn__index index)
 {
@@ -42,8 +51,8 @@ static const char *check_neighbours(const struct tarn__heap *heap, tarn__index i
 
     if (node->granules == 0)
         return "borders: a block of 0 bytes";
-    if (tarn__heap_find(heap, node->address) != index)
-        return "borders: a block is not found by its address";
+    if (is_entered(node) != (tarn__heap_find(heap, node->address) == index))
+        return "borders: what is out is not found by its address, or what is not is";
     if (!node->after)
         return NULL;
     if (NODE(node->after)->before != index)

@@ -27,62 +27,64 @@ tarn__index tarn__heap_find(const struct tarn__heap *heap, uint64_t address)
 
 /* --- in and out of the bins --- */
 
-/* Where a free node is. */
-static struct tarn__bins *bins_of(struct tarn__heap *heap, const struct tarn__node *node)
+/* The lane of a free node; NULL: it is ready. */
+static inline struct tarn__lane *lane_of(const struct tarn__heap *heap,
+                                         const struct tarn__node *node)
 {
-    return node->lane ? &tarn__lane(heap, node->lane)->bins : &heap->ready;
+    return node->lane ? tarn__lane(heap, node->lane) : NULL;
 }
 
 /* So many bytes of a free node came; less than none, as a number that wraps, for some that
  * went. */
-static void count(struct tarn__heap *heap, const struct tarn__node *node, uint64_t bytes)
+static inline void count(struct tarn__heap *heap, struct tarn__lane *lane, uint64_t epoch,
+                         uint64_t bytes)
 {
     heap->free_bytes += bytes;
-    if (!node->lane) {
+    if (!lane) {
         heap->ready_bytes += bytes;
         return;
     }
-    struct tarn__lane *lane = tarn__lane(heap, node->lane);
     lane->free_bytes += bytes;
-    if (node->epoch == lane->open_epoch)
-        lane->open_bytes += bytes;
-    else if (node->epoch > lane->fenced_epoch)
-        lane->closed_bytes += bytes;
-    else
+    if (epoch <= lane->fenced_epoch)
         return;
+    *(epoch == lane->open_epoch ? &lane->open_bytes : &lane->closed_bytes) += bytes;
     heap->unfenced_bytes += bytes;
 }
 
 /* Enter a free node into the bins where it belongs, and count it. */
-static void into_bins(struct tarn__heap *heap, tarn__index index)
+static inline void into_bins(struct tarn__heap *heap, tarn__index index,
+                             struct tarn__lane *lane)
 {
     const struct tarn__node *node = NODE(index);
 
-    tarn__bins_add(bins_of(heap, node), &heap->nodes, index);
-    count(heap, node, tarn__node_bytes(node));
+    tarn__bins_add(lane ? &lane->bins : &heap->ready, &heap->nodes, index);
+    count(heap, lane, node->epoch, tarn__node_bytes(node));
 }
 
-static void out_of_bins(struct tarn__heap *heap, tarn__index index)
+static inline void out_of_bins(struct tarn__heap *heap, tarn__index index,
+                               struct tarn__lane *lane)
 {
     const struct tarn__node *node = NODE(index);
 
-    tarn__bins_remove(bins_of(heap, node), &heap->nodes, index);
-    count(heap, node, -tarn__node_bytes(node));
+    tarn__bins_remove(lane ? &lane->bins : &heap->ready, &heap->nodes, index);
+    count(heap, lane, node->epoch, -tarn__node_bytes(node));
 }
 
 /* A free node gets another size. In its class it stays where it is. */
-static void resize(struct tarn__heap *heap, tarn__index index, uint32_t granules)
+static inline void resize(struct tarn__heap *heap, tarn__index index, uint32_t granules)
 {
     struct tarn__node *node = NODE(index);
-    struct tarn__bins *bins = bins_of(heap, node);
-    bool stays = tarn__bins_is_one_class(node->granules, granules);
+    struct tarn__lane *lane = lane_of(heap, node);
+    struct tarn__bins *bins = lane ? &lane->bins : &heap->ready;
+    unsigned from = tarn__bins_class(node->granules), to = tarn__bins_class(granules);
+    uint64_t more = ((uint64_t)granules - node->granules) << TARN__GRANULE_SHIFT;
 
-    if (!stays)
-        tarn__bins_remove(bins, &heap->nodes, index);
-    count(heap, node, ((uint64_t)granules - node->granules) << TARN__GRANULE_SHIFT);
     node->granules = granules;
-    if (!stays)
-        tarn__bins_add(bins, &heap->nodes, index);
+    count(heap, lane, node->epoch, more);
+    if (from == to)
+        return;
+    tarn__bins_remove_from(bins, &heap->nodes, index, from);
+    tarn__bins_add_to(bins, &heap->nodes, index, to);
 }
 
 /* --- the list of a lane's free blocks by epoch --- */
@@ -111,7 +113,8 @@ static void unlink_age(struct tarn__heap *heap, struct tarn__lane *lane,
 /* --- free nodes as a whole --- */
 
 /* A node becomes free in `lane` (its open epoch), or ready. */
-static void attach(struct tarn__heap *heap, tarn__index index, struct tarn__lane *lane)
+static inline void attach(struct tarn__heap *heap, tarn__index index,
+                          struct tarn__lane *lane)
 {
     struct tarn__node *node = NODE(index);
 
@@ -123,7 +126,7 @@ static void attach(struct tarn__heap *heap, tarn__index index, struct tarn__lane
         node->epoch = lane->open_epoch;
         link_after(heap, lane, lane->youngest, index);
     }
-    into_bins(heap, index);
+    into_bins(heap, index, lane);
 }
 
 /* As attach, but at the place that an older epoch has in the list. */
@@ -144,15 +147,15 @@ static void attach_in_epoch(struct tarn__heap *heap, tarn__index index,
     NODE(index)->epoch = epoch;
     tarn__node_set(NODE(index), TARN__FREE);
     link_after(heap, lane, older, index);
-    into_bins(heap, index);
+    into_bins(heap, index, lane);
 }
 
 static void detach(struct tarn__heap *heap, tarn__index index)
 {
     struct tarn__node *node = NODE(index);
-    struct tarn__lane *lane = node->lane ? tarn__lane(heap, node->lane) : NULL;
+    struct tarn__lane *lane = lane_of(heap, node);
 
-    out_of_bins(heap, index);
+    out_of_bins(heap, index, lane);
     if (lane) {
         unlink_age(heap, lane, node);
         if (lane->oldest == 0)
@@ -160,6 +163,20 @@ static void detach(struct tarn__heap *heap, tarn__index index)
     }
     node->lane = 0;
     tarn__node_set(node, TARN__MOVING);
+}
+
+/* --- what is out is found by its address, and so is the first of a segment --- */
+
+static inline void enter(struct tarn__heap *heap, tarn__index index)
+{
+    if (NODE(index)->before)
+        tarn__addresses_add(&heap->addresses, &heap->nodes, index);
+}
+
+static inline void leave(struct tarn__heap *heap, tarn__index index)
+{
+    if (NODE(index)->before)
+        tarn__addresses_remove(&heap->addresses, &heap->nodes, index);
 }
 
 /* --- neighbours --- */
@@ -180,53 +197,56 @@ static tarn__index split(struct tarn__heap *heap, tarn__index index, uint32_t gr
     rest->lane = node->lane;
     rest->epoch = node->epoch;
     tarn__node_set(rest, tarn__node_state(node));
-    tarn__addresses_add(&heap->addresses, &heap->nodes, cut);
     heap->blocks++;
     return cut;
 }
 
-/* The upper neighbour of `index`, which is in no bin, is a part of it now. */
-static void drop_upper(struct tarn__heap *heap, tarn__index index)
+/* The upper neighbour of `index`, which is in no bin and not entered, is a part of it now. */
+static inline void drop_upper(struct tarn__heap *heap, tarn__index index)
 {
     struct tarn__node *node = NODE(index);
-    tarn__index upper = node->after;
-    struct tarn__node *gone = NODE(upper);
+    tarn__index upper = node->after, after = NODE(upper)->after;
 
-    node->after = gone->after;
-    if (gone->after)
-        NODE(gone->after)->before = index;
-    tarn__addresses_remove(&heap->addresses, &heap->nodes, upper);
+    node->after = after;
+    if (after)
+        NODE(after)->before = index;
     tarn__nodes_put(&heap->nodes, upper);
     heap->blocks--;
 }
 
-void tarn__heap_swallow(struct tarn__heap *heap, tarn__index index)
+void tarn__heap_take_in(struct tarn__heap *heap, tarn__index index)
 {
     NODE(index)->granules += NODE(NODE(index)->after)->granules;
     drop_upper(heap, index);
 }
 
+void tarn__heap_swallow(struct tarn__heap *heap, tarn__index index)
+{
+    leave(heap, NODE(index)->after);
+    tarn__heap_take_in(heap, index);
+}
+
 /* A free node takes in its upper neighbour, which is MOVING. */
-static void extend_up(struct tarn__heap *heap, tarn__index index)
+static inline void extend_up(struct tarn__heap *heap, tarn__index index)
 {
     resize(heap, index, NODE(index)->granules + NODE(NODE(index)->after)->granules);
     drop_upper(heap, index);
 }
 
 /* A free node takes in its lower neighbour, which is MOVING. */
-static void extend_down(struct tarn__heap *heap, tarn__index index)
+static inline void extend_down(struct tarn__heap *heap, tarn__index index)
 {
     struct tarn__node *node = NODE(index);
     tarn__index lower = node->before;
-    struct tarn__node *gone = NODE(lower);
+    const struct tarn__node *gone = NODE(lower);
 
-    tarn__addresses_remove(&heap->addresses, &heap->nodes, index);
     tarn__node_place(node, gone->address);
-    tarn__addresses_replace(&heap->addresses, &heap->nodes, lower, index);
-    resize(heap, index, node->granules + gone->granules);
     node->before = gone->before;
     if (gone->before)
         NODE(gone->before)->after = index;
+    else
+        tarn__addresses_replace(&heap->addresses, &heap->nodes, lower, index);
+    resize(heap, index, node->granules + gone->granules);
     tarn__nodes_put(&heap->nodes, lower);
     heap->blocks--;
 }
@@ -254,8 +274,9 @@ static bool joins(const struct tarn__heap *heap, const struct tarn__lane *lane,
            (bytes <= READY_ABSORB || bytes <= own || heap->with_memory_count < 2);
 }
 
-/* Is it just what `lane` frees now becomes? Then that joins it where it is. */
-static bool is_alike(const struct tarn__lane *lane, const struct tarn__node *neighbour)
+/* Is it just what `lane` frees now becomes, if it is free? Then that joins it where it is. */
+static inline bool is_alike(const struct tarn__lane *lane,
+                            const struct tarn__node *neighbour)
 {
     if (TARN_MUTATION(no_renewal))
         return false;
@@ -275,38 +296,51 @@ static tarn__index join_others(struct tarn__heap *heap, tarn__index index,
         granules += NODE(after)->granules;
         if (!is_alike(lane, NODE(after))) {
             detach(heap, after);
-            tarn__heap_swallow(heap, index);
+            tarn__heap_take_in(heap, index);
         }
     }
     if (!before || is_alike(lane, NODE(before)) ||
         !joins(heap, lane, granules, NODE(before)))
         return index;
     detach(heap, before);
-    tarn__heap_swallow(heap, before);
+    tarn__heap_take_in(heap, before);
     return before;
 }
 
-static bool joins_alike(const struct tarn__heap *heap, const struct tarn__lane *lane,
-                        uint32_t granules, tarn__index neighbour)
+/* Is a neighbour free that would not simply become longer? Of node 0 no state says so. */
+static inline bool has_others(const struct tarn__heap *heap,
+                              const struct tarn__node *node,
+                              const struct tarn__lane *lane)
 {
-    return neighbour && is_alike(lane, NODE(neighbour)) &&
-           joins(heap, lane, granules, NODE(neighbour));
+    const struct tarn__node *after = NODE(node->after), *before = NODE(node->before);
+
+    return (tarn__node_state(after) == TARN__FREE && !is_alike(lane, after)) ||
+           (tarn__node_state(before) == TARN__FREE && !is_alike(lane, before));
+}
+
+/* What is alike joins, whatever its size, unless the sum is no number. */
+static inline bool joins_alike(const struct tarn__lane *lane, uint32_t granules,
+                               const struct tarn__node *neighbour)
+{
+    return tarn__node_state(neighbour) == TARN__FREE && is_alike(lane, neighbour) &&
+           neighbour->granules <= UINT32_MAX - granules;
 }
 
 /* What is MOVING becomes free: a part of neighbours that are alike, or by itself. */
-static void settle(struct tarn__heap *heap, tarn__index index, struct tarn__lane *lane)
+static inline void settle(struct tarn__heap *heap, tarn__index index,
+                          struct tarn__lane *lane)
 {
     const struct tarn__node *node = NODE(index);
-    bool up = joins_alike(heap, lane, node->granules, node->before);
+    bool up = joins_alike(lane, node->granules, NODE(node->before));
 
-    if (joins_alike(heap, lane, node->granules, node->after)) {
+    if (joins_alike(lane, node->granules, NODE(node->after))) {
         if (!up) {
             extend_down(heap, node->after);
             return;
         }
         detach(heap, node->after);
-        tarn__heap_swallow(heap, index);
-        up = joins_alike(heap, lane, node->granules, node->before);
+        tarn__heap_take_in(heap, index);
+        up = joins_alike(lane, node->granules, NODE(node->before));
     }
     if (up)
         extend_up(heap, node->before);
@@ -314,6 +348,15 @@ static void settle(struct tarn__heap *heap, tarn__index index, struct tarn__lane
         attach_in_epoch(heap, index, lane, lane->fenced_epoch);
     else
         attach(heap, index, lane);
+}
+
+/* What is MOVING, in no bin and not entered, becomes free. */
+static inline void release(struct tarn__heap *heap, tarn__index index,
+                           struct tarn__lane *lane)
+{
+    if (has_others(heap, NODE(index), lane))
+        index = join_others(heap, index, lane);
+    settle(heap, index, lane);
 }
 
 void tarn__heap_put(struct tarn__heap *heap, tarn__index index, struct tarn__lane *lane)
@@ -325,7 +368,14 @@ void tarn__heap_put(struct tarn__heap *heap, tarn__index index, struct tarn__lan
     node->capture = 0;
     if (lane)
         lane->frees++;
-    settle(heap, join_others(heap, index, lane), lane);
+    leave(heap, index);
+    release(heap, index, lane);
+}
+
+void tarn__heap_make_ready(struct tarn__heap *heap, tarn__index index)
+{
+    detach(heap, index);
+    release(heap, index, NULL);
 }
 
 /* --- cutting --- */
@@ -361,18 +411,20 @@ void tarn__heap_take_whole(struct tarn__heap *heap, tarn__index index)
     } else {
         detach(heap, index);
     }
+    enter(heap, index);
     heap->out_bytes += tarn__node_bytes(node);
 }
 
 /* Room for what is cut and what is left. False: no host memory. */
-static bool reserve(struct tarn__heap *heap)
+static inline bool reserve(struct tarn__heap *heap)
 {
     return tarn__nodes_reserve(&heap->nodes, 2) &&
-           tarn__addresses_reserve(&heap->addresses, &heap->nodes, 2);
+           tarn__addresses_reserve(&heap->addresses, &heap->nodes, 1);
 }
 
 /* A free node or a hole gets another size, in the bins where it is. */
-static void resize_in_place(struct tarn__heap *heap, tarn__index index, uint32_t granules)
+static inline void resize_in_place(struct tarn__heap *heap, tarn__index index,
+                                   uint32_t granules)
 {
     struct tarn__node *node = NODE(index);
 
@@ -394,31 +446,32 @@ static void lose_fence(struct tarn__heap *heap, tarn__index index)
 
     if (!TARN_MUTATION(remainder_without_fence) || !node->lane)
         return;
-    out_of_bins(heap, index);
+    out_of_bins(heap, index, tarn__lane(heap, node->lane));
     node->epoch = tarn__lane(heap, node->lane)->fenced_epoch;
-    into_bins(heap, index);
+    into_bins(heap, index, tarn__lane(heap, node->lane));
 }
 
 /* The first `granules` of a free node or a hole, which has more, become a node of their
  * own: MOVING. What is left keeps its node, and so its lane, epoch and place. */
-static tarn__index cut_front(struct tarn__heap *heap, tarn__index index,
-                             uint32_t granules)
+static inline tarn__index cut_front(struct tarn__heap *heap, tarn__index index,
+                                    uint32_t granules)
 {
     tarn__index cut = tarn__nodes_take(&heap->nodes);
     struct tarn__node *rest = NODE(index), *front = NODE(cut);
 
     tarn__node_place(front, rest->address);
-    tarn__addresses_replace(&heap->addresses, &heap->nodes, index, cut);
     front->granules = granules;
-    front->lane = 0;
     front->before = rest->before;
     front->after = index;
-    if (rest->before)
+    if (rest->before) {
         NODE(rest->before)->after = cut;
+        tarn__addresses_add(&heap->addresses, &heap->nodes, cut);
+    } else {
+        tarn__addresses_replace(&heap->addresses, &heap->nodes, index, cut);
+    }
     rest->before = cut;
     resize_in_place(heap, index, rest->granules - granules);
     tarn__node_place(rest, tarn__node_end(front));
-    tarn__addresses_add(&heap->addresses, &heap->nodes, index);
     tarn__node_set(front, TARN__MOVING);
     lose_fence(heap, index);
     heap->out_bytes += tarn__node_bytes(front);
@@ -441,9 +494,10 @@ static tarn__index split_off(struct tarn__heap *heap, tarn__index index, uint64_
         heap->hole_bytes += tarn__node_bytes(NODE(upper));
         return upper;
     }
-    if (node->lane)
-        link_after(heap, tarn__lane(heap, node->lane), index, upper);
-    into_bins(heap, upper);
+    struct tarn__lane *lane = lane_of(heap, node);
+    if (lane)
+        link_after(heap, lane, index, upper);
+    into_bins(heap, upper, lane);
     return upper;
 }
 
@@ -486,28 +540,31 @@ tarn__index tarn__heap_cut(struct tarn__heap *heap, tarn__index index,
 
 /* --- finding --- */
 
-static bool is_smaller(const struct tarn__heap *heap, tarn__index one, tarn__index other)
+/* A block for the request of so many granules or less. */
+static inline tarn__index find_in(const struct tarn__heap *heap,
+                                  const struct tarn__bins *bins,
+                                  const struct tarn__request *request, uint32_t most)
 {
-    return !other || (one && NODE(one)->granules <= NODE(other)->granules);
+    tarn__fits check = request->alignment > TARN__GRANULE ? fits : NULL;
+
+    return tarn__bins_find(bins, &heap->nodes, request->granules, most, check, request);
 }
 
 tarn__index tarn__heap_take(struct tarn__heap *heap, struct tarn__lane *lane,
                             const struct tarn__request *request, bool *was_ready,
                             bool *no_memory)
 {
-    tarn__fits check = request->alignment > TARN__GRANULE ? fits : NULL;
-    tarn__index found =
-        tarn__bins_find(&heap->ready, &heap->nodes, request->granules, check, request);
+    tarn__index found = 0, ready = 0;
+    uint32_t most = UINT32_MAX;
 
-    *was_ready = true;
-    if (lane && lane->in_order) {
-        tarn__index own =
-            tarn__bins_find(&lane->bins, &heap->nodes, request->granules, check, request);
-        if (own && is_smaller(heap, own, found)) {
-            found = own;
-            *was_ready = false;
-        }
-    }
+    if (lane && lane->in_order)
+        found = find_in(heap, &lane->bins, request, most);
+    if (found)
+        most = NODE(found)->granules - 1;
+    if (most >= request->granules)
+        ready = find_in(heap, &heap->ready, request, most);
+    *was_ready = ready && NODE(ready)->granules <= most;
+    found = *was_ready ? ready : found;
     if (!found)
         return 0;
     found = tarn__heap_cut(heap, found, request);
@@ -529,7 +586,7 @@ void tarn__heap_join_neighbours(struct tarn__heap *heap, tarn__index first,
             lane = NODE(i)->lane;
         }
         detach(heap, i);
-        tarn__heap_swallow(heap, first);
+        tarn__heap_take_in(heap, first);
     }
     attach_in_epoch(heap, first, lane ? tarn__lane(heap, lane) : NULL, epoch);
 }

@@ -136,8 +136,10 @@ void tarn__heap_take_whole(struct tarn__heap *heap, tarn__index index);
  * one lane, then the lane's, of the youngest epoch among them. */
 void tarn__heap_join_neighbours(struct tarn__heap *heap, tarn__index first,
                                 uint32_t granules);
-/* `index` takes in its upper neighbour; neither is in a bin. */
+/* `index` takes in its upper neighbour, which is out; neither is in a bin. */
 void tarn__heap_swallow(struct tarn__heap *heap, tarn__index index);
+/* The same where it is not out, so that it is not found by its address. */
+void tarn__heap_take_in(struct tarn__heap *heap, tarn__index index);
 
 /* --- runs.c --- */
 
@@ -165,6 +167,8 @@ bool tarn__heap_join(struct tarn__heap *heap, struct tarn__lane *lane,
 /* A block (MOVING, LIVE or PARKED) becomes free: in the lane's open epoch, or ready where
  * `lane` is NULL; joined to its neighbours as the rule says. */
 void tarn__heap_put(struct tarn__heap *heap, tarn__index index, struct tarn__lane *lane);
+/* A free block of a lane, whose last use is done, is ready. */
+void tarn__heap_make_ready(struct tarn__heap *heap, tarn__index index);
 
 /* A fenced block of another lane that fits, cut to size and taken out (MOVING); its lane in
  * `*donor`, and the number of the fence in its list that covers it in `*fence`. What is
@@ -210,7 +214,7 @@ bool tarn__heap_keep_event(struct tarn__heap *heap, CUevent_ event);
 /* The pool ends: the events of all fences are nobody's. */
 void tarn__heap_collect_events(struct tarn__heap *heap);
 
-/* The node that starts at `address`, or 0. */
+/* The node that starts at `address`, if it is out or the first of a segment; or 0. */
 tarn__index tarn__heap_find(const struct tarn__heap *heap, uint64_t address);
 
 /* Granules of the largest block that `lane` could have at once. */

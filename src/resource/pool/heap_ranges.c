@@ -105,19 +105,27 @@ static void out_of_holes(struct tarn__heap *heap, tarn__index index)
     heap->hole_bytes -= tarn__node_bytes(NODE(index));
 }
 
+/* What is out no more is not found by its address, but for the first of a segment. */
+static void leave(struct tarn__heap *heap, tarn__index index)
+{
+    if (NODE(index)->before)
+        tarn__addresses_remove(&heap->addresses, &heap->nodes, index);
+}
+
 void tarn__heap_make_hole(struct tarn__heap *heap, tarn__index index)
 {
     struct tarn__node *node = NODE(index);
 
     heap->out_bytes -= tarn__node_bytes(node);
+    leave(heap, index);
     if (joins_hole(heap, node, node->after)) {
         out_of_holes(heap, node->after);
-        tarn__heap_swallow(heap, index);
+        tarn__heap_take_in(heap, index);
     }
     if (joins_hole(heap, node, node->before)) {
         tarn__index before = node->before;
         out_of_holes(heap, before);
-        tarn__heap_swallow(heap, before);
+        tarn__heap_take_in(heap, before);
         index = before;
     }
     tarn__node_set(NODE(index), TARN__HOLE);
@@ -129,6 +137,7 @@ void tarn__heap_make_old(struct tarn__heap *heap, tarn__index index)
 {
     heap->out_bytes -= tarn__node_bytes(NODE(index));
     heap->hole_bytes += tarn__node_bytes(NODE(index));
+    leave(heap, index);
     tarn__node_set(NODE(index), TARN__OLD);
 }
 
@@ -136,6 +145,8 @@ void tarn__heap_end_old(struct tarn__heap *heap, tarn__index index)
 {
     heap->out_bytes += tarn__node_bytes(NODE(index));
     heap->hole_bytes -= tarn__node_bytes(NODE(index));
+    if (NODE(index)->before)
+        tarn__addresses_add(&heap->addresses, &heap->nodes, index);
     tarn__node_set(NODE(index), TARN__MOVING);
 }
 

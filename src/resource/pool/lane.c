@@ -290,8 +290,7 @@ static void sweep_lane(struct tarn__heap *heap, struct tarn__lane *lane, size_t 
 
     while ((index = lane->oldest) != 0 && NODE(index)->epoch <= lane->done_epoch &&
            *most > 0) {
-        tarn__heap_take_whole(heap, index);
-        tarn__heap_put(heap, index, NULL);
+        tarn__heap_make_ready(heap, index);
         --*most;
     }
 }
@@ -386,7 +385,7 @@ tarn__index tarn__heap_take_from_donor(struct tarn__heap *heap,
         if (other == lane || other->fence_count == 0 || other->is_capture)
             continue;
         tarn__index found = tarn__bins_find(&other->bins, &heap->nodes, request->granules,
-                                            is_fenced, &donor);
+                                            UINT32_MAX, is_fenced, &donor);
         if (found && (!best || NODE(found)->granules < NODE(best)->granules))
             best = found;
     }

@@ -14,7 +14,7 @@ static bool add_chunk(struct tarn__nodes *nodes)
     return true;
 }
 
-bool tarn__nodes_reserve(struct tarn__nodes *nodes, size_t count)
+bool tarn__nodes_add(struct tarn__nodes *nodes, size_t count)
 {
     if (nodes->made == 0 && nodes->chunk_count == 0) {
         if (!add_chunk(nodes))
@@ -26,32 +26,6 @@ bool tarn__nodes_reserve(struct tarn__nodes *nodes, size_t count)
         if (!add_chunk(nodes))
             return false;
     return true;
-}
-
-tarn__index tarn__nodes_take(struct tarn__nodes *nodes)
-{
-    tarn__index index = nodes->unused;
-
-    if (index == 0)
-        return nodes->made++;
-    struct tarn__node *node = tarn__node(nodes, index);
-    nodes->unused = node->next;
-    nodes->unused_count--;
-    node->next = 0;
-    return index;
-}
-
-void tarn__nodes_put(struct tarn__nodes *nodes, tarn__index index)
-{
-    struct tarn__node *node = tarn__node(nodes, index);
-
-    /* The address stays: a stale look compares it, and finds the state. */
-    tarn__node_set(node, TARN__UNUSED);
-    node->lane = node->before = node->after = node->previous = 0;
-    node->capture = 0;
-    node->next = nodes->unused;
-    nodes->unused = index;
-    nodes->unused_count++;
 }
 
 void tarn__nodes_free(struct tarn__nodes *nodes)

@@ -59,7 +59,6 @@ struct tarn__nodes {
     _Atomic(struct tarn__node *) chunks[TARN__CHUNKS];
     tarn__index made;   /* indices below have been handed out; 0 never is */
     tarn__index unused; /* list through `next` of those that came back */
-    size_t spare;       /* nodes that are promised by tarn__nodes_reserve() */
     size_t unused_count;
     size_t chunk_count;
 };
@@ -124,12 +123,41 @@ static inline bool tarn__node_claim(struct tarn__node *node, uint64_t address,
     return false;
 }
 
-/* See to it that the next `count` nodes can be had. False: no host memory. Locked by the
- * owner, as all calls here. */
-bool tarn__nodes_reserve(struct tarn__nodes *nodes, size_t count);
-/* A node, cleared; one was reserved. */
-tarn__index tarn__nodes_take(struct tarn__nodes *nodes);
-void tarn__nodes_put(struct tarn__nodes *nodes, tarn__index index);
+/* Have `count` nodes that can be taken. False: no host memory. Locked by the owner, as all
+ * calls here. */
+bool tarn__nodes_add(struct tarn__nodes *nodes, size_t count);
+
+/* See to it that the next `count` nodes can be had. */
+static inline bool tarn__nodes_reserve(struct tarn__nodes *nodes, size_t count)
+{
+    return nodes->unused_count >= count || tarn__nodes_add(nodes, count);
+}
+
+/* A node that was reserved: UNUSED, without neighbours, lane and capture. */
+static inline tarn__index tarn__nodes_take(struct tarn__nodes *nodes)
+{
+    tarn__index index = nodes->unused;
+
+    if (index == 0)
+        return nodes->made++;
+    nodes->unused = tarn__node(nodes, index)->next;
+    nodes->unused_count--;
+    return index;
+}
+
+/* The address stays: a stale look compares it, and finds the state. */
+static inline void tarn__nodes_put(struct tarn__nodes *nodes, tarn__index index)
+{
+    struct tarn__node *node = tarn__node(nodes, index);
+
+    tarn__node_set(node, TARN__UNUSED);
+    node->lane = node->before = node->after = 0;
+    node->capture = 0;
+    node->next = nodes->unused;
+    nodes->unused = index;
+    nodes->unused_count++;
+}
+
 void tarn__nodes_free(struct tarn__nodes *nodes);
 size_t tarn__nodes_metadata(const struct tarn__nodes *nodes);
 
