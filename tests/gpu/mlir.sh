@@ -11,26 +11,17 @@
 # a command may not last long enough for both managers, give one at a time and compare then.
 set -eu
 cd "$(dirname "$0")/../.."
-
-wheels() {
-    platforms=
-    for glibc in 2_39 2_28 2_27 2_17; do
-        platforms="$platforms --platform manylinux_${glibc}_x86_64"
-    done
-    "${PYTHON:-python3}" -m pip download -q --no-deps --only-binary=:all: \
-        --python-version "${PYTHON_VERSION:-3.12}" --implementation cp $platforms \
-        --platform manylinux2014_x86_64 -d "$1" "numba-cuda-mlir==${VERSION:-0.6.0}" \
-        'pytest<9' pytest-subtests filecheck cffi pycparser ml-dtypes
-}
+. tests/gpu/common.sh
 
 # Unpacked and packed again, much smaller: what travels is often limited.
 prepare() {
     rm -rf .gpu/mlir && mkdir -p .gpu/mlir/site
-    wheels .gpu/mlir/wheels
+    fetch_wheels .gpu/mlir/wheels "numba-cuda-mlir==${VERSION:-0.6.0}" \
+        'pytest<9' pytest-subtests filecheck cffi pycparser ml-dtypes
     for wheel in .gpu/mlir/wheels/*.whl; do
         python3 -m zipfile -e "$wheel" .gpu/mlir/site
     done
-    tar -C .gpu/mlir/site -c . | xz -T0 -6 >.gpu/mlir/site.tar.xz
+    tar -C .gpu/mlir/site -c . | xz -T0 --x86 --lzma2=preset=6 >.gpu/mlir/site.tar.xz
     cp "$1/pyproject.toml" .gpu/mlir
     tar -C "$1" -c --exclude=benchmarks tests | tar -C .gpu/mlir -x
     rm -r .gpu/mlir/site .gpu/mlir/wheels
@@ -42,8 +33,7 @@ environment() {
     "$PYTHON" -m venv .venv-mlir
     site=$(echo .venv-mlir/lib/python3*/site-packages)
     tar -C "$site" -xJf .gpu/mlir/site.tar.xz
-    "$PYTHON" -c 'import site; [print(f"import site; site.addsitedir({p!r})") for p in site.getsitepackages()]' \
-        >"$site/lent.pth"
+    lend_packages .venv-mlir
     .venv-mlir/bin/python -m pip wheel -q --no-build-isolation --no-deps -w build/mlir-wheel .
     .venv-mlir/bin/python -m pip install -q --no-index --no-deps build/mlir-wheel/tarn-*.whl
     .venv-mlir/bin/python -c 'import numba_cuda_mlir as m, tarn; print(m.__version__, tarn.__version__)'

@@ -7,16 +7,10 @@
 # 3.12 (PYTHON_VERSION names another); what the machine has already is in MACHINE.md.
 set -eu
 cd "$(dirname "$0")/../.."
+. tests/gpu/common.sh
 
-version=${PYTHON_VERSION:-3.12}
 rm -rf .whl .gpu
-platforms=
-for glibc in 2_39 2_35 2_34 2_31 2_28 2_27 2_24 2_17; do
-    platforms="$platforms --platform manylinux_${glibc}_x86_64"
-done
-python3 -m pip download -q --no-deps --only-binary=:all: --python-version "$version" \
-    --implementation cp $platforms --platform manylinux2014_x86_64 \
-    --platform manylinux1_x86_64 -d .whl -c constraints.txt \
+fetch_wheels .whl -c constraints.txt \
     numpy filecheck cffi pycparser rmm-cu13 librmm-cu13 rapids-logger
 
 mkdir -p .gpu/packages

@@ -17,6 +17,7 @@ BUDGET=${BUDGET:-570}
 logs=build/gpu
 jobs=$(nproc)
 . tools/setup.sh
+. tests/gpu/common.sh
 
 unset TARN_DRIVER TARN_SIM TARN_LOG TARN_RESOURCE NUMBA_CUDA_MEMORY_MANAGER PYTHONPATH
 export CMAKE_PREFIX_PATH="$PWD/.gpu/usr" CPATH="$PWD/.gpu/usr/include"
@@ -47,13 +48,11 @@ machine() {
     uname -a; nvidia-smi -L; cmake --version; cc --version; "$PYTHON" --version
 }
 
-# The packages of PYTHON's own environment, lent to .venv, with those of .whl before them.
-# By addsitedir, not by path: numba-cuda takes Numba's place through a .pth of its own.
+# The packages of PYTHON's own environment, with those of .whl before them.
 environment() {
     rm -rf .venv && "$PYTHON" -m venv .venv &&
         .venv/bin/pip install -q --no-index --no-deps --no-compile .whl/*.whl &&
-        "$PYTHON" -c 'import site; [print(f"import site; site.addsitedir({p!r})") for p in site.getsitepackages()]' \
-            >"$(echo .venv/lib/python3*/site-packages)/lent.pth" &&
+        lend_packages .venv &&
         cp constraints.txt .venv/made-from.txt &&
         .venv/bin/python -c 'from numba import cuda; import numba_cuda, numpy, rmm; assert "numba_cuda" in cuda.__file__, cuda.__file__; print(numba_cuda.__version__, numpy.__version__)'
 }
