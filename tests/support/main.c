@@ -1,4 +1,5 @@
-/* main.c -- runs every TEST that registered itself, and the stand-in's controls. */
+/* main.c -- runs every TEST that registered itself, and counts what each leaves behind; the
+ * stand-in's controls. */
 #define _GNU_SOURCE
 #include "test.h"
 #include <dlfcn.h>
@@ -11,11 +12,85 @@ enum { TESTS_MAX = 512 };
 static struct CMUnitTest tests[TESTS_MAX];
 static size_t test_count;
 
+/* --- what a test leaves behind --- */
+
+/* What is out, of the stand-in, of pointers and of what is shared with other processes. */
+struct out {
+    unsigned long long bytes; /* 0: on a GPU */
+    size_t pointers, unreturned;
+    tarn_ipc_counts shared; /* but for how often the server was asked */
+};
+
+static struct out at_first; /* when the test began */
+static bool may_leave;
+
+void test_may_leave_memory(void)
+{
+    may_leave = true;
+}
+
+/* Of the driver that is open. The stand-in's own tests are about what it counts. */
+static unsigned long long bytes_out(void *library)
+{
+    tarn_sim_live_bytes_fn *live =
+        (tarn_sim_live_bytes_fn *)dlsym(library, "tarn_sim_live_bytes");
+    bool is_of_sim = strncmp(program_invocation_short_name, "unit-sim-", 9) == 0;
+
+    return live && !is_of_sim ? live() : 0;
+}
+
+/* Opens no driver and makes no runtime: children of tests that fork do so in their own way. */
+static struct out count_out(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    struct out out = {.unreturned = tarn_pointer_unreturned()};
+    tarn_runtime_counts pointers;
+
+    tarn_ipc_get_counts(&out.shared);
+    out.shared.requests = out.shared.refused = 0;
+    if (!library)
+        return out;
+    tarn_pointer_counts(&pointers);
+    out.pointers = pointers.created - pointers.destroyed;
+    out.bytes = bytes_out(library);
+    dlclose(library);
+    return out;
+}
+
+static int begin_test(void **state)
+{
+    (void)state;
+    may_leave = false;
+    at_first = count_out();
+    return 0;
+}
+
+static int end_test(void **state)
+{
+    struct out out = count_out();
+
+    (void)state;
+    if (may_leave)
+        out.bytes = at_first.bytes;
+    if (memcmp(&out, &at_first, sizeof out) == 0)
+        return 0;
+    print_error(
+        "the test leaves %lld bytes, %zu pointers, %zu unreturned, %zu of others' "
+        "allocations and %zu descriptors more than it found\n",
+        (long long)(out.bytes - at_first.bytes), out.pointers - at_first.pointers,
+        out.unreturned - at_first.unreturned, out.shared.mapped - at_first.shared.mapped,
+        out.shared.files - at_first.shared.files);
+    return 1;
+}
+
 void test_register(const char *name, CMUnitTestFunction function)
 {
     if (test_count == TESTS_MAX)
         abort();
-    tests[test_count++] = (struct CMUnitTest){.name = name, .test_func = function};
+    tests[test_count++] = (struct CMUnitTest){.name = name,
+                                              .test_func = function,
+                                              .setup_func = begin_test,
+                                              .teardown_func = end_test};
 }
 
 bool on_sim(void)

@@ -6,7 +6,9 @@
  *         CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_resource_allocate(limiter, 101, ...));
  *     }
  *
- * main() is in main.c of this folder; it runs every TEST of the program in file order.
+ * main() is in main.c of this folder; it runs every TEST of the program in file order. A
+ * test that leaves memory, pointers or descriptors behind has failed: what is out in this
+ * process is counted before and after each.
  */
 #ifndef TARN_TEST_H
 #define TARN_TEST_H
@@ -55,6 +57,9 @@ void test_register(const char *name, CMUnitTestFunction function);
         if (!strstr(tarn_error_last()->message, (text)))                                \
             fail_msg("\"%s\" does not say \"%s\"", tarn_error_last()->message, (text)); \
     } while (0)
+
+/* In this test so many calls fail that some memory does not go back. */
+void test_may_leave_memory(void);
 
 /* The stand-in's controls; each fails the test where the driver is not the stand-in. */
 void sim_configure(const char *options);

@@ -254,6 +254,7 @@ TEST(pages_do_all_or_nothing_whatever_calls_fail)
 {
     if (!on_sim())
         skip();
+    test_may_leave_memory();
     may_leak = unmaps_fail = true;
     for (size_t i = 0; i < DEEDS; i++)
         for (unsigned seed = 0; seed < 50; seed++) {

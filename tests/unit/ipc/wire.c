@@ -1,0 +1,145 @@
+/* One message and perhaps a descriptor: what the two sides say to each other goes through
+ * here, whoever they are. */
+#define _GNU_SOURCE
+#include "test.h"
+#include "ipc/files.h"
+#include "ipc/wire.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { FILES = 3 };
+
+static int line[2]; /* what is said at 1 is heard at 0 */
+
+static void begin(void)
+{
+    CHECK_EQUAL(0, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, line));
+}
+
+static void end(void)
+{
+    close(line[0]);
+    close(line[1]);
+}
+
+/* Of this process, those of the listing left out. */
+static int open_files(void)
+{
+    DIR *list = opendir("/proc/self/fd");
+    int count = 0;
+
+    CHECK(list != NULL);
+    while (readdir(list))
+        count++;
+    closedir(list);
+    return count;
+}
+
+/* `bytes` of a request, with so many descriptors that a program would take along when it
+ * becomes another one. */
+static void say(size_t bytes, int files)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(FILES * sizeof(int))];
+    } control;
+    static char message[2 * sizeof(struct tarn__request)];
+    struct iovec part = {message, bytes};
+    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
+    int sent[FILES];
+
+    for (int i = 0; i < files; i++) {
+        sent[i] = open("/dev/null", O_RDONLY); /* not O_CLOEXEC */
+        CHECK(sent[i] >= 0);
+    }
+    if (files > 0) {
+        memset(&control, 0, sizeof control);
+        control.header = (struct cmsghdr){CMSG_LEN((size_t)files * sizeof(int)),
+                                          SOL_SOCKET, SCM_RIGHTS};
+        memcpy(CMSG_DATA(&control.header), sent, (size_t)files * sizeof(int));
+        header.msg_control = control.bytes;
+        header.msg_controllen = CMSG_SPACE((size_t)files * sizeof(int));
+    }
+    CHECK_EQUAL(bytes, sendmsg(line[1], &header, 0));
+    for (int i = 0; i < files; i++)
+        close(sent[i]);
+}
+
+static enum tarn__came hear(int *file_out)
+{
+    struct tarn__request request;
+
+    return tarn__wire_receive(line[0], &request, sizeof request, file_out);
+}
+
+TEST(descriptor_that_comes_is_closed_when_the_program_becomes_another_one)
+{
+    int file = -1;
+
+    begin();
+    say(sizeof(struct tarn__request), 1);
+    CHECK_EQUAL(TARN__CAME_WHOLE, hear(&file));
+    CHECK(file >= 0);
+    CHECK(fcntl(file, F_GETFD) & FD_CLOEXEC);
+    tarn__file_close(file);
+    end();
+}
+
+TEST(descriptor_that_the_driver_exports_is_closed_when_the_program_becomes_another_one)
+{
+    int exported = open("/dev/null", O_RDONLY), file = -1;
+
+    tarn__files_lock();
+    CHECK_EQUAL(CUDA_SUCCESS_, tarn__file_exported(CUDA_SUCCESS_, exported, &file));
+    CHECK_EQUAL(exported, file);
+    CHECK(fcntl(file, F_GETFD) & FD_CLOEXEC);
+    tarn__file_close(file);
+}
+
+TEST(descriptors_that_nobody_asked_for_are_closed)
+{
+    int before, file = -1;
+
+    begin();
+    before = open_files();
+    say(sizeof(struct tarn__request), FILES);
+    CHECK_EQUAL(TARN__CAME_WHOLE, hear(&file)); /* the first is wanted */
+    CHECK_EQUAL(before + 1, open_files());
+    tarn__file_close(file);
+    say(sizeof(struct tarn__request), FILES);
+    CHECK_EQUAL(TARN__CAME_WHOLE, hear(NULL)); /* none is */
+    CHECK_EQUAL(before, open_files());
+    end();
+}
+
+TEST(descriptor_of_a_message_of_another_size_is_closed)
+{
+    static const size_t sizes[] = {1, sizeof(struct tarn__request) - 1,
+                                   sizeof(struct tarn__request) + 1};
+    int before, untouched = 77;
+
+    begin();
+    before = open_files();
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        say(sizes[i], 1);
+        CHECK_EQUAL(TARN__CAME_WRONG, hear(&untouched));
+        CHECK_EQUAL(77, untouched);
+        CHECK_EQUAL(before, open_files());
+    }
+    CHECK_EQUAL(0, tarn__file_count());
+    end();
+}
+
+TEST(silence_is_told_from_the_end)
+{
+    int untouched = 77;
+
+    begin();
+    CHECK_EQUAL(TARN__CAME_NOTHING, hear(&untouched));
+    close(line[1]);
+    CHECK_EQUAL(TARN__CAME_END, hear(&untouched));
+    CHECK_EQUAL(77, untouched);
+    close(line[0]);
+}
