@@ -118,7 +118,7 @@ typedef struct tarn_pool_statistics {
     uint64_t grown;        /**< ... that grew the pool */
     uint64_t waits;        /**< cuStreamWaitEvent */
     uint64_t fences;       /**< cuEventRecord and cuCtxRecordEvent */
-    uint64_t queries;      /**< cuEventQuery */
+    uint64_t queries;      /**< cuEventQuery and cuStreamQuery */
     uint64_t growths, shrinks, moves; /**< maps, unmaps and moves of free memory */
     uint64_t barriers;     /**< waits for the device */
     uint64_t driver_calls; /**< all that take the device's lock: the seven above */

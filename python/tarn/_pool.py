@@ -38,7 +38,7 @@ class PoolStatistics(NamedTuple):
     grown: int  # ... new memory
     waits: int  # driver calls: cuStreamWaitEvent,
     fences: int  # ... cuEventRecord,
-    queries: int  # ... cuEventQuery,
+    queries: int  # ... cuEventQuery and cuStreamQuery,
     growths: int  # ... maps,
     shrinks: int  # ... unmaps,
     moves: int  # ... moves of idle memory,

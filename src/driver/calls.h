@@ -62,6 +62,8 @@
     X(stream_get_ctx, "cuStreamGetCtx", 9020, NEEDED, (CUstream_, CUcontext_ * out))    \
     X(stream_get_id, "cuStreamGetId", 12000, NEEDED,                                    \
       (CUstream_, unsigned long long *out))                                             \
+    X(stream_get_flags, "cuStreamGetFlags", 5050, NEEDED, (CUstream_, unsigned *out))   \
+    X(stream_query, "cuStreamQuery", 2000, NEEDED, (CUstream_))                         \
     X(stream_is_capturing, "cuStreamIsCapturing", 10000, NEEDED,                        \
       (CUstream_, CUstreamCaptureStatus_ * out))                                        \
     X(stream_wait_event, "cuStreamWaitEvent", 3020, NEEDED,                             \

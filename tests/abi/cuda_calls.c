@@ -74,6 +74,8 @@ typedef CUmemAccessDesc CUmemAccessDesc_;
     X(stream_synchronize, cuStreamSynchronize, 2000)                          \
     X(stream_get_ctx, cuStreamGetCtx, 9020)                                   \
     X(stream_get_id, cuStreamGetId, 12000)                                    \
+    X(stream_get_flags, cuStreamGetFlags, 5050)                               \
+    X(stream_query, cuStreamQuery, 2000)                                      \
     X(stream_is_capturing, cuStreamIsCapturing, 10000)                        \
     X(stream_wait_event, cuStreamWaitEvent, 3020)                             \
     X(thread_exchange_capture_mode, cuThreadExchangeStreamCaptureMode, 10010) \

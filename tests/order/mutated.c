@@ -44,13 +44,13 @@ __attribute__((destructor)) static void tell(void)
  * there once in a long while. So the pool's own driver calls take their time where such a
  * rule is broken: before the call, or after it. */
 
-enum { PAUSE_NS = 400000 };
+enum { PAUSE_NS = 400000, LONG_PAUSE_NS = 3000000 };
 
 static struct tarn__calls real;
 
-static void pause_if(bool wanted)
+static void pause_for(long ns, bool wanted)
 {
-    struct timespec time = {.tv_nsec = PAUSE_NS};
+    struct timespec time = {.tv_nsec = ns};
 
     if (wanted)
         nanosleep(&time, NULL);
@@ -58,15 +58,22 @@ static void pause_if(bool wanted)
 
 static CUresult_ slow_record(CUevent_ event, CUstream_ stream)
 {
-    pause_if(chosen == TARN__MUTATION_fence_published_before_call);
+    pause_for(PAUSE_NS, chosen == TARN__MUTATION_fence_published_before_call);
     CUresult_ result = real.event_record(event, stream);
-    pause_if(chosen == TARN__MUTATION_epoch_closed_after_record);
+    pause_for(PAUSE_NS, chosen == TARN__MUTATION_epoch_closed_after_record);
+    return result;
+}
+
+static CUresult_ slow_query(CUstream_ stream)
+{
+    CUresult_ result = real.stream_query(stream);
+    pause_for(LONG_PAUSE_NS, chosen == TARN__MUTATION_epoch_closed_after_question);
     return result;
 }
 
 static CUresult_ slow_wait(CUstream_ stream, CUevent_ event, unsigned flags)
 {
-    pause_if(chosen == TARN__MUTATION_event_recycled_in_use);
+    pause_for(PAUSE_NS, chosen == TARN__MUTATION_event_recycled_in_use);
     return real.stream_wait_event(stream, event, flags);
 }
 
@@ -79,6 +86,7 @@ static void widen(void)
     real = *calls;
     struct tarn__calls *table = (struct tarn__calls *)(uintptr_t)calls;
     table->event_record = slow_record;
+    table->stream_query = slow_query;
     table->stream_wait_event = slow_wait;
 }
 

@@ -18,6 +18,9 @@ import time
 RUNS = {
     "no_renewal": ["--scenario merge --seeds 40", "--scenario steal --seeds 40"],
     "epoch_closed_after_record": ["--scenario shared --mode eager --seeds 40"],
+    "epoch_closed_after_question": ["--scenario shared --mode eager --seeds 40",
+                                    "--scenario shared --mode eager --seeds 40 --seed 40"],
+    "stream_not_asked": ["--scenario steal --seeds 40"],
     "fence_published_before_call": ["--scenario late --mode eager --seeds 40"],
     "event_recycled_in_use": ["--scenario late-large --mode eager --seeds 40"],
     "remainder_without_fence": ["--scenario merge --seeds 40"],

@@ -107,6 +107,17 @@ static void keep_event(struct tarn__pool *pool, const struct tarn__scope *scope,
         scope->calls->event_destroy(event);
 }
 
+enum { SWEEP_MAX = 512 };
+
+/* What is done becomes ready. `lock` held. */
+static void sweep(struct tarn__pool *pool)
+{
+    while (tarn__heap_sweep(&pool->heap, SWEEP_MAX)) {
+        tarn__pool_unlock(pool); /* others may have it between */
+        tarn__pool_lock(pool);
+    }
+}
+
 /* What nobody in particular freed is behind all work of the context. */
 static CUresult_ record(struct tarn__pool *pool, const struct tarn__scope *scope,
                         const struct tarn__lane *lane, CUstream_ handle, CUevent_ event)
@@ -116,48 +127,143 @@ static CUresult_ record(struct tarn__pool *pool, const struct tarn__scope *scope
     return scope->calls->event_record(event, handle);
 }
 
-/* Close, record, publish. `handle` is good, and is the stream of `lane`, which has a user
- * and is not recorded by anybody else. */
-static void fence(struct tarn__pool *pool, const struct tarn__scope *scope,
-                  struct tarn__lane *lane, CUstream_ handle)
+/* The epoch is over. False: somebody else is at it, or there is nothing to fence. */
+static bool close_epoch(struct tarn__pool *pool, struct tarn__lane *lane,
+                        uint64_t *epoch_out)
 {
-    CUevent_ event = tarn__fence_event(pool, scope);
-    uint64_t epoch = 0;
-
-    if (!event)
-        return;
     tarn__pool_lock(pool);
-    if (lane->recording || tarn__lane_unfenced(lane) == 0) {
-        tarn__pool_unlock(pool);
-        keep_event(pool, scope, event);
-        return;
-    }
-    epoch = tarn__lane_close(&pool->heap, lane);
-    if (TARN_MUTATION(fence_published_before_call))
-        tarn__lane_publish(&pool->heap, lane, epoch, event);
+    bool closes = !lane->recording && tarn__lane_unfenced(lane) > 0;
+    if (closes)
+        *epoch_out = tarn__lane_close(&pool->heap, lane);
     tarn__pool_unlock(pool);
+    return closes;
+}
 
-    CUresult_ result = record(pool, scope, lane, handle, event);
-
-    tarn__pool_lock(pool);
+/* `lock` held. */
+static void reopen(struct tarn__pool *pool, struct tarn__lane *lane)
+{
     lane->recording = false;
     lane->wanted = false;
     set_interval(pool, lane);
-    pool->fences++;
+}
+
+/* Record, publish. Without an event the epoch stays closed, and the next fence covers it. */
+static void fence_by_event(struct tarn__pool *pool, const struct tarn__scope *scope,
+                           struct tarn__lane *lane, CUstream_ handle, uint64_t epoch)
+{
+    CUevent_ event = tarn__fence_event(pool, scope);
+    CUresult_ result = CUDA_SUCCESS_;
+
+    if (TARN_MUTATION(fence_published_before_call)) {
+        tarn__pool_lock(pool);
+        tarn__lane_publish(&pool->heap, lane, epoch, event);
+        tarn__pool_unlock(pool);
+    }
+    if (event)
+        result = record(pool, scope, lane, handle, event);
+
+    tarn__pool_lock(pool);
+    reopen(pool, lane);
+    pool->fences += event != NULL;
     if (TARN_MUTATION(epoch_closed_after_record))
         epoch = lane->open_epoch++;
-    bool published =
-        result == CUDA_SUCCESS_ && (TARN_MUTATION(fence_published_before_call) ||
-                                    tarn__lane_publish(&pool->heap, lane, epoch, event));
+    bool published = event && result == CUDA_SUCCESS_ &&
+                     (TARN_MUTATION(fence_published_before_call) ||
+                      tarn__lane_publish(&pool->heap, lane, epoch, event));
     tarn__pool_unlock(pool);
-    if (!published)
+    if (event && !published)
         keep_event(pool, scope, event);
+}
+
+/* --- a stream that is idle needs no event --- */
+
+/* Fences that go without the question, where the answer was no. */
+enum { BUSY_MAX = 15 };
+
+/* A stream that blocks may have nothing queued and be behind the legacy stream's work, and
+ * legacy behind theirs: an event is behind that, and a question is not. */
+static bool is_by_itself(struct tarn__pool *pool, const struct tarn__scope *scope,
+                         struct tarn__lane *lane, CUstream_ handle)
+{
+    unsigned flags = 0;
+
+    tarn__pool_lock(pool);
+    enum tarn__lane_kind kind = lane->kind;
+    tarn__pool_unlock(pool);
+    if (kind != TARN__KIND_UNKNOWN)
+        return kind == TARN__KIND_BY_ITSELF;
+    kind = lane->key < TARN__KEY_CAPTURES &&
+                   (tarn_stream)handle != TARN_STREAM_PER_THREAD &&
+                   scope->calls->stream_get_flags(handle, &flags) == CUDA_SUCCESS_ &&
+                   (flags & CU_STREAM_NON_BLOCKING_)
+               ? TARN__KIND_BY_ITSELF
+               : TARN__KIND_BLOCKING;
+    tarn__pool_lock(pool);
+    lane->kind = kind;
+    tarn__pool_unlock(pool);
+    return kind == TARN__KIND_BY_ITSELF;
+}
+
+/* Where the stream is behind the host, its next fences need not ask. */
+static bool asks_now(struct tarn__pool *pool, struct tarn__lane *lane)
+{
+    tarn__pool_lock(pool);
+    bool now = lane->busy_fences == 0;
+    lane->busy_fences -= !now;
+    tarn__pool_unlock(pool);
+    return now;
+}
+
+/* Is all done that was queued on the stream? One question then serves for an event and the
+ * question about that. */
+static bool is_idle(struct tarn__pool *pool, const struct tarn__scope *scope,
+                    struct tarn__lane *lane, CUstream_ handle)
+{
+    CUstreamCaptureMode_ mode;
+
+    if (!is_by_itself(pool, scope, lane, handle) || !asks_now(pool, lane) ||
+        tarn__relaxed_enter(pool->calls, &mode) != TARN_OK)
+        return false;
+    bool idle = scope->calls->stream_query(handle) == CUDA_SUCCESS_;
+    tarn__relaxed_leave(pool->calls, mode);
+    tarn__pool_lock(pool);
+    pool->queries++;
+    lane->busy = idle || TARN_MUTATION(epoch_closed_after_question)
+                     ? 0
+                     : (2 * lane->busy + 1) & BUSY_MAX;
+    lane->busy_fences = lane->busy;
+    tarn__pool_unlock(pool);
+    return idle || TARN_MUTATION(stream_not_asked);
+}
+
+/* Close, record, publish; or close, ask, and it is done. `handle` is good, and is the stream
+ * of `lane`, which has a user. */
+enum how { BY_EVENT, BY_QUESTION_IF_IDLE };
+
+static void fence(struct tarn__pool *pool, const struct tarn__scope *scope,
+                  struct tarn__lane *lane, CUstream_ handle, enum how how)
+{
+    uint64_t epoch;
+
+    if (!close_epoch(pool, lane, &epoch))
+        return;
+    if (how == BY_EVENT || !is_idle(pool, scope, lane, handle)) {
+        fence_by_event(pool, scope, lane, handle, epoch);
+        return;
+    }
+    tarn__pool_lock(pool);
+    reopen(pool, lane);
+    if (TARN_MUTATION(epoch_closed_after_question))
+        epoch = lane->open_epoch++;
+    tarn__lane_settle(&pool->heap, lane, epoch);
+    sweep(pool);
+    tarn__pool_unlock(pool);
 }
 
 void tarn__fence_nobodys(struct tarn__pool *pool, const struct tarn__scope *scope,
                          struct tarn__lane *lane)
 {
-    fence(pool, scope, lane, NULL);
+    fence(pool, scope, lane, NULL, BY_EVENT);
 }
 
 /* Fences that are asked about whenever one is taken. */
@@ -174,14 +280,14 @@ void tarn__fence_if_due(struct tarn__caller *caller)
     tarn__pool_unlock(pool);
     if (!due)
         return;
-    fence(pool, &caller->scope, caller->lane, caller->handle);
+    fence(pool, &caller->scope, caller->lane, caller->handle, BY_QUESTION_IF_IDLE);
     /* What older fences cover is done by now, more often than not. */
     tarn__fences_poll(pool, POLLS);
 }
 
 /* --- what is done --- */
 
-enum { POLL_MAX = 32, SWEEP_MAX = 512 };
+enum { POLL_MAX = 32 };
 
 struct asked {
     struct tarn__lane *lane;
@@ -233,14 +339,6 @@ static unsigned ask(struct tarn__pool *pool, struct asked *asked, unsigned count
     }
     tarn__relaxed_leave(pool->calls, mode);
     return done;
-}
-
-static void sweep(struct tarn__pool *pool)
-{
-    while (tarn__heap_sweep(&pool->heap, SWEEP_MAX)) {
-        tarn__pool_unlock(pool); /* others may have it between */
-        tarn__pool_lock(pool);
-    }
 }
 
 enum { THIS_ROUND = 0 };
@@ -352,7 +450,7 @@ static void fence_opened(struct tarn__pool *pool, const struct tarn__scope *scop
     if (tarn__opened_find(stream) == opened && !atomic_load(&opened->captures) &&
         scope->calls->stream_is_capturing(opened->handle, &status) == CUDA_SUCCESS_ &&
         status == CU_STREAM_CAPTURE_STATUS_NONE_)
-        fence(pool, scope, lane, opened->handle);
+        fence(pool, scope, lane, opened->handle, BY_EVENT);
     pthread_mutex_unlock(&opened->lock);
 }
 
@@ -378,7 +476,7 @@ void tarn__fence_last(struct tarn__pool *pool, tarn_stream stream,
         if (scope.life == pool->life &&
             scope.calls->stream_is_capturing(opened->handle, &status) == CUDA_SUCCESS_ &&
             status == CU_STREAM_CAPTURE_STATUS_NONE_)
-            fence(pool, &scope, lane, opened->handle);
+            fence(pool, &scope, lane, opened->handle, BY_QUESTION_IF_IDLE);
         tarn__scope_leave(&scope);
     }
     tarn__pool_lock(pool);

@@ -204,6 +204,9 @@ size_t tarn__lane_fence_for(const struct tarn__lane *lane, uint64_t epoch);
 void tarn__lane_fence_done(struct tarn__heap *heap, struct tarn__lane *lane,
                            uint64_t epoch);
 
+/* All that was freed up to `epoch`, which is closed, is done, fenced or not. */
+void tarn__lane_settle(struct tarn__heap *heap, struct tarn__lane *lane, uint64_t epoch);
+
 /* --- asking --- */
 
 /* An event that nobody uses, or NULL. */

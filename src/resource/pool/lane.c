@@ -283,6 +283,15 @@ void tarn__lane_fence_done(struct tarn__heap *heap, struct tarn__lane *lane,
     drop_fences(heap, lane, count);
 }
 
+void tarn__lane_settle(struct tarn__heap *heap, struct tarn__lane *lane, uint64_t epoch)
+{
+    if (lane->fenced_epoch < epoch) {
+        lane->fenced_epoch = epoch;
+        recount(heap, lane);
+    }
+    tarn__lane_fence_done(heap, lane, epoch);
+}
+
 /* Make what `lane` has done ready, up to `*most` blocks. */
 static void sweep_lane(struct tarn__heap *heap, struct tarn__lane *lane, size_t *most)
 {
@@ -329,13 +338,8 @@ void tarn__heap_all_ready(struct tarn__heap *heap)
     for (tarn__index i = heap->with_memory; i;
          i = tarn__lane(heap, i)->next_with_memory) {
         struct tarn__lane *lane = tarn__lane(heap, i);
-        if (lane->barrier_epoch <= lane->done_epoch)
-            continue;
-        if (lane->fenced_epoch < lane->barrier_epoch) {
-            lane->fenced_epoch = lane->barrier_epoch;
-            recount(heap, lane);
-        }
-        tarn__lane_fence_done(heap, lane, lane->barrier_epoch);
+        if (lane->barrier_epoch > lane->done_epoch)
+            tarn__lane_settle(heap, lane, lane->barrier_epoch);
     }
     while (tarn__heap_sweep(heap, SIZE_MAX))
         continue;

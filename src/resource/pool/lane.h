@@ -27,6 +27,10 @@ struct tarn__fence {
     unsigned pins; /* calls that use the event at the moment: it must not be recycled */
 };
 
+/* May a stream that has nothing queued itself be behind other streams' work? A blocking one
+ * is behind what the legacy stream has. */
+enum tarn__lane_kind { TARN__KIND_UNKNOWN, TARN__KIND_BLOCKING, TARN__KIND_BY_ITSELF };
+
 struct tarn__lane {
     tarn__index index;
     uint64_t key;
@@ -57,6 +61,10 @@ struct tarn__lane {
     unsigned frees;    /* since the last fence */
     unsigned interval; /* frees between two fences: see fence.c */
     uint64_t misses;   /* of the pool, at the last fence */
+
+    enum tarn__lane_kind kind;
+    unsigned busy, busy_fences; /* fences that do not ask whether the stream is idle:
+                                   chosen, and left */
 
     uint64_t asked_round; /* of the pool: the last in which its oldest fence was asked */
 

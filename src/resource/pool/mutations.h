@@ -21,6 +21,8 @@
 #define TARN__MUTATIONS(X)                                                               \
     X(no_renewal, "what a thief frees counts as covered by its old fence (RMM #2489)")   \
     X(epoch_closed_after_record, "frees after the record count as covered by it")        \
+    X(epoch_closed_after_question, "frees after the question count as done by it")       \
+    X(stream_not_asked, "what a stream freed is ready while it is behind")               \
     X(fence_published_before_call, "others wait for an event that is not recorded yet")  \
     X(event_recycled_in_use, "an event is recorded anew while others rely on it")        \
     X(remainder_without_fence, "what is split off a fenced block is ready for anybody")  \

@@ -148,6 +148,86 @@ TEST(all_fences_of_a_stream_are_seen_once_they_are_done)
     end_pool(pool);
 }
 
+/* --- streams that are idle --- */
+
+TEST(stream_that_is_idle_is_asked_and_needs_no_event)
+{
+    use_driver(0);
+    tarn_resource *pool = strict_pool(2 * MIB);
+    tarn_stream stream = new_stream();
+
+    put(pool, take(pool, 2 * MIB, stream), 2 * MIB, stream);
+    CHECK(none_is_done(pool, MIB, stream));
+    tarn_pool_statistics before = statistics(pool);
+    have_fenced(pool, stream);
+    tarn_pool_statistics after = statistics(pool);
+
+    CHECK_EQUAL(1, after.queries - before.queries);
+    CHECK_EQUAL(before.driver_calls + 1, after.driver_calls);
+    CHECK(!none_is_done(pool, MIB, stream));
+    CU(cuStreamDestroy_v2(stream));
+    end_pool(pool);
+}
+
+/* Where the answer was no, a stream is asked again after one fence, three, seven. */
+TEST(stream_that_is_behind_is_asked_seldom_whether_it_is_idle)
+{
+    enum { FENCES = 12, ASKED = 3 };
+    tarn_device_ptr blocks[FENCES];
+    struct gate gate;
+    uint64_t asked = 0, fences = 0;
+
+    use_driver(0);
+    tarn_resource *pool = strict_pool(FENCES * 2 * MIB);
+    tarn_stream stream = new_stream();
+    for (int i = 0; i < FENCES; i++)
+        blocks[i] = take(pool, 2 * MIB, stream);
+    hold_up(stream, &gate);
+    for (int i = 0; i < FENCES; i++) {
+        put(pool, blocks[i], 2 * MIB, stream);
+        none_is_done(pool, MIB, stream);
+        tarn_pool_statistics before = statistics(pool);
+        have_fenced(pool, stream);
+        tarn_pool_statistics after = statistics(pool);
+        asked += after.queries - before.queries;
+        fences += after.fences - before.fences;
+    }
+    let_on(&gate);
+
+    CHECK(fences >= FENCES / 2);
+    CHECK(asked <= fences + ASKED); /* with each fence an older one is asked about */
+    CU(cuStreamSynchronize(stream));
+    CU(cuStreamDestroy_v2(stream));
+    end_pool(pool);
+}
+
+/* It has nothing queued, and yet what it frees is behind what the legacy stream has. */
+TEST(blocking_stream_is_not_asked_since_the_legacy_stream_may_be_behind)
+{
+    tarn_stream stream;
+    struct gate gate;
+
+    use_driver(0);
+    tarn_resource *pool = strict_pool(2 * MIB);
+    CU(cuStreamCreate(&stream, 0));
+    tarn_device_ptr block = take(pool, 2 * MIB, stream);
+    hold_up(TARN_STREAM_LEGACY, &gate);
+    int written = cu.cuMemsetD8Async(block, 1, 2 * MIB, TARN_STREAM_LEGACY);
+    put(pool, block, 2 * MIB, stream);
+    bool before = none_is_done(pool, MIB, stream);
+    have_fenced(pool, stream);
+    bool behind = none_is_done(pool, MIB, stream);
+    let_on(&gate);
+    CU(cuCtxSynchronize());
+    bool after = none_is_done(pool, MIB, stream);
+
+    CHECK_EQUAL(0, written);
+    CHECK(before && behind && !after);
+    CHECK(statistics(pool).fences > 0);
+    CU(cuStreamDestroy_v2(stream));
+    end_pool(pool);
+}
+
 /* --- a capture that begins while another stream looks for memory --- */
 
 struct search {
