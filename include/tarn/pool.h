@@ -148,6 +148,7 @@ typedef struct tarn_pool_report {
     unsigned attempts;     /**< callbacks that were asked */
     tarn_status upstream;  /**< what growing gave */
     char upstream_words[256];
+    double fragmentation; /**< of the pool, as in the statistics */
 } tarn_pool_report;
 
 /** TARN_NOT_FOUND where no allocation of this thread has failed. Any thread. */

@@ -407,7 +407,8 @@ static PyObject *last_report(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(no
     PyObject *dict =
         dict_of(&report, report_members, sizeof report_members / sizeof *report_members);
     if (dict != NULL &&
-        (add_value(dict, "attempts", PyLong_FromUnsignedLong(report.attempts)) != 0 ||
+        (add_value(dict, "fragmentation", PyFloat_FromDouble(report.fragmentation)) != 0 ||
+         add_value(dict, "attempts", PyLong_FromUnsignedLong(report.attempts)) != 0 ||
          add_value(dict, "upstream", PyUnicode_FromString(report.upstream_words)) != 0 ||
          add_value(dict, "text", text_of(&report)) != 0))
         Py_CLEAR(dict);

@@ -21,7 +21,7 @@ class PoolStatistics(NamedTuple):
     cached: int  # free
     pending: int  # of the free bytes, those that one stream alone may have as yet
     captured: int  # kept for graphs
-    reserved: int  # taken from upstream; live + parked + cached + pending + captured
+    reserved: int  # taken from upstream; live + parked + cached + captured
     asleep: int  # of these, without physical memory at the moment
     limit: int | None  # None: no limit
     peak_out: int  # most bytes live and parked at once
@@ -77,6 +77,7 @@ class PoolReport(NamedTuple):
     others: int  # free on other streams
     ready: int  # free for anybody
     largest_free: int  # of what this stream could have had
+    fragmentation: float  # of the pool, as in its statistics
     device_free: int  # as the driver says
     device_total: int
     attempts: int  # callbacks that were asked

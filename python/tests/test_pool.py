@@ -76,6 +76,72 @@ def test_initial_and_maximum_are_bytes_or_words():
         PoolMemoryResource(None, "some")
 
 
+@pytest.mark.parametrize("size", [10**9, "1GB", 5 * MIB])
+def test_a_pool_has_all_of_its_maximum_from_the_start(size):
+    pool = PoolMemoryResource(None, size, size)
+    assert pool.limit - 2 * MIB < pool.pool_size() <= pool.limit
+
+
+def test_a_pool_grows_by_at_least_what_it_was_told():
+    pool = PoolMemoryResource(growth="48MiB")
+    buffer(pool)
+    assert pool.pool_size() == 48 * MIB
+    assert pool.statistics().grown == 1
+
+
+def test_a_pool_gives_back_what_is_over_its_threshold():
+    pool = PoolMemoryResource(growth=2 * MIB, release_threshold="16MiB")
+    kept = [buffer(pool, 4 * MIB) for _ in range(16)]
+    assert pool.pool_size() == 64 * MIB
+    kept.clear()
+    for _ in range(100):  # what was freed has to be fenced, and seen to be done
+        tarn.synchronize()
+        buffer(pool, MIB)
+    assert pool.pool_size() <= 16 * MIB
+
+
+def test_a_pool_waits_for_the_device_before_it_fails_unless_told_not_to():
+    def ask_on_another_stream(**options):
+        pool = PoolMemoryResource(None, None, 2 * MIB, **options)
+        stream = tarn.Stream(flags=1)
+        buffer(pool, 2 * MIB, stream=stream)  # and back, with no fence
+        buffer(pool, 2 * MIB)
+        return pool.statistics().barriers
+
+    assert ask_on_another_stream() == 1
+    with pytest.raises(tarn.OutOfMemoryError):
+        ask_on_another_stream(wait_before_failing=False)
+
+
+def test_the_options_of_a_pool_are_taken_by_their_names_alone():
+    pool = PoolMemoryResource(
+        grow_first=True, wake_on_use=True, streamless="event", streamless_limit=0
+    )
+    buffer(pool)
+    with pytest.raises(TypeError):
+        PoolMemoryResource(None, None, None, 0)
+    with pytest.raises(TypeError, match="grow_frist"):
+        PoolMemoryResource(grow_frist=True)
+    for size in -1, "-1MiB", "1 MiB more":
+        with pytest.raises((ValueError, OverflowError)):
+            PoolMemoryResource(growth=size)
+
+
+def test_other_devices_use_a_pool_where_they_may():
+    pool = PoolMemoryResource()
+    with pytest.raises(tarn.InvalidArgumentError, match="its own"):
+        pool.set_peer(0)
+    with pytest.raises(tarn.InvalidArgumentError):
+        pool.set_peer(99)
+    with pytest.raises(tarn.InvalidArgumentError):
+        pool.set_peer(-1, False)
+    if tarn.driver_info().device_count > 1:
+        pool.set_peer(1)
+        pool.set_peer(1, access=False)
+        with pytest.raises(tarn.NotSupportedError):
+            PoolMemoryResource(tarn.mr.CudaMemoryResource()).set_peer(1)
+
+
 def test_the_limit_changes_while_the_pool_lives(pool):
     kept = buffer(pool, 4 * MIB)
     with pytest.raises(tarn.InvalidArgumentError):
@@ -119,6 +185,7 @@ def test_the_report_says_why_memory_is_out():
     report = tarn.mr.last_pool_report()
     assert report.wanted == 16 * MIB and report.limit == 8 * MIB
     assert report.live == 4 * MIB and report.attempts == 0
+    assert report.fragmentation == pool.statistics().fragmentation
     assert str(16 * MIB) in report.text or "16" in report.text
     seen = []
     thread = threading.Thread(target=lambda: seen.append(tarn.mr.last_pool_report()))
@@ -311,6 +378,15 @@ def test_blocks_of_one_size_are_of_one_mib_as_rmm_has_them():
         buffer(slab, MIB + 1)
     with pytest.raises(ValueError):
         FixedSizeMemoryResource(None, 0)
+
+
+@pytest.mark.parametrize("size, count", [(4096, 128), (MIB, 3), (3 * MIB, 1)])
+def test_all_blocks_of_the_maximum_can_be_had(size, count):
+    slab = FixedSizeMemoryResource(None, size, count, maximum_blocks=count)
+    kept = [buffer(slab, size) for _ in range(count)]
+    assert slab.statistics().live_blocks == count
+    assert slab.pool_size() < count * size + 2 * MIB
+    del kept
 
 
 def test_there_are_never_more_blocks_than_the_maximum():

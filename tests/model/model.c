@@ -24,8 +24,10 @@ enum {
     STREAMS = 4,
     FREED = 64,          /* addresses that were freed last */
     WALK_EVERY = 200000, /* operations between looks at all blocks of a pool */
-    COUNT_EVERY = 1000
+    COUNT_EVERY = 1000,
+    CHANGE = 60 /* of so many draws one changes the limit, and one begins a sleep */
 };
+static const size_t MOST_BYTES = (size_t)512 << 20;
 
 struct block {
     tarn_device_ptr address;
@@ -35,7 +37,10 @@ struct block {
 static struct {
     tarn_resource *resource;
     bool is_pool;
-    tarn_stream raw[STREAMS], streams[STREAMS + 2];
+    tarn_stream raw[STREAMS], streams[STREAMS + 3];
+    unsigned stream_count;
+    bool sleeps, is_asleep;       /* it can; it does */
+    size_t limit;                 /* of a pool; 0: none */
     struct block out[BLOCKS_MAX]; /* by address */
     size_t count, bytes;
     size_t target; /* so many blocks should be out; drifts */
@@ -129,7 +134,7 @@ static struct block leave(size_t at)
 
 static tarn_stream some_stream(void)
 {
-    return model.streams[draw(STREAMS + 2)];
+    return model.streams[draw(model.stream_count)];
 }
 
 static size_t some_bytes(void)
@@ -153,6 +158,12 @@ static void allocate(void)
         return;
     status = tarn_resource_allocate(model.resource, block.bytes, block.alignment,
                                     some_stream(), &block.address);
+    if (model.is_asleep) {
+        if (status != TARN_STILL_IN_USE)
+            fail("asleep, %zu bytes give %s", block.bytes, tarn_status_name(status));
+        model.refused++;
+        return;
+    }
     if (status == TARN_OUT_OF_MEMORY ||
         (status == TARN_NOT_SUPPORTED && block.alignment)) {
         model.refused++;
@@ -231,7 +242,7 @@ static void ask_too_much(void)
 
     model.wrong++;
     if (status != TARN_OUT_OF_MEMORY && status != TARN_INVALID_ARGUMENT &&
-        status != TARN_NOT_SUPPORTED)
+        status != TARN_NOT_SUPPORTED && !(model.is_asleep && status == TARN_STILL_IN_USE))
         fail("%zu bytes give %s", bytes, tarn_status_name(status));
     if (out != 1)
         fail("an output was touched");
@@ -261,6 +272,38 @@ static void trim(void)
 
     if (tarn_resource_trim(model.resource, draw(64 << 20), &released) != TARN_OK)
         fail("trim: %s", tarn_error_last()->message);
+}
+
+/* A limit of twice to once what is out; one of less is refused. */
+static void change_limit(void)
+{
+    tarn_pool_statistics seen = {.size = sizeof seen};
+    size_t most;
+
+    if (!model.is_pool)
+        return;
+    if (tarn_pool_get_statistics(model.resource, &seen) != TARN_OK)
+        fail("statistics: %s", tarn_error_last()->message);
+    if (seen.live > 0 && tarn_pool_set_limit(model.resource, 1 + draw(seen.live - 1)) !=
+                             TARN_INVALID_ARGUMENT)
+        fail("a limit below what is live, %" PRIu64 " bytes, is taken", seen.live);
+    most = draw(2) ? MOST_BYTES : seen.live + draw(seen.live + 1) + 1;
+    if (tarn_pool_set_limit(model.resource, most) != TARN_OK)
+        fail("a limit of %zu bytes: %s", most, tarn_error_last()->message);
+    model.limit = most;
+}
+
+static void sleep_or_wake(void)
+{
+    tarn_status status;
+
+    if (!model.sleeps)
+        return;
+    status = model.is_asleep ? tarn_pool_wake(model.resource)
+                             : tarn_pool_sleep(model.resource, draw(20) == 0);
+    if (status != TARN_OK)
+        fail("%s: %s", model.is_asleep ? "wake" : "sleep", tarn_error_last()->message);
+    model.is_asleep = !model.is_asleep;
 }
 
 /* --- what a pool says of itself -------------------------------------------------------- */
@@ -321,8 +364,13 @@ static void compare_counts(void)
         fail("live %" PRIu64 " + parked %" PRIu64 " + cached %" PRIu64
              " + captured %" PRIu64 " is not reserved %" PRIu64,
              seen.live, seen.parked, seen.cached, seen.captured, seen.reserved);
+    if (seen.asleep != (model.is_asleep ? seen.reserved : 0))
+        fail("asleep are %" PRIu64 " of %" PRIu64 " bytes", seen.asleep, seen.reserved);
+    if (model.limit && seen.limit != model.limit)
+        fail("the limit is %" PRIu64 ", not %zu", seen.limit, model.limit);
     if (seen.pending > seen.cached)
-        fail("pending %" PRIu64 " is more than cached %" PRIu64, seen.pending, seen.cached);
+        fail("pending %" PRIu64 " is more than cached %" PRIu64, seen.pending,
+             seen.cached);
     if (seen.allocations != model.allocations)
         fail("%" PRIu64 " allocations, it says %" PRIu64, model.allocations,
              seen.allocations);
@@ -342,6 +390,10 @@ static void step(void)
         ask_bytes();
     else if (kind < 41 && draw(20) == 0)
         trim();
+    else if (kind < 42 && draw(CHANGE) == 0)
+        change_limit();
+    else if (model.is_asleep ? kind < 60 : kind < 42 && draw(CHANGE) == 0)
+        sleep_or_wake();
     else if (kind < 42 && draw(20) == 0)
         model.target = draw(BLOCKS_MAX);
     else if (draw(2000) + model.target < 1000 + model.count)
@@ -356,8 +408,7 @@ static void step(void)
 
 static void make_resource(const char *name)
 {
-    tarn_pool_options options = {.size = sizeof options,
-                                 .maximum_bytes = (size_t)512 << 20};
+    tarn_pool_options options = {.size = sizeof options, .maximum_bytes = MOST_BYTES};
     tarn_resource *upstream = NULL, *resource = NULL;
     tarn_status status = TARN_OK;
 
@@ -375,6 +426,7 @@ static void make_resource(const char *name)
     if (model.is_pool)
         tarn_resource_release(upstream);
     model.resource = model.is_pool ? resource : upstream;
+    model.sleeps = strcmp(name, "pool") == 0;
 }
 
 static void make_streams(void)
@@ -388,10 +440,15 @@ static void make_streams(void)
         fail("open: %s", tarn_error_last()->message);
     model.streams[STREAMS] = TARN_STREAM_DEFAULT;
     model.streams[STREAMS + 1] = TARN_STREAM_PER_THREAD;
+    model.stream_count = STREAMS + 2;
+    if (model.is_pool) /* others wait for the device then, every time */
+        model.streams[model.stream_count++] = TARN_STREAM_NONE;
 }
 
 static void end(void)
 {
+    if (model.is_asleep)
+        sleep_or_wake();
     while (model.count > 0)
         free_one();
     compare_counts();

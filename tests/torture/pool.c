@@ -10,7 +10,14 @@
             CHECK_OK(call);    \
     } while (0)
 
-static tarn_stream one, other;
+static tarn_stream one, other, third;
+static tarn_pool_statistics seen; /* of the pool that ended last */
+
+static void end_seen(tarn_resource *pool)
+{
+    seen = statistics(pool);
+    end_pool(pool);
+}
 
 static tarn_device_ptr get(tarn_resource *pool, size_t bytes, tarn_stream stream)
 {
@@ -40,7 +47,7 @@ static tarn_resource *make(size_t maximum)
     return pool;
 }
 
-static void steal_and_move(void)
+static void move_and_trim(void)
 {
     tarn_resource *pool = make(20 * MIB);
     tarn_device_ptr blocks[8];
@@ -61,7 +68,47 @@ static void steal_and_move(void)
     adds_up(pool);
     IN_THE_END(tarn_pool_set_limit(pool, 20 * MIB));
     give(pool, get(pool, 18 * MIB, other), 18 * MIB, other);
-    end_pool(pool);
+    end_seen(pool);
+}
+
+/* What two streams freed whose work is not done, behind waits: a block of one, and neighbours
+ * of both. Nothing here may wait for the device. */
+static void steal(void)
+{
+    const tarn_pool_options options = {.size = sizeof options,
+                                       .maximum_bytes = 20 * MIB,
+                                       .last_step = TARN_POOL_GIVE_UP};
+    const tarn_stream raw[2] = {other, third};
+    tarn_device_ptr blocks[10];
+    tarn_stream donors[2];
+    tarn_resource *pool = NULL;
+    struct gate gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+
+    IN_THE_END(tarn_pool_create(0, NULL, &options, &pool));
+    for (int i = 0; i < 10; i++)
+        blocks[i] = get(pool, 2 * MIB, one);
+    for (int i = 0; i < 2; i++) {
+        IN_THE_END(tarn_stream_open(0, raw[i], &donors[i]));
+        if (cu.cuLaunchHostFunc(raw[i], wait_at_gate, &gate) != 0)
+            CU(cuLaunchHostFunc(raw[i], wait_at_gate, &gate));
+    }
+    give(pool, blocks[0], 2 * MIB, donors[0]);
+    blocks[0] = get(pool, 2 * MIB, one);
+    give(pool, blocks[4], 2 * MIB, donors[0]);
+    give(pool, blocks[5], 2 * MIB, donors[1]);
+    blocks[4] = get(pool, 4 * MIB, one);
+    pthread_mutex_lock(&gate.lock);
+    gate.is_open = true;
+    pthread_cond_broadcast(&gate.change);
+    pthread_mutex_unlock(&gate.lock);
+    for (int i = 0; i < 10; i++)
+        if (i != 5)
+            give(pool, blocks[i], i == 4 ? 4 * MIB : 2 * MIB, one);
+    for (int i = 0; i < 2; i++)
+        IN_THE_END(tarn_stream_close(donors[i]));
+    give(pool, get(pool, 20 * MIB, one), 20 * MIB, one);
+    IN_THE_END(tarn_driver_synchronize(0)); /* the gate is ours */
+    end_seen(pool);
 }
 
 static void sleep_and_wake(void)
@@ -83,7 +130,7 @@ static void sleep_and_wake(void)
         adds_up(pool);
     }
     give(pool, block, 3 * MIB, one);
-    end_pool(pool);
+    end_seen(pool);
 }
 
 static void capture(void)
@@ -108,7 +155,7 @@ static void capture(void)
     give(pool, get(pool, 16 * MIB, one), 16 * MIB, one);
     if (graph && cu.cuGraphDestroy(graph) != 0)
         CU(cuGraphDestroy(graph));
-    end_pool(pool);
+    end_seen(pool);
 }
 
 /* Memory comes and goes without a stream; in the end all of it can be had on one. */
@@ -128,7 +175,7 @@ static void without_a_stream_by(tarn_pool_streamless streamless)
     give(pool, kept, MIB, TARN_STREAM_NONE);
     give(pool, get(pool, 8 * MIB, other), 8 * MIB, TARN_STREAM_NONE);
     give(pool, get(pool, 8 * MIB, TARN_STREAM_NONE), 8 * MIB, other);
-    end_pool(pool);
+    end_seen(pool);
 }
 
 static void without_a_stream(void)
@@ -147,23 +194,60 @@ enum { THREADS_ARE_WATCHED = 1 };
 enum { THREADS_ARE_WATCHED = 0 };
 #endif
 
+static void with_streams(void (*run)(void (*)(void)), void (*scenario)(void))
+{
+    use_driver(0);
+    one = new_stream();
+    other = new_stream();
+    third = new_stream();
+    run(scenario);
+    CU(cuStreamDestroy_v2(one));
+    CU(cuStreamDestroy_v2(other));
+    CU(cuStreamDestroy_v2(third));
+}
+
 /* One thread calls, so there is nothing to see for the thread sanitizer, which takes half a
  * minute for it. */
 static void tortured(void (*scenario)(void))
 {
     if (!on_sim() || THREADS_ARE_WATCHED)
         skip();
-    use_driver(0);
-    one = new_stream();
-    other = new_stream();
-    torture(scenario);
-    CU(cuStreamDestroy_v2(one));
-    CU(cuStreamDestroy_v2(other));
+    with_streams(torture, scenario);
 }
 
-TEST(pool_steals_moves_and_trims_whatever_call_fails)
+static void once(void (*scenario)(void))
 {
-    tortured(steal_and_move);
+    scenario();
+}
+
+static void played(void (*scenario)(void))
+{
+    with_streams(once, scenario);
+}
+
+/* With no call failing they do what they are there for. */
+TEST(scenarios_do_what_is_to_be_seen_failing)
+{
+    if (!on_sim())
+        skip();
+    played(move_and_trim);
+    CHECK(seen.grown > 0 && seen.moves > 0 && seen.shrinks > 0);
+    played(steal);
+    CHECK(seen.steals > 0 && seen.waits > 1);
+    played(without_a_stream);
+    CHECK(seen.barriers > 1);
+    played(without_a_stream_by_events);
+    CHECK(seen.fences > 0);
+}
+
+TEST(pool_steals_whatever_call_fails)
+{
+    tortured(steal);
+}
+
+TEST(pool_moves_and_trims_whatever_call_fails)
+{
+    tortured(move_and_trim);
 }
 
 TEST(pool_sleeps_and_wakes_whatever_call_fails)

@@ -179,6 +179,7 @@ void tarn__report_fill(struct tarn__caller *caller, uint64_t wanted, uint64_t al
     report->device_total = device_total;
     report->attempts = attempts;
     report->upstream = upstream->status;
+    report->fragmentation = all.fragmentation;
     snprintf(report->upstream_words, sizeof report->upstream_words, "%.255s",
              upstream->message);
 }
@@ -253,12 +254,14 @@ size_t tarn_pool_report_text(const tarn_pool_report *report, char *out, size_t c
                  "kept for graphs   %s\n"
                  "reserved          %s, limit %s\n"
                  "largest piece     %s that this stream could have\n"
+                 "fragmentation     %.2f\n"
                  "device            %s free of %s\n"
                  "callbacks         %u freed something\n"
                  "growing gave      %s: %s\n",
                  words[0], report->wanted, report->alignment, words[1], words[2],
                  words[3], words[4], words[5], words[6], words[7], words[8], words[9],
-                 limit, words[10], words[11], total, report->attempts,
+                 limit, words[10], report->fragmentation, words[11], total,
+                 report->attempts,
                  tarn_status_name(report->upstream), report->upstream_words);
     return length < 0 ? 0 : (size_t)length;
 }

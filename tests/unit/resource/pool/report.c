@@ -44,6 +44,7 @@ TEST(report_tells_who_has_the_memory)
     CHECK_EQUAL(OTHERS * KIB, report.others);
     CHECK_EQUAL(READY * KIB, report.ready);
     CHECK_EQUAL(OWN * KIB, report.largest_free);
+    CHECK(report.fragmentation == 1.0 - (double)OWN / (double)(OWN + OTHERS + READY));
     CHECK_EQUAL(2, report.attempts);
     CHECK_EQUAL(TARN_OUT_OF_MEMORY, report.upstream);
     CHECK(strstr(report.upstream_words, "over the limit") != NULL);
@@ -230,7 +231,8 @@ static const tarn_pool_report a_report = {.size = sizeof a_report,
                                           .device_total = (uint64_t)141 << 30,
                                           .attempts = 3,
                                           .upstream = TARN_OUT_OF_MEMORY,
-                                          .upstream_words = "there is no more"};
+                                          .upstream_words = "there is no more",
+                                          .fragmentation = 0.125};
 
 static const char a_text[] = "wanted            0.9766 KiB (1000 bytes, aligned to 256)\n"
                              "live              999 B\n"
@@ -243,6 +245,7 @@ static const char a_text[] = "wanted            0.9766 KiB (1000 bytes, aligned 
                              "kept for graphs   0 B\n"
                              "reserved          3 GiB, limit 1 TiB\n"
                              "largest piece     5000 TiB that this stream could have\n"
+                             "fragmentation     0.12\n"
                              "device            1 B free of 141 GiB\n"
                              "callbacks         3 freed something\n"
                              "growing gave      TARN_OUT_OF_MEMORY: there is no more\n";
