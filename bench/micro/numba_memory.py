@@ -6,24 +6,29 @@
     nothing       a plugin that hands out one pointer for ever: what is Numba's own
     numba         Numba's own manager
     rmm-pool      RMM's plugin on its pool, where RMM is installed
+    tarn-null     Tarn's manager over one in C that does nothing (bench/null/manager.c): what it has
+                  more than `nothing` is the share of tarn.numba and of Tarn's way to a manager
     tarn, tarn-one-stream, tarn-cuda-pool, tarn-cuda, tarn-log
                   Tarn's manager on a pool; with one stream promised; on a pool over cuMemAlloc's
                   memory; without a pool; on a pool and with the log on
 
 Microseconds for an array of 1 MiB and its end, the least of many batches. `kernel`: with a
 kernel that fills the array launched between the two, the median of batches that end with a
-wait for the device. On the stand-in no kernel runs; its launch is an empty call.
+wait for the device; on the stand-in, where no kernel runs, `nan`.
 """
 
+import os
+import pathlib
 import statistics
 import subprocess
 import sys
 import time
 
-CASES = ("nothing", "numba", "rmm-pool", "tarn", "tarn-one-stream", "tarn-cuda-pool",
-         "tarn-cuda", "tarn-log")  # fmt: skip
+CASES = ("nothing", "tarn-null", "numba", "rmm-pool", "tarn", "tarn-one-stream",
+         "tarn-cuda-pool", "tarn-cuda", "tarn-log")  # fmt: skip
 COLUMNS = ("memalloc", "device_array", "pinned_array", "to_device", "kernel")
 ELEMENTS = 1 << 17
+NULL_MANAGER = pathlib.Path(__file__).parents[2] / "build/release/bench/null/manager.so"
 
 
 def use_nothing(cuda):
@@ -58,6 +63,8 @@ def use_rmm(cuda):
 def use_tarn(case):
     import tarn
 
+    if case == "tarn-null":
+        os.environ["TARN_MEMORY_MANAGER"] = str(NULL_MANAGER)
     resource = {"tarn-cuda": "cuda", "tarn-cuda-pool": "cuda-pool"}.get(case, "pool")
     mode = "one-stream" if case == "tarn-one-stream" else "any-stream"
     tarn.use_tarn_for_numba(resource=resource, mode=mode, logging=case == "tarn-log")
@@ -95,7 +102,12 @@ def with_kernel(cuda, batch, batches):
             array[i] = 1.0
 
     fill_all, found = fill[ELEMENTS // 256, 256], []
-    fill_all(cuda.device_array(ELEMENTS))
+    try:
+        fill_all(cuda.device_array(ELEMENTS))
+    except Exception as error:
+        if "NOT_SUPPORTED" not in str(error):
+            raise
+        return float("nan")
     for _ in range(batches):
         cuda.synchronize()
         began = time.perf_counter_ns()

@@ -155,7 +155,7 @@ phase python-tests 240 python_tests
 phase cupy-tests 60 cupy_tests
 phase demo 60 ./demo
 phase device-nrt 60 device_nrt
-phase numba-cost 90 numba_cost
+phase numba-cost 110 numba_cost
 phase numba-own 240 numba_tests numba
 phase numba-tarn 240 numba_tests tarn
 phase numba-compared 20 compared tarn
