@@ -31,10 +31,15 @@ def test_numbas_memory_is_not_handed_out_while_a_stream_reads_it():
     done = run([str(PROGRAM)])
     assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
     lines = done.stdout.splitlines()
-    assert len(lines) == 7 * 4
+    assert len(lines) == 9 * 5
     for line in lines:
         if not line.startswith("one-stream"):
             assert ": 0 of 81920 wrong" in line, done.stdout
+        if "tight" in line:  # or it would show nothing
+            assert "came back 5 times" in line, done.stdout
+        if "capturing" in line and not line.startswith("pool-event"):
+            lost = 5 if line.startswith("async") else 0  # it can see that they are
+            assert line.endswith(f", {lost} captures lost"), done.stdout
 
 
 def test_the_program_sees_a_promise_that_is_broken():

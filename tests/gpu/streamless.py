@@ -7,7 +7,9 @@ An array is deleted while queued work on stream X still reads it; the next array
 written on stream Y. What X read has to be the first array's. On a GPU the work is kernels,
 on the stand-in, where none run, a host function that holds the stream up and a copy. Each
 line says how many elements of 81,920 were wrong; the exit status is 1 where one was, in
-any case but `one-stream`, whose promise this program breaks.
+any case but `one-stream`, whose promise this program breaks. Where the kind is `capturing`, a
+third stream captures meanwhile, in global mode, and a capture that was lost is as bad, but for
+the two cases that are known to end them.
 """
 
 import ctypes
@@ -22,20 +24,37 @@ from numba import cuda
 import tarn
 
 N, ROUNDS = 1 << 14, 5
-KINDS = ("blocking", "non-blocking", "per-thread", "destroyed")
+KINDS = ("blocking", "non-blocking", "per-thread", "destroyed", "capturing")
 CASES = {
     "pool": lambda: tarn.mr.PoolMemoryResource(),
     "pool-event": lambda: tarn.mr.PoolMemoryResource(streamless="event"),
+    "pool-tight": lambda: tight(),
+    "pool-event-tight": lambda: tight(streamless="event"),
     "pool-on-cuda": lambda: tarn.mr.PoolMemoryResource(tarn.mr.CudaMemoryResource()),
     "binning": lambda: tarn.mr.BinningMemoryResource(tarn.mr.PoolMemoryResource(), 16, 20),
     "cuda": lambda: tarn.mr.CudaMemoryResource(),
     "async": lambda: tarn.mr.CudaAsyncMemoryResource(),
     "one-stream": lambda: tarn.mr.PoolMemoryResource(streamless="one-stream"),
 }
-WAITS = ("cuda", "async")  # in the free, so that nothing may wait for what comes after it
+# In the free, or in the next allocation, so that nothing may wait for what comes after it.
+WAITS = ("cuda", "async", "pool-tight", "pool-event-tight")
+ENDS_CAPTURES = ("pool-event", "pool-event-tight", "async")  # docs/pool.md, "Memory without a stream"
 PER_THREAD = 2
+GLOBAL, RELAXED = 0, 2
 
 driver = libc = None
+
+
+def tight(**options):
+    """All of a pool: with `filling` there is room for two arrays, and the third has to be
+    the first one's memory."""
+    return tarn.mr.PoolMemoryResource(
+        initial_pool_size="2MiB", maximum_pool_size="2MiB", **options
+    )
+
+
+def filling(case):
+    return cuda.device_array((2 << 20) - 2 * 4 * N, np.uint8) if "tight" in case else None
 
 
 def must(result):
@@ -53,6 +72,26 @@ def new_stream(kind):
 def end_stream(stream):
     if stream.value not in (None, PER_THREAD):
         must(driver.cuStreamDestroy_v2(stream))
+
+
+class Capture:
+    """By a stream of its own, if there is to be one."""
+
+    def __init__(self, is_wanted):
+        self.stream = new_stream("non-blocking") if is_wanted else None
+        if is_wanted:
+            must(driver.cuStreamBeginCapture_v2(self.stream, GLOBAL))
+
+    def end(self):
+        """Was it lost?"""
+        if self.stream is None:
+            return False
+        graph = ctypes.c_void_p()
+        result = driver.cuStreamEndCapture(self.stream, ctypes.byref(graph))
+        if graph:
+            must(driver.cuGraphDestroy(graph))
+        end_stream(self.stream)
+        return result != 0
 
 
 def address(array):
@@ -81,7 +120,10 @@ class OnTheStandIn:
 
     def let_on(self, written_on):
         if not self.waits:
+            mode = ctypes.c_int(RELAXED)  # or this would end a capture, and not Tarn
+            must(driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode)))
             must(driver.cuStreamSynchronize(written_on))
+            must(driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode)))
             libc.sem_post(self.gate)
 
 
@@ -122,8 +164,8 @@ class OnTheGpu:
 
 
 def wrong_elements(work, kind):
-    """(wrong elements, how often the memory came back at once)."""
-    wrong = same = 0
+    """(wrong elements, how often the memory came back at once, captures that were lost)."""
+    wrong = same = lost = 0
     for _ in range(ROUNDS):
         x = new_stream(kind)
         y = new_stream("blocking" if kind == "blocking" else "non-blocking")
@@ -131,6 +173,7 @@ def wrong_elements(work, kind):
         work.fill(a, 1, x)
         work.fill(b, 0, x)
         cuda.synchronize()
+        capture = Capture(kind == "capturing")
         work.slow_copy(a, b, x)
         if kind == "destroyed":
             end_stream(x)
@@ -140,13 +183,14 @@ def wrong_elements(work, kind):
         same += c.device_ctypes_pointer.value == was_at
         work.fill(c, 2, y)
         work.let_on(y)
+        lost += capture.end()
         cuda.synchronize()
         wrong += int((b.copy_to_host() != 1).sum())
         end_stream(y)
         if kind != "destroyed":
             end_stream(x)
         del b, c
-    return wrong, same
+    return wrong, same, lost
 
 
 def main(cases):
@@ -160,10 +204,14 @@ def main(cases):
     for case in cases or CASES:
         tarn.mr.set_current_device_resource(CASES[case]())
         work = OnTheStandIn(case) if on_sim else OnTheGpu(case)
+        fills = filling(case)
         for kind in KINDS:
-            wrong, same = wrong_elements(work, kind)
-            print(f"{case}, {kind}: {wrong} of {ROUNDS * N} wrong, came back {same} times")
+            wrong, same, lost = wrong_elements(work, kind)
+            print(f"{case}, {kind}: {wrong} of {ROUNDS * N} wrong, came back {same} times"
+                  + f", {lost} captures lost" * (kind == "capturing"))  # fmt: skip
             bad += wrong if case != "one-stream" else 0
+            bad += lost if case not in ENDS_CAPTURES else 0
+        del fills
     return 1 if bad else 0
 
 
