@@ -21,7 +21,8 @@ enum {
     HOLES = 65536,
     HOLE_BYTES = 512,
     THREADS_MAX = 16,
-    LIVE_MAX = 100000
+    LIVE_MAX = 100000,
+    STEALS = 400
 };
 
 static struct {
@@ -340,6 +341,41 @@ static void measure_exchange(bool busy)
         stream_end(streams[i]);
 }
 
+/* What one stream freed, and still uses, goes to another behind a wait: the allocation alone,
+ * with the fence of the donor, which is open. The pool has room for nothing else. */
+static void measure_steal(void)
+{
+    const size_t bytes = 64 << 20; /* so long to fill that nothing is done in time */
+    unsigned rounds = STEALS / (bench.shrink > 8 ? 8 : 1);
+    uint64_t *ns = bench_room(rounds, sizeof *ns);
+    tarn_pool_statistics statistics = {.size = sizeof statistics};
+    tarn_resource *whole = bench.resource;
+
+    if (strcmp(bench.spec, "pool") != 0)
+        return;
+    bench.resource = bench_resource("pool:maximum=64MiB,give_up", 0);
+    struct stream streams[2] = {stream_of(OPENED), stream_of(OPENED)};
+    tarn_device_ptr block = get(bytes, streams[0].stream);
+    for (unsigned i = 0; i < rounds; i++) {
+        bench_must(tarn_fill(0, block, 1, bytes, streams[i % 2].raw), "fill");
+        put(block, bytes, streams[i % 2].stream);
+        uint64_t start = bench_now_ns();
+        block = get(bytes, streams[(i + 1) % 2].stream);
+        ns[i] = bench_now_ns() - start;
+    }
+    put(block, bytes, streams[rounds % 2].stream);
+    bench_must(tarn_pool_get_statistics(bench.resource, &statistics), "statistics");
+    tell_percentiles("64 MiB stolen of a busy stream", ns, rounds);
+    tell("64 MiB stolen of a busy stream", "stolen/1000",
+         (double)statistics.steals * 1e3 / rounds);
+    bench_must(tarn_driver_synchronize(0), "synchronize");
+    for (int i = 0; i < 2; i++)
+        stream_end(streams[i]);
+    bench_must(tarn_resource_release(bench.resource), "release");
+    bench.resource = whole;
+    free(ns);
+}
+
 int main(int argc, char **argv)
 {
     static const struct option known[] = {{"resource", required_argument, NULL, 'r'},
@@ -372,6 +408,7 @@ int main(int argc, char **argv)
     measure_holes();
     measure_exchange(false);
     measure_exchange(true);
+    measure_steal();
     bench_must(tarn_driver_synchronize(0), "synchronize");
     bench_must(tarn_resource_release(bench.resource), "release");
     bench_results_close();
