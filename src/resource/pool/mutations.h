@@ -9,7 +9,7 @@
  *     if (!TARN_MUTATION(no_renewal))
  *         renew_fence(lane);
  *
- * The list is the test: tests/order/mutations.c runs each line of it, and fails for one
+ * The list is the test: tests/order/mutations.py runs each line of it, and fails for one
  * that the order harness does not see, or that no code asks for.
  */
 #ifndef TARN_POOL_MUTATIONS_H
