@@ -1,7 +1,7 @@
 """CupyMemoryResource: CuPy's pool as a resource (NBEP 7's second prototype, C31-C39).
 
 On what stands for CuPy (stand_in_cupy): CuPy needs the CUDA runtime, which the stand-in for
-the driver does not serve. tests/gpu/cupy_pool.py is for the real one.
+the driver does not serve. tests/gpu/test_cupy.py is for the real one.
 """
 
 import gc

@@ -4,8 +4,10 @@ docs/emm-rows.md has all rows and where each is shown; here are those that nothi
 shows. Numba is stock, its manager Tarn's.
 """
 
+import ast
 import gc
 import inspect
+import pathlib
 
 import numba_support  # noqa: F401 (opens the driver before Numba does)
 import pytest
@@ -15,7 +17,7 @@ pytest.importorskip("numba")
 
 import tarn  # noqa: E402
 import tarn.numba  # noqa: E402
-from numba import cuda  # noqa: E402
+from numba import cuda, types  # noqa: E402
 from numba.cuda.cudadrv import driver  # noqa: E402
 
 tarn.numba.use_tarn_for_numba()
@@ -47,6 +49,21 @@ def test_pointers_take_their_arguments_in_todays_order(kind):
     assert parameters["owner"].default is parameters["finalizer"].default is None
 
 
+def test_where_numba_has_a_public_name_tarn_uses_it():
+    """Of what tarn.numba takes from Numba's driver module, nothing is in numba.cuda too."""
+    folder, used = pathlib.Path(tarn.numba.__file__).parent, set()
+    for path in folder.glob("*numba*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute):
+                owner = node.value
+                name = getattr(owner, "attr", getattr(owner, "id", None))
+                used |= {node.attr} if name == "driver" else set()
+    assert {"CudaAPIError", "ManagedMemory", "_memory_manager"} <= used, used
+    assert used.isdisjoint(
+        name for name in vars(cuda) if getattr(driver, name, None) is getattr(cuda, name)
+    )
+
+
 def test_classes_of_pointers_derive_from_each_other_as_the_draft_says():
     """A26-A27, A55, A102."""
     assert issubclass(cuda.MappedMemory, driver.AutoFreePointer)
@@ -74,6 +91,25 @@ def test_streams_and_events_stay_the_contexts():
     del stream, event
     gc.collect()
     assert len(context.deallocations) == 2
+    assert len(context.memory_manager.deallocations) == 0
+    context.deallocations.clear()
+
+
+@cuda.jit
+def touch(array):
+    array[0] = 1
+
+
+def test_modules_stay_the_contexts():
+    """A19, A86, A99, C22, C27: as streams do."""
+    context = cuda.current_context()
+    touch.compile((types.float64[::1],))
+    (module,) = context.modules.values()
+    context.deallocations.clear()
+    module.unload()
+    del module
+    gc.collect()
+    assert len(context.modules) == 0 and len(context.deallocations) == 1
     assert len(context.memory_manager.deallocations) == 0
     context.deallocations.clear()
 

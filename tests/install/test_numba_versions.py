@@ -91,6 +91,9 @@ assert isinstance(memory, (cuda.MemoryPointer, tarn._tarn.MemoryPointer)), memor
 manager = cuda.current_context().memory_manager
 assert type(manager).__name__ == "TarnNumbaManager", manager
 assert manager._manager.live == 1
+of_core = getattr(cuda.current_context().device, "_dev", None)  # which serves host arrays
+kind = type(getattr(of_core, "memory_resource", None)).__name__
+assert kind == ("TarnMemoryResource" if hasattr(driver, "binding") else "NoneType"), kind
 address = memory.device_pointer_value
 assert memory.device_ctypes_pointer.value == address
 np.testing.assert_array_equal(array[2:7][1:3].copy_to_host(), host[3:5])

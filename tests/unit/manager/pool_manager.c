@@ -149,6 +149,55 @@ TEST(pool_manager_gives_segments_back_outside_deferred_cleanup_alone_a18)
     tarn_manager_release(manager);
 }
 
+/* The same of a pool: what the device has in it is what counts. */
+static tarn_resource *made; /* retained */
+
+static tarn_status make_pool(void *data, int device, tarn_resource **out)
+{
+    tarn_status status = tarn_pool_create(device, NULL, data, out);
+
+    made = status == TARN_OK ? tarn_resource_retain(*out) : NULL;
+    return status;
+}
+
+static uint64_t reserved(void)
+{
+    tarn_pool_statistics statistics = {.size = sizeof statistics};
+
+    CHECK_OK(tarn_pool_get_statistics(made, &statistics));
+    return statistics.reserved;
+}
+
+static void come_and_go(tarn_manager *manager, tarn_stream stream)
+{
+    tarn_pointer *pointer;
+
+    CHECK_OK(tarn_manager_memalloc(manager, 100 << 20, stream, &pointer));
+    CHECK(reserved() >= 100 << 20);
+    tarn_pointer_release(pointer);
+}
+
+TEST(pool_itself_gives_memory_back_outside_deferred_cleanup_alone_a18)
+{
+    static const tarn_stream streams[] = {TARN_STREAM_LEGACY, TARN_STREAM_NONE};
+    tarn_pool_manager_options options = {
+        .size = sizeof options, .make = make_pool, .keep_bytes = 32 << 20};
+    tarn_manager *manager;
+
+    CHECK_OK(tarn_manager_create(tarn_pool_manager_ops(), &options, 0, &manager));
+    for (int i = 0; i < 2; i++) { /* also where it is held back until all work is done */
+        CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
+        come_and_go(manager, streams[i]);
+        CHECK(reserved() >= 100 << 20);
+        CHECK_OK(tarn_manager_defer_cleanup_end(manager));
+        CHECK(reserved() <= 32 << 20);
+        come_and_go(manager, streams[i]);
+        CHECK(reserved() <= 32 << 20);
+    }
+    CHECK_OK(tarn_resource_release(made));
+    tarn_manager_release(manager);
+}
+
 TEST(pool_manager_looks_at_its_segments_once_a_quarter_of_what_may_stay)
 {
     struct counted counted = {0};
