@@ -1,40 +1,50 @@
 /* node.c -- the store of nodes. */
+#define _GNU_SOURCE
 #include "resource/pool/node.h"
-#include <stdlib.h>
+#include <sys/mman.h>
 
-static bool add_chunk(struct tarn__nodes *nodes)
+/* Nodes that get memory at once: whole pages of the host. And at most, in 7 GB of addresses,
+ * which cost nothing; where there are fewer, as few as this. */
+enum { MORE = 1 << 12, MOST = 1 << 27, LEAST = 1 << 18 };
+
+/* Addresses for many, memory for none. */
+static bool reserve_addresses(struct tarn__nodes *nodes)
 {
-    if (nodes->chunk_count == TARN__CHUNKS)
+    void *all = MAP_FAILED;
+    size_t most = MOST;
+
+    for (; all == MAP_FAILED && most >= LEAST; most /= 2)
+        all = mmap(NULL, most * sizeof *nodes->all, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (all == MAP_FAILED)
         return false;
-    struct tarn__node *chunk = calloc(TARN__CHUNK_NODES, sizeof *chunk);
-    if (!chunk)
-        return false;
-    atomic_store_explicit(&nodes->chunks[nodes->chunk_count++], chunk,
-                          memory_order_release);
+    nodes->all = all;
+    nodes->most = 2 * most;
+    nodes->made = 1; /* index 0 means none */
     return true;
 }
 
 bool tarn__nodes_add(struct tarn__nodes *nodes, size_t count)
 {
-    if (nodes->made == 0 && nodes->chunk_count == 0) {
-        if (!add_chunk(nodes))
+    if (!nodes->all && !reserve_addresses(nodes))
+        return false;
+    while (nodes->unused_count + nodes->room < nodes->made + count) {
+        if (nodes->room + MORE > nodes->most ||
+            mprotect(nodes->all + nodes->room, MORE * sizeof *nodes->all,
+                     PROT_READ | PROT_WRITE) != 0)
             return false;
-        nodes->made = 1; /* index 0 means none */
+        nodes->room += MORE;
     }
-    while (nodes->unused_count + nodes->chunk_count * TARN__CHUNK_NODES - nodes->made <
-           count)
-        if (!add_chunk(nodes))
-            return false;
     return true;
 }
 
 void tarn__nodes_free(struct tarn__nodes *nodes)
 {
-    for (size_t i = 0; i < nodes->chunk_count; i++)
-        free(atomic_load_explicit(&nodes->chunks[i], memory_order_relaxed));
+    if (nodes->all)
+        munmap(nodes->all, nodes->most * sizeof *nodes->all);
 }
 
 size_t tarn__nodes_metadata(const struct tarn__nodes *nodes)
 {
-    return nodes->chunk_count * TARN__CHUNK_NODES * sizeof(struct tarn__node);
+    return nodes->room * sizeof *nodes->all;
 }

@@ -1,9 +1,10 @@
 /* node.h -- what the pool knows of one block, and the store of all nodes.
  *
  * Memory of a device cannot hold a header, so a block's is here: 56 bytes of host memory,
- * named by a 32-bit index, so that the links between nodes are small. The store grows by
- * chunks that never move and never go before the pool does: a free may look at the node
- * of a stale pointer, without a lock, and must read memory that is there.
+ * named by a 32-bit index, so that the links between nodes are small. The store is one
+ * array, of which a part has memory: it never moves and never goes before the pool does.
+ * A free may look at the node of a stale pointer, without a lock, and must read memory that
+ * is there.
  */
 #ifndef TARN_POOL_NODE_H
 #define TARN_POOL_NODE_H
@@ -16,10 +17,7 @@
 enum {
     TARN__GRANULE_SHIFT = 9, /* blocks are multiples of 512 bytes, at multiples of 512 */
     TARN__GRANULE = 1 << TARN__GRANULE_SHIFT,
-    TARN__PAGE_SHIFT = 21,  /* memory is mapped by multiples of 2 MiB */
-    TARN__CHUNK_SHIFT = 12, /* nodes a chunk */
-    TARN__CHUNK_NODES = 1 << TARN__CHUNK_SHIFT,
-    TARN__CHUNKS = 1 << 17
+    TARN__PAGE_SHIFT = 21 /* memory is mapped by multiples of 2 MiB */
 };
 
 /* Index of a node or a lane; 0: none. */
@@ -56,20 +54,18 @@ struct tarn__node {
 };
 
 struct tarn__nodes {
-    _Atomic(struct tarn__node *) chunks[TARN__CHUNKS];
-    tarn__index made;   /* indices below have been handed out; 0 never is */
-    tarn__index unused; /* list through `next` of those that came back */
+    struct tarn__node *all; /* set before the first index is known to anybody */
+    size_t room, most;      /* nodes that have memory; that have addresses */
+    tarn__index made;       /* indices below have been handed out; 0 never is */
+    tarn__index unused;     /* list through `next` of those that came back */
     size_t unused_count;
-    size_t chunk_count;
 };
 
+/* Node 0 is there as soon as any is, and nobody's. */
 static inline struct tarn__node *tarn__node(const struct tarn__nodes *nodes,
                                             tarn__index index)
 {
-    struct tarn__node *chunk = atomic_load_explicit(
-        &nodes->chunks[index >> TARN__CHUNK_SHIFT], memory_order_relaxed);
-
-    return &chunk[index & (TARN__CHUNK_NODES - 1)];
+    return &nodes->all[index];
 }
 
 static inline uint64_t tarn__node_bytes(const struct tarn__node *node)
