@@ -10,6 +10,7 @@
 
 #include <tarn/driver.h>
 #include "driver/calls.h"
+#include <stdatomic.h>
 
 /* The table of calls; opens the driver in the default order if none is open. */
 tarn_status tarn__driver(const struct tarn__calls **out);
@@ -19,7 +20,12 @@ int tarn__driver_device_count(void);
 
 /* Has exit begun, or is this a forked child? Then no driver call may be started: what is
  * given back is forgotten, and that is TARN_OK. */
-bool tarn__driver_gone(void);
+extern atomic_bool tarn__driver_is_gone __attribute__((visibility("hidden")));
+
+static inline bool tarn__driver_gone(void)
+{
+    return atomic_load_explicit(&tarn__driver_is_gone, memory_order_relaxed);
+}
 
 /* The failure of a driver call: `who` refuses, `call` is the driver's name for it, the
  * rest the numbers. CUDA_ERROR_OUT_OF_MEMORY is TARN_OUT_OF_MEMORY, NOT_SUPPORTED and

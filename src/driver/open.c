@@ -26,13 +26,9 @@ static struct {
     struct tarn__calls calls;
     tarn_driver_info info;
     char asked[PATH_BYTES]; /* what tarn_driver_open() or the environment said */
-    atomic_int gone;        /* exit has begun, or this is a forked child */
 } driver = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-bool tarn__driver_gone(void)
-{
-    return atomic_load_explicit(&driver.gone, memory_order_relaxed) != 0;
-}
+atomic_bool tarn__driver_is_gone;
 
 int tarn__driver_device_count(void)
 {
@@ -42,7 +38,7 @@ int tarn__driver_device_count(void)
 /* Registered after cuInit, so it runs before the driver's own shutdown. */
 static void mark_gone(void)
 {
-    atomic_store(&driver.gone, 1);
+    atomic_store(&tarn__driver_is_gone, true);
 }
 
 /* The file that defines cuInit for `library`, or false. The alias of the stand-in and

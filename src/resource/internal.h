@@ -59,8 +59,19 @@ bool tarn__resource_end(tarn_resource *resource, size_t *blocks_out);
 
 struct tarn__tap; /* a tap that is or was set; never freed */
 
+/* The one that is set, or NULL. */
+extern _Atomic(struct tarn__tap *) tarn__tap_set __attribute__((visibility("hidden")));
+/* Is this call not inside another one that a tap sees? */
+bool tarn__tap_is_outermost(void);
+
 /* The tap to tell, or NULL: there is none, or this call is inside another one. */
-const struct tarn__tap *tarn__tap_current(void);
+static inline const struct tarn__tap *tarn__tap_current(void)
+{
+    const struct tarn__tap *tap =
+        atomic_load_explicit(&tarn__tap_set, memory_order_acquire);
+
+    return tap && tarn__tap_is_outermost() ? tap : NULL;
+}
 
 tarn_status tarn__tap_allocate(const struct tarn__tap *tap, tarn_resource *resource,
                                size_t bytes, size_t alignment, tarn_stream stream,

@@ -121,11 +121,9 @@ static tarn_status check_alignment(const tarn_resource *resource, size_t *alignm
 
 /* What an operation returned, as the caller gets it: somebody's own may have left no
  * words, and those of an older failure would lie, or have returned what is no status. */
-static tarn_status relay(const tarn_resource *resource, const char *operation,
-                         tarn_status status)
+static tarn_status relay_failure(const tarn_resource *resource, const char *operation,
+                                 tarn_status status)
 {
-    if (status == TARN_OK)
-        return TARN_OK;
     if ((unsigned)status >= TARN_STATUS_COUNT)
         return tarn_error_set(TARN_PLUGIN_FAILURE,
                               "%s: %s returned %d, which is no status",
@@ -134,6 +132,55 @@ static tarn_status relay(const tarn_resource *resource, const char *operation,
         tarn_error_set(status, "%s: %s failed, device %d", resource->ops.name, operation,
                        resource->device);
     return status;
+}
+
+static inline tarn_status relay(const tarn_resource *resource, const char *operation,
+                                tarn_status status)
+{
+    return status == TARN_OK ? TARN_OK : relay_failure(resource, operation, status);
+}
+
+/* A block that breaks the contract of allocate() is handed back, not on. */
+static tarn_status refuse_block(tarn_resource *resource, tarn_device_ptr block,
+                                size_t bytes, size_t alignment, tarn_stream stream)
+{
+    if (block != 0)
+        resource->ops.deallocate(resource->self, block, bytes, alignment, stream);
+    return tarn_error_set(TARN_PLUGIN_FAILURE,
+                          "%s: it gave 0x%llx for %zu bytes aligned to %zu",
+                          resource->ops.name, block, bytes, alignment);
+}
+
+/* Inline, since this is on the way of each hit. */
+static inline tarn_status allocate(tarn_resource *resource, size_t bytes,
+                                   size_t alignment, tarn_stream stream,
+                                   tarn_device_ptr *out)
+{
+    tarn_device_ptr block = 0;
+    size_t rounded;
+
+    /* Past here any resource may round up to the alignment without looking. */
+    if (!tarn__size_round_up(bytes, alignment, &rounded))
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "%s: %zu bytes aligned to %zu fit into no address space",
+                              resource->ops.name, bytes, alignment);
+    tarn_status status =
+        resource->ops.allocate(resource->self, bytes, alignment, stream, &block);
+    if (status != TARN_OK)
+        return relay(resource, "allocate", status);
+    if (block == 0 || (block & (alignment - 1)) != 0)
+        return refuse_block(resource, block, bytes, alignment, stream);
+    if (counts_calls(resource))
+        atomic_fetch_add_explicit(&resource->calls_out, 1, memory_order_relaxed);
+    *out = block;
+    return TARN_OK;
+}
+
+tarn_status tarn__resource_allocate(tarn_resource *resource, size_t bytes,
+                                    size_t alignment, tarn_stream stream,
+                                    tarn_device_ptr *out)
+{
+    return allocate(resource, bytes, alignment, stream, out);
 }
 
 tarn_status tarn_resource_allocate(tarn_resource *resource, size_t bytes,
@@ -154,45 +201,28 @@ tarn_status tarn_resource_allocate(tarn_resource *resource, size_t bytes,
         tarn__wait_ahead();
     if (tap)
         return tarn__tap_allocate(tap, resource, bytes, alignment, stream, out);
-    return tarn__resource_allocate(resource, bytes, alignment, stream, out);
+    return allocate(resource, bytes, alignment, stream, out);
 }
 
-/* A block that breaks the contract of allocate() is handed back, not on. */
-static tarn_status check_block(tarn_resource *resource, tarn_device_ptr block,
-                               size_t bytes, size_t alignment, tarn_stream stream)
+static inline tarn_status deallocate(tarn_resource *resource, tarn_device_ptr block,
+                                     size_t bytes, size_t alignment, tarn_stream stream)
 {
-    if (block != 0 && (block & (alignment - 1)) == 0)
-        return TARN_OK;
-    if (block != 0)
-        resource->ops.deallocate(resource->self, block, bytes, alignment, stream);
-    return tarn_error_set(TARN_PLUGIN_FAILURE,
-                          "%s: it gave 0x%llx for %zu bytes aligned to %zu",
-                          resource->ops.name, block, bytes, alignment);
-}
-
-tarn_status tarn__resource_allocate(tarn_resource *resource, size_t bytes,
-                                    size_t alignment, tarn_stream stream,
-                                    tarn_device_ptr *out)
-{
-    tarn_device_ptr block = 0;
-    size_t rounded;
-
-    /* Past here any resource may round up to the alignment without looking. */
-    if (!tarn__size_round_up(bytes, alignment, &rounded))
-        return tarn_error_set(TARN_OUT_OF_MEMORY,
-                              "%s: %zu bytes aligned to %zu fit into no address space",
-                              resource->ops.name, bytes, alignment);
+    /* With nothing out there is nothing to give back, whatever the resource can tell. */
+    if (counts_calls(resource) && atomic_load(&resource->calls_out) == 0)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "%s: 0x%llx is not out here; nothing is",
+                              resource->ops.name, block);
     tarn_status status =
-        resource->ops.allocate(resource->self, bytes, alignment, stream, &block);
-    if (status != TARN_OK)
-        return relay(resource, "allocate", status);
-    status = check_block(resource, block, bytes, alignment, stream);
-    if (status != TARN_OK)
-        return status;
-    if (counts_calls(resource))
-        atomic_fetch_add_explicit(&resource->calls_out, 1, memory_order_relaxed);
-    *out = block;
-    return TARN_OK;
+        resource->ops.deallocate(resource->self, block, bytes, alignment, stream);
+    if (status == TARN_OK && counts_calls(resource))
+        atomic_fetch_sub_explicit(&resource->calls_out, 1, memory_order_relaxed);
+    return relay(resource, "deallocate", status);
+}
+
+tarn_status tarn__resource_deallocate(tarn_resource *resource, tarn_device_ptr block,
+                                      size_t bytes, size_t alignment, tarn_stream stream)
+{
+    return deallocate(resource, block, bytes, alignment, stream);
 }
 
 tarn_status tarn_resource_deallocate(tarn_resource *resource, tarn_device_ptr block,
@@ -214,22 +244,7 @@ tarn_status tarn_resource_deallocate(tarn_resource *resource, tarn_device_ptr bl
         tarn__wait_ahead();
     if (tap)
         return tarn__tap_deallocate(tap, resource, block, bytes, alignment, stream);
-    return tarn__resource_deallocate(resource, block, bytes, alignment, stream);
-}
-
-tarn_status tarn__resource_deallocate(tarn_resource *resource, tarn_device_ptr block,
-                                      size_t bytes, size_t alignment, tarn_stream stream)
-{
-    /* With nothing out there is nothing to give back, whatever the resource can tell. */
-    if (counts_calls(resource) && atomic_load(&resource->calls_out) == 0)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "%s: 0x%llx is not out here; nothing is",
-                              resource->ops.name, block);
-    tarn_status status =
-        resource->ops.deallocate(resource->self, block, bytes, alignment, stream);
-    if (status == TARN_OK && counts_calls(resource))
-        atomic_fetch_sub_explicit(&resource->calls_out, 1, memory_order_relaxed);
-    return relay(resource, "deallocate", status);
+    return deallocate(resource, block, bytes, alignment, stream);
 }
 
 tarn_status tarn_resource_memory_info(tarn_resource *resource, tarn_stream stream,

@@ -15,9 +15,10 @@ struct tarn__tap {
     struct tarn__tap *next; /* all that were ever set */
 };
 
-static _Atomic(struct tarn__tap *) current;
+_Atomic(struct tarn__tap *) tarn__tap_set;
 static struct tarn__tap *all;
-static pthread_mutex_t set_lock = PTHREAD_MUTEX_INITIALIZER; /* all, changes of current */
+static pthread_mutex_t set_lock =
+    PTHREAD_MUTEX_INITIALIZER; /* all, changes of the one set */
 
 /* This thread is inside a call that a tap sees: nested calls are not told. */
 static _Thread_local bool inside;
@@ -41,15 +42,15 @@ static struct tarn__tap *entry_of(tarn_tap function, void *data)
 static tarn_status set_locked(tarn_tap function, void *data)
 {
     if (!function) {
-        atomic_store(&current, NULL);
+        atomic_store(&tarn__tap_set, NULL);
         return TARN_OK;
     }
-    if (atomic_load(&current))
+    if (atomic_load(&tarn__tap_set))
         return tarn_error_set(TARN_STILL_IN_USE, "tap: one is set already");
     struct tarn__tap *tap = entry_of(function, data);
     if (!tap)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "tap: no host memory for it");
-    atomic_store(&current, tap);
+    atomic_store(&tarn__tap_set, tap);
     return TARN_OK;
 }
 
@@ -61,11 +62,9 @@ tarn_status tarn_resource_set_tap(tarn_tap tap, void *data)
     return status;
 }
 
-const struct tarn__tap *tarn__tap_current(void)
+bool tarn__tap_is_outermost(void)
 {
-    const struct tarn__tap *tap = atomic_load_explicit(&current, memory_order_acquire);
-
-    return tap && !inside ? tap : NULL;
+    return !inside;
 }
 
 tarn_status tarn__tap_allocate(const struct tarn__tap *tap, tarn_resource *resource,

@@ -5,16 +5,11 @@
  * thread, and it goes when its thread ends or the pool does, whichever is first. A serial
  * number never comes back, so what is left of a pool in a thread's table matches nothing.
  */
-#include "resource/pool/pool.h"
+#include "resource/pool/magazine_hit.h"
 #include "base/wait.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { SLOTS = 64 };
-
-/* What a block may have to be kept: larger ones are few, and go the general way. */
-#define LARGE_MAX ((uint32_t)((16u << 20) >> TARN__GRANULE_SHIFT))
 
 /* All magazines of a pool together hold at most this part of it, and may hold this much. */
 enum { PARKED_PART = 64 };
@@ -27,18 +22,7 @@ enum { PARKED_PART = 64 };
  * a stream that ends soon would leave it behind; and where the last one was of no use. */
 enum { SPARE_REST = 64, SPARE_FIRST = 16, SPARE_UNUSED = 4 };
 
-struct slot {
-    uint64_t serial;
-    tarn_stream stream;
-    struct tarn__magazine *magazine;
-};
-
-struct thread {
-    struct slot slots[SLOTS];
-};
-
-static _Thread_local struct thread *this_thread
-    __attribute__((tls_model("initial-exec")));
+_Thread_local struct tarn__thread *tarn__this_thread;
 
 static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tarn__pool *pools;
@@ -46,45 +30,18 @@ static pthread_key_t thread_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool key_made;
 
-/* --- the lock of a magazine: an atomic exchange, 6 ns --- */
-
-static bool try_enter(struct tarn__magazine *magazine)
-{
-    return !atomic_exchange_explicit(&magazine->busy, true, memory_order_acquire);
-}
-
 static void enter(struct tarn__magazine *magazine)
 {
-    while (!try_enter(magazine))
+    while (!tarn__magazine_try_enter(magazine))
         sched_yield();
 }
 
 static void leave(struct tarn__magazine *magazine)
 {
-    atomic_store_explicit(&magazine->busy, false, memory_order_release);
+    tarn__magazine_leave(magazine);
 }
 
-/* --- a thread's table --- */
-
-static struct slot *slot_of(struct thread *thread, uint64_t serial, tarn_stream stream)
-{
-    uint64_t mixed = ((uint64_t)(uintptr_t)stream ^ serial << 7) * 0x9e3779b97f4a7c15u;
-
-    return &thread->slots[mixed >> 58];
-}
-
-struct tarn__magazine *tarn__magazine_find(const struct tarn__pool *pool,
-                                           tarn_stream stream)
-{
-    struct thread *thread = this_thread;
-
-    if (!thread)
-        return NULL;
-    const struct slot *slot = slot_of(thread, pool->serial, stream);
-    return slot->serial == pool->serial && slot->stream == stream ? slot->magazine : NULL;
-}
-
-/* --- blocks in and out --- */
+/* --- what a hit asks the driver for --- */
 
 /* Is the pool's context current? The per-thread stream is another one in each. */
 static bool is_in_context(const struct tarn__pool *pool)
@@ -95,20 +52,13 @@ static bool is_in_context(const struct tarn__pool *pool)
            current == pool->context;
 }
 
-bool tarn__magazine_check(struct tarn__pool *pool, struct tarn__magazine *magazine,
-                          enum tarn__use use)
+bool tarn__magazine_check_raw(struct tarn__pool *pool, struct tarn__magazine *magazine,
+                              enum tarn__use use)
 {
     const struct tarn__calls *calls = pool->calls;
     CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
     unsigned long long id;
 
-    if (atomic_load_explicit(&magazine->lane->wanted, memory_order_relaxed) ||
-        atomic_load_explicit(&magazine->closed, memory_order_acquire))
-        return false;
-    if (magazine->opened)
-        return !atomic_load_explicit(&magazine->opened->captures, memory_order_relaxed);
-    if (!magazine->is_raw)
-        return true;
     tarn__wait_ahead();
     if (magazine->is_per_thread && !is_in_context(pool))
         return false;
@@ -121,163 +71,6 @@ bool tarn__magazine_check(struct tarn__pool *pool, struct tarn__magazine *magazi
         return true;
     return calls->stream_get_id(magazine->handle, &id) == CUDA_SUCCESS_ &&
            id == magazine->key;
-}
-
-static unsigned large_slot(uint32_t granules)
-{
-    return granules * 0x9e3779b1u >> 28;
-}
-
-/* A block of this size out of the magazine, entered. */
-static tarn__index pop(struct tarn__pool *pool, struct tarn__magazine *magazine,
-                       uint32_t granules)
-{
-    tarn__index index;
-
-    if (granules <= TARN__SMALL_CLASSES) {
-        index = magazine->small[granules - 1];
-        if (!index)
-            return 0;
-        magazine->small[granules - 1] = tarn__node(&pool->heap.nodes, index)->next;
-        magazine->small_count[granules - 1]--;
-        return index;
-    }
-    unsigned slot = large_slot(granules);
-    index = magazine->large[slot];
-    if (!index || magazine->large_granules[slot] != granules)
-        return 0;
-    magazine->large[slot] = magazine->large_granules[slot] = 0;
-    return index;
-}
-
-static tarn__index take_spare(struct tarn__magazine *magazine, uint32_t granules)
-{
-    uint64_t spare = atomic_load_explicit(&magazine->spare, memory_order_relaxed);
-
-    if (spare >> 32 != granules ||
-        !atomic_compare_exchange_strong_explicit(
-            &magazine->spare, &spare, 0, memory_order_acq_rel, memory_order_relaxed))
-        return 0;
-    magazine->left_spare = false;
-    return (tarn__index)spare;
-}
-
-static void put_spare(struct tarn__pool *pool, struct tarn__magazine *magazine,
-                      tarn__index index)
-{
-    uint64_t granules = tarn__node(&pool->heap.nodes, index)->granules;
-
-    atomic_store_explicit(&magazine->spare, granules << 32 | index, memory_order_release);
-    magazine->left_spare = true;
-}
-
-static unsigned class_of(uint64_t bytes)
-{
-    unsigned log = 63 - (unsigned)__builtin_clzll(bytes | 1);
-
-    return log < TARN_POOL_CLASSES ? log : TARN_POOL_CLASSES - 1;
-}
-
-void tarn__count_allocation(struct tarn__counts *counts, uint64_t asked)
-{
-    counts->allocations++;
-    counts->allocated_bytes += asked;
-    counts->classes[class_of(asked)]++;
-}
-
-void tarn__count_free(struct tarn__counts *counts, uint64_t asked)
-{
-    counts->frees++;
-    counts->freed_bytes += asked;
-}
-
-/* May there be a block of this size? What has been drained since may still look so. */
-static bool may_have(const struct tarn__magazine *magazine, uint32_t granules)
-{
-    return granules <= TARN__SMALL_CLASSES ||
-           magazine->large_granules[large_slot(granules)] == granules ||
-           atomic_load_explicit(&magazine->spare, memory_order_relaxed) >> 32 == granules;
-}
-
-tarn__index tarn__magazine_take(struct tarn__pool *pool, struct tarn__magazine *magazine,
-                                uint32_t granules, uint64_t asked)
-{
-    if (!may_have(magazine, granules) || !try_enter(magazine))
-        return 0;
-    tarn__index index = pop(pool, magazine, granules);
-    if (index)
-        magazine->bytes -= (uint64_t)granules << TARN__GRANULE_SHIFT;
-    else
-        index = take_spare(magazine, granules);
-    if (index) {
-        magazine->counts.hits++;
-        tarn__count_allocation(&magazine->counts, asked);
-    }
-    leave(magazine);
-    return index;
-}
-
-static bool has_room(const struct tarn__magazine *magazine, uint32_t granules)
-{
-    uint64_t bytes = (uint64_t)granules << TARN__GRANULE_SHIFT;
-
-    if (bytes > magazine->granted - magazine->bytes || granules > LARGE_MAX)
-        return false;
-    if (granules <= TARN__SMALL_CLASSES)
-        return magazine->small_count[granules - 1] < TARN__SMALL_DEPTH;
-    return magazine->large[large_slot(granules)] == 0;
-}
-
-/* There is room, and the block is PARKED. */
-static void push(struct tarn__pool *pool, struct tarn__magazine *magazine,
-                 tarn__index index)
-{
-    struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
-    uint32_t granules = node->granules;
-
-    if (granules <= TARN__SMALL_CLASSES) {
-        node->next = magazine->small[granules - 1];
-        magazine->small[granules - 1] = index;
-        magazine->small_count[granules - 1]++;
-    } else {
-        magazine->large[large_slot(granules)] = index;
-        magazine->large_granules[large_slot(granules)] = granules;
-    }
-    magazine->bytes += tarn__node_bytes(node);
-}
-
-/* Is this block to be the spare again? */
-static bool was_spare(const struct tarn__magazine *magazine, uint32_t granules)
-{
-    return magazine->spare_granules == granules && !magazine->left_spare;
-}
-
-enum tarn__put tarn__magazine_put(struct tarn__pool *pool,
-                                  struct tarn__magazine *magazine, tarn__index index,
-                                  uint64_t block)
-{
-    struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
-    enum tarn__put result = TARN__PUT_NO_ROOM;
-
-    if (!try_enter(magazine))
-        return TARN__PUT_NO_ROOM;
-    bool has = has_room(magazine, node->granules);
-    if (!atomic_load_explicit(&magazine->closed, memory_order_relaxed) &&
-        (has || was_spare(magazine, node->granules))) {
-        uint64_t asked = node->asked;
-        result = TARN__PUT_NOT_OUT;
-        if (tarn__node_claim(node, block, TARN__PARKED)) {
-            if (has) {
-                push(pool, magazine, index);
-            } else {
-                put_spare(pool, magazine, index);
-            }
-            tarn__count_free(&magazine->counts, asked);
-            result = TARN__PUT_DONE;
-        }
-    }
-    leave(magazine);
-    return result;
 }
 
 /* --- the spare --- */
@@ -323,7 +116,7 @@ bool tarn__magazine_keep(struct tarn__pool *pool, struct tarn__magazine *magazin
         !tarn__fence_can_wait(pool, magazine->lane, tarn__node_bytes(node)))
         return false;
     tarn__node_set(node, TARN__PARKED);
-    put_spare(pool, magazine, index);
+    tarn__magazine_put_spare(pool, magazine, index);
     magazine->spare_granules = node->granules;
     return true;
 }
@@ -445,7 +238,7 @@ static struct tarn__pool *living(uint64_t serial)
 }
 
 /* What a slot has goes, if its pool still is. */
-static void clear(struct slot *slot)
+static void clear(struct tarn__slot *slot)
 {
     if (slot->serial == 0)
         return;
@@ -457,18 +250,18 @@ static void clear(struct slot *slot)
         tarn__pool_unlock(pool);
     }
     pthread_mutex_unlock(&pools_lock);
-    *slot = (struct slot){0};
+    *slot = (struct tarn__slot){0};
 }
 
 /* The thread ends: at the process's end and in a forked child locks may be held. */
 static void thread_ends(void *data)
 {
-    struct thread *thread = data;
+    struct tarn__thread *thread = data;
 
     if (!tarn__driver_gone())
-        for (int i = 0; i < SLOTS; i++)
+        for (int i = 0; i < TARN__SLOTS; i++)
             clear(&thread->slots[i]);
-    this_thread = NULL;
+    tarn__this_thread = NULL;
     free(thread);
 }
 
@@ -477,15 +270,15 @@ static void make_key(void)
     key_made = pthread_key_create(&thread_key, thread_ends) == 0;
 }
 
-static struct thread *make_thread(void)
+static struct tarn__thread *make_thread(void)
 {
     pthread_once(&once, make_key);
-    struct thread *thread = key_made ? calloc(1, sizeof *thread) : NULL;
+    struct tarn__thread *thread = key_made ? calloc(1, sizeof *thread) : NULL;
     if (thread && pthread_setspecific(thread_key, thread) != 0) {
         free(thread);
         thread = NULL;
     }
-    return this_thread = thread;
+    return tarn__this_thread = thread;
 }
 
 static struct tarn__magazine *new_magazine(const struct tarn__caller *caller)
@@ -511,10 +304,10 @@ void tarn__magazine_make(const struct tarn__caller *caller)
 
     if (caller->capturing || !caller->lane->in_order)
         return;
-    struct thread *thread = this_thread ? this_thread : make_thread();
+    struct tarn__thread *thread = tarn__this_thread ? tarn__this_thread : make_thread();
     if (!thread)
         return;
-    struct slot *slot = slot_of(thread, pool->serial, caller->stream);
+    struct tarn__slot *slot = tarn__slot_of(thread, pool->serial, caller->stream);
     if (slot->serial == pool->serial && slot->stream == caller->stream &&
         slot->magazine->key == caller->lane->key &&
         slot->magazine->opened == caller->opened)
@@ -523,7 +316,7 @@ void tarn__magazine_make(const struct tarn__caller *caller)
     struct tarn__magazine *magazine = new_magazine(caller);
     if (!magazine)
         return;
-    *slot = (struct slot){pool->serial, caller->stream, magazine};
+    *slot = (struct tarn__slot){pool->serial, caller->stream, magazine};
     tarn__pool_lock(pool);
     caller->lane->users++;
     magazine->next = pool->magazines;

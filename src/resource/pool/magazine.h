@@ -63,28 +63,12 @@ struct tarn__magazine {
     struct tarn__magazine *next; /* of the pool's; under its lock */
 };
 
-/* The calling thread's magazine for a stream, or NULL. */
-struct tarn__magazine *tarn__magazine_find(const struct tarn__pool *pool,
-                                           tarn_stream stream);
-
-/* Is the stream still the one that the magazine was made for, and does it not capture? A
- * free need not know which stream it is: what it gives to the wrong lane is nobody's until
- * the device was waited for, since that lane's stream is gone. Raw streams cost one driver
- * call at a free and two at an allocation. */
 enum tarn__use { TARN__TO_ALLOCATE, TARN__TO_FREE };
-bool tarn__magazine_check(struct tarn__pool *pool, struct tarn__magazine *magazine,
-                          enum tarn__use use);
-
-/* A block of `granules` for `asked` bytes, in the hands of the caller; 0: a miss. */
-tarn__index tarn__magazine_take(struct tarn__pool *pool, struct tarn__magazine *magazine,
-                                uint32_t granules, uint64_t asked);
-
 enum tarn__put { TARN__PUT_DONE, TARN__PUT_NO_ROOM, TARN__PUT_NOT_OUT };
 
-/* Take a LIVE block in. No room: nothing changed. Not out: somebody else gave it back. */
-enum tarn__put tarn__magazine_put(struct tarn__pool *pool,
-                                  struct tarn__magazine *magazine, tarn__index index,
-                                  uint64_t block);
+/* The driver's part of tarn__magazine_check(): magazine_hit.h. */
+bool tarn__magazine_check_raw(struct tarn__pool *pool, struct tarn__magazine *magazine,
+                              enum tarn__use use);
 
 /* Make a magazine for the calling thread and a stream, or bring the thread's up to date;
  * nothing happens where there is no host memory, or for streams that have none. Takes and

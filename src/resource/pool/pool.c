@@ -6,7 +6,7 @@
  * what can be done.
  */
 #include "resource/internal.h"
-#include "resource/pool/pool.h"
+#include "resource/pool/magazine_hit.h"
 #include "base/sizes.h"
 #include "base/wait.h"
 #include <stdlib.h>
@@ -198,7 +198,7 @@ static tarn_status pool_allocate(void *self, size_t bytes, size_t alignment,
 
 /* --- deallocate --- */
 
-static tarn_status not_out(tarn_device_ptr block)
+__attribute__((noinline)) static tarn_status not_out(tarn_device_ptr block)
 {
     return tarn_error_set(TARN_INVALID_ARGUMENT,
                           "pool: 0x%llx is not out here: it never was, or it is back "
@@ -208,47 +208,67 @@ static tarn_status not_out(tarn_device_ptr block)
 
 static bool is_live(const struct tarn__pool *pool, tarn__index index)
 {
-    struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
-
-    return index &&
-           atomic_load_explicit(&node->state, memory_order_acquire) == TARN__LIVE;
+    return index && atomic_load_explicit(&tarn__node(&pool->heap.nodes, index)->state,
+                                         memory_order_acquire) == TARN__LIVE;
 }
 
-/* The node of a block that is out, or 0. A look without the lock may miss one while others
- * change the tables, so what is not there is looked for once more. */
-static tarn__index find(struct tarn__pool *pool, tarn_device_ptr block)
+/* Is this live block given back as it was asked for? */
+static bool is_as_asked(const struct tarn__pool *pool, tarn__index index, size_t bytes,
+                        size_t alignment)
 {
-    tarn__index index =
-        tarn__addresses_look(&pool->heap.addresses, &pool->heap.nodes, block);
+    const struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
 
-    if (is_live(pool, index))
-        return index;
+    return node->asked == bytes && (size_t)1 << node->alignment_log == alignment;
+}
+
+/* A look without the lock may miss a block while others change the tables, so what is not
+ * there is looked for once more. */
+__attribute__((noinline)) static tarn__index find_locked(struct tarn__pool *pool,
+                                                         tarn_device_ptr block)
+{
     if (tarn__driver_gone())
         return 0;
     tarn__pool_lock(pool);
-    index = tarn__heap_find(&pool->heap, block);
+    tarn__index index = tarn__heap_find(&pool->heap, block);
     tarn__pool_unlock(pool);
     return is_live(pool, index) ? index : 0;
 }
 
+/* The words of a free that is refused. */
+__attribute__((noinline)) static tarn_status not_as_asked(struct tarn__pool *pool,
+                                                          tarn__index index,
+                                                          tarn_device_ptr block,
+                                                          size_t bytes, size_t alignment)
+{
+    const struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+
+    return tarn_error_set(
+        TARN_INVALID_ARGUMENT,
+        "pool: 0x%llx has %llu bytes aligned to %zu, given back as %zu aligned to %zu",
+        block, (unsigned long long)node->asked, (size_t)1 << node->alignment_log, bytes,
+        alignment);
+}
+
+static inline tarn__index find(struct tarn__pool *pool, tarn_device_ptr block)
+{
+    tarn__index index =
+        tarn__addresses_look(&pool->heap.addresses, &pool->heap.nodes, block);
+
+    return is_live(pool, index) ? index : find_locked(pool, block);
+}
+
 /* The node of a block that is out, if bytes and alignment are its own. */
-static tarn_status find_live(struct tarn__pool *pool, tarn_device_ptr block, size_t bytes,
-                             size_t alignment, tarn__index *out)
+static inline tarn_status find_live(struct tarn__pool *pool, tarn_device_ptr block,
+                                    size_t bytes, size_t alignment, tarn__index *out)
 {
     tarn__index index = find(pool, block);
-    const struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
 
     if (!index)
         return not_out(block);
-    if (node->asked != bytes || (size_t)1 << node->alignment_log != alignment)
-        return tarn_error_set(
-            TARN_INVALID_ARGUMENT,
-            "pool: 0x%llx has %llu bytes aligned to %zu, given back as %zu aligned to "
-            "%zu",
-            block, (unsigned long long)node->asked, (size_t)1 << node->alignment_log,
-            bytes, alignment);
     *out = index;
-    return TARN_OK;
+    return is_as_asked(pool, index, bytes, alignment)
+               ? TARN_OK
+               : not_as_asked(pool, index, block, bytes, alignment);
 }
 
 /* What is over a limit that was lowered, as far as it is idle. `growth` held. */
@@ -277,11 +297,11 @@ bool tarn__pool_gives_back(const struct tarn__pool *pool)
            atomic_load(&((struct tarn__pool *)pool)->over_limit);
 }
 
-static void shrink_to_threshold(struct tarn__pool *pool)
+static void shrink_to_threshold_now(struct tarn__pool *pool)
 {
     uint64_t threshold = pool->options.release_threshold_bytes, released;
 
-    if (gate(pool) || !tarn__pool_gives_back(pool))
+    if (gate(pool))
         return;
     tarn__wait_ahead();
     tarn__pool_lock(pool);
@@ -295,6 +315,12 @@ static void shrink_to_threshold(struct tarn__pool *pool)
         tarn__shrink(pool, threshold, &released);
     shrink_to_limit(pool);
     pthread_mutex_unlock(&pool->growth);
+}
+
+static inline void shrink_to_threshold(struct tarn__pool *pool)
+{
+    if (tarn__pool_gives_back(pool))
+        shrink_to_threshold_now(pool);
 }
 
 /* The magazine's spare, or into the heap, in the lane of the magazine's stream, with one
@@ -370,7 +396,6 @@ static tarn_status pool_deallocate(void *self, tarn_device_ptr block, size_t byt
                                    size_t alignment, tarn_stream stream)
 {
     struct tarn__pool *pool = self;
-    struct tarn__magazine *magazine;
     tarn__index index = 0;
 
     if (tarn__pool_is_over(pool))
@@ -379,22 +404,17 @@ static tarn_status pool_deallocate(void *self, tarn_device_ptr block, size_t byt
     if (status != TARN_OK)
         return status;
     stream = named(pool, stream);
-    if (is_nobody(pool, stream) && !gate(pool) &&
-        !tarn__node(&pool->heap.nodes, index)->capture)
-        return quick_put_nobodys(pool, index, block);
-    if (gate(pool) || tarn__node(&pool->heap.nodes, index)->capture ||
-        (magazine = tarn__magazine_find(pool, stream)) == NULL ||
-        !tarn__magazine_check(pool, magazine, TARN__TO_FREE))
+    if (gate(pool) || tarn__node(&pool->heap.nodes, index)->capture)
         return free_slowly(pool, index, block, stream);
-    switch (tarn__magazine_put(pool, magazine, index, block)) {
-    case TARN__PUT_DONE:
-        return TARN_OK;
-    case TARN__PUT_NOT_OUT:
-        return not_out(block);
-    default:
-        break;
-    }
-    return quick_put(pool, magazine, index, block, stream);
+    struct tarn__magazine *magazine = tarn__magazine_find(pool, stream);
+    if (!magazine && is_nobody(pool, stream))
+        return quick_put_nobodys(pool, index, block);
+    if (!magazine || !tarn__magazine_check(pool, magazine, TARN__TO_FREE))
+        return free_slowly(pool, index, block, stream);
+    enum tarn__put put = tarn__magazine_put(pool, magazine, index, block);
+    if (put == TARN__PUT_NO_ROOM)
+        return quick_put(pool, magazine, index, block, stream);
+    return put == TARN__PUT_DONE ? TARN_OK : not_out(block);
 }
 
 /* --- the other operations --- */

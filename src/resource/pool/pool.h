@@ -199,10 +199,6 @@ void tarn__captures_collect(struct tarn__pool *pool);
 bool tarn__captures_any(const struct tarn__pool *pool);
 void tarn__captures_free(struct tarn__pool *pool);
 
-/* --- magazine.c: counting --- */
-void tarn__count_allocation(struct tarn__counts *counts, uint64_t asked);
-void tarn__count_free(struct tarn__counts *counts, uint64_t asked);
-
 /* --- pool.c --- */
 
 extern const tarn_resource_ops tarn__pool_ops;
