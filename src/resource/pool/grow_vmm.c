@@ -3,7 +3,8 @@
  *
  * Every allocation that fits nowhere ends here, so this is what decides how much a pool
  * has more than is live. What is free in whole handles is never a reason to grow: it is
- * mapped behind the memory that the request can use already. New memory comes behind that.
+ * mapped beside the memory that the request can use already (gap.c). Where it is not enough,
+ * it is mapped at the end of the range, as a rule, and new memory comes behind that.
  *
  * Moving is paid by the handle. A pool that has become large still has the small handles of
  * its beginning, half of all; so where such ones would move they go back to the driver, and
@@ -135,12 +136,31 @@ static struct tarn__site find_site(const struct tarn__caller *caller,
     return site.hole ? site : tarn__heap_find_site(heap, caller->lane, request, 0);
 }
 
+/* All of it moves, or is small and made anew. */
+static bool plan_gap(struct tarn__caller *caller, const struct tarn__request *request,
+                     struct found *found, struct plan *out)
+{
+    struct tarn__pool *pool = caller->pool;
+    size_t handle = is_near_limit(pool) ? 0 : tarn__pages_handle(pool->pages, 0);
+    struct tarn__gap gap;
+
+    if (!tarn__gap_find(caller, request, &found->moving, &gap))
+        return false;
+    *out = (struct plan){.at = gap.at, .idle = &found->moving, .small = &found->small};
+    tarn__idle_split_small(out->idle, handle, out->small);
+    out->fresh = out->least = small_bytes(out);
+    return carve(pool, out);
+}
+
 /* `found` NULL: nothing is to move. `lock` held. */
 static tarn_status make_plan(struct tarn__caller *caller,
                              const struct tarn__request *request, struct found *found,
                              struct plan *out)
 {
     struct tarn__pool *pool = caller->pool;
+
+    if (found && plan_gap(caller, request, found, out))
+        return TARN_OK;
     struct tarn__site site = find_site(caller, request);
     uint64_t need = round_to_pages(site.bytes ? site.bytes : 1);
 

@@ -3,8 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Small handles are made anew where one takes the place of so many. */
-enum { FEWER = 4 };
+/* Small handles are made anew where one takes the place of so many. New memory costs by
+ * the byte, so that larger ones than this are cheaper to move. */
+enum { FEWER = 4, SMALL_BYTES = 16 << 20 };
 
 static bool is_in(struct tarn__span span, uint64_t address)
 {
@@ -129,27 +130,34 @@ void tarn__idle_find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span
     trim_last(out);
 }
 
+static bool is_small(const struct tarn__idle_part *part, uint64_t handle_bytes)
+{
+    return mean_handle(part) < handle_bytes && mean_handle(part) <= SMALL_BYTES;
+}
+
 void tarn__idle_split_small(struct tarn__idle *idle, uint64_t handle_bytes,
                             struct tarn__idle *small_out)
 {
-    unsigned first = idle->count, handles = 0;
+    unsigned first = idle->ready, handles = 0;
     uint64_t bytes = 0;
 
     small_out->pool = idle->pool;
     small_out->count = small_out->ready = 0;
     small_out->bytes = 0;
-    while (first > 0 && mean_handle(&idle->parts[first - 1]) < handle_bytes &&
-           idle->parts[first - 1].lane == NULL) {
+    while (first > 0 && is_small(&idle->parts[first - 1], handle_bytes)) {
         handles += idle->parts[--first].handles;
         bytes += idle->parts[first].span.bytes;
     }
     if (bytes == 0 || bytes < handle_bytes || handles < FEWER * (bytes / handle_bytes))
         return;
-    small_out->count = small_out->ready = idle->count - first;
+    unsigned fenced = idle->count - idle->ready;
+    small_out->count = small_out->ready = idle->ready - first;
     small_out->bytes = bytes;
     memcpy(small_out->parts, &idle->parts[first],
            small_out->count * sizeof *small_out->parts);
-    idle->count = idle->ready = first;
+    memmove(&idle->parts[first], &idle->parts[idle->ready], fenced * sizeof *idle->parts);
+    idle->ready = first;
+    idle->count = first + fenced;
     idle->bytes -= bytes;
     idle->wanted -= idle->wanted < bytes ? idle->wanted : bytes;
 }
@@ -228,34 +236,66 @@ static bool wants_more(const struct tarn__idle *idle)
     return idle->count < TARN__IDLE_MAX && idle->bytes < idle->wanted;
 }
 
-/* Lane by lane, as each that is not the caller's is one more to wait for. */
+/* May memory behind fences be moved for the caller's stream? */
+static bool may_move_fenced(const struct tarn__caller *caller)
+{
+    return caller->may_record && !caller->capturing && caller->lane->in_order &&
+           tarn__old_reserve(caller->pool, TARN__IDLE_MAX);
+}
+
 static void note_lane(struct tarn__idle *idle, struct tarn__lane *lane)
 {
-    unsigned first = idle->count;
-
     join_pieces(idle, lane);
     tarn__bins_visit(&lane->bins, &idle->pool->heap.nodes, least_granules(idle->pool),
                      note_fenced, idle);
+}
+
+/* The caller's lane, then the others, as each of them is one more to wait for. `visit`
+ * says false where it has enough. */
+static void visit_lanes(const struct tarn__caller *caller, struct tarn__idle *idle,
+                        bool (*visit)(struct tarn__idle *idle, struct tarn__lane *lane))
+{
+    struct tarn__pool *pool = caller->pool;
+    struct tarn__heap *heap = &pool->heap;
+    bool more = visit(idle, caller->lane);
+
+    for (tarn__index i = heap->with_memory, after; i && more && !pool->options.grow_first;
+         i = after) {
+        after = tarn__lane(heap, i)->next_with_memory;
+        if (i != caller->lane->index && !tarn__lane(heap, i)->is_capture)
+            more = visit(idle, tarn__lane(heap, i));
+    }
+}
+
+static bool note_enough(struct tarn__idle *idle, struct tarn__lane *lane)
+{
+    unsigned first = idle->count;
+
+    note_lane(idle, lane);
     keep_enough(idle, first, true);
+    return wants_more(idle);
+}
+
+static bool note_all(struct tarn__idle *idle, struct tarn__lane *lane)
+{
+    note_lane(idle, lane);
+    return idle->count < TARN__IDLE_MAX;
 }
 
 void tarn__idle_find_fenced(const struct tarn__caller *caller, struct tarn__idle *idle)
 {
-    struct tarn__pool *pool = caller->pool;
-    struct tarn__heap *heap = &pool->heap;
-    struct tarn__lane *own = caller->lane;
-
-    if (!caller->may_record || caller->capturing || !own->in_order || !wants_more(idle) ||
-        !tarn__old_reserve(pool, TARN__IDLE_MAX))
+    if (!wants_more(idle) || !may_move_fenced(caller))
         return;
-    note_lane(idle, own);
-    for (tarn__index i = heap->with_memory, after;
-         i && wants_more(idle) && !pool->options.grow_first; i = after) {
-        after = tarn__lane(heap, i)->next_with_memory;
-        if (i != own->index && !tarn__lane(heap, i)->is_capture)
-            note_lane(idle, tarn__lane(heap, i));
-    }
+    visit_lanes(caller, idle, note_enough);
     trim_last(idle);
+}
+
+void tarn__idle_find_all(const struct tarn__caller *caller, struct tarn__idle *out)
+{
+    find(caller->pool, UINT64_MAX, (struct tarn__span){0, 0}, out);
+    out->ready = out->count;
+    if (out->count < TARN__IDLE_MAX && may_move_fenced(caller))
+        visit_lanes(caller, out, note_all);
 }
 
 /* Is there no younger span of the same lane? */
@@ -306,6 +346,18 @@ static tarn__index carve_span(struct tarn__heap *heap, tarn__index index,
     return tarn__heap_carve(heap, index, start, end - start);
 }
 
+/* What other parts left of a block, there. */
+static tarn__index around(const struct tarn__heap *heap, tarn__index index,
+                          uint64_t address)
+{
+    while (tarn__node_end(tarn__node(&heap->nodes, index)) <= address)
+        index = tarn__node(&heap->nodes, index)->after;
+    while (tarn__node(&heap->nodes, index)->address > address &&
+           tarn__node(&heap->nodes, index)->before)
+        index = tarn__node(&heap->nodes, index)->before;
+    return index;
+}
+
 /* The fence that covers a span's last use, in use from now on. */
 static CUevent_ pin(struct tarn__lane *lane, uint64_t epoch)
 {
@@ -321,6 +373,7 @@ void tarn__idle_carve(struct tarn__idle *idle)
         struct tarn__idle_part part = idle->parts[i];
         if (part.lane) /* before its last block goes */
             part.event = pin(part.lane, part.epoch);
+        part.node = around(&idle->pool->heap, part.node, part.span.address);
         tarn__index cut = carve_span(&idle->pool->heap, part.node, part.span);
         if (!cut && part.lane)
             tarn__lane_unpin(part.lane, part.event);

@@ -38,10 +38,14 @@ struct tarn__idle {
  * held. */
 void tarn__idle_find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span not_in,
                      struct tarn__idle *out);
-/* Take the last parts out whose handles are smaller than `handle_bytes`, if they are ready
- * and enough for a handle in place of four: `small_out`. `lock` held. */
+/* Take the last parts out of those that are ready whose handles are small and smaller than
+ * `handle_bytes`, if they are enough for one such handle in place of four: `small_out`.
+ * `lock` held. */
 void tarn__idle_split_small(struct tarn__idle *idle, uint64_t handle_bytes,
                             struct tarn__idle *small_out);
+/* All that is idle: ready, and behind fences where that may be moved for the caller's stream.
+ * `lock` held. */
+void tarn__idle_find_all(const struct tarn__caller *caller, struct tarn__idle *out);
 /* What is still wanted, of memory behind fences: the caller's stream's, and then other
  * streams', where the options do not rather have the pool grow. `lock` held. */
 void tarn__idle_find_fenced(const struct tarn__caller *caller, struct tarn__idle *idle);
@@ -67,6 +71,20 @@ bool tarn__old_reserve(struct tarn__pool *pool, unsigned count);
 /* A node that is MOVING; `event` covers its last use and is pinned. `lock` held. */
 void tarn__old_add(struct tarn__pool *pool, tarn__index node, struct tarn__lane *lane,
                    uint64_t epoch, CUevent_ event);
+
+/* --- gap.c --- */
+
+/* A hole, or its beginning or end, that is to be filled. */
+struct tarn__gap {
+    uint64_t at, bytes;
+};
+
+/* The place where the fewest idle handles make a block for the request, together with what
+ * the caller's stream may use beside it; those handles in `idle_out`. False: all that is
+ * idle is not enough anywhere. `lock` held. */
+bool tarn__gap_find(const struct tarn__caller *caller,
+                    const struct tarn__request *request, struct tarn__idle *idle_out,
+                    struct tarn__gap *out);
 
 /* --- grow.c --- */
 

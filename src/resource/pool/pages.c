@@ -260,6 +260,11 @@ struct tarn__span tarn__pages_first(const struct tarn__pages *pages,
     return pages->is_vmm ? tarn__vmm_first(&pages->vmm, span, bytes) : span;
 }
 
+struct tarn__span tarn__pages_handle_at(const struct tarn__pages *pages, uint64_t address)
+{
+    return tarn__vmm_handle_at(&pages->vmm, address);
+}
+
 unsigned tarn__pages_count(const struct tarn__pages *pages, struct tarn__span span)
 {
     return pages->is_vmm ? tarn__vmm_count(&pages->vmm, span) : span.bytes > 0;

@@ -74,6 +74,10 @@ struct tarn__span tarn__pages_removable(const struct tarn__pages *pages,
 struct tarn__span tarn__pages_first(const struct tarn__pages *pages,
                                     struct tarn__span span, size_t bytes);
 
+/* VMM: the handle that covers `address`, which is mapped. */
+struct tarn__span tarn__pages_handle_at(const struct tarn__pages *pages,
+                                        uint64_t address);
+
 /* How many handles, or segments, a span has that removable() gave. */
 unsigned tarn__pages_count(const struct tarn__pages *pages, struct tarn__span span);
 

@@ -82,6 +82,7 @@ struct tarn__span tarn__vmm_removable(const struct tarn__vmm *vmm,
                                       struct tarn__span idle);
 struct tarn__span tarn__vmm_first(const struct tarn__vmm *vmm, struct tarn__span span,
                                   size_t bytes);
+struct tarn__span tarn__vmm_handle_at(const struct tarn__vmm *vmm, uint64_t address);
 unsigned tarn__vmm_count(const struct tarn__vmm *vmm, struct tarn__span span);
 tarn_status tarn__vmm_remove(struct tarn__pages *pages, struct tarn__span span);
 

@@ -259,6 +259,11 @@ static struct tarn__span handle_at(const struct tarn__vmm *vmm, size_t page)
                                vmm->table[first].count * TARN__PAGE_BYTES};
 }
 
+struct tarn__span tarn__vmm_handle_at(const struct tarn__vmm *vmm, uint64_t address)
+{
+    return handle_at(vmm, tarn__vmm_page(vmm, address));
+}
+
 /* Only entries of the span's own handles are read. They stay while the caller has the
  * span, so no lock is needed. */
 struct tarn__span tarn__vmm_removable(const struct tarn__vmm *vmm, struct tarn__span idle)

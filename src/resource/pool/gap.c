@@ -1,0 +1,345 @@
+/* gap.c -- where few handles do: a hole beside memory that the request can use already.
+ *
+ * Moving is paid by the handle, so a growth that has to move memory does best where least is
+ * missing. What moved before left holes all over the range, and some of what is free lies
+ * beside them. A block for the request can then be made in three ways:
+ *
+ *     behind what is free     [free][ moved ]  hole  [live]
+ *     before what is free     [live]  hole  [ moved ][free]
+ *     between, all of it      [free][ moved ][free]
+ *
+ * The handles that fill a place are taken large ones first, and of one size those that lie
+ * in short pieces, so that long ones stay whole.
+ */
+#include "resource/pool/idle.h"
+#include <stdlib.h>
+
+enum {
+    HANDLES = 1024, /* that are looked at */
+    HOLES = 256,
+    SIDE = TARN__RUN_MAX / 2 - 1, /* blocks on one side: what tarn__heap_join() finds */
+    TRIES = 6                     /* places that are tried in earnest */
+};
+
+enum rank { READY, OWN, OTHERS };
+
+struct handle {
+    struct tarn__span span;
+    uint64_t piece; /* bytes of idle handles that lie together with it */
+    uint64_t sum;   /* of this handle and those before it in the list */
+    unsigned part;  /* of `all` */
+    enum rank rank;
+};
+
+struct place {
+    struct tarn__span low, high; /* what is free on both sides, as far as it is used */
+    struct tarn__span hole;
+    uint64_t least, most; /* bytes that are to be moved there */
+    bool at_end;          /* to the end of the hole */
+    unsigned handles;     /* that this takes, if they fit */
+};
+
+struct look {
+    const struct tarn__caller *caller;
+    const struct tarn__request *request;
+    struct tarn__idle all;
+    struct handle handles[HANDLES]; /* the best first */
+    unsigned count;
+    unsigned holes;
+    struct place places[TRIES]; /* the best first */
+    unsigned tries;
+    unsigned chosen[TARN__IDLE_MAX], best[TARN__IDLE_MAX]; /* of `handles` */
+};
+
+/* --- handles --- */
+
+static int compare(uint64_t one, uint64_t other)
+{
+    return one < other ? -1 : one > other;
+}
+
+static int by_worth(const void *one, const void *other)
+{
+    const struct handle *a = one, *b = other;
+
+    if (a->rank != b->rank)
+        return compare(a->rank, b->rank);
+    if (a->span.bytes != b->span.bytes)
+        return compare(b->span.bytes, a->span.bytes);
+    if (a->piece != b->piece)
+        return compare(a->piece, b->piece);
+    return compare(a->span.address, b->span.address);
+}
+
+static enum rank rank_of(const struct look *look, const struct tarn__idle_part *part)
+{
+    if (!part->lane)
+        return READY;
+    return part->lane == look->caller->lane ? OWN : OTHERS;
+}
+
+static void list_part(struct look *look, unsigned which)
+{
+    const struct tarn__pages *pages = look->caller->pool->pages;
+    const struct tarn__idle_part *part = &look->all.parts[which];
+    uint64_t end = part->span.address + part->span.bytes;
+
+    for (uint64_t at = part->span.address; at < end && look->count < HANDLES;) {
+        struct handle *handle = &look->handles[look->count++];
+        *handle = (struct handle){.span = tarn__pages_handle_at(pages, at),
+                                  .piece = part->span.bytes,
+                                  .part = which,
+                                  .rank = rank_of(look, part)};
+        at += handle->span.bytes;
+    }
+}
+
+static void list_handles(struct look *look)
+{
+    uint64_t sum = 0;
+
+    tarn__idle_find_all(look->caller, &look->all);
+    for (unsigned i = 0; i < look->all.count; i++)
+        list_part(look, i);
+    qsort(look->handles, look->count, sizeof *look->handles, by_worth);
+    for (unsigned i = 0; i < look->count; i++)
+        look->handles[i].sum = sum += look->handles[i].span.bytes;
+}
+
+/* The first handles that have so much together; 0: all have not. */
+static unsigned how_many(const struct look *look, uint64_t bytes)
+{
+    unsigned low = 0, high = look->count;
+
+    while (low < high) {
+        unsigned middle = (low + high) / 2;
+        if (look->handles[middle].sum < bytes)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < look->count ? low + 1 : 0;
+}
+
+/* --- places --- */
+
+static bool is_better(const struct place *one, const struct place *other)
+{
+    return one->handles < other->handles ||
+           (one->handles == other->handles && one->least < other->least);
+}
+
+static void note(struct look *look, struct place place)
+{
+    if (place.least == 0 || place.least > place.most)
+        return;
+    place.handles = how_many(look, place.least);
+    if (place.handles == 0 ||
+        (look->tries == TRIES && !is_better(&place, &look->places[TRIES - 1])))
+        return;
+    unsigned i = look->tries < TRIES ? look->tries++ : TRIES - 1;
+    for (; i > 0 && is_better(&place, &look->places[i - 1]); i--)
+        look->places[i] = look->places[i - 1];
+    look->places[i] = place;
+}
+
+/* May the caller's stream have this block without a wait? */
+static bool is_at_hand(const struct look *look, tarn__index index)
+{
+    const struct tarn__lane *lane = look->caller->lane;
+    const struct tarn__node *node = tarn__node(&look->caller->pool->heap.nodes, index);
+
+    return tarn__node_state(node) == TARN__FREE &&
+           (node->lane == 0 || (lane->in_order && node->lane == lane->index));
+}
+
+static struct tarn__span free_before(const struct look *look, tarn__index hole)
+{
+    const struct tarn__nodes *nodes = &look->caller->pool->heap.nodes;
+    struct tarn__span free = {tarn__node(nodes, hole)->address, 0};
+    tarn__index index = tarn__node(nodes, hole)->before;
+
+    for (int i = 0; i < SIDE && index && is_at_hand(look, index); i++) {
+        free.address = tarn__node(nodes, index)->address;
+        index = tarn__node(nodes, index)->before;
+    }
+    free.bytes = tarn__node(nodes, hole)->address - free.address;
+    return free;
+}
+
+static struct tarn__span free_behind(const struct look *look, tarn__index hole)
+{
+    const struct tarn__nodes *nodes = &look->caller->pool->heap.nodes;
+    struct tarn__span free = {tarn__node_end(tarn__node(nodes, hole)), 0};
+    tarn__index index = tarn__node(nodes, hole)->after;
+
+    for (int i = 0; i < SIDE && index && is_at_hand(look, index); i++) {
+        free.bytes += tarn__node_bytes(tarn__node(nodes, index));
+        index = tarn__node(nodes, index)->after;
+    }
+    return free;
+}
+
+static uint64_t to_pages(uint64_t bytes)
+{
+    return (bytes + TARN__PAGE_BYTES - 1) & ~((uint64_t)TARN__PAGE_BYTES - 1);
+}
+
+static bool look_at_hole(void *data, tarn__index index)
+{
+    struct look *look = data;
+    const struct tarn__node *node = tarn__node(&look->caller->pool->heap.nodes, index);
+    uint64_t bytes = (uint64_t)look->request->granules << TARN__GRANULE_SHIFT;
+    uint64_t mask = look->request->alignment - 1;
+    struct place place = {.hole = {node->address, tarn__node_bytes(node)},
+                          .low = free_before(look, index),
+                          .most = tarn__node_bytes(node)};
+    struct tarn__span high = free_behind(look, index);
+    uint64_t hole_end = high.address, end = high.address + high.bytes;
+    uint64_t first = (place.low.address + mask) & ~mask; /* where the block would begin */
+
+    if (first + bytes > place.hole.address) {
+        place.least = to_pages(first + bytes - place.hole.address);
+        note(look, place);
+    }
+    if (high.bytes == 0)
+        return ++look->holes < HOLES;
+    place.high = high;
+    if (first + bytes > hole_end && first + bytes <= end) {
+        place.least = place.most;
+        note(look, place);
+    }
+    first = (end - bytes) & ~mask;
+    if (bytes < end && first < hole_end) {
+        place.low.bytes = 0;
+        place.least = to_pages(hole_end - first);
+        place.at_end = true;
+        note(look, place);
+    }
+    return ++look->holes < HOLES;
+}
+
+/* --- which handles go where --- */
+
+static bool is_in(struct tarn__span span, uint64_t address)
+{
+    return address - span.address < span.bytes;
+}
+
+/* The handles for a place: how many; 0: none fill it. */
+static unsigned choose(struct look *look, const struct place *place, uint64_t *bytes_out)
+{
+    uint64_t bytes = 0;
+    unsigned count = 0;
+
+    for (unsigned i = 0;
+         i < look->count && bytes < place->least && count < TARN__IDLE_MAX; i++) {
+        struct tarn__span handle = look->handles[i].span;
+        if (bytes + handle.bytes > place->most || is_in(place->low, handle.address) ||
+            is_in(place->high, handle.address))
+            continue;
+        look->chosen[count++] = i;
+        bytes += handle.bytes;
+    }
+    *bytes_out = bytes;
+    return bytes < place->least ? 0 : count;
+}
+
+/* The place that takes the fewest handles, into `best`; 0: there is none. */
+static unsigned choose_place(struct look *look, struct tarn__gap *out)
+{
+    unsigned fewest = 0;
+
+    for (unsigned i = 0; i < look->tries; i++) {
+        const struct place *place = &look->places[i];
+        uint64_t bytes;
+        unsigned count = choose(look, place, &bytes);
+        if (count == 0 || (fewest > 0 && count >= fewest))
+            continue;
+        fewest = count;
+        for (unsigned j = 0; j < count; j++)
+            look->best[j] = look->chosen[j];
+        out->bytes = bytes;
+        out->at = place->at_end ? place->hole.address + place->hole.bytes - bytes
+                                : place->hole.address;
+    }
+    return fewest;
+}
+
+/* --- the parts that move --- */
+
+static int by_address(const void *one, const void *other)
+{
+    const struct tarn__idle_part *a = one, *b = other;
+
+    return compare(a->span.address, b->span.address);
+}
+
+/* What is ready first, and of that large handles first. */
+static int by_order(const void *one, const void *other)
+{
+    const struct tarn__idle_part *a = one, *b = other;
+    uint64_t mean_a = a->span.bytes / a->handles, mean_b = b->span.bytes / b->handles;
+
+    if ((a->lane == NULL) != (b->lane == NULL))
+        return a->lane == NULL ? -1 : 1;
+    return mean_a != mean_b ? compare(mean_b, mean_a) : by_address(one, other);
+}
+
+/* Handles of one block that touch become one part. */
+static void join_parts(struct tarn__idle *idle)
+{
+    unsigned kept = 0;
+
+    qsort(idle->parts, idle->count, sizeof *idle->parts, by_address);
+    for (unsigned i = 1; i < idle->count; i++) {
+        struct tarn__idle_part *last = &idle->parts[kept], *part = &idle->parts[i];
+        if (part->node == last->node &&
+            last->span.address + last->span.bytes == part->span.address) {
+            last->span.bytes += part->span.bytes;
+            last->handles++;
+        } else {
+            idle->parts[++kept] = *part;
+        }
+    }
+    idle->count = kept + 1;
+    qsort(idle->parts, idle->count, sizeof *idle->parts, by_order);
+}
+
+static void fill_idle(const struct look *look, unsigned count, uint64_t bytes,
+                      struct tarn__idle *out)
+{
+    *out = (struct tarn__idle){
+        .pool = look->caller->pool, .count = count, .bytes = bytes, .wanted = bytes};
+    for (unsigned i = 0; i < count; i++) {
+        const struct handle *handle = &look->handles[look->best[i]];
+        out->parts[i] = look->all.parts[handle->part];
+        out->parts[i].span = handle->span;
+        out->parts[i].handles = 1;
+    }
+    join_parts(out);
+    while (out->ready < out->count && out->parts[out->ready].lane == NULL)
+        out->ready++;
+}
+
+bool tarn__gap_find(const struct tarn__caller *caller,
+                    const struct tarn__request *request, struct tarn__idle *idle_out,
+                    struct tarn__gap *out)
+{
+    const struct tarn__heap *heap = &caller->pool->heap;
+    struct look *look = malloc(sizeof *look);
+
+    if (!look)
+        return false;
+    look->caller = caller;
+    look->request = request;
+    look->count = look->holes = look->tries = 0;
+    list_handles(look);
+    if (look->count > 0)
+        tarn__bins_visit(&heap->holes, &heap->nodes, 1, look_at_hole, look);
+    unsigned count = choose_place(look, out);
+    if (count > 0)
+        fill_idle(look, count, out->bytes, idle_out);
+    free(look);
+    return count > 0;
+}
