@@ -98,6 +98,8 @@ void lane_create(struct actor *actor, struct lane *lane, bool opened)
 {
     if (actor->order->scenario->per_thread)
         lane->raw = TARN_STREAM_PER_THREAD;
+    else if (actor->order->scenario->legacy && lane == actor->lanes)
+        lane->raw = TARN_STREAM_LEGACY;
     else
         must(tarn_stream_create(0, !is_blocking(actor, lane), &lane->raw), "stream");
     lane_open(lane, opened && lane->raw != TARN_STREAM_PER_THREAD);
@@ -106,7 +108,7 @@ void lane_create(struct actor *actor, struct lane *lane, bool opened)
 void lane_destroy(struct lane *lane)
 {
     lane_close(lane);
-    if (lane->raw != TARN_STREAM_PER_THREAD)
+    if (lane->raw != TARN_STREAM_PER_THREAD && lane->raw != TARN_STREAM_LEGACY)
         must(tarn_stream_destroy(0, lane->raw), "stream");
     lane->raw = NULL;
 }
@@ -128,6 +130,27 @@ tarn_stream actor_names(struct actor *actor, const struct lane *lane)
 
 /* --- blocks ---------------------------------------------------------------------------- */
 
+/* Of three programs: at each twentieth of their allocations in order of size the bytes of the
+ * one that lies there. A query on four streams, a server of a language model, loops over
+ * small arrays. What is too large for the scenario is divided until it is not. */
+static size_t bytes_of_a_trace(struct actor *actor)
+{
+    static const unsigned sizes[][20] = {
+        {256,      256,      512,      1024,     8192,     32396,    161256,
+         396672,   719288,   1421620,  2582536,  4480488,  7206928,  11068576,
+         16526460, 23039360, 34392896, 51621092, 81238408, 152987800},
+        {8192,    122880,   262144,   294912,   327680,   352256,  376832,
+         417792,  466944,   540672,   737280,   2007040,  2408448, 2981888,
+         8781824, 15903744, 19494912, 22573056, 27190272, 33554432},
+        {512,   512,   2048,  2048,  2048,   8192,   8192,   16384,  16384,  16384,
+         16384, 65536, 65536, 65536, 131072, 131072, 262144, 524288, 524288, 4194304}};
+    size_t bytes = sizes[actor->order->seed % 3][actor_draw(actor, 20)];
+
+    while (bytes > actor->order->scenario->largest)
+        bytes /= 16;
+    return bytes / 4 * 4;
+}
+
 /* Between 2^n and 2^(n+1), n drawn: as many small ones as large ones at each scale. */
 static size_t some_bytes(struct actor *actor)
 {
@@ -136,6 +159,8 @@ static size_t some_bytes(struct actor *actor)
     size_t most = SMALL_MOST > smallest ? SMALL_MOST : scenario->largest;
     unsigned scales = 0;
 
+    if (scenario->from_traces)
+        return bytes_of_a_trace(actor);
     if (actor->large)
         return scenario->largest / 2 + actor_draw(actor, scenario->largest / 2) / 4 * 4;
     if (most > scenario->largest || actor_draw(actor, 12) == 0)

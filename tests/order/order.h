@@ -47,6 +47,8 @@ struct scenario {
     bool per_thread;       /* the lane is the per-thread stream, of threads that end */
     unsigned nobody;       /* of 1,000 calls so many name no stream */
     bool blocking;         /* every other lane is a blocking stream */
+    bool legacy;           /* the first lane is the legacy stream, which all actors share */
+    bool from_traces;      /* sizes are those of three programs; else from a wide draw */
     bool beside_announced; /* captures beside are announced */
 };
 extern const struct scenario scenarios[];
