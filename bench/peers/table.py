@@ -4,7 +4,8 @@
     table.py RESULTS.jsonl... [--out results.json]
 
 Where a figure was measured several times the median counts. In brackets stands how many
-times Tarn's figure it is (of `Tarn opened`, or of `Tarn`); --out keeps it all as JSON.
+times Tarn's figure it is (of `Tarn opened`, or of `Tarn`); --out keeps it all as JSON, these
+ratios too.
 """
 import collections
 import json
@@ -35,11 +36,22 @@ def cell(value, base):
     return f"{text} ({value / base:.1f})" if base and value != base else text
 
 
+def base_of(row):
+    """Tarn's figure of a row, or None."""
+    return next((row[name] for name in OURS if row.get(name)), None)
+
+
+def ratios(row):
+    """How many times Tarn's figure the others' are."""
+    base = base_of(row)
+    return {who: round(value / base, 3) for who, value in row.items()} if base else {}
+
+
 def lines(table):
     peers = list(dict.fromkeys(who for row in table.values() for who in row))
     yield " | ".join(["what".ljust(58), *(who.rjust(17) for who in peers)])
     for (_, case, metric), row in table.items():
-        base = next((row[name] for name in OURS if row.get(name)), None)
+        base = base_of(row)
         cells = [cell(row.get(who), base).rjust(17) for who in peers]
         yield " | ".join([f"{case}, {metric}".ljust(58), *cells])
 
@@ -51,7 +63,8 @@ def main(arguments):
     for line in lines(table):
         print(line)
     if out:
-        rows = [{"bench": bench, "case": case, "metric": metric, "median": row}
+        rows = [{"bench": bench, "case": case, "metric": metric, "median": row,
+                 "ratio": ratios(row)}
                 for (bench, case, metric), row in table.items()]
         with open(out, "w", encoding="utf-8") as file:
             json.dump(rows, file, indent=1)
