@@ -18,6 +18,7 @@ DEFAULT = "cuda-pool"
 
 is_for_numba = False  # Tarn's manager was asked for by a call
 _asked: str | None = None  # name of the resource for devices that have the default
+_asked_for_one = False  # a resource itself was asked for
 _chosen: set[int] = set()  # devices for which choose() has been here
 _made: dict[int, Any] = {}  # device -> what was put in charge of it by name
 
@@ -92,6 +93,11 @@ def choose(device: int, default: str | None = None) -> None:
     _chosen.add(device)
 
 
+def was_asked_for() -> bool:
+    """Did somebody say which resource is to serve Numba, by a call or by the environment?"""
+    return _asked_for_one or bool(_asked or os.environ.get("TARN_RESOURCE"))
+
+
 def begin_anew(device: int) -> None:
     """The device's context may be about to end, and a pool of Tarn's ends with it: at the
     next use there is to be another, if its maker was here."""
@@ -110,7 +116,7 @@ def serve_from(resource: Any, used: set[int]) -> None:
     holds for the others at their first use."""
     from . import mr
 
-    global _asked
+    global _asked, _asked_for_one
     if isinstance(resource, str):
         _class_of(resource)
         for device in used:
@@ -118,6 +124,7 @@ def serve_from(resource: Any, used: set[int]) -> None:
         _asked = resource
         return
     _check(resource)
+    _asked_for_one = True
     if resource.device is None:  # of a class that is written in Python
         mr.set_current_device_resource(resource)
     else:

@@ -106,6 +106,8 @@ class _ManagerOperations(_tarn.Plugin):
             log.set_up(self._target.driver)
         if key not in _Settings.managers:
             _Settings.managers[key] = _tarn.Manager(device, _is_logging())
+            if resources.was_asked_for():
+                _warn_of_manager(_Settings.managers[key].name)
         resources.choose(device, resources.DEFAULT)
         _Settings.managers[key].logging = _is_logging()
         _Settings.managers[key].one_stream = _Settings.one_stream
@@ -303,6 +305,16 @@ def _warn_of_environment() -> None:
         )
 
 
+def _warn_of_manager(name: str) -> None:
+    """Others than Tarn's default do not look at resources."""
+    if name != "resource":
+        warnings.warn(
+            f"tarn.numba: memory comes from the manager {name} that TARN_MEMORY_MANAGER or "
+            "the program has set, not from the resource that was asked for",
+            stacklevel=2,
+        )
+
+
 def use_tarn_for_numba(
     cuda: Any = None,
     resource: Any = None,
@@ -345,6 +357,8 @@ def use_tarn_for_numba(
     for present in _Settings.managers.values():
         present.logging = _is_logging()
         present.one_stream = _Settings.one_stream
+        if resource is not None:
+            _warn_of_manager(present.name)
 
 
 def __getattr__(name: str) -> Any:

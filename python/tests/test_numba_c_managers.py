@@ -53,6 +53,35 @@ def test_a_plugin_in_c_serves_numba(plugin):
     assert run_code(PROGRAM, TARN_MEMORY_MANAGER=plugin) == "cache True"
 
 
+ASKED = """
+import tarn
+from numba import cuda
+tarn.use_tarn_for_numba(RESOURCE)
+cuda.device_array(1)
+print(cuda.current_context().memory_manager._manager.name)
+tarn.use_tarn_for_numba(resource="cuda")
+"""
+
+
+@pytest.mark.parametrize(
+    "resource, environment",
+    [("resource='pool'", {}), ("resource=tarn.mr.CudaMemoryResource()", {}),
+     ("", {"TARN_RESOURCE": "pool"}), ("", {})],
+)  # fmt: skip
+def test_a_resource_that_such_a_manager_does_not_ask_is_warned_of(resource, environment):
+    """At the first use, and where it is asked for after that."""
+    code = ASKED.replace("RESOURCE", resource)
+    done = run(["-c", code], TARN_MEMORY_MANAGER="native", **environment)
+    assert (done.returncode, done.stdout) == (0, "native\n"), done.stderr
+    words = "memory comes from the manager native"
+    assert done.stderr.count(words) == (2 if resource or environment else 1), done.stderr
+
+
+def test_a_resource_that_serves_is_not_warned_of():
+    code = ASKED.replace("RESOURCE", "resource='pool'")
+    assert run_code(code, TARN_RESOURCE="pool") == "resource"
+
+
 def test_a_plugin_that_is_not_there_is_an_error_in_words():
     done = run(["-c", PROGRAM], TARN_MEMORY_MANAGER=os.devnull + "/none.so")
     assert done.returncode != 0
