@@ -287,6 +287,7 @@ static tarn_status grow(struct tarn__caller *caller, const struct tarn__request 
 
     *moved_out = true;
     tarn__pool_lock(pool);
+    tarn__pages_may_have(pool->pages, pool->limit);
     tarn_status status = make_plan(caller, request, found, &plan);
     tarn__pool_unlock(pool);
     if (status != TARN_OK)

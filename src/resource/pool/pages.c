@@ -12,6 +12,11 @@
  * opened in 35 us, of whatever size; above, in 2.1 us a MiB. */
 enum { STEP_PART = 96, HANDLE_PART = 192 };
 
+/* A pool that has little of what it may have is still at its beginning, and what a live block
+ * pins is little of all: handles are larger then. In bytes, no larger than what costs the
+ * same to make; and a part of what it may have, and of what it has. */
+enum { EARLY_BYTES = 16 << 20, EARLY_ROOM_PART = 8192, EARLY_PART = 64 };
+
 enum {
     LEFT_PART = 4, /* and no more than this part of what may still come */
     SPARE_BYTES = 256
@@ -156,6 +161,18 @@ static size_t power_of_two(const struct tarn__pages *pages, size_t most, size_t 
     return unit;
 }
 
+static size_t least(size_t one, size_t other)
+{
+    return one < other ? one : other;
+}
+
+static size_t early_handle(const struct tarn__pages *pages, size_t reserved)
+{
+    size_t room = least(pages->vmm.device_bytes, atomic_load(&pages->most));
+
+    return least(EARLY_BYTES, least(room / EARLY_ROOM_PART, reserved / EARLY_PART));
+}
+
 size_t tarn__pages_handle(const struct tarn__pages *pages, size_t more)
 {
     size_t reserved = atomic_load(&pages->reserved), total = pages->vmm.device_bytes;
@@ -165,7 +182,9 @@ size_t tarn__pages_handle(const struct tarn__pages *pages, size_t more)
         return 0;
     if (more > left)
         more = left;
-    return power_of_two(pages, (reserved + more) / HANDLE_PART, left);
+    size_t early = early_handle(pages, reserved + more);
+    size_t late = (reserved + more) / HANDLE_PART;
+    return power_of_two(pages, early > late ? early : late, left);
 }
 
 /* `need` in whole handles, so that growth leaves no small ones behind; as it is where the
@@ -195,6 +214,11 @@ size_t tarn__pages_step(const struct tarn__pages *pages, size_t bytes, size_t mo
     if (step > most)
         step = most;
     return need > step ? whole_handles(pages, need, most) : step;
+}
+
+void tarn__pages_may_have(struct tarn__pages *pages, uint64_t bytes)
+{
+    atomic_store(&pages->most, bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX);
 }
 
 size_t tarn__pages_reserved(const struct tarn__pages *pages)

@@ -49,6 +49,9 @@ bool tarn__pages_are_done(const struct tarn__pages *pages);
 /* The range of a VMM pool; zeros for segments. */
 struct tarn__span tarn__pages_range(const struct tarn__pages *pages);
 
+/* The pool's limit now: its handles are smaller where that is low. */
+void tarn__pages_may_have(struct tarn__pages *pages, uint64_t bytes);
+
 /* How much a growth that needs `bytes` should bring, at most `most`: the step of growth, a
  * multiple of the page; never less than `bytes` rounded to pages, and rounded to handles
  * where that may be. 0: it is over `most`. */

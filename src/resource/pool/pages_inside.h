@@ -62,6 +62,7 @@ struct tarn__pages {
     bool is_vmm;
     size_t growth_bytes; /* 0: by the pool's size */
     atomic_size_t reserved, asleep, metadata;
+    atomic_size_t most; /* that the pool may have; 0: nobody said */
     atomic_bool sleeps;
     uint64_t life;      /* of the device's context at the start; 0: no device */
     CUdeviceptr_ spare; /* 256 bytes of cuMemAlloc for a barrier when memory is out */

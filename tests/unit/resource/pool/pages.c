@@ -1,5 +1,6 @@
 /* The memory beneath a pool: growing, steps, what can be removed, the barrier. */
 #include "memory.h"
+#include "resource/pool/pages_inside.h"
 #include "capturing.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -117,6 +118,28 @@ TEST(pages_step_grows_with_the_pool_and_shrinks_near_the_limit)
     CHECK_EQUAL(32 * MIB, tarn__pages_handle(pages, 0));
     CHECK_EQUAL(128 * MIB, tarn__pages_step(pages, 100 * MIB, SIZE_MAX));
     CHECK_EQUAL(100 * MIB, tarn__pages_step(pages, 100 * MIB, 101 * MIB));
+    tarn__pages_close(pages);
+}
+
+/* What a live block pins is little of what the pool may have. */
+TEST(pages_of_a_pool_that_has_little_of_a_large_device_have_larger_handles)
+{
+    const size_t gib = (size_t)1 << 30;
+    struct tarn__pages *pages = open_pages();
+
+    pages->vmm.device_bytes = 141 * gib;
+    CHECK_EQUAL(4 * MIB,
+                tarn__pages_handle(pages, gib)); /* nobody said what it may have */
+    tarn__pages_may_have(pages, UINT64_MAX);
+    CHECK_EQUAL(2 * MIB, tarn__pages_handle(pages, 128 * MIB));
+    CHECK_EQUAL(8 * MIB, tarn__pages_handle(pages, 512 * MIB));
+    CHECK_EQUAL(16 * MIB, tarn__pages_handle(pages, gib));
+    CHECK_EQUAL(16 * MIB, tarn__pages_handle(pages, 5 * gib));
+    CHECK_EQUAL(32 * MIB, tarn__pages_handle(pages, 6 * gib));
+    tarn__pages_may_have(pages, 64 * gib);
+    CHECK_EQUAL(8 * MIB, tarn__pages_handle(pages, gib));
+    tarn__pages_may_have(pages, 2 * gib);
+    CHECK_EQUAL(4 * MIB, tarn__pages_handle(pages, gib));
     tarn__pages_close(pages);
 }
 
