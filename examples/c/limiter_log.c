@@ -1,4 +1,4 @@
-/* limiter_log.c -- adaptors stacked: a limiter over a logger over the driver.
+/* limiter_log.c -- adaptors stacked: a limiter over a logger over a pool.
  *
  * The logger sees what the limiter lets through, so the block that does not fit is not in
  * the log. The other way round it would be there, as a failure.
@@ -23,12 +23,13 @@ static bool ok(tarn_status status)
  */
 static tarn_resource *stack(tarn_trace_writer *writer, size_t limit_bytes)
 {
-    tarn_resource *cuda = NULL, *logger = NULL, *limiter = NULL;
+    tarn_resource *pool = NULL, *logger = NULL, *limiter = NULL;
 
-    if (ok(tarn_cuda_create(0, &cuda)) && ok(tarn_logger_create(cuda, writer, &logger)))
+    if (ok(tarn_pool_create(0, NULL, NULL, &pool)) &&
+        ok(tarn_logger_create(pool, writer, &logger)))
         ok(tarn_limiter_create(logger, limit_bytes, &limiter));
     tarn_resource_release(logger);
-    tarn_resource_release(cuda);
+    tarn_resource_release(pool);
     return limiter;
 }
 

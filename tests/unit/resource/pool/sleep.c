@@ -1,4 +1,4 @@
-/* Peers, generations and streams of others, as a program sees them from outside a pool. */
+/* Sleep, peers and generations, as a program sees them from outside a pool. */
 #include "memory.h"
 #include "pools.h"
 
@@ -56,6 +56,43 @@ TEST(peer_that_is_none_is_refused)
     CHECK_OK(tarn_resource_release(cuda));
     end_pool(on_cuda);
     end_pool(pool);
+}
+
+/* Another user of the device has what the pool had, for as long as it sleeps; and for that
+ * long the pool cannot be woken. */
+TEST(pool_that_sleeps_leaves_its_memory_to_others)
+{
+    size_t free_bytes, total_bytes;
+    tarn_device_ptr theirs = 0;
+    tarn_resource *cuda;
+
+    if (!on_sim())
+        skip(); /* a GPU has other users */
+    use_driver(0);
+    CHECK_OK(tarn_cuda_create(0, &cuda));
+    CHECK_OK(tarn_resource_memory_info(cuda, NULL, &free_bytes, &total_bytes));
+    size_t most = free_bytes / 4 * 3;
+    tarn_resource *pool = new_pool(NULL);
+    tarn_device_ptr kept = take(pool, MIB, NULL), block = 77;
+    put(pool, take(pool, most, NULL), most, NULL);
+    CU(cuMemsetD8_v2(kept, 42, MIB));
+    CHECK_STATUS(TARN_OUT_OF_MEMORY,
+                 tarn_resource_allocate(cuda, most, 0, NULL, &theirs));
+    CHECK_OK(tarn_pool_sleep(pool, TARN_POOL_KEEP));
+    theirs = take(cuda, most, NULL);
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_pool_wake(pool));
+        CHECK_EQUAL(statistics(pool).reserved, statistics(pool).asleep);
+        CHECK_STATUS(TARN_STILL_IN_USE,
+                     tarn_resource_allocate(pool, MIB, 0, NULL, &block));
+    }
+    put(cuda, theirs, most, NULL);
+    CHECK_OK(tarn_pool_wake(pool));
+    CHECK_EQUAL(42, byte_at(kept));
+    CHECK_EQUAL(42, byte_at(kept + MIB - 1));
+    put(pool, kept, MIB, NULL);
+    end_pool(pool);
+    CHECK_OK(tarn_resource_release(cuda));
 }
 
 /* Who shared what lies at an address can see that it is another memory now. */
