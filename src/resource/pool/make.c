@@ -232,6 +232,12 @@ void tarn__pool_destroy(void *self)
 {
     struct tarn__pool *pool = self;
 
+    /* In a forked child the lock of the list of pools may be held for ever, too, and at exit
+     * others may still be at it: what the pool has of the host's goes with the process. */
+    if (tarn__driver_gone()) {
+        tarn__pages_close(pool->pages);
+        return;
+    }
     tarn__opened_remove_watch(stream_closes, pool);
     tarn__pools_remove(pool);
     if (!tarn__pool_is_over(pool)) {
@@ -246,8 +252,7 @@ void tarn__pool_destroy(void *self)
         if (idle)
             tarn__pages_close(pool->pages);
     } else {
-        if (!tarn__driver_gone()) /* else a lock may be held for ever */
-            tarn__magazines_free(pool);
+        tarn__magazines_free(pool);
         tarn__pages_close(pool->pages);
     }
     tarn__captures_free(pool);

@@ -107,6 +107,7 @@ static bool say_no(void *data, tarn_resource *of, size_t bytes, unsigned attempt
 
 static tarn_stream opened;
 static tarn_pool_capture *memory;
+static tarn_resource *unused; /* a pool that nothing else has a reference to */
 
 /* Each call of tarn/pool.h, and those on a resource. */
 static void ask_everything(void)
@@ -146,17 +147,42 @@ static void ask_everything(void)
     CHILD_STATUS(TARN_OK, tarn_pool_capture_drop(memory));
     tarn_stream_close(opened);
     CHILD_STATUS(TARN_OK, tarn_resource_release(pool));
+    CHILD_STATUS(TARN_OK, tarn_resource_release(unused));
+}
+
+static atomic_bool may_end;
+
+/* What a thread keeps goes at its end, under the lock of the list of pools; and it waits there
+ * for the pool's own. */
+static void *keep_something(void *data)
+{
+    tarn_device_ptr block;
+
+    for (int i = 0; i < 200; i++)
+        if (tarn_resource_allocate(pool, 512, 0, NULL, &block) != TARN_OK ||
+            tarn_resource_deallocate(pool, block, 512, 0, NULL) != TARN_OK)
+            abort();
+    atomic_fetch_add((atomic_int *)data, 1);
+    while (!atomic_load(&may_end))
+        usleep(500);
+    return NULL;
 }
 
 /* As if other threads were in the middle of calls: each of the pool's locks is held for
- * good in the child. */
+ * good in the child, and so is that of the list of pools. */
 static void fork_with_all_locks_held(void)
 {
     struct tarn__pool *its;
+    atomic_int ready = 0;
+    pthread_t thread;
     int status = 0;
     void *graph;
 
     make_pool();
+    CHILD_STATUS(TARN_OK, tarn_pool_create(0, NULL, NULL, &unused));
+    CHILD_CHECK(pthread_create(&thread, NULL, keep_something, &ready) == 0);
+    while (!atomic_load(&ready))
+        usleep(500);
     CHILD_STATUS(TARN_OK, tarn_stream_open(0, stream, &opened));
     CHILD_STATUS(TARN_OK, tarn_pool_add_pressure(pool, say_no, NULL));
     CHILD_CHECK(cu.cuStreamBeginCapture_v2(stream, CAPTURE_RELAXED) == 0);
@@ -166,6 +192,8 @@ static void fork_with_all_locks_held(void)
     pthread_mutex_lock(&its->growth);
     pthread_mutex_lock(&its->barrier);
     pthread_mutex_lock(&its->lock);
+    atomic_store(&may_end, true);
+    usleep(20000); /* where it has not come so far, the child has one lock less to fear */
     pid_t child = fork();
     if (child == 0) {
         alarm(20);
@@ -178,6 +206,8 @@ static void fork_with_all_locks_held(void)
     pthread_mutex_unlock(&its->lock);
     pthread_mutex_unlock(&its->barrier);
     pthread_mutex_unlock(&its->growth);
+    pthread_join(thread, NULL);
+    CHILD_STATUS(TARN_OK, tarn_resource_release(unused));
 }
 
 TEST(forked_child_has_an_answer_from_every_call_with_all_locks_held)
