@@ -1,75 +1,41 @@
 /* bins.c -- free blocks by size. */
 #include "resource/pool/bins.h"
 
-/* Candidates looked at in one class: all of them, in what was measured, and a bound. */
-enum { LOOKS = 32 };
-
-enum { CLASSES = TARN__BIN_POWERS * TARN__BIN_PARTS };
-
-/* The first class from `class` on that has blocks, or CLASSES. */
-static inline unsigned next_class(const struct tarn__bins *bins, unsigned class)
-{
-    unsigned power = class / TARN__BIN_PARTS;
-    uint32_t parts = bins->parts[power] & (~0u << class % TARN__BIN_PARTS);
-
-    if (parts)
-        return power * TARN__BIN_PARTS + (unsigned)__builtin_ctz(parts);
-    uint32_t powers = bins->powers & (~1u << power);
-    if (!powers)
-        return CLASSES;
-    power = (unsigned)__builtin_ctz(powers);
-    return power * TARN__BIN_PARTS + (unsigned)__builtin_ctz(bins->parts[power]);
-}
-
-/* Of two blocks that fit, the smaller one; of two of one size, the lower one, so that the
- * upper end becomes free. */
-static inline bool is_better(const struct tarn__node *node, const struct tarn__node *than)
-{
-    return !than || node->granules < than->granules ||
-           (node->granules == than->granules && node->address < than->address);
-}
-
-static inline tarn__index find_in(const struct tarn__nodes *nodes, tarn__index head,
-                                  uint32_t granules, tarn__fits fits, const void *request)
+/* As tarn__bins_find_any(), but each candidate is asked for. */
+static tarn__index find_in(const struct tarn__nodes *nodes, tarn__index head,
+                           uint32_t granules, tarn__fits fits, const void *request)
 {
     const struct tarn__node *best = NULL;
     tarn__index found = 0, next;
     int looks = 0;
 
-    for (tarn__index i = head; i && looks < LOOKS; i = next, looks++) {
+    for (tarn__index i = head; i && looks < TARN__BIN_LOOKS; i = next, looks++) {
         const struct tarn__node *node = tarn__node(nodes, i);
         next = node->next;
-        if (node->granules < granules || !is_better(node, best) ||
-            (fits && !fits(request, node)))
+        if (node->granules < granules || !tarn__bins_is_better(node, best) ||
+            !fits(request, node))
             continue;
         best = node;
         found = i;
-        if (node->granules == granules && looks >= LOOKS / 4)
+        if (node->granules == granules && looks >= TARN__BIN_LOOKS / 4)
             break;
     }
     return found;
-}
-
-static inline tarn__index find(const struct tarn__bins *bins,
-                               const struct tarn__nodes *nodes, uint32_t granules,
-                               uint32_t most, tarn__fits fits, const void *request)
-{
-    unsigned class = tarn__bins_class(granules), last = tarn__bins_class(most);
-
-    while ((class = next_class(bins, class)) <= last && class < CLASSES) {
-        tarn__index found = find_in(nodes, bins->heads[class], granules, fits, request);
-        if (found || ++class == CLASSES)
-            return found;
-    }
-    return 0;
 }
 
 tarn__index tarn__bins_find(const struct tarn__bins *bins,
                             const struct tarn__nodes *nodes, uint32_t granules,
                             uint32_t most, tarn__fits fits, const void *request)
 {
-    return fits ? find(bins, nodes, granules, most, fits, request)
-                : find(bins, nodes, granules, most, NULL, NULL);
+    unsigned class = tarn__bins_class(granules), last = tarn__bins_class(most);
+
+    while ((class = tarn__bins_next(bins, class)) <= last) {
+        tarn__index found = find_in(nodes, bins->heads[class], granules, fits, request);
+        if (found)
+            return found;
+        class ++;
+    }
+    return 0;
 }
 
 /* Visit one class. False: no more is wanted. */

@@ -10,11 +10,14 @@
 #define TARN_POOL_BINS_H
 
 #include "resource/pool/node.h"
+#include <limits.h>
 
 enum {
     TARN__BIN_PARTS_LOG = 5,
     TARN__BIN_PARTS = 1 << TARN__BIN_PARTS_LOG,
-    TARN__BIN_POWERS = 32 - TARN__BIN_PARTS_LOG + 1 /* of 32-bit sizes in granules */
+    TARN__BIN_POWERS = 32 - TARN__BIN_PARTS_LOG + 1, /* of 32-bit sizes in granules */
+    TARN__BIN_LOOKS =
+        32 /* candidates of one class: all, in what was measured, and a bound */
 };
 
 struct tarn__bins {
@@ -91,8 +94,69 @@ static inline void tarn__bins_remove(struct tarn__bins *bins,
                            tarn__bins_class(tarn__node(nodes, index)->granules));
 }
 
-/* The best block of at least `granules` that `fits` (NULL: every one does), of a class that
- * has blocks of `most` granules or less; 0: none was found among those looked at. */
+/* The first class from `class` on that has blocks; UINT_MAX: none has. */
+static inline unsigned tarn__bins_next(const struct tarn__bins *bins, unsigned class)
+{
+    unsigned power = class / TARN__BIN_PARTS;
+
+    if (power >= TARN__BIN_POWERS)
+        return UINT_MAX;
+    uint32_t parts = bins->parts[power] & (~0u << class % TARN__BIN_PARTS);
+    if (parts)
+        return power * TARN__BIN_PARTS + (unsigned)__builtin_ctz(parts);
+    uint32_t powers = bins->powers & (~1u << power);
+    if (!powers)
+        return UINT_MAX;
+    power = (unsigned)__builtin_ctz(powers);
+    return power * TARN__BIN_PARTS + (unsigned)__builtin_ctz(bins->parts[power]);
+}
+
+/* Of two blocks that fit, the smaller one; of two of one size, the lower one, so that the
+ * upper end becomes free. */
+static inline bool tarn__bins_is_better(const struct tarn__node *node,
+                                        const struct tarn__node *than)
+{
+    return !than || node->granules < than->granules ||
+           (node->granules == than->granules && node->address < than->address);
+}
+
+/* The best of a list of blocks; 0: none has so many granules. */
+static inline tarn__index tarn__bins_best(const struct tarn__nodes *nodes,
+                                          tarn__index head, uint32_t granules)
+{
+    const struct tarn__node *best = NULL;
+    int looks = 0;
+
+    for (tarn__index i = head; i && looks < TARN__BIN_LOOKS; looks++) {
+        const struct tarn__node *node = tarn__node(nodes, i);
+        i = node->next;
+        if (node->granules < granules || !tarn__bins_is_better(node, best))
+            continue;
+        best = node;
+        if (node->granules == granules && looks >= TARN__BIN_LOOKS / 4)
+            break;
+    }
+    return best ? (tarn__index)(best - nodes->all) : 0;
+}
+
+/* The best block of at least `granules`, of a class that has blocks of `most` granules or
+ * less; 0: there is none among those looked at. */
+static inline tarn__index tarn__bins_find_any(const struct tarn__bins *bins,
+                                              const struct tarn__nodes *nodes,
+                                              uint32_t granules, uint32_t most)
+{
+    unsigned class = tarn__bins_class(granules), last = tarn__bins_class(most);
+
+    while ((class = tarn__bins_next(bins, class)) <= last) {
+        tarn__index found = tarn__bins_best(nodes, bins->heads[class], granules);
+        if (found)
+            return found;
+        class ++;
+    }
+    return 0;
+}
+
+/* The same of those that `fits`. */
 tarn__index tarn__bins_find(const struct tarn__bins *bins,
                             const struct tarn__nodes *nodes, uint32_t granules,
                             uint32_t most, tarn__fits fits, const void *request);

@@ -415,10 +415,10 @@ void tarn__heap_take_whole(struct tarn__heap *heap, tarn__index index)
     heap->out_bytes += tarn__node_bytes(node);
 }
 
-/* Room for what is cut and what is left. False: no host memory. */
-static inline bool reserve(struct tarn__heap *heap)
+/* Room for so many cuts, of which one goes out. False: no host memory. */
+static inline bool reserve(struct tarn__heap *heap, size_t cuts)
 {
-    return tarn__nodes_reserve(&heap->nodes, 2) &&
+    return tarn__nodes_reserve(&heap->nodes, cuts) &&
            tarn__addresses_reserve(&heap->addresses, &heap->nodes, 1);
 }
 
@@ -501,20 +501,26 @@ static tarn__index split_off(struct tarn__heap *heap, tarn__index index, uint64_
     return upper;
 }
 
+/* The first `granules` of a free node or a hole are taken out. 0: no host memory. */
+static inline tarn__index take_front(struct tarn__heap *heap, tarn__index index,
+                                     uint32_t granules)
+{
+    if (NODE(index)->granules == granules) {
+        tarn__heap_take_whole(heap, index);
+        return index;
+    }
+    return reserve(heap, 1) ? cut_front(heap, index, granules) : 0;
+}
+
 tarn__index tarn__heap_carve(struct tarn__heap *heap, tarn__index index, uint64_t address,
                              uint64_t bytes)
 {
-    uint64_t end = tarn__node_end(NODE(index));
-    bool has_rest = address + bytes < end;
-
-    if ((has_rest || address > NODE(index)->address) && !reserve(heap))
-        return 0;
-    if (address > NODE(index)->address)
+    if (address > NODE(index)->address) {
+        if (!reserve(heap, 2))
+            return 0;
         index = split_off(heap, index, address);
-    if (has_rest)
-        return cut_front(heap, index, (uint32_t)(bytes >> TARN__GRANULE_SHIFT));
-    tarn__heap_take_whole(heap, index);
-    return index;
+    }
+    return take_front(heap, index, (uint32_t)(bytes >> TARN__GRANULE_SHIFT));
 }
 
 /* Where in a free block the request is best: at its start, but whole pages at a page, so
@@ -545,29 +551,42 @@ static inline tarn__index find_in(const struct tarn__heap *heap,
                                   const struct tarn__bins *bins,
                                   const struct tarn__request *request, uint32_t most)
 {
-    tarn__fits check = request->alignment > TARN__GRANULE ? fits : NULL;
+    if (request->alignment > TARN__GRANULE)
+        return tarn__bins_find(bins, &heap->nodes, request->granules, most, fits,
+                               request);
+    return tarn__bins_find_any(bins, &heap->nodes, request->granules, most);
+}
 
-    return tarn__bins_find(bins, &heap->nodes, request->granules, most, check, request);
+/* The own block that is best, or a ready one that is smaller. */
+static inline tarn__index find(const struct tarn__heap *heap,
+                               const struct tarn__lane *lane,
+                               const struct tarn__request *request)
+{
+    tarn__index own = 0, ready = 0;
+    uint32_t most = UINT32_MAX;
+
+    if (lane && lane->in_order)
+        own = find_in(heap, &lane->bins, request, most);
+    if (own)
+        most = NODE(own)->granules - 1;
+    if (most >= request->granules && heap->ready_bytes > 0)
+        ready = find_in(heap, &heap->ready, request, most);
+    return ready && NODE(ready)->granules <= most ? ready : own;
 }
 
 tarn__index tarn__heap_take(struct tarn__heap *heap, struct tarn__lane *lane,
                             const struct tarn__request *request, bool *was_ready,
                             bool *no_memory)
 {
-    tarn__index found = 0, ready = 0;
-    uint32_t most = UINT32_MAX;
+    tarn__index found = find(heap, lane, request);
 
-    if (lane && lane->in_order)
-        found = find_in(heap, &lane->bins, request, most);
-    if (found)
-        most = NODE(found)->granules - 1;
-    if (most >= request->granules)
-        ready = find_in(heap, &heap->ready, request, most);
-    *was_ready = ready && NODE(ready)->granules <= most;
-    found = *was_ready ? ready : found;
     if (!found)
         return 0;
-    found = tarn__heap_cut(heap, found, request);
+    *was_ready = NODE(found)->lane == 0;
+    if (request->alignment <= TARN__GRANULE && request->granules % PAGE_GRANULES != 0)
+        found = take_front(heap, found, request->granules);
+    else
+        found = tarn__heap_cut(heap, found, request);
     *no_memory = found == 0;
     return found;
 }

@@ -11,12 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All magazines of a pool together hold at most this part of it, and may hold this much. */
-enum { PARKED_PART = 64 };
-#define PARKED_MIN ((uint64_t)512 << 10)
-/* Asked of the pool at once, so that it is not asked at every block. */
-#define GRANT ((uint64_t)128 << 10)
-
 /* Frees without a spare: where others had to take the last one, since a thread that frees
  * what another one allocates would send each of its searches the long way; at first, since
  * a stream that ends soon would leave it behind; and where the last one was of no use. */
@@ -94,24 +88,18 @@ bool tarn__magazines_let_go(struct tarn__pool *pool)
     return any;
 }
 
-void tarn__magazine_search(struct tarn__pool *pool, struct tarn__magazine *magazine)
+void tarn__magazine_give_up(struct tarn__pool *pool, struct tarn__magazine *magazine)
 {
-    if (magazine->left_spare)
-        magazine->spare_rest =
-            tarn__magazine_let_go(pool, magazine) ? SPARE_UNUSED : SPARE_REST;
+    magazine->spare_rest =
+        tarn__magazine_let_go(pool, magazine) ? SPARE_UNUSED : SPARE_REST;
     magazine->left_spare = false;
-    magazine->spare_granules = 0;
 }
 
-bool tarn__magazine_keep(struct tarn__pool *pool, struct tarn__magazine *magazine,
-                         tarn__index index)
+bool tarn__magazine_keep_now(struct tarn__pool *pool, struct tarn__magazine *magazine,
+                             tarn__index index)
 {
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
 
-    if (magazine->spare_rest > 0) {
-        magazine->spare_rest--;
-        return false;
-    }
     if (atomic_load(&magazine->closed) || tarn__pool_gives_back(pool) ||
         !tarn__fence_can_wait(pool, magazine->lane, tarn__node_bytes(node)))
         return false;
@@ -176,26 +164,6 @@ void tarn__magazines_drain_lane(struct tarn__pool *pool, const struct tarn__lane
 void tarn__magazines_close(struct tarn__pool *pool, tarn_stream stream)
 {
     drain_some(pool, NULL, stream);
-}
-
-bool tarn__magazine_grant(struct tarn__pool *pool, struct tarn__magazine *magazine,
-                          uint64_t bytes)
-{
-    uint64_t bound = tarn__pages_reserved(pool->pages) / PARKED_PART;
-    uint64_t more = bytes > GRANT ? bytes : GRANT;
-
-    if (bound < PARKED_MIN)
-        bound = PARKED_MIN;
-    if (more > bound || pool->parked_granted > bound - more)
-        return false;
-    enter(magazine);
-    bool is_full = bytes > magazine->granted - magazine->bytes;
-    if (is_full)
-        magazine->granted += more;
-    leave(magazine);
-    if (is_full)
-        pool->parked_granted += more;
-    return is_full;
 }
 
 /* --- coming and going --- */

@@ -76,21 +76,15 @@ bool tarn__magazine_check_raw(struct tarn__pool *pool, struct tarn__magazine *ma
 struct tarn__caller;
 void tarn__magazine_make(const struct tarn__caller *caller);
 
-/* Keep a block (MOVING) as the spare, if that makes no fence late that is due. False: it
- * belongs into the heap. There is no other spare. Under the pool's lock, by the magazine's
- * thread. */
-bool tarn__magazine_keep(struct tarn__pool *pool, struct tarn__magazine *magazine,
-                         tarn__index index);
-/* The thread comes to the heap: its spare goes there. */
-void tarn__magazine_search(struct tarn__pool *pool, struct tarn__magazine *magazine);
+/* The parts of tarn__magazine_keep() and of tarn__magazine_search() that are not for every
+ * operation: magazine_hit.h. Under the pool's lock, by the magazine's thread. */
+bool tarn__magazine_keep_now(struct tarn__pool *pool, struct tarn__magazine *magazine,
+                             tarn__index index);
+void tarn__magazine_give_up(struct tarn__pool *pool, struct tarn__magazine *magazine);
 /* The spare goes to the heap. False: there is none. Under the pool's lock. */
 bool tarn__magazine_let_go(struct tarn__pool *pool, struct tarn__magazine *magazine);
 /* Those of all magazines. */
 bool tarn__magazines_let_go(struct tarn__pool *pool);
-
-/* May the magazine hold more? Under the pool's lock. */
-bool tarn__magazine_grant(struct tarn__pool *pool, struct tarn__magazine *magazine,
-                          uint64_t bytes);
 
 /* Give all blocks of all magazines back to the heap. Takes and leaves `lock`. */
 void tarn__magazines_drain(struct tarn__pool *pool);

@@ -254,4 +254,50 @@ static inline enum tarn__put tarn__magazine_put(struct tarn__pool *pool,
     return result;
 }
 
+/* --- on the way to the heap, under the pool's lock --- */
+
+/* All magazines of a pool together hold at most this part of it, and may hold this much. */
+enum { TARN__PARKED_PART = 64 };
+#define TARN__PARKED_MIN ((uint64_t)512 << 10)
+/* Asked of the pool at once, so that it is not asked at every block. */
+#define TARN__GRANT ((uint64_t)128 << 10)
+
+/* If a block did not fit, may the magazine hold more? Other threads change what it holds and
+ * may hold under this lock alone. */
+static inline void tarn__magazine_ask(struct tarn__pool *pool,
+                                      struct tarn__magazine *magazine, uint64_t bytes)
+{
+    uint64_t more = bytes > TARN__GRANT ? bytes : TARN__GRANT;
+
+    if (bytes <= magazine->granted - magazine->bytes)
+        return;
+    uint64_t bound = tarn__pages_reserved(pool->pages) / TARN__PARKED_PART;
+    if (bound < TARN__PARKED_MIN)
+        bound = TARN__PARKED_MIN;
+    if (more > bound || pool->parked_granted > bound - more)
+        return;
+    magazine->granted += more;
+    pool->parked_granted += more;
+}
+
+/* The thread comes to the heap: its spare goes there. */
+static inline void tarn__magazine_search(struct tarn__pool *pool,
+                                         struct tarn__magazine *magazine)
+{
+    if (magazine->left_spare)
+        tarn__magazine_give_up(pool, magazine);
+    magazine->spare_granules = 0;
+}
+
+/* Keep a block (MOVING) as the spare, if that makes no fence late that is due. False: it
+ * belongs into the heap. There is no other spare. */
+static inline bool tarn__magazine_keep(struct tarn__pool *pool,
+                                       struct tarn__magazine *magazine, tarn__index index)
+{
+    if (magazine->spare_rest == 0)
+        return tarn__magazine_keep_now(pool, magazine, index);
+    magazine->spare_rest--;
+    return false;
+}
+
 #endif

@@ -334,7 +334,7 @@ static tarn_status quick_put(struct tarn__pool *pool, struct tarn__magazine *mag
     if (!tarn__node_claim(node, block, TARN__MOVING))
         return not_out(block);
     tarn__pool_lock(pool);
-    tarn__magazine_grant(pool, magazine, tarn__node_bytes(node));
+    tarn__magazine_ask(pool, magazine, tarn__node_bytes(node));
     tarn__count_free(&pool->counts, asked);
     tarn__magazine_search(pool, magazine);
     if (!tarn__magazine_keep(pool, magazine, index))
