@@ -1,4 +1,5 @@
-/* Streams that are not the pool's: of a context beside the device's primary one. */
+/* Whose stream it is: one of a context beside the device's primary one, and one that captures
+ * without a word. */
 #include "pools.h"
 
 static int (*ctx_create)(void **out, unsigned flags, int device);
@@ -57,6 +58,52 @@ TEST(stream_of_another_context_is_refused_and_changes_nothing)
     CU(cuStreamDestroy_v2(foreign));
     CHECK_EQUAL(0, ctx_destroy(context));
     use_driver(0);
+    end_pool(pool);
+    CU(cuStreamDestroy_v2(own));
+}
+
+/* The owner of an opened stream has not announced it: all but hits see it nevertheless, and
+ * nothing ends it. */
+TEST(capture_that_was_not_announced_is_seen_where_it_is_no_hit)
+{
+    enum { WARM = 200 };
+    tarn_stream opened;
+    void *graph = NULL;
+    int state = 0;
+
+    use_driver(0);
+    pool = new_pool(NULL);
+    own = new_stream();
+    CHECK_OK(tarn_stream_open(0, own, &opened));
+    tarn_device_ptr small = take(pool, 4 * KIB, opened),
+                    large = take(pool, 3 * MIB, opened);
+    for (int i = 0; i < WARM; i++) {
+        put(pool, small, 4 * KIB, opened);
+        small = take(pool, 4 * KIB, opened);
+    }
+    put(pool, small, 4 * KIB, opened);
+    put(pool, large, 3 * MIB, TARN_STREAM_DEFAULT);
+    CU(cuStreamBeginCapture_v2(own, CAPTURE_RELAXED));
+    tarn_device_ptr inside = take(pool, 5 * MIB, opened);
+    put(pool, inside, 5 * MIB, opened);
+    CHECK_EQUAL(5 * MIB, statistics(pool).captured);
+    CHECK_EQUAL(inside, take(pool, 5 * MIB, opened));
+    CHECK_EQUAL(0, statistics(pool).captured);
+    put(pool, inside, 5 * MIB, opened);
+    uint64_t hits = statistics(pool).hits;
+    CHECK_EQUAL(small,
+                take(pool, 4 * KIB, opened)); /* a hit: what was promised is believed */
+    CHECK_EQUAL(hits + 1, statistics(pool).hits);
+    put(pool, small, 4 * KIB, opened);
+    CU(cuStreamIsCapturing(own, &state));
+    CHECK_EQUAL(1, state);
+    CU(cuStreamEndCapture(own, &graph));
+    CHECK(graph != NULL);
+    CHECK_EQUAL(5 * MIB,
+                statistics(pool).captured); /* the graph's, as long as it lives */
+    CU(cuGraphDestroy(graph));
+    adds_up(pool);
+    CHECK_OK(tarn_stream_close(opened));
     end_pool(pool);
     CU(cuStreamDestroy_v2(own));
 }

@@ -1,5 +1,6 @@
 /* What a pool's options do, each seen by what it changes; and options that are unknown. */
 #include "field.h"
+#include "driver/driver.h"
 
 static tarn_status make(const tarn_pool_options *options, tarn_resource **out)
 {
@@ -131,6 +132,48 @@ TEST(policy_says_whether_the_pool_grows_before_it_waits_for_another_stream)
     use_driver(0);
     looks_first_to(false);
     looks_first_to(true);
+}
+
+/* --- a device without VMM --- */
+
+enum { HAS_VMM = 102 }; /* CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
+static CUresult_ (*real_attribute)(int *out, int attribute, CUdevice_ device);
+
+static CUresult_ attribute_of_an_old_device(int *out, int attribute, CUdevice_ device)
+{
+    CUresult_ result = real_attribute(out, attribute, device);
+
+    if (result == CUDA_SUCCESS_ && attribute == HAS_VMM)
+        *out = 0;
+    return result;
+}
+
+TEST(pool_of_a_device_without_vmm_is_made_of_cuda_memory)
+{
+    const struct tarn__calls *calls;
+    tarn_resource *pool = NULL;
+    size_t released = 0;
+
+    use_driver(0);
+    CHECK_OK(tarn__driver(&calls));
+    struct tarn__calls *table = (struct tarn__calls *)(uintptr_t)calls;
+    real_attribute = table->device_get_attribute;
+    table->device_get_attribute = attribute_of_an_old_device;
+    tarn_status status = make(NULL, &pool);
+    table->device_get_attribute = real_attribute;
+    CHECK_OK(status);
+    tarn_device_ptr one = take(pool, 3 * MIB, NULL), two = take(pool, 100, NULL);
+    CHECK(!tarn__pages_is_vmm(inside(pool)->pages));
+    CHECK(tarn_resource_serves_no_stream(pool));
+    CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_pool_sleep(pool, TARN_POOL_DISCARD));
+    if (has_second_device())
+        CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_pool_set_peer(pool, 1, true));
+    put(pool, one, 3 * MIB, NULL);
+    put(pool, two, 100, NULL);
+    CHECK_OK(tarn_resource_trim(pool, 0, &released));
+    CHECK(released >= 4 * MIB);
+    CHECK_EQUAL(0, statistics(pool).reserved);
+    end_pool(pool);
 }
 
 TEST(pools_of_two_devices_have_nothing_in_common)
