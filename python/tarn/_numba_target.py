@@ -13,6 +13,8 @@ import functools
 import importlib
 from typing import Any, Callable
 
+from . import _tarn
+
 _HANDLE_BYTES = 64  # of a CUipcMemHandle
 
 
@@ -142,6 +144,22 @@ def _reduce_ipc(self: Any) -> Any:
     )  # fmt: skip
 
 
+def _open_direct(self: Any, context: Any) -> Any:
+    """As Numba's, and what is opened has to be as large as the handle says."""
+    target = self._target
+    memory = super(_ipc_classes(target)[1], self).open_direct(context)
+    begin = memory.device_pointer_value - self.offset
+    opened = target.cuda.MemoryPointer(context, target.as_address(begin), 1)
+    size = int(target.driver.device_extents(opened)[1]) - begin
+    if self.offset < 0 or not 0 < self.size <= size - self.offset:
+        del memory
+        self.close()
+        raise _tarn.InvalidArgumentError(
+            f"ipc: {self.size} bytes from {self.offset} on do not lie in an allocation of {size}"
+        )
+    return memory
+
+
 @functools.lru_cache(maxsize=None)
 def _ipc_classes(target: Target) -> tuple[Any, Any]:
     """The driver's handle with its bytes in reach, and Numba's object around one."""
@@ -149,5 +167,10 @@ def _ipc_classes(target: Target) -> tuple[Any, Any]:
     if not target.is_ctypes:
         members = {"__module__": __name__, "reserved": property(_words_of, _set_words)}
         raw = type("TarnIpcMemHandle", (target.driver.binding.CUipcMemHandle,), members)
-    members = {"__module__": __name__, "__reduce__": _reduce_ipc, "_target": target}
+    members = {
+        "__module__": __name__,
+        "__reduce__": _reduce_ipc,
+        "open_direct": _open_direct,
+        "_target": target,
+    }
     return raw, type("TarnIpcHandle", (target.cuda.IpcHandle,), members)

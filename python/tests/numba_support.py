@@ -72,6 +72,21 @@ def read_ipc_array(handle, count):
     return values.tolist()
 
 
+def fail_to_open(handle):
+    """In a spawned child: why a handle cannot be opened; it is closed again, then."""
+    from numba import cuda
+
+    tarn.numba.use_tarn_for_numba()
+    try:
+        handle.open(cuda.current_context())
+    except tarn.TarnError as error:
+        words = str(error)
+    try:
+        handle.close()
+    except ValueError:
+        return words
+
+
 def raise_out_of_memory(limit):
     """In a spawned child: an error that has to come back as what it is."""
     from numba import cuda

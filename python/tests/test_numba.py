@@ -528,6 +528,19 @@ def test_an_array_of_a_pool_over_cudas_memory_is_read_by_another_process(child):
         del arrays, handle
 
 
+def test_a_handle_that_reaches_beyond_its_allocation_is_refused(child, plain_memory):
+    array = cuda.to_device(np.arange(100.0))
+    beyond = [(2**40, 0), (8, 2**40), (8, 2**63), (8, -8), (0, 0)]
+    if tarn.driver_info().is_sim:  # a driver may map more than was asked for
+        beyond += [(801, 0), (8, 796), (8, 800)]
+    for size, offset in beyond:
+        handle = cuda.current_context().get_ipc_handle(array.gpu_data)
+        assert handle.offset == 0  # of the resource `cuda`: an allocation of its own
+        handle.size, handle.offset = size, offset
+        words = child.submit(numba_support.fail_to_open, handle).result(60)
+        assert f"{size} bytes from {offset} on do not lie in an allocation of" in words
+
+
 def test_memory_that_came_from_elsewhere_is_exported_too(child, plain_memory):
     class Foreign:
         def __init__(self, array):
