@@ -86,6 +86,8 @@ def test_numbas_own_list_of_frees_stays_empty_for_memory():
 def test_streams_and_events_stay_the_contexts():
     """A19, A84-A86, A99, C21-C22, C27: in its own list, whoever manages memory."""
     context = cuda.current_context()
+    fresh = driver.Context(context.device, context.handle)
+    assert not fresh.allocations and len(fresh.deallocations) == 0  # from its creation on
     context.deallocations.clear()
     stream, event = cuda.stream(), cuda.event()
     del stream, event
