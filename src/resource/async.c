@@ -365,6 +365,12 @@ static tarn_status read_options(const tarn_async_options *given, tarn_async_opti
     if (given->size < sizeof given->size)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "async: options of %zu bytes; set their size", given->size);
+    if (!tarn__options_are_known(given, given->size, sizeof *out))
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "async: options of %zu bytes, of which something is set that "
+            "this libtarn does not know; it knows %zu",
+            given->size, sizeof *out);
     memcpy(out, given, given->size < sizeof *out ? given->size : sizeof *out);
     return TARN_OK;
 }

@@ -22,6 +22,12 @@ void tarn__note_peaks(struct tarn__pool *pool)
 
 tarn_status tarn__over_limit(const struct tarn__pool *pool, uint64_t bytes)
 {
+    if (pool->limit == UINT64_MAX) /* so far apart lies what is aligned so */
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "pool: there are no addresses for %llu bytes more, %zu are "
+                              "reserved",
+                              (unsigned long long)bytes,
+                              tarn__pages_reserved(pool->pages));
     return tarn_error_set(TARN_OUT_OF_MEMORY,
                           "pool: %llu bytes more are over the limit, %zu of %llu are "
                           "reserved",

@@ -130,6 +130,19 @@ TEST(async_trims_beside_what_is_out)
     CHECK_OK(tarn_resource_release(resource));
 }
 
+TEST(async_refuses_an_option_of_a_later_version)
+{
+    tarn_async_options options[2] = {{.size = sizeof options}, {.size = 1}};
+    tarn_resource *resource = NULL;
+
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_async_create(0, options, &resource));
+    CHECK_SAYS("does not know");
+    CHECK(resource == NULL);
+    options[1].size = 0;
+    CHECK_OK(tarn_async_create(0, options, &resource));
+    CHECK_OK(tarn_resource_release(resource));
+}
+
 TEST(async_refuses_options_that_cannot_be)
 {
     tarn_async_options options = {.size = 2};
@@ -238,5 +251,6 @@ TEST(async_hands_out_to_no_stream_only_what_is_ready)
     block = take(resource, 1000, TARN_STREAM_NONE);
     CHECK(block != before || atomic_load(&done));
     put(resource, block, 1000);
+    CHECK_OK(tarn_driver_synchronize(0)); /* `done` is ours */
     CHECK_OK(tarn_resource_release(resource));
 }

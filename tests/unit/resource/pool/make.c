@@ -2,6 +2,8 @@
 #include "field.h"
 #include "driver/driver.h"
 
+#define TIB ((size_t)1 << 40)
+
 static tarn_status make(const tarn_pool_options *options, tarn_resource **out)
 {
     return tarn_pool_create(0, NULL, options, out);
@@ -86,6 +88,25 @@ TEST(idle_memory_over_the_threshold_goes_back_with_a_free)
     CHECK(statistics(pool).reserved <= 16 * MIB);
     CHECK(statistics(pool).shrinks > 0);
     adds_up(pool);
+    end_pool(pool);
+}
+
+TEST(what_no_range_has_room_for_is_not_said_to_be_over_a_limit)
+{
+    tarn_pool_report report = {.size = sizeof report};
+    tarn_device_ptr block = 77;
+
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    struct tarn__span range = tarn__pages_range(inside(pool)->pages);
+    uint64_t first = (range.address + TIB - 1) / TIB * TIB;
+    if (first >= range.address + range.bytes) { /* now and then there is one */
+        CHECK_STATUS(TARN_OUT_OF_MEMORY,
+                     tarn_resource_allocate(pool, MIB, TIB, NULL, &block));
+        CHECK_OK(tarn_pool_last_report(&report));
+        CHECK(block == 77 && !strstr(report.upstream_words, "limit"));
+        CHECK_EQUAL(0, statistics(pool).reserved);
+    }
     end_pool(pool);
 }
 
