@@ -13,6 +13,7 @@
  */
 #include "resource/pool/idle.h"
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     HANDLES = 1024, /* that are looked at */
@@ -48,6 +49,8 @@ struct look {
     unsigned holes;
     struct place places[TRIES]; /* the best first */
     unsigned tries;
+    struct place nearest; /* where the least bytes are missing */
+    uint64_t roomy_least; /* that are missing where there is room for any growth */
     unsigned chosen[TARN__IDLE_MAX], best[TARN__IDLE_MAX]; /* of `handles` */
 };
 
@@ -129,10 +132,22 @@ static bool is_better(const struct place *one, const struct place *other)
            (one->handles == other->handles && one->least < other->least);
 }
 
+static void note_least(struct look *look, const struct place *place)
+{
+    bool is_roomy =
+        !place->at_end && place->most >= place->least + TARN__HANDLE_BYTES_MAX;
+
+    if (place->least < look->nearest.least)
+        look->nearest = *place;
+    if (is_roomy && place->least < look->roomy_least)
+        look->roomy_least = place->least;
+}
+
 static void note(struct look *look, struct place place)
 {
     if (place.least == 0 || place.least > place.most)
         return;
+    note_least(look, &place);
     place.handles = how_many(look, place.least);
     if (place.handles == 0 ||
         (look->tries == TRIES && !is_better(&place, &look->places[TRIES - 1])))
@@ -226,8 +241,8 @@ static bool is_in(struct tarn__span span, uint64_t address)
     return address - span.address < span.bytes;
 }
 
-/* The handles for a place: how many; 0: none fill it. */
-static unsigned choose(struct look *look, const struct place *place, uint64_t *bytes_out)
+/* Handles for a place, as far as they fit: how many. */
+static unsigned fill(struct look *look, const struct place *place, uint64_t *bytes_out)
 {
     uint64_t bytes = 0;
     unsigned count = 0;
@@ -242,7 +257,13 @@ static unsigned choose(struct look *look, const struct place *place, uint64_t *b
         bytes += handle.bytes;
     }
     *bytes_out = bytes;
-    return bytes < place->least ? 0 : count;
+    return count;
+}
+
+static uint64_t start_at(const struct place *place, uint64_t bytes)
+{
+    return place->at_end ? place->hole.address + place->hole.bytes - bytes
+                         : place->hole.address;
 }
 
 /* The place that takes the fewest handles, into `best`; 0: there is none. */
@@ -253,17 +274,51 @@ static unsigned choose_place(struct look *look, struct tarn__gap *out)
     for (unsigned i = 0; i < look->tries; i++) {
         const struct place *place = &look->places[i];
         uint64_t bytes;
-        unsigned count = choose(look, place, &bytes);
-        if (count == 0 || (fewest > 0 && count >= fewest))
+        unsigned count = fill(look, place, &bytes);
+        if (bytes < place->least || (fewest > 0 && count >= fewest))
             continue;
         fewest = count;
-        for (unsigned j = 0; j < count; j++)
-            look->best[j] = look->chosen[j];
-        out->bytes = bytes;
-        out->at = place->at_end ? place->hole.address + place->hole.bytes - bytes
-                                : place->hole.address;
+        memcpy(look->best, look->chosen, count * sizeof *look->best);
+        *out = (struct tarn__gap){.at = start_at(place, bytes), .bytes = bytes};
     }
     return fewest;
+}
+
+/* How much is to be new where `least` is missing: the step that the user asked for, or whole
+ * handles, where the place has room for them. */
+static uint64_t fresh_at(const struct look *look, const struct place *place,
+                         uint64_t moved, uint64_t least)
+{
+    const struct tarn__pool *pool = look->caller->pool;
+    uint64_t handle = tarn__pages_handle(pool->pages, 0);
+    uint64_t room = place->most - moved, most = tarn__allowance(pool);
+    uint64_t whole = (least + handle - 1) / handle * handle;
+
+    most = most < room ? most : room;
+    if (least == 0 || least > most || place->at_end)
+        return least;
+    if (pool->options.growth_bytes > 0)
+        return tarn__pages_step(pool->pages, least, most);
+    return whole <= most ? whole : least;
+}
+
+/* Not enough is idle for any place. Where far less is missing than at the range's end, what
+ * is idle moves as far as it fits, and the rest is new. How many handles, into `best`; -1:
+ * that is nowhere. */
+static int choose_nearest(struct look *look, struct tarn__gap *out)
+{
+    const struct place *place = &look->nearest;
+    uint64_t bytes;
+
+    if (place->least > look->roomy_least / 2)
+        return -1;
+    unsigned count = fill(look, place, &bytes);
+    memcpy(look->best, look->chosen, count * sizeof *look->best);
+    *out = (struct tarn__gap){.bytes = bytes};
+    out->least = bytes < place->least ? place->least - bytes : 0;
+    out->fresh = fresh_at(look, place, bytes, out->least);
+    out->at = start_at(place, out->bytes + out->fresh);
+    return out->least <= tarn__allowance(look->caller->pool) ? (int)count : -1;
 }
 
 /* --- the parts that move --- */
@@ -291,6 +346,8 @@ static void join_parts(struct tarn__idle *idle)
 {
     unsigned kept = 0;
 
+    if (idle->count == 0)
+        return;
     qsort(idle->parts, idle->count, sizeof *idle->parts, by_address);
     for (unsigned i = 1; i < idle->count; i++) {
         struct tarn__idle_part *last = &idle->parts[kept], *part = &idle->parts[i];
@@ -334,12 +391,14 @@ bool tarn__gap_find(const struct tarn__caller *caller,
     look->caller = caller;
     look->request = request;
     look->count = look->holes = look->tries = 0;
+    look->nearest.least = look->roomy_least = UINT64_MAX;
     list_handles(look);
-    if (look->count > 0)
-        tarn__bins_visit(&heap->holes, &heap->nodes, 1, look_at_hole, look);
-    unsigned count = choose_place(look, out);
-    if (count > 0)
-        fill_idle(look, count, out->bytes, idle_out);
+    tarn__bins_visit(&heap->holes, &heap->nodes, 1, look_at_hole, look);
+    int count = (int)choose_place(look, out);
+    if (count == 0)
+        count = choose_nearest(look, out);
+    if (count >= 0)
+        fill_idle(look, (unsigned)count, out->bytes, idle_out);
     free(look);
-    return count > 0;
+    return count >= 0;
 }

@@ -4,7 +4,7 @@
  * Every allocation that fits nowhere ends here, so this is what decides how much a pool
  * has more than is live. What is free in whole handles is never a reason to grow: it is
  * mapped beside the memory that the request can use already (gap.c). Where it is not enough,
- * it is mapped at the end of the range, as a rule, and new memory comes behind that.
+ * new memory comes behind it, at the end of the range as a rule.
  *
  * Moving is paid by the handle. A pool that has become large still has the small handles of
  * its beginning, half of all; so where such ones would move they go back to the driver, and
@@ -148,7 +148,8 @@ static bool plan_gap(struct tarn__caller *caller, const struct tarn__request *re
         return false;
     *out = (struct plan){.at = gap.at, .idle = &found->moving, .small = &found->small};
     tarn__idle_split_small(out->idle, handle, out->small);
-    out->fresh = out->least = small_bytes(out);
+    out->fresh = gap.fresh + small_bytes(out);
+    out->least = gap.least + small_bytes(out);
     return carve(pool, out);
 }
 
@@ -206,7 +207,8 @@ static tarn_status map_fresh(struct tarn__pool *pool, struct plan *plan)
 static void publish_moved(struct tarn__caller *caller, struct plan *plan)
 {
     struct tarn__pool *pool = caller->pool;
-    bool is_ready = plan->idle->ready == plan->idle->count;
+    bool is_ready =
+        plan->idle->ready == plan->idle->count || TARN_MUTATION(moved_taken_as_ready);
 
     tarn__idle_retire(plan->idle, plan->idle->count);
     tarn__heap_put(&pool->heap, plan->moved_room, is_ready ? NULL : caller->lane);

@@ -76,12 +76,14 @@ void tarn__old_add(struct tarn__pool *pool, tarn__index node, struct tarn__lane 
 
 /* A hole, or its beginning or end, that is to be filled. */
 struct tarn__gap {
-    uint64_t at, bytes;
+    uint64_t at, bytes;    /* idle memory goes there */
+    uint64_t fresh, least; /* and new memory behind it, so much, or this if need be */
 };
 
 /* The place where the fewest idle handles make a block for the request, together with what
- * the caller's stream may use beside it; those handles in `idle_out`. False: all that is
- * idle is not enough anywhere. `lock` held. */
+ * the caller's stream may use beside it; those handles in `idle_out`. Where all that is idle
+ * is not enough anywhere, a place where little new memory is needed. False: there is none
+ * that is better than the end of the range. `lock` held. */
 bool tarn__gap_find(const struct tarn__caller *caller,
                     const struct tarn__request *request, struct tarn__idle *idle_out,
                     struct tarn__gap *out);
