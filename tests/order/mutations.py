@@ -33,6 +33,7 @@ RUNS = {
     "unmapped_with_fence_pending": ["--scenario trim --seeds 40"],
     "moved_without_wait": ["--scenario moves --seeds 40"],
     "moved_taken_as_ready": ["--scenario moves --seeds 40"],
+    "gathered_without_wait": ["--scenario moves --seeds 40"],
     "old_place_unmapped_early": ["--scenario moves --seeds 40"],
     "growth_published_before_mapped": ["--scenario growth-fails --seeds 40",
                                        "--scenario growth --mode eager --seeds 20"],

@@ -34,6 +34,7 @@
     X(unmapped_with_fence_pending, "memory is unmapped while queued work may touch it")  \
     X(moved_without_wait, "what another stream freed is moved and used without a wait")  \
     X(moved_taken_as_ready, "what moved behind fences may be had without a wait")        \
+    X(gathered_without_wait, "pieces of several streams become one's without a wait")    \
     X(old_place_unmapped_early, "what moved is unmapped while queued work may touch it") \
     X(growth_published_before_mapped, "addresses are handed out before they are mapped") \
     X(wait_failed_taken_as_done, "a wait that the driver refused counts as one")         \

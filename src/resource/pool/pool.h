@@ -155,6 +155,13 @@ tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request 
 tarn__index tarn__steal_run(struct tarn__caller *caller,
                             const struct tarn__request *request);
 
+/* --- gather.c --- */
+
+/* Of what is free in whole handles too little can move for the request: make handles that
+ * lie in pieces of several streams the caller's, behind a wait for each stream. True: some
+ * are, of its open epoch. `growth` held. */
+bool tarn__gather(struct tarn__caller *caller, const struct tarn__request *request);
+
 /* --- grow.c --- */
 
 /* Grow for the request and take it; with VMM, what is idle moves there first, and only what

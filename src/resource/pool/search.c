@@ -162,6 +162,10 @@ static tarn__index grown(struct search *search)
         return 0;
     }
     index = at_hand(search);
+    if (!index && tarn__gather(search->caller, search->request)) {
+        fence_own(search); /* then it can move */
+        index = at_hand(search);
+    }
     if (!index && tarn__grow(search->caller, search->request, &index) != TARN_OK)
         search->upstream = *tarn_error_last();
     pthread_mutex_unlock(&pool->growth);

@@ -5,7 +5,7 @@
  * block is in the order of the caller's stream from then on: when it is freed there, it
  * gets that stream's open epoch, whose fence is recorded behind the wait.
  */
-#include "resource/pool/pool.h"
+#include "resource/pool/steal.h"
 
 struct theft {
     struct tarn__lane *donor;
@@ -67,51 +67,40 @@ tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request 
 
 /* --- neighbours of several streams --- */
 
-/* A fence that covers all pieces of a run that were of one lane. */
-struct cover {
-    struct tarn__lane *lane;
-    uint64_t epoch; /* the youngest of them */
-    CUevent_ event;
-};
-
-struct covers {
-    struct cover all[TARN__RUN_MAX];
-    unsigned count;
-};
-
-static void cover(struct covers *covers, struct tarn__lane *lane, uint64_t epoch)
+static void cover(struct tarn__covers *covers, struct tarn__lane *lane, uint64_t epoch)
 {
     unsigned i = 0;
 
     while (i < covers->count && covers->all[i].lane != lane)
         i++;
     if (i == covers->count)
-        covers->all[covers->count++] = (struct cover){lane, epoch, NULL};
+        covers->all[covers->count++] = (struct tarn__cover){lane, epoch, NULL};
     if (covers->all[i].epoch < epoch)
         covers->all[i].epoch = epoch;
 }
 
-/* Take a run, and pin what covers its pieces. `lock` held. */
-static bool choose_run(struct tarn__caller *caller, const struct tarn__request *request,
-                       struct tarn__run *run, struct covers *covers)
+void tarn__covers_add(struct tarn__covers *covers, const struct tarn__caller *caller,
+                      const struct tarn__run *run)
 {
     struct tarn__heap *heap = &caller->pool->heap;
 
-    covers->count = 0;
-    tarn__heap_take_run(heap, caller->lane, request, run);
     for (size_t i = 0; i < run->count; i++)
         if (run->lanes[i] && run->lanes[i] != caller->lane->index)
             cover(covers, tarn__lane(heap, run->lanes[i]), run->epochs[i]);
+}
+
+void tarn__covers_pin(struct tarn__covers *covers, struct tarn__pool *pool)
+{
     for (unsigned i = 0; i < covers->count; i++) {
-        struct cover *one = &covers->all[i];
+        struct tarn__cover *one = &covers->all[i];
         size_t fence = tarn__lane_fence_for(one->lane, one->epoch);
         one->event = tarn__lane_pin(one->lane, &one->lane->fences[fence]);
     }
-    caller->pool->waits += covers->count;
-    return run->count > 0;
+    pool->waits += covers->count;
 }
 
-static bool wait_for_all(struct tarn__caller *caller, const struct covers *covers)
+bool tarn__covers_wait(const struct tarn__covers *covers,
+                       const struct tarn__caller *caller)
 {
     for (unsigned i = 0; i < covers->count; i++)
         if (!TARN_MUTATION(steal_without_wait) &&
@@ -121,12 +110,29 @@ static bool wait_for_all(struct tarn__caller *caller, const struct covers *cover
     return true;
 }
 
+void tarn__covers_let_go(const struct tarn__covers *covers, struct tarn__heap *heap)
+{
+    for (unsigned i = 0; i < covers->count; i++)
+        let_go(heap, covers->all[i].lane, covers->all[i].event);
+}
+
+/* Take a run, and pin what covers its pieces. `lock` held. */
+static bool choose_run(struct tarn__caller *caller, const struct tarn__request *request,
+                       struct tarn__run *run, struct tarn__covers *covers)
+{
+    covers->count = 0;
+    tarn__heap_take_run(&caller->pool->heap, caller->lane, request, run);
+    tarn__covers_add(covers, caller, run);
+    tarn__covers_pin(covers, caller->pool);
+    return run->count > 0;
+}
+
 tarn__index tarn__steal_run(struct tarn__caller *caller,
                             const struct tarn__request *request)
 {
     struct tarn__pool *pool = caller->pool;
     struct tarn__run run;
-    struct covers covers;
+    struct tarn__covers covers;
     tarn__index index = 0;
 
     if (!caller->may_record || caller->lane->is_capture || atomic_load(&pool->gate))
@@ -137,7 +143,7 @@ tarn__index tarn__steal_run(struct tarn__caller *caller,
     if (!found)
         return 0;
     bool waited =
-        wait_for_all(caller, &covers) || TARN_MUTATION(wait_failed_taken_as_done);
+        tarn__covers_wait(&covers, caller) || TARN_MUTATION(wait_failed_taken_as_done);
 
     tarn__pool_lock(pool);
     if (waited) {
@@ -146,8 +152,7 @@ tarn__index tarn__steal_run(struct tarn__caller *caller,
     } else {
         tarn__heap_put_run(&pool->heap, &run);
     }
-    for (unsigned i = 0; i < covers.count; i++)
-        let_go(&pool->heap, covers.all[i].lane, covers.all[i].event);
+    tarn__covers_let_go(&covers, &pool->heap);
     tarn__pool_unlock(pool);
     return index;
 }

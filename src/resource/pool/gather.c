@@ -1,0 +1,212 @@
+/* gather.c -- handles that lie in pieces of several streams, made one stream's.
+ *
+ * A handle that is free can move to where it is needed. But where the device is far behind
+ * the host nothing is ready, and what is free is cut among the streams that freed it, each
+ * piece behind a fence of its own; so no block has a whole handle in it, and the pool would
+ * grow beside memory that is free. Here the caller's stream waits for all whose pieces make
+ * up a handle. From then on they are one block, in its order, which moves as its own does.
+ */
+#include "resource/pool/idle.h"
+#include "resource/pool/steal.h"
+#include <stdlib.h>
+
+#define NODE(index) tarn__node(&heap->nodes, (index))
+
+/* Streams that are looked at, and blocks of each, and those of them that are kept; pieces to
+ * either side of one; handles that are made whole at once. */
+enum { LANES = 64, LOOKS = 512, FOUND = 64, REACH = 64, HANDLES = 64 };
+
+struct gather {
+    struct tarn__caller *caller;
+    struct tarn__heap *heap;
+    uint64_t wanted; /* bytes of handles still */
+    tarn__index found[FOUND];
+    unsigned found_count, looks;
+    struct tarn__run handles[HANDLES]; /* the pieces of each */
+    unsigned count;
+    struct tarn__covers covers;
+    struct tarn__idle idle; /* what can move as it is */
+};
+
+static bool is_usable(const struct gather *gather, tarn__index index)
+{
+    const struct tarn__heap *heap = gather->heap;
+    const struct tarn__node *node = NODE(index);
+
+    if (!index || tarn__node_state(node) != TARN__FREE)
+        return false;
+    return node->lane == 0 || node->lane == gather->caller->lane->index ||
+           tarn__lane_has_fenced(tarn__lane(heap, node->lane), node);
+}
+
+/* A block that can be a part of a handle with a neighbour. */
+static bool note(void *data, tarn__index index)
+{
+    struct gather *gather = data;
+    struct tarn__heap *heap = gather->heap;
+
+    if (is_usable(gather, index) &&
+        (is_usable(gather, NODE(index)->before) || is_usable(gather, NODE(index)->after)))
+        gather->found[gather->found_count++] = index;
+    return gather->found_count < FOUND && ++gather->looks < LOOKS;
+}
+
+/* The pieces of a handle, of which `first` has the start. */
+static unsigned pieces(const struct tarn__heap *heap, tarn__index first,
+                       struct tarn__span handle)
+{
+    unsigned count = 1;
+
+    for (; tarn__node_end(NODE(first)) < handle.address + handle.bytes; count++)
+        first = NODE(first)->after;
+    return count;
+}
+
+/* Take them. False: no host memory. */
+static bool take(struct gather *gather, tarn__index first, struct tarn__span handle)
+{
+    struct tarn__heap *heap = gather->heap;
+    struct tarn__run *run = &gather->handles[gather->count];
+    uint64_t at = handle.address, end = handle.address + handle.bytes;
+
+    run->count = 0;
+    for (tarn__index i = first; at < end; i = NODE(i)->after) {
+        tarn__index lane = NODE(i)->lane;
+        uint64_t epoch = NODE(i)->epoch;
+        uint64_t upto = tarn__node_end(NODE(i)) < end ? tarn__node_end(NODE(i)) : end;
+        i = tarn__heap_carve(heap, i, at, upto - at);
+        if (!i) {
+            tarn__heap_put_run(heap, run);
+            return false;
+        }
+        run->nodes[run->count] = i;
+        run->lanes[run->count] = lane;
+        run->epochs[run->count++] = epoch;
+        at = upto;
+    }
+    tarn__covers_add(&gather->covers, gather->caller, run);
+    gather->count++;
+    gather->wanted -= gather->wanted < handle.bytes ? gather->wanted : handle.bytes;
+    return true;
+}
+
+/* The whole handles in the pieces that touch `index`, but for those within one piece, which
+ * can move as they are. False: no more. */
+static bool take_around(struct gather *gather, tarn__index index)
+{
+    struct tarn__heap *heap = gather->heap;
+    const struct tarn__pages *pages = gather->caller->pool->pages;
+    tarn__index first = index, last = index;
+
+    if (!is_usable(gather, index))
+        return true;
+    for (int i = 0; i < REACH && is_usable(gather, NODE(first)->before); i++)
+        first = NODE(first)->before;
+    for (int i = 0; i < REACH && is_usable(gather, NODE(last)->after); i++)
+        last = NODE(last)->after;
+    uint64_t start = NODE(first)->address, end = tarn__node_end(NODE(last));
+    struct tarn__span span =
+        tarn__pages_removable(pages, (struct tarn__span){start, end - start});
+    while (span.bytes > 0 && gather->wanted > 0) {
+        struct tarn__span handle = tarn__pages_first(pages, span, 1);
+        while (tarn__node_end(NODE(first)) <= handle.address)
+            first = NODE(first)->after;
+        unsigned count = pieces(heap, first, handle);
+        if (count > 1 && count <= TARN__RUN_MAX - gather->covers.count) {
+            if (gather->count == HANDLES || !take(gather, first, handle))
+                return false;
+            first = gather->handles[gather->count - 1].nodes[0];
+        }
+        span.address += handle.bytes;
+        span.bytes -= handle.bytes;
+    }
+    return gather->wanted > 0;
+}
+
+/* Around the blocks of one stream, or the ready ones. */
+static bool take_from(struct gather *gather, const struct tarn__bins *bins)
+{
+    gather->found_count = gather->looks = 0;
+    tarn__bins_visit(bins, &gather->heap->nodes, 1, note, gather);
+    for (unsigned i = 0; i < gather->found_count; i++)
+        if (!take_around(gather, gather->found[i]))
+            return false;
+    return true;
+}
+
+/* How much is missing, if all moves that can move as it is? `lock` held. */
+static uint64_t missing(struct gather *gather, const struct tarn__request *request)
+{
+    uint64_t need = (uint64_t)request->granules << TARN__GRANULE_SHIFT;
+    struct tarn__gap gap;
+
+    if (tarn__gap_find(gather->caller, request, &gather->idle, &gap))
+        return 0;
+    tarn__idle_find(gather->caller->pool, need, (struct tarn__span){0, 0}, &gather->idle);
+    tarn__idle_find_fenced(gather->caller, &gather->idle);
+    return need > gather->idle.bytes ? need - gather->idle.bytes : 0;
+}
+
+/* Take handles in pieces, and what covers them. `lock` held. */
+static void choose(struct gather *gather, const struct tarn__request *request)
+{
+    struct tarn__heap *heap = gather->heap;
+
+    gather->wanted = missing(gather, request);
+    if (gather->wanted == 0)
+        return;
+    bool more = take_from(gather, &gather->caller->lane->bins);
+    unsigned lanes = 0;
+    for (tarn__index i = heap->with_memory, after; i && more && lanes < LANES;
+         i = after) {
+        lanes++;
+        after = tarn__lane(heap, i)->next_with_memory;
+        if (i != gather->caller->lane->index && !tarn__lane(heap, i)->is_capture)
+            more = take_from(gather, &tarn__lane(heap, i)->bins);
+    }
+    tarn__covers_pin(&gather->covers, gather->caller->pool);
+}
+
+static bool wait_and_weld(struct gather *gather, const struct tarn__request *request)
+{
+    struct tarn__caller *caller = gather->caller;
+    struct tarn__pool *pool = caller->pool;
+
+    tarn__pool_lock(pool);
+    choose(gather, request);
+    tarn__pool_unlock(pool);
+    if (gather->count == 0)
+        return false;
+    bool waited = TARN_MUTATION(gathered_without_wait) ||
+                  tarn__covers_wait(&gather->covers, caller) ||
+                  TARN_MUTATION(wait_failed_taken_as_done);
+
+    tarn__pool_lock(pool);
+    for (unsigned i = 0; i < gather->count; i++)
+        if (waited)
+            tarn__heap_put(&pool->heap, tarn__heap_weld(&pool->heap, &gather->handles[i]),
+                           caller->lane);
+        else
+            tarn__heap_put_run(&pool->heap, &gather->handles[i]);
+    tarn__covers_let_go(&gather->covers, &pool->heap);
+    tarn__pool_unlock(pool);
+    return waited;
+}
+
+bool tarn__gather(struct tarn__caller *caller, const struct tarn__request *request)
+{
+    struct tarn__pool *pool = caller->pool;
+
+    if (!caller->may_record || caller->capturing || !caller->lane->in_order ||
+        pool->options.grow_first || !tarn__pages_is_vmm(pool->pages))
+        return false;
+    struct gather *all = malloc(sizeof *all); /* without it the pool grows */
+    if (!all)
+        return false;
+    all->caller = caller;
+    all->heap = &pool->heap;
+    all->count = all->covers.count = 0;
+    bool any = wait_and_weld(all, request);
+    free(all);
+    return any;
+}

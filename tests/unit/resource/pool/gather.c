@@ -1,0 +1,132 @@
+/* Handles that lie in pieces of several streams, in a pool that may not grow. */
+#include "pools.h"
+
+/* Two handles that two streams have in halves, each before one that is live. Both streams are
+ * held up, and what they freed is behind fences. */
+struct halves {
+    tarn_resource *pool;
+    tarn_stream one, other, asking;
+    tarn_device_ptr live[2];
+    struct gate gates[2];
+};
+
+static void lay_out(struct halves *halves, tarn_pool_options options)
+{
+    tarn_device_ptr low[2], high[2];
+
+    use_driver(0);
+    options.size = sizeof options;
+    options.growth_bytes = 2 * MIB;
+    options.last_step = TARN_POOL_GIVE_UP;
+    halves->pool = new_pool(&options);
+    halves->one = new_stream();
+    halves->other = new_stream();
+    halves->asking = new_stream();
+    for (int i = 0; i < 2; i++) {
+        low[i] = take(halves->pool, MIB, halves->one);
+        high[i] = take(halves->pool, MIB, halves->other);
+        halves->live[i] = take(halves->pool, 2 * MIB, halves->asking);
+        CHECK_EQUAL(low[i] + MIB, high[i]);
+    }
+    hold_up(halves->one, &halves->gates[0]);
+    hold_up(halves->other, &halves->gates[1]);
+    for (int i = 0; i < 2; i++) {
+        put(halves->pool, low[i], MIB, halves->one);
+        put(halves->pool, high[i], MIB, halves->other);
+    }
+}
+
+static void clear_away(struct halves *halves)
+{
+    for (int i = 0; i < 2; i++)
+        put(halves->pool, halves->live[i], 2 * MIB, halves->asking);
+    CU(cuStreamDestroy_v2(halves->one));
+    CU(cuStreamDestroy_v2(halves->other));
+    CU(cuStreamDestroy_v2(halves->asking));
+    end_pool(halves->pool);
+}
+
+/* A GPU runs the host functions of all streams one after the other: who opens the first gate
+ * has not opened the second one yet. */
+static void open_gates(struct halves *halves)
+{
+    for (int i = 0; i < 2; i++) {
+        pthread_mutex_lock(&halves->gates[i].lock);
+        halves->gates[i].is_open = true;
+        pthread_cond_broadcast(&halves->gates[i].change);
+        pthread_mutex_unlock(&halves->gates[i].lock);
+    }
+    CU(cuCtxSynchronize());
+}
+
+TEST(handles_in_pieces_of_two_streams_are_had_behind_a_wait_for_each)
+{
+    struct halves halves;
+    tarn_device_ptr block = 0;
+
+    lay_out(&halves, (tarn_pool_options){.maximum_bytes = 8 * MIB});
+    tarn_pool_statistics before = statistics(halves.pool);
+    tarn_status status =
+        tarn_resource_allocate(halves.pool, 4 * MIB, 0, halves.asking, &block);
+    tarn_pool_statistics after = statistics(halves.pool);
+    open_gates(&halves);
+
+    CHECK_OK(status);
+    CHECK_EQUAL(2, before.fences);
+    CHECK_EQUAL(2, after.waits - before.waits);
+    CHECK_EQUAL(1, after.moves - before.moves);
+    CHECK_EQUAL(8 * MIB, after.reserved);
+    put(halves.pool, block, 4 * MIB, halves.asking);
+    clear_away(&halves);
+}
+
+/* Without the wait each piece is its stream's, as before. */
+TEST(handles_in_pieces_stay_their_streams_where_a_wait_is_refused)
+{
+    tarn_device_ptr low[2], high[2];
+    struct halves halves;
+
+    use_driver(0);
+    if (!on_sim())
+        skip();
+    lay_out(&halves, (tarn_pool_options){.maximum_bytes = 8 * MIB});
+    sim_configure("fail=call:cuStreamWaitEvent");
+    bool refused = is_refused(halves.pool, 4 * MIB, halves.asking);
+    sim_configure(NULL);
+    tarn_pool_statistics after = statistics(halves.pool);
+    open_gates(&halves);
+
+    CHECK(refused);
+    CHECK_EQUAL(4 * MIB, after.live);
+    CHECK_EQUAL(0, after.moves);
+    for (int i = 0; i < 2; i++) {
+        low[i] = take(halves.pool, MIB, halves.one);
+        high[i] = take(halves.pool, MIB, halves.other);
+        CHECK_EQUAL(low[i] + MIB, high[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        put(halves.pool, low[i], MIB, halves.one);
+        put(halves.pool, high[i], MIB, halves.other);
+    }
+    clear_away(&halves);
+}
+
+/* A pool that is to grow first takes nobody's memory before that. */
+TEST(handles_in_pieces_are_left_alone_where_the_pool_is_to_grow_first)
+{
+    struct halves halves;
+    tarn_device_ptr block = 0;
+
+    lay_out(&halves, (tarn_pool_options){.grow_first = true});
+    tarn_pool_statistics before = statistics(halves.pool);
+    tarn_status status =
+        tarn_resource_allocate(halves.pool, 4 * MIB, 0, halves.asking, &block);
+    tarn_pool_statistics after = statistics(halves.pool);
+    open_gates(&halves);
+
+    CHECK_OK(status);
+    CHECK_EQUAL(before.waits, after.waits);
+    CHECK_EQUAL(before.reserved + 4 * MIB, after.reserved);
+    put(halves.pool, block, 4 * MIB, halves.asking);
+    clear_away(&halves);
+}
