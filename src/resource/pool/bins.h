@@ -125,18 +125,20 @@ static inline tarn__index tarn__bins_best(const struct tarn__nodes *nodes,
                                           tarn__index head, uint32_t granules)
 {
     const struct tarn__node *best = NULL;
+    tarn__index found = 0, next;
     int looks = 0;
 
-    for (tarn__index i = head; i && looks < TARN__BIN_LOOKS; looks++) {
+    for (tarn__index i = head; i && looks < TARN__BIN_LOOKS; i = next, looks++) {
         const struct tarn__node *node = tarn__node(nodes, i);
-        i = node->next;
+        next = node->next;
         if (node->granules < granules || !tarn__bins_is_better(node, best))
             continue;
         best = node;
+        found = i;
         if (node->granules == granules && looks >= TARN__BIN_LOOKS / 4)
             break;
     }
-    return best ? (tarn__index)(best - nodes->all) : 0;
+    return found;
 }
 
 /* The best block of at least `granules`, of a class that has blocks of `most` granules or

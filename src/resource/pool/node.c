@@ -14,13 +14,13 @@ static bool reserve_addresses(struct tarn__nodes *nodes)
     size_t most = MOST;
 
     for (; all == MAP_FAILED && most >= LEAST; most /= 2)
-        all = mmap(NULL, most * sizeof *nodes->all, PROT_NONE,
+        all = mmap(NULL, most * sizeof(struct tarn__node), PROT_NONE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (all == MAP_FAILED)
         return false;
     nodes->all = all;
     nodes->most = 2 * most;
-    nodes->made = 1; /* index 0 means none */
+    nodes->made = TARN__NODE_WORDS; /* index 0 means none */
     return true;
 }
 
@@ -28,10 +28,10 @@ bool tarn__nodes_add(struct tarn__nodes *nodes, size_t count)
 {
     if (!nodes->all && !reserve_addresses(nodes))
         return false;
-    while (nodes->unused_count + nodes->room < nodes->made + count) {
+    while (nodes->unused_count + nodes->room < nodes->made / TARN__NODE_WORDS + count) {
         if (nodes->room + MORE > nodes->most ||
-            mprotect(nodes->all + nodes->room, MORE * sizeof *nodes->all,
-                     PROT_READ | PROT_WRITE) != 0)
+            mprotect(nodes->all + nodes->room * TARN__NODE_WORDS,
+                     MORE * sizeof(struct tarn__node), PROT_READ | PROT_WRITE) != 0)
             return false;
         nodes->room += MORE;
     }
@@ -41,10 +41,10 @@ bool tarn__nodes_add(struct tarn__nodes *nodes, size_t count)
 void tarn__nodes_free(struct tarn__nodes *nodes)
 {
     if (nodes->all)
-        munmap(nodes->all, nodes->most * sizeof *nodes->all);
+        munmap(nodes->all, nodes->most * sizeof(struct tarn__node));
 }
 
 size_t tarn__nodes_metadata(const struct tarn__nodes *nodes)
 {
-    return nodes->room * sizeof *nodes->all;
+    return nodes->room * sizeof(struct tarn__node);
 }

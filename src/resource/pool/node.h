@@ -20,7 +20,8 @@ enum {
     TARN__PAGE_SHIFT = 21 /* memory is mapped by multiples of 2 MiB */
 };
 
-/* Index of a node or a lane; 0: none. */
+/* Index of a node or a lane; 0: none. A node's counts words of 8 bytes from the first node
+ * on, so that the way to it is one addition. */
 typedef uint32_t tarn__index;
 
 enum tarn__node_state {
@@ -53,11 +54,13 @@ struct tarn__node {
     uint16_t capture;          /* LIVE: slot of the capture that it belongs to; 0: none */
 };
 
+enum { TARN__NODE_WORDS = sizeof(struct tarn__node) / sizeof(uint64_t) };
+
 struct tarn__nodes {
-    struct tarn__node *all; /* set before the first index is known to anybody */
-    size_t room, most;      /* nodes that have memory; that have addresses */
-    tarn__index made;       /* indices below have been handed out; 0 never is */
-    tarn__index unused;     /* list through `next` of those that came back */
+    uint64_t *all;      /* set before the first index is known to anybody */
+    size_t room, most;  /* nodes that have memory; that have addresses */
+    tarn__index made;   /* indices below have been handed out; 0 never is */
+    tarn__index unused; /* list through `next` of those that came back */
     size_t unused_count;
 };
 
@@ -65,7 +68,7 @@ struct tarn__nodes {
 static inline struct tarn__node *tarn__node(const struct tarn__nodes *nodes,
                                             tarn__index index)
 {
-    return &nodes->all[index];
+    return (struct tarn__node *)(void *)(nodes->all + index);
 }
 
 static inline uint64_t tarn__node_bytes(const struct tarn__node *node)
@@ -134,8 +137,11 @@ static inline tarn__index tarn__nodes_take(struct tarn__nodes *nodes)
 {
     tarn__index index = nodes->unused;
 
-    if (index == 0)
-        return nodes->made++;
+    if (index == 0) {
+        index = nodes->made;
+        nodes->made += TARN__NODE_WORDS;
+        return index;
+    }
     nodes->unused = tarn__node(nodes, index)->next;
     nodes->unused_count--;
     return index;
