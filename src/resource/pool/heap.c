@@ -354,7 +354,9 @@ static inline void settle(struct tarn__heap *heap, tarn__index index,
 static inline void release(struct tarn__heap *heap, tarn__index index,
                            struct tarn__lane *lane)
 {
-    if (has_others(heap, NODE(index), lane))
+    /* What is ready joins ready neighbours alone. */
+    if ((lane || TARN_MUTATION(merge_across_lanes)) &&
+        has_others(heap, NODE(index), lane))
         index = join_others(heap, index, lane);
     settle(heap, index, lane);
 }

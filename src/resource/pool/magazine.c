@@ -120,17 +120,18 @@ static void drain(struct tarn__pool *pool, struct tarn__magazine *magazine)
             magazine->small[i] = tarn__node(&pool->heap.nodes, index)->next;
             tarn__heap_put(&pool->heap, index, magazine->lane);
         }
-        magazine->small_count[i] = 0;
+        TARN__HOLD(magazine->small_count[i], 0);
     }
     for (unsigned i = 0; i < TARN__LARGE_SLOTS; i++) {
-        if (magazine->large[i])
-            tarn__heap_put(&pool->heap, magazine->large[i], magazine->lane);
-        magazine->large[i] = 0;
+        tarn__index index = TARN__HELD(magazine->large[i]);
+        if (index)
+            tarn__heap_put(&pool->heap, index, magazine->lane);
+        TARN__HOLD(magazine->large[i], 0);
     }
     tarn__magazine_let_go(pool, magazine);
-    magazine->bytes = 0;
-    pool->parked_granted -= magazine->granted;
-    magazine->granted = 0;
+    TARN__HOLD(magazine->bytes, 0);
+    pool->parked_granted -= TARN__HELD(magazine->granted);
+    TARN__HOLD(magazine->granted, 0);
 }
 
 /* The magazines of a lane (NULL: of all), or those of a stream that is closed. */
@@ -311,12 +312,12 @@ void tarn__magazines_sum(struct tarn__pool *pool, struct tarn__counts *counts,
             enter(i);
         counts_add(counts, &i->counts);
         uint64_t spare = atomic_load_explicit(&i->spare, memory_order_relaxed);
-        *parked_bytes += i->bytes + (spare >> 32 << TARN__GRANULE_SHIFT);
+        *parked_bytes += TARN__HELD(i->bytes) + (spare >> 32 << TARN__GRANULE_SHIFT);
         *parked_blocks += spare != 0;
         for (unsigned j = 0; j < TARN__SMALL_CLASSES; j++)
-            *parked_blocks += i->small_count[j];
+            *parked_blocks += TARN__HELD(i->small_count[j]);
         for (unsigned j = 0; j < TARN__LARGE_SLOTS; j++)
-            *parked_blocks += i->large[j] != 0;
+            *parked_blocks += TARN__HELD(i->large[j]) != 0;
         if (!gone)
             leave(i);
         *metadata += sizeof *i;

@@ -47,10 +47,11 @@ struct tarn__magazine {
     CUstream_ handle;
     struct tarn__opened *opened;
 
-    uint64_t bytes, granted; /* held; allowed */
+    /* Who comes with a block looks at these before he takes the lock. */
+    _Atomic uint64_t bytes, granted; /* held; allowed */
+    _Atomic uint8_t small_count[TARN__SMALL_CLASSES];
+    _Atomic tarn__index large[TARN__LARGE_SLOTS];
     tarn__index small[TARN__SMALL_CLASSES];
-    uint8_t small_count[TARN__SMALL_CLASSES];
-    tarn__index large[TARN__LARGE_SLOTS];
     uint32_t large_granules[TARN__LARGE_SLOTS]; /* its size, as the thread knows it */
 
     /* Granules << 32 | index; 0: none. Put in by the thread alone, taken by anybody. */

@@ -100,6 +100,17 @@ static inline void tarn__count_free(struct tarn__counts *counts, uint64_t asked)
     counts->freed_bytes += asked;
 }
 
+/* --- what it holds: changed under its lock, looked at without --- */
+
+#define TARN__HELD(field) atomic_load_explicit(&(field), memory_order_relaxed)
+#define TARN__HOLD(field, value) \
+    atomic_store_explicit(&(field), (value), memory_order_relaxed)
+
+static inline uint64_t tarn__magazine_room(const struct tarn__magazine *magazine)
+{
+    return TARN__HELD(magazine->granted) - TARN__HELD(magazine->bytes);
+}
+
 /* --- out --- */
 
 static inline unsigned tarn__large_slot(uint32_t granules)
@@ -119,14 +130,16 @@ static inline tarn__index tarn__magazine_pop(struct tarn__pool *pool,
         if (!index)
             return 0;
         magazine->small[granules - 1] = tarn__node(&pool->heap.nodes, index)->next;
-        magazine->small_count[granules - 1]--;
+        TARN__HOLD(magazine->small_count[granules - 1],
+                   (uint8_t)(TARN__HELD(magazine->small_count[granules - 1]) - 1));
         return index;
     }
     unsigned slot = tarn__large_slot(granules);
-    index = magazine->large[slot];
+    index = TARN__HELD(magazine->large[slot]);
     if (!index || magazine->large_granules[slot] != granules)
         return 0;
-    magazine->large[slot] = magazine->large_granules[slot] = 0;
+    TARN__HOLD(magazine->large[slot], 0);
+    magazine->large_granules[slot] = 0;
     return index;
 }
 
@@ -147,7 +160,8 @@ static inline tarn__index tarn__magazine_take_spare(struct tarn__magazine *magaz
 static inline bool tarn__magazine_may_have(const struct tarn__magazine *magazine,
                                            uint32_t granules)
 {
-    return granules <= TARN__SMALL_CLASSES ||
+    return (granules <= TARN__SMALL_CLASSES &&
+            TARN__HELD(magazine->small_count[granules - 1]) > 0) ||
            magazine->large_granules[tarn__large_slot(granules)] == granules ||
            atomic_load_explicit(&magazine->spare, memory_order_relaxed) >> 32 == granules;
 }
@@ -162,7 +176,8 @@ static inline tarn__index tarn__magazine_take(struct tarn__pool *pool,
         return 0;
     tarn__index index = tarn__magazine_pop(pool, magazine, granules);
     if (index)
-        magazine->bytes -= (uint64_t)granules << TARN__GRANULE_SHIFT;
+        TARN__HOLD(magazine->bytes, TARN__HELD(magazine->bytes) -
+                                        ((uint64_t)granules << TARN__GRANULE_SHIFT));
     else
         index = tarn__magazine_take_spare(magazine, granules);
     if (index) {
@@ -190,11 +205,11 @@ static inline bool tarn__magazine_has_room(const struct tarn__magazine *magazine
 {
     uint64_t bytes = (uint64_t)granules << TARN__GRANULE_SHIFT;
 
-    if (bytes > magazine->granted - magazine->bytes || granules > TARN__LARGE_MAX)
+    if (bytes > tarn__magazine_room(magazine) || granules > TARN__LARGE_MAX)
         return false;
     if (granules <= TARN__SMALL_CLASSES)
-        return magazine->small_count[granules - 1] < TARN__SMALL_DEPTH;
-    return magazine->large[tarn__large_slot(granules)] == 0;
+        return TARN__HELD(magazine->small_count[granules - 1]) < TARN__SMALL_DEPTH;
+    return TARN__HELD(magazine->large[tarn__large_slot(granules)]) == 0;
 }
 
 /* There is room, and the block is PARKED. */
@@ -207,12 +222,13 @@ static inline void tarn__magazine_push(struct tarn__pool *pool,
     if (granules <= TARN__SMALL_CLASSES) {
         node->next = magazine->small[granules - 1];
         magazine->small[granules - 1] = index;
-        magazine->small_count[granules - 1]++;
+        TARN__HOLD(magazine->small_count[granules - 1],
+                   (uint8_t)(TARN__HELD(magazine->small_count[granules - 1]) + 1));
     } else {
-        magazine->large[tarn__large_slot(granules)] = index;
+        TARN__HOLD(magazine->large[tarn__large_slot(granules)], index);
         magazine->large_granules[tarn__large_slot(granules)] = granules;
     }
-    magazine->bytes += tarn__node_bytes(node);
+    TARN__HOLD(magazine->bytes, TARN__HELD(magazine->bytes) + tarn__node_bytes(node));
 }
 
 /* Is this block to be the spare again? */
@@ -230,7 +246,8 @@ static inline enum tarn__put tarn__magazine_put(struct tarn__pool *pool,
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
     enum tarn__put result = TARN__PUT_NO_ROOM;
 
-    if (node->granules > TARN__LARGE_MAX &&
+    /* Most that have no room are told so without the lock. */
+    if (!tarn__magazine_has_room(magazine, node->granules) &&
         !tarn__magazine_was_spare(magazine, node->granules))
         return TARN__PUT_NO_ROOM;
     if (!tarn__magazine_try_enter(magazine))
@@ -269,14 +286,14 @@ static inline void tarn__magazine_ask(struct tarn__pool *pool,
 {
     uint64_t more = bytes > TARN__GRANT ? bytes : TARN__GRANT;
 
-    if (bytes <= magazine->granted - magazine->bytes)
+    if (bytes <= tarn__magazine_room(magazine))
         return;
     uint64_t bound = tarn__pages_reserved(pool->pages) / TARN__PARKED_PART;
     if (bound < TARN__PARKED_MIN)
         bound = TARN__PARKED_MIN;
     if (more > bound || pool->parked_granted > bound - more)
         return;
-    magazine->granted += more;
+    TARN__HOLD(magazine->granted, TARN__HELD(magazine->granted) + more);
     pool->parked_granted += more;
 }
 
