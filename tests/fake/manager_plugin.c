@@ -4,6 +4,7 @@
 
 /* For the tests, by dlsym(). */
 TARN_API int plugin_instances;
+TARN_API tarn_status plugin_was_told; /* when it set another manager while it was made */
 
 static tarn_status plugin_create(void *config, int device, void *context, void **self_out)
 {
@@ -13,6 +14,13 @@ static tarn_status plugin_create(void *config, int device, void *context, void *
     plugin_instances++;
     *self_out = &plugin_instances;
     return TARN_OK;
+}
+
+static tarn_status create_and_set(void *config, int device, void *context,
+                                  void **self_out)
+{
+    plugin_was_told = tarn_set_memory_manager(tarn_native_manager_ops(), NULL);
+    return plugin_create(config, device, context, self_out);
 }
 
 static void plugin_destroy(void *self)
@@ -43,6 +51,7 @@ static tarn_status plugin_memalloc(void *self, size_t bytes, tarn_stream stream,
     }
 
 TARN_API const tarn_manager_ops *tarn_manager_plugin(void);
+TARN_API const tarn_manager_ops *that_sets_another(void);
 TARN_API const tarn_manager_ops *of_version_2(void);
 TARN_API const tarn_manager_ops *too_short(void);
 TARN_API const tarn_manager_ops *without_mempin(void);
@@ -52,6 +61,14 @@ const tarn_manager_ops *tarn_manager_plugin(void)
 {
     static const tarn_manager_ops table = TABLE;
 
+    return &table;
+}
+
+const tarn_manager_ops *that_sets_another(void)
+{
+    static tarn_manager_ops table = TABLE;
+
+    table.create = create_and_set;
     return &table;
 }
 

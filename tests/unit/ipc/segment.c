@@ -1,7 +1,12 @@
 /* The resource `exportable`: one a device, whole 2 MiB, no capture ends for it, and a pool
  * over it has no sleep that would take its segments away. */
+#define _GNU_SOURCE
 #include "test.h"
 #include "capturing.h"
+#include "ipc/files.h"
+#include "ipc/owner.h"
+#include <pthread.h>
+#include <time.h>
 
 enum { MIB = 1 << 20 };
 
@@ -121,5 +126,58 @@ TEST(a_pool_over_exportable_memory_does_not_sleep_and_trims_what_is_idle)
     tarn_ipc_get_counts(&counts);
     CHECK_EQUAL(0, counts.segments);
     CHECK_OK(tarn_resource_release(pool));
+    end();
+}
+
+/* --- a free while the memory is exported --- */
+
+static struct tarn__segment_name name;
+static tarn_status exported;
+
+static void *export_it(void *unused)
+{
+    size_t bytes = 0;
+    int file = -1;
+
+    (void)unused;
+    exported = tarn__segment_open(name.slot, name.generation, &bytes, &file);
+    if (exported == TARN_OK && bytes != 2 * MIB)
+        exported = TARN_BAD_FORMAT;
+    tarn__file_close(file);
+    return NULL;
+}
+
+static void *free_it(void *block)
+{
+    CHECK_OK(tarn_resource_deallocate(resource, *(tarn_device_ptr *)block, 100, 0,
+                                      TARN_STREAM_NONE));
+    return NULL;
+}
+
+static void wait_a_little(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+}
+
+/* The lock keeps the export from its driver call, once it has found the segment. Whichever
+ * comes first: it gets the memory, or is told that this has gone, and never another's. */
+TEST(memory_that_is_being_exported_is_freed_after_that)
+{
+    pthread_t exporter, owner;
+    tarn_device_ptr block;
+
+    begin();
+    CHECK_OK(tarn_resource_allocate(resource, 100, 0, TARN_STREAM_NONE, &block));
+    CHECK(tarn__segment_around(block, &name));
+    tarn__files_lock();
+    CHECK_EQUAL(0, pthread_create(&exporter, NULL, export_it, NULL));
+    wait_a_little();
+    CHECK_EQUAL(0, pthread_create(&owner, NULL, free_it, &block));
+    wait_a_little();
+    tarn__files_unlock();
+    pthread_join(exporter, NULL);
+    pthread_join(owner, NULL);
+    CHECK(exported == TARN_OK || exported == TARN_NOT_FOUND);
+    CHECK(!tarn__segment_around(block, &name));
     end();
 }

@@ -240,7 +240,17 @@ TEST(native_exports_its_memory)
     end(manager);
 }
 
-/* A raw stream may be gone when its memory goes back; the stand-in aborts at its handle. */
+static tarn_stream freed_on;
+
+static void note_stream(void *data, const tarn_tap_event *event)
+{
+    (void)data;
+    if (event->action == TARN_ACTION_FREE)
+        freed_on = event->stream;
+}
+
+/* A raw stream may be gone when its memory goes back, so nobody is told of it then: a tap
+ * or a resource might use the handle. */
 TEST(native_needs_no_stream_when_memory_goes_back)
 {
     tarn_manager *manager = make();
@@ -251,7 +261,11 @@ TEST(native_needs_no_stream_when_memory_goes_back)
     CHECK_OK(tarn_manager_memalloc(manager, 64, stream, &pointer));
     tarn_pointer_release(pointer);
     CHECK_OK(tarn_stream_destroy(0, stream));
+    freed_on = stream;
+    CHECK_OK(tarn_resource_set_tap(note_stream, NULL));
     CHECK_OK(tarn_pointer_reclaim());
+    CHECK_OK(tarn_resource_set_tap(NULL, NULL));
+    CHECK(freed_on == TARN_STREAM_NONE);
     end(manager);
 }
 

@@ -250,6 +250,27 @@ TEST(manager_is_set_before_the_first_use_a107)
     in_child(set_late);
 }
 
+/* By a plugin that was named by the environment, so that none is set yet. */
+static void set_while_one_is_made(void)
+{
+    char text[700];
+
+    snprintf(text, sizeof text, "%s:that_sets_another", plugin());
+    setenv("TARN_MEMORY_MANAGER", text, 1);
+    tarn_set_warning_handler(NULL, NULL);
+    serves("fake", 0);
+    void *library = dlopen(plugin(), RTLD_NOW | RTLD_NOLOAD);
+    const tarn_status *told = library ? dlsym(library, "plugin_was_told") : NULL;
+    CHILD_CHECK(told && *told == TARN_STILL_IN_USE);
+    dlclose(library);
+    serves("fake", last_device());
+}
+
+TEST(manager_is_not_set_while_one_is_made)
+{
+    in_child(set_while_one_is_made);
+}
+
 static void set_broken(void)
 {
     tarn_manager_ops broken = slow;
