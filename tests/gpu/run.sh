@@ -127,6 +127,11 @@ numba_cost() {
     .venv/bin/python bench/micro/numba_memory.py
 }
 
+# What opening memory of another process costs.
+ipc_cost() {
+    build/release/bin/bench-ipc
+}
+
 # The plugin on CuPy's pool, by its module.
 numba_on_cupy() {
     export PYTHONPATH="$PWD/examples/numba/plugins"
@@ -156,6 +161,7 @@ phase cupy-tests 60 cupy_tests
 phase demo 60 ./demo
 phase device-nrt 60 device_nrt
 phase numba-cost 110 numba_cost
+phase ipc-cost 30 ipc_cost
 phase numba-own 240 numba_tests numba
 phase numba-tarn 240 numba_tests tarn
 phase numba-compared 20 compared tarn
