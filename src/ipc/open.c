@@ -12,6 +12,7 @@
 #include "ipc/lease.h"
 #include "ipc/owner.h"
 #include "pointer/pointer.h"
+#include "base/options.h"
 #include <stdlib.h>
 #include <string.h>
 #include <tarn/device.h>
@@ -324,10 +325,11 @@ static tarn_status check_arguments(const tarn_ipc_handle *handle,
     if (!handle || !out)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: open needs %s",
                               handle ? "a place for the result" : "a handle");
-    if (options && options->size < sizeof *options)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "ipc: options of %zu bytes are too short, %zu are needed",
-                              options->size, sizeof *options);
+    tarn_status status =
+        options ? tarn__options_check("ipc", options, sizeof *options, sizeof *options)
+                : TARN_OK;
+    if (status != TARN_OK)
+        return status;
     if (handle->bytes == 0)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: a handle of 0 bytes");
     if (tarn__driver_gone())

@@ -15,6 +15,7 @@
 #include "manager/pinned_pool.h"
 #include "driver/driver.h"
 #include "pointer/pointer.h"
+#include "base/options.h"
 #include <tarn/pool.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -49,12 +50,9 @@ static void drop(struct pool_manager *manager)
 
 static tarn_status check_options(const tarn_pool_manager_options *options)
 {
-    if (options && options->size < sizeof *options)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pool manager: options of %zu bytes are too short, %zu are "
-                              "needed",
-                              options->size, sizeof *options);
-    return TARN_OK;
+    return options ? tarn__options_check("pool manager", options, sizeof *options,
+                                         sizeof *options)
+                   : TARN_OK;
 }
 
 static tarn_status pool_manager_create(void *config, int device, void *context,

@@ -9,6 +9,7 @@
  * the same time: the last release is a load and a store.
  */
 #include "nrt/meminfo.h"
+#include "base/options.h"
 
 /* Fill in the 48 bytes. */
 static inline struct MemInfo *set_up(struct tarn__block *block, void *data, size_t size,
@@ -221,12 +222,14 @@ tarn_status tarn_meminfo_create(tarn_runtime *runtime, void *data, size_t size,
 tarn_status tarn_meminfo_allocate(tarn_runtime *runtime,
                                   const tarn_meminfo_options *options, tarn_meminfo **out)
 {
-    if (!runtime || !options || !out || options->size < sizeof *options)
+    if (!runtime || !options || !out)
         return tarn_error_set(
             TARN_INVALID_ARGUMENT,
-            "nrt: a MemInfo needs a runtime, options of %zu bytes and a "
-            "place for the result",
-            sizeof *options);
+            "nrt: a MemInfo needs a runtime, options and a place for the result");
+    tarn_status status =
+        tarn__options_check("nrt", options, sizeof *options, sizeof *options);
+    if (status != TARN_OK)
+        return status;
     struct MemInfo *meminfo =
         tarn__meminfo_make(&(struct tarn__recipe){.runtime = runtime,
                                                   .bytes = options->bytes,

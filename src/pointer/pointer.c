@@ -6,6 +6,7 @@
  */
 #include "pointer/pointer.h"
 #include "driver/driver.h"
+#include "base/options.h"
 #include "base/sizes.h"
 #include "base/wait.h"
 #include "nrt/block.h"
@@ -90,12 +91,11 @@ void tarn__pointer_place(tarn_pointer *pointer, tarn_device_ptr address, void *h
 static tarn_status check_options(const tarn_pointer_options *options)
 {
     size_t end;
+    tarn_status status =
+        tarn__options_check("pointer", options, sizeof *options, sizeof *options);
 
-    if (options->size < sizeof *options)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pointer: options of %zu bytes are too short, %zu are "
-                              "needed",
-                              options->size, sizeof *options);
+    if (status != TARN_OK)
+        return status;
     if ((unsigned)options->kind > TARN_POINTER_MANAGED)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "pointer: there is no kind %d",
                               (int)options->kind);

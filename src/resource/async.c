@@ -17,6 +17,7 @@
 #include "resource/backed.h"
 #include "resource/internal.h"
 #include "resource/shared_pool.h"
+#include "base/options.h"
 #include "base/sizes.h"
 #include <stdlib.h>
 #include <string.h>
@@ -356,25 +357,6 @@ static tarn_status make_on_default_pool(int device, tarn_resource **out)
     return make(device, DEFAULT_POOL, out);
 }
 
-/* The options, in the size that the caller knows. */
-static tarn_status read_options(const tarn_async_options *given, tarn_async_options *out)
-{
-    *out = (tarn_async_options){.size = sizeof *out};
-    if (!given)
-        return TARN_OK;
-    if (given->size < sizeof given->size)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "async: options of %zu bytes; set their size", given->size);
-    if (!tarn__options_are_known(given, given->size, sizeof *out))
-        return tarn_error_set(
-            TARN_INVALID_ARGUMENT,
-            "async: options of %zu bytes, of which something is set that "
-            "this libtarn does not know; it knows %zu",
-            given->size, sizeof *out);
-    memcpy(out, given, given->size < sizeof *out ? given->size : sizeof *out);
-    return TARN_OK;
-}
-
 /* Can the device have what is asked for? */
 static tarn_status check_options(const tarn_async_options *asked, int device)
 {
@@ -425,7 +407,8 @@ tarn_status tarn_async_create(int device, const tarn_async_options *options,
 
     if (!out)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "async: create into NULL");
-    tarn_status status = read_options(options, &asked);
+    tarn_status status =
+        tarn__options_read("async", options, sizeof options->size, &asked, sizeof asked);
     if (status == TARN_OK)
         status = check_options(&asked, device);
     if (status != TARN_OK)

@@ -14,6 +14,7 @@
  */
 #include "resource/internal.h"
 #include "driver/driver.h"
+#include "base/options.h"
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -305,16 +306,11 @@ tarn_status tarn_binning_add_bin(tarn_resource *resource, size_t bytes,
 
 static tarn_status check_options(const tarn_binning_options *options)
 {
-    if (options->size < sizeof *options)
-        return tarn_error_set(
-            TARN_INVALID_ARGUMENT,
-            "binning: options of %zu bytes are too short, %zu are needed", options->size,
-            sizeof *options);
-    if (!tarn__options_are_known(options, options->size, sizeof *options))
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "binning: options of %zu bytes, of which something is set "
-                              "that this libtarn does not know; it knows %zu",
-                              options->size, sizeof *options);
+    tarn_status status =
+        tarn__options_check("binning", options, sizeof *options, sizeof *options);
+
+    if (status != TARN_OK)
+        return status;
     if (options->smallest_log2 > options->largest_log2 ||
         options->largest_log2 > LOG2_MAX)
         return tarn_error_set(TARN_INVALID_ARGUMENT,

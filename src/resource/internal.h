@@ -5,24 +5,6 @@
 #include <tarn/resource.h>
 #include <stdatomic.h>
 
-/* No options of any version are longer: a larger size was never set. */
-enum { TARN__OPTIONS_MOST = 4096 };
-
-/* May `given` bytes of options be read as the `known` ones? Not where something is asked for
- * behind those: that is an option of a later version. */
-static inline bool tarn__options_are_known(const void *options, size_t given,
-                                           size_t known)
-{
-    const unsigned char *bytes = options;
-
-    if (given > TARN__OPTIONS_MOST)
-        return false;
-    for (size_t i = known; i < given; i++)
-        if (bytes[i] != 0)
-            return false;
-    return true;
-}
-
 struct tarn_resource {
     tarn_resource_ops ops;    /* as far as its maker knows them; NULL beyond */
     void *self;               /* the maker's, destroyed by ops.destroy */

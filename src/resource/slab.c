@@ -7,6 +7,7 @@
  */
 #include "resource/internal.h"
 #include "resource/pool/pool.h"
+#include "base/options.h"
 #include "base/sizes.h"
 #include <string.h>
 
@@ -23,16 +24,11 @@ static bool bytes_of(size_t blocks, size_t block_bytes, size_t *out)
 
 static tarn_status check_options(const tarn_slab_options *options)
 {
-    if (options->size < sizeof *options)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "slab: options of %zu bytes are too short, %zu are needed",
-                              options->size, sizeof *options);
-    if (!tarn__options_are_known(options, options->size, sizeof *options))
-        return tarn_error_set(
-            TARN_INVALID_ARGUMENT,
-            "slab: options of %zu bytes, of which something is set that "
-            "this libtarn does not know; it knows %zu",
-            options->size, sizeof *options);
+    tarn_status status =
+        tarn__options_check("slab", options, sizeof *options, sizeof *options);
+
+    if (status != TARN_OK)
+        return status;
     if (options->maximum_blocks && options->initial_blocks > options->maximum_blocks)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "slab: initial %zu blocks are over the maximum of %zu",

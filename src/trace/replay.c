@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "trace/player.h"
 #include "driver/opened.h"
+#include "base/options.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -317,19 +318,15 @@ static tarn_status replay_in_scope(struct tarn__player *player, struct room *roo
     return TARN_OK;
 }
 
-/* The options as this version has them; those that the caller's build does not know are
- * the defaults. */
 static tarn_status read_options(const tarn_replay_options *given, const tarn_trace *trace,
                                 tarn_replay_options *out)
 {
-    tarn_replay_options options = {.size = 0};
+    tarn_replay_options options;
+    tarn_status status =
+        tarn__options_read("replay", given, sizeof given->size, &options, sizeof options);
 
-    if (given && given->size < sizeof given->size)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "replay: options of %zu bytes",
-                              given->size);
-    if (given)
-        memcpy(&options, given,
-               given->size < sizeof options ? given->size : sizeof options);
+    if (status != TARN_OK)
+        return status;
     if (options.keep_threads && trace->threads > THREADS_MAX)
         return tarn_error_set(TARN_NOT_SUPPORTED,
                               "replay: the log has %u threads, %d can be kept",

@@ -7,6 +7,7 @@
  */
 #include "resource/internal.h"
 #include "resource/pool/pool.h"
+#include "base/options.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,25 +31,6 @@ static tarn_status check_options(int device, tarn_resource *upstream,
                               "pool: upstream %s is of device %d, the pool of device %d",
                               tarn_resource_name(upstream),
                               tarn_resource_device(upstream), device);
-    return TARN_OK;
-}
-
-/* Options of a caller who was built with another version: what both know. */
-static tarn_status copy_options(const tarn_pool_options *from, tarn_pool_options *to)
-{
-    memset(to, 0, sizeof *to);
-    if (!from)
-        return TARN_OK;
-    if (from->size < offsetof(tarn_pool_options, initial_bytes) + sizeof(size_t))
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "pool: options of %zu bytes, size is not set", from->size);
-    if (!tarn__options_are_known(from, from->size, sizeof *to))
-        return tarn_error_set(
-            TARN_INVALID_ARGUMENT,
-            "pool: options of %zu bytes, of which something is set that "
-            "this libtarn does not know; it knows %zu",
-            from->size, sizeof *to);
-    memcpy(to, from, from->size < sizeof *to ? from->size : sizeof *to);
     return TARN_OK;
 }
 
@@ -190,7 +172,8 @@ tarn_status tarn__pool_make(int device, tarn_resource *upstream,
     if (status == TARN_OK && !out)
         status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: create into NULL");
     if (status == TARN_OK)
-        status = copy_options(given, &options);
+        status = tarn__options_read("pool", given, sizeof given->size, &options,
+                                    sizeof options);
     if (status == TARN_OK)
         status = check_options(device, upstream, &options);
     if (status != TARN_OK)

@@ -293,6 +293,13 @@ TEST(pool_manager_refuses_a_resource_that_does_not_fit)
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_create(tarn_pool_manager_ops(), &options, 0, &manager));
     CHECK_SAYS("options of 8 bytes are too short");
+    struct {
+        tarn_pool_manager_options known;
+        uint64_t later;
+    } longer = {{.size = sizeof longer}, 1};
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_manager_create(tarn_pool_manager_ops(), &longer, 0, &manager));
+    CHECK_SAYS("does not know");
     CHECK(manager == NULL);
 }
 

@@ -99,6 +99,13 @@ TEST(pointer_that_cannot_be_made_owns_nothing)
     options.size = 8;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_create(&options, &pointer));
     CHECK_SAYS("too short");
+    struct {
+        tarn_pointer_options known;
+        uint64_t later;
+    } longer = {options_of(&life), 1};
+    longer.known.size = sizeof longer;
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_create(&longer.known, &pointer));
+    CHECK_SAYS("does not know");
     options = options_of(&life);
     options.kind = (tarn_pointer_kind)17;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_create(&options, &pointer));

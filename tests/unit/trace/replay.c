@@ -492,6 +492,13 @@ TEST(replay_refuses_what_is_missing)
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_replay(trace, NULL, NULL, &report));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_replay(trace, resource, NULL, NULL));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_replay(trace, resource, &options, &report));
+    struct {
+        tarn_replay_options known;
+        uint64_t later;
+    } longer = {{.size = sizeof longer}, 1};
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_replay(trace, resource, &longer.known, &report));
+    CHECK_SAYS("does not know");
     tarn_trace_release(trace);
     CHECK_OK(tarn_resource_release(resource));
 }

@@ -1,0 +1,30 @@
+/* options.c -- options of another version's caller: too short, or more than is known? */
+#include "base/options.h"
+#include <stdbool.h>
+
+/* No options of any version are longer: a larger size was never set. */
+enum { OPTIONS_MOST = 4096 };
+
+static bool is_zero(const unsigned char *bytes, size_t from, size_t to)
+{
+    while (from < to && bytes[from] == 0)
+        from++;
+    return from >= to;
+}
+
+tarn_status tarn__options_refuse(const char *who, const void *options, size_t least,
+                                 size_t known)
+{
+    size_t given = *(const size_t *)options;
+
+    if (given < least)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "%s: options of %zu bytes are too short, %zu are needed",
+                              who, given, least);
+    if (given > OPTIONS_MOST || !is_zero(options, known, given))
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "%s: options of %zu bytes, of which something is set that "
+                              "this libtarn does not know; it knows %zu",
+                              who, given, known);
+    return TARN_OK;
+}

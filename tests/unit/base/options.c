@@ -1,0 +1,55 @@
+/* Options of callers who were built with an older or a newer version. */
+#include "test.h"
+#include "base/options.h"
+
+struct known {
+    size_t size;
+    int first, second;
+};
+
+struct longer {
+    struct known known;
+    uint64_t later[2];
+};
+
+TEST(options_of_an_older_caller_are_read_with_zeros_behind_them)
+{
+    struct known given = {.first = 1, .second = 2}, out = {.second = 9};
+
+    given.size = offsetof(struct known, second);
+    CHECK_OK(tarn__options_read("it", &given, sizeof(size_t), &out, sizeof out));
+    CHECK_EQUAL(sizeof out, out.size);
+    CHECK_EQUAL(1, out.first);
+    CHECK_EQUAL(0, out.second);
+    CHECK_OK(tarn__options_read("it", NULL, sizeof(size_t), &out, sizeof out));
+    CHECK_EQUAL(sizeof out, out.size);
+    CHECK_EQUAL(0, out.first);
+}
+
+TEST(options_of_a_newer_caller_are_read_where_nothing_unknown_is_set)
+{
+    struct longer given = {.known = {sizeof given, 1, 2}};
+    struct known out = {.first = 7};
+
+    given.later[1] = 1;
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn__options_read("it", &given, sizeof(size_t), &out, sizeof out));
+    CHECK_SAYS("it: options of 32 bytes");
+    CHECK_EQUAL(7, out.first);
+    given.later[1] = 0;
+    CHECK_OK(tarn__options_read("it", &given, sizeof(size_t), &out, sizeof out));
+    CHECK_EQUAL(2, out.second);
+}
+
+TEST(options_whose_size_was_never_set_are_refused_unread)
+{
+    struct known given = {.size = 0};
+
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn__options_check("it", &given, sizeof given, sizeof given));
+    CHECK_SAYS("it: options of 0 bytes are too short, 16 are needed");
+    given.size = SIZE_MAX; /* nobody reads that far */
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn__options_check("it", &given, sizeof given, sizeof given));
+    CHECK_SAYS("does not know");
+}
