@@ -1,7 +1,7 @@
 #!/bin/sh
 # bench.sh -- the benchmarks on a machine with a GPU, beside RMM, PyTorch and CuPy.
 #
-#     PYTHON=python3 OUT=folder TRACES=folder tests/gpu/bench.sh
+#     PYTHON=python3 OUT=folder tests/gpu/bench.sh
 #
 # Builds Tarn, the benchmark of peers and the shims that are possible there (rmm.cpp with
 # librmm from .whl, torch.cpp with the torch that the interpreter has), runs all of them on
@@ -13,7 +13,7 @@ cd "$(dirname "$0")/../.." || exit 1
 
 PYTHON=$(command -v "${PYTHON:-python3}") && export PYTHON
 OUT=${OUT:-build/gpu-out}
-TRACES=${TRACES:-shared/traces}
+TRACES=${TRACES:-bench/traces}
 BUDGET=${BUDGET:-480}
 work=build/gpu-bench
 cuda=${CUDA_HOME:-/usr/local/cuda}
