@@ -1,11 +1,9 @@
 /* heap_ranges.c -- where a heap has memory: segments and ranges come and go, holes are
  * addresses without memory, and one of them is where the pool grows next.
  */
-#include "resource/pool/heap.h"
+#include "resource/pool/heap_inside.h"
 #include "resource/pool/mutations.h"
 #include <stdlib.h>
-
-#define NODE(index) tarn__node(&heap->nodes, (index))
 
 /* --- memory comes and goes --- */
 
@@ -105,19 +103,12 @@ static void out_of_holes(struct tarn__heap *heap, tarn__index index)
     heap->hole_bytes -= tarn__node_bytes(NODE(index));
 }
 
-/* What is out no more is not found by its address, but for the first of a segment. */
-static void leave(struct tarn__heap *heap, tarn__index index)
-{
-    if (NODE(index)->before)
-        tarn__addresses_remove(&heap->addresses, &heap->nodes, index);
-}
-
 void tarn__heap_make_hole(struct tarn__heap *heap, tarn__index index)
 {
     struct tarn__node *node = NODE(index);
 
     heap->out_bytes -= tarn__node_bytes(node);
-    leave(heap, index);
+    tarn__heap_leave(heap, index);
     if (joins_hole(heap, node, node->after)) {
         out_of_holes(heap, node->after);
         tarn__heap_take_in(heap, index);
@@ -137,7 +128,7 @@ void tarn__heap_make_old(struct tarn__heap *heap, tarn__index index)
 {
     heap->out_bytes -= tarn__node_bytes(NODE(index));
     heap->hole_bytes += tarn__node_bytes(NODE(index));
-    leave(heap, index);
+    tarn__heap_leave(heap, index);
     tarn__node_set(NODE(index), TARN__OLD);
 }
 
@@ -145,8 +136,7 @@ void tarn__heap_end_old(struct tarn__heap *heap, tarn__index index)
 {
     heap->out_bytes += tarn__node_bytes(NODE(index));
     heap->hole_bytes -= tarn__node_bytes(NODE(index));
-    if (NODE(index)->before)
-        tarn__addresses_add(&heap->addresses, &heap->nodes, index);
+    tarn__heap_enter(heap, index);
     tarn__node_set(NODE(index), TARN__MOVING);
 }
 

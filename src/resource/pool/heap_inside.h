@@ -1,0 +1,131 @@
+/* heap_inside.h -- the heap for its own files: a free node in its bins, in its lane's list
+ * and in the counts; what is out in the table of addresses.
+ *
+ * Inline, since each cut and each join does several of these. The owner holds the lock.
+ */
+#ifndef TARN_POOL_HEAP_INSIDE_H
+#define TARN_POOL_HEAP_INSIDE_H
+
+#include "resource/pool/heap.h"
+
+#define NODE(index) tarn__node(&heap->nodes, (index))
+
+/* --- in and out of the bins --- */
+
+/* The lane of a free node; NULL: it is ready. */
+static inline struct tarn__lane *tarn__heap_lane_of(const struct tarn__heap *heap,
+                                                    const struct tarn__node *node)
+{
+    return node->lane ? tarn__lane(heap, node->lane) : NULL;
+}
+
+/* So many bytes of a free node came; less than none, as a number that wraps, for some that
+ * went. */
+static inline void tarn__heap_count(struct tarn__heap *heap, struct tarn__lane *lane,
+                                    uint64_t epoch, uint64_t bytes)
+{
+    heap->free_bytes += bytes;
+    if (!lane) {
+        heap->ready_bytes += bytes;
+        return;
+    }
+    lane->free_bytes += bytes;
+    if (epoch <= lane->fenced_epoch)
+        return;
+    *(epoch == lane->open_epoch ? &lane->open_bytes : &lane->closed_bytes) += bytes;
+    heap->unfenced_bytes += bytes;
+}
+
+/* Enter a free node into the bins where it belongs, and count it. */
+static inline void tarn__heap_into_bins(struct tarn__heap *heap, tarn__index index,
+                                        struct tarn__lane *lane)
+{
+    const struct tarn__node *node = NODE(index);
+
+    tarn__bins_add(lane ? &lane->bins : &heap->ready, &heap->nodes, index);
+    tarn__heap_count(heap, lane, node->epoch, tarn__node_bytes(node));
+}
+
+static inline void tarn__heap_out_of_bins(struct tarn__heap *heap, tarn__index index,
+                                          struct tarn__lane *lane)
+{
+    const struct tarn__node *node = NODE(index);
+
+    tarn__bins_remove(lane ? &lane->bins : &heap->ready, &heap->nodes, index);
+    tarn__heap_count(heap, lane, node->epoch, -tarn__node_bytes(node));
+}
+
+/* A free node gets another size. In its class it stays where it is. */
+static inline void tarn__heap_resize(struct tarn__heap *heap, tarn__index index,
+                                     uint32_t granules)
+{
+    struct tarn__node *node = NODE(index);
+    struct tarn__lane *lane = tarn__heap_lane_of(heap, node);
+    struct tarn__bins *bins = lane ? &lane->bins : &heap->ready;
+    unsigned from = tarn__bins_class(node->granules), to = tarn__bins_class(granules);
+    uint64_t more = ((uint64_t)granules - node->granules) << TARN__GRANULE_SHIFT;
+
+    node->granules = granules;
+    tarn__heap_count(heap, lane, node->epoch, more);
+    if (from == to)
+        return;
+    tarn__bins_remove_from(bins, &heap->nodes, index, from);
+    tarn__bins_add_to(bins, &heap->nodes, index, to);
+}
+
+/* --- the list of a lane's free blocks by epoch --- */
+
+static inline void tarn__heap_link_after(struct tarn__heap *heap, struct tarn__lane *lane,
+                                         tarn__index older, tarn__index index)
+{
+    struct tarn__node *node = NODE(index);
+    tarn__index younger = older ? NODE(older)->age.younger : lane->oldest;
+
+    node->age.older = older;
+    node->age.younger = younger;
+    *(older ? &NODE(older)->age.younger : &lane->oldest) = index;
+    *(younger ? &NODE(younger)->age.older : &lane->youngest) = index;
+}
+
+static inline void tarn__heap_unlink(struct tarn__heap *heap, struct tarn__lane *lane,
+                                     const struct tarn__node *node)
+{
+    tarn__index older = node->age.older, younger = node->age.younger;
+
+    *(older ? &NODE(older)->age.younger : &lane->oldest) = younger;
+    *(younger ? &NODE(younger)->age.older : &lane->youngest) = older;
+}
+
+/* --- free nodes as a whole --- */
+
+/* A free node is taken out of its lists: MOVING. */
+static inline void tarn__heap_detach(struct tarn__heap *heap, tarn__index index)
+{
+    struct tarn__node *node = NODE(index);
+    struct tarn__lane *lane = tarn__heap_lane_of(heap, node);
+
+    tarn__heap_out_of_bins(heap, index, lane);
+    if (lane) {
+        tarn__heap_unlink(heap, lane, node);
+        if (lane->oldest == 0)
+            tarn__lane_is_empty(heap, lane);
+    }
+    node->lane = 0;
+    tarn__node_set(node, TARN__MOVING);
+}
+
+/* --- what is out is found by its address, and so is the first of a segment --- */
+
+static inline void tarn__heap_enter(struct tarn__heap *heap, tarn__index index)
+{
+    if (NODE(index)->before)
+        tarn__addresses_add(&heap->addresses, &heap->nodes, index);
+}
+
+static inline void tarn__heap_leave(struct tarn__heap *heap, tarn__index index)
+{
+    if (NODE(index)->before)
+        tarn__addresses_remove(&heap->addresses, &heap->nodes, index);
+}
+
+#endif
