@@ -7,7 +7,6 @@
  */
 #include "resource/pool/magazine_hit.h"
 #include "base/wait.h"
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,17 +22,6 @@ static struct tarn__pool *pools;
 static pthread_key_t thread_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool key_made;
-
-static void enter(struct tarn__magazine *magazine)
-{
-    while (!tarn__magazine_try_enter(magazine))
-        sched_yield();
-}
-
-static void leave(struct tarn__magazine *magazine)
-{
-    tarn__magazine_leave(magazine);
-}
 
 /* --- what a hit asks the driver for --- */
 
@@ -145,9 +133,9 @@ static void drain_some(struct tarn__pool *pool, const struct tarn__lane *lane,
             continue;
         if (closed)
             atomic_store(&i->closed, true);
-        enter(i);
+        tarn__lock_take(&i->lock);
         drain(pool, i);
-        leave(i);
+        tarn__lock_leave(&i->lock);
     }
     tarn__pool_unlock(pool);
 }
@@ -185,9 +173,9 @@ static void end(struct tarn__pool *pool, struct tarn__magazine *magazine)
 {
     struct tarn__magazine **link = &pool->magazines;
 
-    enter(magazine);
+    tarn__lock_take(&magazine->lock);
     drain(pool, magazine);
-    leave(magazine);
+    tarn__lock_leave(&magazine->lock);
     while (*link != magazine)
         link = &(*link)->next;
     *link = magazine->next;
@@ -309,7 +297,7 @@ void tarn__magazines_sum(struct tarn__pool *pool, struct tarn__counts *counts,
 
     for (struct tarn__magazine *i = pool->magazines; i; i = i->next) {
         if (!gone)
-            enter(i);
+            tarn__lock_take(&i->lock);
         counts_add(counts, &i->counts);
         uint64_t spare = atomic_load_explicit(&i->spare, memory_order_relaxed);
         *parked_bytes += TARN__HELD(i->bytes) + (spare >> 32 << TARN__GRANULE_SHIFT);
@@ -319,7 +307,7 @@ void tarn__magazines_sum(struct tarn__pool *pool, struct tarn__counts *counts,
         for (unsigned j = 0; j < TARN__LARGE_SLOTS; j++)
             *parked_blocks += TARN__HELD(i->large[j]) != 0;
         if (!gone)
-            leave(i);
+            tarn__lock_leave(&i->lock);
         *metadata += sizeof *i;
     }
 }

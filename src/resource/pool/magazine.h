@@ -19,6 +19,7 @@
 
 #include "driver/opened.h"
 #include "resource/pool/lane.h"
+#include "resource/pool/lock.h"
 #include <tarn/pool.h>
 
 struct tarn__pool;
@@ -37,7 +38,7 @@ struct tarn__counts {
 };
 
 struct tarn__magazine {
-    atomic_bool busy;   /* the lock */
+    struct tarn__lock lock;
     atomic_bool closed; /* the opened stream was closed: no more hits */
     bool is_raw;        /* the stream has to be checked at every hit */
     bool is_per_thread; /* the thread's own (2), which is another one in each context */

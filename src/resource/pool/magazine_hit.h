@@ -66,18 +66,6 @@ static inline bool tarn__magazine_check(struct tarn__pool *pool,
     return !magazine->is_raw || tarn__magazine_check_raw(pool, magazine, use);
 }
 
-/* --- the lock of a magazine: an atomic exchange, 6 ns --- */
-
-static inline bool tarn__magazine_try_enter(struct tarn__magazine *magazine)
-{
-    return !atomic_exchange_explicit(&magazine->busy, true, memory_order_acquire);
-}
-
-static inline void tarn__magazine_leave(struct tarn__magazine *magazine)
-{
-    atomic_store_explicit(&magazine->busy, false, memory_order_release);
-}
-
 /* --- counts --- */
 
 static inline unsigned tarn__count_class(uint64_t bytes)
@@ -171,8 +159,7 @@ static inline tarn__index tarn__magazine_take(struct tarn__pool *pool,
                                               struct tarn__magazine *magazine,
                                               uint32_t granules, uint64_t asked)
 {
-    if (!tarn__magazine_may_have(magazine, granules) ||
-        !tarn__magazine_try_enter(magazine))
+    if (!tarn__magazine_may_have(magazine, granules) || !tarn__lock_try(&magazine->lock))
         return 0;
     tarn__index index = tarn__magazine_pop(pool, magazine, granules);
     if (index)
@@ -184,7 +171,7 @@ static inline tarn__index tarn__magazine_take(struct tarn__pool *pool,
         magazine->counts.hits++;
         tarn__count_allocation(&magazine->counts, asked);
     }
-    tarn__magazine_leave(magazine);
+    tarn__lock_leave(&magazine->lock);
     return index;
 }
 
@@ -250,7 +237,7 @@ static inline enum tarn__put tarn__magazine_put(struct tarn__pool *pool,
     if (!tarn__magazine_has_room(magazine, node->granules) &&
         !tarn__magazine_was_spare(magazine, node->granules))
         return TARN__PUT_NO_ROOM;
-    if (!tarn__magazine_try_enter(magazine))
+    if (!tarn__lock_try(&magazine->lock))
         return TARN__PUT_NO_ROOM;
     bool has = tarn__magazine_has_room(magazine, node->granules);
     if (!atomic_load_explicit(&magazine->closed, memory_order_relaxed) &&
@@ -267,7 +254,7 @@ static inline enum tarn__put tarn__magazine_put(struct tarn__pool *pool,
             result = TARN__PUT_DONE;
         }
     }
-    tarn__magazine_leave(magazine);
+    tarn__lock_leave(&magazine->lock);
     return result;
 }
 

@@ -81,7 +81,6 @@ static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
     pool->most_bytes = block_bytes ? block_bytes : SIZE_MAX - TARN__GRANULE;
     pthread_mutex_init(&pool->growth, NULL);
     pthread_mutex_init(&pool->barrier, NULL);
-    pthread_mutex_init(&pool->lock, NULL);
     tarn__heap_init(&pool->heap);
     return pool;
 }
@@ -93,7 +92,6 @@ static void free_pool(struct tarn__pool *pool)
     free(pool->olds);
     pthread_mutex_destroy(&pool->barrier);
     pthread_mutex_destroy(&pool->growth);
-    pthread_mutex_destroy(&pool->lock);
     free(pool);
 }
 

@@ -50,7 +50,7 @@ struct tarn__pool {
      * behind `growth`, before `lock`. */
     pthread_mutex_t barrier;
 
-    pthread_mutex_t lock; /* guards all from here on */
+    struct tarn__lock lock; /* guards all from here on */
     struct tarn__heap heap;
     uint64_t limit; /* UINT64_MAX: none */
     struct tarn__magazine *magazines;
@@ -230,7 +230,7 @@ void tarn__pool_destroy(void *self);
 
 static inline void tarn__pool_lock(struct tarn__pool *pool)
 {
-    pthread_mutex_lock(&pool->lock);
+    tarn__lock_take(&pool->lock);
 }
 
 /* For questions. In a forked child the lock may be held by a thread that is not there, and at
@@ -242,7 +242,7 @@ static inline void tarn__pool_unlock(struct tarn__pool *pool)
 #ifdef TARN_DEBUG
     tarn__pool_check(pool);
 #endif
-    pthread_mutex_unlock(&pool->lock);
+    tarn__lock_leave(&pool->lock);
 }
 
 #endif

@@ -118,7 +118,7 @@ static void fill_counts(const struct tarn__pool *pool, tarn_pool_statistics *out
 bool tarn__pool_lock_if_possible(struct tarn__pool *pool)
 {
     if (tarn__driver_gone())
-        return pthread_mutex_trylock(&pool->lock) == 0;
+        return tarn__lock_try(&pool->lock);
     tarn__pool_lock(pool);
     return true;
 }

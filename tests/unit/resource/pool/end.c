@@ -191,7 +191,7 @@ static void fork_with_all_locks_held(void)
     CHILD_STATUS(TARN_OK, tarn__pool_of(pool, "pool", &its));
     pthread_mutex_lock(&its->growth);
     pthread_mutex_lock(&its->barrier);
-    pthread_mutex_lock(&its->lock);
+    tarn__lock_take(&its->lock);
     atomic_store(&may_end, true);
     usleep(20000); /* where it has not come so far, the child has one lock less to fear */
     pid_t child = fork();
@@ -203,7 +203,7 @@ static void fork_with_all_locks_held(void)
     CHILD_CHECK(waitpid(child, &status, 0) == child);
     if (status != 0)
         child_fail("the forked child ended with 0x%x", (unsigned)status);
-    pthread_mutex_unlock(&its->lock);
+    tarn__lock_leave(&its->lock);
     pthread_mutex_unlock(&its->barrier);
     pthread_mutex_unlock(&its->growth);
     pthread_join(thread, NULL);

@@ -63,7 +63,7 @@ static unsigned long looked[CALLS];
 static bool a_magazine_is_locked(void)
 {
     for (struct tarn__magazine *one = watched->magazines; one; one = one->next)
-        if (atomic_load(&one->busy))
+        if (atomic_load(&one->lock.held))
             return true;
     return false;
 }
@@ -73,9 +73,7 @@ static void look(int call)
     if (!watched)
         return;
     looked[call]++;
-    bool locked = pthread_mutex_trylock(&watched->lock) != 0;
-    if (!locked)
-        pthread_mutex_unlock(&watched->lock);
+    bool locked = atomic_load(&watched->lock.held);
     if ((locked || a_magazine_is_locked()) && !caught[0])
         snprintf(caught, sizeof caught, "%s, under the lock of %s", call_names[call],
                  locked ? "the pool" : "a magazine");
@@ -330,9 +328,9 @@ TEST(driver_call_under_a_lock_would_be_seen)
     CHECK_OK(tarn__driver(&calls));
     calls->mem_get_info(&free_bytes, &total_bytes);
     CHECK(!caught[0]);
-    pthread_mutex_lock(&watched->lock);
+    tarn__lock_take(&watched->lock);
     calls->mem_get_info(&free_bytes, &total_bytes);
-    pthread_mutex_unlock(&watched->lock);
+    tarn__lock_leave(&watched->lock);
     CHECK_TEXT("mem_get_info, under the lock of the pool", caught);
     caught[0] = '\0';
     end_watch(pool);

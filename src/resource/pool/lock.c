@@ -1,0 +1,39 @@
+/* lock.c -- waiting for a lock that another thread holds. */
+#define _GNU_SOURCE
+#include "resource/pool/lock.h"
+#include <sched.h>
+#include <time.h>
+
+/* Looks at once, a few hundred nanoseconds; then looks after others have run; then sleeps. */
+enum { LOOKS = 64, YIELDS = 64, SLEEP_NS = 20 * 1000 };
+
+static void pause_briefly(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void stand_back(unsigned turn)
+{
+    const struct timespec sleep = {.tv_nsec = SLEEP_NS};
+
+    if (turn < LOOKS)
+        pause_briefly();
+    else if (turn < LOOKS + YIELDS)
+        sched_yield();
+    else
+        nanosleep(&sleep, NULL);
+}
+
+void tarn__lock_wait(struct tarn__lock *lock)
+{
+    unsigned turn = 0;
+
+    do
+        while (atomic_load_explicit(&lock->held, memory_order_relaxed))
+            stand_back(turn < LOOKS + YIELDS ? turn++ : turn);
+    while (!tarn__lock_try(lock));
+}
