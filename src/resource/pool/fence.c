@@ -177,9 +177,6 @@ static void fence_by_event(struct tarn__pool *pool, const struct tarn__scope *sc
 
 /* --- a stream that is idle needs no event --- */
 
-/* Fences that go without the question, where the answer was no. */
-enum { BUSY_MAX = 15 };
-
 /* A stream that blocks may have nothing queued and be behind the legacy stream's work, and
  * legacy behind theirs: an event is behind that, and a question is not. */
 static bool is_by_itself(struct tarn__pool *pool, const struct tarn__scope *scope,
@@ -204,16 +201,6 @@ static bool is_by_itself(struct tarn__pool *pool, const struct tarn__scope *scop
     return kind == TARN__KIND_BY_ITSELF;
 }
 
-/* Where the stream is behind the host, its next fences need not ask. */
-static bool asks_now(struct tarn__pool *pool, struct tarn__lane *lane)
-{
-    tarn__pool_lock(pool);
-    bool now = lane->busy_fences == 0;
-    lane->busy_fences -= !now;
-    tarn__pool_unlock(pool);
-    return now;
-}
-
 /* Is all done that was queued on the stream? One question then serves for an event and the
  * question about that. */
 static bool is_idle(struct tarn__pool *pool, const struct tarn__scope *scope,
@@ -221,17 +208,18 @@ static bool is_idle(struct tarn__pool *pool, const struct tarn__scope *scope,
 {
     CUstreamCaptureMode_ mode;
 
-    if (!is_by_itself(pool, scope, lane, handle) || !asks_now(pool, lane) ||
-        tarn__relaxed_enter(pool->calls, &mode) != TARN_OK)
+    if (!is_by_itself(pool, scope, lane, handle))
+        return false;
+    tarn__pool_lock(pool);
+    bool asks = tarn__pace_asks(&lane->idle);
+    tarn__pool_unlock(pool);
+    if (!asks || tarn__relaxed_enter(pool->calls, &mode) != TARN_OK)
         return false;
     bool idle = scope->calls->stream_query(handle) == CUDA_SUCCESS_;
     tarn__relaxed_leave(pool->calls, mode);
     tarn__pool_lock(pool);
     pool->queries++;
-    lane->busy = idle || TARN_MUTATION(epoch_closed_after_question)
-                     ? 0
-                     : (2 * lane->busy + 1) & BUSY_MAX;
-    lane->busy_fences = lane->busy;
+    tarn__pace_note(&lane->idle, idle || TARN_MUTATION(epoch_closed_after_question));
     tarn__pool_unlock(pool);
     return idle || TARN_MUTATION(stream_not_asked);
 }
@@ -305,10 +293,13 @@ static struct tarn__fence *next_fence(const struct tarn__lane *lane)
     return NULL;
 }
 
+/* Where a lane's fence was not done the last time, its next turns may be left out. */
+enum whom { THOSE_THAT_ARE_DUE, ALL };
+
 /* Pin a fence of each lane that has memory behind one and was not asked in this round.
  * `lock` held. */
 static unsigned choose(struct tarn__pool *pool, uint64_t round, unsigned most,
-                       struct asked *asked)
+                       enum whom whom, struct asked *asked)
 {
     unsigned count = 0;
 
@@ -319,6 +310,8 @@ static unsigned choose(struct tarn__pool *pool, uint64_t round, unsigned most,
         if (!fence || lane->asked_round >= round)
             continue;
         lane->asked_round = round;
+        if (whom == THOSE_THAT_ARE_DUE && !tarn__pace_asks(&lane->done))
+            continue;
         asked[count++] =
             (struct asked){lane, tarn__lane_pin(lane, fence), fence->epoch, false};
     }
@@ -346,7 +339,7 @@ enum { THIS_ROUND = 0 };
 /* Ask for some lanes that `round` has not come to; one whose fence was done may be asked
  * for its next. Returns how many were asked. */
 static unsigned poll_some(struct tarn__pool *pool, uint64_t round, unsigned most,
-                          unsigned *done_out)
+                          enum whom whom, unsigned *done_out)
 {
     struct asked asked[POLL_MAX];
 
@@ -354,7 +347,7 @@ static unsigned poll_some(struct tarn__pool *pool, uint64_t round, unsigned most
     tarn__pool_lock(pool);
     if (round == THIS_ROUND)
         round = pool->poll_round;
-    unsigned count = choose(pool, round, most < POLL_MAX ? most : POLL_MAX, asked);
+    unsigned count = choose(pool, round, most < POLL_MAX ? most : POLL_MAX, whom, asked);
     pool->queries += count;
     tarn__pool_unlock(pool);
     if (count == 0)
@@ -364,6 +357,7 @@ static unsigned poll_some(struct tarn__pool *pool, uint64_t round, unsigned most
     tarn__pool_lock(pool);
     for (unsigned i = 0; i < count; i++) {
         tarn__lane_unpin(asked[i].lane, asked[i].event);
+        tarn__pace_note(&asked[i].lane->done, asked[i].done);
         if (!asked[i].done)
             continue;
         asked[i].lane->asked_round = 0;
@@ -388,14 +382,14 @@ bool tarn__fences_poll(struct tarn__pool *pool, unsigned most)
     unsigned done;
     bool any = false;
 
-    if (poll_some(pool, THIS_ROUND, most, &done) == 0)
-        poll_some(pool, next_round(pool), most, &done);
+    if (poll_some(pool, THIS_ROUND, most, THOSE_THAT_ARE_DUE, &done) == 0)
+        poll_some(pool, next_round(pool), most, THOSE_THAT_ARE_DUE, &done);
     while (done > 0) {
         any = true;
         most = most > done ? most - done : 0;
         if (most == 0)
             break;
-        poll_some(pool, THIS_ROUND, most, &done);
+        poll_some(pool, THIS_ROUND, most, THOSE_THAT_ARE_DUE, &done);
     }
     return any;
 }
@@ -406,7 +400,7 @@ bool tarn__fences_poll_all(struct tarn__pool *pool)
     unsigned done;
     bool any = false;
 
-    while (poll_some(pool, round, POLL_MAX, &done) > 0)
+    while (poll_some(pool, round, POLL_MAX, ALL, &done) > 0)
         any |= done > 0;
     return any;
 }

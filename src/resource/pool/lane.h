@@ -27,6 +27,26 @@ struct tarn__fence {
     unsigned pins; /* calls that use the event at the moment: it must not be recycled */
 };
 
+/* After a no the same question is left out once, then three times, seven and fifteen; after
+ * a yes it is asked each time. */
+struct tarn__pace {
+    unsigned chosen, left; /* times that it is left out */
+};
+
+static inline bool tarn__pace_asks(struct tarn__pace *pace)
+{
+    bool asks = pace->left == 0;
+
+    pace->left -= !asks;
+    return asks;
+}
+
+static inline void tarn__pace_note(struct tarn__pace *pace, bool yes)
+{
+    pace->chosen = yes ? 0 : (2 * pace->chosen + 1) & 15;
+    pace->left = pace->chosen;
+}
+
 /* May a stream that has nothing queued itself be behind other streams' work? A blocking one
  * is behind what the legacy stream has. */
 enum tarn__lane_kind { TARN__KIND_UNKNOWN, TARN__KIND_BLOCKING, TARN__KIND_BY_ITSELF };
@@ -63,8 +83,8 @@ struct tarn__lane {
     uint64_t misses;   /* of the pool, at the last fence */
 
     enum tarn__lane_kind kind;
-    unsigned busy, busy_fences; /* fences that do not ask whether the stream is idle:
-                                   chosen, and left */
+    struct tarn__pace idle; /* of asking whether the stream is idle, by fences */
+    struct tarn__pace done; /* of asking whether its oldest fence is done, by rounds */
 
     uint64_t asked_round; /* of the pool: the last in which its oldest fence was asked */
 

@@ -53,37 +53,60 @@ static void leave(struct tarn__pool *pool, const struct tarn__old *old)
     tarn__pool_unlock(pool);
 }
 
-/* Events that are asked about; the one that was asked last is behind most of what follows
- * it in the list. */
+/* Events that are asked about. */
 enum { ASK_MAX = 16 };
 
+/* What was asked in this round. */
 struct answers {
-    CUevent_ event;
-    bool done;
-    unsigned asked;
+    struct {
+        const struct tarn__lane *lane;
+        CUevent_ event;
+        bool done;
+    } all[ASK_MAX];
+    unsigned count;
 };
+
+/* False: nothing is known of this event. Where one of the lane was not done, the others most
+ * likely are not, and a place that is kept for longer costs addresses alone. */
+static bool is_known(const struct answers *answers, const struct tarn__old *old,
+                     bool *done_out)
+{
+    for (unsigned i = answers->count; i-- > 0;)
+        if (answers->all[i].lane == old->lane &&
+            (answers->all[i].event == old->event || !answers->all[i].done)) {
+            *done_out = answers->all[i].done;
+            return true;
+        }
+    return false;
+}
 
 static bool is_done(struct tarn__pool *pool, const struct tarn__old *old,
                     struct answers *answers)
 {
+    bool done;
+
     if (TARN_MUTATION(old_place_unmapped_early))
         return true;
     tarn__pool_lock(pool);
-    bool done = old->lane->done_epoch >= old->epoch;
-    pool->queries += !done && answers->event != old->event && answers->asked < ASK_MAX;
+    done = old->lane->done_epoch >= old->epoch;
     tarn__pool_unlock(pool);
-    if (done || answers->event == old->event)
-        return done || answers->done;
-    if (answers->asked == ASK_MAX)
+    if (done || is_known(answers, old, &done))
+        return done;
+    if (answers->count == ASK_MAX)
         return false;
-    CUresult_ result = pool->calls->event_query(old->event);
-    *answers = (struct answers){old->event, result == CUDA_SUCCESS_, answers->asked + 1};
-    return answers->done;
+    done = pool->calls->event_query(old->event) == CUDA_SUCCESS_;
+    tarn__pool_lock(pool);
+    pool->queries++;
+    tarn__pool_unlock(pool);
+    answers->all[answers->count].lane = old->lane;
+    answers->all[answers->count].event = old->event;
+    answers->all[answers->count++].done = done;
+    return done;
 }
 
 void tarn__old_leave(struct tarn__pool *pool)
 {
-    struct answers answers = {0};
+    struct answers answers = {.count = 0};
     CUstreamCaptureMode_ mode;
     size_t kept = 0;
 

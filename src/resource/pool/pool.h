@@ -60,7 +60,7 @@ struct tarn__pool {
         void *data;
     } pressure[TARN__PRESSURE_MAX];
     unsigned pressure_count;
-    unsigned quiet, quiet_misses; /* misses that ask for no fence: chosen, and left */
+    struct tarn__pace misses_ask; /* about fences */
     struct tarn__counts counts;   /* of what no magazine counted */
     uint64_t poll_round; /* lanes of which no fence was asked in it are asked next */
     uint64_t own, ready, steals, grown, waits, fences, queries, growths, shrinks, moves,

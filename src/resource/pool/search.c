@@ -62,35 +62,23 @@ static tarn__index missed(struct search *search)
     return 0;
 }
 
-/* Fences that a miss asks about: more would cost more than the memory is worth. */
-enum { QUERIES = 4, QUIET_MAX = 15 };
-
-/* Where the device is far behind, the next misses need not ask again. */
-static bool asks_now(struct tarn__pool *pool)
-{
-    tarn__pool_lock(pool);
-    bool now = pool->quiet_misses == 0;
-    pool->quiet_misses -= !now;
-    tarn__pool_unlock(pool);
-    return now;
-}
-
-static void note_answer(struct tarn__pool *pool, bool any)
-{
-    tarn__pool_lock(pool);
-    pool->quiet = any ? 0 : (2 * pool->quiet + 1) & QUIET_MAX;
-    pool->quiet_misses = pool->quiet;
-    tarn__pool_unlock(pool);
-}
+/* Fences that a miss asks about: more would cost more than the memory is worth. Where the
+ * device is far behind, the next misses need not ask again. */
+enum { QUERIES = 4 };
 
 static tarn__index what_is_done(struct search *search)
 {
     struct tarn__pool *pool = search->caller->pool;
 
-    if (!asks_now(pool))
+    tarn__pool_lock(pool);
+    bool asks = tarn__pace_asks(&pool->misses_ask);
+    tarn__pool_unlock(pool);
+    if (!asks)
         return 0;
     bool any = tarn__fences_poll(pool, QUERIES);
-    note_answer(pool, any);
+    tarn__pool_lock(pool);
+    tarn__pace_note(&pool->misses_ask, any);
+    tarn__pool_unlock(pool);
     return any ? at_hand(search) : 0;
 }
 
