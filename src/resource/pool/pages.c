@@ -18,7 +18,8 @@ enum { STEP_PART = 96, HANDLE_PART = 192 };
 enum { EARLY_BYTES = 16 << 20, EARLY_ROOM_PART = 8192, EARLY_PART = 64 };
 
 enum {
-    LEFT_PART = 4, /* and no more than this part of what may still come */
+    LEFT_PART = 4,   /* and no more than this part of what may still come */
+    ROOM_PART = 256, /* of what a limit leaves: near it a live block is to pin little */
     SPARE_BYTES = 256
 };
 
@@ -173,6 +174,16 @@ static size_t early_handle(const struct tarn__pages *pages, size_t reserved)
     return least(EARLY_BYTES, least(room / EARLY_ROOM_PART, reserved / EARLY_PART));
 }
 
+/* What the pool's limit leaves; SIZE_MAX where the device has no more than that. */
+static size_t left_by_limit(const struct tarn__pages *pages, size_t reserved)
+{
+    size_t most = atomic_load(&pages->most);
+
+    if (most == 0 || most >= pages->vmm.device_bytes)
+        return SIZE_MAX;
+    return most > reserved ? most - reserved : 0;
+}
+
 size_t tarn__pages_handle(const struct tarn__pages *pages, size_t more)
 {
     size_t reserved = atomic_load(&pages->reserved), total = pages->vmm.device_bytes;
@@ -184,7 +195,8 @@ size_t tarn__pages_handle(const struct tarn__pages *pages, size_t more)
         more = left;
     size_t early = early_handle(pages, reserved + more);
     size_t late = (reserved + more) / HANDLE_PART;
-    return power_of_two(pages, early > late ? early : late, left);
+    size_t part = left_by_limit(pages, reserved) / ROOM_PART;
+    return power_of_two(pages, least(early > late ? early : late, part), left);
 }
 
 /* `need` in whole handles, so that growth leaves no small ones behind; as it is where the

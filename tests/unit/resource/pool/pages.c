@@ -143,6 +143,24 @@ TEST(pages_of_a_pool_that_has_little_of_a_large_device_have_larger_handles)
     tarn__pages_close(pages);
 }
 
+/* A 256th of what the limit leaves, where that is less than the device has. */
+TEST(pages_of_a_pool_near_its_limit_have_small_handles)
+{
+    const size_t gib = (size_t)1 << 30;
+    struct tarn__pages *pages = open_pages();
+
+    pages->vmm.device_bytes = 141 * gib;
+    tarn__pages_may_have(pages, 141 * gib);
+    CHECK_EQUAL(32 * MIB, tarn__pages_handle(pages, 6 * gib));
+    tarn__pages_may_have(pages, 8 * gib);
+    CHECK_EQUAL(32 * MIB, tarn__pages_handle(pages, 6 * gib));
+    tarn__pages_may_have(pages, 4 * gib);
+    CHECK_EQUAL(16 * MIB, tarn__pages_handle(pages, 6 * gib));
+    tarn__pages_may_have(pages, MIB);
+    CHECK_EQUAL(2 * MIB, tarn__pages_handle(pages, 6 * gib));
+    tarn__pages_close(pages);
+}
+
 TEST(pages_step_is_at_least_the_growth_that_was_asked_for)
 {
     struct tarn__pages *pages;
