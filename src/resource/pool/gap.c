@@ -97,11 +97,12 @@ static void list_part(struct look *look, unsigned which)
     }
 }
 
+/* Of `all`, what is idle. */
 static void list_handles(struct look *look)
 {
     uint64_t sum = 0;
 
-    tarn__idle_find_all(look->caller, &look->all);
+    look->count = 0;
     for (unsigned i = 0; i < look->all.count; i++)
         list_part(look, i);
     qsort(look->handles, look->count, sizeof *look->handles, by_worth);
@@ -379,24 +380,44 @@ static void fill_idle(const struct look *look, unsigned count, uint64_t bytes,
         out->ready++;
 }
 
+/* The best place for the handles of `all`: how many go there; 0: there are too few. */
+static unsigned find_place(struct look *look, struct tarn__gap *out)
+{
+    const struct tarn__heap *heap = &look->caller->pool->heap;
+
+    look->holes = look->tries = 0;
+    look->nearest.least = look->roomy_least = UINT64_MAX;
+    list_handles(look);
+    tarn__bins_visit(&heap->holes, &heap->nodes, 1, look_at_hole, look);
+    return choose_place(look, out);
+}
+
+/* Ready memory if that is enough, and then what is behind fences as well. */
+static int find(struct look *look, struct tarn__gap *out)
+{
+    struct tarn__idle *all = &look->all;
+
+    tarn__idle_find(look->caller->pool, UINT64_MAX, (struct tarn__span){0, 0}, all);
+    unsigned count = find_place(look, out);
+    if (count > 0)
+        return (int)count;
+    tarn__idle_find_fenced(look->caller, all);
+    if (all->count > all->ready)
+        count = find_place(look, out);
+    return count > 0 ? (int)count : choose_nearest(look, out);
+}
+
 bool tarn__gap_find(const struct tarn__caller *caller,
                     const struct tarn__request *request, struct tarn__idle *idle_out,
                     struct tarn__gap *out)
 {
-    const struct tarn__heap *heap = &caller->pool->heap;
     struct look *look = malloc(sizeof *look);
 
     if (!look)
         return false;
     look->caller = caller;
     look->request = request;
-    look->count = look->holes = look->tries = 0;
-    look->nearest.least = look->roomy_least = UINT64_MAX;
-    list_handles(look);
-    tarn__bins_visit(&heap->holes, &heap->nodes, 1, look_at_hole, look);
-    int count = (int)choose_place(look, out);
-    if (count == 0)
-        count = choose_nearest(look, out);
+    int count = find(look, out);
     if (count >= 0)
         fill_idle(look, (unsigned)count, out->bytes, idle_out);
     free(look);

@@ -236,66 +236,34 @@ static bool wants_more(const struct tarn__idle *idle)
     return idle->count < TARN__IDLE_MAX && idle->bytes < idle->wanted;
 }
 
-/* May memory behind fences be moved for the caller's stream? */
-static bool may_move_fenced(const struct tarn__caller *caller)
-{
-    return caller->may_record && !caller->capturing && caller->lane->in_order &&
-           tarn__old_reserve(caller->pool, TARN__IDLE_MAX);
-}
-
+/* Lane by lane, as each that is not the caller's is one more to wait for. */
 static void note_lane(struct tarn__idle *idle, struct tarn__lane *lane)
-{
-    join_pieces(idle, lane);
-    tarn__bins_visit(&lane->bins, &idle->pool->heap.nodes, least_granules(idle->pool),
-                     note_fenced, idle);
-}
-
-/* The caller's lane, then the others, as each of them is one more to wait for. `visit`
- * says false where it has enough. */
-static void visit_lanes(const struct tarn__caller *caller, struct tarn__idle *idle,
-                        bool (*visit)(struct tarn__idle *idle, struct tarn__lane *lane))
-{
-    struct tarn__pool *pool = caller->pool;
-    struct tarn__heap *heap = &pool->heap;
-    bool more = visit(idle, caller->lane);
-
-    for (tarn__index i = heap->with_memory, after; i && more && !pool->options.grow_first;
-         i = after) {
-        after = tarn__lane(heap, i)->next_with_memory;
-        if (i != caller->lane->index && !tarn__lane(heap, i)->is_capture)
-            more = visit(idle, tarn__lane(heap, i));
-    }
-}
-
-static bool note_enough(struct tarn__idle *idle, struct tarn__lane *lane)
 {
     unsigned first = idle->count;
 
-    note_lane(idle, lane);
+    join_pieces(idle, lane);
+    tarn__bins_visit(&lane->bins, &idle->pool->heap.nodes, least_granules(idle->pool),
+                     note_fenced, idle);
     keep_enough(idle, first, true);
-    return wants_more(idle);
-}
-
-static bool note_all(struct tarn__idle *idle, struct tarn__lane *lane)
-{
-    note_lane(idle, lane);
-    return idle->count < TARN__IDLE_MAX;
 }
 
 void tarn__idle_find_fenced(const struct tarn__caller *caller, struct tarn__idle *idle)
 {
-    if (!wants_more(idle) || !may_move_fenced(caller))
-        return;
-    visit_lanes(caller, idle, note_enough);
-    trim_last(idle);
-}
+    struct tarn__pool *pool = caller->pool;
+    struct tarn__heap *heap = &pool->heap;
+    struct tarn__lane *own = caller->lane;
 
-void tarn__idle_find_all(const struct tarn__caller *caller, struct tarn__idle *out)
-{
-    find(caller->pool, UINT64_MAX, (struct tarn__span){0, 0}, out);
-    out->ready = out->count;
-    if (out->count < TARN__IDLE_MAX && may_move_fenced(caller))
-        visit_lanes(caller, out, note_all);
+    if (!caller->may_record || caller->capturing || !own->in_order || !wants_more(idle) ||
+        !tarn__old_reserve(pool, TARN__IDLE_MAX))
+        return;
+    note_lane(idle, own);
+    for (tarn__index i = heap->with_memory, after;
+         i && wants_more(idle) && !pool->options.grow_first; i = after) {
+        after = tarn__lane(heap, i)->next_with_memory;
+        if (i != own->index && !tarn__lane(heap, i)->is_capture)
+            note_lane(idle, tarn__lane(heap, i));
+    }
+    trim_last(idle);
 }
 
 /* Is there no younger span of the same lane? */

@@ -43,9 +43,6 @@ void tarn__idle_find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span
  * `lock` held. */
 void tarn__idle_split_small(struct tarn__idle *idle, uint64_t handle_bytes,
                             struct tarn__idle *small_out);
-/* All that is idle: ready, and behind fences where that may be moved for the caller's stream.
- * `lock` held. */
-void tarn__idle_find_all(const struct tarn__caller *caller, struct tarn__idle *out);
 /* What is still wanted, of memory behind fences: the caller's stream's, and then other
  * streams', where the options do not rather have the pool grow. `lock` held. */
 void tarn__idle_find_fenced(const struct tarn__caller *caller, struct tarn__idle *idle);

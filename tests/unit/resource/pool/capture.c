@@ -394,7 +394,7 @@ TEST(captures_leave_nothing_behind)
         CU(cuGraphDestroy(graph_of(stream)));
         while (i % 500 == 0 && statistics(pool).captured > 32 * KIB) {
             usleep(500);
-            CHECK(is_refused(pool, (size_t)64 << 30, NULL)); /* a search */
+            CHECK(is_refused(pool, (size_t)1 << 39, NULL)); /* a search */
         }
     }
     CHECK(statistics(pool).lanes <= 2100);
@@ -672,7 +672,7 @@ TEST(threads_ask_and_let_go_side_by_side)
     }
     for (int i = 0; i < 20000 && statistics(pool).captured > 0; i++) {
         usleep(500);
-        CHECK(is_refused(pool, (size_t)64 << 30, NULL)); /* a search looks for graphs */
+        CHECK(is_refused(pool, (size_t)1 << 39, NULL)); /* a search looks for graphs */
     }
     CHECK_EQUAL(0, statistics(pool).captured);
     adds_up(pool);
