@@ -2,7 +2,8 @@
  * asks the driver for, what it costs, and where it fails.
  *
  *     bench-pool_traces [--resource SPEC]... [--busy] [--idle] [--opened] [--one-stream]
- *         [--latency MIN-MAX] [--limit 1.05] [--passes N] [--json FILE] TRACE.csv.gz...
+ *         [--latency MIN-MAX] [--seed N] [--limit 1.05] [--passes N] [--json FILE]
+ *         TRACE.csv.gz...
  *
  * SPEC is as in bench/support/bench.h: `pool:growth=64MiB,grow_first`, `async`. Given
  * several times, all of them run; the default is `pool`. Idle: nothing is queued, so what
@@ -27,10 +28,10 @@ static struct {
     const char *specs[SPECS_MAX];
     int spec_count;
     bool busy, idle, opened, one_stream;
-    const char *latency;
+    const char *latency, *seed;
     double limit;
     int passes;
-} options = {.limit = 1.05, .passes = 2, .latency = "1000-100000"};
+} options = {.limit = 1.05, .passes = 2, .latency = "1000-100000", .seed = "0"};
 
 /* One trace on one resource. */
 struct run {
@@ -172,8 +173,8 @@ static void begin(struct run *run, const char *spec, uint64_t maximum)
 {
     char text[128];
 
-    snprintf(text, sizeof text, "memory=" MEMORY ",mode=%s,latency=%s",
-             run->busy ? "seeded" : "eager", options.latency);
+    snprintf(text, sizeof text, "memory=" MEMORY ",mode=%s,latency=%s,seed=%s",
+             run->busy ? "seeded" : "eager", options.latency, options.seed);
     bench_sim_configure(text);
     bench_memory_start();
     run->is_pool = bench_is_pool(spec);
@@ -236,8 +237,8 @@ static void measure(const struct bench_trace *trace, const char *spec, bool busy
 
 static const char usage[] =
     "usage: bench-pool_traces [--resource SPEC]... [--busy] [--idle] [--opened]\n"
-    "           [--one-stream] [--latency MIN-MAX] [--limit 1.05] [--passes N]\n"
-    "           [--json FILE] TRACE.csv.gz...\n";
+    "           [--one-stream] [--latency MIN-MAX] [--seed N] [--limit 1.05]\n"
+    "           [--passes N] [--json FILE] TRACE.csv.gz...\n";
 
 static const char *take_options(int argc, char **argv)
 {
@@ -247,6 +248,7 @@ static const char *take_options(int argc, char **argv)
                                           {"opened", no_argument, NULL, 'o'},
                                           {"one-stream", no_argument, NULL, '1'},
                                           {"latency", required_argument, NULL, 'l'},
+                                          {"seed", required_argument, NULL, 's'},
                                           {"limit", required_argument, NULL, 'm'},
                                           {"passes", required_argument, NULL, 'p'},
                                           {"json", required_argument, NULL, 'j'},
@@ -275,6 +277,9 @@ static const char *take_options(int argc, char **argv)
             break;
         case 'l':
             options.latency = optarg;
+            break;
+        case 's':
+            options.seed = optarg;
             break;
         case 'm':
             options.limit = atof(optarg);
