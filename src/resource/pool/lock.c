@@ -1,6 +1,7 @@
 /* lock.c -- waiting for a lock that another thread holds. */
 #define _GNU_SOURCE
 #include "resource/pool/lock.h"
+#include <pthread.h>
 #include <sched.h>
 #include <time.h>
 
@@ -16,16 +17,26 @@ static void pause_briefly(void)
 #endif
 }
 
+/* A thread that is cancelled ends in nanosleep(), with the locks that it has; as with a mutex
+ * it goes on here. */
+static void sleep_briefly(void)
+{
+    const struct timespec time = {.tv_nsec = SLEEP_NS};
+    int state;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    nanosleep(&time, NULL);
+    pthread_setcancelstate(state, NULL);
+}
+
 static void stand_back(unsigned turn)
 {
-    const struct timespec sleep = {.tv_nsec = SLEEP_NS};
-
     if (turn < LOOKS)
         pause_briefly();
     else if (turn < LOOKS + YIELDS)
         sched_yield();
     else
-        nanosleep(&sleep, NULL);
+        sleep_briefly();
 }
 
 void tarn__lock_wait(struct tarn__lock *lock)

@@ -49,6 +49,38 @@ TEST(lock_that_is_held_for_long_is_waited_for)
     CHECK_EQUAL(ROUNDS, turns);
 }
 
+static bool had;
+
+static void *take_while_cancelled(void *data)
+{
+    (void)data;
+    pthread_cancel(pthread_self()); /* at the next call that can end it */
+    tarn__lock_take(&lock);
+    had = true;
+    tarn__lock_leave(&lock);
+    pthread_testcancel();
+    return NULL;
+}
+
+/* It would end with the other locks that it has. */
+TEST(lock_is_waited_for_by_a_thread_that_is_cancelled)
+{
+    const struct timespec a_while = {.tv_nsec = 20 * 1000 * 1000};
+    pthread_t thread;
+    void *end = NULL;
+
+    had = false;
+    tarn__lock_take(&lock);
+    CHECK_EQUAL(0, pthread_create(&thread, NULL, take_while_cancelled, NULL));
+    nanosleep(&a_while, NULL);
+    tarn__lock_leave(&lock);
+    pthread_join(thread, &end);
+    CHECK(had);
+    CHECK(end == PTHREAD_CANCELED);
+    CHECK(tarn__lock_try(&lock));
+    tarn__lock_leave(&lock);
+}
+
 TEST(lock_that_is_held_is_not_had_by_who_only_tries)
 {
     CHECK(tarn__lock_try(&lock));
