@@ -97,21 +97,22 @@ def test_streams_and_events_stay_the_contexts():
     context.deallocations.clear()
 
 
-@cuda.jit
-def touch(array):
-    array[0] = 1
-
-
 def test_modules_stay_the_contexts():
     """A19, A86, A99, C22, C27: as streams do."""
+
+    @cuda.jit
+    def its_own(array):
+        array[0] = 3
+
     context = cuda.current_context()
-    touch.compile((types.float64[::1],))
-    (module,) = context.modules.values()
-    context.deallocations.clear()
-    module.unload()
-    del module
     gc.collect()
-    assert len(context.modules) == 0 and len(context.deallocations) == 1
+    before = set(context.modules)
+    its_own.compile((types.float64[::1],))
+    (key,) = set(context.modules) - before
+    context.deallocations.clear()
+    context.modules[key].unload()
+    gc.collect()
+    assert set(context.modules) == before and len(context.deallocations) == 1
     assert len(context.memory_manager.deallocations) == 0
     context.deallocations.clear()
 

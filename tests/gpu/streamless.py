@@ -202,8 +202,8 @@ def main(cases):
     on_sim = hasattr(driver, "tarn_sim_calls")
     bad = 0
     for case in cases or CASES:
-        tarn.mr.set_current_device_resource(CASES[case]())
         work = OnTheStandIn(case) if on_sim else OnTheGpu(case)
+        tarn.mr.set_current_device_resource(CASES[case]())  # not before: what `work` took stays
         fills = filling(case)
         for kind in KINDS:
             wrong, same, lost = wrong_elements(work, kind)
