@@ -120,9 +120,11 @@ static inline bool tarn__bins_is_better(const struct tarn__node *node,
            (node->granules == than->granules && node->address < than->address);
 }
 
-/* The best of a list of blocks; 0: none has so many granules. */
+/* The best of a list of blocks of which `fits` says that they will do (NULL: all will); 0:
+ * none has so many granules. */
 static inline tarn__index tarn__bins_best(const struct tarn__nodes *nodes,
-                                          tarn__index head, uint32_t granules)
+                                          tarn__index head, uint32_t granules,
+                                          tarn__fits fits, const void *request)
 {
     const struct tarn__node *best = NULL;
     tarn__index found = 0, next;
@@ -131,7 +133,8 @@ static inline tarn__index tarn__bins_best(const struct tarn__nodes *nodes,
     for (tarn__index i = head; i && looks < TARN__BIN_LOOKS; i = next, looks++) {
         const struct tarn__node *node = tarn__node(nodes, i);
         next = node->next;
-        if (node->granules < granules || !tarn__bins_is_better(node, best))
+        if (node->granules < granules || !tarn__bins_is_better(node, best) ||
+            (fits && !fits(request, node)))
             continue;
         best = node;
         found = i;
@@ -141,27 +144,25 @@ static inline tarn__index tarn__bins_best(const struct tarn__nodes *nodes,
     return found;
 }
 
-/* The best block of at least `granules`, of a class that has blocks of `most` granules or
- * less; 0: there is none among those looked at. */
-static inline tarn__index tarn__bins_find_any(const struct tarn__bins *bins,
-                                              const struct tarn__nodes *nodes,
-                                              uint32_t granules, uint32_t most)
+/* The best block that `fits` of at least `granules`, of a class that has blocks of `most`
+ * granules or less; 0: there is none among those looked at. Inline for the search, in which
+ * `fits` is NULL as a rule. */
+static inline tarn__index tarn__bins_find(const struct tarn__bins *bins,
+                                          const struct tarn__nodes *nodes,
+                                          uint32_t granules, uint32_t most,
+                                          tarn__fits fits, const void *request)
 {
     unsigned class = tarn__bins_class(granules), last = tarn__bins_class(most);
 
     while ((class = tarn__bins_next(bins, class)) <= last) {
-        tarn__index found = tarn__bins_best(nodes, bins->heads[class], granules);
+        tarn__index found =
+            tarn__bins_best(nodes, bins->heads[class], granules, fits, request);
         if (found)
             return found;
         class ++;
     }
     return 0;
 }
-
-/* The same of those that `fits`. */
-tarn__index tarn__bins_find(const struct tarn__bins *bins,
-                            const struct tarn__nodes *nodes, uint32_t granules,
-                            uint32_t most, tarn__fits fits, const void *request);
 
 /* Visit the blocks of at least `granules`, the largest classes first, until `visit` says
  * false. It must not change the bins. */

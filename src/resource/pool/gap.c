@@ -159,14 +159,10 @@ static void note(struct look *look, struct place place)
     look->places[i] = place;
 }
 
-/* May the caller's stream have this block without a wait? */
 static bool is_at_hand(const struct look *look, tarn__index index)
 {
-    const struct tarn__lane *lane = look->caller->lane;
-    const struct tarn__node *node = tarn__node(&look->caller->pool->heap.nodes, index);
-
-    return tarn__node_state(node) == TARN__FREE &&
-           (node->lane == 0 || (lane->in_order && node->lane == lane->index));
+    return tarn__lane_may_have(look->caller->lane,
+                               tarn__node(&look->caller->pool->heap.nodes, index));
 }
 
 static struct tarn__span free_before(const struct look *look, tarn__index hole)
@@ -196,11 +192,6 @@ static struct tarn__span free_behind(const struct look *look, tarn__index hole)
     return free;
 }
 
-static uint64_t to_pages(uint64_t bytes)
-{
-    return (bytes + TARN__PAGE_BYTES - 1) & ~((uint64_t)TARN__PAGE_BYTES - 1);
-}
-
 static bool look_at_hole(void *data, tarn__index index)
 {
     struct look *look = data;
@@ -215,7 +206,7 @@ static bool look_at_hole(void *data, tarn__index index)
     uint64_t first = (place.low.address + mask) & ~mask; /* where the block would begin */
 
     if (first + bytes > place.hole.address) {
-        place.least = to_pages(first + bytes - place.hole.address);
+        place.least = tarn__to_pages(first + bytes - place.hole.address);
         note(look, place);
     }
     if (high.bytes == 0)
@@ -228,7 +219,7 @@ static bool look_at_hole(void *data, tarn__index index)
     first = (end - bytes) & ~mask;
     if (bytes < end && first < hole_end) {
         place.low.bytes = 0;
-        place.least = to_pages(hole_end - first);
+        place.least = tarn__to_pages(hole_end - first);
         place.at_end = true;
         note(look, place);
     }
@@ -236,11 +227,6 @@ static bool look_at_hole(void *data, tarn__index index)
 }
 
 /* --- which handles go where --- */
-
-static bool is_in(struct tarn__span span, uint64_t address)
-{
-    return address - span.address < span.bytes;
-}
 
 /* Handles for a place, as far as they fit: how many. */
 static unsigned fill(struct look *look, const struct place *place, uint64_t *bytes_out)
@@ -251,8 +237,9 @@ static unsigned fill(struct look *look, const struct place *place, uint64_t *byt
     for (unsigned i = 0;
          i < look->count && bytes < place->least && count < TARN__IDLE_MAX; i++) {
         struct tarn__span handle = look->handles[i].span;
-        if (bytes + handle.bytes > place->most || is_in(place->low, handle.address) ||
-            is_in(place->high, handle.address))
+        if (bytes + handle.bytes > place->most ||
+            tarn__span_has(place->low, handle.address) ||
+            tarn__span_has(place->high, handle.address))
             continue;
         look->chosen[count++] = i;
         bytes += handle.bytes;
@@ -335,7 +322,7 @@ static int by_address(const void *one, const void *other)
 static int by_order(const void *one, const void *other)
 {
     const struct tarn__idle_part *a = one, *b = other;
-    uint64_t mean_a = a->span.bytes / a->handles, mean_b = b->span.bytes / b->handles;
+    uint64_t mean_a = tarn__idle_mean_handle(a), mean_b = tarn__idle_mean_handle(b);
 
     if ((a->lane == NULL) != (b->lane == NULL))
         return a->lane == NULL ? -1 : 1;

@@ -13,11 +13,6 @@
 #include "resource/pool/idle.h"
 #include <stdlib.h>
 
-static uint64_t round_to_pages(uint64_t bytes)
-{
-    return (bytes + TARN__PAGE_BYTES - 1) & ~((uint64_t)TARN__PAGE_BYTES - 1);
-}
-
 /* What is idle: to move, and small, to be made anew. */
 struct found {
     struct tarn__idle moving, small;
@@ -46,7 +41,7 @@ static uint64_t small_bytes(const struct plan *plan)
 static bool plan_fresh(const struct tarn__pool *pool, const struct tarn__site *site,
                        struct plan *plan)
 {
-    uint64_t need = round_to_pages(site->bytes ? site->bytes : 1);
+    uint64_t need = tarn__to_pages(site->bytes ? site->bytes : 1);
     uint64_t moved = moved_bytes(plan), small = small_bytes(plan);
     uint64_t hole = tarn__node_bytes(tarn__node(&pool->heap.nodes, site->hole));
     uint64_t room = hole > moved ? hole - moved : 0;
@@ -163,7 +158,7 @@ static tarn_status make_plan(struct tarn__caller *caller,
     if (found && plan_gap(caller, request, found, out))
         return TARN_OK;
     struct tarn__site site = find_site(caller, request);
-    uint64_t need = round_to_pages(site.bytes ? site.bytes : 1);
+    uint64_t need = tarn__to_pages(site.bytes ? site.bytes : 1);
 
     *out = (struct plan){.at = site.address};
     if (!site.hole)

@@ -202,7 +202,7 @@ static inline tarn__index find_in(const struct tarn__heap *heap,
     if (request->alignment > TARN__GRANULE)
         return tarn__bins_find(bins, &heap->nodes, request->granules, most, fits,
                                request);
-    return tarn__bins_find_any(bins, &heap->nodes, request->granules, most);
+    return tarn__bins_find(bins, &heap->nodes, request->granules, most, NULL, NULL);
 }
 
 /* The own block that is best, or a ready one that is smaller. */

@@ -155,13 +155,6 @@ void tarn__heap_drop_segment(struct tarn__heap *heap, tarn__index index)
 
 enum { HOLE_LOOKS = 128 };
 
-/* May `lane` have this block without a wait? */
-static bool is_at_hand(const struct tarn__lane *lane, const struct tarn__node *node)
-{
-    return tarn__node_state(node) == TARN__FREE &&
-           (node->lane == 0 || (lane && lane->in_order && node->lane == lane->index));
-}
-
 struct place {
     const struct tarn__heap *heap;
     const struct tarn__lane *lane;
@@ -179,7 +172,7 @@ static struct tarn__site site_in(const struct place *place, tarn__index index)
     struct tarn__site site = {index, hole->address, 0, hole->address};
     uint64_t alignment = place->request->alignment;
 
-    for (tarn__index i = hole->before; i && is_at_hand(place->lane, NODE(i));
+    for (tarn__index i = hole->before; i && tarn__lane_may_have(place->lane, NODE(i));
          i = NODE(i)->before)
         site.from = NODE(i)->address;
     uint64_t start = (site.from + alignment - 1) & ~(alignment - 1);

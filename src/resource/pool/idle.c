@@ -7,11 +7,6 @@
  * the byte, so that larger ones than this are cheaper to move. */
 enum { FEWER = 4, SMALL_BYTES = 16 << 20 };
 
-static bool is_in(struct tarn__span span, uint64_t address)
-{
-    return address - span.address < span.bytes;
-}
-
 /* A free block that has whole handles in it, or is a whole segment; of `lane`, NULL where it
  * is ready. */
 static bool note(struct tarn__idle *idle, tarn__index index, struct tarn__lane *lane)
@@ -20,7 +15,7 @@ static bool note(struct tarn__idle *idle, tarn__index index, struct tarn__lane *
     const struct tarn__node *node = tarn__node(&idle->pool->heap.nodes, index);
     struct tarn__span span = {node->address, tarn__node_bytes(node)};
 
-    if (is_in(idle->not_in, node->address))
+    if (tarn__span_has(idle->not_in, node->address))
         return true;
     span = tarn__pages_removable(pages, span);
     if (span.bytes == 0)
@@ -45,11 +40,6 @@ static bool note_fenced(void *data, tarn__index index)
     return !tarn__lane_has_fenced(lane, node) || note(idle, index, lane);
 }
 
-static uint64_t mean_handle(const struct tarn__idle_part *part)
-{
-    return part->span.bytes / part->handles;
-}
-
 static void swap(struct tarn__idle_part *one, struct tarn__idle_part *other)
 {
     struct tarn__idle_part kept = *one;
@@ -63,7 +53,8 @@ static unsigned largest_of(const struct tarn__idle *idle, unsigned first)
     unsigned largest = first;
 
     for (unsigned i = first + 1; i < idle->count; i++)
-        if (mean_handle(&idle->parts[i]) > mean_handle(&idle->parts[largest]))
+        if (tarn__idle_mean_handle(&idle->parts[i]) >
+            tarn__idle_mean_handle(&idle->parts[largest]))
             largest = i;
     return largest;
 }
@@ -132,7 +123,8 @@ void tarn__idle_find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span
 
 static bool is_small(const struct tarn__idle_part *part, uint64_t handle_bytes)
 {
-    return mean_handle(part) < handle_bytes && mean_handle(part) <= SMALL_BYTES;
+    return tarn__idle_mean_handle(part) < handle_bytes &&
+           tarn__idle_mean_handle(part) <= SMALL_BYTES;
 }
 
 void tarn__idle_split_small(struct tarn__idle *idle, uint64_t handle_bytes,
@@ -179,7 +171,7 @@ static bool is_piece(const struct pieces *pieces, tarn__index index)
     const struct tarn__node *node = tarn__node(&pieces->idle->pool->heap.nodes, index);
 
     if (!index || tarn__node_state(node) != TARN__FREE ||
-        is_in(pieces->idle->not_in, node->address))
+        tarn__span_has(pieces->idle->not_in, node->address))
         return false;
     if (node->lane == pieces->lane->index)
         return tarn__lane_has_fenced(pieces->lane, node);

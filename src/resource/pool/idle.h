@@ -22,6 +22,11 @@ struct tarn__idle_part {
     CUevent_ event;          /* the fence that covers that, pinned; once it is carved */
 };
 
+static inline uint64_t tarn__idle_mean_handle(const struct tarn__idle_part *part)
+{
+    return part->span.bytes / part->handles;
+}
+
 struct tarn__idle {
     struct tarn__pool *pool;
     struct tarn__idle_part parts[TARN__IDLE_MAX];

@@ -99,6 +99,14 @@ static inline uint64_t tarn__lane_unfenced(const struct tarn__lane *lane)
     return lane->open_bytes + lane->closed_bytes;
 }
 
+/* May the stream of `lane` have this block without a wait? NULL: no stream. */
+static inline bool tarn__lane_may_have(const struct tarn__lane *lane,
+                                       const struct tarn__node *node)
+{
+    return tarn__node_state(node) == TARN__FREE &&
+           (node->lane == 0 || (lane && lane->in_order && node->lane == lane->index));
+}
+
 /* Is this block of the lane's behind a fence that is published? */
 static inline bool tarn__lane_has_fenced(const struct tarn__lane *lane,
                                          const struct tarn__node *node)

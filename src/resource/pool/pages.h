@@ -25,6 +25,17 @@ struct tarn__span {
     size_t bytes;
 };
 
+static inline bool tarn__span_has(struct tarn__span span, uint64_t address)
+{
+    return address - span.address < span.bytes;
+}
+
+/* Rounded up to whole pages: of sizes that lie in the range, which do not wrap. */
+static inline uint64_t tarn__to_pages(uint64_t bytes)
+{
+    return (bytes + TARN__PAGE_BYTES - 1) & ~((uint64_t)TARN__PAGE_BYTES - 1);
+}
+
 /* Open: `upstream` NULL and VMM on the device -> VMM; NULL and none -> the `cuda` resource
  * as upstream. A reference to `upstream` is kept, which has to be of `device`
  * (TARN_DEVICE_NONE with an upstream of none). `growth_bytes` as in the options. */

@@ -68,6 +68,18 @@ static tarn_device_ptr make_hole(struct row *row, int first, int end)
     return block;
 }
 
+/* All of a block can be written. */
+static void write_all(const struct row *row, tarn_device_ptr block, size_t handles)
+{
+    CU(cuMemsetD8Async(block, 1, handles * HANDLE * MIB, row->stream));
+    CU(cuStreamSynchronize(row->stream));
+}
+
+static void put_handles(const struct row *row, tarn_device_ptr block, size_t handles)
+{
+    put(row->pool, block, handles * HANDLE * MIB, row->stream);
+}
+
 static size_t bytes_of(tarn_resource *resource, tarn_device_ptr at)
 {
     struct tarn__pool *pool = NULL;
@@ -92,10 +104,9 @@ TEST(one_handle_between_two_free_blocks_makes_one_of_all_three)
     CHECK_EQUAL(low, block);
     CHECK_EQUAL(moves + 1, statistics(row.pool).moves);
     CHECK_EQUAL(HANDLE * MIB, bytes_of(row.pool, block + HANDLE * MIB));
-    CU(cuMemsetD8Async(block, 1, 3 * HANDLE * MIB, row.stream));
-    CU(cuStreamSynchronize(row.stream));
-    put(row.pool, block, 3 * HANDLE * MIB, row.stream);
-    put(row.pool, other, 2 * HANDLE * MIB, row.stream);
+    write_all(&row, block, 3);
+    put_handles(&row, block, 3);
+    put_handles(&row, other, 2);
     end(&row, ALL);
 }
 
@@ -111,10 +122,9 @@ TEST(handles_move_before_what_is_free)
     tarn_device_ptr block = take(row.pool, 2 * HANDLE * MIB, row.stream);
 
     CHECK_EQUAL(high - HANDLE * MIB, block);
-    CU(cuMemsetD8Async(block, 1, 2 * HANDLE * MIB, row.stream));
-    CU(cuStreamSynchronize(row.stream));
-    put(row.pool, block, 2 * HANDLE * MIB, row.stream);
-    put(row.pool, other, 3 * HANDLE * MIB, row.stream);
+    write_all(&row, block, 2);
+    put_handles(&row, block, 2);
+    put_handles(&row, other, 3);
     end(&row, ALL);
 }
 
@@ -130,8 +140,8 @@ TEST(handles_move_behind_what_is_free)
     tarn_device_ptr block = take(row.pool, 2 * HANDLE * MIB, row.stream);
 
     CHECK_EQUAL(low, block);
-    put(row.pool, block, 2 * HANDLE * MIB, row.stream);
-    put(row.pool, other, 2 * HANDLE * MIB, row.stream);
+    put_handles(&row, block, 2);
+    put_handles(&row, other, 2);
     end(&row, ALL);
 }
 
@@ -150,8 +160,8 @@ TEST(handles_of_one_block_move_and_the_others_stay)
     tarn_device_ptr block = take(row.pool, 2 * HANDLE * MIB, row.stream);
 
     CHECK(block == low || block == kept - HANDLE * MIB);
-    put(row.pool, block, 2 * HANDLE * MIB, row.stream);
-    put(row.pool, other, 2 * HANDLE * MIB, row.stream);
+    put_handles(&row, block, 2);
+    put_handles(&row, other, 2);
     end(&row, ALL);
 }
 
@@ -171,8 +181,8 @@ TEST(small_hole_is_left_where_it_is_not_enough)
 
     CHECK_EQUAL(moves + 1, statistics(row.pool).moves);
     CHECK(block >= other); /* at the end of the range, all of it */
-    put(row.pool, block, 3 * HANDLE * MIB, row.stream);
-    put(row.pool, other, 2 * HANDLE * MIB, row.stream);
+    put_handles(&row, block, 3);
+    put_handles(&row, other, 2);
     end(&row, ALL);
 }
 
@@ -193,10 +203,9 @@ TEST(new_memory_comes_where_little_of_it_is_needed)
     CHECK_EQUAL(low, block);
     CHECK_EQUAL(moves, statistics(row.pool).moves);
     CHECK_EQUAL((ALL + 1) * HANDLE * MIB, statistics(row.pool).reserved);
-    CU(cuMemsetD8Async(block, 1, 3 * HANDLE * MIB, row.stream));
-    CU(cuStreamSynchronize(row.stream));
-    put(row.pool, block, 3 * HANDLE * MIB, row.stream);
-    put(row.pool, other, 2 * HANDLE * MIB, row.stream);
+    write_all(&row, block, 3);
+    put_handles(&row, block, 3);
+    put_handles(&row, other, 2);
     end(&row, ALL + 1);
 }
 
@@ -217,6 +226,6 @@ TEST(alignment_is_kept_where_memory_moves_before_what_is_free)
     CHECK_EQUAL(0, block % (2 * MIB));
     CHECK_OK(
         tarn_resource_deallocate(row.pool, block, 2 * HANDLE * MIB, 2 * MIB, row.stream));
-    put(row.pool, other, 3 * HANDLE * MIB, row.stream);
+    put_handles(&row, other, 3);
     end(&row, ALL);
 }

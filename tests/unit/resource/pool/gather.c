@@ -59,24 +59,35 @@ static void open_gates(struct halves *halves)
     CU(cuCtxSynchronize());
 }
 
+/* A block of 4 MiB for the third stream, and what it took. */
+struct asked {
+    tarn_device_ptr block;
+    tarn_pool_statistics before, after;
+};
+
+static void ask(struct halves *halves, struct asked *out)
+{
+    out->before = statistics(halves->pool);
+    tarn_status status =
+        tarn_resource_allocate(halves->pool, 4 * MIB, 0, halves->asking, &out->block);
+    out->after = statistics(halves->pool);
+    open_gates(halves);
+    CHECK_OK(status);
+}
+
 TEST(handles_in_pieces_of_two_streams_are_had_behind_a_wait_for_each)
 {
     struct halves halves;
-    tarn_device_ptr block = 0;
+    struct asked asked;
 
     lay_out(&halves, (tarn_pool_options){.maximum_bytes = 8 * MIB});
-    tarn_pool_statistics before = statistics(halves.pool);
-    tarn_status status =
-        tarn_resource_allocate(halves.pool, 4 * MIB, 0, halves.asking, &block);
-    tarn_pool_statistics after = statistics(halves.pool);
-    open_gates(&halves);
+    ask(&halves, &asked);
 
-    CHECK_OK(status);
-    CHECK_EQUAL(2, before.fences);
-    CHECK_EQUAL(2, after.waits - before.waits);
-    CHECK_EQUAL(1, after.moves - before.moves);
-    CHECK_EQUAL(8 * MIB, after.reserved);
-    put(halves.pool, block, 4 * MIB, halves.asking);
+    CHECK_EQUAL(2, asked.before.fences);
+    CHECK_EQUAL(2, asked.after.waits - asked.before.waits);
+    CHECK_EQUAL(1, asked.after.moves - asked.before.moves);
+    CHECK_EQUAL(8 * MIB, asked.after.reserved);
+    put(halves.pool, asked.block, 4 * MIB, halves.asking);
     clear_away(&halves);
 }
 
@@ -115,18 +126,13 @@ TEST(handles_in_pieces_stay_their_streams_where_a_wait_is_refused)
 TEST(handles_in_pieces_are_left_alone_where_the_pool_is_to_grow_first)
 {
     struct halves halves;
-    tarn_device_ptr block = 0;
+    struct asked asked;
 
     lay_out(&halves, (tarn_pool_options){.grow_first = true});
-    tarn_pool_statistics before = statistics(halves.pool);
-    tarn_status status =
-        tarn_resource_allocate(halves.pool, 4 * MIB, 0, halves.asking, &block);
-    tarn_pool_statistics after = statistics(halves.pool);
-    open_gates(&halves);
+    ask(&halves, &asked);
 
-    CHECK_OK(status);
-    CHECK_EQUAL(before.waits, after.waits);
-    CHECK_EQUAL(before.reserved + 4 * MIB, after.reserved);
-    put(halves.pool, block, 4 * MIB, halves.asking);
+    CHECK_EQUAL(asked.before.waits, asked.after.waits);
+    CHECK_EQUAL(asked.before.reserved + 4 * MIB, asked.after.reserved);
+    put(halves.pool, asked.block, 4 * MIB, halves.asking);
     clear_away(&halves);
 }
