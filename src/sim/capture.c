@@ -26,10 +26,11 @@ static uint64_t this_thread(void)
 
 /* Does an unsafe call of this thread end `capture`? Relaxed threads may do what they
  * like; others end captures of their own that are not relaxed, and threads in global mode
- * those that are global, wherever they were begun. */
+ * those that are global, wherever they were begun. One that is lost refuses such calls as
+ * before, until its owner ends it. */
 static bool is_endangered(const struct sim_capture *capture)
 {
-    if (capture->is_lost || capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED ||
+    if (capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED ||
         sim_thread.capture_mode >= CU_STREAM_CAPTURE_MODE_RELAXED)
         return false;
     if (capture->thread == this_thread())
@@ -127,7 +128,7 @@ CUresult sim_capture_context(const struct sim_context *context)
     CUresult result = CUDA_SUCCESS;
 
     for (struct sim_capture *capture = captures; capture; capture = capture->next)
-        if (!capture->is_lost && capture->origin->context == context) {
+        if (capture->origin->context == context) {
             capture->is_lost = true;
             result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
         }

@@ -478,6 +478,59 @@ static void unsafe_calls(void)
     }
 }
 
+/* Is a capture that is lost already in the way of unsafe calls until it is ended? */
+static CUresult wait_for_legacy(void *unused)
+{
+    (void)unused;
+    return cuStreamSynchronize(CU_STREAM_LEGACY);
+}
+
+static CUresult wait_for_context(void *unused)
+{
+    (void)unused;
+    return cuCtxSynchronize();
+}
+
+static CUresult allocate(void *unused)
+{
+    CUdeviceptr pointer = 0;
+
+    (void)unused;
+    return cuMemAlloc(&pointer, MIB); /* what was got stays */
+}
+
+static CUresult record_context(void *event)
+{
+    return cuCtxRecordEvent(context, event);
+}
+
+static void after_a_loss(void)
+{
+    CUevent event = new_event();
+    const struct {
+        const char *name;
+        CUresult (*call)(void *);
+    } calls[] = {{"cuStreamSynchronize_legacy", wait_for_legacy},
+                 {"cuCtxSynchronize", wait_for_context},
+                 {"cuMemAlloc", allocate},
+                 {"cuCtxRecordEvent", record_context}};
+
+    for (int i = 0; i < 24; i++) {
+        int at = i / 6, mode = i / 2 % 3;
+        CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+        cuStreamBeginCapture(stream, mode);
+        CUresult first = cuCtxSynchronize();
+        CUresult then = i % 2 ? in_thread(calls[at].call, event) : calls[at].call(event);
+        CUresult ended = end_quietly(stream);
+        fact(named("lost_before.%s_capture.%s.%s", modes[mode], calls[at].name,
+                   i % 2 ? "another" : "same"),
+             "%s, then %s, end %s", result_name(first), result_name(then),
+             result_name(ended));
+        cuStreamDestroy(stream);
+    }
+    cuEventDestroy(event);
+}
+
 /* --- barriers and reset
  * ------------------------------------------------------------------------ */
 
@@ -605,6 +658,7 @@ static const struct part parts[] = {
     {"exchanging", exchanging, TOGETHER},
     {"exchange_is_a_threads_own", exchange_is_a_threads_own, TOGETHER},
     {"unsafe_calls", unsafe_calls, TOGETHER},
+    {"after_a_loss", after_a_loss, TOGETHER},
     {"barriers", barriers, TOGETHER},
     {"legacy_waits", legacy_waits, TOGETHER},
     {"event_reused", event_reused, RISKY},
