@@ -118,7 +118,8 @@ TARN_API uint64_t tarn_driver_life(int device);
  * stream capture in that context. */
 TARN_API tarn_status tarn_driver_synchronize(int device);
 
-/** Wait for all work queued on `stream` of `device`. Any thread. */
+/** Wait for all work queued on `stream` of `device`. Any thread. Ends no capture but one
+ * that `stream` is in, or where it is the legacy one, those of blocking streams. */
 TARN_API tarn_status tarn_stream_synchronize(int device, tarn_stream stream);
 
 /** Queue a copy of `bytes` between any two addresses (host pageable, pinned, device,

@@ -127,7 +127,7 @@ tarn_status tarn_driver_synchronize(int device)
 tarn_status tarn_stream_synchronize(int device, tarn_stream stream)
 {
     struct tarn__scope scope;
-    tarn_status status = tarn__scope_enter(device, &scope);
+    tarn_status status = tarn__scope_enter_relaxed(device, &scope);
 
     if (status != TARN_OK)
         return status;

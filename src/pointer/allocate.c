@@ -5,8 +5,8 @@
  * resource promises to serve such callers (tarn_resource_serves_no_stream()) that is safe as it is.
  * Where it does not, two waits make it safe: at the release for the whole device, before
  * the block goes back; at the allocation for the stream on which the resource has made the
- * block ready. That is slow and never wrong (reference/driver.md, section 4), and each of
- * them ends a stream capture in global mode. Memory that belongs to no device has no device to wait for.
+ * block ready. That is slow and never wrong (reference/driver.md, section 4), and the
+ * first ends every stream capture in the context. Memory that belongs to no device has no device to wait for.
  */
 #include "pointer/pointer.h"
 #include "driver/driver.h"

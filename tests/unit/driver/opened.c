@@ -267,6 +267,21 @@ TEST(stream_is_not_opened_while_it_captures_and_its_capture_goes_on)
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
+TEST(wait_for_a_stream_leaves_the_captures_of_others)
+{
+    tarn_stream raw = make(0), other = make(0);
+    void *graph = NULL;
+
+    find_calls();
+    CHECK_EQUAL(0, begin_capture(raw, 0));
+    CHECK_OK(tarn_stream_synchronize(0, other));
+    CHECK_OK(tarn_stream_synchronize(0, TARN_STREAM_LEGACY));
+    CHECK_EQUAL(0, end_capture(raw, &graph));
+    CHECK_EQUAL(0, graph_destroy(graph));
+    CHECK_OK(tarn_stream_destroy(0, raw));
+    CHECK_OK(tarn_stream_destroy(0, other));
+}
+
 /* A pool gives without a question on an opened stream that does not capture. */
 static bool is_announced(tarn_stream opened)
 {
