@@ -16,7 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEEN_WORDS = (1 << 24) / 64, PER_THREAD_STEPS = 40, STEPS_A_REUSE = 12 };
+enum {
+    SEEN_WORDS = (1 << 24) / 64,
+    PER_THREAD_STEPS = 40,
+    STEPS_A_REUSE = 12,
+    LONG_RUN = 10000 /* reuses */
+};
 
 static struct {
     const char *names[16];
@@ -240,8 +245,9 @@ static void check_needs(const struct scenario *scenario, const struct played *pl
 
     if (played->reuses == 0)
         order_fail("no memory was reused");
-    /* With threads in real time it may happen that nobody had to. */
-    if (device_is_sim && strcmp(options.mode, "eager") == 0)
+    /* With threads in real time it may happen that nobody had to; on a GPU in a short run
+     * as well, under a memory checker, where every stream is idle when it is asked. */
+    if (device_is_sim ? strcmp(options.mode, "eager") == 0 : options.reuses < LONG_RUN)
         return;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (scenario->needs && strncmp(options.resource, "pool", 4) == 0 &&
