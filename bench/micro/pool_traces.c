@@ -10,8 +10,9 @@
  * is freed is done. Busy: each block is filled when it is handed out and before it is
  * freed, and on the stand-in (in its seeded mode) the device falls far behind the host;
  * times are not told then. Reserved : live is the peak of the one over the peak of the
- * other, for the first pass and for all of them. The last columns are a pool limited to
- * 1.05 times the peak live: failed allocations in the first pass.
+ * other, for the first pass and for all of them. The last column is a pool limited to
+ * 1.05 times the peak live: failed allocations in the first pass (`--limit 0`: no such
+ * pass, for counts of a driver's calls).
  */
 #define _GNU_SOURCE
 #include "bench.h"
@@ -141,14 +142,18 @@ static uint64_t device_calls(const struct run *run)
     return statistics(run).driver_calls;
 }
 
-static struct figures pass(struct run *run)
+static struct figures pass(struct run *run, int number)
 {
     const struct bench_trace *trace = run->trace;
     struct figures figures = {0};
     uint64_t calls = bench_driver_calls(), locked = device_calls(run), looking = 0,
              looks = 0;
-    uint64_t start = bench_now_ns();
+    char name[96];
 
+    snprintf(name, sizeof name, "%s%s, pass %d", trace->name,
+             options.opened ? ", opened" : "", number);
+    bench_timed_pass(name);
+    uint64_t start = bench_now_ns();
     for (size_t i = 0; i < trace->count; i++) {
         figures.failed += !play(run, &trace->ops[i]);
         if (!run->is_pool && is_peak(run, i)) {
@@ -159,6 +164,7 @@ static struct figures pass(struct run *run)
         }
     }
     uint64_t took = bench_now_ns() - start - looking;
+    bench_timed_pass(NULL);
     double thousands = (double)trace->count / 2000.0;
     uint64_t own = run->busy ? 2 * trace->blocks : 0; /* the fills */
     figures.ns = (double)took / (double)trace->count;
@@ -210,9 +216,9 @@ static void measure(const struct bench_trace *trace, const char *spec, bool busy
 
     snprintf(what, sizeof what, "%s %s", trace->name, busy ? "busy" : "idle");
     begin(&run, spec, 0);
-    first = last = pass(&run);
-    for (int i = 1; i < options.passes; i++)
-        last = pass(&run);
+    first = last = pass(&run, 1);
+    for (int i = 2; i <= options.passes; i++)
+        last = pass(&run, i);
     printf("%-18s %-28s %-4s %7.0f %7.0f   %6.3f %6.3f   %6.1f %6.1f  %7.0f", trace->name,
            spec, busy ? "busy" : "idle", first.ns, last.ns, first.ratio, last.ratio,
            first.locked, last.locked, last.calls);
@@ -224,12 +230,12 @@ static void measure(const struct bench_trace *trace, const char *spec, bool busy
     note(spec, what, "last", "reserved:live", last.ratio);
     note(spec, what, "last", "driver calls/1000 pairs", last.calls);
     note(spec, what, "last", "locking calls/1000 pairs", last.locked);
-    if (!run.is_pool) {
+    if (!run.is_pool || options.limit == 0) {
         printf("      -\n");
         return;
     }
     begin(&run, spec, (uint64_t)(options.limit * (double)trace->peak_live_bytes));
-    first = pass(&run);
+    first = pass(&run, 1);
     printf(" %6llu\n", (unsigned long long)first.failed);
     end(&run);
     note(spec, what, "limited", "failed allocations", (double)first.failed);

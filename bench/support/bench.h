@@ -51,6 +51,8 @@ uint64_t bench_memory_taken(void);
 void *bench_sim_control(const char *name);
 void bench_sim_configure(const char *options); /* nothing on a GPU */
 uint64_t bench_driver_calls(void);             /* 0 on a GPU */
+/* A pass begins, or ends where `pass` is NULL: bench/timed tells its calls by themselves. */
+void bench_timed_pass(const char *pass);
 
 /* --- traces -------------------------------------------------------------------------- */
 

@@ -194,3 +194,15 @@ uint64_t bench_driver_calls(void)
         calls = (tarn_sim_calls_fn *)bench_sim_control("tarn_sim_calls");
     return calls ? calls() : 0;
 }
+
+void bench_timed_pass(const char *pass)
+{
+    tarn_driver_info info;
+    void *library, *found;
+
+    bench_must(tarn_driver_get_info(&info), "driver");
+    library = dlopen(info.path, RTLD_NOW | RTLD_NOLOAD);
+    found = library ? dlsym(library, "tarn_timed_pass") : NULL;
+    if (found)
+        ((void (*)(const char *))found)(pass);
+}
