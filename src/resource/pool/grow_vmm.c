@@ -6,22 +6,19 @@
  * mapped beside the memory that the request can use already (gap.c). Where it is not enough,
  * new memory comes behind it, at the end of the range as a rule.
  *
- * Moving is paid by the handle. A pool that has become large still has the small handles of
- * its beginning, half of all; so where such ones would move they go back to the driver, and
- * one of today's size comes for each dozen of them.
+ * A pool with nothing to spare would have to move something for nearly every large request,
+ * and to move a handle costs about what a new one does. So where one stream has all of it, a
+ * pool grows and moves nothing until it has a twentieth more than is out, and when it grows
+ * takes as much, unless it is near its limit.
+ *
+ * Moving is paid by the handle, so large ones move first.
  */
 #include "resource/pool/idle.h"
 #include <stdlib.h>
 
-/* What is idle: to move, and small, to be made anew. */
-struct found {
-    struct tarn__idle moving, small;
-};
-
-/* One growth: from `at` on `idle->bytes` that move there, then `fresh` that are new, also for
- * what was `small`. */
+/* One growth: from `at` on `idle->bytes` that move there, then `fresh` that are new. */
 struct plan {
-    struct tarn__idle *idle, *small; /* NULL: nothing is to move */
+    struct tarn__idle *idle; /* NULL: nothing is to move */
     uint64_t at;
     uint64_t fresh, least; /* as the step of growth has it; as it is needed */
     tarn__index moved_room, fresh_room; /* MOVING; 0 where there are no bytes */
@@ -32,29 +29,57 @@ static uint64_t moved_bytes(const struct plan *plan)
     return plan->idle ? plan->idle->bytes : 0;
 }
 
-static uint64_t small_bytes(const struct plan *plan)
+/* Near its limit a pool needs its small handles: what is live pins fewer bytes of them. */
+enum { NEAR_PART = 8 };
+
+static bool is_near_limit(const struct tarn__pool *pool)
 {
-    return plan->small ? plan->small->bytes : 0;
+    return tarn__allowance(pool) < tarn__pages_reserved(pool->pages) / NEAR_PART;
 }
 
-/* How much is new, and is that allowed? No more than was small, where that is enough. */
+/* What the pool may have, nothing moved, once `need` more is out; 0 where it is to have as
+ * little as it can. Among several streams that was tried and saved nothing. (The one lane
+ * beside that of the only stream is nobody's.) */
+enum { SPARE_PART = 20, LANES_OF_ONE_STREAM = 2 };
+
+static uint64_t roomy(const struct tarn__pool *pool, uint64_t need)
+{
+    uint64_t out = pool->heap.out_bytes;
+
+    if (pool->heap.lane_count > LANES_OF_ONE_STREAM || pool->options.growth_bytes > 0 ||
+        is_near_limit(pool))
+        return 0;
+    return out + out / SPARE_PART + need;
+}
+
+/* In whole handles, what comes beside `fresh` so that the pool has that. */
+static uint64_t spare(const struct tarn__pool *pool, uint64_t need, uint64_t fresh)
+{
+    uint64_t has = tarn__pages_reserved(pool->pages) + fresh, most = roomy(pool, need);
+    uint64_t handle = tarn__pages_handle(pool->pages, 0);
+
+    return most > has ? (most - has) / handle * handle : 0;
+}
+
+/* How much is new, and is that allowed? */
 static bool plan_fresh(const struct tarn__pool *pool, const struct tarn__site *site,
                        struct plan *plan)
 {
     uint64_t need = tarn__to_pages(site->bytes ? site->bytes : 1);
-    uint64_t moved = moved_bytes(plan), small = small_bytes(plan);
+    uint64_t moved = moved_bytes(plan);
     uint64_t hole = tarn__node_bytes(tarn__node(&pool->heap.nodes, site->hole));
     uint64_t room = hole > moved ? hole - moved : 0;
-    uint64_t most = tarn__allowance(pool) + small;
+    uint64_t most = tarn__allowance(pool);
 
     plan->least = need > moved ? need - moved : 0;
     plan->fresh = 0;
-    if (plan->least == 0 && small == 0)
+    if (plan->least == 0)
         return moved <= hole;
     most = most < room ? most : room;
-    plan->fresh = plan->least <= small && small <= most
-                      ? small
-                      : tarn__pages_step(pool->pages, plan->least, most);
+    plan->fresh = tarn__pages_step(pool->pages, plan->least, most);
+    uint64_t more = plan->fresh ? spare(pool, need, plan->fresh) : 0;
+    if (more <= most - plan->fresh)
+        plan->fresh += more;
     return plan->fresh > 0;
 }
 
@@ -62,8 +87,6 @@ static void cancel(struct tarn__pool *pool, const struct plan *plan)
 {
     if (plan->idle)
         tarn__idle_put_back(plan->idle, 0);
-    if (plan->small)
-        tarn__idle_put_back(plan->small, 0);
     if (plan->moved_room)
         tarn__heap_make_hole(&pool->heap, plan->moved_room);
     if (plan->fresh_room)
@@ -82,13 +105,11 @@ static tarn__index carve_hole(struct tarn__heap *heap, uint64_t at, uint64_t byt
 static bool carve(struct tarn__pool *pool, struct plan *plan)
 {
     struct tarn__heap *heap = &pool->heap;
-    uint64_t moved = moved_bytes(plan), small = small_bytes(plan);
+    uint64_t moved = moved_bytes(plan);
 
     if (plan->idle)
         tarn__idle_carve(plan->idle);
-    if (plan->small)
-        tarn__idle_carve(plan->small);
-    bool all = moved == moved_bytes(plan) && small == small_bytes(plan);
+    bool all = moved == moved_bytes(plan);
     if (all && moved > 0)
         all = (plan->moved_room = carve_hole(heap, plan->at, moved)) != 0;
     if (all && plan->fresh > 0)
@@ -98,25 +119,13 @@ static bool carve(struct tarn__pool *pool, struct plan *plan)
     return all;
 }
 
-/* Near its limit a pool needs its small handles: what is live pins fewer bytes of them. */
-enum { NEAR_PART = 8 };
-
-static bool is_near_limit(const struct tarn__pool *pool)
-{
-    return tarn__allowance(pool) < tarn__pages_reserved(pool->pages) / NEAR_PART;
-}
-
 /* Large handles first: of what is ready, then of what is behind fences. */
 static void find_idle(const struct tarn__caller *caller, uint64_t need,
                       const struct tarn__site *site, struct plan *plan)
 {
-    struct tarn__pool *pool = caller->pool;
-    size_t handle = is_near_limit(pool) ? 0 : tarn__pages_handle(pool->pages, 0);
-
-    tarn__idle_find(pool, need,
+    tarn__idle_find(caller->pool, need,
                     (struct tarn__span){site->from, site->address - site->from},
                     plan->idle);
-    tarn__idle_split_small(plan->idle, handle, plan->small);
     tarn__idle_find_fenced(caller, plan->idle);
 }
 
@@ -131,27 +140,23 @@ static struct tarn__site find_site(const struct tarn__caller *caller,
     return site.hole ? site : tarn__heap_find_site(heap, caller->lane, request, 0);
 }
 
-/* All of it moves, or is small and made anew. */
+/* All that is needed moves, or nearly all. */
 static bool plan_gap(struct tarn__caller *caller, const struct tarn__request *request,
-                     struct found *found, struct plan *out)
+                     struct tarn__idle *found, struct plan *out)
 {
-    struct tarn__pool *pool = caller->pool;
-    size_t handle = is_near_limit(pool) ? 0 : tarn__pages_handle(pool->pages, 0);
     struct tarn__gap gap;
 
-    if (!tarn__gap_find(caller, request, &found->moving, &gap))
+    if (!tarn__gap_find(caller, request, found, &gap))
         return false;
-    *out = (struct plan){.at = gap.at, .idle = &found->moving, .small = &found->small};
-    tarn__idle_split_small(out->idle, handle, out->small);
-    out->fresh = gap.fresh + small_bytes(out);
-    out->least = gap.least + small_bytes(out);
-    return carve(pool, out);
+    *out = (struct plan){
+        .at = gap.at, .idle = found, .fresh = gap.fresh, .least = gap.least};
+    return carve(caller->pool, out);
 }
 
 /* `found` NULL: nothing is to move. `lock` held. */
 static tarn_status make_plan(struct tarn__caller *caller,
-                             const struct tarn__request *request, struct found *found,
-                             struct plan *out)
+                             const struct tarn__request *request,
+                             struct tarn__idle *found, struct plan *out)
 {
     struct tarn__pool *pool = caller->pool;
 
@@ -164,8 +169,7 @@ static tarn_status make_plan(struct tarn__caller *caller,
     if (!site.hole)
         return tarn__over_limit(pool, (uint64_t)request->granules << TARN__GRANULE_SHIFT);
     if (found) {
-        out->idle = &found->moving;
-        out->small = &found->small;
+        out->idle = found;
         find_idle(caller, need, &site, out);
     }
     if (!plan_fresh(pool, &site, out))
@@ -237,16 +241,6 @@ static tarn_status move(const struct tarn__caller *caller, const struct plan *pl
                             plan->at);
 }
 
-/* First what is small goes, so that the device never has less free than before. */
-static tarn_status make_room(const struct tarn__caller *caller, struct plan *plan)
-{
-    tarn_status status = TARN_OK;
-
-    if (small_bytes(plan) > 0)
-        tarn__idle_give_back(plan->small, &status);
-    return status == TARN_OK && moved_bytes(plan) > 0 ? move(caller, plan) : status;
-}
-
 /* Carry the plan out; on failure what moved stays where it is now. `*moved_out`: the move,
  * if there was one, has not failed. */
 static tarn_status carry_out(struct tarn__caller *caller, struct plan *plan,
@@ -254,14 +248,15 @@ static tarn_status carry_out(struct tarn__caller *caller, struct plan *plan,
 {
     struct tarn__pool *pool = caller->pool;
     uint64_t moved = moved_bytes(plan);
-    tarn_status status;
+    tarn_status status = TARN_OK;
 
     if (TARN_MUTATION(growth_published_before_mapped) && plan->fresh_room) {
         tarn__pool_lock(pool);
         tarn__heap_put(&pool->heap, plan->fresh_room, NULL);
         tarn__pool_unlock(pool);
     }
-    status = make_room(caller, plan);
+    if (moved > 0)
+        status = move(caller, plan);
     *moved_out = status == TARN_OK;
     if (status == TARN_OK && plan->fresh > 0)
         status = map_fresh(pool, plan);
@@ -277,7 +272,7 @@ static tarn_status carry_out(struct tarn__caller *caller, struct plan *plan,
 }
 
 static tarn_status grow(struct tarn__caller *caller, const struct tarn__request *request,
-                        struct found *found, bool *moved_out, tarn__index *out)
+                        struct tarn__idle *found, bool *moved_out, tarn__index *out)
 {
     struct tarn__pool *pool = caller->pool;
     struct plan plan;
@@ -299,13 +294,27 @@ static tarn_status grow(struct tarn__caller *caller, const struct tarn__request 
     return status;
 }
 
+/* Has it less than that, with what is wanted? Then nothing is to move. */
+static bool is_tight(struct tarn__pool *pool, const struct tarn__request *request)
+{
+    uint64_t need = (uint64_t)request->granules << TARN__GRANULE_SHIFT;
+
+    tarn__pool_lock(pool);
+    bool is = tarn__pages_reserved(pool->pages) + need <= roomy(pool, need);
+    tarn__pool_unlock(pool);
+    return is;
+}
+
 tarn_status tarn__grow_vmm(struct tarn__caller *caller,
                            const struct tarn__request *request, tarn__index *out)
 {
-    struct found *found = malloc(sizeof *found); /* without it nothing moves */
     bool moved;
 
     tarn__old_leave(caller->pool);
+    if (is_tight(caller->pool, request) &&
+        grow(caller, request, NULL, &moved, out) == TARN_OK)
+        return TARN_OK;
+    struct tarn__idle *found = malloc(sizeof *found); /* without it nothing moves */
     tarn_status status = grow(caller, request, found, &moved, out);
 
     /* The driver does not move it: then all of it has to be new. */

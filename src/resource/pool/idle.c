@@ -1,11 +1,6 @@
 /* idle.c -- idle memory: found, taken out of its blocks, given back. */
 #include "resource/pool/idle.h"
 #include <stdlib.h>
-#include <string.h>
-
-/* Small handles are made anew where one takes the place of so many. New memory costs by
- * the byte, so that larger ones than this are cheaper to move. */
-enum { FEWER = 4, SMALL_BYTES = 16 << 20 };
 
 /* A free block that has whole handles in it, or is a whole segment; of `lane`, NULL where it
  * is ready. */
@@ -119,39 +114,6 @@ void tarn__idle_find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span
     keep_enough(out, 0, true);
     out->ready = out->count;
     trim_last(out);
-}
-
-static bool is_small(const struct tarn__idle_part *part, uint64_t handle_bytes)
-{
-    return tarn__idle_mean_handle(part) < handle_bytes &&
-           tarn__idle_mean_handle(part) <= SMALL_BYTES;
-}
-
-void tarn__idle_split_small(struct tarn__idle *idle, uint64_t handle_bytes,
-                            struct tarn__idle *small_out)
-{
-    unsigned first = idle->ready, handles = 0;
-    uint64_t bytes = 0;
-
-    small_out->pool = idle->pool;
-    small_out->count = small_out->ready = 0;
-    small_out->bytes = 0;
-    while (first > 0 && is_small(&idle->parts[first - 1], handle_bytes)) {
-        handles += idle->parts[--first].handles;
-        bytes += idle->parts[first].span.bytes;
-    }
-    if (bytes == 0 || bytes < handle_bytes || handles < FEWER * (bytes / handle_bytes))
-        return;
-    unsigned fenced = idle->count - idle->ready;
-    small_out->count = small_out->ready = idle->ready - first;
-    small_out->bytes = bytes;
-    memcpy(small_out->parts, &idle->parts[first],
-           small_out->count * sizeof *small_out->parts);
-    memmove(&idle->parts[first], &idle->parts[idle->ready], fenced * sizeof *idle->parts);
-    idle->ready = first;
-    idle->count = first + fenced;
-    idle->bytes -= bytes;
-    idle->wanted -= idle->wanted < bytes ? idle->wanted : bytes;
 }
 
 /* --- handles that lie in pieces --- */

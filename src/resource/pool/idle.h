@@ -43,11 +43,6 @@ struct tarn__idle {
  * held. */
 void tarn__idle_find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span not_in,
                      struct tarn__idle *out);
-/* Take the last parts out of those that are ready whose handles are small and smaller than
- * `handle_bytes`, if they are enough for one such handle in place of four: `small_out`.
- * `lock` held. */
-void tarn__idle_split_small(struct tarn__idle *idle, uint64_t handle_bytes,
-                            struct tarn__idle *small_out);
 /* What is still wanted, of memory behind fences: the caller's stream's, and then other
  * streams', where the options do not rather have the pool grow. `lock` held. */
 void tarn__idle_find_fenced(const struct tarn__caller *caller, struct tarn__idle *idle);

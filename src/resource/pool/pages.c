@@ -330,7 +330,7 @@ void tarn__pages_leave(struct tarn__pages *pages, struct tarn__span old)
     const struct tarn__calls *calls;
 
     if (!tarn__driver_gone() && tarn__driver(&calls) == TARN_OK)
-        tarn__vmm_undo(&pages->vmm, calls, old, true);
+        tarn__places_leave(&pages->vmm, calls, old);
 }
 
 tarn_status tarn__pages_sleep(struct tarn__pages *pages, const struct tarn__span *kept,

@@ -100,9 +100,9 @@ unsigned tarn__pages_count(const struct tarn__pages *pages, struct tarn__span sp
 tarn_status tarn__pages_remove(struct tarn__pages *pages, struct tarn__span span);
 
 /* VMM: move the handles of `count` spans that removable() gave to `at`, one behind the
- * other; there is a hole of as many bytes there. Their bytes go with them. The first `done`
- * spans are unmapped; queued work may still use the others, so they stay mapped at their
- * old place, too, until leave(). On failure nothing has moved. */
+ * other; there is a hole of as many bytes there. Their bytes go with them. The places of the
+ * first `done` spans are holes then; queued work may still use those of the others, which
+ * are holes once leave() was called. On failure nothing has moved. */
 tarn_status tarn__pages_move(struct tarn__pages *pages, const struct tarn__span *spans,
                              size_t count, size_t done, uint64_t at);
 

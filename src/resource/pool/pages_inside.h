@@ -5,6 +5,7 @@
 
 #include "driver/driver.h"
 #include "resource/pool/pages.h"
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -14,12 +15,17 @@ enum { TARN__ACCESS_MAX = 64 }; /* devices that can have access to one pool */
  * is an allocation of cuMemCreate; it covers whole pages, and its number is not kept: it
  * was released once it was mapped, so that unmapping gives the memory back. */
 struct tarn__page {
-    uint32_t first;  /* number of the handle's first page, plus 1; 0: a hole */
-    uint16_t count;  /* in the first page of a handle: its pages */
-    uint8_t stuck;   /* there too: it is mapped and should not be, see sweep() */
-    uint8_t unknown; /* and there: to the caller it is a hole; if it is not stuck, then
+    uint32_t first; /* number of the handle's first page, plus 1; 0: a hole */
+    /* All else is in the first page of a handle alone. */
+    uint32_t next;   /* number of another first page where the same memory is mapped, plus
+                        1, in a ring (pages_places.c); 0: there is none */
+    uint8_t count;   /* its pages */
+    uint8_t stuck;   /* it is mapped and should not be, see sweep() */
+    uint8_t left;    /* it is mapped and need not be, as its memory moved */
+    uint8_t unknown; /* to the caller it is a hole; if it is neither stuck nor left, then
                         only once the work that uses it is done */
 };
+static_assert(TARN__HANDLE_BYTES_MAX / TARN__PAGE_BYTES <= UINT8_MAX, "count");
 
 /* Bytes of live blocks while the pool sleeps. */
 struct tarn__kept {
@@ -141,6 +147,27 @@ void tarn__vmm_undo(struct tarn__vmm *vmm, const struct tarn__calls *calls,
 void tarn__vmm_linger(struct tarn__vmm *vmm, struct tarn__span span);
 /* Nothing is queued any more: what lingers has to go. */
 void tarn__vmm_end_lingering(struct tarn__vmm *vmm);
+
+/* --- pages_places.c: memory that is mapped at several places; in a scope, but for those
+ * that take no calls */
+
+/* The handle at `to` is the memory of the one at `from`; the handle that begins at page
+ * `page` is no place of it any more. */
+void tarn__places_join(struct tarn__vmm *vmm, uint64_t from, uint64_t to);
+void tarn__places_part(struct tarn__vmm *vmm, size_t page);
+
+/* The handles of `span` moved, and no work uses them here: holes from now on. */
+void tarn__places_leave(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                        struct tarn__span span);
+/* Other memory comes to this hole: unmap what was left in it, or in all of the range. What
+ * the driver keeps is stuck. */
+void tarn__places_clear(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                        struct tarn__span span);
+void tarn__places_clear_all(struct tarn__vmm *vmm, const struct tarn__calls *calls);
+/* The memory of `span` is to go: unmap the places that it left. On failure what is still
+ * mapped is left as before. */
+CUresult_ tarn__places_end(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                           struct tarn__span span);
 
 /* Is any of it mapped though it should not be? */
 bool tarn__vmm_is_stuck(const struct tarn__vmm *vmm, struct tarn__span span);

@@ -81,7 +81,7 @@ void tarn__vmm_note(struct tarn__pages *pages, struct tarn__span handle)
 
     for (size_t i = first; i < end; i++)
         vmm->table[i] = (struct tarn__page){.first = (uint32_t)first + 1};
-    vmm->table[first].count = (uint16_t)(end - first);
+    vmm->table[first].count = (uint8_t)(end - first);
     if (vmm->high == 0 || first < vmm->low)
         vmm->low = first;
     if (end > vmm->high)
@@ -97,6 +97,8 @@ void tarn__vmm_forget(struct tarn__vmm *vmm, struct tarn__span span)
     for (size_t i = first; i < first + span.bytes / TARN__PAGE_BYTES; i++) {
         if (vmm->table[i].stuck)
             vmm->stuck_count--;
+        if (vmm->table[i].next)
+            tarn__places_part(vmm, i);
         vmm->table[i] = (struct tarn__page){0};
     }
 }
@@ -202,6 +204,7 @@ static void note_stuck(struct tarn__vmm *vmm, struct tarn__span span, bool unkno
     for (; page < end; page += vmm->table[page].count) {
         vmm->stuck_count += !vmm->table[page].stuck;
         vmm->table[page].stuck = 1;
+        vmm->table[page].left = 0;
         vmm->table[page].unknown = unknown;
     }
 }

@@ -1,11 +1,10 @@
 /* pages_move.c -- idle memory taken to where it is needed.
  *
- * Physical memory may be mapped twice. So it is mapped at its new place first and then
- * unmapped at the old one: until the first is done an undo leaves everything as it was,
- * and after that nothing can be lost any more. An old mapping that the driver does not
- * let go is noted as stuck, and is a hole for the caller all the same. Where queued work
- * may still use the old place it stays mapped until that is done: work that is ordered
- * behind it sees the same bytes at the new one.
+ * Physical memory may be mapped twice. So it is mapped at its new place first, and the old
+ * one is left then: until the first is done an undo leaves everything as it was, and after
+ * that nothing can be lost any more. The old place is a hole for the caller at once, though
+ * it stays mapped (pages_places.c). Where queued work may still use it, it is one when that
+ * is done: work that is ordered behind it sees the same bytes at the new one.
  */
 #include "resource/pool/pages_inside.h"
 
@@ -25,6 +24,7 @@ static tarn_status map_span(struct tarn__pages *pages, const struct tarn__calls 
         if (status != TARN_OK)
             break;
         tarn__vmm_note(pages, target);
+        tarn__places_join(vmm, handle.address, target.address);
         done += handle.bytes;
         *done_out += handle.bytes;
     }
@@ -76,7 +76,7 @@ static tarn_status move(struct tarn__pages *pages, const struct tarn__calls *cal
     }
     for (size_t i = 0; i < count; i++)
         if (i < unused)
-            tarn__vmm_undo(&pages->vmm, calls, spans[i], true);
+            tarn__places_leave(&pages->vmm, calls, spans[i]);
         else
             tarn__vmm_linger(&pages->vmm, spans[i]);
     return TARN_OK;

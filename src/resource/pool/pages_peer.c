@@ -100,6 +100,8 @@ static tarn_status set_peer(struct tarn__pages *pages, const struct tarn__calls 
     if (access && vmm->access_count == TARN__ACCESS_MAX)
         return tarn_error_set(TARN_NOT_SUPPORTED, "pool: %d devices have access already",
                               TARN__ACCESS_MAX);
+    if (!access) /* through the places that it left, too */
+        tarn__places_clear_all(vmm, calls);
     if (!atomic_load(&pages->sleeps))
         status = set_all(vmm, calls, peer, access);
     if (status != TARN_OK)

@@ -270,6 +270,7 @@ tarn_status tarn__vmm_sleep(struct tarn__pages *pages, const struct tarn__span *
     if (status != TARN_OK)
         return status;
     tarn__vmm_sweep(&pages->vmm, scope.calls);
+    tarn__places_clear_all(&pages->vmm, scope.calls);
     status = fall_asleep(pages, &scope, kept, count);
     tarn__scope_leave(&scope);
     return status;

@@ -4,8 +4,8 @@
  * hole that is long enough, however the memory lies. The table of pages is as long; both
  * cost nothing where nothing is.
  *
- * Moving memory maps it at its new place first and unmaps the old one then: until the
- * first is done nothing has changed, and from then on nothing can be lost.
+ * Moving memory maps it at its new place first (pages_move.c): until that is done nothing
+ * has changed, and from then on nothing can be lost.
  */
 #define _GNU_SOURCE
 #include "resource/backed.h"
@@ -163,6 +163,7 @@ static void give_all_back(struct tarn__pages *pages, const struct tarn__calls *c
     if (!atomic_load(&pages->sleeps))
         for (size_t cursor = 0; tarn__vmm_next_run(vmm, &cursor, &run);)
             tarn__vmm_unmap(calls, run);
+    tarn__places_clear_all(vmm, calls);
     tarn__vmm_end_lingering(vmm);
     tarn__vmm_sweep(vmm, calls);
     unreserve(vmm, calls);
@@ -219,6 +220,7 @@ tarn_status tarn__vmm_check_hole(struct tarn__pages *pages,
         return tarn_error_set(TARN_STILL_IN_USE, "pool: it sleeps, with %zu bytes",
                               atomic_load(&pages->asleep));
     tarn__vmm_sweep(&pages->vmm, calls);
+    tarn__places_clear(&pages->vmm, calls, span);
     if (!tarn__vmm_is_hole(&pages->vmm, span))
         return tarn_error_set(TARN_STILL_IN_USE,
                               "pool: of %zu bytes at 0x%llx some have memory already",
@@ -349,7 +351,9 @@ static tarn_status unmap(struct tarn__pages *pages, struct tarn__span span)
         return status;
     if (atomic_load(&pages->sleeps))
         return unmap_asleep(pages, calls, span);
-    CUresult_ result = tarn__vmm_unmap(calls, span);
+    CUresult_ result = tarn__places_end(&pages->vmm, calls, span);
+    if (result == CUDA_SUCCESS_)
+        result = tarn__vmm_unmap(calls, span);
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("pool", "cuMemUnmap", result, "%zu bytes at 0x%llx",
                                    span.bytes, (unsigned long long)span.address);

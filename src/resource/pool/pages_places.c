@@ -1,0 +1,147 @@
+/* pages_places.c -- memory that is mapped at more than one place.
+ *
+ * What moves is mapped at its new place, and nothing forces the old mapping to go. To unmap
+ * is most of what a move costs (on an H200 70 us a call, where a second mapping and its
+ * access are 26 us a handle), and most old places are not wanted for long. So an old place
+ * that no work uses any more is left as it is: a hole for the pool, and unmapped only when
+ * other memory is to come there, when its own is to go back to the driver, which has it
+ * when no place does, or when the pool sleeps, ends, or takes a peer's access away.
+ *
+ * The places of a handle are a ring through the table. One of them, at most, is in use; the
+ * others are left, or linger until queued work is done, or the driver did not unmap them.
+ */
+#include "resource/pool/pages_inside.h"
+
+#define NOWHERE SIZE_MAX
+
+static size_t next_place(const struct tarn__vmm *vmm, size_t page)
+{
+    return vmm->table[page].next ? vmm->table[page].next - 1 : page;
+}
+
+static struct tarn__span span_of(const struct tarn__vmm *vmm, size_t first, size_t end)
+{
+    return (struct tarn__span){vmm->range.address + first * TARN__PAGE_BYTES,
+                               (end - first) * TARN__PAGE_BYTES};
+}
+
+static size_t end_page(const struct tarn__vmm *vmm, struct tarn__span span)
+{
+    return tarn__vmm_page(vmm, span.address) + span.bytes / TARN__PAGE_BYTES;
+}
+
+void tarn__places_join(struct tarn__vmm *vmm, uint64_t from, uint64_t to)
+{
+    size_t one = tarn__vmm_page(vmm, from), other = tarn__vmm_page(vmm, to);
+
+    vmm->table[other].next = (uint32_t)next_place(vmm, one) + 1;
+    vmm->table[one].next = (uint32_t)other + 1;
+}
+
+void tarn__places_part(struct tarn__vmm *vmm, size_t page)
+{
+    size_t after = next_place(vmm, page), before = page;
+
+    while (next_place(vmm, before) != page)
+        before = next_place(vmm, before);
+    vmm->table[before].next = after == before ? 0 : (uint32_t)after + 1;
+    vmm->table[page].next = 0;
+}
+
+/* Where the memory of this place is in use. */
+static size_t place_in_use(const struct tarn__vmm *vmm, size_t page)
+{
+    size_t place = page;
+
+    do {
+        if (!vmm->table[place].unknown)
+            return place;
+        place = next_place(vmm, place);
+    } while (place != page);
+    return NOWHERE;
+}
+
+static bool is_left(const struct tarn__vmm *vmm, size_t page)
+{
+    return page < vmm->high && vmm->table[page].first == page + 1 &&
+           vmm->table[page].left;
+}
+
+/* A left place of the memory at `page`. */
+static size_t left_place(const struct tarn__vmm *vmm, size_t page)
+{
+    for (size_t place = next_place(vmm, page); place != page;
+         place = next_place(vmm, place))
+        if (is_left(vmm, place))
+            return place;
+    return NOWHERE;
+}
+
+void tarn__places_leave(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                        struct tarn__span span)
+{
+    size_t page = tarn__vmm_page(vmm, span.address), end = end_page(vmm, span), after;
+
+    for (; page < end; page = after) {
+        after = page + vmm->table[page].count;
+        vmm->table[page].unknown = 1;
+        if (place_in_use(vmm, page) != NOWHERE)
+            vmm->table[page].left = 1;
+        else /* its memory was given back meanwhile, and is had here alone */
+            tarn__vmm_undo(vmm, calls, span_of(vmm, page, after), true);
+    }
+}
+
+void tarn__places_clear(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                        struct tarn__span span)
+{
+    size_t page = tarn__vmm_page(vmm, span.address), end = end_page(vmm, span), after;
+
+    for (; page < end; page = after) {
+        after = page + 1;
+        if (vmm->table[page].first == 0)
+            continue;
+        page = vmm->table[page].first - 1; /* it may begin before the span */
+        after = page + vmm->table[page].count;
+        if (!is_left(vmm, page))
+            continue;
+        while (after < end && is_left(vmm, after))
+            after += vmm->table[after].count;
+        tarn__vmm_undo(vmm, calls, span_of(vmm, page, after), true);
+    }
+}
+
+void tarn__places_clear_all(struct tarn__vmm *vmm, const struct tarn__calls *calls)
+{
+    tarn__places_clear(vmm, calls, span_of(vmm, vmm->low, vmm->high));
+}
+
+/* Left places of handles of `span`, from this one on, that lie together. */
+static size_t end_of_left(const struct tarn__vmm *vmm, size_t place,
+                          struct tarn__span span)
+{
+    size_t first = tarn__vmm_page(vmm, span.address), end = end_page(vmm, span);
+
+    do {
+        place += vmm->table[place].count;
+    } while (is_left(vmm, place) && place_in_use(vmm, place) >= first &&
+             place_in_use(vmm, place) < end);
+    return place;
+}
+
+CUresult_ tarn__places_end(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                           struct tarn__span span)
+{
+    size_t page = tarn__vmm_page(vmm, span.address), end = end_page(vmm, span), place;
+    CUresult_ result = CUDA_SUCCESS_;
+
+    for (; page < end; page += vmm->table[page].count)
+        while ((place = left_place(vmm, page)) != NOWHERE) {
+            struct tarn__span left = span_of(vmm, place, end_of_left(vmm, place, span));
+            result = tarn__vmm_unmap(calls, left);
+            if (result != CUDA_SUCCESS_)
+                return result;
+            tarn__vmm_forget(vmm, left);
+        }
+    return result;
+}
