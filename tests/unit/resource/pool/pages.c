@@ -134,9 +134,9 @@ TEST(pages_of_a_pool_that_has_little_of_a_large_device_have_larger_handles)
     CHECK_EQUAL(2 * MIB, tarn__pages_handle(pages, 128 * MIB));
     CHECK_EQUAL(8 * MIB, tarn__pages_handle(pages, 512 * MIB));
     CHECK_EQUAL(16 * MIB, tarn__pages_handle(pages, gib));
-    CHECK_EQUAL(16 * MIB, tarn__pages_handle(pages, 5 * gib));
+    CHECK_EQUAL(32 * MIB, tarn__pages_handle(pages, 2 * gib));
     CHECK_EQUAL(32 * MIB, tarn__pages_handle(pages, 6 * gib));
-    tarn__pages_may_have(pages, 64 * gib);
+    tarn__pages_may_have(pages, 32 * gib);
     CHECK_EQUAL(8 * MIB, tarn__pages_handle(pages, gib));
     tarn__pages_may_have(pages, 2 * gib);
     CHECK_EQUAL(4 * MIB, tarn__pages_handle(pages, gib));
