@@ -273,6 +273,17 @@ void tarn__fence_if_due(struct tarn__caller *caller)
     tarn__fences_poll(pool, POLLS);
 }
 
+void tarn__fence_own(struct tarn__caller *caller)
+{
+    if (!caller->may_record)
+        return;
+    tarn__pool_lock(caller->pool);
+    if (tarn__lane_unfenced(caller->lane) > 0)
+        atomic_store(&caller->lane->wanted, true);
+    tarn__pool_unlock(caller->pool);
+    tarn__fence_if_due(caller);
+}
+
 /* --- what is done --- */
 
 enum { POLL_MAX = 32 };

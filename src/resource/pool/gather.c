@@ -138,10 +138,7 @@ static bool take_from(struct gather *gather, const struct tarn__bins *bins)
 static uint64_t missing(struct gather *gather, const struct tarn__request *request)
 {
     uint64_t need = (uint64_t)request->granules << TARN__GRANULE_SHIFT;
-    struct tarn__gap gap;
 
-    if (tarn__gap_find(gather->caller, request, &gather->idle, &gap))
-        return 0;
     tarn__idle_find(gather->caller->pool, need, (struct tarn__span){0, 0}, &gather->idle);
     tarn__idle_find_fenced(gather->caller, &gather->idle);
     return need > gather->idle.bytes ? need - gather->idle.bytes : 0;

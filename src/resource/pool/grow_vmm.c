@@ -153,15 +153,12 @@ static bool plan_gap(struct tarn__caller *caller, const struct tarn__request *re
     return carve(caller->pool, out);
 }
 
-/* `found` NULL: nothing is to move. `lock` held. */
-static tarn_status make_plan(struct tarn__caller *caller,
-                             const struct tarn__request *request,
-                             struct tarn__idle *found, struct plan *out)
+/* New memory at the range's end, behind what moves there. `lock` held. */
+static tarn_status plan_end(struct tarn__caller *caller,
+                            const struct tarn__request *request, struct tarn__idle *found,
+                            struct plan *out)
 {
     struct tarn__pool *pool = caller->pool;
-
-    if (found && plan_gap(caller, request, found, out))
-        return TARN_OK;
     struct tarn__site site = find_site(caller, request);
     uint64_t need = tarn__to_pages(site.bytes ? site.bytes : 1);
 
@@ -271,6 +268,50 @@ static tarn_status carry_out(struct tarn__caller *caller, struct plan *plan,
     return status;
 }
 
+/* Handles in pieces of several streams are the caller's now: one may do, or they can move.
+ */
+static bool gathered(struct tarn__caller *caller, const struct tarn__request *request,
+                     tarn__index *out)
+{
+    if (!tarn__gather(caller, request))
+        return false;
+    tarn__fence_own(caller);
+    tarn__pool_lock(caller->pool);
+    *out = tarn__search_at_hand(caller, request);
+    tarn__pool_unlock(caller->pool);
+    return true;
+}
+
+static bool find_gap(struct tarn__caller *caller, const struct tarn__request *request,
+                     struct tarn__idle *found, struct plan *out)
+{
+    tarn__pool_lock(caller->pool);
+    bool is_there = plan_gap(caller, request, found, out);
+    tarn__pool_unlock(caller->pool);
+    return is_there;
+}
+
+/* `found` NULL: nothing is to move. `*out`: the block, where it needs no growth after all. */
+static tarn_status make_plan(struct tarn__caller *caller,
+                             const struct tarn__request *request,
+                             struct tarn__idle *found, struct plan *plan_out,
+                             tarn__index *out)
+{
+    struct tarn__pool *pool = caller->pool;
+
+    tarn__pool_lock(pool);
+    tarn__pages_may_have(pool->pages, pool->limit);
+    tarn__pool_unlock(pool);
+    if (found && (find_gap(caller, request, found, plan_out) ||
+                  (gathered(caller, request, out) &&
+                   (*out || find_gap(caller, request, found, plan_out)))))
+        return TARN_OK;
+    tarn__pool_lock(pool);
+    tarn_status status = plan_end(caller, request, found, plan_out);
+    tarn__pool_unlock(pool);
+    return status;
+}
+
 static tarn_status grow(struct tarn__caller *caller, const struct tarn__request *request,
                         struct tarn__idle *found, bool *moved_out, tarn__index *out)
 {
@@ -278,11 +319,8 @@ static tarn_status grow(struct tarn__caller *caller, const struct tarn__request 
     struct plan plan;
 
     *moved_out = true;
-    tarn__pool_lock(pool);
-    tarn__pages_may_have(pool->pages, pool->limit);
-    tarn_status status = make_plan(caller, request, found, &plan);
-    tarn__pool_unlock(pool);
-    if (status != TARN_OK)
+    tarn_status status = make_plan(caller, request, found, &plan, out);
+    if (status != TARN_OK || *out)
         return status;
     bool is_growth = plan.fresh > 0;
     status = carry_out(caller, &plan, moved_out);

@@ -98,6 +98,8 @@ void tarn__caller_end(struct tarn__caller *caller);
 
 /* Fence what the caller's stream freed, where it is time to. Takes and leaves `lock`. */
 void tarn__fence_if_due(struct tarn__caller *caller);
+/* The same, where there is anything and the caller may: what is done then can move. */
+void tarn__fence_own(struct tarn__caller *caller);
 /* The same for the lane of nobody, which has a user: an event behind all work of the
  * context. */
 void tarn__fence_nobodys(struct tarn__pool *pool, const struct tarn__scope *scope,
@@ -157,9 +159,9 @@ tarn__index tarn__steal_run(struct tarn__caller *caller,
 
 /* --- gather.c --- */
 
-/* Of what is free in whole handles too little can move for the request: make handles that
- * lie in pieces of several streams the caller's, behind a wait for each stream. True: some
- * are, of its open epoch. `growth` held. */
+/* Of what is free in whole handles too little can move for the request (tarn__gap_find()):
+ * make handles that lie in pieces of several streams the caller's, behind a wait for each
+ * stream. True: some are, of its open epoch. `growth` held. */
 bool tarn__gather(struct tarn__caller *caller, const struct tarn__request *request);
 
 /* --- grow.c --- */

@@ -112,27 +112,13 @@ static tarn__index stolen_before_growth(struct search *search)
     return search->caller->pool->options.grow_first ? 0 : stolen(search);
 }
 
-/* The caller's own memory, too: what is done can be moved. */
-static void fence_own(struct search *search)
-{
-    struct tarn__caller *caller = search->caller;
-
-    if (!caller->may_record)
-        return;
-    tarn__pool_lock(caller->pool);
-    if (tarn__lane_unfenced(caller->lane) > 0)
-        atomic_store(&caller->lane->wanted, true);
-    tarn__pool_unlock(caller->pool);
-    tarn__fence_if_due(caller);
-}
-
 /* Before the pool grows: what the stream's magazines hold joins its neighbours, and what is
  * done on any stream is known to be, so that it can move to where the request fits. Other
  * streams' magazines stay: without a call of theirs what they hold gets no fence. */
 static tarn__index gathered(struct search *search)
 {
     tarn__magazines_drain_lane(search->caller->pool, search->caller->lane);
-    fence_own(search);
+    tarn__fence_own(search->caller);
     tarn__fences_poll_all(search->caller->pool);
     tarn__index index = at_hand(search);
     return index ? index : joined(search);
@@ -150,10 +136,6 @@ static tarn__index grown(struct search *search)
         return 0;
     }
     index = at_hand(search);
-    if (!index && tarn__gather(search->caller, search->request)) {
-        fence_own(search); /* then it can move */
-        index = at_hand(search);
-    }
     if (!index && tarn__grow(search->caller, search->request, &index) != TARN_OK)
         search->upstream = *tarn_error_last();
     pthread_mutex_unlock(&pool->growth);
@@ -194,7 +176,7 @@ static tarn__index reclaimed(struct search *search)
     uint64_t released = 0;
 
     tarn__fences_ask(pool, search->caller);
-    fence_own(search);
+    tarn__fence_own(search->caller);
     tarn__fences_poll_all(pool);
     tarn__index index = at_hand(search);
     if (!index)
