@@ -2,8 +2,8 @@
  * asks the driver for, what it costs, and where it fails.
  *
  *     bench-pool_traces [--resource SPEC]... [--busy] [--idle] [--opened] [--one-stream]
- *         [--latency MIN-MAX] [--seed N] [--limit 1.05] [--passes N] [--json FILE]
- *         TRACE.csv.gz...
+ *         [--latency MIN-MAX] [--seed N] [--limit 1.05] [--passes N] [--scale FACTOR]
+ *         [--json FILE] TRACE.csv.gz...
  *
  * SPEC is as in bench/support/bench.h: `pool:growth=64MiB,grow_first`, `async`. Given
  * several times, all of them run; the default is `pool`. Idle: nothing is queued, so what
@@ -30,9 +30,10 @@ static struct {
     int spec_count;
     bool busy, idle, opened, one_stream;
     const char *latency, *seed;
-    double limit;
+    double limit, scale;
     int passes;
-} options = {.limit = 1.05, .passes = 2, .latency = "1000-100000", .seed = "0"};
+} options = {
+    .limit = 1.05, .scale = 1, .passes = 2, .latency = "1000-100000", .seed = "0"};
 
 /* One trace on one resource. */
 struct run {
@@ -244,7 +245,7 @@ static void measure(const struct bench_trace *trace, const char *spec, bool busy
 static const char usage[] =
     "usage: bench-pool_traces [--resource SPEC]... [--busy] [--idle] [--opened]\n"
     "           [--one-stream] [--latency MIN-MAX] [--seed N] [--limit 1.05]\n"
-    "           [--passes N] [--json FILE] TRACE.csv.gz...\n";
+    "           [--passes N] [--scale FACTOR] [--json FILE] TRACE.csv.gz...\n";
 
 static const char *take_options(int argc, char **argv)
 {
@@ -257,6 +258,7 @@ static const char *take_options(int argc, char **argv)
                                           {"seed", required_argument, NULL, 's'},
                                           {"limit", required_argument, NULL, 'm'},
                                           {"passes", required_argument, NULL, 'p'},
+                                          {"scale", required_argument, NULL, 'x'},
                                           {"json", required_argument, NULL, 'j'},
                                           {NULL, 0, NULL, 0}};
     const char *json = NULL;
@@ -293,6 +295,9 @@ static const char *take_options(int argc, char **argv)
         case 'p':
             options.passes = atoi(optarg);
             break;
+        case 'x':
+            options.scale = atof(optarg);
+            break;
         case 'j':
             json = optarg;
             break;
@@ -323,6 +328,8 @@ int main(int argc, char **argv)
            "fails");
     for (int i = optind; i < argc; i++) {
         struct bench_trace *trace = bench_trace_load(argv[i]);
+        if (options.scale != 1)
+            bench_trace_scale(trace, options.scale);
         for (int s = 0; s < options.spec_count; s++) {
             if (options.idle)
                 measure(trace, options.specs[s], false);

@@ -73,6 +73,8 @@ struct bench_trace {
 
 /* Load a log, gzip or not; dies. Blocks that it leaves live are freed at its end. */
 struct bench_trace *bench_trace_load(const char *path);
+/* All blocks of a page and more become so much larger: a trace like it, and another layout. */
+void bench_trace_scale(struct bench_trace *trace, double factor);
 void bench_trace_free(struct bench_trace *trace);
 
 #endif

@@ -177,6 +177,22 @@ struct bench_trace *bench_trace_load(const char *path)
     return trace;
 }
 
+void bench_trace_scale(struct bench_trace *trace, double factor)
+{
+    enum { SMALL = 4096, UNIT = 8 };
+    uint64_t live = 0;
+
+    trace->peak_live_bytes = 0;
+    for (size_t i = 0; i < trace->count; i++) {
+        struct bench_op *op = &trace->ops[i];
+        if (op->bytes >= SMALL)
+            op->bytes = (uint64_t)((double)op->bytes * factor) / UNIT * UNIT;
+        live = op->is_free ? live - op->bytes : live + op->bytes;
+        if (live > trace->peak_live_bytes)
+            trace->peak_live_bytes = live;
+    }
+}
+
 void bench_trace_free(struct bench_trace *trace)
 {
     free((char *)(uintptr_t)trace->name);

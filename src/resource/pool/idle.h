@@ -39,7 +39,7 @@ struct tarn__idle {
 
 /* Find idle memory of about `wanted` bytes: the parts with the largest handles that together
  * are as much, of the last one no more handles than it takes; less where there is less. (To
- * move a handle costs 43 us on an H200, of whatever size it is: see docs/pool.md.) `lock`
+ * move a handle costs 26 us on an H200, of whatever size it is: see docs/pool.md.) `lock`
  * held. */
 void tarn__idle_find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span not_in,
                      struct tarn__idle *out);
