@@ -31,12 +31,8 @@ struct gather {
 static bool is_usable(const struct gather *gather, tarn__index index)
 {
     const struct tarn__heap *heap = gather->heap;
-    const struct tarn__node *node = NODE(index);
 
-    if (!index || tarn__node_state(node) != TARN__FREE)
-        return false;
-    return node->lane == 0 || node->lane == gather->caller->lane->index ||
-           tarn__lane_has_fenced(tarn__lane(heap, node->lane), node);
+    return index && tarn__lane_may_wait_for(heap, gather->caller->lane, NODE(index));
 }
 
 /* A block that can be a part of a handle with a neighbour. */

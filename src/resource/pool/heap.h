@@ -65,6 +65,18 @@ static inline struct tarn__lane *tarn__lane(const struct tarn__heap *heap,
     return &heap->lanes[index / TARN__LANE_CHUNK][index % TARN__LANE_CHUNK];
 }
 
+/* May the stream of `lane` have this block, if need be behind a wait for the fence of another
+ * stream's? */
+static inline bool tarn__lane_may_wait_for(const struct tarn__heap *heap,
+                                           const struct tarn__lane *lane,
+                                           const struct tarn__node *node)
+{
+    return tarn__lane_may_have(lane, node) ||
+           (tarn__node_state(node) == TARN__FREE && node->lane != 0 &&
+            !(lane && node->lane == lane->index) &&
+            tarn__lane_has_fenced(tarn__lane(heap, node->lane), node));
+}
+
 /* The lane of `key`, made where there is none; NULL: no host memory. */
 struct tarn__lane *tarn__heap_lane(struct tarn__heap *heap, uint64_t key);
 /* Lanes that have free blocks are in a list, for those who look for a donor. */

@@ -28,14 +28,8 @@ enum { LOOKS = 128 };
 
 static bool is_usable(const struct look *look, const struct tarn__node *node)
 {
-    if (tarn__node_state(node) != TARN__FREE)
-        return false;
-    if (node->lane == 0)
-        return true;
-    if (look->lane && node->lane == look->lane->index)
-        return look->lane->in_order;
-    return look->fenced_too &&
-           tarn__lane_has_fenced(tarn__lane(look->heap, node->lane), node);
+    return look->fenced_too ? tarn__lane_may_wait_for(look->heap, look->lane, node)
+                            : tarn__lane_may_have(look->lane, node);
 }
 
 static bool fits(const struct look *look)
