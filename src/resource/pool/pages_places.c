@@ -77,6 +77,25 @@ static size_t left_place(const struct tarn__vmm *vmm, size_t page)
     return NOWHERE;
 }
 
+/* A handle that moves again and again leaves no more places than this: the ring is walked,
+ * and for each of them is a call when the memory goes. */
+enum { LEFT_MAX = 16 };
+
+/* Unmap the oldest one if these are too many: the ring is in their order, and begins behind
+ * the place that is in use. */
+static void bound_left(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                       size_t in_use)
+{
+    size_t oldest = left_place(vmm, in_use), count = 0;
+
+    for (size_t place = next_place(vmm, in_use); place != in_use;
+         place = next_place(vmm, place))
+        count += is_left(vmm, place);
+    if (count > LEFT_MAX)
+        tarn__vmm_undo(vmm, calls,
+                       span_of(vmm, oldest, oldest + vmm->table[oldest].count), true);
+}
+
 void tarn__places_leave(struct tarn__vmm *vmm, const struct tarn__calls *calls,
                         struct tarn__span span)
 {
@@ -85,10 +104,13 @@ void tarn__places_leave(struct tarn__vmm *vmm, const struct tarn__calls *calls,
     for (; page < end; page = after) {
         after = page + vmm->table[page].count;
         vmm->table[page].unknown = 1;
-        if (place_in_use(vmm, page) != NOWHERE)
-            vmm->table[page].left = 1;
-        else /* its memory was given back meanwhile, and is had here alone */
+        size_t in_use = place_in_use(vmm, page);
+        if (in_use == NOWHERE) { /* it was given back meanwhile, or is not to stay here */
             tarn__vmm_undo(vmm, calls, span_of(vmm, page, after), true);
+            continue;
+        }
+        vmm->table[page].left = 1;
+        bound_left(vmm, calls, in_use);
     }
 }
 

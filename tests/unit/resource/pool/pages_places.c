@@ -83,6 +83,24 @@ TEST(memory_goes_to_the_driver_from_all_of_its_places)
     tarn__pages_close(pages);
 }
 
+TEST(memory_that_moves_all_the_time_leaves_only_its_last_places)
+{
+    struct tarn__pages *pages = open_pages();
+    unsigned usable = 0;
+
+    CHECK_OK(grow_at(pages, 0, 1));
+    for (size_t i = 0; i < 100; i++)
+        move(pages, i, 1, i + 1);
+    for (size_t i = 0; i < 100; i++)
+        usable += is_usable(0, span_at(pages, i, 1));
+    CHECK(usable > 0 && usable <= 16);
+    CHECK(is_usable(0, span_at(pages, 99, 1)) && !is_usable(0, span_at(pages, 83, 1)));
+    CHECK_OK(grow_at(pages, 0, 100));
+    are_apart(pages, 50, 100, 1);
+    are_apart(pages, 99, 100, 1);
+    tarn__pages_close(pages);
+}
+
 /* Queued work uses the old place: the memory stays until that is done, and goes then. */
 TEST(memory_that_was_given_back_goes_when_its_last_place_is_left)
 {
