@@ -164,6 +164,8 @@ void tarn__places_leave(struct tarn__vmm *vmm, const struct tarn__calls *calls,
 void tarn__places_clear(struct tarn__vmm *vmm, const struct tarn__calls *calls,
                         struct tarn__span span);
 void tarn__places_clear_all(struct tarn__vmm *vmm, const struct tarn__calls *calls);
+/* What lingers now is to be unmapped once it is left. */
+void tarn__places_part_lingering(struct tarn__vmm *vmm);
 /* The memory of `span` is to go: unmap the places that it left. On failure what is still
  * mapped is left as before. */
 CUresult_ tarn__places_end(struct tarn__vmm *vmm, const struct tarn__calls *calls,

@@ -100,8 +100,10 @@ static tarn_status set_peer(struct tarn__pages *pages, const struct tarn__calls 
     if (access && vmm->access_count == TARN__ACCESS_MAX)
         return tarn_error_set(TARN_NOT_SUPPORTED, "pool: %d devices have access already",
                               TARN__ACCESS_MAX);
-    if (!access) /* through the places that it left, too */
+    if (!access) { /* through the places that it left, and will leave, too */
         tarn__places_clear_all(vmm, calls);
+        tarn__places_part_lingering(vmm);
+    }
     if (!atomic_load(&pages->sleeps))
         status = set_all(vmm, calls, peer, access);
     if (status != TARN_OK)

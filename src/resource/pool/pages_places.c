@@ -138,6 +138,15 @@ void tarn__places_clear_all(struct tarn__vmm *vmm, const struct tarn__calls *cal
     tarn__places_clear(vmm, calls, span_of(vmm, vmm->low, vmm->high));
 }
 
+void tarn__places_part_lingering(struct tarn__vmm *vmm)
+{
+    for (size_t page = vmm->low; page < vmm->high; page++) {
+        const struct tarn__page *entry = &vmm->table[page];
+        if (entry->unknown && !entry->left && !entry->stuck && entry->next)
+            tarn__places_part(vmm, page);
+    }
+}
+
 /* Left places of handles of `span`, from this one on, that lie together. */
 static size_t end_of_left(const struct tarn__vmm *vmm, size_t place,
                           struct tarn__span span)

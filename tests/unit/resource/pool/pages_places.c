@@ -133,6 +133,29 @@ TEST(place_of_queued_work_is_left_like_any_other)
     tarn__pages_close(pages);
 }
 
+/* A place that it left later, too: its queued work may use that to the end alone. */
+TEST(peer_without_access_has_none_through_old_places)
+{
+    struct tarn__pages *pages = open_pages();
+    struct tarn__span old = span_at(pages, 0, 2);
+
+    if (!has_second_device()) {
+        tarn__pages_close(pages);
+        skip();
+    }
+    CHECK_OK(grow_at(pages, 0, 4));
+    CHECK_OK(tarn__pages_set_peer(pages, 1, true));
+    move(pages, 2, 2, 50);
+    CHECK_OK(tarn__pages_move(pages, &old, 1, 0, page_at(pages, 100)));
+    CHECK(is_usable(1, span_at(pages, 2, 1)) && is_usable(1, old));
+    CHECK_OK(tarn__pages_set_peer(pages, 1, false));
+    CHECK(!is_usable(1, span_at(pages, 2, 1)) && !is_usable(1, span_at(pages, 100, 1)));
+    tarn__pages_leave(pages, old);
+    CHECK(!is_usable(1, span_at(pages, 0, 1)) && !is_usable(1, span_at(pages, 1, 1)));
+    CHECK(is_usable(0, span_at(pages, 100, 2)));
+    tarn__pages_close(pages);
+}
+
 TEST(pages_sleep_with_the_places_that_they_left)
 {
     struct tarn__pages *pages = open_pages();
