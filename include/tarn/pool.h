@@ -223,7 +223,8 @@ TARN_API tarn_status tarn_pool_wake(tarn_resource *pool);
 TARN_API tarn_status tarn_pool_generation(tarn_resource *pool, uint64_t *out);
 
 /** Let device `peer` use the pool's memory, all of it, now and later, or no longer. Any
- * thread. TARN_NOT_SUPPORTED: no VMM, or the devices cannot. */
+ * thread. TARN_NOT_SUPPORTED: no VMM, or the devices cannot. Best before the pool is used: an H200
+ * does not open memory to a peer that moved (TARN_DRIVER_FAILURE, nothing changed). */
 TARN_API tarn_status tarn_pool_set_peer(tarn_resource *pool, int peer, bool access);
 
 /** The memory of a graph that was captured: blocks that were handed out or freed on the

@@ -9,7 +9,7 @@
  * A pool with nothing to spare would have to move something for nearly every large request,
  * and to move a handle costs about what a new one does. So where one stream has all of it, a
  * pool grows and moves nothing until it has a twentieth more than is out, and when it grows
- * takes as much, unless it is near its limit.
+ * takes as much, unless it has half of what it may have.
  *
  * Moving is paid by the handle, so large ones move first.
  */
@@ -29,12 +29,14 @@ static uint64_t moved_bytes(const struct plan *plan)
     return plan->idle ? plan->idle->bytes : 0;
 }
 
-/* Near its limit a pool needs its small handles: what is live pins fewer bytes of them. */
-enum { NEAR_PART = 8 };
-
-static bool is_near_limit(const struct tarn__pool *pool)
+/* Has it half of what it may have, of its limit or of the device? Then it takes no more than
+ * it needs. */
+static bool is_half_full(const struct tarn__pool *pool)
 {
-    return tarn__allowance(pool) < tarn__pages_reserved(pool->pages) / NEAR_PART;
+    uint64_t device = tarn__pages_device_bytes(pool->pages);
+    uint64_t most = pool->limit < device ? pool->limit : device;
+
+    return tarn__pages_reserved(pool->pages) > most / 2;
 }
 
 /* What the pool may have, nothing moved, once `need` more is out; 0 where it is to have as
@@ -47,7 +49,7 @@ static uint64_t roomy(const struct tarn__pool *pool, uint64_t need)
     uint64_t out = pool->heap.out_bytes;
 
     if (pool->heap.lane_count > LANES_OF_ONE_STREAM || pool->options.growth_bytes > 0 ||
-        is_near_limit(pool))
+        is_half_full(pool))
         return 0;
     return out + out / SPARE_PART + need;
 }
