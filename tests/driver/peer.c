@@ -239,6 +239,47 @@ static void pools_and_maps(void)
     vmm_end(&range);
 }
 
+/* Memory that is mapped at two places: may a peer have it at the second, while the first is
+ * there, and once that is gone? Of memory that can be had by RDMA not any more. */
+static void moved(bool rdma)
+{
+    const char *kind = rdma ? "rdma" : "plain";
+    CUmemAllocationProp prop = vmm_prop();
+    CUmemAccessDesc own = vmm_access(CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    CUmemAccessDesc there = {{CU_MEM_LOCATION_TYPE_DEVICE, 1}, 3};
+    CUmemGenericAllocationHandle handle = 0;
+    CUdeviceptr first = 0, second;
+
+    prop.allocFlags.gpuDirectRDMACapable = rdma;
+    cuMemAddressReserve(&first, 4 * MIB, 0, 0, 0);
+    second = first + 2 * MIB;
+    fact_result(named("moved.%s.create", kind), cuMemCreate(&handle, 2 * MIB, &prop, 0));
+    cuMemMap(first, 2 * MIB, 0, handle, 0);
+    cuMemMap(second, 2 * MIB, 0, handle, 0);
+    cuMemRelease(handle);
+    cuMemSetAccess(first, 2 * MIB, &own, 1);
+    cuMemSetAccess(second, 2 * MIB, &own, 1);
+    fact_result(named("moved.%s.access_at_the_second", kind),
+                cuMemSetAccess(second, 2 * MIB, &there, 1));
+    there.flags = 0;
+    fact_result(named("moved.%s.none_there", kind),
+                cuMemSetAccess(second, 2 * MIB, &there, 1));
+    cuMemUnmap(first, 2 * MIB);
+    there.flags = 3;
+    fact_result(named("moved.%s.access_once_the_first_is_gone", kind),
+                cuMemSetAccess(second, 2 * MIB, &there, 1));
+    cuMemUnmap(second, 2 * MIB);
+    cuMemAddressFree(first, 4 * MIB);
+}
+
+static void moving(void)
+{
+    if (!second_device())
+        return;
+    moved(false);
+    moved(true);
+}
+
 static const struct part parts[] = {
     {"itself", itself, TOGETHER},
     {"asking", asking, RISKY},
@@ -247,6 +288,7 @@ static const struct part parts[] = {
     {"attributes", attributes, RISKY},
     {"foreign", foreign, RISKY},
     {"pools_and_maps", pools_and_maps, RISKY},
+    {"moving", moving, RISKY},
     {"enabling", enabling, ALONE},
     END_OF_PARTS,
 };
