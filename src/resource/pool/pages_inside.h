@@ -115,6 +115,9 @@ bool tarn__vmm_next_run(const struct tarn__vmm *vmm, size_t *cursor,
                         struct tarn__span *out);
 
 size_t tarn__vmm_page(const struct tarn__vmm *vmm, uint64_t address);
+/* The page behind a span's last one; and pages [first, end) as a span. */
+size_t tarn__vmm_end_page(const struct tarn__vmm *vmm, struct tarn__span span);
+struct tarn__span tarn__vmm_span(const struct tarn__vmm *vmm, size_t first, size_t end);
 
 /* Are these whole pages of the range? And is none of them in use? */
 bool tarn__vmm_holds(const struct tarn__vmm *vmm, struct tarn__span span);

@@ -11,15 +11,20 @@
  */
 #include "resource/pool/pages_inside.h"
 
-static struct tarn__span span_of(const struct tarn__vmm *vmm, size_t first, size_t count)
-{
-    return (struct tarn__span){vmm->range.address + first * TARN__PAGE_BYTES,
-                               count * TARN__PAGE_BYTES};
-}
-
 size_t tarn__vmm_page(const struct tarn__vmm *vmm, uint64_t address)
 {
     return (size_t)(address - vmm->range.address) / TARN__PAGE_BYTES;
+}
+
+size_t tarn__vmm_end_page(const struct tarn__vmm *vmm, struct tarn__span span)
+{
+    return tarn__vmm_page(vmm, span.address) + span.bytes / TARN__PAGE_BYTES;
+}
+
+struct tarn__span tarn__vmm_span(const struct tarn__vmm *vmm, size_t first, size_t end)
+{
+    return (struct tarn__span){vmm->range.address + first * TARN__PAGE_BYTES,
+                               (end - first) * TARN__PAGE_BYTES};
 }
 
 bool tarn__vmm_holds(const struct tarn__vmm *vmm, struct tarn__span span)
@@ -32,9 +37,9 @@ bool tarn__vmm_holds(const struct tarn__vmm *vmm, struct tarn__span span)
 
 bool tarn__vmm_is_hole(const struct tarn__vmm *vmm, struct tarn__span span)
 {
-    size_t first = tarn__vmm_page(vmm, span.address);
+    size_t end = tarn__vmm_end_page(vmm, span);
 
-    for (size_t i = first; i < first + span.bytes / TARN__PAGE_BYTES; i++)
+    for (size_t i = tarn__vmm_page(vmm, span.address); i < end; i++)
         if (vmm->table[i].first != 0)
             return false;
     return true;
@@ -49,7 +54,7 @@ bool tarn__vmm_next_handle(const struct tarn__vmm *vmm, size_t *cursor,
         const struct tarn__page *entry = &vmm->table[page];
         if (entry->first != page + 1 || entry->unknown)
             continue;
-        *out = span_of(vmm, page, entry->count);
+        *out = tarn__vmm_span(vmm, page, page + entry->count);
         *cursor = page + entry->count;
         return true;
     }
@@ -77,7 +82,7 @@ void tarn__vmm_note(struct tarn__pages *pages, struct tarn__span handle)
 {
     struct tarn__vmm *vmm = &pages->vmm;
     size_t first = tarn__vmm_page(vmm, handle.address);
-    size_t end = first + handle.bytes / TARN__PAGE_BYTES;
+    size_t end = tarn__vmm_end_page(vmm, handle);
 
     for (size_t i = first; i < end; i++)
         vmm->table[i] = (struct tarn__page){.first = (uint32_t)first + 1};
@@ -92,9 +97,9 @@ void tarn__vmm_note(struct tarn__pages *pages, struct tarn__span handle)
 
 void tarn__vmm_forget(struct tarn__vmm *vmm, struct tarn__span span)
 {
-    size_t first = tarn__vmm_page(vmm, span.address);
+    size_t end = tarn__vmm_end_page(vmm, span);
 
-    for (size_t i = first; i < first + span.bytes / TARN__PAGE_BYTES; i++) {
+    for (size_t i = tarn__vmm_page(vmm, span.address); i < end; i++) {
         if (vmm->table[i].stuck)
             vmm->stuck_count--;
         if (vmm->table[i].next)
@@ -199,7 +204,7 @@ CUresult_ tarn__vmm_unmap(const struct tarn__calls *calls, struct tarn__span spa
 static void note_stuck(struct tarn__vmm *vmm, struct tarn__span span, bool unknown)
 {
     size_t page = tarn__vmm_page(vmm, span.address);
-    size_t end = page + span.bytes / TARN__PAGE_BYTES;
+    size_t end = tarn__vmm_end_page(vmm, span);
 
     for (; page < end; page += vmm->table[page].count) {
         vmm->stuck_count += !vmm->table[page].stuck;
@@ -212,7 +217,7 @@ static void note_stuck(struct tarn__vmm *vmm, struct tarn__span span, bool unkno
 void tarn__vmm_linger(struct tarn__vmm *vmm, struct tarn__span span)
 {
     size_t page = tarn__vmm_page(vmm, span.address);
-    size_t end = page + span.bytes / TARN__PAGE_BYTES;
+    size_t end = tarn__vmm_end_page(vmm, span);
 
     for (; page < end; page += vmm->table[page].count)
         vmm->table[page].unknown = 1;
@@ -229,9 +234,9 @@ void tarn__vmm_end_lingering(struct tarn__vmm *vmm)
 
 bool tarn__vmm_is_stuck(const struct tarn__vmm *vmm, struct tarn__span span)
 {
-    size_t first = tarn__vmm_page(vmm, span.address);
+    size_t end = tarn__vmm_end_page(vmm, span);
 
-    for (size_t i = first; i < first + span.bytes / TARN__PAGE_BYTES; i++)
+    for (size_t i = tarn__vmm_page(vmm, span.address); i < end; i++)
         if (vmm->table[i].stuck)
             return true;
     return false;
@@ -252,7 +257,7 @@ void tarn__vmm_sweep(struct tarn__vmm *vmm, const struct tarn__calls *calls)
 {
     for (size_t page = vmm->low; page < vmm->high && vmm->stuck_count > 0; page++) {
         struct tarn__page *entry = &vmm->table[page];
-        struct tarn__span handle = span_of(vmm, page, entry->count);
+        struct tarn__span handle = tarn__vmm_span(vmm, page, page + entry->count);
         if (!entry->stuck || tarn__vmm_unmap(calls, handle) != CUDA_SUCCESS_)
             continue;
         if (entry->unknown) {

@@ -19,17 +19,6 @@ static size_t next_place(const struct tarn__vmm *vmm, size_t page)
     return vmm->table[page].next ? vmm->table[page].next - 1 : page;
 }
 
-static struct tarn__span span_of(const struct tarn__vmm *vmm, size_t first, size_t end)
-{
-    return (struct tarn__span){vmm->range.address + first * TARN__PAGE_BYTES,
-                               (end - first) * TARN__PAGE_BYTES};
-}
-
-static size_t end_page(const struct tarn__vmm *vmm, struct tarn__span span)
-{
-    return tarn__vmm_page(vmm, span.address) + span.bytes / TARN__PAGE_BYTES;
-}
-
 void tarn__places_join(struct tarn__vmm *vmm, uint64_t from, uint64_t to)
 {
     size_t one = tarn__vmm_page(vmm, from), other = tarn__vmm_page(vmm, to);
@@ -93,20 +82,22 @@ static void bound_left(struct tarn__vmm *vmm, const struct tarn__calls *calls,
         count += is_left(vmm, place);
     if (count > LEFT_MAX)
         tarn__vmm_undo(vmm, calls,
-                       span_of(vmm, oldest, oldest + vmm->table[oldest].count), true);
+                       tarn__vmm_span(vmm, oldest, oldest + vmm->table[oldest].count),
+                       true);
 }
 
 void tarn__places_leave(struct tarn__vmm *vmm, const struct tarn__calls *calls,
                         struct tarn__span span)
 {
-    size_t page = tarn__vmm_page(vmm, span.address), end = end_page(vmm, span), after;
+    size_t page = tarn__vmm_page(vmm, span.address), end = tarn__vmm_end_page(vmm, span),
+           after;
 
     for (; page < end; page = after) {
         after = page + vmm->table[page].count;
         vmm->table[page].unknown = 1;
         size_t in_use = place_in_use(vmm, page);
         if (in_use == NOWHERE) { /* it was given back meanwhile, or is not to stay here */
-            tarn__vmm_undo(vmm, calls, span_of(vmm, page, after), true);
+            tarn__vmm_undo(vmm, calls, tarn__vmm_span(vmm, page, after), true);
             continue;
         }
         vmm->table[page].left = 1;
@@ -117,7 +108,8 @@ void tarn__places_leave(struct tarn__vmm *vmm, const struct tarn__calls *calls,
 void tarn__places_clear(struct tarn__vmm *vmm, const struct tarn__calls *calls,
                         struct tarn__span span)
 {
-    size_t page = tarn__vmm_page(vmm, span.address), end = end_page(vmm, span), after;
+    size_t page = tarn__vmm_page(vmm, span.address), end = tarn__vmm_end_page(vmm, span),
+           after;
 
     for (; page < end; page = after) {
         after = page + 1;
@@ -129,13 +121,13 @@ void tarn__places_clear(struct tarn__vmm *vmm, const struct tarn__calls *calls,
             continue;
         while (after < end && is_left(vmm, after))
             after += vmm->table[after].count;
-        tarn__vmm_undo(vmm, calls, span_of(vmm, page, after), true);
+        tarn__vmm_undo(vmm, calls, tarn__vmm_span(vmm, page, after), true);
     }
 }
 
 void tarn__places_clear_all(struct tarn__vmm *vmm, const struct tarn__calls *calls)
 {
-    tarn__places_clear(vmm, calls, span_of(vmm, vmm->low, vmm->high));
+    tarn__places_clear(vmm, calls, tarn__vmm_span(vmm, vmm->low, vmm->high));
 }
 
 void tarn__places_part_lingering(struct tarn__vmm *vmm)
@@ -151,7 +143,7 @@ void tarn__places_part_lingering(struct tarn__vmm *vmm)
 static size_t end_of_left(const struct tarn__vmm *vmm, size_t place,
                           struct tarn__span span)
 {
-    size_t first = tarn__vmm_page(vmm, span.address), end = end_page(vmm, span);
+    size_t first = tarn__vmm_page(vmm, span.address), end = tarn__vmm_end_page(vmm, span);
 
     do {
         place += vmm->table[place].count;
@@ -163,12 +155,14 @@ static size_t end_of_left(const struct tarn__vmm *vmm, size_t place,
 CUresult_ tarn__places_end(struct tarn__vmm *vmm, const struct tarn__calls *calls,
                            struct tarn__span span)
 {
-    size_t page = tarn__vmm_page(vmm, span.address), end = end_page(vmm, span), place;
+    size_t page = tarn__vmm_page(vmm, span.address), end = tarn__vmm_end_page(vmm, span),
+           place;
     CUresult_ result = CUDA_SUCCESS_;
 
     for (; page < end; page += vmm->table[page].count)
         while ((place = left_place(vmm, page)) != NOWHERE) {
-            struct tarn__span left = span_of(vmm, place, end_of_left(vmm, place, span));
+            struct tarn__span left =
+                tarn__vmm_span(vmm, place, end_of_left(vmm, place, span));
             result = tarn__vmm_unmap(calls, left);
             if (result != CUDA_SUCCESS_)
                 return result;

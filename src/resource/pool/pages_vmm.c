@@ -257,8 +257,7 @@ static struct tarn__span handle_at(const struct tarn__vmm *vmm, size_t page)
 {
     size_t first = vmm->table[page].first - 1;
 
-    return (struct tarn__span){vmm->range.address + first * TARN__PAGE_BYTES,
-                               vmm->table[first].count * TARN__PAGE_BYTES};
+    return tarn__vmm_span(vmm, first, first + vmm->table[first].count);
 }
 
 struct tarn__span tarn__vmm_handle_at(const struct tarn__vmm *vmm, uint64_t address)
@@ -301,7 +300,7 @@ struct tarn__span tarn__vmm_first(const struct tarn__vmm *vmm, struct tarn__span
 unsigned tarn__vmm_count(const struct tarn__vmm *vmm, struct tarn__span span)
 {
     size_t page = tarn__vmm_page(vmm, span.address);
-    size_t end = page + span.bytes / TARN__PAGE_BYTES;
+    size_t end = tarn__vmm_end_page(vmm, span);
     unsigned count = 0;
 
     for (; page < end; page += vmm->table[page].count)
@@ -315,7 +314,7 @@ tarn_status tarn__vmm_check_handles(const struct tarn__vmm *vmm, struct tarn__sp
 
     if (tarn__vmm_holds(vmm, span)) {
         page = tarn__vmm_page(vmm, span.address);
-        end = page + span.bytes / TARN__PAGE_BYTES;
+        end = tarn__vmm_end_page(vmm, span);
     }
     bool is_whole = page < end;
     while (is_whole && page < end) {
