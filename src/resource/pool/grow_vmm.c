@@ -33,10 +33,7 @@ static uint64_t moved_bytes(const struct plan *plan)
  * it needs. */
 static bool is_half_full(const struct tarn__pool *pool)
 {
-    uint64_t device = tarn__pages_device_bytes(pool->pages);
-    uint64_t most = pool->limit < device ? pool->limit : device;
-
-    return tarn__pages_reserved(pool->pages) > most / 2;
+    return tarn__pages_reserved(pool->pages) > tarn__capacity(pool) / 2;
 }
 
 /* What the pool may have, nothing moved, once `need` more is out; 0 where it is to have as
@@ -301,9 +298,6 @@ static tarn_status make_plan(struct tarn__caller *caller,
 {
     struct tarn__pool *pool = caller->pool;
 
-    tarn__pool_lock(pool);
-    tarn__pages_may_have(pool->pages, pool->limit);
-    tarn__pool_unlock(pool);
     if (found && (find_gap(caller, request, found, plan_out) ||
                   (gathered(caller, request, out) &&
                    (*out || find_gap(caller, request, found, plan_out)))))

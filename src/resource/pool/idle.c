@@ -337,7 +337,9 @@ void tarn__idle_retire(const struct tarn__idle *idle, unsigned count)
 
 /* --- given back --- */
 
-unsigned tarn__idle_give_back(struct tarn__idle *idle, tarn_status *status_out)
+/* Unmap them for good, as far as the driver does: how many. The others are free again, with
+ * what it said in `*status_out`. */
+static unsigned give_back(struct tarn__idle *idle, tarn_status *status_out)
 {
     struct tarn__pool *pool = idle->pool;
     unsigned removed = 0;
@@ -383,7 +385,7 @@ static bool shrink_once(struct tarn__pool *pool, uint64_t keep, struct tarn__idl
     tarn__pool_unlock(pool);
 
     uint64_t before = tarn__pages_reserved(pool->pages);
-    unsigned removed = tarn__idle_give_back(idle, status);
+    unsigned removed = give_back(idle, status);
     *released += before - tarn__pages_reserved(pool->pages);
     tarn__pool_lock(pool);
     pool->shrinks += removed;

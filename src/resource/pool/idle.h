@@ -54,9 +54,6 @@ bool tarn__idle_wait(const struct tarn__caller *caller, const struct tarn__idle 
 void tarn__idle_carve(struct tarn__idle *idle);
 /* They are free again, but for the first ones. `lock` held. */
 void tarn__idle_put_back(const struct tarn__idle *idle, unsigned first);
-/* Unmap them for good, as far as the driver does: how many. The others are free again, with
- * what it said in `*status_out`. */
-unsigned tarn__idle_give_back(struct tarn__idle *idle, tarn_status *status_out);
 /* The first `count` have no memory any more, or it moved and their place is old. `lock`
  * held. */
 void tarn__idle_retire(const struct tarn__idle *idle, unsigned count);

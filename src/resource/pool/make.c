@@ -55,6 +55,7 @@ static tarn_status open_pool(struct tarn__pool *pool, tarn_resource *upstream)
                               &pool->pages);
     if (status != TARN_OK)
         return status;
+    tarn__pages_may_have(pool->pages, pool->limit);
     struct tarn__lane *nobody = tarn__heap_lane(&pool->heap, TARN__KEY_NOBODY);
     if (!nobody)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");

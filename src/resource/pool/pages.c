@@ -233,11 +233,6 @@ void tarn__pages_may_have(struct tarn__pages *pages, uint64_t bytes)
     atomic_store(&pages->most, bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX);
 }
 
-size_t tarn__pages_device_bytes(const struct tarn__pages *pages)
-{
-    return pages->vmm.device_bytes;
-}
-
 size_t tarn__pages_reserved(const struct tarn__pages *pages)
 {
     return atomic_load(&pages->reserved);

@@ -60,9 +60,6 @@ bool tarn__pages_are_done(const struct tarn__pages *pages);
 /* The range of a VMM pool; zeros for segments. */
 struct tarn__span tarn__pages_range(const struct tarn__pages *pages);
 
-/* VMM: what the device has in all. */
-size_t tarn__pages_device_bytes(const struct tarn__pages *pages);
-
 /* The pool's limit now: its handles are smaller where that is low. */
 void tarn__pages_may_have(struct tarn__pages *pages, uint64_t bytes);
 

@@ -568,12 +568,14 @@ tarn_status tarn_pool_set_limit(tarn_resource *resource, size_t bytes)
     tarn__magazines_drain(pool);
     tarn__pool_lock(pool);
     uint64_t out_bytes = pool->heap.out_bytes;
-    if (bytes == 0 || bytes >= out_bytes)
+    if (bytes == 0 || bytes >= out_bytes) {
         pool->limit = bytes ? bytes : UINT64_MAX;
-    else
+        tarn__pages_may_have(pool->pages, pool->limit);
+    } else {
         status = tarn_error_set(TARN_INVALID_ARGUMENT,
                                 "pool: a limit of %zu bytes, %llu are out", bytes,
                                 (unsigned long long)out_bytes);
+    }
     tarn__pool_unlock(pool);
     if (status != TARN_OK || gate(pool))
         return status;

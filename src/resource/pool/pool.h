@@ -94,13 +94,19 @@ tarn_status tarn__caller_begin(struct tarn__pool *pool, tarn_stream stream,
                                struct tarn__caller *out);
 void tarn__caller_end(struct tarn__caller *caller);
 
+/* What the pool may have at most: its limit, or what the device has. `lock` held. */
+static inline uint64_t tarn__capacity(const struct tarn__pool *pool)
+{
+    return pool->limit < pool->device_bytes ? pool->limit : pool->device_bytes;
+}
+
 /* --- fence.c --- */
 
 /* Fence what the caller's stream freed, where it is time to. Takes and leaves `lock`. */
 void tarn__fence_if_due(struct tarn__caller *caller);
-/* The same, where there is anything and the caller may: what is done then can move. */
+/* Whether it is time or not, if there is anything: what is done then can move. */
 void tarn__fence_own(struct tarn__caller *caller);
-/* The same for the lane of nobody, which has a user: an event behind all work of the
+/* Fence the lane of nobody, which has a user: an event behind all work of the
  * context. */
 void tarn__fence_nobodys(struct tarn__pool *pool, const struct tarn__scope *scope,
                          struct tarn__lane *lane);

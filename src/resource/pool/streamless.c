@@ -35,8 +35,8 @@ static uint64_t smaller(uint64_t one, uint64_t other)
 static uint64_t bound(const struct tarn__pool *pool, uint32_t granules)
 {
     uint64_t asked = (uint64_t)granules << TARN__GRANULE_SHIFT;
-    uint64_t capacity = smaller(pool->limit, pool->device_bytes);
-    uint64_t many = smaller(larger(MANY * asked, FEW), capacity / CAPACITY_PART);
+    uint64_t many =
+        smaller(larger(MANY * asked, FEW), tarn__capacity(pool) / CAPACITY_PART);
     uint64_t part = tarn__pages_reserved(pool->pages) / POOL_PART;
 
     if (pool->options.streamless_bytes > 0)
