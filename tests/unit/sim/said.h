@@ -30,14 +30,14 @@ static inline const char *other_line(const char *wanted, const char *got)
     return *wanted || *got ? got : NULL;
 }
 
-/* All that was said since the last time is the text in `name`, beside this file. */
+/* All that was said since the last time is the text in `name`, in tests/unit/sim. */
 static inline void check_said(const char *name)
 {
     static char wanted[sizeof said];
-    char path[4096] = __FILE__;
+    char path[4096];
     const char *other;
 
-    strcpy(strrchr(path, '/') + 1, name);
+    snprintf(path, sizeof path, TARN_SOURCE_DIR "/tests/unit/sim/%s", name);
     FILE *file = fopen(path, "r");
     CHECK(file != NULL);
     wanted[fread(wanted, 1, sizeof wanted - 1, file)] = '\0';
