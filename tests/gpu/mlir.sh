@@ -35,7 +35,7 @@ environment() {
     tar -C "$site" -xJf .gpu/mlir/site.tar.xz
     lend_packages .venv-mlir
     .venv-mlir/bin/python -m pip wheel -q --no-build-isolation --no-deps -w build/mlir-wheel .
-    .venv-mlir/bin/python -m pip install -q --no-index --no-deps build/mlir-wheel/tarn-*.whl
+    .venv-mlir/bin/python -m pip install -q --no-index --no-deps build/mlir-wheel/tarn_gpu-*.whl
     .venv-mlir/bin/python -c 'import numba_cuda_mlir as m, tarn; print(m.__version__, tarn.__version__)'
 }
 
@@ -58,7 +58,7 @@ mkdir -p "${OUT:=build/gpu-out}"
 OUT=$(cd "$OUT" && pwd)
 case ${TARN_DRIVER:-} in sim) ;; *) unset TARN_DRIVER ;; esac
 unset TARN_LOG TARN_RESOURCE NUMBA_CUDA_MEMORY_MANAGER PYTHONPATH
-[ -x .venv-mlir/bin/python ] && [ -e .venv-mlir/lib/python3*/site-packages/lent.pth ] || environment
+ls .venv-mlir/lib/python3*/site-packages/lent.pth >/dev/null 2>&1 || environment
 case ${1:-both} in
 both) under numba && under tarn && compare ;;
 numba | tarn) under "$1" ;;

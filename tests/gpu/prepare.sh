@@ -7,14 +7,12 @@
 # 3.12 (PYTHON_VERSION names another); what the machine has already is in MACHINE.md.
 set -eu
 cd "$(dirname "$0")/../.."
+. tools/setup.sh
 . tests/gpu/common.sh
 
 rm -rf .whl .gpu
 fetch_wheels .whl -c constraints.txt \
-    numpy filecheck cffi pycparser rmm-cu13 librmm-cu13 rapids-logger
+    numpy filecheck cffi pycparser pytest-xdist execnet rmm-cu13 librmm-cu13 rapids-logger
 
-mkdir -p .gpu/packages
-(cd .gpu/packages && apt-get -q -o APT::Sandbox::User=root download libcmocka-dev libcmocka0)
-for package in .gpu/packages/*.deb; do dpkg -x "$package" .gpu; done
-rm -rf .gpu/packages .gpu/usr/share
+unpack_debian .gpu libcmocka-dev libcmocka0
 du -sh .whl .gpu

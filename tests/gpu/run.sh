@@ -1,13 +1,18 @@
 #!/bin/sh
-# run.sh -- builds Tarn on a machine with a GPU and tries everything there, in one command.
+# run.sh -- builds Tarn on a machine with a GPU and runs its tests there.
 #
-#     PYTHON=python3 OUT=folder tests/gpu/run.sh [PHASE]...
+#     PYTHON=python3 OUT=folder tests/gpu/run.sh tests        one call of ten minutes
+#     PYTHON=python3 OUT=folder tests/gpu/run.sh numba        another one
+#     PYTHON=python3 OUT=folder tests/gpu/run.sh PHASE...     these phases alone
 #
-# The facts about the driver, the C and the Python tests on the real driver, the demo, and
-# numba-cuda's own tests under Numba's manager and under Tarn, compared; or those phases
-# alone that are named. No network: see prepare.sh and README.md. Every
-# phase has a limit of its own, a phase that fails does not stop the next, and the whole
-# ends within BUDGET seconds. A short table comes last; all output is in $OUT/logs.tar.gz.
+# `tests` has the C and the Python tests on the real driver, the facts about the driver, the
+# order of memory and the demo. `numba` has numba-cuda's own tests under Numba's manager, under
+# Tarn and on CuPy's pool, compared test by test, and what memory costs. Both build first what
+# is not there. What measures the memory of the card runs alone, the rest side by side.
+#
+# A phase has a limit, and one that fails does not stop the next. All ends within BUDGET
+# seconds. The summary comes last and names what was cut. All output is in $OUT/logs.tar.gz.
+# No network is needed: see prepare.sh and README.md.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -30,18 +35,20 @@ seconds_left() {
 # own that can be stopped.
 phase() {
     name=$1 limit=$2 started=$(date +%s); shift 2
-    case " $wanted " in "  " | *" $name "*) ;; *) return ;; esac
-    [ "$limit" -le "$(seconds_left)" ] || limit=$(seconds_left)
+    left=$(seconds_left)
+    [ "$limit" -le "$left" ] || limit=$left
     if [ "$limit" -lt 5 ]; then
-        line="$name: not run, no time left"
+        line="$name: CUT, no time was left"
     else
-        timeout -s INT -k 10 "$limit" sh tests/gpu/run.sh --only "$@" >$logs/$name.log 2>&1 </dev/null
+        timeout -s INT -k 10 "$limit" sh tests/gpu/run.sh --only "$@" \
+            >"$logs/$name.log" 2>&1 </dev/null
         code=$?
         line="$name: exit $code after $(($(date +%s) - started)) s of $limit"
-        [ $code -eq 0 ] || tail -n 40 $logs/$name.log
+        [ $code -ne 124 ] && [ $code -ne 137 ] || line="$line, CUT"
+        [ $code -eq 0 ] || tail -n 40 "$logs/$name.log"
     fi
     echo "== $line"
-    echo "$line" >>$logs/phases.txt
+    echo "$line" >>"$logs/phases.txt"
 }
 
 machine() {
@@ -62,16 +69,18 @@ build() {
     cmake --preset release -DTARN_TEST_DRIVER= && cmake --build --preset release -j "$jobs"
 }
 
-# One at a time, as some measure the memory of the card, which all share.
-# Without what needs the stand-in: torture makes its calls fail, unit-sim looks inside it.
+# Without what needs the simulator: torture makes its calls fail, unit-sim looks inside it.
+# Tests that measure the memory of the card run by themselves: RUN_SERIAL in tests/CMakeLists.txt.
 c_tests() {
-    ctest --preset release -j 1 --timeout 60 -E '^(torture|unit-sim|house|headers|driver-facts|order|model|bench)' \
+    ctest --preset release -j 8 --timeout 120 \
+        -E '^(torture|unit-sim|house|headers|driver-facts|order|model|bench)' "$@" \
         --output-junit "$PWD/$logs/c-gpu.xml" --test-output-size-passed 10000000
 }
 
 # What this driver does, beside what H200s did before; unasked.txt gets its answers here.
 driver_facts() {
-    build/release/bin/driver_facts >$logs/facts.txt && tests/driver/check.py --facts $logs/facts.txt
+    build/release/bin/driver_facts >"$logs/facts.txt" &&
+        tests/driver/check.py --facts "$logs/facts.txt"
 }
 
 # A million reuses in all, kernels write and verify; and a few under the memory checker,
@@ -88,18 +97,18 @@ order_checked() {
 }
 
 wheel() {
-    build_wheel && install_wheel .venv && .venv/bin/tarn info
+    build_wheel . && install_wheel .venv && .venv/bin/tarn info
 }
 
-# The pruner's library needs LLVM's development files, which are not there.
+# Without the pruner's library, which needs LLVM's development files: they are not there.
 python_tests() {
-    .venv/bin/python -m pytest -q -p no:cacheprovider --tb=short -rfE \
-        --ignore-glob='*/test_*prune*.py' --junitxml=$logs/python-gpu.xml python/tests
+    .venv/bin/python -m pytest -q -n 6 -p no:cacheprovider --tb=short -rfE \
+        --ignore-glob='*/test_*prune*.py' --junitxml="$logs/python-gpu.xml" python/tests
 }
 
 # CuPy's pool under Numba, where there is a CuPy.
 cupy_tests() {
-    .venv/bin/python -m pytest -q -p no:cacheprovider --junitxml=$logs/cupy-gpu.xml tests/gpu/test_cupy.py
+    .venv/bin/python -m pytest -q -p no:cacheprovider --junitxml="$logs/cupy-gpu.xml" tests/gpu/test_cupy.py
 }
 
 # Does numba-cuda's device runtime free twice, and does Tarn's not? By itself:
@@ -114,11 +123,11 @@ streamless() {
 }
 
 numba_tests() {
-    .venv/bin/python tools/numba_suite.py --manager "$1" --jobs "$jobs" --out "$PWD/$logs/$1.json"
+    .venv/bin/python tools/numba_suite.py --manager "$1" --jobs 6 --out "$PWD/$logs/$1.json"
 }
 
 compared() {
-    .venv/bin/python tools/numba_suite.py compare $logs/numba.json "$logs/$1.json" \
+    .venv/bin/python tools/numba_suite.py compare "$logs/numba.json" "$logs/$1.json" \
         --junit "$PWD/$logs/$1-compared.xml"
 }
 
@@ -135,7 +144,54 @@ ipc_cost() {
 # The plugin on CuPy's pool, by its module.
 numba_on_cupy() {
     export PYTHONPATH="$PWD/examples/numba/plugins"
-    numba_tests nbep7_cupy && compared nbep7_cupy
+    numba_tests nbep7_cupy
+}
+
+# All of numba-cuda's tests, three times at once.
+numba_all() {
+    numba_tests numba & own=$!
+    numba_tests tarn & tarn=$!
+    numba_on_cupy & cupy=$!
+    wait $own; wait $tarn; wait $cupy
+    compared tarn
+    good=$?
+    compared nbep7_cupy || good=1
+    return $good
+}
+
+# --- the two calls ----------------------------------------------------------------------------
+
+setup() {
+    phase machine 20 machine
+    cmp -s constraints.txt .venv/made-from.txt || phase environment 90 environment
+    phase build 90 build
+    phase wheel 90 wheel
+}
+
+tests() {
+    setup
+    phase c-tests 240 c_tests &
+    phase python-tests 300 python_tests &
+    wait
+    phase driver-facts 150 driver_facts
+    phase order 120 order
+    phase streamless 60 streamless
+    phase demo 60 ./demo
+}
+
+numba() {
+    setup
+    phase numba-all 420 numba_all
+    phase cupy-tests 60 cupy_tests
+    phase order-checked 60 order_checked
+    phase device-nrt 60 device_nrt
+    phase numba-cost 110 numba_cost
+    phase ipc-cost 30 ipc_cost
+}
+
+# One phase by its name; the function has the name with underscores.
+one() {
+    phase "$1" 570 "$(echo "$1" | tr - _)"
 }
 
 if [ "${1:-}" = --only ]; then
@@ -143,39 +199,22 @@ if [ "${1:-}" = --only ]; then
     "$@"
     exit
 fi
+[ $# -gt 0 ] || { sed -n '2,/^set/p' "$0" >&2; exit 2; }
 
-began=$(date +%s) wanted=$*
-rm -rf $logs && mkdir -p $logs "$OUT"
-
-phase machine 20 machine
-phase environment 60 environment
-phase build 60 build
-phase wheel 60 wheel
-phase streamless 60 streamless
-phase c-tests 150 c_tests
-phase driver-facts 150 driver_facts
-phase order 120 order
-phase order-checked 60 order_checked
-phase python-tests 240 python_tests
-phase cupy-tests 60 cupy_tests
-phase demo 60 ./demo
-phase device-nrt 60 device_nrt
-phase numba-cost 110 numba_cost
-phase ipc-cost 30 ipc_cost
-phase numba-own 240 numba_tests numba
-phase numba-tarn 240 numba_tests tarn
-phase numba-compared 20 compared tarn
-phase numba-cupy 240 numba_on_cupy
+began=$(date +%s)
+rm -rf "$logs" && mkdir -p "$logs" "$OUT"
+for wanted; do
+    case $wanted in
+    tests | numba) "$wanted" ;;
+    *) one "$wanted" ;;
+    esac
+done
 
 tar -czf "$OUT/logs.tar.gz" -C build gpu
 echo
-cat $logs/phases.txt
-tail -qn 1 $logs/numba-own.log $logs/numba-tarn.log
-tail -n 20 $logs/numba-compared.log
-good=0
-tools/count_results.py $logs/c-gpu.xml $logs/python-gpu.xml $logs/cupy-gpu.xml $logs/tarn-compared.xml \
-    >"$OUT/summary.txt" || good=1
-cat "$OUT/summary.txt"
-tail -n 1 $logs/demo.log
-tail -n 1 $logs/demo.log | grep -qx 'demo: ok' || good=1
-exit $good
+set -- "$logs"/*.xml
+{
+    cat "$logs/phases.txt"
+    [ ! -e "$1" ] || tools/count_results.py "$@"
+} | tee "$OUT/summary.txt"
+! grep -v ': exit 0 ' "$logs/phases.txt" | grep -q .

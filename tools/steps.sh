@@ -1,0 +1,151 @@
+# steps.sh -- the commands of ./check's steps; tools/steps.py names them.
+#
+# tools/setup.sh is read before this file. RESULTS is the folder for results, STEP the name of
+# the step, JOBS how many processes may run at once.
+# shellcheck shell=sh
+set -u
+
+build() {
+    cmake --preset "$1" -DTARN_WERROR=ON && cmake --build --preset "$1" -j "$JOBS" -- --quiet &&
+        { [ "$1" != release ] || ln -sf build/release/compile_commands.json .; }
+}
+
+c_tests() {
+    preset=$1; shift
+    ctest --preset "$preset" -j "$JOBS" --output-junit "$PWD/$RESULTS/$STEP.xml" \
+        --test-output-size-passed 10000000 --test-output-size-failed 10000000 "$@"
+}
+
+# gcc and clang, each with the four build types.
+builds() {
+    for compiler in gcc clang; do
+        for type in Debug Release RelWithDebInfo MinSizeRel; do
+            echo "== $compiler, $type"
+            CC=$compiler cmake -G Ninja -S . -B "build/$compiler-$type" \
+                -DCMAKE_BUILD_TYPE="$type" -DTARN_WERROR=ON &&
+                cmake --build "build/$compiler-$type" -j "$JOBS" -- --quiet || return 1
+        done
+    done
+}
+
+# Ten minutes of functions made from random bytes.
+fuzz() {
+    CC=clang cmake -G Ninja -S . -B build/fuzz -DTARN_FUZZ=ON -DTARN_EXAMPLES=OFF \
+        -DTARN_SANITIZE=address,fuzzer-no-link &&
+        cmake --build build/fuzz -j "$JOBS" --target fuzz-prune -- --quiet &&
+        mkdir -p build/fuzz/found &&
+        build/fuzz/bin/fuzz-prune -max_total_time=600 -max_len=600 \
+            -artifact_prefix=build/fuzz/ build/fuzz/found
+}
+
+py_tests() {
+    .venv/bin/python -m pytest -q -n "$JOBS" --junitxml="$RESULTS/$STEP.xml" "$@"
+}
+
+# The package of the build under ASan and UBSan: the modules as they lie here, beside the
+# extension and libtarn of that build.
+build_asan_python() {
+    cmake --preset asan -DTARN_PYTHON=ON -DPython_EXECUTABLE="$PWD/.venv/bin/python" &&
+        cmake --build --preset asan -j "$JOBS" -- --quiet || return 1
+    package=build/asan/package/tarn
+    rm -rf build/asan/package
+    mkdir -p $package &&
+        ln -s "$PWD"/python/tarn/* "$PWD"/build/asan/python/tarn/*.so "$PWD/build/asan/lib" \
+            "$PWD/include" $package
+}
+
+# Python's own small blocks come from malloc, so that they are watched too. What Python
+# keeps until the end is no leak of ours.
+under_asan() {
+    LD_PRELOAD=$(cc -print-file-name=libasan.so) PYTHONMALLOC=malloc \
+        PYTHONPATH="$PWD/build/asan/package" \
+        ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 "$@"
+}
+
+# asan_py_tests MODULE...: python/tests/test_MODULE.py.
+asan_py_tests() {
+    for module; do
+        shift
+        set -- "$@" "python/tests/test_$module.py"
+    done
+    under_asan .venv/bin/python -m pytest -q -n "$JOBS" --junitxml="$RESULTS/$STEP.xml" "$@"
+}
+
+# Without those that ask of a block that has gone, on purpose, whether it lives.
+asan_py_tests_full() {
+    export PYTEST_ADDOPTS='-k "not gone_is_none and not second_release"'
+    asan_py_tests captures registry errors exit leaks written_in_python \
+        streamless torture ipc numba numba_resources numba_c_managers nrt_meminfo nrt_stats \
+        nrt_numpy nrt_recursion
+}
+
+numba_suite() {
+    .venv/bin/python tools/numba_suite.py --jobs "$JOBS" --junit "$PWD/$RESULTS/$STEP.xml" \
+        --out "$PWD/$RESULTS/$STEP.json" "$@"
+}
+
+numba_nrt_suite() {
+    .venv-nrt/bin/python tools/numba_nrt_suite.py --jobs "$JOBS" \
+        --junit "$PWD/$RESULTS/$STEP.xml" --out "$PWD/$RESULTS/$STEP.json" "$@"
+}
+
+built_in_suite() {
+    .debian-numba/python tools/numba_others.py built-in --jobs "$JOBS" \
+        --junit "$PWD/$RESULTS/$STEP.xml" --out "$PWD/$RESULTS/$STEP.json"
+}
+
+prune_tests() {
+    echo numba.tests.test_refop_pruning numba.tests.test_nrt numba.tests.test_listobject \
+        numba.tests.test_dictobject
+}
+
+prune_compare() {
+    .venv/bin/python tools/prune_compare.py "$@"
+}
+
+# The modules of Numba's tests, before they are pruned: the same from both pruners?
+prune_corpus() {
+    # shellcheck disable=SC2046 # a list of modules
+    .venv/bin/python tools/prune_corpus.py "$RESULTS/corpus" $(prune_tests) \
+        numba.tests.test_lists numba.tests.test_jitclasses &&
+        prune_compare corpus "$RESULTS/corpus"
+}
+
+prune_numba() {
+    # shellcheck disable=SC2046 # a list of modules
+    .venv/bin/python tools/prune_numba.py "$1" $(prune_tests)
+}
+
+# --- hygiene: every file that git has ---------------------------------------------------------
+
+lint_format() {
+    git ls-files -z '*.c' '*.h' |
+        xargs -0 .venv-lint/bin/clang-format --dry-run --Werror &&
+        git ls-files -z '*.py' '*.pyi' | xargs -0 .venv-lint/bin/ruff format --check
+}
+
+lint_ruff() {
+    git ls-files -z '*.py' '*.pyi' | xargs -0 .venv-lint/bin/ruff check
+}
+
+lint_spelling() {
+    git ls-files -z ':!*.gz' ':!*.json' ':!LICENSE' | xargs -0 .venv-lint/bin/codespell
+}
+
+lint_shell() {
+    git grep -lz -E '^#!/bin/(ba)?sh' -- ':!*.py' ':!*.md' |
+        xargs -0 .venv-lint/bin/shellcheck -x tools/setup.sh tools/steps.sh tests/gpu/common.sh
+}
+
+lint_mypy() {
+    .venv-lint/bin/mypy
+}
+
+# The C files that differ from TARN_BASE: by default the commit that origin's main has, or
+# else the one before this.
+lint_tidy() {
+    base=$(git merge-base HEAD origin/main 2>/dev/null) || base=HEAD
+    [ "$base" != "$(git rev-parse HEAD)" ] || base=HEAD~1
+    git diff -z --name-only --diff-filter=d "$base" -- 'src/*.c' 'cli/*.c' 'tests/*.c' |
+        xargs -0 -r -n 8 -P "$JOBS" .venv-lint/bin/clang-tidy --quiet -p build/release
+}
