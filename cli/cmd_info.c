@@ -1,6 +1,9 @@
 /* cmd_info.c -- `tarn info`: which driver this is, and what works with it. */
 #include "tool.h"
+#include <dirent.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 enum { TRIAL_BYTES = 1 << 20 };
 
@@ -82,6 +85,42 @@ static void print_device(int number, const tarn_device_info *device)
         device->has_managed ? "yes" : "no", device->has_host_mapping ? "yes" : "no",
         device->has_legacy_ipc ? "yes" : "no");
     print_resources(number);
+}
+
+/* The metadata of another project's Python distribution `tarn`, which installs into the folder
+ * of this one (python/tarn/_clash.py says more). "": there is none, or libtarn does not lie in a
+ * Python package. */
+static void find_other_distribution(char name[PATH_BYTES])
+{
+    char path[PATH_BYTES];
+    struct dirent *entry;
+    DIR *folder = NULL;
+
+    name[0] = '\0';
+    if (beside_libtarn("../__init__.py", path) && access(path, F_OK) == 0 &&
+        beside_libtarn("../..", path))
+        folder = opendir(path);
+    while (folder && !name[0] && (entry = readdir(folder)) != NULL) {
+        const char *end = strrchr(entry->d_name, '.');
+        if (strncmp(entry->d_name, "tarn-", 5) == 0 && end &&
+            (strcmp(end, ".dist-info") == 0 || strcmp(end, ".egg-info") == 0))
+            snprintf(name, PATH_BYTES, "%s", entry->d_name);
+    }
+    if (folder)
+        closedir(folder);
+}
+
+static void warn_of_other_distribution(void)
+{
+    char name[PATH_BYTES];
+
+    find_other_distribution(name);
+    if (name[0])
+        failed(
+            &verb_info,
+            "warning: %s is another Python distribution that installs into the folder of "
+            "tarn-gpu; run `pip uninstall tarn tarn-gpu`, then `pip install tarn-gpu`",
+            name);
 }
 
 static int print_all(const tarn_driver_info *driver, const tarn_device_info *devices)
@@ -195,6 +234,7 @@ static int run(int argc, char **argv)
     }
     if (optind != argc)
         return wrong_use(&verb_info, "takes no argument %s", argv[optind]);
+    warn_of_other_distribution();
     return tell(path, json);
 }
 

@@ -62,8 +62,9 @@ static int no_library(unsigned llvm)
     name_library(llvm, name);
     return failed(&verb_prune,
                   "the pruner is a library of its own, %s, which needs LLVM and is not "
-                  "here or does not load: %s; build Tarn where LLVM's development files "
-                  "are (Debian: llvm-%u-dev)",
+                  "here or does not load: %s; install the Python distribution "
+                  "tarn-gpu-prune, or build Tarn where LLVM's development files are "
+                  "(Debian: llvm-%u-dev)",
                   name, why ? why : "the one that is here has another LLVM",
                   llvm ? llvm : PYPIS_LLVM);
 }
@@ -72,17 +73,9 @@ static int no_library(unsigned llvm)
  * own libraries, and under a sanitizer, whose dlopen stands between, it is not. */
 static void *open_file(const char *name)
 {
-    char path[PATH_MAX];
-    Dl_info libtarn;
-    void *handle = NULL;
+    char path[PATH_BYTES];
+    void *handle = beside_libtarn(name, path) ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
 
-    if (dladdr((void *)tarn_version, &libtarn) && strrchr(libtarn.dli_fname, '/')) {
-        int folder = (int)(strrchr(libtarn.dli_fname, '/') - libtarn.dli_fname);
-        int length =
-            snprintf(path, sizeof path, "%.*s/%s", folder, libtarn.dli_fname, name);
-        if (length > 0 && (size_t)length < sizeof path)
-            handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    }
     return handle ? handle : dlopen(name, RTLD_NOW | RTLD_LOCAL);
 }
 

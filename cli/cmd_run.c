@@ -6,7 +6,6 @@
  */
 #define _GNU_SOURCE
 #include "tool.h"
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -66,19 +65,6 @@ static int set(const char *name, const char *value)
     return failed(&verb_run, "cannot set %s: %s", name, strerror(errno));
 }
 
-/* The stand-in lies beside libtarn. */
-static bool sim_path(char path[PATH_MAX])
-{
-    Dl_info info;
-
-    errno = ENOENT;
-    if (!dladdr((void *)(uintptr_t)&tarn_version, &info) || !info.dli_fname)
-        return false;
-    const char *slash = strrchr(info.dli_fname, '/');
-    int count = slash ? (int)(slash - info.dli_fname) : 1;
-    return join(path, "%.*s/tarn/sim/libcuda.so.1", count, slash ? info.dli_fname : ".");
-}
-
 /* Put the folder of a driver in front of those that the loader searches. */
 static int search_first(const char *driver)
 {
@@ -105,7 +91,9 @@ static int set_driver(const struct job *job)
         return 0;
     if (!job->driver && !is_sim && !strchr(asked, '/'))
         return 0; /* a name for the loader to find; Tarn will say if it cannot */
-    if (!(is_sim ? sim_path(path) : make_absolute(asked, path)) || !is_file(path))
+    if (!(is_sim ? beside_libtarn("tarn/sim/libcuda.so.1", path)
+                 : make_absolute(asked, path)) ||
+        !is_file(path))
         return failed(&verb_run, "there is no driver %s: %s", is_sim ? path : asked,
                       strerror(errno));
     int code = set("TARN_DRIVER", is_sim ? "sim" : path);

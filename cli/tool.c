@@ -1,6 +1,10 @@
-/* tool.c -- how verbs refuse, and how they read their options. */
+/* tool.c -- how verbs refuse, how they read their options, and where libtarn lies. */
+#define _GNU_SOURCE
 #include "tool.h"
+#include <dlfcn.h>
+#include <errno.h>
 #include <stdarg.h>
+#include <string.h>
 
 void print_help(const struct verb *verb)
 {
@@ -69,4 +73,19 @@ int next_option(const struct verb *verb, int argc, char **argv,
         return OPTIONS_STOP;
     }
     return option;
+}
+
+bool beside_libtarn(const char *name, char path[PATH_BYTES])
+{
+    Dl_info info;
+
+    errno = ENOENT;
+    if (!dladdr((void *)(uintptr_t)&tarn_version, &info) || !info.dli_fname)
+        return false;
+    const char *slash = strrchr(info.dli_fname, '/');
+    int length =
+        snprintf(path, PATH_BYTES, "%.*s/%s", slash ? (int)(slash - info.dli_fname) : 1,
+                 slash ? info.dli_fname : ".", name);
+    errno = ENAMETOOLONG;
+    return length > 0 && length < PATH_BYTES;
 }

@@ -45,6 +45,11 @@ int next_option(const struct verb *verb, int argc, char **argv,
         NULL, 0, NULL, 0 \
     }
 
+/* The path of `name` in the folder of the libtarn that this process uses. false: it is
+ * unknown or too long, and errno says which. */
+enum { PATH_BYTES = 4096 };
+bool beside_libtarn(const char *name, char path[PATH_BYTES]);
+
 /* --- printing (print.c) ------------------------------------------------------------- */
 
 /* Text from outside, control characters and what is no UTF-8 escaped. */

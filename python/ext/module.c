@@ -131,9 +131,31 @@ static int check_interpreter(void)
     return -1;
 }
 
+/* Another project's package may have replaced files of this one: tarn/_clash.py. */
+static int check_clash(PyObject *module)
+{
+    PyObject *file = PyModule_GetFilenameObject(module);
+    PyObject *clash = NULL, *os_path = NULL, *folder = NULL, *done = NULL;
+
+    if (file == NULL) {
+        PyErr_Clear();
+        return 0;
+    }
+    if ((clash = PyImport_ImportModule("tarn._clash")) != NULL &&
+        (os_path = PyImport_ImportModule("os.path")) != NULL &&
+        (folder = PyObject_CallMethod(os_path, "dirname", "O", file)) != NULL)
+        done = PyObject_CallMethod(clash, "warn", "O", folder);
+    Py_XDECREF(clash);
+    Py_XDECREF(os_path);
+    Py_XDECREF(folder);
+    Py_XDECREF(done);
+    Py_DECREF(file);
+    return done != NULL ? 0 : -1;
+}
+
 static int module_exec(PyObject *module)
 {
-    if (check_interpreter() != 0)
+    if (check_interpreter() != 0 || check_clash(module) != 0)
         return -1;
     last_state = tarn__state_get(module);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {

@@ -169,7 +169,7 @@ def library() -> Any:
 def _open(path: str) -> Any:
     if not os.path.exists(path):
         raise tarn.NotSupportedError(
-            f"prune: {path} is not there: this Tarn was built without LLVM's development files"
+            f"prune: {path} is not there: install the distribution tarn-gpu-prune"
         )
     try:
         opened = ctypes.CDLL(path)
