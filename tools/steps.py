@@ -103,6 +103,8 @@ FULL = (
     Step("install-mlir", "the installation tests with numba-cuda-mlir",
          "py_tests tests/install -k mlir",
          60, 60, (*WHEEL, "build-release", "mlir-environment"), junit=True, full=True),
+    Step("contributing", "the five commands of CONTRIBUTING.md, without root", "contributing",
+         150, 120, PACKAGES, full=True),
     Step("builds", "gcc and clang, four build types, without a warning", "builds",
          900, 480, PACKAGES, full=True, jobs=("builds",)),
     Step("c-tsan-all", "all C tests under TSan", "c_tests tsan",

@@ -94,6 +94,23 @@ built_in_suite() {
         --junit "$PWD/$RESULTS/$STEP.xml" --out "$PWD/$RESULTS/$STEP.json"
 }
 
+# The commands of CONTRIBUTING.md, in an empty folder. Root becomes somebody else for them.
+contributing() {
+    folder=$(mktemp -d) && chmod 777 "$folder" || return 1
+    sed -n '/^git clone/,/^```/p' CONTRIBUTING.md | sed '/^```/,$d' >"$folder/commands"
+    [ "$(wc -l <"$folder/commands")" -eq 5 ] || return 1
+    git clone -q --bare . "$folder/tarn.git" || return 1
+    other=
+    [ "$(id -u)" -ne 0 ] || other="setpriv --reuid=65534 --regid=65534 --clear-groups"
+    # shellcheck disable=SC2086 # a command and its options
+    (cd "$folder" && env -i PATH=/usr/bin:/bin HOME="$folder" TARN_REPOSITORY="$folder/tarn.git" \
+        GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*' \
+        $other sh -eux ./commands)
+    code=$?
+    rm -rf "$folder"
+    return $code
+}
+
 prune_tests() {
     echo numba.tests.test_refop_pruning numba.tests.test_nrt numba.tests.test_listobject \
         numba.tests.test_dictobject
