@@ -175,10 +175,11 @@ struct sim_range *sim_device_take(struct sim_device *device, size_t bytes)
     struct sim_range *range;
     uintptr_t piece;
 
-    if (bytes >= SIM_PIECE_BYTES)
-        return sim_pieces_take(device, bytes);
+    /* The free sees only the rounded size, so that alone decides here, too. */
     if (!tarn__size_round_up(bytes, SIM_ALIGNMENT, &bytes))
         return NULL;
+    if (bytes >= SIM_PIECE_BYTES)
+        return sim_pieces_take(device, bytes);
     range = sim_heap_take(&device->small, bytes);
     if (range)
         return range;

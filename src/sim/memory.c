@@ -54,8 +54,10 @@ static void count(const struct sim_block *block, int sign)
         block->kind == BLOCK_MAPPED || (block->kind == BLOCK_POOL && !block->memory))
         return; /* the client's, another process's, or counted by physical.c */
     sim_live_bytes += sign > 0 ? bytes : -bytes;
-    if (block->mapping)
-        sim_mapped_bytes += sign > 0 ? bytes : -bytes;
+    if (block->mapping) {
+        unsigned long long pages = block->mapping_bytes; /* as sim_host_fits() was asked */
+        sim_mapped_bytes += sign > 0 ? pages : -pages;
+    }
 }
 
 void sim_block_enter(struct sim_block *block)

@@ -61,7 +61,7 @@ extern struct sim_ranges sim_blocks;
  */
 extern unsigned long long sim_live_bytes;
 
-/* Of those, bytes of pinned and managed memory; and what pools of it have taken. */
+/* Bytes of the pages of pinned and managed memory; and what pools of it have taken. */
 extern unsigned long long sim_mapped_bytes;
 
 /* Does the host have so many bytes more, or with managed memory host and devices? */
