@@ -7,6 +7,12 @@
  * A block that is freed on a stream may be handed out again on that stream at once. On
  * another stream it is handed out when the work queued before the free is done, or behind
  * a wait for it. Which of these, and when the pool rather grows, is said by the options.
+ *
+ * Only work on the stream of the free counts as queued before it. So the program makes
+ * that stream wait for each other stream that uses the block, or frees the block on the
+ * stream that used it last. A stream that did not allocate a block waits for the one that
+ * did before the first use (resource.h). A block that comes and goes with TARN_STREAM_NONE
+ * needs neither wait, unless the pool is TARN_POOL_ONE_STREAM.
  */
 #ifndef TARN_POOL_H
 #define TARN_POOL_H

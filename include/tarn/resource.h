@@ -4,6 +4,19 @@
  * limiter over cuMemAlloc is three of these in a row. A resource is counted, knows its
  * device, makes that device's primary context current itself and puts back what was.
  *
+ * Memory is ordered by streams, as with cuMemAllocAsync() and cuMemFreeAsync(). A resource
+ * cannot see what other streams do with a block, so the program orders that:
+ *
+ *   before the first use on another stream: record an event on the stream of the
+ *   allocation, after tarn_resource_allocate(), and let the other stream wait for it;
+ *
+ *   before the free: record an event behind the last use on each other stream, and let
+ *   the stream of the free wait for them.
+ *
+ * The calls are cuEventRecord() and cuStreamWaitEvent(). A wait of the host will do, too,
+ * such as tarn_stream_synchronize(). Without these waits work of two owners can run on the
+ * same bytes at once, and no call reports that.
+ *
  * Source of the contract: seed 003 (rmm::mr::device_memory_resource), rows E1-E34.
  */
 #ifndef TARN_RESOURCE_H
@@ -108,19 +121,25 @@ TARN_API tarn_resource *tarn_resource_retain(tarn_resource *resource);
 TARN_API tarn_status tarn_resource_release(tarn_resource *resource);
 
 /** Allocate at least `bytes`, aligned to `alignment` (0: 256; else a power of two, raised
- * to 256), ready for work queued on `stream` from now on (E3, E12, E13, E21-E23). 0 bytes
- * is NULL and no error. Any thread. */
+ * to 256), ready for work queued on `stream` from now on (E3, E12, E13, E21-E23). Another
+ * stream first waits for an event that is recorded on `stream` after this call. With
+ * TARN_STREAM_NONE the block is ready for every stream where
+ * tarn_resource_serves_no_stream(). Blocks of `cuda`, `managed`, `pinned` and `host` are
+ * ready for every stream, whatever `stream` is. 0 bytes is NULL and no error. Any thread. */
 TARN_API tarn_status tarn_resource_allocate(tarn_resource *resource, size_t bytes,
                                             size_t alignment, tarn_stream stream,
                                             tarn_device_ptr *out);
 
 /** Give a block back, with the `bytes` and `alignment` of its allocation, on a stream on
- *  which it may be reused at once (E4, E14, E24-E27). NULL with 0 bytes is no error. A
- * foreign pointer, a second free, wrong bytes and a wrong alignment are
- * TARN_INVALID_ARGUMENT where the resource can tell, and change nothing. A free that
- * fails in the driver changes nothing either: the block is still out. Once the process
- * ends, and in a forked child, memory of a device is forgotten, which is TARN_OK. Any
- * thread. */
+ *  which it may be reused at once (E4, E14, E24-E27). That need not be the stream of the
+ * allocation. The stream has waited for an event behind the last use on each other stream
+ * that used the block. No event is needed where tarn_resource_free_waits(), nor with
+ * TARN_STREAM_NONE where tarn_resource_serves_no_stream(): that free covers the work that
+ * all streams have queued. NULL with 0 bytes is no error. A foreign pointer, a second
+ * free, wrong bytes and a wrong alignment are TARN_INVALID_ARGUMENT where the resource can
+ * tell, and change nothing. A free that fails in the driver changes nothing either: the
+ * block is still out. Once the process ends, and in a forked child, memory of a device is
+ * forgotten, which is TARN_OK. Any thread. */
 TARN_API tarn_status tarn_resource_deallocate(tarn_resource *resource,
                                               tarn_device_ptr block, size_t bytes,
                                               size_t alignment, tarn_stream stream);

@@ -36,15 +36,66 @@ def test_numba(path, tmp_path):
     assert run(TARN, "log", "--check", log)
 
 
-def code_blocks(language):
-    text = (PROJECT / "README.md").read_text()
+# --- what two streams do with one block: without any of the waits it is a race ---
+
+WAITS = {"c": ["(consumer, written, 0)", "(producer, read, 0)"],
+         "python": ["consumer.wait(producer)", "producer.wait(consumer)"],
+         "numba": ["written.wait(consumer)"]}
+
+
+def two_streams(kind, folder, seed, without=None):
+    """What the example says on the simulator, where races are reported; without a wait."""
+    source = next((PROJECT / "examples" / kind).glob("two_streams.*"))
+    lines = source.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if not (without and without in line)]
+    assert without is None or len(kept) < len(lines)
+    program = folder / source.name
+    program.write_text("".join(kept))
+    environment = {**os.environ, "TARN_DRIVER": "sim",
+                   "TARN_SIM": f"mode=seeded,races=on,seed={seed}"}
+    if kind == "python":
+        command = [sys.executable, program]
+    elif kind == "numba":
+        command = [TARN, "run", "--driver", "sim", program]
+    else:
+        command = [program.with_suffix("")]
+        run("cc", "-w", program, "-o", command[0], f"-I{PROJECT / 'include'}",
+            f"-L{BUILD / 'lib'}", f"-Wl,-rpath,{BUILD / 'lib'}", "-ltarn", "-ldl")
+    done = subprocess.run([str(part) for part in command], text=True, env=environment,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100)
+    assert without or done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@pytest.mark.parametrize("kind", WAITS)
+def test_two_streams_do_not_race_for_any_seed(kind, tmp_path):
+    for seed in range(5):
+        assert "race:" not in two_streams(kind, tmp_path, seed)
+
+
+@pytest.mark.parametrize("kind, wait", [(kind, wait) for kind in WAITS for wait in WAITS[kind]])
+def test_two_streams_race_without_a_wait(kind, wait, tmp_path):
+    assert "race:" in two_streams(kind, tmp_path, 0, without=wait)
+
+
+# --- what the documents show ---
+
+def code_blocks(document, language, heading):
+    text = (PROJECT / document).read_text()
+    if heading:
+        text = text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
 
 
-@pytest.mark.parametrize("language, folder", [("c", "examples/c"), ("python", "examples/python")])
-def test_what_the_readme_shows_is_in_an_example(language, folder):
-    sources = [p.read_text() for p in (PROJECT / folder).iterdir()]
-    blocks = code_blocks(language)
+@pytest.mark.parametrize("document, heading, language, folder", [
+    ("README.md", None, "c", "examples/c"),
+    ("README.md", None, "python", "examples/python"),
+    ("docs/c.md", "Several streams", "c", "examples/c"),
+    ("docs/python.md", "Several streams", "python", "examples/python"),
+    ("docs/numba.md", "Several streams", "python", "examples/numba")])
+def test_what_the_documents_show_is_in_an_example(document, heading, language, folder):
+    sources = [p.read_text() for p in (PROJECT / folder).iterdir() if p.is_file()]
+    blocks = code_blocks(document, language, heading)
     assert blocks
     for block in blocks:
         assert any(block in source for source in sources), block
