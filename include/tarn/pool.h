@@ -13,6 +13,11 @@
  * stream that used it last. A stream that did not allocate a block waits for the one that
  * did before the first use (resource.h). A block that comes and goes with TARN_STREAM_NONE
  * needs neither wait, unless the pool is TARN_POOL_ONE_STREAM.
+ *
+ * A reset of the device's primary context (cuDevicePrimaryCtxReset) ends a pool. Allocations
+ * fail with TARN_DRIVER_FAILURE, frees succeed, and no block is live any more. Releasing the
+ * pool returns what outlives the reset: physical memory and addresses of VMM, and blocks of
+ * an upstream, which is told of each.
  */
 #ifndef TARN_POOL_H
 #define TARN_POOL_H

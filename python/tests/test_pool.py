@@ -269,6 +269,38 @@ def test_a_pool_on_an_upstream_does_not_sleep():
         PoolMemoryResource(tarn.mr.CudaMemoryResource()).sleep()
 
 
+RESET = """
+import ctypes, gc, tarn
+from tarn import mr
+
+cuda = ctypes.CDLL(tarn.driver_info().path)
+free, total = ctypes.c_size_t(), ctypes.c_size_t()
+
+def used():
+    context = ctypes.c_void_p()
+    cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+    cuda.cuCtxPushCurrent_v2(context)
+    cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+    cuda.cuCtxPopCurrent_v2(ctypes.byref(context))
+    return total.value - free.value
+
+for upstream in [lambda: None, mr.CudaMemoryResource, mr.CudaAsyncMemoryResource]:
+    for live in [False, True]:
+        pool = mr.PoolMemoryResource(upstream(), initial_pool_size=1 << 30)
+        block = tarn.DeviceBuffer(size=1000, mr=pool)
+        if not live:
+            del block
+        assert cuda.cuDevicePrimaryCtxReset_v2(0) == 0
+        block = pool = None
+        gc.collect()
+        print(used())
+"""
+
+
+def test_a_pool_returns_its_memory_after_somebody_reset_the_context(sim_process):
+    assert set(sim_process(RESET).split()) == {"0"}
+
+
 def test_streams_hand_memory_to_each_other(pool):
     streams = [tarn.Stream(flags=1).open() for _ in range(3)] + [tarn.Stream(flags=1)]
     for i in range(200):

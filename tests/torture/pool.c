@@ -1,6 +1,6 @@
 /* What a pool does beyond a block in and out, with its 1st, 2nd, 3rd ... driver call
- * failing: it grows, steals, moves, trims, sleeps, wakes and captures. Whatever failed,
- * what it has adds up, all of it can be had again, and nothing leaks. */
+ * failing: it grows, steals, moves, trims, sleeps, wakes, captures, and ends after a reset.
+ * Whatever failed, what it has adds up, all of it can be had again, and nothing leaks. */
 #include "../unit/resource/pool/pools.h"
 
 /* One call fails, so what failed works when it is tried again. */
@@ -188,6 +188,59 @@ static void without_a_stream_by_events(void)
     without_a_stream_by(TARN_POOL_EVENT);
 }
 
+/* --- the end of a pool whose context was reset --- */
+
+static tarn_status make_async(int device, tarn_resource **out)
+{
+    return tarn_async_create(device, NULL, out);
+}
+
+/* A block that its thread frees on the default stream tells the pool nothing of the reset. */
+static void end_after_a_reset(tarn_status (*make_upstream)(int, tarn_resource **),
+                              bool suspended)
+{
+    tarn_pool_options options = {.size = sizeof options, .initial_bytes = 8 * MIB};
+    tarn_resource *upstream = NULL, *pool = NULL;
+
+    if (make_upstream)
+        IN_THE_END(make_upstream(0, &upstream));
+    IN_THE_END(tarn_pool_create(0, upstream, &options, &pool));
+    give(pool, get(pool, 1000, NULL), 1000, NULL);
+    tarn_device_ptr block = get(pool, 1000, NULL);
+    if (suspended)
+        IN_THE_END(tarn_pool_sleep(pool, TARN_POOL_KEEP));
+    if (cu.cuDevicePrimaryCtxReset_v2(0) != 0)
+        CU(cuDevicePrimaryCtxReset_v2(0));
+    IN_THE_END(tarn_resource_deallocate(pool, block, 1000, 0, NULL));
+    CHECK_OK(tarn_resource_release(pool));
+    IN_THE_END(tarn_resource_release(upstream));
+}
+
+static void end_vmm_after_a_reset(void)
+{
+    end_after_a_reset(NULL, false);
+}
+
+static void end_suspended_after_a_reset(void)
+{
+    end_after_a_reset(NULL, true);
+}
+
+static void end_on_cuda_after_a_reset(void)
+{
+    end_after_a_reset(tarn_cuda_create, false);
+}
+
+static void end_on_async_after_a_reset(void)
+{
+    end_after_a_reset(make_async, false);
+}
+
+static void end_on_exportable_after_a_reset(void)
+{
+    end_after_a_reset(tarn_exportable_create, false);
+}
+
 #ifdef __SANITIZE_THREAD__
 enum { THREADS_ARE_WATCHED = 1 };
 #else
@@ -268,4 +321,27 @@ TEST(pool_serves_without_a_stream_whatever_call_fails)
 TEST(pool_serves_without_a_stream_by_events_whatever_call_fails)
 {
     tortured(without_a_stream_by_events);
+}
+
+/* Without streams of its own, which would go with the context. */
+static void tortured_by_resets(void (*scenario)(void))
+{
+    if (!on_sim() || THREADS_ARE_WATCHED)
+        skip();
+    use_driver(0);
+    torture(scenario);
+    use_driver(0);
+}
+
+TEST(pool_ends_after_a_reset_whatever_call_fails)
+{
+    tortured_by_resets(end_vmm_after_a_reset);
+    tortured_by_resets(end_suspended_after_a_reset);
+}
+
+TEST(pool_on_an_upstream_ends_after_a_reset_whatever_call_fails)
+{
+    tortured_by_resets(end_on_cuda_after_a_reset);
+    tortured_by_resets(end_on_async_after_a_reset);
+    tortured_by_resets(end_on_exportable_after_a_reset);
 }

@@ -3,7 +3,9 @@
  * What needs a context comes first, and is undone from the end; a pool is known to others
  * (those who close streams, threads that end) only when it is whole. At its end its memory
  * goes only when the device is done with it, and where that cannot be known any more,
- * because the process ends, no call is made.
+ * because the process ends, no call is made. A reset of the context ends all work of it.
+ * Physical memory and addresses of VMM, and memory of the driver's pools, outlive the
+ * reset, so the pool returns them even then.
  */
 #include "resource/internal.h"
 #include "resource/pool/pool.h"
@@ -196,6 +198,7 @@ tarn_status tarn__pool_make(int device, tarn_resource *upstream,
 
 /* --- the end --- */
 
+/* Events of a context that was reset went with it. */
 static void free_events(struct tarn__pool *pool)
 {
     struct tarn__scope scope;
@@ -204,9 +207,24 @@ static void free_events(struct tarn__pool *pool)
     if (tarn__scope_enter(pool->device, &scope) != TARN_OK)
         return;
     tarn__heap_collect_events(&pool->heap);
-    while ((event = tarn__heap_event(&pool->heap)) != NULL)
+    while (scope.life == pool->life && (event = tarn__heap_event(&pool->heap)) != NULL)
         scope.calls->event_destroy(event);
     tarn__scope_leave(&scope);
+}
+
+static bool is_all_ready(const struct tarn__pool *pool)
+{
+    return pool->heap.ready_bytes == pool->heap.free_bytes && pool->old_count == 0;
+}
+
+/* Is the device done with all memory of the pool? The wait is tried twice. After two failures
+ * it is, if the context was reset meanwhile. If not, the memory may be in use: it is rather
+ * lost than given back. */
+static bool wait_for_last_use(struct tarn__pool *pool)
+{
+    tarn__fences_poll_all(pool);
+    return is_all_ready(pool) || tarn__pages_barrier(pool->pages) == TARN_OK ||
+           tarn__pages_barrier(pool->pages) == TARN_OK || tarn__pool_check_context(pool);
 }
 
 /* Nobody uses the pool. Its memory goes only when the device is done with it. */
@@ -222,21 +240,12 @@ void tarn__pool_destroy(void *self)
     }
     tarn__opened_remove_watch(stream_closes, pool);
     tarn__pools_remove(pool);
-    if (!tarn__pool_is_over(pool)) {
-        tarn__magazines_free(pool);
-        tarn__fences_poll_all(pool);
-        /* Tried twice: memory that may be in use is rather lost than given back. */
-        bool idle =
-            (pool->heap.ready_bytes == pool->heap.free_bytes && pool->old_count == 0) ||
-            tarn__pages_barrier(pool->pages) == TARN_OK ||
-            tarn__pages_barrier(pool->pages) == TARN_OK;
+    tarn__magazines_free(pool);
+    bool is_done = tarn__pool_check_context(pool) || wait_for_last_use(pool);
+    if (!tarn__pool_is_over(pool))
         free_events(pool);
-        if (idle)
-            tarn__pages_close(pool->pages);
-    } else {
-        tarn__magazines_free(pool);
+    if (is_done)
         tarn__pages_close(pool->pages);
-    }
     tarn__captures_free(pool);
     free_pool(pool);
 }

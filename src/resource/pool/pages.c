@@ -23,6 +23,15 @@ enum {
     SPARE_BYTES = 256
 };
 
+static tarn_status was_reset(const struct tarn__pages *pages)
+{
+    return tarn_error_set(TARN_DRIVER_FAILURE,
+                          "pool: the context of device %d was reset, and the pool ended "
+                          "with it",
+                          pages->device);
+}
+
+/* The life is looked at before, so that no context is made, and in the scope once more. */
 tarn_status tarn__pages_enter(const struct tarn__pages *pages, struct tarn__scope *out)
 {
     if (tarn__driver_gone())
@@ -31,11 +40,17 @@ tarn_status tarn__pages_enter(const struct tarn__pages *pages, struct tarn__scop
                               "device %d is not called",
                               pages->device);
     if (!tarn__context_lives(pages->device, pages->life))
-        return tarn_error_set(TARN_DRIVER_FAILURE,
-                              "pool: the context of device %d was reset, and the pool "
-                              "ended with it",
-                              pages->device);
-    return tarn__scope_enter_relaxed(pages->device, out);
+        return was_reset(pages);
+    struct tarn__scope scope;
+    tarn_status status = tarn__scope_enter_relaxed(pages->device, &scope);
+    if (status != TARN_OK)
+        return status;
+    if (pages->life != 0 && scope.life != pages->life) {
+        tarn__scope_leave(&scope);
+        return was_reset(pages);
+    }
+    *out = scope;
+    return TARN_OK;
 }
 
 /* --- open and close --- */

@@ -35,6 +35,13 @@ bool tarn__pool_is_over(const struct tarn__pool *pool)
     return tarn__driver_gone() || (gate(pool) & TARN__GATE_OVER);
 }
 
+bool tarn__pool_check_context(struct tarn__pool *pool)
+{
+    if (!tarn__pool_is_over(pool) && !tarn__context_lives(pool->device, pool->life))
+        atomic_fetch_or(&pool->gate, TARN__GATE_OVER);
+    return tarn__pool_is_over(pool);
+}
+
 static tarn_status check_gate(struct tarn__pool *pool)
 {
     if (tarn__driver_gone())
@@ -301,7 +308,7 @@ static void shrink_to_threshold_now(struct tarn__pool *pool)
 {
     uint64_t threshold = pool->options.release_threshold_bytes, released;
 
-    if (gate(pool))
+    if (tarn__pool_check_context(pool) || gate(pool))
         return;
     tarn__wait_ahead();
     tarn__pool_lock(pool);
@@ -454,7 +461,7 @@ static size_t pool_blocks_out(const void *self)
     uint64_t bytes = 0, blocks = 0;
     size_t metadata = 0;
 
-    if (tarn__pool_is_over(pool))
+    if (tarn__pool_check_context(pool))
         return 0;
     tarn__pool_lock(pool);
     counts = pool->counts;
@@ -481,7 +488,7 @@ static tarn_status pool_trim(void *self, size_t keep_bytes, size_t *released_out
     uint64_t released = 0;
     tarn_status status = TARN_OK;
 
-    if (tarn__pool_is_over(pool) || gate(pool)) {
+    if (tarn__pool_check_context(pool) || gate(pool)) {
         *released_out = 0;
         return TARN_OK;
     }
@@ -563,7 +570,7 @@ tarn_status tarn_pool_set_limit(tarn_resource *resource, size_t bytes)
 
     if (status != TARN_OK)
         return status;
-    if (tarn__pool_is_over(pool))
+    if (tarn__pool_check_context(pool))
         return check_gate(pool);
     tarn__magazines_drain(pool);
     tarn__pool_lock(pool);

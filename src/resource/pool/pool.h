@@ -222,6 +222,9 @@ tarn_status tarn__pool_of(tarn_resource *resource, const char *who,
 tarn_status tarn__pool_gone(struct tarn__pool *pool);
 /* Is it over with the pool, its context or the process? No driver call is started then. */
 bool tarn__pool_is_over(const struct tarn__pool *pool);
+/* The same, with a look at whether the context was reset since. Its streams and events are
+ * gone then, and must not be given to the driver: it may crash. */
+bool tarn__pool_check_context(struct tarn__pool *pool);
 /* Does it give back what is free, over a threshold or a limit that was lowered? */
 bool tarn__pool_gives_back(const struct tarn__pool *pool);
 void tarn__pool_check(struct tarn__pool *pool); /* debug builds: `lock` held */
