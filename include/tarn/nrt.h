@@ -170,8 +170,11 @@ TARN_API void tarn_runtime_set_quarantine(tarn_runtime *runtime, size_t bytes);
 /** Gets one line about misuse that was seen: a release of a block that is gone, bytes
  *  written past the end. Nothing has been changed by the call that was wrong. Without a
  *  handler (NULL) the line goes to stderr. Process-wide; called on the thread that was
- *  wrong, with no lock held. */
+ *  wrong, with no lock held, on several at once, too. It has to return: to leave it by
+ *  longjmp() or an exception is forbidden. */
 typedef void (*tarn_nrt_misuse_handler)(void *data, const char *words);
+/** Set the handler. Waits until no other thread runs the one before, so that its data may be
+ *  freed afterwards; in the handler itself the thread's own call goes on. Any thread. */
 TARN_API void tarn_nrt_set_misuse_handler(tarn_nrt_misuse_handler handler, void *data);
 
 /* --- who allocated -------------------------------------------------------------------- */
@@ -209,9 +212,12 @@ TARN_API void tarn_nrt_snapshot_print(const tarn_nrt_snapshot *snapshot, FILE *o
  *  comes first. At most `bytes` with the final 0. Returns `out`. */
 TARN_API const char *tarn_nrt_describe(const void *address, char *out, size_t bytes);
 /** Names addresses that the dynamic linker does not know (code compiled at run time):
- *  writes words and returns true, or returns false. Process-wide; NULL takes it away. */
+ *  writes words and returns true, or returns false. Process-wide; called with no lock held,
+ *  on several threads at once, too. It has to return. */
 typedef bool (*tarn_nrt_symbolizer)(void *data, const void *address, char *out,
                                     size_t bytes);
+/** Set the symbolizer; NULL: none. Waits until no other thread runs the one before, so that its
+ *  data may be freed afterwards. Any thread. */
 TARN_API void tarn_nrt_set_symbolizer(tarn_nrt_symbolizer symbolizer, void *data);
 
 /* --- recursion support (F15) ---------------------------------------------------------- */
@@ -219,7 +225,8 @@ TARN_API void tarn_nrt_set_symbolizer(tarn_nrt_symbolizer symbolizer, void *data
 /** Called by nrt_unresolved_abort() on the thread that called a function which was never
  *  compiled; `caller` is where that call returns to. What it returns is returned there;
  *  it may also leave by longjmp() or an exception. Without a hook (NULL) the words go to
- *  stderr and the process aborts. */
+ *  stderr and the process aborts. A thread that has called such a function may still call the
+ *  hook before, whose data has to stay. */
 typedef int (*tarn_nrt_unresolved_hook)(void *data, const void *caller);
 TARN_API void tarn_nrt_set_unresolved_hook(tarn_nrt_unresolved_hook hook, void *data);
 

@@ -278,8 +278,10 @@ typedef void (*tarn_tap)(void *data, const tarn_tap_event *event);
  * after it succeeded, a free before it reaches the resource. Requests for 0 bytes and
  * arguments that cannot be are not told. One tap a process: NULL takes it away; a second
  * one is TARN_STILL_IN_USE. What the tap itself allocates is not told to it. Off, it
- * costs one load. The tap is called on the calling thread with no lock held; a call that
- * is under way may still reach a tap that was just taken away, so keep `data` alive. */
+ * costs one load. The tap is called on the calling thread with no lock held, on several at
+ * once, too. It has to return: to leave it by longjmp() or an exception is forbidden. Taking it
+ * away waits until no other thread runs it, so that `data` may be freed afterwards; in the tap
+ * itself the thread's own call goes on. */
 TARN_API tarn_status tarn_resource_set_tap(tarn_tap tap, void *data);
 
 TARN_END_DECLS

@@ -77,12 +77,14 @@ TARN_API tarn_status tarn_error_set_native(tarn_status status, int native,
                                            const char *format, ...) TARN_PRINTF(3, 4);
 
 /** Hears of what is no failure and what somebody should know all the same, one line. It is
- * called on the thread that found it, and may not call Tarn. */
+ * called on the thread that found it, on several at once, too. It may not call Tarn, and has to
+ * return: to leave it by longjmp() or an exception is forbidden. */
 typedef void (*tarn_warning_handler)(void *data, const char *message);
 
 /** Who hears warnings; NULL: nobody. Before the first call it is stderr, one line each
- * after `tarn: warning: `, and nobody where the environment says TARN_WARNINGS=off. Any
- * thread; a warning that is under way may still reach the handler before. */
+ * after `tarn: warning: `, and nobody where the environment says TARN_WARNINGS=off. Waits until
+ * no other thread runs the handler before, so that its data may be freed afterwards; meanwhile
+ * nobody hears a warning. Any thread. */
 TARN_API void tarn_set_warning_handler(tarn_warning_handler handler, void *data);
 
 /** The last warning of the calling thread, whoever heard it; "" if there was none. Valid

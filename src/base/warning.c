@@ -5,8 +5,8 @@
  * warning that nobody can see is none.
  */
 #include "base/warning.h"
+#include "base/hook.h"
 #include "base/words.h"
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,18 +21,11 @@ static void write_to_stderr(void *data, const char *message)
         fprintf(stderr, "tarn: warning: %s\n", message);
 }
 
-static struct {
-    pthread_mutex_t lock; /* for the two below; not held while the handler runs */
-    tarn_warning_handler handler;
-    void *data;
-} heard = {.lock = PTHREAD_MUTEX_INITIALIZER, .handler = write_to_stderr};
+static struct tarn__hook heard = {.function = (tarn__any_function *)write_to_stderr};
 
 void tarn_set_warning_handler(tarn_warning_handler handler, void *data)
 {
-    pthread_mutex_lock(&heard.lock);
-    heard.handler = handler;
-    heard.data = data;
-    pthread_mutex_unlock(&heard.lock);
+    tarn__hook_set(&heard, (tarn__any_function *)handler, data);
 }
 
 const char *tarn_warning_last(void)
@@ -53,10 +46,9 @@ void tarn__warn(const char *format, ...)
     va_end(arguments);
     if (words)
         memcpy(words->warning, message, sizeof message);
-    pthread_mutex_lock(&heard.lock);
-    tarn_warning_handler handler = heard.handler;
-    void *data = heard.data;
-    pthread_mutex_unlock(&heard.lock);
-    if (handler)
-        handler(data, message);
+    struct tarn__hook_call call;
+    if (tarn__hook_begin(&heard, &call)) {
+        ((tarn_warning_handler)call.function)(call.data, message);
+        tarn__hook_end(&call);
+    }
 }

@@ -2,7 +2,8 @@
  * dynamic linker does.
  */
 #define _GNU_SOURCE
-#include "nrt/hooks.h"
+#include "base/hook.h"
+#include <tarn/nrt.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,10 +17,14 @@ void tarn_nrt_set_symbolizer(tarn_nrt_symbolizer function, void *data)
 
 static bool ask(const void *address, char *out, size_t bytes)
 {
-    struct tarn__hook hook = tarn__hook_get(&symbolizer);
+    struct tarn__hook_call call;
 
-    return hook.function &&
-           ((tarn_nrt_symbolizer)hook.function)(hook.data, address, out, bytes);
+    if (!tarn__hook_begin(&symbolizer, &call))
+        return false;
+    bool is_known =
+        ((tarn_nrt_symbolizer)call.function)(call.data, address, out, bytes);
+    tarn__hook_end(&call);
+    return is_known;
 }
 
 /* The last part of a path. */

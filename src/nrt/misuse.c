@@ -5,7 +5,7 @@
  * out frees somebody else's memory.
  */
 #include "nrt/runtime.h"
-#include "nrt/hooks.h"
+#include "base/hook.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,12 +19,14 @@ void tarn_nrt_set_misuse_handler(tarn_nrt_misuse_handler handler, void *data)
 
 static void tell(const char *words)
 {
-    struct tarn__hook hook = tarn__hook_get(&told);
+    struct tarn__hook_call call;
 
-    if (hook.function)
-        ((tarn_nrt_misuse_handler)hook.function)(hook.data, words);
-    else
+    if (tarn__hook_begin(&told, &call)) {
+        ((tarn_nrt_misuse_handler)call.function)(call.data, words);
+        tarn__hook_end(&call);
+    } else {
         fprintf(stderr, "tarn: %s\n", words);
+    }
 }
 
 void tarn__misuse(tarn_runtime *runtime, const char *format, ...)

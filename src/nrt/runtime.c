@@ -8,7 +8,6 @@
  */
 #include "nrt/runtime.h"
 #include "nrt/hold.h"
-#include "nrt/hooks.h"
 #include "nrt/watch.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,12 +48,10 @@ void tarn__registry_lock_all(void)
         if (tarn__runtime_at(i))
             pthread_mutex_lock(&tarn__runtime_at(i)->lock);
     tarn__sites_lock();
-    tarn__hooks_lock();
 }
 
 void tarn__registry_unlock_all(void)
 {
-    tarn__hooks_unlock();
     tarn__sites_unlock();
     for (unsigned i = 0; i < TARN__RUNTIMES; i++)
         if (tarn__runtime_at(i))

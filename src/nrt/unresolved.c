@@ -5,11 +5,13 @@
  * convention of C that Tarn runs on lets a function be called with more than it takes. If
  * it is ever called, the compiler has a bug: the host is told.
  */
-#include "nrt/hooks.h"
+#include "base/hook.h"
+#include <tarn/nrt.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static struct tarn__hook unresolved; /* a tarn_nrt_unresolved_hook; none: abort */
+/* A tarn_nrt_unresolved_hook; none: abort. It may not return, so nobody waits for its calls. */
+static struct tarn__hook unresolved;
 
 void tarn_nrt_set_unresolved_hook(tarn_nrt_unresolved_hook hook, void *data)
 {

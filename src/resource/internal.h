@@ -39,27 +39,21 @@ bool tarn__resource_end(tarn_resource *resource, size_t *blocks_out);
 
 /* --- tap.c: watching the public calls --- */
 
-struct tarn__tap; /* a tap that is or was set; never freed */
-
-/* The one that is set, or NULL. */
-extern _Atomic(struct tarn__tap *) tarn__tap_set __attribute__((visibility("hidden")));
+/* One is set. */
+extern atomic_bool tarn__tap_is_set __attribute__((visibility("hidden")));
 /* Is this call not inside another one that a tap sees? */
 bool tarn__tap_is_outermost(void);
 
-/* The tap to tell, or NULL: there is none, or this call is inside another one. */
-static inline const struct tarn__tap *tarn__tap_current(void)
+/* Is a tap to be told of this call? */
+static inline bool tarn__tap_watches(void)
 {
-    const struct tarn__tap *tap =
-        atomic_load_explicit(&tarn__tap_set, memory_order_acquire);
-
-    return tap && tarn__tap_is_outermost() ? tap : NULL;
+    return atomic_load_explicit(&tarn__tap_is_set, memory_order_relaxed) &&
+           tarn__tap_is_outermost();
 }
 
-tarn_status tarn__tap_allocate(const struct tarn__tap *tap, tarn_resource *resource,
-                               size_t bytes, size_t alignment, tarn_stream stream,
-                               tarn_device_ptr *out);
-tarn_status tarn__tap_deallocate(const struct tarn__tap *tap, tarn_resource *resource,
-                                 tarn_device_ptr block, size_t bytes, size_t alignment,
-                                 tarn_stream stream);
+tarn_status tarn__tap_allocate(tarn_resource *resource, size_t bytes, size_t alignment,
+                               tarn_stream stream, tarn_device_ptr *out);
+tarn_status tarn__tap_deallocate(tarn_resource *resource, tarn_device_ptr block,
+                                 size_t bytes, size_t alignment, tarn_stream stream);
 
 #endif

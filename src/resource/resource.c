@@ -196,11 +196,11 @@ tarn_status tarn_resource_allocate(tarn_resource *resource, size_t bytes,
         *out = 0;
         return TARN_OK;
     }
-    const struct tarn__tap *tap = tarn__tap_current();
-    if (tap || !resource->tells_waits)
+    bool is_watched = tarn__tap_watches();
+    if (is_watched || !resource->tells_waits)
         tarn__wait_ahead();
-    if (tap)
-        return tarn__tap_allocate(tap, resource, bytes, alignment, stream, out);
+    if (is_watched)
+        return tarn__tap_allocate(resource, bytes, alignment, stream, out);
     return allocate(resource, bytes, alignment, stream, out);
 }
 
@@ -239,11 +239,11 @@ tarn_status tarn_resource_deallocate(tarn_resource *resource, tarn_device_ptr bl
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "%s: 0x%llx with %zu bytes is no block that was handed out",
                               resource->ops.name, block, bytes);
-    const struct tarn__tap *tap = tarn__tap_current();
-    if (tap || !resource->tells_waits)
+    bool is_watched = tarn__tap_watches();
+    if (is_watched || !resource->tells_waits)
         tarn__wait_ahead();
-    if (tap)
-        return tarn__tap_deallocate(tap, resource, block, bytes, alignment, stream);
+    if (is_watched)
+        return tarn__tap_deallocate(resource, block, bytes, alignment, stream);
     return deallocate(resource, block, bytes, alignment, stream);
 }
 

@@ -3,6 +3,7 @@
 #include "test.h"
 #include "child.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -107,4 +108,52 @@ static void hear_elsewhere(void)
 TEST(warning_is_its_threads)
 {
     in_child(hear_elsewhere);
+}
+
+/* --- another handler while one runs --- */
+
+static atomic_bool is_inside, may_leave, has_left;
+
+static void stay(void *data, const char *message)
+{
+    (void)data, (void)message;
+    atomic_store(&is_inside, true);
+    while (!atomic_load(&may_leave))
+        usleep(500);
+    atomic_store(&has_left, true);
+}
+
+static void *warn_on_a_thread(void *unused)
+{
+    (void)unused;
+    warn();
+    return NULL;
+}
+
+static void *set_none(void *unused)
+{
+    (void)unused;
+    tarn_set_warning_handler(NULL, NULL);
+    CHILD_CHECK(atomic_load(&has_left)); /* its data may be freed now */
+    return NULL;
+}
+
+static void replace_while_it_runs(void)
+{
+    pthread_t threads[2];
+
+    tarn_set_warning_handler(stay, NULL);
+    CHILD_CHECK(pthread_create(&threads[0], NULL, warn_on_a_thread, NULL) == 0);
+    while (!atomic_load(&is_inside))
+        usleep(500);
+    CHILD_CHECK(pthread_create(&threads[1], NULL, set_none, NULL) == 0);
+    usleep(20000); /* it gets this far, or the test shows less */
+    atomic_store(&may_leave, true);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+}
+
+TEST(handler_that_is_replaced_is_left_by_all_threads)
+{
+    in_child(replace_while_it_runs);
 }

@@ -1,6 +1,10 @@
 /* Numba's names: what facts.c cannot ask of every core, and misuse that is seen. */
+#define _GNU_SOURCE
 #include "test.h"
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static char said[512]; /* the last misuse */
 static int misuses;
@@ -309,4 +313,62 @@ TEST(the_sample_allocator_is_an_allocator)
     NRT_MemInfo_release(mi);
     void *raw = sample->realloc(sample->malloc(1, NULL), 2, NULL);
     sample->free(raw, NULL);
+}
+
+/* --- a handler of misuse that is taken away while it runs --- */
+
+static struct {
+    atomic_bool is_inside, may_leave, has_left;
+} visit;
+
+static void stay(void)
+{
+    atomic_store(&visit.is_inside, true);
+    while (!atomic_load(&visit.may_leave))
+        usleep(500);
+    atomic_store(&visit.has_left, true);
+}
+
+static void stay_and_hear(void *data, const char *words)
+{
+    (void)data, (void)words;
+    stay();
+}
+
+static void *release_twice(void *unused)
+{
+    NRT_MemInfo *mi = NRT_MemInfo_alloc(10);
+
+    (void)unused;
+    NRT_MemInfo_release(mi);
+    NRT_MemInfo_release(mi);
+    return NULL;
+}
+
+static void *take_handler_away(void *unused)
+{
+    (void)unused;
+    tarn_nrt_set_misuse_handler(hear, said);
+    CHECK(atomic_load(&visit.has_left)); /* its data may be freed now */
+    return NULL;
+}
+
+TEST(misuse_handler_that_is_replaced_is_left_by_all_threads)
+{
+    pthread_t threads[2];
+
+    begin();
+    tarn_nrt_set_misuse_handler(stay_and_hear, NULL);
+    CHECK_EQUAL(0, pthread_create(&threads[0], NULL, release_twice, NULL));
+    while (!atomic_load(&visit.is_inside))
+        usleep(500);
+    CHECK_EQUAL(0, pthread_create(&threads[1], NULL, take_handler_away, NULL));
+    usleep(20000); /* it gets this far, or the test shows less */
+    atomic_store(&visit.may_leave, true);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQUAL(0, pthread_join(threads[i], NULL));
+    CHECK_EQUAL(0, misuses);
+    release_twice(NULL);
+    CHECK_MISUSE("a reference was released to MemInfo");
+    end();
 }

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "test.h"
 #include "heard.h"
+#include <pthread.h>
+#include <stdatomic.h>
 
 static tarn_runtime *make_runtime(void)
 {
@@ -246,4 +248,57 @@ TEST(a_difference_is_printed_with_signs)
     tarn_nrt_snapshot_release(difference);
     tarn_meminfo_release(meminfo);
     CHECK_OK(tarn_runtime_release(runtime));
+}
+
+/* --- a symbolizer that is taken away while it runs --- */
+
+static struct {
+    atomic_bool is_inside, may_leave, has_left;
+} visit;
+
+static void stay(void)
+{
+    atomic_store(&visit.is_inside, true);
+    while (!atomic_load(&visit.may_leave))
+        usleep(500);
+    atomic_store(&visit.has_left, true);
+}
+
+static bool stay_and_name(void *data, const void *address, char *out, size_t bytes)
+{
+    stay();
+    return name_anything(data, address, out, bytes);
+}
+
+static void *describe(void *unused)
+{
+    char words[64];
+
+    (void)unused;
+    CHECK_TEXT("named by it", tarn_nrt_describe(words, words, sizeof words));
+    return NULL;
+}
+
+static void *take_symbolizer_away(void *unused)
+{
+    (void)unused;
+    tarn_nrt_set_symbolizer(NULL, NULL);
+    CHECK(atomic_load(&visit.has_left)); /* its data may be freed now */
+    return NULL;
+}
+
+TEST(symbolizer_that_is_taken_away_is_left_by_all_threads)
+{
+    static char it[] = "it";
+    pthread_t threads[2];
+
+    tarn_nrt_set_symbolizer(stay_and_name, it);
+    CHECK_EQUAL(0, pthread_create(&threads[0], NULL, describe, NULL));
+    while (!atomic_load(&visit.is_inside))
+        usleep(500);
+    CHECK_EQUAL(0, pthread_create(&threads[1], NULL, take_symbolizer_away, NULL));
+    usleep(20000); /* it gets this far, or the test shows less */
+    atomic_store(&visit.may_leave, true);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQUAL(0, pthread_join(threads[i], NULL));
 }

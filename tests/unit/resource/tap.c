@@ -1,6 +1,10 @@
 /* The tap sees each outermost public call of the process, once. */
+#define _GNU_SOURCE
 #include "test.h"
 #include "scripted.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
 
 static tarn_tap_event seen[8];
 static unsigned seen_count;
@@ -163,4 +167,77 @@ TEST(tap_is_one_a_process_until_it_is_taken_away)
     CHECK_OK(tarn_resource_deallocate(script.resource, block, 10, 0, NULL));
     CHECK(told == 0 && other == 1);
     end();
+}
+
+/* --- taken away while it runs --- */
+
+static struct {
+    atomic_bool is_inside, may_leave, has_left;
+} visit;
+
+static void stay(void *data, const tarn_tap_event *event)
+{
+    (void)data, (void)event;
+    atomic_store(&visit.is_inside, true);
+    while (!atomic_load(&visit.may_leave))
+        usleep(500);
+    atomic_store(&visit.has_left, true);
+}
+
+static void *allocate_and_free(void *unused)
+{
+    tarn_device_ptr block;
+
+    (void)unused;
+    CHECK_OK(tarn_resource_allocate(script.resource, 10, 0, TARN_STREAM_NONE, &block));
+    CHECK_OK(tarn_resource_deallocate(script.resource, block, 10, 0, TARN_STREAM_NONE));
+    return NULL;
+}
+
+static void *take_tap_away(void *unused)
+{
+    (void)unused;
+    CHECK_OK(tarn_resource_set_tap(NULL, NULL));
+    CHECK(atomic_load(&visit.has_left)); /* its data may be freed now */
+    return NULL;
+}
+
+TEST(tap_that_is_taken_away_is_left_by_all_threads)
+{
+    pthread_t threads[2];
+    unsigned told = 0;
+
+    scripted_begin(&script, 0);
+    CHECK_OK(tarn_resource_set_tap(stay, NULL));
+    CHECK_EQUAL(0, pthread_create(&threads[0], NULL, allocate_and_free, NULL));
+    while (!atomic_load(&visit.is_inside))
+        usleep(500);
+    CHECK_EQUAL(0, pthread_create(&threads[1], NULL, take_tap_away, NULL));
+    usleep(20000); /* it gets this far, or the test shows less */
+    atomic_store(&visit.may_leave, true);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQUAL(0, pthread_join(threads[i], NULL));
+    scripted_end(&script);
+    begin(&told);
+    allocate_and_free(NULL);
+    CHECK_EQUAL(2, told);
+    end();
+}
+
+static void take_itself_away(void *data, const tarn_tap_event *event)
+{
+    (void)event;
+    ++*(unsigned *)data;
+    CHECK_OK(tarn_resource_set_tap(NULL, NULL));
+}
+
+TEST(tap_may_take_itself_away)
+{
+    unsigned told = 0;
+
+    scripted_begin(&script, 0);
+    CHECK_OK(tarn_resource_set_tap(take_itself_away, &told));
+    allocate_and_free(NULL);
+    CHECK_EQUAL(1, told);
+    scripted_end(&script);
 }

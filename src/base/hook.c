@@ -1,0 +1,125 @@
+/* hook.c -- functions that a user sets: calls of them are counted, and waited for.
+ *
+ * Setting and calling are rare, so that one lock serves all hooks. It is not held over a fork:
+ * a thread may hold other locks when it comes here. A child begins anew. It has one thread, so
+ * of the calls that were under way those are left that are on this thread's stack.
+ */
+#include "base/hook.h"
+#include <pthread.h>
+#include <stddef.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER; /* a call */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static unsigned forks; /* that this process came from */
+
+static _Thread_local struct tarn__hook_call *innermost;
+
+static void begin_anew(void)
+{
+    lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    ended = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    forks++;
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, begin_anew);
+}
+
+void tarn__hooks_lock(void)
+{
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&lock);
+}
+
+void tarn__hooks_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+static unsigned own_calls(const struct tarn__hook *hook)
+{
+    unsigned count = 0;
+
+    for (const struct tarn__hook_call *i = innermost; i; i = i->outer)
+        count += i->hook == hook;
+    return count;
+}
+
+/* The calls under way, right in a forked child, too. */
+static unsigned *running(struct tarn__hook *hook)
+{
+    if (hook->forks != forks) {
+        hook->forks = forks;
+        hook->running = own_calls(hook);
+    }
+    return &hook->running;
+}
+
+void tarn__hook_begin_locked(struct tarn__hook *hook, struct tarn__hook_call *call)
+{
+    ++*running(hook);
+    *call = (struct tarn__hook_call){hook, hook->function, hook->data, innermost};
+    innermost = call;
+}
+
+void tarn__hook_end_locked(struct tarn__hook_call *call)
+{
+    --*running(call->hook);
+    innermost = call->outer;
+    pthread_cond_broadcast(&ended);
+}
+
+bool tarn__hook_is_mine(const struct tarn__hook *hook)
+{
+    return own_calls(hook) > 0;
+}
+
+/* A thread that is cancelled would end here with the lock, so it goes on. */
+void tarn__hook_wait_locked(struct tarn__hook *hook)
+{
+    int state;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    while (*running(hook) > own_calls(hook))
+        pthread_cond_wait(&ended, &lock);
+    pthread_setcancelstate(state, NULL);
+}
+
+bool tarn__hook_begin(struct tarn__hook *hook, struct tarn__hook_call *call)
+{
+    tarn__hooks_lock();
+    bool is_set = hook->function != NULL;
+    if (is_set)
+        tarn__hook_begin_locked(hook, call);
+    tarn__hooks_unlock();
+    return is_set;
+}
+
+void tarn__hook_end(struct tarn__hook_call *call)
+{
+    tarn__hooks_lock();
+    tarn__hook_end_locked(call);
+    tarn__hooks_unlock();
+}
+
+void tarn__hook_set(struct tarn__hook *hook, tarn__any_function *function, void *data)
+{
+    tarn__hooks_lock();
+    hook->function = NULL;
+    tarn__hook_wait_locked(hook);
+    if (function) { /* else somebody may have set one during the wait */
+        hook->data = data;
+        hook->function = function;
+    }
+    tarn__hooks_unlock();
+}
+
+struct tarn__hook tarn__hook_get(const struct tarn__hook *hook)
+{
+    tarn__hooks_lock();
+    struct tarn__hook got = *hook;
+    tarn__hooks_unlock();
+    return got;
+}
