@@ -14,10 +14,10 @@
  * did before the first use (resource.h). A block that comes and goes with TARN_STREAM_NONE
  * needs neither wait, unless the pool is TARN_POOL_ONE_STREAM.
  *
- * A reset of the device's primary context (cuDevicePrimaryCtxReset) ends a pool. Allocations
- * fail with TARN_DRIVER_FAILURE, frees succeed, and no block is live any more. Releasing the
- * pool returns what outlives the reset: physical memory and addresses of VMM, and blocks of
- * an upstream, which is told of each.
+ * A reset of the device's primary context (cuDevicePrimaryCtxReset) ends a pool. The next call
+ * that asks the driver notices it: from then on allocations fail with TARN_DRIVER_FAILURE, frees
+ * succeed, and no block is live any more. Releasing the pool returns what outlives the reset:
+ * physical memory and addresses of VMM, and blocks of an upstream, which is told of each.
  */
 #ifndef TARN_POOL_H
 #define TARN_POOL_H
@@ -156,7 +156,7 @@ typedef struct tarn_pool_report {
     uint64_t ready;        /**< free for anybody */
     uint64_t largest_free; /**< of what this stream could have had */
     uint64_t device_free, device_total; /**< as the driver says */
-    unsigned attempts;     /**< callbacks that were asked */
+    unsigned attempts;     /**< calls of callbacks that returned true */
     tarn_status upstream;  /**< what growing gave */
     char upstream_words[256];
     double fragmentation; /**< of the pool, as in the statistics */
@@ -170,18 +170,29 @@ TARN_API tarn_status tarn_pool_last_report(tarn_pool_report *out);
 TARN_API size_t tarn_pool_report_text(const tarn_pool_report *report, char *out,
                                       size_t capacity);
 
-/** Called when memory is short, before out of memory is said: free something and return
- * true to have the search repeated. `attempt` counts from 0. No lock of the pool is held:
- * every call on the pool is allowed. What the thread allocates meanwhile asks no callback
- * again. */
+/** Called before an allocation of `bytes` fails for want of memory, on the thread that
+ * allocates: free something and return true to have the search repeated. Then it is called
+ * again if memory is still short; `attempt` counts these calls from 0. One allocation makes at
+ * most 16 calls, and at least one of each callback. No lock of the pool is held: every call on
+ * the pool is allowed, the removal of this callback or of another one included. What the thread
+ * allocates meanwhile calls no callback. Several threads may be in it at once. It has to
+ * return: to leave it by longjmp(), an exception or the end of the thread is forbidden. */
 typedef bool (*tarn_pool_pressure)(void *data, tarn_resource *pool, size_t bytes,
                                    unsigned attempt);
 
-/** Add or take away a callback; up to 8, asked in the order of their coming. Once exit has
- * begun and in a forked child none is asked any more: then none can be added, and to take
- * one away is TARN_OK. Any thread. */
+/** Add a callback, called behind those that are there. A second registration of the same
+ * `call` and `data` is one more callback. TARN_STILL_IN_USE: there are 8 already.
+ * TARN_OUT_OF_MEMORY: no host memory. TARN_DRIVER_FAILURE: exit has begun, or this is a forked
+ * child. Any thread, also in a callback. */
 TARN_API tarn_status tarn_pool_add_pressure(tarn_resource *pool, tarn_pool_pressure call,
                                             void *data);
+
+/** Remove a callback. Waits until no other thread runs it, so that afterwards nothing calls
+ * it and `data` may be freed; do not hold what it needs to return. In the callback itself, the
+ * thread's own call goes on, and is the last one. Two callbacks that remove each other on two
+ * threads wait for each other: do not. TARN_NOT_FOUND: there is no such callback. Once exit has
+ * begun and in a forked child no callback is called any more, and this waits for nothing and
+ * is TARN_OK. Any thread, also in a callback. */
 TARN_API tarn_status tarn_pool_remove_pressure(tarn_resource *pool,
                                                tarn_pool_pressure call, void *data);
 

@@ -8,24 +8,58 @@
  */
 #include "state.h"
 
-/* The object's answer: did it free something? An exception has nowhere to go, and is a no. */
+/* Did this one free something? An exception has nowhere to go, and is a no. */
+static bool ask_one(PyObject *callback, size_t bytes, unsigned attempt)
+{
+    PyObject *answer =
+        PyObject_CallFunction(callback, "nI", (Py_ssize_t)bytes, attempt);
+    int yes = answer != NULL ? PyObject_IsTrue(answer) : 0;
+
+    Py_XDECREF(answer);
+    if (PyErr_Occurred())
+        PyErr_WriteUnraisable(callback);
+    return yes > 0;
+}
+
+/* Is this object in the list? Looked up by identity, as equality may be anybody's code. */
+static bool is_in(PyObject *list, const PyObject *callback)
+{
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++)
+        if (PyList_GET_ITEM(list, i) == callback)
+            return true;
+    return false;
+}
+
+/* Ask each of those that are there at first, unless one before it, or another thread, has
+ * removed it since. */
+static bool ask_all(PyObject *list, size_t bytes, unsigned attempt)
+{
+    PyObject *all = PyList_GetSlice(list, 0, PyList_GET_SIZE(list));
+    bool any = false;
+
+    for (Py_ssize_t i = 0; all != NULL && i < PyList_GET_SIZE(all); i++)
+        if (is_in(list, PyList_GET_ITEM(all, i)))
+            any |= ask_one(PyList_GET_ITEM(all, i), bytes, attempt);
+    Py_XDECREF(all);
+    return any;
+}
+
 static bool ask(PyObject *weak, size_t bytes, unsigned attempt)
 {
     PyObject *before = tarn__exception_take();
-    PyObject *object = PyObject_CallNoArgs(weak), *answer = NULL;
-    int yes = 0;
+    PyObject *object = PyObject_CallNoArgs(weak), *list = NULL;
+    bool any = false;
 
     if (object != NULL && object != Py_None)
-        answer =
-            PyObject_CallMethod(object, "_on_pressure", "nI", (Py_ssize_t)bytes, attempt);
-    if (answer != NULL)
-        yes = PyObject_IsTrue(answer);
+        list = PyObject_GetAttrString(object, "_callbacks");
+    if (list != NULL && PyList_Check(list))
+        any = ask_all(list, bytes, attempt);
     if (PyErr_Occurred())
         PyErr_WriteUnraisable(weak);
-    Py_XDECREF(answer);
+    Py_XDECREF(list);
     Py_XDECREF(object);
     tarn__exception_put(before);
-    return yes > 0;
+    return any;
 }
 
 static bool pressure(void *data, tarn_resource *pool, size_t bytes, unsigned attempt)
@@ -39,7 +73,7 @@ static bool pressure(void *data, tarn_resource *pool, size_t bytes, unsigned att
     return again;
 }
 
-/* (self): from now on self._on_pressure(bytes, attempt) is asked. */
+/* (self): from now on the callables in the list self._callbacks are asked. */
 static PyObject *begin_pressure(PyObject *module, PyObject *object)
 {
     tarn__state *state = tarn__state_get(module);

@@ -329,22 +329,28 @@ class _PoolCalls(UpstreamResourceAdaptor):
         """Have `callback(nbytes, attempt)` asked before an allocation fails.
 
         It may free something, also of this pool, and return True: then the search is
-        repeated. Of several each is asked in turn. What it raises goes to
-        sys.unraisablehook. Callbacks go with this object.
+        repeated, and where memory is still short all are asked again, up to 16 times for one
+        allocation; `attempt` counts from 0. Of several each is asked in turn. It may remove
+        itself and others. What it allocates asks no callback. What it raises goes to
+        sys.unraisablehook, and counts as False. Callbacks go with this object.
         """
         if not callable(callback):
             raise TypeError(f"{callback!r} cannot be called")
         if self._callbacks is None:
-            _tarn._pool_begin_pressure(self)
             self._callbacks = []
+            try:
+                _tarn._pool_begin_pressure(self)
+            except BaseException:
+                self._callbacks = None
+                raise
         self._callbacks.append(callback)
 
     def remove_pressure_callback(self, callback: Callable[[int, int], bool]) -> None:
-        """Ask it no more. Raises ValueError where it is not there."""
-        (self._callbacks or []).remove(callback)
+        """Ask it no more. Raises ValueError where it is not there.
 
-    def _on_pressure(self, nbytes: int, attempt: int) -> bool:
-        return any([callback(nbytes, attempt) for callback in list(self._callbacks or ())])
+        A call that another thread has begun goes on.
+        """
+        (self._callbacks or []).remove(callback)
 
 
 _STREAMLESS = ("barrier", "event", "one-stream")  # as tarn_pool_streamless counts them

@@ -228,6 +228,92 @@ def test_what_a_callback_raises_is_told_and_memory_is_out(unraisable):
     assert [type(one) for one in unraisable] == [ZeroDivisionError]
 
 
+def test_a_callback_that_promises_for_ever_is_asked_sixteen_times():
+    pool = PoolMemoryResource(None, None, 8 * MIB)
+    asked = []
+    pool.add_pressure_callback(lambda nbytes, attempt: asked.append(attempt) or True)
+    for _ in range(2):
+        asked.clear()
+        with pytest.raises(tarn.OutOfMemoryError):
+            buffer(pool, 16 * MIB)
+        assert asked == list(range(16))
+
+
+def test_a_callback_may_remove_itself_and_others():
+    pool = PoolMemoryResource(None, None, 8 * MIB)
+    asked = []
+
+    def once(nbytes, attempt):
+        asked.append("once")
+        pool.remove_pressure_callback(once)
+        pool.remove_pressure_callback(never)
+        return True
+
+    def never(nbytes, attempt):
+        asked.append("never")
+        return True
+
+    def always(nbytes, attempt):
+        asked.append("always")
+        return False
+
+    for callback in once, never, always:
+        pool.add_pressure_callback(callback)
+    for _ in range(2):
+        with pytest.raises(tarn.OutOfMemoryError):
+            buffer(pool, 16 * MIB)
+    assert asked == ["once", "always", "always", "always"]
+
+
+def test_a_callback_that_raises_keeps_nobody_from_being_asked(unraisable):
+    pool = PoolMemoryResource(None, None, 8 * MIB)
+    kept = [buffer(pool, 6 * MIB)]
+    pool.add_pressure_callback(lambda nbytes, attempt: 1 // 0)
+    pool.add_pressure_callback(lambda nbytes, attempt: bool(kept and kept.pop()))
+    buffer(pool, 4 * MIB)
+    assert kept == []
+    assert [type(one) for one in unraisable] == [ZeroDivisionError]
+
+
+def test_what_a_callback_allocates_asks_none():
+    pool = PoolMemoryResource(None, None, 8 * MIB)
+    asked = []
+
+    def allocate(nbytes, attempt):
+        asked.append(attempt)
+        with pytest.raises(tarn.OutOfMemoryError):
+            buffer(pool, nbytes)
+        return False
+
+    pool.add_pressure_callback(allocate)
+    with pytest.raises(tarn.OutOfMemoryError):
+        buffer(pool, 16 * MIB)
+    assert asked == [0]
+
+
+def test_a_callback_is_removed_while_another_thread_runs_it():
+    pool = PoolMemoryResource(None, None, 8 * MIB)
+    inside, leave, asked = threading.Event(), threading.Event(), []
+
+    def stay(nbytes, attempt):
+        asked.append(attempt)
+        inside.set()
+        return leave.wait(60)
+
+    def allocate():
+        with pytest.raises(tarn.OutOfMemoryError):
+            buffer(pool, 16 * MIB)
+
+    pool.add_pressure_callback(stay)
+    thread = threading.Thread(target=allocate)
+    thread.start()
+    assert inside.wait(60)
+    pool.remove_pressure_callback(stay)
+    leave.set()
+    thread.join()
+    assert asked == [0]
+
+
 def test_a_callback_that_holds_its_pool_is_no_leak():
     def pools():
         gc.collect()

@@ -93,6 +93,7 @@ static void free_pool(struct tarn__pool *pool)
 {
     tarn__heap_free(&pool->heap);
     free(pool->olds);
+    tarn__pressures_free(&pool->pressures);
     pthread_mutex_destroy(&pool->barrier);
     pthread_mutex_destroy(&pool->growth);
     free(pool);

@@ -138,7 +138,8 @@ static tarn_status allocate_slowly(struct tarn__pool *pool,
         pool->failures++;
     }
     tarn__pool_unlock(pool);
-    tarn__fence_if_due(&caller);
+    if (!tarn__pool_is_over(pool)) /* a callback may have reset the context */
+        tarn__fence_if_due(&caller);
     tarn__magazine_make(&caller);
     tarn__caller_end(&caller);
     return status;

@@ -28,7 +28,11 @@ enum {
     TARN__GATE_OVER = 2 /* the context died, or the device is lost */
 };
 
-enum { TARN__PRESSURE_MAX = 8 };
+/* Out-of-memory callbacks; pressure.c. Under the lock of hooks (base/hook.h). */
+struct tarn__pressures {
+    struct tarn__pressure *first;
+    uint64_t last_number;
+};
 
 struct tarn__pool {
     tarn_resource *resource; /* the object around this; set once, not retained */
@@ -50,16 +54,13 @@ struct tarn__pool {
      * behind `growth`, before `lock`. */
     pthread_mutex_t barrier;
 
+    struct tarn__pressures pressures;
+
     struct tarn__lock lock; /* guards all from here on */
     struct tarn__heap heap;
     uint64_t limit; /* UINT64_MAX: none */
     struct tarn__magazine *magazines;
     uint64_t parked_granted; /* sum of what the magazines may hold */
-    struct {
-        tarn_pool_pressure call;
-        void *data;
-    } pressure[TARN__PRESSURE_MAX];
-    unsigned pressure_count;
     struct tarn__pace misses_ask; /* about fences */
     struct tarn__counts counts;   /* of what no magazine counted */
     uint64_t poll_round; /* lanes of which no fence was asked in it are asked next */
@@ -86,6 +87,7 @@ struct tarn__caller {
     CUgraph_ capture_graph;      /* that it captures into, or NULL */
     unsigned capture_slot;       /* 0: none, or the capture is lost */
     bool is_lost;                /* the capture, so that nothing of it will run */
+    unsigned callbacks;          /* that were called for its request */
 };
 
 /* Enter the pool's context and find the stream's lane; TARN_INVALID_ARGUMENT for a stream
@@ -156,6 +158,22 @@ tarn_status tarn__search(struct tarn__caller *caller, const struct tarn__request
 /* Own and ready blocks alone, `lock` held. */
 tarn__index tarn__search_at_hand(struct tarn__caller *caller,
                                  const struct tarn__request *request);
+
+/* --- pressure.c --- */
+
+void tarn__pressures_free(struct tarn__pressures *all);
+
+/* How far a request came with the callbacks; zeros at first. */
+struct tarn__turn {
+    uint64_t number;  /* of the callback whose turn it is */
+    unsigned attempt; /* calls of it so far */
+    unsigned calls;   /* of all, for this request */
+};
+
+/* Call the callbacks in their order, from the turn on, until one says that it freed something
+ * for a request of `bytes`. False: none did, or there were as many calls as one request may
+ * make. No lock is held. */
+bool tarn__pressure_ask(struct tarn__pool *pool, uint64_t bytes, struct tarn__turn *turn);
 
 /* --- steal.c --- */
 tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request *request);

@@ -266,57 +266,6 @@ size_t tarn_pool_report_text(const tarn_pool_report *report, char *out, size_t c
     return length < 0 ? 0 : (size_t)length;
 }
 
-/* --- pressure --- */
-
-tarn_status tarn_pool_add_pressure(tarn_resource *resource, tarn_pool_pressure call,
-                                   void *data)
-{
-    struct tarn__pool *pool;
-    tarn_status status = tarn__pool_of(resource, "pool", &pool);
-
-    if (status == TARN_OK && !call)
-        status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: a callback that is NULL");
-    if (status == TARN_OK && tarn__driver_gone()) /* a lock may be held for ever */
-        status = tarn_error_set(TARN_DRIVER_FAILURE,
-                                "pool: no callback any more: the process ends, or was "
-                                "forked");
-    if (status != TARN_OK)
-        return status;
-    tarn__pool_lock(pool);
-    if (pool->pressure_count < TARN__PRESSURE_MAX) {
-        pool->pressure[pool->pressure_count].call = call;
-        pool->pressure[pool->pressure_count++].data = data;
-    } else {
-        status = tarn_error_set(TARN_STILL_IN_USE, "pool: it has %d callbacks already",
-                                TARN__PRESSURE_MAX);
-    }
-    tarn__pool_unlock(pool);
-    return status;
-}
-
-tarn_status tarn_pool_remove_pressure(tarn_resource *resource, tarn_pool_pressure call,
-                                      void *data)
-{
-    struct tarn__pool *pool;
-    unsigned i = 0;
-    tarn_status status = tarn__pool_of(resource, "pool", &pool);
-
-    if (status != TARN_OK || tarn__driver_gone()) /* then nobody is asked any more */
-        return status;
-    tarn__pool_lock(pool);
-    while (i < pool->pressure_count &&
-           (pool->pressure[i].call != call || pool->pressure[i].data != data))
-        i++;
-    if (i == pool->pressure_count)
-        status = tarn_error_set(TARN_NOT_FOUND, "pool: it has no such callback");
-    else
-        pool->pressure_count--;
-    for (; status == TARN_OK && i < pool->pressure_count; i++)
-        pool->pressure[i] = pool->pressure[i + 1];
-    tarn__pool_unlock(pool);
-    return status;
-}
-
 /* --- snapshot --- */
 
 static tarn_pool_block_state state_of(const struct tarn__heap *heap,

@@ -10,7 +10,7 @@
 struct search {
     struct tarn__caller *caller;
     const struct tarn__request *request;
-    unsigned attempts;   /* callbacks asked */
+    unsigned attempts;   /* callbacks that freed something */
     tarn_error upstream; /* what growing gave, the last time */
 };
 
@@ -235,40 +235,20 @@ static tarn__index try_steps(struct search *search)
     return 0;
 }
 
-/* Ask the user's callbacks, one after the other, while they say that they freed something. */
+/* Have the callbacks free something, and search again after each that says so. One may have
+ * reset the context. */
 static tarn__index pressed(struct search *search, uint64_t asked)
 {
-    static _Thread_local unsigned depth; /* a callback may allocate, and that may fail */
+    struct tarn__turn turn = {.calls = search->caller->callbacks};
     struct tarn__pool *pool = search->caller->pool;
     tarn__index index = 0;
 
-    for (unsigned i = 0; !index && depth == 0;) {
-        tarn_pool_pressure call = NULL;
-        void *data = NULL;
-        tarn__pool_lock(pool);
-        if (i < pool->pressure_count) {
-            call = pool->pressure[i].call;
-            data = pool->pressure[i].data;
-        }
-        tarn__pool_unlock(pool);
-        if (!call)
-            return 0;
-        unsigned attempt = 0;
-        while (!index) {
-            depth++;
-            bool freed = call(data, pool->resource, asked, attempt++);
-            depth--;
-            if (!freed)
-                break;
-            search->attempts++;
-            index = try_steps(search);
-        }
-        /* It may have left, and the next one have its place. */
-        tarn__pool_lock(pool);
-        i += i < pool->pressure_count && pool->pressure[i].call == call &&
-             pool->pressure[i].data == data;
-        tarn__pool_unlock(pool);
+    while (!index && tarn__pressure_ask(pool, asked, &turn) &&
+           !tarn__pool_check_context(pool)) {
+        search->attempts++;
+        index = try_steps(search);
     }
+    search->caller->callbacks = turn.calls;
     return index;
 }
 

@@ -1,4 +1,4 @@
-/* Why memory was out, in numbers and in words, and the callbacks that are asked before. */
+/* Why memory was out, in numbers and in words. */
 #include "field.h"
 #include <stdio.h>
 
@@ -270,68 +270,4 @@ TEST(report_in_words_takes_no_more_than_it_is_given)
     CHECK_EQUAL(sizeof a_text - 1, tarn_pool_report_text(&a_report, NULL, 0));
     CHECK_EQUAL(sizeof a_text - 1, tarn_pool_report_text(&a_report, text, 10));
     CHECK(memcmp(text, a_text, 9) == 0 && text[9] == 0 && text[10] == '#');
-}
-
-/* --- callbacks -------------------------------------------------------------------------- */
-
-static char asked[16];
-
-static bool note_that_it_was_asked(void *data, tarn_resource *pool, size_t bytes,
-                                   unsigned attempt)
-{
-    (void)pool, (void)bytes, (void)attempt;
-    strncat(asked, data, sizeof asked - strlen(asked) - 1);
-    return false;
-}
-
-static void are_asked(tarn_resource *pool, const char *wanted)
-{
-    asked[0] = 0;
-    CHECK(is_refused(pool, 3 * MIB, NULL));
-    assert_string_equal(wanted, asked);
-}
-
-TEST(callbacks_are_eight_at_most)
-{
-    char a[] = "a";
-
-    use_driver(0);
-    tarn_resource *pool = strict_pool(2 * MIB);
-    for (int i = 0; i < 8; i++)
-        CHECK_OK(tarn_pool_add_pressure(pool, note_that_it_was_asked, a));
-    CHECK_STATUS(TARN_STILL_IN_USE,
-                 tarn_pool_add_pressure(pool, note_that_it_was_asked, a));
-    are_asked(pool, "aaaaaaaa");
-    CHECK_OK(tarn_pool_remove_pressure(pool, note_that_it_was_asked, a));
-    CHECK_OK(tarn_pool_add_pressure(pool, note_that_it_was_asked, a));
-    end_pool(pool);
-}
-
-TEST(callbacks_are_asked_in_the_order_of_their_coming_whoever_left)
-{
-    char a[] = "a", b[] = "b", c[] = "c", d[] = "d";
-
-    use_driver(0);
-    tarn_resource *pool = strict_pool(2 * MIB), *cuda;
-    for (char **one = (char *[]){a, b, c, d, NULL}; *one; one++)
-        CHECK_OK(tarn_pool_add_pressure(pool, note_that_it_was_asked, *one));
-    are_asked(pool, "abcd");
-    CHECK_OK(tarn_pool_remove_pressure(pool, note_that_it_was_asked, b));
-    are_asked(pool, "acd");
-    CHECK_STATUS(TARN_NOT_FOUND,
-                 tarn_pool_remove_pressure(pool, note_that_it_was_asked, b));
-    CHECK_STATUS(TARN_NOT_FOUND, tarn_pool_remove_pressure(pool, free_nothing, a));
-    are_asked(pool, "acd");
-    CHECK_OK(tarn_pool_remove_pressure(pool, note_that_it_was_asked, d));
-    CHECK_OK(tarn_pool_add_pressure(pool, note_that_it_was_asked, b));
-    CHECK_OK(tarn_pool_remove_pressure(pool, note_that_it_was_asked, a));
-    are_asked(pool, "cb");
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_add_pressure(pool, NULL, a));
-    CHECK_OK(tarn_cuda_create(0, &cuda));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT,
-                 tarn_pool_add_pressure(cuda, note_that_it_was_asked, a));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT,
-                 tarn_pool_remove_pressure(cuda, note_that_it_was_asked, a));
-    CHECK_OK(tarn_resource_release(cuda));
-    end_pool(pool);
 }

@@ -435,3 +435,32 @@ TEST(pool_keeps_memory_that_the_device_may_still_use)
 {
     in_child(fail_the_waits);
 }
+
+/* --- a callback that resets the device --- */
+
+static bool reset_it(void *data, tarn_resource *its, size_t bytes, unsigned attempt)
+{
+    (void)data, (void)its, (void)bytes, (void)attempt;
+    reset();
+    return true;
+}
+
+static void reset_in_a_callback(void)
+{
+    const tarn_pool_options options = {.size = sizeof options, .maximum_bytes = 2 * MIB};
+    tarn_device_ptr block = 77;
+
+    begin();
+    CHILD_STATUS(TARN_OK, tarn_pool_create(0, NULL, &options, &pool));
+    CHILD_STATUS(TARN_OK, tarn_pool_add_pressure(pool, reset_it, NULL));
+    CHILD_STATUS(TARN_DRIVER_FAILURE,
+                 tarn_resource_allocate(pool, 3 * MIB, 0, NULL, &block));
+    CHILD_SAYS("was reset");
+    CHILD_CHECK(block == 77);
+    nothing_is_left();
+}
+
+TEST(callback_may_reset_the_context)
+{
+    in_child(reset_in_a_callback);
+}

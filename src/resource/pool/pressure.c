@@ -1,0 +1,202 @@
+/* pressure.c -- out-of-memory callbacks: called before an allocation fails.
+ *
+ * A callback may do anything: use the pool, add callbacks, remove others or itself. So each is
+ * found anew, by its number, before each call. A removal takes it out of the list and waits
+ * until no other thread runs it. One that removes itself is freed when its call ends.
+ */
+#include "base/hook.h"
+#include "resource/pool/pool.h"
+#include <stdlib.h>
+
+/* Registered at once, and calls for one request. */
+enum { CALLBACKS_MAX = 8, CALLS_MAX = 16 };
+
+struct tarn__pressure {
+    struct tarn__hook hook;      /* a tarn_pool_pressure */
+    struct tarn__pressure *next; /* in the order of their numbers */
+    uint64_t number;             /* never given twice in a pool; grows */
+    bool goes_with_its_call;     /* it is in no list, and freed when its last call ends */
+};
+
+static _Thread_local bool inside; /* this thread runs one, of whatever pool */
+
+void tarn__pressures_free(struct tarn__pressures *all)
+{
+    while (all->first) {
+        struct tarn__pressure *one = all->first;
+        all->first = one->next;
+        free(one);
+    }
+}
+
+/* --- calling --- */
+
+static unsigned behind(const struct tarn__pressure *one)
+{
+    unsigned count = 0;
+
+    while ((one = one->next) != NULL)
+        count++;
+    return count;
+}
+
+/* Whose turn it is: that of `turn`, if it is still there and may be called once more, so that
+ * each behind it has a call left; else the next one's. Locked. */
+static struct tarn__pressure *choose(const struct tarn__pressures *all,
+                                     struct tarn__turn *turn)
+{
+    struct tarn__pressure *one = all->first;
+
+    while (one && one->number < turn->number)
+        one = one->next;
+    if (one && turn->attempt > 0 && one->number == turn->number &&
+        turn->calls + 1 + behind(one) > CALLS_MAX)
+        one = one->next;
+    if (one && one->number != turn->number) {
+        turn->number = one->number;
+        turn->attempt = 0;
+    }
+    return turn->calls < CALLS_MAX ? one : NULL;
+}
+
+/* False: nobody's turn is left. */
+static bool begin_call(struct tarn__pressures *all, struct tarn__turn *turn,
+                       struct tarn__hook_call *call)
+{
+    tarn__hooks_lock();
+    struct tarn__pressure *one = choose(all, turn);
+    if (one) {
+        tarn__hook_begin_locked(&one->hook, call);
+        turn->calls++;
+    }
+    tarn__hooks_unlock();
+    return one != NULL;
+}
+
+static void end_call(struct tarn__hook_call *call)
+{
+    struct tarn__pressure *one = (struct tarn__pressure *)(void *)call->hook;
+
+    tarn__hooks_lock();
+    tarn__hook_end_locked(call);
+    bool is_last = one->goes_with_its_call;
+    tarn__hooks_unlock();
+    if (is_last)
+        free(one);
+}
+
+bool tarn__pressure_ask(struct tarn__pool *pool, uint64_t bytes, struct tarn__turn *turn)
+{
+    struct tarn__hook_call call;
+    bool freed = false;
+
+    /* A callback may allocate, and that may fail. */
+    while (!freed && !inside && !tarn__driver_gone() &&
+           begin_call(&pool->pressures, turn, &call)) {
+        inside = true;
+        freed = ((tarn_pool_pressure)call.function)(call.data, pool->resource, bytes,
+                                                    turn->attempt++);
+        inside = false;
+        end_call(&call);
+        if (!freed) {
+            turn->number++;
+            turn->attempt = 0;
+        }
+    }
+    return freed;
+}
+
+/* --- coming and going --- */
+
+/* Enter it as the last one. False: there are as many as may be. */
+static bool enter(struct tarn__pressures *all, struct tarn__pressure *made)
+{
+    struct tarn__pressure **link = &all->first;
+    unsigned count = 0;
+
+    tarn__hooks_lock();
+    for (; *link; link = &(*link)->next)
+        count++;
+    if (count < CALLBACKS_MAX) {
+        made->number = ++all->last_number;
+        *link = made;
+    }
+    tarn__hooks_unlock();
+    return count < CALLBACKS_MAX;
+}
+
+tarn_status tarn_pool_add_pressure(tarn_resource *resource, tarn_pool_pressure call,
+                                   void *data)
+{
+    struct tarn__pool *pool;
+    tarn_status status = tarn__pool_of(resource, "pool", &pool);
+
+    if (status == TARN_OK && !call)
+        status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: a callback that is NULL");
+    if (status == TARN_OK && tarn__driver_gone()) /* a lock may be held for ever */
+        status = tarn_error_set(TARN_DRIVER_FAILURE,
+                                "pool: no callback any more: the process ends, or was "
+                                "forked");
+    if (status != TARN_OK)
+        return status;
+    struct tarn__pressure *made = malloc(sizeof *made);
+    if (!made)
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "pool: no host memory for a callback, %zu bytes",
+                              sizeof *made);
+    *made = (struct tarn__pressure){.hook = {(tarn__any_function *)call, data, 0, 0}};
+    if (enter(&pool->pressures, made))
+        return TARN_OK;
+    free(made);
+    return tarn_error_set(TARN_STILL_IN_USE, "pool: it has %d callbacks already",
+                          CALLBACKS_MAX);
+}
+
+/* The link to it, or NULL. Of several alike, the one that this thread runs is meant: two
+ * that remove themselves on two threads would wait for each other. Locked. */
+static struct tarn__pressure **find(struct tarn__pressures *all,
+                                    tarn__any_function *function, const void *data)
+{
+    struct tarn__pressure **found = NULL;
+
+    for (struct tarn__pressure **link = &all->first; *link; link = &(*link)->next)
+        if ((*link)->hook.function == function && (*link)->hook.data == data &&
+            (!found || tarn__hook_is_mine(&(*link)->hook)))
+            found = link;
+    return found;
+}
+
+/* False: there is none. */
+static bool take_out(struct tarn__pressures *all, tarn__any_function *function,
+                     const void *data)
+{
+    struct tarn__pressure *one = NULL;
+    bool is_idle = false;
+
+    tarn__hooks_lock();
+    struct tarn__pressure **link = find(all, function, data);
+    if (link) {
+        one = *link;
+        *link = one->next;
+        tarn__hook_wait_locked(&one->hook);
+        is_idle = !tarn__hook_is_mine(&one->hook);
+        one->goes_with_its_call = !is_idle;
+    }
+    tarn__hooks_unlock();
+    if (is_idle)
+        free(one);
+    return one != NULL;
+}
+
+tarn_status tarn_pool_remove_pressure(tarn_resource *resource, tarn_pool_pressure call,
+                                      void *data)
+{
+    struct tarn__pool *pool;
+    tarn_status status = tarn__pool_of(resource, "pool", &pool);
+
+    if (status != TARN_OK || tarn__driver_gone()) /* then nobody is asked any more */
+        return status;
+    return take_out(&pool->pressures, (tarn__any_function *)call, data)
+               ? TARN_OK
+               : tarn_error_set(TARN_NOT_FOUND, "pool: it has no such callback");
+}
