@@ -204,7 +204,8 @@ typedef enum tarn_pool_block_state {
     TARN_POOL_UNFENCED, /**< free, in the order of a stream alone */
     TARN_POOL_CAPTURED, /**< kept for a graph */
     TARN_POOL_HOLE,     /**< addresses without memory */
-    TARN_POOL_MOVING    /**< in the hands of a call that is under way */
+    TARN_POOL_MOVING    /**< in the hands of a call that is under way, or changed during the
+                           snapshot */
 } tarn_pool_block_state;
 
 /** One block of a snapshot. */
@@ -217,11 +218,17 @@ typedef struct tarn_pool_block {
     tarn_device_ptr segment; /**< first address of the range that it lies in */
 } tarn_pool_block;
 
-/** Called for each block, by address. False ends the walk. No call on the pool is allowed
- * in it. */
+/** Called for each block, by address. False ends the walk. No lock is held: every call on the
+ * pool is allowed. It has to return. */
 typedef bool (*tarn_pool_visit)(void *data, const tarn_pool_block *block);
 
-/** Visit all blocks of a copy of the pool's state at one moment. Any thread. */
+/** Copy all blocks, then visit the copy. A pool of at most 1,024 blocks in fewer than 64 segments
+ * is copied at one moment. A larger one is copied part by part, and other threads change it
+ * between the parts. A block that is live throughout the call is visited once. Blocks do not
+ * overlap, and those of a segment that is there throughout lie without gaps. A block that came
+ * to lie across the border of two parts is cut there, and TARN_POOL_MOVING.
+ * TARN_OUT_OF_MEMORY: no host memory for the copy; nothing was visited. TARN_DRIVER_FAILURE:
+ * exit has begun, or this is a forked child. Any thread. */
 TARN_API tarn_status tarn_pool_snapshot(tarn_resource *pool, tarn_pool_visit visit,
                                         void *data);
 

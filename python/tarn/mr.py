@@ -273,7 +273,11 @@ class _PoolCalls(UpstreamResourceAdaptor):
         return PoolStatistics(**{**found, "limit": limit_of(found["limit"])})
 
     def snapshot(self) -> list[PoolBlock]:
-        """All blocks, by address, as they were at one moment."""
+        """All blocks, by address.
+
+        They are as they were at one moment, up to 1,024 of them; of more, each such part is,
+        and what changed across two parts is "moving".
+        """
         return [block_of(block) for block in _tarn._pool_snapshot(self)]
 
     def capture_of(self, stream: Any) -> PoolCapture:

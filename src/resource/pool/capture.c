@@ -235,7 +235,7 @@ void tarn__capture_note(struct tarn__caller *caller, struct tarn__node *node)
 {
     struct tarn_pool_capture *capture;
 
-    node->capture = (uint16_t)caller->capture_slot;
+    tarn__node_set_capture(node, (uint16_t)caller->capture_slot);
     if (!caller->capture_slot)
         return;
     capture = caller->pool->captures->slots[caller->capture_slot];

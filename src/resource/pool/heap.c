@@ -76,7 +76,8 @@ static inline void drop_upper(struct tarn__heap *heap, tarn__index index)
 
 void tarn__heap_take_in(struct tarn__heap *heap, tarn__index index)
 {
-    NODE(index)->granules += NODE(NODE(index)->after)->granules;
+    tarn__node_size(NODE(index),
+                    NODE(index)->granules + NODE(NODE(index)->after)->granules);
     drop_upper(heap, index);
 }
 
@@ -228,7 +229,7 @@ void tarn__heap_put(struct tarn__heap *heap, tarn__index index, struct tarn__lan
 
     heap->out_bytes -= tarn__node_bytes(node);
     tarn__node_set(node, TARN__MOVING);
-    node->capture = 0;
+    tarn__node_set_capture(node, 0);
     if (lane)
         lane->frees++;
     tarn__heap_leave(heap, index);

@@ -14,7 +14,7 @@ static tarn__index split(struct tarn__heap *heap, tarn__index index, uint32_t gr
     tarn__index cut = tarn__nodes_take(&heap->nodes);
     struct tarn__node *node = NODE(index), *rest = NODE(cut);
 
-    rest->granules = granules;
+    tarn__node_size(rest, granules);
     tarn__node_place(rest, tarn__node_end(node));
     rest->before = index;
     rest->after = node->after;
@@ -82,7 +82,7 @@ static inline void resize_in_place(struct tarn__heap *heap, tarn__index index,
     }
     tarn__bins_remove(&heap->holes, &heap->nodes, index);
     heap->hole_bytes -= tarn__node_bytes(node);
-    node->granules = granules;
+    tarn__node_size(node, granules);
     heap->hole_bytes += tarn__node_bytes(node);
     tarn__bins_add(&heap->holes, &heap->nodes, index);
 }
@@ -108,7 +108,7 @@ static inline tarn__index cut_front(struct tarn__heap *heap, tarn__index index,
     struct tarn__node *rest = NODE(index), *front = NODE(cut);
 
     tarn__node_place(front, rest->address);
-    front->granules = granules;
+    tarn__node_size(front, granules);
     front->before = rest->before;
     front->after = index;
     if (rest->before) {

@@ -65,7 +65,7 @@ static inline void tarn__heap_resize(struct tarn__heap *heap, tarn__index index,
     unsigned from = tarn__bins_class(node->granules), to = tarn__bins_class(granules);
     uint64_t more = ((uint64_t)granules - node->granules) << TARN__GRANULE_SHIFT;
 
-    node->granules = granules;
+    tarn__node_size(node, granules);
     tarn__heap_count(heap, lane, node->epoch, more);
     if (from == to)
         return;
@@ -81,10 +81,10 @@ static inline void tarn__heap_link_after(struct tarn__heap *heap, struct tarn__l
     struct tarn__node *node = NODE(index);
     tarn__index younger = older ? NODE(older)->age.younger : lane->oldest;
 
-    node->age.older = older;
-    node->age.younger = younger;
-    *(older ? &NODE(older)->age.younger : &lane->oldest) = index;
-    *(younger ? &NODE(younger)->age.older : &lane->youngest) = index;
+    tarn__node_link(&node->age.older, older);
+    tarn__node_link(&node->age.younger, younger);
+    tarn__node_link(older ? &NODE(older)->age.younger : &lane->oldest, index);
+    tarn__node_link(younger ? &NODE(younger)->age.older : &lane->youngest, index);
 }
 
 static inline void tarn__heap_unlink(struct tarn__heap *heap, struct tarn__lane *lane,
@@ -92,8 +92,8 @@ static inline void tarn__heap_unlink(struct tarn__heap *heap, struct tarn__lane 
 {
     tarn__index older = node->age.older, younger = node->age.younger;
 
-    *(older ? &NODE(older)->age.younger : &lane->oldest) = younger;
-    *(younger ? &NODE(younger)->age.older : &lane->youngest) = older;
+    tarn__node_link(older ? &NODE(older)->age.younger : &lane->oldest, younger);
+    tarn__node_link(younger ? &NODE(younger)->age.older : &lane->youngest, older);
 }
 
 /* --- free nodes as a whole --- */

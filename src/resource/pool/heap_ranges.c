@@ -59,7 +59,7 @@ static tarn__index new_range(struct tarn__heap *heap, uint64_t address, uint64_t
     tarn__index index = tarn__nodes_take(&heap->nodes);
     struct tarn__node *node = NODE(index);
     tarn__node_place(node, start);
-    node->granules = (uint32_t)granules;
+    tarn__node_size(node, (uint32_t)granules);
     tarn__node_set(node, TARN__MOVING);
     tarn__addresses_add(&heap->addresses, &heap->nodes, index);
     heap->blocks++;

@@ -231,20 +231,21 @@ static inline enum tarn__put tarn__magazine_put(struct tarn__pool *pool,
                                                 tarn__index index, uint64_t block)
 {
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+    uint32_t granules = tarn__node_granules(node);
     enum tarn__put result = TARN__PUT_NO_ROOM;
 
     /* Most that have no room are told so without the lock. */
-    if (!tarn__magazine_has_room(magazine, node->granules) &&
-        !tarn__magazine_was_spare(magazine, node->granules))
+    if (!tarn__magazine_has_room(magazine, granules) &&
+        !tarn__magazine_was_spare(magazine, granules))
         return TARN__PUT_NO_ROOM;
     if (!tarn__lock_try(&magazine->lock))
         return TARN__PUT_NO_ROOM;
-    bool has = tarn__magazine_has_room(magazine, node->granules);
+    bool has = tarn__magazine_has_room(magazine, granules);
     if (!atomic_load_explicit(&magazine->closed, memory_order_relaxed) &&
-        (has || tarn__magazine_was_spare(magazine, node->granules))) {
-        uint64_t asked = node->asked;
+        (has || tarn__magazine_was_spare(magazine, granules))) {
         result = TARN__PUT_NOT_OUT;
         if (tarn__node_claim(node, block, TARN__PARKED)) {
+            uint64_t asked = tarn__node_asked(node);
             if (has) {
                 tarn__magazine_push(pool, magazine, index);
             } else {

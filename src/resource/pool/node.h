@@ -34,6 +34,10 @@ enum tarn__node_state {
     TARN__OLD         /* addresses whose memory moved while queued work still uses them */
 };
 
+/* Under the pool's lock, but for what the owner of a LIVE block writes without it when it
+ * goes out: `asked`, `alignment_log`, `state`. A stale pointer leads to a node without the
+ * lock, too. What is read there, and what it shares memory with, is read and written
+ * atomically, by the functions below. */
 struct tarn__node {
     uint64_t address;
     union {
@@ -104,6 +108,56 @@ static inline void tarn__node_place(struct tarn__node *node, uint64_t address)
     __atomic_store_n(&node->address, address, __ATOMIC_RELAXED);
 }
 
+/* The size of such a node. */
+static inline uint32_t tarn__node_granules(const struct tarn__node *node)
+{
+    return __atomic_load_n(&node->granules, __ATOMIC_RELAXED);
+}
+
+static inline void tarn__node_size(struct tarn__node *node, uint32_t granules)
+{
+    __atomic_store_n(&node->granules, granules, __ATOMIC_RELAXED);
+}
+
+/* The capture that such a node belongs to; 0: none. */
+static inline uint16_t tarn__node_capture(const struct tarn__node *node)
+{
+    return __atomic_load_n(&node->capture, __ATOMIC_RELAXED);
+}
+
+static inline void tarn__node_set_capture(struct tarn__node *node, uint16_t slot)
+{
+    __atomic_store_n(&node->capture, slot, __ATOMIC_RELAXED);
+}
+
+/* What was asked for a live block. It may have gone meanwhile, and another one come: who
+ * does not own it looks at state and address after this. */
+static inline uint64_t tarn__node_asked(const struct tarn__node *node)
+{
+    return __atomic_load_n(&node->asked, __ATOMIC_ACQUIRE);
+}
+
+static inline uint64_t tarn__node_alignment(const struct tarn__node *node)
+{
+    return (uint64_t)1 << __atomic_load_n(&node->alignment_log, __ATOMIC_ACQUIRE);
+}
+
+/* A block that is nobody's yet goes out. */
+static inline void tarn__node_go_out(struct tarn__node *node, uint64_t asked,
+                                     uint64_t alignment)
+{
+    __atomic_store_n(&node->asked, asked, __ATOMIC_RELEASE);
+    __atomic_store_n(&node->alignment_log, (uint8_t)__builtin_ctzll(alignment),
+                     __ATOMIC_RELEASE);
+    atomic_store_explicit(&node->state, TARN__LIVE, memory_order_release);
+}
+
+/* A link of the list by epochs, which lies where `asked` does. */
+static inline void tarn__node_link(tarn__index *link, tarn__index index)
+{
+    __atomic_store_n(link, index, __ATOMIC_RELEASE);
+}
+
 /* Take the live block at `address` out of its owner's hands: of two threads that give one
  * block back, one does. Between the look-up and here the node may have become another
  * block's, which then keeps it. */
@@ -154,7 +208,7 @@ static inline void tarn__nodes_put(struct tarn__nodes *nodes, tarn__index index)
 
     tarn__node_set(node, TARN__UNUSED);
     node->lane = node->before = node->after = 0;
-    node->capture = 0;
+    tarn__node_set_capture(node, 0);
     node->next = nodes->unused;
     nodes->unused = index;
     nodes->unused_count++;

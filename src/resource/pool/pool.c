@@ -65,11 +65,10 @@ static tarn_device_ptr hand_out(struct tarn__pool *pool, tarn__index index, size
                                 size_t alignment)
 {
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+    tarn_device_ptr block = node->address; /* once out, another thread may free it */
 
-    node->asked = asked;
-    node->alignment_log = (uint8_t)__builtin_ctzll(alignment);
-    atomic_store_explicit(&node->state, TARN__LIVE, memory_order_release);
-    return node->address;
+    tarn__node_go_out(node, asked, alignment);
+    return block;
 }
 
 static void note_peak_out(struct tarn__pool *pool)
@@ -226,7 +225,7 @@ static bool is_as_asked(const struct tarn__pool *pool, tarn__index index, size_t
 {
     const struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
 
-    return node->asked == bytes && (size_t)1 << node->alignment_log == alignment;
+    return tarn__node_asked(node) == bytes && tarn__node_alignment(node) == alignment;
 }
 
 /* A look without the lock may miss a block while others change the tables, so what is not
@@ -242,6 +241,14 @@ __attribute__((noinline)) static tarn__index find_locked(struct tarn__pool *pool
     return is_live(pool, index) ? index : 0;
 }
 
+/* Is it still this block? Another thread may free it at any time. */
+static bool is_still(const struct tarn__pool *pool, tarn__index index,
+                     tarn_device_ptr block)
+{
+    return is_live(pool, index) &&
+           tarn__node_address(tarn__node(&pool->heap.nodes, index)) == block;
+}
+
 /* The words of a free that is refused. */
 __attribute__((noinline)) static tarn_status not_as_asked(struct tarn__pool *pool,
                                                           tarn__index index,
@@ -249,11 +256,14 @@ __attribute__((noinline)) static tarn_status not_as_asked(struct tarn__pool *poo
                                                           size_t bytes, size_t alignment)
 {
     const struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
+    uint64_t asked = tarn__node_asked(node), its_alignment = tarn__node_alignment(node);
 
+    if (!is_still(pool, index, block))
+        return not_out(block);
     return tarn_error_set(
         TARN_INVALID_ARGUMENT,
-        "pool: 0x%llx has %llu bytes aligned to %zu, given back as %zu aligned to %zu",
-        block, (unsigned long long)node->asked, (size_t)1 << node->alignment_log, bytes,
+        "pool: 0x%llx has %llu bytes aligned to %llu, given back as %zu aligned to %zu",
+        block, (unsigned long long)asked, (unsigned long long)its_alignment, bytes,
         alignment);
 }
 
@@ -337,13 +347,12 @@ static tarn_status quick_put(struct tarn__pool *pool, struct tarn__magazine *mag
                              tarn__index index, tarn_device_ptr block, tarn_stream stream)
 {
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
-    uint64_t asked = node->asked;
 
     if (!tarn__node_claim(node, block, TARN__MOVING))
         return not_out(block);
     tarn__pool_lock(pool);
     tarn__magazine_ask(pool, magazine, tarn__node_bytes(node));
-    tarn__count_free(&pool->counts, asked);
+    tarn__count_free(&pool->counts, tarn__node_asked(node));
     tarn__magazine_search(pool, magazine);
     if (!tarn__magazine_keep(pool, magazine, index))
         tarn__heap_put(&pool->heap, index, magazine->lane);
@@ -365,7 +374,7 @@ static tarn_status quick_put_nobodys(struct tarn__pool *pool, tarn__index index,
         return not_out(block);
     uint32_t granules = node->granules;
     tarn__pool_lock(pool);
-    tarn__count_free(&pool->counts, node->asked);
+    tarn__count_free(&pool->counts, tarn__node_asked(node));
     tarn__heap_put(&pool->heap, index,
                    tarn__heap_known_lane(&pool->heap, TARN__KEY_NOBODY));
     bool due = tarn__streamless_is_due(pool, granules);
@@ -390,7 +399,7 @@ static tarn_status free_slowly(struct tarn__pool *pool, tarn__index index,
         return not_out(block);
     }
     tarn__pool_lock(pool);
-    tarn__count_free(&pool->counts, node->asked);
+    tarn__count_free(&pool->counts, tarn__node_asked(node));
     tarn__heap_put(&pool->heap, index, tarn__capture_lane_for(&caller, node));
     tarn__pool_unlock(pool);
     tarn__fence_if_due(&caller);
@@ -412,7 +421,7 @@ static tarn_status pool_deallocate(void *self, tarn_device_ptr block, size_t byt
     if (status != TARN_OK)
         return status;
     stream = named(pool, stream);
-    if (gate(pool) || tarn__node(&pool->heap.nodes, index)->capture)
+    if (gate(pool) || tarn__node_capture(tarn__node(&pool->heap.nodes, index)))
         return free_slowly(pool, index, block, stream);
     struct tarn__magazine *magazine = tarn__magazine_find(pool, stream);
     if (!magazine && is_nobody(pool, stream))
@@ -449,9 +458,10 @@ static tarn_status pool_block_bytes(void *self, tarn_device_ptr block, size_t *o
     struct tarn__pool *pool = self;
     tarn__index index = find(pool, block);
 
-    if (!index)
+    uint64_t asked = index ? tarn__node_asked(tarn__node(&pool->heap.nodes, index)) : 0;
+    if (!index || !is_still(pool, index, block))
         return not_out(block);
-    *out = tarn__node(&pool->heap.nodes, index)->asked;
+    *out = asked;
     return TARN_OK;
 }
 

@@ -1,5 +1,7 @@
 /* A pool's options, misuse that it sees, callbacks, limits, and streams that are gone. */
 #include "pools.h"
+#include <sched.h>
+#include <stdatomic.h>
 
 static tarn_status make(const tarn_pool_options *options, tarn_resource **out)
 {
@@ -484,4 +486,78 @@ TEST(limited_pool_in_pieces_serves_what_moved_and_fresh_pages_make_together)
     for (int i = 1; i < 16; i += 2)
         put(pool, blocks[i], 2 * MIB, NULL);
     end_pool(pool);
+}
+
+/* --- a block that several threads know --- */
+
+enum { FREERS = 2, CONTESTS = 300 };
+
+static struct contest {
+    tarn_resource *pool;
+    pthread_barrier_t turn;
+    tarn_device_ptr block;
+    size_t bytes;
+    tarn_stream stream; /* none: it goes into the heap at once */
+    atomic_int given_back, ready;
+} contest;
+
+/* It is there, or not any more. */
+static void ask_for_bytes(void)
+{
+    size_t bytes = 77;
+    tarn_status status = tarn_resource_block_bytes(contest.pool, contest.block, &bytes);
+
+    CHECK_EQUAL(status == TARN_OK ? contest.bytes : 77, bytes);
+    CHECK(status == TARN_OK || status == TARN_INVALID_ARGUMENT);
+}
+
+static void *give_back_too(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < CONTESTS; i++) {
+        pthread_barrier_wait(&contest.turn);
+        atomic_fetch_add(&contest.ready, 1);
+        while (atomic_load(&contest.ready) < FREERS) /* both are running now */
+            sched_yield();
+        ask_for_bytes();
+        tarn_status status = tarn_resource_deallocate(contest.pool, contest.block,
+                                                      contest.bytes, 0,
+                                                      contest.stream);
+        CHECK(status == TARN_OK || status == TARN_INVALID_ARGUMENT);
+        atomic_fetch_add(&contest.given_back, status == TARN_OK);
+        pthread_barrier_wait(&contest.turn);
+    }
+    return NULL;
+}
+
+TEST(block_that_two_threads_give_back_goes_back_once)
+{
+    pthread_t threads[FREERS];
+
+    use_driver(0);
+    contest.pool = strict_pool(32 * MIB);
+    CHECK_EQUAL(0, pthread_barrier_init(&contest.turn, NULL, FREERS + 1));
+    for (int i = 0; i < FREERS; i++)
+        CHECK_EQUAL(0, pthread_create(&threads[i], NULL, give_back_too, NULL));
+    for (int i = 0; i < CONTESTS; i++) {
+        contest.bytes = i % 3 == 0 ? 1000 : i % 3 == 1 ? 100 * KIB : 3 * MIB;
+        contest.stream = i % 2 ? NULL : TARN_STREAM_NONE;
+        /* Between two that stay, so that it is no part of what is free beside it. */
+        tarn_device_ptr before = take(contest.pool, contest.bytes, NULL);
+        contest.block = take(contest.pool, contest.bytes, NULL);
+        tarn_device_ptr after = take(contest.pool, contest.bytes, NULL);
+        atomic_store(&contest.given_back, 0);
+        atomic_store(&contest.ready, 0);
+        pthread_barrier_wait(&contest.turn);
+        pthread_barrier_wait(&contest.turn);
+        put(contest.pool, before, contest.bytes, NULL);
+        put(contest.pool, after, contest.bytes, NULL);
+        CHECK_EQUAL(1, atomic_load(&contest.given_back));
+    }
+    for (int i = 0; i < FREERS; i++)
+        CHECK_EQUAL(0, pthread_join(threads[i], NULL));
+    CHECK_EQUAL(0, statistics(contest.pool).live_blocks);
+    adds_up(contest.pool);
+    pthread_barrier_destroy(&contest.turn);
+    end_pool(contest.pool);
 }

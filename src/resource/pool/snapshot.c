@@ -1,0 +1,213 @@
+/* snapshot.c -- every block of a pool, copied piece by piece.
+ *
+ * A pool may have millions of blocks, and every miss needs the heap's lock. So the lock is
+ * held for a slice of them at a time, and host memory is taken between the slices. The heap
+ * may change there: the copy goes on at the address where it was. The node that was copied
+ * last leads there, as long as it is the block that it was; free nodes are not found by their
+ * addresses.
+ *
+ * The owner of a block writes what was asked for without the lock, and its state after that.
+ */
+#include "resource/pool/snapshot.h"
+#include "resource/pool/pool.h"
+#include <stdlib.h>
+
+static tarn_pool_block_state state_of(const struct tarn__heap *heap,
+                                      const struct tarn__node *node,
+                                      enum tarn__node_state state)
+{
+    switch (state) {
+    case TARN__LIVE:
+        return TARN_POOL_LIVE;
+    case TARN__PARKED:
+        return TARN_POOL_PARKED;
+    case TARN__HOLE:
+    case TARN__OLD:
+        return TARN_POOL_HOLE;
+    case TARN__FREE:
+        break;
+    default:
+        return TARN_POOL_MOVING;
+    }
+    if (node->lane == 0)
+        return TARN_POOL_READY;
+    const struct tarn__lane *lane = tarn__lane(heap, node->lane);
+    if (lane->is_capture)
+        return TARN_POOL_CAPTURED;
+    return node->epoch <= lane->fenced_epoch ? TARN_POOL_FENCED : TARN_POOL_UNFENCED;
+}
+
+/* What was asked is of a live block if it still is live after the look at it. */
+static tarn_pool_block describe(const struct tarn__heap *heap,
+                                const struct tarn__node *node, uint64_t segment)
+{
+    tarn_pool_block block = {
+        .address = node->address, .bytes = tarn__node_bytes(node), .segment = segment};
+    uint64_t asked = 0;
+
+    if (atomic_load_explicit(&node->state, memory_order_acquire) == TARN__LIVE)
+        asked = tarn__node_asked(node);
+    enum tarn__node_state state = tarn__node_state(node);
+    block.state = state_of(heap, node, state);
+    if (state == TARN__LIVE)
+        block.asked_bytes = asked;
+    if (state == TARN__FREE && node->lane)
+        block.stream_id = tarn__lane(heap, node->lane)->key;
+    return block;
+}
+
+/* --- going on where the last slice ended --- */
+
+/* The segment that begins last before `address`, or there; 0: none does. */
+static uint64_t segment_around(const struct tarn__heap *heap, uint64_t address)
+{
+    uint64_t last = 0;
+
+    for (size_t i = 0; i < heap->segments; i++)
+        if (heap->starts[i] <= address && heap->starts[i] > last)
+            last = heap->starts[i];
+    return last;
+}
+
+/* The segment that begins first behind `address`; 0: none does. */
+static uint64_t segment_behind(const struct tarn__heap *heap, uint64_t address)
+{
+    uint64_t first = 0;
+
+    for (size_t i = 0; i < heap->segments; i++)
+        if (heap->starts[i] > address && (first == 0 || heap->starts[i] < first))
+            first = heap->starts[i];
+    return first;
+}
+
+/* A node of the segment at `start`, as near to the end of the copy as one of the last slice
+ * still is where it was. What lies between `start` and there is of that segment. */
+static tarn__index near_end(const struct tarn__heap *heap,
+                            const struct tarn__snapshot *copy, uint64_t start)
+{
+    for (size_t i = copy->count; i > 0 && copy->count - i < TARN__SLICE; i--) {
+        uint64_t address = copy->blocks[i - 1].address;
+        const struct tarn__node *node = tarn__node(&heap->nodes, copy->nodes[i - 1]);
+        if (address < start)
+            break;
+        if (tarn__node_state(node) != TARN__UNUSED && node->address == address)
+            return copy->nodes[i - 1];
+    }
+    return tarn__heap_find(heap, start);
+}
+
+/* The first block that ends behind what was copied, and its segment; 0: there is none. */
+static tarn__index next_block(const struct tarn__heap *heap,
+                              const struct tarn__snapshot *copy, uint64_t *segment)
+{
+    tarn__index index = 0;
+
+    *segment = segment_around(heap, copy->end);
+    if (*segment)
+        index = near_end(heap, copy, *segment);
+    while (index && tarn__node_end(tarn__node(&heap->nodes, index)) <= copy->end)
+        index = tarn__node(&heap->nodes, index)->after;
+    if (index)
+        return index;
+    *segment = segment_behind(heap, copy->end);
+    return *segment ? tarn__heap_find(heap, *segment) : 0;
+}
+
+/* --- copying --- */
+
+/* There is room. A block that came to be where part of it was copied already is cut: what it
+ * is is not known of that moment. */
+static void add(const struct tarn__heap *heap, struct tarn__snapshot *copy,
+                tarn__index index, uint64_t segment)
+{
+    tarn_pool_block block = describe(heap, tarn__node(&heap->nodes, index), segment);
+    uint64_t end = block.address + block.bytes;
+
+    if (block.address < copy->end)
+        block = (tarn_pool_block){.address = copy->end,
+                                  .bytes = end - copy->end,
+                                  .state = TARN_POOL_MOVING,
+                                  .segment = segment};
+    copy->blocks[copy->count] = block;
+    copy->nodes[copy->count++] = index;
+    copy->end = end;
+}
+
+/* To look for a segment among many takes as long as to copy several blocks. */
+enum { STARTS_A_BLOCK = 64 };
+
+/* Copy a slice; true: there may be more. `lock` held. */
+static bool copy_slice(const struct tarn__heap *heap, struct tarn__snapshot *copy)
+{
+    size_t left = TARN__SLICE, looking = heap->segments / STARTS_A_BLOCK;
+    uint64_t segment;
+
+    while (left > 0) {
+        tarn__index index = next_block(heap, copy, &segment);
+        if (!index)
+            return false;
+        left = left > looking ? left - looking : 1;
+        for (; index && left > 0; index = tarn__node(&heap->nodes, index)->after, left--)
+            add(heap, copy, index, segment);
+    }
+    return true;
+}
+
+static bool reserve(struct tarn__snapshot *copy)
+{
+    size_t room = copy->room ? 2 * copy->room : TARN__SLICE;
+
+    if (copy->room - copy->count >= TARN__SLICE)
+        return true;
+    tarn_pool_block *blocks = realloc(copy->blocks, room * sizeof *blocks);
+    if (blocks)
+        copy->blocks = blocks;
+    tarn__index *nodes = realloc(copy->nodes, room * sizeof *nodes);
+    if (nodes)
+        copy->nodes = nodes;
+    if (!blocks || !nodes)
+        return false;
+    copy->room = room;
+    return true;
+}
+
+tarn_status tarn__snapshot_copy(struct tarn__pool *pool, struct tarn__snapshot *copy,
+                                bool *more_out)
+{
+    if (!reserve(copy))
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "pool: no host memory for a snapshot of more than %zu "
+                              "blocks",
+                              copy->count);
+    tarn__pool_lock(pool);
+    *more_out = copy_slice(&pool->heap, copy);
+    tarn__pool_unlock(pool);
+    return TARN_OK;
+}
+
+void tarn__snapshot_free(struct tarn__snapshot *copy)
+{
+    free(copy->blocks);
+    free(copy->nodes);
+}
+
+tarn_status tarn_pool_snapshot(tarn_resource *resource, tarn_pool_visit visit, void *data)
+{
+    struct tarn__snapshot copy = {0};
+    struct tarn__pool *pool;
+    bool more = true;
+    tarn_status status = tarn__pool_of(resource, "pool", &pool);
+
+    if (status == TARN_OK && !visit)
+        status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: a snapshot for nobody");
+    if (status == TARN_OK && tarn__driver_gone()) /* a lock may be held for ever */
+        status = tarn_error_set(TARN_DRIVER_FAILURE,
+                                "pool: the process ends, or was forked: no snapshot");
+    while (status == TARN_OK && more)
+        status = tarn__snapshot_copy(pool, &copy, &more);
+    for (size_t i = 0; status == TARN_OK && i < copy.count; i++)
+        if (!visit(data, &copy.blocks[i]))
+            break;
+    tarn__snapshot_free(&copy);
+    return status;
+}
