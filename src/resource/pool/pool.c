@@ -319,9 +319,11 @@ static void shrink_to_threshold_now(struct tarn__pool *pool)
 {
     uint64_t threshold = pool->options.release_threshold_bytes, released;
 
-    if (tarn__pool_check_context(pool) || gate(pool))
+    if (gate(pool))
         return;
     tarn__wait_ahead();
+    if (tarn__pool_check_context(pool))
+        return;
     tarn__pool_lock(pool);
     bool over = threshold && pool->heap.free_bytes > threshold;
     tarn__pool_unlock(pool);
