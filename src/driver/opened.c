@@ -4,18 +4,22 @@
  * finding one takes no lock: two loads and a comparison. A place that was opened 2^32 - 1
  * times is not used again, so no two openings in the life of a process share a value.
  *
+ * A stream may be open under several values. They share what is known of the stream: how
+ * many of them there are, and on how many a capture is announced.
+ *
  * Two locks. `watches_lock` is held while watches are told of a close, which makes driver
- * calls; `places_lock` covers the list of free places and what was announced, and is held
- * while an event of the whole context is recorded, so that no capture is announced
- * meanwhile. No call that is given an opened stream takes either, but the announcement of a
- * capture. Both are held over a fork, and the child makes the places' own locks anew:
- * whoever held one in the parent is not there.
+ * calls; `places_lock` covers free places, the streams that are open and what was
+ * announced, and is held while an event of the whole context is recorded, so that no
+ * capture is announced meanwhile. No call that is given an opened stream takes either, but
+ * the announcement of a capture. A forked child takes neither: there no stream is opened,
+ * and one that was open is closed without them.
  */
 #include "driver/opened.h"
+#include "base/map.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK_PLACES = 256, CHUNKS = 4096 };
+enum { CHUNK_PLACES = 256, CHUNKS = 4096, DEVICES_MAX = 128 };
 
 _Static_assert(sizeof(uintptr_t) == 8, "the number of an opening is the upper half");
 
@@ -32,6 +36,21 @@ static pthread_mutex_t places_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(struct tarn__opened *) chunks[CHUNKS];
 static uint32_t chunk_count;
 static uint32_t first_free; /* index + 1; 0: none */
+
+/* A stream that is open. Under the lock of places, as the three below. */
+struct tarn__open_stream {
+    CUstream_ handle;
+    int device;
+    uint64_t life;
+    size_t announced; /* values on which a capture is announced */
+    uint64_t changes; /* how often that became another number */
+    /* Its values. Those that do not know of the last change are the first ones. */
+    struct tarn__opened *first, *last;
+    struct tarn__open_stream *next; /* of the same handle */
+};
+
+static struct tarn__map streams; /* of handle + 1: the first struct tarn__open_stream */
+static size_t capturing[DEVICES_MAX]; /* values that know that their stream captures */
 
 /* --- values and places --- */
 
@@ -73,33 +92,116 @@ struct tarn__opened *tarn__opened_find(tarn_stream stream)
     return opened;
 }
 
+/* --- streams --- */
+
+/* What tells the stream of a place from others. */
+static struct tarn__opened stream_of(const struct tarn__opened *place)
+{
+    return (struct tarn__opened){
+        .device = place->device, .handle = place->handle, .life = place->life};
+}
+
+static uint64_t key_of(CUstream_ handle)
+{
+    return (uint64_t)(uintptr_t)handle + 1;
+}
+
+static struct tarn__open_stream *first_of(CUstream_ handle)
+{
+    struct tarn__open_stream **first = tarn__map_get(&streams, key_of(handle));
+
+    return first ? *first : NULL;
+}
+
+static struct tarn__open_stream *find_stream(const struct tarn__opened *like)
+{
+    struct tarn__open_stream *stream = first_of(like->handle);
+
+    while (stream && (stream->device != like->device || stream->life != like->life))
+        stream = stream->next;
+    return stream;
+}
+
+/* A stream without values; NULL: no host memory. */
+static struct tarn__open_stream *add_stream(const struct tarn__opened *like)
+{
+    struct tarn__open_stream *stream = malloc(sizeof *stream);
+    struct tarn__open_stream *next = first_of(like->handle);
+
+    if (!stream)
+        return NULL;
+    *stream = (struct tarn__open_stream){
+        .handle = like->handle, .device = like->device, .life = like->life, .next = next};
+    if (next)
+        *(struct tarn__open_stream **)tarn__map_get(&streams, key_of(like->handle)) =
+            stream;
+    else if (!tarn__map_put(&streams, key_of(like->handle), &stream)) {
+        free(stream);
+        return NULL;
+    }
+    return stream;
+}
+
+/* Its last value is closed. */
+static void remove_stream(struct tarn__open_stream *stream)
+{
+    struct tarn__open_stream **link = tarn__map_get(&streams, key_of(stream->handle));
+
+    if (*link == stream && !stream->next)
+        tarn__map_take(&streams, key_of(stream->handle), NULL);
+    else {
+        while (*link != stream)
+            link = &(*link)->next;
+        *link = stream->next;
+    }
+    free(stream);
+}
+
+static void append(struct tarn__open_stream *stream, struct tarn__opened *place)
+{
+    place->stream = stream;
+    place->next = NULL;
+    place->previous = stream->last;
+    *(stream->last ? &stream->last->next : &stream->first) = place;
+    stream->last = place;
+}
+
+static void take_out(struct tarn__opened *place)
+{
+    struct tarn__open_stream *stream = place->stream;
+
+    *(place->previous ? &place->previous->next : &stream->first) = place->next;
+    *(place->next ? &place->next->previous : &stream->last) = place->previous;
+    place->stream = NULL;
+}
+
+/* The value knows of all changes so far. */
+static void set_captures(struct tarn__opened *place, bool captures)
+{
+    size_t before = atomic_load_explicit(&place->captures, memory_order_relaxed);
+
+    capturing[place->device] += (size_t)captures - before;
+    atomic_store_explicit(&place->captures, captures, memory_order_release);
+    place->changes = place->stream->changes;
+}
+
 bool tarn__opened_has(int device, CUstream_ handle)
 {
-    bool found = false;
-
     pthread_mutex_lock(&places_lock);
-    for (uint32_t i = 0; i < chunk_count * CHUNK_PLACES && !found; i++) {
-        struct tarn__opened *opened = place_at(i);
-        found = atomic_load_explicit(&opened->opening, memory_order_acquire) != 0 &&
-                opened->handle == handle && opened->device == device;
-    }
+    const struct tarn__open_stream *stream = first_of(handle);
+    while (stream && stream->device != device)
+        stream = stream->next;
     pthread_mutex_unlock(&places_lock);
-    return found;
+    return stream != NULL;
 }
 
 bool tarn__opened_hold_captures(int device)
 {
-    bool found = false;
-
     pthread_mutex_lock(&places_lock);
-    for (uint32_t i = 0; i < chunk_count * CHUNK_PLACES && !found; i++) {
-        struct tarn__opened *opened = place_at(i);
-        found = atomic_load_explicit(&opened->opening, memory_order_acquire) != 0 &&
-                atomic_load(&opened->captures) && opened->device == device;
-    }
-    if (found)
-        pthread_mutex_unlock(&places_lock);
-    return !found;
+    if (capturing[device] == 0)
+        return true;
+    pthread_mutex_unlock(&places_lock);
+    return false;
 }
 
 void tarn__opened_let_captures_go(void)
@@ -109,42 +211,24 @@ void tarn__opened_let_captures_go(void)
 
 /* --- announced captures --- */
 
-/* What tells the stream of a place from others. */
-static struct tarn__opened stream_of(const struct tarn__opened *place)
+/* Enter that a capture is announced on a value, or is not any more. */
+static void note_announced(struct tarn__opened *place, bool announced)
 {
-    return (struct tarn__opened){
-        .device = place->device, .handle = place->handle, .life = place->life};
+    if (place->announced == announced)
+        return;
+    place->stream->announced += (size_t)announced - (size_t)place->announced;
+    place->stream->changes++;
+    place->announced = announced;
 }
 
-/* Does the place stand for the same stream? Under the lock of places. */
-static bool is_alike(const struct tarn__opened *place, const struct tarn__opened *like)
+/* A value of the stream that does not know of the last change; NULL: all do. */
+static struct tarn__opened *find_unaware(const struct tarn__opened *like)
 {
-    return atomic_load_explicit(&place->opening, memory_order_acquire) != 0 &&
-           place->handle == like->handle && place->device == like->device &&
-           place->life == like->life;
-}
-
-/* On any value of the stream? Under the lock of places. */
-static bool is_announced(const struct tarn__opened *like)
-{
-    for (uint32_t i = 0; i < chunk_count * CHUNK_PLACES; i++)
-        if (is_alike(place_at(i), like) && place_at(i)->announced)
-            return true;
-    return false;
-}
-
-/* The first value of the stream from `*index` on, which becomes its own; NULL: there is
- * none. */
-static struct tarn__opened *value_from(uint32_t *index, const struct tarn__opened *like)
-{
-    struct tarn__opened *found = NULL;
-
     pthread_mutex_lock(&places_lock);
-    for (uint32_t i = *index; i < chunk_count * CHUNK_PLACES && !found; i++)
-        if (is_alike(place_at(i), like)) {
-            found = place_at(i);
-            *index = i;
-        }
+    const struct tarn__open_stream *stream = find_stream(like);
+    struct tarn__opened *found = stream ? stream->first : NULL;
+    if (found && found->changes == stream->changes)
+        found = NULL;
     pthread_mutex_unlock(&places_lock);
     return found;
 }
@@ -155,44 +239,19 @@ static void tell_all(const struct tarn__opened *like)
 {
     struct tarn__opened *place;
 
-    for (uint32_t i = 0; (place = value_from(&i, like)) != NULL; i++) {
+    while ((place = find_unaware(like)) != NULL) {
         pthread_mutex_lock(&place->lock);
         pthread_mutex_lock(&places_lock);
-        if (is_alike(place, like))
-            atomic_store_explicit(&place->captures, is_announced(like),
-                                  memory_order_release);
+        struct tarn__open_stream *stream = find_stream(like);
+        if (stream && place->stream == stream) {
+            set_captures(place, stream->announced > 0);
+            take_out(place);
+            append(stream, place);
+        }
         pthread_mutex_unlock(&places_lock);
         pthread_mutex_unlock(&place->lock);
     }
 }
-
-/* --- forks --- */
-
-static void hold(void)
-{
-    pthread_mutex_lock(&watches_lock);
-    pthread_mutex_lock(&places_lock);
-}
-
-static void let_go(void)
-{
-    pthread_mutex_unlock(&places_lock);
-    pthread_mutex_unlock(&watches_lock);
-}
-
-static void let_go_in_child(void)
-{
-    for (uint32_t i = 0; i < chunk_count * CHUNK_PLACES; i++)
-        pthread_mutex_init(&place_at(i)->lock, NULL);
-    let_go();
-}
-
-static void watch_forks(void)
-{
-    pthread_atfork(hold, let_go, let_go_in_child);
-}
-
-static pthread_once_t forks_watched = PTHREAD_ONCE_INIT;
 
 /* --- free places --- */
 
@@ -217,6 +276,8 @@ static bool add_chunk(void)
 
     if (!chunk)
         return false;
+    if (chunk_count == 0)
+        tarn__map_init(&streams, sizeof(struct tarn__open_stream *));
     memset(chunk, 0, CHUNK_PLACES * sizeof *chunk);
     for (int i = 0; i < CHUNK_PLACES; i++)
         pthread_mutex_init(&chunk[i].lock, NULL);
@@ -227,31 +288,48 @@ static bool add_chunk(void)
     return true;
 }
 
-/* A place for `made`, whose value is `*out`. */
-static tarn_status enter(const struct tarn__opened *made, tarn_stream *out)
+/* Put what was opened into the first free place. Under the lock. */
+static tarn_stream fill_place(const struct tarn__opened *made,
+                              struct tarn__open_stream *stream)
 {
-    pthread_once(&forks_watched, watch_forks);
-    pthread_mutex_lock(&places_lock);
-    if (first_free == 0 && !add_chunk()) {
-        pthread_mutex_unlock(&places_lock);
-        return tarn_error_set(TARN_OUT_OF_MEMORY,
-                              "stream: no place for one more opened stream, there are %u",
-                              chunk_count * CHUNK_PLACES);
-    }
     uint32_t index = first_free - 1;
     struct tarn__opened *place = place_at(index);
+
     first_free = place->next_free;
     place->device = made->device;
     place->handle = made->handle;
     place->id = made->id;
     place->life = made->life;
     place->announced = false;
-    atomic_store_explicit(&place->captures, is_announced(made), memory_order_relaxed);
+    append(stream, place);
+    set_captures(place, stream->announced > 0);
     place->last_opening++;
     atomic_store_explicit(&place->opening, place->last_opening, memory_order_release);
-    *out = value_of(index, place->last_opening);
+    return value_of(index, place->last_opening);
+}
+
+/* A place for `made`, whose value is `*out`. */
+static tarn_status enter(const struct tarn__opened *made, tarn_stream *out)
+{
+    struct tarn__open_stream *stream = NULL;
+
+    pthread_mutex_lock(&places_lock);
+    bool has_place = first_free != 0 || add_chunk();
+    if (has_place && !(stream = find_stream(made)))
+        stream = add_stream(made);
+    if (stream)
+        *out = fill_place(made, stream);
+    uint32_t places = chunk_count * CHUNK_PLACES;
     pthread_mutex_unlock(&places_lock);
-    return TARN_OK;
+    if (stream)
+        return TARN_OK;
+    if (has_place)
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "stream: no host memory to open stream %p",
+                              (void *)made->handle);
+    return tarn_error_set(TARN_OUT_OF_MEMORY,
+                          "stream: no place for one more opened stream, there are %u",
+                          places);
 }
 
 /* --- opening --- */
@@ -322,10 +400,36 @@ static bool handle_is_good(const struct tarn__opened *opened)
     return !tarn__driver_gone() && tarn__context_lives(opened->device, opened->life);
 }
 
+/* Where the driver is gone nobody is told, and the place is not used again. */
+static tarn_status close_for_good(tarn_stream stream)
+{
+    struct tarn__opened *opened = tarn__opened_find(stream);
+    uint32_t opening = opening_of(stream);
+
+    if (!opened || !atomic_compare_exchange_strong(&opened->opening, &opening, 0))
+        return not_open("close", stream);
+    return TARN_OK;
+}
+
+/* The value is closed: its place is free. Under the lock of places. */
+static void leave_place(struct tarn__opened *place, uint32_t index)
+{
+    struct tarn__open_stream *stream = place->stream;
+
+    note_announced(place, false);
+    set_captures(place, false);
+    take_out(place);
+    if (!stream->first)
+        remove_stream(stream);
+    free_place(index);
+}
+
 tarn_status tarn_stream_close(tarn_stream stream)
 {
     struct tarn__opened *opened;
 
+    if (tarn__driver_gone())
+        return close_for_good(stream);
     pthread_mutex_lock(&watches_lock);
     opened = tarn__opened_find(stream); /* under the lock: of two closes one is refused */
     if (!opened) {
@@ -341,7 +445,7 @@ tarn_status tarn_stream_close(tarn_stream stream)
     pthread_mutex_lock(&places_lock);
     bool announced = opened->announced;
     const struct tarn__opened like = stream_of(opened);
-    free_place(index_of(stream));
+    leave_place(opened, index_of(stream));
     pthread_mutex_unlock(&places_lock);
     pthread_mutex_unlock(&watches_lock);
     if (announced) /* nobody else may have said so */
@@ -365,21 +469,27 @@ static bool is_capturing(const struct tarn__opened *opened)
     return is;
 }
 
-tarn_status tarn_stream_announce_capture(tarn_stream stream, bool capturing)
+tarn_status tarn_stream_announce_capture(tarn_stream stream, bool begins)
 {
     struct tarn__opened *opened = tarn__opened_find(stream);
 
     if (!opened)
         return not_open("announce a capture on", stream);
-    if (!capturing && is_capturing(opened))
+    if (!begins && is_capturing(opened))
         return tarn_error_set(TARN_STILL_IN_USE,
                               "stream: %p still captures, so that this has ended cannot "
                               "be announced",
                               (void *)opened->handle);
+    if (tarn__driver_gone())
+        return TARN_OK; /* nobody asks any more */
     pthread_mutex_lock(&places_lock);
-    opened->announced = capturing;
+    bool is_open = tarn__opened_find(stream) == opened;
     const struct tarn__opened like = stream_of(opened);
+    if (is_open)
+        note_announced(opened, begins);
     pthread_mutex_unlock(&places_lock);
+    if (!is_open) /* it was closed just now */
+        return not_open("announce a capture on", stream);
     tell_all(&like);
     return TARN_OK;
 }
@@ -391,7 +501,6 @@ tarn_status tarn__opened_add_watch(tarn__opened_watch call, void *data)
     if (!watch)
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "stream: no host memory to watch for closed streams");
-    pthread_once(&forks_watched, watch_forks);
     pthread_mutex_lock(&watches_lock);
     *watch = (struct watch){.call = call, .data = data, .next = watches};
     watches = watch;

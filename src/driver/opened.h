@@ -19,8 +19,11 @@
  * driver's has it. */
 enum { TARN__LEGACY_ID = 0 };
 
-/* What hits read lies in one line of the cache, which others' locking does not touch. But
- * for `opening`, `captures` and `announced` the fields change only while it is closed. */
+struct tarn__open_stream;
+
+/* What hits read lies in one line of the cache, which others' locking does not touch. The
+ * fields up to `life` change only while it is closed, but for `opening`; the table's are
+ * under the table's lock. */
 struct tarn__opened {
     _Alignas(64) _Atomic uint32_t opening; /* of the value that is good now; 0: closed */
     int device;
@@ -30,11 +33,13 @@ struct tarn__opened {
     atomic_bool captures;  /* announced, on this value or on another one of the stream */
     bool announced;        /* on this one; the table's */
     uint32_t last_opening; /* openings so far; the table's */
-    uint32_t
-        next_free; /* index + 1 of the next place that is free, 0: none; the table's */
+    uint32_t next_free;    /* index + 1 of the next free place, 0: none; the table's */
+    uint64_t changes;      /* of its stream that it knows of; the table's */
     _Alignas(64) pthread_mutex_t lock; /* held while somebody else than a caller that was
                                           given the value uses `handle`, while a capture
                                           is announced, and while it is closed */
+    struct tarn__open_stream *stream;  /* that it is a value of, or NULL; the table's */
+    struct tarn__opened *next, *previous; /* values of the stream; the table's */
 };
 
 static inline bool tarn__stream_is_opened(tarn_stream stream)
