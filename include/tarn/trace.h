@@ -44,7 +44,9 @@ typedef enum tarn_trace_format {
 } tarn_trace_format;
 
 /** Where a writer's bytes go: returns false if they could not be taken (errno says why).
- */
+ *  It may not use its writer: tarn_trace_write(), tarn_trace_flush() and the last release
+ *  are TARN_STILL_IN_USE there. So what it allocates from a resource that this writer logs
+ *  leaves no row. */
 typedef bool (*tarn_write_fn)(void *data, const char *bytes, size_t count);
 
 /** Where a reader's bytes come from: up to `capacity` bytes into `buffer`, the count
@@ -74,7 +76,7 @@ TARN_API uint64_t tarn_trace_writer_time_ns(const tarn_trace_writer *writer,
 /** The format that was chosen, so that a source of events can leave out what the format
  *  has no column for. Any thread. */
 TARN_API tarn_trace_format tarn_trace_writer_format(const tarn_trace_writer *writer);
-/** Hand buffered lines on. Not from within the writer's own `write`. */
+/** Hand buffered lines on. */
 TARN_API tarn_status tarn_trace_flush(tarn_trace_writer *writer);
 /** Counted as resources are; the last release flushes and closes. */
 TARN_API tarn_trace_writer *tarn_trace_writer_retain(tarn_trace_writer *writer);

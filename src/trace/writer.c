@@ -24,14 +24,16 @@
 
 enum { BUFFER_BYTES = 64 * 1024 };
 static const uint64_t SECOND_NS = 1000000000u;
+static const int64_t DAY_SECONDS = 24 * 60 * 60;
 static const uint64_t DAY_NS = 24 * 60 * 60 * (uint64_t)1000000000u;
 
 struct tarn_trace_writer {
     const struct tarn__format *format;
-    tarn_write_fn write; /* takes whole lines; called under the lock */
-    void *data;          /* of `write` */
-    int file;            /* ours to close; -1: there is none */
-    char *name;          /* for messages; owned */
+    tarn_write_fn write;       /* takes whole lines; called under the lock */
+    void *data;                /* of `write` */
+    _Atomic(pthread_t) inside; /* the thread that is in `write`; 0: none */
+    int file;                  /* ours to close; -1: there is none */
+    char *name;                /* for messages; owned */
     atomic_uint references;
     unsigned process;  /* value of `processes` when it was made */
     uint64_t made_ns;  /* CLOCK_MONOTONIC */
@@ -76,7 +78,9 @@ static tarn_status hand_on(tarn_trace_writer *writer)
     if (writer->count == 0)
         return TARN_OK;
     errno = 0;
+    atomic_store(&writer->inside, pthread_self());
     bool taken = writer->write(writer->data, writer->buffer, writer->count);
+    atomic_store(&writer->inside, 0);
     writer->count = 0;
     writer->handed_on_ns = tarn__now_ns();
     if (taken)
@@ -110,6 +114,20 @@ static void flush_all_at_exit(void)
     pthread_mutex_unlock(&all.lock);
 }
 
+/* Local time less UTC, in seconds. glibc takes a lock to find it, which in a forked child
+ * may be held for ever: a child has that of its parent at the fork. */
+static atomic_llong zone;
+
+static void note_zone(void)
+{
+    time_t now = time(NULL);
+    struct tm local;
+
+    if (processes == 0 && localtime_r(&now, &local))
+        atomic_store(&zone, (local.tm_hour * 60 + local.tm_min) * 60 + local.tm_sec -
+                                now % DAY_SECONDS);
+}
+
 /* In a forked child: forget the parent's writers, whoever held the lock. */
 static void start_anew(void)
 {
@@ -118,10 +136,15 @@ static void start_anew(void)
     all.first = NULL;
 }
 
-static void watch_exit_and_fork(void)
+/* When the library is loaded: a child of a process without a writer may make one. */
+__attribute__((constructor)) static void watch_forks(void)
+{
+    pthread_atfork(note_zone, NULL, start_anew);
+}
+
+static void watch_exit(void)
 {
     atexit(flush_all_at_exit);
-    pthread_atfork(NULL, NULL, start_anew);
 }
 
 static void enlist(tarn_trace_writer *writer)
@@ -149,14 +172,11 @@ static void delist(tarn_trace_writer *writer)
 static uint64_t since_midnight_ns(void)
 {
     struct timespec now;
-    struct tm local;
 
+    note_zone();
     clock_gettime(CLOCK_REALTIME, &now);
-    if (!localtime_r(&now.tv_sec, &local))
-        return 0;
-    return (uint64_t)((local.tm_hour * 60 + local.tm_min) * 60 + local.tm_sec) *
-               SECOND_NS +
-           (uint64_t)now.tv_nsec;
+    int64_t seconds = (now.tv_sec + atomic_load(&zone) + DAY_SECONDS) % DAY_SECONDS;
+    return (uint64_t)seconds * SECOND_NS + (uint64_t)now.tv_nsec;
 }
 
 static void write_header(tarn_trace_writer *writer)
@@ -187,7 +207,7 @@ static tarn_status make_writer(tarn_trace_format id, const char *name,
         free(copy);
         return tarn_error_set(TARN_OUT_OF_MEMORY, "trace: no memory for a writer");
     }
-    pthread_once(&all.once, watch_exit_and_fork);
+    pthread_once(&all.once, watch_exit);
     writer->format = format;
     writer->name = copy;
     writer->file = -1;
@@ -263,6 +283,19 @@ tarn_trace_format tarn_trace_writer_format(const tarn_trace_writer *writer)
     return writer->format->id;
 }
 
+/* Is this thread in the writer's own `write`, and so has its lock? */
+static bool is_inside(const tarn_trace_writer *writer)
+{
+    return pthread_equal(atomic_load(&writer->inside), pthread_self());
+}
+
+static tarn_status refuse_inside(const tarn_trace_writer *writer)
+{
+    return tarn_error_set(TARN_STILL_IN_USE,
+                          "trace: the function that writes %.200s may not use its writer",
+                          writer->name);
+}
+
 static tarn_status check_writer(const tarn_trace_writer *writer)
 {
     if (!writer)
@@ -272,7 +305,7 @@ static tarn_status check_writer(const tarn_trace_writer *writer)
                               "trace: %.200s belongs to the process that opened it, and "
                               "this is a forked child",
                               writer->name);
-    return TARN_OK;
+    return is_inside(writer) ? refuse_inside(writer) : TARN_OK;
 }
 
 /* Append a row. Under the lock, with room for it. */
@@ -343,8 +376,16 @@ static tarn_status close_file(tarn_trace_writer *writer)
 tarn_status tarn_trace_writer_release(tarn_trace_writer *writer)
 {
     tarn_status status = TARN_OK, closed;
+    unsigned references = writer ? atomic_load(&writer->references) : 0;
 
-    if (!writer || atomic_fetch_sub(&writer->references, 1) != 1)
+    if (!writer)
+        return TARN_OK;
+    do
+        if (references == 1 && !is_inherited(writer) && is_inside(writer))
+            return refuse_inside(writer);
+    while (
+        !atomic_compare_exchange_weak(&writer->references, &references, references - 1));
+    if (references != 1)
         return TARN_OK;
     if (!is_inherited(writer)) {
         if (writer->file >= 0)

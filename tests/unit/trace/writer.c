@@ -274,6 +274,77 @@ TEST(writer_counts_time_from_its_beginning_or_from_midnight)
     text_free(&text);
 }
 
+/* A log that uses its writer, with what that returned. */
+struct within {
+    tarn_trace_writer *writer;
+    tarn_status write, flush, release;
+    int calls;
+};
+
+static bool write_within(void *data, const char *bytes, size_t count)
+{
+    struct within *within = data;
+
+    (void)bytes, (void)count;
+    within->calls++;
+    within->write = tarn_trace_write(within->writer, &allocation);
+    within->flush = tarn_trace_flush(within->writer);
+    CHECK_SAYS("trace: the function that writes the log may not use its writer");
+    within->release = tarn_trace_writer_release(within->writer);
+    return true;
+}
+
+TEST(writer_is_refused_to_the_function_that_writes_for_it)
+{
+    struct within within = {0};
+
+    CHECK_OK(
+        tarn_trace_writer_create(write_within, &within, TARN_TRACE_RMM, &within.writer));
+    CHECK_OK(tarn_trace_flush(within.writer));
+    CHECK_EQUAL(TARN_STILL_IN_USE, within.write);
+    CHECK_EQUAL(TARN_STILL_IN_USE, within.flush);
+    CHECK_EQUAL(TARN_STILL_IN_USE, within.release);
+    CHECK_OK(tarn_trace_write(within.writer, &allocation)); /* it goes on */
+    tarn_trace_writer_retain(within.writer);
+    CHECK_OK(tarn_trace_flush(within.writer));
+    CHECK_EQUAL(TARN_OK, within.release);               /* not the last one */
+    CHECK_OK(tarn_trace_writer_release(within.writer)); /* nothing is left to write */
+    CHECK_EQUAL(2, within.calls);
+}
+
+static tarn_resource *logged;
+
+static bool write_and_allocate(void *data, const char *bytes, size_t count)
+{
+    tarn_device_ptr block;
+
+    (void)bytes, (void)count;
+    ++*(int *)data;
+    return tarn_resource_allocate(logged, 10, 0, NULL, &block) == TARN_OK &&
+           tarn_resource_deallocate(logged, block, 10, 0, NULL) == TARN_OK;
+}
+
+TEST(writer_whose_function_allocates_what_it_logs_leaves_that_out)
+{
+    tarn_trace_writer *writer;
+    tarn_device_ptr block;
+    tarn_resource *host;
+    int calls = 0;
+
+    CHECK_OK(tarn_host_create(&host));
+    CHECK_OK(
+        tarn_trace_writer_create(write_and_allocate, &calls, TARN_TRACE_RMM, &writer));
+    CHECK_OK(tarn_logger_create(host, writer, &logged));
+    CHECK_OK(tarn_resource_allocate(logged, 10, 0, NULL, &block));
+    CHECK_OK(tarn_trace_flush(writer));
+    CHECK_OK(tarn_resource_deallocate(logged, block, 10, 0, NULL));
+    CHECK_OK(tarn_trace_flush(writer));
+    CHECK_EQUAL(2, calls);
+    CHECK_OK(tarn_resource_release(logged));
+    CHECK_OK(tarn_resource_release(host));
+    CHECK_OK(tarn_trace_writer_release(writer));
+}
+
 static size_t size_of(const char *path)
 {
     FILE *file = fopen(path, "r");
@@ -333,6 +404,32 @@ static int log_and_exit(void *path)
     if (tarn_trace_writer_open(path, TARN_TRACE_RMM, &writer) != TARN_OK)
         return 1;
     return tarn_trace_write(writer, &allocation) == TARN_OK ? 0 : 2;
+}
+
+static int count_local_time(void *unused)
+{
+    const uint64_t second = 1000000000u, day = 86400 * second;
+    uint64_t seconds = (uint64_t)time(NULL) + 5 * 3600 + 30 * 60; /* of India */
+    struct text text = {0};
+    tarn_trace_writer *rmm;
+
+    (void)unused;
+    if (tarn_trace_writer_create(text_write, &text, TARN_TRACE_RMM, &rmm) != TARN_OK)
+        return 1;
+    uint64_t told = tarn_trace_writer_time_ns(rmm, now_ns());
+    tarn_trace_writer_release(rmm);
+    text_free(&text);
+    return (told + day - seconds * second % day) % day < 60 * second ? 0 : 2;
+}
+
+TEST(writer_of_a_forked_child_counts_from_midnight_where_its_parent_is)
+{
+    CHECK_EQUAL(0, setenv("TZ", "XXX-5:30", 1));
+    tzset();
+    CHECK_EQUAL(0, count_local_time(NULL));
+    CHECK_EQUAL(0, in_child(count_local_time, NULL));
+    CHECK_EQUAL(0, unsetenv("TZ"));
+    tzset();
 }
 
 TEST(writer_that_nobody_releases_is_flushed_at_exit)
