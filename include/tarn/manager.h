@@ -44,7 +44,8 @@ typedef struct tarn_manager_ops {
     void (*destroy)(void *self);
     /** Prepare for use; comes before any allocation, may come often (A43-A44, B7-B8): a
      *  runtime's own calls of it are passed on only after a reset of any kind. One at a
-     *  time for an instance, and never beside context_gone. */
+     *  time for an instance, and never beside context_gone. Inside either of them calls of
+     *  the same instance return TARN_STILL_IN_USE. */
     tarn_status (*initialize)(void *self);
     /** Let go of everything in this context that no pointer holds; may come before
      *  initialize, and initialize comes again before the next allocation (A41, B9-B10).

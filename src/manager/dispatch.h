@@ -13,9 +13,10 @@ struct tarn_manager {
     int device;                /* whose primary context this instance is for */
     atomic_size_t count;       /* references */
     pthread_mutex_t preparing; /* held while it is told of a life's end or beginning */
-    _Atomic uint64_t known;    /* life of the context that the plugin has seen; 0: none */
-    _Atomic uint64_t ready;    /* the same, once initialize() has come; 0: reset since */
-    atomic_size_t deferred;    /* defer_cleanup_begin() without their ends */
+    _Atomic(pthread_t) preparer; /* the thread that does so; 0: none */
+    _Atomic uint64_t known; /* life of the context that the plugin has seen; 0: none */
+    _Atomic uint64_t ready; /* the same, once initialize() has come; 0: reset since */
+    atomic_size_t deferred; /* defer_cleanup_begin() without their ends */
 };
 
 /* Does `ops` have what it needs? Else TARN_INVALID_ARGUMENT in words. */

@@ -84,6 +84,25 @@ static uint64_t present_life(const tarn_manager *manager, const struct tarn__sco
     return life ? life : scope->life;
 }
 
+/* Does this thread tell the plugin of a life's end or beginning? Then the plugin calls its
+ * own manager. */
+static bool is_preparer(tarn_manager *manager)
+{
+    return pthread_equal(atomic_load(&manager->preparer), pthread_self());
+}
+
+static void begin_preparing(tarn_manager *manager)
+{
+    pthread_mutex_lock(&manager->preparing);
+    atomic_store(&manager->preparer, pthread_self());
+}
+
+static void end_preparing(tarn_manager *manager)
+{
+    atomic_store(&manager->preparer, 0);
+    pthread_mutex_unlock(&manager->preparing);
+}
+
 /* Tell the plugin if its context was reset: before anything else is asked of it, for what
  * it has cached is gone. */
 static void notice_reset(tarn_manager *manager, const struct tarn__scope *scope)
@@ -93,7 +112,7 @@ static void notice_reset(tarn_manager *manager, const struct tarn__scope *scope)
     if (known == 0 || known == scope->life)
         return;
     tarn__wait_ahead();
-    pthread_mutex_lock(&manager->preparing);
+    begin_preparing(manager);
     uint64_t life = present_life(manager, scope);
     if (atomic_load(&manager->known) != life) { /* nobody was faster */
         atomic_store(&manager->ready, 0);
@@ -101,7 +120,7 @@ static void notice_reset(tarn_manager *manager, const struct tarn__scope *scope)
             manager->ops.context_gone(manager->self);
         atomic_store(&manager->known, life);
     }
-    pthread_mutex_unlock(&manager->preparing);
+    end_preparing(manager);
 }
 
 tarn_status tarn__manager_enter(tarn_manager *manager, const char *operation,
@@ -114,6 +133,11 @@ tarn_status tarn__manager_enter(tarn_manager *manager, const char *operation,
         return tarn_error_set(TARN_DRIVER_FAILURE,
                               "manager: %s of %s comes after exit has begun, or in a "
                               "forked child",
+                              operation, manager->ops.name);
+    if (is_preparer(manager))
+        return tarn_error_set(TARN_STILL_IN_USE,
+                              "manager: %s of %s is called inside its initialize or "
+                              "context_gone",
                               operation, manager->ops.name);
     tarn_status status = tarn__scope_enter(manager->device, scope);
     if (status == TARN_OK)
@@ -129,14 +153,14 @@ tarn_status tarn__manager_enter_ready(tarn_manager *manager, const char *operati
     if (status != TARN_OK || atomic_load(&manager->ready) != 0)
         return status;
     tarn__wait_ahead();
-    pthread_mutex_lock(&manager->preparing);
+    begin_preparing(manager);
     if (atomic_load(&manager->ready) == 0) { /* nobody was faster */
         status = tarn__manager_relay(manager, "initialize",
                                      manager->ops.initialize(manager->self));
         if (status == TARN_OK)
             atomic_store(&manager->ready, atomic_load(&manager->known));
     }
-    pthread_mutex_unlock(&manager->preparing);
+    end_preparing(manager);
     if (status != TARN_OK)
         tarn__scope_leave(scope);
     return status;

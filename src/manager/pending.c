@@ -10,23 +10,28 @@
 #include "pointer/pointer.h"
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
-/* The number in environment variable `name`; `otherwise` where it is not set. */
-static size_t count_from(const char *name, size_t otherwise)
+/* What the environment says; NULL where that is nothing. */
+static const char *text_of(const char *name)
 {
     const char *text = getenv(name);
+
+    return text && *text ? text : NULL;
+}
+
+/* False, and `*out` untouched, where `text` is no number of blocks. */
+static bool read_count(const char *text, size_t *out)
+{
     char *end;
 
-    if (!text || !*text)
-        return otherwise;
     errno = 0;
     unsigned long long count = strtoull(text, &end, 10);
-    if (*text >= '0' && *text <= '9' && !*end && errno == 0 && count <= SIZE_MAX)
-        return (size_t)count;
-    tarn__warn("manager: %s=%s is no number of blocks, it stays %zu", name, text,
-               otherwise);
-    return otherwise;
+    if (*text < '0' || *text > '9' || *end || errno != 0 || count > SIZE_MAX)
+        return false;
+    *out = (size_t)count;
+    return true;
 }
 
 static bool is_ratio(double ratio)
@@ -34,37 +39,61 @@ static bool is_ratio(double ratio)
     return ratio >= 0 && ratio <= 1; /* what is not a number is neither */
 }
 
-static double ratio_from(const char *name, double otherwise)
+static bool read_ratio(const char *text, double *out)
 {
-    const char *text = getenv(name);
     char *end;
-
-    if (!text || !*text)
-        return otherwise;
     double ratio = strtod(text, &end);
-    if (end != text && !*end && is_ratio(ratio))
-        return ratio;
-    tarn__warn("manager: %s=%s is not from 0 to 1, it stays %g", name, text, otherwise);
-    return otherwise;
+
+    if (end == text || *end || !is_ratio(ratio))
+        return false;
+    *out = ratio;
+    return true;
 }
 
+/* What the environment says and is no limit, to be warned of once. */
+static struct {
+    const char *count, *ratio; /* NULL: nothing */
+    atomic_bool warned;
+} wrong;
+
 static void read_environment(void)
+{
+    const char *count_text = text_of("TARN_PENDING_COUNT");
+    const char *ratio_text = text_of("TARN_PENDING_RATIO");
+    size_t count;
+    double ratio;
+
+    tarn__pointer_limits(&count, &ratio);
+    if (count_text && !read_count(count_text, &count))
+        wrong.count = count_text;
+    if (ratio_text && !read_ratio(ratio_text, &ratio))
+        wrong.ratio = ratio_text;
+    tarn__pointer_set_limits(count, ratio);
+}
+
+static void warn(void)
 {
     size_t count;
     double ratio;
 
     tarn__pointer_limits(&count, &ratio);
-    count = count_from("TARN_PENDING_COUNT", count);
-    ratio = ratio_from("TARN_PENDING_RATIO", ratio);
-    tarn__pointer_set_limits(count, ratio);
+    if (wrong.count)
+        tarn__warn("manager: TARN_PENDING_COUNT=%s is no number of blocks, it stays %zu",
+                   wrong.count, count);
+    if (wrong.ratio)
+        tarn__warn("manager: TARN_PENDING_RATIO=%s is not from 0 to 1, it stays %g",
+                   wrong.ratio, ratio);
 }
 
-/* The environment is read once, before the first call can change what it says. */
+/* The environment is read once, before the first call can change what it says. The
+ * warnings come after that: their handler is a user's code. */
 static void begin(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, read_environment);
+    if (!atomic_exchange(&wrong.warned, true))
+        warn();
 }
 
 tarn_status tarn_manager_set_pending_limits(size_t count, double ratio)

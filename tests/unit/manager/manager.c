@@ -95,6 +95,29 @@ static const tarn_manager_ops plugin_ops = {
     .defer_cleanup_end = plugin_defer_end,
 };
 
+static tarn_manager *initializing;
+
+static tarn_status initialize_by_allocating(void *self)
+{
+    tarn_pointer *pointer;
+
+    (void)self;
+    return tarn_manager_memalloc(initializing, 10, TARN_STREAM_NONE, &pointer);
+}
+
+TEST(manager_that_its_plugin_calls_while_it_initializes_is_refused)
+{
+    tarn_manager_ops ops = plugin_ops;
+    struct plugin plugin = {0};
+
+    ops.initialize = initialize_by_allocating;
+    CHECK_OK(tarn_manager_create(&ops, &plugin, 0, &initializing));
+    CHECK_STATUS(TARN_STILL_IN_USE, tarn_manager_initialize(initializing));
+    CHECK_SAYS("memalloc of plugin is called inside its initialize or context_gone");
+    CHECK_STATUS(TARN_STILL_IN_USE, tarn_manager_initialize(initializing)); /* again */
+    tarn_manager_release(initializing);
+}
+
 TEST(manager_is_made_once_and_ended_with_its_last_reference)
 {
     struct plugin plugin = {0};

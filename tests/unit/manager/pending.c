@@ -4,6 +4,7 @@
 #include "test.h"
 #include "child.h"
 #include <stdlib.h>
+#include <unistd.h>
 
 static void set_nonsense(void)
 {
@@ -70,6 +71,33 @@ static void read_nonsense(void)
 TEST(environment_that_has_no_limits_is_warned_of)
 {
     in_child(read_nonsense);
+}
+
+static void ask_again(void *data, const char *message)
+{
+    size_t count;
+    double ratio;
+
+    (void)message;
+    tarn_manager_pending_limits(&count, &ratio);
+    ++*(int *)data;
+}
+
+static void warn_one_who_asks_again(void)
+{
+    size_t count;
+    double ratio;
+
+    alarm(60); /* ends a process that hangs */
+    tarn_set_warning_handler(ask_again, &warnings);
+    setenv("TARN_PENDING_COUNT", "many", 1);
+    tarn_manager_pending_limits(&count, &ratio);
+    CHILD_CHECK(count == 10 && warnings == 1);
+}
+
+TEST(warning_of_the_environment_may_ask_for_the_limits)
+{
+    in_child(warn_one_who_asks_again);
 }
 
 static void free_by_the_environment(void)
