@@ -6,7 +6,7 @@
  */
 #include "state.h"
 
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <tarn/nrt_resource.h>
 
@@ -16,39 +16,54 @@ struct known {
     struct known *next;
 };
 
-static struct known *all_known;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* The first of all, which stay: entries are only ever put before it, without a lock. One
+ * would be held in a forked child for ever, and by a resource written in Python while it
+ * waits for the interpreter. */
+static _Atomic(struct known *) all_known;
 
-/* The allocator of a resource, made at first. Under the lock. */
-static tarn_status find_or_make(tarn_resource *resource, NRT_ExternalAllocator **out)
+static struct known *find(tarn_resource *resource)
 {
-    struct known *known = all_known;
+    struct known *known = atomic_load(&all_known);
 
     while (known && known->resource != resource)
         known = known->next;
-    if (known) {
-        *out = known->allocator;
-        return TARN_OK;
-    }
-    known = malloc(sizeof *known);
-    if (!known)
-        return tarn_error_set(TARN_OUT_OF_MEMORY, "nrt: no host memory for an allocator");
-    tarn_status status = tarn_resource_allocator_create(resource, &known->allocator);
-    if (status != TARN_OK) {
-        free(known);
-        return status;
-    }
-    known->resource = resource;
-    known->next = all_known;
-    all_known = known;
-    *out = known->allocator;
-    return TARN_OK;
+    return known;
+}
+
+/* Enter one, unless another thread has entered one for its resource. */
+static struct known *enter(struct known *made)
+{
+    struct known *known;
+
+    made->next = atomic_load(&all_known);
+    do
+        if ((known = find(made->resource)) != NULL)
+            return known;
+    while (!atomic_compare_exchange_weak(&all_known, &made->next, made));
+    return made;
 }
 
 tarn_status tarn__nrt_allocator_over(tarn_resource *resource, NRT_ExternalAllocator **out)
 {
-    pthread_mutex_lock(&lock);
-    tarn_status status = find_or_make(resource, out);
-    pthread_mutex_unlock(&lock);
-    return status;
+    struct known *known = find(resource);
+
+    if (!known) {
+        struct known *made = malloc(sizeof *made);
+        if (!made)
+            return tarn_error_set(TARN_OUT_OF_MEMORY,
+                                  "nrt: no host memory for an allocator");
+        made->resource = resource;
+        tarn_status status = tarn_resource_allocator_create(resource, &made->allocator);
+        if (status != TARN_OK) {
+            free(made);
+            return status;
+        }
+        known = enter(made);
+        if (known != made) {
+            tarn_resource_allocator_release(made->allocator);
+            free(made);
+        }
+    }
+    *out = known->allocator;
+    return TARN_OK;
 }

@@ -6,14 +6,14 @@
  * allocated before the push may be freed after it.
  */
 #include "adaptor/forward.h"
-#include <pthread.h>
+#include "base/fork.h"
 #include <stdlib.h>
 
 struct counter {
     struct tarn__adaptor adaptor;
-    pthread_mutex_t lock; /* everything below; not held while upstream is called */
-    tarn_counts *sets;    /* of which `depth` are in use; the last is on top */
-    size_t depth;         /* at least 1 */
+    struct tarn__mutex lock; /* everything below; not held while upstream is called */
+    tarn_counts *sets;       /* of which `depth` are in use; the last is on top */
+    size_t depth;            /* at least 1 */
     size_t capacity;
 };
 
@@ -32,29 +32,29 @@ static void count_up(tarn_counts *counts, int64_t bytes)
 
 static void note_allocation(struct counter *counter, size_t bytes)
 {
-    pthread_mutex_lock(&counter->lock);
+    tarn__mutex_lock(&counter->lock);
     tarn_counts *top = &counter->sets[counter->depth - 1];
     count_up(top, (int64_t)bytes);
     top->total_bytes += (int64_t)bytes;
     top->total_count++;
-    pthread_mutex_unlock(&counter->lock);
+    tarn__mutex_unlock(&counter->lock);
 }
 
 static void note_free(struct counter *counter, size_t bytes)
 {
-    pthread_mutex_lock(&counter->lock);
+    tarn__mutex_lock(&counter->lock);
     tarn_counts *top = &counter->sets[counter->depth - 1];
     top->current_bytes -= (int64_t)bytes;
     top->current_count--;
-    pthread_mutex_unlock(&counter->lock);
+    tarn__mutex_unlock(&counter->lock);
 }
 
 /* The free did not happen: the block has been out all the time. */
 static void undo_free(struct counter *counter, size_t bytes)
 {
-    pthread_mutex_lock(&counter->lock);
+    tarn__mutex_lock(&counter->lock);
     count_up(&counter->sets[counter->depth - 1], (int64_t)bytes);
-    pthread_mutex_unlock(&counter->lock);
+    tarn__mutex_unlock(&counter->lock);
 }
 
 static tarn_status counter_allocate(void *self, size_t bytes, size_t alignment,
@@ -86,7 +86,7 @@ static tarn_status counter_deallocate(void *self, tarn_device_ptr block, size_t 
 
 static void counter_free(struct counter *counter)
 {
-    pthread_mutex_destroy(&counter->lock);
+    tarn__mutex_destroy(&counter->lock);
     free(counter->sets);
     free(counter);
 }
@@ -136,7 +136,7 @@ tarn_status tarn_counter_create(tarn_resource *upstream, tarn_resource **out)
         free(counter);
         return tarn_error_set(TARN_OUT_OF_MEMORY, "counter: no host memory");
     }
-    pthread_mutex_init(&counter->lock, NULL);
+    tarn__mutex_init(&counter->lock, NULL);
     counter->sets[counter->depth++] = (tarn_counts){0};
     tarn_status status =
         tarn__adaptor_create(&tarn__counter_ops, &counter->adaptor, upstream, out);
@@ -164,9 +164,9 @@ tarn_status tarn_counter_read(tarn_resource *resource, tarn_counts *out)
         return TARN_INVALID_ARGUMENT;
     if (!out)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "counter: read into NULL");
-    pthread_mutex_lock(&counter->lock);
+    tarn__mutex_lock(&counter->lock);
     *out = counter->sets[counter->depth - 1];
-    pthread_mutex_unlock(&counter->lock);
+    tarn__mutex_unlock(&counter->lock);
     return TARN_OK;
 }
 
@@ -188,9 +188,9 @@ tarn_status tarn_counter_push(tarn_resource *resource, tarn_counts *out)
 
     if (!counter)
         return TARN_INVALID_ARGUMENT;
-    pthread_mutex_lock(&counter->lock);
+    tarn__mutex_lock(&counter->lock);
     tarn_status status = push_set(counter, out);
-    pthread_mutex_unlock(&counter->lock);
+    tarn__mutex_unlock(&counter->lock);
     return status;
 }
 
@@ -226,8 +226,8 @@ tarn_status tarn_counter_pop(tarn_resource *resource, tarn_counts *out)
 
     if (!counter)
         return TARN_INVALID_ARGUMENT;
-    pthread_mutex_lock(&counter->lock);
+    tarn__mutex_lock(&counter->lock);
     tarn_status status = pop_set(counter, out);
-    pthread_mutex_unlock(&counter->lock);
+    tarn__mutex_unlock(&counter->lock);
     return status;
 }

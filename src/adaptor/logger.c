@@ -17,10 +17,12 @@
  */
 #include "adaptor/forward.h"
 #include "base/clock.h"
+#include "base/fork.h"
 #include "base/wait.h"
 #include "driver/driver.h"
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -46,7 +48,7 @@ struct logger {
     bool wants_figures;           /* the format has columns for memory and places */
     atomic_uint_least64_t live_blocks;
 
-    pthread_mutex_t lock; /* what is below; never held while upstream is called */
+    struct tarn__mutex lock; /* what is below; never held while upstream is called */
     struct figures figures;
     pthread_cond_t row_written;
     struct passing *passing; /* frees under way */
@@ -56,22 +58,22 @@ struct logger {
 
 static void begin_free(struct logger *logger, struct passing *passing)
 {
-    pthread_mutex_lock(&logger->lock);
+    tarn__mutex_lock(&logger->lock);
     passing->next = logger->passing;
     logger->passing = passing;
-    pthread_mutex_unlock(&logger->lock);
+    tarn__mutex_unlock(&logger->lock);
 }
 
 static void end_free(struct logger *logger, struct passing *passing)
 {
     struct passing **link = &logger->passing;
 
-    pthread_mutex_lock(&logger->lock);
+    tarn__mutex_lock(&logger->lock);
     while (*link != passing)
         link = &(*link)->next;
     *link = passing->next;
     pthread_cond_broadcast(&logger->row_written);
-    pthread_mutex_unlock(&logger->lock);
+    tarn__mutex_unlock(&logger->lock);
 }
 
 /* Is another thread still writing that `block` was freed? Under the lock. A thread does
@@ -88,10 +90,25 @@ static bool is_passing(const struct logger *logger, tarn_device_ptr block)
 
 static void await_row_of_free(struct logger *logger, tarn_device_ptr block)
 {
-    pthread_mutex_lock(&logger->lock);
+    tarn__mutex_lock(&logger->lock);
     while (is_passing(logger, block))
-        pthread_cond_wait(&logger->row_written, &logger->lock);
-    pthread_mutex_unlock(&logger->lock);
+        pthread_cond_wait(&logger->row_written, &logger->lock.mutex);
+    tarn__mutex_unlock(&logger->lock);
+}
+
+/* In a forked child the other threads are not there, and write no row. */
+static void forget_other_threads(struct tarn__mutex *lock)
+{
+    struct logger *logger =
+        (struct logger *)((char *)lock - offsetof(struct logger, lock));
+    struct passing **link = &logger->passing;
+
+    while (*link)
+        if (pthread_equal((*link)->thread, pthread_self()))
+            link = &(*link)->next;
+        else
+            *link = (*link)->next;
+    pthread_cond_init(&logger->row_written, NULL);
 }
 
 /* --- rows --- */
@@ -127,18 +144,18 @@ static bool watch_end(struct watch *watch)
 
 static struct figures known_figures(struct logger *logger)
 {
-    pthread_mutex_lock(&logger->lock);
+    tarn__mutex_lock(&logger->lock);
     struct figures known = logger->figures;
-    pthread_mutex_unlock(&logger->lock);
+    tarn__mutex_unlock(&logger->lock);
     return known;
 }
 
 static void keep_figures(struct logger *logger, const struct figures *figures)
 {
-    pthread_mutex_lock(&logger->lock);
+    tarn__mutex_lock(&logger->lock);
     if (figures->asked_ns >= logger->figures.asked_ns)
         logger->figures = *figures;
-    pthread_mutex_unlock(&logger->lock);
+    tarn__mutex_unlock(&logger->lock);
 }
 
 /* Zeros, not known, where nobody can say. False: words of a failure were left behind. */
@@ -270,7 +287,7 @@ static void logger_free(struct logger *logger)
 {
     tarn_trace_writer_release(logger->writer);
     pthread_cond_destroy(&logger->row_written);
-    pthread_mutex_destroy(&logger->lock);
+    tarn__mutex_destroy(&logger->lock);
     free(logger);
 }
 
@@ -307,7 +324,7 @@ tarn_status tarn_logger_create(tarn_resource *upstream, tarn_trace_writer *write
     logger->writer = tarn_trace_writer_retain(writer);
     logger->wants_figures = tarn_trace_writer_format(writer) == TARN_TRACE_NBEP7;
     atomic_init(&logger->live_blocks, 0);
-    pthread_mutex_init(&logger->lock, NULL);
+    tarn__mutex_init(&logger->lock, forget_other_threads);
     pthread_cond_init(&logger->row_written, NULL);
     tarn_status status =
         tarn__adaptor_create(&tarn__logger_ops, &logger->adaptor, upstream, out);

@@ -5,51 +5,26 @@
  * none was set, the cuda resource serves; it is made when somebody asks for it first.
  *
  * No resource is made, asked or released under the lock, as that may call the driver or
- * somebody's own code. The lock is held over a fork, so that a child can ask and set
- * whatever the parent's other threads were doing.
+ * somebody's own code.
  */
 #include <tarn/device.h>
 #include "driver/driver.h"
+#include "base/fork.h"
 #include "base/wait.h"
-#include <pthread.h>
 #include <stdatomic.h>
 
 enum { DEVICES_MAX = 128 }; /* tarn__device_check() lets no larger number pass */
 
-static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+TARN__STATIC_MUTEX(registry_lock);
 /* A reference each; NULL: not asked for yet. Changed under the lock. */
 static _Atomic(tarn_resource *) registry[DEVICES_MAX];
-
-static void lock_registry(void)
-{
-    pthread_mutex_lock(&registry_lock);
-}
-
-static void unlock_registry(void)
-{
-    pthread_mutex_unlock(&registry_lock);
-}
-
-static void watch_forks(void)
-{
-    pthread_atfork(lock_registry, unlock_registry, unlock_registry);
-}
-
-/* Take the lock; every call here does it this way. */
-static void hold_registry(void)
-{
-    static pthread_once_t watched = PTHREAD_ONCE_INIT;
-
-    pthread_once(&watched, watch_forks);
-    lock_registry();
-}
 
 /* The resource of `device` retained, or NULL. */
 static tarn_resource *look_up(int device)
 {
-    hold_registry();
+    tarn__mutex_lock(&registry_lock);
     tarn_resource *found = tarn_resource_retain(registry[device]);
-    unlock_registry();
+    tarn__mutex_unlock(&registry_lock);
     return found;
 }
 
@@ -57,11 +32,11 @@ static tarn_resource *look_up(int device)
  * nothing changes, where another one is there. */
 static bool exchange(int device, tarn_resource *expected, tarn_resource *resource)
 {
-    hold_registry();
+    tarn__mutex_lock(&registry_lock);
     bool changed = registry[device] == expected;
     if (changed)
         registry[device] = resource;
-    unlock_registry();
+    tarn__mutex_unlock(&registry_lock);
     return changed;
 }
 
@@ -109,10 +84,10 @@ static tarn_status successor(int device, tarn_resource *resource, tarn_resource 
 /* Put `next` in charge, giving its reference away, and take the one before. */
 static tarn_resource *take_over(int device, tarn_resource *next)
 {
-    hold_registry();
+    tarn__mutex_lock(&registry_lock);
     tarn_resource *previous = registry[device];
     registry[device] = next;
-    unlock_registry();
+    tarn__mutex_unlock(&registry_lock);
     return previous;
 }
 

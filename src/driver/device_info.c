@@ -98,6 +98,8 @@ tarn_status tarn_driver_current_device(int *out)
     if (!out)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "driver: current device into NULL");
     tarn_status status = tarn__driver(&calls);
+    if (status == TARN_OK)
+        status = tarn__driver_check();
     if (status != TARN_OK)
         return status;
     CUresult_ result = calls->ctx_get_current(&context);

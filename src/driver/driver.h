@@ -27,6 +27,9 @@ static inline bool tarn__driver_gone(void)
     return atomic_load_explicit(&tarn__driver_is_gone, memory_order_relaxed);
 }
 
+/* TARN_DRIVER_FAILURE if the driver is gone. */
+tarn_status tarn__driver_check(void);
+
 /* The failure of a driver call: `who` refuses, `call` is the driver's name for it, the
  * rest the numbers. CUDA_ERROR_OUT_OF_MEMORY is TARN_OUT_OF_MEMORY, NOT_SUPPORTED and
  * INVALID_VALUE... are what they say; all others TARN_DRIVER_FAILURE. */

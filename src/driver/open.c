@@ -5,6 +5,9 @@
  * two drivers would each know half of the memory. Every symbol comes from
  * cuGetProcAddress_v2 with the version that calls.h names, so a library that has only
  * newer or older variants cannot be called with the wrong arguments.
+ *
+ * A process that was forked while another thread opened the driver has none: half opened,
+ * it can be used no more than an open one.
  */
 #define _GNU_SOURCE
 #include "driver/driver.h"
@@ -22,6 +25,7 @@ enum { OLDEST_VERSION = 12000, PATH_BYTES = 512, NEEDED = 1, OPTIONAL = 0 };
 
 static struct {
     pthread_mutex_t lock;                        /* taken to open, never by a call */
+    atomic_bool is_begun;                        /* it is open, or about to be */
     _Atomic(const struct tarn__calls *) current; /* NULL until a driver is open */
     struct tarn__calls calls;
     tarn_driver_info info;
@@ -39,6 +43,20 @@ int tarn__driver_device_count(void)
 static void mark_gone(void)
 {
     atomic_store(&tarn__driver_is_gone, true);
+}
+
+/* Code of the driver's, and of others, runs under the lock, so a fork does not wait for
+ * it. */
+static void after_fork_in_child(void)
+{
+    pthread_mutex_init(&driver.lock, NULL);
+    if (atomic_load(&driver.is_begun))
+        mark_gone();
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 
 /* The file that defines cuInit for `library`, or false. The alias of the stand-in and
@@ -205,7 +223,7 @@ static tarn_status no_library(const char *asked, const char *path)
 }
 
 /* Open what was asked for into the state. Under the lock; nothing changes on failure. */
-static tarn_status open_locked(const char *asked)
+static tarn_status load_and_start(const char *asked)
 {
     struct tarn__calls calls = {0};
     tarn_driver_info info = {0};
@@ -235,10 +253,22 @@ static tarn_status open_locked(const char *asked)
     driver.calls = calls;
     driver.info = info;
     snprintf(driver.asked, sizeof driver.asked, "%s", asked);
-    pthread_atfork(NULL, NULL, mark_gone);
     atexit(mark_gone);
     atomic_store(&driver.current, &driver.calls);
     return TARN_OK;
+}
+
+/* Under the lock. */
+static tarn_status open_locked(const char *asked)
+{
+    tarn_status status = tarn__driver_check();
+
+    if (status != TARN_OK)
+        return status;
+    atomic_store(&driver.is_begun, true);
+    status = load_and_start(asked);
+    atomic_store(&driver.is_begun, status == TARN_OK);
+    return status;
 }
 
 /* Is `asked` the driver that is open? By name, or by the file that it leads to. */

@@ -43,6 +43,14 @@ tarn_status tarn__driver_failed(const char *who, const char *call, CUresult_ res
                                  name ? name : "an unknown error", result, numbers);
 }
 
+tarn_status tarn__driver_check(void)
+{
+    if (!tarn__driver_gone())
+        return TARN_OK;
+    return tarn_error_set(TARN_DRIVER_FAILURE, "driver: it is not called any more: this "
+                                               "process ends, or was forked");
+}
+
 tarn_status tarn__device_check(const char *who, int device)
 {
     const struct tarn__calls *calls;
@@ -89,6 +97,8 @@ tarn_status tarn__primary_context(int device, CUcontext_ *out)
     }
     tarn__wait_ahead();
     status = tarn__driver(&calls);
+    if (status == TARN_OK)
+        status = tarn__driver_check();
     if (status != TARN_OK)
         return status;
     pthread_mutex_lock(&contexts_lock);
@@ -158,6 +168,8 @@ uint64_t tarn__context_life(int device)
 
     if (!context || tarn__driver(&calls) != TARN_OK)
         return 0;
+    if (tarn__driver_gone())
+        return atomic_load(&lives[device]);
     CUresult_ result = calls->ctx_get_id(context, &id);
     if (result == CUDA_SUCCESS_)
         return id;
@@ -178,7 +190,7 @@ bool tarn__context_lives(int device, uint64_t life)
     const struct tarn__calls *calls;
     unsigned long long id = 0;
 
-    if (!context || life == 0 || tarn__driver(&calls) != TARN_OK)
+    if (!context || life == 0 || tarn__driver_gone() || tarn__driver(&calls) != TARN_OK)
         return true;
     CUresult_ result = calls->ctx_get_id(context, &id);
     /* Only a clear answer says that it is over. */
@@ -190,8 +202,10 @@ tarn_status tarn__scope_enter(int device, struct tarn__scope *out)
 {
     struct tarn__scope scope = {0};
     CUcontext_ context, current = NULL;
-    tarn_status status = tarn__driver(&scope.calls);
+    tarn_status status = tarn__driver_check();
 
+    if (status == TARN_OK)
+        status = tarn__driver(&scope.calls);
     if (status == TARN_OK)
         status = tarn__primary_context(device, &context);
     if (status == TARN_OK)

@@ -11,6 +11,7 @@
 #include "driver/driver.h"
 #include "ipc/owner.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,15 +21,12 @@ static struct {
     pthread_mutex_t lock; /* for the buckets and the references */
     pthread_mutex_t work; /* while the driver opens or closes; before `lock` */
     struct tarn__mapping *buckets[BUCKETS];
-    size_t count; /* that are open, those about to be closed included */
+    atomic_size_t count; /* that are open, those about to be closed included */
 } mappings = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_MUTEX_INITIALIZER};
 
 size_t tarn__mapping_count(void)
 {
-    pthread_mutex_lock(&mappings.lock);
-    size_t count = mappings.count;
-    pthread_mutex_unlock(&mappings.lock);
-    return count;
+    return atomic_load(&mappings.count); /* a forked child asks, too: no lock */
 }
 
 static struct tarn__mapping **bucket_of(const struct tarn__origin *origin)
@@ -67,8 +65,8 @@ static void list(struct tarn__mapping *mapping)
     mapping->next = *bucket;
     mapping->references = 1;
     *bucket = mapping;
-    mappings.count++;
     pthread_mutex_unlock(&mappings.lock);
+    atomic_fetch_add(&mappings.count, 1);
 }
 
 static void unlist(struct tarn__mapping *mapping)
@@ -355,9 +353,7 @@ static tarn_status close_last(struct tarn__mapping *mapping)
     pthread_mutex_unlock(&mappings.work);
     if (status != TARN_OK)
         return status;
-    pthread_mutex_lock(&mappings.lock);
-    mappings.count--;
-    pthread_mutex_unlock(&mappings.lock);
+    atomic_fetch_sub(&mappings.count, 1);
     free(mapping);
     return TARN_OK;
 }

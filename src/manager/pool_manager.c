@@ -15,16 +15,16 @@
 #include "manager/pinned_pool.h"
 #include "driver/driver.h"
 #include "pointer/pointer.h"
+#include "base/fork.h"
 #include "base/options.h"
 #include <tarn/pool.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 struct pool_manager {
     tarn_pool_manager_options options; /* never change */
     int device;
     atomic_size_t count;     /* the instance, and pointers whose blocks are not back */
-    pthread_mutex_t lock;    /* for `pool`; held for no call */
+    struct tarn__mutex lock; /* for `pool`; held for no call */
     tarn_resource *pool;     /* retained; NULL: not initialized in this life */
     atomic_size_t deferring; /* depth of deferred cleanup */
     atomic_size_t freed;     /* bytes since the last trim */
@@ -44,7 +44,7 @@ static void drop(struct pool_manager *manager)
         return;
     tarn_resource_release(manager->pool);
     tarn__pinned_pool_end(&manager->pinned);
-    pthread_mutex_destroy(&manager->lock);
+    tarn__mutex_destroy(&manager->lock);
     free(manager);
 }
 
@@ -72,7 +72,7 @@ static tarn_status pool_manager_create(void *config, int device, void *context,
         manager->options = *(const tarn_pool_manager_options *)config;
     manager->device = device;
     atomic_init(&manager->count, 1);
-    pthread_mutex_init(&manager->lock, NULL);
+    tarn__mutex_init(&manager->lock, NULL);
     tarn__pinned_pool_begin(&manager->pinned, device);
     *self_out = manager;
     return TARN_OK;
@@ -86,19 +86,19 @@ static void pool_manager_destroy(void *self)
 /* The pool, retained; NULL before initialize. */
 static tarn_resource *pool_of(struct pool_manager *manager)
 {
-    pthread_mutex_lock(&manager->lock);
+    tarn__mutex_lock(&manager->lock);
     tarn_resource *pool = tarn_resource_retain(manager->pool);
-    pthread_mutex_unlock(&manager->lock);
+    tarn__mutex_unlock(&manager->lock);
     return pool;
 }
 
 /* Put `pool` in place, and return the one before. */
 static tarn_resource *exchange_pool(struct pool_manager *manager, tarn_resource *pool)
 {
-    pthread_mutex_lock(&manager->lock);
+    tarn__mutex_lock(&manager->lock);
     tarn_resource *before = manager->pool;
     manager->pool = pool;
-    pthread_mutex_unlock(&manager->lock);
+    tarn__mutex_unlock(&manager->lock);
     return before;
 }
 

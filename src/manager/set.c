@@ -12,14 +12,15 @@
 #define _GNU_SOURCE
 #include "manager/dispatch.h"
 #include "manager/load.h"
+#include "base/fork.h"
 #include "base/warning.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { DEVICES_MAX = 128 }; /* tarn__device_check() lets no larger number pass */
 
+TARN__STATIC_MUTEX(lock); /* for `process` */
 static struct {
-    pthread_mutex_t lock;
     pthread_cond_t made;  /* the maker is done */
     bool is_known;        /* which manager it is; the two below are good */
     tarn_manager_ops ops; /* a copy */
@@ -29,31 +30,7 @@ static struct {
     pthread_t maker;                     /* good while is_making */
     bool is_serving;                     /* an instance was made */
     tarn_manager *managers[DEVICES_MAX]; /* a reference each */
-} process = {.lock = PTHREAD_MUTEX_INITIALIZER, .made = PTHREAD_COND_INITIALIZER};
-
-static void lock_process(void)
-{
-    pthread_mutex_lock(&process.lock);
-}
-
-static void unlock_process(void)
-{
-    pthread_mutex_unlock(&process.lock);
-}
-
-static void watch_forks(void)
-{
-    pthread_atfork(lock_process, unlock_process, unlock_process);
-}
-
-/* Take the lock; every call here does it this way, so that a child finds it free. */
-static void hold_process(void)
-{
-    static pthread_once_t watched = PTHREAD_ONCE_INIT;
-
-    pthread_once(&watched, watch_forks);
-    lock_process();
-}
+} process = {.made = PTHREAD_COND_INITIALIZER};
 
 /* --- what the environment says --- */
 
@@ -168,7 +145,7 @@ static tarn_status take_place(const tarn_manager_ops *ops, void *config, bool *i
 {
     tarn_status status = TARN_OK;
 
-    hold_process();
+    tarn__mutex_lock(&lock);
     *is_new = !is_present(ops, config);
     if (*is_new)
         status = check_turn(ops);
@@ -176,7 +153,7 @@ static tarn_status take_place(const tarn_manager_ops *ops, void *config, bool *i
         remember(ops, config);
         process.is_set = true;
     }
-    unlock_process();
+    tarn__mutex_unlock(&lock);
     return status;
 }
 
@@ -203,10 +180,10 @@ static tarn_status find_or_begin(int device, tarn_manager **out)
 {
     tarn_status status = TARN_OK;
 
-    hold_process();
+    tarn__mutex_lock(&lock);
     while (!process.managers[device] && process.is_making &&
            !pthread_equal(process.maker, pthread_self()))
-        pthread_cond_wait(&process.made, &process.lock);
+        pthread_cond_wait(&process.made, &lock.mutex);
     *out = tarn_manager_retain(process.managers[device]);
     if (!*out && process.is_making)
         status = tarn_error_set(TARN_STILL_IN_USE,
@@ -217,20 +194,20 @@ static tarn_status find_or_begin(int device, tarn_manager **out)
         process.is_making = true;
         process.maker = pthread_self();
     }
-    unlock_process();
+    tarn__mutex_unlock(&lock);
     return status;
 }
 
 /* Let others on, with the instance or (NULL) without. Returns a reference for the caller. */
 static tarn_manager *end_making(int device, tarn_manager *made)
 {
-    hold_process();
+    tarn__mutex_lock(&lock);
     process.is_making = false;
     process.is_serving = process.is_serving || made;
     process.managers[device] = made;
     pthread_cond_broadcast(&process.made);
     tarn_manager_retain(made);
-    unlock_process();
+    tarn__mutex_unlock(&lock);
     return made;
 }
 
@@ -245,9 +222,9 @@ static tarn_status make_instance(int device, tarn_manager **out)
     if (status == TARN_OK)
         status = tarn_manager_create(ops, process.config, device, &made);
     if (status == TARN_OK && !process.is_known) {
-        hold_process();
+        tarn__mutex_lock(&lock);
         remember(ops, NULL);
-        unlock_process();
+        tarn__mutex_unlock(&lock);
     }
     made = end_making(device, made);
     if (status == TARN_OK)

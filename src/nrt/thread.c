@@ -76,6 +76,11 @@ static void end_thread(void *value)
 static void make_key(void)
 {
     key_made = pthread_key_create(&key, end_thread) == 0;
+}
+
+/* When the library is loaded: some calls take a lock and use no shard. */
+__attribute__((constructor)) static void watch_forks(void)
+{
     pthread_atfork(tarn__registry_lock_all, tarn__registry_unlock_all,
                    tarn__registry_unlock_all);
 }

@@ -11,13 +11,12 @@
  * back. Lazy ones stay here at any time, until there are enough of them: each cuMemFree
  * waits for the device, so ten at one moment cost about as much as one (A11, A87).
  *
- * After exit has begun and in a forked child no lock is taken (its holder may not exist
- * there): what cannot be given back at once is dropped.
+ * After exit has begun and in a forked child what cannot be given back at once is dropped.
  */
 #include "pointer/pointer.h"
 #include "driver/driver.h"
+#include "base/fork.h"
 #include "base/wait.h"
-#include <pthread.h>
 #include <stdlib.h>
 
 enum { DEVICES_MAX = 128 };
@@ -35,15 +34,15 @@ struct put_off {
     size_t capacity;      /* bytes of the device; 0: not known */
 };
 
+TARN__STATIC_MUTEX(lock); /* for the lists; never held during a give_back */
 static struct {
-    pthread_mutex_t lock; /* for the lists; never held during a give_back */
-    struct list failed;   /* to be tried again at any time */
-    struct list put_off;  /* not before there are enough, or the last end */
-    atomic_size_t count;  /* entries of both; read without the lock */
-    size_t most;          /* lazy entries that one device keeps */
-    double ratio;         /* of its capacity that they may have */
+    struct list failed;  /* to be tried again at any time */
+    struct list put_off; /* not before there are enough, or the last end */
+    atomic_size_t count; /* entries of both; read without the lock */
+    size_t most;         /* lazy entries that one device keeps */
+    double ratio;        /* of its capacity that they may have */
     struct put_off devices[DEVICES_MAX];
-} unreturned = {.lock = PTHREAD_MUTEX_INITIALIZER, .most = 10, .ratio = 0.2};
+} unreturned = {.most = 10, .ratio = 0.2};
 
 static void append(struct list *list, tarn_pointer *pointer)
 {
@@ -66,19 +65,19 @@ static tarn_pointer *take_first(struct list *list)
 
 static void keep(struct list *list, tarn_pointer *pointer)
 {
-    pthread_mutex_lock(&unreturned.lock);
+    tarn__mutex_lock(&lock);
     append(list, pointer);
     atomic_fetch_add(&unreturned.count, 1);
-    pthread_mutex_unlock(&unreturned.lock);
+    tarn__mutex_unlock(&lock);
 }
 
 static tarn_pointer *take_failed(void)
 {
-    pthread_mutex_lock(&unreturned.lock);
+    tarn__mutex_lock(&lock);
     tarn_pointer *pointer = take_first(&unreturned.failed);
     if (pointer)
         atomic_fetch_sub(&unreturned.count, 1);
-    pthread_mutex_unlock(&unreturned.lock);
+    tarn__mutex_unlock(&lock);
     return pointer;
 }
 
@@ -120,7 +119,7 @@ static bool put_off(tarn_pointer *pointer)
 {
     struct put_off *device = &unreturned.devices[pointer->device];
 
-    pthread_mutex_lock(&unreturned.lock);
+    tarn__mutex_lock(&lock);
     append(&unreturned.put_off, pointer);
     atomic_fetch_add(&unreturned.count, 1);
     device->count++;
@@ -128,7 +127,7 @@ static bool put_off(tarn_pointer *pointer)
     bool is_due = are_enough(device);
     if (is_due)
         make_due((int)(device - unreturned.devices));
-    pthread_mutex_unlock(&unreturned.lock);
+    tarn__mutex_unlock(&lock);
     return is_due;
 }
 
@@ -220,9 +219,9 @@ tarn_status tarn__pointer_flush(int device)
 {
     if (tarn_pointer_unreturned() == 0 || tarn__driver_gone())
         return TARN_OK;
-    pthread_mutex_lock(&unreturned.lock);
+    tarn__mutex_lock(&lock);
     make_due(device);
-    pthread_mutex_unlock(&unreturned.lock);
+    tarn__mutex_unlock(&lock);
     return try_all();
 }
 
@@ -248,53 +247,53 @@ size_t tarn_pointer_unreturned(void)
 
 void tarn__pointer_set_limits(size_t count, double ratio)
 {
-    pthread_mutex_lock(&unreturned.lock);
+    tarn__mutex_lock(&lock);
     unreturned.most = count;
     unreturned.ratio = ratio;
-    pthread_mutex_unlock(&unreturned.lock);
+    tarn__mutex_unlock(&lock);
 }
 
 void tarn__pointer_limits(size_t *count_out, double *ratio_out)
 {
-    pthread_mutex_lock(&unreturned.lock);
+    tarn__mutex_lock(&lock);
     *count_out = unreturned.most;
     *ratio_out = unreturned.ratio;
-    pthread_mutex_unlock(&unreturned.lock);
+    tarn__mutex_unlock(&lock);
 }
 
 void tarn__pointer_set_capacity(int device, size_t bytes)
 {
-    pthread_mutex_lock(&unreturned.lock);
+    tarn__mutex_lock(&lock);
     unreturned.devices[device].capacity = bytes;
-    pthread_mutex_unlock(&unreturned.lock);
+    tarn__mutex_unlock(&lock);
 }
 
 void tarn__pointer_put_off(int device, size_t *count_out, size_t *bytes_out)
 {
-    pthread_mutex_lock(&unreturned.lock);
+    tarn__mutex_lock(&lock);
     *count_out = unreturned.devices[device].count;
     *bytes_out = unreturned.devices[device].bytes;
-    pthread_mutex_unlock(&unreturned.lock);
+    tarn__mutex_unlock(&lock);
 }
 
 void tarn__pointer_defer_begin(int device)
 {
     if (tarn__driver_gone())
         return;
-    pthread_mutex_lock(&unreturned.lock);
+    tarn__mutex_lock(&lock);
     atomic_fetch_add(&unreturned.devices[device].deferring, 1);
-    pthread_mutex_unlock(&unreturned.lock);
+    tarn__mutex_unlock(&lock);
 }
 
 void tarn__pointer_defer_end(int device)
 {
     if (tarn__driver_gone())
         return;
-    pthread_mutex_lock(&unreturned.lock);
+    tarn__mutex_lock(&lock);
     bool last = atomic_fetch_sub(&unreturned.devices[device].deferring, 1) == 1;
     if (last)
         make_due(device);
-    pthread_mutex_unlock(&unreturned.lock);
+    tarn__mutex_unlock(&lock);
     if (!last)
         return;
     tarn_error before = *tarn_error_last();

@@ -230,6 +230,8 @@ tarn_status tarn__backed_block_bytes(void *self, tarn_device_ptr block, size_t *
 {
     struct tarn__backed *backed = self;
 
+    if (tarn__driver_gone())
+        return driver_gone(backed->kind->who, backed->device);
     return tarn__table_bytes(&backed->table, backed->kind->who, block, out);
 }
 

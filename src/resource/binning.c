@@ -13,9 +13,8 @@
  * the bins have from it.
  */
 #include "resource/internal.h"
-#include "driver/driver.h"
+#include "base/fork.h"
 #include "base/options.h"
-#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +38,7 @@ struct binning {
     tarn_resource *upstream;     /* retained; for what fits into no bin */
     _Atomic(struct bins *) bins; /* never NULL */
     atomic_size_t gate;          /* blocks out or asked for; CHANGING */
-    pthread_mutex_t lock;        /* one bin is added at a time */
+    struct tarn__mutex lock;     /* one bin is added at a time */
 };
 
 extern const tarn_resource_ops tarn__binning_ops;
@@ -62,17 +61,13 @@ static tarn_resource *route(const struct binning *binning, size_t bytes)
 
 /* --- operations --- */
 
-/* Count one more block, once no bin is being added. False: this is a forked child, in which
- * whoever adds one is not there. */
-static bool pass_gate(struct binning *binning)
+/* Count one more block, once no bin is being added. */
+static void pass_gate(struct binning *binning)
 {
     while (atomic_fetch_add(&binning->gate, 1) >= CHANGING) {
         atomic_fetch_sub(&binning->gate, 1);
-        if (tarn__driver_gone())
-            return false;
         sched_yield();
     }
-    return true;
 }
 
 static tarn_status binning_allocate(void *self, size_t bytes, size_t alignment,
@@ -80,10 +75,7 @@ static tarn_status binning_allocate(void *self, size_t bytes, size_t alignment,
 {
     struct binning *binning = self;
 
-    if (!pass_gate(binning))
-        return tarn_error_set(TARN_STILL_IN_USE,
-                              "binning: a bin was being added when this process was "
-                              "forked");
+    pass_gate(binning);
     tarn_status status =
         tarn_resource_allocate(route(binning, bytes), bytes, alignment, stream, out);
     if (status != TARN_OK)
@@ -179,7 +171,7 @@ static void binning_destroy(void *self)
         bins = before;
     }
     tarn_resource_release(binning->upstream);
-    pthread_mutex_destroy(&binning->lock);
+    tarn__mutex_destroy(&binning->lock);
     free(binning);
 }
 
@@ -225,17 +217,20 @@ static struct bins *longer_list(struct bins *bins, size_t bytes, tarn_resource *
     return made;
 }
 
-/* Put `bin` into the list; the caller's reference goes over. Under the lock. */
-static tarn_status insert(struct binning *binning, size_t bytes, tarn_resource *bin)
+/* Put `bin` into the list, and its reference goes over, unless there is a bin of that size.
+ * Under the lock. */
+static tarn_status insert(struct binning *binning, size_t bytes, tarn_resource **bin)
 {
     struct bins *bins = atomic_load(&binning->bins), *made;
     size_t none_out = 0;
 
+    if (has_bin(bins, bytes))
+        return TARN_OK;
     if (bins->count == BINS_MAX)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "binning: there are %d bins already, %zu bytes get none",
                               BINS_MAX, bytes);
-    made = longer_list(bins, bytes, bin);
+    made = longer_list(bins, bytes, *bin);
     if (!made)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "binning: no host memory for a bin");
     if (!atomic_compare_exchange_strong(&binning->gate, &none_out, CHANGING)) {
@@ -246,6 +241,7 @@ static tarn_status insert(struct binning *binning, size_t bytes, tarn_resource *
     }
     atomic_store_explicit(&binning->bins, made, memory_order_release);
     atomic_fetch_sub(&binning->gate, CHANGING);
+    *bin = NULL;
     return TARN_OK;
 }
 
@@ -258,26 +254,24 @@ static tarn_status make_slab(const struct binning *binning, size_t bytes,
                             &options, out);
 }
 
-/* `bin` NULL: a slab. Under the lock. */
+/* `bin` NULL: a slab, which is made without the lock, as that calls the driver. */
 static tarn_status add(struct binning *binning, size_t bytes, tarn_resource *bin)
 {
-    tarn_resource *mine = tarn_resource_retain(bin);
     tarn_status status = TARN_OK;
 
-    if (has_bin(atomic_load(&binning->bins), bytes)) {
-        tarn_resource_release(mine);
+    if (has_bin(atomic_load(&binning->bins), bytes))
         return TARN_OK;
-    }
+    tarn_resource *mine = tarn_resource_retain(bin);
     if (!mine)
         status = make_slab(binning, bytes, &mine);
     if (status != TARN_OK)
         return status;
-    status = insert(binning, bytes, mine);
-    if (status != TARN_OK) {
-        tarn_error why = *tarn_error_last();
-        tarn_resource_release(mine);
-        tarn_error_set_native(why.status, why.native, "%s", why.message);
-    }
+    tarn__mutex_lock(&binning->lock);
+    status = insert(binning, bytes, &mine);
+    tarn__mutex_unlock(&binning->lock);
+    tarn_error why = *tarn_error_last();
+    tarn_resource_release(mine); /* NULL where it is the list's now */
+    tarn_error_set_native(why.status, why.native, "%s", why.message);
     return status;
 }
 
@@ -296,10 +290,7 @@ tarn_status tarn_binning_add_bin(tarn_resource *resource, size_t bytes,
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "binning: a bin of device %d, the others are of device %d",
                               tarn_resource_device(bin), tarn_resource_device(resource));
-    pthread_mutex_lock(&binning->lock);
-    tarn_status status = add(binning, bytes, bin);
-    pthread_mutex_unlock(&binning->lock);
-    return status;
+    return add(binning, bytes, bin);
 }
 
 /* --- making one --- */
@@ -345,7 +336,7 @@ static struct binning *binning_new(tarn_resource *upstream)
     }
     atomic_init(&binning->bins, bins);
     atomic_init(&binning->gate, 0);
-    pthread_mutex_init(&binning->lock, NULL);
+    tarn__mutex_init(&binning->lock, NULL);
     binning->upstream = tarn_resource_retain(upstream);
     return binning;
 }

@@ -24,7 +24,8 @@ static void unlock_blocks(void)
     tarn__table_unlock(&blocks);
 }
 
-static void init_blocks(void)
+/* When the library is loaded. */
+__attribute__((constructor)) static void init_blocks(void)
 {
     tarn__table_init(&blocks);
     pthread_atfork(lock_blocks, unlock_blocks, unlock_blocks);
@@ -96,9 +97,6 @@ static const tarn_resource_ops host_ops = {
 
 static tarn_status host_make(int device, tarn_resource **out)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-    pthread_once(&once, init_blocks);
     return tarn_resource_create(&host_ops, &blocks, device, out);
 }
 

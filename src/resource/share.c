@@ -4,42 +4,26 @@
  * other. They are equal because they are the same object, and so they share the table of
  * what is out. The place where the object is found again holds no reference: the last
  * owner's release is a real last release, refused while blocks are out. So a lookup and
- * a last release must not meet, and both take the lock. It is held over a fork, so that
- * the child can create and release whatever the parent's other threads were doing.
+ * a last release must not meet, and both take the lock.
  */
 #include "resource/internal.h"
-#include <pthread.h>
+#include "base/fork.h"
 #include <stdlib.h>
 
-static pthread_mutex_t places_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void lock_places(void)
-{
-    pthread_mutex_lock(&places_lock);
-}
-
-static void unlock_places(void)
-{
-    pthread_mutex_unlock(&places_lock);
-}
-
-static void watch_forks(void)
-{
-    pthread_atfork(lock_places, unlock_places, unlock_places);
-}
+TARN__STATIC_MUTEX(places_lock);
 
 /* A reference to what is at `place`; with `made`, that is put there if nothing is. */
 static tarn_resource *look_up(tarn_resource **place, tarn_resource *made)
 {
     tarn_resource *found;
 
-    pthread_mutex_lock(&places_lock);
+    tarn__mutex_lock(&places_lock);
     found = tarn_resource_retain(*place);
     if (!found && made) {
         *place = found = made;
         made->place = place;
     }
-    pthread_mutex_unlock(&places_lock);
+    tarn__mutex_unlock(&places_lock);
     return found;
 }
 
@@ -55,12 +39,10 @@ tarn_status tarn__resource_share(tarn_resource **place, int device,
                                  tarn_status (*make)(int device, tarn_resource **out),
                                  tarn_resource **out)
 {
-    static pthread_once_t watched = PTHREAD_ONCE_INIT;
     tarn_resource *made, *found;
 
     if (!out)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: create into NULL");
-    pthread_once(&watched, watch_forks);
     found = look_up(place, NULL);
     if (!found) {
         /* Made without the lock, because making asks the driver. */
@@ -83,7 +65,7 @@ bool tarn__resource_end(tarn_resource *resource, size_t *blocks_out)
 
     *blocks_out = 0;
     if (place)
-        pthread_mutex_lock(&places_lock);
+        tarn__mutex_lock(&places_lock);
     /* Owners first, blocks second: a block that another owner gives back just before it
      * goes would be taken for one that is out. */
     if (atomic_load(&resource->references) == 1)
@@ -93,6 +75,6 @@ bool tarn__resource_end(tarn_resource *resource, size_t *blocks_out)
     if (ended && place)
         *place = NULL;
     if (place)
-        pthread_mutex_unlock(&places_lock);
+        tarn__mutex_unlock(&places_lock);
     return ended;
 }

@@ -2,12 +2,14 @@
  *
  * Tests of how Tarn opens a driver load it. What is wrong comes from the environment:
  * FAKE_CUDA_VERSION (13000), FAKE_CUDA_DEVICES (1), FAKE_CUDA_INIT (what cuInit gives,
- * 0), FAKE_CUDA_LACKS (a call it does not have). Every other call does nothing and
- * succeeds.
+ * 0), FAKE_CUDA_LACKS (a call it does not have), FAKE_CUDA_WAITS (a file that cuInit makes,
+ * and returns when it is gone). Every other call does nothing and succeeds.
  */
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -21,7 +23,14 @@ static int number(const char *name, int otherwise)
 EXPORT int cuInit(unsigned flags);
 int cuInit(unsigned flags)
 {
+    const char *file = getenv("FAKE_CUDA_WAITS");
+    FILE *made = file ? fopen(file, "w") : NULL;
+
     (void)flags;
+    if (made)
+        fclose(made);
+    while (made && access(file, F_OK) == 0)
+        ;
     return number("FAKE_CUDA_INIT", 0);
 }
 

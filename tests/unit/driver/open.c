@@ -6,6 +6,8 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static const char *in_build(const char *path)
 {
@@ -282,4 +284,54 @@ static void open_in_threads(void)
 TEST(driver_is_opened_by_many_threads_at_once)
 {
     in_child(open_in_threads);
+}
+
+static void *open_fake(void *data)
+{
+    (void)data;
+    return (void *)(uintptr_t)tarn_driver_open(fake());
+}
+
+/* Half opened, the driver is of no use to a child; what needs none works there. */
+static void use_half_opened(void)
+{
+    tarn_driver_info info;
+    tarn_resource *resource;
+
+    alarm(60); /* ends a child that hangs */
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_driver_open(fake()));
+    CHILD_SAYS("was forked");
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_driver_get_info(&info));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_cuda_create(0, &resource));
+    CHILD_STATUS(TARN_OK, tarn_host_create(&resource));
+    CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
+    _exit(0);
+}
+
+static void fork_while_it_is_opened(void)
+{
+    char file[] = "/tmp/tarn-opens-XXXXXX";
+    pthread_t thread;
+    int status = 0;
+    void *opened;
+
+    close(mkstemp(file));
+    unlink(file);
+    setenv("FAKE_CUDA_WAITS", file, 1);
+    CHILD_CHECK(pthread_create(&thread, NULL, open_fake, NULL) == 0);
+    while (access(file, F_OK) != 0)
+        usleep(1000);
+    pid_t child = fork();
+    if (child == 0)
+        use_half_opened();
+    CHILD_CHECK(waitpid(child, &status, 0) == child);
+    unlink(file);
+    pthread_join(thread, &opened);
+    CHILD_CHECK(status == 0);
+    CHILD_CHECK(opened == NULL);
+}
+
+TEST(child_that_was_forked_while_the_driver_was_opened_has_none)
+{
+    in_child(fork_while_it_is_opened);
 }
