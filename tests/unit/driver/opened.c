@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { BYTES = 4096, MANY = 1000, THREADS = 4, ROUNDS = 200 };
@@ -206,6 +207,40 @@ TEST(many_streams_are_open_at_once)
     for (int i = 0; i < MANY; i++)
         CHECK_OK(tarn_stream_close(values[i]));
     CHECK_OK(tarn_stream_destroy(0, raw));
+}
+
+/* CPU time of opening and closing a stream again and again. */
+static double reopen(tarn_stream raw)
+{
+    struct timespec before, after;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+    for (int i = 0; i < 20 * MANY; i++)
+        CHECK_OK(tarn_stream_close(open_one(raw)));
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+    return (double)(after.tv_sec - before.tv_sec) +
+           1e-9 * (double)(after.tv_nsec - before.tv_nsec);
+}
+
+/* Where each opening looked at every place that there is, this took a hundred times as
+ * long with so many. */
+TEST(opening_takes_no_longer_with_many_values_open)
+{
+    static tarn_stream values[40 * MANY];
+    tarn_stream raw = make(0), other = make(0);
+    double alone = reopen(other);
+
+    for (int i = 0; i < 40 * MANY; i++)
+        values[i] = open_one(raw);
+    double beside = reopen(other), again = reopen(raw);
+    for (int i = 0; i < 40 * MANY; i++)
+        CHECK_OK(tarn_stream_close(values[i]));
+    double after = reopen(raw); /* every place is there still */
+    CHECK(beside < 10 * alone);
+    CHECK(again < 10 * alone);
+    CHECK(after < 10 * alone);
+    CHECK_OK(tarn_stream_destroy(0, raw));
+    CHECK_OK(tarn_stream_destroy(0, other));
 }
 
 TEST(open_stream_is_not_destroyed)
