@@ -37,7 +37,9 @@ typedef struct tarn_resource tarn_resource;
 
 /**
  * The table of operations of a resource. To make your own, fill one `static const` table
- * and pass it to tarn_resource_create(). Calls may arrive from any thread at any time.
+ * and pass it to tarn_resource_create(). Calls may arrive from any thread at any time. An
+ * operation that fails records its message with tarn_error_set(); one that does not gets
+ * `name: operation failed`.
  */
 typedef struct tarn_resource_ops {
     /** sizeof(tarn_resource_ops) as you compiled it. Operations are only ever appended,

@@ -16,6 +16,7 @@
  * tells it at its flush and its last release.
  */
 #include "adaptor/forward.h"
+#include "base/error.h"
 #include "base/clock.h"
 #include "base/fork.h"
 #include "base/wait.h"
@@ -158,40 +159,37 @@ static void keep_figures(struct logger *logger, const struct figures *figures)
     tarn__mutex_unlock(&logger->lock);
 }
 
-/* Zeros, not known, where nobody can say. False: words of a failure were left behind. */
-static bool ask_figures(int device, struct figures *out)
+/* Zeros, not known, where nobody can say. */
+static void ask_figures(int device, struct figures *out)
 {
     struct tarn__scope scope;
     size_t free_bytes = 0, total_bytes = 0;
 
     /* A driver that nobody has opened is not opened for the sake of a log. */
     if (device < 0 || device >= tarn__driver_device_count() || tarn__driver_gone())
-        return true;
+        return;
     if (tarn__scope_enter(device, &scope) != TARN_OK)
-        return false;
+        return;
     if (scope.calls->mem_get_info(&free_bytes, &total_bytes) == CUDA_SUCCESS_) {
         out->free_bytes = free_bytes;
         out->total_bytes = total_bytes;
     }
     tarn__scope_leave(&scope);
-    return true;
 }
 
 /* What the device has left at `now`. */
-static bool read_memory(struct logger *logger, bool may_have_changed, uint64_t now,
+static void read_memory(struct logger *logger, bool may_have_changed, uint64_t now,
                         tarn_event *event)
 {
     struct figures figures = known_figures(logger);
-    bool clean = true;
 
     if (may_have_changed || figures.asked_ns == 0 || now - figures.asked_ns > FRESH_NS) {
         figures = (struct figures){.asked_ns = now};
-        clean = ask_figures(event->device, &figures);
+        ask_figures(event->device, &figures);
         keep_figures(logger, &figures);
     }
     event->free_bytes = figures.free_bytes;
     event->total_bytes = figures.total_bytes;
-    return clean;
 }
 
 /* The thread's site as text: `file:line`, or a name in angle brackets as it is. */
@@ -208,24 +206,23 @@ static void read_place(char place[PLACE_BYTES], tarn_event *event)
     event->location = place;
 }
 
-/* Complete `event` and write it; the words of the thread's last failure stay. */
+/* Complete `event` and write it; the thread's last failure stays. */
 static void write_row(struct logger *logger, bool may_have_changed, tarn_event *event)
 {
-    tarn_error words = *tarn_error_last();
+    struct tarn__kept_error words = tarn__error_keep();
     uint64_t now = event->end_ns;
     char place[PLACE_BYTES];
-    bool clean = true;
 
     event->device = tarn_resource_device(logger->adaptor.upstream);
     event->thread = tarn__thread_id();
     event->start_ns = tarn_trace_writer_time_ns(logger->writer, event->start_ns);
     event->end_ns = tarn_trace_writer_time_ns(logger->writer, event->end_ns);
     if (logger->wants_figures) {
-        clean = read_memory(logger, may_have_changed, now, event);
+        read_memory(logger, may_have_changed, now, event);
         read_place(place, event);
     }
-    if (tarn_trace_write(logger->writer, event) != TARN_OK || !clean)
-        tarn_error_set_native(words.status, words.native, "%s", words.message);
+    tarn_trace_write(logger->writer, event);
+    tarn__error_restore(&words);
 }
 
 /* --- operations --- */

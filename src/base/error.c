@@ -3,6 +3,7 @@
  * They are the thread's own, so that the hot calls need no argument for them. The line is
  * formatted into a local first: a plugin may quote the message that it replaces.
  */
+#include "base/error.h"
 #include "base/words.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@ static const tarn_error none = {.status = TARN_OK, .message = ""};
 static const tarn_error no_room = {
     .status = TARN_OUT_OF_MEMORY, .message = "no host memory for the words of a failure"};
 
+_Thread_local unsigned tarn__error_count;
 static _Thread_local bool wordless; /* the last failure found no memory for its words */
 
 const tarn_error *tarn_error_last(void)
@@ -31,6 +33,7 @@ static tarn_status record(tarn_status status, int native, const char *format,
 
     vsnprintf(message, sizeof message, format, arguments);
     struct tarn__words *words = tarn__words_get();
+    tarn__error_count++;
     wordless = !words;
     if (wordless)
         return status;
@@ -58,6 +61,20 @@ tarn_status tarn_error_set_native(tarn_status status, int native, const char *fo
     record(status, native, format, arguments);
     va_end(arguments);
     return status;
+}
+
+struct tarn__kept_error tarn__error_keep(void)
+{
+    return (struct tarn__kept_error){*tarn_error_last(), tarn__error_count};
+}
+
+tarn_status tarn__error_restore(const struct tarn__kept_error *kept)
+{
+    if (tarn__error_count != kept->count)
+        tarn_error_set_native(kept->error.status, kept->error.native, "%s",
+                              kept->error.message);
+    tarn__error_count = kept->count;
+    return kept->error.status;
 }
 
 const char *tarn_status_name(tarn_status status)

@@ -7,6 +7,7 @@
  */
 #include "ipc/copy.h"
 #include "driver/driver.h"
+#include "base/error.h"
 #include <stdlib.h>
 
 enum { CHUNK_BYTES = 4 << 20 };
@@ -58,11 +59,11 @@ static tarn_status copy_all(const struct transfer *transfer)
 /* The second try is for a driver that fails once. The words of before stay. */
 static void end_stream(const struct side *side)
 {
-    tarn_error why = *tarn_error_last();
+    struct tarn__kept_error why = tarn__error_keep();
 
     if (tarn_stream_destroy(side->device, side->stream) != TARN_OK)
         tarn_stream_destroy(side->device, side->stream);
-    tarn_error_set_native(why.status, why.native, "%s", why.message);
+    tarn__error_restore(&why);
 }
 
 static tarn_status with_second_stream(struct transfer *transfer)

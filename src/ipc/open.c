@@ -12,6 +12,7 @@
 #include "ipc/lease.h"
 #include "ipc/owner.h"
 #include "pointer/pointer.h"
+#include "base/error.h"
 #include "base/options.h"
 #include <stdlib.h>
 #include <string.h>
@@ -43,12 +44,12 @@ static tarn_status give_back(tarn_pointer *pointer)
 static tarn_status undo(struct tarn__mapping *mapping, struct tarn__lease *lease,
                         tarn_status status)
 {
-    tarn_error why = *tarn_error_last();
+    struct tarn__kept_error why = tarn__error_keep();
 
     if (tarn__mapping_release(mapping) != TARN_OK)
         tarn__mapping_release(mapping); /* nobody is left who could try later */
     tarn__lease_release(lease);
-    tarn_error_set_native(why.status, why.native, "%s", why.message);
+    tarn__error_restore(&why);
     return status;
 }
 

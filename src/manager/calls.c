@@ -8,16 +8,18 @@
  */
 #include "manager/dispatch.h"
 #include "manager/manager.h"
+#include "base/error.h"
 #include "base/wait.h"
 #include "driver/driver.h"
 #include "resource/backed.h"
 
 /* What an allocating operation hands out: a pointer, if it said so. */
 static tarn_status deliver(const tarn_manager *manager, const char *operation,
-                           tarn_status status, tarn_pointer *pointer, tarn_pointer **out)
+                           unsigned before, tarn_status status, tarn_pointer *pointer,
+                           tarn_pointer **out)
 {
     if (status != TARN_OK)
-        return tarn__manager_relay(manager, operation, status);
+        return tarn__manager_relay(manager, operation, before, status);
     if (!pointer)
         return tarn_error_set(TARN_PLUGIN_FAILURE,
                               "manager: %s of %s says TARN_OK and has no pointer",
@@ -99,8 +101,9 @@ tarn_status tarn_manager_memalloc(tarn_manager *manager, size_t bytes, tarn_stre
     tarn_status status = tarn__manager_enter_ready(manager, "memalloc", &scope);
     if (status != TARN_OK)
         return status;
+    unsigned before = tarn__error_count;
     status = manager->ops.memalloc(manager->self, bytes, stream, &pointer);
-    status = deliver(manager, "memalloc", status, pointer, out);
+    status = deliver(manager, "memalloc", before, status, pointer, out);
     tarn__scope_leave(&scope);
     return status;
 }
@@ -125,8 +128,9 @@ tarn_status tarn_manager_memhostalloc(tarn_manager *manager, size_t bytes, unsig
         return status;
     status = check_mapping(manager, "memhostalloc", flags);
     if (status == TARN_OK) {
+        unsigned before = tarn__error_count;
         status = manager->ops.memhostalloc(manager->self, bytes, flags, &pointer);
-        status = deliver(manager, "memhostalloc", status, pointer, out);
+        status = deliver(manager, "memhostalloc", before, status, pointer, out);
     }
     tarn__scope_leave(&scope);
     return status;
@@ -163,9 +167,10 @@ tarn_status tarn_manager_mempin(tarn_manager *manager, void *host, size_t bytes,
         return status;
     status = check_mapping(manager, "mempin", flags);
     if (status == TARN_OK) {
+        unsigned before = tarn__error_count;
         status = manager->ops.mempin(manager->self, host, bytes, flags, owner,
                                      owner_release, &pointer);
-        status = deliver(manager, "mempin", status, pointer, out);
+        status = deliver(manager, "mempin", before, status, pointer, out);
     }
     tarn__scope_leave(&scope);
     return status;
@@ -195,8 +200,9 @@ tarn_status tarn_manager_memallocmanaged(tarn_manager *manager, size_t bytes,
     tarn_status status = tarn__manager_enter_ready(manager, "memallocmanaged", &scope);
     if (status != TARN_OK)
         return status;
+    unsigned before = tarn__error_count;
     status = manager->ops.memallocmanaged(manager->self, bytes, attach_global, &pointer);
-    status = deliver(manager, "memallocmanaged", status, pointer, out);
+    status = deliver(manager, "memallocmanaged", before, status, pointer, out);
     tarn__scope_leave(&scope);
     return status;
 }
@@ -231,8 +237,9 @@ tarn_status tarn_manager_get_ipc_handle(tarn_manager *manager,
         status = tarn__manager_enter_ready(manager, "get_ipc_handle", &scope);
     if (status != TARN_OK)
         return status;
+    unsigned before = tarn__error_count;
     status =
-        tarn__manager_relay(manager, "get_ipc_handle",
+        tarn__manager_relay(manager, "get_ipc_handle", before,
                             manager->ops.get_ipc_handle(manager->self, pointer, &handle));
     tarn__scope_leave(&scope);
     if (status == TARN_OK)
@@ -253,8 +260,9 @@ tarn_status tarn_manager_get_memory_info(tarn_manager *manager, size_t *free_out
     tarn_status status = tarn__manager_enter_ready(manager, "get_memory_info", &scope);
     if (status != TARN_OK)
         return status;
+    unsigned before = tarn__error_count;
     status = tarn__manager_relay(
-        manager, "get_memory_info",
+        manager, "get_memory_info", before,
         manager->ops.get_memory_info(manager->self, &free_bytes, &total_bytes));
     tarn__scope_leave(&scope);
     if (status == TARN_OK) {
@@ -274,7 +282,8 @@ tarn_status tarn_manager_defer_cleanup_begin(tarn_manager *manager)
         tarn__manager_enter_ready(manager, "defer_cleanup_begin", &scope);
     if (status != TARN_OK)
         return status;
-    status = tarn__manager_relay(manager, "defer_cleanup_begin",
+    unsigned before = tarn__error_count;
+    status = tarn__manager_relay(manager, "defer_cleanup_begin", before,
                                  manager->ops.defer_cleanup_begin(manager->self));
     if (status == TARN_OK)
         atomic_fetch_add(&manager->deferred, 1);
@@ -310,10 +319,12 @@ tarn_status tarn_manager_defer_cleanup_end(tarn_manager *manager)
         return TARN_OK;
     bool is_current =
         tarn__manager_enter(manager, "defer_cleanup_end", &scope) == TARN_OK;
-    int before = tarn__host_only_serve(manager->device);
-    tarn_status status = tarn__manager_relay(
-        manager, "defer_cleanup_end", manager->ops.defer_cleanup_end(manager->self));
-    tarn__host_only_serve(before);
+    int served = tarn__host_only_serve(manager->device);
+    unsigned before = tarn__error_count;
+    tarn_status status =
+        tarn__manager_relay(manager, "defer_cleanup_end", before,
+                            manager->ops.defer_cleanup_end(manager->self));
+    tarn__host_only_serve(served);
     if (is_current)
         tarn__scope_leave(&scope);
     return status;

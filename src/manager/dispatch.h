@@ -35,9 +35,9 @@ tarn_status tarn__manager_enter(tarn_manager *manager, const char *operation,
 tarn_status tarn__manager_enter_ready(tarn_manager *manager, const char *operation,
                                       struct tarn__scope *scope);
 
-/* Returns `status`. A plugin that fails without words gets some, so that those of an
- * older failure are not taken for its own. */
+/* Returns `status`. A plugin that fails without a message gets one, so that the message of
+ * an older failure is not taken for its own. `before` is tarn__error_count before the call. */
 tarn_status tarn__manager_relay(const tarn_manager *manager, const char *operation,
-                                tarn_status status);
+                                unsigned before, tarn_status status);
 
 #endif

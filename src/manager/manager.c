@@ -5,6 +5,7 @@
  */
 #include "manager/dispatch.h"
 #include "manager/manager.h"
+#include "base/error.h"
 #include "base/wait.h"
 #include <stdlib.h>
 #include <string.h>
@@ -68,9 +69,9 @@ void tarn__manager_copy_table(tarn_manager_ops *to, const tarn_manager_ops *from
 }
 
 tarn_status tarn__manager_relay(const tarn_manager *manager, const char *operation,
-                                tarn_status status)
+                                unsigned before, tarn_status status)
 {
-    if (status != TARN_OK && tarn_error_last()->status != status)
+    if (status != TARN_OK && !tarn__error_is_told(before, status))
         tarn_error_set(status, "manager: %s of %s failed, device %d", operation,
                        manager->ops.name, manager->device);
     return status;
@@ -155,7 +156,8 @@ tarn_status tarn__manager_enter_ready(tarn_manager *manager, const char *operati
     tarn__wait_ahead();
     begin_preparing(manager);
     if (atomic_load(&manager->ready) == 0) { /* nobody was faster */
-        status = tarn__manager_relay(manager, "initialize",
+        unsigned before = tarn__error_count;
+        status = tarn__manager_relay(manager, "initialize", before,
                                      manager->ops.initialize(manager->self));
         if (status == TARN_OK)
             atomic_store(&manager->ready, atomic_load(&manager->known));
@@ -177,8 +179,10 @@ static tarn_status create_instance(tarn_manager *manager, void *config)
         status = tarn__manager_enter(manager, "create", &scope);
     if (status != TARN_OK)
         return status;
-    status = tarn__manager_relay(
-        manager, "create", manager->ops.create(config, manager->device, context, &self));
+    unsigned before = tarn__error_count;
+    status =
+        tarn__manager_relay(manager, "create", before,
+                            manager->ops.create(config, manager->device, context, &self));
     tarn__scope_leave(&scope);
     if (status != TARN_OK)
         return status;
@@ -246,9 +250,9 @@ void tarn_manager_release(tarn_manager *manager)
 {
     if (!manager || atomic_fetch_sub(&manager->count, 1) != 1)
         return;
-    tarn_error before = *tarn_error_last();
+    struct tarn__kept_error before = tarn__error_keep();
     destroy(manager);
-    tarn_error_set_native(before.status, before.native, "%s", before.message);
+    tarn__error_restore(&before);
 }
 
 const char *tarn_manager_name(const tarn_manager *manager)
@@ -281,7 +285,9 @@ tarn_status tarn_manager_reset(tarn_manager *manager)
     if (status != TARN_OK)
         return status;
     atomic_store(&manager->ready, 0);
-    status = tarn__manager_relay(manager, "reset", manager->ops.reset(manager->self));
+    unsigned before = tarn__error_count;
+    status =
+        tarn__manager_relay(manager, "reset", before, manager->ops.reset(manager->self));
     tarn__scope_leave(&scope);
     return status;
 }

@@ -13,6 +13,7 @@
  */
 #include "manager/pinned_pool.h"
 #include "pointer/pointer.h"
+#include "base/error.h"
 #include <tarn/pool.h>
 
 void tarn__pinned_pool_begin(struct tarn__pinned_pool *self, int device)
@@ -24,11 +25,11 @@ void tarn__pinned_pool_begin(struct tarn__pinned_pool *self, int device)
 /* Its blocks have references of their own, so this is never refused for them. */
 static void let_go(tarn_resource *pool)
 {
-    tarn_error before = *tarn_error_last();
+    struct tarn__kept_error before = tarn__error_keep();
 
     if (pool)
         tarn_resource_release(pool);
-    tarn_error_set_native(before.status, before.native, "%s", before.message);
+    tarn__error_restore(&before);
 }
 
 void tarn__pinned_pool_end(struct tarn__pinned_pool *self)

@@ -15,6 +15,7 @@
 #include "manager/pinned_pool.h"
 #include "driver/driver.h"
 #include "pointer/pointer.h"
+#include "base/error.h"
 #include "base/fork.h"
 #include "base/options.h"
 #include <tarn/pool.h>
@@ -108,8 +109,12 @@ static tarn_status make_pool(const struct pool_manager *manager, tarn_resource *
 
     if (!manager->options.make)
         return tarn_pool_create(manager->device, NULL, NULL, out);
+    unsigned before = tarn__error_count;
     tarn_status status =
         manager->options.make(manager->options.data, manager->device, &pool);
+    if (status != TARN_OK && !tarn__error_is_told(before, status))
+        return tarn_error_set(status, "pool manager: no resource was made for device %d",
+                              manager->device);
     if (status != TARN_OK)
         return status;
     if (!pool || tarn_resource_device(pool) != manager->device) {
@@ -169,11 +174,11 @@ static tarn_status pool_manager_reset(void *self)
  * a failure is nobody's news, and the words of the last error stay. */
 static void trim(struct pool_manager *manager, tarn_resource *pool)
 {
-    tarn_error before = *tarn_error_last();
+    struct tarn__kept_error before = tarn__error_keep();
 
     atomic_store(&manager->freed, 0);
     tarn_resource_trim(pool, manager->options.keep_bytes, NULL);
-    tarn_error_set_native(before.status, before.native, "%s", before.message);
+    tarn__error_restore(&before);
 }
 
 /* The owner of each pointer: called when its block is back. */
@@ -212,10 +217,10 @@ static tarn_status allocate(struct pool_manager *manager, tarn_resource *pool,
     if (status == TARN_OK)
         status = tarn__pointer_allocate(pool, bytes, stream, true, &pointer);
     if (status != TARN_OK) {
-        tarn_error why = *tarn_error_last();
+        struct tarn__kept_error why = tarn__error_keep();
         free(block);
         tarn_resource_release(pool);
-        return tarn_error_set_native(why.status, why.native, "%s", why.message);
+        return tarn__error_restore(&why);
     }
     *block = (struct block){manager, pool, bytes};
     atomic_fetch_add(&manager->count, 1);

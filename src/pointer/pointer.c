@@ -6,6 +6,7 @@
  */
 #include "pointer/pointer.h"
 #include "driver/driver.h"
+#include "base/error.h"
 #include "base/options.h"
 #include "base/sizes.h"
 #include "base/wait.h"
@@ -194,10 +195,10 @@ void tarn_pointer_release(tarn_pointer *pointer)
 
 void tarn__pointer_drop(tarn_pointer *pointer)
 {
-    tarn_error why = *tarn_error_last();
+    struct tarn__kept_error why = tarn__error_keep();
 
     tarn_pointer_release(pointer);
-    tarn_error_set_native(why.status, why.native, "%s", why.message);
+    tarn__error_restore(&why);
 }
 
 tarn_device_ptr tarn_pointer_address(const tarn_pointer *pointer)

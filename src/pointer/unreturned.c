@@ -15,6 +15,7 @@
  */
 #include "pointer/pointer.h"
 #include "driver/driver.h"
+#include "base/error.h"
 #include "base/fork.h"
 #include "base/wait.h"
 #include <stdlib.h>
@@ -188,11 +189,11 @@ void tarn__pointer_retry(void)
     if (tries == 0 || tarn__driver_gone())
         return;
     tarn__wait_ahead();
-    tarn_error before = *tarn_error_last();
+    struct tarn__kept_error before = tarn__error_keep();
     while (tries-- && (pointer = take_failed()))
         if (try_one(pointer) != TARN_OK)
             break;
-    tarn_error_set_native(before.status, before.native, "%s", before.message);
+    tarn__error_restore(&before);
 }
 
 /* Try every entry that is due, once each. */
@@ -234,9 +235,9 @@ bool tarn__pointer_reclaimed(tarn_status status)
 {
     if (status != TARN_OUT_OF_MEMORY || tarn_pointer_unreturned() == 0)
         return false;
-    tarn_error why = *tarn_error_last();
+    struct tarn__kept_error why = tarn__error_keep();
     tarn_pointer_reclaim();
-    tarn_error_set_native(why.status, why.native, "%s", why.message);
+    tarn__error_restore(&why);
     return true;
 }
 
@@ -296,7 +297,7 @@ void tarn__pointer_defer_end(int device)
     tarn__mutex_unlock(&lock);
     if (!last)
         return;
-    tarn_error before = *tarn_error_last();
+    struct tarn__kept_error before = tarn__error_keep();
     try_all();
-    tarn_error_set_native(before.status, before.native, "%s", before.message);
+    tarn__error_restore(&before);
 }

@@ -13,6 +13,7 @@
  * the bins have from it.
  */
 #include "resource/internal.h"
+#include "base/error.h"
 #include "base/fork.h"
 #include "base/options.h"
 #include <sched.h>
@@ -269,9 +270,9 @@ static tarn_status add(struct binning *binning, size_t bytes, tarn_resource *bin
     tarn__mutex_lock(&binning->lock);
     status = insert(binning, bytes, &mine);
     tarn__mutex_unlock(&binning->lock);
-    tarn_error why = *tarn_error_last();
+    struct tarn__kept_error why = tarn__error_keep();
     tarn_resource_release(mine); /* NULL where it is the list's now */
-    tarn_error_set_native(why.status, why.native, "%s", why.message);
+    tarn__error_restore(&why);
     return status;
 }
 
@@ -360,9 +361,9 @@ tarn_status tarn_binning_create(tarn_resource *upstream,
     if (status == TARN_OK)
         status = tarn_resource_create(&ops, binning, tarn_resource_device(upstream), out);
     if (status != TARN_OK) {
-        tarn_error why = *tarn_error_last();
+        struct tarn__kept_error why = tarn__error_keep();
         binning_destroy(binning);
-        tarn_error_set_native(why.status, why.native, "%s", why.message);
+        tarn__error_restore(&why);
     }
     return status;
 }

@@ -7,6 +7,7 @@
  * block mine? how many bytes has it?) is left to the operations.
  */
 #include "resource/internal.h"
+#include "base/error.h"
 #include "base/sizes.h"
 #include "base/wait.h"
 #include <stdlib.h>
@@ -119,25 +120,27 @@ static tarn_status check_alignment(const tarn_resource *resource, size_t *alignm
     return TARN_OK;
 }
 
-/* What an operation returned, as the caller gets it: somebody's own may have left no
- * words, and those of an older failure would lie, or have returned what is no status. */
+/* What an operation returned, as the caller gets it. A user's own may have left no message,
+ * and that of an older failure would be wrong, or have returned what is no status. `before`
+ * is the count of failures before the call. */
 static tarn_status relay_failure(const tarn_resource *resource, const char *operation,
-                                 tarn_status status)
+                                 unsigned before, tarn_status status)
 {
     if ((unsigned)status >= TARN_STATUS_COUNT)
         return tarn_error_set(TARN_PLUGIN_FAILURE,
                               "%s: %s returned %d, which is no status",
                               resource->ops.name, operation, (int)status);
-    if (tarn_error_last()->status != status)
+    if (!tarn__error_is_told(before, status))
         tarn_error_set(status, "%s: %s failed, device %d", resource->ops.name, operation,
                        resource->device);
     return status;
 }
 
 static inline tarn_status relay(const tarn_resource *resource, const char *operation,
-                                tarn_status status)
+                                unsigned before, tarn_status status)
 {
-    return status == TARN_OK ? TARN_OK : relay_failure(resource, operation, status);
+    return status == TARN_OK ? TARN_OK
+                             : relay_failure(resource, operation, before, status);
 }
 
 /* A block that breaks the contract of allocate() is handed back, not on. */
@@ -157,6 +160,7 @@ static inline tarn_status allocate(tarn_resource *resource, size_t bytes,
                                    tarn_device_ptr *out)
 {
     tarn_device_ptr block = 0;
+    unsigned before = tarn__error_count;
     size_t rounded;
 
     /* Past here any resource may round up to the alignment without looking. */
@@ -167,7 +171,7 @@ static inline tarn_status allocate(tarn_resource *resource, size_t bytes,
     tarn_status status =
         resource->ops.allocate(resource->self, bytes, alignment, stream, &block);
     if (status != TARN_OK)
-        return relay(resource, "allocate", status);
+        return relay(resource, "allocate", before, status);
     if (block == 0 || (block & (alignment - 1)) != 0)
         return refuse_block(resource, block, bytes, alignment, stream);
     if (counts_calls(resource))
@@ -212,11 +216,12 @@ static inline tarn_status deallocate(tarn_resource *resource, tarn_device_ptr bl
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "%s: 0x%llx is not out here; nothing is",
                               resource->ops.name, block);
+    unsigned before = tarn__error_count;
     tarn_status status =
         resource->ops.deallocate(resource->self, block, bytes, alignment, stream);
     if (status == TARN_OK && counts_calls(resource))
         atomic_fetch_sub_explicit(&resource->calls_out, 1, memory_order_relaxed);
-    return relay(resource, "deallocate", status);
+    return relay(resource, "deallocate", before, status);
 }
 
 tarn_status tarn__resource_deallocate(tarn_resource *resource, tarn_device_ptr block,
@@ -251,6 +256,7 @@ tarn_status tarn_resource_memory_info(tarn_resource *resource, tarn_stream strea
                                       size_t *free_out, size_t *total_out)
 {
     size_t free_bytes = 0, total_bytes = 0;
+    unsigned before = tarn__error_count;
 
     if (!resource || !free_out || !total_out)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: memory info with NULL");
@@ -260,7 +266,7 @@ tarn_status tarn_resource_memory_info(tarn_resource *resource, tarn_stream strea
     tarn_status status =
         resource->ops.memory_info(resource->self, stream, &free_bytes, &total_bytes);
     if (status != TARN_OK)
-        return relay(resource, "memory_info", status);
+        return relay(resource, "memory_info", before, status);
     *free_out = free_bytes;
     *total_out = total_bytes;
     return TARN_OK;
@@ -309,6 +315,7 @@ bool tarn_resource_serves_no_stream(const tarn_resource *resource)
 tarn_status tarn_resource_trim(tarn_resource *resource, size_t keep_bytes,
                                size_t *released_out)
 {
+    unsigned before = tarn__error_count;
     size_t released = 0;
 
     if (!resource)
@@ -316,7 +323,7 @@ tarn_status tarn_resource_trim(tarn_resource *resource, size_t keep_bytes,
     if (resource->ops.trim) {
         tarn_status status = resource->ops.trim(resource->self, keep_bytes, &released);
         if (status != TARN_OK)
-            return relay(resource, "trim", status);
+            return relay(resource, "trim", before, status);
     }
     if (released_out)
         *released_out = released;
@@ -326,6 +333,7 @@ tarn_status tarn_resource_trim(tarn_resource *resource, size_t keep_bytes,
 tarn_status tarn_resource_block_bytes(tarn_resource *resource, tarn_device_ptr block,
                                       size_t *out)
 {
+    unsigned before = tarn__error_count;
     size_t bytes = 0;
 
     if (!resource || !out)
@@ -336,7 +344,7 @@ tarn_status tarn_resource_block_bytes(tarn_resource *resource, tarn_device_ptr b
     tarn_status status = resource->ops.block_bytes(resource->self, block, &bytes);
     if (status == TARN_OK)
         *out = bytes;
-    return relay(resource, "block_bytes", status);
+    return relay(resource, "block_bytes", before, status);
 }
 
 size_t tarn_resource_blocks_out(const tarn_resource *resource)

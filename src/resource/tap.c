@@ -3,6 +3,7 @@
  * The switch is one flag: off, an allocation loads it and that is all.
  */
 #include "resource/internal.h"
+#include "base/error.h"
 #include "base/clock.h"
 #include "base/hook.h"
 
@@ -74,13 +75,13 @@ tarn_status tarn__tap_allocate(tarn_resource *resource, size_t bytes, size_t ali
     event.end_ns = tarn__now_ns();
     event.action =
         status == TARN_OK ? TARN_ACTION_ALLOCATE : TARN_ACTION_ALLOCATE_FAILURE;
-    tarn_error why = *tarn_error_last();
+    struct tarn__kept_error why = tarn__error_keep();
     tell(&event);
     inside = false;
-    if (status != TARN_OK) /* the tap may have had failures of its own */
-        return tarn_error_set_native(status, why.native, "%s", why.message);
-    *out = event.block;
-    return TARN_OK;
+    tarn__error_restore(&why); /* the tap may have had failures of its own */
+    if (status == TARN_OK)
+        *out = event.block;
+    return status;
 }
 
 tarn_status tarn__tap_deallocate(tarn_resource *resource, tarn_device_ptr block,
@@ -95,9 +96,11 @@ tarn_status tarn__tap_deallocate(tarn_resource *resource, tarn_device_ptr block,
 
     /* Told before: once the block is back, another thread may get its address, and that
      * allocation must not come first. */
+    struct tarn__kept_error last = tarn__error_keep();
     inside = true;
     event.start_ns = event.end_ns = tarn__now_ns();
     tell(&event);
+    tarn__error_restore(&last);
     tarn_status status =
         tarn__resource_deallocate(resource, block, bytes, alignment, stream);
     inside = false;

@@ -6,6 +6,7 @@
  * last may have no end. The header tells the format.
  */
 #include "trace/format.h"
+#include "base/error.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,6 +54,7 @@ static tarn_status bad_row(const struct reader *reader, const char *what)
 static int next_byte(struct reader *reader)
 {
     if (reader->chunk_at == reader->chunk_count) {
+        errno = 0;
         long count = reader->read(reader->data, (char *)reader->chunk, CHUNK_BYTES);
         if (count < 0 || count > CHUNK_BYTES)
             return FAILED;
@@ -242,6 +244,19 @@ static tarn_status parse_row(struct reader *reader, const struct tarn__format *f
     return format->parse(&reader->place, fields, out);
 }
 
+/* Pass a row on. A failure that has no message gets one. */
+static tarn_status hand_on(const struct reader *reader, tarn_event_fn on_event,
+                           void *event_data, const tarn_event *event)
+{
+    unsigned before = tarn__error_count;
+    tarn_status status = on_event(event_data, event, reader->place.line);
+
+    if (status != TARN_OK && !tarn__error_is_told(before, status))
+        tarn_error_set(status, "%.200s:%llu: the row was refused, with no reason given",
+                       reader->place.name, (unsigned long long)reader->place.line);
+    return status;
+}
+
 static tarn_status read_events(struct reader *reader, const struct tarn__format *format,
                                tarn_event_fn on_event, void *event_data)
 {
@@ -253,7 +268,7 @@ static tarn_status read_events(struct reader *reader, const struct tarn__format 
             return status;
         status = parse_row(reader, format, &event);
         if (status == TARN_OK && on_event)
-            status = on_event(event_data, &event, reader->place.line);
+            status = hand_on(reader, on_event, event_data, &event);
         if (status != TARN_OK)
             return status;
     }

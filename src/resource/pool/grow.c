@@ -6,6 +6,7 @@
  */
 #include "resource/pool/pool.h"
 #include "resource/pool/idle.h"
+#include "base/error.h"
 
 /* What a free may take in of neighbours that have a fence or need none, as a part of the
  * pool: tried on traces/, less keeps memory in pieces, more leaves too much of it unfenced. */
@@ -82,9 +83,9 @@ static tarn_status ask_upstream(struct tarn__pool *pool,
         return status;
     status = tarn__pages_barrier(pool->pages);
     if (status != TARN_OK) {
-        tarn_error why = *tarn_error_last();
+        struct tarn__kept_error why = tarn__error_keep();
         tarn__pages_remove(pool->pages, *out);
-        tarn_error_set_native(why.status, why.native, "%s", why.message);
+        tarn__error_restore(&why);
     }
     return status;
 }

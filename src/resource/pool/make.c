@@ -9,6 +9,7 @@
  */
 #include "resource/internal.h"
 #include "resource/pool/pool.h"
+#include "base/error.h"
 #include "base/options.h"
 #include <stdlib.h>
 #include <string.h>
@@ -153,9 +154,9 @@ static tarn_status have_initial_bytes(struct tarn__pool *pool)
     tarn_status status = tarn__grow_by(pool, initial_bytes(&pool->options));
     if (status == TARN_OK)
         return TARN_OK;
-    tarn_error words = *tarn_error_last();
+    struct tarn__kept_error words = tarn__error_keep();
     tarn_resource_release(pool->resource);
-    return tarn_error_set_native(status, words.native, "%s", words.message);
+    return tarn__error_restore(&words);
 }
 
 tarn_status tarn_pool_create(int device, tarn_resource *upstream,

@@ -25,6 +25,12 @@ static bool keep(void *data, const char *bytes, size_t count)
     return true;
 }
 
+static bool keep_with_a_failure(void *data, const char *bytes, size_t count)
+{
+    tarn_error_set(TARN_OUT_OF_MEMORY, "of the writer's function");
+    return keep(data, bytes, count);
+}
+
 static struct scripted script;
 static tarn_trace_writer *writer;
 static tarn_resource *logger;
@@ -167,6 +173,26 @@ TEST(logger_goes_on_when_the_log_cannot_be_written)
     CHECK_OK(tarn_resource_release(logger));
     CHECK_STATUS(TARN_SYSTEM_FAILURE, tarn_trace_writer_release(writer));
     scripted_end(&script);
+}
+
+TEST(logger_leaves_the_message_of_a_failure_alone_whatever_writes_the_log)
+{
+    tarn_device_ptr block;
+
+    text_bytes = 0;
+    disk_full = false;
+    scripted_begin(&script, 1);
+    CHECK_OK(
+        tarn_trace_writer_create(keep_with_a_failure, NULL, TARN_TRACE_NBEP7, &writer));
+    CHECK_OK(tarn_logger_create(script.resource, writer, &logger));
+    script.allocate_fails = TARN_OUT_OF_MEMORY;
+    for (int i = 0; i < 4000; i++) { /* the buffer goes out in one of them */
+        CHECK_STATUS(TARN_OUT_OF_MEMORY,
+                     tarn_resource_allocate(logger, 80, 0, NULL, &block));
+        CHECK_SAYS("scripted: no 80 bytes");
+    }
+    CHECK(text_bytes > 0);
+    end();
 }
 
 TEST(logger_keeps_its_writer_and_gives_it_back)

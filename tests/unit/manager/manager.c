@@ -239,12 +239,62 @@ TEST(manager_that_refuses_to_be_made_is_not)
                  tarn_manager_create(&plugin_ops, &plugin, 0, &manager));
     CHECK_SAYS("plugin: not today");
     plugin.wordless = true;
-    tarn_error_set(TARN_BAD_FORMAT, "an older failure");
+    tarn_error_set(TARN_PLUGIN_FAILURE, "an older failure");
     CHECK_STATUS(TARN_PLUGIN_FAILURE,
                  tarn_manager_create(&plugin_ops, &plugin, 0, &manager));
     CHECK_SAYS("create of plugin failed");
     CHECK(manager == NULL);
     CHECK_EQUAL(0, plugin.destroyed);
+}
+
+static tarn_status fail_silently(void *self)
+{
+    (void)self;
+    return TARN_OUT_OF_MEMORY;
+}
+
+static tarn_status allocate_silently(void *self, size_t bytes, unsigned flags,
+                                     tarn_pointer **out)
+{
+    (void)self, (void)bytes, (void)flags, (void)out;
+    return TARN_OUT_OF_MEMORY;
+}
+
+static tarn_status fail_to_know(void *self, size_t *free_out, size_t *total_out)
+{
+    (void)self, (void)free_out, (void)total_out;
+    return TARN_OUT_OF_MEMORY;
+}
+
+/* Each of these leaves a message of the status that the next one returns. */
+TEST(plugin_that_fails_without_a_message_does_not_get_that_of_an_older_failure)
+{
+    tarn_manager_ops ops = plugin_ops;
+    struct plugin plugin = {0};
+    tarn_manager *manager;
+    tarn_pointer *pointer;
+    size_t free_bytes, total;
+
+    ops.reset = ops.defer_cleanup_begin = fail_silently;
+    ops.memhostalloc = allocate_silently;
+    ops.get_memory_info = fail_to_know;
+    CHECK_OK(tarn_manager_create(&ops, &plugin, 0, &manager));
+    tarn_error_set(TARN_OUT_OF_MEMORY, "an older failure");
+    CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_manager_reset(manager));
+    CHECK_SAYS("manager: reset of plugin failed");
+    CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_manager_defer_cleanup_begin(manager));
+    CHECK_SAYS("manager: defer_cleanup_begin of plugin failed");
+    CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_manager_memhostalloc(manager, 8, 0, &pointer));
+    CHECK_SAYS("manager: memhostalloc of plugin failed");
+    CHECK_STATUS(TARN_OUT_OF_MEMORY,
+                 tarn_manager_get_memory_info(manager, &free_bytes, &total));
+    CHECK_SAYS("manager: get_memory_info of plugin failed");
+    tarn_manager_release(manager);
+    ops.initialize = fail_silently;
+    CHECK_OK(tarn_manager_create(&ops, &plugin, 0, &manager));
+    CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_manager_initialize(manager));
+    CHECK_SAYS("manager: initialize of plugin failed");
+    tarn_manager_release(manager);
 }
 
 TEST(manager_of_a_device_that_is_not_there_is_refused)

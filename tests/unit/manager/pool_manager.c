@@ -269,6 +269,15 @@ static tarn_status make_host(void *data, int device, tarn_resource **out)
     return tarn_host_create(out);
 }
 
+static tarn_status fail_silently(void *data, int device, tarn_resource **out)
+{
+    (void)data;
+    (void)device;
+    (void)out;
+    tarn_error_set(TARN_BAD_FORMAT, "of another status");
+    return TARN_PLUGIN_FAILURE;
+}
+
 static void refuses(tarn_status (*what)(void *, int, tarn_resource **), const char *words)
 {
     tarn_pool_manager_options options = {.size = sizeof options, .make = what};
@@ -290,6 +299,7 @@ TEST(pool_manager_refuses_a_resource_that_does_not_fit)
 
     refuses(make_nothing, "was made for device 0 is none");
     refuses(make_host, "is another one's, device -1");
+    refuses(fail_silently, "pool manager: no resource was made for device 0");
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_create(tarn_pool_manager_ops(), &options, 0, &manager));
     CHECK_SAYS("options of 8 bytes are too short");

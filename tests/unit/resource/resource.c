@@ -77,6 +77,137 @@ TEST(failure_without_words_does_not_get_those_of_an_older_one)
     CHECK_OK(tarn_resource_release(silent));
 }
 
+static tarn_status deallocate_never(void *self, tarn_device_ptr block, size_t bytes,
+                                    size_t alignment, tarn_stream stream)
+{
+    (void)self, (void)block, (void)bytes, (void)alignment, (void)stream;
+    return TARN_DRIVER_FAILURE;
+}
+
+static tarn_status trim_never(void *self, size_t keep_bytes, size_t *released_out)
+{
+    (void)self, (void)keep_bytes, (void)released_out;
+    return TARN_DRIVER_FAILURE;
+}
+
+static tarn_status bytes_never(void *self, tarn_device_ptr block, size_t *out)
+{
+    (void)self, (void)block, (void)out;
+    return TARN_DRIVER_FAILURE;
+}
+
+static size_t count_none(const void *self)
+{
+    (void)self;
+    return 0;
+}
+
+static const tarn_resource_ops never_ops = {
+    .size = sizeof never_ops,
+    .name = "never",
+    .allocate = fail_as_told,
+    .deallocate = deallocate_never,
+    .destroy = destroy_nothing,
+    .memory_info = info_never,
+    .trim = trim_never,
+    .block_bytes = bytes_never,
+    .blocks_out = count_none,
+};
+
+/* Each of these leaves a message of the status that the next one returns. */
+TEST(failure_without_a_message_does_not_get_that_of_an_older_one_of_its_kind)
+{
+    tarn_status told = TARN_DRIVER_FAILURE;
+    tarn_resource *never;
+    tarn_device_ptr block;
+    size_t bytes, total;
+
+    CHECK_OK(tarn_resource_create(&never_ops, &told, 0, &never));
+    tarn_error_set(TARN_DRIVER_FAILURE, "an older failure of a driver");
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_resource_allocate(never, 1, 0, NULL, &block));
+    CHECK_TEXT("never: allocate failed, device 0", tarn_error_last()->message);
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_resource_deallocate(never, 256, 1, 0, NULL));
+    CHECK_TEXT("never: deallocate failed, device 0", tarn_error_last()->message);
+    CHECK_STATUS(TARN_DRIVER_FAILURE,
+                 tarn_resource_memory_info(never, NULL, &bytes, &total));
+    CHECK_TEXT("never: memory_info failed, device 0", tarn_error_last()->message);
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_resource_trim(never, 0, NULL));
+    CHECK_TEXT("never: trim failed, device 0", tarn_error_last()->message);
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_resource_block_bytes(never, 256, &bytes));
+    CHECK_TEXT("never: block_bytes failed, device 0", tarn_error_last()->message);
+    CHECK_OK(tarn_resource_release(never));
+}
+
+/* Its own allocation from another resource failed, and it says no more. */
+static tarn_status allocate_elsewhere(void *self, size_t bytes, size_t alignment,
+                                      tarn_stream stream, tarn_device_ptr *out)
+{
+    struct scripted *script = self;
+
+    return tarn_resource_allocate(script->resource, bytes, alignment, stream, out);
+}
+
+static bool write_never(void *data, const char *bytes, size_t count)
+{
+    (void)data, (void)bytes, (void)count;
+    return false;
+}
+
+/* A success, in which the log fails: the last failure stays the one of before. */
+static tarn_status allocate_with_a_log(void *self, size_t bytes, size_t alignment,
+                                       tarn_stream stream, tarn_device_ptr *out)
+{
+    tarn_resource *logger = self;
+    tarn_device_ptr block;
+
+    (void)out;
+    for (int i = 0; i < 4000; i++) { /* more rows than the writer's buffer takes */
+        CHECK_OK(tarn_resource_allocate(logger, bytes, alignment, stream, &block));
+        CHECK_OK(tarn_resource_deallocate(logger, block, bytes, alignment, stream));
+    }
+    return TARN_OUT_OF_MEMORY;
+}
+
+TEST(failure_has_the_message_that_came_during_the_call)
+{
+    tarn_resource_ops ops = silent_ops;
+    struct scripted script;
+    tarn_resource *resource;
+    tarn_device_ptr block;
+
+    scripted_begin(&script, TARN_DEVICE_NONE);
+    ops.allocate = allocate_elsewhere;
+    CHECK_OK(tarn_resource_create(&ops, &script, TARN_DEVICE_NONE, &resource));
+    script.allocate_fails = TARN_OUT_OF_MEMORY;
+    CHECK_STATUS(TARN_OUT_OF_MEMORY,
+                 tarn_resource_allocate(resource, 10, 0, NULL, &block));
+    CHECK_SAYS("scripted: no 10 bytes");
+    CHECK_OK(tarn_resource_release(resource));
+    scripted_end(&script);
+}
+
+TEST(failure_that_was_kept_and_put_back_is_no_message_of_the_call)
+{
+    tarn_resource_ops ops = silent_ops;
+    tarn_trace_writer *writer;
+    tarn_resource *resource, *host, *logger;
+    tarn_device_ptr block;
+
+    CHECK_OK(tarn_host_create(&host));
+    CHECK_OK(tarn_trace_writer_create(write_never, NULL, TARN_TRACE_RMM, &writer));
+    CHECK_OK(tarn_logger_create(host, writer, &logger));
+    ops.allocate = allocate_with_a_log;
+    CHECK_OK(tarn_resource_create(&ops, logger, TARN_DEVICE_NONE, &resource));
+    tarn_error_set(TARN_OUT_OF_MEMORY, "an older failure");
+    CHECK_STATUS(TARN_OUT_OF_MEMORY,
+                 tarn_resource_allocate(resource, 10, 0, NULL, &block));
+    CHECK_TEXT("silent: allocate failed, device -1", tarn_error_last()->message);
+    CHECK_OK(tarn_resource_release(resource));
+    CHECK_OK(tarn_resource_release(logger));
+    CHECK_OK(tarn_resource_release(host));
+    CHECK_STATUS(TARN_SYSTEM_FAILURE, tarn_trace_writer_release(writer));
+}
+
 TEST(table_that_ends_within_an_operation_does_not_have_it)
 {
     tarn_resource_ops ops = silent_ops;

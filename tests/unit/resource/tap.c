@@ -94,6 +94,11 @@ TEST(tap_sees_a_failure_and_leaves_its_words_alone)
     CHECK_EQUAL(1, told);
     CHECK_EQUAL(TARN_ACTION_ALLOCATE_FAILURE, seen[0].action);
     CHECK(seen[0].block == 0 && seen[0].bytes == 10 && block == 7);
+    script.allocate_fails = TARN_OK;
+    tarn_error_set(TARN_NOT_FOUND, "words from before");
+    CHECK_OK(tarn_resource_allocate(script.resource, 10, 0, NULL, &block));
+    CHECK_OK(tarn_resource_deallocate(script.resource, block, 10, 0, NULL));
+    CHECK_SAYS("words from before"); /* a success leaves them alone */
     end();
 }
 

@@ -187,6 +187,33 @@ static long fail_to_read(void *data, char *buffer, size_t capacity)
     return -1;
 }
 
+static long fail_without_a_reason(void *data, char *buffer, size_t capacity)
+{
+    (void)data, (void)buffer, (void)capacity;
+    return -1;
+}
+
+static tarn_status refuse_silently(void *data, const tarn_event *event, uint64_t line)
+{
+    (void)data, (void)event, (void)line;
+    return TARN_PLUGIN_FAILURE;
+}
+
+TEST(reader_gives_no_older_reason_for_a_failure_that_has_none)
+{
+    struct text text = {.bytes = RMM_HEADER "1,00:00:00.1,allocate,0x1,8,0\n"};
+
+    errno = ENOSPC;
+    CHECK_STATUS(TARN_SYSTEM_FAILURE, tarn_trace_read("log.csv", fail_without_a_reason,
+                                                      NULL, NULL, NULL, NULL, NULL));
+    CHECK_SAYS("log.csv:1: cannot read: no reason given");
+    text.count = strlen(text.bytes);
+    tarn_error_set(TARN_PLUGIN_FAILURE, "an older failure of a plugin");
+    CHECK_STATUS(TARN_PLUGIN_FAILURE, tarn_trace_read("log.csv", text_read, &text, NULL,
+                                                      refuse_silently, NULL, NULL));
+    CHECK_SAYS("log.csv:2: the row was refused, with no reason given");
+}
+
 TEST(reader_passes_failures_of_its_source_and_of_its_sink_on)
 {
     struct events events = {.stop_at = 2};
