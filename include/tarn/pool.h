@@ -30,10 +30,14 @@ TARN_BEGIN_DECLS
  * memory of streams which have given it no fence yet. */
 typedef enum tarn_pool_last_step {
     /** Wait until the device has done all work that is queued, so that every free block
-     * is free for anybody. Ends no capture; other threads' launches wait meanwhile. */
+     * is free for anybody. Ends no capture; other threads' launches wait meanwhile. An
+     * allocation also waits, instead of growing the pool, once raw streams that were
+     * destroyed left 64 MiB or half of `peak_out` unusable, whichever is more: what was
+     * freed on them shortly before. Opened streams leave nothing. */
     TARN_POOL_WAIT_FOR_DEVICE = 0,
-    /** Nothing: refuse. But memory that was freed with TARN_STREAM_NONE is waited for even
-     * so, since nobody could ever have it otherwise. */
+    /** Nothing: refuse. What destroyed raw streams left stays unusable, and counts as
+     * `pending`. But memory that was freed with TARN_STREAM_NONE is waited for even so,
+     * since nobody could ever have it otherwise. */
     TARN_POOL_GIVE_UP = 1
 } tarn_pool_last_step;
 

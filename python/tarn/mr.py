@@ -372,7 +372,9 @@ class PoolMemoryResource(_PoolCalls):
     growth: grow by at least this; 0: by more as the pool grows, 2 MiB to 256 MiB.
     release_threshold: give idle memory over this back at once; 0: only in trim().
     grow_first: grow before memory of another stream is taken behind a wait.
-    wait_before_failing: wait for the device before out of memory is said.
+    wait_before_failing: wait for the device before out of memory is said, and, instead of
+        growing, once streams that were destroyed without Stream.open() left 64 MiB or half
+        of the peak unusable. False: what they left stays unusable.
     wake_on_use: an allocation wakes a pool that sleeps, instead of failing.
     streamless: what is done about memory that is freed by a program that names no stream,
         as Numba, and that work on any stream may still use. "barrier": it is held back, and

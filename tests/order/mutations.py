@@ -42,6 +42,8 @@ RUNS = {
     "barrier_left_out": ["--scenario nobody --seeds 40"],
     "nobody_is_in_order": ["--scenario nobody --seeds 40"],
     "event_on_default_stream": ["--scenario nobody-event --seeds 40"],
+    "left_taken_as_done": ["--scenario handles-come-back --seeds 40",
+                           "--scenario streams-end --seeds 40"],
 }
 REUSES = 200  # a seed
 LIMIT_S = 60

@@ -71,6 +71,22 @@ const struct scenario scenarios[] = {
      .hand_over = 20,
      .renew = 30,
      .delay = 20},
+    /* Streams that live for a few blocks: what one leaves is the next one's only
+     * behind a wait for the device, though they have one handle. Some threads free
+     * there and no more. */
+    {.name = "handles-come-back",
+     .actors = 4,
+     .lanes = 3,
+     .live_bytes = 1 * MIB,
+     .largest = 128 * KIB,
+     .pool = {.maximum_bytes = 6 * MIB},
+     .needs = "barriers",
+     .drop = 10,
+     .move = 60,
+     .hand_over = 150,
+     .renew = 120,
+     .delay = 10,
+     .trim = 2},
     {.name = "per-thread",
      .actors = 3,
      .lanes = 1,

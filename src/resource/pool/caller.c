@@ -121,10 +121,20 @@ static tarn_status look(struct tarn__caller *caller, uint64_t *key)
     return look_at_raw(caller, key);
 }
 
+/* Has the stream a handle that no other stream has at the same time, and the lane does
+ * not know it yet? All per-thread streams have one handle; a capturing stream is not
+ * asked for its id, so its lane is another one. `lock` held. */
+static bool has_new_handle(const struct tarn__caller *caller)
+{
+    return caller->lane->handle != caller->handle && !caller->capturing &&
+           (uintptr_t)caller->handle > (uintptr_t)TARN_STREAM_PER_THREAD;
+}
+
 /* The lane of the key. A stream that is new here is asked for its context first. */
 static tarn_status find_lane(struct tarn__caller *caller, uint64_t key)
 {
     struct tarn__pool *pool = caller->pool;
+    struct tarn__lane *ended = NULL;
     bool is_new;
 
     tarn__pool_lock(pool);
@@ -143,6 +153,10 @@ static tarn_status find_lane(struct tarn__caller *caller, uint64_t key)
         caller->lane->users++;
         if (caller->opened && !caller->capturing)
             caller->lane->opened = caller->stream;
+        if (has_new_handle(caller))
+            ended = tarn__heap_name_lane(&pool->heap, caller->lane, caller->handle);
+        if (ended)
+            tarn__stream_ended(pool, ended);
     }
     tarn__pool_unlock(pool);
     if (!caller->lane)

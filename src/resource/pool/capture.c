@@ -93,12 +93,11 @@ static struct tarn__captures *make_captures(struct tarn__pool *pool)
 
     if (!captures)
         return NULL;
-    captures->nobody = tarn__heap_lane(&pool->heap, TARN__KEY_LEFT);
+    captures->nobody = tarn__heap_left(&pool->heap);
     if (!captures->nobody) {
         free(captures);
         return NULL;
     }
-    captures->nobody->users++;
     captures->used = 1;
     tarn__map_init(&captures->by_id, sizeof(uint16_t));
     return captures;
@@ -170,7 +169,7 @@ struct tarn__lane *tarn__capture_lane(struct tarn__caller *caller)
 
     /* What is lost is never launched: its memory is nobody's, and soon everybody's. */
     if (caller->is_lost)
-        return tarn__heap_lane(&pool->heap, TARN__KEY_LEFT);
+        return tarn__heap_left(&pool->heap);
     struct tarn_pool_capture *capture = by_id(pool->captures, caller->capture_id);
     if (!capture)
         capture = new_capture(pool, caller->capture_id);

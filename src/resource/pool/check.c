@@ -132,6 +132,21 @@ static const char *check_lane(const struct tarn__heap *heap,
     return NULL;
 }
 
+/* A handle is known as that of a lane which has it. */
+static const char *check_handles(const struct tarn__heap *heap)
+{
+    size_t cursor = 0;
+    uint64_t handle;
+    void *index;
+
+    while (tarn__map_next(&heap->by_handle, &cursor, &handle, &index)) {
+        const struct tarn__lane *lane = tarn__lane(heap, *(const tarn__index *)index);
+        if (lane->key == 0 || (uint64_t)(uintptr_t)lane->handle != handle)
+            return "identity: a handle is known as that of another lane";
+    }
+    return NULL;
+}
+
 const char *tarn__heap_check(const struct tarn__heap *heap)
 {
     struct totals totals = {0};
@@ -142,6 +157,8 @@ const char *tarn__heap_check(const struct tarn__heap *heap)
     for (tarn__index i = heap->with_memory; !words && i;
          i = tarn__lane(heap, i)->next_with_memory)
         words = check_lane(heap, tarn__lane(heap, i));
+    if (!words)
+        words = check_handles(heap);
     if (words)
         return words;
     if (totals.free_bytes != heap->free_bytes || totals.ready_bytes != heap->ready_bytes)

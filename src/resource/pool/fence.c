@@ -33,13 +33,20 @@ static uint64_t share_of_each(const struct tarn__pool *pool)
     return bound_of_all(pool) / (lanes > 1 ? lanes : 1);
 }
 
+/* Is a fence of no use to anybody? A stream that only frees what another one allocates
+ * has all of the free memory, too: that is known once the other one finds nothing. */
+static bool is_of_one_stream(const struct tarn__pool *pool)
+{
+    return pool->heap.with_memory_count < 2 && !pool->is_shared;
+}
+
 /* A stream keeps its distance between fences, unless several streams have more without one
  * than all of them may: large blocks are that long before the distance is over. Of a stream
  * that is open others have it fenced when they need it. */
 static bool is_over_bound(const struct tarn__pool *pool, const struct tarn__lane *lane,
                           uint64_t bytes)
 {
-    return pool->heap.with_memory_count > 1 && !lane->opened &&
+    return !is_of_one_stream(pool) && !lane->opened &&
            pool->heap.unfenced_bytes + bytes > bound_of_all(pool);
 }
 
@@ -75,7 +82,7 @@ static void set_interval(const struct tarn__pool *pool, struct tarn__lane *lane)
 {
     bool steady = lane->misses == pool->heap.misses;
     unsigned among_others = lane->opened ? INTERVAL_OPENED : INTERVAL_RAW;
-    unsigned most = pool->heap.with_memory_count > 1 ? among_others : INTERVAL_ALONE;
+    unsigned most = is_of_one_stream(pool) ? INTERVAL_ALONE : among_others;
     unsigned shorter = lane->opened ? lane->interval / 2 : 0;
 
     lane->interval = steady ? 2 * lane->interval + 1 : shorter;

@@ -37,15 +37,14 @@ static bool is_half_full(const struct tarn__pool *pool)
 }
 
 /* What the pool may have, nothing moved, once `need` more is out; 0 where it is to have as
- * little as it can. Among several streams that was tried and saved nothing. (The one lane
- * beside that of the only stream is nobody's.) */
-enum { SPARE_PART = 20, LANES_OF_ONE_STREAM = 2 };
+ * little as it can. Among several streams that was tried and saved nothing. */
+enum { SPARE_PART = 20 };
 
 static uint64_t roomy(const struct tarn__pool *pool, uint64_t need)
 {
     uint64_t out = pool->heap.out_bytes;
 
-    if (pool->heap.lane_count > LANES_OF_ONE_STREAM || pool->options.growth_bytes > 0 ||
+    if (tarn__heap_streams(&pool->heap) > 1 || pool->options.growth_bytes > 0 ||
         is_half_full(pool))
         return 0;
     return out + out / SPARE_PART + need;

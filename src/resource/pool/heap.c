@@ -11,6 +11,7 @@ void tarn__heap_init(struct tarn__heap *heap)
 {
     memset(heap, 0, sizeof *heap);
     tarn__map_init(&heap->by_key, sizeof(tarn__index));
+    tarn__map_init(&heap->by_handle, sizeof(tarn__index));
     heap->absorb_bytes = (uint64_t)16 << 20;
 }
 
@@ -230,8 +231,11 @@ void tarn__heap_put(struct tarn__heap *heap, tarn__index index, struct tarn__lan
     heap->out_bytes -= tarn__node_bytes(node);
     tarn__node_set(node, TARN__MOVING);
     tarn__node_set_capture(node, 0);
-    if (lane)
+    if (lane) {
+        if (lane->has_ended)
+            lane = heap->left;
         lane->frees++;
+    }
     tarn__heap_leave(heap, index);
     release(heap, index, lane);
 }

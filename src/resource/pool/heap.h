@@ -30,7 +30,9 @@ struct tarn__heap {
     struct tarn__lane *lanes[TARN__LANE_CHUNKS]; /* chunks of lanes, which never move */
     tarn__index lanes_made, unused_lane;
     size_t lane_count;
-    struct tarn__map by_key; /* lane's key -> its index */
+    struct tarn__map by_key;    /* lane's key -> its index */
+    struct tarn__map by_handle; /* stream's handle -> index of the lane it names now */
+    struct tarn__lane *left;    /* TARN__KEY_LEFT; NULL until it is needed */
     tarn__index with_memory; /* list of lanes that have free blocks */
     size_t with_memory_count;
 
@@ -86,6 +88,23 @@ void tarn__lane_is_empty(struct tarn__heap *heap, struct tarn__lane *lane);
 struct tarn__lane *tarn__heap_known_lane(const struct tarn__heap *heap, uint64_t key);
 /* Forget a lane that has no memory, no fences in use and no users; else leave it. */
 void tarn__heap_forget_lane(struct tarn__heap *heap, struct tarn__lane *lane);
+/* The lane TARN__KEY_LEFT, which stays from then on; NULL: no host memory. */
+struct tarn__lane *tarn__heap_left(struct tarn__heap *heap);
+/* Note that `handle`, which is not the lane's yet, names its stream. Returns the lane
+ * of the stream that it named before; NULL: none. Without host memory nothing is
+ * noted, and NULL. */
+struct tarn__lane *tarn__heap_name_lane(struct tarn__heap *heap, struct tarn__lane *lane,
+                                        CUstream_ handle);
+/* Move up to `most` unfenced blocks of a lane that has ended to TARN__KEY_LEFT. True:
+ * there are more. */
+bool tarn__heap_leave_unfenced(struct tarn__heap *heap, struct tarn__lane *lane,
+                               size_t most);
+/* Streams that the pool knows, those of captures too: all lanes but TARN__KEY_NOBODY,
+ * which every pool has, and TARN__KEY_LEFT. */
+static inline size_t tarn__heap_streams(const struct tarn__heap *heap)
+{
+    return heap->lane_count - 1 - (heap->left != NULL);
+}
 
 /* --- memory comes and goes --- */
 

@@ -112,6 +112,21 @@ static void drop_fences(struct tarn__heap *heap, struct tarn__lane *lane, size_t
     lane->fence_count = kept;
 }
 
+static uint64_t handle_key(CUstream_ handle)
+{
+    return (uint64_t)(uintptr_t)handle;
+}
+
+/* Another stream may have the handle by now. */
+static void forget_handle(struct tarn__heap *heap, const struct tarn__lane *lane)
+{
+    uint64_t key = handle_key(lane->handle);
+    const tarn__index *named = key ? tarn__map_get(&heap->by_handle, key) : NULL;
+
+    if (named && *named == lane->index)
+        tarn__map_take(&heap->by_handle, key, NULL);
+}
+
 void tarn__heap_forget_lane(struct tarn__heap *heap, struct tarn__lane *lane)
 {
     if (lane->users || lane->oldest || lane->recording || is_pinned(lane))
@@ -119,11 +134,51 @@ void tarn__heap_forget_lane(struct tarn__heap *heap, struct tarn__lane *lane)
     drop_fences(heap, lane, lane->fence_count);
     if (lane->fence_count)
         return;
+    forget_handle(heap, lane);
     tarn__map_take(&heap->by_key, lane->key, NULL);
     lane->key = 0;
     lane->next_unused = heap->unused_lane;
     heap->unused_lane = lane->index;
     heap->lane_count--;
+}
+
+/* --- streams that end --- */
+
+struct tarn__lane *tarn__heap_left(struct tarn__heap *heap)
+{
+    if (!heap->left && (heap->left = tarn__heap_lane(heap, TARN__KEY_LEFT)) != NULL)
+        heap->left->users++;
+    return heap->left;
+}
+
+struct tarn__lane *tarn__heap_name_lane(struct tarn__heap *heap, struct tarn__lane *lane,
+                                        CUstream_ handle)
+{
+    tarn__index *named = tarn__map_get(&heap->by_handle, handle_key(handle));
+    struct tarn__lane *earlier = named ? tarn__lane(heap, *named) : NULL;
+
+    if (named && !tarn__heap_left(heap)) /* the earlier one's memory is to move there */
+        return NULL;
+    if (named)
+        *named = lane->index;
+    else if (!tarn__map_put(&heap->by_handle, handle_key(handle), &lane->index))
+        return NULL;
+    lane->handle = handle;
+    return earlier;
+}
+
+bool tarn__heap_leave_unfenced(struct tarn__heap *heap, struct tarn__lane *lane,
+                               size_t most)
+{
+    tarn__index index;
+
+    while ((index = lane->youngest) != 0 && NODE(index)->epoch > lane->fenced_epoch) {
+        if (most-- == 0)
+            return true;
+        tarn__heap_take_whole(heap, index);
+        tarn__heap_put(heap, index, TARN_MUTATION(left_taken_as_done) ? NULL : lane);
+    }
+    return false;
 }
 
 void tarn__heap_free(struct tarn__heap *heap)
@@ -133,6 +188,7 @@ void tarn__heap_free(struct tarn__heap *heap)
     for (size_t i = 0; i < TARN__LANE_CHUNKS && heap->lanes[i]; i++)
         free(heap->lanes[i]);
     tarn__map_free(&heap->by_key);
+    tarn__map_free(&heap->by_handle);
     tarn__nodes_free(&heap->nodes);
     tarn__addresses_free(&heap->addresses);
     free(heap->events);

@@ -1,12 +1,14 @@
 /* lane.h -- what the pool knows of one stream: its free memory, its epochs, its fences.
  *
  * A lane is named by the stream's id, which the driver never gives twice; a handle comes
- * back at once when its stream is destroyed. What is freed on a stream gets the lane's open
- * epoch. A fence closes the epoch and is an event on the stream: once it is recorded, all
- * that was freed in this epoch and before can be had by other streams, behind a wait for
- * the event; once it is done, by anybody.
+ * back at once when its stream is destroyed. What is freed on a stream gets the lane's
+ * open epoch. A fence closes the epoch and is an event on the stream: once it is
+ * recorded, all that was freed in this epoch and before can be had by other streams,
+ * behind a wait for the event; once it is done, by anybody.
  *
- * The lane of a stream that is gone stays until its last block is somebody else's. All of it is
+ * A stream has ended once its handle names a stream with another id. Nobody can fence it
+ * any more: what it freed without a fence moves to the lane TARN__KEY_LEFT (ended.c). Its
+ * own lane stays until the last fenced block is ready or another stream's. All of it is
  * under the heap's lock.
  */
 #ifndef TARN_POOL_LANE_H
@@ -18,7 +20,7 @@
 /* Keys of lanes that are no stream ids. Ids count up from 1. */
 #define TARN__KEY_NOBODY UINT64_MAX          /* TARN_STREAM_NONE: in no order at all */
 #define TARN__KEY_LEGACY (UINT64_MAX - 1)    /* 0 and 1: asking for the id can hurt */
-#define TARN__KEY_LEFT (UINT64_MAX - 2)      /* what captures left: in no order either */
+#define TARN__KEY_LEFT (UINT64_MAX - 2)      /* of ended streams, captures: in no order */
 #define TARN__KEY_CAPTURES (UINT64_MAX >> 1) /* above: lanes of captures, by a count */
 
 struct tarn__fence {
@@ -54,7 +56,8 @@ enum tarn__lane_kind { TARN__KIND_UNKNOWN, TARN__KIND_BLOCKING, TARN__KIND_BY_IT
 struct tarn__lane {
     tarn__index index;
     uint64_t key;
-    CUstream_ handle;   /* may be used by the call that brought it, alone */
+    CUstream_ handle;   /* of its stream, to compare alone: another stream may have it by
+                           now; NULL: it has none of its own */
     tarn_stream opened; /* a value the stream was opened by, else 0 */
 
     struct tarn__bins bins;       /* its free blocks by size */
@@ -74,6 +77,7 @@ struct tarn__lane {
     bool in_order;   /* what it freed it may have again; false for nobody and
                         what is left */
     bool is_capture; /* its memory waits for the owner of a graph, not for a fence */
+    bool has_ended;  /* what is freed here goes to the lane TARN__KEY_LEFT */
     uint64_t barrier_epoch;     /* closed by the wait for the device that is under way */
     struct tarn__fence *fences; /* oldest first */
     size_t fence_count, fence_room;

@@ -122,37 +122,46 @@ static void drain(struct tarn__pool *pool, struct tarn__magazine *magazine)
     TARN__HOLD(magazine->granted, 0);
 }
 
-/* The magazines of a lane (NULL: of all), or those of a stream that is closed. */
+enum after { STAYS_OPEN, IS_CLOSED };
+
+/* The magazines of a lane (NULL: of any) and of a stream (0: of any). `lock` held: the
+ * list only ever loses members under it, and one at work is waited for. */
 static void drain_some(struct tarn__pool *pool, const struct tarn__lane *lane,
-                       tarn_stream closed)
+                       tarn_stream stream, enum after after)
 {
-    /* The list only ever loses members under this lock, and one at work is waited for. */
-    tarn__pool_lock(pool);
     for (struct tarn__magazine *i = pool->magazines; i; i = i->next) {
-        if ((lane && i->lane != lane) || (closed && i->stream != closed))
+        if ((lane && i->lane != lane) || (stream && i->stream != stream))
             continue;
-        if (closed)
+        if (after == IS_CLOSED)
             atomic_store(&i->closed, true);
         tarn__lock_take(&i->lock);
         drain(pool, i);
         tarn__lock_leave(&i->lock);
     }
-    tarn__pool_unlock(pool);
 }
 
 void tarn__magazines_drain(struct tarn__pool *pool)
 {
-    drain_some(pool, NULL, NULL);
+    tarn__magazines_drain_lane(pool, NULL);
 }
 
 void tarn__magazines_drain_lane(struct tarn__pool *pool, const struct tarn__lane *lane)
 {
-    drain_some(pool, lane, NULL);
+    tarn__pool_lock(pool);
+    drain_some(pool, lane, NULL, STAYS_OPEN);
+    tarn__pool_unlock(pool);
 }
 
 void tarn__magazines_close(struct tarn__pool *pool, tarn_stream stream)
 {
-    drain_some(pool, NULL, stream);
+    tarn__pool_lock(pool);
+    drain_some(pool, NULL, stream, IS_CLOSED);
+    tarn__pool_unlock(pool);
+}
+
+void tarn__magazines_close_lane(struct tarn__pool *pool, const struct tarn__lane *lane)
+{
+    drain_some(pool, lane, NULL, IS_CLOSED);
 }
 
 /* --- coming and going --- */
@@ -194,8 +203,11 @@ static struct tarn__pool *living(uint64_t serial)
     return pool;
 }
 
-/* What a slot has goes, if its pool still is. */
-static void clear(struct tarn__slot *slot)
+enum why { MAKES_ROOM, THREAD_ENDS };
+
+/* What a slot has goes, if its pool still is. A per-thread stream ends with its
+ * thread. */
+static void clear(struct tarn__slot *slot, enum why why)
 {
     if (slot->serial == 0)
         return;
@@ -203,6 +215,8 @@ static void clear(struct tarn__slot *slot)
     struct tarn__pool *pool = living(slot->serial);
     if (pool) {
         tarn__pool_lock(pool);
+        if (why == THREAD_ENDS && slot->magazine->is_per_thread)
+            tarn__stream_ended(pool, slot->magazine->lane);
         end(pool, slot->magazine);
         tarn__pool_unlock(pool);
     }
@@ -217,7 +231,7 @@ static void thread_ends(void *data)
 
     if (!tarn__driver_gone())
         for (int i = 0; i < TARN__SLOTS; i++)
-            clear(&thread->slots[i]);
+            clear(&thread->slots[i], THREAD_ENDS);
     tarn__this_thread = NULL;
     free(thread);
 }
@@ -269,7 +283,7 @@ void tarn__magazine_make(const struct tarn__caller *caller)
         slot->magazine->key == caller->lane->key &&
         slot->magazine->opened == caller->opened)
         return;
-    clear(slot);
+    clear(slot, MAKES_ROOM);
     struct tarn__magazine *magazine = new_magazine(caller);
     if (!magazine)
         return;

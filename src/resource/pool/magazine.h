@@ -39,7 +39,7 @@ struct tarn__counts {
 
 struct tarn__magazine {
     struct tarn__lock lock;
-    atomic_bool closed; /* the opened stream was closed: no more hits */
+    atomic_bool closed; /* the stream was closed, or has ended: no more hits */
     bool is_raw;        /* the stream has to be checked at every hit */
     bool is_per_thread; /* the thread's own (2), which is another one in each context */
     struct tarn__lane *lane; /* in the pool; the magazine is a user of it */
@@ -94,6 +94,8 @@ void tarn__magazines_drain(struct tarn__pool *pool);
 void tarn__magazines_drain_lane(struct tarn__pool *pool, const struct tarn__lane *lane);
 /* The same for those of one opened stream, which take no more. */
 void tarn__magazines_close(struct tarn__pool *pool, tarn_stream stream);
+/* The same for those of a stream that has ended. `lock` held. */
+void tarn__magazines_close_lane(struct tarn__pool *pool, const struct tarn__lane *lane);
 /* All of them go; nobody uses the pool any more. */
 void tarn__magazines_free(struct tarn__pool *pool);
 

@@ -50,10 +50,11 @@ static inline struct tarn__magazine *tarn__magazine_find(const struct tarn__pool
     return slot->serial == pool->serial && slot->stream == stream ? slot->magazine : NULL;
 }
 
-/* Is the stream still the one that the magazine was made for, and does it not capture? A
- * free need not know which stream it is: what it gives to the wrong lane is nobody's until
- * the device was waited for, since that lane's stream is gone. Raw streams cost one driver
- * call at a free and two at an allocation. */
+/* Is the stream still the one that the magazine was made for, and does it not capture?
+ * A free need not know which stream it is: what it gives to the wrong lane is nobody's
+ * until the device was waited for, since that lane's stream has ended. The pool learns
+ * that at the first call that is no hit (ended.c). Raw streams cost one driver call at
+ * a free and two at an allocation. */
 static inline bool tarn__magazine_check(struct tarn__pool *pool,
                                         struct tarn__magazine *magazine,
                                         enum tarn__use use)

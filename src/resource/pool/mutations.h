@@ -41,7 +41,8 @@
     X(steal_without_wait, "a block of another stream is taken without a wait")           \
     X(barrier_left_out, "what nobody freed is ready without a barrier")                  \
     X(nobody_is_in_order, "who names no stream has again what nobody freed")             \
-    X(event_on_default_stream, "what nobody freed waits for the default stream alone")
+    X(event_on_default_stream, "what nobody freed waits for the default stream alone")   \
+    X(left_taken_as_done, "what a stream that ended left is ready without a wait")
 
 #ifdef TARN_MUTATIONS
 enum tarn__mutation {

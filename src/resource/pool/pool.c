@@ -77,7 +77,9 @@ static void note_peak_out(struct tarn__pool *pool)
         pool->peak_out = pool->heap.out_bytes;
 }
 
-/* Another stream wants the memory that this one freed, or it is much: fence it. */
+/* Another stream wants the memory that this one freed, or it is much: fence it. A
+ * thread that only frees on a raw stream learns here that the handle names another
+ * stream by now, and gets a magazine for that. */
 static void fence_now(struct tarn__pool *pool, tarn_stream stream)
 {
     struct tarn__caller caller;
@@ -85,6 +87,7 @@ static void fence_now(struct tarn__pool *pool, tarn_stream stream)
     if (tarn__caller_begin(pool, stream, &caller) != TARN_OK)
         return;
     tarn__fence_if_due(&caller);
+    tarn__magazine_make(&caller);
     tarn__caller_end(&caller);
 }
 

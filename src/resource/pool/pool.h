@@ -62,6 +62,7 @@ struct tarn__pool {
     struct tarn__magazine *magazines;
     uint64_t parked_granted; /* sum of what the magazines may hold */
     struct tarn__pace misses_ask; /* about fences */
+    bool is_shared; /* a search found nothing while another stream had free memory */
     struct tarn__counts counts;   /* of what no magazine counted */
     uint64_t poll_round; /* lanes of which no fence was asked in it are asked next */
     uint64_t own, ready, steals, grown, waits, fences, queries, growths, shrinks, moves,
@@ -135,7 +136,13 @@ tarn_status tarn__fences_barrier_locked(struct tarn__pool *pool);
 /* Create or take an event, in a scope. NULL: the driver has none. */
 CUevent_ tarn__fence_event(struct tarn__pool *pool, const struct tarn__scope *scope);
 
-/* --- streamless.c: what was freed without a stream --- */
+/* --- ended.c --- */
+
+/* The stream of `lane` has ended: close its magazines, and move what no fence covers
+ * to the lane TARN__KEY_LEFT. `lock` held, and given up between. */
+void tarn__stream_ended(struct tarn__pool *pool, struct tarn__lane *lane);
+
+/* --- streamless.c: what was freed without a stream, or left by one that has ended --- */
 
 /* Free bytes that are held back because no stream was named at their free. `lock` held. */
 uint64_t tarn__streamless_bytes(const struct tarn__pool *pool);

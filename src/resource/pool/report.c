@@ -112,7 +112,7 @@ static void fill_counts(const struct tarn__pool *pool, tarn_pool_statistics *out
     out->barriers = pool->barriers;
     out->driver_calls = pool->waits + pool->fences + pool->queries + pool->growths +
                         pool->shrinks + pool->moves + pool->barriers;
-    out->lanes = pool->heap.lane_count - 1; /* that of nobody is always there */
+    out->lanes = tarn__heap_streams(&pool->heap);
 }
 
 bool tarn__pool_lock_if_possible(struct tarn__pool *pool)

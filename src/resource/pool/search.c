@@ -54,11 +54,30 @@ static tarn__index spares(struct search *search)
     return index;
 }
 
+/* Has another stream free memory, which nobody else can have without a fence? A
+ * capture, which gets none behind a fence, does not count as another stream. `lock`
+ * held. */
+static bool others_have_memory(const struct tarn__caller *caller)
+{
+    const struct tarn__heap *heap = &caller->pool->heap;
+    bool have = false;
+
+    for (tarn__index i = heap->with_memory; i && !have && !caller->capturing;
+         i = tarn__lane(heap, i)->next_with_memory) {
+        const struct tarn__lane *lane = tarn__lane(heap, i);
+        have = lane != caller->lane && lane->in_order && !lane->is_capture;
+    }
+    return have;
+}
+
 static tarn__index missed(struct search *search)
 {
-    tarn__pool_lock(search->caller->pool);
-    search->caller->pool->heap.misses++;
-    tarn__pool_unlock(search->caller->pool);
+    struct tarn__pool *pool = search->caller->pool;
+
+    tarn__pool_lock(pool);
+    pool->heap.misses++;
+    pool->is_shared = pool->is_shared || others_have_memory(search->caller);
+    tarn__pool_unlock(pool);
     return 0;
 }
 

@@ -51,7 +51,7 @@ static tarn_pool_block describe(const struct tarn__heap *heap,
     block.state = state_of(heap, node, state);
     if (state == TARN__LIVE)
         block.asked_bytes = asked;
-    if (state == TARN__FREE && node->lane)
+    if (state == TARN__FREE && node->lane && tarn__lane(heap, node->lane)->in_order)
         block.stream_id = tarn__lane(heap, node->lane)->key;
     return block;
 }

@@ -1,14 +1,18 @@
-/* streamless.c -- memory that was freed by somebody who names no stream.
+/* streamless.c -- memory that was freed by somebody who names no stream, or left by a
+ * stream that has ended.
  *
- * It may still be in use by work on any stream, those included that no longer exist, so no
- * event on one stream covers it. It is the lane's of nobody, in whose order no caller is:
- * free, and not to be had. One barrier covers all that lies there, so it is taken once for
- * many frees: when so much is held back that a search would rather wait than grow, and
- * before memory is said to be out.
+ * It may still be in use by work on any stream, those included that no longer exist, so
+ * no event on one stream covers it. It is the lane's of nobody, in whose order no caller
+ * is: free, and not to be had. One barrier covers all that lies there, so it is taken
+ * once for many frees: when so much is held back that a search would rather wait than
+ * grow, and before memory is said to be out.
+ *
+ * The same barrier covers what ended streams and captures left (TARN__KEY_LEFT). Their
+ * users named streams, so the pool waits for it only where `last_step` allows a wait.
  *
  * Who asks for memory without a stream gets what is ready, which no work is pending
- * behind; so both halves of the promise (serves_no_stream in tarn/resource.h) are here and
- * in tarn__heap_take().
+ * behind; so both halves of the promise (serves_no_stream in tarn/resource.h) are here
+ * and in tarn__heap_take().
  */
 #include "resource/pool/pool.h"
 #include "base/wait.h"
@@ -20,6 +24,11 @@
 enum { POOL_PART = 8, CAPACITY_PART = 32, MANY = 16 };
 #define LEAST ((uint64_t)16 << 20)
 #define FEW ((uint64_t)64 << 20)
+
+/* Held back at most of what ended streams and captures left: so much, or this part of
+ * the most that was live at once. */
+enum { LEFT_PART = 2 };
+#define LEFT_LEAST ((uint64_t)64 << 20)
 
 static uint64_t larger(uint64_t one, uint64_t other)
 {
@@ -56,22 +65,24 @@ uint64_t tarn__streamless_bytes(const struct tarn__pool *pool)
     return bytes_of(pool, TARN__KEY_NOBODY);
 }
 
-/* What captures left behind waits in the same way, where the pool may wait for it: it came
- * on streams, whose users may rather be refused. */
-static uint64_t held_bytes(const struct tarn__pool *pool)
+/* For a search of `request`, or any at all for one of NULL. */
+enum enough { TOO_LITTLE, ENOUGH_OF_NOBODYS, ENOUGH_IS_LEFT };
+
+static enum enough is_enough(struct tarn__pool *pool, const struct tarn__request *request)
 {
     bool waits = pool->options.last_step == TARN_POOL_WAIT_FOR_DEVICE;
 
-    return tarn__streamless_bytes(pool) + (waits ? bytes_of(pool, TARN__KEY_LEFT) : 0);
-}
-
-static bool is_enough(struct tarn__pool *pool, const struct tarn__request *request)
-{
     tarn__pool_lock(pool);
-    uint64_t held = held_bytes(pool);
-    bool enough = held > 0 && (!request || held >= bound(pool, request->granules));
+    uint64_t nobodys = tarn__streamless_bytes(pool);
+    uint64_t left = waits ? bytes_of(pool, TARN__KEY_LEFT) : 0;
+    uint64_t left_bound = larger(LEFT_LEAST, pool->peak_out / LEFT_PART);
+    bool is_left = left > 0 && (!request || left >= left_bound);
+    bool is_nobodys =
+        nobodys > 0 && (!request || nobodys >= bound(pool, request->granules));
     tarn__pool_unlock(pool);
-    return enough;
+    if (is_left)
+        return ENOUGH_IS_LEFT;
+    return is_nobodys ? ENOUGH_OF_NOBODYS : TOO_LITTLE;
 }
 
 /* --- by an event --- */
@@ -167,14 +178,16 @@ static bool wait_for_event(struct tarn__pool *pool)
 
 bool tarn__streamless_settle(struct tarn__pool *pool, const struct tarn__request *request)
 {
-    if (!is_enough(pool, request))
+    enum enough enough = is_enough(pool, request);
+
+    if (enough == TOO_LITTLE)
         return false;
-    if (request && wait_for_event(pool))
+    if (request && enough == ENOUGH_OF_NOBODYS && wait_for_event(pool))
         return true;
     pthread_mutex_lock(&pool->barrier);
     /* Another thread may have waited for it meanwhile, for all. */
-    bool settled =
-        !is_enough(pool, request) || tarn__fences_barrier_locked(pool) == TARN_OK;
+    bool settled = is_enough(pool, request) == TOO_LITTLE ||
+                   tarn__fences_barrier_locked(pool) == TARN_OK;
     pthread_mutex_unlock(&pool->barrier);
     return settled;
 }

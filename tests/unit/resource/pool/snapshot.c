@@ -97,6 +97,18 @@ TEST(snapshot_tells_what_was_asked_for_and_what_a_thread_keeps)
     end_pool(pool);
 }
 
+/* It is in the order of no stream. */
+TEST(snapshot_names_no_stream_for_what_was_freed_without_one)
+{
+    use_driver(0);
+    tarn_resource *pool = strict_pool(2 * MIB);
+    tarn_device_ptr block = take(pool, 2 * MIB, NULL);
+    put(pool, block, 2 * MIB, TARN_STREAM_NONE);
+    struct seen seen = snapshot(pool);
+    end_pool(pool);
+    CHECK(is(&seen, block, 2 * MIB, TARN_POOL_UNFENCED, 0, 0));
+}
+
 TEST(snapshot_tells_holes_and_what_is_in_the_hands_of_a_call)
 {
     bool was_ready, no_memory;

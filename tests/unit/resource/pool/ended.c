@@ -1,0 +1,393 @@
+/* Streams that end: what they freed can be used again, and never too early. */
+#include "pools.h"
+
+/* The most that a pool may have for each byte that was live at once. */
+#define MOST_RESERVED 2.5
+
+struct usage {
+    tarn_resource *pool;
+    uint64_t random, live, peak;
+};
+
+static uint64_t draw(struct usage *usage, uint64_t limit)
+{
+    usage->random = usage->random * 6364136223846793005u + 1442695040888963407u;
+    return (usage->random >> 33) % limit;
+}
+
+static tarn_device_ptr take_some(struct usage *usage, size_t bytes, tarn_stream stream)
+{
+    usage->live += bytes;
+    if (usage->peak < usage->live)
+        usage->peak = usage->live;
+    return take(usage->pool, bytes, stream);
+}
+
+static void put_some(struct usage *usage, tarn_device_ptr block, size_t bytes,
+                     tarn_stream stream)
+{
+    usage->live -= bytes;
+    put(usage->pool, block, bytes, stream);
+}
+
+static void begin(struct usage *usage)
+{
+    use_driver(0);
+    *usage = (struct usage){.pool = new_pool(NULL), .random = 1};
+}
+
+static void is_bounded(struct usage *usage)
+{
+    tarn_pool_statistics all = statistics(usage->pool);
+
+    adds_up(usage->pool);
+    end_pool(usage->pool); /* before the checks: the next test needs the memory */
+    CHECK((double)all.peak_reserved <= MOST_RESERVED * (double)usage->peak);
+    CHECK(all.lanes <= 8);
+}
+
+/* --- tasks, each on a stream of its own --- */
+
+enum { TASKS = 300, BLOCKS = 40, STEPS = 80 };
+
+/* Blocks of up to 8 MiB come and go; all of them are freed in the end. */
+static void task_on(struct usage *usage, tarn_stream stream)
+{
+    tarn_device_ptr blocks[BLOCKS];
+    size_t bytes[BLOCKS];
+    unsigned count = 0;
+
+    for (int step = 0; step < STEPS; step++) {
+        if (count == 0 || (count < BLOCKS && draw(usage, 2) == 0)) {
+            bytes[count] = 1 + draw(usage, 8 * MIB);
+            blocks[count] = take_some(usage, bytes[count], stream);
+            count++;
+            continue;
+        }
+        unsigned which = (unsigned)draw(usage, count--);
+        put_some(usage, blocks[which], bytes[which], stream);
+        blocks[which] = blocks[count];
+        bytes[which] = bytes[count];
+    }
+    while (count-- > 0)
+        put_some(usage, blocks[count], bytes[count], stream);
+}
+
+static void *task(void *usage)
+{
+    use_driver(0);
+    tarn_stream stream = new_stream();
+
+    task_on(usage, stream);
+    CU(cuStreamDestroy_v2(stream));
+    return NULL;
+}
+
+static void *per_thread_task(void *usage)
+{
+    use_driver(0);
+    task_on(usage, TARN_STREAM_PER_THREAD);
+    return NULL;
+}
+
+static void on_a_thread(void *(*run)(void *), struct usage *usage)
+{
+    pthread_t thread;
+
+    CHECK_EQUAL(0, pthread_create(&thread, NULL, run, usage));
+    pthread_join(thread, NULL);
+}
+
+TEST(pool_of_tasks_that_have_a_stream_each_is_bounded)
+{
+    struct usage usage;
+
+    begin(&usage);
+    for (int i = 0; i < TASKS; i++)
+        task(&usage);
+    is_bounded(&usage);
+}
+
+TEST(pool_of_tasks_that_have_a_stream_and_a_thread_each_is_bounded)
+{
+    struct usage usage;
+
+    begin(&usage);
+    for (int i = 0; i < TASKS; i++)
+        on_a_thread(task, &usage);
+    is_bounded(&usage);
+}
+
+TEST(pool_of_threads_that_end_with_their_own_streams_is_bounded)
+{
+    struct usage usage;
+
+    begin(&usage);
+    for (int i = 0; i < TASKS; i++)
+        on_a_thread(per_thread_task, &usage);
+    is_bounded(&usage);
+}
+
+/* --- batches, allocated on one stream and freed on another --- */
+
+enum { BATCHES = 200, BATCH = 32 };
+
+struct batch {
+    tarn_device_ptr blocks[BATCH];
+    size_t bytes[BATCH];
+};
+
+static void take_batch(struct usage *usage, struct batch *batch, tarn_stream stream)
+{
+    for (int i = 0; i < BATCH; i++) {
+        batch->bytes[i] = MIB + draw(usage, 64) * 64 * KIB;
+        batch->blocks[i] = take_some(usage, batch->bytes[i], stream);
+    }
+}
+
+static void put_batch(struct usage *usage, const struct batch *batch, tarn_stream stream)
+{
+    for (int i = 0; i < BATCH; i++)
+        put_some(usage, batch->blocks[i], batch->bytes[i], stream);
+}
+
+TEST(pool_whose_memory_is_freed_on_a_stream_that_allocates_none_is_bounded)
+{
+    struct usage usage;
+    struct batch batch;
+
+    begin(&usage);
+    tarn_stream producer = new_stream(), consumer = new_stream();
+    for (int i = 0; i < BATCHES; i++) {
+        take_batch(&usage, &batch, producer);
+        put_batch(&usage, &batch, consumer);
+    }
+    CU(cuStreamDestroy_v2(producer));
+    CU(cuStreamDestroy_v2(consumer));
+    uint64_t barriers = statistics(usage.pool).barriers;
+    is_bounded(&usage);
+    CHECK_EQUAL(0, barriers);
+}
+
+/* The same with `grow_first`, where no search ever asks for another stream's fence. */
+TEST(pool_that_grows_first_is_bounded_on_a_stream_that_allocates_none)
+{
+    tarn_pool_options options = {.size = sizeof options, .grow_first = true};
+    struct usage usage;
+    struct batch batch;
+
+    use_driver(0);
+    usage = (struct usage){.pool = new_pool(&options), .random = 1};
+    tarn_stream producer = new_stream(), consumer = new_stream();
+    for (int i = 0; i < BATCHES; i++) {
+        take_batch(&usage, &batch, producer);
+        put_batch(&usage, &batch, consumer);
+    }
+    CU(cuStreamDestroy_v2(producer));
+    CU(cuStreamDestroy_v2(consumer));
+    is_bounded(&usage);
+}
+
+/* Its thread asks for no id: frees do not need it. `block_first`: one that is
+ * allocated tells. */
+static void consume(bool block_first)
+{
+    struct usage usage;
+    struct batch batch;
+
+    begin(&usage);
+    tarn_stream producer = new_stream();
+    for (int i = 0; i < BATCHES; i++) {
+        tarn_stream consumer = new_stream();
+        take_batch(&usage, &batch, producer);
+        if (block_first)
+            put(usage.pool, take(usage.pool, 512, consumer), 512, consumer);
+        put_batch(&usage, &batch, consumer);
+        CU(cuStreamDestroy_v2(consumer));
+    }
+    CU(cuStreamDestroy_v2(producer));
+    is_bounded(&usage);
+}
+
+TEST(pool_whose_memory_is_freed_on_a_new_stream_for_each_batch_is_bounded)
+{
+    consume(false);
+    consume(true);
+}
+
+/* --- what a stream left --- */
+
+/* A stream frees and ends; the next one has its handle. */
+static tarn_stream next_stream(tarn_stream stream)
+{
+    CU(cuStreamDestroy_v2(stream));
+    tarn_stream next = new_stream();
+    if (next != stream)
+        skip();
+    return next;
+}
+
+/* So little that no fence is due. */
+static tarn_stream leave_two_mib(tarn_resource *pool)
+{
+    tarn_stream stream = new_stream();
+
+    put(pool, take(pool, 2 * MIB, stream), 2 * MIB, stream);
+    return next_stream(stream);
+}
+
+TEST(what_a_stream_left_is_waited_for_before_memory_is_out)
+{
+    tarn_pool_options options = {.size = sizeof options, .maximum_bytes = 2 * MIB};
+
+    use_driver(0);
+    tarn_resource *pool = new_pool(&options);
+    tarn_stream next = leave_two_mib(pool);
+    tarn_device_ptr block = take(pool, 2 * MIB, next);
+    CHECK_EQUAL(1, statistics(pool).barriers);
+    put(pool, block, 2 * MIB, next);
+    adds_up(pool);
+    CU(cuStreamDestroy_v2(next));
+    end_pool(pool);
+}
+
+TEST(pool_that_may_not_wait_only_counts_what_a_stream_left)
+{
+    use_driver(0);
+    tarn_resource *pool = strict_pool(2 * MIB);
+    tarn_stream next = leave_two_mib(pool);
+    CHECK(is_refused(pool, 2 * MIB, next));
+    CHECK(is_refused(pool, MIB, TARN_STREAM_NONE));
+    CHECK_EQUAL(0, statistics(pool).barriers);
+    CHECK_EQUAL(2 * MIB, statistics(pool).pending);
+    adds_up(pool);
+    CU(cuStreamDestroy_v2(next));
+    end_pool(pool);
+}
+
+/* Its events are good, and are asked about. */
+TEST(what_a_stream_left_behind_a_fence_needs_no_wait_for_the_device)
+{
+    struct gate gate;
+
+    use_driver(0);
+    tarn_resource *pool = strict_pool(4 * MIB);
+    tarn_stream stream = new_stream(), other = new_stream();
+    tarn_device_ptr small = take(pool, 64 * KIB, stream);
+    tarn_device_ptr block = take(pool, 2 * MIB, stream);
+    hold_up(stream, &gate);
+    put(pool, block, 2 * MIB, stream);
+    bool before = is_refused(pool, 2 * MIB, other); /* it asks for a fence */
+    put(pool, small, 64 * KIB, stream);             /* and there is one */
+    uint64_t fences = statistics(pool).fences;
+    let_on(&gate);
+    stream = next_stream(stream);
+
+    CHECK(before);
+    CHECK(fences > 0);
+    block = take(pool, 2 * MIB, stream);
+    CHECK_EQUAL(0, statistics(pool).barriers);
+    put(pool, block, 2 * MIB, stream);
+    CU(cuStreamDestroy_v2(stream));
+    CU(cuStreamDestroy_v2(other));
+    end_pool(pool);
+}
+
+struct cached {
+    tarn_resource *pool;
+    tarn_stream stream;
+    pthread_barrier_t meet;
+};
+
+/* Frees on the handle before and after it names another stream, and allocates then. */
+static void *keeps_blocks(void *data)
+{
+    struct cached *cached = data;
+    tarn_device_ptr late;
+
+    use_driver(0);
+    late = take(cached->pool, 8 * KIB, cached->stream);
+    put(cached->pool, take(cached->pool, 4 * KIB, cached->stream), 4 * KIB,
+        cached->stream);
+    put(cached->pool, take(cached->pool, 4 * KIB, cached->stream), 4 * KIB,
+        cached->stream);
+    pthread_barrier_wait(&cached->meet);
+    pthread_barrier_wait(&cached->meet);
+    put(cached->pool, late, 8 * KIB, cached->stream);
+    late = take(cached->pool, 8 * KIB, cached->stream);
+    put(cached->pool, late, 8 * KIB, cached->stream);
+    return NULL;
+}
+
+TEST(blocks_that_another_thread_has_cached_of_a_stream_leave_with_it)
+{
+    struct cached cached;
+    pthread_t thread;
+
+    use_driver(0);
+    cached.pool = new_pool(NULL);
+    cached.stream = new_stream();
+    pthread_barrier_init(&cached.meet, NULL, 2);
+    CHECK_EQUAL(0, pthread_create(&thread, NULL, keeps_blocks, &cached));
+    pthread_barrier_wait(&cached.meet);
+    CHECK(statistics(cached.pool).parked > 0);
+    CU(cuStreamDestroy_v2(cached.stream));
+    tarn_stream next = new_stream();
+    bool is_same = next == cached.stream;
+    tarn_device_ptr block = take(cached.pool, 512, next);
+    uint64_t parked = statistics(cached.pool).parked;
+    pthread_barrier_wait(&cached.meet);
+    pthread_join(thread, NULL);
+
+    CHECK_EQUAL(0, is_same ? parked : 0);
+    put(cached.pool, block, 512, next);
+    adds_up(cached.pool);
+    CU(cuStreamDestroy_v2(next));
+    end_pool(cached.pool);
+    pthread_barrier_destroy(&cached.meet);
+}
+
+/* --- what the waits cost --- */
+
+/* The pool has so much that a stream's 4 MiB are due no fence. */
+TEST(device_is_waited_for_once_in_64_mib_that_streams_left)
+{
+    enum { STREAMS = 320, MIBS = 4 };
+
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    tarn_device_ptr live = take(pool, 64 * MIB, TARN_STREAM_NONE);
+    for (int i = 0; i < STREAMS; i++) {
+        tarn_stream stream = new_stream();
+        put(pool, take(pool, MIBS * MIB, stream), MIBS * MIB, stream);
+        CU(cuStreamDestroy_v2(stream));
+    }
+    tarn_pool_statistics all = statistics(pool);
+    put(pool, live, 64 * MIB, TARN_STREAM_NONE);
+    end_pool(pool);
+    CHECK(all.barriers > 0);
+    CHECK(all.barriers <= STREAMS * MIBS / 64);
+    CHECK(all.reserved <= 192 * MIB);
+}
+
+/* A wait that ends no capture, on whichever thread and in whichever mode it goes on. */
+TEST(captures_go_on_while_the_pool_waits_for_what_streams_left)
+{
+    struct usage usage;
+    void *graph = NULL;
+    int state = 9;
+
+    begin(&usage);
+    tarn_stream capturing = new_stream();
+    CU(cuStreamBeginCapture_v2(capturing, CAPTURE_GLOBAL));
+    for (int i = 0; i < 60; i++)
+        task(&usage);
+    uint64_t barriers = statistics(usage.pool).barriers;
+    CU(cuStreamIsCapturing(capturing, &state));
+    CU(cuStreamEndCapture(capturing, &graph));
+    CU(cuGraphDestroy(graph));
+    CU(cuStreamDestroy_v2(capturing));
+    is_bounded(&usage);
+    CHECK(barriers > 0);
+    CHECK_EQUAL(1, state);
+}
