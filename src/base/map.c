@@ -1,5 +1,6 @@
 /* map.c -- linear probing with removal by shifting back, so there are no tombstones. */
 #include "base/map.h"
+#include "base/hash.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@ static uint64_t *key_at(const struct tarn__map *map, size_t slot)
 
 static size_t home_of(const struct tarn__map *map, uint64_t key)
 {
-    return (size_t)((key * 0x9e3779b97f4a7c15u) >> 20) & (map->capacity - 1);
+    return (size_t)(key * map->factor >> map->shift);
 }
 
 /* The slot of `key`, or the empty one where it would go. Needs capacity. */
@@ -37,6 +38,7 @@ void tarn__map_init(struct tarn__map *map, size_t value_bytes)
     memset(map, 0, sizeof *map);
     map->value_bytes = value_bytes;
     map->stride = sizeof(uint64_t) + (value_bytes + 7) / 8 * 8;
+    map->factor = tarn__hash_factor();
 }
 
 void tarn__map_free(struct tarn__map *map)
@@ -53,6 +55,7 @@ static bool grow(struct tarn__map *map)
     void *value;
 
     bigger.capacity = map->capacity ? map->capacity * 2 : FIRST_CAPACITY;
+    bigger.shift = 64 - (unsigned)__builtin_ctzll(bigger.capacity);
     bigger.slots = calloc(bigger.capacity, map->stride);
     if (!bigger.slots)
         return false;

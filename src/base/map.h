@@ -13,9 +13,11 @@
 struct tarn__map {
     unsigned char *slots; /* capacity * stride bytes: key, then value */
     size_t capacity;      /* 0 or a power of two */
+    unsigned shift;       /* 64 less the logarithm of `capacity` */
     size_t count;         /* at most 3/4 of capacity */
     size_t value_bytes;
     size_t stride;
+    uint64_t factor; /* tarn__hash_factor() */
 };
 
 void tarn__map_init(struct tarn__map *map, size_t value_bytes);

@@ -7,6 +7,7 @@
  * anyway.
  */
 #include "ipc/mapping.h"
+#include "base/hash.h"
 #include "base/sizes.h"
 #include "driver/driver.h"
 #include "ipc/owner.h"
@@ -32,7 +33,7 @@ size_t tarn__mapping_count(void)
 static struct tarn__mapping **bucket_of(const struct tarn__origin *origin)
 {
     return &mappings
-                .buckets[tarn__bytes_hash(origin->bytes, sizeof origin->bytes) % BUCKETS];
+                .buckets[tarn__hash_bytes(origin->bytes, sizeof origin->bytes) % BUCKETS];
 }
 
 /* What the driver opened went with its context, if that was reset. */

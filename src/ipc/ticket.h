@@ -35,7 +35,4 @@ tarn_status tarn__ticket_read(const unsigned char bytes[64], struct tarn__ticket
 /* TARN_INVALID_ARGUMENT where the ticket is of another user. */
 tarn_status tarn__ticket_check_user(const struct tarn__ticket *ticket);
 
-/* A number that two different sequences of bytes hardly ever share. */
-uint64_t tarn__bytes_hash(const void *bytes, size_t count);
-
 #endif

@@ -8,6 +8,7 @@
  * is not seen, and the two blocks are taken as one.
  */
 #define _GNU_SOURCE /* memmem */
+#include "base/hash.h"
 #include <stdlib.h>
 #include <string.h>
 #include <tarn/prune.h>
@@ -123,11 +124,9 @@ static bool same_argument(const struct line *a, const struct line *b)
 
 static size_t *slot_for(struct old *old, const struct line *line)
 {
-    uint64_t hash = 1469598103934665603u; /* FNV-1a */
+    uint64_t hash = tarn__hash_bytes(line->argument, line->argument_length);
+    size_t slot = (size_t)hash & old->table.mask;
 
-    for (size_t i = 0; i < line->argument_length; i++)
-        hash = (hash ^ (unsigned char)line->argument[i]) * 1099511628211u;
-    size_t slot = (size_t)(hash ^ hash >> 32) & old->table.mask;
     while (old->table.slots[slot] &&
            !same_argument(&old->lines[old->table.slots[slot] - 1], line))
         slot = (slot + 1) & old->table.mask;

@@ -5,22 +5,27 @@
  * for lack of host memory only become longer.
  */
 #include "resource/table.h"
+#include "base/hash.h"
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t hash(uint64_t block)
+/* The top bits choose the shard, the next ones the bucket. */
+static uint64_t hash(uint64_t factor, uint64_t block)
 {
-    return (block >> 8) * 0x9e3779b97f4a7c15u;
+    return (block >> 8) * factor;
 }
 
 static struct tarn__shard *shard_of(struct tarn__table *table, uint64_t block)
 {
-    return &table->shards[hash(block) >> 60]; /* 4 bits: TARN__SHARDS */
+    /* 4 bits: TARN__SHARDS */
+    return &table->shards[hash(table->shards[0].factor, block) >> 60];
 }
 
 static struct tarn__record **bucket_of(const struct tarn__shard *shard, uint64_t block)
 {
-    return &shard->buckets[(hash(block) >> 28) & (shard->bucket_count - 1)];
+    unsigned shift = 64 - (unsigned)__builtin_ctzll(shard->bucket_count);
+
+    return &shard->buckets[hash(shard->factor, block) << 4 >> shift];
 }
 
 /* The link that leads to the record of `block` in `life`, or to the NULL at its bucket's
@@ -46,7 +51,8 @@ static void push(struct tarn__shard *shard, struct tarn__record *record)
 /* Twice the buckets, if there is host memory for them. */
 static void grow(struct tarn__shard *shard)
 {
-    struct tarn__shard bigger = {.bucket_count = shard->bucket_count * 2};
+    struct tarn__shard bigger = {.factor = shard->factor,
+                                 .bucket_count = shard->bucket_count * 2};
 
     bigger.buckets = calloc(bigger.bucket_count, sizeof *bigger.buckets);
     if (!bigger.buckets)
@@ -69,6 +75,7 @@ void tarn__table_init(struct tarn__table *table)
     memset(table, 0, sizeof *table);
     for (int i = 0; i < TARN__SHARDS; i++) {
         pthread_mutex_init(&table->shards[i].lock, NULL);
+        table->shards[i].factor = tarn__hash_factor();
         table->shards[i].buckets = table->shards[i].first;
         table->shards[i].bucket_count = TARN__FIRST_BUCKETS;
     }

@@ -27,6 +27,7 @@ struct tarn__record {
 };
 
 struct tarn__shard {
+    uint64_t factor;               /* tarn__hash_factor(); never changes */
     pthread_mutex_t lock;          /* everything below */
     struct tarn__record **buckets; /* `first`, or from malloc once that is too small */
     size_t bucket_count;           /* a power of two */

@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include "trace/tally.h"
+#include "base/hash.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,13 +29,11 @@ void tarn__sites_free(struct tarn__sites *sites)
     tarn__sites_init(sites);
 }
 
-/* FNV-1a; never 0, which the map has for itself. */
+/* Never 0, which the map has for itself. */
 static uint64_t hash_of(const char *text)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
+    uint64_t hash = tarn__hash_bytes(text, strlen(text));
 
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
     return hash ? hash : 1;
 }
 

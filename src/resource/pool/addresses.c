@@ -1,5 +1,6 @@
 /* addresses.c -- chains of nodes by their addresses. */
 #include "resource/pool/addresses.h"
+#include "base/hash.h"
 #include <stdlib.h>
 
 enum { CHAINS_FIRST_LOG = 10, BITS = 64 };
@@ -20,6 +21,7 @@ static bool grow(struct tarn__addresses *addresses, const struct tarn__nodes *no
     if (!chains)
         return false;
     chains->older = old;
+    chains->factor = tarn__hash_factor();
     chains->shift = BITS - log;
     for (size_t i = 0; old && i < how_many(old); i++)
         for (tarn__index index = tarn__chain_load(&old->first[i]), next; index;

@@ -16,6 +16,7 @@
 
 struct tarn__chains {
     struct tarn__chains *older; /* fewer, which a reader may still have in hand */
+    uint64_t factor;            /* tarn__hash_factor() */
     unsigned shift;             /* 64 less the logarithm of how many */
     _Atomic tarn__index first[];
 };
@@ -46,8 +47,7 @@ void tarn__addresses_free(struct tarn__addresses *addresses);
 
 static inline size_t tarn__chain_of(const struct tarn__chains *chains, uint64_t address)
 {
-    return (size_t)((address >> TARN__GRANULE_SHIFT) * 0x9e3779b97f4a7c15u >>
-                    chains->shift);
+    return (size_t)((address >> TARN__GRANULE_SHIFT) * chains->factor >> chains->shift);
 }
 
 /* All changes are made under the lock, so what it protects is read as it is. */

@@ -1,6 +1,9 @@
 /* The table of blocks that are out. Internals are not exported: it is compiled in here.
  */
+#define _GNU_SOURCE
+#include "prepared.h"
 #include "test.h"
+#include "base/hash.c"
 #include "resource/table.c"
 
 enum { RECORDS = 5000 };
@@ -76,4 +79,46 @@ TEST(table_finds_each_of_many_while_it_grows)
         CHECK(!out || bytes == i);
     }
     tarn__table_free(&table);
+}
+
+static size_t longest_bucket(const struct tarn__table *table)
+{
+    size_t longest = 0;
+
+    for (int i = 0; i < TARN__SHARDS; i++)
+        for (size_t j = 0; j < table->shards[i].bucket_count; j++) {
+            size_t length = 0;
+            for (struct tarn__record *record = table->shards[i].buckets[j]; record;
+                 record = record->next)
+                length++;
+            longest = length > longest ? length : longest;
+        }
+    return longest;
+}
+
+TEST(table_spreads_addresses_that_were_prepared_for_a_known_hash)
+{
+    struct tarn__table table;
+    uint64_t product = 0;
+
+    tarn__table_init(&table);
+    for (int i = 0; i < RECORDS; i++)
+        tarn__table_put(&table, record_at(prepared_next(&product) << 8, 1, 256));
+    CHECK(longest_bucket(&table) < 50); /* all 5,000, with that hash */
+    tarn__table_free(&table);
+}
+
+/* Whatever number a process draws, addresses that follow each other are spread evenly. */
+TEST(number_of_a_process_is_a_good_one_whichever_it_is)
+{
+    enum { PLACES = 4096, DRAWS = 500 };
+
+    tarn__hash_factor();
+    for (int i = 0; i < DRAWS; i++) {
+        unsigned char count[PLACES] = {0};
+        draw();
+        CHECK(drawn % 2 == 1);
+        for (uint64_t key = 0; key < PLACES; key++)
+            CHECK(++count[(key * drawn) >> 52] <= 5);
+    }
 }

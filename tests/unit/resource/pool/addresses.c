@@ -2,6 +2,7 @@
  * others change what is there.
  */
 #include "pools.h"
+#include "prepared.h"
 #include "resource/pool/addresses.h"
 
 enum { MANY = 5000, FAR = 1 << 20, LOOPS = 4, ROUNDS = 4000, KEPT = 600 };
@@ -55,6 +56,37 @@ TEST(address_is_found_from_its_entering_to_its_leaving)
     for (size_t i = 1; i < MANY; i++)
         CHECK_EQUAL(indices[i], find(address_of(i)));
     CHECK_EQUAL(0, find(address_of(MANY) + TARN__GRANULE));
+    tarn__addresses_free(&addresses);
+    tarn__nodes_free(&nodes);
+}
+
+static size_t longest_chain(void)
+{
+    const struct tarn__chains *chains = tarn__chains(&addresses);
+    size_t longest = 0;
+
+    for (size_t i = 0; i < addresses.room; i++) {
+        size_t length = 0;
+        for (tarn__index at = tarn__chain_load(&chains->first[i]); at;
+             at = tarn__chain_load(&tarn__node(&nodes, at)->chain))
+            length++;
+        longest = length > longest ? length : longest;
+    }
+    return longest;
+}
+
+TEST(addresses_that_were_prepared_for_a_known_hash_are_spread)
+{
+    uint64_t product = 0;
+
+    addresses = (struct tarn__addresses){0};
+    nodes = (struct tarn__nodes){0};
+    for (size_t i = 1; i < MANY; i++) {
+        CHECK(tarn__addresses_reserve(&addresses, &nodes, 1));
+        indices[i] = new_node(prepared_next(&product) << TARN__GRANULE_SHIFT);
+        tarn__addresses_add(&addresses, &nodes, indices[i]);
+    }
+    CHECK(longest_chain() < TARN__CHAIN_LOOKS);
     tarn__addresses_free(&addresses);
     tarn__nodes_free(&nodes);
 }
