@@ -1,5 +1,5 @@
-/* adaptor.h -- resources around a resource. They stack in any order and keep their
- * upstream alive; blocks go back through the adaptor they came from. */
+/* adaptor.h -- resources around a resource. They stack in any order, up to TARN_STACK_MAX of
+ * them, and keep their upstream alive; blocks go back through the adaptor they came from. */
 #ifndef TARN_ADAPTOR_H
 #define TARN_ADAPTOR_H
 

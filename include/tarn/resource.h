@@ -114,6 +114,18 @@ typedef struct tarn_resource_ops {
 TARN_API tarn_status tarn_resource_create(const tarn_resource_ops *ops, void *self,
                                           int device, tarn_resource **out);
 
+/** How many resources may stack on one that has no upstream. A call to the top one is a call
+ *  to each of them, and so is its end. */
+enum { TARN_STACK_MAX = 64 };
+
+/** As tarn_resource_create(), for a resource of your own whose operations call `upstream`
+ *  (NULL: as tarn_resource_create()). It counts as one more of the stack: over a stack of
+ *  TARN_STACK_MAX resources it is TARN_INVALID_ARGUMENT. `upstream` is not retained. Any
+ *  thread. */
+TARN_API tarn_status tarn_resource_create_over(const tarn_resource_ops *ops, void *self,
+                                               int device, tarn_resource *upstream,
+                                               tarn_resource **out);
+
 /** One more owner; returns its argument. NULL is allowed. */
 TARN_API tarn_resource *tarn_resource_retain(tarn_resource *resource);
 
@@ -249,8 +261,10 @@ TARN_API tarn_status tarn_binning_create(tarn_resource *upstream,
 
 /** Have requests of up to `bytes` bytes, that fit into no smaller bin, served by `bin`,
  * which is retained; NULL: by a new slab on upstream. A bin of that size stays as it is. A
- * block goes back by its size, so TARN_STILL_IN_USE while blocks are out.
- * TARN_INVALID_ARGUMENT: another device, the 65th bin. Any thread. */
+ * block goes back by its size, so TARN_STILL_IN_USE while blocks are out, and also for a bin
+ * that is over more resources than the binning one, if that has had a resource over it.
+ * TARN_INVALID_ARGUMENT: another device, the 65th bin, a bin over a stack of
+ * TARN_STACK_MAX resources. Any thread. */
 TARN_API tarn_status tarn_binning_add_bin(tarn_resource *binning, size_t bytes,
                                           tarn_resource *bin);
 

@@ -298,7 +298,10 @@ tarn_resource *tarn__bridge_create(tarn__state *state, PyObject *object, int dev
     }
     bridge->object = Py_NewRef(object);
     atomic_init(&bridge->blocks, 0);
-    tarn_status status = tarn_resource_create(&bridge_ops, bridge, device, &resource);
+    /* What its methods call through super(), and an adaptor's upstream. */
+    tarn_resource *beneath = ((tarn__resource_object *)object)->native;
+    tarn_status status =
+        tarn_resource_create_over(&bridge_ops, bridge, device, beneath, &resource);
     if (status == TARN_OK)
         return resource;
     Py_DECREF(bridge->object);

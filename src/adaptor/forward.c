@@ -19,8 +19,8 @@ tarn_status tarn__adaptor_create(const tarn_resource_ops *ops, struct tarn__adap
     if (!tarn_resource_supports_memory_info(upstream))
         fitting.memory_info = NULL;
     self->upstream = upstream;
-    tarn_status status =
-        tarn_resource_create(&fitting, self, tarn_resource_device(upstream), out);
+    tarn_status status = tarn_resource_create_over(
+        &fitting, self, tarn_resource_device(upstream), upstream, out);
     if (status == TARN_OK)
         tarn_resource_retain(upstream);
     return status;

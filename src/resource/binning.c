@@ -256,8 +256,9 @@ static tarn_status make_slab(const struct binning *binning, size_t bytes,
 }
 
 /* `bin` NULL: a slab, which is made without the lock, as that calls the driver. */
-static tarn_status add(struct binning *binning, size_t bytes, tarn_resource *bin)
+static tarn_status add(tarn_resource *resource, size_t bytes, tarn_resource *bin)
 {
+    struct binning *binning = resource->self;
     tarn_status status = TARN_OK;
 
     if (has_bin(atomic_load(&binning->bins), bytes))
@@ -267,9 +268,12 @@ static tarn_status add(struct binning *binning, size_t bytes, tarn_resource *bin
         status = make_slab(binning, bytes, &mine);
     if (status != TARN_OK)
         return status;
-    tarn__mutex_lock(&binning->lock);
-    status = insert(binning, bytes, &mine);
-    tarn__mutex_unlock(&binning->lock);
+    status = tarn__stack_widen(resource, mine);
+    if (status == TARN_OK) {
+        tarn__mutex_lock(&binning->lock);
+        status = insert(binning, bytes, &mine);
+        tarn__mutex_unlock(&binning->lock);
+    }
     struct tarn__kept_error why = tarn__error_keep();
     tarn_resource_release(mine); /* NULL where it is the list's now */
     tarn__error_restore(&why);
@@ -279,9 +283,7 @@ static tarn_status add(struct binning *binning, size_t bytes, tarn_resource *bin
 tarn_status tarn_binning_add_bin(tarn_resource *resource, size_t bytes,
                                  tarn_resource *bin)
 {
-    struct binning *binning = tarn_resource_self(resource, &tarn__binning_ops);
-
-    if (!binning)
+    if (!tarn_resource_self(resource, &tarn__binning_ops))
         return tarn_error_set(TARN_INVALID_ARGUMENT, "binning: \"%s\" is none",
                               tarn_resource_name(resource));
     if (bytes == 0 || bin == resource)
@@ -291,7 +293,7 @@ tarn_status tarn_binning_add_bin(tarn_resource *resource, size_t bytes,
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "binning: a bin of device %d, the others are of device %d",
                               tarn_resource_device(bin), tarn_resource_device(resource));
-    return add(binning, bytes, bin);
+    return add(resource, bytes, bin);
 }
 
 /* --- making one --- */
@@ -311,7 +313,7 @@ static tarn_status check_options(const tarn_binning_options *options)
     return TARN_OK;
 }
 
-static tarn_status add_powers(struct binning *binning,
+static tarn_status add_powers(tarn_resource *resource,
                               const tarn_binning_options *options)
 {
     tarn_status status = TARN_OK;
@@ -320,7 +322,7 @@ static tarn_status add_powers(struct binning *binning,
         return TARN_OK;
     for (unsigned i = options->smallest_log2;
          i <= options->largest_log2 && status == TARN_OK; i++)
-        status = add(binning, (size_t)1 << i, NULL);
+        status = add(resource, (size_t)1 << i, NULL);
     return status;
 }
 
@@ -346,6 +348,7 @@ tarn_status tarn_binning_create(tarn_resource *upstream,
                                 const tarn_binning_options *options, tarn_resource **out)
 {
     tarn_resource_ops ops = tarn__binning_ops;
+    tarn_resource *made;
 
     if (!upstream || !out)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "binning: create with NULL");
@@ -357,13 +360,18 @@ tarn_status tarn_binning_create(tarn_resource *upstream,
         return tarn_error_set(TARN_OUT_OF_MEMORY, "binning: no host memory");
     if (!tarn_resource_supports_memory_info(upstream))
         ops.memory_info = NULL; /* a missing operation says that it cannot tell */
-    status = add_powers(binning, options);
-    if (status == TARN_OK)
-        status = tarn_resource_create(&ops, binning, tarn_resource_device(upstream), out);
+    status = tarn_resource_create_over(&ops, binning, tarn_resource_device(upstream),
+                                       upstream, &made);
+    if (status != TARN_OK) {
+        binning_destroy(binning);
+        return status;
+    }
+    status = add_powers(made, options);
     if (status != TARN_OK) {
         struct tarn__kept_error why = tarn__error_keep();
-        binning_destroy(binning);
-        tarn__error_restore(&why);
+        tarn_resource_release(made);
+        return tarn__error_restore(&why);
     }
-    return status;
+    *out = made;
+    return TARN_OK;
 }

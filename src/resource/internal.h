@@ -15,7 +15,22 @@ struct tarn_resource {
     bool
         tells_waits; /* it calls tarn__wait_ahead() itself, where it has to; else its every
                          operation is taken to wait */
+    atomic_uint depth; /* resources beneath it; TARN__DEPTH_IS_FINAL */
 };
+
+/* --- stack.c: how many resources stack --- */
+
+/* In the depth: another resource counts on it, so it changes no more. */
+#define TARN__DEPTH_IS_FINAL (1u << 31)
+
+/* The depth of a resource over `upstream` (NULL: none), or TARN_INVALID_ARGUMENT in the
+ * words of `who`. The depth of `upstream` is final from now on. */
+tarn_status tarn__stack_over(const char *who, tarn_resource *upstream,
+                             unsigned *depth_out);
+
+/* `resource` calls `beneath`, too. TARN_STILL_IN_USE: that would make its depth larger,
+ * which is final. */
+tarn_status tarn__stack_widen(tarn_resource *resource, tarn_resource *beneath);
 
 /* The calls behind the public ones: arguments checked, alignment normal, bytes > 0. */
 tarn_status tarn__resource_allocate(tarn_resource *resource, size_t bytes,

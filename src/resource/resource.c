@@ -41,6 +41,14 @@ static void copy_table(tarn_resource_ops *to, const tarn_resource_ops *from)
 tarn_status tarn_resource_create(const tarn_resource_ops *ops, void *self, int device,
                                  tarn_resource **out)
 {
+    return tarn_resource_create_over(ops, self, device, NULL, out);
+}
+
+tarn_status tarn_resource_create_over(const tarn_resource_ops *ops, void *self,
+                                      int device, tarn_resource *upstream,
+                                      tarn_resource **out)
+{
+    unsigned depth;
     tarn_status status = check_ops(ops);
 
     if (status != TARN_OK)
@@ -48,6 +56,9 @@ tarn_status tarn_resource_create(const tarn_resource_ops *ops, void *self, int d
     if (device < TARN_DEVICE_NONE || !out)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: %s on device %d",
                               ops->name, device);
+    status = tarn__stack_over(ops->name, upstream, &depth);
+    if (status != TARN_OK)
+        return status;
     tarn_resource *resource = calloc(1, sizeof *resource);
     if (!resource)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "resource: no host memory for %s",
@@ -57,6 +68,7 @@ tarn_status tarn_resource_create(const tarn_resource_ops *ops, void *self, int d
     resource->device = device;
     atomic_init(&resource->references, 1);
     atomic_init(&resource->calls_out, 0);
+    atomic_init(&resource->depth, depth);
     *out = resource;
     return TARN_OK;
 }

@@ -121,7 +121,7 @@ static void stream_closes(void *data, tarn_stream stream, struct tarn__opened *o
 }
 
 /* Make it a resource, known to those who close streams and to threads that end. */
-static tarn_status introduce(struct tarn__pool *pool)
+static tarn_status introduce(struct tarn__pool *pool, tarn_resource *upstream)
 {
     tarn_resource_ops ops = tarn__pool_ops;
     tarn_status status = tarn__opened_add_watch(stream_closes, pool);
@@ -129,7 +129,8 @@ static tarn_status introduce(struct tarn__pool *pool)
     if (status != TARN_OK)
         return status;
     ops.name = pool->least_bytes ? "slab" : "pool";
-    status = tarn_resource_create(&ops, pool, pool->device, &pool->resource);
+    status = tarn_resource_create_over(&ops, pool, pool->device, upstream,
+                                       &pool->resource);
     if (status != TARN_OK) {
         tarn__opened_remove_watch(stream_closes, pool);
         return status;
@@ -186,7 +187,7 @@ tarn_status tarn__pool_make(int device, tarn_resource *upstream,
         return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");
     status = open_pool(pool, upstream);
     if (status == TARN_OK)
-        status = introduce(pool);
+        status = introduce(pool, upstream);
     if (status != TARN_OK) {
         discard(pool);
         return status;

@@ -1,0 +1,45 @@
+/* stack.c -- how many resources may stack.
+ *
+ * An adaptor calls its upstream, and its end releases it, so a stack of resources takes as
+ * much of the thread's stack as it has resources: a hundred thousand would overflow it. A
+ * resource knows how many are beneath it, and is not made over too many.
+ *
+ * A binning resource gets more resources beneath it after it was made. Those above have
+ * counted it as it was, so once there is one above its depth is final. This keeps it from
+ * being put beneath itself, too.
+ */
+#include "resource/internal.h"
+
+tarn_status tarn__stack_over(const char *who, tarn_resource *upstream,
+                             unsigned *depth_out)
+{
+    *depth_out = 0;
+    if (!upstream)
+        return TARN_OK;
+    unsigned depth = atomic_fetch_or(&upstream->depth, TARN__DEPTH_IS_FINAL);
+    *depth_out = (depth & ~TARN__DEPTH_IS_FINAL) + 1;
+    if (*depth_out <= TARN_STACK_MAX)
+        return TARN_OK;
+    return tarn_error_set(TARN_INVALID_ARGUMENT,
+                          "%s: over %s, which is over %u resources; at most %d stack",
+                          who, upstream->ops.name, *depth_out - 1, TARN_STACK_MAX);
+}
+
+tarn_status tarn__stack_widen(tarn_resource *resource, tarn_resource *beneath)
+{
+    unsigned wanted, depth = atomic_load(&resource->depth);
+    tarn_status status = tarn__stack_over(resource->ops.name, beneath, &wanted);
+
+    while (status == TARN_OK && (depth & ~TARN__DEPTH_IS_FINAL) < wanted) {
+        if (depth & TARN__DEPTH_IS_FINAL)
+            return tarn_error_set(
+                TARN_STILL_IN_USE,
+                "%s: %s is over %u resources, and %s, which others are over, only over "
+                "%u; it has to come before those",
+                resource->ops.name, beneath->ops.name, wanted - 1, resource->ops.name,
+                depth & ~TARN__DEPTH_IS_FINAL);
+        if (atomic_compare_exchange_weak(&resource->depth, &depth, wanted))
+            break;
+    }
+    return status;
+}
