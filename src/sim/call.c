@@ -131,7 +131,7 @@ void sim_abort_locked(const char *call, const char *format, ...)
     abort();
 }
 
-CUresult sim_misuse(const char *call, const char *format, ...)
+void sim_misuse(const char *call, const char *format, ...)
 {
     va_list arguments;
 
@@ -143,7 +143,6 @@ CUresult sim_misuse(const char *call, const char *format, ...)
         abort();
     }
     atomic_fetch_add(&misuses, 1);
-    return CUDA_ERROR_INVALID_HANDLE;
 }
 
 static CUresult phase_error(void)

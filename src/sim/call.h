@@ -75,9 +75,9 @@ _Noreturn void sim_abort(const char *call, const char *format, ...)
 _Noreturn void sim_abort_locked(const char *call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The same by the option dead=abort; by dead=error it is counted, and the result is what
- * the call returns. Under the lock. */
-CUresult sim_misuse(const char *call, const char *format, ...)
+/* The same by the option dead=abort. By dead=error it is counted, and the call returns
+ * CUDA_ERROR_INVALID_HANDLE. Under the lock. */
+void sim_misuse(const char *call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Ids that are never given twice: streams, contexts, blocks. Under the lock. */

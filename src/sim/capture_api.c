@@ -262,8 +262,8 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
     ENTER(CALL_HANDLE);
     if (!mode) {
         sim_lock();
-        return sim_leave(
-            sim_misuse(__func__, "mode is NULL; a real driver crashes here"));
+        sim_misuse(__func__, "mode is NULL; a real driver crashes here");
+        return sim_leave(CUDA_ERROR_INVALID_HANDLE);
     }
     int old = sim_thread.capture_mode;
     sim_thread.capture_mode = *mode;

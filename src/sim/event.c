@@ -41,11 +41,12 @@ CUresult sim_event_find(CUevent handle, struct sim_event **out)
     if (!handle)
         return CUDA_ERROR_INVALID_HANDLE;
     event = sim_handle_find(&handles, handle);
-    if (!event)
-        return sim_misuse(
-            sim_thread.call,
-            "event %p is destroyed or never was one; a real driver crashes here",
-            (void *)handle);
+    if (!event) {
+        sim_misuse(sim_thread.call,
+                   "event %p is destroyed or never was one; a real driver crashes here",
+                   (void *)handle);
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
     if (!atomic_load(&event->context->is_alive) || event->context->id != event->life)
         return CUDA_ERROR_INVALID_CONTEXT;
     *out = event;

@@ -91,10 +91,12 @@ static CUresult find_stream(const char *call, CUstream handle, struct sim_stream
     if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
         return find_default(handle, out);
     stream = sim_handle_find(&handles, handle);
-    if (!stream)
-        return sim_misuse(
-            call, "stream %p is destroyed or never was one; a real driver crashes here",
-            (void *)handle);
+    if (!stream) {
+        sim_misuse(call,
+                   "stream %p is destroyed or never was one; a real driver crashes here",
+                   (void *)handle);
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
     if (!sim_stream_is_alive(stream))
         return CUDA_ERROR_CONTEXT_IS_DESTROYED; /* the handle outlived its context */
     *out = stream;

@@ -63,7 +63,7 @@ TEST(table_finds_each_of_many_while_it_grows)
 {
     struct tarn__table table;
     struct tarn__record *taken;
-    size_t bytes;
+    size_t bytes = 0;
 
     tarn__table_init(&table);
     for (uint64_t i = 1; i <= RECORDS; i++)
