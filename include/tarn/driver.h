@@ -132,5 +132,13 @@ TARN_API tarn_status tarn_copy(int device, tarn_device_ptr to, tarn_device_ptr f
 TARN_API tarn_status tarn_fill(int device, tarn_device_ptr to, unsigned char value,
                                size_t bytes, tarn_stream stream);
 
+/** Ask the driver whether `bytes` at `address` can be a block of `device`: for code that
+ *  was given the address by code that it does not trust. TARN_INVALID_ARGUMENT, with the
+ *  numbers: the allocation at `address` ends before the block does, or it is memory of
+ *  another device. TARN_OK: neither, or the driver does not say, as of system memory and of
+ *  memory that was mapped in parts (cuMemMap). Makes the primary context. Any thread. */
+TARN_API tarn_status tarn_driver_check_block(int device, tarn_device_ptr address,
+                                             size_t bytes);
+
 TARN_END_DECLS
 #endif

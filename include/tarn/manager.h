@@ -31,6 +31,11 @@ typedef enum tarn_host_flags {
  *  They are called with the context current, from any thread, and never with zero bytes,
  *  unknown flags or a missing result. A failing operation leaves its outputs alone. The
  *  pointers that it made may outlive an instance: what their finalizers need they keep.
+ *
+ *  An operation that allocates returns a pointer of the kind that it names (memhostalloc and
+ *  mempin: TARN_POINTER_MAPPED with TARN_HOST_MAPPED, else TARN_POINTER_PINNED), of at
+ *  least `bytes`, on the instance's device, with the addresses that its kind has. Tarn
+ *  compares each result, and releases one that is something else.
  */
 typedef struct tarn_manager_ops {
     size_t size;           /**< sizeof(tarn_manager_ops) as you compiled it */
@@ -100,6 +105,10 @@ TARN_API void tarn_manager_release(tarn_manager *manager);
  *    cheap question to the driver.
  *  - Mapped host memory, allocated or pinned, on a device that cannot map it is
  *    TARN_NOT_SUPPORTED, and the manager is not asked.
+ *  - A result that is not what was requested is TARN_PLUGIN_FAILURE, with the numbers of
+ *    both: fewer bytes, another kind or device, no address, an IPC handle of other bytes or
+ *    of nothing, more memory free than there is. A pointer is released then; the owner of
+ *    memory that was to be pinned stays the caller's.
  *  - reset may come before initialize, twice, and with no context current.
  *  - Pointers outlive a reset and the instance. Their release is fine at any time, on any
  *    thread: what a reset of the context took, what comes after exit has begun, and what

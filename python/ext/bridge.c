@@ -10,10 +10,15 @@
  *
  * An exception becomes a status on its way through C and comes out again above, see
  * error.c. Blocks of a bridge are aligned to 256 bytes: allocate() takes no alignment.
+ *
+ * What allocate() returns is checked before C code gets it, since a mistake in Python is to
+ * be an exception and not another array's bytes: an aligned address, of no block that is
+ * still in use, and as long as was requested where the driver knows that.
  */
 #include "state.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct bridge {
@@ -31,34 +36,132 @@ bool tarn__interpreter_is_gone(void)
            (Py_IsFinalizing() && PyGILState_GetThisThreadState() == NULL);
 }
 
+/* --- what C code has from an object, with the GIL held --- */
+
+/* The addresses of its live blocks, as a set; NULL with an exception set. What went with a
+ * context that was reset is forgotten: its addresses are handed out again. */
+static PyObject *live_of(PyObject *object)
+{
+    tarn__resource_object *self = (tarn__resource_object *)object;
+    uint64_t life = tarn_driver_life(self->device);
+
+    if (self->live == NULL || self->live_life != life)
+        Py_XSETREF(self->live, PySet_New(NULL));
+    self->live_life = life;
+    return self->live;
+}
+
+/* Note a block that came: 0, or 1 where it is there already, or -1 with an exception. */
+static int note_block(PyObject *object, PyObject *address)
+{
+    PyObject *live = live_of(object);
+    int found = live != NULL ? PySet_Contains(live, address) : -1;
+
+    return found != 0 ? found : PySet_Add(live, address);
+}
+
+/* Forget a block that goes: 1, or 0 where it was not noted, or -1 with an exception. */
+static int forget_block(PyObject *object, PyObject *address)
+{
+    PyObject *live = live_of(object);
+
+    return live != NULL ? PySet_Discard(live, address) : -1;
+}
+
 /* --- the calls, with the GIL held --- */
 
-static int call_deallocate(tarn__state *state, PyObject *object, tarn_device_ptr block,
-                           size_t bytes, tarn_stream stream)
+static int call_deallocate_once(tarn__state *state, PyObject *object, PyObject *address,
+                                size_t bytes, tarn_stream stream)
 {
     PyObject *wrapped = tarn__stream_wrap(state, stream);
     if (wrapped == NULL)
         return -1;
-    PyObject *result =
-        PyObject_CallMethod(object, "deallocate", "KnO", (unsigned long long)block,
-                            (Py_ssize_t)bytes, wrapped);
+    PyObject *result = PyObject_CallMethod(object, "deallocate", "OnO", address,
+                                           (Py_ssize_t)bytes, wrapped);
     Py_DECREF(wrapped);
     Py_XDECREF(result);
     return result != NULL ? 0 : -1;
 }
 
-/* allocate() returned `address`: is that a block that C code can use? */
-static int check_block(tarn__state *state, PyObject *object, unsigned long long address,
-                       size_t bytes, tarn_stream stream)
+/* The block is forgotten first: as soon as it is back, another thread may be given it. */
+static int call_deallocate(tarn__state *state, PyObject *object, tarn_device_ptr block,
+                           size_t bytes, tarn_stream stream)
 {
-    if (address != 0 && address % TARN_ALIGNMENT == 0)
-        return 0;
-    if (address != 0 && call_deallocate(state, object, address, bytes, stream) != 0)
-        return -1;
-    PyErr_Format(PyExc_ValueError,
-                 "allocate() of %.200s returned %llu for %zu bytes, not a multiple of %u",
-                 Py_TYPE(object)->tp_name, address, bytes, TARN_ALIGNMENT);
+    PyObject *address = PyLong_FromUnsignedLongLong(block);
+    int noted = address != NULL ? forget_block(object, address) : -1;
+    int result = noted >= 0
+                     ? call_deallocate_once(state, object, address, bytes, stream)
+                     : -1;
+
+    if (result != 0 && noted == 1) {
+        PyObject *exception = tarn__exception_take();
+        if (note_block(object, address) < 0)
+            PyErr_Clear();
+        tarn__exception_put(exception);
+    }
+    Py_XDECREF(address);
+    return result;
+}
+
+/* Raise what is wrong with a block of `bytes` that allocate() returned. */
+static int refuse(PyObject *object, PyObject *type, PyObject *returned, size_t bytes,
+                  const char *why)
+{
+    PyErr_Format(type, "allocate() of %.200s returned %R for %zu bytes: %s",
+                 Py_TYPE(object)->tp_name, returned, bytes, why);
     return -1;
+}
+
+/* The same of a block that is memory all the same: it is given back. */
+static int refuse_memory(tarn__state *state, PyObject *object, PyObject *address,
+                         size_t bytes, tarn_stream stream, const char *why)
+{
+    if (call_deallocate_once(state, object, address, bytes, stream) != 0)
+        PyErr_WriteUnraisable(object);
+    return refuse(object, PyExc_ValueError, address, bytes, why);
+}
+
+/* Can there be such a block on the object's device? If not, `why` has the reason. */
+static bool is_a_block(PyObject *object, tarn_device_ptr block, size_t bytes,
+                       char why[static 512])
+{
+    int device = ((tarn__resource_object *)object)->device;
+    tarn_status status;
+
+    if (device == TARN_DEVICE_NONE)
+        return true;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_driver_check_block(device, block, bytes);
+    Py_END_ALLOW_THREADS;
+    snprintf(why, 512, "%s", tarn_error_last()->message);
+    return status != TARN_INVALID_ARGUMENT;
+}
+
+/* allocate() returned this number: is that a block that C code can use? */
+static int check_block(tarn__state *state, PyObject *object, PyObject *address,
+                       size_t bytes, tarn_stream stream, tarn_device_ptr *out)
+{
+    tarn_device_ptr block = PyLong_AsUnsignedLongLong(address);
+    char why[512];
+
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        return refuse(object, PyExc_ValueError, address, bytes, "that is no address");
+    }
+    if (block == 0)
+        return refuse(object, PyExc_ValueError, address, bytes, "that is no memory");
+    if (block % TARN_ALIGNMENT != 0) {
+        snprintf(why, sizeof why, "that is not a multiple of %u", TARN_ALIGNMENT);
+        return refuse_memory(state, object, address, bytes, stream, why);
+    }
+    if (!is_a_block(object, block, bytes, why))
+        return refuse_memory(state, object, address, bytes, stream, why);
+    int there = note_block(object, address);
+    if (there > 0)
+        return refuse(object, PyExc_ValueError, address, bytes,
+                      "that block is still in use");
+    *out = block;
+    return there;
 }
 
 static int call_allocate(tarn__state *state, PyObject *object, size_t bytes,
@@ -67,19 +170,20 @@ static int call_allocate(tarn__state *state, PyObject *object, size_t bytes,
     PyObject *wrapped = tarn__stream_wrap(state, stream);
     if (wrapped == NULL)
         return -1;
-    PyObject *result =
+    PyObject *returned =
         PyObject_CallMethod(object, "allocate", "nO", (Py_ssize_t)bytes, wrapped);
     Py_DECREF(wrapped);
-    PyObject *number = result != NULL ? PyNumber_Index(result) : NULL;
-    Py_XDECREF(result);
-    if (number == NULL)
+    if (returned == NULL)
         return -1;
-    unsigned long long address = PyLong_AsUnsignedLongLong(number);
-    Py_DECREF(number);
-    if (PyErr_Occurred() || check_block(state, object, address, bytes, stream) != 0)
-        return -1;
-    *out = address;
-    return 0;
+    PyObject *address = PyIndex_Check(returned) ? PyNumber_Index(returned) : NULL;
+    int result = -1;
+    if (address != NULL)
+        result = check_block(state, object, address, bytes, stream, out);
+    else if (!PyErr_Occurred())
+        refuse(object, PyExc_TypeError, returned, bytes, "that is no address");
+    Py_XDECREF(address);
+    Py_DECREF(returned);
+    return result;
 }
 
 /* --- the table --- */
@@ -174,19 +278,40 @@ static int call_optional(PyObject *object, const char *name, const size_t *argum
     return result;
 }
 
+/* Raise what is wrong with what memory_info() or trim() returned, in the place of the
+ * exception that is set: a TypeError, where that is one, or a ValueError. */
+static int refuse_answer(PyObject *object, const char *method, PyObject *answer,
+                         const char *wanted)
+{
+    bool of_type = PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_TypeError);
+
+    PyErr_Format(of_type ? PyExc_TypeError : PyExc_ValueError,
+                 "%s() of %.200s returned %R, not %s", method, Py_TYPE(object)->tp_name,
+                 answer, wanted);
+    return -1;
+}
+
+static int parse_memory_info(PyObject *pair, size_t *free_out, size_t *total_out)
+{
+    if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2) {
+        PyErr_SetNone(PyExc_TypeError);
+        return -1;
+    }
+    if (tarn__size_from(PyTuple_GET_ITEM(pair, 0), free_out) != 0 ||
+        tarn__size_from(PyTuple_GET_ITEM(pair, 1), total_out) != 0)
+        return -1;
+    return *free_out <= *total_out ? 0 : -1;
+}
+
 /* The object's own numbers; those of what is beneath it, where it has something. */
-static int ask_memory_info(PyObject *object, Py_ssize_t *free_out, Py_ssize_t *total_out)
+static int ask_memory_info(PyObject *object, size_t *free_out, size_t *total_out)
 {
     PyObject *pair = NULL;
     int found = call_optional(object, "memory_info", NULL, &pair);
 
-    if (found == 1 && (!PyTuple_Check(pair) ||
-                       !PyArg_ParseTuple(pair, "nn:memory_info", free_out, total_out))) {
-        if (!PyErr_Occurred())
-            PyErr_Format(PyExc_TypeError, "memory_info() gives %R, not (free, total)",
-                         pair);
-        found = -1;
-    }
+    if (found == 1 && parse_memory_info(pair, free_out, total_out) != 0)
+        found = refuse_answer(object, "memory_info", pair,
+                              "(free, total) with 0 <= free <= total in bytes");
     Py_XDECREF(pair);
     return found;
 }
@@ -207,7 +332,7 @@ static tarn_status bridge_memory_info(void *self, tarn_stream stream, size_t *fr
                                       size_t *total_out)
 {
     struct bridge *bridge = self;
-    Py_ssize_t free_bytes = 0, total_bytes = 0;
+    size_t free_bytes = 0, total_bytes = 0;
     tarn_status status = TARN_OK;
 
     if (tarn__interpreter_is_gone())
@@ -222,8 +347,8 @@ static tarn_status bridge_memory_info(void *self, tarn_stream stream, size_t *fr
     if (found == 0)
         return info_beneath(bridge, stream, free_out, total_out);
     if (status == TARN_OK) {
-        *free_out = (size_t)free_bytes;
-        *total_out = (size_t)total_bytes;
+        *free_out = free_bytes;
+        *total_out = total_bytes;
     }
     return status;
 }
@@ -234,7 +359,7 @@ static int ask_trim(PyObject *object, size_t keep_bytes, size_t *released_out)
     int found = call_optional(object, "trim", &keep_bytes, &number);
 
     if (found == 1 && tarn__size_from(number, released_out) != 0)
-        found = -1;
+        found = refuse_answer(object, "trim", number, "a count of bytes");
     Py_XDECREF(number);
     return found;
 }

@@ -319,9 +319,10 @@ static PyObject *manager_get_ipc_handle(tarn__manager_object *self, PyObject *ar
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
         return tarn__raise(state, status);
-    return Py_BuildValue("(y#nn)", (char *)handle.reserved,
-                         (Py_ssize_t)sizeof handle.reserved, (Py_ssize_t)handle.bytes,
-                         (Py_ssize_t)handle.offset);
+    return Py_BuildValue("(y#KK)", (char *)handle.reserved,
+                         (Py_ssize_t)sizeof handle.reserved,
+                         (unsigned long long)handle.bytes,
+                         (unsigned long long)handle.offset);
 }
 
 PyDoc_STRVAR(
@@ -340,7 +341,8 @@ static PyObject *manager_get_memory_info(tarn__manager_object *self, PyObject *u
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
         return tarn__raise(state_of(self), status);
-    return Py_BuildValue("(nn)", (Py_ssize_t)free_bytes, (Py_ssize_t)total_bytes);
+    return Py_BuildValue("(KK)", (unsigned long long)free_bytes,
+                         (unsigned long long)total_bytes);
 }
 
 /* Call an operation that takes nothing and gives nothing. */

@@ -259,6 +259,7 @@ static void resource_dealloc(PyObject *object)
     if (status != TARN_OK)
         tarn__raise_unraisable(state, status, (PyObject *)type);
     Py_CLEAR(self->upstream);
+    Py_CLEAR(self->live);
     type->tp_free(object);
     Py_DECREF(type);
 }
@@ -268,11 +269,13 @@ PyDoc_STRVAR(
     "DeviceMemoryResource()\n--\n\n"
     "Something that hands out device memory and takes it back; the base class of all.\n\n"
     "To write one, derive from it and define allocate(nbytes, stream), which returns\n"
-    "an address aligned to 256 bytes, and deallocate(ptr, nbytes, stream). It works\n"
-    "wherever a resource does; calls may come from any thread. Where it has them, C "
-    "code\n"
-    "also calls memory_info(), which gives (free, total) in bytes, and\n"
-    "trim(keep_bytes), which gives back what is cached over that and says how much.");
+    "the address of at least `nbytes`, aligned to 256 bytes, and deallocate(ptr, nbytes,\n"
+    "stream). It works wherever a resource does; calls may come from any thread. An\n"
+    "address that cannot be right is a ValueError and is given back: one that is not\n"
+    "aligned, where the driver knows of fewer bytes or of another device, or of a block\n"
+    "that is still in use. Where it has them, C code also calls memory_info(), which\n"
+    "gives (free, total) in bytes, and trim(keep_bytes), which gives back what is cached\n"
+    "over that and says how much.");
 
 static PyMethodDef resource_methods[] = {
     {"allocate", (PyCFunction)(void (*)(void))resource_allocate,

@@ -198,6 +198,9 @@ typedef struct tarn__resource_object {
     PyObject *upstream;        /* an adaptor's, as it was given; else NULL */
     tarn_trace_writer *writer; /* a logger's, retained; else NULL */
     int device;                /* where one written in Python has been put; -1: nowhere */
+    PyObject *live;            /* set of the addresses that C code has from one written in
+                                  Python, bridge.c; NULL: none yet */
+    uint64_t live_life;        /* of the device's context, when they came */
     unsigned plain_version; /* of its type, when its allocate() and deallocate() were seen
                                   to be those of the base class; 0: not seen */
 } tarn__resource_object;

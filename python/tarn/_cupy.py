@@ -75,7 +75,8 @@ class CupyMemoryResource(_tarn.DeviceMemoryResource):
         """Bytes free, those that the pool keeps ready included, and in all."""
         info = _tarn.device_info(self._number())
         with self._on_device():
-            return info.free_bytes + self.pool.free_bytes(), info.total_bytes
+            free = info.free_bytes + self.pool.free_bytes()
+        return min(free, info.total_bytes), info.total_bytes  # others allocate meanwhile
 
     def trim(self, keep_bytes: int = 0) -> int:
         """Have the pool give free memory back where it keeps more than `keep_bytes`;

@@ -44,6 +44,14 @@ def views():
     del again
 
 
+def arrays_have_all_their_bytes():
+    """A31: at least as many as were requested, so that no array lies in another."""
+    arrays = [cuda.to_device(np.full(1024, float(i))) for i in range(8)]
+    for i, array in enumerate(arrays):
+        assert array.gpu_data.size >= array.nbytes
+        np.testing.assert_array_equal(array.copy_to_host(), np.full(1024, float(i)))
+
+
 def pinned_memory():
     """A32, A56-A57: memory of the host that is locked; empty lists of it as well."""
     array = cuda.pinned_array((10, 10))
@@ -205,6 +213,7 @@ def nothing_is_left():
 EXERCISES = [
     round_trip,
     views,
+    arrays_have_all_their_bytes,
     pinned_memory,
     mapped_memory,
     managed_memory,

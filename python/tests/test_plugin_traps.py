@@ -100,6 +100,22 @@ def test_an_address_as_c_uint64_cannot_be_read(use):
         cuda.to_device(np.zeros(10))
 
 
+def test_fewer_bytes_than_were_requested_are_not_noticed(use):
+    """A31: where more memory lies behind them, the next array is overwritten."""
+    pool = tarn.mr.PoolMemoryResource()
+
+    class Wrong(Plugin):
+        def memalloc(self, size):
+            buffer = tarn.DeviceBuffer(size=size // 2, stream=tarn.NO_STREAM, mr=pool)
+            self.buffers[len(self.buffers)] = buffer
+            return self.pointer(buffer.ptr, size, None)
+
+    use(Wrong)
+    arrays = [cuda.to_device(np.full(1024, float(i))) for i in range(4)]
+    sums = [array.copy_to_host().sum() for array in arrays]
+    assert sums != [1024.0 * i for i in range(4)]
+
+
 def test_an_address_may_be_an_int_or_what_ctypes_has_for_pointers(use):
     for wrap in (int, ctypes.c_void_p, driver.binding.CUdeviceptr):
 

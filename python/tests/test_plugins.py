@@ -52,6 +52,34 @@ def test_a_manager_ends_without_a_word(manager):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+SHORT = """
+import tarn
+from device_only import DeviceOnlyManager
+from numba import cuda
+
+pool = tarn.mr.PoolMemoryResource()
+
+class Short(DeviceOnlyManager):
+    def memalloc(self, size):
+        buffer = tarn.DeviceBuffer(size=size // 2, stream=tarn.NO_STREAM, mr=pool)
+        pointer = super().memalloc(1)
+        return cuda.MemoryPointer(pointer.context, buffer.ptr, size, owner=(buffer, pointer))
+
+_numba_memory_manager = Short
+"""
+
+
+def test_a_manager_that_hands_out_too_little_does_not_pass(tmp_path):
+    (tmp_path / "short_manager.py").write_text(SHORT)
+    done = run(
+        [plugin_exercises.__file__], PYTHONPATH=f"{tmp_path}:{PLUGINS}",
+        NUMBA_CUDA_MEMORY_MANAGER="short_manager",
+    )  # fmt: skip
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    found = {line["exercise"]: line["trouble"] for line in lines}
+    assert "AssertionError" in found["arrays_have_all_their_bytes"], done.stderr
+
+
 # --- the programs of the proposal -------------------------------------------------------
 
 

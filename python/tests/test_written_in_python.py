@@ -1,6 +1,7 @@
 """Resources that people write in Python, everywhere that C code meets them."""
 
 import gc
+import re
 import threading
 import weakref
 
@@ -186,9 +187,148 @@ def test_an_address_that_cannot_be_is_refused(result):
         def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
             self.returned.append((ptr, nbytes))
 
-    with pytest.raises((ValueError, TypeError, OverflowError)):
+    words = re.escape(f"allocate() of Wrong returned {result!r} for 8 bytes: that is n")
+    with pytest.raises((ValueError, TypeError), match=words):
         tarn.DeviceBuffer(size=8, mr=Wrong())
     assert Wrong.returned == ([(257, 8)] if result == 257 else [])
+
+
+class Short(Own):
+    """Hands out half of what it is asked for."""
+
+    def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
+        return super().allocate(nbytes // 2, stream)
+
+    def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
+        super().deallocate(ptr, nbytes // 2, stream)
+
+
+@pytest.mark.parametrize(
+    "source", [mr.CudaMemoryResource, mr.CudaAsyncMemoryResource, mr.ManagedMemoryResource]
+)
+def test_fewer_bytes_than_were_requested_are_refused_and_given_back(source):
+    counted = mr.StatisticsResourceAdaptor(source())
+    after_it = counted.allocate(4000)  # what would be overwritten lies close
+    short = Short(counted)
+    words = r"allocate\(\) of Short returned \d+ for 8000 bytes: .* has 4000 from there on"
+    for _ in range(2):
+        with pytest.raises(ValueError, match=words):
+            tarn.DeviceBuffer(size=8000, mr=short)
+    counted.deallocate(after_it, 4000)
+    assert counted.allocation_counts.current_bytes == 0
+
+
+def test_a_block_of_a_pool_is_as_long_as_the_driver_knows(counted):
+    """It does not know blocks within what it gave; a whole gigabyte is in no doubt either."""
+    for source in (mr.PoolMemoryResource(), mr.PoolMemoryResource(mr.CudaMemoryResource())):
+        own = Own(source)
+        for size in (8, 1 << 30):
+            assert tarn.DeviceBuffer(size=size, mr=own).size == size
+
+
+def test_a_refused_block_whose_return_fails_is_reported(unraisable, own):
+    class Failing(Short):
+        def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
+            super().deallocate(ptr, nbytes, stream)
+            raise Words("from deallocate")
+
+    with pytest.raises(ValueError, match="8000 bytes"):
+        tarn.DeviceBuffer(size=8000, mr=Failing(own.source))
+    assert [type(error) for error in unraisable] == [Words]
+
+
+def test_memory_of_another_device_is_refused(sim_process):
+    code = """
+import tarn
+from tarn import mr
+class Elsewhere(mr.DeviceMemoryResource):
+    source = mr.StatisticsResourceAdaptor(mr.CudaMemoryResource(device=1))
+    def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
+        return self.source.allocate(nbytes, stream)
+    def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
+        self.source.deallocate(ptr, nbytes, stream)
+try:
+    tarn.DeviceBuffer(size=80, mr=Elsewhere())
+except ValueError as error:
+    print(str(error).partition("are ")[2], Elsewhere.source.allocation_counts.current_bytes)
+"""
+    assert sim_process(code, TARN_SIM="devices=2") == "memory of device 1, not 0 0"
+
+
+class Repeating(Own):
+    """Hands out one block for ever."""
+
+    block = 0
+
+    def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
+        self.block = self.block or super().allocate(1 << 20, stream)
+        return self.block
+
+    def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
+        if self.calls[-1] == "fail":
+            raise Words("not today")
+
+
+def test_a_block_that_is_in_use_is_not_handed_out_again(own, unraisable):
+    repeating = Repeating(own.source)
+    first = tarn.DeviceBuffer(size=8, mr=repeating)
+    words = f"allocate.. of Repeating returned {first.ptr} for 16 bytes: .* still in use"
+    for maker in (repeating, mr.LimitingResourceAdaptor(repeating, 1 << 20)):
+        with pytest.raises(ValueError, match=words):
+            tarn.DeviceBuffer(size=16, mr=maker)
+    first.copy_from_host(b"abcdefgh")
+    assert first.tobytes() == b"abcdefgh"
+    del first
+    second = tarn.DeviceBuffer(size=16, mr=repeating)
+    repeating.calls.append("fail")
+    del second  # which does not go back
+    with pytest.raises(ValueError, match=words):
+        tarn.DeviceBuffer(size=16, mr=repeating)
+    repeating.calls.append("work")
+    tarn.DeviceBuffer(size=8, mr=own)  # and with it what failed before
+    assert tarn.DeviceBuffer(size=16, mr=repeating).ptr == repeating.block
+    own.source.deallocate(repeating.block, 1 << 20)
+
+
+def test_a_block_that_went_with_its_context_may_be_handed_out_again(sim_process):
+    code = """
+import ctypes, tarn
+from tarn import mr
+class Own(mr.DeviceMemoryResource):
+    source = mr.CudaMemoryResource()
+    def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
+        return self.source.allocate(nbytes, stream)
+    def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
+        self.source.deallocate(ptr, nbytes, stream)
+own = Own()
+before = tarn.DeviceBuffer(size=80, mr=own)
+assert ctypes.CDLL(tarn.driver_info().path).cuDevicePrimaryCtxReset_v2(0) == 0
+after = tarn.DeviceBuffer(size=80, mr=own)
+print(after.ptr == before.ptr)
+"""
+    assert sim_process(code) == "True"
+
+
+@pytest.mark.parametrize(
+    "info", [(-1, 5), (2**80, 2**81), (6, 5), (2**64, 2**64), (0, -1), 5, ("a", "b")]
+)
+def test_numbers_of_memory_that_cannot_be_are_refused(own, info):
+    own.memory_info = lambda: info
+    mr.set_current_device_resource(own)
+    words = re.escape(f"memory_info() of Own returned {info!r}, not (free, total)")
+    with pytest.raises((ValueError, TypeError), match=words):
+        tarn._tarn.Manager(0).get_memory_info()
+    own.memory_info = lambda: (2**63, 2**64 - 1)
+    assert tarn._tarn.Manager(0).get_memory_info() == (2**63, 2**64 - 1)
+
+
+@pytest.mark.parametrize("released", [-1, 2**70, "much", None])
+def test_a_trim_that_gives_back_what_cannot_be_is_refused(own, released):
+    own.trim = lambda keep: released
+    mr.set_current_device_resource(own)
+    words = re.escape(f"trim() of Own returned {released!r}, not a count of bytes")
+    with pytest.raises((ValueError, TypeError), match=words):
+        tarn._tarn.Manager(0).reset()
 
 
 def test_half_a_resource_is_a_type_error():

@@ -3,27 +3,96 @@
  * A runtime calls these, never a table by itself. Here is what every manager gets for
  * nothing: arguments are checked, zero bytes never reach it, nor do mapped ones where the
  * device cannot map host memory, its device's context is current, initialize() has come
- * before the first allocation and again after a reset, a result that is missing is found,
- * and an operation that it does not have is answered.
+ * before the first allocation and again after a reset, every result is compared with what
+ * was requested, and an operation that it does not have is answered. Tarn's own managers
+ * pass the same checks.
  */
 #include "manager/dispatch.h"
 #include "manager/manager.h"
 #include "base/error.h"
 #include "base/wait.h"
 #include "driver/driver.h"
+#include "pointer/pointer.h"
 #include "resource/backed.h"
+#include <string.h>
 
-/* What an allocating operation hands out: a pointer, if it said so. */
-static tarn_status deliver(const tarn_manager *manager, const char *operation,
+/* What an allocating operation was asked for. */
+struct request {
+    const char *operation; /* its name, for messages */
+    tarn_pointer_kind kind;
+    size_t bytes;
+    const void *host; /* of mempin: where the memory is; else NULL */
+    void *owner;      /* of mempin: the caller's until the operation succeeds */
+    void (*owner_release)(void *);
+};
+
+static tarn_status no_pointer(const tarn_manager *manager, const struct request *request)
+{
+    return tarn_error_set(TARN_PLUGIN_FAILURE,
+                          "manager: %s of %s says TARN_OK and has no pointer",
+                          request->operation, manager->ops.name);
+}
+
+static bool is_on_device(const tarn_manager *manager, const tarn_pointer *pointer)
+{
+    if (pointer->kind == TARN_POINTER_PINNED && pointer->device == TARN_DEVICE_NONE)
+        return true; /* plain host memory */
+    return pointer->device == manager->device;
+}
+
+/* Does it have the addresses that its kind has, and lie where it has to? */
+static bool is_placed(const tarn_pointer *pointer, const struct request *request)
+{
+    bool for_device = request->kind != TARN_POINTER_PINNED;
+    bool for_host =
+        request->kind == TARN_POINTER_PINNED || request->kind == TARN_POINTER_MAPPED;
+
+    if ((for_device && !pointer->address) || (for_host && !pointer->host))
+        return false;
+    return !request->host || pointer->host == request->host;
+}
+
+/* Is this what was requested: the kind, on the device, at an address, as long? */
+static bool keeps_promise(const tarn_manager *manager, const tarn_pointer *pointer,
+                          const struct request *request)
+{
+    return pointer->kind == request->kind && pointer->bytes >= request->bytes &&
+           is_on_device(manager, pointer) && is_placed(pointer, request);
+}
+
+/* A pointer that is not what was requested is released. The owner of memory that was to
+ * be pinned stays the caller's, as after any failure. */
+static tarn_status refuse(const tarn_manager *manager, tarn_pointer *pointer,
+                          const struct request *request)
+{
+    static const char *const kinds[] = {"device", "mapped", "pinned", "managed"};
+
+    tarn_error_set(TARN_PLUGIN_FAILURE,
+                   "manager: %s of %s returned %zu bytes of %s memory, device %d, at "
+                   "0x%llx (host %p); requested were %zu bytes of %s memory, device %d "
+                   "(host %p)",
+                   request->operation, manager->ops.name, pointer->bytes,
+                   kinds[pointer->kind], pointer->device, pointer->address, pointer->host,
+                   request->bytes, kinds[request->kind], manager->device, request->host);
+    if (request->owner_release && pointer->owner == request->owner &&
+        pointer->owner_release == request->owner_release)
+        pointer->owner_release = NULL;
+    tarn__pointer_drop(pointer);
+    return TARN_PLUGIN_FAILURE;
+}
+
+/* Hand out what an operation returned, if it is what was requested. What a failing
+ * operation left in its output is not looked at: it may be dangling. */
+static tarn_status deliver(const tarn_manager *manager, const struct request *request,
                            unsigned before, tarn_status status, tarn_pointer *pointer,
                            tarn_pointer **out)
 {
     if (status != TARN_OK)
-        return tarn__manager_relay(manager, operation, before, status);
+        return tarn__manager_relay(manager, request->operation, before, status);
     if (!pointer)
-        return tarn_error_set(TARN_PLUGIN_FAILURE,
-                              "manager: %s of %s says TARN_OK and has no pointer",
-                              operation, manager->ops.name);
+        return no_pointer(manager, request);
+    if (!keeps_promise(manager, pointer, request))
+        return refuse(manager, pointer, request);
     *out = pointer;
     return TARN_OK;
 }
@@ -89,6 +158,8 @@ static bool tells_waits(const tarn_manager *manager)
 tarn_status tarn_manager_memalloc(tarn_manager *manager, size_t bytes, tarn_stream stream,
                                   tarn_pointer **out)
 {
+    struct request request = {
+        .operation = "memalloc", .kind = TARN_POINTER_DEVICE, .bytes = bytes};
     struct tarn__scope scope;
     tarn_pointer *pointer = NULL;
 
@@ -103,7 +174,7 @@ tarn_status tarn_manager_memalloc(tarn_manager *manager, size_t bytes, tarn_stre
         return status;
     unsigned before = tarn__error_count;
     status = manager->ops.memalloc(manager->self, bytes, stream, &pointer);
-    status = deliver(manager, "memalloc", before, status, pointer, out);
+    status = deliver(manager, &request, before, status, pointer, out);
     tarn__scope_leave(&scope);
     return status;
 }
@@ -111,6 +182,8 @@ tarn_status tarn_manager_memalloc(tarn_manager *manager, size_t bytes, tarn_stre
 tarn_status tarn_manager_memhostalloc(tarn_manager *manager, size_t bytes, unsigned flags,
                                       tarn_pointer **out)
 {
+    struct request request = {
+        .operation = "memhostalloc", .kind = host_kind(flags), .bytes = bytes};
     struct tarn__scope scope;
     tarn_pointer *pointer = NULL;
 
@@ -130,7 +203,7 @@ tarn_status tarn_manager_memhostalloc(tarn_manager *manager, size_t bytes, unsig
     if (status == TARN_OK) {
         unsigned before = tarn__error_count;
         status = manager->ops.memhostalloc(manager->self, bytes, flags, &pointer);
-        status = deliver(manager, "memhostalloc", before, status, pointer, out);
+        status = deliver(manager, &request, before, status, pointer, out);
     }
     tarn__scope_leave(&scope);
     return status;
@@ -152,6 +225,12 @@ tarn_status tarn_manager_mempin(tarn_manager *manager, void *host, size_t bytes,
                                 unsigned flags, void *owner,
                                 void (*owner_release)(void *), tarn_pointer **out)
 {
+    struct request request = {.operation = "mempin",
+                              .kind = host_kind(flags),
+                              .bytes = bytes,
+                              .host = host,
+                              .owner = owner,
+                              .owner_release = owner_release};
     struct tarn__scope scope;
     tarn_pointer *pointer = NULL;
 
@@ -170,7 +249,7 @@ tarn_status tarn_manager_mempin(tarn_manager *manager, void *host, size_t bytes,
         unsigned before = tarn__error_count;
         status = manager->ops.mempin(manager->self, host, bytes, flags, owner,
                                      owner_release, &pointer);
-        status = deliver(manager, "mempin", before, status, pointer, out);
+        status = deliver(manager, &request, before, status, pointer, out);
     }
     tarn__scope_leave(&scope);
     return status;
@@ -188,6 +267,8 @@ static tarn_status no_operation(const tarn_manager *manager, const char *operati
 tarn_status tarn_manager_memallocmanaged(tarn_manager *manager, size_t bytes,
                                          bool attach_global, tarn_pointer **out)
 {
+    struct request request = {
+        .operation = "memallocmanaged", .kind = TARN_POINTER_MANAGED, .bytes = bytes};
     struct tarn__scope scope;
     tarn_pointer *pointer = NULL;
 
@@ -202,7 +283,7 @@ tarn_status tarn_manager_memallocmanaged(tarn_manager *manager, size_t bytes,
         return status;
     unsigned before = tarn__error_count;
     status = manager->ops.memallocmanaged(manager->self, bytes, attach_global, &pointer);
-    status = deliver(manager, "memallocmanaged", before, status, pointer, out);
+    status = deliver(manager, &request, before, status, pointer, out);
     tarn__scope_leave(&scope);
     return status;
 }
@@ -220,6 +301,27 @@ static tarn_status check_export(const tarn_manager *manager, const tarn_pointer 
             "of the manager of device %d",
             tarn_pointer_device(pointer), manager->device);
     return TARN_OK;
+}
+
+/* A handle of this very block? What its 64 bytes name, only its importer can tell; that
+ * they are zeros, and numbers that cannot be, are seen here. */
+static tarn_status check_handle(const tarn_manager *manager, const tarn_pointer *pointer,
+                                const tarn_ipc_handle *handle)
+{
+    static const unsigned char nothing[sizeof handle->reserved];
+    bool names_something = memcmp(handle->reserved, nothing, sizeof nothing) != 0;
+
+    if (names_something && handle->bytes == tarn_pointer_bytes(pointer) &&
+        handle->offset <= tarn_pointer_address(pointer) &&
+        handle->device == manager->device)
+        return TARN_OK;
+    return tarn_error_set(
+        TARN_PLUGIN_FAILURE,
+        "manager: get_ipc_handle of %s returned a handle of %s: %zu bytes, %zu after the "
+        "beginning, device %d; requested was that of %zu bytes at 0x%llx, device %d",
+        manager->ops.name, names_something ? "something else" : "nothing", handle->bytes,
+        handle->offset, handle->device, tarn_pointer_bytes(pointer),
+        tarn_pointer_address(pointer), manager->device);
 }
 
 tarn_status tarn_manager_get_ipc_handle(tarn_manager *manager,
@@ -243,6 +345,8 @@ tarn_status tarn_manager_get_ipc_handle(tarn_manager *manager,
                             manager->ops.get_ipc_handle(manager->self, pointer, &handle));
     tarn__scope_leave(&scope);
     if (status == TARN_OK)
+        status = check_handle(manager, pointer, &handle);
+    if (status == TARN_OK)
         *out = handle;
     return status;
 }
@@ -265,11 +369,17 @@ tarn_status tarn_manager_get_memory_info(tarn_manager *manager, size_t *free_out
         manager, "get_memory_info", before,
         manager->ops.get_memory_info(manager->self, &free_bytes, &total_bytes));
     tarn__scope_leave(&scope);
-    if (status == TARN_OK) {
-        *free_out = free_bytes;
-        *total_out = total_bytes;
-    }
-    return status;
+    if (status != TARN_OK)
+        return status;
+    if (free_bytes > total_bytes)
+        return tarn_error_set(TARN_PLUGIN_FAILURE,
+                              "manager: get_memory_info of %s returned %zu bytes free of "
+                              "%zu in total, device %d",
+                              manager->ops.name, free_bytes, total_bytes,
+                              manager->device);
+    *free_out = free_bytes;
+    *total_out = total_bytes;
+    return TARN_OK;
 }
 
 tarn_status tarn_manager_defer_cleanup_begin(tarn_manager *manager)

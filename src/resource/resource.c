@@ -279,6 +279,10 @@ tarn_status tarn_resource_memory_info(tarn_resource *resource, tarn_stream strea
         resource->ops.memory_info(resource->self, stream, &free_bytes, &total_bytes);
     if (status != TARN_OK)
         return relay(resource, "memory_info", before, status);
+    if (free_bytes > total_bytes)
+        return tarn_error_set(TARN_PLUGIN_FAILURE,
+                              "%s: memory_info returned %zu bytes free of %zu in total",
+                              resource->ops.name, free_bytes, total_bytes);
     *free_out = free_bytes;
     *total_out = total_bytes;
     return TARN_OK;

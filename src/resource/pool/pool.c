@@ -521,7 +521,9 @@ static tarn_status pool_trim(void *self, size_t keep_bytes, size_t *released_out
     return status;
 }
 
-/* What the device has, and what the pool has free of it already, magazines' blocks too. */
+/* What the device has, and what the pool has free of it already, magazines' blocks too. The
+ * sum can exceed the total: over pinned or managed memory, what the pool has free is not
+ * the device's, and other threads move memory between the two questions. */
 static tarn_status pool_memory_info(void *self, tarn_stream stream, size_t *free_out,
                                     size_t *total_out)
 {
@@ -547,8 +549,9 @@ static tarn_status pool_memory_info(void *self, tarn_stream stream, size_t *free
     uint64_t room = pool->limit > reserved ? pool->limit - reserved : 0;
     uint64_t more = free_bytes < room ? free_bytes : room;
     tarn__magazines_sum(pool, &counts, &parked, &blocks, &metadata);
-    *free_out = more + pool->heap.free_bytes + parked;
+    uint64_t free_in_all = more + pool->heap.free_bytes + parked;
     *total_out = pool->limit < total_bytes ? pool->limit : total_bytes;
+    *free_out = free_in_all < *total_out ? free_in_all : *total_out;
     tarn__pool_unlock(pool);
     return TARN_OK;
 }

@@ -28,7 +28,18 @@ struct plugin {
     bool refuse_initialize;
     unsigned flags;
     tarn_stream stream;
+    void (*falsify)(tarn_pointer_options *options); /* makes results wrong; NULL: right */
+    int finalized;                                  /* pointers that have gone */
+    tarn_ipc_handle handle;
+    size_t free_bytes, total_bytes;
 };
+
+static void count_finalizer(void *data, tarn_device_ptr address, size_t bytes)
+{
+    (void)address;
+    (void)bytes;
+    ((struct plugin *)data)->finalized++;
+}
 
 static void note_context(struct plugin *plugin)
 {
@@ -68,48 +79,85 @@ static tarn_status plugin_reset(void *self)
     return TARN_OK;
 }
 
-static tarn_status hand_out(struct plugin *plugin, tarn_pointer_kind kind, size_t bytes,
+/* A pointer as the operations have to return it, unless it is to be wrong. */
+static tarn_status hand_out(struct plugin *plugin, tarn_pointer_options options,
                             tarn_pointer **out)
 {
-    tarn_pointer_options options = {
-        .size = sizeof options, .kind = kind, .address = 0x1000, .bytes = bytes};
-
+    options.size = sizeof options;
+    options.device = last_device();
+    options.finalizer = count_finalizer;
+    options.finalizer_data = plugin;
     note_context(plugin);
     CHECK(plugin->initialized > 0);
-    CHECK(bytes > 0);
+    CHECK(options.bytes > 0);
     plugin->allocations++;
+    if (plugin->falsify)
+        plugin->falsify(&options);
     return plugin->no_pointer ? TARN_OK : tarn_pointer_create(&options, out);
 }
 
 static tarn_status plugin_memalloc(void *self, size_t bytes, tarn_stream stream,
                                    tarn_pointer **out)
 {
+    tarn_pointer_options options = {.address = 0x1000, .bytes = bytes};
+
     ((struct plugin *)self)->stream = stream;
-    return hand_out(self, TARN_POINTER_DEVICE, bytes, out);
+    return hand_out(self, options, out);
 }
+
+static char host_memory[64];
 
 static tarn_status plugin_memhostalloc(void *self, size_t bytes, unsigned flags,
                                        tarn_pointer **out)
 {
+    bool mapped = flags & TARN_HOST_MAPPED;
+    tarn_pointer_options options = {
+        .kind = mapped ? TARN_POINTER_MAPPED : TARN_POINTER_PINNED,
+        .address = mapped ? 0x1000 : 0,
+        .host = host_memory,
+        .bytes = bytes};
+
     ((struct plugin *)self)->flags = flags;
-    return hand_out(self, TARN_POINTER_PINNED, bytes, out);
+    return hand_out(self, options, out);
 }
 
 static tarn_status plugin_mempin(void *self, void *host, size_t bytes, unsigned flags,
                                  void *owner, void (*owner_release)(void *),
                                  tarn_pointer **out)
 {
-    (void)host;
-    (void)owner;
-    (void)owner_release;
-    return plugin_memhostalloc(self, bytes, flags, out);
+    tarn_pointer_options options = {.kind = TARN_POINTER_PINNED,
+                                    .host = host,
+                                    .bytes = bytes,
+                                    .owner = owner,
+                                    .owner_release = owner_release};
+
+    (void)flags;
+    return hand_out(self, options, out);
 }
 
 static tarn_status plugin_memallocmanaged(void *self, size_t bytes, bool attach_global,
                                           tarn_pointer **out)
 {
+    tarn_pointer_options options = {
+        .kind = TARN_POINTER_MANAGED, .address = 0x1000, .bytes = bytes};
+
     (void)attach_global;
-    return hand_out(self, TARN_POINTER_MANAGED, bytes, out);
+    return hand_out(self, options, out);
+}
+
+static tarn_status plugin_get_ipc_handle(void *self, const tarn_pointer *pointer,
+                                         tarn_ipc_handle *out)
+{
+    (void)pointer;
+    *out = ((struct plugin *)self)->handle;
+    return TARN_OK;
+}
+
+static tarn_status plugin_get_memory_info(void *self, size_t *free_out, size_t *total_out)
+{
+    *free_out = ((struct plugin *)self)->free_bytes;
+    *total_out = ((struct plugin *)self)->total_bytes;
+    return TARN_OK;
 }
 
 static tarn_manager *make(struct plugin *plugin)
@@ -126,6 +174,8 @@ static tarn_manager *make(struct plugin *plugin)
         .memhostalloc = plugin_memhostalloc,
         .mempin = plugin_mempin,
         .memallocmanaged = plugin_memallocmanaged,
+        .get_ipc_handle = plugin_get_ipc_handle,
+        .get_memory_info = plugin_get_memory_info,
     };
     tarn_manager *manager;
 
@@ -274,6 +324,232 @@ TEST(plugin_that_succeeds_without_a_pointer_has_failed)
                  tarn_manager_memalloc(manager, 8, TARN_STREAM_NONE, &pointer));
     CHECK_SAYS("memalloc of plugin says TARN_OK and has no pointer");
     CHECK(pointer == NULL);
+    tarn_manager_release(manager);
+}
+
+/* --- results that are not what was requested --- */
+
+static void make_short(tarn_pointer_options *options)
+{
+    options->bytes--;
+}
+
+static void make_longer(tarn_pointer_options *options)
+{
+    options->bytes++;
+}
+
+static void make_empty(tarn_pointer_options *options)
+{
+    options->address = options->bytes = 0;
+    options->host = NULL;
+}
+
+static void make_another_kind(tarn_pointer_options *options)
+{
+    options->kind = options->kind == TARN_POINTER_MANAGED ? TARN_POINTER_DEVICE
+                                                          : options->kind + 1;
+}
+
+static void move_to_another_device(tarn_pointer_options *options)
+{
+    options->device--;
+}
+
+static void take_device_address(tarn_pointer_options *options)
+{
+    options->address = 0;
+    options->host = host_memory;
+}
+
+static void take_host_address(tarn_pointer_options *options)
+{
+    options->host = NULL;
+    options->address = 0x1000;
+}
+
+static void move_host(tarn_pointer_options *options)
+{
+    options->host = (char *)options->host + 1;
+}
+
+enum { DEVICE, PINNED, MAPPED, PIN, MANAGED };
+
+static tarn_status ask(tarn_manager *manager, int operation, tarn_pointer **out)
+{
+    switch (operation) {
+    case DEVICE:
+        return tarn_manager_memalloc(manager, 8, TARN_STREAM_NONE, out);
+    case PINNED:
+        return tarn_manager_memhostalloc(manager, 8, 0, out);
+    case MAPPED:
+        return tarn_manager_memhostalloc(manager, 8, TARN_HOST_MAPPED, out);
+    case PIN:
+        return tarn_manager_mempin(manager, host_memory, 8, 0, NULL, NULL, out);
+    default:
+        return tarn_manager_memallocmanaged(manager, 8, true, out);
+    }
+}
+
+static void check_refused(struct plugin *plugin, tarn_manager *manager, int operation,
+                          void (*falsify)(tarn_pointer_options *options))
+{
+    tarn_pointer *pointer = NULL;
+    int before = plugin->finalized;
+
+    plugin->falsify = falsify;
+    CHECK_STATUS(TARN_PLUGIN_FAILURE, ask(manager, operation, &pointer));
+    CHECK_SAYS("of plugin returned");
+    CHECK_SAYS("requested were 8 bytes of");
+    CHECK(pointer == NULL);
+    CHECK_EQUAL(before + 1, plugin->finalized);
+}
+
+TEST(pointer_that_is_not_what_was_requested_is_refused_and_released)
+{
+    void (*const always_wrong[])(tarn_pointer_options *) = {
+        make_short, make_empty, make_another_kind, move_to_another_device};
+    struct plugin plugin = {0};
+    tarn_manager *manager = make(&plugin);
+
+    CHECK(last_device() > 0);
+    for (int operation = DEVICE; operation <= MANAGED; operation++)
+        for (size_t i = 0; i < sizeof always_wrong / sizeof *always_wrong; i++)
+            check_refused(&plugin, manager, operation, always_wrong[i]);
+    check_refused(&plugin, manager, DEVICE, take_device_address);
+    check_refused(&plugin, manager, MANAGED, take_device_address);
+    check_refused(&plugin, manager, MAPPED, take_device_address);
+    check_refused(&plugin, manager, MAPPED, take_host_address);
+    check_refused(&plugin, manager, PINNED, take_host_address);
+    check_refused(&plugin, manager, PIN, move_host);
+    tarn_manager_release(manager);
+}
+
+TEST(refusal_has_the_numbers_of_both)
+{
+    struct plugin plugin = {.falsify = make_short};
+    tarn_manager *manager = make(&plugin);
+    tarn_pointer *pointer;
+
+    CHECK_STATUS(TARN_PLUGIN_FAILURE,
+                 tarn_manager_memalloc(manager, 8192, TARN_STREAM_NONE, &pointer));
+    CHECK_SAYS("memalloc of plugin returned 8191 bytes of device memory, device 1, at "
+               "0x1000 (host (nil)); requested were 8192 bytes of device memory, device 1");
+    tarn_manager_release(manager);
+}
+
+TEST(pointer_with_more_than_was_requested_is_handed_out)
+{
+    struct plugin plugin = {.falsify = make_longer};
+    tarn_manager *manager = make(&plugin);
+    tarn_pointer *pointer;
+
+    for (int operation = DEVICE; operation <= MANAGED; operation++) {
+        CHECK_OK(ask(manager, operation, &pointer));
+        CHECK_EQUAL(9, tarn_pointer_bytes(pointer));
+        tarn_pointer_release(pointer);
+    }
+    tarn_manager_release(manager);
+}
+
+static void leave_to_no_device(tarn_pointer_options *options)
+{
+    options->device = TARN_DEVICE_NONE;
+}
+
+TEST(pinned_memory_may_be_of_no_device)
+{
+    struct plugin plugin = {.falsify = leave_to_no_device};
+    tarn_manager *manager = make(&plugin);
+    tarn_pointer *pointer;
+
+    CHECK_OK(ask(manager, PINNED, &pointer));
+    tarn_pointer_release(pointer);
+    check_refused(&plugin, manager, MAPPED, leave_to_no_device);
+    tarn_manager_release(manager);
+}
+
+TEST(owner_stays_the_callers_where_pinned_memory_is_refused)
+{
+    struct plugin plugin = {.falsify = make_short};
+    tarn_manager *manager = make(&plugin);
+    tarn_pointer *pointer;
+    int released = 0;
+
+    CHECK_STATUS(TARN_PLUGIN_FAILURE,
+                 tarn_manager_mempin(manager, host_memory, 8, 0, &released, count_release,
+                                     &pointer));
+    CHECK_EQUAL(1, plugin.finalized);
+    CHECK_EQUAL(0, released);
+    plugin.falsify = NULL;
+    CHECK_OK(tarn_manager_mempin(manager, host_memory, 8, 0, &released, count_release,
+                                 &pointer));
+    tarn_pointer_release(pointer);
+    CHECK_EQUAL(1, released);
+    tarn_manager_release(manager);
+}
+
+static tarn_ipc_handle right_handle(void)
+{
+    return (tarn_ipc_handle){
+        .reserved = {1}, .bytes = 8, .offset = 0x1000, .device = last_device()};
+}
+
+static void check_handle_refused(struct plugin *plugin, tarn_manager *manager,
+                                 const tarn_pointer *pointer, tarn_ipc_handle wrong)
+{
+    tarn_ipc_handle handle = {.bytes = 77};
+
+    plugin->handle = wrong;
+    CHECK_STATUS(TARN_PLUGIN_FAILURE,
+                 tarn_manager_get_ipc_handle(manager, pointer, &handle));
+    CHECK_SAYS("get_ipc_handle of plugin returned a handle of");
+    CHECK_SAYS("requested was that of 8 bytes at 0x1000, device 1");
+    CHECK_EQUAL(77, handle.bytes);
+}
+
+TEST(handle_that_is_not_the_blocks_is_refused)
+{
+    struct plugin plugin = {0};
+    tarn_manager *manager = make(&plugin);
+    tarn_ipc_handle handle, wrong;
+    tarn_pointer *pointer;
+
+    CHECK_OK(ask(manager, DEVICE, &pointer));
+    plugin.handle = right_handle();
+    CHECK_OK(tarn_manager_get_ipc_handle(manager, pointer, &handle));
+    CHECK_EQUAL(0x1000, handle.offset);
+    memset(&wrong, 0xa5, sizeof wrong);
+    check_handle_refused(&plugin, manager, pointer, wrong);
+    memset(&wrong, 0, sizeof wrong);
+    check_handle_refused(&plugin, manager, pointer, wrong);
+    wrong = right_handle(), wrong.bytes = 7;
+    check_handle_refused(&plugin, manager, pointer, wrong);
+    wrong = right_handle(), wrong.offset = 0x1001; /* begins before address 0 */
+    check_handle_refused(&plugin, manager, pointer, wrong);
+    wrong = right_handle(), wrong.device = 0;
+    check_handle_refused(&plugin, manager, pointer, wrong);
+    wrong = right_handle(), wrong.reserved[0] = 0;
+    check_handle_refused(&plugin, manager, pointer, wrong);
+    tarn_pointer_release(pointer);
+    tarn_manager_release(manager);
+}
+
+TEST(memory_info_with_more_free_than_there_is_is_refused)
+{
+    struct plugin plugin = {.free_bytes = (size_t)-1, .total_bytes = 5};
+    tarn_manager *manager = make(&plugin);
+    size_t free_bytes = 77, total_bytes = 77;
+
+    CHECK_STATUS(TARN_PLUGIN_FAILURE,
+                 tarn_manager_get_memory_info(manager, &free_bytes, &total_bytes));
+    CHECK_SAYS("get_memory_info of plugin returned 18446744073709551615 bytes free of 5");
+    CHECK_EQUAL(77, free_bytes);
+    CHECK_EQUAL(77, total_bytes);
+    plugin.free_bytes = 5;
+    CHECK_OK(tarn_manager_get_memory_info(manager, &free_bytes, &total_bytes));
+    CHECK_EQUAL(5, free_bytes);
+    CHECK_EQUAL(5, total_bytes);
     tarn_manager_release(manager);
 }
 

@@ -208,6 +208,31 @@ TEST(failure_that_was_kept_and_put_back_is_no_message_of_the_call)
     CHECK_STATUS(TARN_SYSTEM_FAILURE, tarn_trace_writer_release(writer));
 }
 
+static tarn_status more_free_than_there_is(void *self, tarn_stream stream,
+                                           size_t *free_out, size_t *total_out)
+{
+    (void)self, (void)stream;
+    *free_out = (size_t)-1;
+    *total_out = 5;
+    return TARN_OK;
+}
+
+TEST(memory_info_with_more_free_than_there_is_is_refused)
+{
+    tarn_resource_ops ops = silent_ops;
+    size_t free_bytes = 7, total_bytes = 7;
+    tarn_resource *lying;
+
+    ops.memory_info = more_free_than_there_is;
+    CHECK_OK(tarn_resource_create(&ops, NULL, 0, &lying));
+    CHECK_STATUS(TARN_PLUGIN_FAILURE,
+                 tarn_resource_memory_info(lying, NULL, &free_bytes, &total_bytes));
+    CHECK_SAYS("silent: memory_info returned 18446744073709551615 bytes free of 5");
+    CHECK_EQUAL(7, free_bytes);
+    CHECK_EQUAL(7, total_bytes);
+    CHECK_OK(tarn_resource_release(lying));
+}
+
 TEST(table_that_ends_within_an_operation_does_not_have_it)
 {
     tarn_resource_ops ops = silent_ops;

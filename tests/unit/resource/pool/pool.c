@@ -215,6 +215,21 @@ TEST(trim_keeps_what_it_is_told_and_not_much_more)
 
 /* --- streams that are gone --- */
 
+TEST(no_more_is_free_than_there_is_over_memory_that_is_not_the_devices)
+{
+    tarn_resource *upstream, *pool;
+    size_t free_bytes = 0, total_bytes = 0;
+
+    use_driver(0);
+    CHECK_OK(tarn_pinned_create(0, &upstream));
+    CHECK_OK(tarn_pool_create(0, upstream, NULL, &pool));
+    CHECK_OK(tarn_resource_release(upstream));
+    put(pool, take(pool, 64 * MIB, NULL), 64 * MIB, NULL);
+    CHECK_OK(tarn_resource_memory_info(pool, NULL, &free_bytes, &total_bytes));
+    CHECK(free_bytes <= total_bytes);
+    end_pool(pool);
+}
+
 TEST(streams_that_died_are_forgotten_and_leave_memory_to_others)
 {
     use_driver(0);

@@ -1,0 +1,134 @@
+/* What the driver knows of a block: each kind of memory, and blocks that cannot be. */
+#define _GNU_SOURCE
+#include "test.h"
+#include <stdlib.h>
+
+enum { BYTES = 10000 };
+
+__attribute__((constructor)) static void ask_for_two_devices(void)
+{
+    setenv("TARN_SIM", "devices=2", 1);
+}
+
+typedef tarn_status create_fn(int device, tarn_resource **out);
+
+static tarn_status create_pool(int device, tarn_resource **out)
+{
+    return tarn_pool_create(device, NULL, NULL, out);
+}
+
+static tarn_status create_async(int device, tarn_resource **out)
+{
+    return tarn_async_create(device, NULL, out);
+}
+
+static tarn_device_ptr take(tarn_resource *resource, size_t bytes)
+{
+    tarn_device_ptr block = 0;
+
+    CHECK_OK(tarn_resource_allocate(resource, bytes, 0, TARN_STREAM_DEFAULT, &block));
+    CHECK_OK(tarn_driver_synchronize(tarn_resource_device(resource)));
+    return block;
+}
+
+static void give_back(tarn_resource *resource, tarn_device_ptr block, size_t bytes)
+{
+    CHECK_OK(tarn_resource_deallocate(resource, block, bytes, 0, TARN_STREAM_DEFAULT));
+}
+
+/* Blocks side by side, so that what lies behind one is memory, too. */
+static void check_kind(create_fn *create, bool end_is_known)
+{
+    tarn_status beyond = end_is_known ? TARN_INVALID_ARGUMENT : TARN_OK;
+    tarn_resource *resource;
+
+    CHECK_OK(create(0, &resource));
+    tarn_device_ptr block = take(resource, BYTES), next = take(resource, BYTES);
+    CHECK_OK(tarn_driver_check_block(0, block, BYTES));
+    CHECK_OK(tarn_driver_check_block(0, block + 1, BYTES - 1));
+    CHECK_OK(tarn_driver_check_block(0, block, 0));
+    CHECK_STATUS(beyond, tarn_driver_check_block(0, block, BYTES + 1));
+    CHECK_STATUS(beyond, tarn_driver_check_block(0, block + BYTES - 1, 2));
+    CHECK_STATUS(beyond, tarn_driver_check_block(0, block, SIZE_MAX));
+    give_back(resource, block, BYTES);
+    give_back(resource, next, BYTES);
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(block_that_reaches_beyond_its_allocation_is_refused)
+{
+    check_kind(tarn_cuda_create, true);
+    check_kind(create_async, true);
+    check_kind(tarn_managed_create, true);
+    check_kind(tarn_pinned_create, true);
+}
+
+TEST(refusal_has_the_numbers)
+{
+    tarn_resource *resource;
+    char wanted[128];
+
+    CHECK_OK(tarn_cuda_create(0, &resource));
+    tarn_device_ptr block = take(resource, 4000);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_driver_check_block(0, block + 96, 8000));
+    snprintf(wanted, sizeof wanted, "8000 bytes at 0x%llx reach beyond", block + 96);
+    CHECK_SAYS(wanted);
+    CHECK_SAYS("has 3904 from there on");
+    give_back(resource, block, 4000);
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+/* The driver names the handle that an address was mapped with, not the block. */
+TEST(block_of_memory_that_was_mapped_in_parts_is_not_judged)
+{
+    enum { LARGE = 256 << 20 };
+    tarn_resource *pool;
+
+    check_kind(create_pool, false);
+    CHECK_OK(create_pool(0, &pool));
+    tarn_device_ptr block = take(pool, LARGE);
+    CHECK_OK(tarn_driver_check_block(0, block, LARGE));
+    give_back(pool, block, LARGE);
+    CHECK_OK(tarn_resource_release(pool));
+}
+
+TEST(memory_that_the_driver_does_not_know_is_not_judged)
+{
+    char host[64];
+
+    CHECK_OK(tarn_driver_check_block(0, (uintptr_t)host, sizeof host));
+    CHECK_OK(tarn_driver_check_block(0, 8, SIZE_MAX));
+}
+
+static void check_another_device(create_fn *create, tarn_status wanted)
+{
+    tarn_resource *resource;
+
+    CHECK_OK(create(1, &resource));
+    tarn_device_ptr block = take(resource, BYTES);
+    CHECK_OK(tarn_driver_check_block(1, block, BYTES));
+    CHECK_STATUS(wanted, tarn_driver_check_block(0, block, BYTES));
+    if (wanted != TARN_OK)
+        CHECK_SAYS("are memory of device 1, not 0");
+    give_back(resource, block, BYTES);
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(memory_of_another_device_is_refused_unless_it_is_everybodys)
+{
+    tarn_driver_info info;
+
+    CHECK_OK(tarn_driver_get_info(&info));
+    if (info.device_count < 2)
+        skip();
+    check_another_device(tarn_cuda_create, TARN_INVALID_ARGUMENT);
+    check_another_device(create_pool, TARN_INVALID_ARGUMENT);
+    check_another_device(create_async, TARN_INVALID_ARGUMENT);
+    check_another_device(tarn_managed_create, TARN_OK);
+    check_another_device(tarn_pinned_create, TARN_OK);
+}
+
+TEST(block_of_no_device_is_refused)
+{
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_driver_check_block(77, 4096, 1));
+}
