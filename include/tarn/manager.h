@@ -74,7 +74,8 @@ typedef struct tarn_manager_ops {
     tarn_status (*get_ipc_handle)(void *self, const tarn_pointer *pointer,
                                   tarn_ipc_handle *out);
     tarn_status (*get_memory_info)(void *self, size_t *free_out, size_t *total_out);
-    /** Nests: expensive cleanup waits until the last end (A42, B16). */
+    /** Nests: expensive cleanup waits until the last end (A42, B16). A failing end has ended
+     *  all the same. */
     tarn_status (*defer_cleanup_begin)(void *self);
     tarn_status (*defer_cleanup_end)(void *self);
     /** Somebody has reset the context itself (cuDevicePrimaryCtxReset; cuda.close() in
@@ -110,6 +111,8 @@ TARN_API void tarn_manager_release(tarn_manager *manager);
  *    of nothing, more memory free than there is. A pointer is released then; the owner of
  *    memory that was to be pinned stays the caller's.
  *  - reset may come before initialize, twice, and with no context current.
+ *  - The last end of deferred cleanup returns the first free that failed in it. The
+ *    cleanup has ended all the same; such memory waits as after any failing release.
  *  - Pointers outlive a reset and the instance. Their release is fine at any time, on any
  *    thread: what a reset of the context took, what comes after exit has begun, and what
  *    comes in a forked child is forgotten without a call to the driver.

@@ -69,8 +69,16 @@ TARN_API tarn_pointer *tarn_pointer_retain(tarn_pointer *pointer);
 /** One reference less. NULL is allowed. Any thread.
  *
  *  A release returns nothing, so where giving the memory back fails (the driver or the
- *  resource says no) the memory is kept on a list: see tarn_pointer_unreturned(). */
+ *  resource says no) the memory is kept on a list: see tarn_pointer_deferred(). Who wants to
+ *  hear of it calls tarn_pointer_release_checked(). */
 TARN_API void tarn_pointer_release(tarn_pointer *pointer);
+/** As tarn_pointer_release(), and returns why a free failed in this call: that of the
+ *  pointer's memory, of memory that its owner or its finalizer released, or of deferred
+ *  memory that came due. The message is the failing call's. TARN_OK: nothing failed, so the
+ *  memory is back where it came from, or other references are left, or it is deferred.
+ *  The reference is gone in any case: memory whose free failed is freed again later, see
+ *  tarn_pointer_deferred(). NULL is allowed. Any thread. */
+TARN_API tarn_status tarn_pointer_release_checked(tarn_pointer *pointer);
 
 TARN_API tarn_device_ptr tarn_pointer_address(const tarn_pointer *pointer);
 TARN_API void *tarn_pointer_host(const tarn_pointer *pointer);
@@ -90,8 +98,23 @@ TARN_API tarn_status tarn_pointer_set_stream(tarn_pointer *pointer, tarn_stream 
  *  Exact when no call is under way. */
 TARN_API size_t tarn_pointer_unreturned(void);
 
+/** Frees that are not done, of blocks that have lost their last reference. */
+typedef struct tarn_deferred_frees {
+    size_t size; /**< set to sizeof(tarn_deferred_frees) before the call */
+    /** The free failed. It is tried again at later releases and allocations. */
+    size_t failed_count, failed_bytes;
+    /** The free waits for the end of deferred cleanup, or for others, so that one wait for
+     *  the device serves several. */
+    size_t waiting_count, waiting_bytes;
+} tarn_deferred_frees;
+
+/** Fill `out`. What failed is counted until it is back, exact at any time; what waits is
+ *  exact when no call is under way. TARN_INVALID_ARGUMENT: NULL, or another size. Any
+ *  thread. */
+TARN_API tarn_status tarn_pointer_deferred(tarn_deferred_frees *out);
+
 /** Try to give back all of them now, deferred ones too. The first failure is returned, in
- *  its own words, once all were tried. */
+ *  its own words, once all were tried. Any thread. */
 TARN_API tarn_status tarn_pointer_reclaim(void);
 
 /** MemInfos of all pointers: made and gone, for leak checks. */

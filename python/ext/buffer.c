@@ -32,15 +32,14 @@ static void free_block(tarn__state *state, tarn_pointer *pointer, PyObject *stre
                        PyObject *object)
 {
     PyObject *exception = tarn__exception_take();
-    size_t before = tarn_pointer_unreturned();
     tarn__hold hold;
 
     tarn__hold_begin(&hold);
-    tarn_pointer_release(pointer);
+    tarn_status status = tarn_pointer_release_checked(pointer);
     tarn__hold_end(&hold);
-    if (tarn_pointer_unreturned() > before) {
+    if (status != TARN_OK) {
         Py_XINCREF(stream_owner);
-        tarn__raise_unraisable(state, tarn_error_last()->status, object);
+        tarn__raise_unraisable(state, status, object);
     }
     tarn__exception_put(exception);
 }

@@ -5,6 +5,10 @@
  * over, a free before it begins. A row goes to the file when all before it are complete,
  * so that an address is never seen to be handed out twice.
  *
+ * A free that failed is taken out of the queue. Tarn tries it again, and its row is written
+ * when that was done: before the address is handed out again, or once no failed free is left
+ * (tarn_pointer_deferred()).
+ *
  * The lock is never held while Python or the driver is called, so it may be taken with
  * or without the GIL. All of this is plain C data: blocks are freed, and rows written,
  * after the module's own state has gone.
@@ -12,6 +16,7 @@
 #include "log.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +34,14 @@ struct row {
     uint64_t thread;
     uint64_t live; /* blocks out after it */
     bool complete;
+    bool withdrawn; /* of a free that failed: not shown */
+};
+
+/* A free that failed. */
+struct failed {
+    struct tarn__log_call call;
+    uint64_t number; /* from 1 on, in the order in which they failed */
+    struct failed *next;
 };
 
 static struct {
@@ -38,6 +51,10 @@ static struct {
     uint64_t first, next;   /* numbers of the oldest row kept, and of the next one */
     uint64_t written;       /* rows below this number are in the file */
     uint64_t lost;          /* rows for which there was no memory */
+    uint64_t withdrawn;     /* rows that were not to be */
+    struct failed *failed;  /* those that are not done, newest first */
+    uint64_t last_failed;   /* number of the newest that there was */
+    atomic_size_t failures; /* how long the list is; read without the lock */
     uint64_t live;          /* blocks out */
     uint64_t began_ns;      /* when the log began; 0: not yet */
     tarn_trace_writer *out; /* the file, or NULL; flushes itself once a second, at exit */
@@ -92,7 +109,8 @@ static void drain(void)
         const struct row *row = row_at(the_log.written);
         if (!row->complete)
             break;
-        write_row(the_log.out, row, the_log.began_ns); /* log_flush() tells a failure */
+        if (!row->withdrawn)
+            write_row(the_log.out, row, the_log.began_ns); /* log_flush() tells a failure */
     }
     if (the_log.each_row && the_log.written > before)
         tarn_trace_flush(the_log.out);
@@ -160,9 +178,121 @@ static uint64_t append(const struct tarn__log_call *call, bool complete)
     return the_log.next++;
 }
 
+/* --- frees that failed --- */
+
+/* Append the row of a free that failed and has been done since. Lock held. */
+static void append_late(struct failed *failed)
+{
+    uint64_t now = tarn__log_now();
+
+    failed->call.start_ns = failed->call.end_ns = now;
+    append(&failed->call, true);
+    free(failed);
+    atomic_fetch_sub(&the_log.failures, 1);
+}
+
+/* An address is handed out: if its free failed, that has been done since. Lock held. */
+static void settle_address(const struct tarn__log_call *call)
+{
+    struct failed **link = &the_log.failed;
+
+    while (*link && ((*link)->call.address != call->address ||
+                     (*link)->call.device != call->device))
+        link = &(*link)->next;
+    struct failed *found = *link;
+    if (!found)
+        return;
+    *link = found->next;
+    append_late(found);
+}
+
+/* The number of the newest failed free, if none that failed is left; else 0. What fails
+ * after this looked has a higher number. */
+static uint64_t find_settled(void)
+{
+    tarn_deferred_frees frees = {.size = sizeof frees};
+
+    if (atomic_load(&the_log.failures) == 0)
+        return 0;
+    pthread_mutex_lock(&the_log.lock);
+    uint64_t newest = the_log.last_failed;
+    pthread_mutex_unlock(&the_log.lock);
+    if (tarn_pointer_deferred(&frees) != TARN_OK || frees.failed_count > 0)
+        return 0;
+    return newest;
+}
+
+/* Append the rows of the failed frees up to number `newest`, the oldest first. Lock held. */
+static void settle(uint64_t newest)
+{
+    struct failed **link = &the_log.failed, *oldest_first = NULL;
+
+    while (*link && (*link)->number > newest)
+        link = &(*link)->next;
+    for (struct failed *next, *at = *link; at; at = next) {
+        next = at->next;
+        at->next = oldest_first;
+        oldest_first = at;
+    }
+    *link = NULL;
+    for (struct failed *next; oldest_first; oldest_first = next) {
+        next = oldest_first->next;
+        append_late(oldest_first);
+    }
+}
+
+/* Write the rows that have become due. */
+static void settle_all(void)
+{
+    uint64_t newest = find_settled();
+
+    if (newest == 0)
+        return;
+    pthread_mutex_lock(&the_log.lock);
+    settle(newest);
+    drain();
+    pthread_mutex_unlock(&the_log.lock);
+}
+
+/* A row that was not to be: as if it had not come. Lock held. */
+static void withdraw(uint64_t number)
+{
+    struct failed *failed = malloc(sizeof *failed);
+
+    row_at(number)->withdrawn = true;
+    the_log.withdrawn++;
+    the_log.live++;
+    for (uint64_t n = number + 1; n < the_log.next; n++)
+        row_at(n)->live++;
+    if (!failed) {
+        the_log.lost++;
+        return;
+    }
+    *failed = (struct failed){row_at(number)->call, ++the_log.last_failed, the_log.failed};
+    the_log.failed = failed;
+    atomic_fetch_add(&the_log.failures, 1);
+}
+
+static void forget_failed(void)
+{
+    struct failed *failed = the_log.failed;
+
+    the_log.failed = NULL;
+    atomic_store(&the_log.failures, 0);
+    for (struct failed *next; failed; failed = next) {
+        next = failed->next;
+        free(failed);
+    }
+}
+
+/* --- for managers --- */
+
 void tarn__log_add(const struct tarn__log_call *call)
 {
+    settle_all();
     pthread_mutex_lock(&the_log.lock);
+    if (the_log.failed && call->action == TARN_ACTION_ALLOCATE)
+        settle_address(call);
     append(call, true);
     drain();
     pthread_mutex_unlock(&the_log.lock);
@@ -176,7 +306,7 @@ uint64_t tarn__log_free_begin(const struct tarn__log_call *call)
     return number;
 }
 
-void tarn__log_free_end(uint64_t number, const struct tarn__log_call *call)
+void tarn__log_free_end(uint64_t number, const struct tarn__log_call *call, bool is_back)
 {
     pthread_mutex_lock(&the_log.lock);
     if (number >= the_log.first && number < the_log.next) {
@@ -185,9 +315,12 @@ void tarn__log_free_end(uint64_t number, const struct tarn__log_call *call)
         row->call.free_bytes = call->free_bytes;
         row->call.total_bytes = call->total_bytes;
         row->complete = true;
+        if (!is_back)
+            withdraw(number);
     }
     drain();
     pthread_mutex_unlock(&the_log.lock);
+    settle_all();
 }
 
 /* --- forks and the end -------------------------------------------------------------- */
@@ -209,6 +342,7 @@ static void after_fork_in_child(void)
     the_log.out = NULL;
     the_log.first = the_log.written = the_log.next;
     the_log.live = 0;
+    forget_failed();
 }
 
 /* --- for Python --------------------------------------------------------------------- */
@@ -242,9 +376,10 @@ static tarn_status text_of_log(struct text *text)
 
     if (status != TARN_OK)
         return status;
+    settle_all();
     pthread_mutex_lock(&the_log.lock);
     for (uint64_t n = the_log.first; status == TARN_OK && n < the_log.next; n++) {
-        if (row_at(n)->complete)
+        if (row_at(n)->complete && !row_at(n)->withdrawn)
             status = write_row(out, row_at(n), the_log.began_ns);
     }
     pthread_mutex_unlock(&the_log.lock);
@@ -330,6 +465,7 @@ PyDoc_STRVAR(log_flush_doc, "log_flush()\n\nHand the file all rows that are comp
 static PyObject *log_flush(PyObject *module, PyObject *unused)
 {
     (void)unused;
+    settle_all();
     pthread_mutex_lock(&the_log.lock);
     tarn_status status = the_log.out ? tarn_trace_flush(the_log.out) : TARN_OK;
     pthread_mutex_unlock(&the_log.lock);
@@ -366,8 +502,9 @@ static PyObject *log_counts(PyObject *module, PyObject *unused)
 {
     (void)module;
     (void)unused;
+    settle_all();
     pthread_mutex_lock(&the_log.lock);
-    unsigned long long rows = the_log.next + the_log.lost;
+    unsigned long long rows = the_log.next + the_log.lost - the_log.withdrawn;
     unsigned long long kept = the_log.next - the_log.first;
     unsigned long long live = the_log.live;
     pthread_mutex_unlock(&the_log.lock);

@@ -30,9 +30,10 @@ tarn_site tarn__log_site(bool freeing);
 void tarn__log_add(const struct tarn__log_call *call);
 
 /* A free that is about to begin takes its place in the log here, because another thread
- * may get the same address before this one is back; then, when it is over, its end. */
+ * may get the same address before this one is back; then, when it is over, its end. One that
+ * failed has no row until its block is back: Tarn tries it again. */
 uint64_t tarn__log_free_begin(const struct tarn__log_call *call);
-void tarn__log_free_end(uint64_t row, const struct tarn__log_call *call);
+void tarn__log_free_end(uint64_t row, const struct tarn__log_call *call, bool is_back);
 
 /* The functions of log.c and log_site.c for the module. */
 extern PyMethodDef tarn__log_methods[];

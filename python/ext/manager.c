@@ -389,7 +389,7 @@ static PyObject *manager_reset(tarn__manager_object *self, PyObject *unused)
     (void)unused;
     while ((pointer = next_to_reset(self)) != NULL) {
         Py_INCREF(pointer);
-        tarn__pointer_let_go(pointer);
+        tarn__pointer_end(pointer);
         Py_DECREF(pointer);
     }
     return plain(self, tarn_manager_reset);

@@ -37,15 +37,20 @@ static void memory_dealloc(tarn__memory_object *self)
     Py_DECREF(type);
 }
 
-PyDoc_STRVAR(free_doc, "free()\n\nLet the memory go now; RuntimeError if it has gone.");
+PyDoc_STRVAR(free_doc, "free()\n\nLet the memory go now; RuntimeError if it has gone. "
+                       "Raises why its free failed.");
 
 static PyObject *memory_free(tarn__memory_object *self, PyObject *unused)
 {
+    tarn_status status = TARN_OK;
+
     (void)unused;
-    if (!tarn__pointer_let_go(&self->block)) {
+    if (!tarn__pointer_let_go(&self->block, &status)) {
         PyErr_SetString(PyExc_RuntimeError, "Freeing dead memory");
         return NULL;
     }
+    if (status != TARN_OK)
+        return tarn__raise(tarn__state_of(Py_TYPE(self)), status);
     Py_RETURN_NONE;
 }
 

@@ -117,7 +117,7 @@ static int (*const parts[])(PyObject *module) = {
     tarn__add_maker,   tarn__add_pool,   tarn__add_capture, tarn__add_pressure,
     tarn__add_device,  tarn__add_buffer, tarn__add_pointer, tarn__add_memory,
     tarn__add_manager, tarn__add_plugin, tarn__add_ipc,     tarn__add_log,
-    tarn__add_nrt,
+    tarn__add_nrt,     tarn__add_deferred,
 };
 
 /* 3.12 asks the slot below only of interpreters that are isolated, 3.11 asks nobody. */

@@ -32,9 +32,9 @@ static void unlink_from(tarn__manager_object *manager, tarn__pointer_object *sel
 
 /* --- the end of a block ------------------------------------------------------------- */
 
-/* Release, with a row in the log around it. Without the GIL. */
-static void release_logged(tarn__manager_object *manager, tarn_pointer *pointer,
-                           struct tarn__log_call *call)
+/* Release, with a row in the log around it, if the memory went. Without the GIL. */
+static tarn_status release_logged(tarn__manager_object *manager, tarn_pointer *pointer,
+                                  struct tarn__log_call *call)
 {
     tarn_site before = tarn_site_set(call->site);
     struct tarn__look look;
@@ -42,11 +42,14 @@ static void release_logged(tarn__manager_object *manager, tarn_pointer *pointer,
     call->start_ns = call->end_ns = tarn__log_now();
     uint64_t row = tarn__log_free_begin(call);
     tarn__look_begin(&look);
-    tarn_pointer_release(pointer);
+    tarn_status status = tarn_pointer_release_checked(pointer);
     call->end_ns = tarn__log_now();
-    tarn__manager_memory(manager, tarn__look_end(&look), call);
-    tarn__log_free_end(row, call);
+    /* A block whose free failed does not count as free: the device is asked. */
+    bool may_have_changed = tarn__look_end(&look) || status != TARN_OK;
+    tarn__manager_memory(manager, may_have_changed, call);
+    tarn__log_free_end(row, call, status == TARN_OK);
     tarn_site_set(before);
+    return status;
 }
 
 /* The call that the row is about. */
@@ -61,25 +64,29 @@ static struct tarn__log_call call_of(const tarn__pointer_object *self)
         .site = tarn__log_site(true)};
 }
 
-static void release_with_row(const tarn__pointer_object *self, tarn_pointer *pointer)
+static tarn_status release_with_row(const tarn__pointer_object *self,
+                                    tarn_pointer *pointer)
 {
     struct tarn__log_call call = call_of(self);
+    tarn_status status;
 
     Py_BEGIN_ALLOW_THREADS;
-    release_logged(self->manager, pointer, &call);
+    status = release_logged(self->manager, pointer, &call);
     Py_END_ALLOW_THREADS;
+    return status;
 }
 
-static void release_plainly(tarn_pointer *pointer)
+static tarn_status release_plainly(tarn_pointer *pointer)
 {
     tarn__hold hold;
 
     tarn__hold_begin(&hold);
-    tarn_pointer_release(pointer);
+    tarn_status status = tarn_pointer_release_checked(pointer);
     tarn__hold_end(&hold);
+    return status;
 }
 
-bool tarn__pointer_let_go(tarn__pointer_object *self)
+bool tarn__pointer_let_go(tarn__pointer_object *self, tarn_status *out)
 {
     tarn_pointer *pointer = self->pointer;
 
@@ -88,11 +95,33 @@ bool tarn__pointer_let_go(tarn__pointer_object *self)
     self->pointer = NULL; /* first: another thread may come while the GIL is away */
     if (self->manager)
         unlink_from(self->manager, self);
-    if (self->logged)
-        release_with_row(self, pointer);
-    else
-        release_plainly(pointer);
+    *out = self->logged ? release_with_row(self, pointer) : release_plainly(pointer);
     return true;
+}
+
+/* Words for sys.unraisablehook, in the place of an object that is about to go. */
+static PyObject *describe_free(const tarn__pointer_object *self)
+{
+    void *address = self->address ? (void *)(uintptr_t)self->address : self->host;
+
+    return PyUnicode_FromFormat("free of %zu bytes at %p of device %d, which is tried "
+                                "again later (tarn.deferred_frees())",
+                                self->bytes, address, self->device);
+}
+
+void tarn__pointer_end(tarn__pointer_object *self)
+{
+    tarn_status status = TARN_OK;
+
+    if (!tarn__pointer_let_go(self, &status) || status == TARN_OK)
+        return;
+    PyObject *exception = tarn__exception_take();
+    PyObject *words = describe_free(self);
+    if (words == NULL)
+        PyErr_Clear();
+    tarn__raise_unraisable(tarn__state_of(Py_TYPE(self)), status, words);
+    Py_XDECREF(words);
+    tarn__exception_put(exception);
 }
 
 /* --- the beginning ------------------------------------------------------------------ */
@@ -146,7 +175,7 @@ int tarn__pointer_clear(tarn__pointer_object *self)
 {
     bool is_view = !self->manager && self->owner;
 
-    tarn__pointer_let_go(self);
+    tarn__pointer_end(self);
     if (is_view)
         ((tarn__pointer_object *)self->owner)->views--;
     Py_CLEAR(self->owner);
@@ -164,8 +193,11 @@ static void pointer_dealloc(tarn__pointer_object *self)
     Py_DECREF(type);
 }
 
-PyDoc_STRVAR(release_doc, "release() -> bool\n\nLet the block go now; False if it went "
-                          "before. Not while views of it are alive.");
+PyDoc_STRVAR(
+    release_doc,
+    "release() -> bool\n\nLet the block go now; False if it went before. Not while views "
+    "of it are alive. Raises\nwhy its free failed; it is tried again later then, see "
+    "tarn.deferred_frees().");
 
 static PyObject *pointer_release(tarn__pointer_object *self, PyObject *unused)
 {
@@ -175,7 +207,11 @@ static PyObject *pointer_release(tarn__pointer_object *self, PyObject *unused)
                      self->views);
         return NULL;
     }
-    return PyBool_FromLong(tarn__pointer_let_go(self));
+    tarn_status status = TARN_OK;
+    bool went = tarn__pointer_let_go(self, &status);
+    if (status != TARN_OK)
+        return tarn__raise(tarn__state_of(Py_TYPE(self)), status);
+    return PyBool_FromLong(went);
 }
 
 PyDoc_STRVAR(view_doc,

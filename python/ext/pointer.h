@@ -26,8 +26,12 @@ typedef struct tarn__pointer_object {
 PyObject *tarn__pointer_wrap(PyTypeObject *type, tarn__manager_object *manager,
                              tarn_pointer *pointer, tarn_stream stream, PyObject *owner);
 
-/* Let the block go now; false if it went before. GIL held, given up meanwhile. */
-bool tarn__pointer_let_go(tarn__pointer_object *self);
+/* Let the block go now; false if it went before. A free that fails is in `*out`, for
+ * tarn__raise(). GIL held, given up meanwhile. */
+bool tarn__pointer_let_go(tarn__pointer_object *self, tarn_status *out);
+
+/* The same from where nothing can be raised: such a failure goes to sys.unraisablehook. */
+void tarn__pointer_end(tarn__pointer_object *self);
 
 /* What a derived type calls from slots of its own. */
 int tarn__pointer_traverse(tarn__pointer_object *self, visitproc visit, void *arg);

@@ -34,7 +34,8 @@
     X(UpstreamResourceAdaptor)                                                   \
     X(base_allocate)   /* DeviceMemoryResource.allocate, .deallocate: a class */ \
     X(base_deallocate) /* that has others writes its own memory */               \
-    X(Statistics)      /* named tuple */                                         \
+    X(Statistics)      /* named tuples */                                        \
+    X(DeferredFrees)                                                             \
     X(resource_types)  /* dict: name of a C resource -> class of tarn.mr */      \
     X(registered)      /* dict: device -> what Python set there, device.c */     \
     X(served)          /* what was asked for last, of those */                   \
@@ -100,6 +101,7 @@ int tarn__add_pressure(PyObject *module);
 int tarn__add_device(PyObject *module);
 int tarn__add_buffer(PyObject *module);
 int tarn__add_pointer(PyObject *module);
+int tarn__add_deferred(PyObject *module);
 int tarn__add_memory(PyObject *module);
 int tarn__add_plugin(PyObject *module);
 int tarn__add_manager(PyObject *module);

@@ -18,6 +18,7 @@ from tarn._tarn import (
     LEGACY_DEFAULT_STREAM,
     NO_STREAM,
     PER_THREAD_DEFAULT_STREAM,
+    DeferredFrees,
     DeviceBuffer,
     DeviceInfo,
     DriverInfo,
@@ -30,9 +31,11 @@ from tarn._tarn import (
     __version__,
     csv_log,
     current_device,
+    deferred_frees,
     device_info,
     driver_info,
     open_driver,
+    reclaim_deferred_frees,
     synchronize,
 )
 
@@ -42,6 +45,7 @@ __all__ = [
     "NO_STREAM",
     "PER_THREAD_DEFAULT_STREAM",
     "CudaStreamFlags",
+    "DeferredFrees",
     "DeviceBuffer",
     "DeviceInfo",
     "DriverInfo",
@@ -54,6 +58,7 @@ __all__ = [
     "__version__",
     "csv_log",
     "current_device",
+    "deferred_frees",
     "device_info",
     "driver_info",
     "get_include",
@@ -61,6 +66,7 @@ __all__ = [
     "mr",
     "nrt",
     "open_driver",
+    "reclaim_deferred_frees",
     "synchronize",
     "use_tarn_for_numba",
 ]

@@ -428,6 +428,163 @@ def test_a_program_that_failed_goes_on(limited):
         np.testing.assert_array_equal(cuda.to_device(np.ones(9)).copy_to_host(), np.ones(9))
 
 
+# --- frees that fail --------------------------------------------------------------------
+
+
+class Keeping(tarn.mr.DeviceMemoryResource):
+    """Does not take blocks back for a while: those of which `keeps` says so."""
+
+    def __init__(self, upstream):
+        self.upstream, self.keeps = upstream, lambda ptr: True
+
+    def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
+        return self.upstream.allocate(nbytes, stream)
+
+    def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
+        if self.keeps and self.keeps(ptr):
+            raise KeyError("kept")
+        self.upstream.deallocate(ptr, nbytes, stream)
+
+
+@pytest.fixture
+def keeping(counted):
+    keeping = Keeping(counted.mr)
+    tarn.mr.set_current_device_resource(keeping)
+    yield keeping
+    keeping.keeps = None
+    tarn.reclaim_deferred_frees()
+    assert tarn.deferred_frees() == (0, 0, 0, 0)
+
+
+def events():
+    return [(row["Event Type"], row["Current Allocs"]) for row in log()]
+
+
+def test_a_free_that_fails_is_reported_and_the_log_has_it_when_it_is_done(keeping, unraisable):
+    first, second = cuda.device_array(10), cuda.device_array(20)
+    address = first.device_ctypes_pointer.value
+    line = line_here() + 1
+    del first
+    assert [type(error) for error in unraisable] == [KeyError]
+    assert events() == [("Alloc", "1"), ("Alloc", "2")]
+    assert tarn._tarn.log_counts() == tarn._tarn.log_counts()[:2] + (2,)
+    assert tarn.deferred_frees() == (1, 80, 0, 0)
+    del second
+    assert [type(error) for error in unraisable] == [KeyError] * 2
+    assert tarn.deferred_frees() == (2, 240, 0, 0)
+    with pytest.raises(KeyError, match="kept"):
+        tarn.reclaim_deferred_frees()
+    assert tarn.deferred_frees() == (2, 240, 0, 0) and len(unraisable) == 2
+    keeping.keeps = None
+    tarn.reclaim_deferred_frees()
+    assert tarn.deferred_frees() == (0, 0, 0, 0)
+    assert events() == [("Alloc", "1"), ("Alloc", "2"), ("Free", "1"), ("Free", "0")]
+    row = log()[2]
+    assert int(row["Address"], 16) == address
+    assert row["Location"] == f"{__file__}:{line}"
+
+
+def test_a_free_that_fails_again_is_not_reported_again(keeping, unraisable):
+    manager = manager_of_device()
+    for _ in range(3):
+        manager.memalloc(80)
+    assert tarn.deferred_frees().failed == 3 and len(unraisable) == 3
+    keeping.keeps = None
+    manager.memalloc(80)
+    assert tarn.deferred_frees() == (0, 0, 0, 0) and len(unraisable) == 3
+    assert [event for event, _ in events()].count("Free") == 4
+    assert events()[-1] == ("Free", "0")
+
+
+def test_an_address_has_its_late_free_in_the_log_before_it_is_handed_out_again(
+    keeping, unraisable
+):
+    manager = manager_of_device()
+    first, other = manager.memalloc(80), manager.memalloc(80)
+    address, stays = first.address, other.address
+    del first, other
+    keeping.keeps = lambda ptr: ptr == stays
+    with pytest.raises(KeyError):
+        tarn.reclaim_deferred_frees()
+    assert tarn.deferred_frees().failed == 1
+    again = manager.memalloc(80)
+    assert again.address == address  # or this test shows nothing
+    found = [row["Event Type"] for row in log() if int(row["Address"], 16) == address]
+    assert found == ["Alloc", "Free", "Alloc"]
+    keeping.keeps = None
+    tarn.reclaim_deferred_frees()
+    del again
+    assert events()[-1] == ("Free", "0")
+
+
+def test_a_free_that_is_asked_for_raises_what_it_fails_of(keeping, unraisable):
+    memory = cuda.current_context().memalloc(80)
+    with pytest.raises(KeyError, match="kept"):
+        memory.free()
+    with pytest.raises(RuntimeError, match="Freeing dead memory"):
+        memory.free()
+    block = manager_of_device().memalloc(8)
+    with pytest.raises(KeyError, match="kept"):
+        block.release()
+    assert not block.release() and not block.alive
+    assert tarn.deferred_frees() == (2, 88, 0, 0) and unraisable == []
+
+
+def test_a_free_that_fails_is_reported_without_a_log_too(keeping, unraisable):
+    tarn.numba.use_tarn_for_numba(logging=False)
+    cuda.device_array(10)
+    tarn.numba.use_tarn_for_numba(logging=True)
+    assert [type(error) for error in unraisable] == [KeyError] and log() == []
+
+
+def test_a_report_says_which_memory_it_is_about(keeping, monkeypatch):
+    reports = []
+    monkeypatch.setattr("sys.unraisablehook", lambda args: reports.append(args.object))
+    array = cuda.device_array(10)
+    where = f"free of 80 bytes at {array.device_ctypes_pointer.value:#x} of device 0, "
+    del array
+    assert len(reports) == 1 and reports[0].startswith(where)
+
+
+def test_what_waits_for_the_end_of_cleanup_is_counted_and_its_failure_raised(keeping):
+    with pytest.raises(KeyError, match="kept"):
+        with cuda.defer_cleanup():
+            cuda.device_array(10)
+            assert tarn.deferred_frees() == (0, 0, 1, 80)
+    assert tarn.deferred_frees() == (1, 80, 0, 0)
+    keeping.keeps = None
+    with cuda.defer_cleanup():
+        cuda.device_array(10)
+    assert tarn.deferred_frees() == (0, 0, 0, 0)
+
+
+def test_a_buffer_is_not_blamed_for_what_waits_meanwhile(counted, unraisable):
+    class Dropping(Keeping):
+        def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
+            self.array = None
+            self.upstream.deallocate(ptr, nbytes, stream)
+
+    dropping = Dropping(tarn.mr.CudaMemoryResource())
+    with cuda.defer_cleanup():
+        dropping.array = cuda.device_array(10)
+        buffer = tarn.DeviceBuffer(size=8, mr=dropping)
+        del buffer
+        assert tarn.deferred_frees() == (0, 0, 1, 80)
+    assert unraisable == []
+
+
+def test_a_reset_that_cannot_free_reports_it(keeping, unraisable):
+    array = cuda.device_array(10)
+    with pytest.raises(KeyError, match="kept"):
+        cuda.current_context().reset()
+    assert [type(error) for error in unraisable] == [KeyError]
+    assert tarn.deferred_frees() == (1, 80, 0, 0)
+    keeping.keeps = None
+    cuda.current_context().reset()
+    assert tarn.deferred_frees() == (0, 0, 0, 0)
+    del array
+
+
 # --- the other members ------------------------------------------------------------------
 
 

@@ -134,7 +134,5 @@ tarn_status tarn_host_only_defer_cleanup_end(void *self)
     tarn_status status = find_device(&device);
 
     (void)self;
-    if (status == TARN_OK)
-        tarn__pointer_defer_end(device);
-    return status;
+    return status == TARN_OK ? tarn__pointer_defer_end(device) : status;
 }

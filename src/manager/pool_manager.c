@@ -308,15 +308,18 @@ static tarn_status pool_manager_defer_cleanup_end(void *self)
 {
     struct pool_manager *manager = self;
     bool is_last = atomic_fetch_sub(&manager->deferring, 1) == 1;
+    tarn_status status = tarn__pointer_defer_end(manager->device);
 
-    tarn__pointer_defer_end(manager->device);
     if (!is_last || atomic_load(&manager->freed) <= manager->options.keep_bytes / 4)
-        return TARN_OK;
+        return status;
+    tarn_error why = *tarn_error_last();
     tarn_resource *pool = manager->options.keep_bytes ? pool_of(manager) : NULL;
     if (pool)
         trim(manager, pool);
     tarn_resource_release(pool);
-    return TARN_OK;
+    if (status != TARN_OK)
+        tarn_error_set_native(status, why.native, "%s", why.message);
+    return status;
 }
 
 const tarn_manager_ops *tarn_pool_manager_ops(void)

@@ -172,8 +172,7 @@ static tarn_status resource_manager_defer_cleanup_end(void *self)
 {
     const struct resource_manager *manager = self;
 
-    tarn__pointer_defer_end(manager->device);
-    return TARN_OK;
+    return tarn__pointer_defer_end(manager->device);
 }
 
 const tarn_manager_ops *tarn_resource_manager_ops(void)

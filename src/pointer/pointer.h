@@ -32,6 +32,7 @@ struct tarn_pointer {
     tarn__give_back *give_back;  /* NULL: no memory of Tarn's own behind it */
     bool deferrable;             /* a give_back that waits may be put off */
     bool lazy;                   /* put off until enough are, tarn__pointer_set_limits() */
+    bool failed;                 /* a give_back failed, and the memory is not back yet */
     tarn_resource *resource;     /* retained until the block is back; NULL: from none */
     _Atomic(tarn_stream) stream; /* on which the block goes back to the resource */
     tarn_pointer *next;          /* in a list of unreturned ones, which owns it then */
@@ -70,9 +71,10 @@ void tarn__pointer_retry(void);
 bool tarn__pointer_reclaimed(tarn_status status);
 
 /* Between these, on `device`, deferrable pointers whose return would wait for the device
- * are kept. They nest; the last end gives them back. */
+ * are kept. They nest; the last end gives them back, and returns the first failure of one
+ * that had not failed before. It is an end in any case. */
 void tarn__pointer_defer_begin(int device);
-void tarn__pointer_defer_end(int device);
+tarn_status tarn__pointer_defer_end(int device);
 
 /* Lazy pointers are kept after their last release, in a list for each device, and are
  * given back together: when the list has more than `count` entries, or more bytes than

@@ -11,6 +11,9 @@
  * back. Lazy ones stay here at any time, until there are enough of them: each cuMemFree
  * waits for the device, so ten at one moment cost about as much as one (A11, A87).
  *
+ * A free that fails is told once, to a call that can tell its caller: each thread has a
+ * watch for what fails meanwhile (tarn_pointer_release_checked()). Retries tell nobody.
+ *
  * After exit has begun and in a forked child what cannot be given back at once is dropped.
  */
 #include "pointer/pointer.h"
@@ -40,10 +43,37 @@ static struct {
     struct list failed;  /* to be tried again at any time */
     struct list put_off; /* not before there are enough, or the last end */
     atomic_size_t count; /* entries of both; read without the lock */
+    atomic_size_t failed_count, failed_bytes; /* that failed and are not back: in the list,
+                                                 or taken out of it to be tried */
     size_t most;         /* lazy entries that one device keeps */
     double ratio;        /* of its capacity that they may have */
     struct put_off devices[DEVICES_MAX];
 } unreturned = {.most = 10, .ratio = 0.2};
+
+/* Hears of the first free that fails on a thread. */
+struct watch {
+    struct watch *outer;
+    tarn_error why; /* TARN_OK: none has failed */
+};
+
+static _Thread_local struct watch *watching;
+
+static void watch_begin(struct watch *watch)
+{
+    watch->outer = watching;
+    watch->why.status = TARN_OK;
+    watching = watch;
+}
+
+/* What failed, which becomes the last error then. */
+static tarn_status watch_end(const struct watch *watch)
+{
+    watching = watch->outer;
+    if (watch->why.status == TARN_OK)
+        return TARN_OK;
+    return tarn_error_set_native(watch->why.status, watch->why.native, "%s",
+                                 watch->why.message);
+}
 
 static void append(struct list *list, tarn_pointer *pointer)
 {
@@ -157,15 +187,47 @@ static bool is_put_off(const tarn_pointer *pointer)
            !tarn_resource_serves_no_stream(pointer->resource);
 }
 
+/* Did the block go back, so that only the reference to its resource is left? */
+static bool is_back(const tarn_pointer *pointer)
+{
+    return pointer->resource && pointer->bytes && !pointer->address;
+}
+
+/* Its give_back failed with `status`. */
+static void note_failure(tarn_pointer *pointer, tarn_status status)
+{
+    if (pointer->failed || is_back(pointer))
+        return;
+    pointer->failed = true;
+    atomic_fetch_add(&unreturned.failed_bytes, pointer->bytes);
+    atomic_fetch_add(&unreturned.failed_count, 1);
+    if (watching && watching->why.status == TARN_OK) {
+        watching->why = *tarn_error_last();
+        watching->why.status = status;
+    }
+}
+
+static void note_return(tarn_pointer *pointer)
+{
+    if (!pointer->failed)
+        return;
+    pointer->failed = false;
+    atomic_fetch_sub(&unreturned.failed_bytes, pointer->bytes);
+    atomic_fetch_sub(&unreturned.failed_count, 1);
+}
+
 /* Give the memory of one back, or keep it as failed. */
 static tarn_status try_one(tarn_pointer *pointer)
 {
     if (!pointer->resource) /* which tells itself */
         tarn__wait_ahead();
     tarn_status status = pointer->give_back(pointer);
-    if (status != TARN_OK && !tarn__driver_gone())
+    if (status == TARN_OK || tarn__driver_gone() || is_back(pointer))
+        note_return(pointer);
+    if (status != TARN_OK && !tarn__driver_gone()) {
+        note_failure(pointer, status);
         keep(&unreturned.failed, pointer);
-    else
+    } else
         finish(pointer);
     return status;
 }
@@ -246,6 +308,43 @@ size_t tarn_pointer_unreturned(void)
     return atomic_load(&unreturned.count);
 }
 
+/* Add what waits in a list without having failed. Under the lock. */
+static void add_waiting(const struct list *list, tarn_deferred_frees *out)
+{
+    for (const tarn_pointer *pointer = list->first; pointer; pointer = pointer->next)
+        if (!pointer->failed && !is_back(pointer)) {
+            out->waiting_count++;
+            out->waiting_bytes += pointer->bytes;
+        }
+}
+
+tarn_status tarn_pointer_deferred(tarn_deferred_frees *out)
+{
+    if (!out || out->size != sizeof *out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "pointer: deferred frees into %zu bytes, they have %zu",
+                              out ? out->size : 0, sizeof *out);
+    *out = (tarn_deferred_frees){.size = sizeof *out,
+                                 .failed_count = atomic_load(&unreturned.failed_count),
+                                 .failed_bytes = atomic_load(&unreturned.failed_bytes)};
+    if (tarn__driver_gone())
+        return TARN_OK;
+    tarn__mutex_lock(&lock);
+    add_waiting(&unreturned.put_off, out);
+    add_waiting(&unreturned.failed, out);
+    tarn__mutex_unlock(&lock);
+    return TARN_OK;
+}
+
+tarn_status tarn_pointer_release_checked(tarn_pointer *pointer)
+{
+    struct watch watch;
+
+    watch_begin(&watch);
+    tarn_pointer_release(pointer);
+    return watch_end(&watch);
+}
+
 void tarn__pointer_set_limits(size_t count, double ratio)
 {
     tarn__mutex_lock(&lock);
@@ -286,18 +385,22 @@ void tarn__pointer_defer_begin(int device)
     tarn__mutex_unlock(&lock);
 }
 
-void tarn__pointer_defer_end(int device)
+tarn_status tarn__pointer_defer_end(int device)
 {
+    struct watch watch;
+
     if (tarn__driver_gone())
-        return;
+        return TARN_OK;
     tarn__mutex_lock(&lock);
     bool last = atomic_fetch_sub(&unreturned.devices[device].deferring, 1) == 1;
     if (last)
         make_due(device);
     tarn__mutex_unlock(&lock);
     if (!last)
-        return;
+        return TARN_OK;
     struct tarn__kept_error before = tarn__error_keep();
+    watch_begin(&watch);
     try_all();
     tarn__error_restore(&before);
+    return watch_end(&watch);
 }

@@ -136,7 +136,8 @@ static void defer_cleanup(void)
         CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
     tarn_pointer_release(device);
     tarn_pointer_release(host);
-    CHECK_OK(tarn_manager_defer_cleanup_end(manager));
+    if (tarn_manager_defer_cleanup_end(manager) != TARN_OK) /* it ended, a free failed */
+        CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_defer_cleanup_end(manager));
     end(manager);
 }
 

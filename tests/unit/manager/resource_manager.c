@@ -14,6 +14,7 @@ struct shell {
     bool serves_no_stream; /* as well as a resource can whose free waits */
     int frees;
     int full; /* so many of the next allocations are out of memory */
+    int kept; /* so many of the next frees fail */
     int trims;
     atomic_int *done; /* must be set before a free comes; NULL: do not look */
     int too_early;
@@ -36,6 +37,10 @@ static tarn_status shell_deallocate(void *self, tarn_device_ptr block, size_t by
 {
     struct shell *shell = self;
 
+    if (shell->kept > 0) {
+        shell->kept--;
+        return tarn_error_set(TARN_DRIVER_FAILURE, "shell: keep your %zu bytes", bytes);
+    }
     shell->frees++;
     if (shell->done && !atomic_load(shell->done))
         shell->too_early++;
@@ -331,6 +336,45 @@ TEST(deferred_cleanup_keeps_what_would_wait_until_the_last_end)
     CHECK_EQUAL(0, tarn_pointer_unreturned());
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_defer_cleanup_end(manager));
     CHECK_SAYS("did not begin");
+    uninstall();
+    tarn_manager_release(manager);
+}
+
+static tarn_deferred_frees deferred(void)
+{
+    tarn_deferred_frees frees = {.size = sizeof frees};
+
+    CHECK_OK(tarn_pointer_deferred(&frees));
+    return frees;
+}
+
+TEST(deferred_cleanup_that_cannot_free_says_so_and_has_ended)
+{
+    struct shell shell = {.free_waits = true};
+    tarn_manager *manager = make();
+
+    install(&shell, cuda());
+    CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
+    for (int i = 0; i < 2; i++)
+        tarn_pointer_release(allocate(manager, 100));
+    CHECK_EQUAL(2, deferred().waiting_count);
+    CHECK_EQUAL(200, deferred().waiting_bytes);
+    CHECK_EQUAL(0, deferred().failed_count);
+    shell.kept = 1;
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_manager_defer_cleanup_end(manager));
+    CHECK_SAYS("shell: keep your 100 bytes");
+    CHECK_EQUAL(1, deferred().failed_count);
+    CHECK_EQUAL(100, deferred().failed_bytes);
+    CHECK_EQUAL(0, deferred().waiting_count);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_defer_cleanup_end(manager));
+
+    /* What has been told and fails again is not this end's. */
+    CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
+    shell.kept = 1;
+    CHECK_OK(tarn_manager_defer_cleanup_end(manager));
+    CHECK_EQUAL(1, deferred().failed_count);
+    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_EQUAL(0, deferred().failed_count);
     uninstall();
     tarn_manager_release(manager);
 }

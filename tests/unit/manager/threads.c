@@ -69,8 +69,8 @@ static void *work(void *data)
             CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
         tarn_pointer_release(pointer);
         tarn_pointer_release(view);
-        if (i % 3 == 0)
-            CHECK_OK(tarn_manager_defer_cleanup_end(manager));
+        if (i % 3 == 0 && tarn_manager_defer_cleanup_end(manager) != TARN_OK)
+            CHECK_SAYS("moody: not now"); /* it ended, a free failed */
         if (i % 50 == 0)
             (void)tarn_manager_reset(manager); /* may tell of a free that fails again */
     }

@@ -133,6 +133,128 @@ TEST(retry_that_fails_leaves_the_words_of_the_last_failure_alone)
     CHECK_OK(tarn_resource_release(resource));
 }
 
+static tarn_deferred_frees deferred(void)
+{
+    tarn_deferred_frees frees = {.size = sizeof frees};
+
+    CHECK_OK(tarn_pointer_deferred(&frees));
+    return frees;
+}
+
+TEST(failing_free_is_told_once)
+{
+    struct fake fake = {.refuse_frees = 2};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_pointer *one = allocate(resource), *other = allocate(resource);
+
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_release_checked(one));
+    CHECK_SAYS("fake: keep your 100 bytes");
+    tarn_pointer_release(allocate(resource)); /* fails again, and then does not */
+    CHECK_EQUAL(2, fake.refusals);
+    CHECK_OK(tarn_pointer_release_checked(other));
+    CHECK_EQUAL(3, fake.frees);
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(retry_that_fails_again_is_not_told)
+{
+    struct fake fake = {.refuse_frees = 1}, good = {0};
+    tarn_resource *resource = make_fake(&fake, 0), *other = make_fake(&good, 0);
+    tarn_pointer *pointer = allocate(other);
+
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_release_checked(allocate(resource)));
+    fake.refuse_frees = 1;
+    CHECK_OK(tarn_pointer_release_checked(pointer));
+    CHECK_EQUAL(2, fake.refusals);
+    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_OK(tarn_resource_release(resource));
+    CHECK_OK(tarn_resource_release(other));
+}
+
+static void release_another(void *data, tarn_device_ptr address, size_t bytes)
+{
+    (void)address;
+    (void)bytes;
+    tarn_pointer_release(data);
+}
+
+static void release_owner(void *owner)
+{
+    tarn_pointer_release(owner);
+}
+
+TEST(failing_free_of_what_a_finalizer_or_an_owner_releases_is_told)
+{
+    struct fake fake = {0};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_pointer_options options = {.size = sizeof options, .address = 8, .bytes = 8};
+    tarn_pointer *pointer;
+
+    options.finalizer = release_another;
+    options.finalizer_data = allocate(resource);
+    CHECK_OK(tarn_pointer_create(&options, &pointer));
+    fake.refuse_frees = 1;
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_release_checked(pointer));
+    CHECK_OK(tarn_pointer_reclaim());
+
+    options.finalizer = NULL;
+    options.owner = allocate(resource);
+    options.owner_release = release_owner;
+    CHECK_OK(tarn_pointer_create(&options, &pointer));
+    fake.refuse_frees = 1;
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_release_checked(pointer));
+    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(release_that_does_not_fail_has_nothing_to_tell)
+{
+    struct fake fake = {0};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_pointer *pointer = allocate(resource), *view;
+
+    CHECK_OK(tarn_pointer_release_checked(NULL));
+    CHECK_OK(tarn_pointer_view(pointer, 0, 10, &view));
+    fake.refuse_frees = 1;
+    CHECK_OK(tarn_pointer_release_checked(pointer)); /* the view has it still */
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_release_checked(view));
+    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(failed_frees_are_counted_until_they_are_done)
+{
+    struct fake fake = {.refuse_frees = 3};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_pointer *one = allocate(resource), *other = allocate(resource);
+
+    CHECK_EQUAL(0, deferred().failed_count);
+    tarn_pointer_release(one);
+    CHECK_EQUAL(1, deferred().failed_count);
+    CHECK_EQUAL(100, deferred().failed_bytes);
+    tarn_pointer_release(other);
+    CHECK_EQUAL(2, deferred().failed_count);
+    CHECK_EQUAL(200, deferred().failed_bytes);
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_reclaim());
+    CHECK_EQUAL(1, deferred().failed_count);
+    CHECK_EQUAL(100, deferred().failed_bytes);
+    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_EQUAL(0, deferred().failed_count);
+    CHECK_EQUAL(0, deferred().failed_bytes);
+    CHECK_EQUAL(0, deferred().waiting_count);
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(deferred_frees_need_a_place_of_the_right_size)
+{
+    tarn_deferred_frees frees = {.size = 8, .failed_count = 77};
+
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_deferred(NULL));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_deferred(&frees));
+    CHECK_SAYS("into 8 bytes, they have 40");
+    CHECK_EQUAL(77, frees.failed_count);
+}
+
 enum { THREADS = 4, ROUNDS = 400 };
 
 static void *allocate_and_release(void *resource)
@@ -189,8 +311,11 @@ TEST(blocks_of_many_threads_all_go_back_in_the_end)
         CHECK_EQUAL(0, pthread_create(&threads[i], NULL, allocate_and_release, resource));
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
+    CHECK_EQUAL(tarn_pointer_unreturned(), deferred().failed_count);
+    CHECK_EQUAL(100 * tarn_pointer_unreturned(), deferred().failed_bytes);
     while (tarn_pointer_unreturned() > 0)
         tarn_pointer_reclaim();
+    CHECK_EQUAL(0, deferred().failed_bytes);
     CHECK_EQUAL(THREADS * ROUNDS, next);
     CHECK_OK(tarn_resource_release(resource));
 }
