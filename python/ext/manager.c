@@ -191,36 +191,38 @@ static PyObject *allocate(tarn__manager_object *self, const struct request *requ
 }
 
 PyObject *tarn__manager_memalloc(tarn__manager_object *self, PyTypeObject *type,
-                                 size_t bytes)
+                                 size_t bytes, PyObject *stream)
 {
     struct request request = {.kind = TARN_POINTER_DEVICE,
                               .bytes = bytes,
                               .stream = self->stream,
+                              .owner = stream, /* the block goes back on it */
                               .type = type};
 
+    if (stream && tarn__stream_from(state_of(self), stream, &request.stream) != 0)
+        return NULL;
     return allocate(self, &request);
 }
 
 PyDoc_STRVAR(memalloc_doc,
              "memalloc(bytes, stream=None) -> Pointer\n\nDevice memory from the device's "
              "current resource. Without a stream it has no work of\nany stream pending "
-             "behind it, unless one_stream is set.");
+             "behind it, unless one_stream is set. With one it comes and goes on\nthat, "
+             "and keeps it.");
 
 static PyObject *manager_memalloc(tarn__manager_object *self, PyObject *const *arguments,
                                   Py_ssize_t count)
 {
-    struct request request = {.kind = TARN_POINTER_DEVICE, .stream = self->stream};
+    size_t bytes;
 
     if (count < 1 || count > 2) {
         PyErr_SetString(PyExc_TypeError, "memalloc(bytes, stream=None)");
         return NULL;
     }
-    if (tarn__size_from(arguments[0], &request.bytes) != 0)
+    if (tarn__size_from(arguments[0], &bytes) != 0)
         return NULL;
-    if (count == 2 && arguments[1] != Py_None &&
-        tarn__stream_from(state_of(self), arguments[1], &request.stream) != 0)
-        return NULL;
-    return allocate(self, &request);
+    bool on_stream = count == 2 && arguments[1] != Py_None;
+    return tarn__manager_memalloc(self, NULL, bytes, on_stream ? arguments[1] : NULL);
 }
 
 PyDoc_STRVAR(memhostalloc_doc,

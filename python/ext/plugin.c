@@ -25,7 +25,8 @@ static int prepare(plugin *self)
     return result ? 0 : -1;
 }
 
-PyDoc_STRVAR(initialize_doc, "initialize()\n\nComes before every call of numba.cuda.");
+PyDoc_STRVAR(initialize_doc,
+             "initialize($self)\n--\n\nComes before every call of numba.cuda.");
 
 static PyObject *plugin_initialize(plugin *self, PyObject *unused)
 {
@@ -35,9 +36,18 @@ static PyObject *plugin_initialize(plugin *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(allocate_doc, "_allocate(size)\n\nmemalloc() once, failing as Tarn fails.");
+PyDoc_STRVAR(allocate_doc, "_allocate($self, size, stream=0)\n--\n\n"
+                           "memalloc() once, failing as Tarn fails.");
 
-static PyObject *plugin_allocate(plugin *self, PyObject *size)
+/* 0 and None name no stream: memory that is safe on all. */
+static bool names_stream(PyObject *stream)
+{
+    if (stream == NULL || stream == Py_None)
+        return false;
+    return !PyLong_CheckExact(stream) || PyObject_IsTrue(stream);
+}
+
+static PyObject *allocate(plugin *self, PyObject *size, PyObject *stream)
 {
     size_t bytes;
 
@@ -47,8 +57,8 @@ static PyObject *plugin_allocate(plugin *self, PyObject *size)
         PyErr_SetString(PyExc_RuntimeError, "Plugin: _prepare() has not been called");
         return NULL;
     }
-    tarn__memory_object *memory =
-        (tarn__memory_object *)tarn__manager_memalloc(self->manager, self->type, bytes);
+    tarn__memory_object *memory = (tarn__memory_object *)tarn__manager_memalloc(
+        self->manager, self->type, bytes, names_stream(stream) ? stream : NULL);
     if (memory) {
         memory->context = Py_NewRef(self->context);
         memory->refct = 1;
@@ -56,32 +66,67 @@ static PyObject *plugin_allocate(plugin *self, PyObject *size)
     return (PyObject *)memory;
 }
 
+/* The size and the stream (NULL: not given). NBEP 7's draft calls the size `nbytes`. */
+static int parse(PyObject *const *args, Py_ssize_t count, PyObject *names,
+                 PyObject *given[3])
+{
+    static const struct tarn__signature signature = {
+        "O|O:memalloc", {"size", "stream"}, .required = 1};
+    static const struct tarn__signature draft = {
+        "O|O:memalloc", {"nbytes", "stream"}, .required = 1};
+    Py_ssize_t named = names != NULL ? PyTuple_GET_SIZE(names) : 0;
+    bool is_draft = false;
+
+    for (Py_ssize_t i = 0; i < named; i++)
+        is_draft = is_draft || PyUnicode_CompareWithASCIIString(
+                                   PyTuple_GET_ITEM(names, i), "nbytes") == 0;
+    return tarn__arguments(is_draft ? &draft : &signature, args, count, names, given);
+}
+
+static PyObject *plugin_allocate(plugin *self, PyObject *const *args, Py_ssize_t count,
+                                 PyObject *names)
+{
+    PyObject *given[3];
+
+    if (parse(args, count, names, given) != 0)
+        return NULL;
+    return allocate(self, given[0], given[1]);
+}
+
 /* An allocation failed: the class says what comes of it. */
-static PyObject *try_again(plugin *self, PyObject *size)
+static PyObject *try_again(plugin *self, PyObject *size, PyObject *stream)
 {
     if (!PyErr_ExceptionMatches(PyExc_MemoryError) &&
         !PyErr_ExceptionMatches(tarn__state_of(Py_TYPE(self))->TarnError))
         return NULL;
     PyObject *error = tarn__exception_take();
-    PyObject *allocate = PyObject_GetAttrString((PyObject *)self, "_allocate");
+    PyObject *function = PyObject_GetAttrString((PyObject *)self, "_allocate");
     PyObject *memory = NULL;
 
-    if (allocate)
-        memory =
-            PyObject_CallMethod((PyObject *)self, "_again", "OOO", error, allocate, size);
-    Py_XDECREF(allocate);
+    if (function)
+        memory = PyObject_CallMethod((PyObject *)self, "_again", "OOOO", error, function,
+                                     size, stream ? stream : Py_None);
+    Py_XDECREF(function);
     Py_DECREF(error);
     return memory;
 }
 
-PyDoc_STRVAR(memalloc_doc, "memalloc(size)\n\nDevice memory as Numba's MemoryPointer.");
+PyDoc_STRVAR(
+    memalloc_doc,
+    "memalloc($self, size, stream=0)\n--\n\n"
+    "Device memory, at least `size` bytes, as Numba's MemoryPointer. Without a stream (0 or\n"
+    "None) it is safe for work on any. With one, it comes and goes in the order of that\n"
+    "stream, and keeps it. `nbytes`, as NBEP 7's draft says, is another name of `size`.");
 
-static PyObject *plugin_memalloc(plugin *self, PyObject *size)
+static PyObject *plugin_memalloc(plugin *self, PyObject *const *args, Py_ssize_t count,
+                                 PyObject *names)
 {
-    if (prepare(self) != 0)
+    PyObject *given[3];
+
+    if (parse(args, count, names, given) != 0 || prepare(self) != 0)
         return NULL;
-    PyObject *memory = plugin_allocate(self, size);
-    return memory ? memory : try_again(self, size);
+    PyObject *memory = allocate(self, given[0], given[1]);
+    return memory ? memory : try_again(self, given[0], given[1]);
 }
 
 /* --- for the class ------------------------------------------------------------------ */
@@ -164,8 +209,10 @@ static PyGetSetDef plugin_fields[] = {
 
 static PyMethodDef plugin_methods[] = {
     {"initialize", (PyCFunction)plugin_initialize, METH_NOARGS, initialize_doc},
-    {"memalloc", (PyCFunction)plugin_memalloc, METH_O, memalloc_doc},
-    {"_allocate", (PyCFunction)plugin_allocate, METH_O, allocate_doc},
+    {"memalloc", (PyCFunction)(void (*)(void))plugin_memalloc,
+     METH_FASTCALL | METH_KEYWORDS, memalloc_doc},
+    {"_allocate", (PyCFunction)(void (*)(void))plugin_allocate,
+     METH_FASTCALL | METH_KEYWORDS, allocate_doc},
     {"_prepare", (PyCFunction)plugin_prepare, METH_VARARGS, prepare_doc},
     {"_unprepare", (PyCFunction)plugin_unprepare, METH_NOARGS, unprepare_doc},
     {NULL, NULL, 0, NULL},

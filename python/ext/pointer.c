@@ -96,6 +96,10 @@ bool tarn__pointer_let_go(tarn__pointer_object *self, tarn_status *out)
     if (self->manager)
         unlink_from(self->manager, self);
     *out = self->logged ? release_with_row(self, pointer) : release_plainly(pointer);
+    /* It is freed later: on a stream that has to stay for good, since the driver crashes on
+     * one that is gone, or it is memory of the owner's that is still page-locked. */
+    if (*out != TARN_OK && self->manager)
+        Py_XINCREF(self->owner);
     return true;
 }
 

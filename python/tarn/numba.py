@@ -65,6 +65,18 @@ def _is_logging() -> bool:
 # --- the manager -----------------------------------------------------------------------
 
 
+def _takes_nbytes(method: Callable[..., Any]) -> Callable[..., Any]:
+    """NBEP 7's draft calls `nbytes` what Numba's own managers call `size`."""
+
+    @functools.wraps(method)
+    def named(*arguments: Any, **keywords: Any) -> Any:
+        if "nbytes" in keywords:
+            keywords["size"] = keywords.pop("nbytes")
+        return method(*arguments, **keywords)
+
+    return named
+
+
 class _ManagerOperations(_tarn.Plugin):
     """The members of NBEP 7; manager_class() puts them on top of Numba's base class.
 
@@ -153,6 +165,11 @@ class _ManagerOperations(_tarn.Plugin):
         self.allocations[key] = memory  # own() refers to it weakly
         return memory.own()
 
+    def prepare_for_use(self) -> None:
+        """What NBEP 7's draft calls initialize()."""
+        self.initialize()
+
+    @_takes_nbytes
     def memhostalloc(
         self, size: int, mapped: bool = False, portable: bool = False, wc: bool = False
     ) -> Any:
@@ -180,7 +197,8 @@ class _ManagerOperations(_tarn.Plugin):
         )
         return memory.own()
 
-    def get_ipc_handle(self, memory: Any) -> Any:
+    def get_ipc_handle(self, memory: Any, stream: Any = 0) -> Any:
+        """`stream` is NBEP 7's draft's: whoever exports memory has waited for it."""
         block = getattr(memory, "owner", None)
         if not isinstance(block, _tarn.MemoryPointer):  # of others, by the array interface
             foreign = _numba_ipc.handle_of_foreign(self._target, memory, self._device_number())

@@ -902,8 +902,63 @@ def test_a_manager_of_no_device_is_refused():
         tarn._tarn.Manager(77)
 
 
-def test_memalloc_may_name_a_stream():
-    manager = manager_of_device()
-    tarn._tarn.log_close()
-    manager.memalloc(100, tarn.DEFAULT_STREAM)
-    assert log()[0]["Stream"] == "0"
+class Noting(tarn.mr.DeviceMemoryResource):
+    """Notes the streams of its calls."""
+
+    def __init__(self, upstream):
+        self.upstream, self.streams = upstream, []
+
+    def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
+        self.streams.append(stream)
+        return self.upstream.allocate(nbytes, stream)
+
+    def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
+        self.streams.append(stream)
+        self.upstream.deallocate(ptr, nbytes, stream)
+
+
+def both_memallocs():
+    return manager_of_device().memalloc, cuda.current_context().memory_manager.memalloc
+
+
+def test_memalloc_may_name_a_stream(counted):
+    """A31: memory comes and goes on it then."""
+    noting = Noting(counted.mr)
+    tarn.mr.set_current_device_resource(noting)
+    stream = tarn.Stream()
+    for memalloc in both_memallocs():
+        for named, expected in (
+            (tarn.DEFAULT_STREAM, tarn.DEFAULT_STREAM),
+            (stream, stream),
+            (cuda.external_stream(stream.handle), stream),
+            (None, tarn.NO_STREAM),
+        ):
+            tarn._tarn.log_close()
+            memalloc(100, named)
+            assert noting.streams == [expected] * 2
+            name = "none" if expected == tarn.NO_STREAM else f"{expected.handle:#x}"
+            assert {row["Stream"] for row in log()} == {"0" if name == "0x0" else name}
+            noting.streams.clear()
+    cuda.current_context().memory_manager.memalloc(100, stream=0)
+    assert noting.streams == [tarn.NO_STREAM] * 2
+
+
+def test_memory_keeps_the_stream_that_it_goes_back_on(unraisable):
+    """Or the driver would be given the handle of a stream that is gone."""
+    keeping = Keeping(Noting(tarn.mr.CudaAsyncMemoryResource()))
+    tarn.mr.set_current_device_resource(keeping)
+    for memalloc in both_memallocs():
+        for kept in (False, True):  # freed at once; and by a retry, after the memory has gone
+            keeping.keeps = (lambda ptr: True) if kept else None
+            stream = tarn.Stream()
+            handle = stream.handle
+            memory = memalloc(100, stream)
+            del stream
+            gc.collect()
+            del memory
+            assert tarn.deferred_frees().failed == kept
+            keeping.keeps = None
+            tarn.reclaim_deferred_frees()
+            assert keeping.upstream.streams[-1].handle == handle
+    assert [type(error) for error in unraisable] == [KeyError] * 2
+    tarn.synchronize()

@@ -40,6 +40,65 @@ def test_names_are_where_plugins_look_for_them():
         import numba.cuda.cudadrv.memory  # noqa: F401
 
 
+MEMBERS = (
+    "initialize", "memalloc", "memhostalloc", "mempin", "memallocmanaged", "get_ipc_handle",
+    "get_memory_info", "reset", "defer_cleanup",
+)  # fmt: skip
+NUMBAS = (
+    cuda.BaseCUDAMemoryManager, cuda.HostOnlyCUDAMemoryManager, driver.NumbaCUDAMemoryManager
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+@pytest.mark.parametrize("numbas", NUMBAS)
+def test_members_take_what_those_of_numbas_managers_take(numbas, name):
+    """A30-A42, B1-B18: the same names in the same order, and what is more may be left out."""
+    theirs = getattr(numbas, name, None)
+    if theirs is None:
+        assert (numbas, name) == (cuda.BaseCUDAMemoryManager, "memallocmanaged")
+        return
+    wanted = list(inspect.signature(theirs).parameters.values())[1:]  # without self
+    ours = inspect.signature(getattr(cuda.current_context().memory_manager, name)).parameters
+    assert list(ours)[: len(wanted)] == [parameter.name for parameter in wanted]
+    for parameter in wanted:
+        mine = ours[parameter.name]
+        assert mine.kind is parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        assert mine.default == parameter.default or parameter.default is parameter.empty
+    for name in list(ours)[len(wanted) :]:
+        assert ours[name].default is not inspect.Parameter.empty
+
+
+def test_every_argument_may_be_named():
+    """As Numba's own manager takes them, and as the draft names them (A31-A32, A40)."""
+    manager, host = cuda.current_context().memory_manager, np.zeros(10)
+    assert manager.memalloc(size=80).size == manager.memalloc(80, 0).size == 80
+    assert manager.memalloc(nbytes=80, stream=0).size == 80
+    for size in ({"size": 64}, {"nbytes": 64}):
+        for mapped in (False, True):
+            memory = manager.memhostalloc(mapped=mapped, portable=True, wc=False, **size)
+            assert memory._buflen_ == 64
+    assert manager.memhostalloc(64, True, True, False)._buflen_ == 64
+    pinned = manager.mempin(owner=host, pointer=host.ctypes.data, size=80, mapped=False)
+    assert pinned._bufptr_ == host.ctypes.data
+    del pinned
+    assert manager.memallocmanaged(size=8, attach_global=False).size == 8
+    array = cuda.to_device(host)
+    words = [bytes(manager.get_ipc_handle(**named).handle.reserved)
+             for named in ({"memory": array.gpu_data}, {"memory": array.gpu_data, "stream": 0})]
+    assert words[0] == words[1]
+    assert manager.prepare_for_use() is manager.initialize() is None
+
+
+@pytest.mark.parametrize(
+    "positional, named",
+    [((), {}), ((8, 0, 0), {}), ((8,), {"size": 8}), ((8,), {"nbytes": 8}), ((), {"stream": 0}),
+     ((), {"bytes": 8}), ((), {"size": 8, "nbytes": 8})],
+)  # fmt: skip
+def test_arguments_that_do_not_fit_are_type_errors(positional, named):
+    with pytest.raises(TypeError):
+        cuda.current_context().memory_manager.memalloc(*positional, **named)
+
+
 @pytest.mark.parametrize("kind", ["MemoryPointer", "MappedMemory", "PinnedMemory"])
 def test_pointers_take_their_arguments_in_todays_order(kind):
     """A45-A48, A50-A53, A56: the owner before the finalizer, both of which may be left out;
