@@ -86,6 +86,16 @@ def use_tarn_for_numba(cuda: Any = None, resource: Any = None, **options: Any) -
     numba.use_tarn_for_numba(cuda, resource, **options)
 
 
+def __getattr__(name: str) -> Any:
+    """What Numba looks for where NUMBA_CUDA_MEMORY_MANAGER is `tarn`: made when it is
+    looked for, and without Numba."""
+    if name == "_numba_memory_manager":
+        from tarn import numba
+
+        return numba._numba_memory_manager
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def get_include() -> str:
     """The folder for a C compiler's -I: `#include <tarn/tarn.h>`."""
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")

@@ -16,6 +16,9 @@ from . import _tarn
 # shared with programs that know no Tarn.
 DEFAULT = "cuda-pool"
 
+# What NUMBA_CUDA_MEMORY_MANAGER may call the plugin: both have `_numba_memory_manager`.
+MODULES = ("tarn", "tarn.numba")
+
 is_for_numba = False  # Tarn's manager was asked for by a call
 _asked: str | None = None  # name of the resource for devices that have the default
 _asked_for_one = False  # a resource itself was asked for
@@ -93,6 +96,11 @@ def choose(device: int, default: str | None = None) -> None:
     _chosen.add(device)
 
 
+def is_named() -> bool:
+    """Does the environment put Numba under Tarn?"""
+    return os.environ.get("NUMBA_CUDA_MEMORY_MANAGER") in MODULES
+
+
 def was_asked_for() -> bool:
     """Did somebody say which resource is to serve Numba, by a call or by the environment?"""
     return _asked_for_one or bool(_asked or os.environ.get("TARN_RESOURCE"))
@@ -157,8 +165,7 @@ def using_resource(resource: Any, device: int | None = None) -> Iterator[Any]:
         resource = _class_of(resource)(device=device)
     _check(resource)
     # Or the first use in the block would find this resource and stay without the default.
-    named = os.environ.get("NUMBA_CUDA_MEMORY_MANAGER") == "tarn.numba"
-    choose(device, DEFAULT if is_for_numba or named else None)
+    choose(device, DEFAULT if is_for_numba or is_named() else None)
     before = mr.set_per_device_resource(device, resource)
     try:
         yield resource

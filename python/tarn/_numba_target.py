@@ -98,11 +98,31 @@ def target_of_driver(name: str) -> Target:
 def _default_cuda() -> Any:
     try:
         from numba import cuda
-    except ModuleNotFoundError as missing:
-        if missing.name != "numba":
+
+        return cuda
+    except ImportError as missing:  # there is no Numba, or one without CUDA
+        if missing.name not in ("numba", "numba.cuda"):
             raise
+    try:
         return importlib.import_module("numba_cuda_mlir.cuda")
-    return cuda
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("numba_cuda_mlir", "numba_cuda_mlir.cuda"):
+            raise
+    raise ModuleNotFoundError(
+        "tarn.numba: there is no Numba with CUDA in this Python: install numba-cuda "
+        "(pip install numba-cuda), or numba-cuda-mlir",
+        name="numba_cuda",
+    )
+
+
+def is_simulator(cuda: Any = None) -> bool:
+    """Is this cuda module (by default that of target_of()) Numba's own simulator, which
+    NUMBA_ENABLE_CUDASIM puts in the place of the real one?"""
+    if cuda is None:
+        cuda = _default_cuda()
+    return not hasattr(cuda, "BaseCUDAMemoryManager") and (
+        hasattr(cuda, "simulator") or "simulator" in cuda.__name__
+    )
 
 
 def target_of(cuda: Any = None) -> Target:
@@ -115,7 +135,7 @@ def target_of(cuda: Any = None) -> Target:
         raise RuntimeError(
             "tarn.numba: NUMBA_ENABLE_CUDASIM is set, so Numba runs on its simulator, "
             "which has no memory to manage"
-            if hasattr(cuda, "simulator") or "simulator" in cuda.__name__
+            if is_simulator(cuda)
             else f"tarn.numba: {cuda.__name__} has no memory interface of NBEP 7"
         )
     return target_of_driver(base.__module__)

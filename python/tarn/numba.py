@@ -5,7 +5,7 @@ Either of these puts all device, mapped, pinned and managed memory of a program 
     import tarn.numba
     tarn.numba.use_tarn_for_numba()          # before the first use of CUDA
 
-    NUMBA_CUDA_MEMORY_MANAGER=tarn.numba python program.py
+    NUMBA_CUDA_MEMORY_MANAGER=tarn python program.py
 
 It serves numba-cuda, numba-cuda-mlir and the CUDA target that is part of Numba. Device
 memory comes from the device's current resource (``tarn.mr``), so what serves a program can
@@ -37,7 +37,7 @@ from . import _numba_resources as resources
 from . import _numba_types as types
 from . import _tarn
 from ._numba_resources import using_resource
-from ._numba_target import Target, target_of, target_of_driver
+from ._numba_target import Target, is_simulator, target_of, target_of_driver
 
 __all__ = ["TarnNumbaManager", "manager_class", "use_tarn_for_numba", "using_resource"]
 
@@ -315,7 +315,7 @@ def _name_of(manager: Any) -> str:
 
 def _warn_of_environment() -> None:
     named = os.environ.get("NUMBA_CUDA_MEMORY_MANAGER", "default")
-    if named not in ("default", __name__):
+    if named not in ("default", *resources.MODULES):
         warnings.warn(
             f"tarn.numba: NUMBA_CUDA_MEMORY_MANAGER={named} is ignored: "
             "use_tarn_for_numba() was called",
@@ -341,7 +341,8 @@ def use_tarn_for_numba(
     host_arrays: bool = True,
 ) -> None:
     """Put Numba's memory under Tarn. Has to come before the first use of CUDA; a second
-    call is no error.
+    call is no error. On Numba's simulator (NUMBA_ENABLE_CUDASIM) it warns and does nothing.
+    Raises ModuleNotFoundError where no Numba with CUDA is installed.
 
     :param cuda: the module to serve: ``numba.cuda`` (the default), ``numba_cuda_mlir.cuda``
         or another with the same interface.
@@ -360,6 +361,13 @@ def use_tarn_for_numba(
     """
     if mode not in _MODES:
         raise ValueError(f"tarn.numba: there is no mode {mode!r}, only {', '.join(_MODES)}")
+    if is_simulator(cuda):
+        warnings.warn(
+            "tarn.numba: NUMBA_ENABLE_CUDASIM is set: Numba runs on its simulator, which has "
+            "no GPU memory, so nothing comes from Tarn",
+            stacklevel=2,
+        )
+        return
     target = target_of(cuda)
     manager = _class_for(target)
     _check_not_too_late(target.driver, manager)

@@ -112,7 +112,7 @@ def test_says_that_it_replaces_another_manager():
         "tarn run: NUMBA_CUDA_MEMORY_MANAGER=rmm.allocators.numba is replaced by "
         "tarn.numba\n"
     )
-    for quiet in "default", "tarn.numba", "":
+    for quiet in "default", "tarn", "tarn.numba", "":
         assert show(NUMBA_CUDA_MEMORY_MANAGER=quiet)[2] == ""
 
 

@@ -47,9 +47,20 @@ except tarn.NoDriverError as error:
     assert words[0] == "1" and "/no/such/driver" in words[1]
 
 
-def test_the_environment_registers_too():
+def test_importing_tarn_imports_no_numba_before_or_after_numba_looks_for_it():
+    code = """
+import sys, tarn
+assert "tarn.numba" not in sys.modules
+print(hasattr(tarn, "_numba_memory_manager"), hasattr(tarn, "_no_such_name"))
+print("numba" in sys.modules, tarn._numba_memory_manager is tarn.numba._numba_memory_manager)
+"""
+    assert run_code(code, TARN_DRIVER="/no/such/driver") == "True False\nFalse True"
+
+
+@pytest.mark.parametrize("module", ["tarn", "tarn.numba"])
+def test_the_environment_registers_too(module):
     code = ARRAY + "print(tarn.csv_log())"
-    log = rows(run_code(code, NUMBA_CUDA_MEMORY_MANAGER="tarn.numba"))
+    log = rows(run_code(code, NUMBA_CUDA_MEMORY_MANAGER=module))
     assert [(row["Event Type"], row["Location"]) for row in log] == [
         ("Alloc", "<string>:4"),
         ("Free", "<string>:5"),
@@ -71,9 +82,10 @@ except RuntimeError as error:
     assert "NUMBA_CUDA_MEMORY_MANAGER=tarn.numba" in words
 
 
-def test_a_late_call_of_what_the_environment_set_is_no_error():
+@pytest.mark.parametrize("module", ["tarn", "tarn.numba"])
+def test_a_late_call_of_what_the_environment_set_is_no_error(module):
     code = ARRAY + "import tarn.numba; tarn.numba.use_tarn_for_numba(); print('fine')"
-    assert run_code(code, NUMBA_CUDA_MEMORY_MANAGER="tarn.numba") == "fine"
+    assert run_code(code, NUMBA_CUDA_MEMORY_MANAGER=module) == "fine"
 
 
 OTHER = """
@@ -108,17 +120,69 @@ def test_a_manager_that_the_environment_named_as_well_is_warned_of():
     done = run(["-c", code], NUMBA_CUDA_MEMORY_MANAGER="rmm.allocators.numba")
     assert done.returncode == 0
     assert "NUMBA_CUDA_MEMORY_MANAGER=rmm.allocators.numba is ignored" in done.stderr
+    for ours in ("tarn", "tarn.numba", "default"):
+        assert run_code(code, NUMBA_CUDA_MEMORY_MANAGER=ours) == ""
 
 
-def test_numbas_simulator_is_refused_in_words():
+def test_on_numbas_simulator_a_program_is_warned_and_goes_on():
     code = """
-import tarn.numba
+import tarn.numba, warnings
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    tarn.numba.use_tarn_for_numba(resource="pool", mode="one-stream")
+    tarn.use_tarn_for_numba()
+assert [w.category for w in caught] == [UserWarning] * 2
+assert caught[0].filename == "<string>", caught[0].filename
+print(caught[0].message)
+import numpy as np
+from numba import cuda
+print(cuda.to_device(np.arange(5)).copy_to_host().sum())
 try:
-    tarn.numba.use_tarn_for_numba()
+    tarn.numba.manager_class()
 except RuntimeError as error:
     print(error)
 """
-    assert "NUMBA_ENABLE_CUDASIM is set" in run_code(code, NUMBA_ENABLE_CUDASIM="1")
+    words = run_code(code, NUMBA_ENABLE_CUDASIM="1", TARN_DRIVER="/no/such/driver").splitlines()
+    assert "NUMBA_ENABLE_CUDASIM is set" in words[0] and "nothing comes from Tarn" in words[0]
+    assert words[1] == "10" and "NUMBA_ENABLE_CUDASIM is set" in words[2]
+
+
+@pytest.mark.parametrize("missing", ["numba", "numba.cuda"])
+def test_without_numba_the_package_that_is_missing_is_named(missing):
+    """As if it were not installed; tests/install/test_bare.py has a Python without it."""
+    code = f"""
+import sys
+if {missing!r} == "numba.cuda":
+    import numba
+    sys.modules.pop("numba.cuda", None)
+    vars(numba).pop("cuda", None)
+sys.modules[{missing!r}] = sys.modules["numba_cuda_mlir"] = None
+import tarn
+try:
+    tarn.use_tarn_for_numba()
+except ModuleNotFoundError as error:
+    print(error.name, error)
+"""
+    words = run_code(code)
+    assert words.startswith("numba_cuda tarn.numba: there is no Numba with CUDA in this Python")
+    assert "install numba-cuda (pip install numba-cuda)" in words
+
+
+def test_a_numba_that_is_broken_says_so_itself():
+    code = """
+import sys
+class Broken:
+    def find_spec(self, name, path=None, target=None):
+        if name == "llvmlite":
+            raise ImportError("llvmlite is broken", name="llvmlite")
+sys.meta_path.insert(0, Broken())
+import tarn
+try:
+    tarn.use_tarn_for_numba()
+except ImportError as error:
+    print(error)
+"""
+    assert run_code(code) == "llvmlite is broken"
 
 
 @pytest.mark.skipif(not ON_SIM, reason="needs two drivers")

@@ -131,6 +131,19 @@ with tarn.numba.using_resource(own):
     assert words == ["ManagedMemoryResource", "CudaAsyncMemoryResource", "True"]
 
 
+@pytest.mark.parametrize("module", ["tarn", "tarn.numba"])
+def test_a_first_use_in_the_block_finds_the_default_where_the_environment_registers(module):
+    """Or the block's resource would be taken for one of the program's, and stay."""
+    code = """
+import tarn.numba
+from numba import cuda
+with tarn.numba.using_resource("cuda"):
+    cuda.device_array(1)
+print(type(tarn.mr.get_current_device_resource()).__name__)
+"""
+    assert run_code(code, NUMBA_CUDA_MEMORY_MANAGER=module) == "PoolMemoryResource"
+
+
 def test_a_first_use_in_the_block_does_not_put_another_resource_in_charge():
     code = """
 import tarn.numba

@@ -53,7 +53,9 @@ def test_the_numba_plugin_says_what_is_missing():
         import tarn.numba
         try:
             tarn.numba.use_tarn_for_numba()
-        except ImportError as error:
-            assert "numba" in str(error), error
+        except ModuleNotFoundError as error:
+            assert error.name == "numba_cuda", error.name
+            assert "install numba-cuda (pip install numba-cuda)" in str(error), error
+            assert tarn._numba_memory_manager(context=None).interface_version == 1
             print("fine")
     """)
