@@ -12,11 +12,12 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static struct {
     pthread_mutex_t lock;
-    int *files;
+    bool *is_kept; /* by descriptor */
     size_t count, room;
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -34,8 +35,11 @@ static void after_fork(void)
 
 static void in_child(void)
 {
-    for (size_t i = 0; i < kept.count; i++)
-        close(kept.files[i]);
+    for (size_t file = 0; file < kept.room; file++) {
+        if (kept.is_kept[file])
+            close((int)file);
+        kept.is_kept[file] = false;
+    }
     kept.count = 0;
     tarn__server_forget();
     after_fork();
@@ -59,17 +63,19 @@ void tarn__files_unlock(void)
     pthread_mutex_unlock(&kept.lock);
 }
 
-static bool make_room(void)
+static bool make_room(size_t file)
 {
-    size_t room = kept.room ? 2 * kept.room : 16;
-    int *files;
+    size_t room = kept.room ? kept.room : 64;
 
-    if (kept.count < kept.room)
+    while (room <= file)
+        room *= 2;
+    if (room == kept.room)
         return true;
-    files = realloc(kept.files, room * sizeof *files);
-    if (!files)
+    bool *is_kept = realloc(kept.is_kept, room * sizeof *is_kept);
+    if (!is_kept)
         return false;
-    kept.files = files;
+    memset(is_kept + kept.room, 0, (room - kept.room) * sizeof *is_kept);
+    kept.is_kept = is_kept;
     kept.room = room;
     return true;
 }
@@ -78,12 +84,13 @@ int tarn__file_keep(int file)
 {
     if (file < 0)
         return -1;
-    if (!make_room()) {
+    if (!make_room((size_t)file)) {
         close(file);
         errno = ENOMEM;
         return -1;
     }
-    kept.files[kept.count++] = file;
+    kept.is_kept[file] = true;
+    kept.count++;
     return file;
 }
 
@@ -103,15 +110,12 @@ CUresult_ tarn__file_exported(CUresult_ result, int file, int *out)
 
 void tarn__file_close(int file)
 {
-    size_t i = 0;
-
     if (file < 0)
         return;
     tarn__files_lock();
-    while (i < kept.count && kept.files[i] != file)
-        i++;
-    if (i < kept.count) {
-        kept.files[i] = kept.files[--kept.count];
+    if ((size_t)file < kept.room && kept.is_kept[file]) {
+        kept.is_kept[file] = false;
+        kept.count--;
         close(file);
     }
     tarn__files_unlock();

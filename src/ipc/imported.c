@@ -9,6 +9,8 @@
  * here; a new one at its place is refused then, as it could not be told from the old one.
  */
 #include "ipc/imported.h"
+#include "base/hash.h"
+#include "base/map.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,8 +23,10 @@ struct pool {
     size_t blocks; /* imported; 0: it is to go, and the driver did not let it */
 };
 
+enum { BUCKETS = 1024 };
+
 struct tarn__imported {
-    struct tarn__imported *next;
+    struct tarn__imported *next; /* in its bucket */
     struct tarn__ticket ticket;
     struct pool *pool;
     CUdeviceptr_ base;
@@ -31,7 +35,8 @@ struct tarn__imported {
 };
 
 static struct pool *pools;
-static struct tarn__imported *blocks;
+static struct tarn__imported *blocks[BUCKETS]; /* by ticket */
+static struct tarn__map bases;                 /* where they lie */
 
 tarn_device_ptr tarn__imported_base(const struct tarn__imported *imported)
 {
@@ -113,22 +118,18 @@ static tarn_status let_in(const struct tarn__calls *calls, const struct pool *po
 
 /* --- blocks --- */
 
+static struct tarn__imported **bucket_of(const struct tarn__ticket *ticket)
+{
+    return &blocks[tarn__hash_bytes(ticket, sizeof *ticket) % BUCKETS];
+}
+
 static struct tarn__imported *find_block(const struct tarn__ticket *ticket)
 {
-    struct tarn__imported *block = blocks;
+    struct tarn__imported *block = *bucket_of(ticket);
 
     while (block && memcmp(&block->ticket, ticket, sizeof *ticket) != 0)
         block = block->next;
     return block;
-}
-
-static bool is_imported_at(CUdeviceptr_ base)
-{
-    const struct tarn__imported *block = blocks;
-
-    while (block && block->base != base)
-        block = block->next;
-    return block != NULL;
 }
 
 /* The second try is for a driver that fails once. */
@@ -157,7 +158,7 @@ static tarn_status import_pointer(const struct tarn__calls *calls,
     memcpy(pointer.reserved, offer->pointer, sizeof pointer.reserved);
     CUresult_ result = calls->mem_pool_import_pointer(&base, pool, &pointer);
     if (result == CUDA_ERROR_INVALID_VALUE_ ||
-        (result == CUDA_SUCCESS_ && is_imported_at(base)))
+        (result == CUDA_SUCCESS_ && tarn__map_get(&bases, base)))
         return its_place_is_taken(&offer->ticket, result);
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("ipc", "cuMemPoolImportPointer", result,
@@ -191,9 +192,14 @@ static tarn_status make_block(const struct tarn__calls *calls, int device,
                               struct tarn__imported **out)
 {
     struct tarn__imported *block = calloc(1, sizeof *block);
+    struct tarn__imported **bucket = bucket_of(&offer->ticket);
 
-    if (!block)
+    if (bases.stride == 0)
+        tarn__map_init(&bases, 0);
+    if (!block || !tarn__map_reserve_one(&bases)) {
+        free(block);
         return tarn_error_set(TARN_OUT_OF_MEMORY, "ipc: no host memory for a block");
+    }
     block->ticket = offer->ticket;
     block->pool = pool;
     block->users = 1;
@@ -202,8 +208,9 @@ static tarn_status make_block(const struct tarn__calls *calls, int device,
         free(block);
         return status;
     }
-    block->next = blocks;
-    blocks = block;
+    block->next = *bucket;
+    *bucket = block;
+    tarn__map_put(&bases, block->base, NULL);
     pool->blocks++;
     *out = block;
     return TARN_OK;
@@ -256,7 +263,7 @@ tarn_status tarn__imported_open(const struct tarn__calls *calls, int device,
 CUresult_ tarn__imported_close(const struct tarn__calls *calls,
                                struct tarn__imported *imported)
 {
-    struct tarn__imported **link = &blocks;
+    struct tarn__imported **link = bucket_of(&imported->ticket);
 
     if (imported->users > 1) {
         imported->users--;
@@ -268,6 +275,7 @@ CUresult_ tarn__imported_close(const struct tarn__calls *calls,
     while (*link != imported)
         link = &(*link)->next;
     *link = imported->next;
+    tarn__map_take(&bases, imported->base, NULL);
     imported->pool->blocks--;
     free(imported);
     end_pools(calls);

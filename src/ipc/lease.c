@@ -4,12 +4,15 @@
  * where the owner has gone, it is refused, though what is open stays as it is.
  */
 #include "ipc/lease.h"
+#include "base/hash.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum { BUCKETS = 1024 };
+
 struct tarn__lease {
-    struct tarn__lease *next;
+    struct tarn__lease *next; /* in its bucket */
     struct tarn__ticket ticket;
     int device;
     int connection;
@@ -19,13 +22,18 @@ struct tarn__lease {
 
 static struct {
     pthread_mutex_t lock;
-    struct tarn__lease *first;
+    struct tarn__lease *buckets[BUCKETS]; /* by ticket */
 } leases = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct tarn__lease **bucket_of(const struct tarn__ticket *ticket)
+{
+    return &leases.buckets[tarn__hash_bytes(ticket, sizeof *ticket) % BUCKETS];
+}
 
 /* Under the lock. */
 static struct tarn__lease *find(const struct tarn__ticket *ticket, int device)
 {
-    struct tarn__lease *lease = leases.first;
+    struct tarn__lease *lease = *bucket_of(ticket);
 
     while (lease && (lease->device != device ||
                      memcmp(&lease->ticket, ticket, sizeof *ticket) != 0))
@@ -68,7 +76,7 @@ tarn_status tarn__lease_make(const struct tarn__ticket *ticket, int device,
                              int connection, const struct tarn__origin *origin,
                              struct tarn__lease **out)
 {
-    struct tarn__lease *lease = malloc(sizeof *lease);
+    struct tarn__lease *lease = malloc(sizeof *lease), **bucket = bucket_of(ticket);
 
     if (!lease) {
         tarn__file_close(connection);
@@ -80,8 +88,8 @@ tarn_status tarn__lease_make(const struct tarn__ticket *ticket, int device,
                                   .references = 1,
                                   .origin = *origin};
     pthread_mutex_lock(&leases.lock);
-    lease->next = leases.first;
-    leases.first = lease;
+    lease->next = *bucket;
+    *bucket = lease;
     pthread_mutex_unlock(&leases.lock);
     *out = lease;
     return TARN_OK;
@@ -89,13 +97,12 @@ tarn_status tarn__lease_make(const struct tarn__ticket *ticket, int device,
 
 void tarn__lease_release(struct tarn__lease *lease)
 {
-    struct tarn__lease **link = &leases.first;
-
     if (!lease)
         return;
     pthread_mutex_lock(&leases.lock);
     bool is_last = --lease->references == 0;
     if (is_last) {
+        struct tarn__lease **link = bucket_of(&lease->ticket);
         while (*link != lease)
             link = &(*link)->next;
         *link = lease->next;

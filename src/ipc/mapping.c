@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUCKETS = 256, GRANULARITY = 2 << 20 };
+enum { BUCKETS = 1024, GRANULARITY = 2 << 20 };
 
 static struct {
     pthread_mutex_t lock; /* for the buckets and the references */

@@ -83,7 +83,7 @@ tarn_status tarn__share_lease(uint32_t slot, uint64_t generation,
 /* The end of a lease. The block goes back here if it was freed meanwhile. */
 void tarn__share_end_lease(tarn_pointer *pointer);
 
-/* Let go of shares whose pointers nobody has any more; see share.c. */
+/* Let go of shares whose pointers nobody has any more, among the next few; see share.c. */
 void tarn__share_sweep(void);
 
 size_t tarn__share_count(void);

@@ -16,6 +16,7 @@
 #include "ipc/slots.h"
 #include "resource/backed.h"
 #include <pthread.h>
+#include <search.h>
 #include <stdlib.h>
 
 enum { GRANULARITY = 2 << 20 };
@@ -35,6 +36,7 @@ static struct {
     pthread_mutex_t lock; /* tarn__owner_lock() */
     pthread_cond_t idle;  /* a segment has no users any more */
     struct tarn__slots table;
+    void *by_address; /* the same segments, as a tree of tsearch() */
 } owner = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER};
 
 void tarn__owner_lock(void)
@@ -55,16 +57,23 @@ size_t tarn__segment_count(void)
     return count;
 }
 
+/* Segments do not overlap, so two that do are the same. */
+static int compare(const void *one, const void *other)
+{
+    const struct segment *a = one, *b = other;
+
+    if (a->base >= b->base + b->bytes)
+        return 1;
+    return a->base + a->bytes <= b->base ? -1 : 0;
+}
+
 /* Under the lock. */
 static struct segment *around(tarn_device_ptr address)
 {
-    for (uint32_t i = 0; i < owner.table.length; i++) {
-        struct segment *segment = owner.table.slots[i].item;
-        if (segment && address >= segment->base &&
-            address - segment->base < segment->bytes)
-            return segment;
-    }
-    return NULL;
+    const struct segment place = {.base = address, .bytes = 1};
+    struct segment *const *found = tfind(&place, &owner.by_address, compare);
+
+    return found ? *found : NULL;
 }
 
 bool tarn__segment_around(tarn_device_ptr address, struct tarn__segment_name *out)
@@ -210,15 +219,19 @@ static CUresult_ reserve_and_map(const struct tarn__calls *calls, struct segment
     return result;
 }
 
-/* Enter it into the table. False: no host memory. */
+/* Enter it into the table and the tree. False: no host memory. */
 static bool list(struct segment *segment)
 {
+    struct segment **entered = NULL;
+
     tarn__owner_lock();
-    bool has_room = tarn__slots_reserve(&owner.table);
-    if (has_room)
+    if (tarn__slots_reserve(&owner.table))
+        entered = tsearch(segment, &owner.by_address, compare);
+    bool is_in = entered && *entered == segment; /* no other one is there */
+    if (is_in)
         tarn__slots_put(&owner.table, segment, &segment->slot, &segment->generation);
     tarn__owner_unlock();
-    return has_room;
+    return is_in;
 }
 
 static CUresult_ exportable_allocate(struct tarn__backed *self,
@@ -285,8 +298,10 @@ static CUresult_ end(const struct tarn__calls *calls, struct segment *segment)
     if (result == CUDA_SUCCESS_)
         result = release_and_unmap(calls, segment);
     tarn__owner_lock();
-    if (result == CUDA_SUCCESS_)
+    if (result == CUDA_SUCCESS_) {
         tarn__slots_take(&owner.table, segment->slot);
+        tdelete(segment, &owner.by_address, compare);
+    }
     segment->ending = segment->handle == 0;
     tarn__owner_unlock();
     if (result != CUDA_SUCCESS_)

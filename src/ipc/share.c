@@ -9,12 +9,15 @@
  * All releases of a shared pointer come here, under one lock, but for those that began
  * before there was a share: such a one counts down without a look at what is left. That
  * can be the last one of the owner's only while it overtakes nobody; what it leaves behind
- * is found by the next sweep, at the next handle or request.
+ * is found by a sweep. Each handle and each request sweeps some of the shares, in turn, so
+ * that it costs the same however many there are.
  */
 #include "ipc/owner.h"
 #include "ipc/slots.h"
 #include "pointer/pointer.h"
 #include <stdlib.h>
+
+enum { SWEPT_AT_ONCE = 64 };
 
 struct share {
     tarn_pointer *pointer; /* with a reference; no view */
@@ -22,9 +25,11 @@ struct share {
     uint32_t slot;
     uint64_t generation;
     struct tarn__share_memory memory;
+    struct share *next, *previous; /* in the order in which sweeps come by */
 };
 
 static struct tarn__slots shares; /* under tarn__owner_lock() */
+static struct share order = {.next = &order, .previous = &order}; /* the same in a ring */
 
 size_t tarn__share_count(void)
 {
@@ -40,11 +45,25 @@ static bool is_freed(const struct share *share)
     return tarn_pointer_count(share->pointer) == 1 + share->leases;
 }
 
+static void put_behind(struct share *share, struct share *previous)
+{
+    share->previous = previous;
+    share->next = previous->next;
+    share->next->previous = previous->next = share;
+}
+
+static void take_out(struct share *share)
+{
+    share->previous->next = share->next;
+    share->next->previous = share->previous;
+}
+
 /* Under the lock: there is no share any more. Its reference is the caller's. */
 static tarn_pointer *withdraw(struct share *share)
 {
     tarn_pointer *pointer = share->pointer;
 
+    take_out(share);
     tarn__slots_take(&shares, share->slot);
     pointer->release_data = NULL;
     free(share);
@@ -79,16 +98,20 @@ void tarn__share_end_lease(tarn_pointer *pointer)
     release(pointer, true);
 }
 
-/* The first share that is left over, withdrawn, or NULL. */
-static tarn_pointer *take_freed(void)
+/* The first share among the next `*looks` that is left over, withdrawn, or NULL. */
+static tarn_pointer *take_freed(unsigned *looks)
 {
     tarn_pointer *freed = NULL;
 
     tarn__owner_lock();
-    for (uint32_t i = 0; i < shares.length && !freed; i++) {
-        struct share *share = shares.slots[i].item;
-        if (share && is_freed(share))
+    for (; *looks > 0 && order.next != &order && !freed; --*looks) {
+        struct share *share = order.next;
+        if (is_freed(share)) {
             freed = withdraw(share);
+        } else {
+            take_out(share);
+            put_behind(share, order.previous);
+        }
     }
     tarn__owner_unlock();
     return freed;
@@ -96,9 +119,10 @@ static tarn_pointer *take_freed(void)
 
 void tarn__share_sweep(void)
 {
+    unsigned looks = SWEPT_AT_ONCE;
     tarn_pointer *freed;
 
-    while ((freed = take_freed()))
+    while ((freed = take_freed(&looks)))
         tarn__pointer_release_plain(freed);
 }
 
@@ -113,6 +137,7 @@ static struct share *share_new(tarn_pointer *pointer,
     share->pointer = tarn_pointer_retain(pointer);
     share->memory = *memory;
     tarn__slots_put(&shares, share, &share->slot, &share->generation);
+    put_behind(share, &order); /* one that is left over is most often a new one */
     pointer->release_data = share;
     atomic_store_explicit(&pointer->release, release_shared, memory_order_release);
     return share;

@@ -12,13 +12,14 @@
 
 struct tarn__slot {
     void *item;          /* NULL: free */
-    uint64_t generation; /* of the item */
+    uint64_t generation; /* of the item; of a free one: the next free one + 1, or 0 */
 };
 
 struct tarn__slots {
     struct tarn__slot *slots;
-    uint32_t length; /* of `slots` */
-    uint32_t count;  /* items */
+    uint32_t length;     /* of `slots` */
+    uint32_t count;      /* items */
+    uint32_t first_free; /* + 1; 0: none */
 };
 
 /* Make sure that the next put has a place. False: no host memory. */
