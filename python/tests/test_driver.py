@@ -46,7 +46,7 @@ def test_headers_and_library_lie_in_the_package():
 def test_the_package_says_its_version_once():
     from importlib.metadata import version
 
-    assert tarn.__version__ == version("tarn")
+    assert tarn.__version__ == version("tarn-gpu")
 
 
 def test_one_copy_of_the_library_is_loaded():

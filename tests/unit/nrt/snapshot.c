@@ -272,7 +272,7 @@ static bool stay_and_name(void *data, const void *address, char *out, size_t byt
 
 static void *describe(void *unused)
 {
-    char words[64];
+    char words[64] = "";
 
     (void)unused;
     CHECK_TEXT("named by it", tarn_nrt_describe(words, words, sizeof words));
