@@ -31,7 +31,9 @@
  *
  * The server is one thread of the owner. It starts with the first handle that needs it and
  * answers at a socket in a folder that only its user may enter: TARN_IPC_DIR, else
- * XDG_RUNTIME_DIR/tarn, else /tmp/tarn-UID.
+ * XDG_RUNTIME_DIR/tarn, else /tmp/tarn-UID. Where that cannot be used a handle is
+ * TARN_SYSTEM_FAILURE: it cannot be made, is a link, or others may enter it. A path of over
+ * 4,095 bytes is TARN_INVALID_ARGUMENT.
  *
  * Whom to trust. A handle is good for processes of the owner's user alone. Whoever opens
  * one can read and write the whole allocation around the block, not only the block: a peer

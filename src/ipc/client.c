@@ -88,28 +88,35 @@ static int connect_in(int folder, const struct tarn__ticket *ticket, uint64_t de
     return 0;
 }
 
-/* An owner's environment may name another folder than ours, so all are looked into. */
-static int connect_anywhere(const struct tarn__ticket *ticket, uint64_t deadline_ns,
-                            int *out)
+/* An owner's environment may name another folder than ours, so all are looked into. One
+ * that our own names and that cannot be used is a mistake to be told of; one that is not
+ * there has no socket. */
+static tarn_status connect_anywhere(const struct tarn__ticket *ticket,
+                                    uint64_t deadline_ns, int *why_out, int *out)
 {
-    int why = ENOENT;
-
-    for (unsigned which = 0; which < TARN__FOLDERS && (why == ENOENT); which++) {
+    *why_out = ENOENT;
+    for (unsigned which = 0; which < TARN__FOLDERS && *why_out == ENOENT; which++) {
         int folder;
-        if (tarn__folder_open(which, false, &folder) != TARN_OK)
-            continue;
-        why = connect_in(folder, ticket, deadline_ns, out);
-        tarn__file_close(folder);
+        tarn_status status = tarn__folder_open(which, false, &folder);
+        if (status == TARN_OK) {
+            *why_out = connect_in(folder, ticket, deadline_ns, out);
+            tarn__file_close(folder);
+        } else if (which == 0 && tarn__folder_is_named() &&
+                   tarn_error_last()->native != ENOENT) {
+            return status;
+        }
     }
-    return why;
+    return TARN_OK;
 }
 
 static tarn_status connect_to(const struct tarn__ticket *ticket, uint64_t deadline_ns,
                               unsigned timeout_ms, int *out)
 {
-    int connection = -1;
-    int why = connect_anywhere(ticket, deadline_ns, &connection);
+    int why, connection = -1;
+    tarn_status status = connect_anywhere(ticket, deadline_ns, &why, &connection);
 
+    if (status != TARN_OK)
+        return status;
     if (why == ETIMEDOUT)
         return silent(ticket, timeout_ms);
     if (why == ENOENT || why == ECONNREFUSED)

@@ -14,6 +14,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,22 +24,53 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 512, SWEPT_AT_ONCE = 1024 };
+enum { PATH_BYTES = PATH_MAX, SWEPT_AT_ONCE = 1024 };
 
-/* The path of folder `which`; false: there is none. */
-static bool folder_path(unsigned which, char out[PATH_BYTES])
+/* What the environment says; NULL where that is nothing. */
+static const char *text_of(const char *name)
 {
-    const char *named = secure_getenv("TARN_IPC_DIR");
-    const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
+    const char *text = secure_getenv(name);
+
+    return text && *text ? text : NULL;
+}
+
+/* Behind a slash, or a slash and a dot, the system would follow a link. */
+static void cut_slashes(char *path)
+{
+    size_t length = strlen(path);
+
+    while (length > 1 && (path[length - 1] == '/' ||
+                          (path[length - 1] == '.' && path[length - 2] == '/')))
+        path[--length] = '\0';
+}
+
+/* The path of folder `which`. TARN_NOT_FOUND: there is none. */
+static tarn_status folder_path(unsigned which, char out[PATH_BYTES])
+{
+    const char *named = text_of("TARN_IPC_DIR"), *runtime = text_of("XDG_RUNTIME_DIR");
     int length = 0;
 
-    if (named && *named)
+    if (named)
         length = which == 0 ? snprintf(out, PATH_BYTES, "%s", named) : 0;
-    else if (runtime && *runtime && which == 0)
+    else if (runtime && which == 0)
         length = snprintf(out, PATH_BYTES, "%s/tarn", runtime);
-    else if (which == (runtime && *runtime))
+    else if (which == (runtime != NULL))
         length = snprintf(out, PATH_BYTES, "/tmp/tarn-%u", (unsigned)geteuid());
-    return length > 0 && length < PATH_BYTES;
+    if (length == 0)
+        return tarn_error_set(TARN_NOT_FOUND, "ipc: there is no folder for sockets");
+    if (length >= PATH_BYTES)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "ipc: %s names a folder of %d bytes, at most %d can be "
+                              "opened",
+                              named ? "TARN_IPC_DIR" : "XDG_RUNTIME_DIR", length,
+                              PATH_BYTES - 1);
+    cut_slashes(out);
+    return TARN_OK;
+}
+
+bool tarn__folder_is_named(void)
+{
+    return text_of("TARN_IPC_DIR") != NULL;
 }
 
 static tarn_status check_folder(int folder, const char *path)
@@ -61,9 +93,10 @@ static tarn_status check_folder(int folder, const char *path)
 tarn_status tarn__folder_open(unsigned which, bool make, int *out)
 {
     char path[PATH_BYTES];
+    tarn_status status = folder_path(which, path);
 
-    if (!folder_path(which, path))
-        return tarn_error_set(TARN_NOT_FOUND, "ipc: there is no folder for sockets");
+    if (status != TARN_OK)
+        return status;
     if (make && mkdir(path, 0700) != 0 && errno != EEXIST)
         return tarn_error_set_native(TARN_SYSTEM_FAILURE, errno,
                                      "ipc: cannot make %.200s: %s", path,
@@ -77,7 +110,7 @@ tarn_status tarn__folder_open(unsigned which, bool make, int *out)
         return tarn_error_set_native(TARN_SYSTEM_FAILURE, why,
                                      "ipc: cannot open the folder %.200s: %s", path,
                                      strerror(why));
-    tarn_status status = check_folder(folder, path);
+    status = check_folder(folder, path);
     if (status != TARN_OK) {
         tarn__file_close(folder);
         return status;

@@ -11,6 +11,9 @@ enum { TARN__FOLDERS = 2, TARN__SOCKET_NAME = 64, TARN__SOCKET_PATH = 108 };
  * TARN_NOT_FOUND: there is no folder of that number. Close with tarn__file_close(). */
 tarn_status tarn__folder_open(unsigned which, bool make, int *out);
 
+/* Does the environment name the folder, so that there is no other? */
+bool tarn__folder_is_named(void);
+
 /* The name of a server's socket in its folder. */
 void tarn__socket_name(int process, const unsigned char server[TARN__SERVER_BYTES],
                        char out[TARN__SOCKET_NAME]);

@@ -170,6 +170,7 @@ TEST(in_a_forked_child_nothing_is_exported_or_opened_and_the_parent_goes_on)
 /* --- folders --- */
 
 static const char *refusal;
+static tarn_status wanted = TARN_SYSTEM_FAILURE;
 
 static void export_into_a_bad_folder(int line)
 {
@@ -182,8 +183,7 @@ static void export_into_a_bad_folder(int line)
     CHILD_STATUS(TARN_OK,
                  tarn_pointer_allocate(resource, MIB, TARN_STREAM_NONE, &pointer));
     for (int kind = 0; kind < 2; kind++) {
-        CHILD_STATUS(TARN_SYSTEM_FAILURE,
-                     tarn_ipc_export(pointer, (tarn_ipc_kind)kind, &handle));
+        CHILD_STATUS(wanted, tarn_ipc_export(pointer, (tarn_ipc_kind)kind, &handle));
         CHILD_SAYS(refusal);
         CHILD_CHECK(handle.bytes == 77);
     }
@@ -209,16 +209,84 @@ TEST(a_folder_that_others_may_enter_is_refused)
     folder_end();
 }
 
+/* An importer whose environment names a folder that cannot be used. */
+static void open_with_a_bad_folder(int line)
+{
+    tarn_ipc_handle handle;
+    tarn_pointer *opened;
+
+    must_hear(line, &handle, sizeof handle);
+    CHILD_CHECK(setenv("TARN_IPC_DIR", refusal, 1) == 0);
+    CHILD_STATUS(wanted, tarn_ipc_open(&handle, NULL, &opened));
+    CHILD_SAYS("ipc: ");
+    CHILD_SAYS(wanted == TARN_NOT_FOUND ? "is gone" : "folder");
+    check_nothing_open();
+}
+
+static void refused_to_an_importer(const char *path, tarn_status status)
+{
+    refusal = path;
+    wanted = status;
+    struct process owner = process_start(own_exportable);
+    struct process importer = process_start(open_with_a_bad_folder);
+    allocate(owner.line, 0, MIB, 1);
+    tarn_ipc_handle handle = export_block(owner.line, 0, 0, MIB, TARN_IPC_PLAIN);
+    must_say(importer.line, &handle, sizeof handle);
+    process_end(&importer);
+    process_end(&owner);
+    wanted = TARN_SYSTEM_FAILURE;
+}
+
 TEST(a_folder_behind_a_link_is_refused)
 {
-    char link[128];
+    static const char *const ends[] = {"", "/", "///", "/.", "/./"};
+    char link[128], named[160];
 
     folder_begin();
     snprintf(link, sizeof link, "%s-link", folder);
     CHECK_EQUAL(0, symlink(folder, link));
-    CHECK_EQUAL(0, setenv("TARN_IPC_DIR", link, 1));
-    refused_folder("cannot open the folder");
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        snprintf(named, sizeof named, "%s%s", link, ends[i]);
+        refused_to_an_importer(named, TARN_SYSTEM_FAILURE);
+        CHECK_EQUAL(0, setenv("TARN_IPC_DIR", named, 1));
+        refused_folder("cannot open the folder");
+        CHECK_EQUAL(0, setenv("TARN_IPC_DIR", folder, 1));
+    }
     CHECK_EQUAL(0, unlink(link));
+    folder_end();
+}
+
+TEST(a_folder_may_be_named_with_slashes_behind_it)
+{
+    char named[128];
+
+    folder_begin();
+    snprintf(named, sizeof named, "%s//./", folder);
+    CHECK_EQUAL(0, setenv("TARN_IPC_DIR", named, 1));
+    struct process owner = process_start(own_exportable);
+    allocate(owner.line, 0, MIB, 1);
+    export_block(owner.line, 0, 0, MIB, TARN_IPC_SERVED);
+    process_end(&owner);
+    folder_end();
+}
+
+TEST(a_folder_whose_path_is_too_long_is_an_invalid_argument)
+{
+    static char path[5000];
+
+    memset(path, 'a', sizeof path - 1);
+    path[0] = '/';
+    folder_begin();
+    refused_to_an_importer(path, TARN_INVALID_ARGUMENT);
+    refused_to_an_importer("/tmp/tarn-none/of/this", TARN_NOT_FOUND);
+    CHECK_EQUAL(0, setenv("TARN_IPC_DIR", path, 1));
+    wanted = TARN_INVALID_ARGUMENT;
+    refused_folder(
+        "TARN_IPC_DIR names a folder of 4999 bytes, at most 4095 can be opened");
+    wanted = TARN_SYSTEM_FAILURE;
+    path[600] = '\0'; /* the system says that a name has too many */
+    CHECK_EQUAL(0, setenv("TARN_IPC_DIR", path, 1));
+    refused_folder("cannot make");
     folder_end();
 }
 
