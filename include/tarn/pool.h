@@ -95,7 +95,11 @@ typedef struct tarn_pool_options {
  * pool's life; NULL: the device itself, as VMM memory in one range of addresses where the
  * device can, else cuMemAlloc. `options` may be NULL. TARN_INVALID_ARGUMENT: an upstream
  * of another device, initial over maximum, an option of a later version of Tarn.
- * TARN_OUT_OF_MEMORY: the initial memory is not to be had. Any thread. */
+ * TARN_OUT_OF_MEMORY: the initial memory is not to be had. Any thread.
+ *
+ * While the pool calls its upstream, that may give blocks back to the pool, and no more: a
+ * request that needs new memory is TARN_OUT_OF_MEMORY there, trim, the limit and sleep are
+ * TARN_STILL_IN_USE. */
 TARN_API tarn_status tarn_pool_create(int device, tarn_resource *upstream,
                                       const tarn_pool_options *options,
                                       tarn_resource **out);

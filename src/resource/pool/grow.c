@@ -137,6 +137,26 @@ tarn_status tarn__grow(struct tarn__caller *caller, const struct tarn__request *
                                                    : grow_segment(caller, request, out);
 }
 
+bool tarn__growth_take(struct tarn__pool *pool)
+{
+    if (pthread_equal(atomic_load(&pool->grower), pthread_self())) {
+        tarn_error_set(TARN_STILL_IN_USE,
+                       "pool: its upstream uses the pool, of device %d, while the pool "
+                       "waits for it",
+                       pool->device);
+        return false;
+    }
+    pthread_mutex_lock(&pool->growth);
+    atomic_store(&pool->grower, pthread_self());
+    return true;
+}
+
+void tarn__growth_leave(struct tarn__pool *pool)
+{
+    atomic_store(&pool->grower, 0);
+    pthread_mutex_unlock(&pool->growth);
+}
+
 tarn_status tarn__grow_by(struct tarn__pool *pool, uint64_t bytes)
 {
     struct tarn__caller caller;
@@ -152,9 +172,11 @@ tarn_status tarn__grow_by(struct tarn__pool *pool, uint64_t bytes)
     status = tarn__caller_begin(pool, TARN_STREAM_NONE, &caller);
     if (status != TARN_OK)
         return status;
-    pthread_mutex_lock(&pool->growth);
-    status = tarn__grow(&caller, &request, &index);
-    pthread_mutex_unlock(&pool->growth);
+    status = TARN_STILL_IN_USE;
+    if (tarn__growth_take(pool)) {
+        status = tarn__grow(&caller, &request, &index);
+        tarn__growth_leave(pool);
+    }
     if (index) {
         tarn__pool_lock(pool);
         tarn__heap_put(&pool->heap, index, NULL);

@@ -333,11 +333,12 @@ static void shrink_to_threshold_now(struct tarn__pool *pool)
     if ((!over && !atomic_load(&pool->over_limit)) ||
         pthread_mutex_trylock(&pool->growth) != 0)
         return;
+    atomic_store(&pool->grower, pthread_self());
     tarn__fences_poll_all(pool);
     if (over)
         tarn__shrink(pool, threshold, &released);
     shrink_to_limit(pool);
-    pthread_mutex_unlock(&pool->growth);
+    tarn__growth_leave(pool);
 }
 
 static inline void shrink_to_threshold(struct tarn__pool *pool)
@@ -508,14 +509,15 @@ static tarn_status pool_trim(void *self, size_t keep_bytes, size_t *released_out
         *released_out = 0;
         return TARN_OK;
     }
+    if (!tarn__growth_take(pool))
+        return TARN_STILL_IN_USE;
     tarn__magazines_drain(pool);
-    pthread_mutex_lock(&pool->growth);
     tarn__fences_poll_all(pool);
     if (trim_has_to_wait(pool, keep_bytes))
         status = tarn__fences_barrier(pool);
     if (status == TARN_OK)
         status = tarn__shrink(pool, keep_bytes, &released);
-    pthread_mutex_unlock(&pool->growth);
+    tarn__growth_leave(pool);
     if (status == TARN_OK)
         *released_out = released;
     return status;
@@ -591,6 +593,8 @@ tarn_status tarn_pool_set_limit(tarn_resource *resource, size_t bytes)
         return status;
     if (tarn__pool_check_context(pool))
         return check_gate(pool);
+    if (!tarn__growth_take(pool))
+        return TARN_STILL_IN_USE;
     tarn__magazines_drain(pool);
     tarn__pool_lock(pool);
     uint64_t out_bytes = pool->heap.out_bytes;
@@ -603,11 +607,10 @@ tarn_status tarn_pool_set_limit(tarn_resource *resource, size_t bytes)
                                 (unsigned long long)out_bytes);
     }
     tarn__pool_unlock(pool);
-    if (status != TARN_OK || gate(pool))
-        return status;
-    pthread_mutex_lock(&pool->growth);
-    tarn__fences_poll_all(pool);
-    shrink_to_limit(pool);
-    pthread_mutex_unlock(&pool->growth);
-    return TARN_OK;
+    if (status == TARN_OK && !gate(pool)) {
+        tarn__fences_poll_all(pool);
+        shrink_to_limit(pool);
+    }
+    tarn__growth_leave(pool);
+    return status;
 }

@@ -49,7 +49,8 @@ struct tarn__pool {
     _Atomic unsigned gate;
     atomic_bool over_limit; /* the limit was lowered, and not all of it could go yet */
 
-    pthread_mutex_t growth; /* one change of the pages at a time; no hit needs it */
+    pthread_mutex_t growth;    /* one change of the pages at a time; no hit needs it */
+    _Atomic(pthread_t) grower; /* the thread that has `growth`; 0: none */
     /* One barrier at a time: what a second one closes is not covered by the first. Taken
      * behind `growth`, before `lock`. */
     pthread_mutex_t barrier;
@@ -72,6 +73,11 @@ struct tarn__pool {
     struct tarn__captures *captures; /* NULL until the first; capture.c */
     struct tarn__pool *next;         /* in the list of pools; under its lock */
 };
+
+/* Take and leave `growth`. False, and TARN_STILL_IN_USE as the last failure: this thread has
+ * it, so its upstream, which is called under it, has called the pool. */
+bool tarn__growth_take(struct tarn__pool *pool);
+void tarn__growth_leave(struct tarn__pool *pool);
 
 /* --- caller.c: one call's stream, resolved --- */
 

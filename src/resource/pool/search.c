@@ -149,15 +149,18 @@ static tarn__index grown(struct search *search)
     struct tarn__pool *pool = search->caller->pool;
     tarn__index index;
 
-    pthread_mutex_lock(&pool->growth);
+    if (!tarn__growth_take(pool)) {
+        search->upstream = *tarn_error_last();
+        return 0;
+    }
     if (atomic_load(&pool->gate)) {
-        pthread_mutex_unlock(&pool->growth);
+        tarn__growth_leave(pool);
         return 0;
     }
     index = at_hand(search);
     if (!index && tarn__grow(search->caller, search->request, &index) != TARN_OK)
         search->upstream = *tarn_error_last();
-    pthread_mutex_unlock(&pool->growth);
+    tarn__growth_leave(pool);
     return index;
 }
 
@@ -204,9 +207,10 @@ static tarn__index reclaimed(struct search *search)
         index = grown(search);
     if (index || !would_do(search))
         return index;
-    pthread_mutex_lock(&pool->growth);
+    if (!tarn__growth_take(pool))
+        return 0;
     tarn__shrink(pool, 0, &released);
-    pthread_mutex_unlock(&pool->growth);
+    tarn__growth_leave(pool);
     return released ? grown(search) : 0;
 }
 

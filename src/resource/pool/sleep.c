@@ -79,7 +79,8 @@ tarn_status tarn_pool_sleep(tarn_resource *resource, tarn_pool_sleep_mode mode)
         status = refuse(pool);
     if (status != TARN_OK)
         return status;
-    pthread_mutex_lock(&pool->growth);
+    if (!tarn__growth_take(pool))
+        return TARN_STILL_IN_USE;
     if (!(atomic_load(&pool->gate) & TARN__GATE_ASLEEP)) {
         atomic_fetch_or(&pool->gate, TARN__GATE_ASLEEP);
         tarn__magazines_drain(pool);
@@ -90,7 +91,7 @@ tarn_status tarn_pool_sleep(tarn_resource *resource, tarn_pool_sleep_mode mode)
         if (status != TARN_OK)
             atomic_fetch_and(&pool->gate, ~(unsigned)TARN__GATE_ASLEEP);
     }
-    pthread_mutex_unlock(&pool->growth);
+    tarn__growth_leave(pool);
     return status;
 }
 
@@ -103,13 +104,14 @@ tarn_status tarn_pool_wake(tarn_resource *resource)
         status = refuse(pool);
     if (status != TARN_OK)
         return status;
-    pthread_mutex_lock(&pool->growth);
+    if (!tarn__growth_take(pool))
+        return TARN_STILL_IN_USE;
     if (atomic_load(&pool->gate) & TARN__GATE_ASLEEP) {
         status = tarn__pages_wake(pool->pages);
         if (status == TARN_OK)
             atomic_fetch_and(&pool->gate, ~(unsigned)TARN__GATE_ASLEEP);
     }
-    pthread_mutex_unlock(&pool->growth);
+    tarn__growth_leave(pool);
     return status;
 }
 
@@ -140,8 +142,9 @@ tarn_status tarn_pool_set_peer(tarn_resource *resource, int peer, bool access)
         status = refuse(pool);
     if (status != TARN_OK)
         return status;
-    pthread_mutex_lock(&pool->growth);
+    if (!tarn__growth_take(pool))
+        return TARN_STILL_IN_USE;
     status = tarn__pages_set_peer(pool->pages, peer, access);
-    pthread_mutex_unlock(&pool->growth);
+    tarn__growth_leave(pool);
     return status;
 }

@@ -2,6 +2,7 @@
 #include "pools.h"
 #include <sched.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 static tarn_status make(const tarn_pool_options *options, tarn_resource **out)
 {
@@ -316,6 +317,79 @@ static bool fall_asleep(void *data, tarn_resource *pool, size_t bytes, unsigned 
 {
     (void)data, (void)bytes;
     return attempt == 0 && tarn_pool_sleep(pool, TARN_POOL_DISCARD) == TARN_OK;
+}
+
+/* An upstream that uses the pool over it, and what that returned. */
+static struct {
+    tarn_resource *cuda, *pool;
+    tarn_device_ptr live; /* of the pool, to be freed */
+    bool is_inside;
+    tarn_status allocate, trim, limit, free;
+} circle;
+
+static tarn_status circle_allocate(void *self, size_t bytes, size_t alignment,
+                                   tarn_stream stream, tarn_device_ptr *out)
+{
+    tarn_device_ptr block;
+
+    (void)self;
+    if (circle.live && !circle.is_inside) {
+        circle.is_inside = true;
+        circle.allocate = tarn_resource_allocate(circle.pool, 4 * MIB, 0, NULL, &block);
+        CHECK_SAYS(
+            "its upstream uses the pool, of device 0, while the pool waits for it");
+        circle.trim = tarn_resource_trim(circle.pool, 0, NULL);
+        circle.limit = tarn_pool_set_limit(circle.pool, 100 * MIB);
+        circle.free = tarn_resource_deallocate(circle.pool, circle.live, 1000, 0, NULL);
+        circle.is_inside = false;
+        circle.live = 0;
+    }
+    return tarn_resource_allocate(circle.cuda, bytes, alignment, stream, out);
+}
+
+static tarn_status circle_deallocate(void *self, tarn_device_ptr block, size_t bytes,
+                                     size_t alignment, tarn_stream stream)
+{
+    (void)self;
+    return tarn_resource_deallocate(circle.cuda, block, bytes, alignment, stream);
+}
+
+static void circle_destroy(void *self)
+{
+    (void)self;
+}
+
+TEST(upstream_that_uses_the_pool_over_it_is_refused_and_may_free)
+{
+    static const tarn_resource_ops ops = {.size = sizeof ops,
+                                          .name = "circle",
+                                          .allocate = circle_allocate,
+                                          .deallocate = circle_deallocate,
+                                          .destroy = circle_destroy};
+    tarn_pool_statistics statistics = {.size = sizeof statistics};
+    tarn_resource *upstream;
+    tarn_device_ptr live, large;
+
+    use_driver(0);
+    alarm(60); /* ends a test that hangs */
+    CHECK_OK(tarn_cuda_create(0, &circle.cuda));
+    CHECK_OK(tarn_resource_create(&ops, NULL, 0, &upstream));
+    CHECK_OK(tarn_pool_create(0, upstream, NULL, &circle.pool));
+    CHECK_OK(tarn_resource_allocate(circle.pool, 1000, 0, NULL, &live));
+    circle.live = live;
+    CHECK_OK(tarn_resource_allocate(circle.pool, 500 * MIB, 0, NULL, &large));
+    CHECK_EQUAL(TARN_OUT_OF_MEMORY, circle.allocate);
+    CHECK_EQUAL(TARN_STILL_IN_USE, circle.trim);
+    CHECK_EQUAL(TARN_STILL_IN_USE, circle.limit);
+    CHECK_EQUAL(TARN_OK, circle.free);
+    CHECK_OK(tarn_pool_get_statistics(circle.pool, &statistics));
+    CHECK(statistics.limit == UINT64_MAX);
+    CHECK_OK(tarn_resource_deallocate(circle.pool, large, 500 * MIB, 0, NULL));
+    CHECK_OK(tarn_resource_trim(circle.pool, 0, NULL));
+    CHECK_OK(tarn_resource_release(circle.pool));
+    CHECK_OK(tarn_resource_release(upstream));
+    CHECK_OK(tarn_resource_release(circle.cuda));
+    alarm(0);
 }
 
 TEST(pool_that_fell_asleep_in_a_search_hands_nothing_out)
