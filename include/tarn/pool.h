@@ -41,6 +41,9 @@ typedef enum tarn_pool_last_step {
     TARN_POOL_GIVE_UP = 1
 } tarn_pool_last_step;
 
+/** What an allocation takes of a pool is a multiple of it; of a slab, a whole block. */
+#define TARN_POOL_QUANTUM ((size_t)512)
+
 /** What an allocation does on a pool that sleeps. */
 typedef enum tarn_pool_when_asleep {
     TARN_POOL_REFUSE = 0, /**< TARN_STILL_IN_USE */

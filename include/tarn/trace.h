@@ -22,6 +22,16 @@ typedef struct tarn_site {
 TARN_API tarn_site tarn_site_set(tarn_site site);
 TARN_API tarn_site tarn_site_current(void);
 
+/** Finds the site of the calling thread; `freeing`: memory is freed there. It may be called
+ *  on any thread, while that holds locks of resources above the logger: what it waits for must
+ *  not wait for them. Its string stays good for ever. */
+typedef tarn_site (*tarn_site_finder)(bool freeing);
+
+/** Have a logger that writes a row with a place call `find` where the thread has set no site,
+ *  so that a site costs nothing unless it is written. NULL: no longer. The process has one;
+ *  the last that was set counts. Any thread. */
+TARN_API void tarn_site_set_finder(tarn_site_finder find);
+
 /** One thing that happened to memory. */
 typedef struct tarn_event {
     tarn_action action;

@@ -528,6 +528,7 @@ int tarn__add_log(PyObject *module)
     if (!begun) {
         begun = true;
         pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+        tarn__log_find_sites();
     }
     if (PyModule_AddFunctions(module, tarn__log_methods) != 0)
         return -1;

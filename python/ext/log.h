@@ -26,6 +26,9 @@ uint64_t tarn__log_now(void);
  * Numba's nor Tarn's. `freeing`: a collection is named `<gc>`. GIL held; never fails. */
 tarn_site tarn__log_site(bool freeing);
 
+/* Have logger adaptors find that place, too, for rows of calls that name none. */
+void tarn__log_find_sites(void);
+
 /* A call that is over: an allocation, or one that failed. */
 void tarn__log_add(const struct tarn__log_call *call);
 

@@ -5,6 +5,11 @@
  * a module share one string, so its address is the key. A block that goes because of a
  * garbage collection has no place in the program that would mean anything: `<gc>`. One
  * that goes with the interpreter: `<exit>`.
+ *
+ * The manager names the place of each of its calls, for the log of the process. A logger
+ * adaptor has it found when it writes a row for anybody else (a DeviceBuffer, a plugin for
+ * Numba that takes its memory from Tarn). A plugin is passed over, too: its frames are those
+ * that Numba's driver module, or a finalizer, has called.
  */
 #include "log.h"
 
@@ -17,6 +22,7 @@ struct file {
     PyObject *name; /* owned for good, so that its address means this file */
     const char *path;
     bool internal; /* Numba's, Tarn's, or machinery between them and the user */
+    bool calls_plugins; /* of these: Numba's driver module, and weakref */
 };
 
 static struct file files[FILES]; /* GIL held */
@@ -32,6 +38,21 @@ static bool has_internal_prefix(const char *path)
             return true;
     }
     return false;
+}
+
+static bool ends_with(const char *path, const char *end)
+{
+    size_t bytes = strlen(path), wanted = strlen(end);
+
+    return bytes >= wanted && strcmp(path + bytes - wanted, end) == 0;
+}
+
+/* What is known of a file, by the prefixes as they are now. */
+static void classify(struct file *file)
+{
+    file->internal = has_internal_prefix(file->path);
+    file->calls_plugins = file->internal && (ends_with(file->path, "/cudadrv/driver.py") ||
+                                             ends_with(file->path, "/weakref.py"));
 }
 
 /* The entry of a file name; a new one if need be. NULL: the table is full. */
@@ -52,23 +73,82 @@ static const struct file *file_of(PyObject *name)
         if (!path)
             return NULL;
         file_count++;
-        *file = (struct file){Py_NewRef(name), path, has_internal_prefix(path)};
+        *file = (struct file){.name = Py_NewRef(name), .path = path};
+        classify(file);
         return file;
     }
 }
 
-/* The site of a frame, or false if it is an internal one. */
-static bool site_of_frame(PyFrameObject *frame, tarn_site *out)
-{
-    PyCodeObject *code = PyFrame_GetCode(frame);
-    const struct file *file = file_of(code->co_filename);
+/* A frame of the stack that is walked: its file (NULL: not known), and the frame, owned. */
+struct place {
+    PyFrameObject *frame; /* NULL: the stack is at its end */
+    const struct file *file;
+};
 
-    Py_DECREF(code);
-    if (file && file->internal)
-        return false;
-    *out = (tarn_site){file ? file->path : "<other>",
-                       file ? PyFrame_GetLineNumber(frame) : 0};
-    return true;
+static void look_at(struct place *place, PyFrameObject *frame)
+{
+    PyCodeObject *code = frame ? PyFrame_GetCode(frame) : NULL;
+
+    place->frame = frame;
+    place->file = code ? file_of(code->co_filename) : NULL;
+    Py_XDECREF(code);
+}
+
+static void step_out(struct place *place)
+{
+    PyFrameObject *frame = place->frame;
+
+    look_at(place, PyFrame_GetBack(frame));
+    Py_DECREF(frame);
+}
+
+static bool is_internal(const struct place *place)
+{
+    return place->frame && place->file && place->file->internal;
+}
+
+static tarn_site site_at(const struct place *place)
+{
+    if (!place->file)
+        return (tarn_site){"<other>", 0};
+    return (tarn_site){place->file->path, PyFrame_GetLineNumber(place->frame)};
+}
+
+enum { PLUGIN_FRAMES = 8 };
+
+/* Pass over the frames of a plugin: at most so many, behind which lies code that calls
+ * plugins. The place is at its end where they are not a plugin's. */
+static void pass_plugin(struct place *place)
+{
+    for (int i = 0; i < PLUGIN_FRAMES && place->frame && !is_internal(place); i++)
+        step_out(place);
+    if (is_internal(place) && place->file->calls_plugins)
+        while (is_internal(place))
+            step_out(place);
+    else
+        Py_CLEAR(place->frame);
+}
+
+/* The first frame that is the program's. Where that is also the innermost one, what looks
+ * like the program may be a plugin. */
+static bool find_place(tarn_site *out)
+{
+    struct place place;
+
+    look_at(&place, PyThreadState_GetFrame(PyThreadState_Get()));
+    bool is_innermost = !is_internal(&place);
+    while (is_internal(&place))
+        step_out(&place);
+    bool found = place.frame != NULL;
+    if (found)
+        *out = site_at(&place);
+    if (found && is_innermost) {
+        pass_plugin(&place);
+        if (place.frame)
+            *out = site_at(&place);
+    }
+    Py_XDECREF(place.frame);
+    return found;
 }
 
 static bool is_finalizing(void)
@@ -88,17 +168,29 @@ tarn_site tarn__log_site(bool freeing)
         return site;
     if (freeing && collecting > 0)
         return (tarn_site){"<gc>", 0};
-    PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
-    bool found = false;
-    while (frame && !found) {
-        found = site_of_frame(frame, &site);
-        PyFrameObject *back = found ? NULL : PyFrame_GetBack(frame);
-        Py_DECREF(frame);
-        frame = back;
-    }
-    if (!found)
+    if (!find_place(&site))
         site.file = is_finalizing() ? "<exit>" : "<none>";
     return site;
+}
+
+/* For a logger: the GIL may be held or not, and the thread may be none of Python's. */
+static tarn_site find_site(bool freeing)
+{
+    if (is_finalizing())
+        return (tarn_site){"<exit>", 0};
+    if (PyGILState_GetThisThreadState() == NULL)
+        return (tarn_site){"<none>", 0};
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *before = tarn__exception_take();
+    tarn_site site = tarn__log_site(freeing);
+    tarn__exception_put(before);
+    PyGILState_Release(gil);
+    return site;
+}
+
+void tarn__log_find_sites(void)
+{
+    tarn_site_set_finder(find_site);
 }
 
 PyDoc_STRVAR(
@@ -137,7 +229,7 @@ static PyObject *log_internal(PyObject *module, PyObject *argument)
     internal_prefixes = prefixes;
     for (size_t i = 0; i < FILES; i++) {
         if (files[i].name)
-            files[i].internal = has_internal_prefix(files[i].path);
+            classify(&files[i]);
     }
     Py_RETURN_NONE;
 }

@@ -55,14 +55,17 @@ static void ask_memory(tarn__manager_object *manager, uint64_t now)
         tarn_error_set_native(kept.status, kept.native, "%s", kept.message);
 }
 
-/* What a pool has at hand counts as free, so a block that it gives or gets back changes that,
- * but for what it rounds up, until it is asked again. */
+/* What a pool has at hand counts as free, so a block that it gives or gets back changes that.
+ * A pool alone answers without the driver, and rounds up to its quantum. Of a slab, whose
+ * blocks are longer, the number is right when it is asked again. */
 static void count_block(tarn__manager_object *manager, const struct tarn__log_call *call)
 {
+    uint64_t taken = (call->bytes + TARN_POOL_QUANTUM - 1) & ~(TARN_POOL_QUANTUM - 1);
+
     if (call->action == TARN_ACTION_ALLOCATE)
-        atomic_fetch_sub(&manager->known_free, call->bytes);
+        atomic_fetch_sub(&manager->known_free, taken);
     else if (call->action == TARN_ACTION_FREE)
-        atomic_fetch_add(&manager->known_free, call->bytes);
+        atomic_fetch_add(&manager->known_free, taken);
 }
 
 void tarn__manager_memory(tarn__manager_object *manager, bool may_have_changed,

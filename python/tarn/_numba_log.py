@@ -1,34 +1,20 @@
 """The log of a process that tarn.numba serves: its file, its name in children, its end.
 
-The rows are made in C (log.c); here is decided when the log begins, whose frames it passes
-over, and which file a process may write to.
+The rows are made in C (log.c); here is decided when the log begins and which file a process
+may write to.
 """
 
 from __future__ import annotations
 
 import atexit
-import contextlib
-import functools
-import gc
 import os
 import sys
-import weakref
 from typing import Any
 
-from . import _tarn
+from . import _log_places, _tarn
 
 _process: int | None = None  # whose log is set up; a forked child is another
-
-
-def _internal_paths(driver: Any) -> list[str]:
-    """Where code lives that stands between a user's program and an allocation."""
-    names = ("numba", "numba_cuda", "numba_cuda_mlir", "cuda.core", "cuda.bindings")
-    modules = [sys.modules[name] for name in (*names, __package__) if name in sys.modules]
-    folders = [path for module in modules for path in getattr(module, "__path__", ())]
-    folders.append(os.path.dirname(os.path.dirname(driver.__file__)))
-    return [os.path.join(folder, "") for folder in folders] + [
-        module.__file__ for module in (contextlib, functools, weakref) if module.__file__
-    ]
+_is_registered = False  # for the end of the interpreter; a forked child inherits that
 
 
 def _first_process() -> str:
@@ -68,14 +54,13 @@ def _begin_exit() -> None:
     _flush()
 
 
-def set_up(driver: Any) -> None:
-    """Begin the log of this process, unless it has begun. `driver` is Numba's module."""
-    global _process
+def set_up() -> None:
+    """Begin the log of this process, unless it has begun."""
+    global _is_registered, _process
     if _process == os.getpid():
         return
-    _tarn.log_internal(_internal_paths(driver))
+    _log_places.know()
     _open_file()
-    if _tarn.log_collecting not in gc.callbacks:
-        gc.callbacks.append(_tarn.log_collecting)
+    if not _is_registered:
         atexit.register(_begin_exit)
-    _process = os.getpid()
+    _is_registered, _process = True, os.getpid()

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from tarn import _tarn
+from tarn import _log_places, _tarn
 from tarn._cupy import CupyMemoryResource
 from tarn._pool import (
     PoolBlock,
@@ -196,7 +196,9 @@ class LoggingResourceAdaptor(_Adaptor):
     log_file_name: the file; None: the environment variable RMM_LOG_FILE. As RMM does,
         `.devN` goes in before the extension, N being the device. An existing file is
         emptied.
-    format: "rmm" (Thread,Time,Action,Pointer,Size,Stream), or "nbep7", 12 columns.
+    format: "rmm" (Thread,Time,Action,Pointer,Size,Stream), or "nbep7", 12 columns. The last,
+        Location, is the line of the program: the first frame that is neither Tarn's nor
+        Numba's nor that of a plugin for Numba.
 
     Raises ValueError where neither names a file, TarnError where it cannot be written.
     """
@@ -216,6 +218,7 @@ class LoggingResourceAdaptor(_Adaptor):
         super().__init__(upstream_mr)
         stem, extension = os.path.splitext(os.path.abspath(os.fspath(name)))
         self._file_name = f"{stem}.dev{_device_of(upstream_mr.device)}{extension}"
+        _log_places.know()
         _tarn._wrap_logger(self, self._file_name, _FORMATS[format])
 
     def flush(self) -> None:

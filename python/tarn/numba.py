@@ -115,7 +115,7 @@ class _ManagerOperations(_tarn.Plugin):
         device = self._device_number()
         key = (self._target.name, device)
         if _is_logging():
-            log.set_up(self._target.driver)
+            log.set_up()
         if key not in _Settings.managers:
             _Settings.managers[key] = _tarn.Manager(device, _is_logging())
             if resources.was_asked_for():

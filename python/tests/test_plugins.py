@@ -83,6 +83,9 @@ def test_a_manager_that_hands_out_too_little_does_not_pass(tmp_path):
 # --- the programs of the proposal -------------------------------------------------------
 
 
+PROGRAM = ["    d_a = cuda.to_device(a)", "    del d_a"]
+
+
 @pytest.mark.parametrize("name", ["nbep7_draft", "nbep7_final"])
 def test_the_program_of_the_proposal_prints_its_log(name):
     """A79-A82, A115, C18-C19, C32: one array of 80 bytes comes and goes."""
@@ -94,6 +97,11 @@ def test_the_program_of_the_proposal_prints_its_log(name):
     )  # fmt: skip
     assert (two["Event Type"], two["Current Allocs"]) == ("Free", "0")
     assert one["Address"] == two["Address"]
+    program = (PLUGINS / f"{name}.py").read_text().splitlines()
+    lines = [program.index(line) + 1 for line in PROGRAM]
+    assert [row["Location"] for row in (one, two)] == [
+        f"{PLUGINS / name}.py:{line}" for line in lines
+    ]
 
 
 def test_the_program_on_cupys_pool_prints_its_lines():
@@ -103,6 +111,30 @@ def test_the_program_on_cupys_pool_prints_its_lines():
     one, two = done.stdout.splitlines()
     address = re.fullmatch("Allocated 80 bytes at ([0-9a-f]+)", one)[1]
     assert two == f"Freeing 80 bytes at {address}"
+
+
+LOCATED = """
+import sys
+import nbep7_draft, numpy
+from numba import cuda
+
+def work():
+    array = cuda.device_array(10)
+    del array
+
+work()
+print(nbep7_draft.library.csv_log())
+"""
+
+
+def test_a_plugin_is_passed_over_in_the_log(tmp_path):
+    """A83: the line is the program's, not the plugin's, and neither Numba's."""
+    program = tmp_path / "program.py"
+    program.write_text(LOCATED)
+    done = with_plugins([str(program)], NUMBA_CUDA_MEMORY_MANAGER="nbep7_draft")
+    assert [row["Location"] for row in rows(done.stdout.strip())] == [
+        f"{program}:7", f"{program}:8"
+    ], done.stderr  # fmt: skip
 
 
 def test_the_shortest_plugin_says_what_is_out():

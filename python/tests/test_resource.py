@@ -1,6 +1,8 @@
 """tarn.mr: the sources and the adaptors."""
 
+import csv
 import gc
+import inspect
 import threading
 
 import pytest
@@ -187,6 +189,83 @@ def test_a_log_is_complete_when_its_logger_is_gone(tmp_path):
     del logger
     with open(name) as file:
         assert len(file.read().splitlines()) == 3
+
+
+def locations(logger):
+    logger.flush()
+    with open(logger.get_file_name(), newline="") as file:
+        return [row["Location"] for row in csv.DictReader(file)]
+
+
+def here(lines):
+    """The Location of the line that is so many above the one of the call."""
+    return f"{__file__}:{inspect.currentframe().f_back.f_lineno - lines}"
+
+
+@pytest.mark.parametrize("under_a_pool", [False, True])
+def test_rows_of_a_log_have_the_line_of_the_program(tmp_path, under_a_pool):
+    """Of buffers and of calls; in a pool's upstream those in which it needed memory."""
+    source = mr.CudaMemoryResource()
+    logger = mr.LoggingResourceAdaptor(source, tmp_path / "log.csv", format="nbep7")
+    resource = mr.PoolMemoryResource(logger) if under_a_pool else logger
+    buffer = tarn.DeviceBuffer(size=100, mr=resource)
+    expected = [here(1)]
+    del buffer
+    expected += [] if under_a_pool else [here(1)]
+    block = resource.allocate(4 << 20)
+    expected += [here(1)]
+    resource.deallocate(block, 4 << 20)
+    if under_a_pool:
+        resource.trim()
+    expected += [here(1)] * 2 if under_a_pool else [here(3)]
+    assert locations(logger) == expected
+
+
+def test_rows_of_a_log_name_a_collection(tmp_path):
+    logger = mr.LoggingResourceAdaptor(
+        mr.CudaMemoryResource(), tmp_path / "log.csv", format="nbep7"
+    )
+    gc.collect()
+    cycle = [tarn.DeviceBuffer(size=100, mr=logger)]
+    cycle.append(cycle)
+    del cycle
+    gc.collect()
+    assert locations(logger) == [here(4), "<gc>"]
+
+
+def test_rows_of_a_log_name_the_end_of_the_interpreter(sim_process, tmp_path):
+    code = f"""
+import tarn
+logger = tarn.mr.LoggingResourceAdaptor(
+    tarn.mr.CudaMemoryResource(), {str(tmp_path / "log.csv")!r}, format="nbep7"
+)
+buffer = tarn.DeviceBuffer(size=100, mr=logger)
+"""
+    sim_process(code)
+    rows = (tmp_path / "log.dev0.csv").read_text().splitlines()[1:]
+    assert [row.rpartition(",")[2] for row in rows] == ["<string>:6", "<exit>"]
+
+
+def test_threads_that_grow_a_pool_over_a_logger_find_their_places(tmp_path):
+    """The walk of the stack needs the GIL, and comes while the pool holds a lock of its own."""
+    logger = mr.LoggingResourceAdaptor(
+        mr.CudaMemoryResource(), tmp_path / "log.csv", format="nbep7"
+    )
+    pool = mr.PoolMemoryResource(logger)
+
+    def work():
+        for _ in range(30):
+            buffers = [tarn.DeviceBuffer(size=5 << 20, mr=pool) for _ in range(3)]
+            buffers.clear()
+            pool.trim()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = locations(logger)
+    assert len(found) > 8 and all(place.startswith(__file__ + ":") for place in found)
 
 
 def test_the_log_file_comes_from_the_environment(tmp_path, monkeypatch):

@@ -21,6 +21,7 @@
 #include "base/fork.h"
 #include "base/wait.h"
 #include "driver/driver.h"
+#include "trace/site.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -192,17 +193,17 @@ static void read_memory(struct logger *logger, bool may_have_changed, uint64_t n
     event->total_bytes = figures.total_bytes;
 }
 
-/* The thread's site as text: `file:line`, or a name in angle brackets as it is. */
+/* The thread's site as text: `file:line`, or a name, which has no line, as it is. */
 static void read_place(char place[PLACE_BYTES], tarn_event *event)
 {
-    tarn_site site = tarn_site_current();
+    tarn_site site = tarn__site_find(event->action == TARN_ACTION_FREE);
 
     if (!site.file)
         return;
-    if (site.file[0] == '<')
-        snprintf(place, PLACE_BYTES, "%s", site.file);
-    else
+    if (site.line > 0)
         snprintf(place, PLACE_BYTES, "%s:%d", site.file, site.line);
+    else
+        snprintf(place, PLACE_BYTES, "%s", site.file);
     event->location = place;
 }
 

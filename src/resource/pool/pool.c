@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert(TARN__GRANULE == TARN_POOL_QUANTUM, "the quantum is public");
+
 /* --- the end of a context, a device, a process --- */
 
 tarn_status tarn__pool_gone(struct tarn__pool *pool)

@@ -123,6 +123,52 @@ TEST(logger_writes_each_call_with_its_figures)
     end();
 }
 
+static int times_found;
+
+static tarn_site find_site(bool freeing)
+{
+    times_found++;
+    return freeing ? (tarn_site){"<gc>", 0} : (tarn_site){"found.py", 3};
+}
+
+TEST(logger_has_a_place_found_where_none_is_set_and_it_writes_one)
+{
+    tarn_device_ptr block;
+
+    times_found = 0;
+    tarn_site_set_finder(find_site);
+    begin(TARN_TRACE_NBEP7);
+    CHECK_OK(tarn_resource_allocate(logger, 80, 0, NULL, &block));
+    tarn_site before = tarn_site_set((tarn_site){"<string>", 7});
+    CHECK_OK(tarn_resource_deallocate(logger, block, 80, 0, NULL));
+    tarn_site_set(before);
+    CHECK_EQUAL(1, times_found);
+    CHECK_OK(tarn_resource_allocate(logger, 80, 0, NULL, &block));
+    CHECK_OK(tarn_resource_deallocate(logger, block, 80, 0, NULL));
+    CHECK_EQUAL(3, times_found);
+    CHECK_EQUAL(4, read_log());
+    CHECK_TEXT("found.py:3", places[0]);
+    CHECK_TEXT("<string>:7", places[1]); /* code that is in no file has lines */
+    CHECK_TEXT("found.py:3", places[2]);
+    CHECK_TEXT("<gc>", places[3]);
+    end();
+
+    begin(TARN_TRACE_RMM); /* which has no column for it */
+    CHECK_OK(tarn_resource_allocate(logger, 80, 0, NULL, &block));
+    CHECK_OK(tarn_resource_deallocate(logger, block, 80, 0, NULL));
+    CHECK_EQUAL(3, times_found);
+    end();
+
+    tarn_site_set_finder(NULL);
+    begin(TARN_TRACE_NBEP7);
+    CHECK_OK(tarn_resource_allocate(logger, 80, 0, NULL, &block));
+    CHECK_OK(tarn_resource_deallocate(logger, block, 80, 0, NULL));
+    CHECK_EQUAL(3, times_found);
+    CHECK_EQUAL(2, read_log());
+    CHECK_TEXT("", places[0]);
+    end();
+}
+
 TEST(logger_writes_rmms_rows)
 {
     tarn_device_ptr block, none = 7;
