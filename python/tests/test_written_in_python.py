@@ -424,3 +424,24 @@ def test_a_class_that_is_changed_later_is_seen_to_be():
     del Mine.allocate
     tarn.DeviceBuffer(size=30, mr=mr)
     assert asked == [20]
+
+
+class Passing(mr.UpstreamResourceAdaptor):
+    """An adaptor that only passes calls on."""
+
+    def allocate(self, nbytes, stream=0):
+        return self.upstream_mr.allocate(nbytes, stream)
+
+    def deallocate(self, ptr, nbytes, stream=0):
+        self.upstream_mr.deallocate(ptr, nbytes, stream)
+
+
+def test_no_more_than_64_resources_stack_whatever_they_are_written_in():
+    makers = [Passing, mr.StatisticsResourceAdaptor,
+              lambda upstream: mr.LimitingResourceAdaptor(upstream, 1 << 40)]
+    top = mr.CudaMemoryResource()
+    with pytest.raises(tarn.InvalidArgumentError, match="at most 64 stack"):
+        for i in range(100):
+            top = makers[i % 3](top)
+    assert 62 <= i <= 66
+    top.deallocate(top.allocate(1000), 1000)

@@ -1,19 +1,18 @@
-/* error.h -- the message of the last failure, from the inside: was it set since a moment,
- * and keeping it over calls that may fail.
+/* error.h -- the last failure from the inside: whether a call has recorded one, and keeping
+ * it over calls that may fail.
  */
 #ifndef TARN_BASE_ERROR_H
 #define TARN_BASE_ERROR_H
 
 #include <tarn/status.h>
 
-/* How many failures this thread has recorded. Note it before a user's code is called: where
- * that returns a failure and the number is the same, it has left no message, and the last
- * one is of another failure. */
+/* How many failures this thread has recorded. Note it before a call of a user's code. If the
+ * call fails and the number is the same, it left no message: the last one is older. */
 extern _Thread_local unsigned tarn__error_count
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
-/* Did a call that returned `status` leave a message of its own? `before` is the count of
- * before it. */
+/* Did a call that returned `status` leave a message of its own? `before` is the count before
+ * the call. */
 static inline bool tarn__error_is_told(unsigned before, tarn_status status)
 {
     return tarn__error_count != before && tarn_error_last()->status == status;

@@ -29,12 +29,12 @@ struct tarn__mutex {
     struct tarn__mutex *next, *previous; /* in the list of all */
 };
 
-/* Begin and end one. `in_child` may be NULL. */
+/* Initialize and destroy a lock. `in_child` may be NULL. */
 void tarn__mutex_init(struct tarn__mutex *self,
                       void (*in_child)(struct tarn__mutex *self));
 void tarn__mutex_destroy(struct tarn__mutex *self);
 
-/* Define a static one, which is there from the moment the library is loaded. */
+/* Define a static lock, which is initialized when the library is loaded. */
 #define TARN__STATIC_MUTEX(name)                               \
     static struct tarn__mutex name;                            \
     __attribute__((constructor)) static void name##_init(void) \

@@ -1,8 +1,8 @@
-/* hash.h -- hashing with a number that nobody outside of the process knows.
+/* hash.h -- hashing with a number that only this process knows.
  *
- * Addresses and places of a log, handles of another process and text of a module are keys
- * that others choose. With a hash that they know, they could choose keys that all belong
- * into one place of a table, and each lookup would walk past all of them.
+ * Others choose some keys: the addresses and places of a log, the handles of another
+ * process, the text of a module. If they knew the hash, they could choose keys that all
+ * belong into one place of a table, and each lookup would walk past all of them.
  */
 #ifndef TARN_BASE_HASH_H
 #define TARN_BASE_HASH_H
@@ -10,12 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The number of this process, drawn at its first use. It is odd, and the products of it and
- * of numbers that follow each other are spread evenly. A table of 2^n places uses the top n
- * bits of the product: the lower ones depend on the lower bits of the key alone. */
+/* Return this process's number, which is odd; its first use draws it. Products of it and
+ * numbers that follow each other are spread evenly. A table of 2^n places uses the top n
+ * bits of the product: the lower bits depend on the lower bits of the key alone. */
 uint64_t tarn__hash_factor(void);
 
-/* A hash of bytes; all bits of it are as good. */
+/* Hash bytes. All bits of the result are equally good. */
 uint64_t tarn__hash_bytes(const void *bytes, size_t count);
 
 #endif
