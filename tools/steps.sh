@@ -6,7 +6,7 @@
 set -u
 
 build() {
-    cmake --preset "$1" -DTARN_WERROR=ON && cmake --build --preset "$1" -j "$JOBS" -- --quiet &&
+    cmake --preset "$1" && cmake --build --preset "$1" -j "$JOBS" -- --quiet &&
         { [ "$1" != release ] || ln -sf build/release/compile_commands.json .; }
 }
 
@@ -22,7 +22,7 @@ builds() {
         for type in Debug Release RelWithDebInfo MinSizeRel; do
             echo "== $compiler, $type"
             CC=$compiler cmake -G Ninja -S . -B "build/$compiler-$type" \
-                -DCMAKE_BUILD_TYPE="$type" -DTARN_WERROR=ON &&
+                -DCMAKE_BUILD_TYPE="$type" -DTARN_TESTS=ON -DTARN_WERROR=ON &&
                 cmake --build "build/$compiler-$type" -j "$JOBS" -- --quiet || return 1
         done
     done
@@ -30,7 +30,7 @@ builds() {
 
 # Ten minutes of functions made from random bytes.
 fuzz() {
-    CC=clang cmake -G Ninja -S . -B build/fuzz -DTARN_FUZZ=ON -DTARN_EXAMPLES=OFF \
+    CC=clang cmake -G Ninja -S . -B build/fuzz -DTARN_FUZZ=ON -DTARN_EXAMPLES=OFF -DTARN_TESTS=ON \
         -DTARN_SANITIZE=address,fuzzer-no-link &&
         cmake --build build/fuzz -j "$JOBS" --target fuzz-prune -- --quiet &&
         mkdir -p build/fuzz/found &&
