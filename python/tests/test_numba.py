@@ -296,6 +296,96 @@ def test_empty_host_and_managed_arrays_are_arrays(make):
     assert make(0).shape == (0,)
 
 
+def host_flags(address):
+    """The flags that the driver was asked for, of cuMemHostAlloc's; 0 within a block."""
+    result, flags = driver.binding.cuMemHostGetFlags(address)
+    return flags if int(result) == 0 else 0
+
+
+PORTABLE, WRITE_COMBINED = 1, 4  # CU_MEMHOSTALLOC_…
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("portable", [False, True])
+def test_flags_of_host_memory_reach_the_driver(mapped, portable):
+    """A33-A35. The driver tells whether memory is portable only where it is write-combined."""
+    memhostalloc = cuda.current_context().memory_manager.memhostalloc
+    for memory in (
+        memhostalloc(64, mapped=mapped, portable=portable, wc=True),
+        memhostalloc(64, mapped, portable, True),
+    ):
+        flags = host_flags(memory._bufptr_) & (PORTABLE | WRITE_COMBINED)
+        assert flags == WRITE_COMBINED | portable
+        assert hasattr(memory, "device_pointer_value") == mapped
+    plain = memhostalloc(64, mapped=mapped, portable=portable, wc=False)
+    assert not host_flags(plain._bufptr_) & WRITE_COMBINED
+
+
+def test_each_argument_reaches_the_manager_in_c():
+    """A32-A36. What no driver tells afterwards is noted on its way there."""
+    behind, calls, host = manager_of_device(), [], np.zeros(10)
+
+    class Noting:
+        def __getattr__(self, name):
+            def noted(*arguments):
+                calls.append((name, *arguments))
+                return getattr(behind, name)(*arguments)
+
+            return noted
+
+    class Watched(tarn.numba.TarnNumbaManager):
+        _manager = Noting()
+
+    watched = Watched(context=cuda.current_context())
+    for mapped, portable, wc in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)):
+        watched.memhostalloc(100 + portable, bool(mapped), bool(portable), bool(wc))
+        assert calls.pop() == ("memhostalloc", 100 + portable, mapped, portable, wc)
+    watched.mempin(host, host.ctypes.data, 80, mapped=True)
+    assert calls.pop() == ("mempin", host, host.ctypes.data, 80, True)
+    watched.mempin(host, ctypes.c_void_p(host.ctypes.data), 80)
+    assert calls.pop() == ("mempin", host, host.ctypes.data, 80, False)
+    for attach_global in (False, True):
+        watched.memallocmanaged(24, attach_global)
+        assert calls.pop() == ("memallocmanaged", 24, attach_global)
+    watched.memallocmanaged(0)
+    assert calls.pop() == ("memallocmanaged", 1, True)
+    assert not calls
+
+
+def test_an_owner_of_pinned_memory_is_kept_with_it():
+    """A37, A52: by the object that Numba gets, in both kinds."""
+    manager = cuda.current_context().memory_manager
+    for mapped in (False, True):
+
+        class Owner(np.ndarray):
+            pass
+
+        owner = np.zeros(10).view(Owner)
+        ended = weakref.ref(owner)
+        memory = manager.mempin(owner, owner.ctypes.data, owner.nbytes, mapped=mapped)
+        assert memory.owned is owner
+        del owner
+        gc.collect()
+        assert ended() is not None
+        del memory
+        gc.collect()
+        assert ended() is None
+
+
+def test_a_block_of_pinned_memory_keeps_its_owner():
+    class Owner(np.ndarray):
+        pass
+
+    owner = np.zeros(10).view(Owner)
+    ended = weakref.ref(owner)
+    block = manager_of_device().mempin(owner, owner.ctypes.data, owner.nbytes)
+    del owner
+    assert ended() is not None
+    block.release()
+    del block
+    assert ended() is None
+
+
 def test_all_flags_of_host_memory_are_taken():
     manager = manager_of_device()
     for mapped in (False, True):
@@ -589,9 +679,12 @@ def test_a_reset_that_cannot_free_reports_it(keeping, unraisable):
 
 
 def test_memory_info_is_a_pair_with_names():
+    array = cuda.device_array(1 << 20)
     info = cuda.current_context().get_memory_info()
     assert isinstance(info, cuda.MemoryInfo)
-    assert 0 < info.free <= info.total
+    assert info.total == tarn.device_info().total_bytes
+    assert info.free < info.total and tuple(info) == (info.free, info.total)
+    del array
 
 
 def test_cleanup_waits_until_the_last_end(counted):
@@ -799,15 +892,22 @@ def test_a_failure_has_a_row(limited):
     ]
 
 
-def test_loggers_beneath_see_the_place_in_the_program(tmp_path):
+@pytest.mark.parametrize("logging", [True, False])
+def test_loggers_beneath_see_the_place_in_the_program(tmp_path, logging):
     upstream = tarn.mr.LoggingResourceAdaptor(
-        tarn.mr.CudaMemoryResource(), str(tmp_path / "rmm.csv")
+        tarn.mr.CudaMemoryResource(), str(tmp_path / "log.csv"), format="nbep7"
     )
     tarn.mr.set_current_device_resource(upstream)
-    cuda.device_array(10)
+    tarn.numba.use_tarn_for_numba(logging=logging)
+    line, array = line_here(), cuda.device_array(10)
+    del array
+    tarn.numba.use_tarn_for_numba()
     tarn.mr.set_current_device_resource(None)
     upstream.flush()
-    assert (tmp_path / "rmm.dev0.csv").read_text().count("allocate") >= 1
+    found = numba_support.rows((tmp_path / "log.dev0.csv").read_text())
+    assert [(row["Event Type"], row["Location"]) for row in found] == [
+        ("Alloc", f"{__file__}:{line}"), ("Free", f"{__file__}:{line + 1}")
+    ]  # fmt: skip
 
 
 def test_many_threads_leave_a_log_in_which_no_address_is_out_twice():

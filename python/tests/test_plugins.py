@@ -11,6 +11,7 @@ import pathlib
 import re
 
 import pytest
+import tarn
 from numba_support import rows, run
 
 pytest.importorskip("numpy")
@@ -78,6 +79,38 @@ def test_a_manager_that_hands_out_too_little_does_not_pass(tmp_path):
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     found = {line["exercise"]: line["trouble"] for line in lines}
     assert "AssertionError" in found["arrays_have_all_their_bytes"], done.stderr
+
+
+DEFERRING = """
+import gc, sys
+import tarn
+from numba import cuda
+
+def is_back():
+    gc.collect()
+    if "cupy" in sys.modules:
+        return sys.modules["cupy"].get_default_memory_pool().used_bytes() == 0
+    return tarn.device_info().free_bytes == tarn.device_info().total_bytes
+
+cuda.device_array(10)
+assert is_back()
+with cuda.defer_cleanup():
+    cuda.device_array(10)
+    print(is_back())
+print(is_back())
+"""
+
+
+@pytest.mark.skipif(not tarn.driver_info().is_sim, reason="others may use the card")
+@pytest.mark.parametrize("manager", MANAGERS)
+def test_deferred_cleanup_does_with_device_memory_what_the_manager_says(manager):
+    """A17, B17: each says in its first lines when memory goes back."""
+    text = (PLUGINS / f"{manager}.py").read_text().split('"""')[1]
+    at_once = re.search(r"(at once|as soon as)[^;]*defer_cleanup", text) is not None
+    waits = re.search(r"defer_cleanup[^;.]* (its|last)\s+(last\s+)?end", text) is not None
+    assert at_once != waits
+    done = with_plugins(["-c", DEFERRING], NUMBA_CUDA_MEMORY_MANAGER=manager)
+    assert done.stdout.split() == [str(at_once), "True"], done.stderr
 
 
 # --- the programs of the proposal -------------------------------------------------------
