@@ -23,7 +23,11 @@ typedef enum tarn_pointer_kind {
     TARN_POINTER_MANAGED = 3
 } tarn_pointer_kind;
 
-/** Called once, when the last reference goes, on the thread that let it go. */
+/** Called once, when the last reference goes, on the thread that released it, with no lock
+ * held. It may call Tarn, but has no reference to the pointer that ends: releasing or
+ * retaining that one is misuse, which is reported and ignored; a view or an IPC handle of it
+ * is TARN_INVALID_ARGUMENT. It returns normally: no longjmp(), no C++ exception. The same
+ * holds for `owner_release` below. */
 typedef void (*tarn_finalizer)(void *data, tarn_device_ptr address, size_t bytes);
 
 /** How to make a pointer over memory that is there already. */
@@ -68,9 +72,10 @@ TARN_API tarn_status tarn_pointer_view(tarn_pointer *pointer, size_t offset, siz
 TARN_API tarn_pointer *tarn_pointer_retain(tarn_pointer *pointer);
 /** One reference less. NULL is allowed. Any thread.
  *
- *  A release returns nothing, so where giving the memory back fails (the driver or the
- *  resource says no) the memory is kept on a list: see tarn_pointer_deferred(). Who wants to
- *  hear of it calls tarn_pointer_release_checked(). */
+ *  A release returns nothing, so where returning the memory fails (the driver or the
+ *  resource says no) the memory is kept on a list: see tarn_pointer_deferred(). The warning
+ *  handler is told once for each pointer (tarn_set_warning_handler()). To have the status
+ *  instead, call tarn_pointer_release_checked(). */
 TARN_API void tarn_pointer_release(tarn_pointer *pointer);
 /** As tarn_pointer_release(), and returns why a free failed in this call: that of the
  *  pointer's memory, of memory that its owner or its finalizer released, or of deferred

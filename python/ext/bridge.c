@@ -17,9 +17,11 @@
  */
 #include "state.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 struct bridge {
     PyObject *object;   /* a DeviceMemoryResource; strong */
@@ -30,10 +32,69 @@ struct bridge {
 #define Py_IsFinalizing _Py_IsFinalizing
 #endif
 
-bool tarn__interpreter_is_gone(void)
+/* --- the way into Python, and its end ---
+ *
+ * A thread that asks for the GIL while the interpreter ends is ended in the middle of
+ * whatever C code it was in, with the locks that it has: a pool asks its upstream under one.
+ * Then the main thread, which frees what is left, would wait for ever. So from the exit
+ * handler on, before the interpreter ends, that thread alone gets in, and the handler
+ * waits for those that are inside. */
+
+enum { PATIENCE_MS = 1000 }; /* one of them may itself wait for ever */
+
+static struct {
+    atomic_int inside;   /* threads between enter and leave */
+    atomic_bool exiting; /* the handler was called, by `thread` */
+    pthread_t thread;
+} python;
+
+bool tarn__python_is_ending(void)
 {
-    return !Py_IsInitialized() ||
-           (Py_IsFinalizing() && PyGILState_GetThisThreadState() == NULL);
+    return atomic_load(&python.exiting) && !pthread_equal(python.thread, pthread_self());
+}
+
+bool tarn__python_enter(struct tarn__python *stay)
+{
+    atomic_fetch_add(&python.inside, 1); /* first: who does not see `exiting` is seen */
+    if (!Py_IsInitialized() || tarn__python_is_ending() ||
+        (Py_IsFinalizing() && PyGILState_GetThisThreadState() == NULL)) {
+        atomic_fetch_sub(&python.inside, 1);
+        return false;
+    }
+    stay->gil = PyGILState_Ensure();
+    stay->raised = tarn__exception_take();
+    return true;
+}
+
+tarn_status tarn__python_leave(const struct tarn__python *stay, tarn_status status)
+{
+    tarn_error error = *tarn_error_last();
+
+    tarn__exception_put(stay->raised);
+    PyGILState_Release(stay->gil); /* the end of a thread's state may run Python code */
+    atomic_fetch_sub(&python.inside, 1);
+    if (status != TARN_OK)
+        tarn_error_set_native(error.status, error.native, "%s", error.message);
+    return status;
+}
+
+/* For atexit. */
+static PyObject *exit_begins(PyObject *module, PyObject *Py_UNUSED(none))
+{
+    (void)module;
+    python.thread = pthread_self();
+    atomic_store(&python.exiting, true);
+    Py_BEGIN_ALLOW_THREADS;
+    for (int i = 0; i < PATIENCE_MS && atomic_load(&python.inside) > 0; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    Py_END_ALLOW_THREADS;
+    Py_RETURN_NONE;
+}
+
+/* The threads that were inside are not in the child. */
+static void forget_threads(void)
+{
+    atomic_store(&python.inside, 0);
 }
 
 /* --- what C code has from an object, with the GIL held --- */
@@ -192,28 +253,24 @@ static tarn_status bridge_allocate(void *self, size_t bytes, size_t alignment,
                                    tarn_stream stream, tarn_device_ptr *out)
 {
     struct bridge *bridge = self;
+    struct tarn__python stay;
     tarn_status status = TARN_OK;
 
-    if (tarn__interpreter_is_gone())
-        return tarn_error_set(TARN_PLUGIN_FAILURE,
-                              "python: the interpreter is gone, and with it a resource "
-                              "that is written in Python");
     if (alignment > TARN_ALIGNMENT || bytes > PY_SSIZE_T_MAX)
         return tarn_error_set(TARN_NOT_SUPPORTED,
                               "python: no resource written in Python gives %zu bytes "
                               "aligned to %zu; the limit is %u",
                               bytes, alignment, TARN_ALIGNMENT);
-
-    PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject *before = tarn__exception_take();
+    if (!tarn__python_enter(&stay))
+        return tarn_error_set(TARN_PLUGIN_FAILURE,
+                              "python: the interpreter ends, and with it a resource "
+                              "that is written in Python");
     tarn__state *state = tarn__state_of(Py_TYPE(bridge->object));
     if (call_allocate(state, bridge->object, bytes, stream, out) == 0)
         atomic_fetch_add(&bridge->blocks, 1);
     else
         status = tarn__error_keep(state, "python");
-    tarn__exception_put(before);
-    PyGILState_Release(gil);
-    return status;
+    return tarn__python_leave(&stay, status);
 }
 
 /* At exit what is given back is forgotten, as everywhere in Tarn: it goes with the
@@ -223,35 +280,30 @@ static tarn_status bridge_deallocate(void *self, tarn_device_ptr block, size_t b
                                      size_t alignment, tarn_stream stream)
 {
     struct bridge *bridge = self;
+    struct tarn__python stay;
     tarn_status status = TARN_OK;
 
     (void)alignment;
-    if (tarn__interpreter_is_gone()) {
+    if (!tarn__python_enter(&stay)) {
         atomic_fetch_sub(&bridge->blocks, 1);
         return TARN_OK;
     }
-    PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject *before = tarn__exception_take();
     tarn__state *state = tarn__state_of(Py_TYPE(bridge->object));
     if (call_deallocate(state, bridge->object, block, bytes, stream) == 0)
         atomic_fetch_sub(&bridge->blocks, 1);
     else
         status = tarn__error_keep(state, "python");
-    tarn__exception_put(before);
-    PyGILState_Release(gil);
-    return status;
+    return tarn__python_leave(&stay, status);
 }
 
 static void bridge_destroy(void *self)
 {
     struct bridge *bridge = self;
+    struct tarn__python stay;
 
-    if (!tarn__interpreter_is_gone()) {
-        PyGILState_STATE gil = PyGILState_Ensure();
-        PyObject *before = tarn__exception_take();
+    if (tarn__python_enter(&stay)) {
         Py_DECREF(bridge->object);
-        tarn__exception_put(before);
-        PyGILState_Release(gil);
+        tarn__python_leave(&stay, TARN_OK);
     }
     free(bridge);
 }
@@ -333,17 +385,15 @@ static tarn_status bridge_memory_info(void *self, tarn_stream stream, size_t *fr
 {
     struct bridge *bridge = self;
     size_t free_bytes = 0, total_bytes = 0;
+    struct tarn__python stay;
     tarn_status status = TARN_OK;
 
-    if (tarn__interpreter_is_gone())
+    if (!tarn__python_enter(&stay))
         return info_beneath(bridge, stream, free_out, total_out);
-    PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject *before = tarn__exception_take();
     int found = ask_memory_info(bridge->object, &free_bytes, &total_bytes);
     if (found < 0)
         status = tarn__error_keep(tarn__state_of(Py_TYPE(bridge->object)), "python");
-    tarn__exception_put(before);
-    PyGILState_Release(gil);
+    tarn__python_leave(&stay, status);
     if (found == 0)
         return info_beneath(bridge, stream, free_out, total_out);
     if (status == TARN_OK) {
@@ -368,19 +418,17 @@ static tarn_status bridge_trim(void *self, size_t keep_bytes, size_t *released_o
 {
     struct bridge *bridge = self;
     tarn_resource *native = ((tarn__resource_object *)bridge->object)->native;
+    struct tarn__python stay;
     tarn_status status = TARN_OK;
 
-    if (tarn__interpreter_is_gone())
+    if (!tarn__python_enter(&stay))
         return TARN_OK;
     if (keep_bytes > PY_SSIZE_T_MAX)
         keep_bytes = PY_SSIZE_T_MAX;
-    PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject *before = tarn__exception_take();
     int found = ask_trim(bridge->object, keep_bytes, released_out);
     if (found < 0)
         status = tarn__error_keep(tarn__state_of(Py_TYPE(bridge->object)), "python");
-    tarn__exception_put(before);
-    PyGILState_Release(gil);
+    tarn__python_leave(&stay, status);
     if (found == 0 && native != NULL)
         return tarn_resource_trim(native, keep_bytes, released_out);
     return status;
@@ -429,9 +477,9 @@ tarn_resource *tarn__bridge_create(tarn__state *state, PyObject *object, int dev
         tarn_resource_create_over(&bridge_ops, bridge, device, beneath, &resource);
     if (status == TARN_OK)
         return resource;
-    Py_DECREF(bridge->object);
-    free(bridge);
     tarn__raise(state, status);
+    Py_DECREF(object); /* of the caller's it is not the last */
+    free(bridge);
     return NULL;
 }
 
@@ -439,4 +487,22 @@ PyObject *tarn__bridge_object(const tarn_resource *resource)
 {
     struct bridge *bridge = tarn_resource_self(resource, &bridge_ops);
     return bridge != NULL ? bridge->object : NULL;
+}
+
+int tarn__add_bridge(PyObject *module)
+{
+    static PyMethodDef handler = {"_exit_begins", exit_begins, METH_NOARGS, NULL};
+    static bool watches_forks; /* the hook is the process's, not the module's */
+    PyObject *atexit = PyImport_ImportModule("atexit");
+    PyObject *function = PyCFunction_New(&handler, module);
+    PyObject *result = atexit != NULL && function != NULL
+                           ? PyObject_CallMethod(atexit, "register", "O", function)
+                           : NULL;
+
+    if (!watches_forks)
+        watches_forks = pthread_atfork(NULL, NULL, forget_threads) == 0;
+    Py_XDECREF(atexit);
+    Py_XDECREF(function);
+    Py_XDECREF(result);
+    return result != NULL ? 0 : -1;
 }

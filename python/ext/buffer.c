@@ -14,24 +14,24 @@
 
 /* --- the block --- */
 
-static tarn_status allocate_block(tarn__buffer *self, size_t bytes, tarn_stream stream,
-                                  tarn_pointer **out)
+static tarn_status allocate_block(tarn_resource *resource, size_t bytes,
+                                  tarn_stream stream, tarn_pointer **out)
 {
     tarn__hold hold;
 
     tarn__hold_begin(&hold);
-    tarn_status status = tarn_pointer_allocate(self->resource, bytes, stream, out);
+    tarn_status status = tarn_pointer_allocate(resource, bytes, stream, out);
     tarn__hold_end(&hold);
     return status;
 }
 
-/* Give a block back on its stream, of which `stream_owner` is the object. A refusal goes
- * to sys.unraisablehook, and Tarn tries again later: then the stream has to stay for
- * good, since the driver crashes on the handle of one that is gone. */
+/* Release a block on its stream, of which `stream_owner` is the object. A failure goes to
+ * sys.unraisablehook, and Tarn tries again later: then the stream has to stay for good,
+ * since the driver crashes on the handle of one that is gone. The exception that is set
+ * stays. */
 static void free_block(tarn__state *state, tarn_pointer *pointer, PyObject *stream_owner,
                        PyObject *object)
 {
-    PyObject *exception = tarn__exception_take();
     tarn__hold hold;
 
     tarn__hold_begin(&hold);
@@ -41,43 +41,57 @@ static void free_block(tarn__state *state, tarn_pointer *pointer, PyObject *stre
         Py_XINCREF(stream_owner);
         tarn__raise_unraisable(state, status, object);
     }
-    tarn__exception_put(exception);
 }
 
 int tarn__buffer_transfer(tarn__buffer *self, tarn_device_ptr to, tarn_device_ptr from,
                           size_t bytes, tarn_stream stream, bool wait)
 {
+    struct tarn__block_use use;
     tarn_status status = TARN_OK;
 
     if (bytes == 0)
         return 0;
+    tarn__buffer_use(self, &use);
     Py_BEGIN_ALLOW_THREADS;
     status = tarn_copy(self->device, to, from, bytes, stream);
     if (status == TARN_OK && (wait || tarn__stream_is_default(stream)))
         status = tarn_stream_synchronize(self->device, stream);
     Py_END_ALLOW_THREADS;
-    if (status == TARN_OK)
-        return 0;
-    tarn__raise(tarn__state_of(Py_TYPE(self)), status);
-    return -1;
+    if (status != TARN_OK)
+        tarn__raise(tarn__state_of(Py_TYPE(self)), status);
+    tarn__buffer_unuse(self, &use);
+    return status == TARN_OK ? 0 : -1;
 }
 
-/* The buffer's stream from now on. 0, or -1 with an exception set and nothing changed. */
-static int set_stream(tarn__state *state, tarn__buffer *self, tarn_stream stream,
-                      PyObject *owner)
+void tarn__buffer_use(tarn__buffer *self, struct tarn__block_use *use)
+{
+    use->pointer = tarn_pointer_retain(self->pointer);
+    use->stream_owner = Py_NewRef(self->stream_owner);
+}
+
+void tarn__buffer_unuse(tarn__buffer *self, struct tarn__block_use *use)
+{
+    TARN__CALL;
+    PyObject *type = (PyObject *)Py_TYPE(self);
+
+    free_block(tarn__state_of(Py_TYPE(self)), use->pointer, use->stream_owner, type);
+    Py_DECREF(use->stream_owner);
+}
+
+/* The buffer's stream from now on; its owner before is the caller's, whose end may run any
+ * code. Nothing changes on failure. */
+static tarn_status set_stream(tarn__buffer *self, tarn_stream stream, PyObject *owner,
+                              PyObject **owner_before)
 {
     if (tarn__buffer_address(self) != 0) {
         tarn_status status = tarn_pointer_set_stream(self->pointer, stream);
-        if (status != TARN_OK) {
-            tarn__raise(state, status);
-            return -1;
-        }
+        if (status != TARN_OK)
+            return status;
     }
-    PyObject *before = self->stream_owner;
+    *owner_before = self->stream_owner;
     self->stream = stream;
     self->stream_owner = Py_NewRef(owner);
-    Py_DECREF(before);
-    return 0;
+    return TARN_OK;
 }
 
 tarn_stream tarn__buffer_stream(tarn__buffer *self)
@@ -85,7 +99,7 @@ tarn_stream tarn__buffer_stream(tarn__buffer *self)
     tarn__state *state = tarn__state_of(Py_TYPE(self));
     tarn_stream stream = self->stream;
 
-    if (state == NULL || state->Stream == NULL ||
+    if (state == NULL ||
         !PyObject_TypeCheck(self->stream_owner, (PyTypeObject *)state->Stream) ||
         tarn__stream_from(state, self->stream_owner, &stream) != 0 ||
         stream == self->stream)
@@ -97,89 +111,127 @@ tarn_stream tarn__buffer_stream(tarn__buffer *self)
     return self->stream;
 }
 
-/* Move to a block of `capacity` bytes, queued on `stream`; what the buffer holds goes
- * along. On failure nothing has changed. */
-static int grow(tarn__state *state, tarn__buffer *self, size_t capacity,
-                tarn_stream stream, PyObject *owner)
+/* Put `*grown` in the place of the buffer's block, on `stream`, with what the buffer holds;
+ * the block before is in `*grown` then. Nothing changes on failure. */
+static tarn_status move_to(tarn__buffer *self, tarn_pointer **grown, tarn_stream stream,
+                           PyObject *owner, PyObject **owner_before)
 {
-    tarn_pointer *grown = NULL;
-    tarn_status status = allocate_block(self, capacity, stream, &grown);
+    tarn_pointer *before = self->pointer;
+    tarn_status status = TARN_OK;
 
-    if (status != TARN_OK) {
+    if (self->bytes > 0)
+        status = tarn_copy(self->device, tarn_pointer_address(*grown),
+                           tarn__buffer_address(self), self->bytes, stream);
+    if (status == TARN_OK)
+        status = set_stream(self, stream, owner, owner_before);
+    if (status != TARN_OK)
+        return status;
+    self->pointer = *grown;
+    *grown = before;
+    return TARN_OK;
+}
+
+/* Have a capacity of `capacity` bytes at least, and the stream, from now on. Between the
+ * look at the capacity and the end of what is done about it, the GIL is held and no code
+ * of anybody's runs: it may resize this very buffer. On failure nothing has changed. */
+static int make_room(tarn__state *state, tarn__buffer *self, size_t capacity,
+                     tarn_stream stream, PyObject *owner)
+{
+    TARN__CALL;
+    tarn_pointer *grown = NULL;
+    PyObject *owner_before = NULL;
+    tarn_status status = TARN_OK;
+
+    if (capacity > tarn_pointer_bytes(self->pointer))
+        status = allocate_block(self->resource, capacity, stream, &grown);
+    if (status == TARN_OK && capacity > tarn_pointer_bytes(self->pointer))
+        status = move_to(self, &grown, stream, owner, &owner_before);
+    else if (status == TARN_OK)
+        status = set_stream(self, stream, owner, &owner_before);
+    if (status != TARN_OK)
         tarn__raise(state, status);
-        return -1;
-    }
-    /* From here on the GIL is held: another thread may have been quicker until now. */
-    if (capacity > tarn_pointer_bytes(self->pointer)) {
-        if (self->bytes > 0)
-            status = tarn_copy(self->device, tarn_pointer_address(grown),
-                               tarn__buffer_address(self), self->bytes, stream);
-        if (status == TARN_OK && set_stream(state, self, stream, owner) == 0) {
-            tarn_pointer *before = self->pointer;
-            self->pointer = grown;
-            grown = before;
-        } else if (status != TARN_OK) {
-            tarn__raise(state, status);
-        }
-    }
-    free_block(state, grown, owner, (PyObject *)Py_TYPE(self));
-    return PyErr_Occurred() ? -1 : 0;
+    if (grown != NULL)
+        free_block(state, grown, owner, (PyObject *)Py_TYPE(self));
+    Py_XDECREF(owner_before);
+    return status == TARN_OK ? 0 : -1;
 }
 
 /* --- making and unmaking --- */
 
-static int find_device(tarn__state *state, tarn__buffer *self)
+/* The device of the blocks of `resource`, the current one where it has none. 0, or -1 with
+ * an exception set. */
+static int find_device(tarn__state *state, const tarn_resource *resource, int *out)
 {
-    self->device = tarn_resource_device(self->resource);
-    if (self->device >= 0)
+    *out = tarn_resource_device(resource);
+    if (*out >= 0)
         return 0;
-    tarn_status status = tarn_driver_current_device(&self->device);
+    tarn_status status = tarn_driver_current_device(out);
     if (status == TARN_OK)
         return 0;
     tarn__raise(state, status);
     return -1;
 }
 
-/* Fill a fresh object: `mr` NULL or None is the current resource, `from` 0 is no copy. */
-static int fill(tarn__state *state, tarn__buffer *self, tarn_device_ptr from,
-                size_t bytes, PyObject *stream_object, PyObject *mr)
+/* A block of `resource`, `bytes` long, and an object around it. The object comes last: code
+ * that runs before, or the `__del__` of a class derived in Python, never sees a part of
+ * one. Takes over the references to `resource` and `mr`. */
+static tarn__buffer *make_over(PyTypeObject *type, tarn_resource *resource, PyObject *mr,
+                               size_t bytes, tarn_stream stream, PyObject *owner)
 {
-    tarn_stream stream;
+    tarn__state *state = tarn__state_of(type);
+    tarn_pointer *pointer = NULL;
+    tarn__buffer *self = NULL;
+    int device;
 
-    if (tarn__stream_from(state, stream_object, &stream) != 0)
-        return -1;
-    self->mr =
-        mr != NULL && mr != Py_None ? Py_NewRef(mr) : tarn__device_resource(state, -1);
-    if (self->mr == NULL)
-        return -1;
-    self->resource = tarn__resource_from(state, self->mr, -1);
-    if (self->resource == NULL || find_device(state, self) != 0)
-        return -1;
-    self->stream = stream;
-    self->stream_owner =
-        Py_NewRef(stream_object != NULL ? stream_object : state->default_stream);
-
-    tarn_status status = allocate_block(self, bytes, stream, &self->pointer);
-    if (status != TARN_OK) {
-        tarn__raise(state, status);
-        return -1;
+    if (find_device(state, resource, &device) == 0) {
+        tarn_status status = allocate_block(resource, bytes, stream, &pointer);
+        if (status == TARN_OK)
+            self = (tarn__buffer *)type->tp_alloc(type, 0);
+        else
+            tarn__raise(state, status);
     }
+    if (self == NULL) {
+        if (pointer != NULL)
+            free_block(state, pointer, owner, (PyObject *)type);
+        tarn__resource_drop(state, resource, mr);
+        Py_DECREF(mr);
+        return NULL;
+    }
+    self->pointer = pointer;
     self->bytes = bytes;
-    if (from == 0)
-        return 0;
-    return tarn__buffer_transfer(self, tarn__buffer_address(self), from, bytes, stream,
-                                 false);
+    self->resource = resource;
+    self->mr = mr;
+    self->stream = stream;
+    self->stream_owner = Py_NewRef(owner);
+    self->device = device;
+    return self;
 }
 
+/* `mr` NULL or None is the current resource, `from` 0 is no copy. */
 static PyObject *make(PyTypeObject *type, tarn_device_ptr from, size_t bytes,
-                      PyObject *stream, PyObject *mr)
+                      PyObject *stream_object, PyObject *mr)
 {
-    PyObject *self = type->tp_alloc(type, 0);
+    TARN__CALL;
+    tarn__state *state = tarn__state_of(type);
+    tarn_stream stream;
 
-    if (self == NULL)
+    if (tarn__stream_from(state, stream_object, &stream) != 0 ||
+        !tarn__state_is_there(state))
         return NULL;
-    if (fill(tarn__state_of(type), (tarn__buffer *)self, from, bytes, stream, mr) == 0)
-        return self;
+    mr = mr != NULL && mr != Py_None ? Py_NewRef(mr) : tarn__device_resource(state, -1);
+    tarn_resource *resource =
+        mr != NULL ? tarn__resource_from(state, mr, -1) : NULL;
+    if (resource == NULL) { /* `mr` may be anything */
+        Py_XDECREF(mr);
+        return NULL;
+    }
+    tarn__buffer *self =
+        make_over(type, resource, mr, bytes, stream,
+                  stream_object != NULL ? stream_object : state->default_stream);
+    if (self == NULL || from == 0 ||
+        tarn__buffer_transfer(self, tarn__buffer_address(self), from, bytes, stream,
+                              false) == 0)
+        return (PyObject *)self;
     Py_DECREF(self);
     return NULL;
 }
@@ -242,12 +294,14 @@ static PyObject *call_slowly(PyTypeObject *type, PyObject *const *args, Py_ssize
 static PyObject *buffer_call(PyObject *type, PyObject *const *args, size_t count_and_flag,
                              PyObject *names)
 {
-    tarn__state *state = tarn__state_of((PyTypeObject *)type);
+    const tarn__state *state = tarn__state_of((PyTypeObject *)type);
     Py_ssize_t count = PyVectorcall_NARGS(count_and_flag);
     Py_ssize_t named = names != NULL ? PyTuple_GET_SIZE(names) : 0;
     PyObject *pointer = NULL, *size = NULL, *stream = NULL, *mr = NULL;
     bool known = count == 0;
 
+    if (!tarn__state_is_there(state))
+        return NULL;
     for (Py_ssize_t i = 0; i < named; i++) {
         PyObject *name = PyTuple_GET_ITEM(names, i), *value = args[count + i];
         if (name == state->name_size)
@@ -279,15 +333,14 @@ static int buffer_traverse(PyObject *object, visitproc visit, void *arg)
  * of a cycle break it. */
 static void buffer_dealloc(PyObject *object)
 {
+    TARN__CALL;
     tarn__buffer *self = (tarn__buffer *)object;
     PyTypeObject *type = Py_TYPE(object);
     tarn__state *state = tarn__state_of(type);
 
     PyObject_GC_UnTrack(object);
-    if (self->pointer != NULL) {
-        tarn__buffer_stream(self);
-        free_block(state, self->pointer, self->stream_owner, (PyObject *)type);
-    }
+    tarn__buffer_stream(self);
+    free_block(state, self->pointer, self->stream_owner, (PyObject *)type);
     tarn__resource_drop(state, self->resource, self->mr);
     Py_CLEAR(self->mr);
     Py_CLEAR(self->stream_owner);
@@ -323,15 +376,20 @@ PyDoc_STRVAR(copy_doc, "copy($self)\n--\n\n"
 static PyObject *buffer_copy(PyObject *object, PyObject *Py_UNUSED(none))
 {
     tarn__buffer *self = (tarn__buffer *)object;
-    return make(Py_TYPE(object), tarn__buffer_address(self), self->bytes,
-                self->stream_owner, self->mr);
+    struct tarn__block_use use;
+
+    tarn__buffer_use(self, &use);
+    PyObject *copy = make(Py_TYPE(object), tarn__buffer_address(self), self->bytes,
+                          use.stream_owner, self->mr);
+    tarn__buffer_unuse(self, &use);
+    return copy;
 }
 
 /* --- size --- */
 
 /* Parse (size, stream), make room for `size` bytes on that stream. */
-static int make_room(PyObject *object, PyObject *args, PyObject *kwargs,
-                     const char *format, char **names, size_t *bytes_out)
+static int parse_and_make_room(PyObject *object, PyObject *args, PyObject *kwargs,
+                               const char *format, char **names, size_t *bytes_out)
 {
     tarn__buffer *self = (tarn__buffer *)object;
     tarn__state *state = tarn__state_of(Py_TYPE(object));
@@ -344,10 +402,7 @@ static int make_room(PyObject *object, PyObject *args, PyObject *kwargs,
         tarn__stream_from(state, stream_object, &stream) != 0)
         return -1;
     PyObject *owner = stream_object != NULL ? stream_object : state->default_stream;
-    if (*bytes_out > tarn_pointer_bytes(self->pointer) &&
-        grow(state, self, *bytes_out, stream, owner) != 0)
-        return -1;
-    return set_stream(state, self, stream, owner);
+    return make_room(state, self, *bytes_out, stream, owner);
 }
 
 PyDoc_STRVAR(
@@ -361,7 +416,7 @@ static PyObject *buffer_reserve(PyObject *object, PyObject *args, PyObject *kwar
     static char *names[] = {"new_capacity", "stream", NULL};
     size_t bytes;
 
-    if (make_room(object, args, kwargs, "O|O:reserve", names, &bytes) != 0)
+    if (parse_and_make_room(object, args, kwargs, "O|O:reserve", names, &bytes) != 0)
         return NULL;
     Py_RETURN_NONE;
 }
@@ -370,16 +425,18 @@ PyDoc_STRVAR(
     resize_doc,
     "resize($self, new_size, stream=0)\n--\n\n"
     "Change the size. Up to the capacity the block stays where it is; beyond, what\n"
-    "is there is copied on `stream`, which becomes the buffer's.");
+    "is there is copied on `stream`, which becomes the buffer's. Arrays that others\n"
+    "made of it before (`__cuda_array_interface__`) have the old address then, and\n"
+    "may not be used any more.");
 
 static PyObject *buffer_resize(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"new_size", "stream", NULL};
     size_t bytes;
 
-    if (make_room(object, args, kwargs, "O|O:resize", names, &bytes) != 0)
+    if (parse_and_make_room(object, args, kwargs, "O|O:resize", names, &bytes) != 0)
         return NULL;
-    ((tarn__buffer *)object)->bytes = bytes;
+    ((tarn__buffer *)object)->bytes = bytes; /* no capacity ever shrinks */
     Py_RETURN_NONE;
 }
 
@@ -420,9 +477,14 @@ static PyObject *buffer_stream(PyObject *object, void *Py_UNUSED(closure))
     tarn__buffer *self = (tarn__buffer *)object;
     tarn__state *state = tarn__state_of(Py_TYPE(object));
 
-    if (PyObject_TypeCheck(self->stream_owner, (PyTypeObject *)state->Stream))
-        return Py_NewRef(self->stream_owner);
-    return PyObject_CallOneArg(state->Stream, self->stream_owner);
+    if (!tarn__state_is_there(state))
+        return NULL;
+    PyObject *owner = Py_NewRef(self->stream_owner); /* it may change the stream */
+    if (PyObject_TypeCheck(owner, (PyTypeObject *)state->Stream))
+        return owner;
+    PyObject *stream = PyObject_CallOneArg(state->Stream, owner);
+    Py_DECREF(owner);
+    return stream;
 }
 
 /* The stream on which a consumer has to wait; None where all work has been waited for. */

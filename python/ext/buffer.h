@@ -6,9 +6,9 @@
 
 typedef struct tarn__buffer {
     PyObject ob_base;
-    tarn_pointer *pointer; /* the block, as long as its capacity; NULL: not filled yet */
+    tarn_pointer *pointer; /* the block, as long as its capacity; never NULL */
     size_t bytes;          /* what the user sees; <= capacity */
-    tarn_resource *resource; /* retained, for blocks to come; NULL: not filled yet */
+    tarn_resource *resource; /* retained, for blocks to come */
     PyObject *mr;            /* the object of `resource`; strong */
     tarn_stream stream;      /* on which the block goes back; see tarn__buffer_stream() */
     PyObject *stream_owner;  /* the object behind `stream`, so that it stays valid */
@@ -25,8 +25,20 @@ static inline tarn_device_ptr tarn__buffer_address(const tarn__buffer *self)
  * was an opened one that has been closed since. */
 tarn_stream tarn__buffer_stream(tarn__buffer *self);
 
+/* The buffer's block as it is now, and its stream: both stay until the use ends, whatever
+ * is done with the buffer meanwhile. Without one, the block may be somebody else's as soon
+ * as another thread, or any code that is called, resizes the buffer. */
+struct tarn__block_use {
+    tarn_pointer *pointer;
+    PyObject *stream_owner;
+};
+void tarn__buffer_use(tarn__buffer *self, struct tarn__block_use *use);
+/* The exception that is set stays. */
+void tarn__buffer_unuse(tarn__buffer *self, struct tarn__block_use *use);
+
 /* Queue a copy of `bytes` (0: nothing) between two addresses on `stream`, and wait for it
- * if `wait` is set or if RMM would. 0, or -1 with an exception set. */
+ * if `wait` is set or if RMM would. The buffer's block is in use meanwhile; both addresses
+ * have to be looked up right before. 0, or -1 with an exception set. */
 int tarn__buffer_transfer(tarn__buffer *self, tarn_device_ptr to, tarn_device_ptr from,
                           size_t bytes, tarn_stream stream, bool wait);
 

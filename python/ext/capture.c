@@ -100,6 +100,7 @@ typedef struct graph_memory {
 /* (pool, stream) */
 static PyObject *capture_of(PyObject *module, PyObject *args)
 {
+    TARN__CALL;
     tarn__state *state = tarn__state_get(module);
     PyTypeObject *type = (PyTypeObject *)state->GraphMemory;
     PyObject *object, *stream_object;
@@ -128,6 +129,7 @@ static PyObject *capture_of(PyObject *module, PyObject *args)
 
 static void memory_dealloc(PyObject *object)
 {
+    TARN__CALL;
     tarn_pool_capture *capture = ((graph_memory *)object)->capture;
     PyTypeObject *type = Py_TYPE(object);
     tarn_status status = TARN_OK;
@@ -147,6 +149,7 @@ static void memory_dealloc(PyObject *object)
 /* (stream). Another thread finds it released while this one is at it. */
 static PyObject *memory_release(PyObject *object, PyObject *stream_object)
 {
+    TARN__CALL;
     tarn__state *state = tarn__state_of(Py_TYPE(object));
     graph_memory *self = (graph_memory *)object;
     tarn_stream stream;
@@ -161,7 +164,8 @@ static PyObject *memory_release(PyObject *object, PyObject *stream_object)
     Py_END_ALLOW_THREADS;
     if (status == TARN_OK)
         Py_RETURN_NONE;
-    self->capture = capture;
+    if (capture != NULL) /* else that of another thread may be back by now */
+        self->capture = capture;
     return tarn__raise(state, status);
 }
 

@@ -166,6 +166,7 @@ struct array {
     tarn_device_ptr address;
     size_t bytes;
     tarn_stream stream; /* its work has to be done first; TARN_STREAM_NONE: nothing has */
+    PyObject *stream_owner; /* keeps `stream` valid; NULL, or owned */
 };
 
 /* Bytes of one item: the number at the end of a typestr such as "<f8". 0: none there. */
@@ -174,7 +175,7 @@ static size_t item_bytes(PyObject *typestr)
     const char *text =
         typestr != NULL && PyUnicode_Check(typestr) ? PyUnicode_AsUTF8(typestr) : NULL;
     PyErr_Clear();
-    if (text == NULL || text[0] == '\0' || text[1] == '\0')
+    if (text == NULL || text[0] == '\0' || text[1] == '\0' || !Py_ISDIGIT(text[2]))
         return 0;
     return (size_t)strtoul(text + 2, NULL, 10);
 }
@@ -193,20 +194,56 @@ static int has_gaps(PyObject *strides, size_t item)
     return (size_t)stride != item;
 }
 
-static int array_shape(PyObject *interface, struct array *out)
-{
-    PyObject *shape = PyDict_GetItemString(interface, "shape");
-    size_t item = item_bytes(PyDict_GetItemString(interface, "typestr"));
-    size_t items;
+/* The entries of a __cuda_array_interface__ that are looked at; each one NULL or owned. What
+ * reads a number may run code that changes the dict. */
+struct interface {
+    PyObject *data, *shape, *typestr, *strides, *stream;
+};
 
-    if (shape == NULL || !PyTuple_Check(shape) || PyTuple_GET_SIZE(shape) != 1 ||
-        item == 0) {
+static PyObject *entry(PyObject *dict, const char *name)
+{
+    return Py_XNewRef(PyDict_GetItemString(dict, name));
+}
+
+static int interface_of(PyObject *object, struct interface *out)
+{
+    PyObject *dict = PyObject_GetAttrString(object, "__cuda_array_interface__");
+
+    if (dict == NULL && !PyErr_ExceptionMatches(PyExc_AttributeError))
+        return -1;
+    if (dict == NULL || !PyDict_Check(dict)) {
+        Py_XDECREF(dict);
+        PyErr_Format(PyExc_ValueError, "%R has no __cuda_array_interface__", object);
+        return -1;
+    }
+    *out = (struct interface){entry(dict, "data"), entry(dict, "shape"),
+                              entry(dict, "typestr"), entry(dict, "strides"),
+                              entry(dict, "stream")};
+    Py_DECREF(dict);
+    return 0;
+}
+
+static void interface_clear(struct interface *interface)
+{
+    Py_CLEAR(interface->data);
+    Py_CLEAR(interface->shape);
+    Py_CLEAR(interface->typestr);
+    Py_CLEAR(interface->strides);
+    Py_CLEAR(interface->stream);
+}
+
+static int array_bytes(const struct interface *interface, size_t *out)
+{
+    size_t item = item_bytes(interface->typestr), items;
+
+    if (interface->shape == NULL || !PyTuple_Check(interface->shape) ||
+        PyTuple_GET_SIZE(interface->shape) != 1 || item == 0) {
         PyErr_SetString(PyExc_ValueError, "only arrays of one dimension can be copied");
         return -1;
     }
-    if (tarn__size_from(PyTuple_GET_ITEM(shape, 0), &items) != 0)
+    if (tarn__size_from(PyTuple_GET_ITEM(interface->shape, 0), &items) != 0)
         return -1;
-    int gaps = has_gaps(PyDict_GetItemString(interface, "strides"), item);
+    int gaps = has_gaps(interface->strides, item);
     if (gaps == 1)
         PyErr_SetString(PyExc_ValueError, "only arrays without gaps can be copied");
     if (gaps != 0)
@@ -215,36 +252,88 @@ static int array_shape(PyObject *interface, struct array *out)
         PyErr_SetString(PyExc_ValueError, "the array has more bytes than there are");
         return -1;
     }
-    out->bytes = items * item;
+    *out = items * item;
+    return 0;
+}
+
+static int array_address(const struct interface *interface, tarn_device_ptr *out)
+{
+    size_t address;
+
+    if (interface->data == NULL || !PyTuple_Check(interface->data) ||
+        PyTuple_GET_SIZE(interface->data) < 1) {
+        PyErr_SetString(PyExc_ValueError, "__cuda_array_interface__ has no data");
+        return -1;
+    }
+    if (tarn__size_from(PyTuple_GET_ITEM(interface->data, 0), &address) != 0)
+        return -1;
+    *out = address;
     return 0;
 }
 
 static int array_from(tarn__state *state, PyObject *object, struct array *out)
 {
-    PyObject *interface = PyObject_GetAttrString(object, "__cuda_array_interface__");
-    PyObject *data, *stream;
-    size_t address;
-    int result = -1;
+    struct interface interface;
 
-    if (interface == NULL || !PyDict_Check(interface)) {
-        Py_XDECREF(interface);
-        PyErr_Format(PyExc_ValueError, "%R has no __cuda_array_interface__", object);
+    if (interface_of(object, &interface) != 0)
+        return -1;
+    out->stream = TARN_STREAM_NONE;
+    int result = array_address(&interface, &out->address);
+    if (result == 0)
+        result = array_bytes(&interface, &out->bytes);
+    if (result == 0 && interface.stream != NULL && interface.stream != Py_None)
+        result = tarn__stream_from(state, interface.stream, &out->stream);
+    out->stream_owner = result == 0 ? Py_XNewRef(interface.stream) : NULL;
+    interface_clear(&interface);
+    return result;
+}
+
+/* Wait for the work that the array names, unless the copy is queued behind it anyhow. */
+static tarn_status wait_for_array(const tarn__buffer *self, const struct array *array,
+                                  tarn_stream stream)
+{
+    tarn_status status;
+
+    if (array->bytes == 0 || array->stream == TARN_STREAM_NONE || array->stream == stream)
+        return TARN_OK;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_stream_synchronize(self->device, array->stream);
+    Py_END_ALLOW_THREADS;
+    return status;
+}
+
+static int queue_copy(tarn__state *state, tarn__buffer *self, const struct array *array,
+                      tarn_stream stream)
+{
+    struct tarn__block_use use;
+    tarn_status status;
+
+    tarn__buffer_use(self, &use);
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_copy(self->device, tarn_pointer_address(use.pointer), array->address,
+                       array->bytes, stream);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        tarn__raise(state, status);
+    tarn__buffer_unuse(self, &use);
+    return status == TARN_OK ? 0 : -1;
+}
+
+static int copy_array(tarn__state *state, tarn__buffer *self, const struct array *array,
+                      tarn_stream stream)
+{
+    tarn_status status = wait_for_array(self, array, stream);
+
+    if (status != TARN_OK) {
+        tarn__raise(state, status);
         return -1;
     }
-    data = PyDict_GetItemString(interface, "data");
-    stream = PyDict_GetItemString(interface, "stream");
-    out->stream = TARN_STREAM_NONE;
-    if (data == NULL || !PyTuple_Check(data) || PyTuple_GET_SIZE(data) < 1)
-        PyErr_SetString(PyExc_ValueError, "__cuda_array_interface__ has no data");
-    else if (tarn__size_from(PyTuple_GET_ITEM(data, 0), &address) == 0 &&
-             array_shape(interface, out) == 0 &&
-             (stream == NULL || stream == Py_None ||
-              tarn__stream_from(state, stream, &out->stream) == 0))
-        result = 0;
-    if (result == 0)
-        out->address = address;
-    Py_DECREF(interface);
-    return result;
+    if (array->bytes > self->bytes) {
+        PyErr_Format(PyExc_ValueError, "the array has %zu bytes, too many for %zu",
+                     array->bytes, self->bytes);
+        return -1;
+    }
+    return array->bytes > 0 ? queue_copy(state, self, array, stream) : 0;
 }
 
 PyDoc_STRVAR(
@@ -262,7 +351,6 @@ static PyObject *buffer_copy_from_device(PyObject *object, PyObject *args,
     tarn__buffer *self = (tarn__buffer *)object;
     tarn__state *state = tarn__state_of(Py_TYPE(object));
     PyObject *source, *stream_object = NULL;
-    tarn_status status = TARN_OK;
     tarn_stream stream;
     struct array array;
 
@@ -271,20 +359,10 @@ static PyObject *buffer_copy_from_device(PyObject *object, PyObject *args,
         tarn__stream_from(state, stream_object, &stream) != 0 ||
         array_from(state, source, &array) != 0)
         return NULL;
-    if (array.bytes > self->bytes)
-        return PyErr_Format(PyExc_ValueError, "the array has %zu bytes, too many for %zu",
-                            array.bytes, self->bytes);
-    if (array.bytes == 0)
-        Py_RETURN_NONE;
-    Py_BEGIN_ALLOW_THREADS;
-    if (array.stream != TARN_STREAM_NONE && array.stream != stream)
-        status = tarn_stream_synchronize(self->device, array.stream);
-    if (status == TARN_OK)
-        status = tarn_copy(self->device, tarn__buffer_address(self), array.address,
-                           array.bytes, stream);
-    Py_END_ALLOW_THREADS;
-    if (status != TARN_OK)
-        return tarn__raise(state, status);
+    int result = copy_array(state, self, &array, stream);
+    Py_XDECREF(array.stream_owner);
+    if (result != 0)
+        return NULL;
     Py_RETURN_NONE;
 }
 

@@ -48,6 +48,7 @@ PyDoc_STRVAR(reclaim_doc,
 
 static PyObject *reclaim_deferred_frees(PyObject *module, PyObject *Py_UNUSED(none))
 {
+    TARN__CALL;
     tarn_status status;
 
     Py_BEGIN_ALLOW_THREADS;

@@ -1,8 +1,12 @@
-/* device.c -- which resource is in charge of a device, from Python.
+/* device.c -- which resource is the current one of a device, from Python.
  *
  * The registry is libtarn's, one a process: what Python sets serves C code too, and the
  * other way round. `registered` in the module's state is only there so that the very
  * object that Python set comes back, with its attributes.
+ *
+ * The two change together: from the call that changes the registry until `registered`
+ * has followed, the GIL is held and no code of anybody's runs, an object's end included.
+ * So whatever may wait for the driver comes before that call.
  */
 #include "state.h"
 
@@ -35,17 +39,22 @@ static PyObject *served_object(tarn__state *state, int device)
     return object;
 }
 
-/* Takes over one reference to `resource`. */
+/* The object of `resource`, which serves `device`; takes over one reference to it. */
 static PyObject *object_of(tarn__state *state, int device, tarn_resource *resource)
 {
-    PyObject *object = registered_object(state, device, resource);
+    PyObject *object = Py_XNewRef(registered_object(state, device, resource));
 
+    if (object == NULL && PyErr_Occurred()) {
+        tarn__resource_release(state, resource, NULL);
+        return NULL;
+    }
     if (object == NULL)
-        return PyErr_Occurred() ? NULL : tarn__resource_wrap(state, resource);
-    Py_XSETREF(state->served, Py_NewRef(object));
+        return tarn__resource_wrap(state, resource);
+    PyObject *before = state->served;
+    state->served = Py_NewRef(object);
     state->served_device = device;
-    Py_INCREF(object);
     tarn__resource_drop(state, resource, object);
+    Py_XDECREF(before); /* last: its end may run any code */
     return object;
 }
 
@@ -73,63 +82,122 @@ static tarn_status find_resource_without_gil(int device, tarn_resource **out)
 
 PyObject *tarn__device_resource(tarn__state *state, int device)
 {
+    TARN__CALL;
     static bool driver_is_open; /* under the GIL */
+    if (!tarn__state_is_there(state))
+        return NULL;
     PyObject *served = served_object(state, device);
     if (served != NULL)
         return Py_NewRef(served);
 
     tarn_resource *resource = NULL;
-    tarn_status status = driver_is_open ? find_resource(device, &resource)
-                                        : find_resource_without_gil(device, &resource);
-
+    tarn_status status;
+    if (!driver_is_open) {
+        status = find_resource_without_gil(device, &resource);
+        if (status != TARN_OK)
+            return tarn__raise(state, status);
+        driver_is_open = true;
+        tarn__resource_release(state, resource, NULL); /* it may be another one by now */
+    }
+    status = find_resource(device, &resource);
     if (status != TARN_OK)
         return tarn__raise(state, status);
-    driver_is_open = true;
     return object_of(state, tarn_resource_device(resource), resource);
 }
 
-/* Remember what Python set; NULL forgets. */
-static int remember(tarn__state *state, int device, PyObject *object)
+/* What set_resource() puts in the place of what is there. */
+struct next {
+    int device;
+    tarn_resource *resource; /* retained */
+    PyObject *object;        /* to be remembered; NULL: the resource knows its own */
+};
+
+/* Whatever may take long or call anybody's code: the resource of `object` (None: the
+ * default one), and the one before, which is made where nobody has asked for it yet. */
+static int prepare(tarn__state *state, PyObject *object, struct next *next)
+{
+    tarn_resource *previous = NULL;
+    tarn_status status = TARN_OK;
+
+    if (object != Py_None) {
+        next->resource = tarn__resource_from(state, object, next->device);
+        if (next->resource == NULL)
+            return -1;
+        if (tarn__bridge_object(next->resource) == NULL)
+            next->object = object;
+    }
+    Py_BEGIN_ALLOW_THREADS;
+    if (next->resource == NULL)
+        status = tarn_cuda_create(next->device, &next->resource);
+    if (status == TARN_OK)
+        status = tarn_device_resource(next->device, &previous);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK) {
+        tarn__raise(state, status);
+        tarn__resource_release(state, next->resource, object);
+        return -1;
+    }
+    tarn__resource_release(state, previous, NULL); /* the registry has its own */
+    return 0;
+}
+
+/* Have `registered` say `object` (NULL: nothing) for the device; what it said before is the
+ * caller's. 0, or -1 with an exception set and nothing changed. */
+static int remember(tarn__state *state, int device, PyObject *object, PyObject **before)
 {
     PyObject *key = PyLong_FromLong(device);
     int result = -1;
 
     if (key == NULL)
         return -1;
-    Py_CLEAR(state->served);
+    *before = Py_XNewRef(PyDict_GetItemWithError(state->registered, key));
     if (object != NULL)
         result = PyDict_SetItem(state->registered, key, object);
-    else if (PyDict_Contains(state->registered, key) == 1)
+    else if (*before != NULL)
         result = PyDict_DelItem(state->registered, key);
     else if (!PyErr_Occurred())
         result = 0;
+    if (result != 0)
+        Py_CLEAR(*before);
     Py_DECREF(key);
     return result;
 }
 
+/* The object of `resource`, which served until now, where `registered` said `before`. Takes
+ * over one reference to it. */
+static PyObject *object_before(tarn__state *state, tarn_resource *resource,
+                               PyObject *before)
+{
+    if (before == NULL || ((tarn__resource_object *)before)->native != resource)
+        return tarn__resource_wrap(state, resource);
+    tarn__resource_drop(state, resource, before);
+    return Py_NewRef(before);
+}
+
 static PyObject *set_resource(tarn__state *state, int device, PyObject *object)
 {
-    tarn_resource *resource = NULL, *previous = NULL;
-    tarn_status status;
+    TARN__CALL;
+    struct next next = {.device = device};
+    tarn_resource *previous = NULL;
+    PyObject *before = NULL, *result = NULL;
 
-    if (object != Py_None) {
-        resource = tarn__resource_from(state, object, device);
-        if (resource == NULL)
-            return NULL;
-    }
-    /* A bridge knows its object itself. */
-    bool known = resource == NULL || tarn__bridge_object(resource) != NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    status = tarn_device_set_resource(device, resource, &previous);
-    Py_END_ALLOW_THREADS;
-    tarn__resource_release(state, resource, object);
-    if (status != TARN_OK)
-        return tarn__raise(state, status);
-    PyObject *result = object_of(state, device, previous);
-    if (result == NULL || remember(state, device, known ? NULL : object) != 0) {
-        Py_XDECREF(result);
+    if (!tarn__state_is_there(state) || prepare(state, object, &next) != 0)
         return NULL;
+    if (remember(state, device, next.object, &before) == 0) {
+        PyObject *served = state->served, *unused = NULL;
+        tarn_status status = tarn_device_set_resource(device, next.resource, &previous);
+        if (status == TARN_OK) {
+            state->served = NULL;
+            result = object_before(state, previous, before);
+            Py_XDECREF(served);
+        } else {
+            remember(state, device, before, &unused); /* as it was */
+            tarn__raise(state, status);
+            Py_XDECREF(unused);
+        }
     }
+    tarn__resource_release(state, next.resource, object);
+    Py_XDECREF(before);
     return result;
 }
 

@@ -5,17 +5,31 @@
  *
  * Python code may sit below C code (a resource written in Python under a limiter under a
  * DeviceBuffer). Its exception becomes a status on the way up through C, and has to come
- * out again whole, with its traceback. So it is kept for the thread, next to the words
- * that it left with tarn_error_set(). If those are still the last ones when the outer
- * call raises, nobody has failed since, and the kept exception is the cause.
+ * out again whole, with its traceback. So it is kept, next to the error message that it
+ * left with tarn_error_set(). If that is still the last one when the outer call raises,
+ * nobody has failed since, and the same exception is raised again.
+ *
+ * An exception keeps its traceback, a traceback its frames, and a frame all locals of its
+ * callers. C code may also swallow a failure: a pool tries again. So an exception belongs
+ * to the call of the extension beneath which it was raised, and goes when that returns.
  */
 #include "state.h"
 
 #include <string.h>
 
-/* Where a thread keeps the exception: key in its PyThreadState dict, value a tuple of the
- * exception and the words. */
-#define KEPT "tarn.kept_exception"
+enum {
+    KEPT_MAX = 8,      /* exceptions of one call; the oldest goes first */
+    QUOTED_BYTES = 200 /* of another message that a pool quotes in its own */
+};
+
+struct tarn__kept {
+    struct tarn__kept *next; /* older */
+    unsigned depth;          /* of the call that it belongs to */
+    PyObject *exception;
+    tarn_error error; /* that it became */
+};
+
+_Thread_local struct tarn__calls tarn__calls;
 
 /* --- the exception that is set, as one object --- */
 
@@ -54,9 +68,52 @@ void tarn__exception_put(PyObject *exception)
 
 /* --- keeping an exception while C code passes a status on --- */
 
+static void drop(struct tarn__kept **link)
+{
+    struct tarn__kept *kept = *link;
+    PyObject *exception = kept->exception;
+
+    *link = kept->next; /* first: what the frames held may call Tarn */
+    PyMem_Free(kept);
+    Py_DECREF(exception);
+}
+
+void tarn__calls_drop(unsigned depth)
+{
+    PyObject *raised = tarn__exception_take();
+
+    while (tarn__calls.kept != NULL && tarn__calls.kept->depth >= depth)
+        drop(&tarn__calls.kept);
+    tarn__exception_put(raised);
+}
+
+/* Keep `exception`, which is taken over, for the innermost call; outside of all calls
+ * nobody could raise it. */
+static void keep(PyObject *exception, const tarn_error *error)
+{
+    struct tarn__kept *kept =
+        tarn__calls.depth > 0 ? PyMem_Malloc(sizeof *kept) : NULL;
+    struct tarn__kept **link = &tarn__calls.kept;
+
+    if (kept == NULL) {
+        Py_DECREF(exception);
+        return;
+    }
+    *kept = (struct tarn__kept){*link, tarn__calls.depth, exception, *error};
+    *link = kept;
+    for (int count = 0; *link != NULL && (*link)->depth == tarn__calls.depth; count++) {
+        if (count == KEPT_MAX) {
+            drop(link);
+            return;
+        }
+        link = &(*link)->next;
+    }
+}
+
 static tarn_status status_of(tarn__state *state, PyObject *exception)
 {
-    if (PyErr_GivenExceptionMatches(exception, state->TarnError)) {
+    if (state != NULL && state->TarnError != NULL &&
+        PyErr_GivenExceptionMatches(exception, state->TarnError)) {
         PyObject *number = PyObject_GetAttrString(exception, "status");
         long status = number != NULL ? PyLong_AsLong(number) : -1;
         Py_XDECREF(number);
@@ -69,51 +126,59 @@ static tarn_status status_of(tarn__state *state, PyObject *exception)
                : TARN_PLUGIN_FAILURE;
 }
 
-static void set_words(tarn_status status, const char *who, PyObject *exception)
+static tarn_error error_of(tarn__state *state, const char *who, PyObject *exception)
 {
+    tarn_error error = {.status = status_of(state, exception)};
     PyObject *text = PyObject_Str(exception);
-    const char *words = text != NULL ? PyUnicode_AsUTF8(text) : NULL;
+    const char *message = text != NULL ? PyUnicode_AsUTF8(text) : NULL;
 
-    tarn_error_set(status, "%s: %s: %s", who, Py_TYPE(exception)->tp_name,
-                   words != NULL ? words : "(no words)");
+    snprintf(error.message, sizeof error.message, "%s: %s: %s", who,
+             Py_TYPE(exception)->tp_name, message != NULL ? message : "(no message)");
     Py_XDECREF(text);
     PyErr_Clear();
+    return error;
 }
 
 tarn_status tarn__error_keep(tarn__state *state, const char *who)
 {
     PyObject *exception = tarn__exception_take();
-    PyObject *thread = PyThreadState_GetDict(); /* borrowed */
 
     if (exception == NULL)
         return tarn_error_set(TARN_PLUGIN_FAILURE, "%s: failed without an exception",
                               who);
-
-    tarn_status status = status_of(state, exception);
-    set_words(status, who, exception);
-    PyObject *kept = Py_BuildValue("(Oy)", exception, tarn_error_last()->message);
-    if (kept == NULL || thread == NULL || PyDict_SetItemString(thread, KEPT, kept) != 0)
-        PyErr_Clear();
-    Py_XDECREF(kept);
-    Py_DECREF(exception);
-    return status;
+    tarn_error error = error_of(state, who, exception);
+    keep(exception, &error);
+    /* Last: what went with an exception may have failed, too. */
+    return tarn_error_set(error.status, "%s", error.message);
 }
 
-/* The exception that this thread kept, if it is behind the last failure. New reference or
- * NULL; either way nothing is kept afterwards. */
-static PyObject *take_kept(void)
+/* The newest exception of the innermost call that became `error` or, with `quoted`, whose
+ * message `error` quotes. NULL: none. */
+static struct tarn__kept **find(const tarn_error *error, bool quoted)
 {
-    PyObject *thread = PyThreadState_GetDict();
-    PyObject *kept = thread != NULL ? PyDict_GetItemString(thread, KEPT) : NULL;
-    PyObject *exception = NULL;
+    struct tarn__kept **link = &tarn__calls.kept;
+    char start[QUOTED_BYTES + 1];
 
-    if (kept == NULL)
-        return NULL;
-    if (strcmp(PyBytes_AS_STRING(PyTuple_GET_ITEM(kept, 1)),
-               tarn_error_last()->message) == 0)
-        exception = Py_NewRef(PyTuple_GET_ITEM(kept, 0));
-    if (PyDict_DelItemString(thread, KEPT) != 0)
-        PyErr_Clear();
+    for (; *link != NULL && (*link)->depth == tarn__calls.depth; link = &(*link)->next) {
+        const tarn_error *its = &(*link)->error;
+        if (!quoted && its->status == error->status &&
+            strcmp(its->message, error->message) == 0)
+            return link;
+        snprintf(start, sizeof start, "%.*s", QUOTED_BYTES, its->message);
+        if (quoted && strstr(error->message, start) != NULL)
+            return link;
+    }
+    return NULL;
+}
+
+/* The exception that became `error`, which is kept no longer. New reference or NULL. */
+static PyObject *take_kept(const tarn_error *error)
+{
+    struct tarn__kept **link = find(error, false);
+    PyObject *exception = link != NULL ? Py_NewRef((*link)->exception) : NULL;
+
+    if (link != NULL)
+        drop(link);
     return exception;
 }
 
@@ -135,9 +200,12 @@ static PyObject *class_in(tarn__state *state, tarn_status status)
     }
 }
 
-/* Borrowed; a class of Python's own once those of the module are gone, at exit. */
+/* Borrowed; a class of Python's own once those of the module are gone, at exit. A thread that
+ * is still running when exit begins ends with SystemExit, of which nobody is told. */
 static PyObject *class_for(tarn__state *state, tarn_status status)
 {
+    if (tarn__python_is_ending())
+        return PyExc_SystemExit;
     PyObject *type = state != NULL ? class_in(state, status) : NULL;
     return type != NULL ? type : PyExc_RuntimeError;
 }
@@ -150,24 +218,42 @@ static int set_number(PyObject *exception, const char *name, long value)
     return result;
 }
 
+/* An exception of `type` with the numbers of `error`. NULL with another one set. */
+static PyObject *exception_of(PyObject *type, const tarn_error *error)
+{
+    /* A message is cut after so many bytes, and may quote the name of any file. */
+    PyObject *text = PyUnicode_DecodeUTF8(
+        error->message, (Py_ssize_t)strlen(error->message), "replace");
+    PyObject *exception = text != NULL ? PyObject_CallOneArg(type, text) : NULL;
+
+    Py_XDECREF(text);
+    if (exception != NULL && (set_number(exception, "status", error->status) != 0 ||
+                              set_number(exception, "native", error->native) != 0))
+        Py_CLEAR(exception);
+    return exception;
+}
+
 PyObject *tarn__raise(tarn__state *state, tarn_status status)
 {
-    PyObject *kept = take_kept();
+    tarn_error error = *tarn_error_last();
+
+    if (error.status != status) {
+        error = (tarn_error){.status = status};
+        snprintf(error.message, sizeof error.message, "%s", tarn_status_meaning(status));
+    }
+    PyObject *kept = take_kept(&error);
     if (kept != NULL) {
         tarn__exception_put(kept);
         return NULL;
     }
-
-    const tarn_error *last = tarn_error_last();
-    bool known = last->status == status;
     PyObject *type = class_for(state, status);
-    PyObject *exception = PyObject_CallFunction(
-        type, "s", known ? last->message : tarn_status_meaning(status));
+    PyObject *exception = exception_of(type, &error);
     if (exception == NULL)
         return NULL;
-    if (set_number(exception, "status", status) == 0 &&
-        set_number(exception, "native", known ? last->native : 0) == 0)
-        PyErr_SetObject(type, exception);
+    struct tarn__kept **cause = find(&error, true);
+    if (cause != NULL)
+        PyException_SetCause(exception, Py_NewRef((*cause)->exception));
+    PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
     Py_DECREF(exception);
     return NULL;
 }

@@ -16,6 +16,20 @@ typedef struct ipc_memory {
 
 /* --- the type --- */
 
+/* Release one reference, without the GIL. A failure goes to sys.unraisablehook, with
+ * `type` as its place; Tarn tries again later. The exception that is set stays. */
+static void release(PyTypeObject *type, tarn_pointer *pointer)
+{
+    TARN__CALL;
+    tarn_status status;
+
+    Py_BEGIN_ALLOW_THREADS;
+    status = tarn_pointer_release_checked(pointer);
+    Py_END_ALLOW_THREADS;
+    if (status != TARN_OK)
+        tarn__raise_unraisable(tarn__state_of(type), status, (PyObject *)type);
+}
+
 static bool let_go(ipc_memory *self)
 {
     tarn_pointer *pointer = self->pointer;
@@ -23,9 +37,7 @@ static bool let_go(ipc_memory *self)
     if (!pointer)
         return false;
     self->pointer = NULL; /* first: another thread may come while the GIL is away */
-    Py_BEGIN_ALLOW_THREADS;
-    tarn_pointer_release(pointer);
-    Py_END_ALLOW_THREADS;
+    release(Py_TYPE(self), pointer);
     return true;
 }
 
@@ -112,9 +124,7 @@ static PyObject *wrap(tarn__state *state, tarn_pointer *pointer)
     ipc_memory *self = (ipc_memory *)type->tp_alloc(type, 0);
 
     if (!self) {
-        Py_BEGIN_ALLOW_THREADS;
-        tarn_pointer_release(pointer);
-        Py_END_ALLOW_THREADS;
+        release(type, pointer);
         return NULL;
     }
     self->pointer = pointer;
@@ -129,11 +139,12 @@ static PyObject *wrap(tarn__state *state, tarn_pointer *pointer)
 /* From any thread, the server's for one. Once Python ends, its objects stay as they are. */
 static void release_owner(void *owner)
 {
-    if (tarn__interpreter_is_gone())
+    struct tarn__python stay;
+
+    if (!tarn__python_enter(&stay))
         return;
-    PyGILState_STATE gil = PyGILState_Ensure();
     Py_DECREF((PyObject *)owner);
-    PyGILState_Release(gil);
+    tarn__python_leave(&stay, TARN_OK);
 }
 
 PyDoc_STRVAR(ipc_hold_doc,
@@ -146,13 +157,16 @@ static PyObject *ipc_hold(PyObject *module, PyObject *arguments)
     tarn__state *state = tarn__state_get(module);
     tarn_pointer_options options = {.size = sizeof options,
                                     .owner_release = release_owner};
-    PyObject *bytes, *owner;
+    PyObject *address, *bytes, *owner;
     tarn_pointer *pointer;
+    size_t number;
 
-    if (!PyArg_ParseTuple(arguments, "KOiO:ipc_hold", &options.address, &bytes,
-                          &options.device, &owner) ||
+    if (!PyArg_ParseTuple(arguments, "OOiO:ipc_hold", &address, &bytes, &options.device,
+                          &owner) ||
+        tarn__size_from(address, &number) != 0 ||
         tarn__size_from(bytes, &options.bytes) != 0)
         return NULL;
+    options.address = number;
     options.owner = owner;
     tarn_status status = tarn_pointer_create(&options, &pointer);
     if (status != TARN_OK)
@@ -200,6 +214,7 @@ PyDoc_STRVAR(
 
 static PyObject *ipc_export(PyObject *module, PyObject *arguments)
 {
+    TARN__CALL;
     tarn__state *state = tarn__state_get(module);
     tarn_ipc_handle handle;
     PyObject *object;
@@ -214,10 +229,12 @@ static PyObject *ipc_export(PyObject *module, PyObject *arguments)
     tarn_pointer_retain(pointer); /* another thread may let it go */
     Py_BEGIN_ALLOW_THREADS;
     status = tarn_ipc_export(pointer, served ? TARN_IPC_SERVED : TARN_IPC_PLAIN, &handle);
-    tarn_pointer_release(pointer);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        return tarn__raise(state, status);
+        tarn__raise(state, status);
+    release((PyTypeObject *)state->IpcMemory, pointer);
+    if (status != TARN_OK)
+        return NULL;
     return Py_BuildValue(
         "(y#KKiy#)", (char *)handle.reserved, (Py_ssize_t)sizeof handle.reserved,
         (unsigned long long)handle.bytes, (unsigned long long)handle.offset,
@@ -256,6 +273,7 @@ PyDoc_STRVAR(ipc_open_doc,
 
 static PyObject *ipc_open(PyObject *module, PyObject *arguments)
 {
+    TARN__CALL;
     tarn__state *state = tarn__state_get(module);
     tarn_ipc_open_options options = {.size = sizeof options};
     tarn_ipc_handle handle;
@@ -268,6 +286,10 @@ static PyObject *ipc_open(PyObject *module, PyObject *arguments)
                           &copy, &options.timeout_ms) ||
         handle_from(tuple, &handle) != 0)
         return NULL;
+    if (device < -1 || device == INT_MAX) {
+        PyErr_Format(PyExc_ValueError, "ipc: there is no device %d", device);
+        return NULL;
+    }
     options.device_plus_1 = device + 1;
     options.always_copy = copy != 0;
     Py_BEGIN_ALLOW_THREADS;

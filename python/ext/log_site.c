@@ -160,31 +160,39 @@ static bool is_finalizing(void)
 #endif
 }
 
-tarn_site tarn__log_site(bool freeing)
+/* The place that the program is at. No exception is set before; one may be after. */
+static tarn_site running_site(void)
 {
-    tarn_site site = {"<exit>", 0};
+    tarn_site site = {NULL, 0};
 
-    if (freeing && is_finalizing())
-        return site;
-    if (freeing && collecting > 0)
-        return (tarn_site){"<gc>", 0};
     if (!find_place(&site))
         site.file = is_finalizing() ? "<exit>" : "<none>";
+    return site;
+}
+
+tarn_site tarn__log_site(bool freeing)
+{
+    if (freeing && is_finalizing())
+        return (tarn_site){"<exit>", 0};
+    if (freeing && collecting > 0)
+        return (tarn_site){"<gc>", 0};
+    PyObject *raised = tarn__exception_take(); /* what goes may go because of it */
+    tarn_site site = running_site();
+    tarn__exception_put(raised);
     return site;
 }
 
 /* For a logger: the GIL may be held or not, and the thread may be none of Python's. */
 static tarn_site find_site(bool freeing)
 {
-    if (is_finalizing())
-        return (tarn_site){"<exit>", 0};
-    if (PyGILState_GetThisThreadState() == NULL)
+    struct tarn__python stay;
+
+    if (!is_finalizing() && PyGILState_GetThisThreadState() == NULL)
         return (tarn_site){"<none>", 0};
-    PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject *before = tarn__exception_take();
+    if (is_finalizing() || !tarn__python_enter(&stay))
+        return (tarn_site){"<exit>", 0};
     tarn_site site = tarn__log_site(freeing);
-    tarn__exception_put(before);
-    PyGILState_Release(gil);
+    tarn__python_leave(&stay, TARN_OK);
     return site;
 }
 

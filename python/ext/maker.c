@@ -16,10 +16,22 @@ static tarn__resource_object *resource_arg(tarn__state *state, PyObject *object)
 
 /* --- sources: an object without a resource gets one --- */
 
+/* The object has what was made for it from now on, or there is an exception. */
+static PyObject *keep(tarn__state *state, tarn__resource_object *self, tarn_status status,
+                      tarn_resource *made)
+{
+    if (status != TARN_OK)
+        return tarn__raise(state, status);
+    if (tarn__resource_adopt(state, self, made, NULL) != 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
 /* Make and adopt: `open` is called without the GIL. */
 static PyObject *adopt(PyObject *module, PyObject *args,
                        tarn_status (*open)(int device, tarn_resource **out))
 {
+    TARN__CALL;
     tarn__state *state = tarn__state_get(module);
     tarn_resource *resource = NULL;
     PyObject *object;
@@ -36,10 +48,7 @@ static PyObject *adopt(PyObject *module, PyObject *args,
     Py_BEGIN_ALLOW_THREADS;
     status = open(device, &resource);
     Py_END_ALLOW_THREADS;
-    if (status != TARN_OK)
-        return tarn__raise(state, status);
-    self->native = resource;
-    Py_RETURN_NONE;
+    return keep(state, self, status, resource);
 }
 
 static PyObject *open_cuda(PyObject *module, PyObject *args)
@@ -65,6 +74,7 @@ static PyObject *open_pinned(PyObject *module, PyObject *args)
 /* (self, device, initial_bytes, release_threshold_bytes, use_default_pool, exportable) */
 static PyObject *open_async(PyObject *module, PyObject *args)
 {
+    TARN__CALL;
     tarn__state *state = tarn__state_get(module);
     tarn_async_options options = {.size = sizeof options};
     tarn_resource *resource = NULL;
@@ -86,10 +96,7 @@ static PyObject *open_async(PyObject *module, PyObject *args)
     Py_BEGIN_ALLOW_THREADS;
     status = tarn_async_create(device, &options, &resource);
     Py_END_ALLOW_THREADS;
-    if (status != TARN_OK)
-        return tarn__raise(state, status);
-    self->native = resource;
-    Py_RETURN_NONE;
+    return keep(state, self, status, resource);
 }
 
 /* --- adaptors: what UpstreamResourceAdaptor holds is wrapped --- */
@@ -130,6 +137,10 @@ static PyObject *wrap_logger(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "OO&i", &object, PyUnicode_FSConverter, &path, &format))
         return NULL;
     tarn__resource_object *self = unwrapped(state, object);
+    if (self != NULL && self->writer != NULL) {
+        PyErr_Format(PyExc_ValueError, "%R writes a log already", object);
+        self = NULL;
+    }
     if (self == NULL) {
         Py_DECREF(path);
         return NULL;

@@ -177,10 +177,13 @@ static tarn_status ask_without_gil(tarn_manager *manager, const struct request *
 
 static PyObject *allocate(tarn__manager_object *self, const struct request *request)
 {
+    TARN__CALL;
     tarn__state *state = state_of(self);
     tarn_pointer *pointer;
     tarn_status status;
 
+    if (!tarn__state_is_there(state))
+        return NULL;
     if (self->logging && request->bytes > 0)
         status = ask_with_row(self, request, &pointer);
     else if (request->kind == TARN_POINTER_DEVICE)
@@ -303,10 +306,13 @@ PyDoc_STRVAR(get_ipc_handle_doc,
 
 static PyObject *manager_get_ipc_handle(tarn__manager_object *self, PyObject *argument)
 {
+    TARN__CALL;
     tarn__state *state = state_of(self);
     tarn_ipc_handle handle;
     tarn_status status;
 
+    if (!tarn__state_is_there(state))
+        return NULL;
     if (!PyObject_TypeCheck(argument, (PyTypeObject *)state->Pointer)) {
         PyErr_Format(PyExc_TypeError, "get_ipc_handle() takes a Pointer, not %s",
                      Py_TYPE(argument)->tp_name);
@@ -320,10 +326,12 @@ static PyObject *manager_get_ipc_handle(tarn__manager_object *self, PyObject *ar
     tarn_pointer_retain(pointer); /* another thread may let it go */
     Py_BEGIN_ALLOW_THREADS;
     status = tarn_manager_get_ipc_handle(self->manager, pointer, &handle);
-    tarn_pointer_release(pointer);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        return tarn__raise(state, status);
+        tarn__raise(state, status);
+    tarn__pointer_release((PyTypeObject *)state->Pointer, pointer);
+    if (status != TARN_OK)
+        return NULL;
     return Py_BuildValue("(y#KK)", (char *)handle.reserved,
                          (Py_ssize_t)sizeof handle.reserved,
                          (unsigned long long)handle.bytes,
@@ -337,6 +345,7 @@ PyDoc_STRVAR(
 
 static PyObject *manager_get_memory_info(tarn__manager_object *self, PyObject *unused)
 {
+    TARN__CALL;
     size_t free_bytes, total_bytes;
     tarn_status status;
 
@@ -353,6 +362,7 @@ static PyObject *manager_get_memory_info(tarn__manager_object *self, PyObject *u
 /* Call an operation that takes nothing and gives nothing. */
 static PyObject *plain(tarn__manager_object *self, tarn_status (*call)(tarn_manager *))
 {
+    TARN__CALL;
     tarn_status status;
 
     Py_BEGIN_ALLOW_THREADS;
@@ -422,6 +432,7 @@ static PyObject *manager_defer_end(tarn__manager_object *self, PyObject *unused)
 
 static PyObject *manager_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
+    TARN__CALL;
     static char *names[] = {"device", "logging", NULL};
     int device = 0, logging = 1;
     tarn_manager *manager;
@@ -449,6 +460,7 @@ static PyObject *manager_new(PyTypeObject *type, PyObject *arguments, PyObject *
 
 static void manager_dealloc(tarn__manager_object *self)
 {
+    TARN__CALL;
     PyTypeObject *type = Py_TYPE(self);
     tarn_manager *manager = self->manager;
 

@@ -42,6 +42,7 @@ PyDoc_STRVAR(free_doc, "free()\n\nLet the memory go now; RuntimeError if it has 
 
 static PyObject *memory_free(tarn__memory_object *self, PyObject *unused)
 {
+    TARN__CALL;
     tarn_status status = TARN_OK;
 
     (void)unused;
@@ -54,14 +55,23 @@ static PyObject *memory_free(tarn__memory_object *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-/* Made when it is asked for: most arrays come and go without. */
+/* Made when it is asked for: most arrays come and go without. Two threads may ask at once,
+ * and get the same. */
 static PyObject *get_address(tarn__memory_object *self, void *unused)
 {
     (void)unused;
-    if (!self->address)
-        self->address = PyObject_CallMethod((PyObject *)Py_TYPE(self), "_as_address", "K",
-                                            (unsigned long long)self->block.address);
-    return Py_XNewRef(self->address);
+    if (!self->address) {
+        PyObject *made =
+            PyObject_CallMethod((PyObject *)Py_TYPE(self), "_as_address", "K",
+                                (unsigned long long)self->block.address);
+        if (!made)
+            return NULL;
+        if (self->address)
+            Py_DECREF(made);
+        else
+            self->address = made;
+    }
+    return Py_NewRef(self->address);
 }
 
 static PyObject *get_address_value(tarn__memory_object *self, void *unused)

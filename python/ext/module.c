@@ -36,6 +36,14 @@ int tarn__add_type(PyObject *module, PyType_Spec *spec, PyObject *bases, PyObjec
     return PyModule_AddType(module, (PyTypeObject *)type);
 }
 
+bool tarn__state_is_there(const tarn__state *state)
+{
+    if (state != NULL)
+        return true;
+    PyErr_SetString(PyExc_RuntimeError, "tarn: the interpreter ends, and the module is gone");
+    return false;
+}
+
 int tarn__size_from(PyObject *object, size_t *out)
 {
     PyObject *number = PyNumber_Index(object);
@@ -117,7 +125,7 @@ static int (*const parts[])(PyObject *module) = {
     tarn__add_maker,   tarn__add_pool,   tarn__add_capture, tarn__add_pressure,
     tarn__add_device,  tarn__add_buffer, tarn__add_pointer, tarn__add_memory,
     tarn__add_manager, tarn__add_plugin, tarn__add_ipc,     tarn__add_log,
-    tarn__add_nrt,     tarn__add_deferred,
+    tarn__add_nrt,     tarn__add_deferred, tarn__add_bridge,
 };
 
 /* 3.12 asks the slot below only of interpreters that are isolated, 3.11 asks nobody. */
@@ -174,20 +182,17 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     return 0;
 }
 
-static int module_clear(PyObject *module)
+/* No m_clear: what goes last, at exit, still needs the types and the named streams. Each
+ * cycle through the module is one through a type, too, which the collector takes apart. */
+static void module_free(void *module)
 {
     tarn__state *state = tarn__state_get(module);
+
+    if (last_state == state)
+        last_state = NULL;
 #define X(name) Py_CLEAR(state->name);
     TARN__STATE_OBJECTS(X)
 #undef X
-    return 0;
-}
-
-static void module_free(void *module)
-{
-    module_clear(module);
-    if (last_state == tarn__state_get(module))
-        last_state = NULL;
 }
 
 static PyModuleDef_Slot module_slots[] = {
@@ -205,7 +210,6 @@ struct PyModuleDef tarn__module = {
     .m_size = sizeof(tarn__state),
     .m_slots = module_slots,
     .m_traverse = module_traverse,
-    .m_clear = module_clear,
     .m_free = module_free,
 };
 

@@ -80,9 +80,10 @@ static PyObject *nrt_set_modes(PyObject *module, PyObject *number)
 
     if (PyErr_Occurred())
         return NULL;
-    tarn_status status = modes > 0xffffffffUL
-                             ? TARN_INVALID_ARGUMENT
-                             : tarn_runtime_set_modes(tarn_runtime_default(), modes);
+    tarn_status status =
+        modes > UINT_MAX
+            ? tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: there are no modes 0x%lx", modes)
+            : tarn_runtime_set_modes(tarn_runtime_default(), (unsigned)modes);
     if (status != TARN_OK)
         return tarn__raise(tarn__state_get(module), status);
     Py_RETURN_NONE;
@@ -103,6 +104,7 @@ static PyObject *nrt_modes_parse(PyObject *module, PyObject *text)
 
 static PyObject *nrt_trim(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
+    TARN__CALL;
     return PyLong_FromSize_t(tarn_runtime_trim(tarn_runtime_default()));
 }
 
@@ -111,11 +113,14 @@ static PyObject *nrt_trim(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)
 static PyObject *site_tuple(const tarn_nrt_site *site)
 {
     char words[512] = "";
+    const char *where = site->where != NULL ? site->where : "";
 
     if (site->address != NULL)
         tarn_nrt_describe(site->address, words, sizeof words);
-    return Py_BuildValue("(NssLL)", PyLong_FromVoidPtr((void *)(uintptr_t)site->address),
-                         site->where != NULL ? site->where : "", words,
+    /* A symbol may be cut in the middle of a character. */
+    return Py_BuildValue("(NNNLL)", PyLong_FromVoidPtr((void *)(uintptr_t)site->address),
+                         PyUnicode_DecodeUTF8(where, (Py_ssize_t)strlen(where), "replace"),
+                         PyUnicode_DecodeUTF8(words, (Py_ssize_t)strlen(words), "replace"),
                          (long long)site->blocks, (long long)site->bytes);
 }
 
@@ -181,6 +186,10 @@ static bool copy_name(PyObject *pair, struct named *to)
     unsigned long long start;
     const char *name;
 
+    if (!PyTuple_Check(pair)) {
+        PyErr_Format(PyExc_TypeError, "%R is no (address, name)", pair);
+        return false;
+    }
     if (!PyArg_ParseTuple(pair, "Ks", &start, &name))
         return false;
     to->start = (uintptr_t)start;
@@ -210,6 +219,7 @@ static PyObject *nrt_keep_names(PyObject *Py_UNUSED(module), PyObject *list)
 
 static PyObject *nrt_use_resource(PyObject *module, PyObject *object)
 {
+    TARN__CALL;
     tarn__state *state = tarn__state_get(module);
     tarn_resource *resource = tarn__resource_from(state, object, -1);
     NRT_ExternalAllocator *allocator;
@@ -219,12 +229,14 @@ static PyObject *nrt_use_resource(PyObject *module, PyObject *object)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
     status = tarn__nrt_allocator_over(resource, &allocator);
-    tarn_resource_release(resource);
     if (status == TARN_OK)
         status = tarn_runtime_set_allocator(tarn_runtime_default(), allocator);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
-        return tarn__raise(state, status);
+        tarn__raise(state, status);
+    tarn__resource_release(state, resource, object);
+    if (status != TARN_OK)
+        return NULL;
     Py_RETURN_NONE;
 }
 

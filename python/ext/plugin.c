@@ -57,12 +57,20 @@ static PyObject *allocate(plugin *self, PyObject *size, PyObject *stream)
         PyErr_SetString(PyExc_RuntimeError, "Plugin: _prepare() has not been called");
         return NULL;
     }
+    /* _prepare() may come meanwhile, from any thread. */
+    PyObject *manager = Py_NewRef((PyObject *)self->manager);
+    PyObject *type = Py_NewRef((PyObject *)self->type);
+    PyObject *context = Py_NewRef(self->context);
     tarn__memory_object *memory = (tarn__memory_object *)tarn__manager_memalloc(
-        self->manager, self->type, bytes, names_stream(stream) ? stream : NULL);
+        (tarn__manager_object *)manager, (PyTypeObject *)type, bytes,
+        names_stream(stream) ? stream : NULL);
     if (memory) {
-        memory->context = Py_NewRef(self->context);
+        memory->context = context;
         memory->refct = 1;
-    }
+    } else
+        Py_DECREF(context);
+    Py_DECREF(type);
+    Py_DECREF(manager);
     return (PyObject *)memory;
 }
 
@@ -96,8 +104,10 @@ static PyObject *plugin_allocate(plugin *self, PyObject *const *args, Py_ssize_t
 /* An allocation failed: the class says what comes of it. */
 static PyObject *try_again(plugin *self, PyObject *size, PyObject *stream)
 {
+    const tarn__state *state = tarn__state_of(Py_TYPE(self));
+
     if (!PyErr_ExceptionMatches(PyExc_MemoryError) &&
-        !PyErr_ExceptionMatches(tarn__state_of(Py_TYPE(self))->TarnError))
+        !(state && PyErr_ExceptionMatches(state->TarnError)))
         return NULL;
     PyObject *error = tarn__exception_take();
     PyObject *function = PyObject_GetAttrString((PyObject *)self, "_allocate");
@@ -138,10 +148,11 @@ PyDoc_STRVAR(
 
 static PyObject *plugin_prepare(plugin *self, PyObject *arguments)
 {
-    tarn__state *state = tarn__state_of(Py_TYPE(self));
+    const tarn__state *state = tarn__state_of(Py_TYPE(self));
     PyObject *manager, *type, *context;
 
-    if (!PyArg_ParseTuple(arguments, "O!O!O:_prepare", state->Manager, &manager,
+    if (!tarn__state_is_there(state) ||
+        !PyArg_ParseTuple(arguments, "O!O!O:_prepare", state->Manager, &manager,
                           &PyType_Type, &type, &context))
         return NULL;
     if (!PyType_IsSubtype((PyTypeObject *)type, (PyTypeObject *)state->MemoryPointer)) {
@@ -149,10 +160,15 @@ static PyObject *plugin_prepare(plugin *self, PyObject *arguments)
                      ((PyTypeObject *)type)->tp_name);
         return NULL;
     }
-    Py_XSETREF(self->manager, (tarn__manager_object *)Py_NewRef(manager));
-    Py_XSETREF(self->type, (PyTypeObject *)Py_NewRef(type));
-    Py_XSETREF(self->context, Py_NewRef(context));
+    /* All three at once, and only then the end of those before: it may run any code. */
+    PyObject *before[] = {(PyObject *)self->manager, (PyObject *)self->type,
+                          self->context};
+    self->manager = (tarn__manager_object *)Py_NewRef(manager);
+    self->type = (PyTypeObject *)Py_NewRef(type);
+    self->context = Py_NewRef(context);
     self->ready = true;
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++)
+        Py_XDECREF(before[i]);
     Py_RETURN_NONE;
 }
 

@@ -86,6 +86,15 @@ static tarn_status release_plainly(tarn_pointer *pointer)
     return status;
 }
 
+void tarn__pointer_release(PyTypeObject *type, tarn_pointer *pointer)
+{
+    TARN__CALL;
+    tarn_status status = release_plainly(pointer);
+
+    if (status != TARN_OK)
+        tarn__raise_unraisable(tarn__state_of(type), status, (PyObject *)type);
+}
+
 bool tarn__pointer_let_go(tarn__pointer_object *self, tarn_status *out)
 {
     tarn_pointer *pointer = self->pointer;
@@ -115,6 +124,7 @@ static PyObject *describe_free(const tarn__pointer_object *self)
 
 void tarn__pointer_end(tarn__pointer_object *self)
 {
+    TARN__CALL;
     tarn_status status = TARN_OK;
 
     if (!tarn__pointer_let_go(self, &status) || status == TARN_OK)
@@ -135,9 +145,7 @@ static tarn__pointer_object *new_object(PyTypeObject *type, tarn_pointer *pointe
     tarn__pointer_object *self = (tarn__pointer_object *)type->tp_alloc(type, 0);
 
     if (!self) {
-        Py_BEGIN_ALLOW_THREADS;
-        tarn_pointer_release(pointer);
-        Py_END_ALLOW_THREADS;
+        tarn__pointer_release(type, pointer);
         return NULL;
     }
     self->pointer = pointer;
@@ -205,6 +213,7 @@ PyDoc_STRVAR(
 
 static PyObject *pointer_release(tarn__pointer_object *self, PyObject *unused)
 {
+    TARN__CALL;
     (void)unused;
     if (self->views > 0) {
         PyErr_Format(PyExc_BufferError, "pointer: %zu views of it are alive",
@@ -227,7 +236,8 @@ static PyObject *pointer_view(tarn__pointer_object *self, PyObject *arguments)
     Py_ssize_t offset, bytes;
     tarn_pointer *view;
 
-    if (!state || !PyArg_ParseTuple(arguments, "nn:view", &offset, &bytes))
+    if (!tarn__state_is_there(state) ||
+        !PyArg_ParseTuple(arguments, "nn:view", &offset, &bytes))
         return NULL;
     if (!self->pointer || offset < 0 || bytes < 0) {
         PyErr_Format(PyExc_ValueError, "pointer: no view of %zd bytes from %zd on: %s",
@@ -238,11 +248,12 @@ static PyObject *pointer_view(tarn__pointer_object *self, PyObject *arguments)
         tarn_pointer_view(self->pointer, (size_t)offset, (size_t)bytes, &view);
     if (status != TARN_OK)
         return tarn__raise(state, status);
+    self->views++; /* first: code that runs meanwhile may release this one */
     tarn__pointer_object *result = new_object((PyTypeObject *)state->Pointer, view);
-    if (!result)
-        return NULL;
-    result->owner = Py_NewRef((PyObject *)self);
-    self->views++;
+    if (result)
+        result->owner = Py_NewRef((PyObject *)self);
+    else
+        self->views--;
     return (PyObject *)result;
 }
 

@@ -26,12 +26,16 @@ typedef struct tarn__pointer_object {
 PyObject *tarn__pointer_wrap(PyTypeObject *type, tarn__manager_object *manager,
                              tarn_pointer *pointer, tarn_stream stream, PyObject *owner);
 
-/* Let the block go now; false if it went before. A free that fails is in `*out`, for
- * tarn__raise(). GIL held, given up meanwhile. */
+/* Free the block now; false if that was done before. A free that fails is in `*out`, for
+ * tarn__raise() in the caller's TARN__CALL. GIL held, given up meanwhile. */
 bool tarn__pointer_let_go(tarn__pointer_object *self, tarn_status *out);
 
-/* The same from where nothing can be raised: such a failure goes to sys.unraisablehook. */
+/* The same from where nothing can be raised: such a failure goes to sys.unraisablehook, and
+ * the exception that is set stays. */
 void tarn__pointer_end(tarn__pointer_object *self);
+
+/* Release one reference in the same way; `type` is the place of a failure. */
+void tarn__pointer_release(PyTypeObject *type, tarn_pointer *pointer);
 
 /* What a derived type calls from slots of its own. */
 int tarn__pointer_traverse(tarn__pointer_object *self, visitproc visit, void *arg);

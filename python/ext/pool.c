@@ -66,23 +66,23 @@ static int begin(tarn__state *state, PyObject *object, PyObject *upstream, int d
 static PyObject *finish(tarn__state *state, struct fresh *fresh, tarn_status status,
                         tarn_resource *made)
 {
-    if (status == TARN_OK) {
-        fresh->self->native = made;
-        Py_XSETREF(fresh->self->upstream, Py_NewRef(fresh->upstream_object));
-        tarn__resource_release(state, fresh->upstream, (PyObject *)fresh->self);
-        Py_RETURN_NONE;
-    }
-    PyObject *result = tarn__raise(state, status);
-    PyObject *exception = tarn__exception_take();
+    int result = -1;
+
+    if (status == TARN_OK)
+        result = tarn__resource_adopt(state, fresh->self, made, fresh->upstream_object);
+    else
+        tarn__raise(state, status);
     tarn__resource_release(state, fresh->upstream, (PyObject *)fresh->self);
-    tarn__exception_put(exception);
-    return result;
+    if (result != 0)
+        return NULL;
+    Py_RETURN_NONE;
 }
 
 /* (self, upstream, device, initial, maximum, growth, threshold, grow_first, give_up, wake,
  * streamless, streamless_bytes) */
 static PyObject *open_pool(PyObject *module, PyObject *args)
 {
+    TARN__CALL;
     tarn__state *state = tarn__state_get(module);
     tarn_pool_options options = {.size = sizeof options};
     PyObject *object, *upstream, *initial, *maximum, *growth, *threshold;
@@ -116,6 +116,7 @@ static PyObject *open_pool(PyObject *module, PyObject *args)
 /* (self, upstream, device, block_bytes, initial_blocks, maximum_blocks) */
 static PyObject *open_slab(PyObject *module, PyObject *args)
 {
+    TARN__CALL;
     tarn__state *state = tarn__state_get(module);
     tarn_slab_options options = {.size = sizeof options};
     PyObject *object, *upstream, *block, *initial, *maximum;
@@ -141,6 +142,7 @@ static PyObject *open_slab(PyObject *module, PyObject *args)
 /* (self, upstream, smallest_log2, largest_log2) */
 static PyObject *open_binning(PyObject *module, PyObject *args)
 {
+    TARN__CALL;
     tarn__state *state = tarn__state_get(module);
     tarn_binning_options options = {.size = sizeof options};
     tarn_resource *made = NULL;
@@ -161,6 +163,7 @@ static PyObject *open_binning(PyObject *module, PyObject *args)
 /* (self, bytes, resource or None) */
 static PyObject *binning_add(PyObject *module, PyObject *args)
 {
+    TARN__CALL;
     tarn__state *state = tarn__state_get(module);
     PyObject *object, *size, *bin_object;
     tarn_resource *binning, *bin = NULL;
@@ -178,9 +181,7 @@ static PyObject *binning_add(PyObject *module, PyObject *args)
     status = tarn_binning_add_bin(binning, bytes, bin);
     Py_END_ALLOW_THREADS;
     PyObject *result = none_or_raise(state, status);
-    PyObject *exception = tarn__exception_take();
     tarn__resource_release(state, bin, object);
-    tarn__exception_put(exception);
     return result;
 }
 
@@ -189,6 +190,7 @@ static PyObject *binning_add(PyObject *module, PyObject *args)
 /* (self, keep_bytes): the bytes that went back. */
 static PyObject *trim(PyObject *module, PyObject *args)
 {
+    TARN__CALL;
     tarn__state *state = tarn__state_get(module);
     PyObject *object, *keep_object;
     tarn_resource *pool;
@@ -208,6 +210,7 @@ static PyObject *trim(PyObject *module, PyObject *args)
 /* (self, bytes) */
 static PyObject *set_limit(PyObject *module, PyObject *args)
 {
+    TARN__CALL;
     tarn__state *state = tarn__state_get(module);
     PyObject *object, *size;
     tarn_resource *pool;
@@ -227,6 +230,7 @@ static PyObject *set_limit(PyObject *module, PyObject *args)
 /* (self, keep) */
 static PyObject *put_to_sleep(PyObject *module, PyObject *args)
 {
+    TARN__CALL;
     tarn__state *state = tarn__state_get(module);
     tarn_resource *pool;
     PyObject *object;
@@ -244,6 +248,7 @@ static PyObject *put_to_sleep(PyObject *module, PyObject *args)
 
 static PyObject *wake(PyObject *module, PyObject *object)
 {
+    TARN__CALL;
     tarn__state *state = tarn__state_get(module);
     tarn_resource *pool = tarn__pool_of(state, object);
     tarn_status status;
@@ -272,6 +277,7 @@ static PyObject *generation(PyObject *module, PyObject *object)
 /* (self, peer, access) */
 static PyObject *set_peer(PyObject *module, PyObject *args)
 {
+    TARN__CALL;
     tarn__state *state = tarn__state_get(module);
     tarn_resource *pool;
     PyObject *object;
@@ -383,6 +389,12 @@ static const struct member report_members[] = {
 };
 #undef R
 
+/* A message, which was cut after so many bytes; NULL with an exception set. */
+static PyObject *message_of(const char *text)
+{
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+}
+
 /* The words of a report; NULL with an exception set. */
 static PyObject *text_of(const tarn_pool_report *report)
 {
@@ -392,7 +404,7 @@ static PyObject *text_of(const tarn_pool_report *report)
     if (text == NULL)
         return PyErr_NoMemory();
     tarn_pool_report_text(report, text, bytes);
-    PyObject *result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+    PyObject *result = message_of(text);
     PyMem_Free(text);
     return result;
 }
@@ -409,7 +421,7 @@ static PyObject *last_report(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(no
     if (dict != NULL &&
         (add_value(dict, "fragmentation", PyFloat_FromDouble(report.fragmentation)) != 0 ||
          add_value(dict, "attempts", PyLong_FromUnsignedLong(report.attempts)) != 0 ||
-         add_value(dict, "upstream", PyUnicode_FromString(report.upstream_words)) != 0 ||
+         add_value(dict, "upstream", message_of(report.upstream_words)) != 0 ||
          add_value(dict, "text", text_of(&report)) != 0))
         Py_CLEAR(dict);
     return dict;

@@ -46,7 +46,6 @@ static bool ask_all(PyObject *list, size_t bytes, unsigned attempt)
 
 static bool ask(PyObject *weak, size_t bytes, unsigned attempt)
 {
-    PyObject *before = tarn__exception_take();
     PyObject *object = PyObject_CallNoArgs(weak), *list = NULL;
     bool any = false;
 
@@ -58,18 +57,18 @@ static bool ask(PyObject *weak, size_t bytes, unsigned attempt)
         PyErr_WriteUnraisable(weak);
     Py_XDECREF(list);
     Py_XDECREF(object);
-    tarn__exception_put(before);
     return any;
 }
 
 static bool pressure(void *data, tarn_resource *pool, size_t bytes, unsigned attempt)
 {
+    struct tarn__python stay;
+
     (void)pool;
-    if (tarn__interpreter_is_gone())
+    if (!tarn__python_enter(&stay))
         return false;
-    PyGILState_STATE gil = PyGILState_Ensure();
     bool again = ask(data, bytes, attempt);
-    PyGILState_Release(gil);
+    tarn__python_leave(&stay, TARN_OK);
     return again;
 }
 
@@ -77,16 +76,12 @@ static bool pressure(void *data, tarn_resource *pool, size_t bytes, unsigned att
 static PyObject *begin_pressure(PyObject *module, PyObject *object)
 {
     tarn__state *state = tarn__state_get(module);
-    PyObject *weak;
+    tarn_resource *pool = tarn__pool_of(state, object);
+    PyObject *weak = pool != NULL ? PyWeakref_NewRef(object, NULL) : NULL;
 
-    if (!PyObject_TypeCheck(object, (PyTypeObject *)state->DeviceMemoryResource))
-        return PyErr_Format(PyExc_TypeError, "%R is no tarn.mr.DeviceMemoryResource",
-                            object);
-    weak = PyWeakref_NewRef(object, NULL);
     if (weak == NULL)
         return NULL;
-    tarn_status status =
-        tarn_pool_add_pressure(((tarn__resource_object *)object)->native, pressure, weak);
+    tarn_status status = tarn_pool_add_pressure(pool, pressure, weak);
     if (status != TARN_OK) {
         Py_DECREF(weak);
         return tarn__raise(state, status);

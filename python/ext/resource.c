@@ -69,6 +69,8 @@ static void raise_no_memory(PyObject *object)
 
 tarn_resource *tarn__resource_from(tarn__state *state, PyObject *object, int device)
 {
+    if (!tarn__state_is_there(state))
+        return NULL;
     if (!PyObject_TypeCheck(object, (PyTypeObject *)state->DeviceMemoryResource)) {
         PyErr_Format(PyExc_TypeError, "%R is no tarn.mr.DeviceMemoryResource", object);
         return NULL;
@@ -90,6 +92,7 @@ tarn_resource *tarn__resource_from(tarn__state *state, PyObject *object, int dev
 
 void tarn__resource_release(tarn__state *state, tarn_resource *resource, PyObject *object)
 {
+    TARN__CALL;
     tarn_status status;
 
     Py_BEGIN_ALLOW_THREADS;
@@ -101,25 +104,30 @@ void tarn__resource_release(tarn__state *state, tarn_resource *resource, PyObjec
 
 void tarn__resource_drop(tarn__state *state, tarn_resource *resource, PyObject *object)
 {
-    if (object != NULL && ((tarn__resource_object *)object)->native == resource)
+    if (resource == NULL)
+        return;
+    if (((tarn__resource_object *)object)->native == resource)
         tarn_resource_release(resource);
     else
         tarn__resource_release(state, resource, object);
 }
 
-/* The class that fits a C resource; borrowed. */
-static PyObject *class_of(tarn__state *state, tarn_resource *resource)
+/* The class that fits a C resource. New reference. */
+static PyTypeObject *class_of(tarn__state *state, tarn_resource *resource)
 {
     PyObject *type =
         PyDict_GetItemString(state->resource_types, tarn_resource_name(resource));
+    PyObject *base = state->DeviceMemoryResource;
     tarn_resource *upstream = NULL;
 
-    if (type != NULL)
-        return type;
-    if (tarn_adaptor_upstream(resource, &upstream) != TARN_OK)
-        return state->DeviceMemoryResource;
+    /* Python code can put anything there. */
+    if (type != NULL && PyType_Check(type) &&
+        PyType_IsSubtype((PyTypeObject *)type, (PyTypeObject *)base))
+        return (PyTypeObject *)Py_NewRef(type);
+    if (tarn_adaptor_upstream(resource, &upstream) == TARN_OK)
+        base = state->UpstreamResourceAdaptor;
     tarn_resource_release(upstream);
-    return state->UpstreamResourceAdaptor;
+    return (PyTypeObject *)Py_NewRef(base);
 }
 
 PyObject *tarn__resource_wrap(tarn__state *state, tarn_resource *resource)
@@ -130,8 +138,12 @@ PyObject *tarn__resource_wrap(tarn__state *state, tarn_resource *resource)
         tarn__resource_release(state, resource, object);
         return object;
     }
-    PyTypeObject *type = (PyTypeObject *)class_of(state, resource);
-    tarn__resource_object *self = (tarn__resource_object *)type->tp_alloc(type, 0);
+    tarn__resource_object *self = NULL;
+    if (tarn__state_is_there(state)) {
+        PyTypeObject *type = class_of(state, resource);
+        self = (tarn__resource_object *)type->tp_alloc(type, 0);
+        Py_DECREF(type);
+    }
     if (self == NULL) {
         tarn__resource_release(state, resource, NULL);
         return NULL;
@@ -139,6 +151,19 @@ PyObject *tarn__resource_wrap(tarn__state *state, tarn_resource *resource)
     self->native = resource;
     self->device = tarn_resource_device(resource);
     return (PyObject *)self;
+}
+
+int tarn__resource_adopt(tarn__state *state, tarn__resource_object *self,
+                         tarn_resource *native, PyObject *upstream)
+{
+    if (self->native != NULL) {
+        tarn__resource_release(state, native, (PyObject *)self);
+        PyErr_SetString(PyExc_ValueError, "a resource is initialised once");
+        return -1;
+    }
+    self->native = native;
+    self->upstream = Py_XNewRef(upstream);
+    return 0;
 }
 
 /* --- DeviceMemoryResource --- */
@@ -165,6 +190,7 @@ static PyObject *resource_allocate(PyObject *object, PyObject *const *args,
 {
     static const struct tarn__signature signature = {
         "O|O:allocate", {"nbytes", "stream"}, .required = 1};
+    TARN__CALL;
     tarn__resource_object *self = (tarn__resource_object *)object;
     tarn__state *state = tarn__state_of(Py_TYPE(object));
     PyObject *given[3];
@@ -202,6 +228,7 @@ static PyObject *resource_deallocate(PyObject *object, PyObject *const *args,
 {
     static const struct tarn__signature signature = {
         "OO|O:deallocate", {"ptr", "nbytes", "stream"}, .required = 2};
+    TARN__CALL;
     tarn__resource_object *self = (tarn__resource_object *)object;
     tarn__state *state = tarn__state_of(Py_TYPE(object));
     PyObject *given[3];
@@ -247,12 +274,14 @@ static int resource_traverse(PyObject *self, visitproc visit, void *arg)
  * The other objects of a cycle break it. */
 static void resource_dealloc(PyObject *object)
 {
+    TARN__CALL;
     tarn__resource_object *self = (tarn__resource_object *)object;
     PyTypeObject *type = Py_TYPE(object);
     tarn__state *state = tarn__state_of(type);
     tarn_status status = TARN_OK;
 
     PyObject_GC_UnTrack(object);
+    Py_TRASHCAN_BEGIN(object, resource_dealloc);
     tarn__resource_release(state, self->native, (PyObject *)type);
     if (self->writer != NULL)
         status = tarn_trace_writer_release(self->writer);
@@ -262,6 +291,7 @@ static void resource_dealloc(PyObject *object)
     Py_CLEAR(self->live);
     type->tp_free(object);
     Py_DECREF(type);
+    Py_TRASHCAN_END;
 }
 
 PyDoc_STRVAR(
@@ -328,15 +358,8 @@ static int adaptor_init(PyObject *object, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:UpstreamResourceAdaptor", names,
                                      &upstream))
         return -1;
-    if (self->native != NULL) {
-        PyErr_SetString(PyExc_ValueError, "an adaptor is initialised once");
-        return -1;
-    }
-    self->native = tarn__resource_from(state, upstream, -1);
-    if (self->native == NULL)
-        return -1;
-    self->upstream = Py_NewRef(upstream);
-    return 0;
+    tarn_resource *native = tarn__resource_from(state, upstream, -1);
+    return native != NULL ? tarn__resource_adopt(state, self, native, upstream) : -1;
 }
 
 static PyObject *adaptor_upstream(PyObject *object, void *Py_UNUSED(closure))

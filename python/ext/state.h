@@ -63,10 +63,13 @@ typedef struct tarn__state {
 extern struct PyModuleDef tarn__module;
 
 /* The state of the module; of the module that a type of ours, or a class derived from
- * one, belongs to. At exit, when the module may be gone before the last objects are, its
- * members are NULL, or it is. Borrowed. */
+ * one, belongs to. At exit the module may be gone before the last objects are: then the
+ * second is NULL. Borrowed. */
 tarn__state *tarn__state_get(PyObject *module);
 tarn__state *tarn__state_of(PyTypeObject *type);
+
+/* False, with an exception set, if `state` is NULL. */
+bool tarn__state_is_there(const tarn__state *state);
 
 /* Make a heap type from `spec`, put it into `*slot` of the state and add it to the module
  * under its own name. `bases` may be NULL. */
@@ -94,6 +97,7 @@ int tarn__add_errors(PyObject *module);
 int tarn__add_driver(PyObject *module);
 int tarn__add_stream(PyObject *module);
 int tarn__add_resource(PyObject *module);
+int tarn__add_bridge(PyObject *module);
 int tarn__add_maker(PyObject *module);
 int tarn__add_pool(PyObject *module);
 int tarn__add_capture(PyObject *module);
@@ -138,15 +142,41 @@ static inline void tarn__hold_end(const tarn__hold *hold)
 
 /* --- error.c --- */
 
+/* The calls of the extension that are under way on this thread, one within the other. */
+struct tarn__calls {
+    unsigned depth;          /* how many */
+    struct tarn__kept *kept; /* exceptions that were raised beneath them, newest first */
+};
+extern _Thread_local struct tarn__calls tarn__calls
+    __attribute__((visibility("hidden"), tls_model("initial-exec")));
+
+/* Drop what is kept for the call at `depth`. The exception that is set stays. GIL held. */
+void tarn__calls_drop(unsigned depth);
+
+static inline void tarn__call_end(const unsigned *depth)
+{
+    if (tarn__calls.kept != NULL)
+        tarn__calls_drop(*depth);
+    tarn__calls.depth--;
+}
+
+/* The first declaration of each function that Python calls and that may call Python code
+ * through Tarn: until it returns, and no longer, tarn__raise() can raise the exceptions of
+ * that code again. The GIL is held where the function begins and where it returns. */
+#define TARN__CALL                                             \
+    __attribute__((cleanup(tarn__call_end), unused)) const unsigned tarn__call = \
+        ++tarn__calls.depth
+
 /* Raise what Tarn last reported on this thread for `status`; returns NULL so that callers
- * can return it. Where the cause is an exception that Python code raised below (see
- * tarn__error_keep), that very exception is raised again. GIL held. */
+ * can return it. Where the cause is an exception that Python code raised beneath this call
+ * (see tarn__error_keep), that very exception is raised again; where the error message
+ * quotes one, it is the `__cause__`. GIL held. */
 PyObject *tarn__raise(tarn__state *state, tarn_status status);
 
 /* Turn the exception that is set into a status, so that C code can pass it on:
  * MemoryError is TARN_OUT_OF_MEMORY, a TarnError its own status, all others
- * TARN_PLUGIN_FAILURE. The exception is kept for tarn__raise() on this thread. GIL held.
- */
+ * TARN_PLUGIN_FAILURE. The exception is kept until the call of the extension returns
+ * beneath which it was raised. `state` may be NULL. GIL held. */
 tarn_status tarn__error_keep(tarn__state *state, const char *who);
 
 /* The exception that is set, taken away, as one object (NULL: none is); and put back. Put
@@ -218,6 +248,12 @@ tarn_resource *tarn__resource_from(tarn__state *state, PyObject *object, int dev
  */
 PyObject *tarn__resource_wrap(tarn__state *state, tarn_resource *resource);
 
+/* Give an object without a resource this one, which is taken over, and what it stands on
+ * (NULL: nothing). -1 with an exception set where it has one: another thread, or Python
+ * code that was called meanwhile, may have been quicker. */
+int tarn__resource_adopt(tarn__state *state, tarn__resource_object *self,
+                         tarn_resource *native, PyObject *upstream);
+
 /* Let a resource go (NULL is allowed) where nothing can be raised: a refusal goes to
  * sys.unraisablehook, with `object` as its place. */
 void tarn__resource_release(tarn__state *state, tarn_resource *resource,
@@ -232,9 +268,21 @@ void tarn__resource_drop(tarn__state *state, tarn_resource *resource, PyObject *
 /* A C resource that calls `object`'s allocate() and deallocate(); keeps it alive. */
 tarn_resource *tarn__bridge_create(tarn__state *state, PyObject *object, int device);
 
-/* Can no Python code be called from this thread any more? At exit, modules are taken
- * apart, and a thread that asks for the GIL anew is not given it. */
-bool tarn__interpreter_is_gone(void);
+/* A stay in Python of C code that may be on any thread, and in the middle of a failure:
+ * the exception that was set and, where `status` is a failure, the last error are the same
+ * afterwards. Enter is false, and nothing has happened, where the interpreter ends or is
+ * gone: then no Python code can be called from this thread any more. Leave returns
+ * `status`. */
+struct tarn__python {
+    PyGILState_STATE gil;
+    PyObject *raised;
+};
+bool tarn__python_enter(struct tarn__python *stay);
+
+/* Has exit begun, on another thread? Then no resource written in Python can be called from
+ * this one any more. */
+bool tarn__python_is_ending(void);
+tarn_status tarn__python_leave(const struct tarn__python *stay, tarn_status status);
 
 /* The object behind a bridge, borrowed; NULL for all other resources. */
 PyObject *tarn__bridge_object(const tarn_resource *resource);

@@ -73,7 +73,7 @@ static bool is_of_cupy(PyObject *object)
 }
 
 /* A stream of a PyTorch before 2.10 or of a CuPy before 14: an int under another name. NULL: it is
- * none, and no exception is set. New reference. */
+ * none, or an exception is set. New reference. */
 static PyObject *older_handle(PyObject *object)
 {
     PyObject *handle =
@@ -81,7 +81,8 @@ static PyObject *older_handle(PyObject *object)
 
     if (handle != NULL && !PyLong_Check(handle))
         Py_CLEAR(handle);
-    PyErr_Clear();
+    if (PyErr_ExceptionMatches(PyExc_AttributeError))
+        PyErr_Clear();
     return handle;
 }
 
@@ -89,6 +90,8 @@ static int from_older(PyObject *object, tarn_stream *out)
 {
     PyObject *handle = older_handle(object);
 
+    if (handle == NULL && PyErr_Occurred())
+        return -1;
     if (handle == NULL) {
         PyErr_Format(PyExc_TypeError,
                      "%R is no stream: neither a tarn.Stream nor an int (a handle) "
@@ -125,6 +128,8 @@ int tarn__stream_from(tarn__state *state, PyObject *object, tarn_stream *out)
         *out = TARN_STREAM_DEFAULT;
         return 0;
     }
+    if (!tarn__state_is_there(state))
+        return -1;
     if (PyObject_TypeCheck(object, (PyTypeObject *)state->Stream)) {
         *out = current(state, object);
         return 0;
@@ -157,6 +162,8 @@ static PyObject *make(PyTypeObject *type, tarn_stream value, int device, PyObjec
 
 PyObject *tarn__stream_wrap(tarn__state *state, tarn_stream stream)
 {
+    if (!tarn__state_is_there(state))
+        return NULL;
     if (stream == TARN_STREAM_DEFAULT)
         return Py_NewRef(state->default_stream);
     if (stream == TARN_STREAM_LEGACY)
@@ -224,7 +231,7 @@ static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     PyObject *object = Py_None, *flags = Py_None;
     tarn_stream value;
 
-    if (state == NULL ||
+    if (!tarn__state_is_there(state) ||
         !PyArg_ParseTupleAndKeywords(args, kwargs, "|OO:Stream", names, &object, &flags))
         return NULL;
     if (object == Py_None)
@@ -234,7 +241,9 @@ static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
                                           "is there already");
         return NULL;
     }
-    if (tarn__stream_from(state, object, &value) != 0)
+    if (PyObject_TypeCheck(object, (PyTypeObject *)state->Stream))
+        value = ((stream_object *)object)->value; /* see current(), which asks `object` */
+    else if (tarn__stream_from(state, object, &value) != 0)
         return NULL;
     return make(type, value, -1, object);
 }
@@ -257,11 +266,13 @@ static tarn_status let_go(const stream_object *stream)
  * memory; the other objects of the cycle break it. */
 static void stream_dealloc(PyObject *self)
 {
+    TARN__CALL;
     stream_object *stream = (stream_object *)self;
     PyTypeObject *type = Py_TYPE(self);
     tarn_status status = TARN_OK;
 
     PyObject_GC_UnTrack(self);
+    Py_TRASHCAN_BEGIN(self, stream_dealloc);
     if (stream->opened || (stream->device >= 0 && !stream->was_opened)) {
         Py_BEGIN_ALLOW_THREADS;
         status = let_go(stream);
@@ -273,6 +284,7 @@ static void stream_dealloc(PyObject *self)
     Py_CLEAR(stream->owner);
     type->tp_free(self);
     Py_DECREF(type);
+    Py_TRASHCAN_END;
 }
 
 PyDoc_STRVAR(
@@ -332,6 +344,7 @@ PyDoc_STRVAR(
 
 static PyObject *stream_close(PyObject *self, PyObject *Py_UNUSED(none))
 {
+    TARN__CALL;
     stream_object *stream = (stream_object *)self;
     tarn_status status;
 
@@ -430,7 +443,9 @@ PyDoc_STRVAR(
 
 static PyObject *stream_capturing(PyObject *self, PyObject *Py_UNUSED(none))
 {
-    return tarn__announcement_of(tarn__state_of(Py_TYPE(self)), self);
+    tarn__state *state = tarn__state_of(Py_TYPE(self));
+
+    return tarn__state_is_there(state) ? tarn__announcement_of(state, self) : NULL;
 }
 
 PyDoc_STRVAR(synchronize_doc, "synchronize($self)\n--\n\n"
@@ -506,7 +521,7 @@ static PyObject *stream_compare(PyObject *self, PyObject *other, int how)
 {
     tarn__state *state = tarn__state_of(Py_TYPE(self));
 
-    if (state == NULL)
+    if (!tarn__state_is_there(state))
         return NULL;
     if ((how != Py_EQ && how != Py_NE) ||
         !PyObject_TypeCheck(other, (PyTypeObject *)state->Stream))

@@ -50,3 +50,110 @@ def test_the_end_is_quiet(what, tmp_path):
         text=True, capture_output=True,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
+
+
+IN_A_RESOURCE = """
+import builtins, os, sys, threading, time
+import tarn
+from tarn import mr
+
+class Slow(mr.DeviceMemoryResource):
+    def __init__(self):
+        super().__init__()
+        self.source = mr.CudaMemoryResource()
+    def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
+        if threading.current_thread() is not threading.main_thread():
+            inside.set()
+            time.sleep(0.3)  # the interpreter ends meanwhile
+        return self.source.allocate(nbytes, stream)
+    def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
+        self.source.deallocate(ptr, nbytes, stream)
+
+inside = threading.Event()
+pool = mr.PoolMemoryResource(Slow())
+
+def work():
+    while True:
+        tarn.DeviceBuffer(size=64 << 20, mr=pool)  # the pool grows, under its lock
+
+class Last:
+    def __del__(self, pool=pool, trim=type(pool).trim, write=os.write):
+        trim(pool)  # takes that lock
+        write(1, b"ok")
+
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+inside.wait()
+builtins.last = Last()
+"""
+
+
+def test_a_thread_that_ends_with_the_interpreter_takes_no_lock_along():
+    """Python ends threads where they ask for the GIL, in the middle of an upstream's call."""
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_RESOURCE], text=True, capture_output=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ok", "")
+
+
+AFTER_THE_MODULE = """
+import builtins, os
+import tarn
+from tarn import _tarn, mr
+
+class Own(mr.DeviceMemoryResource):
+    source = mr.CudaMemoryResource()
+    def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
+        return self.source.allocate(nbytes, stream)
+    def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
+        self.source.deallocate(ptr, nbytes, stream)
+
+class Last:
+    # Whatever it has, it uses all of it at its end.
+    def __init__(self):
+        own, manager, plugin = Own(), _tarn.Manager(0), _tarn.Plugin()
+        plugin._prepare(manager, type("Memory", (_tarn.MemoryPointer,), {}), None)
+        stream, pointer = tarn.Stream(), manager.memalloc(100)
+        buffers = [tarn.DeviceBuffer(size=8, mr=own), tarn.DeviceBuffer(size=8)]
+        self.calls = [
+            getattr(one, name)
+            for one in (own, manager, plugin, plugin._allocate(8), stream, pointer, *buffers)
+            for name in dir(one)
+            if callable(getattr(one, name, None)) and not name.startswith("__")
+        ]
+        self.calls += [
+            value for name, value in vars(_tarn).items()
+            if callable(value) and name not in ("log_close", "nrt_use_python", "log_open")
+        ]
+        self.arguments = [(), (own,), (0,), (None,), (own, 0), (None, 0)]
+    def __del__(self, write=os.write, Error=BaseException):
+        count = 0
+        for call in self.calls:
+            for arguments in self.arguments:
+                try:
+                    call(*arguments)
+                except Error:
+                    count += 1
+        write(1, b"ok" if count > 100 else b"few")
+
+PLACE
+"""
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "last = Last()",
+        "builtins.last = Last()",
+        "tarn.last = Last()",
+        "_tarn.last = Last()",
+        "Last.itself = Last()",
+        "last = Last(); last.itself = last",
+    ],
+)
+def test_what_is_called_when_the_module_has_gone_raises(place):
+    program = AFTER_THE_MODULE.replace("PLACE", place)
+    done = subprocess.run(
+        [sys.executable, "-c", program], text=True, capture_output=True, timeout=60
+    )
+    assert done.returncode == 0 and done.stdout in ("ok", ""), done.stdout + done.stderr

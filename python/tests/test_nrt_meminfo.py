@@ -73,6 +73,18 @@ def test_one_that_is_gone_is_none():
         nrt.MemInfo(address)
 
 
+def test_one_is_initialised_once():
+    """It has taken one reference, which another address would have it lose, or take twice."""
+    first, second = rtsys.meminfo_alloc(8), rtsys.meminfo_alloc(8)
+    address = core.meminfo_alloc(100)
+    meminfo = nrt.MemInfo(address)
+    for other in (address, core.meminfo_alloc(100)):
+        with pytest.raises(ValueError, match="initialised once"):
+            meminfo.__init__(other)
+    assert meminfo.refcount == first.refcount == second.refcount == 1
+    nrt.MemInfo(other)
+
+
 def test_the_parent_is_the_owner_and_nothing_else():
     owner = bytearray(8)
     address = ctypes.addressof(ctypes.c_char.from_buffer(owner))

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -93,3 +94,104 @@ def test_importing_tarn_loads_no_driver():
     code = "import tarn, tarn.mr; print('libcuda' in open('/proc/self/maps').read())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("False\n", "")
+
+
+class Mine(mr.UpstreamResourceAdaptor):
+    """Has something that an object made anew would not have."""
+
+    def __init__(self, upstream):
+        super().__init__(upstream)
+        self.tag = "mine"
+
+
+class Written(Mine):
+    def allocate(self, nbytes, stream=tarn.DEFAULT_STREAM):
+        return super().allocate(nbytes, stream)
+
+    def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
+        super().deallocate(ptr, nbytes, stream)
+
+
+class Pool(mr.PoolMemoryResource):
+    pass
+
+
+def made(kind):
+    return Pool() if kind is Pool else kind(mr.StatisticsResourceAdaptor(mr.CudaMemoryResource()))
+
+
+@pytest.fixture
+def quick_switches():
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize("kinds", [(Mine, Mine), (Pool, Mine), (Written, Mine), (Mine, Written)])
+def test_while_threads_set_it_others_get_one_of_those_that_were_set(kinds, quick_switches):
+    resources = [made(kind) for kind in kinds]
+    before = mr.set_current_device_resource(resources[0])
+    odd, done = [], threading.Event()
+
+    def set_them():
+        turn = 0
+        while not done.is_set():
+            turn += 1
+            previous = mr.set_current_device_resource(resources[turn % 2])
+            if not any(previous is one for one in resources):
+                odd.append(previous)
+
+    def get_them():
+        for _ in range(5000):
+            for got in (
+                mr.get_current_device_resource(),
+                mr.get_per_device_resource(0),
+                tarn.DeviceBuffer(size=8).mr,
+            ):
+                if not any(got is one for one in resources):
+                    odd.append(got)
+
+    setters = [threading.Thread(target=set_them) for _ in range(2)]
+    getters = [threading.Thread(target=get_them) for _ in range(3)]
+    for thread in setters + getters:
+        thread.start()
+    for thread in getters:
+        thread.join()
+    done.set()
+    for thread in setters:
+        thread.join()
+    assert odd == []
+    assert mr.set_current_device_resource(before) in resources
+
+
+def test_the_end_of_the_one_before_sets_another():
+    """Its `__del__` runs in the middle of a call that sets one."""
+    first = mr.get_current_device_resource()
+
+    class Ending(Mine):
+        def __del__(self):
+            seen.append(mr.get_current_device_resource())
+            mr.set_current_device_resource(last)
+
+    seen, last = [], Mine(mr.CudaMemoryResource())
+    mr.set_current_device_resource(Ending(mr.CudaMemoryResource()))
+    other = Mine(mr.CudaMemoryResource())
+    mr.set_current_device_resource(other)  # what it returns goes at once
+    assert seen == [other]
+    assert mr.get_current_device_resource() is last
+    assert mr.set_current_device_resource(first) is last
+
+
+def test_a_call_that_is_refused_leaves_all_as_it_was(counted):
+    mine = Mine(counted.mr)
+    mr.set_current_device_resource(mine)
+    if tarn.driver_info().device_count > 1:
+        with pytest.raises(tarn.InvalidArgumentError):
+            mr.set_per_device_resource(0, mr.CudaMemoryResource(device=1))
+    with pytest.raises(tarn.InvalidArgumentError):
+        mr.set_per_device_resource(99, mine)
+    with pytest.raises(tarn.InvalidArgumentError):
+        mr.set_per_device_resource(99, None)
+    assert mr.get_current_device_resource() is mine
+    assert mr.set_current_device_resource(counted.mr) is mine

@@ -4,6 +4,7 @@
  * its upstream may serve others too. What is out and how large it is, upstream knows.
  */
 #include "adaptor/forward.h"
+#include "resource/internal.h"
 
 static tarn_resource *upstream_of(const void *self)
 {
@@ -26,11 +27,11 @@ tarn_status tarn__adaptor_create(const tarn_resource_ops *ops, struct tarn__adap
     return status;
 }
 
-/* An upstream whose own blocks are out refuses to end. Then its last owner was this
- * adaptor, nobody can give those blocks back, and it stays for good with them. */
+/* An upstream whose own blocks are live refuses to end. Then its last owner was this
+ * adaptor, nobody can return those blocks, and it stays for good with them. */
 void tarn__adaptor_end(struct tarn__adaptor *self)
 {
-    tarn_resource_release(self->upstream);
+    tarn__resource_release_or_warn(self->upstream);
 }
 
 tarn_status tarn__forward_memory_info(void *self, tarn_stream stream, size_t *free_out,

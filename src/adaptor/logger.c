@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/fork.h"
 #include "base/wait.h"
+#include "base/warning.h"
 #include "driver/driver.h"
 #include "trace/site.h"
 #include <pthread.h>
@@ -281,9 +282,11 @@ static tarn_status logger_deallocate(void *self, tarn_device_ptr block, size_t b
     return status;
 }
 
+/* A log that could not be written is reported once, by whoever has the writer last. */
 static void logger_free(struct logger *logger)
 {
-    tarn_trace_writer_release(logger->writer);
+    if (tarn_trace_writer_release(logger->writer) != TARN_OK)
+        tarn__warn("logger: %s", tarn_error_last()->message);
     pthread_cond_destroy(&logger->row_written);
     tarn__mutex_destroy(&logger->lock);
     free(logger);

@@ -271,6 +271,9 @@ tarn_status tarn_ipc_export(tarn_pointer *pointer, tarn_ipc_kind kind,
     if (kind != TARN_IPC_PLAIN && kind != TARN_IPC_SERVED)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: there is no kind %d",
                               (int)kind);
+    tarn_status status = tarn__pointer_check_alive("ipc", pointer);
+    if (status != TARN_OK)
+        return status;
     return kind == TARN_IPC_SERVED ? export_served(pointer, out)
                                    : tarn__ipc_export_plain(pointer, out);
 }

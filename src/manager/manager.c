@@ -7,8 +7,11 @@
 #include "manager/manager.h"
 #include "base/error.h"
 #include "base/wait.h"
+#include "base/warning.h"
 #include <stdlib.h>
 #include <string.h>
+
+enum { ENDED = 1 << 30 }; /* references, while it is destroyed; no program has as many */
 
 #define END_OF(field) \
     (offsetof(tarn_manager_ops, field) + sizeof(((tarn_manager_ops *)0)->field))
@@ -236,7 +239,13 @@ static void destroy(tarn_manager *manager)
 
     while (atomic_load(&manager->deferred) > 0) {
         atomic_fetch_sub(&manager->deferred, 1);
-        manager->ops.defer_cleanup_end(manager->self);
+        unsigned failures = tarn__error_count;
+        tarn_status status =
+            tarn__manager_relay(manager, "defer_cleanup_end", failures,
+                                manager->ops.defer_cleanup_end(manager->self));
+        if (status != TARN_OK)
+            tarn__warn("manager: %s goes with cleanup deferred: %s", manager->ops.name,
+                       tarn_error_last()->message);
     }
     manager->ops.destroy(manager->self);
     tarn__host_only_serve(before);
@@ -251,6 +260,8 @@ void tarn_manager_release(tarn_manager *manager)
     if (!manager || atomic_fetch_sub(&manager->count, 1) != 1)
         return;
     struct tarn__kept_error before = tarn__error_keep();
+    /* What its operations retain and release meanwhile cannot end it once more. */
+    atomic_store(&manager->count, ENDED);
     destroy(manager);
     tarn__error_restore(&before);
 }

@@ -133,6 +133,15 @@ tarn_status tarn_pointer_create(const tarn_pointer_options *options, tarn_pointe
     return TARN_OK;
 }
 
+tarn_status tarn__pointer_check_alive(const char *who, const tarn_pointer *pointer)
+{
+    if (tarn_pointer_count(pointer) > 0)
+        return TARN_OK;
+    return tarn_error_set(TARN_INVALID_ARGUMENT,
+                          "%s: %zu bytes at 0x%llx have lost their last reference", who,
+                          pointer->bytes, pointer->address);
+}
+
 /* Differences instead of sums, so that nothing can wrap. */
 static tarn_status check_bounds(const tarn_pointer *pointer, size_t offset, size_t bytes)
 {
@@ -158,6 +167,8 @@ tarn_status tarn_pointer_view(tarn_pointer *pointer, size_t offset, size_t bytes
         return tarn_error_set(TARN_INVALID_ARGUMENT, "pointer: a view needs %s",
                               pointer ? "a place for the result" : "a pointer");
     tarn_status status = check_bounds(pointer, offset, bytes);
+    if (status == TARN_OK)
+        status = tarn__pointer_check_alive("pointer", pointer);
     if (status == TARN_OK)
         status = tarn__pointer_blank(pointer->kind, pointer->device, bytes, &view);
     if (status != TARN_OK)

@@ -91,6 +91,9 @@ void tarn__pointer_put_off(int device, size_t *count_out, size_t *bytes_out);
 /* Give back all that is unreturned and of `device`, deferred or not. */
 tarn_status tarn__pointer_flush(int device);
 
+/* TARN_INVALID_ARGUMENT where the last reference of `pointer` is gone: its finalizer asks. */
+tarn_status tarn__pointer_check_alive(const char *who, const tarn_pointer *pointer);
+
 /* Release `pointer` after a failure, whose words stay the last error. */
 void tarn__pointer_drop(tarn_pointer *pointer);
 

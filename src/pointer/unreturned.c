@@ -1,18 +1,19 @@
 /* unreturned.c -- memory whose last reference is gone and that is not back yet.
  *
- * A release cannot report that the driver or a resource refused. Forgetting the block
- * would lose it, and for good: nobody else knows it. So the pointer itself becomes an
- * entry of a list, which needs no memory that could be missing, and later releases and
- * allocations try again, one failure at most each: a device that is lost for good costs
- * every call one vain try, not one for each block.
+ * A release returns nothing. Forgetting a block that the driver or a resource refused would
+ * lose it, and for good: nobody else knows it. So the pointer itself becomes an entry of a
+ * list, which needs no memory that could be missing, and later releases and allocations
+ * try again, one failure at most each: a device that is lost for good costs every call one
+ * vain try, not one for each block.
  *
  * The second list is for managers. While cleanup is deferred on a device, blocks whose
  * return would wait for it stay here; the last end, or running out of memory, gives them
  * back. Lazy ones stay here at any time, until there are enough of them: each cuMemFree
  * waits for the device, so ten at one moment cost about as much as one (A11, A87).
  *
- * A free that fails is told once, to a call that can tell its caller: each thread has a
- * watch for what fails meanwhile (tarn_pointer_release_checked()). Retries tell nobody.
+ * The first failure of each pointer is reported: to a call that returns a status to its
+ * caller, which watches for it (tarn_pointer_release_checked()), else as a warning.
+ * Retries report nothing.
  *
  * After exit has begun and in a forked child what cannot be given back at once is dropped.
  */
@@ -21,6 +22,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/wait.h"
+#include "base/warning.h"
 #include <stdlib.h>
 
 enum { DEVICES_MAX = 128 };
@@ -162,6 +164,8 @@ static bool put_off(tarn_pointer *pointer)
     return is_due;
 }
 
+/* --- giving back --- */
+
 /* Its memory is back: what the pointer kept goes, and then the pointer. */
 static void finish(tarn_pointer *pointer)
 {
@@ -193,7 +197,7 @@ static bool is_back(const tarn_pointer *pointer)
     return pointer->resource && pointer->bytes && !pointer->address;
 }
 
-/* Its give_back failed with `status`. */
+/* Its give_back failed with `status`: count it, and report it once. */
 static void note_failure(tarn_pointer *pointer, tarn_status status)
 {
     if (pointer->failed || is_back(pointer))
@@ -204,6 +208,9 @@ static void note_failure(tarn_pointer *pointer, tarn_status status)
     if (watching && watching->why.status == TARN_OK) {
         watching->why = *tarn_error_last();
         watching->why.status = status;
+    } else {
+        tarn__warn("pointer: %zu bytes at 0x%llx are not freed, later calls try again: %s",
+                   pointer->bytes, pointer->address, tarn_error_last()->message);
     }
 }
 
@@ -224,11 +231,12 @@ static tarn_status try_one(tarn_pointer *pointer)
     tarn_status status = pointer->give_back(pointer);
     if (status == TARN_OK || tarn__driver_gone() || is_back(pointer))
         note_return(pointer);
-    if (status != TARN_OK && !tarn__driver_gone()) {
-        note_failure(pointer, status);
-        keep(&unreturned.failed, pointer);
-    } else
+    if (status == TARN_OK || tarn__driver_gone()) {
         finish(pointer);
+        return status;
+    }
+    note_failure(pointer, status); /* before others can take it from the list */
+    keep(&unreturned.failed, pointer);
     return status;
 }
 
@@ -278,7 +286,7 @@ static tarn_status try_all(void)
     return first;
 }
 
-tarn_status tarn__pointer_flush(int device)
+static tarn_status flush(int device)
 {
     if (tarn_pointer_unreturned() == 0 || tarn__driver_gone())
         return TARN_OK;
@@ -286,6 +294,17 @@ tarn_status tarn__pointer_flush(int device)
     make_due(device);
     tarn__mutex_unlock(&lock);
     return try_all();
+}
+
+/* The caller hears of the first failure by the status. */
+tarn_status tarn__pointer_flush(int device)
+{
+    struct watch watch;
+
+    watch_begin(&watch);
+    tarn_status status = flush(device);
+    watching = watch.outer;
+    return status;
 }
 
 tarn_status tarn_pointer_reclaim(void)
@@ -298,7 +317,7 @@ bool tarn__pointer_reclaimed(tarn_status status)
     if (status != TARN_OUT_OF_MEMORY || tarn_pointer_unreturned() == 0)
         return false;
     struct tarn__kept_error why = tarn__error_keep();
-    tarn_pointer_reclaim();
+    flush(TARN_DEVICE_NONE);
     tarn__error_restore(&why);
     return true;
 }

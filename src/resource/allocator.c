@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <tarn/nrt_resource.h>
 #include "base/sizes.h"
+#include "base/warning.h"
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -49,6 +50,9 @@ static void resource_free(void *memory, void *self)
     if (tarn_resource_deallocate(allocator->resource, (uintptr_t)block, whole, 0,
                                  TARN_STREAM_NONE) == TARN_OK)
         atomic_fetch_sub(&allocator->out, 1);
+    else
+        tarn__warn("nrt: %zu bytes at %p stay with the resource: %s", whole,
+                   (void *)block, tarn_error_last()->message);
 }
 
 /* Can the host read here? The kernel is asked to, in a call that is wrong in any case. */

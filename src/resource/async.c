@@ -19,6 +19,7 @@
 #include "resource/shared_pool.h"
 #include "base/options.h"
 #include "base/sizes.h"
+#include "base/warning.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,9 +127,10 @@ static void async_destroy(void *self)
 
     if (async->owned)
         tarn__shared_pool_remove(async->pool);
-    /* Nobody can be told of a failure here, so it is tried again, once. */
-    if (async->owned && !end_pool(async))
-        end_pool(async);
+    /* No status can be returned here, so it is tried again, once. */
+    if (async->owned && !end_pool(async) && !end_pool(async) && !tarn__driver_gone())
+        tarn__warn("async: a pool of device %d stays with the driver, which does not end it",
+                   async->backed.device);
     tarn__backed_destroy(async);
 }
 

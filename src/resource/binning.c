@@ -165,13 +165,13 @@ static void binning_destroy(void *self)
     struct bins *bins = atomic_load(&binning->bins);
 
     for (size_t i = 0; i < bins->count; i++)
-        tarn_resource_release(bins->all[i].resource);
+        tarn__resource_release_or_warn(bins->all[i].resource);
     while (bins) {
         struct bins *before = bins->before;
         free(bins);
         bins = before;
     }
-    tarn_resource_release(binning->upstream);
+    tarn__resource_release_or_warn(binning->upstream);
     tarn__mutex_destroy(&binning->lock);
     free(binning);
 }

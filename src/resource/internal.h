@@ -5,11 +5,15 @@
 #include <tarn/resource.h>
 #include <stdatomic.h>
 
+/* No program has as many references. While a resource is destroyed it has them, so that what
+ * its maker retains and releases there cannot end it once more. */
+enum { TARN__ENDED = 1 << 30 };
+
 struct tarn_resource {
     tarn_resource_ops ops;    /* as far as its maker knows them; NULL beyond */
     void *self;               /* the maker's, destroyed by ops.destroy */
     int device;               /* or TARN_DEVICE_NONE; never changes */
-    atomic_size_t references; /* owners; 0 only while it is destroyed */
+    atomic_size_t references; /* owners; TARN__ENDED and more while it is destroyed */
     atomic_size_t calls_out;  /* blocks out, where ops.blocks_out does not say */
     tarn_resource **place;    /* where a shared one is found again, or NULL; share.c */
     bool
@@ -39,6 +43,9 @@ tarn_status tarn__resource_allocate(tarn_resource *resource, size_t bytes,
 tarn_status tarn__resource_deallocate(tarn_resource *resource, tarn_device_ptr block,
                                       size_t bytes, size_t alignment, tarn_stream stream);
 
+/* Release a reference where no status can be returned: a failure is a warning. */
+void tarn__resource_release_or_warn(tarn_resource *resource);
+
 /* --- share.c: one object for all who ask --- */
 
 enum { TARN__PLACES = 128 }; /* devices that a kind of resource can be shared on */
@@ -48,8 +55,8 @@ tarn_status tarn__resource_share(tarn_resource **place, int device,
                                  tarn_status (*make)(int device, tarn_resource **out),
                                  tarn_resource **out);
 
-/* Take the last reference away: 1 becomes 0, and nobody can find it any more. False, and
- * `*blocks_out` set, where blocks are out; false and 0 where somebody else came. */
+/* Take the last reference away, after which nobody can find it any more. False, and
+ * `*blocks_out` set, where blocks are live; false and 0 where somebody else came. */
 bool tarn__resource_end(tarn_resource *resource, size_t *blocks_out);
 
 /* --- tap.c: watching the public calls --- */

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/sizes.h"
 #include "base/wait.h"
+#include "base/warning.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,6 +112,12 @@ tarn_status tarn_resource_release(tarn_resource *resource)
                                   resource->ops.name, blocks_out);
     }
     return TARN_OK;
+}
+
+void tarn__resource_release_or_warn(tarn_resource *resource)
+{
+    if (tarn_resource_release(resource) != TARN_OK)
+        tarn__warn("%s", tarn_error_last()->message);
 }
 
 /* Are the calls on this object its blocks? Not where the resource counts by itself, nor

@@ -12,6 +12,7 @@
 #define _GNU_SOURCE
 #include "trace/format.h"
 #include "base/clock.h"
+#include "base/warning.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -107,11 +108,16 @@ static bool write_file(void *data, const char *bytes, size_t count)
 
 static void flush_all_at_exit(void)
 {
+    unsigned failed = 0;
+
     atomic_store(&all.exiting, true);
     pthread_mutex_lock(&all.lock);
     for (tarn_trace_writer *writer = all.first; writer; writer = writer->next)
-        tarn_trace_flush(writer);
+        failed += tarn_trace_flush(writer) != TARN_OK;
     pthread_mutex_unlock(&all.lock);
+    if (failed > 0)
+        tarn__warn("trace: %u logs are not complete at exit: %s", failed,
+                   tarn_error_last()->message);
 }
 
 /* Local time less UTC, in seconds. glibc takes a lock to find it, which in a forked child

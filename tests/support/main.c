@@ -197,8 +197,12 @@ void torture(void (*scenario)(void))
 
 int main(void)
 {
+    const char *filter = getenv("CMOCKA_TEST_FILTER"); /* a pattern of names of tests */
+
     if (test_count == 0)
         return 1;
+    if (filter)
+        cmocka_set_test_filter(filter);
     return _cmocka_run_group_tests(program_invocation_short_name, tests, test_count, NULL,
                                    NULL);
 }

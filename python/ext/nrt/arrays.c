@@ -105,7 +105,9 @@ static bool is_unchanged(const struct tarn__nrt_array *array, PyObject *object,
     }
     if (source->descr == dtype)
         return true;
-    int same = PyObject_RichCompareBool(source->descr, dtype, Py_EQ);
+    PyObject *descr = Py_NewRef(source->descr); /* the array may get another one */
+    int same = PyObject_RichCompareBool(descr, dtype, Py_EQ);
+    Py_DECREF(descr);
     if (same < 0)
         PyErr_Clear();
     return same > 0;

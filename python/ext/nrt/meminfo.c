@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "nrt_python.h"
 #include <errno.h>
+#include <stdbool.h>
 #include <signal.h>
 #include <stdint.h>
 #include <structmember.h>
@@ -23,16 +24,31 @@ static PyTypeObject *meminfo_type; /* one a process, see nrt_python.h */
 
 /* --- owners --- */
 
+#if PY_VERSION_HEX < 0x030d0000
+#define Py_IsFinalizing _Py_IsFinalizing
+#endif
+
+/* A thread that asks for the GIL anew is not given it while Python ends. */
+static bool interpreter_is_gone(void)
+{
+    return !Py_IsInitialized() ||
+           (Py_IsFinalizing() && PyGILState_GetThisThreadState() == NULL);
+}
+
 /* The last release of a MemInfo over a Python object's data. At the very end of a process
  * there is no interpreter to ask, and what the object owns goes with the process. */
 static void release_owner(void *data, size_t size, void *owner)
 {
+    PyObject *type, *value, *traceback;
+
     (void)data;
     (void)size;
-    if (!Py_IsInitialized())
+    if (interpreter_is_gone())
         return;
     PyGILState_STATE state = PyGILState_Ensure();
+    PyErr_Fetch(&type, &value, &traceback); /* compiled code may be about to raise it */
     Py_DECREF((PyObject *)owner);
+    PyErr_Restore(type, value, traceback);
     PyGILState_Release(state);
 }
 
@@ -92,10 +108,11 @@ static int meminfo_init(PyObject *self, PyObject *arguments, PyObject *names)
     void *address = PyLong_AsVoidPtr(number);
     if (PyErr_Occurred() || check_address(address) != 0)
         return -1;
-    NRT_MemInfo *before = ((MemInfo *)self)->meminfo;
+    if (((MemInfo *)self)->meminfo != NULL) {
+        PyErr_SetString(PyExc_ValueError, "a MemInfo is initialised once");
+        return -1;
+    }
     ((MemInfo *)self)->meminfo = address;
-    if (before != NULL)
-        NRT_MemInfo_release(before);
     return 0;
 }
 

@@ -10,6 +10,7 @@
  * Streams of one capture are told apart by their handles: asking for an id would end it.
  */
 #include "resource/pool/pool.h"
+#include "resource/internal.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -415,6 +416,14 @@ static tarn_resource *drop_reference(tarn_pool_capture *capture)
     return resource;
 }
 
+/* Release the pool of a capture whose handle is gone. As the last owner of a pool with live
+ * blocks it cannot: the pool stays for good, and there is no handle to try again with. */
+static tarn_status release_pool(tarn_resource *resource)
+{
+    tarn__resource_release_or_warn(resource);
+    return TARN_OK;
+}
+
 /* The last reference lets the memory go, into `to`. `lock` held. */
 static tarn_resource *release_reference(tarn_pool_capture *capture, struct tarn__lane *to)
 {
@@ -433,7 +442,7 @@ static tarn_status release_what_is_left(tarn_pool_capture *capture)
     tarn__pool_lock(pool);
     tarn_resource *resource = release_reference(capture, pool->captures->nobody);
     tarn__pool_unlock(pool);
-    return tarn_resource_release(resource);
+    return release_pool(resource);
 }
 
 tarn_status tarn_pool_capture_release(tarn_pool_capture *capture, tarn_stream stream)
@@ -457,8 +466,7 @@ tarn_status tarn_pool_capture_release(tarn_pool_capture *capture, tarn_stream st
     tarn_resource *resource = release_reference(capture, caller.lane);
     tarn__pool_unlock(pool);
     tarn__caller_end(&caller);
-    /* The last owner may be this one. */
-    return tarn_resource_release(resource);
+    return release_pool(resource);
 }
 
 tarn_status tarn_pool_capture_drop(tarn_pool_capture *capture)
@@ -469,7 +477,7 @@ tarn_status tarn_pool_capture_drop(tarn_pool_capture *capture)
     tarn__pool_lock(pool);
     tarn_resource *resource = drop_reference(capture);
     tarn__pool_unlock(pool);
-    return tarn_resource_release(resource);
+    return release_pool(resource);
 }
 
 static tarn_pool_capture_statistics count(const struct tarn_pool_capture *capture)

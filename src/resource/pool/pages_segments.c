@@ -9,6 +9,7 @@
  * thread's own default stream is named, which is part of nobody's capture.
  */
 #include "base/sizes.h"
+#include "base/warning.h"
 #include "resource/life.h"
 #include "resource/pool/pages_inside.h"
 #include <stdlib.h>
@@ -38,16 +39,33 @@ static tarn_status give_back(struct tarn__segments *segments,
     return status;
 }
 
+/* Give all back. No status can be returned, so what fails is tried again, once, and what
+ * stays with the upstream is a warning. */
+static void give_back_all(struct tarn__segments *segments)
+{
+    size_t failed = 0, bytes = 0;
+    tarn_error first = {.status = TARN_OK};
+
+    for (size_t i = 0; i < segments->count; i++) {
+        if (give_back(segments, &segments->list[i]) == TARN_OK ||
+            give_back(segments, &segments->list[i]) == TARN_OK)
+            continue;
+        if (failed++ == 0)
+            first = *tarn_error_last();
+        bytes += segments->list[i].span.bytes;
+    }
+    if (failed > 0)
+        tarn__warn("pool: %zu blocks of %zu bytes in all stay with %s: %s", failed, bytes,
+                   tarn_resource_name(segments->upstream), first.message);
+}
+
 void tarn__segments_close(struct tarn__pages *pages)
 {
     struct tarn__segments *segments = &pages->segments;
-    bool is_gone = pages->device != TARN_DEVICE_NONE && tarn__driver_gone();
 
-    /* Nobody can be told of a failure here, so it is tried again, once. */
-    for (size_t i = 0; i < segments->count && !is_gone; i++)
-        if (give_back(segments, &segments->list[i]) != TARN_OK)
-            give_back(segments, &segments->list[i]);
-    tarn_resource_release(segments->upstream);
+    if (pages->device == TARN_DEVICE_NONE || !tarn__driver_gone())
+        give_back_all(segments);
+    tarn_resource_release(segments->upstream); /* refused where blocks stay with it */
     pthread_mutex_destroy(&segments->lock);
     free(segments->list);
 }

@@ -241,6 +241,33 @@ TEST(logger_leaves_the_message_of_a_failure_alone_whatever_writes_the_log)
     end();
 }
 
+static int warnings;
+
+static void hear(void *data, const char *message)
+{
+    (void)data;
+    warnings++;
+    CHECK(strstr(message, "logger: trace: cannot write the log"));
+}
+
+TEST(logger_that_has_the_writer_last_warns_of_a_log_that_was_not_written)
+{
+    tarn_device_ptr block;
+
+    begin(TARN_TRACE_RMM);
+    CHECK_OK(tarn_trace_writer_release(writer));
+    disk_full = true;
+    for (int i = 0; i < 2000; i++) {
+        CHECK_OK(tarn_resource_allocate(logger, 80, 0, NULL, &block));
+        CHECK_OK(tarn_resource_deallocate(logger, block, 80, 0, NULL));
+    }
+    warnings = 0;
+    tarn_set_warning_handler(hear, NULL);
+    CHECK_OK(tarn_resource_release(logger));
+    CHECK_EQUAL(1, warnings);
+    scripted_end(&script);
+}
+
 TEST(logger_keeps_its_writer_and_gives_it_back)
 {
     tarn_device_ptr block;

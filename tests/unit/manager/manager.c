@@ -7,7 +7,9 @@ struct plugin {
     int deferring;
     void *context;    /* that create was given */
     void *current[2]; /* at create and destroy */
+    tarn_manager *itself; /* used in its own operations; NULL: not */
     bool refuse;      /* to be created */
+    bool fails_to_end; /* deferred cleanup */
     bool wordless;    /* ... and say nothing */
 };
 
@@ -33,6 +35,8 @@ static void plugin_destroy(void *self)
 
     plugin->destroyed++;
     plugin->current[1] = current_context();
+    tarn_manager_release(tarn_manager_retain(plugin->itself));
+    tarn_manager_release(plugin->itself); /* one too many */
 }
 
 static tarn_status plugin_nothing(void *self)
@@ -76,8 +80,12 @@ static tarn_status plugin_defer_begin(void *self)
 
 static tarn_status plugin_defer_end(void *self)
 {
-    ((struct plugin *)self)->deferring--;
-    return TARN_OK;
+    struct plugin *plugin = self;
+
+    plugin->deferring--;
+    return plugin->fails_to_end
+               ? tarn_error_set(TARN_PLUGIN_FAILURE, "plugin: no end of cleanup")
+               : TARN_OK;
 }
 
 static const tarn_manager_ops plugin_ops = {
@@ -320,4 +328,43 @@ TEST(manager_that_goes_ends_what_it_deferred)
     CHECK_EQUAL(2, plugin.deferring);
     tarn_manager_release(manager);
     CHECK_EQUAL(0, plugin.deferring);
+}
+
+static struct {
+    int count;
+    char last[600];
+} warnings;
+
+static void hear(void *data, const char *message)
+{
+    (void)data;
+    warnings.count++;
+    snprintf(warnings.last, sizeof warnings.last, "%s", message);
+}
+
+TEST(manager_that_retains_and_releases_itself_at_its_end_ends_once)
+{
+    struct plugin plugin = {0};
+
+    CHECK_OK(tarn_manager_create(&plugin_ops, &plugin, 0, &plugin.itself));
+    tarn_manager_release(plugin.itself);
+    CHECK_EQUAL(1, plugin.destroyed);
+}
+
+TEST(manager_whose_last_end_of_cleanup_fails_is_a_warning)
+{
+    struct plugin plugin = {.fails_to_end = true};
+    tarn_manager *manager;
+
+    CHECK_OK(tarn_manager_create(&plugin_ops, &plugin, 0, &manager));
+    CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
+    CHECK_STATUS(TARN_PLUGIN_FAILURE, tarn_manager_defer_cleanup_end(manager));
+    CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
+    memset(&warnings, 0, sizeof warnings);
+    tarn_set_warning_handler(hear, NULL);
+    tarn_manager_release(manager);
+    CHECK_EQUAL(0, plugin.deferring);
+    CHECK_EQUAL(1, plugin.destroyed);
+    CHECK_EQUAL(1, warnings.count);
+    CHECK(strstr(warnings.last, "plugin goes with cleanup deferred: plugin: no end"));
 }

@@ -443,3 +443,33 @@ TEST(writer_that_nobody_releases_is_flushed_at_exit)
                 size_of(path));
     unlink(path);
 }
+
+/* Two logs that cannot be written, and one that can. */
+static int fill_the_disk_and_exit(void *path)
+{
+    const char *const paths[] = {"/dev/full", path, "/dev/full"};
+
+    for (int i = 0; i < 3; i++) {
+        tarn_trace_writer *writer;
+        if (tarn_trace_writer_open(paths[i], TARN_TRACE_RMM, &writer) != TARN_OK)
+            return 1;
+    }
+    FILE *heard = fopen(path, "w"); /* what is said at exit */
+    return heard && dup2(fileno(heard), 2) == 2 ? 0 : 2;
+}
+
+TEST(writers_that_cannot_be_flushed_at_exit_are_one_warning)
+{
+    char path[] = "/tmp/tarn-writer-XXXXXX", said[2000] = "";
+
+    close(mkstemp(path));
+    CHECK_EQUAL(0, in_child(fill_the_disk_and_exit, path));
+    FILE *file = fopen(path, "r");
+    said[fread(said, 1, sizeof said - 1, file)] = 0;
+    fclose(file);
+    unlink(path);
+    const char *warning = strstr(said, "tarn: warning: trace: 2 logs are not complete");
+    CHECK(warning != NULL);
+    CHECK(strstr(warning, "cannot write /dev/full: No space left on device"));
+    CHECK(!strstr(warning + 1, "tarn: warning"));
+}

@@ -121,6 +121,41 @@ TEST(graph_that_is_let_go_by_hand_gives_its_memory_in_the_order_of_that_stream)
     CU(cuStreamDestroy_v2(other));
 }
 
+static int warnings;
+
+static void hear(void *data, const char *message)
+{
+    (void)data;
+    warnings++;
+    CHECK(strstr(message, "pool: its last owner goes while 1 blocks are out"));
+}
+
+/* The handle is gone whatever comes of the pool: it is no failure of the release. */
+TEST(memory_of_a_graph_that_is_a_pools_last_owner_goes_and_the_pool_stays)
+{
+    for (int drops = 0; drops < 2; drops++) {
+        use_driver(0);
+        tarn_resource *pool = strict_pool(4 * MIB);
+        tarn_pool_capture *capture = NULL;
+        tarn_stream stream = new_stream();
+        tarn_device_ptr block = take(pool, MIB, stream);
+
+        CU(cuStreamBeginCapture_v2(stream, CAPTURE_GLOBAL));
+        put(pool, take(pool, MIB, stream), MIB, stream);
+        CHECK_OK(tarn_pool_capture_of(pool, stream, &capture));
+        CU(cuGraphDestroy(graph_of(stream)));
+        CHECK_OK(tarn_resource_release(pool));
+        warnings = 0;
+        tarn_set_warning_handler(hear, NULL);
+        CHECK_OK(drops ? tarn_pool_capture_drop(capture)
+                       : tarn_pool_capture_release(capture, stream));
+        CHECK_EQUAL(1, warnings);
+        put(pool, block, MIB, stream);
+        end_pool(pool); /* by the reference that was left */
+        CU(cuStreamDestroy_v2(stream));
+    }
+}
+
 /* Whoever drops a reference says nothing about the graph, which may run again. */
 TEST(reference_that_is_dropped_leaves_the_memory_with_its_graph)
 {

@@ -1,0 +1,447 @@
+/* The end of a pointer: whatever its finalizer, its owner and its resource do then, each
+ * of them is called once, nothing is lost, and a failure is reported once. */
+#define _GNU_SOURCE
+#include "fake.h"
+#include "child.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* --- what is reported --- */
+
+static struct {
+    int warnings, misuses;
+    char warning[600], misuse[600];
+} heard;
+
+static void hear_warning(void *data, const char *message)
+{
+    (void)data;
+    heard.warnings++;
+    snprintf(heard.warning, sizeof heard.warning, "%s", message);
+}
+
+static void hear_misuse(void *data, const char *message)
+{
+    (void)data;
+    heard.misuses++;
+    snprintf(heard.misuse, sizeof heard.misuse, "%s", message);
+}
+
+static void listen_anew(void)
+{
+    memset(&heard, 0, sizeof heard);
+    tarn_set_warning_handler(hear_warning, NULL);
+    tarn_nrt_set_misuse_handler(hear_misuse, NULL);
+}
+
+static void check_heard(int warnings, int misuses)
+{
+    CHECK_EQUAL(warnings, heard.warnings);
+    CHECK_EQUAL(misuses, heard.misuses);
+    tarn_nrt_set_misuse_handler(NULL, NULL);
+}
+
+static tarn_pointer *allocate(tarn_resource *resource)
+{
+    tarn_pointer *pointer;
+
+    CHECK_OK(tarn_pointer_allocate(resource, 100, TARN_STREAM_LEGACY, &pointer));
+    return pointer;
+}
+
+/* --- failures --- */
+
+TEST(free_that_fails_is_a_warning_once_however_often_it_is_tried_again)
+{
+    struct fake fake = {.refuse_frees = 3};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_pointer *one = allocate(resource), *other = allocate(resource);
+
+    listen_anew();
+    tarn_pointer_release(one);
+    CHECK_EQUAL(1, heard.warnings);
+    CHECK(strstr(heard.warning, "pointer: 100 bytes at 0x10000"));
+    CHECK(strstr(heard.warning, "fake: keep your 100 bytes"));
+    tarn_pointer_release(other);
+    CHECK_EQUAL(2, heard.warnings);
+    CHECK(strstr(heard.warning, "0x20000"));
+    tarn_pointer *third = allocate(resource); /* tries the first again */
+    CHECK_EQUAL(3, fake.refusals);
+    tarn_pointer_release(third);
+    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_EQUAL(3, fake.frees);
+    check_heard(2, 0);
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(free_that_fails_is_told_the_caller_who_asks_and_nobody_else)
+{
+    struct fake fake = {.refuse_frees = 2};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_pointer *pointer = allocate(resource), *view;
+
+    listen_anew();
+    CHECK_OK(tarn_pointer_view(pointer, 0, 1, &view));
+    CHECK_OK(tarn_pointer_release_checked(pointer)); /* not the last */
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_release_checked(view));
+    CHECK_SAYS("fake: keep your 100 bytes");
+    CHECK_EQUAL(1, tarn_pointer_unreturned());
+    tarn_error_set(TARN_BAD_FORMAT, "of before");
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_reclaim());
+    CHECK_SAYS("fake: keep your 100 bytes");
+    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_EQUAL(1, fake.frees);
+    CHECK_OK(tarn_pointer_release_checked(NULL));
+    check_heard(0, 0);
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(failures_of_older_blocks_are_not_those_of_a_checked_release)
+{
+    struct fake bad = {.refuse_frees = 1000}, good = {0};
+    tarn_resource *refusing = make_fake(&bad, 0), *taking = make_fake(&good, 0);
+    tarn_pointer *pointer = allocate(taking);
+
+    listen_anew();
+    tarn_pointer_release(allocate(refusing));
+    CHECK_OK(tarn_pointer_release_checked(pointer)); /* and the old one is tried again */
+    CHECK_EQUAL(2, bad.refusals);
+    CHECK_EQUAL(1, good.frees);
+    bad.refuse_frees = 0;
+    CHECK_OK(tarn_pointer_reclaim());
+    check_heard(1, 0);
+    CHECK_OK(tarn_resource_release(refusing));
+    CHECK_OK(tarn_resource_release(taking));
+}
+
+TEST(reclaim_tells_its_caller_one_failure_and_warns_of_the_others)
+{
+    struct fake fake = {.free_waits = true, .refuse_frees = 3};
+    tarn_resource *resource = make_fake(&fake, 0);
+    tarn_manager *manager;
+    tarn_pointer *pointers[3];
+
+    tarn_resource *before;
+    CHECK_OK(tarn_device_set_resource(0, resource, &before));
+    CHECK_OK(tarn_manager_create(tarn_resource_manager_ops(), NULL, 0, &manager));
+    listen_anew();
+    CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
+    for (int i = 0; i < 3; i++)
+        CHECK_OK(tarn_manager_memalloc(manager, 100, TARN_STREAM_LEGACY, &pointers[i]));
+    for (int i = 0; i < 3; i++)
+        CHECK_OK(tarn_pointer_release_checked(pointers[i])); /* they wait */
+    CHECK_EQUAL(3, tarn_pointer_unreturned());
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_reclaim());
+    check_heard(2, 0);
+    CHECK_OK(tarn_manager_defer_cleanup_end(manager));
+    CHECK_EQUAL(3, fake.frees);
+    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    tarn_manager_release(manager);
+    CHECK_OK(tarn_device_set_resource(0, before, NULL));
+    CHECK_OK(tarn_resource_release(before));
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+TEST(free_that_fails_at_the_end_of_deferred_cleanup_is_told_to_its_caller)
+{
+    struct fake fake = {.free_waits = true, .refuse_frees = 1};
+    tarn_resource *resource = make_fake(&fake, 0), *before;
+    tarn_manager *manager;
+    tarn_pointer *pointer;
+
+    CHECK_OK(tarn_device_set_resource(0, resource, &before));
+    CHECK_OK(tarn_manager_create(tarn_resource_manager_ops(), NULL, 0, &manager));
+    listen_anew();
+    CHECK_OK(tarn_manager_memalloc(manager, 100, TARN_STREAM_LEGACY, &pointer));
+    CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
+    CHECK_OK(tarn_pointer_release_checked(pointer));
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_manager_defer_cleanup_end(manager));
+    check_heard(0, 0);
+    CHECK_EQUAL(1, tarn_pointer_unreturned());
+    CHECK_OK(tarn_pointer_reclaim());
+    tarn_manager_release(manager);
+    CHECK_OK(tarn_device_set_resource(0, before, NULL));
+    CHECK_OK(tarn_resource_release(before));
+    CHECK_OK(tarn_resource_release(resource));
+}
+
+/* --- code that calls Tarn from within the end --- */
+
+struct ending {
+    tarn_pointer *pointer;   /* the one that ends */
+    tarn_resource *resource; /* of others */
+    int finalized, owner_released;
+    bool in_finalizer; /* where to do it; else in owner_release */
+    void (*act)(struct ending *ending);
+};
+
+static void finalize(void *data, tarn_device_ptr address, size_t bytes)
+{
+    struct ending *ending = data;
+
+    CHECK_EQUAL(0x10000, address);
+    CHECK_EQUAL(1000, bytes);
+    ending->finalized++;
+    if (ending->in_finalizer)
+        ending->act(ending);
+}
+
+static void release_owner(void *owner)
+{
+    struct ending *ending = owner;
+
+    ending->owner_released++;
+    if (!ending->in_finalizer)
+        ending->act(ending);
+}
+
+static void release_again(struct ending *ending)
+{
+    tarn_pointer_release(ending->pointer);
+}
+
+static void retain_again(struct ending *ending)
+{
+    CHECK(tarn_pointer_retain(ending->pointer) == ending->pointer);
+}
+
+static void look_through(struct ending *ending)
+{
+    tarn_pointer *view = NULL;
+
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_view(ending->pointer, 0, 1, &view));
+    CHECK_SAYS("1000 bytes at 0x10000 have lost their last reference");
+    CHECK(view == NULL);
+}
+
+static void export_it(struct ending *ending)
+{
+    tarn_ipc_handle handle;
+
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_ipc_export(ending->pointer, TARN_IPC_SERVED, &handle));
+    CHECK_SAYS("have lost their last reference");
+}
+
+static void use_others(struct ending *ending)
+{
+    tarn_pointer *other = allocate(ending->resource), *view;
+
+    CHECK_OK(tarn_pointer_view(other, 10, 10, &view));
+    tarn_pointer_release(other);
+    tarn_pointer_release(view);
+    CHECK_OK(tarn_pointer_reclaim());
+}
+
+static void fail_with_others(struct ending *ending)
+{
+    tarn_pointer_release(allocate(ending->resource));
+}
+
+static void end_one(struct ending *ending)
+{
+    tarn_pointer_options options = {.size = sizeof options,
+                                    .device = 0,
+                                    .address = 0x10000,
+                                    .bytes = 1000,
+                                    .finalizer = finalize,
+                                    .finalizer_data = ending,
+                                    .owner = ending,
+                                    .owner_release = release_owner};
+
+    CHECK_OK(tarn_pointer_create(&options, &ending->pointer));
+    tarn_pointer_release(ending->pointer);
+    CHECK_EQUAL(1, ending->finalized);
+    CHECK_EQUAL(1, ending->owner_released);
+}
+
+/* At once and in another thread. */
+static void *end_one_there(void *data)
+{
+    struct ending *ending = data, again = {.resource = ending->resource,
+                                           .in_finalizer = ending->in_finalizer,
+                                           .act = ending->act};
+
+    end_one(&again);
+    return NULL;
+}
+
+static void end_with(void (*act)(struct ending *), bool in_finalizer, int warnings,
+                     int misuses, struct fake *fake)
+{
+    tarn_resource *resource = make_fake(fake, 0);
+    struct ending ending = {
+        .resource = resource, .in_finalizer = in_finalizer, .act = act};
+    pthread_t thread;
+
+    listen_anew();
+    end_one(&ending);
+    CHECK_EQUAL(0, pthread_create(&thread, NULL, end_one_there, &ending));
+    CHECK_EQUAL(0, pthread_join(thread, NULL));
+    check_heard(2 * warnings, 2 * misuses);
+    fake->refuse_frees = 0;
+    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_EQUAL(fake->allocations, fake->frees);
+    CHECK_OK(tarn_resource_release(resource));
+    CHECK_EQUAL(1, fake->destroyed);
+}
+
+TEST(pointer_that_its_finalizer_releases_or_retains_ends_once)
+{
+    for (int in_finalizer = 0; in_finalizer < 2; in_finalizer++) {
+        struct fake one = {0}, other = {0};
+        end_with(release_again, in_finalizer, 0, 1, &one);
+        CHECK(strstr(heard.misuse, "a reference was released to MemInfo"));
+        CHECK(strstr(heard.misuse, "which is being destroyed (runtime pointers)"));
+        end_with(retain_again, in_finalizer, 0, 1, &other);
+        CHECK(strstr(heard.misuse, "a reference was taken to MemInfo"));
+    }
+}
+
+TEST(pointer_that_ends_has_no_view_and_no_handle_any_more)
+{
+    for (int in_finalizer = 0; in_finalizer < 2; in_finalizer++) {
+        struct fake one = {0}, other = {0};
+        end_with(look_through, in_finalizer, 0, 0, &one);
+        end_with(export_it, in_finalizer, 0, 0, &other);
+    }
+}
+
+TEST(finalizer_may_allocate_and_free_others)
+{
+    for (int in_finalizer = 0; in_finalizer < 2; in_finalizer++) {
+        struct fake fake = {0};
+        end_with(use_others, in_finalizer, 0, 0, &fake);
+    }
+}
+
+TEST(failing_free_within_a_finalizer_is_a_warning_of_its_own)
+{
+    for (int in_finalizer = 0; in_finalizer < 2; in_finalizer++) {
+        struct fake fake = {.refuse_frees = 100};
+        end_with(fail_with_others, in_finalizer, 1, 0, &fake);
+    }
+}
+
+/* --- a resource that calls Tarn while it takes a block back --- */
+
+struct nested {
+    tarn_resource *resource;
+    tarn_pointer *others[3]; /* released in its deallocate, one a call */
+    int left, frees, destroyed;
+    bool fails; /* each first try of a block */
+    tarn_device_ptr tried;
+};
+
+static tarn_status nested_allocate(void *self, size_t bytes, size_t alignment,
+                                   tarn_stream stream, tarn_device_ptr *out)
+{
+    static tarn_device_ptr next = 0x10000;
+
+    (void)self;
+    (void)bytes;
+    (void)alignment;
+    (void)stream;
+    *out = next += 0x10000;
+    return TARN_OK;
+}
+
+static tarn_status nested_deallocate(void *self, tarn_device_ptr block, size_t bytes,
+                                     size_t alignment, tarn_stream stream)
+{
+    struct nested *nested = self;
+
+    (void)bytes;
+    (void)alignment;
+    (void)stream;
+    if (nested->left > 0)
+        tarn_pointer_release(nested->others[--nested->left]);
+    if (nested->fails && nested->tried < block) {
+        nested->tried = block;
+        return tarn_error_set(TARN_PLUGIN_FAILURE, "nested: not yet");
+    }
+    nested->frees++;
+    return TARN_OK;
+}
+
+static void nested_destroy(void *self)
+{
+    ((struct nested *)self)->destroyed++;
+}
+
+static tarn_resource *make_nested(struct nested *nested)
+{
+    static const tarn_resource_ops ops = {.size = sizeof ops,
+                                          .name = "nested",
+                                          .allocate = nested_allocate,
+                                          .deallocate = nested_deallocate,
+                                          .destroy = nested_destroy};
+
+    CHECK_OK(tarn_resource_create(&ops, nested, 0, &nested->resource));
+    return nested->resource;
+}
+
+static void free_within_frees(bool fails)
+{
+    struct nested nested = {.fails = fails};
+    tarn_resource *resource = make_nested(&nested);
+    tarn_pointer *first = allocate(resource);
+
+    for (int i = 0; i < 3; i++)
+        nested.others[nested.left++] = allocate(resource);
+    listen_anew();
+    tarn_pointer_release(first);
+    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_EQUAL(4, nested.frees);
+    CHECK_EQUAL(0, nested.left);
+    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    if (!fails)
+        check_heard(0, 0);
+    CHECK(heard.warnings <= 4); /* blocks, however often each was tried */
+    CHECK_OK(tarn_resource_release(resource));
+    CHECK_EQUAL(1, nested.destroyed);
+}
+
+TEST(resource_may_release_others_of_its_blocks_while_it_takes_one_back)
+{
+    free_within_frees(false);
+}
+
+TEST(resource_that_also_fails_then_gets_each_block_once)
+{
+    free_within_frees(true);
+}
+
+/* --- exit --- */
+
+static tarn_pointer *last_pointer;
+static struct fake last_fake;
+
+static void release_at_exit(void)
+{
+    struct ending ending = {.resource = NULL, .act = release_again, .in_finalizer = true};
+
+    tarn_pointer_release(last_pointer);
+    end_one(&ending);
+    /* At exit nothing is tried again, so a failure is nobody's news. */
+    if (last_fake.frees + last_fake.refusals != 1 || heard.warnings != 0 ||
+        heard.misuses != 1)
+        _exit(3);
+}
+
+static void leave_the_last_release_to_exit(void)
+{
+    CHILD_CHECK(atexit(release_at_exit) == 0); /* before Tarn's own */
+    tarn_resource *resource = make_fake(&last_fake, 0);
+    last_pointer = allocate(resource);
+    CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
+    last_fake.refuse_frees = 1;
+    listen_anew();
+}
+
+TEST(pointer_may_end_at_exit_and_its_free_may_fail)
+{
+    in_child(leave_the_last_release_to_exit);
+}
