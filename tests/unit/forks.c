@@ -188,6 +188,17 @@ static void use_bins(unsigned turn)
     come_and_go(turn);
 }
 
+/* Pools of the driver come and go. */
+static void use_driver_pools(unsigned turn)
+{
+    const tarn_async_options options = {.size = sizeof options,
+                                        .exportable = turn % 2 != 0};
+    tarn_resource *resource;
+
+    if (tarn_async_create(0, &options, &resource) == TARN_OK)
+        tarn_resource_release(resource);
+}
+
 /* --- registries --- */
 
 static void use_registry(unsigned turn)
@@ -449,6 +460,7 @@ static const struct row rows[] = {
     {"exportable", begin_exportable, come_and_go, NULL, end_resource},
     {"a pool", begin_pool, use_pool, NULL, end_pool},
     {"binning", begin_binning, use_bins, NULL, end_resource},
+    {"pools of the driver", NULL, use_driver_pools, NULL, NULL},
     {"shared resources", NULL, use_shared, NULL, NULL},
     {"the registry of devices", begin_pool, use_registry, NULL, end_registry},
     {"opened streams", NULL, use_streams, NULL, NULL},
