@@ -128,7 +128,9 @@ def test_the_program_of_the_proposal_prints_its_log(name):
     assert (one["Event Type"], one["Size (bytes)"], one["Current Allocs"]) == (
         "Alloc", "80", "1"
     )  # fmt: skip
-    assert (two["Event Type"], two["Current Allocs"]) == ("Free", "0")
+    assert (two["Event Type"], two["Size (bytes)"], two["Current Allocs"]) == (
+        "Free", "80", "0"
+    )  # fmt: skip
     assert one["Address"] == two["Address"]
     program = (PLUGINS / f"{name}.py").read_text().splitlines()
     lines = [program.index(line) + 1 for line in PROGRAM]

@@ -1,4 +1,5 @@
-"""docs/emm-rows.md: every row of NBEP 7 is there once, with a test that exists or a reason."""
+"""docs/emm-rows.md and docs/seed-rows.md: every row of the checklist is there once, with a test
+that exists or a reason."""
 import pathlib
 import re
 import unittest
@@ -21,6 +22,42 @@ def is_there(test):
     pattern = rf"^TEST\({name}\)$" if path.endswith(".c") else rf"^ *def {name}\("
     file = PROJECT / path
     return file.is_file() and re.search(pattern, file.read_text(), re.M) is not None
+
+
+SEEDS = PROJECT / "docs/seed-rows.md"
+LAST_OF_SEEDS = {"E": 34, "F": 40}
+
+
+def seed_rows():
+    """The cells of each row of the two tables."""
+    lines = [line for line in SEEDS.read_text().splitlines() if re.match(r"\| [EF]\d", line)]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+def numbers_of(cell):
+    """The rows that a first cell names: `E1, E9`, `F12–F14`, and what is said beside it."""
+    found = []
+    for part in cell.split(", "):
+        if match := re.fullmatch(r"([EF])(\d+)(?:–[EF](\d+))?", part):
+            first, last = int(match[2]), int(match[3] or match[2])
+            found += [f"{match[1]}{n}" for n in range(first, last + 1)]
+    return found
+
+
+class SeedRows(unittest.TestCase):
+    def test_every_row_is_there(self):
+        wanted = {f"{part}{n}" for part, last in LAST_OF_SEEDS.items()
+                  for n in range(1, last + 1)}
+        self.assertEqual({row for cells in seed_rows() for row in numbers_of(cells[0])}, wanted)
+
+    def test_every_row_has_tests_that_are_there(self):
+        for cells in seed_rows():
+            self.assertEqual(len(cells), 4, cells)
+            tests = re.findall(r"`([^`]+)`", cells[3])
+            self.assertEqual(", ".join(f"`{test}`" for test in tests), cells[3], cells[0])
+            self.assertTrue(tests, cells)
+            for test in tests:
+                self.assertTrue(is_there(test), f"{cells[0]}: {test}")
 
 
 class Rows(unittest.TestCase):

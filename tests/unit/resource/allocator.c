@@ -36,6 +36,25 @@ TEST(counted_memory_comes_from_a_resource)
     CHECK_OK(tarn_resource_release(host));
 }
 
+TEST(allocator_behaves_as_malloc_for_no_bytes_and_for_too_many_f28)
+{
+    tarn_resource *host;
+
+    CHECK_OK(tarn_host_create(&host));
+    NRT_ExternalAllocator *allocator = make_allocator(host);
+    void *one = allocator->malloc(0, allocator->opaque_data);
+    void *other = allocator->malloc(0, allocator->opaque_data);
+    CHECK(one && other && one != other);
+    CHECK_EQUAL(0, (uintptr_t)one % 16);
+    CHECK(!allocator->malloc(SIZE_MAX, allocator->opaque_data));
+    CHECK(!allocator->malloc(SIZE_MAX / 2, allocator->opaque_data));
+    allocator->free(NULL, allocator->opaque_data);
+    allocator->free(one, allocator->opaque_data);
+    allocator->free(other, allocator->opaque_data);
+    CHECK_OK(tarn_resource_allocator_release(allocator));
+    CHECK_OK(tarn_resource_release(host));
+}
+
 TEST(one_block_may_be_pinned)
 {
     tarn_resource *pinned;
