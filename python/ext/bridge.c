@@ -150,9 +150,8 @@ static int call_deallocate(tarn__state *state, PyObject *object, tarn_device_ptr
 {
     PyObject *address = PyLong_FromUnsignedLongLong(block);
     int noted = address != NULL ? forget_block(object, address) : -1;
-    int result = noted >= 0
-                     ? call_deallocate_once(state, object, address, bytes, stream)
-                     : -1;
+    int result =
+        noted >= 0 ? call_deallocate_once(state, object, address, bytes, stream) : -1;
 
     if (result != 0 && noted == 1) {
         PyObject *exception = tarn__exception_take();

@@ -11,14 +11,15 @@ static PyStructSequence_Field fields[] = {
     {NULL, NULL},
 };
 static PyStructSequence_Desc desc = {
-    "tarn.DeferredFrees", "Frees that are not done, of blocks that nobody holds any more.",
-    fields, 4};
+    "tarn.DeferredFrees",
+    "Frees that are not done, of blocks without references.", fields, 4};
 
-PyDoc_STRVAR(deferred_frees_doc,
-             "deferred_frees()\n--\n\n"
-             "How much memory nobody holds any more and is not back where it came from, as\n"
-             "a DeferredFrees: because its free failed, which sys.unraisablehook was told, or\n"
-             "because it waits for the end of defer_cleanup() or for other frees.");
+PyDoc_STRVAR(
+    deferred_frees_doc,
+    "deferred_frees()\n--\n\n"
+    "How much memory has no references and is not back where it came from, as\n"
+    "a DeferredFrees: its free failed, which sys.unraisablehook got a report of, or it\n"
+    "waits for the end of defer_cleanup() or for other frees.");
 
 static PyObject *deferred_frees(PyObject *module, PyObject *Py_UNUSED(none))
 {
@@ -41,10 +42,11 @@ static PyObject *deferred_frees(PyObject *module, PyObject *Py_UNUSED(none))
     return tuple;
 }
 
-PyDoc_STRVAR(reclaim_doc,
-             "reclaim_deferred_frees()\n--\n\n"
-             "Free now what deferred_frees() counts, what waits as well. Raises the first\n"
-             "failure, once everything was tried; what failed stays counted.");
+PyDoc_STRVAR(
+    reclaim_doc,
+    "reclaim_deferred_frees()\n--\n\n"
+    "Free now what deferred_frees() counts, what waits as well. Raises the first\n"
+    "failure, once everything was tried; what failed stays counted.");
 
 static PyObject *reclaim_deferred_frees(PyObject *module, PyObject *Py_UNUSED(none))
 {

@@ -110,7 +110,7 @@ static void drain(void)
         if (!row->complete)
             break;
         if (!row->withdrawn)
-            write_row(the_log.out, row, the_log.began_ns); /* log_flush() tells a failure */
+            write_row(the_log.out, row, the_log.began_ns); /* log_flush() tells why not */
     }
     if (the_log.each_row && the_log.written > before)
         tarn_trace_flush(the_log.out);
@@ -268,7 +268,8 @@ static void withdraw(uint64_t number)
         the_log.lost++;
         return;
     }
-    *failed = (struct failed){row_at(number)->call, ++the_log.last_failed, the_log.failed};
+    *failed =
+        (struct failed){row_at(number)->call, ++the_log.last_failed, the_log.failed};
     the_log.failed = failed;
     atomic_fetch_add(&the_log.failures, 1);
 }

@@ -51,8 +51,9 @@ static bool ends_with(const char *path, const char *end)
 static void classify(struct file *file)
 {
     file->internal = has_internal_prefix(file->path);
-    file->calls_plugins = file->internal && (ends_with(file->path, "/cudadrv/driver.py") ||
-                                             ends_with(file->path, "/weakref.py"));
+    file->calls_plugins =
+        file->internal && (ends_with(file->path, "/cudadrv/driver.py") ||
+                           ends_with(file->path, "/weakref.py"));
 }
 
 /* The entry of a file name; a new one if need be. NULL: the table is full. */

@@ -124,9 +124,10 @@ static PyObject *try_again(plugin *self, PyObject *size, PyObject *stream)
 PyDoc_STRVAR(
     memalloc_doc,
     "memalloc($self, size, stream=0)\n--\n\n"
-    "Device memory, at least `size` bytes, as Numba's MemoryPointer. Without a stream (0 or\n"
-    "None) it is safe for work on any. With one, it comes and goes in the order of that\n"
-    "stream, and keeps it. `nbytes`, as NBEP 7's draft says, is another name of `size`.");
+    "Device memory, at least `size` bytes, as Numba's MemoryPointer. Without a stream\n"
+    "(0 or None) it is safe for work on any. With one, it comes and goes in the order\n"
+    "of that stream, and keeps it. `nbytes`, as NBEP 7's draft says, is another name\n"
+    "of `size`.");
 
 static PyObject *plugin_memalloc(plugin *self, PyObject *const *args, Py_ssize_t count,
                                  PyObject *names)

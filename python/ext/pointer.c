@@ -112,7 +112,7 @@ bool tarn__pointer_let_go(tarn__pointer_object *self, tarn_status *out)
     return true;
 }
 
-/* Words for sys.unraisablehook, in the place of an object that is about to go. */
+/* What sys.unraisablehook shows in the place of the object, which is about to go. */
 static PyObject *describe_free(const tarn__pointer_object *self)
 {
     void *address = self->address ? (void *)(uintptr_t)self->address : self->host;
@@ -130,11 +130,11 @@ void tarn__pointer_end(tarn__pointer_object *self)
     if (!tarn__pointer_let_go(self, &status) || status == TARN_OK)
         return;
     PyObject *exception = tarn__exception_take();
-    PyObject *words = describe_free(self);
-    if (words == NULL)
+    PyObject *what = describe_free(self);
+    if (what == NULL)
         PyErr_Clear();
-    tarn__raise_unraisable(tarn__state_of(Py_TYPE(self)), status, words);
-    Py_XDECREF(words);
+    tarn__raise_unraisable(tarn__state_of(Py_TYPE(self)), status, what);
+    Py_XDECREF(what);
     tarn__exception_put(exception);
 }
 

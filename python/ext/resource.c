@@ -299,13 +299,13 @@ PyDoc_STRVAR(
     "DeviceMemoryResource()\n--\n\n"
     "Something that hands out device memory and takes it back; the base class of all.\n\n"
     "To write one, derive from it and define allocate(nbytes, stream), which returns\n"
-    "the address of at least `nbytes`, aligned to 256 bytes, and deallocate(ptr, nbytes,\n"
-    "stream). It works wherever a resource does; calls may come from any thread. An\n"
-    "address that cannot be right is a ValueError and is given back: one that is not\n"
-    "aligned, where the driver knows of fewer bytes or of another device, or of a block\n"
-    "that is still in use. Where it has them, C code also calls memory_info(), which\n"
-    "gives (free, total) in bytes, and trim(keep_bytes), which gives back what is cached\n"
-    "over that and says how much.");
+    "the address of at least `nbytes`, aligned to 256 bytes, and deallocate(ptr,\n"
+    "nbytes, stream). It works wherever a resource does; calls may come from any\n"
+    "thread. An address that cannot be right is a ValueError and is given back: one\n"
+    "that is not aligned, where the driver knows of fewer bytes or of another device,\n"
+    "or of a block that is still in use. Where it has them, C code also calls\n"
+    "memory_info(), which gives (free, total) in bytes, and trim(keep_bytes), which\n"
+    "gives back what is cached over that and says how much.");
 
 static PyMethodDef resource_methods[] = {
     {"allocate", (PyCFunction)(void (*)(void))resource_allocate,

@@ -1,7 +1,7 @@
 """Whose frames the Location of a row passes over: Tarn's, Numba's, and what lies between
 them and a program.
 
-The rows are made in C; log_site.c walks the stack, and is told here what is no program.
+The rows are made in C. log_site.c walks the stack; this module names the files to skip.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _folders(package: str) -> list[str]:
 
 
 def know() -> None:
-    """Tell the walk of the stack what is no program, and when a collection is under way.
+    """Name the files that the walk of the stack skips, and have collections noted.
     Costs a millisecond the first time; the answer is the same in all of a process."""
     if _tarn.log_collecting in gc.callbacks:
         return

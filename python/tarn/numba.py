@@ -198,7 +198,7 @@ class _ManagerOperations(_tarn.Plugin):
         return memory.own()
 
     def get_ipc_handle(self, memory: Any, stream: Any = 0) -> Any:
-        """`stream` is NBEP 7's draft's: whoever exports memory has waited for it."""
+        """`stream`, of NBEP 7's draft, is ignored: the caller has waited for the memory."""
         block = getattr(memory, "owner", None)
         if not isinstance(block, _tarn.MemoryPointer):  # of others, by the array interface
             foreign = _numba_ipc.handle_of_foreign(self._target, memory, self._device_number())

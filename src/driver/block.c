@@ -1,4 +1,4 @@
-/* block.c -- what the driver knows of a block that somebody else's code handed out. */
+/* block.c -- what the driver knows of a block that foreign code handed out. */
 #include "driver/driver.h"
 
 enum { HOST_MEMORY = 1 }; /* CU_MEMORYTYPE_HOST */
@@ -58,8 +58,7 @@ static tarn_status check_length(const struct tarn__calls *calls, tarn_device_ptr
 static tarn_status check_owner(const struct tarn__calls *calls, int device,
                                tarn_device_ptr address, size_t bytes)
 {
-    int owner =
-        attribute(calls, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL_, address, device);
+    int owner = attribute(calls, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL_, address, device);
 
     if (owner == device || !is_device_memory(calls, address))
         return TARN_OK;

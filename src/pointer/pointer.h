@@ -72,7 +72,7 @@ bool tarn__pointer_reclaimed(tarn_status status);
 
 /* Between these, on `device`, deferrable pointers whose return would wait for the device
  * are kept. They nest; the last end gives them back, and returns the first failure of one
- * that had not failed before. It is an end in any case. */
+ * that had not failed before. The cleanup has ended in any case. */
 void tarn__pointer_defer_begin(int device);
 tarn_status tarn__pointer_defer_end(int device);
 

@@ -52,7 +52,7 @@ static struct {
     struct put_off devices[DEVICES_MAX];
 } unreturned = {.most = 10, .ratio = 0.2};
 
-/* Hears of the first free that fails on a thread. */
+/* Keeps the first failure of a free on a thread. */
 struct watch {
     struct watch *outer;
     tarn_error why; /* TARN_OK: none has failed */

@@ -111,11 +111,11 @@ static tarn_status plugin_memhostalloc(void *self, size_t bytes, unsigned flags,
                                        tarn_pointer **out)
 {
     bool mapped = flags & TARN_HOST_MAPPED;
-    tarn_pointer_options options = {
-        .kind = mapped ? TARN_POINTER_MAPPED : TARN_POINTER_PINNED,
-        .address = mapped ? 0x1000 : 0,
-        .host = host_memory,
-        .bytes = bytes};
+    tarn_pointer_options options = {.kind = mapped ? TARN_POINTER_MAPPED
+                                                   : TARN_POINTER_PINNED,
+                                    .address = mapped ? 0x1000 : 0,
+                                    .host = host_memory,
+                                    .bytes = bytes};
 
     ((struct plugin *)self)->flags = flags;
     return hand_out(self, options, out);
@@ -347,8 +347,8 @@ static void make_empty(tarn_pointer_options *options)
 
 static void make_another_kind(tarn_pointer_options *options)
 {
-    options->kind = options->kind == TARN_POINTER_MANAGED ? TARN_POINTER_DEVICE
-                                                          : options->kind + 1;
+    options->kind =
+        options->kind == TARN_POINTER_MANAGED ? TARN_POINTER_DEVICE : options->kind + 1;
 }
 
 static void move_to_another_device(tarn_pointer_options *options)
@@ -433,8 +433,9 @@ TEST(refusal_has_the_numbers_of_both)
 
     CHECK_STATUS(TARN_PLUGIN_FAILURE,
                  tarn_manager_memalloc(manager, 8192, TARN_STREAM_NONE, &pointer));
-    CHECK_SAYS("memalloc of plugin returned 8191 bytes of device memory, device 1, at "
-               "0x1000 (host (nil)); requested were 8192 bytes of device memory, device 1");
+    CHECK_SAYS(
+        "memalloc of plugin returned 8191 bytes of device memory, device 1, at "
+        "0x1000 (host (nil)); requested were 8192 bytes of device memory, device 1");
     tarn_manager_release(manager);
 }
 

@@ -368,7 +368,7 @@ TEST(deferred_cleanup_that_cannot_free_says_so_and_has_ended)
     CHECK_EQUAL(0, deferred().waiting_count);
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_defer_cleanup_end(manager));
 
-    /* What has been told and fails again is not this end's. */
+    /* A failure that was reported before is not this end's. */
     CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
     shell.kept = 1;
     CHECK_OK(tarn_manager_defer_cleanup_end(manager));
