@@ -76,9 +76,10 @@ TARN_API tarn_status tarn_error_set(tarn_status status, const char *format, ...)
 TARN_API tarn_status tarn_error_set_native(tarn_status status, int native,
                                            const char *format, ...) TARN_PRINTF(3, 4);
 
-/** Hears of what is no failure and what somebody should know all the same, one line. It is
- * called on the thread that found it, on several at once, too. It may not call Tarn, and has to
- * return: to leave it by longjmp() or an exception is forbidden. */
+/** Receives one line about something that no call returns: a setting that is ignored, or a
+ * failure where no status can be returned, as in tarn_pointer_release(). It is called on
+ * the thread that found it, on several at once, too, with no lock held. It may not call
+ * Tarn, and has to return: to leave it by longjmp() or an exception is forbidden. */
 typedef void (*tarn_warning_handler)(void *data, const char *message);
 
 /** Who hears warnings; NULL: nobody. Before the first call it is stderr, one line each

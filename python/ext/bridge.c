@@ -498,6 +498,7 @@ int tarn__add_bridge(PyObject *module)
                            ? PyObject_CallMethod(atexit, "register", "O", function)
                            : NULL;
 
+    atomic_store(&python.exiting, false); /* that of an interpreter before this one */
     if (!watches_forks)
         watches_forks = pthread_atfork(NULL, NULL, forget_threads) == 0;
     Py_XDECREF(atexit);

@@ -69,11 +69,15 @@ void tarn__buffer_use(tarn__buffer *self, struct tarn__block_use *use)
     use->stream_owner = Py_NewRef(self->stream_owner);
 }
 
+/* A buffer that moved meanwhile has named a stream for the end of the block, which may be
+ * gone by now: where this is the last use, it ends without one. */
 void tarn__buffer_unuse(tarn__buffer *self, struct tarn__block_use *use)
 {
     TARN__CALL;
     PyObject *type = (PyObject *)Py_TYPE(self);
 
+    if (use->pointer != self->pointer && tarn_pointer_address(use->pointer) != 0)
+        tarn_pointer_set_stream(use->pointer, TARN_STREAM_NONE);
     free_block(tarn__state_of(Py_TYPE(self)), use->pointer, use->stream_owner, type);
     Py_DECREF(use->stream_owner);
 }

@@ -351,6 +351,7 @@ static PyObject *buffer_copy_from_device(PyObject *object, PyObject *args,
     tarn__buffer *self = (tarn__buffer *)object;
     tarn__state *state = tarn__state_of(Py_TYPE(object));
     PyObject *source, *stream_object = NULL;
+    struct tarn__block_use use;
     tarn_stream stream;
     struct array array;
 
@@ -359,7 +360,13 @@ static PyObject *buffer_copy_from_device(PyObject *object, PyObject *args,
         tarn__stream_from(state, stream_object, &stream) != 0 ||
         array_from(state, source, &array) != 0)
         return NULL;
+    /* Of arrays of others their owners see to it that the memory stays. */
+    bool is_ours = PyObject_TypeCheck(source, (PyTypeObject *)state->DeviceBuffer);
+    if (is_ours)
+        tarn__buffer_use((tarn__buffer *)source, &use);
     int result = copy_array(state, self, &array, stream);
+    if (is_ours)
+        tarn__buffer_unuse((tarn__buffer *)source, &use);
     Py_XDECREF(array.stream_owner);
     if (result != 0)
         return NULL;

@@ -3,6 +3,7 @@ written in Python, the garbage collector, another thread. Whatever it does to th
 that call, memory is right: ./check runs this under ASan, too.
 """
 
+import ctypes
 import gc
 import sys
 import threading
@@ -303,6 +304,28 @@ def test_a_buffer_is_resized_by_one_thread_and_copied_by_others(busy_interpreter
 
         at_once(write, write, read, take, grow)
     assert wrong == []
+
+
+def test_a_block_in_use_outlives_the_streams_that_its_buffer_has_had():
+    """A copy is held up on its stream while the buffer moves twice; the second stream is
+    destroyed before the copy is done."""
+    driver = ctypes.CDLL(tarn.driver_info().path)
+    gate = threading.Event()
+    held_up = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda data: gate.wait(30) and None)
+    neighbours = Neighbours(count=20)
+    slow = tarn.Stream(flags=1)
+    buffer = tarn.DeviceBuffer.to_device(b"abc" * 100, mr=neighbours.pool)
+    assert driver.cuLaunchHostFunc(ctypes.c_void_p(slow.handle), held_up, None) == 0
+    read = []
+    thread = threading.Thread(target=lambda: read.append(buffer.tobytes(slow)))
+    thread.start()
+    for size in (1000, 10_000):
+        buffer.resize(size, tarn.Stream(flags=1))
+    gc.collect()
+    gate.set()
+    thread.join()
+    assert read == [b"abc" * 100] and buffer.tobytes()[:300] == b"abc" * 100
+    assert neighbours.are_whole()
 
 
 # --- objects that are not whole yet, or not what they seem ------------------------------------

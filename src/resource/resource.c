@@ -8,6 +8,7 @@
  */
 #include "resource/internal.h"
 #include "base/error.h"
+#include "driver/driver.h"
 #include "base/sizes.h"
 #include "base/wait.h"
 #include "base/warning.h"
@@ -114,9 +115,10 @@ tarn_status tarn_resource_release(tarn_resource *resource)
     return TARN_OK;
 }
 
+/* At exit memory is forgotten, and what stays is no news. */
 void tarn__resource_release_or_warn(tarn_resource *resource)
 {
-    if (tarn_resource_release(resource) != TARN_OK)
+    if (tarn_resource_release(resource) != TARN_OK && !tarn__driver_gone())
         tarn__warn("%s", tarn_error_last()->message);
 }
 
