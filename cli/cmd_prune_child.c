@@ -74,7 +74,8 @@ static int no_library(unsigned llvm)
 static void *open_file(const char *name)
 {
     char path[PATH_BYTES];
-    void *handle = beside_libtarn(name, path) ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    void *handle =
+        beside_libtarn(name, path) ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
 
     return handle ? handle : dlopen(name, RTLD_NOW | RTLD_LOCAL);
 }

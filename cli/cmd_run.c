@@ -283,6 +283,7 @@ const struct verb verb_run = {
     "the Python beside this tool.\n\n"
     "  --driver WHICH   the driver library, or sim for the stand-in\n"
     "  --log FILE       write a log; processes that PROGRAM starts write FILE.PID\n"
-    "  --resource NAME  what device arrays come from: cuda, async, managed, pinned, pool,\n"
+    "  --resource NAME  what device arrays come from: cuda, async, managed, pinned, "
+    "pool,\n"
     "                   slab (arrays of up to 1 MiB) or binning\n",
     run};

@@ -36,14 +36,8 @@ int wrong_use(const struct verb *verb, const char *format, ...) TARN_PRINTF(2, 3
 enum { OPTIONS_END = -1, OPTIONS_STOP = -2, OPTION_HELP = 'h' };
 int next_option(const struct verb *verb, int argc, char **argv,
                 const struct option *options, bool in_order, int *exit_code);
-#define HELP_OPTION                            \
-    {                                          \
-        "help", no_argument, NULL, OPTION_HELP \
-    }
-#define LAST_OPTION      \
-    {                    \
-        NULL, 0, NULL, 0 \
-    }
+#define HELP_OPTION {"help", no_argument, NULL, OPTION_HELP}
+#define LAST_OPTION {NULL, 0, NULL, 0}
 
 /* The path of `name` in the folder of the libtarn that this process uses. false: it is
  * unknown or too long, and errno says which. */

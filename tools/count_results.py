@@ -8,6 +8,7 @@ for cmocka's lines; a program that ended early has failed in every test it did n
 A file that is missing, does not parse or ran nothing counts as a failure. Exit 1 if
 anything failed.
 """
+
 from __future__ import annotations
 
 import pathlib

@@ -10,6 +10,7 @@ the list anew in the commit that means it, and name the change in CHANGELOG.md. 
 must never be exported, list or not: Numba's own extension exports them too, and the first
 one loaded would serve both.
 """
+
 import pathlib
 import subprocess
 import sys
@@ -24,8 +25,12 @@ TAKEN = {
 
 def exported(library):
     """The defined dynamic symbols of a library, sorted."""
-    out = subprocess.run(["nm", "-D", "--defined-only", "--format=posix", library],
-                         check=True, capture_output=True, text=True).stdout
+    out = subprocess.run(
+        ["nm", "-D", "--defined-only", "--format=posix", library],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
     return sorted(line.split()[0].split("@")[0] for line in out.splitlines() if line)
 
 

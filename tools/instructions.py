@@ -7,6 +7,7 @@ Runs each path of the program under valgrind's callgrind and compares with the f
 bounds: more than a tenth over a bound fails. --write makes the file what is now so. Counts
 of another compiler than the file names may differ, so there half as much again is allowed.
 """
+
 import re
 import subprocess
 import sys
@@ -18,17 +19,27 @@ SLACK, SLACK_ELSEWHERE = 1.10, 1.50
 
 def compiler():
     """The compiler's name and version."""
-    return subprocess.run(["cc", "--version"], capture_output=True, text=True,
-                          check=True).stdout.splitlines()[0]
+    return subprocess.run(
+        ["cc", "--version"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()[0]
 
 
 def count(program, path):
     """Instructions for one round of a path."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            ["valgrind", "--tool=callgrind", "--toggle-collect=bench_measured",
-             f"--callgrind-out-file={folder}/out", program, path],
-            capture_output=True, text=True, check=False)
+            [
+                "valgrind",
+                "--tool=callgrind",
+                "--toggle-collect=bench_measured",
+                f"--callgrind-out-file={folder}/out",
+                program,
+                path,
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     found = re.search(r"Collected : (\d+)", done.stderr)
     if done.returncode != 0 or not found:
         sys.exit(f"{path}: {done.stderr[-2000:]}")
@@ -46,14 +57,15 @@ def read(bounds):
 
 def main(arguments):
     program, bounds, *options = arguments
-    paths = subprocess.run([program], capture_output=True, text=True,
-                           check=True).stdout.split()
+    paths = subprocess.run([program], capture_output=True, text=True, check=True).stdout.split()
     counts = {path: count(program, path) for path in paths}
     if options == ["--write"]:
         with open(bounds, "w", encoding="utf-8") as file:
-            file.write("# Instructions of one round of each path of bench-pool_counts, "
-                       "release build.\n# tools/instructions.py --write\n"
-                       f"# by: {compiler()}\n")
+            file.write(
+                "# Instructions of one round of each path of bench-pool_counts, "
+                "release build.\n# tools/instructions.py --write\n"
+                f"# by: {compiler()}\n"
+            )
             file.writelines(f"{path} {number}\n" for path, number in counts.items())
         return 0
     made_by, known = read(bounds)

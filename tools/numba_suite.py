@@ -127,9 +127,7 @@ def run_here(modules, path):
 
 
 def modules(quick, pattern):
-    package = pathlib.Path(
-        importlib.util.find_spec("numba_cuda").submodule_search_locations[0]
-    )
+    package = pathlib.Path(importlib.util.find_spec("numba_cuda").submodule_search_locations[0])
     root = package / "numba" / "cuda" / "tests"
     names = sorted(
         ".".join(path.relative_to(root).with_suffix("").parts)
@@ -212,9 +210,10 @@ def run_all(manager, names, jobs, arguments=module_arguments, out=None, env=None
         return run_process(arguments(name, str(path)), env, folder, path, timeout)
 
     result = {"manager": manager, "tests": {}, "broken": {}, "seconds": {}, "counts": {}}
-    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(
-        jobs
-    ) as pool:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        concurrent.futures.ThreadPoolExecutor(jobs) as pool,
+    ):
         runs = {pool.submit(run_module, name): name for name in names}
         for run in concurrent.futures.as_completed(runs):
             enter(result, runs[run], *run.result())
@@ -367,9 +366,7 @@ def main(argv):
             "--expected-skips", action="store_true", default=True,
             help="the second run is under Tarn and may skip six tests (the default)",
         )  # fmt: skip
-        parser.add_argument(
-            "--no-expected-skips", action="store_false", dest="expected_skips"
-        )
+        parser.add_argument("--no-expected-skips", action="store_false", dest="expected_skips")
         return compare_command(parser.parse_args(argv[1:]))
     parser.add_argument(
         "--manager", help="one instead of both: numba, tarn, or a module with a plugin"

@@ -29,7 +29,6 @@ import time
 from typing import NamedTuple
 
 import llvmlite.binding as ll
-
 import prune_random
 import tarn.prune
 from tarn.prune import _library

@@ -158,7 +158,7 @@ def run_tests(what: str, folder: str, tests: list[str]) -> int:
 
 
 def main() -> int:
-    if len(sys.argv) < 3 or sys.argv[1].startswith("-") and sys.argv[1] != "--totals":
+    if len(sys.argv) < 3 or (sys.argv[1].startswith("-") and sys.argv[1] != "--totals"):
         print(__doc__.split("\n\n")[1], file=sys.stderr)
         return 2
     if sys.argv[1] == "--totals":

@@ -53,7 +53,7 @@ DEBUG_TAIL = """\
 class Block:
     """One block: the instructions in `body` come after the phis in `phis`."""
 
-    __slots__ = ("index", "successors", "kind", "defined", "phis", "body", "dominators")
+    __slots__ = ("body", "defined", "dominators", "index", "kind", "phis", "successors")
 
     def __init__(self, index: int):
         self.index = index
@@ -339,9 +339,9 @@ class Function:
                 continue
             if block.successors and rng.random() < patience:
                 stack += block.successors
-            elif raising and not block.successors and rng.random() < 0.6:
-                self.raise_mark(block)
-            elif raising and rng.random() < 0.05:
+            elif (raising and not block.successors and rng.random() < 0.6) or (
+                raising and rng.random() < 0.05
+            ):
                 self.raise_mark(block)
             else:
                 self.refop(block, "decref", value)
@@ -366,9 +366,7 @@ class Function:
 
     def debug_record(self, block: Block) -> None:
         value = self.rng.choice(self.available(block))
-        variable = (
-            f'!DILocalVariable(name: "x", scope: {self.scope}, file: !3, line: 1, type: !6)'
-        )
+        variable = f'!DILocalVariable(name: "x", scope: {self.scope}, file: !3, line: 1, type: !6)'
         self.insert(
             block,
             f"#dbg_value(ptr {value}, {variable}, !DIExpression(), {self.location()})",
@@ -465,7 +463,9 @@ def typed(text: str) -> str:
     )
     for old, new in changes:
         text = re.sub(old, new, text)
-    declared = "declare i8* @load(i8*)\ndeclare void @llvm.dbg.value(metadata, metadata, metadata)\n"
+    declared = (
+        "declare i8* @load(i8*)\ndeclare void @llvm.dbg.value(metadata, metadata, metadata)\n"
+    )
     return declared + text
 
 

@@ -8,6 +8,7 @@ released, the median of all rounds; the cores take turns within a round, so that
 else the machine does hits both. Numba's core without and with its statistics; Tarn's
 always counts. Before that, the memory that a live block costs.
 """
+
 import argparse
 import ctypes
 import os
@@ -25,13 +26,13 @@ def address(function):
 
 def cores(build):
     import numba.core.runtime._nrt_python as own
+
     tarn = ctypes.CDLL(str(next(pathlib.Path(build).glob("lib/libtarn.so"))))
     helpers = own.c_helpers
     pair = P * 2
     return own, {
         "numba": pair(helpers["MemInfo_alloc"], helpers["MemInfo_release"]),
-        "tarn": pair(address(tarn.tarn_nrt_MemInfo_alloc),
-                     address(tarn.tarn_nrt_MemInfo_release)),
+        "tarn": pair(address(tarn.tarn_nrt_MemInfo_alloc), address(tarn.tarn_nrt_MemInfo_release)),
         "malloc": pair(address(ctypes.CDLL(None).malloc), address(ctypes.CDLL(None).free)),
     }
 
@@ -39,9 +40,13 @@ def cores(build):
 def loops(build):
     library = ctypes.CDLL(str(pathlib.Path(build, "bench/libbench_nrt_loops.so")))
     long, size = ctypes.c_long, ctypes.c_size_t
-    shapes = {"nrt_pairs": [P, size, long], "nrt_pairs_two": [P, size, long],
-              "nrt_pairs_among": [P, size, long, long],
-              "nrt_batches": [P, size, long, long], "nrt_passed_on": [P, size, long, long]}
+    shapes = {
+        "nrt_pairs": [P, size, long],
+        "nrt_pairs_two": [P, size, long],
+        "nrt_pairs_among": [P, size, long, long],
+        "nrt_batches": [P, size, long, long],
+        "nrt_passed_on": [P, size, long, long],
+    }
     for name, arguments in shapes.items():
         function = getattr(library, name)
         function.argtypes, function.restype = arguments, ctypes.c_double
@@ -81,19 +86,19 @@ def main():
     cases = {
         "one thread": lambda c: library.nrt_pairs(c, SIZE, 1_000_000),
         "two threads, each its own": lambda c: library.nrt_pairs_two(c, SIZE, 1_000_000),
-        "one thread, 10^6 live": lambda c: library.nrt_pairs_among(c, SIZE, 1_000_000,
-                                                                   1_000_000),
+        "one thread, 10^6 live": lambda c: library.nrt_pairs_among(c, SIZE, 1_000_000, 1_000_000),
         "batches of 64": lambda c: library.nrt_batches(c, SIZE, 640_000, 64),
-        "batches of 64, freed on another thread":
-            lambda c: library.nrt_passed_on(c, SIZE, 640_000, 64),
+        "batches of 64, freed on another thread": lambda c: library.nrt_passed_on(
+            c, SIZE, 640_000, 64
+        ),
         "batches of 4096": lambda c: library.nrt_batches(c, SIZE, 819_200, 4096),
-        "batches of 4096, freed on another thread":
-            lambda c: library.nrt_passed_on(c, SIZE, 819_200, 4096),
+        "batches of 4096, freed on another thread": lambda c: library.nrt_passed_on(
+            c, SIZE, 819_200, 4096
+        ),
     }
     for name in ("numba", "tarn"):
         print(f"{name}: {overhead(library, table[name])} bytes a live block beyond its {SIZE}")
-    print(f"{os.cpu_count()} cores; ns a block of {SIZE} bytes, medians of "
-          f"{options.rounds} rounds")
+    print(f"{os.cpu_count()} cores; ns a block of {SIZE} bytes, medians of {options.rounds} rounds")
     print(f"{'':42}{'Numba':>9}{'counting':>10}{'Tarn':>8}{'ratio':>8}{'malloc':>9}")
     for name, case in cases.items():
         seen = {key: [] for key in ("numba", "counting", "tarn", "malloc")}
@@ -106,8 +111,10 @@ def main():
             seen["counting"].append(case(table["numba"]))
         own.memsys_disable_stats()
         mid = {key: statistics.median(values) for key, values in seen.items()}
-        print(f"{name:42}{mid['numba']:9.1f}{mid['counting']:10.1f}{mid['tarn']:8.1f}"
-              f"{mid['tarn'] / mid['numba']:8.2f}{mid['malloc']:9.1f}")
+        print(
+            f"{name:42}{mid['numba']:9.1f}{mid['counting']:10.1f}{mid['tarn']:8.1f}"
+            f"{mid['tarn'] / mid['numba']:8.2f}{mid['malloc']:9.1f}"
+        )
 
 
 if __name__ == "__main__":

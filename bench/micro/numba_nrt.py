@@ -119,6 +119,7 @@ def main():
         medians = [statistics.median(each[core][name] for each in rounds) for core in CORES]
         print(f"{name:28}" + "".join(f"{ns:22.2f}" for ns in medians)
               + f"{medians[0] / medians[2]:16.2f}")  # fmt: skip
+    return None
 
 
 if __name__ == "__main__":

@@ -93,8 +93,7 @@ static double now_ns(void)
 static void *streams[STREAMS], *event;
 static address blocks[BLOCKS];
 
-/* --- what is measured: each does `calls` of it
- * -------------------------------------------- */
+/* --- what is measured: each does `calls` of it --- */
 
 static void alloc_free(int calls)
 {

@@ -159,10 +159,7 @@ static const struct {
     const char *name;
     void (*call)(void); /* of its own type, as dlsym would give it */
 } calls[] = {
-#define CALL(name, call)             \
-    {                                \
-        name, (void (*)(void))(call) \
-    }
+#define CALL(name, call) {name, (void (*)(void))(call)}
     CALL("cuInit", cuInit),
     CALL("cuDriverGetVersion", get_version),
     CALL("cuDeviceGetCount", get_one),

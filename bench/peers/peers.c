@@ -143,11 +143,9 @@ static void tarn_peer_close(void *self)
     free(peer);
 }
 
-#define TARN_PEER(name, limits, open)                                                 \
-    {                                                                                 \
-        name, limits, true, open, tarn_peer_allocate, tarn_peer_free, tarn_peer_peak, \
-            tarn_peer_close                                                           \
-    }
+#define TARN_PEER(name, limits, open)                                          \
+    {name,           limits,         true,           open, tarn_peer_allocate, \
+     tarn_peer_free, tarn_peer_peak, tarn_peer_close}
 static const struct peer tarn_peers[] = {TARN_PEER("Tarn raw", true, open_raw),
                                          TARN_PEER("Tarn opened", true, open_opened),
                                          TARN_PEER("driver pool", false, open_async)};

@@ -6,6 +6,7 @@
 Tarn, RMM, CuPy and PyTorch, those that are there; medians of 21 batches, a line each, and
 the same as JSON lines for table.py.
 """
+
 import json
 import statistics
 import sys
@@ -26,6 +27,7 @@ def median_ns(call, pairs):
 
 def tarn_calls(size):
     import tarn
+
     pool = tarn.mr.PoolMemoryResource(tarn.mr.CudaMemoryResource())
     tarn.mr.set_current_device_resource(pool)
     yield "Tarn", f"DeviceBuffer({size}) and back", lambda: tarn.DeviceBuffer(size=size)
@@ -33,28 +35,38 @@ def tarn_calls(size):
 
 def rmm_calls(size):
     import rmm
-    for name, resource in [("RMM pool", rmm.mr.PoolMemoryResource(
-            rmm.mr.CudaMemoryResource(), initial_pool_size=1 << 30)),
-                           ("RMM async", rmm.mr.CudaAsyncMemoryResource())]:
+
+    for name, resource in [
+        (
+            "RMM pool",
+            rmm.mr.PoolMemoryResource(rmm.mr.CudaMemoryResource(), initial_pool_size=1 << 30),
+        ),
+        ("RMM async", rmm.mr.CudaAsyncMemoryResource()),
+    ]:
         rmm.mr.set_current_device_resource(resource)
         yield name, f"DeviceBuffer({size}) and back", lambda: rmm.DeviceBuffer(size=size)
 
 
 def cupy_calls(size):
     import cupy
+
     yield "CuPy", f"DeviceBuffer({size}) and back", lambda: cupy.cuda.alloc(size)
     yield "CuPy", f"empty({size}) and back", lambda: cupy.empty(size, "u1")
 
 
 def torch_calls(size):
     import torch
-    yield ("PyTorch", f"empty({size}) and back",
-           lambda: torch.empty(size, dtype=torch.uint8, device="cuda"))
+
+    yield (
+        "PyTorch",
+        f"empty({size}) and back",
+        lambda: torch.empty(size, dtype=torch.uint8, device="cuda"),
+    )
 
 
 def main(arguments):
     pairs = 20 if "--quick" in arguments else 2000
-    results = [a for a in arguments if not a.startswith("--")][0]
+    results = next(a for a in arguments if not a.startswith("--"))
     with open(results, "a", encoding="utf-8") as file:
         for calls in tarn_calls, rmm_calls, cupy_calls, torch_calls:
             for size in 256, 1 << 20, 64 << 20:
@@ -62,8 +74,16 @@ def main(arguments):
                     for who, case, call in calls(size):
                         ns = median_ns(call, pairs)
                         print(f"{who:10} {case:36} {ns:9.0f} ns", flush=True)
-                        json.dump({"bench": "python", "who": who, "case": case,
-                                   "metric": "ns", "value": ns}, file)
+                        json.dump(
+                            {
+                                "bench": "python",
+                                "who": who,
+                                "case": case,
+                                "metric": "ns",
+                                "value": ns,
+                            },
+                            file,
+                        )
                         file.write("\n")
                 except Exception as error:
                     print(f"{calls.__name__}: {type(error).__name__}: {error}", flush=True)

@@ -7,6 +7,7 @@ Where a figure was measured several times the median counts. In brackets stands 
 times Tarn's figure it is (of `Tarn opened`, or of `Tarn`); --out keeps it all as JSON, these
 ratios too.
 """
+
 import collections
 import json
 import statistics
@@ -24,8 +25,10 @@ def read(paths):
                 row = json.loads(line)
                 key = row["bench"], row["case"], row["metric"]
                 found[key][row["who"]].append(row["value"])
-    return {key: {who: statistics.median(values) for who, values in row.items()}
-            for key, row in found.items()}
+    return {
+        key: {who: statistics.median(values) for who, values in row.items()}
+        for key, row in found.items()
+    }
 
 
 def cell(value, base):
@@ -63,9 +66,10 @@ def main(arguments):
     for line in lines(table):
         print(line)
     if out:
-        rows = [{"bench": bench, "case": case, "metric": metric, "median": row,
-                 "ratio": ratios(row)}
-                for (bench, case, metric), row in table.items()]
+        rows = [
+            {"bench": bench, "case": case, "metric": metric, "median": row, "ratio": ratios(row)}
+            for (bench, case, metric), row in table.items()
+        ]
         with open(out, "w", encoding="utf-8") as file:
             json.dump(rows, file, indent=1)
             file.write("\n")

@@ -1,12 +1,11 @@
 """Compiles functions of arrays for main.c, which has no Python in it.
 
-    python kernels.py FOLDER      writes FOLDER/kernels.o and FOLDER/kernels.h
+python kernels.py FOLDER      writes FOLDER/kernels.o and FOLDER/kernels.h
 """
 
 import sys
 
 import numpy as np
-
 from tarn.nrt import aot
 
 

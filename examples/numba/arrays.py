@@ -10,9 +10,8 @@ NUMBA_CUDA_MEMORY_MANAGER=tarn.numba.
 """
 
 import numpy as np
-from numba import cuda
-
 import tarn
+from numba import cuda
 
 STREAMS = 4
 BATCHES = 60

@@ -4,9 +4,8 @@ The proposal shows it with RMM's names; here they are Tarn's.
 """
 
 import numpy as np
-from numba import cuda
-
 import tarn
+from numba import cuda
 
 tarn.use_tarn_for_numba()
 

@@ -1,4 +1,5 @@
 """Memory from Tarn in Python: a limit and a count over the device's own allocator."""
+
 import tarn
 from tarn import mr
 

@@ -4,9 +4,8 @@ The streams are cuda.core's; `consumer.wait(producer)` records an event and wait
 PyTorch's `consumer.wait_stream(producer)` does.
 """
 
-from cuda.core import Device
-
 import tarn
+from cuda.core import Device
 
 data = bytes(range(256)) * 4096
 pool = tarn.mr.PoolMemoryResource(maximum_pool_size="64MiB")

@@ -71,13 +71,15 @@ typedef enum tarn_pool_streamless {
 
 /** Options of a pool; zeros are the defaults. */
 typedef struct tarn_pool_options {
-    size_t size;          /**< sizeof(tarn_pool_options) */
-    size_t initial_bytes; /**< have this much from the start, as far as the maximum has room
+    size_t size; /**< sizeof(tarn_pool_options) */
+    size_t
+        initial_bytes; /**< have this much from the start, as far as the maximum has room
                                for whole pages of 2 MiB */
-    size_t maximum_bytes; /**< never have more than this; 0: all that there is. Memory comes
+    size_t
+        maximum_bytes; /**< never have more than this; 0: all that there is. Memory comes
                                in whole pages of 2 MiB, so what is over the last one is not
                                had */
-    size_t growth_bytes;  /**< grow by at least this much; 0: a step that grows with the
+    size_t growth_bytes; /**< grow by at least this much; 0: a step that grows with the
                                pool, 2 MiB to 256 MiB */
     /** Give idle memory over this back when a block is freed; 0: only when asked
      * (trim). */
@@ -117,7 +119,7 @@ enum { TARN_POOL_CLASSES = 48 }; /**< class i counts blocks of 2^i to 2^(i+1)-1 
 /** What a pool has and did. Bytes, but where a name says otherwise. The sum live + parked +
  *  cached + captured is reserved. */
 typedef struct tarn_pool_statistics {
-    size_t size; /**< set to sizeof(tarn_pool_statistics) before the call */
+    size_t size;            /**< set to sizeof(tarn_pool_statistics) before the call */
     uint64_t live;          /**< in blocks that are out, as rounded by the pool */
     uint64_t live_asked;    /**< the same, as asked for */
     uint64_t live_blocks;   /**< how many */
@@ -133,21 +135,22 @@ typedef struct tarn_pool_statistics {
     uint64_t largest_free;  /**< bytes of the largest free block */
     double fragmentation;   /**< 1 - largest_free / cached; 0 where nothing is free */
     uint64_t allocations, frees, failures; /**< counts since the pool was made */
-    uint64_t hits;         /**< allocations that a magazine served */
-    uint64_t own;          /**< ... that the stream's own free memory served */
-    uint64_t ready;        /**< ... that memory served whose last use is done */
-    uint64_t steals;       /**< ... that another stream's memory served, behind a wait */
-    uint64_t grown;        /**< ... that grew the pool */
-    uint64_t waits;        /**< cuStreamWaitEvent */
-    uint64_t fences;       /**< cuEventRecord and cuCtxRecordEvent */
-    uint64_t queries;      /**< cuEventQuery and cuStreamQuery */
+    uint64_t hits;                         /**< allocations that a magazine served */
+    uint64_t own;     /**< ... that the stream's own free memory served */
+    uint64_t ready;   /**< ... that memory served whose last use is done */
+    uint64_t steals;  /**< ... that another stream's memory served, behind a wait */
+    uint64_t grown;   /**< ... that grew the pool */
+    uint64_t waits;   /**< cuStreamWaitEvent */
+    uint64_t fences;  /**< cuEventRecord and cuCtxRecordEvent */
+    uint64_t queries; /**< cuEventQuery and cuStreamQuery */
     uint64_t growths, shrinks, moves; /**< maps, unmaps and moves of free memory */
-    uint64_t barriers;     /**< waits for the device */
+    uint64_t barriers;                /**< waits for the device */
     uint64_t driver_calls; /**< all that take the device's lock: the seven above */
     uint64_t lanes;        /**< streams that the pool knows */
     uint64_t metadata;     /**< host bytes that the pool uses for itself */
     uint64_t classes[TARN_POOL_CLASSES]; /**< allocations by size */
-    uint64_t streamless; /**< of the cached bytes, those held back: no stream freed them */
+    uint64_t
+        streamless; /**< of the cached bytes, those held back: no stream freed them */
 } tarn_pool_statistics;
 
 /** Fill `*out` as far as `out->size` says. Counts are exact when no call is under way. Once
@@ -158,17 +161,17 @@ TARN_API tarn_status tarn_pool_get_statistics(tarn_resource *pool,
 
 /** Why the calling thread's last allocation from a pool failed for want of memory. */
 typedef struct tarn_pool_report {
-    size_t size;          /**< set to sizeof(tarn_pool_report) before the call */
-    uint64_t wanted;      /**< bytes asked for */
+    size_t size;     /**< set to sizeof(tarn_pool_report) before the call */
+    uint64_t wanted; /**< bytes asked for */
     uint64_t alignment;
     uint64_t live, parked, cached, pending, captured, reserved, limit;
-    uint64_t own;          /**< free on the stream that asked */
-    uint64_t others;       /**< free on other streams */
-    uint64_t ready;        /**< free for anybody */
-    uint64_t largest_free; /**< of what this stream could have had */
+    uint64_t own;                       /**< free on the stream that asked */
+    uint64_t others;                    /**< free on other streams */
+    uint64_t ready;                     /**< free for anybody */
+    uint64_t largest_free;              /**< of what this stream could have had */
     uint64_t device_free, device_total; /**< as the driver says */
-    unsigned attempts;     /**< calls of callbacks that returned true */
-    tarn_status upstream;  /**< what growing gave */
+    unsigned attempts;                  /**< calls of callbacks that returned true */
+    tarn_status upstream;               /**< what growing gave */
     char upstream_words[256];
     double fragmentation; /**< of the pool, as in the statistics */
 } tarn_pool_report;
@@ -215,7 +218,7 @@ typedef enum tarn_pool_block_state {
     TARN_POOL_UNFENCED, /**< free, in the order of a stream alone */
     TARN_POOL_CAPTURED, /**< kept for a graph */
     TARN_POOL_HOLE,     /**< addresses without memory */
-    TARN_POOL_MOVING    /**< in the hands of a call that is under way, or changed during the
+    TARN_POOL_MOVING /**< in the hands of a call that is under way, or changed during the
                            snapshot */
 } tarn_pool_block_state;
 
@@ -225,7 +228,7 @@ typedef struct tarn_pool_block {
     size_t bytes;       /**< as the pool rounds */
     size_t asked_bytes; /**< live blocks: as asked for; else 0 */
     tarn_pool_block_state state;
-    uint64_t stream_id; /**< of the stream that it is bound to; 0: none */
+    uint64_t stream_id;      /**< of the stream that it is bound to; 0: none */
     tarn_device_ptr segment; /**< first address of the range that it lies in */
 } tarn_pool_block;
 

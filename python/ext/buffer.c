@@ -223,8 +223,7 @@ static PyObject *make(PyTypeObject *type, tarn_device_ptr from, size_t bytes,
         !tarn__state_is_there(state))
         return NULL;
     mr = mr != NULL && mr != Py_None ? Py_NewRef(mr) : tarn__device_resource(state, -1);
-    tarn_resource *resource =
-        mr != NULL ? tarn__resource_from(state, mr, -1) : NULL;
+    tarn_resource *resource = mr != NULL ? tarn__resource_from(state, mr, -1) : NULL;
     if (resource == NULL) { /* `mr` may be anything */
         Py_XDECREF(mr);
         return NULL;

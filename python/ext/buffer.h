@@ -6,8 +6,8 @@
 
 typedef struct tarn__buffer {
     PyObject ob_base;
-    tarn_pointer *pointer; /* the block, as long as its capacity; never NULL */
-    size_t bytes;          /* what the user sees; <= capacity */
+    tarn_pointer *pointer;   /* the block, as long as its capacity; never NULL */
+    size_t bytes;            /* what the user sees; <= capacity */
     tarn_resource *resource; /* retained, for blocks to come */
     PyObject *mr;            /* the object of `resource`; strong */
     tarn_stream stream;      /* on which the block goes back; see tarn__buffer_stream() */

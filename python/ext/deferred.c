@@ -11,8 +11,8 @@ static PyStructSequence_Field fields[] = {
     {NULL, NULL},
 };
 static PyStructSequence_Desc desc = {
-    "tarn.DeferredFrees",
-    "Frees that are not done, of blocks without references.", fields, 4};
+    "tarn.DeferredFrees", "Frees that are not done, of blocks without references.",
+    fields, 4};
 
 PyDoc_STRVAR(
     deferred_frees_doc,

@@ -91,8 +91,7 @@ void tarn__calls_drop(unsigned depth)
  * nobody could raise it. */
 static void keep(PyObject *exception, const tarn_error *error)
 {
-    struct tarn__kept *kept =
-        tarn__calls.depth > 0 ? PyMem_Malloc(sizeof *kept) : NULL;
+    struct tarn__kept *kept = tarn__calls.depth > 0 ? PyMem_Malloc(sizeof *kept) : NULL;
     struct tarn__kept **link = &tarn__calls.kept;
 
     if (kept == NULL) {
@@ -222,8 +221,8 @@ static int set_number(PyObject *exception, const char *name, long value)
 static PyObject *exception_of(PyObject *type, const tarn_error *error)
 {
     /* A message is cut after so many bytes, and may quote the name of any file. */
-    PyObject *text = PyUnicode_DecodeUTF8(
-        error->message, (Py_ssize_t)strlen(error->message), "replace");
+    PyObject *text = PyUnicode_DecodeUTF8(error->message,
+                                          (Py_ssize_t)strlen(error->message), "replace");
     PyObject *exception = text != NULL ? PyObject_CallOneArg(type, text) : NULL;
 
     Py_XDECREF(text);

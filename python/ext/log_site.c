@@ -21,7 +21,7 @@ enum { FILES = 8192 }; /* a power of two; a file more is "<other>" */
 struct file {
     PyObject *name; /* owned for good, so that its address means this file */
     const char *path;
-    bool internal; /* Numba's, Tarn's, or machinery between them and the user */
+    bool internal;      /* Numba's, Tarn's, or machinery between them and the user */
     bool calls_plugins; /* of these: Numba's driver module, and weakref */
 };
 

@@ -332,10 +332,9 @@ static PyObject *manager_get_ipc_handle(tarn__manager_object *self, PyObject *ar
     tarn__pointer_release((PyTypeObject *)state->Pointer, pointer);
     if (status != TARN_OK)
         return NULL;
-    return Py_BuildValue("(y#KK)", (char *)handle.reserved,
-                         (Py_ssize_t)sizeof handle.reserved,
-                         (unsigned long long)handle.bytes,
-                         (unsigned long long)handle.offset);
+    return Py_BuildValue(
+        "(y#KK)", (char *)handle.reserved, (Py_ssize_t)sizeof handle.reserved,
+        (unsigned long long)handle.bytes, (unsigned long long)handle.offset);
 }
 
 PyDoc_STRVAR(

@@ -40,7 +40,8 @@ bool tarn__state_is_there(const tarn__state *state)
 {
     if (state != NULL)
         return true;
-    PyErr_SetString(PyExc_RuntimeError, "tarn: the interpreter ends, and the module is gone");
+    PyErr_SetString(PyExc_RuntimeError,
+                    "tarn: the interpreter ends, and the module is gone");
     return false;
 }
 
@@ -121,10 +122,10 @@ int tarn__arguments(const struct tarn__signature *signature, PyObject *const *ar
 }
 
 static int (*const parts[])(PyObject *module) = {
-    tarn__add_errors,  tarn__add_driver, tarn__add_stream,  tarn__add_resource,
-    tarn__add_maker,   tarn__add_pool,   tarn__add_capture, tarn__add_pressure,
-    tarn__add_device,  tarn__add_buffer, tarn__add_pointer, tarn__add_memory,
-    tarn__add_manager, tarn__add_plugin, tarn__add_ipc,     tarn__add_log,
+    tarn__add_errors,  tarn__add_driver,   tarn__add_stream,  tarn__add_resource,
+    tarn__add_maker,   tarn__add_pool,     tarn__add_capture, tarn__add_pressure,
+    tarn__add_device,  tarn__add_buffer,   tarn__add_pointer, tarn__add_memory,
+    tarn__add_manager, tarn__add_plugin,   tarn__add_ipc,     tarn__add_log,
     tarn__add_nrt,     tarn__add_deferred, tarn__add_bridge,
 };
 

@@ -8,10 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAIR(name)                                \
-    {                                             \
-#name, offsetof(tarn_runtime_stats, name) \
-    }
+#define PAIR(name) {#name, offsetof(tarn_runtime_stats, name)}
 
 /* The plain numbers; the histogram follows them. */
 static const struct {
@@ -82,7 +79,8 @@ static PyObject *nrt_set_modes(PyObject *module, PyObject *number)
         return NULL;
     tarn_status status =
         modes > UINT_MAX
-            ? tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: there are no modes 0x%lx", modes)
+            ? tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: there are no modes 0x%lx",
+                             modes)
             : tarn_runtime_set_modes(tarn_runtime_default(), (unsigned)modes);
     if (status != TARN_OK)
         return tarn__raise(tarn__state_get(module), status);
@@ -118,10 +116,11 @@ static PyObject *site_tuple(const tarn_nrt_site *site)
     if (site->address != NULL)
         tarn_nrt_describe(site->address, words, sizeof words);
     /* A symbol may be cut in the middle of a character. */
-    return Py_BuildValue("(NNNLL)", PyLong_FromVoidPtr((void *)(uintptr_t)site->address),
-                         PyUnicode_DecodeUTF8(where, (Py_ssize_t)strlen(where), "replace"),
-                         PyUnicode_DecodeUTF8(words, (Py_ssize_t)strlen(words), "replace"),
-                         (long long)site->blocks, (long long)site->bytes);
+    return Py_BuildValue(
+        "(NNNLL)", PyLong_FromVoidPtr((void *)(uintptr_t)site->address),
+        PyUnicode_DecodeUTF8(where, (Py_ssize_t)strlen(where), "replace"),
+        PyUnicode_DecodeUTF8(words, (Py_ssize_t)strlen(words), "replace"),
+        (long long)site->blocks, (long long)site->bytes);
 }
 
 static PyObject *sites_list(const tarn_nrt_snapshot *snapshot)

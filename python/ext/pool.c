@@ -322,10 +322,7 @@ static PyObject *dict_of(const void *from, const struct member *members, size_t 
     return dict;
 }
 
-#define S(name)                                     \
-    {                                               \
-#name, offsetof(tarn_pool_statistics, name) \
-    }
+#define S(name) {#name, offsetof(tarn_pool_statistics, name)}
 static const struct member statistics_members[] = {
     S(live),     S(live_asked),    S(live_blocks),  S(parked),       S(cached),
     S(pending),  S(captured),      S(reserved),     S(asleep),       S(limit),
@@ -378,10 +375,7 @@ static PyObject *statistics(PyObject *module, PyObject *object)
     return dict;
 }
 
-#define R(name)                                 \
-    {                                           \
-#name, offsetof(tarn_pool_report, name) \
-    }
+#define R(name) {#name, offsetof(tarn_pool_report, name)}
 static const struct member report_members[] = {
     R(wanted),  R(alignment), R(live),         R(parked),      R(cached),
     R(pending), R(captured),  R(reserved),     R(limit),       R(own),
@@ -419,7 +413,8 @@ static PyObject *last_report(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(no
     PyObject *dict =
         dict_of(&report, report_members, sizeof report_members / sizeof *report_members);
     if (dict != NULL &&
-        (add_value(dict, "fragmentation", PyFloat_FromDouble(report.fragmentation)) != 0 ||
+        (add_value(dict, "fragmentation", PyFloat_FromDouble(report.fragmentation)) !=
+             0 ||
          add_value(dict, "attempts", PyLong_FromUnsignedLong(report.attempts)) != 0 ||
          add_value(dict, "upstream", message_of(report.upstream_words)) != 0 ||
          add_value(dict, "text", text_of(&report)) != 0))

@@ -11,8 +11,7 @@
 /* Did this one free something? An exception has nowhere to go, and is a no. */
 static bool ask_one(PyObject *callback, size_t bytes, unsigned attempt)
 {
-    PyObject *answer =
-        PyObject_CallFunction(callback, "nI", (Py_ssize_t)bytes, attempt);
+    PyObject *answer = PyObject_CallFunction(callback, "nI", (Py_ssize_t)bytes, attempt);
     int yes = answer != NULL ? PyObject_IsTrue(answer) : 0;
 
     Py_XDECREF(answer);

@@ -36,11 +36,11 @@
     X(base_deallocate) /* that has others writes its own memory */               \
     X(Statistics)      /* named tuples */                                        \
     X(DeferredFrees)                                                             \
-    X(resource_types)  /* dict: name of a C resource -> class of tarn.mr */      \
-    X(registered)      /* dict: device -> what Python set there, device.c */     \
-    X(served)          /* what was asked for last, of those */                   \
-    X(DeviceBuffer)    /* type, buffer.c */                                      \
-    X(name_ptr)        /* names of its arguments, interned */                    \
+    X(resource_types) /* dict: name of a C resource -> class of tarn.mr */       \
+    X(registered)     /* dict: device -> what Python set there, device.c */      \
+    X(served)         /* what was asked for last, of those */                    \
+    X(DeviceBuffer)   /* type, buffer.c */                                       \
+    X(name_ptr)       /* names of its arguments, interned */                     \
     X(name_size)                                                                 \
     X(name_stream)                                                               \
     X(name_mr)                                                                   \
@@ -163,7 +163,7 @@ static inline void tarn__call_end(const unsigned *depth)
 /* The first declaration of each function that Python calls and that may call Python code
  * through Tarn: until it returns, and no longer, tarn__raise() can raise the exceptions of
  * that code again. The GIL is held where the function begins and where it returns. */
-#define TARN__CALL                                             \
+#define TARN__CALL                                                               \
     __attribute__((cleanup(tarn__call_end), unused)) const unsigned tarn__call = \
         ++tarn__calls.depth
 

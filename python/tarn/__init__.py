@@ -12,7 +12,7 @@ import enum
 import os
 from typing import Any
 
-from tarn import _tarn, mr, nrt
+from tarn import _tarn, mr, nrt  # noqa: F401
 from tarn._tarn import (
     DEFAULT_STREAM,
     LEGACY_DEFAULT_STREAM,

@@ -10,11 +10,11 @@ import functools
 from typing import Any
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _resource_class(base: type) -> Any:
     """cuda.core's interface over a manager of tarn.numba."""
 
-    class TarnMemoryResource(base):  # type: ignore[misc, valid-type]
+    class TarnMemoryResource(base):  # type: ignore[misc]
         """Memory of a device from Tarn, as cuda.core wants it.
 
         It has no work of any stream behind it when it comes, and is not handed out while
@@ -53,7 +53,7 @@ def serve(device: Any, manager: Any) -> None:
     """Let Numba's `device` take what it needs for host arrays from `manager`, unless the
     program has put a resource of its own there."""
     of_core = getattr(device, "_dev", None)  # numba-cuda since 0.25, and numba-cuda-mlir
-    if not hasattr(of_core, "memory_resource"):
+    if of_core is None or not hasattr(of_core, "memory_resource"):
         return
     from cuda.core import MemoryResource
 

@@ -64,7 +64,7 @@ class _Operations:
         return _rebuild, (self._target.name, self._parts, self.source_info)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _class(target: Target) -> Any:
     _, base = _ipc_classes(target)
     return type("TarnServedIpcHandle", (_Operations, base), {"__module__": __name__})

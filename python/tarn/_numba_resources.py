@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from . import _tarn
 
@@ -88,9 +89,7 @@ def choose(device: int, default: str | None = None) -> None:
     from . import mr
 
     present = mr.get_per_device_resource(device)
-    is_default = type(present) is mr.CudaMemoryResource and not _tarn._resource_was_set(
-        device
-    )
+    is_default = type(present) is mr.CudaMemoryResource and not _tarn._resource_was_set(device)
     if is_default or present is _made.get(device):
         _put_in_charge(name, device)
     _chosen.add(device)

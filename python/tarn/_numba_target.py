@@ -11,7 +11,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from . import _tarn
 
@@ -72,9 +73,7 @@ class Target:
     # Numba's IpcHandle reads and writes CUipcMemHandle.reserved, which cuda-bindings has no
     # more since 13.4: there Numba's own handles cannot be pickled. Tarn's can, with any.
 
-    def ipc_handle(
-        self, base: Any, words: bytes, size: int, source: Any, offset: int
-    ) -> Any:
+    def ipc_handle(self, base: Any, words: bytes, size: int, source: Any, offset: int) -> Any:
         """Numba's IpcHandle over 64 bytes; `base` is the exporter's memory, or None."""
         raw_class, handle_class = _ipc_classes(self)
         if self.is_ctypes:
@@ -89,7 +88,7 @@ class Target:
         return bytes(handle) if self.is_ctypes else _words_of(handle)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def target_of_driver(name: str) -> Target:
     """The Target whose interface is in the module of this name."""
     return Target(importlib.import_module(name))
@@ -180,7 +179,7 @@ def _open_direct(self: Any, context: Any) -> Any:
     return memory
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _ipc_classes(target: Target) -> tuple[Any, Any]:
     """The driver's handle with its bytes in reach, and Numba's object around one."""
     raw: Any = ctypes.c_byte * _HANDLE_BYTES

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from . import _tarn
 from ._numba_target import Target, target_of_driver
@@ -31,7 +32,7 @@ class _ErrorOperations:
         return f"[{int(error.code)}] {error.msg}"
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _error_class(target: Target, tarn_class: type) -> type:
     """A class that programs catch as Tarn's error and as Numba's CudaAPIError."""
     members = {"_target": target, "_tarn_class": tarn_class, "__module__": "tarn.numba"}
@@ -73,7 +74,7 @@ _TARN_ERRORS = (
 # --- memory ----------------------------------------------------------------------------
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def pointer_class(target: Target) -> Any:
     """A MemoryPointer of Numba's whose block goes back when the object goes.
 

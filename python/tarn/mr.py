@@ -527,4 +527,3 @@ _tarn._resource_types.update(
         "counter": StatisticsResourceAdaptor,
     }
 )
-

@@ -28,18 +28,18 @@ import os
 import threading
 import warnings
 import weakref
-from typing import Any, Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from . import _numba_host_arrays as host_arrays
-from . import _numba_ipc
+from . import _numba_ipc, _tarn
 from . import _numba_log as log
 from . import _numba_resources as resources
 from . import _numba_types as types
-from . import _tarn
 from ._numba_resources import using_resource
 from ._numba_target import Target, is_simulator, target_of, target_of_driver
 
-__all__ = ["TarnNumbaManager", "manager_class", "use_tarn_for_numba", "using_resource"]
+__all__ = ["TarnNumbaManager", "manager_class", "use_tarn_for_numba", "using_resource"]  # noqa: F822
 
 _INTERFACE_VERSION = 1
 _PIN_AT_LEAST = 1  # bytes: an empty host array needs an address all the same
@@ -159,9 +159,7 @@ class _ManagerOperations(_tarn.Plugin):
             return pinned(context, host, size, owner=owner, finalizer=block.release).own()
         key = next(_keys)
         forget = types.finalizer(block, self.allocations, key)
-        memory = self._target.cuda.MappedMemory(
-            context, host, size, owner=owner, finalizer=forget
-        )
+        memory = self._target.cuda.MappedMemory(context, host, size, owner=owner, finalizer=forget)
         self.allocations[key] = memory  # own() refers to it weakly
         return memory.own()
 
@@ -259,7 +257,7 @@ _keys = itertools.count()
 # --- registering -----------------------------------------------------------------------
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _class_for(target: Target) -> Any:
     members = {
         "__module__": __name__,

@@ -21,14 +21,14 @@ static void *function(const char *name)
 }
 
 /* Call the driver; every call of this program has to succeed. */
-#define CALL(name, types, arguments)                                                     \
-    do {                                                                                 \
-        int (*call) types = (int(*) types)function(name);                                \
-        int code = call arguments;                                                       \
-        if (code != 0) {                                                                 \
-            fprintf(stderr, "%s: %d\n", name, code);                                     \
-            exit(4);                                                                     \
-        }                                                                                \
+#define CALL(name, types, arguments)                     \
+    do {                                                 \
+        int(*call) types = (int(*) types)function(name); \
+        int code = call arguments;                       \
+        if (code != 0) {                                 \
+            fprintf(stderr, "%s: %d\n", name, code);     \
+            exit(4);                                     \
+        }                                                \
     } while (0)
 
 int main(void)

@@ -24,9 +24,7 @@ def environment(**changes):
     env = {**os.environ, **changes}
     if env.get("TARN_DRIVER") == "sim" and "LD_LIBRARY_PATH" not in changes:
         folder = os.path.join(tarn.get_library_dir(), "tarn", "sim")
-        env["LD_LIBRARY_PATH"] = ":".join(
-            filter(None, [folder, os.environ.get("LD_LIBRARY_PATH")])
-        )
+        env["LD_LIBRARY_PATH"] = ":".join(filter(None, [folder, os.environ.get("LD_LIBRARY_PATH")]))
     return env
 
 

@@ -18,7 +18,6 @@ import sys
 import traceback
 
 import numpy as np
-
 import tarn
 
 tarn.open_driver()  # before Numba looks for one, in spawned children too

@@ -7,7 +7,6 @@ import pickle
 import sys
 
 import pytest
-
 import tarn
 
 np = pytest.importorskip("numpy")

@@ -11,7 +11,6 @@ import threading
 import time
 
 import pytest
-
 import tarn
 from numba_support import run_code
 from tarn.mr import PoolMemoryResource
@@ -48,9 +47,7 @@ class Driver:
     def lose(self, stream):
         """End a capture that was lost."""
         graph = ctypes.c_void_p()
-        code = self.library.cuStreamEndCapture(
-            ctypes.c_void_p(stream.handle), ctypes.byref(graph)
-        )
+        code = self.library.cuStreamEndCapture(ctypes.c_void_p(stream.handle), ctypes.byref(graph))
         assert code != 0 and not graph
 
     def fill(self, buffer, value, stream):
@@ -490,9 +487,7 @@ def test_a_lost_capture_gives_its_memory_back(driver, stream):
         block = buffer(pool, stream)
         memory = pool.capture_of(stream)
         # Asking for its id ends it.
-        assert driver.library.cuStreamGetId(
-            ctypes.c_void_p(stream.handle), ctypes.byref(number)
-        )
+        assert driver.library.cuStreamGetId(ctypes.c_void_p(stream.handle), ctypes.byref(number))
         with pytest.raises(tarn.TarnError, match="does not capture any more"):
             pool.capture_of(stream)
         del block
@@ -785,7 +780,10 @@ def test_a_program_may_end_with_all_of_it(ends, sim_process):
 
 
 def test_a_forked_child_may_let_all_of_it_go(sim_process):
-    code = KEPT + END + """
+    code = (
+        KEPT
+        + END
+        + """
 child = os.fork()
 if child == 0:
     assert memory.statistics().kept == 1 << 20
@@ -800,11 +798,15 @@ memory.release(stream)
 other.release(stream)
 print(pool.statistics().captured)
 """
+    )
     assert sim_process(code) == "0"
 
 
 def test_after_a_reset_of_the_device_all_of_it_goes(sim_process):
-    code = KEPT + END + """
+    code = (
+        KEPT
+        + END
+        + """
 assert cuda.cuDevicePrimaryCtxReset_v2(0) == 0
 memory.release(stream)
 assert memory.is_released
@@ -813,6 +815,7 @@ stream.close()
 del memory, pool, stream
 print("gone")
 """
+    )
     assert sim_process(code) == "gone"
 
 

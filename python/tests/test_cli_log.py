@@ -3,9 +3,8 @@
 import gzip
 import json
 
-from cli_tool import NBEP7, RMM, refused, tarn_tool
-
 import tarn
+from cli_tool import NBEP7, RMM, refused, tarn_tool
 
 ROWS = (
     "Alloc,0,0x10,none,100,900,1000,1,0.5,0.6,0.1,/a/b.py:7\n"
@@ -133,8 +132,9 @@ def test_bad_logs_are_refused_with_file_and_line(tmp_path):
     ]:
         path = log(tmp_path, text)
         for verb in ["log"], ["log", "--json", "--check"], ["replay", "--resource", "host"]:
-            refused(1, f"tarn {verb[0]}: {path}{says if says[0] == ':' else ': ' + says}",
-                    *verb, path)
+            refused(
+                1, f"tarn {verb[0]}: {path}{says if says[0] == ':' else ': ' + says}", *verb, path
+            )
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path):
@@ -170,9 +170,7 @@ def test_replay_reports_what_it_did(tmp_path):
         assert done.returncode == 0, done.stderr
         assert f"on {resource}: 3 operations" in done.stdout
         assert done.stderr == ""
-    told = json.loads(
-        tarn_tool("replay", "--json", "--threads", "--streams", path).stdout
-    )
+    told = json.loads(tarn_tool("replay", "--json", "--threads", "--streams", path).stdout)
     assert told["keep_streams"] and not told["open_streams"]
     opened = tarn_tool("replay", "--json", "--opened", "--resource", "pool", path).stdout
     assert json.loads(opened)["keep_streams"] and json.loads(opened)["open_streams"]

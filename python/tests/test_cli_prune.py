@@ -6,21 +6,25 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from cli_tool import TOOL, refused, tarn_tool
-
 import tarn
 import tarn.prune
+from cli_tool import TOOL, refused, tarn_tool
 
 HEAD = "declare void @NRT_incref(ptr)\ndeclare void @NRT_decref(ptr)\ndeclare void @use(ptr)\n"
-PAIR = HEAD + """
+PAIR = (
+    HEAD
+    + """
 define void @pair(ptr %a) {
   call void @NRT_incref(ptr %a)
   call void @NRT_decref(ptr %a)
   ret void
 }
 """
+)
 # What llvmlite's pass takes and ours does not.
-EARLY = HEAD + """
+EARLY = (
+    HEAD
+    + """
 define void @early(ptr %a, ptr %owner) {
 entry:
   call void @NRT_incref(ptr %a)
@@ -32,6 +36,7 @@ end:
   ret void
 }
 """
+)
 
 
 def prune(ir, *args):

@@ -22,10 +22,7 @@ CLEAN = dict.fromkeys([*NAMES, "NUMBA_ENABLE_CUDASIM"])
 
 def show(*args, **environment):
     """What a program finds: its environment, its arguments, its process id."""
-    code = (
-        "import os, json, sys;"
-        "print(json.dumps([dict(os.environ), sys.argv[1:], os.getpid()]))"
-    )
+    code = "import os, json, sys;print(json.dumps([dict(os.environ), sys.argv[1:], os.getpid()]))"
     changed = {**CLEAN, **environment}
     done = tarn_tool("run", *args, sys.executable, "-c", code, "a", "--log", "b", **changed)
     assert done.returncode == 0, done.stderr
@@ -109,8 +106,7 @@ def test_says_that_it_replaces_another_manager():
     found, _, said = show(NUMBA_CUDA_MEMORY_MANAGER="rmm.allocators.numba")
     assert found["NUMBA_CUDA_MEMORY_MANAGER"] == "tarn.numba"
     assert said == (
-        "tarn run: NUMBA_CUDA_MEMORY_MANAGER=rmm.allocators.numba is replaced by "
-        "tarn.numba\n"
+        "tarn run: NUMBA_CUDA_MEMORY_MANAGER=rmm.allocators.numba is replaced by tarn.numba\n"
     )
     for quiet in "default", "tarn", "tarn.numba", "":
         assert show(NUMBA_CUDA_MEMORY_MANAGER=quiet)[2] == ""
@@ -122,8 +118,7 @@ def test_python_files_run_with_the_interpreter_beside_the_tool(tmp_path):
                     f"beside {TOOL}")  # fmt: skip
     program = tmp_path / "show.py"  # not executable
     program.write_text(
-        "import sys, os\nprint(sys.prefix, __name__, sys.argv[1:], sys.path[0])\n"
-        "sys.exit(5)\n"
+        "import sys, os\nprint(sys.prefix, __name__, sys.argv[1:], sys.path[0])\nsys.exit(5)\n"
     )
     done = tarn_tool("run", "--driver", "sim", program, "a", "--json", PATH="/nowhere", **CLEAN)
     assert done.returncode == 5, done.stderr

@@ -307,7 +307,9 @@ SHARING = {
     " ipc_enabled=True)) if device.properties.host_numa_memory_pools_supported else exit()",
 }
 
-SHARED = PRELUDE.replace("device = ", "import multiprocessing\ndevice = ") + """
+SHARED = (
+    PRELUDE.replace("device = ", "import multiprocessing\ndevice = ")
+    + """
 def child(resource, queue):
     buffer = queue.get(timeout=60)
     target = host.allocate(SIZE)
@@ -338,6 +340,7 @@ if __name__ == "__main__":
     buffer.close(stream)
     stream.sync()
 """
+)
 
 
 @pytest.mark.parametrize("kind", ["device", "pinned"])

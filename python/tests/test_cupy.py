@@ -13,7 +13,6 @@ import threading
 
 import numba_support
 import pytest
-
 import tarn
 from tarn import mr
 
@@ -161,9 +160,7 @@ def waits(monkeypatch, resource, *pairs):
     found = []
     for allocated_on, freed_on in pairs:
         waited = []
-        monkeypatch.setattr(
-            "tarn._cupy._stream_of", lambda s, waited=waited: Watched(s, waited)
-        )
+        monkeypatch.setattr("tarn._cupy._stream_of", lambda s, waited=waited: Watched(s, waited))
         block = resource.allocate(512, allocated_on)
         resource.deallocate(block, 512, freed_on)
         found.append(len(waited))

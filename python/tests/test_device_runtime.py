@@ -12,7 +12,7 @@ from numba_support import run, run_code
 
 pytest.importorskip("numba_cuda")
 
-import tarn.nrt  # noqa: E402
+import tarn.nrt
 
 SOURCE = pathlib.Path(tarn.nrt.__file__).with_name("device.cu")
 ON = {"NUMBA_CUDA_ENABLE_NRT": "1"}

@@ -3,7 +3,6 @@
 import inspect
 
 import pytest
-
 import tarn
 
 
@@ -14,7 +13,7 @@ def public():
             if callable(thing):
                 yield f"{module.__name__}.{name}", thing
             if inspect.isclass(thing) and not issubclass(thing, (Exception, tuple, int)):
-                for member, function in vars(thing).items():
+                for member, _function in vars(thing).items():
                     if not member.startswith("_") and callable(getattr(thing, member)):
                         yield f"{name}.{member}", getattr(thing, member)
 

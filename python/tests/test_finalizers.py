@@ -10,7 +10,6 @@ import sys
 import threading
 
 import pytest
-
 import tarn
 from tarn import _tarn, ipc, mr
 
@@ -370,9 +369,7 @@ def test_the_end_of_a_resource_of_ones_own(act, error, way, unraisable):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_log_that_cannot_be_written_is_reported_when_its_resource_ends(
-    way, unraisable, tmp_path
-):
+def test_a_log_that_cannot_be_written_is_reported_when_its_resource_ends(way, unraisable, tmp_path):
     (tmp_path / "log.dev0").symlink_to("/dev/full")
     things = [mr.LoggingResourceAdaptor(mr.CudaMemoryResource(), tmp_path / "log")]
     things.append(tarn.DeviceBuffer(size=8, mr=things[0]))

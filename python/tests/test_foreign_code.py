@@ -10,7 +10,6 @@ import threading
 import weakref
 
 import pytest
-
 import tarn
 from tarn import _tarn, mr
 
@@ -70,9 +69,7 @@ class Neighbours:
     def __init__(self, count=200, size=1000):
         self.pool = mr.PoolMemoryResource(mr.CudaMemoryResource())
         self.content = b"n" * size
-        self.all = [
-            tarn.DeviceBuffer.to_device(self.content, mr=self.pool) for _ in range(count)
-        ]
+        self.all = [tarn.DeviceBuffer.to_device(self.content, mr=self.pool) for _ in range(count)]
 
     def hole(self):
         del self.all[len(self.all) // 2]
@@ -482,7 +479,7 @@ def test_memory_that_is_asked_for_its_address_while_it_makes_it():
         def _as_address(cls, number):
             made.append(object())
             if len(made) < 3:
-                assert memory.device_pointer is memory.handle
+                assert memory.device_pointer is memory.handle  # noqa: F821
             return made[-1]
 
     made = []

@@ -8,14 +8,13 @@ import pickle
 import time
 
 import ipc_support
-import numpy as np
 import numba_support
+import numpy as np
 import pytest
-from numba import cuda
-
 import tarn
 import tarn.ipc
 import tarn.numba
+from numba import cuda
 
 tarn.numba.use_tarn_for_numba()
 

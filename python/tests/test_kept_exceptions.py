@@ -10,7 +10,6 @@ import threading
 import weakref
 
 import pytest
-
 import tarn
 from tarn import _tarn, mr
 

@@ -4,7 +4,6 @@ import gc
 import sys
 
 import pytest
-
 import tarn
 from tarn import mr
 

@@ -9,7 +9,6 @@ import sys
 
 import numpy as np
 import pytest
-
 import tarn
 from tarn.nrt import aot
 
@@ -91,12 +90,12 @@ def test_the_helpers_that_are_promised_are_in_the_library():
     archive = pathlib.Path(tarn.get_library_dir()) / "libtarn_helper.a"
     names = subprocess.run(["nm", "--defined-only", archive], capture_output=True, text=True)
     there = {line.split()[-1] for line in names.stdout.splitlines() if line.count(" ") >= 2}
-    assert aot.HELPERS == {name for name in there if name.startswith(("numba_", "NRT_"))}
+    assert {name for name in there if name.startswith(("numba_", "NRT_"))} == aot.HELPERS
 
 
 def test_the_undefined_names_of_an_object_are_those_of_nm(tmp_path):
     source = tmp_path / "a.c"
-    source.write_text("#include <stdio.h>\nextern int x; int f(void) { return puts(\"\") + x; }")
+    source.write_text('#include <stdio.h>\nextern int x; int f(void) { return puts("") + x; }')
     subprocess.run(["cc", "-c", source, "-o", tmp_path / "a.o"], check=True)
     names = aot.undefined_names((tmp_path / "a.o").read_bytes())
     shown = subprocess.run(["nm", "-u", tmp_path / "a.o"], capture_output=True, text=True).stdout
@@ -112,7 +111,7 @@ EVERY = {
     "after": (lambda a, b: np.nextafter(a, b), "float64(float64, float64)"),
     "tail": (lambda a, n: a[n:].copy(), "float64[::1](float64[::1], int64)"),
     "ordered": (lambda a: np.sort(a), "float64[::1](float64[::1])"),
-    "distinct": (lambda n: len(set([i % 7 for i in range(n)])), "int64(int64)"),
+    "distinct": (lambda n: len({i % 7 for i in range(n)}), "int64(int64)"),
     "middle": (lambda a: np.median(a), "float64(float64[::1])"),
     "positive": (lambda a: np.where(a > 0, a, 0.0), "float64[::1](float64[::1])"),
     "shuffled": (lambda a: np.random.shuffle(a), "void(float64[::1])"),

@@ -6,13 +6,12 @@ import weakref
 
 import numpy as np
 import pytest
+import tarn.nrt
 from nrt_process import on_tarn
 from numba import njit
 from numba.core.registry import cpu_target
 from numba.core.runtime import _nrt_python as core
 from numba.core.runtime import nrt, rtsys
-
-import tarn.nrt
 
 
 @pytest.fixture(autouse=True)

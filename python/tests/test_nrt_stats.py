@@ -6,13 +6,12 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import tarn
+import tarn.nrt
 from nrt_process import on_tarn, python
 from numba import njit
 from numba.core.runtime import _nrt_python as core
 from numba.core.runtime import rtsys
-
-import tarn
-import tarn.nrt
 
 
 @njit
@@ -23,7 +22,7 @@ def keep(n):
 @njit
 def churn(count, n):
     total = 0
-    for i in range(count):
+    for _i in range(count):
         total += np.empty(n, np.int8).size
     return total
 
@@ -120,7 +119,7 @@ def test_leaks_name_the_compiled_function():
 
 def test_the_report_at_exit_names_the_compiled_function(tmp_path):
     program = tmp_path / "leaky.py"
-    program.write_text('''
+    program.write_text("""
 import ctypes, sys
 import numpy as np
 from numba import njit
@@ -132,7 +131,7 @@ def leaky(n):
 kept = leaky(1000)
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept.base))
 sys.exit(3)
-''')
+""")
     said = python("-m", "tarn.nrt", program, code=3, TARN_NRT_DEBUG="sites,report")
     assert "at exit runtime default: 8000 bytes in 1 blocks out, from 1 places" in said
     assert f"8000 bytes        1 blocks  leaky ({program}:6)" in said
@@ -179,7 +178,7 @@ def traced(function):
 @pytest.mark.parametrize("size, count", [(1000000, 1), (100, 5000), (8, 5000)])
 def test_tracemalloc_sees_every_block(size, count):
     kept = None  # what Python itself needs for so many arrays, measured with NumPy's own
-    plain, kept = traced(lambda: [np.lib.stride_tricks.as_strided(one) for one in [ONE] * count])
+    _plain, kept = traced(lambda: [np.lib.stride_tricks.as_strided(one) for one in [ONE] * count])
     seen, kept = traced(lambda: [keep(size) for _ in range(count)])
     assert seen >= size * count
     if count == 1:

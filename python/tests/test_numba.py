@@ -586,9 +586,7 @@ def test_a_free_that_fails_again_is_not_reported_again(keeping, unraisable):
     assert events()[-1] == ("Free", "0")
 
 
-def test_an_address_has_its_late_free_in_the_log_before_it_is_handed_out_again(
-    keeping, unraisable
-):
+def test_an_address_has_its_late_free_in_the_log_before_it_is_handed_out_again(keeping, unraisable):
     manager = manager_of_device()
     first, other = manager.memalloc(80), manager.memalloc(80)
     address, stays = first.address, other.address
@@ -828,10 +826,20 @@ def test_a_row_has_real_values_in_every_column():
     address = array.device_ctypes_pointer.value
     del array
     one, two = log()
-    assert list(one) == (
-        "Event Type,Device ID,Address,Stream,Size (bytes),Free Memory,Total Memory,"
-        "Current Allocs,Start,End,Elapsed,Location"
-    ).split(",")
+    assert list(one) == [
+        "Event Type",
+        "Device ID",
+        "Address",
+        "Stream",
+        "Size (bytes)",
+        "Free Memory",
+        "Total Memory",
+        "Current Allocs",
+        "Start",
+        "End",
+        "Elapsed",
+        "Location",
+    ]
     assert (one["Event Type"], two["Event Type"]) == ("Alloc", "Free")
     total = cuda.current_context().get_memory_info().total
     for row in (one, two):

@@ -5,7 +5,6 @@ import pathlib
 import subprocess
 
 import pytest
-
 import tarn
 from numba_support import run, run_code
 

@@ -10,7 +10,7 @@ from numba_support import rows, run, run_code
 
 pytest.importorskip("numba")
 
-import tarn  # noqa: E402
+import tarn
 
 ON_SIM = tarn.driver_info().is_sim
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "numba"
@@ -296,9 +296,7 @@ print(*upstream())
          "PoolMemoryResource CudaMemoryResource"),
     ],
 )  # fmt: skip
-def test_a_pool_over_the_drivers_memory_serves_unless_something_else_was_asked_for(
-    start, wanted
-):
+def test_a_pool_over_the_drivers_memory_serves_unless_something_else_was_asked_for(start, wanted):
     assert run_code(DEFAULT.replace("START", start)) == wanted
 
 

@@ -271,8 +271,7 @@ print(type(device.memory_resource).__name__)
             "LegacyPinnedMemoryResource",
         ),
         (
-            "class Own(cuda.core.LegacyPinnedMemoryResource): ...\n"
-            "tarn.use_tarn_for_numba()",
+            "class Own(cuda.core.LegacyPinnedMemoryResource): ...\ntarn.use_tarn_for_numba()",
             "Own()",
             "Own",
         ),

@@ -83,8 +83,10 @@ def test_every_argument_may_be_named():
     del pinned
     assert manager.memallocmanaged(size=8, attach_global=False).size == 8
     array = cuda.to_device(host)
-    words = [bytes(manager.get_ipc_handle(**named).handle.reserved)
-             for named in ({"memory": array.gpu_data}, {"memory": array.gpu_data, "stream": 0})]
+    words = [
+        bytes(manager.get_ipc_handle(**named).handle.reserved)
+        for named in ({"memory": array.gpu_data}, {"memory": array.gpu_data, "stream": 0})
+    ]
     assert words[0] == words[1]
     assert manager.prepare_for_use() is manager.initialize() is None
 

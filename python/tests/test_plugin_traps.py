@@ -361,8 +361,7 @@ def test_flags_of_mapped_arrays_do_not_arrive(use):
 def test_managed_memory_is_not_in_the_base_class(use):
     """numba#6328."""
     whole = {
-        name: lambda self, *args: None
-        for name in cuda.BaseCUDAMemoryManager.__abstractmethods__
+        name: lambda self, *args: None for name in cuda.BaseCUDAMemoryManager.__abstractmethods__
     }
     use(type("Wrong", (cuda.BaseCUDAMemoryManager,), whole))
     with pytest.raises(AttributeError, match="memallocmanaged"):

@@ -6,7 +6,6 @@ pool runs on what stands for CuPy here (stand_in_cupy).
 
 import functools
 import json
-import os
 import pathlib
 import re
 
@@ -17,7 +16,7 @@ from numba_support import rows, run
 pytest.importorskip("numpy")
 pytest.importorskip("numba")
 
-import plugin_exercises  # noqa: E402
+import plugin_exercises
 
 PLUGINS = pathlib.Path(__file__).parents[2] / "examples" / "numba" / "plugins"
 STAND_IN = pathlib.Path(__file__).with_name("stand_in_cupy")

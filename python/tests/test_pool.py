@@ -4,7 +4,6 @@ import gc
 import threading
 
 import pytest
-
 import tarn
 from tarn.mr import BinningMemoryResource, FixedSizeMemoryResource, PoolMemoryResource
 

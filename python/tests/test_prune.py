@@ -8,7 +8,6 @@ import threading
 from pathlib import Path
 
 import pytest
-
 import tarn.prune
 from tarn.prune import _library
 
@@ -27,7 +26,9 @@ declare void @NRT_decref(ptr)
 declare void @use(ptr)
 """
 
-PAIR = HEAD + """
+PAIR = (
+    HEAD
+    + """
 define void @pair(ptr %a, i1 %c) {
 entry:
   call void @NRT_incref(ptr %a)
@@ -39,8 +40,11 @@ end:
   ret void
 }
 """
+)
 
-KEPT = HEAD + """
+KEPT = (
+    HEAD
+    + """
 define void @stays(ptr %a, ptr %b, i1 %c) {
 entry:
   call void @NRT_incref(ptr %a)
@@ -53,6 +57,7 @@ end:
   ret void
 }
 """
+)
 
 
 def refops(ir):

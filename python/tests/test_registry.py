@@ -5,7 +5,6 @@ import sys
 import threading
 
 import pytest
-
 import tarn
 from tarn import mr
 

@@ -6,10 +6,8 @@ import inspect
 import threading
 
 import pytest
-
 import tarn
 from tarn import mr
-
 
 SOURCES = [
     mr.CudaMemoryResource,
@@ -273,9 +271,7 @@ def test_the_log_file_comes_from_the_environment(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="RMM_LOG_FILE"):
         mr.LoggingResourceAdaptor(mr.CudaMemoryResource())
     monkeypatch.setenv("RMM_LOG_FILE", str(tmp_path / "log"))
-    assert mr.LoggingResourceAdaptor(mr.CudaMemoryResource()).get_file_name().endswith(
-        "log.dev0"
-    )
+    assert mr.LoggingResourceAdaptor(mr.CudaMemoryResource()).get_file_name().endswith("log.dev0")
 
 
 def test_a_log_that_cannot_be_written_is_an_error(tmp_path):

@@ -9,7 +9,6 @@ import re
 from pathlib import Path
 
 import pytest
-
 import tarn
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,9 +90,7 @@ def test_the_table_has_every_member_of_the_classes_that_are_there():
 
 def test_members_that_are_there_take_the_arguments_of_rmm():
     theirs = members(rmm_folder() / "pylibrmm" / "device_buffer.pyi")
-    theirs.update(
-        members(rmm_folder() / "pylibrmm" / "memory_resource" / "_memory_resource.pyi")
-    )
+    theirs.update(members(rmm_folder() / "pylibrmm" / "memory_resource" / "_memory_resource.pyi"))
     package = Path(tarn.__file__).parent
     ours = {**members(package / "_tarn.pyi"), **members(package / "mr.py", inherited=True)}
     for name, (word, _) in rows("Members").items():

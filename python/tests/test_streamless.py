@@ -6,9 +6,8 @@ tests/gpu/streamless.py is the program; on a GPU it runs with kernels (tests/gpu
 import pathlib
 
 import pytest
-from numba_support import run
-
 import tarn
+from numba_support import run
 from tarn.mr import PoolMemoryResource
 
 PROGRAM = pathlib.Path(__file__).parents[2] / "tests" / "gpu" / "streamless.py"

@@ -6,7 +6,6 @@ import threading
 import weakref
 
 import pytest
-
 import tarn
 from tarn import mr
 
@@ -148,9 +147,7 @@ def test_an_old_exception_does_not_come_out_of_a_later_failure(counted):
         counted.mr.deallocate(4096, 8)
 
 
-def test_an_exception_in_a_finalizer_goes_to_the_hook_and_the_block_is_tried_again(
-    own, unraisable
-):
+def test_an_exception_in_a_finalizer_goes_to_the_hook_and_the_block_is_tried_again(own, unraisable):
     class Failing(Own):
         def deallocate(self, ptr, nbytes, stream=tarn.DEFAULT_STREAM):
             if not self.calls.count("failed"):
@@ -437,8 +434,11 @@ class Passing(mr.UpstreamResourceAdaptor):
 
 
 def test_no_more_than_64_resources_stack_whatever_they_are_written_in():
-    makers = [Passing, mr.StatisticsResourceAdaptor,
-              lambda upstream: mr.LimitingResourceAdaptor(upstream, 1 << 40)]
+    makers = [
+        Passing,
+        mr.StatisticsResourceAdaptor,
+        lambda upstream: mr.LimitingResourceAdaptor(upstream, 1 << 40),
+    ]
     top = mr.CudaMemoryResource()
     with pytest.raises(tarn.InvalidArgumentError, match="at most 64 stack"):
         for i in range(100):

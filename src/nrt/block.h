@@ -89,7 +89,7 @@ enum {
 };
 
 #define TARN__FIELD(word, shift) ((unsigned)((word) >> (shift)) & 0xff)
-#define TARN__STATE(word) ((unsigned)((word)&0xffff))
+#define TARN__STATE(word) ((unsigned)((word) & 0xffff))
 #define TARN__FLAGS(word) TARN__FIELD(word, TARN__FLAGS_SHIFT)
 #define TARN__FLAG(flag) ((uint64_t)(flag) << TARN__FLAGS_SHIFT)
 #define TARN__SITE(word) ((unsigned)((word) >> TARN__SITE_SHIFT))

@@ -21,8 +21,7 @@ static bool ask(const void *address, char *out, size_t bytes)
 
     if (!tarn__hook_begin(&symbolizer, &call))
         return false;
-    bool is_known =
-        ((tarn_nrt_symbolizer)call.function)(call.data, address, out, bytes);
+    bool is_known = ((tarn_nrt_symbolizer)call.function)(call.data, address, out, bytes);
     tarn__hook_end(&call);
     return is_known;
 }

@@ -96,7 +96,7 @@ static struct tarn__block *take_small(struct tarn__shard *shard, struct shape *s
                           tarn__class_bytes[class] - (size_t)TARN__HEADER);
     }
     tarn__block_set_word(&slot->block,
-                         shard->fast | (uint64_t) class << TARN__CLASS_SHIFT);
+                         shard->fast | (uint64_t)class << TARN__CLASS_SHIFT);
     return &slot->block;
 }
 

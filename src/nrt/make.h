@@ -67,7 +67,7 @@ TARN__FAST struct tarn__block *tarn__fast_take(tarn_runtime *runtime, unsigned i
         __builtin_prefetch(list->first, 1); /* another thread may have had it last */
     }
     tarn__block_set_word(&slot->block, shard->fast |
-                                           (uint64_t) class << TARN__CLASS_SHIFT |
+                                           (uint64_t)class << TARN__CLASS_SHIFT |
                                            TARN__FLAG(flags));
     slot->block.bytes = bytes;
     tarn__count_made(shard, bytes, flags & TARN__MI);

@@ -44,7 +44,7 @@ void tarn__classes_init(void)
             while (tarn__class_bytes[class] < TARN__HEAD + units * 16 ||
                    tarn__class_bytes[class] % (16u << steps))
                 class += 1;
-            tarn__class_of[steps][units] = (uint8_t) class;
+            tarn__class_of[steps][units] = (uint8_t)class;
         }
     }
 }
@@ -80,7 +80,7 @@ static struct tarn__free *cut(const tarn_runtime *runtime, unsigned source,
 
     atomic_init(&slot->block.word, (uint64_t)TARN__FREE |
                                        (uint64_t)runtime->index << TARN__RUNTIME_SHIFT |
-                                       (uint64_t) class << TARN__CLASS_SHIFT |
+                                       (uint64_t)class << TARN__CLASS_SHIFT |
                                        (uint64_t)source << TARN__SOURCE_SHIFT);
     atomic_init(&slot->refct, 0);
     return slot;
@@ -263,7 +263,7 @@ void tarn__slab_drain(struct tarn__shard *shard)
     tarn_runtime *runtime = shard->runtime;
 
     pthread_mutex_lock(&runtime->lock);
-    for (unsigned class = 0; class < TARN__CLASSES; class ++) {
+    for (unsigned class = 0; class < TARN__CLASSES; class++) {
         drop_hot(shard, class);
         push_batch(runtime, shard->source, class, shard->lists[class]);
         push_batch(runtime, shard->source, class, shard->spare[class]);
@@ -363,7 +363,7 @@ static void count_ready(const struct chunk_index *index, struct tarn__pool *pool
     for (size_t i = 0; i < index->count; i++)
         index->by_address[i]->ready =
             index->by_address[i]->blocks - index->by_address[i]->cut;
-    for (unsigned class = 0; class < TARN__CLASSES; class ++)
+    for (unsigned class = 0; class < TARN__CLASSES; class++)
         for (struct tarn__free *batch = pool->batches[class]; batch;
              batch = batch->next_batch)
             for (struct tarn__free *slot = batch; slot; slot = slot->next)
@@ -395,7 +395,7 @@ static struct tarn__list filter(const struct chunk_index *index, struct tarn__fr
 static void filter_batches(const struct chunk_index *index, tarn_runtime *runtime,
                            unsigned source)
 {
-    for (unsigned class = 0; class < TARN__CLASSES; class ++) {
+    for (unsigned class = 0; class < TARN__CLASSES; class++) {
         struct tarn__free *batch = runtime->pools[source].batches[class];
         runtime->pools[source].batches[class] = NULL;
         while (batch) {
@@ -408,7 +408,7 @@ static void filter_batches(const struct chunk_index *index, tarn_runtime *runtim
 
 static void filter_fresh(struct tarn__pool *pool)
 {
-    for (unsigned class = 0; class < TARN__CLASSES; class ++) {
+    for (unsigned class = 0; class < TARN__CLASSES; class++) {
         struct tarn__chunk **place = &pool->fresh[class];
         while (*place)
             if (is_unused(*place))

@@ -1,5 +1,4 @@
-/* snapshot.c -- what is out at one time, by place; two of them compared; printed.
- */
+/* snapshot.c -- what is out at one time, by place; two of them compared; printed. */
 #include "nrt/site.h"
 #include <inttypes.h>
 #include <stdlib.h>

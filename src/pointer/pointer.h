@@ -29,11 +29,11 @@ struct tarn_pointer {
     void *finalizer_data;
     void *owner; /* let go once all else is done; both may be NULL */
     void (*owner_release)(void *);
-    tarn__give_back *give_back;  /* NULL: no memory of Tarn's own behind it */
-    bool deferrable;             /* a give_back that waits may be put off */
-    bool lazy;                   /* put off until enough are, tarn__pointer_set_limits() */
-    bool failed;                 /* a give_back failed, and the memory is not back yet */
-    tarn_resource *resource;     /* retained until the block is back; NULL: from none */
+    tarn__give_back *give_back; /* NULL: no memory of Tarn's own behind it */
+    bool deferrable;            /* a give_back that waits may be put off */
+    bool lazy;                  /* put off until enough are, tarn__pointer_set_limits() */
+    bool failed;                /* a give_back failed, and the memory is not back yet */
+    tarn_resource *resource;    /* retained until the block is back; NULL: from none */
     _Atomic(tarn_stream) stream; /* on which the block goes back to the resource */
     tarn_pointer *next;          /* in a list of unreturned ones, which owns it then */
     /* Does each release of an owner in the place of tarn_pointer_release(), for somebody who

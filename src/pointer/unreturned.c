@@ -45,10 +45,11 @@ static struct {
     struct list failed;  /* to be tried again at any time */
     struct list put_off; /* not before there are enough, or the last end */
     atomic_size_t count; /* entries of both; read without the lock */
-    atomic_size_t failed_count, failed_bytes; /* that failed and are not back: in the list,
+    atomic_size_t failed_count,
+        failed_bytes; /* that failed and are not back: in the list,
                                                  or taken out of it to be tried */
-    size_t most;         /* lazy entries that one device keeps */
-    double ratio;        /* of its capacity that they may have */
+    size_t most;      /* lazy entries that one device keeps */
+    double ratio;     /* of its capacity that they may have */
     struct put_off devices[DEVICES_MAX];
 } unreturned = {.most = 10, .ratio = 0.2};
 
@@ -209,8 +210,9 @@ static void note_failure(tarn_pointer *pointer, tarn_status status)
         watching->why = *tarn_error_last();
         watching->why.status = status;
     } else {
-        tarn__warn("pointer: %zu bytes at 0x%llx are not freed, later calls try again: %s",
-                   pointer->bytes, pointer->address, tarn_error_last()->message);
+        tarn__warn(
+            "pointer: %zu bytes at 0x%llx are not freed, later calls try again: %s",
+            pointer->bytes, pointer->address, tarn_error_last()->message);
     }
 }
 

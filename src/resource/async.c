@@ -129,8 +129,9 @@ static void async_destroy(void *self)
         tarn__shared_pool_remove(async->pool);
     /* No status can be returned here, so it is tried again, once. */
     if (async->owned && !end_pool(async) && !end_pool(async) && !tarn__driver_gone())
-        tarn__warn("async: a pool of device %d stays with the driver, which does not end it",
-                   async->backed.device);
+        tarn__warn(
+            "async: a pool of device %d stays with the driver, which does not end it",
+            async->backed.device);
     tarn__backed_destroy(async);
 }
 

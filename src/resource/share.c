@@ -71,8 +71,7 @@ bool tarn__resource_end(tarn_resource *resource, size_t *blocks_out)
     if (atomic_load(&resource->references) == 1)
         *blocks_out = tarn_resource_blocks_out(resource);
     if (*blocks_out == 0)
-        ended =
-            atomic_compare_exchange_strong(&resource->references, &one, TARN__ENDED);
+        ended = atomic_compare_exchange_strong(&resource->references, &one, TARN__ENDED);
     if (ended && place)
         *place = NULL;
     if (place)

@@ -29,8 +29,7 @@ static unsigned long long races;
 static unsigned lines;
 static char words[1024];
 
-/* --- the words
- * ----------------------------------------------------------------------------- */
+/* --- the words --- */
 
 /* "cuMemsetD8Async on stream 9, queued at step+0x1f (libuser.so)" */
 static void describe(const struct sim_access *access, char *out, size_t bytes)
@@ -85,8 +84,7 @@ const char *tarn_sim_race(void)
     return words;
 }
 
-/* --- the set
- * ------------------------------------------------------------------------------- */
+/* --- the set --- */
 
 static struct mark *mark_new(uintptr_t start, size_t bytes)
 {
@@ -165,8 +163,7 @@ void sim_bytes_forget_all(void)
     words[0] = '\0';
 }
 
-/* --- the check
- * ----------------------------------------------------------------------------- */
+/* --- the check --- */
 
 /* Which earlier access was reported last: an operation meets it in many ranges. */
 static struct {

@@ -226,8 +226,7 @@ static void start_options(void)
     is_configured = true;
 }
 
-/* --- coming up, going down
- * ---------------------------------------------------------------- */
+/* --- coming up, going down --- */
 
 static void go_down(void)
 {
@@ -302,8 +301,7 @@ CUresult cuInit(unsigned int flags)
     return sim_leave(result);
 }
 
-/* --- controls: include/tarn/sim.h
- * ------------------------------------------------------- */
+/* --- controls: include/tarn/sim.h --- */
 
 static bool may_take(const struct sim_options *wanted)
 {

@@ -21,8 +21,7 @@ static uint64_t this_thread(void)
     return sim_thread.id;
 }
 
-/* --- what the rules say
- * ------------------------------------------------------------------- */
+/* --- what the rules say --- */
 
 /* Does an unsafe call of this thread end `capture`? Relaxed threads may do what they
  * like; others end captures of their own that are not relaxed, and threads in global mode
@@ -135,8 +134,7 @@ CUresult sim_capture_context(const struct sim_context *context)
     return result;
 }
 
-/* --- members
- * ------------------------------------------------------------------------------ */
+/* --- members --- */
 
 /* `stream` becomes a member, behind `nodes`, which are taken. */
 static CUresult join(struct sim_capture *capture, struct sim_stream *stream,
@@ -260,8 +258,7 @@ void sim_captured_clear(struct sim_captured *captured)
     *captured = (struct sim_captured){0};
 }
 
-/* --- beginning and ending
- * ----------------------------------------------------------------- */
+/* --- beginning and ending --- */
 
 CUresult sim_capture_begin(struct sim_stream *stream, struct sim_graph *graph,
                            struct sim_nodes *nodes, CUstreamCaptureMode mode)

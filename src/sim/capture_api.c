@@ -6,8 +6,7 @@
 #include "sim/stream.h"
 #include "sim/thread.h"
 
-/* --- beginning and ending
- * ----------------------------------------------------------------- */
+/* --- beginning and ending --- */
 
 static CUresult find_to_begin(const char *call, CUstream handle, CUstreamCaptureMode mode,
                               struct sim_stream **out)
@@ -110,8 +109,7 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph *out)
     return sim_leave(result);
 }
 
-/* --- looking
- * ------------------------------------------------------------------------------ */
+/* --- looking --- */
 
 static CUstreamCaptureStatus status_of(const struct sim_stream *stream)
 {
@@ -205,8 +203,7 @@ CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *statu
                         &(struct answer){status, id, graph, nodes, edges, count});
 }
 
-/* --- changing
- * ----------------------------------------------------------------------------- */
+/* --- changing --- */
 
 static CUresult update(const char *call, CUstream handle, const CUgraphNode *handles,
                        size_t count, unsigned flags)
@@ -271,8 +268,7 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
     return CUDA_SUCCESS;
 }
 
-/* --- memory in a capture
- * ------------------------------------------------------------------ */
+/* --- memory in a capture --- */
 
 CUresult sim_capture_allocate(struct sim_stream *stream, CUdevice device, size_t bytes,
                               CUdeviceptr *out)

@@ -88,8 +88,7 @@ struct sim_context *sim_context_primary(CUdevice device)
     return primaries[device];
 }
 
-/* --- life and death
- * ----------------------------------------------------------------------- */
+/* --- life and death --- */
 
 static CUresult give_life(struct sim_context *context)
 {
@@ -159,8 +158,7 @@ static bool are_flags(unsigned flags)
     return (flags & ~(unsigned)CU_CTX_FLAGS_MASK) == 0 && schedule <= 4 && schedule != 3;
 }
 
-/* --- primary contexts
- * --------------------------------------------------------------------- */
+/* --- primary contexts --- */
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
 {
@@ -241,8 +239,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *a
     return sim_leave(CUDA_SUCCESS);
 }
 
-/* --- contexts of one's own
- * ---------------------------------------------------------------- */
+/* --- contexts of one's own --- */
 
 static CUresult create_and_push(CUcontext *out, unsigned flags, CUdevice device)
 {
@@ -307,8 +304,7 @@ CUresult cuCtxDestroy_v2(CUcontext handle)
     return sim_leave(CUDA_SUCCESS);
 }
 
-/* --- the stack
- * ---------------------------------------------------------------------------- */
+/* --- the stack --- */
 
 CUresult cuCtxGetCurrent(CUcontext *out)
 {

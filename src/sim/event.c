@@ -134,8 +134,7 @@ CUresult cuEventDestroy_v2(CUevent handle)
     return sim_leave(CUDA_SUCCESS);
 }
 
-/* --- recording
- * ---------------------------------------------------------------------------- */
+/* --- recording --- */
 
 static void stamp(void *data)
 {
@@ -270,8 +269,7 @@ CUresult cuCtxRecordEvent(CUcontext handle, CUevent event)
     return sim_leave(result == CUDA_SUCCESS ? record_context(context, event) : result);
 }
 
-/* --- waiting
- * ------------------------------------------------------------------------------ */
+/* --- waiting --- */
 
 CUresult sim_event_order(CUevent handle, struct sim_stream *stream)
 {
@@ -307,8 +305,7 @@ CUresult sim_event_order(CUevent handle, struct sim_stream *stream)
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* --- in graphs
- * ---------------------------------------------------------------------------- */
+/* --- in graphs --- */
 
 CUresult sim_event_check(CUevent handle)
 {

@@ -57,8 +57,7 @@ struct ticket {
 };
 _Static_assert(sizeof(struct ticket) <= sizeof(CUipcEventHandle), "it fits a handle");
 
-/* --- life
- * ------------------------------------------------------------------------------- */
+/* --- life --- */
 
 /* One for `file`, which stays the caller's; NULL: no memory. */
 static struct sim_event_share *map_file(int file)
@@ -174,8 +173,7 @@ bool sim_event_share_handle(const struct sim_event_share *share, CUipcEventHandl
     return true;
 }
 
-/* --- records
- * ---------------------------------------------------------------------------- */
+/* --- records --- */
 
 uint64_t sim_event_share_record(struct sim_event_share *share)
 {

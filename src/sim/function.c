@@ -137,8 +137,7 @@ CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset,
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* --- kernels of libraries
- * ----------------------------------------------------------------- */
+/* --- kernels of libraries --- */
 
 CUresult cuKernelGetFunction(CUfunction *out, CUkernel kernel)
 {
@@ -201,8 +200,7 @@ CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset,
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* --- occupancy
- * ---------------------------------------------------------------------------- */
+/* --- occupancy --- */
 
 static int least(int a, int b)
 {

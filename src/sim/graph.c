@@ -15,8 +15,7 @@ enum live_kind { GONE, LIVE_GRAPH, LIVE_NODE, LIVE_EXEC };
 static struct tarn__map live = {.value_bytes = sizeof(uint64_t), .stride = 16};
 static uint64_t last_node_id;
 
-/* --- handles
- * ------------------------------------------------------------------------------ */
+/* --- handles --- */
 
 static bool list(const void *object, uint64_t kind)
 {
@@ -69,8 +68,7 @@ void sim_exec_unlist(struct sim_exec *exec)
     unlist(exec);
 }
 
-/* --- lists of nodes
- * ----------------------------------------------------------------------- */
+/* --- lists of nodes --- */
 
 bool sim_nodes_reserve(struct sim_nodes *nodes, size_t more)
 {
@@ -143,8 +141,7 @@ CUresult sim_nodes_find(const struct sim_graph *graph, const CUgraphNode *handle
     return CUDA_SUCCESS;
 }
 
-/* --- nodes
- * -------------------------------------------------------------------------------- */
+/* --- nodes --- */
 
 static void append(struct sim_graph *graph, struct sim_node *node)
 {
@@ -248,8 +245,7 @@ void sim_node_destroy(struct sim_node *node)
     destroy_node(node);
 }
 
-/* --- graphs
- * ------------------------------------------------------------------------------- */
+/* --- graphs --- */
 
 struct sim_graph *sim_graph_new(bool is_private)
 {

@@ -80,8 +80,7 @@ CUresult cuGraphNodeGetType(CUgraphNode handle, int *type)
     return sim_leave(CUDA_SUCCESS);
 }
 
-/* --- lists
- * -------------------------------------------------------------------------------- */
+/* --- lists --- */
 
 /* Where an answer goes: arrays (or NULL, to be told how many there are) with room for
  * `room`, of which `used` are written. */
@@ -206,8 +205,7 @@ UNDER_LOCK(cuGraphNodeGetDependentNodes_v2,
            (CUgraphNode node, CUgraphNode *out, CUgraphEdgeData *edges, size_t *count),
            list_behind(node, (struct list){.first = out, .edges = edges}, count))
 
-/* --- edges
- * -------------------------------------------------------------------------------- */
+/* --- edges --- */
 
 /* Where `node` comes after `before` in its list; the list's length: it does not. */
 static size_t place_of(const struct sim_node *node, const struct sim_node *before)
@@ -296,8 +294,7 @@ CUresult cuGraphDestroyNode(CUgraphNode handle)
     return sim_leave(CUDA_SUCCESS);
 }
 
-/* --- a picture, for Graphviz
- * -------------------------------------------------------------- */
+/* --- a picture, for Graphviz --- */
 
 static const char *name_of(enum sim_node_kind kind)
 {

@@ -35,8 +35,7 @@ static ptrdiff_t add_step(struct sim_exec *exec, struct sim_node *node)
     return (ptrdiff_t)exec->step_count++;
 }
 
-/* --- an order in which every node comes after those it has to
- * ------------------------------ */
+/* --- an order in which every node comes after those it has to --- */
 
 struct order {
     struct sim_node **ready; /* in order: those before `done` were looked at */
@@ -109,8 +108,7 @@ static void put_in_order(struct order *order, const struct sim_graph *graph, siz
     }
 }
 
-/* --- steps
- * -------------------------------------------------------------------------------- */
+/* --- steps --- */
 
 static CUresult add_graph(struct sim_exec *exec, const struct sim_graph *graph,
                           ptrdiff_t begin);

@@ -128,8 +128,7 @@ CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_handle)
     return sim_leave(result == CUDA_SUCCESS ? sim_exec_launch(exec, stream) : result);
 }
 
-/* --- updates
- * ------------------------------------------------------------------------------ */
+/* --- updates --- */
 
 static bool is_same_shape(const struct sim_step *a, const struct sim_step *b)
 {

@@ -30,8 +30,7 @@ static void finish_end(void *data)
     sim_exec_release(((struct end *)data)->exec);
 }
 
-/* --- may it be launched?
- * ------------------------------------------------------------------ */
+/* --- may it be launched? --- */
 
 /* Memory that the driver once knew must be some that it knows still: else it may be
  * unmapped. */
@@ -117,8 +116,7 @@ static CUresult check(const struct sim_exec *exec)
     return result;
 }
 
-/* --- preparing
- * ---------------------------------------------------------------------------- */
+/* --- preparing --- */
 
 static CUresult new_op(struct launch *launch, const struct sim_step *step,
                        struct sim_op **out)
@@ -244,8 +242,7 @@ static void tidy(struct launch *launch)
     free(launch->points);
 }
 
-/* --- queueing: from here on nothing fails
- * ------------------------------------------------- */
+/* --- queueing: from here on nothing fails --- */
 
 /* From this call on, memory is what it will be when the launch is done. */
 static void settle_memory(struct launch *launch)

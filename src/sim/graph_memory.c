@@ -53,8 +53,7 @@ struct sim_graph_memory *sim_graph_memory_find(uintptr_t address, size_t bytes)
                : NULL;
 }
 
-/* --- allocated and freed
- * ------------------------------------------------------------------ */
+/* --- allocated and freed --- */
 
 struct sim_block *sim_graph_memory_block(struct sim_graph_memory *memory,
                                          struct sim_context *context)
@@ -98,8 +97,7 @@ void sim_graph_memory_lost_block(struct sim_block *block)
     sim_graph_memory_release(block->graph_memory);
 }
 
-/* --- cuMemFreeAsync
- * ----------------------------------------------------------------------- */
+/* --- cuMemFreeAsync --- */
 
 struct place {
     struct sim_graph_memory *memory;

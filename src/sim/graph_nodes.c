@@ -49,8 +49,7 @@ CUresult cuGraphAddEmptyNode(CUgraphNode *out, CUgraph graph, const CUgraphNode 
     return sim_leave(add_empty(&(struct place){out, graph, after, count}));
 }
 
-/* --- copies and memsets
- * ------------------------------------------------------------------- */
+/* --- copies and memsets --- */
 
 static CUresult add_copy(const struct place *place, const CUDA_MEMCPY3D *copy,
                          CUcontext context)
@@ -180,8 +179,7 @@ CUresult cuGraphMemsetNodeSetParams(CUgraphNode handle,
     return sim_leave(result);
 }
 
-/* --- host functions
- * ----------------------------------------------------------------------- */
+/* --- host functions --- */
 
 static CUresult add_host(const struct place *place, const CUDA_HOST_NODE_PARAMS *host)
 {
@@ -227,8 +225,7 @@ CUresult cuGraphHostNodeSetParams(CUgraphNode handle, const CUDA_HOST_NODE_PARAM
     return sim_leave(CUDA_SUCCESS);
 }
 
-/* --- graphs in graphs
- * --------------------------------------------------------------------- */
+/* --- graphs in graphs --- */
 
 static CUresult add_child(const struct place *place, CUgraph handle)
 {
@@ -273,8 +270,7 @@ CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode handle, CUgraph *out)
     return sim_leave(CUDA_SUCCESS);
 }
 
-/* --- events
- * ------------------------------------------------------------------------------- */
+/* --- events --- */
 
 static CUresult add_event(const struct place *place, enum sim_node_kind kind,
                           CUevent event)
@@ -332,8 +328,7 @@ CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode node, CUevent *out)
     return sim_leave(get_event(node, NODE_WAIT, out));
 }
 
-/* --- memory
- * ------------------------------------------------------------------------------- */
+/* --- memory --- */
 
 static CUresult check_allocation(const CUDA_MEM_ALLOC_NODE_PARAMS *wanted)
 {
@@ -415,8 +410,7 @@ CUresult cuGraphMemFreeNodeGetParams(CUgraphNode handle, CUdeviceptr *out)
     return sim_leave(CUDA_SUCCESS);
 }
 
-/* --- any kind
- * ----------------------------------------------------------------------------- */
+/* --- any kind --- */
 
 static CUresult add_any(const struct place *place, CUgraphNodeParams *wanted)
 {

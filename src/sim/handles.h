@@ -14,10 +14,7 @@ struct sim_handles {
     size_t slots; /* handles ever made; `free` has room for all of them */
 };
 
-#define SIM_HANDLES                                               \
-    {                                                             \
-        .objects = {.value_bytes = sizeof(void *), .stride = 16 } \
-    }
+#define SIM_HANDLES {.objects = {.value_bytes = sizeof(void *), .stride = 16}}
 
 /* A handle for `object`; NULL: no host memory. Locked, as all here. */
 void *sim_handle_give(struct sim_handles *handles, void *object);

@@ -16,8 +16,7 @@ enum { SYSTEM_SHARED_BYTES = 1024 };
 
 static struct sim_image *images;
 
-/* --- what is it?
- * -------------------------------------------------------------------------- */
+/* --- what is it? --- */
 
 struct fat_header {
     uint32_t magic;
@@ -61,8 +60,7 @@ static size_t image_bytes(const void **data)
     return fat.header_bytes + (size_t)fat.bytes;
 }
 
-/* --- kernels
- * ------------------------------------------------------------------------------ */
+/* --- kernels --- */
 
 /* What the sections of a cubin say that the kernel needs. On the newer devices shared
  * memory includes a part of the system's, which the driver does not count. */
@@ -152,8 +150,7 @@ struct sim_function *sim_function_find(const void *handle)
     return NULL;
 }
 
-/* --- variables
- * ---------------------------------------------------------------------------- */
+/* --- variables --- */
 
 struct search {
     const char *name;
@@ -219,8 +216,7 @@ CUresult sim_image_variable(struct sim_image *image, const char *name,
     return CUDA_SUCCESS;
 }
 
-/* --- loading
- * ------------------------------------------------------------------------------ */
+/* --- loading --- */
 
 static void free_image(struct sim_image *image)
 {

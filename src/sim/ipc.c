@@ -66,8 +66,7 @@ struct lent {
 };
 static struct lent *lent;
 
-/* --- exporting
- * ---------------------------------------------------------------------------- */
+/* --- exporting --- */
 
 static bool inode_of(int file, uint64_t *out)
 {
@@ -247,8 +246,7 @@ void sim_ipc_take_back(void)
     }
 }
 
-/* --- importing
- * ---------------------------------------------------------------------------- */
+/* --- importing --- */
 
 int sim_ipc_open_foreign(int32_t process, int32_t file, uint64_t inode, const char *name)
 {

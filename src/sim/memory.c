@@ -23,8 +23,7 @@ static struct tarn__map starts = {.value_bytes = sizeof(void *), .stride = 16};
 
 unsigned long long sim_live_bytes, sim_mapped_bytes;
 
-/* --- the table
- * ---------------------------------------------------------------------------- */
+/* --- the table --- */
 
 struct sim_block *sim_block_new(struct sim_context *context, enum sim_block_kind kind,
                                 uintptr_t start, size_t bytes)
@@ -55,7 +54,8 @@ static void count(const struct sim_block *block, int sign)
         return; /* the client's, another process's, or counted by physical.c */
     sim_live_bytes += sign > 0 ? bytes : -bytes;
     if (block->mapping) {
-        unsigned long long pages = block->mapping_bytes; /* as sim_host_fits() was asked */
+        unsigned long long pages =
+            block->mapping_bytes; /* as sim_host_fits() was asked */
         sim_mapped_bytes += sign > 0 ? pages : -pages;
     }
 }
@@ -164,8 +164,7 @@ void sim_memory_free_context(const struct sim_context *context, uint64_t life)
     }
 }
 
-/* --- device memory
- * ------------------------------------------------------------------------ */
+/* --- device memory --- */
 
 CUresult sim_memory_allocate(CUdeviceptr *out, size_t bytes)
 {

@@ -16,8 +16,7 @@ static void empty_logs(unsigned count, const CUjit_option *options, void **value
             values[i] = NULL;
 }
 
-/* --- modules
- * ------------------------------------------------------------------------------ */
+/* --- modules --- */
 
 static CUresult load_module(CUmodule *out, const void *data)
 {
@@ -159,8 +158,7 @@ CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
     return CUDA_SUCCESS;
 }
 
-/* --- libraries: modules of no context
- * ----------------------------------------------------- */
+/* --- libraries: modules of no context --- */
 
 CUresult cuLibraryLoadData(CUlibrary *out, const void *data, CUjit_option *jit_options,
                            void **jit_values, unsigned int jit_count, int *options,

@@ -11,8 +11,7 @@ enum { OPTION_MAX = 128 };
 
 typedef bool parse_fn(const char *value, struct sim_options *out);
 
-/* --- values
- * ------------------------------------------------------------------------------- */
+/* --- values --- */
 
 /* Digits; *end is what follows them. */
 static bool parse_digits(const char *value, uint64_t *out, const char **end)
@@ -87,8 +86,7 @@ bool sim_call_is(const char *call, const char *name)
            (call[length] == '\0' || strncmp(call + length, "_v", 2) == 0);
 }
 
-/* --- options
- * ------------------------------------------------------------------------------ */
+/* --- options --- */
 
 static bool parse_devices(const char *value, struct sim_options *out)
 {
@@ -224,8 +222,7 @@ static bool parse_attribute(const char *value, struct sim_options *out)
            parse_number(end + 1, 0, INT32_MAX, &out->attribute_value);
 }
 
-/* --- the table
- * ---------------------------------------------------------------------------- */
+/* --- the table --- */
 
 static const struct option {
     const char *name, *syntax, *standard, *meaning;

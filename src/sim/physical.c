@@ -32,8 +32,7 @@ struct sim_physical *sim_physical_find(CUmemGenericAllocationHandle handle)
     return physical;
 }
 
-/* --- what it is made of
- * ------------------------------------------------------------------- */
+/* --- what it is made of --- */
 
 /* Room for `bytes` on the device; what pools do not use gives way. */
 static bool charge(CUdevice device, size_t bytes)
@@ -172,8 +171,7 @@ void sim_physical_unmapped(struct sim_physical *physical)
     drop_if_unused(physical);
 }
 
-/* --- create and release
- * ------------------------------------------------------------------- */
+/* --- create and release --- */
 
 /* As the real driver answers: it looks at the question, not at the properties. */
 CUresult cuMemGetAllocationGranularity(size_t *out, const CUmemAllocationProp *properties,
@@ -299,8 +297,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *out,
     return sim_leave(CUDA_SUCCESS);
 }
 
-/* --- export and import
- * -------------------------------------------------------------------- */
+/* --- export and import --- */
 
 CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle,
                                       CUmemAllocationHandleType type,

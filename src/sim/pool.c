@@ -117,8 +117,7 @@ struct sim_pool *sim_pool_create_default(CUdevice device)
     return pool;
 }
 
-/* --- what is free
- * ------------------------------------------------------------------------- */
+/* --- what is free --- */
 
 static void list_freed(struct sim_freed *freed)
 {
@@ -252,8 +251,7 @@ void sim_pool_destroy(struct sim_pool *pool)
     sim_pool_trim(pool, 0);
 }
 
-/* --- finding memory
- * ----------------------------------------------------------------------- */
+/* --- finding memory --- */
 
 /* Does what `stream` does next come after the free? */
 static bool is_behind(const struct sim_pool *pool, const struct sim_stream *stream,
@@ -427,8 +425,7 @@ CUresult sim_pool_allocate(struct sim_pool *pool, struct sim_stream *stream, siz
     return CUDA_SUCCESS;
 }
 
-/* --- taking back
- * -------------------------------------------------------------------------- */
+/* --- taking back --- */
 
 static void touch_freed(const void *data, struct sim_lane *lane)
 {

@@ -83,8 +83,7 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)
                                    : sim_pool_free_imported(block, stream));
 }
 
-/* --- pools
- * -------------------------------------------------------------------------------- */
+/* --- pools --- */
 
 static bool are_zeros(const unsigned char *bytes, size_t count)
 {
@@ -208,8 +207,7 @@ CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep)
     return sim_leave(pool ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
-/* --- attributes and access
- * ---------------------------------------------------------------- */
+/* --- attributes and access --- */
 
 static CUresult get_attribute(const struct sim_pool *pool, CUmemPool_attribute attribute,
                               void *value)

@@ -30,8 +30,7 @@ size_t sim_pool_file_bytes(const struct sim_pool_file *file)
     return file->area->range.bytes;
 }
 
-/* --- areas
- * -------------------------------------------------------------------------------- */
+/* --- areas --- */
 
 static bool map_over(const struct sim_pool_area *area, int flags, int file)
 {
@@ -81,8 +80,7 @@ static void give_area(struct sim_pool_area *area)
     unused = area;
 }
 
-/* --- files
- * -------------------------------------------------------------------------------- */
+/* --- files --- */
 
 /* Map `file`, which is the pool's from then on. */
 static CUresult attach(struct sim_pool *pool, int file,
@@ -167,8 +165,7 @@ void sim_pool_file_close(struct sim_pool_file *file)
     free(file);
 }
 
-/* --- the memory
- * --------------------------------------------------------------------------- */
+/* --- the memory --- */
 
 /* Memory of a device, or of the host. */
 static bool charge(const struct sim_pool_file *file, size_t bytes)

@@ -20,8 +20,7 @@ static CUmemoryPool handle_of(struct sim_pool *pool)
     return (CUmemoryPool)(void *)pool;
 }
 
-/* --- devices
- * ---------------------------------------------------------------------------- */
+/* --- devices --- */
 
 static CUresult get_pool(CUmemoryPool *out, CUdevice device, bool is_default)
 {
@@ -65,8 +64,7 @@ CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool handle)
     return set_pool(device, handle);
 }
 
-/* --- anywhere
- * --------------------------------------------------------------------------- */
+/* --- anywhere --- */
 
 static CUresult find_place(enum sim_pool_kind kind, const CUmemLocation *location,
                            struct place **out)

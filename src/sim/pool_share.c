@@ -26,8 +26,7 @@ struct pointer {
 _Static_assert(sizeof(struct pointer) <= sizeof(CUmemPoolPtrExportData),
                "a pointer fits what is sent");
 
-/* --- pools
- * -------------------------------------------------------------------------------- */
+/* --- pools --- */
 
 CUresult cuMemPoolExportToShareableHandle(void *out, CUmemoryPool handle,
                                           CUmemAllocationHandleType type,
@@ -111,8 +110,7 @@ CUresult sim_pool_destroy_imported(struct sim_pool *pool)
     return CUDA_SUCCESS;
 }
 
-/* --- pointers
- * ----------------------------------------------------------------------------- */
+/* --- pointers --- */
 
 /* Refused until the pool itself was exported: so it seemed on an H200, which has not been
  * asked yet. */

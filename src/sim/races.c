@@ -36,8 +36,7 @@ static struct {
     uint64_t moment;
 } seen;
 
-/* --- clocks
- * ------------------------------------------------------------------------------- */
+/* --- clocks --- */
 
 static struct sim_clock *hold(struct sim_clock *clock)
 {
@@ -152,8 +151,7 @@ static void pass_time(struct sim_lane *lane)
     moments++;
 }
 
-/* --- lanes
- * -------------------------------------------------------------------------------- */
+/* --- lanes --- */
 
 static struct sim_lane *lane_of(struct sim_stream *stream)
 {
@@ -220,8 +218,7 @@ void sim_races_start(bool on)
     is_on = on;
 }
 
-/* --- what orders
- * -------------------------------------------------------------------------- */
+/* --- what orders --- */
 
 /* The legacy stream comes after all blocking streams, and they after it. */
 static void order_by_default_stream(struct sim_stream *stream, struct sim_lane *lane)
@@ -314,8 +311,7 @@ void sim_races_order_context(struct sim_stream *fence)
             join_lane(lane, other);
 }
 
-/* --- what the host waits for
- * -------------------------------------------------------------- */
+/* --- what the host waits for --- */
 
 void sim_races_host_waits_for(const struct sim_point *point)
 {
@@ -355,8 +351,7 @@ void sim_races_host_waits_for_context(const struct sim_context *context)
     spare_gone_lanes();
 }
 
-/* --- what is touched
- * ---------------------------------------------------------------------- */
+/* --- what is touched --- */
 
 void sim_races_touch(struct sim_lane *lane, uintptr_t start, size_t bytes, bool is_write)
 {

@@ -84,8 +84,7 @@ static uint64_t latency_of(const struct sim_turn *turn, uint64_t ticket)
     }
 }
 
-/* --- the heap
- * ----------------------------------------------------------------------------- */
+/* --- the heap --- */
 
 static bool is_before(const struct sim_stream *a, const struct sim_stream *b)
 {
@@ -182,8 +181,7 @@ bool sim_seeded_answers_asking(void)
     return mix(5, ++asked) % 2 == 0;
 }
 
-/* --- the clock
- * ---------------------------------------------------------------------------- */
+/* --- the clock --- */
 
 void sim_clock_advance(uint64_t ns)
 {

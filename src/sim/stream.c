@@ -15,8 +15,7 @@ static struct sim_handles handles = SIM_HANDLES;
 static pthread_key_t thread_key;
 static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
 
-/* --- per-thread default streams
- * ----------------------------------------------------------- */
+/* --- per-thread default streams --- */
 
 /* The thread is gone; work on its streams goes on. */
 static void forget_thread(void *first)
@@ -62,8 +61,7 @@ static struct sim_stream *per_thread(struct sim_context *context)
     return stream;
 }
 
-/* --- handles
- * ------------------------------------------------------------------------------ */
+/* --- handles --- */
 
 static CUresult find_default(CUstream handle, struct sim_stream **out)
 {
@@ -202,8 +200,7 @@ CUresult cuStreamDestroy_v2(CUstream handle)
     return sim_leave(CUDA_SUCCESS);
 }
 
-/* --- waiting
- * ------------------------------------------------------------------------------ */
+/* --- waiting --- */
 
 /* Work of the legacy stream comes after that of all blocking streams. */
 bool sim_stream_is_idle(const struct sim_stream *stream)
@@ -347,8 +344,7 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
     return sim_leave(result);
 }
 
-/* --- questions
- * ---------------------------------------------------------------------------- */
+/* --- questions --- */
 
 /* One answer about a stream. */
 #define QUESTION(name, traits, type, answer)                          \

@@ -94,8 +94,7 @@ static bool is_count(unsigned count)
     return count > 0 && count <= INT_MAX;
 }
 
-/* --- of graphs
- * -------------------------------------------------------------------------- */
+/* --- of graphs --- */
 
 static struct sim_user_use **find_use(struct sim_graph *graph,
                                       const struct sim_user_object *object)
@@ -145,8 +144,7 @@ void sim_user_objects_drop(struct sim_graph *graph)
     }
 }
 
-/* --- the calls
- * -------------------------------------------------------------------------- */
+/* --- the calls --- */
 
 CUresult cuUserObjectCreate(CUuserObject *out, void *data, CUhostFn destroy,
                             unsigned int count, unsigned int flags)

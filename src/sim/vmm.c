@@ -43,8 +43,7 @@ static bool are_pieces(uintptr_t start, size_t bytes)
            start <= UINTPTR_MAX - bytes;
 }
 
-/* --- reservations
- * ------------------------------------------------------------------------- */
+/* --- reservations --- */
 
 static void *map_nothing(void *where, size_t bytes, int flags)
 {
@@ -152,8 +151,7 @@ static bool is_reserved(uintptr_t start, size_t bytes)
     return true;
 }
 
-/* --- mappings
- * ----------------------------------------------------------------------------- */
+/* --- mappings --- */
 
 static CUresult check_map(uintptr_t start, size_t bytes, size_t offset,
                           const struct sim_physical *physical)

@@ -44,8 +44,7 @@ bool sim_vmm_may(CUdevice device, const struct sim_touch *touch)
     return true;
 }
 
-/* --- cuMemSetAccess, cuMemGetAccess
- * ------------------------------------------------------- */
+/* --- cuMemSetAccess, cuMemGetAccess --- */
 
 static CUresult check_access(const CUmemAccessDesc *access)
 {
@@ -180,8 +179,7 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
     return sim_leave(CUDA_SUCCESS);
 }
 
-/* --- guards
- * ------------------------------------------------------------------------------- */
+/* --- guards --- */
 
 static struct sim_guard *running;
 

@@ -30,8 +30,7 @@ static pthread_cond_t ready_signal = PTHREAD_COND_INITIALIZER;
 static struct sim_stream *attended; /* streams whose first operation may have its turn */
 static uint64_t last_ticket;
 
-/* --- streams
- * ------------------------------------------------------------------------------ */
+/* --- streams --- */
 
 static void list_busy(struct sim_stream *stream)
 {
@@ -54,8 +53,7 @@ static void unlist_busy(struct sim_stream *stream)
         stream->context->busy = stream->next;
 }
 
-/* --- operations
- * --------------------------------------------------------------------------- */
+/* --- operations --- */
 
 struct sim_op *sim_op_new(size_t bytes, void (*run)(void *), void (*finish)(void *))
 {
@@ -120,8 +118,7 @@ static void unlist_in_context(struct sim_op *op)
         context->first_op = op->next_in_context;
 }
 
-/* --- the threads
- * -------------------------------------------------------------------------- */
+/* --- the threads --- */
 
 static void finish_first(struct sim_stream *stream);
 
@@ -218,8 +215,7 @@ static void hand_to_workers(struct sim_stream *stream)
     pthread_cond_signal(&ready_signal);
 }
 
-/* --- whose turn it is
- * --------------------------------------------------------------------- */
+/* --- whose turn it is --- */
 
 static void attend(struct sim_stream *stream)
 {
@@ -311,8 +307,7 @@ static void finish_first(struct sim_stream *stream)
     settle();
 }
 
-/* --- the seeded mode
- * ---------------------------------------------------------------------- */
+/* --- the seeded mode --- */
 
 /* A host function runs in a thread of its own, since it may block until the client does
  * something; mostly it does not, and then nothing else happens meanwhile. */
@@ -386,8 +381,7 @@ static void advance(void)
         sim_wait_progress();
 }
 
-/* --- queueing
- * ----------------------------------------------------------------------------- */
+/* --- queueing --- */
 
 /* The rules of the default stream: it waits for all blocking streams, and they for it. */
 static bool order_by_default_stream(struct sim_stream *stream, struct sim_op *op)
@@ -468,8 +462,7 @@ CUresult sim_work_do(struct sim_stream *stream, struct sim_op *op)
     return sim_context_error(context);
 }
 
-/* --- waiting
- * ------------------------------------------------------------------------------ */
+/* --- waiting --- */
 
 void sim_work_wait(struct sim_stream *stream, uint64_t until)
 {

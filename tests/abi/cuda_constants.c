@@ -14,10 +14,7 @@ struct constant {
 };
 
 /* Our name is that of cuda.h and an underscore. */
-#define SAME(name)           \
-    {                        \
-#name, name##_, name \
-    }
+#define SAME(name) {#name, name##_, name}
 
 static const struct constant constants[] = {
     SAME(CUDA_SUCCESS),

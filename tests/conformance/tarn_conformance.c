@@ -728,10 +728,7 @@ static const struct check {
     const char *name;
     void (*function)(struct run *run, tarn_resource *resource);
 } checks[] = {
-#define CHECK(name) \
-    {               \
-#name, name \
-    }
+#define CHECK(name) {#name, name}
     CHECK(says_what_it_is),
     CHECK(hands_out_any_size),
     CHECK(keeps_any_alignment),

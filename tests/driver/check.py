@@ -9,6 +9,7 @@ unasked.txt has, in the same form, facts that were written since the last run on
 that expected.txt has no answer yet. A line of either that no longer is one is an error
 too, so the lists cannot grow stale. Answers of a GPU to unasked facts are printed.
 """
+
 import os
 import subprocess
 import sys
@@ -42,8 +43,9 @@ def read_differences(path):
 
 
 def run(program, driver):
-    done = subprocess.run([program, "-d", driver], stdout=subprocess.PIPE, text=True,
-                          timeout=280, check=True)
+    done = subprocess.run(
+        [program, "-d", driver], stdout=subprocess.PIPE, text=True, timeout=280, check=True
+    )
     return done.stdout.splitlines()
 
 
@@ -59,8 +61,10 @@ def compare(expected, seen, differences):
             problems.append(f"{fact}\n    here {here}\n    H200 {there}")
     for number, fact, value, _ in differences:
         if number not in used:
-            problems.append(f"differences.txt:{number}: {fact} is no difference any more"
-                            f" (or does not print {value})")
+            problems.append(
+                f"differences.txt:{number}: {fact} is no difference any more"
+                f" (or does not print {value})"
+            )
     return problems
 
 
@@ -95,13 +99,18 @@ def main(arguments):
     problems = without_unasked(expected, seen, unasked, is_gpu)
     if is_gpu and "peer.can_access" not in seen:
         print("one device: nothing of its peers")
-        expected = {fact: value for fact, value in expected.items()
-                    if not fact.startswith("peer.") or fact.startswith("peer.itself")}
+        expected = {
+            fact: value
+            for fact, value in expected.items()
+            if not fact.startswith("peer.") or fact.startswith("peer.itself")
+        }
     problems += compare(expected, seen, differences)
     for problem in problems:
         print(problem)
-    print(f"{len(expected)} facts of the H200, {len(seen)} here, {len(differences)} named"
-          f" differences, {len(unasked)} facts not asked yet, {len(problems)} problems")
+    print(
+        f"{len(expected)} facts of the H200, {len(seen)} here, {len(differences)} named"
+        f" differences, {len(unasked)} facts not asked yet, {len(problems)} problems"
+    )
     return 1 if problems else 0
 
 

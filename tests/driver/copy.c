@@ -6,8 +6,7 @@
 
 enum { BYTES = 65536 };
 
-/* --- where from, where to
- * ---------------------------------------------------------------- */
+/* --- where from, where to --- */
 
 static void directions(void)
 {
@@ -101,8 +100,7 @@ static void bad_pointers(void)
     cuMemFree(a);
 }
 
-/* --- past the end of a block (each in a process: it may ruin the context)
- * ----------------- */
+/* --- past the end of a block (each in a process: it may ruin the context) --- */
 
 static void past_htod(void)
 {
@@ -140,8 +138,7 @@ static void past_memset(void)
     fact_result("past_memset.then", cuCtxSynchronize());
 }
 
-/* --- fills
- * --------------------------------------------------------------------------------- */
+/* --- fills --- */
 
 static void fills(void)
 {
@@ -201,8 +198,7 @@ static void fills_2d(void)
     cuMemFree(a);
 }
 
-/* --- copies in two and three dimensions
- * --------------------------------------------------- */
+/* --- copies in two and three dimensions --- */
 
 static CUDA_MEMCPY2D square(CUdeviceptr to, const unsigned char *from)
 {

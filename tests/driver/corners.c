@@ -171,8 +171,7 @@ static void destroyed_capturing(void)
     cuStreamDestroy(next);
 }
 
-/* --- default streams while another captures
- * -------------------------------------------------- */
+/* --- default streams while another captures --- */
 
 static void default_during(unsigned int flags, int which)
 {
@@ -334,8 +333,7 @@ static void lost_questions(void)
     cuStreamDestroy(other);
 }
 
-/* --- who may end a capture, and meetings of two captures
- * ------------------------------------- */
+/* --- who may end a capture, and meetings of two captures --- */
 
 static CUresult end_in_thread(void *stream)
 {
@@ -404,8 +402,7 @@ static void event_reused(void)
     cuStreamDestroy(other);
 }
 
-/* --- thread modes
- * ----------------------------------------------------------------------------- */
+/* --- thread modes --- */
 
 static void exchanging(void)
 {
@@ -531,8 +528,7 @@ static void after_a_loss(void)
     cuEventDestroy(event);
 }
 
-/* --- barriers and reset
- * ------------------------------------------------------------------------ */
+/* --- barriers and reset --- */
 
 static CUresult barrier(void *unused)
 {

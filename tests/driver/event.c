@@ -172,8 +172,7 @@ static void wait_is_for_then(void)
     cuStreamDestroy(waiting);
 }
 
-/* --- destroyed and wrong events
- * ------------------------------------------------------------ */
+/* --- destroyed and wrong events --- */
 
 static CUevent gone(void)
 {

@@ -102,8 +102,7 @@ static void destructor(void)
     exit(0);
 }
 
-/* --- a forked child
- * --------------------------------------------------------------------------- */
+/* --- a forked child --- */
 
 static void in_fork(const char *name)
 {
@@ -148,8 +147,7 @@ static void forked_uninitialized(void)
     fact_result("forked_uninitialized.parent_inits", cuInit(0));
 }
 
-/* --- exit while threads call
- * --------------------------------------------------------------------- */
+/* --- exit while threads call --- */
 
 static bool with_allocations;
 

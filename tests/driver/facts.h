@@ -36,8 +36,7 @@ struct theme {
                                  all processes use is counted: not beside other work */
 };
 
-/* --- the process's state (start.c)
- * ------------------------------------------------------ */
+/* --- the process's state (start.c) --- */
 extern CUdevice device;   /* 0 */
 extern CUcontext context; /* its primary context, once ready */
 void open_driver(void);   /* exits if it cannot */
@@ -45,8 +44,7 @@ void init_driver(void);   /* open_driver and cuInit */
 void ready(void);         /* init_driver, context current, everything lazy done once */
 int devices(void);
 
-/* --- facts (fact.c)
- * ---------------------------------------------------------------------- */
+/* --- facts (fact.c) --- */
 void fact(const char *name, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void fact_result(const char *name, CUresult result);
@@ -68,8 +66,7 @@ size_t result_count(void);
 CUresult result_code(size_t row);
 const char *result_full_name(size_t row);
 
-/* --- helpers (help.c)
- * -------------------------------------------------------------------- */
+/* --- helpers (help.c) --- */
 CUstream new_stream(unsigned int flags);
 CUevent new_event(void); /* without timing */
 CUdeviceptr block(size_t bytes);
@@ -118,9 +115,6 @@ extern const struct theme theme_init, theme_devices, theme_context, theme_memory
     theme_pointer, theme_range, theme_peer, theme_handles, theme_capture, theme_corners,
     theme_threads, theme_graph, theme_objects, theme_exit;
 
-#define END_OF_PARTS         \
-    {                        \
-        NULL, NULL, TOGETHER \
-    }
+#define END_OF_PARTS {NULL, NULL, TOGETHER}
 
 #endif

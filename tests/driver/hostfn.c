@@ -72,8 +72,7 @@ static void hold_back(void)
     cuStreamDestroy(stream);
 }
 
-/* --- driver calls inside a host function
- * --------------------------------------------------- */
+/* --- driver calls inside a host function --- */
 
 struct inside {
     CUresult (*call)(struct inside *);
@@ -185,8 +184,7 @@ static void inside_callback(void)
     }
 }
 
-/* --- the older callback
- * --------------------------------------------------------------------- */
+/* --- the older callback --- */
 
 static void take_down(CUstream stream, CUresult status, void *data)
 {

@@ -13,8 +13,7 @@
 
 enum { PAGE = 4096 };
 
-/* --- refusals within one process
- * ------------------------------------------------------------ */
+/* --- refusals within one process --- */
 
 static void handle_fact(const char *name, CUdeviceptr pointer)
 {
@@ -110,8 +109,7 @@ static void own_events(void)
     cuEventDestroy(shared);
 }
 
-/* --- two processes
- * -------------------------------------------------------------------------- */
+/* --- two processes --- */
 
 static int line; /* this process's end of the socket */
 
@@ -359,8 +357,7 @@ static void leaving(void)
     two(leaving_opener, leaving_owner); /* the child owns: this process outlives it */
 }
 
-/* --- events
- * ----------------------------------------------------------------------------------- */
+/* --- events --- */
 
 static void event_owner(void)
 {
@@ -423,8 +420,7 @@ static void event_opener(void)
     your_turn();
 }
 
-/* --- VMM by descriptor
- * ------------------------------------------------------------------------ */
+/* --- VMM by descriptor --- */
 
 static void vmm_owner(void)
 {
@@ -650,8 +646,7 @@ static void places_opener(void)
     your_turn();
 }
 
-/* --- all of it in two processes
- * --------------------------------------------------------------- */
+/* --- all of it in two processes --- */
 
 static void owner(void)
 {

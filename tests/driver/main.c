@@ -64,7 +64,7 @@ static struct {
     volatile int
         part[JOBS_MAX]; /* which one a job is in, so that its death can be named */
     atomic_int set_out; /* how many children of a batch have the driver up */
-} * shared;
+} *shared;
 static bool is_alone; /* --alone */
 static int names_count;
 static char **names;
@@ -84,8 +84,7 @@ static bool wanted(const char *theme, const char *part)
     return false;
 }
 
-/* --- in a child
- * -------------------------------------------------------------------------- */
+/* --- in a child --- */
 
 static void child_begin(FILE *out)
 {
@@ -221,8 +220,7 @@ static void child_run(const struct job *job)
     }
 }
 
-/* --- jobs
- * -------------------------------------------------------------------------------- */
+/* --- jobs --- */
 
 /* Start `job` in a child, one of `count` that set out together (0: at once). */
 static void job_start(struct job *job, int count)

@@ -1,5 +1,4 @@
-/* objects.c -- facts about user objects: who keeps them, and when their function runs.
- */
+/* objects.c -- facts about user objects: who keeps them, and when their function runs. */
 #include "facts.h"
 
 #include <time.h>

@@ -227,8 +227,7 @@ static void busy(void)
     cuStreamDestroy(stream);
 }
 
-/* --- what kills
- * --------------------------------------------------------------------------- */
+/* --- what kills --- */
 
 static CUstream gone(void)
 {

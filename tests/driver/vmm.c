@@ -402,8 +402,7 @@ static void exporting(void)
     cuMemRelease(plain);
 }
 
-/* --- copies to what may not be touched: a process each
- * ------------------------------------- */
+/* --- copies to what may not be touched: a process each --- */
 
 static void to_reserved(void)
 {

@@ -41,13 +41,18 @@ static tarn_status plugin_memalloc(void *self, size_t bytes, tarn_stream stream,
     return tarn_pointer_create(&options, out);
 }
 
-#define TABLE                                                                         \
-    {                                                                                 \
-        .size = sizeof(tarn_manager_ops), .name = "fake",                             \
-        .interface_version = TARN_MANAGER_INTERFACE_VERSION, .create = plugin_create, \
-        .destroy = plugin_destroy, .initialize = tarn_host_only_initialize,           \
-        .reset = tarn_host_only_reset, .memalloc = plugin_memalloc,                   \
-        .memhostalloc = tarn_host_only_memhostalloc, .mempin = tarn_host_only_mempin, \
+#define TABLE                                                \
+    {                                                        \
+        .size = sizeof(tarn_manager_ops),                    \
+        .name = "fake",                                      \
+        .interface_version = TARN_MANAGER_INTERFACE_VERSION, \
+        .create = plugin_create,                             \
+        .destroy = plugin_destroy,                           \
+        .initialize = tarn_host_only_initialize,             \
+        .reset = tarn_host_only_reset,                       \
+        .memalloc = plugin_memalloc,                         \
+        .memhostalloc = tarn_host_only_memhostalloc,         \
+        .mempin = tarn_host_only_mempin,                     \
     }
 
 TARN_API const tarn_manager_ops *tarn_manager_plugin(void);

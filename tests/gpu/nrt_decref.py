@@ -14,6 +14,7 @@ each of the same MemInfos, and the destructor counts its calls. Asked of both ru
 Each is a process of its own, because a kernel that dies takes its context along. Exit 1: it
 was Tarn's runtime that was wrong.
 """
+
 import concurrent.futures
 import os
 import pathlib
@@ -208,11 +209,15 @@ def releases(whose, harmless):
     took = time.monotonic() - began
     rounds = [ends(work) for _ in range(ROUNDS)]
     seen = np.concatenate([counts for counts, _ in rounds])
-    print(f"of {seen.size} MemInfos {int((seen == 1).sum())} ended once, {int((seen == 0).sum())} "
-          f"never, {int((seen > 1).sum())} more often; {int(seen.sum())} ends in all, at most "
-          f"{seen.max()} of one")
-    print(f"   {MEMINFOS * BLOCKS * THREADS} releases in {np.median([ms for _, ms in rounds]):.2f} ms "
-          f"(median; others use the GPU too), the kernel compiled in {took:.2f} s")
+    print(
+        f"of {seen.size} MemInfos {int((seen == 1).sum())} ended once, {int((seen == 0).sum())} "
+        f"never, {int((seen > 1).sum())} more often; {int(seen.sum())} ends in all, at most "
+        f"{seen.max()} of one"
+    )
+    print(
+        f"   {MEMINFOS * BLOCKS * THREADS} releases in {np.median([ms for _, ms in rounds]):.2f} ms "
+        f"(median; others use the GPU too), the kernel compiled in {took:.2f} s"
+    )
     return bool((seen == 1).all())
 
 
@@ -268,8 +273,12 @@ def suite(whose):
 
 def environment(whose, folder):
     """With NRT on; programs that numba-cuda's tests start get Tarn's runtime as well."""
-    env = {**os.environ, "NUMBA_CUDA_ENABLE_NRT": "1", "PYTHONUNBUFFERED": "1",
-           "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0"}
+    env = {
+        **os.environ,
+        "NUMBA_CUDA_ENABLE_NRT": "1",
+        "PYTHONUNBUFFERED": "1",
+        "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
+    }
     if whose == "tarn":
         (folder / "sitecustomize.py").write_text("import tarn.nrt; tarn.nrt.use_device_runtime()\n")
         env["PYTHONPATH"] = str(folder)
@@ -283,8 +292,15 @@ def ask(whose, question, folder):
         env["NUMBA_CUDA_NRT_STATS"] = "1"
     began = time.monotonic()
     try:
-        done = subprocess.run([sys.executable, __file__, whose, question], env=env, text=True,
-                              errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT_S)
+        done = subprocess.run(
+            [sys.executable, __file__, whose, question],
+            env=env,
+            text=True,
+            errors="replace",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=LIMIT_S,
+        )
     except subprocess.TimeoutExpired as late:
         return False, f"not done after {LIMIT_S} s\n{(late.output or b'').decode(errors='replace')}"
     lines = done.stdout.rstrip().splitlines()[-LINES:]
@@ -297,15 +313,21 @@ def ask(whose, question, folder):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         with concurrent.futures.ThreadPoolExecutor(len(RUNTIMES) * len(QUESTIONS)) as pool:
-            asked = {(question, whose): pool.submit(ask, whose, question, pathlib.Path(folder))
-                     for question in QUESTIONS for whose in RUNTIMES}
+            asked = {
+                (question, whose): pool.submit(ask, whose, question, pathlib.Path(folder))
+                for question in QUESTIONS
+                for whose in RUNTIMES
+            }
     bad = 0
     for (question, whose), answer in asked.items():
         right, words = answer.result()
         print(f"== {question}, {whose}: {'right' if right else 'WRONG'} {words}", flush=True)
         bad += whose == "tarn" and not right
-    print(f"tarn's device runtime: {bad} of {len(QUESTIONS)} wrong" if bad
-          else "tarn's device runtime: right")
+    print(
+        f"tarn's device runtime: {bad} of {len(QUESTIONS)} wrong"
+        if bad
+        else "tarn's device runtime: right"
+    )
     return 1 if bad else 0
 
 

@@ -19,9 +19,8 @@ import sys
 os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")  # its kernels are small
 
 import numpy as np
-from numba import cuda
-
 import tarn
+from numba import cuda
 
 N, ROUNDS = 1 << 14, 5
 KINDS = ("blocking", "non-blocking", "per-thread", "destroyed", "capturing")
@@ -38,7 +37,11 @@ CASES = {
 }
 # In the free, or in the next allocation, so that nothing may wait for what comes after it.
 WAITS = ("cuda", "async", "pool-tight", "pool-event-tight")
-ENDS_CAPTURES = ("pool-event", "pool-event-tight", "async")  # docs/pool.md, "Memory without a stream"
+ENDS_CAPTURES = (
+    "pool-event",
+    "pool-event-tight",
+    "async",
+)  # docs/pool.md, "Memory without a stream"
 PER_THREAD = 2
 GLOBAL, RELAXED = 0, 2
 
@@ -48,9 +51,7 @@ driver = libc = None
 def tight(**options):
     """All of a pool: with `filling` there is room for two arrays, and the third has to be
     the first one's memory."""
-    return tarn.mr.PoolMemoryResource(
-        initial_pool_size="2MiB", maximum_pool_size="2MiB", **options
-    )
+    return tarn.mr.PoolMemoryResource(initial_pool_size="2MiB", maximum_pool_size="2MiB", **options)
 
 
 def filling(case):
@@ -152,9 +153,7 @@ class OnTheGpu:
         cuda.synchronize()
 
     def fill(self, array, value, stream):
-        self.kernels[1][N // 256, 256, cuda.external_stream(stream.value)](
-            array, np.float32(value)
-        )
+        self.kernels[1][N // 256, 256, cuda.external_stream(stream.value)](array, np.float32(value))
 
     def slow_copy(self, source, target, stream):
         self.kernels[0][N // 256, 256, cuda.external_stream(stream.value)](source, target)

@@ -6,18 +6,38 @@
 The rooms and their order are those of ARCHITECTURE.md. What stands in front of the door
 (the tool, the extension, the examples) includes the public headers alone.
 """
+
 import pathlib
 import re
 import sys
 
-ROOMS = ["base", "driver", "sim", "nrt", "helper", "prune", "resource", "trace", "adaptor",
-         "device", "pointer", "ipc", "manager"]
+ROOMS = [
+    "base",
+    "driver",
+    "sim",
+    "nrt",
+    "helper",
+    "prune",
+    "resource",
+    "trace",
+    "adaptor",
+    "device",
+    "pointer",
+    "ipc",
+    "manager",
+]
 # The stand-in is a library of its own: it knows no room but the floor, and of the driver's
 # room only the types that both sides of the driver's interface share.
 SIM_MAY_INCLUDE = {"base", "sim", "driver/cuda_abi.h"}
 # Public headers that belong to the floor, and the one that includes them all.
-HEADER_ROOM = {"status": "base", "version": "base", "nrt_names": "nrt",
-               "nrt_external": "nrt", "nrt_resource": "resource", "pool": "resource"}
+HEADER_ROOM = {
+    "status": "base",
+    "version": "base",
+    "nrt_names": "nrt",
+    "nrt_external": "nrt",
+    "nrt_resource": "resource",
+    "pool": "resource",
+}
 FRONT = ["cli", "python/ext", "examples", "bench"]
 SPOKEN = {".c": r"/[*/]", ".h": r"/[*/]", ".py": r'#|r?"""', ".sh": r"#", ".txt": r"#"}
 INCLUDE = re.compile(r'\s*#\s*include\s+["<]([^">]+)[">]')
@@ -87,8 +107,17 @@ def past_the_door(root):
 
 def silent(root):
     """Files whose first line is no comment."""
-    for folder in ["src", "include", "cli", "python", "tests", "examples", "tools", "cmake",
-                   "bench"]:
+    for folder in [
+        "src",
+        "include",
+        "cli",
+        "python",
+        "tests",
+        "examples",
+        "tools",
+        "cmake",
+        "bench",
+    ]:
         for path in files(root, folder, set(SPOKEN)):
             first = path.read_text(errors="replace").split("\n", 1)[0]
             is_list = path.suffix == ".txt" and path.name != "CMakeLists.txt"

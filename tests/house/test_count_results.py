@@ -1,4 +1,5 @@
 """The sum at the end of ./check: nothing that failed, or did not run, is counted as passed."""
+
 import pathlib
 import subprocess
 import sys

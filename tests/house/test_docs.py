@@ -1,4 +1,5 @@
 """The documents name only what is there: links between them, and paths of the checkout."""
+
 import pathlib
 import re
 import unittest

@@ -1,5 +1,6 @@
 """docs/emm-rows.md and docs/seed-rows.md: every row of the checklist is there once, with a test
 that exists or a reason."""
+
 import pathlib
 import re
 import unittest
@@ -46,8 +47,7 @@ def numbers_of(cell):
 
 class SeedRows(unittest.TestCase):
     def test_every_row_is_there(self):
-        wanted = {f"{part}{n}" for part, last in LAST_OF_SEEDS.items()
-                  for n in range(1, last + 1)}
+        wanted = {f"{part}{n}" for part, last in LAST_OF_SEEDS.items() for n in range(1, last + 1)}
         self.assertEqual({row for cells in seed_rows() for row in numbers_of(cells[0])}, wanted)
 
     def test_every_row_has_tests_that_are_there(self):
@@ -113,9 +113,13 @@ class Rows(unittest.TestCase):
 def claims(text):
     """The sentences that say what defer_cleanup() does with memory, and when it goes back."""
     sentences = [" ".join(s.split()) for s in re.split(r"\.\s", text)]
-    return [s for s in sentences if "defer_cleanup" in s
-            and re.search(r"[Mm]emory|[Bb]lock|[Ff]rees", s)
-            and re.search(r"at once|as soon as|(last|its|the) end\b", s)]
+    return [
+        s
+        for s in sentences
+        if "defer_cleanup" in s
+        and re.search(r"[Mm]emory|[Bb]lock|[Ff]rees", s)
+        and re.search(r"at once|as soon as|(last|its|the) end\b", s)
+    ]
 
 
 if __name__ == "__main__":

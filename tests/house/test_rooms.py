@@ -1,4 +1,5 @@
 """The room test sees what it should see: small houses with one thing wrong in each."""
+
 import pathlib
 import subprocess
 import sys
@@ -33,7 +34,11 @@ class Rooms(unittest.TestCase):
             "a room above": ("src/driver/a.c", '/* a */\n#include "nrt/meminfo.h"\n', 2),
             "a public header above": ("src/resource/a.h", "/* a */\n#include <tarn/trace.h>", 2),
             "all of Tarn": ("src/manager/a.h", "/* a */\n\n#include <tarn/tarn.h>", 3),
-            "headers among themselves": ("include/tarn/nrt.h", "/* */\n#include <tarn/device.h>", 2),
+            "headers among themselves": (
+                "include/tarn/nrt.h",
+                "/* */\n#include <tarn/device.h>",
+                2,
+            ),
             "the stand-in's includes": ("src/sim/a.c", '/* */\n#include "driver/driver.h"', 2),
             "the stand-in from outside": ("src/device/a.c", '/* */\n#include "sim/heap.h"', 2),
             "a way round": ("src/base/a.c", '/* */\n#include "../driver/calls.h"', 2),
@@ -49,8 +54,12 @@ class Rooms(unittest.TestCase):
                 self.assertTrue(seen.stdout.startswith(f"{path}:{line}: "), seen.stdout)
 
     def test_the_floor_and_the_shared_types_are_the_stand_ins(self):
-        seen = look({"src/sim/a.c": '/* */\n#include "driver/cuda_abi.h"\n'
-                                    '#include "base/clock.h"\n#include <tarn/sim.h>\n'})
+        seen = look(
+            {
+                "src/sim/a.c": '/* */\n#include "driver/cuda_abi.h"\n'
+                '#include "base/clock.h"\n#include <tarn/sim.h>\n'
+            }
+        )
         self.assertEqual((seen.returncode, seen.stdout), (0, ""))
 
 

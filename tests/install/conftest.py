@@ -3,6 +3,7 @@
 They run with the interpreter of the environment that has the wheel, after a build in
 build/release (TARN_BUILD names another), on the stand-in.
 """
+
 import importlib.util
 import os
 import pathlib
@@ -16,16 +17,31 @@ BUILD = pathlib.Path(os.environ.get("TARN_BUILD", PROJECT / "build" / "release")
 
 def run(*command, **options):
     """Run a command that has to succeed; its output stands in the failure if it does not."""
-    done = subprocess.run([str(part) for part in command], text=True, timeout=300,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
+    done = subprocess.run(
+        [str(part) for part in command],
+        text=True,
+        timeout=300,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        **options,
+    )
     assert done.returncode == 0, f"{command}: exit {done.returncode}\n{done.stdout}"
     return done.stdout
 
 
 def build(source, build_folder, prefix, *options):
     """Configure and build a CMake project that finds Tarn under `prefix`."""
-    run("cmake", "-G", "Ninja", "-S", PROJECT / "tests/install" / source, "-B", build_folder,
-        f"-DCMAKE_PREFIX_PATH={prefix}", *options)
+    run(
+        "cmake",
+        "-G",
+        "Ninja",
+        "-S",
+        PROJECT / "tests/install" / source,
+        "-B",
+        build_folder,
+        f"-DCMAKE_PREFIX_PATH={prefix}",
+        *options,
+    )
     run("cmake", "--build", build_folder)
     return build_folder
 

@@ -2,6 +2,7 @@
 
 ./check makes it (.venv-bare); without it these tests fail rather than pass unseen.
 """
+
 import subprocess
 import textwrap
 
@@ -11,8 +12,7 @@ BARE = PROJECT / ".venv-bare" / "bin" / "python"
 
 
 def bare(program):
-    done = subprocess.run([BARE, "-c", textwrap.dedent(program)], text=True,
-                          capture_output=True)
+    done = subprocess.run([BARE, "-c", textwrap.dedent(program)], text=True, capture_output=True)
     assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr
 
 

@@ -28,7 +28,7 @@ def errors_of(target, *command):
 
 
 def import_extension(target):
-    code = "import tarn._tarn; assert tarn._tarn.__file__.startswith(%r)" % str(target)
+    code = f"import tarn._tarn; assert tarn._tarn.__file__.startswith({str(target)!r})"
     return errors_of(target, sys.executable, "-c", code)
 
 

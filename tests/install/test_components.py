@@ -3,12 +3,12 @@
 The build is the preset `user` with the Python package, without optimization to save time, and in
 the folders of a Debian package.
 """
+
 import os
 import re
 import sys
 
 import pytest
-
 from conftest import PROJECT, build, run
 
 LIB = "lib/x86_64-linux-gnu"
@@ -21,16 +21,34 @@ SIM = {**os.environ, "TARN_DRIVER": "sim"}
 def user_build(tmp_path_factory):
     """It is made as if there were no cmocka."""
     folder = tmp_path_factory.mktemp("user")
-    run("cmake", "--preset", "user", "-B", folder, "-DCMAKE_BUILD_TYPE=Debug",
-        "-DCMAKE_C_FLAGS=-g0", "-DCMAKE_DISABLE_FIND_PACKAGE_cmocka=ON", "-DTARN_PYTHON=ON",
-        f"-DPython_EXECUTABLE={sys.executable}", f"-DCMAKE_INSTALL_LIBDIR={LIB}", cwd=PROJECT)
+    run(
+        "cmake",
+        "--preset",
+        "user",
+        "-B",
+        folder,
+        "-DCMAKE_BUILD_TYPE=Debug",
+        "-DCMAKE_C_FLAGS=-g0",
+        "-DCMAKE_DISABLE_FIND_PACKAGE_cmocka=ON",
+        "-DTARN_PYTHON=ON",
+        f"-DPython_EXECUTABLE={sys.executable}",
+        f"-DCMAKE_INSTALL_LIBDIR={LIB}",
+        cwd=PROJECT,
+    )
     run("cmake", "--build", folder)
     return folder
 
 
 def test_a_plain_build_needs_no_cmocka_and_lets_warnings_pass(tmp_path):
-    said = run("cmake", "-S", PROJECT, "-B", tmp_path, "-DTARN_PRUNE=OFF",
-               "-DCMAKE_DISABLE_FIND_PACKAGE_cmocka=ON")
+    said = run(
+        "cmake",
+        "-S",
+        PROJECT,
+        "-B",
+        tmp_path,
+        "-DTARN_PRUNE=OFF",
+        "-DCMAKE_DISABLE_FIND_PACKAGE_cmocka=ON",
+    )
     assert "Tarn: tests and benchmarks: OFF" in said
     assert "-Werror" not in (tmp_path / "compile_commands.json").read_text()
 
@@ -43,28 +61,45 @@ def install(user_build, prefix, *components):
 
 def names(prefix):
     """Files and links below `prefix`, without versions."""
-    return {re.sub(r"(\.so)[.0-9]+$", r"\1.N", str(path.relative_to(prefix)))
-            for path in prefix.rglob("*") if path.is_symlink() or not path.is_dir()}
+    return {
+        re.sub(r"(\.so)[.0-9]+$", r"\1.N", str(path.relative_to(prefix)))
+        for path in prefix.rglob("*")
+        if path.is_symlink() or not path.is_dir()
+    }
 
 
 def test_each_component_has_what_it_is_for(user_build, tmp_path):
-    has = {component: names(install(user_build, tmp_path / component, component))
-           for component in COMPONENTS}
+    has = {
+        component: names(install(user_build, tmp_path / component, component))
+        for component in COMPONENTS
+    }
     assert has["runtime"] == {f"{LIB}/libtarn.so.N", "bin/tarn", "share/tarn/LICENSE"}
     assert has["simulator"] == {f"{LIB}/tarn/sim/libcuda.so", f"{LIB}/tarn/sim/libcuda.so.N"}
     headers = {f"include/tarn/{path.name}" for path in PROJECT.glob("include/tarn/*.h")}
     assert has["development"] == headers | {
-        f"{LIB}/libtarn.so", f"{LIB}/libtarn_helper.a", f"{LIB}/pkgconfig/tarn.pc",
-        f"{LIB}/cmake/tarn/tarnConfig.cmake", f"{LIB}/cmake/tarn/tarnConfigVersion.cmake",
-        "share/tarn/conformance/tarn_conformance.c", "share/tarn/conformance/tarn_conformance.h"}
-    modules = {f"{SITE}/tarn/{path.relative_to(PROJECT / 'python/tarn')}"
-               for path in (PROJECT / "python/tarn").rglob("*")
-               if path.is_file() and "__pycache__" not in path.parts}
+        f"{LIB}/libtarn.so",
+        f"{LIB}/libtarn_helper.a",
+        f"{LIB}/pkgconfig/tarn.pc",
+        f"{LIB}/cmake/tarn/tarnConfig.cmake",
+        f"{LIB}/cmake/tarn/tarnConfigVersion.cmake",
+        "share/tarn/conformance/tarn_conformance.c",
+        "share/tarn/conformance/tarn_conformance.h",
+    }
+    modules = {
+        f"{SITE}/tarn/{path.relative_to(PROJECT / 'python/tarn')}"
+        for path in (PROJECT / "python/tarn").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
     others = has["python"] - modules
     assert modules < has["python"]
     assert {f"{SITE}/tarn_nrt.pth", f"{SITE}/tarn/lib", f"{SITE}/tarn/include"} < others
     assert {name.split("/")[-1].split(".")[0] for name in others} == {
-        "tarn_nrt", "lib", "include", "_tarn", "_nrt_python"}
+        "tarn_nrt",
+        "lib",
+        "include",
+        "_tarn",
+        "_nrt_python",
+    }
 
 
 def test_the_components_are_the_whole_installation_and_share_nothing(user_build, tmp_path):
@@ -108,5 +143,5 @@ def test_the_python_package_runs_on_the_installed_library(user_build, tmp_path):
             print(*{line.split()[-1] for line in maps if "libtarn.so" in line})
     """
     said = run(sys.executable, "-c", program, env={**SIM, "PYTHONPATH": str(prefix / SITE)})
-    library, = said.split()
+    (library,) = said.split()
     assert library.startswith(f"{prefix}/{LIB}/libtarn.so.")

@@ -1,10 +1,10 @@
 """Other people's projects find an installed Tarn, build against it and run."""
+
 import os
 import subprocess
 import sys
 
 import pytest
-
 from conftest import PROJECT, build, run
 
 WANTED = "tarn 0.1.0\n"
@@ -45,8 +45,13 @@ def test_pkg_config_finds_the_installation(prefix, tmp_path):
 
 def test_somebodys_own_manager_serves_a_program_that_does_not_know_of_it(prefix, tmp_path):
     """Both are built as docs/managers.md says; the program asks for the process's manager."""
-    plugin = compile_with_pkg_config(prefix, "examples/plugins/cache_manager.c",
-                                     tmp_path / "cache_manager.so", "-shared", "-fPIC")
+    plugin = compile_with_pkg_config(
+        prefix,
+        "examples/plugins/cache_manager.c",
+        tmp_path / "cache_manager.so",
+        "-shared",
+        "-fPIC",
+    )
     program = compile_with_pkg_config(prefix, "examples/c/manager.c", tmp_path / "manager")
     environment = {**os.environ, "TARN_MEMORY_MANAGER": "./cache_manager.so"}
     assert "served by:    cache\n" in run(program, env=environment, cwd=tmp_path)
@@ -64,8 +69,15 @@ def test_somebodys_own_resource_passes_the_installed_conformance_suite(prefix, t
 
 def test_get_include_is_enough_to_compile(tmp_path):
     folder = run(sys.executable, "-c", "import tarn; print(tarn.get_include())").strip()
-    run("cc", "-c", PROJECT / "tests/install/consumer/main.c", "-I", folder,
-        "-o", tmp_path / "main.o")
+    run(
+        "cc",
+        "-c",
+        PROJECT / "tests/install/consumer/main.c",
+        "-I",
+        folder,
+        "-o",
+        tmp_path / "main.o",
+    )
 
 
 def test_the_library_needs_libc_alone(prefix):

@@ -1,4 +1,5 @@
 """Tarn and a stock Numba in one process of C: neither takes the other's calls."""
+
 import os
 import sys
 import sysconfig
@@ -28,18 +29,36 @@ def embed_flags():
     value = sysconfig.get_config_var
     name = value("LDLIBRARY").removeprefix("lib").rsplit(".", 1)[0]
     folders = [value("LIBDIR"), value("LIBPL")]
-    return [f"-I{sysconfig.get_path('include')}", *[f"-L{f}" for f in folders],
-            *[f"-Wl,-rpath,{f}" for f in folders], f"-l{name}", "-rdynamic",
-            *value("LIBS").split(), *value("SYSLIBS").split()]
+    return [
+        f"-I{sysconfig.get_path('include')}",
+        *[f"-L{f}" for f in folders],
+        *[f"-Wl,-rpath,{f}" for f in folders],
+        f"-l{name}",
+        "-rdynamic",
+        *value("LIBS").split(),
+        *value("SYSLIBS").split(),
+    ]
 
 
 def test_a_program_that_links_tarn_embeds_a_stock_numba(prefix, tmp_path):
     program = tmp_path / "embedded"
     lib = next(prefix.glob("lib*/**/libtarn.so")).parent
-    run("cc", "-o", program, PROJECT / "tests/install/embedded.c", f"-I{prefix}/include",
-        f"-L{lib}", "-ltarn", f"-Wl,-rpath,{lib}", *embed_flags())
+    run(
+        "cc",
+        "-o",
+        program,
+        PROJECT / "tests/install/embedded.c",
+        f"-I{prefix}/include",
+        f"-L{lib}",
+        "-ltarn",
+        f"-Wl,-rpath,{lib}",
+        *embed_flags(),
+    )
     environment = {**os.environ, "PYTHONMALLOC": "debug"}
     environment.pop("TARN_NRT", None)
     said = run(program, sys.executable, SCRIPT, env=environment)
-    assert said.splitlines() == ["1000 1000 1000 1000", "1000 1000 1000 1000",
-                                 "4000 4000 4000 2000 0"]
+    assert said.splitlines() == [
+        "1000 1000 1000 1000",
+        "1000 1000 1000 1000",
+        "4000 4000 4000 2000 0",
+    ]

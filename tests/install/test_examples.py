@@ -1,4 +1,5 @@
 """The examples run, and the README shows nothing that is not in one of them."""
+
 import os
 import pathlib
 import re
@@ -6,7 +7,6 @@ import subprocess
 import sys
 
 import pytest
-
 from conftest import BUILD, PROJECT, run
 
 C_EXAMPLES = sorted(p.stem for p in PROJECT.glob("examples/c/*.c"))
@@ -38,9 +38,11 @@ def test_numba(path, tmp_path):
 
 # --- what two streams do with one block: without any of the waits it is a race ---
 
-WAITS = {"c": ["(consumer, written, 0)", "(producer, read, 0)"],
-         "python": ["consumer.wait(producer)", "producer.wait(consumer)"],
-         "numba": ["written.wait(consumer)"]}
+WAITS = {
+    "c": ["(consumer, written, 0)", "(producer, read, 0)"],
+    "python": ["consumer.wait(producer)", "producer.wait(consumer)"],
+    "numba": ["written.wait(consumer)"],
+}
 
 
 def two_streams(kind, folder, seed, without=None):
@@ -51,18 +53,37 @@ def two_streams(kind, folder, seed, without=None):
     assert without is None or len(kept) < len(lines)
     program = folder / source.name
     program.write_text("".join(kept))
-    environment = {**os.environ, "TARN_DRIVER": "sim",
-                   "TARN_SIM": f"mode=seeded,races=on,seed={seed}"}
+    environment = {
+        **os.environ,
+        "TARN_DRIVER": "sim",
+        "TARN_SIM": f"mode=seeded,races=on,seed={seed}",
+    }
     if kind == "python":
         command = [sys.executable, program]
     elif kind == "numba":
         command = [TARN, "run", "--driver", "sim", program]
     else:
         command = [program.with_suffix("")]
-        run("cc", "-w", program, "-o", command[0], f"-I{PROJECT / 'include'}",
-            f"-L{BUILD / 'lib'}", f"-Wl,-rpath,{BUILD / 'lib'}", "-ltarn", "-ldl")
-    done = subprocess.run([str(part) for part in command], text=True, env=environment,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100)
+        run(
+            "cc",
+            "-w",
+            program,
+            "-o",
+            command[0],
+            f"-I{PROJECT / 'include'}",
+            f"-L{BUILD / 'lib'}",
+            f"-Wl,-rpath,{BUILD / 'lib'}",
+            "-ltarn",
+            "-ldl",
+        )
+    done = subprocess.run(
+        [str(part) for part in command],
+        text=True,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=100,
+    )
     assert without or done.returncode == 0, done.stdout
     return done.stdout
 
@@ -80,6 +101,7 @@ def test_two_streams_race_without_a_wait(kind, wait, tmp_path):
 
 # --- what the documents show ---
 
+
 def code_blocks(document, language, heading):
     text = (PROJECT / document).read_text()
     if heading:
@@ -87,12 +109,16 @@ def code_blocks(document, language, heading):
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
 
 
-@pytest.mark.parametrize("document, heading, language, folder", [
-    ("README.md", None, "c", "examples/c"),
-    ("README.md", None, "python", "examples/python"),
-    ("docs/c.md", "Several streams", "c", "examples/c"),
-    ("docs/python.md", "Several streams", "python", "examples/python"),
-    ("docs/numba.md", "Several streams", "python", "examples/numba")])
+@pytest.mark.parametrize(
+    "document, heading, language, folder",
+    [
+        ("README.md", None, "c", "examples/c"),
+        ("README.md", None, "python", "examples/python"),
+        ("docs/c.md", "Several streams", "c", "examples/c"),
+        ("docs/python.md", "Several streams", "python", "examples/python"),
+        ("docs/numba.md", "Several streams", "python", "examples/numba"),
+    ],
+)
 def test_what_the_documents_show_is_in_an_example(document, heading, language, folder):
     sources = [p.read_text() for p in (PROJECT / folder).iterdir() if p.is_file()]
     blocks = code_blocks(document, language, heading)

@@ -3,6 +3,7 @@ late, nothing is searched for in the current directory, and buffers are checked.
 
 Asked of the installation and of the wheel, with readelf.
 """
+
 import re
 import subprocess
 import sys
@@ -15,8 +16,9 @@ NO_BUFFERS = "_nrt_python"  # calls nothing that has a checked form
 
 
 def readelf(*options):
-    return subprocess.run(["readelf", "-W", *options], text=True, check=True,
-                          capture_output=True).stdout
+    return subprocess.run(
+        ["readelf", "-W", *options], text=True, check=True, capture_output=True
+    ).stdout
 
 
 def elf_files(root):
@@ -50,8 +52,8 @@ def test_all_kinds_of_objects_are_looked_at(objects):
 def test_symbols_are_bound_at_the_start_and_read_only_then(objects):
     def holds(path):
         flags = re.search(r"\(FLAGS_1\).*", readelf("-d", path))
-        return (flags and re.search(r"\bNOW\b", flags[0])
-                and "GNU_RELRO" in readelf("-l", path))
+        return flags and re.search(r"\bNOW\b", flags[0]) and "GNU_RELRO" in readelf("-l", path)
+
     assert wrong(objects, holds) == []
 
 
@@ -59,6 +61,7 @@ def test_the_stack_is_not_executable(objects):
     def holds(path):
         stack = re.search(r"GNU_STACK.*", readelf("-l", path))
         return stack and re.search(r" RW ", stack[0])
+
     assert wrong(objects, holds) == []
 
 
@@ -66,12 +69,15 @@ def test_libraries_are_searched_for_beside_the_object_alone(objects):
     def holds(path):
         found = re.findall(r"\((?:RUNPATH|RPATH)\).*\[(.*)\]", readelf("-d", path))
         return all(element.startswith("$ORIGIN") for line in found for element in line.split(":"))
+
     assert wrong(objects, holds) == []
 
 
 def test_stacks_and_buffers_are_checked(objects):
     def holds(path):
         symbols = set(re.findall(r"\b(__\w+_chk(?:_fail)?)\b", readelf("--dyn-syms", path)))
-        return (path.name == NO_CODE or "__stack_chk_fail" in symbols
-                and (path.name.startswith(NO_BUFFERS) or len(symbols) > 1))
+        return path.name == NO_CODE or (
+            "__stack_chk_fail" in symbols and (path.name.startswith(NO_BUFFERS) or len(symbols) > 1)
+        )
+
     assert wrong(objects, holds) == []

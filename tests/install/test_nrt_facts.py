@@ -1,4 +1,5 @@
 """The facts of tests/nrt/facts.c: defects are there on Numba's own core, and not on Tarn's."""
+
 import os
 import sys
 

@@ -3,12 +3,12 @@
 The plugin is linked against the wheel's libtarn, or against another copy of it (an
 installation): also then the process has one, because the loader goes by the soname.
 """
+
 import subprocess
 import sys
 import textwrap
 
 import pytest
-
 from conftest import PROJECT, run
 
 PROGRAM = """
@@ -42,20 +42,33 @@ def plugin(request, package, prefix, tmp_path_factory):
     root = package if request.param == "wheel" else prefix
     library = next(root.rglob("libtarn.so"))
     out = tmp_path_factory.mktemp("plugin") / "plugin.so"
-    run("cc", "-shared", "-fPIC", PROJECT / "tests/install/plugin/plugin.c", "-o", out,
-        "-I", root / "include", f"-L{library.parent}", "-ltarn",
-        f"-Wl,-rpath,{library.parent}")
+    run(
+        "cc",
+        "-shared",
+        "-fPIC",
+        PROJECT / "tests/install/plugin/plugin.c",
+        "-o",
+        out,
+        "-I",
+        root / "include",
+        f"-L{library.parent}",
+        "-ltarn",
+        f"-Wl,-rpath,{library.parent}",
+    )
     return str(out)
 
 
 @pytest.fixture(params=ORDERS)
 def check(request, plugin):
     """Run a piece of Python with the plugin loaded, in a process of its own."""
+
     def check(body):
-        program = PROGRAM.format(plugin=plugin, order=ORDERS[request.param],
-                                 body=textwrap.dedent(body))
+        program = PROGRAM.format(
+            plugin=plugin, order=ORDERS[request.param], body=textwrap.dedent(body)
+        )
         done = subprocess.run([sys.executable, "-c", program], text=True, capture_output=True)
         assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr
+
     return check
 
 

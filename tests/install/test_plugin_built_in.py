@@ -3,7 +3,6 @@ integers: docs/writing-a-plugin.md, "Three Numbas". Debian's Numba, as test_numb
 """
 
 import pytest
-
 from test_numba_versions import BEGIN, NUMBAS, ON_SIM, PROJECT, run
 
 pytestmark = [

@@ -458,10 +458,8 @@ static const struct {
     int blocks, meminfos; /* that come and go meanwhile; UNKNOWN: they are not counted */
 } facts[] = {
 #define UNKNOWN (-1)
-#define FACT(kind, name, blocks, meminfos)             \
-    {                                                  \
-        NRT_FACT_##kind, #name, name, blocks, meminfos \
-    }
+#define FACT(kind, name, blocks, meminfos) \
+    {NRT_FACT_##kind, #name, name, blocks, meminfos}
     FACT(HOLDS, a_block_has_one_reference_and_its_data, 1, 1),
     FACT(HOLDS, a_block_is_one_of_each_counter, 1, 1),
     FACT(HOLDS, raw_memory_is_no_meminfo, 1, 0),

@@ -9,17 +9,32 @@ hold, which is so on Numba's own core (what is marked as luck may do either). --
 if all hold. The functions are those of
 `_nrt_python.c_helpers`; the counters are read through the module.
 """
+
 import ctypes
 import os
 import signal
 import sys
 
-FUNCTIONS = ["MemInfo_alloc", "MemInfo_alloc_safe", "MemInfo_alloc_aligned",
-             "MemInfo_alloc_safe_aligned", "MemInfo_alloc_safe_aligned_external",
-             "MemInfo_alloc_dtor", "MemInfo_alloc_dtor_safe", "MemInfo_call_dtor",
-             "MemInfo_new_varsize", "MemInfo_new_varsize_dtor", "MemInfo_varsize_alloc",
-             "MemInfo_varsize_realloc", "MemInfo_varsize_free", "MemInfo_data",
-             "MemInfo_release", "Allocate", "Free", "get_api"]
+FUNCTIONS = [
+    "MemInfo_alloc",
+    "MemInfo_alloc_safe",
+    "MemInfo_alloc_aligned",
+    "MemInfo_alloc_safe_aligned",
+    "MemInfo_alloc_safe_aligned_external",
+    "MemInfo_alloc_dtor",
+    "MemInfo_alloc_dtor_safe",
+    "MemInfo_call_dtor",
+    "MemInfo_new_varsize",
+    "MemInfo_new_varsize_dtor",
+    "MemInfo_varsize_alloc",
+    "MemInfo_varsize_realloc",
+    "MemInfo_varsize_free",
+    "MemInfo_data",
+    "MemInfo_release",
+    "Allocate",
+    "Free",
+    "get_api",
+]
 HOLDS, DEFECT, BY_LUCK = range(3)  # enum nrt_fact_kind
 KINDS = ("fact  ", "defect", "luck  ")
 STATS = ctypes.PYFUNCTYPE(None, ctypes.POINTER(ctypes.c_uint64))
@@ -28,6 +43,7 @@ CALL = ctypes.PYFUNCTYPE(None)
 
 def core_table(module):
     """struct nrt_core, and the callbacks that it needs alive."""
+
     @STATS
     def stats(out):
         out[0] = module.memsys_get_stats_alloc()
@@ -72,6 +88,7 @@ def main(arguments):
     library.nrt_facts.restype = ctypes.c_size_t
 
     import numba.core.runtime._nrt_python as module
+
     module.memsys_enable_stats()
     table, alive = core_table(module)
     wrong = 0
@@ -82,8 +99,12 @@ def main(arguments):
             wrong += kind != BY_LUCK and bool(seen) != (kind == DEFECT)
         else:
             wrong += bool(seen)
-        print(KINDS[kind], "fails" if seen else "holds",
-              library.nrt_fact_name(index).decode(), f"({seen})" if seen else "")
+        print(
+            KINDS[kind],
+            "fails" if seen else "holds",
+            library.nrt_fact_name(index).decode(),
+            f"({seen})" if seen else "",
+        )
     del alive
     print(f"{library.nrt_facts()} asked, {wrong} not as expected")
     return 1 if wrong and ("--own" in arguments or "--tarn" in arguments) else 0

@@ -7,6 +7,7 @@ Runs the harness on a libtarn in which one rule after the other is broken (the l
 src/resource/pool/mutations.h), with the scenarios named below, and fails for a rule that
 no run notices or that no code asks for; and for a run that fails with none broken.
 """
+
 import os
 import re
 import subprocess
@@ -18,15 +19,19 @@ import time
 RUNS = {
     "no_renewal": ["--scenario merge --seeds 40", "--scenario steal --seeds 40"],
     "epoch_closed_after_record": ["--scenario shared --mode eager --seeds 40"],
-    "epoch_closed_after_question": ["--scenario shared --mode eager --seeds 40",
-                                    "--scenario shared --mode eager --seeds 40 --seed 40"],
+    "epoch_closed_after_question": [
+        "--scenario shared --mode eager --seeds 40",
+        "--scenario shared --mode eager --seeds 40 --seed 40",
+    ],
     "stream_not_asked": ["--scenario steal --seeds 40"],
     "fence_published_before_call": ["--scenario late --mode eager --seeds 40"],
     "event_recycled_in_use": ["--scenario late-large --mode eager --seeds 40"],
     "remainder_without_fence": ["--scenario merge --seeds 40"],
     "id_not_checked_before_record": ["--scenario streams-end --seeds 40"],
-    "magazine_block_to_capture": ["--scenario captures --seeds 40",
-                                  "--scenario captures-opened --seeds 40"],
+    "magazine_block_to_capture": [
+        "--scenario captures --seeds 40",
+        "--scenario captures-opened --seeds 40",
+    ],
     "merge_across_lanes": ["--scenario merge --seeds 40", "--scenario steal --seeds 40"],
     "ready_too_early": ["--scenario steal --seeds 40"],
     "border_lost": ["--scenario trim --resource pool/cuda --seeds 40"],
@@ -35,15 +40,19 @@ RUNS = {
     "moved_taken_as_ready": ["--scenario moves --seeds 40"],
     "gathered_without_wait": ["--scenario moves --seeds 40"],
     "old_place_unmapped_early": ["--scenario moves --seeds 40"],
-    "growth_published_before_mapped": ["--scenario growth-fails --seeds 40",
-                                       "--scenario growth --mode eager --seeds 20"],
+    "growth_published_before_mapped": [
+        "--scenario growth-fails --seeds 40",
+        "--scenario growth --mode eager --seeds 20",
+    ],
     "wait_failed_taken_as_done": ["--scenario waits-fail --seeds 40"],
     "steal_without_wait": ["--scenario steal --seeds 40"],
     "barrier_left_out": ["--scenario nobody --seeds 40"],
     "nobody_is_in_order": ["--scenario nobody --seeds 40"],
     "event_on_default_stream": ["--scenario nobody-event --seeds 40"],
-    "left_taken_as_done": ["--scenario handles-come-back --seeds 40",
-                           "--scenario streams-end --seeds 40"],
+    "left_taken_as_done": [
+        "--scenario handles-come-back --seeds 40",
+        "--scenario streams-end --seeds 40",
+    ],
 }
 REUSES = 200  # a seed
 LIMIT_S = 60
@@ -61,16 +70,26 @@ def run(program, name, arguments):
     seeds = int(words[words.index("--seeds") + 1])
     environment = {**os.environ, "TARN_MUTATION": name}
     try:
-        done = subprocess.run([program, *words, "--reuses", str(REUSES * seeds)],
-                              env=environment, capture_output=True, text=True,
-                              timeout=LIMIT_S)
+        done = subprocess.run(
+            [program, *words, "--reuses", str(REUSES * seeds)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+        )
     except subprocess.TimeoutExpired:
         return False, 0, f"hangs for {LIMIT_S} s"
     reached = re.search(r"reached (\d+) times", done.stderr)
-    told = [line for line in done.stderr.splitlines()
-            if not line.startswith(("mutation ", "tarn stand-in: race"))]
-    return (done.returncode != 0, int(reached[1]) if reached else 0,
-            told[-1] if told else f"exit {done.returncode}")
+    told = [
+        line
+        for line in done.stderr.splitlines()
+        if not line.startswith(("mutation ", "tarn stand-in: race"))
+    ]
+    return (
+        done.returncode != 0,
+        int(reached[1]) if reached else 0,
+        told[-1] if told else f"exit {done.returncode}",
+    )
 
 
 def look(program, name):
@@ -81,8 +100,10 @@ def look(program, name):
         failed, reached, words = run(program, name, arguments)
         reached_at_all += reached
         if failed:
-            print(f"{name}: seen by {arguments}, {time.monotonic() - started:.1f} s: "
-                  f"{words[:160]}", flush=True)
+            print(
+                f"{name}: seen by {arguments}, {time.monotonic() - started:.1f} s: {words[:160]}",
+                flush=True,
+            )
             return True
     print(f"{name}: NOT SEEN, reached {reached_at_all} times", flush=True)
     return False
@@ -106,8 +127,9 @@ def main(arguments):
     for name in missing:
         print(f"{name}: no run is named for it")
     good = sound(program) if not chosen else True
-    seen = [look(program, name) for name in names if name in RUNS
-            and (not chosen or name in chosen)]
+    seen = [
+        look(program, name) for name in names if name in RUNS and (not chosen or name in chosen)
+    ]
     print(f"{sum(seen)} of {len(seen)} seen")
     return 0 if good and all(seen) and not missing else 1
 

@@ -37,18 +37,18 @@ struct scenario {
     unsigned renew;     /* destroy a stream while it is busy, and make one */
     unsigned reopen;    /* close an opened stream while it is busy */
     unsigned wait;      /* for all that a lane has queued */
-    unsigned delay_most;   /* microseconds; 0: 200 */
-    unsigned delay;        /* a lane, by some microseconds */
-    unsigned beside;       /* begin or end a capture on a stream of the actor's own */
-    unsigned capture;      /* capture what uses the pool, launch it, let it go */
-    unsigned trim;         /* give memory back, or change the limit */
-    bool shared;           /* the lanes are the same for all actors */
-    bool opened;           /* the lanes are opened streams */
-    bool per_thread;       /* the lane is the per-thread stream, of threads that end */
-    unsigned nobody;       /* of 1,000 calls so many name no stream */
-    bool blocking;         /* every other lane is a blocking stream */
-    bool legacy;           /* the first lane is the legacy stream, which all actors share */
-    bool from_traces;      /* sizes are those of three programs; else from a wide draw */
+    unsigned delay_most; /* microseconds; 0: 200 */
+    unsigned delay;      /* a lane, by some microseconds */
+    unsigned beside;     /* begin or end a capture on a stream of the actor's own */
+    unsigned capture;    /* capture what uses the pool, launch it, let it go */
+    unsigned trim;       /* give memory back, or change the limit */
+    bool shared;         /* the lanes are the same for all actors */
+    bool opened;         /* the lanes are opened streams */
+    bool per_thread;     /* the lane is the per-thread stream, of threads that end */
+    unsigned nobody;     /* of 1,000 calls so many name no stream */
+    bool blocking;       /* every other lane is a blocking stream */
+    bool legacy;         /* the first lane is the legacy stream, which all actors share */
+    bool from_traces;    /* sizes are those of three programs; else from a wide draw */
     bool beside_announced; /* captures beside are announced */
 };
 extern const struct scenario scenarios[];

@@ -22,7 +22,9 @@ BATCH = 500
 
 
 def prune(text, *options):
-    done = subprocess.run([TARN, "prune", *options, "-"], input=text, capture_output=True, text=True)
+    done = subprocess.run(
+        [TARN, "prune", *options, "-"], input=text, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -10,7 +10,7 @@
 static struct {
     unsigned nth;  /* which call fails */
     bool is_whole; /* none had to */
-} * shared;
+} *shared;
 
 static const tarn_manager_ops *ops; /* whose turn it is */
 static void (*scenario)(void);

@@ -77,9 +77,7 @@ class WholeManager(cuda.GetIpcHandleMixin, cuda.BaseCUDAMemoryManager):
         until then it is kept here. Device and pinned memory go with the object itself."""
         number = next(self._numbers)
         finalizer = make_finalizer(weakref.ref(self), number)
-        memory = kind(
-            weakref.proxy(self.context), address, size, owner=owner, finalizer=finalizer
-        )
+        memory = kind(weakref.proxy(self.context), address, size, owner=owner, finalizer=finalizer)
         counted = isinstance(memory, driver.AutoFreePointer)
         self._held[number] = block, memory if counted else None
         return memory

@@ -12,14 +12,8 @@ struct helper {
     address function;
 };
 
-#define CORE(name)                 \
-    {                              \
-#name, (address)NRT_##name \
-    }
-#define ADAPTOR(name, function)    \
-    {                              \
-#name, (address)(function) \
-    }
+#define CORE(name) {#name, (address)NRT_##name}
+#define ADAPTOR(name, function) {#name, (address)(function)}
 
 static const struct helper helpers[] = {
     ADAPTOR(adapt_ndarray_from_python, tarn__nrt_array_from_ndarray),

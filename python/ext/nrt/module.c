@@ -131,14 +131,8 @@ static PyObject *meminfo_alloc_safe(PyObject *Py_UNUSED(module), PyObject *argum
     return PyLong_FromVoidPtr(NRT_MemInfo_alloc_safe(size));
 }
 
-#define PLAIN(name, words)              \
-    {                                   \
-#name, name, METH_NOARGS, words \
-    }
-#define TAKES(name, words)               \
-    {                                    \
-#name, name, METH_VARARGS, words \
-    }
+#define PLAIN(name, words) {#name, name, METH_NOARGS, words}
+#define TAKES(name, words) {#name, name, METH_VARARGS, words}
 
 static PyMethodDef methods[] = {
     PLAIN(memsys_use_cpython_allocator, "Blocks come from CPython's raw allocator."),

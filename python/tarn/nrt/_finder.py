@@ -36,7 +36,7 @@ def extension_path() -> str:
 class Loader(importlib.machinery.ExtensionFileLoader):
     """Loads the extension; from then on tracemalloc sees every block."""
 
-    def exec_module(self, module: ModuleType) -> None:
+    def exec_module(self, module: Any) -> None:
         from tarn.nrt import _sites, _tracing
 
         super().exec_module(module)

@@ -22,17 +22,61 @@ from typing import Any
 # What libtarn_helper.a has under Numba's names.
 HELPERS = frozenset(
     f"numba_{name}"
-    for name in """sdiv srem udiv urem fptoui fptouif frexp frexpf ldexp ldexpf gamma gammaf
-    lgamma lgammaf erf erff erfc erfcf nextafter nextafterf cpow cpowf
-    attempt_nocopy_reshape get_py_random_state get_np_random_state
-    get_internal_random_state rnd_init rnd_shuffle poisson_ptrs gdb_breakpoint""".split()
+    for name in [
+        "sdiv",
+        "srem",
+        "udiv",
+        "urem",
+        "fptoui",
+        "fptouif",
+        "frexp",
+        "frexpf",
+        "ldexp",
+        "ldexpf",
+        "gamma",
+        "gammaf",
+        "lgamma",
+        "lgammaf",
+        "erf",
+        "erff",
+        "erfc",
+        "erfcf",
+        "nextafter",
+        "nextafterf",
+        "cpow",
+        "cpowf",
+        "attempt_nocopy_reshape",
+        "get_py_random_state",
+        "get_np_random_state",
+        "get_internal_random_state",
+        "rnd_init",
+        "rnd_shuffle",
+        "poisson_ptrs",
+        "gdb_breakpoint",
+    ]
 ) | frozenset(
     f"NRT_{name}"
-    for name in """MemInfo_alloc MemInfo_alloc_safe MemInfo_alloc_aligned
-    MemInfo_alloc_safe_aligned MemInfo_alloc_safe_aligned_external MemInfo_alloc_dtor
-    MemInfo_alloc_dtor_safe MemInfo_new_varsize MemInfo_new_varsize_dtor
-    MemInfo_varsize_alloc MemInfo_varsize_realloc MemInfo_varsize_free MemInfo_call_dtor
-    MemInfo_acquire MemInfo_release MemInfo_data Allocate Free get_api""".split()
+    for name in [
+        "MemInfo_alloc",
+        "MemInfo_alloc_safe",
+        "MemInfo_alloc_aligned",
+        "MemInfo_alloc_safe_aligned",
+        "MemInfo_alloc_safe_aligned_external",
+        "MemInfo_alloc_dtor",
+        "MemInfo_alloc_dtor_safe",
+        "MemInfo_new_varsize",
+        "MemInfo_new_varsize_dtor",
+        "MemInfo_varsize_alloc",
+        "MemInfo_varsize_realloc",
+        "MemInfo_varsize_free",
+        "MemInfo_call_dtor",
+        "MemInfo_acquire",
+        "MemInfo_release",
+        "MemInfo_data",
+        "Allocate",
+        "Free",
+        "get_api",
+    ]
 )
 
 _C_NAMES = {
@@ -124,9 +168,7 @@ def undefined_names(code: bytes) -> list[str]:
     if code[:5] != b"\x7fELF\x02":
         raise ValueError("tarn.nrt.aot: no ELF object of 64 bits")
     table, count = struct.unpack_from("<40xQ12xH", code)[0], struct.unpack_from("<60xH", code)[0]
-    sections = [
-        struct.unpack_from("<IIQQQQIIQQ", code, table + 64 * i) for i in range(count)
-    ]
+    sections = [struct.unpack_from("<IIQQQQIIQQ", code, table + 64 * i) for i in range(count)]
     names = set()
     for _, kind, _, _, offset, size, link, *_ in sections:
         if kind != 2:  # SHT_SYMTAB

@@ -217,12 +217,13 @@ def _new_managers_for(library: Any) -> Iterator[None]:
 
 
 def _optimize_final_module(original: Any) -> Any:
-    def replacement(self: Any) -> None:
+    def replacement(self: Any) -> Any:
         if not config.LLVM_REFPRUNE_PASS:
             return original(self)
         keeps = hasattr(self._codegen, "_mpm_cheap")
         with _kept_managers_for(self) if keeps else _new_managers_for(self):
             original(self)
+        return None
 
     return replacement
 

@@ -36,7 +36,7 @@ struct tarn_pool_capture {
     struct member {
         CUstream_ handle;
         struct tarn__lane *lane;
-    } * members;
+    } *members;
     size_t member_count;
     struct tie *tie; /* or NULL: the driver has no user objects */
 };

@@ -33,7 +33,7 @@ struct tarn__heap {
     struct tarn__map by_key;    /* lane's key -> its index */
     struct tarn__map by_handle; /* stream's handle -> index of the lane it names now */
     struct tarn__lane *left;    /* TARN__KEY_LEFT; NULL until it is needed */
-    tarn__index with_memory; /* list of lanes that have free blocks */
+    tarn__index with_memory;    /* list of lanes that have free blocks */
     size_t with_memory_count;
 
     CUevent_ *events; /* that nobody uses */

@@ -129,8 +129,8 @@ static tarn_status introduce(struct tarn__pool *pool, tarn_resource *upstream)
     if (status != TARN_OK)
         return status;
     ops.name = pool->least_bytes ? "slab" : "pool";
-    status = tarn_resource_create_over(&ops, pool, pool->device, upstream,
-                                       &pool->resource);
+    status =
+        tarn_resource_create_over(&ops, pool, pool->device, upstream, &pool->resource);
     if (status != TARN_OK) {
         tarn__opened_remove_watch(stream_closes, pool);
         return status;

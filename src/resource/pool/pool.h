@@ -61,10 +61,10 @@ struct tarn__pool {
     struct tarn__heap heap;
     uint64_t limit; /* UINT64_MAX: none */
     struct tarn__magazine *magazines;
-    uint64_t parked_granted; /* sum of what the magazines may hold */
+    uint64_t parked_granted;      /* sum of what the magazines may hold */
     struct tarn__pace misses_ask; /* about fences */
     bool is_shared; /* a search found nothing while another stream had free memory */
-    struct tarn__counts counts;   /* of what no magazine counted */
+    struct tarn__counts counts; /* of what no magazine counted */
     uint64_t poll_round; /* lanes of which no fence was asked in it are asked next */
     uint64_t own, ready, steals, grown, waits, fences, queries, growths, shrinks, moves,
         barriers, failures, peak_out, peak_reserved, generation;

@@ -241,27 +241,26 @@ size_t tarn_pool_report_text(const tarn_pool_report *report, char *out, size_t c
     if (report->limit != UINT64_MAX)
         sized(report->limit, limit, sizeof limit);
     sized(report->device_total, total, sizeof total);
-    int length =
-        snprintf(out, capacity,
-                 "wanted            %s (%" PRIu64 " bytes, aligned to %" PRIu64 ")\n"
-                 "live              %s\n"
-                 "in magazines      %s\n"
-                 "cached            %s\n"
-                 "  of this stream  %s\n"
-                 "  for anybody     %s\n"
-                 "  of others       %s\n"
-                 "  without a fence %s\n"
-                 "kept for graphs   %s\n"
-                 "reserved          %s, limit %s\n"
-                 "largest piece     %s that this stream could have\n"
-                 "fragmentation     %.2f\n"
-                 "device            %s free of %s\n"
-                 "callbacks         %u freed something\n"
-                 "growing gave      %s: %s\n",
-                 words[0], report->wanted, report->alignment, words[1], words[2],
-                 words[3], words[4], words[5], words[6], words[7], words[8], words[9],
-                 limit, words[10], report->fragmentation, words[11], total,
-                 report->attempts,
-                 tarn_status_name(report->upstream), report->upstream_words);
+    int length = snprintf(
+        out, capacity,
+        "wanted            %s (%" PRIu64 " bytes, aligned to %" PRIu64 ")\n"
+        "live              %s\n"
+        "in magazines      %s\n"
+        "cached            %s\n"
+        "  of this stream  %s\n"
+        "  for anybody     %s\n"
+        "  of others       %s\n"
+        "  without a fence %s\n"
+        "kept for graphs   %s\n"
+        "reserved          %s, limit %s\n"
+        "largest piece     %s that this stream could have\n"
+        "fragmentation     %.2f\n"
+        "device            %s free of %s\n"
+        "callbacks         %u freed something\n"
+        "growing gave      %s: %s\n",
+        words[0], report->wanted, report->alignment, words[1], words[2], words[3],
+        words[4], words[5], words[6], words[7], words[8], words[9], limit, words[10],
+        report->fragmentation, words[11], total, report->attempts,
+        tarn_status_name(report->upstream), report->upstream_words);
     return length < 0 ? 0 : (size_t)length;
 }

@@ -9,7 +9,8 @@ int main(void)
 
     if (tarn_device_resource(0, &resource) != TARN_OK ||
         tarn_resource_allocate(resource, 80, 0, TARN_STREAM_DEFAULT, &block) != TARN_OK ||
-        tarn_resource_deallocate(resource, block, 80, 0, TARN_STREAM_DEFAULT) != TARN_OK ||
+        tarn_resource_deallocate(resource, block, 80, 0, TARN_STREAM_DEFAULT) !=
+            TARN_OK ||
         tarn_resource_release(resource) != TARN_OK) {
         fprintf(stderr, "consumer: %s\n", tarn_error_last()->message);
         return 1;

@@ -56,7 +56,7 @@ int main(void)
 {
     int checks = 0;
     tarn_conformance_subject subject = {sizeof subject, "own", own_create, NULL, 0,
-                                        false, false, 0};
+                                        false,          false, 0};
     int failed = tarn_conformance_run(&subject, report, &checks);
 
     printf("%d checks, %d failed\n", checks, failed);

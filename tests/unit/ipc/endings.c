@@ -132,7 +132,8 @@ static atomic_int refusals = 1, warnings;
 static void count_warning(void *data, const char *message)
 {
     (void)data;
-    CHILD_CHECK(strstr(message, "are not freed, later calls try again: refusing: not yet"));
+    CHILD_CHECK(
+        strstr(message, "are not freed, later calls try again: refusing: not yet"));
     atomic_fetch_add(&warnings, 1);
 }
 
@@ -177,8 +178,8 @@ static void own_refusing(int line)
     tarn_set_warning_handler(count_warning, NULL);
     CHILD_STATUS(TARN_OK, tarn_cuda_create(0, &refusing.cuda));
     CHILD_STATUS(TARN_OK, tarn_resource_create(&ops, &refusing, 0, &resource));
-    CHILD_STATUS(TARN_OK, tarn_pointer_allocate(resource, 64 << 10, TARN_STREAM_NONE,
-                                                &pointer));
+    CHILD_STATUS(TARN_OK,
+                 tarn_pointer_allocate(resource, 64 << 10, TARN_STREAM_NONE, &pointer));
     CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
     CHILD_STATUS(TARN_OK, tarn_ipc_export(pointer, TARN_IPC_SERVED, &handle));
     must_say(line, &handle, sizeof handle);

@@ -5,12 +5,12 @@ struct plugin {
     int created;
     int destroyed;
     int deferring;
-    void *context;    /* that create was given */
-    void *current[2]; /* at create and destroy */
+    void *context;        /* that create was given */
+    void *current[2];     /* at create and destroy */
     tarn_manager *itself; /* used in its own operations; NULL: not */
-    bool refuse;      /* to be created */
-    bool fails_to_end; /* deferred cleanup */
-    bool wordless;    /* ... and say nothing */
+    bool refuse;          /* to be created */
+    bool fails_to_end;    /* deferred cleanup */
+    bool wordless;        /* ... and say nothing */
 };
 
 static tarn_status plugin_create(void *config, int device, void *context, void **self_out)

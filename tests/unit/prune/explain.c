@@ -128,8 +128,7 @@ TEST(a_reference_that_somebody_else_may_have_is_named)
         (tarn_prune_options){0},
         FUNCTION(INCREF("%a") "  br i1 %c0, label %B, label %C\nB:\n" INCREF(
             "%a") "  store i8* %a, i8** %excinfo\n" DECREF("%a") "  br label "
-                                                                 "%R\nR:\n" RAISE
-                                                                 "  ret "
+                                                                 "%R\nR:\n" RAISE "  ret "
                                                                  "void\nC:\n" DECREF(
                                                                      "%a") "  ret "
                                                                            "void\n"));

@@ -170,8 +170,7 @@ TEST(capture_corners_are_those_of_an_h200)
     check_said("h200_corners.txt");
 }
 
-/* --- what the table does not have; an H200 answers the same
- * --------------------------------- */
+/* --- what the table does not have; an H200 answers the same --- */
 
 TEST(capture_that_is_lost_refuses_work_until_it_is_ended)
 {

@@ -112,8 +112,7 @@ TEST(faults_slow_calls_take_simulated_time)
     configure(NULL);
 }
 
-/* --- no host memory
- * ----------------------------------------------------------------------- */
+/* --- no host memory --- */
 
 static void nothing(void *data)
 {
@@ -190,8 +189,7 @@ TEST(faults_no_host_memory_is_an_error_and_loses_nothing)
     CHECK(try_without_memory("mode=seeded,seed=4,races=on") > 20);
 }
 
-/* --- dead streams
- * ------------------------------------------------------------------------- */
+/* --- dead streams --- */
 
 TEST(faults_dead_streams_are_errors_by_option_and_counted)
 {

@@ -350,8 +350,7 @@ TEST(graph_whose_memory_is_gone_is_not_launched)
     }
 }
 
-/* --- memory
- * ------------------------------------------------------------------------------- */
+/* --- memory --- */
 
 TEST(graph_memory_of_its_own_is_memory_only_inside)
 {
@@ -446,8 +445,7 @@ TEST(graph_memory_may_be_freed_by_itself_or_by_another_graph)
     destroy(freer, frees);
 }
 
-/* --- by hand
- * ------------------------------------------------------------------------------ */
+/* --- by hand --- */
 
 TEST(graph_by_hand_takes_no_node_twice_and_no_cycle)
 {
@@ -570,8 +568,7 @@ TEST(graph_update_takes_new_parameters_and_no_new_shape)
     CU(cuMemFree_v2(a));
 }
 
-/* --- without host memory
- * ------------------------------------------------------------------ */
+/* --- without host memory --- */
 
 /* Whatever fails, all of it can be taken apart. */
 static void try_everything(void)

@@ -33,8 +33,7 @@ static void add_one(void *data)
     atomic_fetch_add((atomic_int *)data, 1);
 }
 
-/* --- arguments
- * ------------------------------------------------------------------------------ */
+/* --- arguments --- */
 
 static uintptr_t garbage(void)
 {
@@ -102,8 +101,7 @@ static unsigned flags(void)
     return (unsigned)(below(3) ? below(3) : below(UINT32_MAX));
 }
 
-/* --- calls, each group drawn alike often
- * ---------------------------------------------------- */
+/* --- calls, each group drawn alike often --- */
 
 static void call_memory(void)
 {
@@ -408,8 +406,7 @@ static void misbehave(int calls)
         groups[below(sizeof groups / sizeof *groups)]();
 }
 
-/* --- tests
- * ---------------------------------------------------------------------------------- */
+/* --- tests --- */
 
 /* Each misuse says a line. Returns what stderr was. */
 static int hush(void)

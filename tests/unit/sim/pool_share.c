@@ -59,8 +59,7 @@ static uint64_t attribute(CUmemoryPool pool, int which)
     return value;
 }
 
-/* --- the other process
- * -------------------------------------------------------------------- */
+/* --- the other process --- */
 
 /* Two blocks with a pattern; then: free the small one when told, and stay until told. */
 static int exporter(int peer)
@@ -120,8 +119,7 @@ static int importer(int peer)
 
 ROLES({"exporter", exporter}, {"importer", importer})
 
-/* --- importing
- * ---------------------------------------------------------------------------- */
+/* --- importing --- */
 
 static CUmemoryPool import_pool(int file)
 {
@@ -290,8 +288,7 @@ TEST(pool_share_an_imported_pool_can_do_nothing_else)
     CHECK_EQUAL(0, end(other));
 }
 
-/* --- refusals
- * ----------------------------------------------------------------------------- */
+/* --- refusals --- */
 
 TEST(pool_share_is_for_pools_that_were_made_for_it)
 {
@@ -416,8 +413,7 @@ TEST(pool_share_pointers_are_exact_and_of_their_pool)
     CU(cuMemPoolDestroy(plain));
 }
 
-/* --- the exporter's pool is a pool as any other
- * ------------------------------------------- */
+/* --- the exporter's pool is a pool as any other --- */
 
 TEST(pool_share_attributes_are_those_of_any_pool)
 {

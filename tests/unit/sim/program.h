@@ -96,8 +96,7 @@ static unsigned below(unsigned limit)
     return (unsigned)tarn__random_below(&random_state, limit);
 }
 
-/* --- the model
- * ----------------------------------------------------------------------------- */
+/* --- the model --- */
 
 static bool has(const struct set *set, int node)
 {
@@ -182,8 +181,7 @@ static void host_waits_for_device(int device)
             add(&program.before[node], program.last[stream]);
 }
 
-/* --- the generator
- * ------------------------------------------------------------------------- */
+/* --- the generator --- */
 
 static int any_stream(void)
 {
@@ -447,8 +445,7 @@ static void generate(uint64_t seed, bool wants_bug)
     look_for_bugs();
 }
 
-/* --- what a program with a bug may show
- * ---------------------------------------------------- */
+/* --- what a program with a bug may show --- */
 
 /* May `reader` see what `writer` left in the cells, or is there a write between? */
 static bool may_see(const struct access *reader, const struct access *writer,

@@ -22,8 +22,7 @@ enum {
  * nothing else. Where the generator changes they are others. */
 static const uint64_t kept[] = {1005, 1009, 1210, 3824, 4865};
 
-/* --- running it
- * ---------------------------------------------------------------------------- */
+/* --- running it --- */
 
 static CUcontext contexts[2];
 static CUstream streams[STREAMS];
@@ -211,8 +210,7 @@ static void print_program(void)
     }
 }
 
-/* --- the properties
- * ------------------------------------------------------------------------ */
+/* --- the properties --- */
 
 static void check_good(uint64_t seed)
 {

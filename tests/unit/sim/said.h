@@ -1,5 +1,4 @@
-/* said.h -- what a test prints, held line by line against a text that an H200 printed.
- */
+/* said.h -- what a test prints, held line by line against a text that an H200 printed. */
 #ifndef TARN_TESTS_SIM_SAID_H
 #define TARN_TESTS_SIM_SAID_H
 

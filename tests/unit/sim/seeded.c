@@ -247,8 +247,7 @@ TEST(seeded_the_helper_for_other_rooms_runs_all_seeds)
     CHECK_TEXT("", sim_race());
 }
 
-/* --- host functions that block
- * ------------------------------------------------------------ */
+/* --- host functions that block --- */
 
 static atomic_bool is_open;
 
@@ -282,8 +281,7 @@ TEST(seeded_a_host_function_that_blocks_holds_only_its_stream)
     CHECK_EQUAL(0, driver.configure(NULL));
 }
 
-/* --- several threads
- * ---------------------------------------------------------------------- */
+/* --- several threads --- */
 
 enum { THREADS = 4, ROUNDS = 50, WORDS = 256 };
 

@@ -68,7 +68,8 @@ static size_t rounded(size_t bytes, size_t to)
 struct way {
     void (*allocate)(CUdeviceptr *block, size_t bytes);
     void (*release)(CUdeviceptr block);
-    size_t whole; /* blocks of so many bytes and more are at multiples of 2 MiB; 0: none */
+    size_t
+        whole; /* blocks of so many bytes and more are at multiples of 2 MiB; 0: none */
 };
 
 struct live {
@@ -118,7 +119,8 @@ static void take_all(const struct way *way)
 static void put_and_take(const struct way *way)
 {
     for (unsigned i = 0; i < STEPS; i++) {
-        size_t bytes = size_near(next_random(SHIFT_MAX + 1), offsets[next_random(OFFSETS)]);
+        size_t bytes =
+            size_near(next_random(SHIFT_MAX + 1), offsets[next_random(OFFSETS)]);
         while (live_count == LIVE || live_bytes + bytes > LIVE_MIB * MIB ||
                (live_count > 0 && next_random(5) < 2))
             take_one(way, next_random((unsigned)live_count));

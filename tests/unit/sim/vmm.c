@@ -22,8 +22,7 @@ TEST(vmm_is_claimed_and_has_pieces_of_2_mib)
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemGetAllocationGranularity(&bytes, NULL, 0));
 }
 
-/* --- memory
- * ------------------------------------------------------------------------------- */
+/* --- memory --- */
 
 static void refuse(CUresult wanted, size_t bytes, const CUmemAllocationProp *properties)
 {
@@ -151,8 +150,7 @@ TEST(vmm_needs_no_context)
     CU(cuMemAddressFree(address, PIECE));
 }
 
-/* --- addresses
- * ---------------------------------------------------------------------------- */
+/* --- addresses --- */
 
 TEST(vmm_reserve_refuses_what_the_real_driver_refuses)
 {
@@ -211,8 +209,7 @@ TEST(vmm_addresses_are_freed_as_a_whole_and_when_nothing_is_mapped)
     CU(cuMemRelease(handle));
 }
 
-/* --- mappings
- * ----------------------------------------------------------------------------- */
+/* --- mappings --- */
 
 TEST(vmm_map_is_of_all_the_memory_at_free_reserved_addresses)
 {

@@ -28,8 +28,7 @@ static void tear_down(void)
     CU(cuMemAddressFree(base, 16 * MIB));
 }
 
-/* --- cuMemSetAccess, cuMemGetAccess
- * ------------------------------------------------------- */
+/* --- cuMemSetAccess, cuMemGetAccess --- */
 
 TEST(vmm_access_is_set_for_whole_mappings_without_gaps)
 {
@@ -85,8 +84,7 @@ TEST(vmm_access_refuses_what_the_real_driver_refuses)
     tear_down();
 }
 
-/* --- copies and fills
- * --------------------------------------------------------------------- */
+/* --- copies and fills --- */
 
 static char host[1000];
 
@@ -214,8 +212,7 @@ TEST(vmm_memory_is_refused_by_calls_for_other_memory)
     tear_down();
 }
 
-/* --- what is said of an address
- * ----------------------------------------------------------- */
+/* --- what is said of an address --- */
 
 static uint64_t ask(int attribute, CUdeviceptr address)
 {
@@ -288,8 +285,7 @@ TEST(vmm_addresses_that_are_only_reserved_have_no_attributes)
     tear_down();
 }
 
-/* --- memory pulled from under queued work
- * ------------------------------------------------- */
+/* --- memory pulled from under queued work --- */
 
 static void wait_at(void *data)
 {
@@ -434,8 +430,7 @@ TEST(vmm_unmapping_without_a_wait_is_a_race)
     }
 }
 
-/* --- threads
- * ------------------------------------------------------------------------------ */
+/* --- threads --- */
 
 static atomic_bool stop;
 static CUcontext shared;

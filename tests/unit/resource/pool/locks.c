@@ -24,7 +24,7 @@ static char caught[64];            /* the first call that was made under a lock 
     X(stream_get_ctx, (CUstream_ a, CUcontext_ * b), (a, b))                             \
     X(stream_is_capturing, (CUstream_ a, CUstreamCaptureStatus_ * b), (a, b))            \
     X(stream_get_capture_info,                                                           \
-      (CUstream_ a, CUstreamCaptureStatus_ * b, uint64_t * c, CUgraph_ * d,              \
+      (CUstream_ a, CUstreamCaptureStatus_ * b, uint64_t *c, CUgraph_ *d,                \
        const CUgraphNode_ **e, size_t *f),                                               \
       (a, b, c, d, e, f))                                                                \
     X(user_object_create,                                                                \
@@ -32,7 +32,7 @@ static char caught[64];            /* the first call that was made under a lock 
       (a, b, c, d, e))                                                                   \
     X(graph_retain_user_object, (CUgraph_ a, CUuserObject_ b, unsigned c, unsigned d),   \
       (a, b, c, d))                                                                      \
-    X(mem_get_info, (size_t * a, size_t * b), (a, b))                                    \
+    X(mem_get_info, (size_t *a, size_t *b), (a, b))                                      \
     X(mem_alloc, (CUdeviceptr_ * a, size_t b), (a, b))                                   \
     X(mem_free, (CUdeviceptr_ a), (a))                                                   \
     X(mem_create,                                                                        \
@@ -121,7 +121,7 @@ static void were_seen(const int *calls, size_t count)
             fail_msg("there was no %s", call_names[calls[i]]);
 }
 #define WERE_SEEN(...) \
-    were_seen((int[]){__VA_ARGS__}, sizeof(int[]){__VA_ARGS__} / sizeof(int))
+    were_seen((int[]){__VA_ARGS__}, sizeof (int[]){__VA_ARGS__} / sizeof(int))
 
 static tarn_resource *pool_of(tarn_resource *upstream, const tarn_pool_options *options)
 {

@@ -610,8 +610,7 @@ static void *give_back_too(void *unused)
             sched_yield();
         ask_for_bytes();
         tarn_status status = tarn_resource_deallocate(contest.pool, contest.block,
-                                                      contest.bytes, 0,
-                                                      contest.stream);
+                                                      contest.bytes, 0, contest.stream);
         CHECK(status == TARN_OK || status == TARN_INVALID_ARGUMENT);
         atomic_fetch_add(&contest.given_back, status == TARN_OK);
         pthread_barrier_wait(&contest.turn);

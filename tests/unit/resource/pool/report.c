@@ -137,7 +137,7 @@ TEST(words_of_a_refusal_have_the_numbers)
 /* A pool without a limit has as much as the device. */
 TEST(words_of_a_refusal_have_the_device_for_a_limit)
 {
-    int (*mem_get_info)(size_t * free_bytes, size_t * total_bytes);
+    int (*mem_get_info)(size_t *free_bytes, size_t *total_bytes);
     size_t free_bytes = 0, total_bytes = 0;
     char words[64];
 

@@ -275,8 +275,7 @@ static void leave_the_next_owner_alone(void)
     reset();
     CHILD_STATUS(TARN_OK, tarn_limiter_create(upstream, (size_t)1 << 32, &next));
     for (int i = 0; i < OTHERS; i++) {
-        CHILD_STATUS(TARN_OK,
-                     tarn_resource_allocate(next, 2 * MIB, 0, NULL, &blocks[i]));
+        CHILD_STATUS(TARN_OK, tarn_resource_allocate(next, 2 * MIB, 0, NULL, &blocks[i]));
         same = same || blocks[i] == before;
     }
     CHILD_CHECK(same || !has_sim()); /* else this shows nothing */
@@ -314,7 +313,8 @@ static void reset_and_forbid_events(void)
     table->event_synchronize = has_no_event;
 }
 
-static tarn_device_ptr large; /* on the default stream, with its thread's blocks beside it */
+static tarn_device_ptr
+    large; /* on the default stream, with its thread's blocks beside it */
 
 /* Memory behind fences that were not done when they were last asked about. */
 static void make_fenced_and_reset(const tarn_pool_options *options)

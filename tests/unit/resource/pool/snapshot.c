@@ -318,7 +318,8 @@ static struct walk walk_copy(const struct tarn__snapshot *copy)
 }
 
 /* The heap is another one after each slice. `change` gets the number of slices so far. */
-static struct walk snapshot_while(tarn_resource *pool, void (*change)(tarn_resource *, int))
+static struct walk snapshot_while(tarn_resource *pool,
+                                  void (*change)(tarn_resource *, int))
 {
     struct tarn__snapshot copy = {0};
     int slices = 0;
@@ -413,8 +414,7 @@ static void give_back_and_grow(tarn_resource *pool, int slices)
 
 static void segments_go_meanwhile(void (*change)(tarn_resource *, int))
 {
-    const tarn_pool_options options = {.size = sizeof options,
-                                       .growth_bytes = 2 * MIB};
+    const tarn_pool_options options = {.size = sizeof options, .growth_bytes = 2 * MIB};
     struct tarn__snapshot copy = {0};
     tarn_resource *cuda, *pool;
     int slices = 0;
