@@ -88,9 +88,9 @@ static int connect_in(int folder, const struct tarn__ticket *ticket, uint64_t de
     return 0;
 }
 
-/* An owner's environment may name another folder than ours, so all are looked into. One
- * that our own names and that cannot be used is a mistake to be told of; one that is not
- * there has no socket. */
+/* An owner's environment may name another folder than ours, so all are looked into. In one
+ * that cannot be used there is no socket. TARN_INVALID_ARGUMENT: our environment names none
+ * that there could be. */
 static tarn_status connect_anywhere(const struct tarn__ticket *ticket,
                                     uint64_t deadline_ns, int *why_out, int *out)
 {
@@ -101,8 +101,7 @@ static tarn_status connect_anywhere(const struct tarn__ticket *ticket,
         if (status == TARN_OK) {
             *why_out = connect_in(folder, ticket, deadline_ns, out);
             tarn__file_close(folder);
-        } else if (which == 0 && tarn__folder_is_named() &&
-                   tarn_error_last()->native != ENOENT) {
+        } else if (status == TARN_INVALID_ARGUMENT) {
             return status;
         }
     }

@@ -68,11 +68,6 @@ static tarn_status folder_path(unsigned which, char out[PATH_BYTES])
     return TARN_OK;
 }
 
-bool tarn__folder_is_named(void)
-{
-    return text_of("TARN_IPC_DIR") != NULL;
-}
-
 static tarn_status check_folder(int folder, const char *path)
 {
     struct stat status;

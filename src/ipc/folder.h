@@ -8,11 +8,9 @@ enum { TARN__FOLDERS = 2, TARN__SOCKET_NAME = 64, TARN__SOCKET_PATH = 108 };
 
 /* Open folder number `which`: the ones that may be asked for a socket, the one to have it
  * first. It is ours and nobody else may enter; `make`: it is made where there is none.
- * TARN_NOT_FOUND: there is no folder of that number. Close with tarn__file_close(). */
+ * TARN_NOT_FOUND: there is no folder of that number. TARN_INVALID_ARGUMENT: its path is too
+ * long. Close with tarn__file_close(). */
 tarn_status tarn__folder_open(unsigned which, bool make, int *out);
-
-/* Does the environment name the folder, so that there is no other? */
-bool tarn__folder_is_named(void);
 
 /* The name of a server's socket in its folder. */
 void tarn__socket_name(int process, const unsigned char server[TARN__SERVER_BYTES],

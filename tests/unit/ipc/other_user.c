@@ -207,7 +207,7 @@ static void try_the_folder(int line)
     open_driver_and_become_nobody();
     cannot_open(&plain, TARN_INVALID_ARGUMENT, "of user 0, this process is of 65534");
     cannot_open(&served, TARN_INVALID_ARGUMENT, "of user 0");
-    cannot_open(&mine, TARN_SYSTEM_FAILURE, "cannot open the folder");
+    cannot_open(&mine, TARN_NOT_FOUND, "is gone");
     CHILD_CHECK(connect_to(&address, &connection) == EACCES);
     close(connection);
     tarn__socket_path(file, socket_name, by_file.sun_path);
@@ -354,8 +354,8 @@ static void open_of_a_foreign_owner(int line)
 
     (void)line;
     cannot_open(&plain, TARN_INVALID_ARGUMENT, "of user 65534, this process is of 0");
-    cannot_open(&mine, TARN_SYSTEM_FAILURE, "it has to be of user 0");
-    cannot_open(&mine_served, TARN_SYSTEM_FAILURE, "it has to be of user 0");
+    cannot_open(&mine, TARN_NOT_FOUND, "is gone");
+    cannot_open(&mine_served, TARN_NOT_FOUND, "is gone");
     CHILD_CHECK(connect_to(&address, &connection) == 0);
     CHILD_CHECK(ask(connection, &mine, &has_file) <= 0);
     CHILD_CHECK(!has_file);
