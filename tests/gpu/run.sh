@@ -70,11 +70,11 @@ build() {
 }
 
 # Without what needs the simulator: torture makes its calls fail, unit-sim looks inside it.
-# Tests that measure the memory of the card run by themselves: RUN_SERIAL in tests/CMakeLists.txt.
 c_tests() {
-    ctest --preset release -j 8 --timeout 120 \
-        -E '^(torture|unit-sim|house|headers|driver-facts|order|model|bench)' "$@" \
-        --output-junit "$PWD/$logs/c-gpu.xml" --test-output-size-passed 10000000
+    name=$1; shift
+    ctest --preset release --timeout 200 "$@" \
+        -E '^(torture|unit-sim|house|headers|driver-facts|order|model|bench)' \
+        --output-junit "$PWD/$logs/$name.xml" --test-output-size-passed 10000000
 }
 
 # What this driver does, beside what H200s did before; unasked.txt gets its answers here.
@@ -102,8 +102,9 @@ wheel() {
 
 # Without the pruner's library, which needs LLVM's development files: they are not there.
 python_tests() {
-    .venv/bin/python -m pytest -q -n 6 -p no:cacheprovider --tb=short -rfE \
-        --ignore-glob='*/test_*prune*.py' --junitxml="$logs/python-gpu.xml" python/tests
+    name=$1; shift
+    .venv/bin/python -m pytest -q -p no:cacheprovider --tb=short -rfE "$@" \
+        --ignore-glob='*/test_*prune*.py' --junitxml="$logs/$name.xml" python/tests
 }
 
 # CuPy's pool under Numba, where there is a CuPy.
@@ -170,10 +171,11 @@ setup() {
 
 tests() {
     setup
-    phase c-tests 240 c_tests &
-    phase python-tests 300 python_tests &
+    phase c-tests 330 c_tests c-gpu -j 8 -LE memory &
+    phase python-tests 330 python_tests python-gpu -n 6 -k 'not freed_memory_is_free' &
     wait
-    phase driver-facts 150 driver_facts
+    phase c-memory 90 c_tests c-memory-gpu -j 1 -L memory
+    phase python-memory 60 python_tests python-memory-gpu -k freed_memory_is_free
     phase order 120 order
     phase streamless 60 streamless
     phase demo 60 ./demo
@@ -182,6 +184,7 @@ tests() {
 numba() {
     setup
     phase numba-all 420 numba_all
+    phase driver-facts 150 driver_facts
     phase cupy-tests 60 cupy_tests
     phase order-checked 60 order_checked
     phase device-nrt 60 device_nrt

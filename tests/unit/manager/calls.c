@@ -412,7 +412,8 @@ TEST(pointer_that_is_not_what_was_requested_is_refused_and_released)
     struct plugin plugin = {0};
     tarn_manager *manager = make(&plugin);
 
-    CHECK(last_device() > 0);
+    if (!has_second_device())
+        skip();
     for (int operation = DEVICE; operation <= MANAGED; operation++)
         for (size_t i = 0; i < sizeof always_wrong / sizeof *always_wrong; i++)
             check_refused(&plugin, manager, operation, always_wrong[i]);
@@ -431,6 +432,8 @@ TEST(refusal_has_the_numbers_of_both)
     tarn_manager *manager = make(&plugin);
     tarn_pointer *pointer;
 
+    if (!has_second_device())
+        skip(); /* device 1 is in the messages */
     CHECK_STATUS(TARN_PLUGIN_FAILURE,
                  tarn_manager_memalloc(manager, 8192, TARN_STREAM_NONE, &pointer));
     CHECK_SAYS(
@@ -516,6 +519,8 @@ TEST(handle_that_is_not_the_blocks_is_refused)
     tarn_ipc_handle handle, wrong;
     tarn_pointer *pointer;
 
+    if (!has_second_device())
+        skip(); /* device 1 is in the messages */
     CHECK_OK(ask(manager, DEVICE, &pointer));
     plugin.handle = right_handle();
     CHECK_OK(tarn_manager_get_ipc_handle(manager, pointer, &handle));
