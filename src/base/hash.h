@@ -11,9 +11,17 @@
 #include <stdint.h>
 
 /* Return this process's number, which is odd; its first use draws it. Products of it and
- * numbers that follow each other are spread evenly. A table of 2^n places uses the top n
- * bits of the product: the lower bits depend on the lower bits of the key alone. */
+ * numbers that follow each other are spread evenly. */
 uint64_t tarn__hash_factor(void);
+
+/* Hash a number. A table of 2^n places uses the top n bits. One product spreads keys of some
+ * distances badly, by chance (2 MiB, say), so its halves are mixed and multiplied again. */
+static inline uint64_t tarn__hash_number(uint64_t factor, uint64_t key)
+{
+    uint64_t product = key * factor;
+
+    return (product ^ product >> 32) * 0x9e3779b97f4a7c15u;
+}
 
 /* Hash bytes. All bits of the result are equally good. */
 uint64_t tarn__hash_bytes(const void *bytes, size_t count);

@@ -13,7 +13,7 @@ static uint64_t *key_at(const struct tarn__map *map, size_t slot)
 
 static size_t home_of(const struct tarn__map *map, uint64_t key)
 {
-    return (size_t)(key * map->factor >> map->shift);
+    return (size_t)(tarn__hash_number(map->factor, key) >> map->shift);
 }
 
 /* The slot of `key`, or the empty one where it would go. Needs capacity. */
@@ -54,6 +54,8 @@ static bool grow(struct tarn__map *map)
     uint64_t key;
     void *value;
 
+    if (!map->factor) /* a static map that nobody has initialized */
+        bigger.factor = tarn__hash_factor();
     bigger.capacity = map->capacity ? map->capacity * 2 : FIRST_CAPACITY;
     bigger.shift = 64 - (unsigned)__builtin_ctzll(bigger.capacity);
     bigger.slots = calloc(bigger.capacity, map->stride);

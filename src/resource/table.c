@@ -12,7 +12,7 @@
 /* The top bits choose the shard, the next ones the bucket. */
 static uint64_t hash(uint64_t factor, uint64_t block)
 {
-    return (block >> 8) * factor;
+    return tarn__hash_number(factor, block >> 8);
 }
 
 static struct tarn__shard *shard_of(struct tarn__table *table, uint64_t block)

@@ -12,6 +12,7 @@
 #ifndef TARN_POOL_ADDRESSES_H
 #define TARN_POOL_ADDRESSES_H
 
+#include "base/hash.h"
 #include "resource/pool/node.h"
 
 struct tarn__chains {
@@ -47,7 +48,8 @@ void tarn__addresses_free(struct tarn__addresses *addresses);
 
 static inline size_t tarn__chain_of(const struct tarn__chains *chains, uint64_t address)
 {
-    return (size_t)((address >> TARN__GRANULE_SHIFT) * chains->factor >> chains->shift);
+    return (size_t)(tarn__hash_number(chains->factor, address >> TARN__GRANULE_SHIFT) >>
+                    chains->shift);
 }
 
 /* All changes are made under the lock, so what it protects is read as it is. */
