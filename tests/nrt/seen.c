@@ -5,6 +5,7 @@
  *     seen slab    ... into a small block of a chunk
  *     seen leak    a block that nobody releases
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <tarn/nrt.h>
@@ -21,6 +22,22 @@ static int write_late(unsigned modes)
     return 0;
 }
 
+/* A thread that ends leaves no copy of the pointer in a register or on a live stack. */
+static void *lose(void *unused)
+{
+    (void)unused;
+    return NRT_MemInfo_alloc(200) ? "" : NULL;
+}
+
+static int leak(void)
+{
+    pthread_t thread;
+    void *was_made;
+
+    return pthread_create(&thread, NULL, lose, NULL) || pthread_join(thread, &was_made) ||
+           !was_made;
+}
+
 int main(int count, char **arguments)
 {
     const char *what = count > 1 ? arguments[1] : "";
@@ -30,7 +47,7 @@ int main(int count, char **arguments)
     if (!strcmp(what, "slab"))
         return write_late(TARN_NRT_SLABS);
     if (!strcmp(what, "leak"))
-        return NRT_MemInfo_alloc(200) == NULL;
+        return leak();
     fprintf(stderr, "usage: seen late | slab | leak\n");
     return 2;
 }

@@ -498,7 +498,9 @@ static void use_in_a_child(int number)
         child_fail("%s: not whole", row->name);
     for (unsigned turn = 0; turn < TURNS; turn++)
         row->use(turn);
-    if (number % 2) /* what runs at the end comes with it */
+    /* What runs at the end comes with it. Not on NVIDIA's driver: its own destructor crashes
+     * in a child whose parent was in the middle of a call of the driver. */
+    if (number % 2 && has_sim())
         exit(0);
     _exit(0);
 }
