@@ -325,6 +325,37 @@ def test_a_block_in_use_outlives_the_streams_that_its_buffer_has_had():
     assert neighbours.are_whole()
 
 
+def test_an_upstream_uses_the_pool_above_it_while_that_grows_and_shrinks():
+    """A collection in its methods may end anything, and what ends may ask the pool for memory."""
+    source = Source()
+    pool = mr.PoolMemoryResource(source, initial_pool_size=2 * MIB)
+    refused, inside = [], []
+
+    def use_the_pool():
+        if inside:
+            return
+        inside.append(1)
+        for use in (
+            lambda: tarn.DeviceBuffer(size=100, mr=pool),
+            lambda: tarn.DeviceBuffer(size=64 * MIB, mr=pool),
+            pool.trim,
+            lambda: setattr(pool, "limit", None),
+        ):
+            try:
+                use()
+            except tarn.TarnError as error:
+                refused.append(str(error))
+        inside.clear()
+
+    source.hook = source.free_hook = use_the_pool
+    buffer = tarn.DeviceBuffer(size=16 * MIB, mr=pool)
+    del buffer
+    assert pool.trim() > 0
+    assert refused and all("its upstream uses the pool" in text for text in refused)
+    source.hook = source.free_hook = lambda: None
+    assert pool.statistics().live == 0
+
+
 # --- objects that are not whole yet, or not what they seem ------------------------------------
 
 
