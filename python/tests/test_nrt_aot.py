@@ -111,7 +111,7 @@ EVERY = {
     "after": (lambda a, b: np.nextafter(a, b), "float64(float64, float64)"),
     "tail": (lambda a, n: a[n:].copy(), "float64[::1](float64[::1], int64)"),
     "ordered": (lambda a: np.sort(a), "float64[::1](float64[::1])"),
-    "distinct": (lambda n: len(set([i % 7 for i in range(n)])), "int64(int64)"),
+    "distinct": (lambda n: len(set([i % 7 for i in range(n)])), "int64(int64)"),  # noqa: C403
     "middle": (lambda a: np.median(a), "float64(float64[::1])"),
     "positive": (lambda a: np.where(a > 0, a, 0.0), "float64[::1](float64[::1])"),
     "shuffled": (lambda a: np.random.shuffle(a), "void(float64[::1])"),
