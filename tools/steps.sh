@@ -39,7 +39,7 @@ fuzz() {
 }
 
 py_tests() {
-    .venv/bin/python -m pytest -q -n "$JOBS" --junitxml="$RESULTS/$STEP.xml" "$@"
+    .venv/bin/python -m pytest -q -n "$JOBS" --dist loadgroup --junitxml="$RESULTS/$STEP.xml" "$@"
 }
 
 # The package of the build under ASan and UBSan: the modules as they lie here, beside the

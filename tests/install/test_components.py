@@ -11,6 +11,9 @@ import sys
 import pytest
 from conftest import PROJECT, build, run
 
+# One process has them all, since they share a build.
+pytestmark = pytest.mark.xdist_group("components")
+
 LIB = "lib/x86_64-linux-gnu"
 SITE = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 COMPONENTS = ["runtime", "development", "simulator", "python"]
