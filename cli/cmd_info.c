@@ -44,7 +44,7 @@ static struct trial try_resource(const struct resource_kind *kind, int device)
         trial.works = true;
         trial.streams = tarn_resource_supports_streams(resource);
         trial.memory_info = tarn_resource_supports_memory_info(resource);
-        trial.free_waits = tarn_resource_free_waits(resource);
+        trial.free_waits = tarn_resource_deallocate_synchronizes(resource);
     } else {
         snprintf(trial.why, sizeof trial.why, "%s", tarn_error_last()->message);
     }
@@ -128,7 +128,7 @@ static int print_all(const tarn_driver_info *driver, const tarn_device_info *dev
     printf("tarn %s\ndriver ", tarn_version());
     print_text(stdout, driver->path);
     printf(", for CUDA %d.%d%s\n", driver->version / 1000, driver->version % 1000 / 10,
-           driver->is_sim ? ", the stand-in: kernels do not run" : "");
+           driver->is_simulator ? ", the stand-in: kernels do not run" : "");
     for (int i = 0; i < driver->device_count; i++)
         print_device(i, &devices[i]);
     return 0;
@@ -181,7 +181,7 @@ static int write_all(const tarn_driver_info *driver, const tarn_device_info *dev
     json_text(&out, "tarn", tarn_version());
     json_text(&out, "driver", driver->path);
     json_number(&out, "driver_version", (uint64_t)driver->version);
-    json_bool(&out, "is_sim", driver->is_sim);
+    json_bool(&out, "is_simulator", driver->is_simulator);
     json_open(&out, "devices", '[');
     for (int i = 0; i < driver->device_count; i++)
         write_device(&out, i, &devices[i]);

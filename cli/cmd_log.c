@@ -13,7 +13,7 @@ struct job {
     struct source source;
     bool check, json;
     tarn_trace_format format;
-    tarn_trace_tally *tally;
+    tarn_trace_accounting *tally;
     struct json out; /* with --json; into memory, so that a failure prints none of it */
     char *text;      /* that memory */
     size_t text_bytes;
@@ -46,7 +46,7 @@ static void on_problem(void *data, uint64_t line, const char *what)
 static size_t places_of(const struct job *job, tarn_site_order order,
                         tarn_trace_site sites[PLACES])
 {
-    size_t count = tarn_trace_tally_sites(job->tally, order, PLACES, sites);
+    size_t count = tarn_trace_accounting_sites(job->tally, order, PLACES, sites);
 
     if (count > PLACES)
         count = PLACES;
@@ -170,11 +170,12 @@ static int read_log(struct job *job)
 {
     if (job->json && job->check)
         json_open(&job->out, "problems", '[');
-    if (tarn_trace_tally_create(job->source.name, NULL, job->check ? on_problem : NULL,
-                                job, &job->tally) != TARN_OK)
+    if (tarn_trace_accounting_create(job->source.name, NULL,
+                                     job->check ? on_problem : NULL, job,
+                                     &job->tally) != TARN_OK)
         return failed_as_told(&verb_log);
     if (tarn_trace_read(job->source.name, source_read, &job->source, NULL,
-                        tarn_trace_tally_add, job->tally, &job->format) != TARN_OK)
+                        tarn_trace_accounting_add, job->tally, &job->format) != TARN_OK)
         return source_failed(&verb_log, &job->source);
     if (job->json && job->check)
         json_close(&job->out, ']');
@@ -188,7 +189,7 @@ static int summarize(struct job *job)
 
     if (code != 0)
         return code;
-    tarn_trace_tally_summary(job->tally, &summary);
+    tarn_trace_accounting_summary(job->tally, &summary);
     if (job->json)
         write_summary(job, &summary);
     else
@@ -238,7 +239,7 @@ static int run(int argc, char **argv)
     if (!source_open(&job.source, argv[optind]))
         return failed(&verb_log, "cannot open %s: %s", job.source.name, strerror(errno));
     code = job.json ? summarize_as_json(&job) : summarize(&job);
-    tarn_trace_tally_release(job.tally);
+    tarn_trace_accounting_release(job.tally);
     source_close(&job.source);
     return code;
 }

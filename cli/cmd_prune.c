@@ -116,9 +116,10 @@ static int apply(struct job *job, int option, const char *value)
                    ? 0
                    : wrong_use(&verb_prune, "--marks: no list of store, ret: %s", value);
     case EMIT:
-        options->form = (tarn_prune_form)bits_of(forms, value, strlen(value));
-        return options->form ? 0
-                             : wrong_use(&verb_prune, "--emit: ll or bc, not %s", value);
+        options->format = (tarn_prune_format)bits_of(forms, value, strlen(value));
+        return options->format
+                   ? 0
+                   : wrong_use(&verb_prune, "--emit: ll or bc, not %s", value);
     case LLVM:
         return read_version(value, &job->task.llvm)
                    ? 0
@@ -174,7 +175,7 @@ static int read_line(struct job *job, int argc, char **argv, bool *stop)
     if (job->check && job->output)
         return wrong_use(&verb_prune, "--check writes nothing, so not with --output");
     if (job->task.old && (job->task.explain || job->task.options.shapes ||
-                          job->task.options.mode || job->task.options.form))
+                          job->task.options.mode || job->task.options.format))
         return wrong_use(&verb_prune,
                          "--old is a pass of its own: no shapes, modes, reasons");
     *stop = false;

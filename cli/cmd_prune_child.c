@@ -140,7 +140,7 @@ static void write_reason(void *data, const tarn_prune_kept *kept)
     FILE *file = data;
 
     print_text(file, kept->function);
-    fprintf(file, ": an incref stays: %s\n", kept->words);
+    fprintf(file, ": an incref stays: %s\n", kept->message);
     write_place(file, "incref in", &kept->incref);
     write_place(file, "because of", &kept->at);
 }

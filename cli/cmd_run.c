@@ -84,19 +84,19 @@ static int search_first(const char *driver)
 static int set_driver(const struct job *job)
 {
     const char *asked = job->driver ? job->driver : getenv("TARN_DRIVER");
-    bool is_sim = asked && strcmp(asked, "sim") == 0;
+    bool is_simulator = asked && strcmp(asked, "sim") == 0;
     char path[PATH_MAX];
 
     if (!asked || !*asked)
         return 0;
-    if (!job->driver && !is_sim && !strchr(asked, '/'))
+    if (!job->driver && !is_simulator && !strchr(asked, '/'))
         return 0; /* a name for the loader to find; Tarn will say if it cannot */
-    if (!(is_sim ? beside_libtarn("tarn/sim/libcuda.so.1", path)
-                 : make_absolute(asked, path)) ||
+    if (!(is_simulator ? beside_libtarn("tarn/sim/libcuda.so.1", path)
+                       : make_absolute(asked, path)) ||
         !is_file(path))
-        return failed(&verb_run, "there is no driver %s: %s", is_sim ? path : asked,
+        return failed(&verb_run, "there is no driver %s: %s", is_simulator ? path : asked,
                       strerror(errno));
-    int code = set("TARN_DRIVER", is_sim ? "sim" : path);
+    int code = set("TARN_DRIVER", is_simulator ? "sim" : path);
     if (code == 0 && strcmp(strrchr(path, '/'), "/libcuda.so.1") == 0)
         code = search_first(path);
     return code;

@@ -21,7 +21,7 @@ static tarn_status create_slab(int device, tarn_resource **out)
 static tarn_status create_binning(int device, tarn_resource **out)
 {
     const tarn_binning_options options = {
-        .size = sizeof options, .smallest_log2 = 8, .largest_log2 = 20};
+        .size = sizeof options, .min_size_exponent = 8, .max_size_exponent = 20};
     tarn_resource *pool;
     tarn_status status = create_pool(device, &pool);
 

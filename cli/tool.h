@@ -79,7 +79,7 @@ struct source {
 };
 /* `path` may be "-". false: the failure is in errno. */
 bool source_open(struct source *source, const char *path);
-/* A tarn_read_fn. */
+/* A tarn_trace_read_fn. */
 long source_read(void *data, char *buffer, size_t capacity);
 void source_close(struct source *source);
 /* The words for a reading that failed with this source; returns FAILED. */

@@ -8,7 +8,7 @@
     rmm-pool      RMM's plugin on its pool, where RMM is installed
     tarn-null     Tarn's manager over one in C that does nothing (bench/null/manager.c): what it has
                   more than `nothing` is the share of tarn.numba and of Tarn's way to a manager
-    tarn, tarn-one-stream, tarn-cuda-pool, tarn-cuda, tarn-log
+    tarn, tarn-single-stream, tarn-cuda-pool, tarn-cuda, tarn-log
                   Tarn's manager on a pool; with one stream promised; on a pool over cuMemAlloc's
                   memory; without a pool; on a pool and with the log on
 
@@ -24,7 +24,7 @@ import subprocess
 import sys
 import time
 
-CASES = ("nothing", "tarn-null", "numba", "rmm-pool", "tarn", "tarn-one-stream",
+CASES = ("nothing", "tarn-null", "numba", "rmm-pool", "tarn", "tarn-single-stream",
          "tarn-cuda-pool", "tarn-cuda", "tarn-log")  # fmt: skip
 COLUMNS = ("memalloc", "device_array", "pinned_array", "to_device", "kernel")
 ELEMENTS = 1 << 17
@@ -66,7 +66,7 @@ def use_tarn(case):
     if case == "tarn-null":
         os.environ["TARN_MEMORY_MANAGER"] = str(NULL_MANAGER)
     resource = {"tarn-cuda": "cuda", "tarn-cuda-pool": "cuda-pool"}.get(case, "pool")
-    mode = "one-stream" if case == "tarn-one-stream" else "any-stream"
+    mode = "single-stream" if case == "tarn-single-stream" else "any-stream"
     tarn.use_tarn_for_numba(resource=resource, mode=mode, logging=case == "tarn-log")
 
 

@@ -47,14 +47,14 @@ static struct stream stream_of(enum stream_kind kind)
     bench_must(tarn_stream_create(0, true, &stream.raw), "stream");
     stream.stream = stream.raw;
     if (kind == OPENED)
-        bench_must(tarn_stream_open(0, stream.raw, &stream.stream), "open");
+        bench_must(tarn_stream_register(0, stream.raw, &stream.stream), "open");
     return stream;
 }
 
 static void stream_end(struct stream stream)
 {
     if (stream.stream != stream.raw)
-        bench_must(tarn_stream_close(stream.stream), "close");
+        bench_must(tarn_stream_unregister(stream.stream), "close");
     if (stream.raw)
         bench_must(tarn_stream_destroy(0, stream.raw), "stream");
 }
@@ -325,7 +325,7 @@ static void measure_exchange(bool busy)
         tarn_device_ptr block = get(64 << 20, stream->stream);
         took += bench_now_ns() - start;
         if (busy)
-            bench_must(tarn_fill(0, block, 1, 4096, stream->raw), "fill");
+            bench_must(tarn_memset_async(0, block, 1, 4096, stream->raw), "fill");
         start = bench_now_ns();
         put(block, 64 << 20, stream->stream);
         took += bench_now_ns() - start;
@@ -357,7 +357,7 @@ static void measure_steal(void)
     struct stream streams[2] = {stream_of(OPENED), stream_of(OPENED)};
     tarn_device_ptr block = get(bytes, streams[0].stream);
     for (unsigned i = 0; i < rounds; i++) {
-        bench_must(tarn_fill(0, block, 1, bytes, streams[i % 2].raw), "fill");
+        bench_must(tarn_memset_async(0, block, 1, bytes, streams[i % 2].raw), "fill");
         put(block, bytes, streams[i % 2].stream);
         uint64_t start = bench_now_ns();
         block = get(bytes, streams[(i + 1) % 2].stream);

@@ -132,7 +132,7 @@ int main(int argc, char **argv)
         resource = bench_resource("pool", 0);
         for (int s = 0; s < 2; s++) {
             bench_must(tarn_stream_create(0, true, &raw[s]), "stream");
-            bench_must(tarn_stream_open(0, raw[s], &opened[s]), "open");
+            bench_must(tarn_stream_register(0, raw[s], &opened[s]), "open");
         }
         if (paths[i].holes)
             make_holes();

@@ -71,7 +71,7 @@ static void create_streams(struct run *run)
         bench_must(tarn_stream_create(0, true, &run->raw[i]), "stream");
         run->streams[i] = run->raw[i];
         if (options.opened)
-            bench_must(tarn_stream_open(0, run->raw[i], &run->streams[i]), "open");
+            bench_must(tarn_stream_register(0, run->raw[i], &run->streams[i]), "open");
     }
 }
 
@@ -79,7 +79,7 @@ static void destroy_streams(struct run *run)
 {
     for (unsigned i = 0; i < run->trace->streams; i++) {
         if (options.opened)
-            bench_must(tarn_stream_close(run->streams[i]), "close");
+            bench_must(tarn_stream_unregister(run->streams[i]), "close");
         bench_must(tarn_stream_destroy(0, run->raw[i]), "stream");
     }
     free(run->raw);
@@ -97,8 +97,8 @@ static void touch(const struct run *run, tarn_device_ptr block, uint64_t bytes,
                   unsigned stream)
 {
     if (run->busy)
-        bench_must(tarn_fill(0, block, 1, bytes < FILL_BYTES ? bytes : FILL_BYTES,
-                             run->raw[stream]),
+        bench_must(tarn_memset_async(0, block, 1, bytes < FILL_BYTES ? bytes : FILL_BYTES,
+                                     run->raw[stream]),
                    "fill");
 }
 

@@ -28,7 +28,7 @@ static tarn_resource *make(const struct way *way)
         bench_must(tarn_cuda_create(0, &resource), "cuda");
         return resource;
     }
-    options.streamless = (tarn_pool_streamless)way->mode;
+    options.no_stream_policy = (tarn_pool_no_stream_policy)way->mode;
     bench_must(tarn_pool_create(0, NULL, &options, &resource), "pool");
     return resource;
 }
@@ -42,9 +42,9 @@ static uint64_t held_back(tarn_resource *resource, bool is_pool, uint64_t *barri
     if (!is_pool)
         return 0;
     bench_must(tarn_pool_get_statistics(resource, &statistics), "statistics");
-    *barriers = statistics.barriers;
-    *fences = statistics.fences;
-    return statistics.streamless;
+    *barriers = statistics.device_synchronizations;
+    *fences = statistics.events_recorded;
+    return statistics.no_stream_deferred;
 }
 
 static void pairs(tarn_resource *resource, size_t bytes, tarn_stream stream, int count)
@@ -55,7 +55,7 @@ static void pairs(tarn_resource *resource, size_t bytes, tarn_stream stream, int
         tarn_device_ptr block;
         bench_must(tarn_resource_allocate(resource, bytes, 0, stream, &block),
                    "allocate");
-        bench_must(tarn_fill(0, block, 1, 256, work), "fill");
+        bench_must(tarn_memset_async(0, block, 1, 256, work), "fill");
         bench_must(tarn_resource_deallocate(resource, block, bytes, 0, stream), "free");
     }
 }
@@ -93,10 +93,10 @@ int main(void)
 {
     static const size_t sizes[] = {256, 64 << 10, 1 << 20, 16 << 20};
     const struct way ways[] = {
-        {"default stream", TARN_STREAM_LEGACY, TARN_POOL_BARRIER},
-        {"none, one-stream", TARN_STREAM_NONE, TARN_POOL_ONE_STREAM},
-        {"none, barrier", TARN_STREAM_NONE, TARN_POOL_BARRIER},
-        {"none, event", TARN_STREAM_NONE, TARN_POOL_EVENT},
+        {"default stream", TARN_STREAM_LEGACY, TARN_POOL_NO_STREAM_SYNCHRONIZE},
+        {"none, one-stream", TARN_STREAM_NONE, TARN_POOL_NO_STREAM_SINGLE},
+        {"none, barrier", TARN_STREAM_NONE, TARN_POOL_NO_STREAM_SYNCHRONIZE},
+        {"none, event", TARN_STREAM_NONE, TARN_POOL_NO_STREAM_EVENT},
         {"none, cuda", TARN_STREAM_NONE, -1}};
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)

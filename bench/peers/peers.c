@@ -54,7 +54,7 @@ static tarn_stream stream_for(struct tarn_peer *peer, void *raw)
     if (i == peer->opened_count) {
         if (i == sizeof peer->opened / sizeof *peer->opened)
             bench_die("too many streams");
-        bench_must(tarn_stream_open(0, (tarn_stream)raw, &peer->opened[i].stream),
+        bench_must(tarn_stream_register(0, (tarn_stream)raw, &peer->opened[i].stream),
                    "open");
         peer->opened[i].raw = raw;
         peer->opened_count++;
@@ -137,7 +137,7 @@ static void tarn_peer_close(void *self)
     struct tarn_peer *peer = self;
 
     for (unsigned i = 0; i < peer->opened_count; i++)
-        bench_must(tarn_stream_close(peer->opened[i].stream), "close");
+        bench_must(tarn_stream_unregister(peer->opened[i].stream), "close");
     bench_must(tarn_resource_release(peer->resource), "release");
     pthread_mutex_destroy(&peer->lock);
     free(peer);
@@ -318,7 +318,8 @@ static void touch(const struct replay *replay, const struct bench_op *op,
     size_t bytes = op->bytes < (64 << 10) ? op->bytes : (64 << 10);
 
     if (replay->busy)
-        bench_must(tarn_fill(0, replay->blocks[op->block], 1, bytes, stream), "fill");
+        bench_must(tarn_memset_async(0, replay->blocks[op->block], 1, bytes, stream),
+                   "fill");
 }
 
 /* One operation; the ns of the call. */

@@ -82,7 +82,7 @@ static void take_option(tarn_pool_options *options, char *option)
     if (strcmp(option, "grow_first") == 0)
         options->grow_first = true;
     else if (strcmp(option, "give_up") == 0)
-        options->last_step = TARN_POOL_GIVE_UP;
+        options->oom_policy = TARN_POOL_OOM_FAIL;
     else if (value && strcmp(option, "growth") == 0)
         options->growth_bytes = bench_bytes(value);
     else if (value && strcmp(option, "maximum") == 0)

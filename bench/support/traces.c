@@ -116,7 +116,7 @@ static void free_block(struct loading *loading, uint32_t block, uint32_t stream)
     loading->bytes[block] = 0;
 }
 
-static tarn_status take(void *data, const tarn_event *event, uint64_t line)
+static tarn_status take(void *data, const tarn_trace_event *event, uint64_t line)
 {
     struct loading *loading = data;
     uint32_t stream = stream_of(loading, event->stream);

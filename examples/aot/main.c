@@ -12,18 +12,18 @@
 #include <tarn/tarn.h>
 
 /* A failed call ends the program, with the exception in words. */
-static void check(int32_t status, const tarn_helper_error *error)
+static void check(int32_t status, const tarn_aot_error *error)
 {
     char words[200];
 
-    if (status == TARN_HELPER_OK)
+    if (status == TARN_AOT_OK)
         return;
     fprintf(stderr, "status %d: %s\n", (int)status,
-            tarn_helper_error_words(error, words, sizeof words));
+            tarn_aot_error_words(error, words, sizeof words));
     exit(1);
 }
 
-static void print_array(const char *name, tarn_helper_array1 array)
+static void print_array(const char *name, tarn_aot_array1 array)
 {
     const double *data = array.data;
 
@@ -36,18 +36,18 @@ static void print_array(const char *name, tarn_helper_array1 array)
 /* Arrays go into compiled code and come out of it, over memory of the program's own. */
 static void run(double *data, int64_t items)
 {
-    tarn_helper_array1 lent = tarn_helper_array1_of(NULL, data, items);
-    const tarn_helper_error *error = NULL;
-    tarn_helper_array1 smoothed, sums;
-    tarn_helper_array2 square;
+    tarn_aot_array1 lent = tarn_aot_array1_of(NULL, data, items);
+    const tarn_aot_error *error = NULL;
+    tarn_aot_array1 smoothed, sums;
+    tarn_aot_array2 square;
     double result;
 
-    check(norm(&result, &error, TARN_HELPER_ARRAY1(lent)), error);
+    check(norm(&result, &error, TARN_AOT_ARRAY1(lent)), error);
     printf("norm: %g\n", result);
-    check(smooth(&smoothed, &error, TARN_HELPER_ARRAY1(lent), 1), error);
+    check(smooth(&smoothed, &error, TARN_AOT_ARRAY1(lent), 1), error);
     print_array("smooth", smoothed);
     check(grid(&square, &error, 3, 4), error);
-    check(columns(&sums, &error, TARN_HELPER_ARRAY2(square)), error);
+    check(columns(&sums, &error, TARN_AOT_ARRAY2(square)), error);
     print_array("columns", sums);
     check(walk(&result, &error, 42, 3), error);
     printf("walk: %.6f\n", result);
@@ -59,16 +59,16 @@ static void run(double *data, int64_t items)
 int main(void)
 {
     double data[] = {3, 4, 0, 12, 0};
-    tarn_helper_array1 nothing = tarn_helper_array1_of(NULL, data, 0);
-    const tarn_helper_error *error = NULL;
+    tarn_aot_array1 nothing = tarn_aot_array1_of(NULL, data, 0);
+    const tarn_aot_error *error = NULL;
     tarn_runtime_stats stats = {.size = sizeof stats};
     char words[200];
     double result;
 
     run(data, 5);
-    int32_t status = norm(&result, &error, TARN_HELPER_ARRAY1(nothing));
+    int32_t status = norm(&result, &error, TARN_AOT_ARRAY1(nothing));
     printf("norm of nothing: status %d, %s\n", (int)status,
-           tarn_helper_error_words(error, words, sizeof words));
+           tarn_aot_error_words(error, words, sizeof words));
     tarn_runtime_stats_read(tarn_runtime_default(), &stats);
     printf("MemInfos: %llu made, %llu gone\n", (unsigned long long)stats.mi_alloc,
            (unsigned long long)stats.mi_free);

@@ -18,10 +18,10 @@ int main(void)
     tarn_resource *resource;
     tarn_device_ptr block;
 
-    TRY(tarn_current_resource(&resource));
+    TRY(tarn_current_device_resource(&resource));
     TRY(tarn_resource_allocate(resource, sizeof back, 0, TARN_STREAM_DEFAULT, &block));
-    TRY(tarn_fill(0, block, 42, sizeof back, TARN_STREAM_DEFAULT));
-    TRY(tarn_copy(0, (uintptr_t)back, block, sizeof back, TARN_STREAM_DEFAULT));
+    TRY(tarn_memset_async(0, block, 42, sizeof back, TARN_STREAM_DEFAULT));
+    TRY(tarn_memcpy_async(0, (uintptr_t)back, block, sizeof back, TARN_STREAM_DEFAULT));
     TRY(tarn_stream_synchronize(0, TARN_STREAM_DEFAULT));
     TRY(tarn_resource_deallocate(resource, block, sizeof back, 0, TARN_STREAM_DEFAULT));
     printf("%zu bytes from %s, each is %d\n", sizeof back, tarn_resource_name(resource),

@@ -56,8 +56,8 @@ static bool use_mapped_memory(tarn_manager *manager)
         return false;
     unsigned char *host = tarn_pointer_host(pointer);
     bool is_filled =
-        ok(tarn_fill(tarn_pointer_device(pointer), tarn_pointer_address(pointer), 7, 256,
-                     TARN_STREAM_LEGACY)) &&
+        ok(tarn_memset_async(tarn_pointer_device(pointer), tarn_pointer_address(pointer),
+                             7, 256, TARN_STREAM_LEGACY)) &&
         ok(tarn_stream_synchronize(tarn_pointer_device(pointer), TARN_STREAM_LEGACY)) &&
         host[255] == 7;
     printf("memhostalloc: the device wrote %d, the host reads it\n", host[255]);

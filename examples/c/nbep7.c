@@ -41,9 +41,9 @@ static bool send_zeros(tarn_manager *manager)
     tarn_site_set((tarn_site){.file = "nbep7.c", .line = __LINE__ + 1});
     if (!ok(tarn_manager_memalloc(manager, sizeof zeros, TARN_STREAM_NONE, &array)))
         return false;
-    bool is_sent =
-        ok(tarn_copy(0, tarn_pointer_address(array), (tarn_device_ptr)(uintptr_t)zeros,
-                     sizeof zeros, TARN_STREAM_NONE));
+    bool is_sent = ok(tarn_memcpy_async(0, tarn_pointer_address(array),
+                                        (tarn_device_ptr)(uintptr_t)zeros, sizeof zeros,
+                                        TARN_STREAM_NONE));
     tarn_pointer_release(array);
     return is_sent;
 }

@@ -21,9 +21,9 @@ static tarn_status report(tarn_runtime *runtime)
     NRT_MemInfo *kept[3];
 
     tarn_status status = tarn_nrt_snapshot_take(runtime, &before);
-    tarn_nrt_set_where("nrt_leaks.c: work");
+    tarn_nrt_set_label("nrt_leaks.c: work");
     work(tarn_runtime_api(runtime), kept);
-    tarn_nrt_set_where(NULL);
+    tarn_nrt_set_label(NULL);
     if (status == TARN_OK)
         status = tarn_nrt_snapshot_take(runtime, &after);
     if (status == TARN_OK)

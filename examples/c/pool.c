@@ -23,7 +23,7 @@ static bool use(tarn_resource *pool, tarn_stream stream)
         size_t bytes = (i % 64 + 1) * 1000;
         tarn_device_ptr block;
         if (!ok(tarn_resource_allocate(pool, bytes, 0, stream, &block)) ||
-            !ok(tarn_fill(0, block, 0, bytes, stream)) ||
+            !ok(tarn_memset_async(0, block, 0, bytes, stream)) ||
             !ok(tarn_resource_deallocate(pool, block, bytes, 0, stream)))
             return false;
     }
@@ -37,10 +37,10 @@ static bool use_opened(tarn_resource *pool)
 
     if (!ok(tarn_stream_create(0, true, &raw)))
         return false;
-    bool good = ok(tarn_stream_open(0, raw, &opened));
+    bool good = ok(tarn_stream_register(0, raw, &opened));
     if (good) {
         good = use(pool, opened) && ok(tarn_stream_synchronize(0, opened));
-        good = ok(tarn_stream_close(opened)) && good;
+        good = ok(tarn_stream_unregister(opened)) && good;
     }
     return ok(tarn_stream_destroy(0, raw)) && good;
 }
@@ -52,7 +52,7 @@ static bool print_statistics(tarn_resource *pool)
     if (!ok(tarn_pool_get_statistics(pool, &seen)))
         return false;
     printf("%llu allocations, %llu of them without a lock; %llu driver calls\n",
-           (unsigned long long)seen.allocations, (unsigned long long)seen.hits,
+           (unsigned long long)seen.allocations, (unsigned long long)seen.cache_hits,
            (unsigned long long)seen.driver_calls);
     printf("reserved %llu bytes, live %llu\n", (unsigned long long)seen.reserved,
            (unsigned long long)seen.live);
@@ -73,18 +73,18 @@ static bool give_back(tarn_resource *pool)
 /* More than the limit allows: the words say what there is and who has it. */
 static bool ask_for_too_much(tarn_resource *pool)
 {
-    tarn_pool_report report = {.size = sizeof report};
+    tarn_pool_oom_report report = {.size = sizeof report};
     tarn_device_ptr block;
     char text[2048];
 
     if (tarn_resource_allocate(pool, 100 * MIB, 0, TARN_STREAM_DEFAULT, &block) !=
         TARN_OUT_OF_MEMORY)
         return false;
-    if (!ok(tarn_pool_last_report(&report)))
+    if (!ok(tarn_pool_last_oom_report(&report)))
         return false;
-    tarn_pool_report_text(&report, text, sizeof text);
+    tarn_pool_oom_report_text(&report, text, sizeof text);
     printf("%s\n", text);
-    return report.wanted == 100 * MIB;
+    return report.requested == 100 * MIB;
 }
 
 int main(void)

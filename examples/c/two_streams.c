@@ -53,10 +53,10 @@ static bool free_where_allocated(tarn_resource *pool, tarn_device_ptr result,
     CU(cuEventCreate(&written, 0));
     CU(cuEventCreate(&read, 0));
     TRY(tarn_resource_allocate(pool, BYTES, 0, producer, &block));
-    TRY(tarn_fill(0, block, 42, BYTES, producer));
+    TRY(tarn_memset_async(0, block, 42, BYTES, producer));
     CU(cuEventRecord(written, producer));
     CU(cuStreamWaitEvent(consumer, written, 0)); /* before the first use on `consumer` */
-    TRY(tarn_copy(0, result, block, BYTES, consumer));
+    TRY(tarn_memcpy_async(0, result, block, BYTES, consumer));
     CU(cuEventRecord(read, consumer));
     CU(cuStreamWaitEvent(producer, read, 0)); /* before the free on `producer` */
     TRY(tarn_resource_deallocate(pool, block, BYTES, 0, producer));
@@ -74,10 +74,10 @@ static bool free_where_used(tarn_resource *pool, tarn_device_ptr result,
 
     CU(cuEventCreate(&written, 0));
     TRY(tarn_resource_allocate(pool, BYTES, 0, producer, &block));
-    TRY(tarn_fill(0, block, 43, BYTES, producer));
+    TRY(tarn_memset_async(0, block, 43, BYTES, producer));
     CU(cuEventRecord(written, producer));
     CU(cuStreamWaitEvent(consumer, written, 0));
-    TRY(tarn_copy(0, result, block, BYTES, consumer));
+    TRY(tarn_memcpy_async(0, result, block, BYTES, consumer));
     TRY(tarn_resource_deallocate(pool, block, BYTES, 0, consumer));
     CU(cuEventDestroy(written));
     return true;
@@ -88,7 +88,7 @@ static bool print_result(tarn_device_ptr result, tarn_stream stream, int wanted)
 {
     unsigned char byte = 0;
 
-    TRY(tarn_copy(0, (uintptr_t)&byte, result + BYTES - 1, 1, stream));
+    TRY(tarn_memcpy_async(0, (uintptr_t)&byte, result + BYTES - 1, 1, stream));
     TRY(tarn_stream_synchronize(0, stream));
     printf("%d was read\n", byte);
     return byte == wanted;

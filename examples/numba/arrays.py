@@ -112,7 +112,7 @@ def main():
     arrays = exchange_batches(random, streams)
     arrays += use_views(random)
     arrays += share_with_host(random, streams)
-    kernels = not tarn.driver_info().is_sim
+    kernels = not tarn.driver_info().is_simulator
     if kernels:
         arrays += run_kernels(random, streams)
     word = "with kernels" if kernels else "no kernels here"

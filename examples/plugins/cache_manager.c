@@ -146,7 +146,7 @@ static void come_back(void *data, tarn_device_ptr address, size_t bytes)
 
     (void)address;
     (void)bytes;
-    if (tarn_driver_life(cache->device) != block->life) {
+    if (tarn_context_generation(cache->device) != block->life) {
         end_block(block);
         drop(cache);
         return;
@@ -180,7 +180,7 @@ static tarn_status make_block(struct cache *cache, size_t bytes, struct block **
         return status;
     }
     block->cache = cache;
-    block->life = tarn_driver_life(cache->device);
+    block->life = tarn_context_generation(cache->device);
     *out = block;
     return TARN_OK;
 }
@@ -285,7 +285,7 @@ const tarn_manager_ops *tarn_manager_plugin(void)
         .get_memory_info = tarn_host_only_get_memory_info,
         .defer_cleanup_begin = cache_defer_cleanup_begin,
         .defer_cleanup_end = cache_defer_cleanup_end,
-        .context_gone = cache_context_gone,
+        .context_lost = cache_context_gone,
     };
 
     return &ops;

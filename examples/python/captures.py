@@ -22,7 +22,7 @@ def call(name, *args):
 graph, runnable, context = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
 call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
 call("cuCtxSetCurrent", context)
-with tarn.Stream(flags=tarn.CudaStreamFlags.NON_BLOCKING).open() as stream:
+with tarn.Stream(flags=tarn.CudaStreamFlags.NON_BLOCKING).register() as stream:
     handle = ctypes.c_void_p(stream.handle)
     result = tarn.DeviceBuffer(size=SIZE, mr=pool, stream=stream)
 
@@ -33,10 +33,10 @@ with tarn.Stream(flags=tarn.CudaStreamFlags.NON_BLOCKING).open() as stream:
         call("cuMemsetD8Async", at, ctypes.c_ubyte(7), size, handle)
         call("cuMemcpyDtoDAsync_v2", to, at, size, handle)
         del scratch  # stays with the graph, which uses it at each launch
-        memory = pool.capture_of(stream)
+        memory = pool.get_capture(stream)
         call("cuStreamEndCapture", handle, ctypes.byref(graph))
 
-    print(f"{memory.statistics().kept} bytes are kept for the graph")
+    print(f"{memory.statistics().retained} bytes are kept for the graph")
     call("cuGraphInstantiateWithFlags", ctypes.byref(runnable), graph, ctypes.c_uint64(0))
     for _ in range(3):
         call("cuGraphLaunch", runnable, handle)

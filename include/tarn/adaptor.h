@@ -1,4 +1,4 @@
-/* adaptor.h -- resources around a resource. They stack in any order, up to TARN_STACK_MAX of
+/* adaptor.h -- resources around a resource. They stack in any order, up to TARN_RESOURCE_DEPTH_MAX of
  * them, and keep their upstream alive; blocks go back through the adaptor they came from. */
 #ifndef TARN_ADAPTOR_H
 #define TARN_ADAPTOR_H

@@ -13,7 +13,7 @@ TARN_API tarn_status tarn_device_resource(int device, tarn_resource **out);
 /** Is it `resource` that tarn_device_resource() would give now? A look that takes no lock and
  * no reference, for who has kept one and asks often. False where no resource was asked for
  * or set yet. Any thread. */
-TARN_API bool tarn_device_serves_from(int device, const tarn_resource *resource);
+TARN_API bool tarn_device_resource_is(int device, const tarn_resource *resource);
 
 /** Put `resource` (NULL: the default) in charge of `device`; the registry takes a
  * reference of its own. `*previous_out` (may be NULL) is the one before, its reference
@@ -24,9 +24,9 @@ TARN_API tarn_status tarn_device_set_resource(int device, tarn_resource *resourc
                                               tarn_resource **previous_out);
 
 /** The same for the device of the calling thread's current context (0 without one). */
-TARN_API tarn_status tarn_current_resource(tarn_resource **out);
-TARN_API tarn_status tarn_set_current_resource(tarn_resource *resource,
-                                               tarn_resource **previous_out);
+TARN_API tarn_status tarn_current_device_resource(tarn_resource **out);
+TARN_API tarn_status tarn_set_current_device_resource(tarn_resource *resource,
+                                                      tarn_resource **previous_out);
 
 TARN_END_DECLS
 #endif

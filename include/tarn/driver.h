@@ -20,7 +20,7 @@ typedef unsigned long long tarn_device_ptr;
  * A stream, by value: one pointer-sized word.
  *
  * It is a raw `CUstream` (cast it; 0, 1 and 2 mean what they mean to CUDA: default,
- * legacy, per-thread), or a stream that was opened once with tarn_stream_open(), or
+ * legacy, per-thread), or a stream that was opened once with tarn_stream_register(), or
  * TARN_STREAM_NONE: no stream is named. Resources that other people
  * write get the value as it came; tarn_stream_handle() gives the CUstream in it.
  */
@@ -53,11 +53,11 @@ TARN_API tarn_status tarn_stream_destroy(int device, tarn_stream stream);
  * `raw` is a CUstream of `device`'s primary context; the default streams 0 and 1 can be
  * opened too, 2 cannot. A stream may be opened more than once. While it captures it is
  * TARN_STILL_IN_USE. Any thread. */
-TARN_API tarn_status tarn_stream_open(int device, tarn_stream raw, tarn_stream *out);
+TARN_API tarn_status tarn_stream_register(int device, tarn_stream raw, tarn_stream *out);
 
-/** Close a value of tarn_stream_open(). Nobody may be using it; afterwards each call that
+/** Close a value of tarn_stream_register(). Nobody may be using it; afterwards each call that
  * is given it is TARN_INVALID_ARGUMENT. The stream itself lives on. Any thread. */
-TARN_API tarn_status tarn_stream_close(tarn_stream opened);
+TARN_API tarn_status tarn_stream_unregister(tarn_stream opened);
 
 /** The owner's word that an opened stream is about to capture, given before it begins or
  * joins one, or that this has ended. Given later, work of others may have been drawn into
@@ -75,10 +75,10 @@ TARN_API tarn_status tarn_driver_open(const char *path);
 
 /** What is known about the driver that is open. */
 typedef struct tarn_driver_info {
-    char path[512];   /**< file that defines cuInit */
-    int version;      /**< as cuDriverGetVersion: 13000 is 13.0 */
-    bool is_sim;      /**< it is the stand-in: kernels do not run */
-    int device_count; /**< at least 1 */
+    char path[512];    /**< file that defines cuInit */
+    int version;       /**< as cuDriverGetVersion: 13000 is 13.0 */
+    bool is_simulator; /**< it is the stand-in: kernels do not run */
+    int device_count;  /**< at least 1 */
 } tarn_driver_info;
 
 /** Fill `out`; opens the driver if none is open. Any thread. */
@@ -112,7 +112,7 @@ TARN_API tarn_status tarn_driver_current_device(int *out);
  * of another life than the present one is gone, and its address may be somebody else's: a
  * finalizer that calls the driver compares first, and does nothing at 0. Makes no context.
  * Any thread. */
-TARN_API uint64_t tarn_driver_life(int device);
+TARN_API uint64_t tarn_context_generation(int device);
 
 /** Wait until all work of `device`'s primary context is done. Any thread. Ends every
  * stream capture in that context. */
@@ -125,20 +125,22 @@ TARN_API tarn_status tarn_stream_synchronize(int device, tarn_stream stream);
 /** Queue a copy of `bytes` between any two addresses (host pageable, pinned, device,
  *  managed) on `stream` of `device`, as cuMemcpyAsync. Not for TARN_STREAM_NONE, which
  *  copies and waits. Any thread. */
-TARN_API tarn_status tarn_copy(int device, tarn_device_ptr to, tarn_device_ptr from,
-                               size_t bytes, tarn_stream stream);
+TARN_API tarn_status tarn_memcpy_async(int device, tarn_device_ptr to,
+                                       tarn_device_ptr from, size_t bytes,
+                                       tarn_stream stream);
 
 /** Queue a fill of `bytes` with the byte `value`, as cuMemsetD8Async. */
-TARN_API tarn_status tarn_fill(int device, tarn_device_ptr to, unsigned char value,
-                               size_t bytes, tarn_stream stream);
+TARN_API tarn_status tarn_memset_async(int device, tarn_device_ptr to,
+                                       unsigned char value, size_t bytes,
+                                       tarn_stream stream);
 
 /** Ask the driver whether `bytes` at `address` can be a block of `device`: for code that
  *  was given the address by code that it does not trust. TARN_INVALID_ARGUMENT, with the
  *  numbers: the allocation at `address` ends before the block does, or it is memory of
  *  another device. TARN_OK: neither, or the driver does not say, as of system memory and of
  *  memory that was mapped in parts (cuMemMap). Makes the primary context. Any thread. */
-TARN_API tarn_status tarn_driver_check_block(int device, tarn_device_ptr address,
-                                             size_t bytes);
+TARN_API tarn_status tarn_driver_check_allocation(int device, tarn_device_ptr address,
+                                                  size_t bytes);
 
 TARN_END_DECLS
 #endif

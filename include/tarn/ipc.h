@@ -67,7 +67,7 @@ typedef struct tarn_ipc_handle {
 } tarn_ipc_handle;
 
 /** Make a handle of a pointer or a view. A served one stays good until the pointer (of a
- * view: the one that it looks into) has lost its last reference; tarn_pointer_count()
+ * view: the one that it looks into) has lost its last reference; tarn_pointer_use_count()
  * counts one more for it. Where a lease outlives that, the block goes back on the
  * server's thread. TARN_INVALID_ARGUMENT: nothing or an empty pointer. TARN_NOT_SUPPORTED:
  * see the table. TARN_SYSTEM_FAILURE: the server does not start. Any thread. */
@@ -116,9 +116,9 @@ typedef struct tarn_ipc_counts {
     size_t leases;      /**< that others have on blocks of this process */
     size_t connections; /**< to the server, leases included */
     size_t mapped;      /**< allocations of others that are open here */
-    size_t files;       /**< descriptors that Tarn has open for all this */
+    size_t descriptors; /**< descriptors that Tarn has open for all this */
     uint64_t requests;  /**< that the server answered, refusals included */
-    uint64_t refused;   /**< of these, and connections that were dropped */
+    uint64_t rejected;  /**< of these, and connections that were dropped */
 } tarn_ipc_counts;
 
 /** Exact when no call is under way. Any thread. */

@@ -83,7 +83,7 @@ typedef struct tarn_manager_ops {
      *  addresses may be somebody else's by now. Comes before the next call that needs the
      *  context, in its new life; initialize follows. Here NULL means that there is nothing
      *  to forget. */
-    void (*context_gone)(void *self);
+    void (*context_lost)(void *self);
 } tarn_manager_ops;
 
 /** One instance: a manager in one context. Counted. */
@@ -181,7 +181,7 @@ TARN_API tarn_status tarn_manager_load(const char *path, const char *symbol,
 /** As Numba's own manager does it (A11-A15, A102): each array is a cuMemAlloc, and frees
  *  are kept until there are enough of them, as a cuMemFree waits for the device. They go
  *  back when more than so many are pending or when they have more than that part of the
- *  device's memory (tarn_manager_set_pending_limits()); at the last end of deferred
+ *  device's memory (tarn_manager_set_pending_deallocs_limits()); at the last end of deferred
  *  cleanup, during which none goes back; at a reset; and, even while cleanup is deferred,
  *  where memory runs out, which is then tried once more. `config` is unused. The memory is
  *  safe without a stream: cuMemFree waits for all work. */
@@ -190,14 +190,14 @@ TARN_API const tarn_manager_ops *tarn_native_manager_ops(void);
 /** When what is pending goes back, of the native manager and of the host-only base, on
  *  every device: with more than `count` entries (so with 10 at the 11th; 0: at once), or
  *  with more bytes than `ratio` of the device's memory, from 0 to 1. At first what
- *  TARN_PENDING_COUNT and TARN_PENDING_RATIO say, else 10 and 0.2; a value that is none is
+ *  TARN_MAX_PENDING_DEALLOCS_COUNT and TARN_MAX_PENDING_DEALLOCS_RATIO say, else 10 and 0.2; a value that is none is
  *  warned of. Pinned memory that is not mapped counts no bytes. Any thread. */
-TARN_API tarn_status tarn_manager_set_pending_limits(size_t count, double ratio);
-TARN_API void tarn_manager_pending_limits(size_t *count_out, double *ratio_out);
+TARN_API tarn_status tarn_manager_set_pending_deallocs_limits(size_t count, double ratio);
+TARN_API void tarn_manager_pending_deallocs_limits(size_t *count_out, double *ratio_out);
 /** What is pending on `device` now, exact when no call is under way. It is part of
- *  tarn_pointer_unreturned(), and tarn_pointer_reclaim() gives it back. */
-TARN_API tarn_status tarn_manager_pending(int device, size_t *count_out,
-                                          size_t *bytes_out);
+ *  tarn_pointer_deferred_count(), and tarn_pointer_reclaim_deferred() gives it back. */
+TARN_API tarn_status tarn_manager_pending_deallocs(int device, size_t *count_out,
+                                                   size_t *bytes_out);
 
 /** The base of managers that bring device memory alone (A10, A58-A66): Tarn's host and
  *  managed memory, as operations for your table. Name them there, or call them from
@@ -252,7 +252,7 @@ TARN_API const tarn_manager_ops *tarn_pool_manager_ops(void);
  *  tarn_pointer_allocate(). Pinned memory that is neither mapped nor write-combined comes
  *  from a pool that the instance keeps. `config` is unused.
  *
- *  Reset gives back what is unreturned (tarn_pointer_unreturned()) and what the current
+ *  Reset gives back what is unreturned (tarn_pointer_deferred_count()) and what the current
  *  resource and the pool keep cached. Pointers that are out stay good and may be released
  *  after it. While cleanup is deferred, device, host and managed memory whose return would
  *  wait for the device is kept; the last end, and running out of memory, gives it back.

@@ -77,7 +77,7 @@ typedef struct tarn_meminfo_options {
      *  as long as the block. */
     NRT_ExternalAllocator *allocator;
     bool poison;       /**< fill with 0xCB now and 0xDE at the end */
-    const char *where; /**< words for leak reports, not copied; NULL: the thread's */
+    const char *label; /**< words for leak reports, not copied; NULL: the thread's */
 } tarn_meminfo_options;
 TARN_API tarn_status tarn_meminfo_allocate(tarn_runtime *runtime,
                                            const tarn_meminfo_options *options,
@@ -116,16 +116,16 @@ enum { TARN_NRT_HISTOGRAM = 48 };
  *  no call is under way; but `bytes_peak` is exact with one thread, and with more than one
  *  it may be off by 64 KiB a thread. */
 typedef struct tarn_runtime_stats {
-    size_t size;         /**< sizeof(tarn_runtime_stats), set by the caller */
-    uint64_t alloc;      /**< blocks made: MemInfos with their memory, and raw ones */
-    uint64_t free;       /**< of them given back */
-    uint64_t mi_alloc;   /**< MemInfos made */
-    uint64_t mi_free;    /**< of them gone */
-    uint64_t failed;     /**< allocations that were not to be had; counted nowhere else */
-    uint64_t misuses;    /**< second releases and the like, see the misuse handler */
-    uint64_t bytes_all;  /**< of all blocks ever made */
-    uint64_t bytes_live; /**< of those that are out */
-    uint64_t bytes_peak; /**< the most that were out at a time */
+    size_t size;       /**< sizeof(tarn_runtime_stats), set by the caller */
+    uint64_t alloc;    /**< blocks made: MemInfos with their memory, and raw ones */
+    uint64_t free;     /**< of them given back */
+    uint64_t mi_alloc; /**< MemInfos made */
+    uint64_t mi_free;  /**< of them gone */
+    uint64_t failed;   /**< allocations that were not to be had; counted nowhere else */
+    uint64_t misuses;  /**< second releases and the like, see the misuse handler */
+    uint64_t bytes_total;      /**< of all blocks ever made */
+    uint64_t bytes_live;       /**< of those that are out */
+    uint64_t bytes_peak;       /**< the most that were out at a time */
     uint64_t bytes_chunks;     /**< taken from the allocator for small blocks */
     uint64_t bytes_quarantine; /**< freed, and held back */
     /** Blocks made by size: [0] of 0 bytes, [n] of 2^(n-1) to 2^n - 1, the last of all
@@ -142,16 +142,16 @@ TARN_API tarn_status tarn_runtime_stats_read(tarn_runtime *runtime,
  *  and hold for blocks made from then on. The default instance begins with those that
  *  TARN_NRT_DEBUG names (`poison,guard,...`), others begin with none. */
 typedef enum tarn_nrt_mode {
-    TARN_NRT_POISON = 1,      /**< poison: fill with 0xCB at the start, 0xDE at the end */
-    TARN_NRT_GUARD = 2,       /**< guard: 16 bytes before and after the data, checked when
+    TARN_NRT_POISON = 1,     /**< poison: fill with 0xCB at the start, 0xDE at the end */
+    TARN_NRT_GUARD = 2,      /**< guard: 16 bytes before and after the data, checked when
                                    the block goes */
-    TARN_NRT_QUARANTINE = 4,  /**< quarantine: freed blocks are filled with 0xDE and held
+    TARN_NRT_QUARANTINE = 4, /**< quarantine: freed blocks are filled with 0xDE and held
                                    back; a late release is always caught, and so are bytes
                                    written meanwhile (not blocks of external allocators) */
-    TARN_NRT_SITES = 8,       /**< sites: remember who allocated, for snapshots */
-    TARN_NRT_TRACE = 16,      /**< trace: a line on stderr for each call that counts */
-    TARN_NRT_ABORT = 32,      /**< abort: misuse ends the process */
-    TARN_NRT_ONE_BY_ONE = 64, /**< one_by_one: small blocks too come from the allocator
+    TARN_NRT_SITES = 8,      /**< sites: remember who allocated, for snapshots */
+    TARN_NRT_TRACE = 16,     /**< trace: a line on stderr for each call that counts */
+    TARN_NRT_ABORT = 32,     /**< abort: misuse ends the process */
+    TARN_NRT_UNPOOLED = 64,  /**< unpooled: small blocks too come from the allocator
                                    each (tracemalloc, sanitizers) */
     TARN_NRT_EXIT_REPORT = 128, /**< report: print what is still out at exit */
     TARN_NRT_SLABS = 256        /**< slabs: small blocks are cut from chunks even where
@@ -181,12 +181,12 @@ TARN_API void tarn_nrt_set_misuse_handler(tarn_nrt_misuse_handler handler, void 
 
 /** Words for what this thread allocates from now on (TARN_NRT_SITES); not copied, so they
  *  have to stay. NULL: none. Returns the words before. */
-TARN_API const char *tarn_nrt_set_where(const char *words);
+TARN_API const char *tarn_nrt_set_label(const char *words);
 
 /** One place that allocated. */
 typedef struct tarn_nrt_site {
     const void *address; /**< in the caller: where the call returns to; NULL: unknown */
-    const char *where;   /**< the words of the time, or NULL */
+    const char *label;   /**< the words of the time, or NULL */
     int64_t blocks;      /**< still out; of a difference: more than before */
     int64_t bytes;       /**< in them */
 } tarn_nrt_site;

@@ -56,7 +56,7 @@ TARN_API tarn_status tarn_pointer_create(const tarn_pointer_options *options,
  *  pointer retains the resource. 0 bytes makes an empty pointer.
  *
  *  With TARN_STREAM_NONE the block is safe for work on any stream: where the resource does
- *  not promise that by itself (tarn_resource_serves_no_stream()), the call waits until the
+ *  not promise that by itself (tarn_resource_supports_no_stream()), the call waits until the
  *  block has no work behind it, and the last release waits for the device before the block
  *  goes back. */
 TARN_API tarn_status tarn_pointer_allocate(tarn_resource *resource, size_t bytes,
@@ -73,7 +73,7 @@ TARN_API tarn_pointer *tarn_pointer_retain(tarn_pointer *pointer);
 /** One reference less. NULL is allowed. Any thread.
  *
  *  A release returns nothing, so where returning the memory fails (the driver or the
- *  resource says no) the memory is kept on a list: see tarn_pointer_deferred(). The warning
+ *  resource says no) the memory is kept on a list: see tarn_pointer_deferred_frees(). The warning
  *  handler is told once for each pointer (tarn_set_warning_handler()). To have the status
  *  instead, call tarn_pointer_release_checked(). */
 TARN_API void tarn_pointer_release(tarn_pointer *pointer);
@@ -82,13 +82,13 @@ TARN_API void tarn_pointer_release(tarn_pointer *pointer);
  *  memory that came due. The message is the failing call's. TARN_OK: nothing failed, so the
  *  memory is back where it came from, or other references are left, or it is deferred.
  *  The reference is gone in any case: memory whose free failed is freed again later, see
- *  tarn_pointer_deferred(). NULL is allowed. Any thread. */
+ *  tarn_pointer_deferred_frees(). NULL is allowed. Any thread. */
 TARN_API tarn_status tarn_pointer_release_checked(tarn_pointer *pointer);
 
 TARN_API tarn_device_ptr tarn_pointer_address(const tarn_pointer *pointer);
 TARN_API void *tarn_pointer_host(const tarn_pointer *pointer);
 TARN_API size_t tarn_pointer_bytes(const tarn_pointer *pointer);
-TARN_API size_t tarn_pointer_count(const tarn_pointer *pointer);
+TARN_API size_t tarn_pointer_use_count(const tarn_pointer *pointer);
 TARN_API int tarn_pointer_device(const tarn_pointer *pointer);
 TARN_API tarn_pointer_kind tarn_pointer_get_kind(const tarn_pointer *pointer);
 
@@ -101,7 +101,7 @@ TARN_API tarn_status tarn_pointer_set_stream(tarn_pointer *pointer, tarn_stream 
  *  giving them back failed, or waits for the end of a manager's deferred cleanup. Those
  *  that failed are tried again at later releases and allocations, the oldest first.
  *  Exact when no call is under way. */
-TARN_API size_t tarn_pointer_unreturned(void);
+TARN_API size_t tarn_pointer_deferred_count(void);
 
 /** Frees that are not done, of blocks that have lost their last reference. */
 typedef struct tarn_deferred_frees {
@@ -116,11 +116,11 @@ typedef struct tarn_deferred_frees {
 /** Fill `out`. What failed is counted until it is back, exact at any time; what waits is
  *  exact when no call is under way. TARN_INVALID_ARGUMENT: NULL, or another size. Any
  *  thread. */
-TARN_API tarn_status tarn_pointer_deferred(tarn_deferred_frees *out);
+TARN_API tarn_status tarn_pointer_deferred_frees(tarn_deferred_frees *out);
 
 /** Try to give back all of them now, deferred ones too. The first failure is returned, in
  *  its own words, once all were tried. Any thread. */
-TARN_API tarn_status tarn_pointer_reclaim(void);
+TARN_API tarn_status tarn_pointer_reclaim_deferred(void);
 
 /** MemInfos of all pointers: made and gone, for leak checks. */
 TARN_API void tarn_pointer_counts(tarn_runtime_counts *out);

@@ -44,11 +44,11 @@ enum {
 };
 
 /** In which form tarn_prune_bytes() gives the module back. */
-typedef enum tarn_prune_form {
+typedef enum tarn_prune_format {
     TARN_PRUNE_AS_GIVEN = 0,
     TARN_PRUNE_TEXT = 1,
     TARN_PRUNE_BITCODE = 2
-} tarn_prune_form;
+} tarn_prune_format;
 
 /** Why an incref stayed: name, and the rule in words. Values never change. */
 #define TARN_PRUNE_RULE_MAP(X)                                                          \
@@ -67,7 +67,8 @@ typedef enum tarn_prune_form {
     X(NOT_REACHED, 12, "no way from the start of the function leads to the incref")     \
     X(NOT_OPTIMIZED, 13, "the function has the attribute optnone")                      \
     X(FEWER_DECREFS, 14, "every decref that would fit went with another incref")        \
-    X(HANDED_OVER, 15, "a way raises, and somebody else may have the reference by then")
+    X(OWNERSHIP_TRANSFERRED, 15,                                                        \
+      "a way raises, and somebody else may have the reference by then")
 
 typedef enum tarn_prune_rule {
 #define X(name, value, words) TARN_PRUNE_##name = value,
@@ -86,7 +87,7 @@ typedef struct tarn_prune_place {
 /** An incref that stayed although its function has a decref of the same value. */
 typedef struct tarn_prune_kept {
     tarn_prune_rule rule;
-    const char *words;    /**< of the rule */
+    const char *message;  /**< of the rule */
     const char *function; /**< its name */
     const char *value;    /**< the reference, as IR prints it: ptr %a */
     tarn_prune_place incref;
@@ -103,8 +104,8 @@ typedef struct tarn_prune_options {
     unsigned shapes; /**< TARN_PRUNE_PER_BLOCK | ...; 0: all */
     unsigned
         raise_marks; /**< TARN_PRUNE_MARK_STORE | ...; 0: both, LLVMLITE: the store */
-    tarn_prune_form form; /**< for tarn_prune_bytes() alone */
-    bool trusted;         /**< tarn_prune_bytes(): do not verify, LLVM wrote them */
+    tarn_prune_format format; /**< for tarn_prune_bytes() alone */
+    bool trusted;             /**< tarn_prune_bytes(): do not verify, LLVM wrote them */
     /** LLVMLITE: visits of a block in one fan-out search; 0: 1000, as llvmlite's Python
      *  has it. SOUND does not need it. */
     size_t subgraph_limit;

@@ -81,7 +81,7 @@ typedef struct tarn_resource_ops {
     /** Does deallocate() by itself wait until the device has finished with the block, as
      *  cuMemFree does? Then memory freed by somebody who names no stream is safe to
      * reuse. NULL: false. */
-    bool (*free_waits)(const void *self);
+    bool (*deallocate_synchronizes)(const void *self);
 
     /** Give cached memory back to where it came from until at most `keep_bytes` are
      * cached;
@@ -90,12 +90,12 @@ typedef struct tarn_resource_ops {
 
     /** The bytes a live block was asked for; a block that is not out here:
      *  TARN_INVALID_ARGUMENT. NULL: TARN_NOT_SUPPORTED. */
-    tarn_status (*block_bytes)(void *self, tarn_device_ptr block, size_t *out);
+    tarn_status (*requested_bytes)(void *self, tarn_device_ptr block, size_t *out);
 
     /** How many blocks are out. NULL: Tarn counts calls itself; but with `is_equal` blocks
      *  may come back to another object, so then it takes none to be out, and a release is
      *  never refused. */
-    size_t (*blocks_out)(const void *self);
+    size_t (*live_blocks)(const void *self);
 
     /** Does it serve those who name no stream by itself? That is a promise of two halves.
      * A block that is given back with TARN_STREAM_NONE is handed to nobody until all work
@@ -104,7 +104,7 @@ typedef struct tarn_resource_ops {
      * And a block that is handed out with TARN_STREAM_NONE has no pending work of any
      * stream behind it. Whoever keeps it need not be waited for. NULL: what free_waits
      * says. */
-    bool (*serves_no_stream)(const void *self);
+    bool (*supports_no_stream)(const void *self);
 } tarn_resource_ops;
 
 /** Make a resource of your own: `self` is passed to each operation, `device` is where its
@@ -116,15 +116,16 @@ TARN_API tarn_status tarn_resource_create(const tarn_resource_ops *ops, void *se
 
 /** How many resources may stack on one that has no upstream. A call to the top one is a call
  *  to each of them, and so is its end. */
-enum { TARN_STACK_MAX = 64 };
+enum { TARN_RESOURCE_DEPTH_MAX = 64 };
 
 /** As tarn_resource_create(), for a resource of your own whose operations call `upstream`
  *  (NULL: as tarn_resource_create()). It counts as one more of the stack: over a stack of
- *  TARN_STACK_MAX resources it is TARN_INVALID_ARGUMENT. `upstream` is not retained. Any
+ *  TARN_RESOURCE_DEPTH_MAX resources it is TARN_INVALID_ARGUMENT. `upstream` is not retained. Any
  *  thread. */
-TARN_API tarn_status tarn_resource_create_over(const tarn_resource_ops *ops, void *self,
-                                               int device, tarn_resource *upstream,
-                                               tarn_resource **out);
+TARN_API tarn_status tarn_resource_create_with_upstream(const tarn_resource_ops *ops,
+                                                        void *self, int device,
+                                                        tarn_resource *upstream,
+                                                        tarn_resource **out);
 
 /** One more owner; returns its argument. NULL is allowed. */
 TARN_API tarn_resource *tarn_resource_retain(tarn_resource *resource);
@@ -138,7 +139,7 @@ TARN_API tarn_status tarn_resource_release(tarn_resource *resource);
  * to 256), ready for work queued on `stream` from now on (E3, E12, E13, E21-E23). Another
  * stream first waits for an event that is recorded on `stream` after this call. With
  * TARN_STREAM_NONE the block is ready for every stream where
- * tarn_resource_serves_no_stream(). Blocks of `cuda`, `managed`, `pinned` and `host` are
+ * tarn_resource_supports_no_stream(). Blocks of `cuda`, `managed`, `pinned` and `host` are
  * ready for every stream, whatever `stream` is. 0 bytes is NULL and no error. Any thread. */
 TARN_API tarn_status tarn_resource_allocate(tarn_resource *resource, size_t bytes,
                                             size_t alignment, tarn_stream stream,
@@ -147,8 +148,8 @@ TARN_API tarn_status tarn_resource_allocate(tarn_resource *resource, size_t byte
 /** Give a block back, with the `bytes` and `alignment` of its allocation, on a stream on
  *  which it may be reused at once (E4, E14, E24-E27). That need not be the stream of the
  * allocation. The stream has waited for an event behind the last use on each other stream
- * that used the block. No event is needed where tarn_resource_free_waits(), nor with
- * TARN_STREAM_NONE where tarn_resource_serves_no_stream(): that free covers the work that
+ * that used the block. No event is needed where tarn_resource_deallocate_synchronizes(), nor with
+ * TARN_STREAM_NONE where tarn_resource_supports_no_stream(): that free covers the work that
  * all streams have queued. NULL with 0 bytes is no error. A foreign pointer, a second
  * free, wrong bytes and a wrong alignment are TARN_INVALID_ARGUMENT where the resource can
  * tell, and change nothing. A free that fails in the driver changes nothing either: the
@@ -169,20 +170,20 @@ TARN_API bool tarn_resource_is_equal(const tarn_resource *resource,
                                      const tarn_resource *other);
 TARN_API bool tarn_resource_supports_streams(const tarn_resource *resource);
 TARN_API bool tarn_resource_supports_memory_info(const tarn_resource *resource);
-TARN_API bool tarn_resource_free_waits(const tarn_resource *resource);
+TARN_API bool tarn_resource_deallocate_synchronizes(const tarn_resource *resource);
 /** Is memory that comes and goes with TARN_STREAM_NONE safe by itself? What is promised then
  *  stands at `serves_no_stream` of tarn_resource_ops. `cuda`, `managed` and `pinned` do, since their
  *  frees wait; so do a pool and a slab, on the device's own memory and on upstreams that
  *  do or that order by stream; an adaptor and `binning` do where all beneath them do.
  *  `async` does not. NULL is false. Any thread. */
-TARN_API bool tarn_resource_serves_no_stream(const tarn_resource *resource);
+TARN_API bool tarn_resource_supports_no_stream(const tarn_resource *resource);
 /** Give back what is cached over `keep_bytes`; `*released_out` (may be NULL) is how much
  *  that was. */
 TARN_API tarn_status tarn_resource_trim(tarn_resource *resource, size_t keep_bytes,
                                         size_t *released_out);
-TARN_API tarn_status tarn_resource_block_bytes(tarn_resource *resource,
-                                               tarn_device_ptr block, size_t *out);
-TARN_API size_t tarn_resource_blocks_out(const tarn_resource *resource);
+TARN_API tarn_status tarn_resource_requested_bytes(tarn_resource *resource,
+                                                   tarn_device_ptr block, size_t *out);
+TARN_API size_t tarn_resource_live_blocks(const tarn_resource *resource);
 TARN_API int tarn_resource_device(const tarn_resource *resource);
 TARN_API const char *tarn_resource_name(const tarn_resource *resource);
 /** The `self` a resource was created with, for bindings; NULL unless `ops_size` and
@@ -250,7 +251,7 @@ typedef struct tarn_binning_options {
     size_t size; /**< sizeof(tarn_binning_options) */
     /** Bins of its own: a slab for each power of two from 2^smallest to 2^largest bytes, on
      * `upstream`. At most 62; both 0: none. */
-    unsigned smallest_log2, largest_log2;
+    unsigned min_size_exponent, max_size_exponent;
 } tarn_binning_options;
 
 /** Each request goes to the resource for its size: the smallest bin that it fits into, or
@@ -264,7 +265,7 @@ TARN_API tarn_status tarn_binning_create(tarn_resource *upstream,
  * block goes back by its size, so TARN_STILL_IN_USE while blocks are out, and also for a bin
  * that is over more resources than the binning one, if that has had a resource over it.
  * TARN_INVALID_ARGUMENT: another device, the 65th bin, a bin over a stack of
- * TARN_STACK_MAX resources. Any thread. */
+ * TARN_RESOURCE_DEPTH_MAX resources. Any thread. */
 TARN_API tarn_status tarn_binning_add_bin(tarn_resource *binning, size_t bytes,
                                           tarn_resource *bin);
 
@@ -277,7 +278,7 @@ typedef enum tarn_action {
 
 /** One call of tarn_resource_allocate() or tarn_resource_deallocate(), as a tap sees it.
  */
-typedef struct tarn_tap_event {
+typedef struct tarn_observer_event {
     tarn_action action;
     tarn_resource *resource;
     tarn_device_ptr block; /**< 0 for a failure */
@@ -286,9 +287,9 @@ typedef struct tarn_tap_event {
     tarn_stream stream;
     uint64_t start_ns; /**< CLOCK_MONOTONIC */
     uint64_t end_ns;
-} tarn_tap_event;
+} tarn_observer_event;
 
-typedef void (*tarn_tap)(void *data, const tarn_tap_event *event);
+typedef void (*tarn_observer)(void *data, const tarn_observer_event *event);
 
 /** Watch every outermost public allocate and free of the process (E11): an allocation
  * after it succeeded, a free before it reaches the resource. Requests for 0 bytes and
@@ -298,7 +299,7 @@ typedef void (*tarn_tap)(void *data, const tarn_tap_event *event);
  * once, too. It has to return: to leave it by longjmp() or an exception is forbidden. Taking it
  * away waits until no other thread runs it, so that `data` may be freed afterwards; in the tap
  * itself the thread's own call goes on. */
-TARN_API tarn_status tarn_resource_set_tap(tarn_tap tap, void *data);
+TARN_API tarn_status tarn_resource_set_observer(tarn_observer tap, void *data);
 
 TARN_END_DECLS
 #endif

@@ -101,20 +101,20 @@ TARN_API const char *tarn_warning_last(void);
  * lock over a wait can be for ever: the device may wait for a host function that needs it.
  * What a pool has at hand it gives without, so the lock's two changes of hands, which cost
  * more than the block, are saved. All other calls have to be taken for long ones. */
-typedef struct tarn_before_wait {
-    void (*call)(struct tarn_before_wait *self);
-} tarn_before_wait;
+typedef struct tarn_blocking_hook {
+    void (*call)(struct tarn_blocking_hook *self);
+} tarn_blocking_hook;
 
 /** Set who is told on this thread; NULL: nobody. Returns who was before, NULL too if he has
  * been told since. `next` stays yours and has to be there until another one is set. */
-TARN_API tarn_before_wait *tarn_set_before_wait(tarn_before_wait *next);
+TARN_API tarn_blocking_hook *tarn_set_blocking_hook(tarn_blocking_hook *next);
 
 /** The name of a status, e.g. "TARN_OUT_OF_MEMORY"; "TARN_?" for a number that is none.
  */
 TARN_API const char *tarn_status_name(tarn_status status);
 
 /** The meaning of a status in a few words; static storage. */
-TARN_API const char *tarn_status_meaning(tarn_status status);
+TARN_API const char *tarn_status_string(tarn_status status);
 
 TARN_END_DECLS
 #endif

@@ -33,7 +33,7 @@ typedef tarn_site (*tarn_site_finder)(bool freeing);
 TARN_API void tarn_site_set_finder(tarn_site_finder find);
 
 /** One thing that happened to memory. */
-typedef struct tarn_event {
+typedef struct tarn_trace_event {
     tarn_action action;
     int device;          /**< TARN_DEVICE_NONE where a format does not say */
     uint64_t address;    /**< 0 for a failure */
@@ -46,7 +46,7 @@ typedef struct tarn_event {
     uint64_t start_ns;    /**< since the log began; RMM's: since midnight, local time */
     uint64_t end_ns;
     const char *location; /**< "file:line", "<gc>", "<exit>"; NULL or "" if not known */
-} tarn_event;
+} tarn_trace_event;
 
 typedef enum tarn_trace_format {
     TARN_TRACE_NBEP7 = 0, /**< Event Type,Device ID,Address,Stream,Size (bytes),... */
@@ -57,11 +57,11 @@ typedef enum tarn_trace_format {
  *  It may not use its writer: tarn_trace_write(), tarn_trace_flush() and the last release
  *  are TARN_STILL_IN_USE there. So what it allocates from a resource that this writer logs
  *  leaves no row. */
-typedef bool (*tarn_write_fn)(void *data, const char *bytes, size_t count);
+typedef bool (*tarn_trace_write_fn)(void *data, const char *bytes, size_t count);
 
 /** Where a reader's bytes come from: up to `capacity` bytes into `buffer`, the count
  *  returned, 0 at the end, -1 on failure (errno says why). */
-typedef long (*tarn_read_fn)(void *data, char *buffer, size_t capacity);
+typedef long (*tarn_trace_read_fn)(void *data, char *buffer, size_t capacity);
 
 typedef struct tarn_trace_writer tarn_trace_writer;
 
@@ -70,7 +70,7 @@ typedef struct tarn_trace_writer tarn_trace_writer;
 TARN_API tarn_status tarn_trace_writer_open(const char *path, tarn_trace_format format,
                                             tarn_trace_writer **out);
 /** A writer to anything; `write` is called with whole lines, one call at a time. */
-TARN_API tarn_status tarn_trace_writer_create(tarn_write_fn write, void *data,
+TARN_API tarn_status tarn_trace_writer_create(tarn_trace_write_fn write, void *data,
                                               tarn_trace_format format,
                                               tarn_trace_writer **out);
 /** Write one event (any thread; lines never mix). The header goes out first. Times are
@@ -78,7 +78,8 @@ TARN_API tarn_status tarn_trace_writer_create(tarn_write_fn write, void *data,
  *  last release and, to files, when the program exits. A write that failed is
  *  TARN_SYSTEM_FAILURE from then on; a forked child that writes to its parent's log is
  *  TARN_NOT_SUPPORTED. A location is cut after 4,096 bytes. */
-TARN_API tarn_status tarn_trace_write(tarn_trace_writer *writer, const tarn_event *event);
+TARN_API tarn_status tarn_trace_write(tarn_trace_writer *writer,
+                                      const tarn_trace_event *event);
 /** A moment of CLOCK_MONOTONIC as this writer's log counts time, for `start_ns` and
  *  `end_ns`: since the writer was made; RMM's: since midnight, local time. Any thread. */
 TARN_API uint64_t tarn_trace_writer_time_ns(const tarn_trace_writer *writer,
@@ -93,7 +94,8 @@ TARN_API tarn_trace_writer *tarn_trace_writer_retain(tarn_trace_writer *writer);
 TARN_API tarn_status tarn_trace_writer_release(tarn_trace_writer *writer);
 
 /** Where a reader found something wrong, for messages: 1-based line. */
-typedef tarn_status (*tarn_event_fn)(void *data, const tarn_event *event, uint64_t line);
+typedef tarn_status (*tarn_trace_event_fn)(void *data, const tarn_trace_event *event,
+                                           uint64_t line);
 
 /** Limits of a reader, so that no input makes it use more than this; zeros: defaults. */
 typedef struct tarn_trace_limits {
@@ -107,9 +109,9 @@ typedef struct tarn_trace_limits {
 /** Read a log of either format (the header tells which) and pass each row on. `name`
  * stands in messages: `name:line: what`. A row that does not parse ends the reading with
  *  TARN_BAD_FORMAT; a status other than TARN_OK from `on_event` ends it with that. */
-TARN_API tarn_status tarn_trace_read(const char *name, tarn_read_fn read, void *data,
-                                     const tarn_trace_limits *limits,
-                                     tarn_event_fn on_event, void *event_data,
+TARN_API tarn_status tarn_trace_read(const char *name, tarn_trace_read_fn read,
+                                     void *data, const tarn_trace_limits *limits,
+                                     tarn_trace_event_fn on_event, void *event_data,
                                      tarn_trace_format *format_out);
 
 /** What a log says, in figures. An address that is handed out while it is out is taken as
@@ -146,37 +148,39 @@ typedef enum tarn_site_order {
 
 /** The books of a log: who holds what, row after row, and which rows cannot be. Not
  *  locked: one thread at a time. */
-typedef struct tarn_trace_tally tarn_trace_tally;
+typedef struct tarn_trace_accounting tarn_trace_accounting;
 
 /** Called for each thing that cannot be, e.g. "free of 0x10, which is not out". */
-typedef void (*tarn_problem_fn)(void *data, uint64_t line, const char *what);
+typedef void (*tarn_trace_problem_fn)(void *data, uint64_t line, const char *what);
 
 /** New books; `name` stands in messages, `limits` and `on_problem` may be NULL. */
-TARN_API tarn_status tarn_trace_tally_create(const char *name,
-                                             const tarn_trace_limits *limits,
-                                             tarn_problem_fn on_problem, void *data,
-                                             tarn_trace_tally **out);
-TARN_API void tarn_trace_tally_release(tarn_trace_tally *tally);
-/** Enter an event; with the tally as `event_data` this is a tarn_event_fn for
+TARN_API tarn_status tarn_trace_accounting_create(const char *name,
+                                                  const tarn_trace_limits *limits,
+                                                  tarn_trace_problem_fn on_problem,
+                                                  void *data,
+                                                  tarn_trace_accounting **out);
+TARN_API void tarn_trace_accounting_release(tarn_trace_accounting *tally);
+/** Enter an event; with the tally as `event_data` this is a tarn_trace_event_fn for
  *  tarn_trace_read(). Over a limit: TARN_OUT_OF_MEMORY; live bytes that no longer fit 64
  *  bits: TARN_BAD_FORMAT. After a failure only release is of use. */
-TARN_API tarn_status tarn_trace_tally_add(void *tally, const tarn_event *event,
-                                          uint64_t line);
-TARN_API void tarn_trace_tally_summary(const tarn_trace_tally *tally,
-                                       tarn_trace_summary *out);
+TARN_API tarn_status tarn_trace_accounting_add(void *tally, const tarn_trace_event *event,
+                                               uint64_t line);
+TARN_API void tarn_trace_accounting_summary(const tarn_trace_accounting *tally,
+                                            tarn_trace_summary *out);
 /** The first places in that order, at most `capacity`, into `sites`; how many there are
  *  in all is returned. Places with 0 in that order come last. */
-TARN_API size_t tarn_trace_tally_sites(const tarn_trace_tally *tally,
-                                       tarn_site_order order, size_t capacity,
-                                       tarn_trace_site *sites);
+TARN_API size_t tarn_trace_accounting_sites(const tarn_trace_accounting *tally,
+                                            tarn_site_order order, size_t capacity,
+                                            tarn_trace_site *sites);
 
 /** A log in memory, checked and compact, ready to be replayed. */
 typedef struct tarn_trace tarn_trace;
 
 /** Load a log whole. Frees without an allocation, failures and allocations of 0 bytes are
  *  counted and kept out; blocks that stay live are freed at the end of a replay. */
-TARN_API tarn_status tarn_trace_load(const char *name, tarn_read_fn read, void *data,
-                                     const tarn_trace_limits *limits, tarn_trace **out);
+TARN_API tarn_status tarn_trace_load(const char *name, tarn_trace_read_fn read,
+                                     void *data, const tarn_trace_limits *limits,
+                                     tarn_trace **out);
 TARN_API void tarn_trace_release(tarn_trace *trace);
 TARN_API void tarn_trace_summarize(const tarn_trace *trace, tarn_trace_summary *out);
 
@@ -191,9 +195,9 @@ typedef struct tarn_replay_options {
      *  NULL. */
     void (*progress)(void *data, uint64_t done, uint64_t total);
     void *progress_data;
-    /** With keep_streams: open the streams (tarn_stream_open()) and replay on the opened
+    /** With keep_streams: open the streams (tarn_stream_register()) and replay on the opened
      * ones, which costs a pool less. */
-    bool open_streams;
+    bool register_streams;
 } tarn_replay_options;
 
 /** What a replay measured. Times are host time of the call, in nanoseconds; calls that

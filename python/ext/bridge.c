@@ -104,7 +104,7 @@ static void forget_threads(void)
 static PyObject *live_of(PyObject *object)
 {
     tarn__resource_object *self = (tarn__resource_object *)object;
-    uint64_t life = tarn_driver_life(self->device);
+    uint64_t life = tarn_context_generation(self->device);
 
     if (self->live == NULL || self->live_life != life)
         Py_XSETREF(self->live, PySet_New(NULL));
@@ -191,7 +191,7 @@ static bool is_a_block(PyObject *object, tarn_device_ptr block, size_t bytes,
     if (device == TARN_DEVICE_NONE)
         return true;
     Py_BEGIN_ALLOW_THREADS;
-    status = tarn_driver_check_block(device, block, bytes);
+    status = tarn_driver_check_allocation(device, block, bytes);
     Py_END_ALLOW_THREADS;
     snprintf(why, 512, "%s", tarn_error_last()->message);
     return status != TARN_INVALID_ARGUMENT;
@@ -456,7 +456,7 @@ static const tarn_resource_ops bridge_ops = {
     .memory_info = bridge_memory_info,
     .is_equal = bridge_is_equal,
     .trim = bridge_trim,
-    .blocks_out = bridge_blocks_out,
+    .live_blocks = bridge_blocks_out,
 };
 
 tarn_resource *tarn__bridge_create(tarn__state *state, PyObject *object, int device)
@@ -472,8 +472,8 @@ tarn_resource *tarn__bridge_create(tarn__state *state, PyObject *object, int dev
     atomic_init(&bridge->blocks, 0);
     /* What its methods call through super(), and an adaptor's upstream. */
     tarn_resource *beneath = ((tarn__resource_object *)object)->native;
-    tarn_status status =
-        tarn_resource_create_over(&bridge_ops, bridge, device, beneath, &resource);
+    tarn_status status = tarn_resource_create_with_upstream(&bridge_ops, bridge, device,
+                                                            beneath, &resource);
     if (status == TARN_OK)
         return resource;
     tarn__raise(state, status);

@@ -53,7 +53,7 @@ int tarn__buffer_transfer(tarn__buffer *self, tarn_device_ptr to, tarn_device_pt
         return 0;
     tarn__buffer_use(self, &use);
     Py_BEGIN_ALLOW_THREADS;
-    status = tarn_copy(self->device, to, from, bytes, stream);
+    status = tarn_memcpy_async(self->device, to, from, bytes, stream);
     if (status == TARN_OK && (wait || tarn__stream_is_default(stream)))
         status = tarn_stream_synchronize(self->device, stream);
     Py_END_ALLOW_THREADS;
@@ -124,8 +124,8 @@ static tarn_status move_to(tarn__buffer *self, tarn_pointer **grown, tarn_stream
     tarn_status status = TARN_OK;
 
     if (self->bytes > 0)
-        status = tarn_copy(self->device, tarn_pointer_address(*grown),
-                           tarn__buffer_address(self), self->bytes, stream);
+        status = tarn_memcpy_async(self->device, tarn_pointer_address(*grown),
+                                   tarn__buffer_address(self), self->bytes, stream);
     if (status == TARN_OK)
         status = set_stream(self, stream, owner, owner_before);
     if (status != TARN_OK)

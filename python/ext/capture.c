@@ -98,7 +98,7 @@ typedef struct graph_memory {
 } graph_memory;
 
 /* (pool, stream) */
-static PyObject *capture_of(PyObject *module, PyObject *args)
+static PyObject *get_capture(PyObject *module, PyObject *args)
 {
     TARN__CALL;
     tarn__state *state = tarn__state_get(module);
@@ -117,7 +117,7 @@ static PyObject *capture_of(PyObject *module, PyObject *args)
     if (self == NULL)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = tarn_pool_capture_of(pool, stream, &capture);
+    status = tarn_pool_get_capture(pool, stream, &capture);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK) {
         Py_DECREF(self);
@@ -136,7 +136,7 @@ static void memory_dealloc(PyObject *object)
 
     if (capture != NULL) {
         Py_BEGIN_ALLOW_THREADS;
-        status = tarn_pool_capture_drop(capture);
+        status = tarn_pool_capture_unreference(capture);
         Py_END_ALLOW_THREADS;
     }
     tarn__state *state = tarn__state_of(type);
@@ -173,7 +173,7 @@ static PyObject *memory_release(PyObject *object, PyObject *stream_object)
  * held, so that nobody releases it meanwhile. */
 static PyObject *memory_statistics(PyObject *object, PyObject *Py_UNUSED(none))
 {
-    tarn_pool_capture_statistics all = {.size = sizeof all, .is_over = true};
+    tarn_pool_capture_statistics all = {.size = sizeof all, .has_ended = true};
     tarn_pool_capture *capture = ((graph_memory *)object)->capture;
 
     if (capture != NULL) {
@@ -181,10 +181,10 @@ static PyObject *memory_statistics(PyObject *object, PyObject *Py_UNUSED(none))
         if (status != TARN_OK)
             return tarn__raise(tarn__state_of(Py_TYPE(object)), status);
     }
-    return Py_BuildValue("(KKKKN)", (unsigned long long)all.kept,
+    return Py_BuildValue("(KKKKN)", (unsigned long long)all.retained,
                          (unsigned long long)all.live,
                          (unsigned long long)all.live_blocks,
-                         (unsigned long long)all.streams, PyBool_FromLong(all.is_over));
+                         (unsigned long long)all.streams, PyBool_FromLong(all.has_ended));
 }
 
 static PyObject *memory_is_released(PyObject *object, void *Py_UNUSED(closure))
@@ -221,7 +221,7 @@ static PyType_Spec memory_spec = {
 };
 
 static PyMethodDef capture_functions[] = {
-    {"_pool_capture_of", capture_of, METH_VARARGS, NULL},
+    {"_pool_get_capture", get_capture, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

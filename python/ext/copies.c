@@ -310,8 +310,8 @@ static int queue_copy(tarn__state *state, tarn__buffer *self, const struct array
 
     tarn__buffer_use(self, &use);
     Py_BEGIN_ALLOW_THREADS;
-    status = tarn_copy(self->device, tarn_pointer_address(use.pointer), array->address,
-                       array->bytes, stream);
+    status = tarn_memcpy_async(self->device, tarn_pointer_address(use.pointer),
+                               array->address, array->bytes, stream);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
         tarn__raise(state, status);

@@ -25,7 +25,7 @@ static PyObject *deferred_frees(PyObject *module, PyObject *Py_UNUSED(none))
 {
     tarn__state *state = tarn__state_get(module);
     tarn_deferred_frees frees = {.size = sizeof frees};
-    tarn_status status = tarn_pointer_deferred(&frees);
+    tarn_status status = tarn_pointer_deferred_frees(&frees);
 
     if (status != TARN_OK)
         return tarn__raise(state, status);
@@ -54,7 +54,7 @@ static PyObject *reclaim_deferred_frees(PyObject *module, PyObject *Py_UNUSED(no
     tarn_status status;
 
     Py_BEGIN_ALLOW_THREADS;
-    status = tarn_pointer_reclaim();
+    status = tarn_pointer_reclaim_deferred();
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
         return tarn__raise(tarn__state_get(module), status);

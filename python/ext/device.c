@@ -34,7 +34,7 @@ static PyObject *served_object(tarn__state *state, int device)
     if (object == NULL ||
         (device < 0 && tarn_driver_current_device(&device) != TARN_OK) ||
         device != state->served_device ||
-        !tarn_device_serves_from(device, ((tarn__resource_object *)object)->native))
+        !tarn_device_resource_is(device, ((tarn__resource_object *)object)->native))
         return NULL;
     return object;
 }

@@ -79,7 +79,7 @@ static PyObject *driver_info(PyObject *module, PyObject *Py_UNUSED(none))
     PyObject *values[] = {
         PyUnicode_DecodeFSDefault(info.path),
         PyLong_FromLong(info.version),
-        PyBool_FromLong(info.is_sim),
+        PyBool_FromLong(info.is_simulator),
         PyLong_FromLong(info.device_count),
     };
     return named_tuple(state->DriverInfo, values, sizeof values / sizeof *values);
@@ -165,7 +165,7 @@ static PyObject *synchronize(PyObject *module, PyObject *args, PyObject *kwargs)
 static PyStructSequence_Field driver_fields[] = {
     {"path", "the file that is loaded"},
     {"version", "as cuDriverGetVersion: 13000 is 13.0"},
-    {"is_sim", "it is Tarn's stand-in: kernels do not run"},
+    {"is_simulator", "it is Tarn's stand-in: kernels do not run"},
     {"device_count", "at least 1"},
     {NULL, NULL},
 };

@@ -238,7 +238,7 @@ PyObject *tarn__raise(tarn__state *state, tarn_status status)
 
     if (error.status != status) {
         error = (tarn_error){.status = status};
-        snprintf(error.message, sizeof error.message, "%s", tarn_status_meaning(status));
+        snprintf(error.message, sizeof error.message, "%s", tarn_status_string(status));
     }
     PyObject *kept = take_kept(&error);
     if (kept != NULL) {

@@ -347,13 +347,13 @@ static PyObject *ipc_counts(PyObject *module, PyObject *unused)
     (void)module;
     (void)unused;
     tarn_ipc_get_counts(&counts);
-    return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n,s:K,s:K}", "segments",
-                         (Py_ssize_t)counts.segments, "served", (Py_ssize_t)counts.served,
-                         "leases", (Py_ssize_t)counts.leases, "connections",
-                         (Py_ssize_t)counts.connections, "mapped",
-                         (Py_ssize_t)counts.mapped, "files", (Py_ssize_t)counts.files,
-                         "requests", (unsigned long long)counts.requests, "refused",
-                         (unsigned long long)counts.refused);
+    return Py_BuildValue(
+        "{s:n,s:n,s:n,s:n,s:n,s:n,s:K,s:K}", "segments", (Py_ssize_t)counts.segments,
+        "served", (Py_ssize_t)counts.served, "leases", (Py_ssize_t)counts.leases,
+        "connections", (Py_ssize_t)counts.connections, "mapped",
+        (Py_ssize_t)counts.mapped, "descriptors", (Py_ssize_t)counts.descriptors,
+        "requests", (unsigned long long)counts.requests, "rejected",
+        (unsigned long long)counts.rejected);
 }
 
 static PyMethodDef functions[] = {

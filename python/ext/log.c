@@ -7,7 +7,7 @@
  *
  * A free that failed is taken out of the queue. Tarn tries it again, and its row is written
  * when that was done: before the address is handed out again, or once no failed free is left
- * (tarn_pointer_deferred()).
+ * (tarn_pointer_deferred_frees()).
  *
  * The lock is never held while Python or the driver is called, so it may be taken with
  * or without the GIL. All of this is plain C data: blocks are freed, and rows written,
@@ -80,18 +80,18 @@ static tarn_status write_row(tarn_trace_writer *out, const struct row *row,
         snprintf(location, sizeof location, "%s:%d", call->site.file, call->site.line);
     else if (call->site.file)
         snprintf(location, sizeof location, "%s", call->site.file);
-    const tarn_event event = {.action = call->action,
-                              .device = call->device,
-                              .address = call->address,
-                              .stream = call->stream,
-                              .bytes = call->bytes,
-                              .thread = row->thread,
-                              .free_bytes = call->free_bytes,
-                              .total_bytes = call->total_bytes,
-                              .live_blocks = row->live,
-                              .start_ns = call->start_ns - began_ns,
-                              .end_ns = call->end_ns - began_ns,
-                              .location = location};
+    const tarn_trace_event event = {.action = call->action,
+                                    .device = call->device,
+                                    .address = call->address,
+                                    .stream = call->stream,
+                                    .bytes = call->bytes,
+                                    .thread = row->thread,
+                                    .free_bytes = call->free_bytes,
+                                    .total_bytes = call->total_bytes,
+                                    .live_blocks = row->live,
+                                    .start_ns = call->start_ns - began_ns,
+                                    .end_ns = call->end_ns - began_ns,
+                                    .location = location};
     return tarn_trace_write(out, &event);
 }
 
@@ -217,7 +217,7 @@ static uint64_t find_settled(void)
     pthread_mutex_lock(&the_log.lock);
     uint64_t newest = the_log.last_failed;
     pthread_mutex_unlock(&the_log.lock);
-    if (tarn_pointer_deferred(&frees) != TARN_OK || frees.failed_count > 0)
+    if (tarn_pointer_deferred_frees(&frees) != TARN_OK || frees.failed_count > 0)
         return 0;
     return newest;
 }

@@ -18,7 +18,7 @@ static tarn__state *state_of(tarn__manager_object *self)
 
 enum { FRESH_NS = 1000000 };
 
-static void told(tarn_before_wait *self)
+static void told(tarn_blocking_hook *self)
 {
     struct tarn__look *look = (struct tarn__look *)self;
 
@@ -30,12 +30,12 @@ static void told(tarn_before_wait *self)
 void tarn__look_begin(struct tarn__look *look)
 {
     *look = (struct tarn__look){.before = {told}};
-    look->outer = tarn_set_before_wait(&look->before);
+    look->outer = tarn_set_blocking_hook(&look->before);
 }
 
 bool tarn__look_end(const struct tarn__look *look)
 {
-    tarn_set_before_wait(look->is_told ? NULL : look->outer);
+    tarn_set_blocking_hook(look->is_told ? NULL : look->outer);
     return look->is_told;
 }
 
@@ -210,11 +210,12 @@ PyObject *tarn__manager_memalloc(tarn__manager_object *self, PyTypeObject *type,
     return allocate(self, &request);
 }
 
-PyDoc_STRVAR(memalloc_doc,
-             "memalloc(bytes, stream=None) -> Pointer\n\nDevice memory from the device's "
-             "current resource. Without a stream it has no work of\nany stream pending "
-             "behind it, unless one_stream is set. With one it comes and goes on\nthat, "
-             "and keeps it.");
+PyDoc_STRVAR(
+    memalloc_doc,
+    "memalloc(bytes, stream=None) -> Pointer\n\nDevice memory from the device's "
+    "current resource. Without a stream it has no work of\nany stream pending "
+    "behind it, unless single_stream is set. With one it comes and goes on\nthat, "
+    "and keeps it.");
 
 static PyObject *manager_memalloc(tarn__manager_object *self, PyObject *const *arguments,
                                   Py_ssize_t count)
@@ -521,7 +522,7 @@ static int set_one_stream(tarn__manager_object *self, PyObject *value, void *unu
     (void)unused;
     int one = value ? PyObject_IsTrue(value) : -1;
     if (!value)
-        PyErr_SetString(PyExc_AttributeError, "one_stream cannot be deleted");
+        PyErr_SetString(PyExc_AttributeError, "single_stream cannot be deleted");
     if (one < 0)
         return -1;
     self->stream = one ? TARN_STREAM_DEFAULT : TARN_STREAM_NONE;
@@ -534,7 +535,7 @@ static PyGetSetDef manager_fields[] = {
     {"live", (getter)get_live, NULL, "blocks that are out", NULL},
     {"logging", (getter)get_logging, (setter)set_logging,
      "do new blocks go into the log?", NULL},
-    {"one_stream", (getter)get_one_stream, (setter)set_one_stream,
+    {"single_stream", (getter)get_one_stream, (setter)set_one_stream,
      "is all work on the default stream, so that new blocks come and go on that one?",
      NULL},
     {0},

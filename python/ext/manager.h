@@ -22,10 +22,10 @@ typedef struct tarn__manager_object {
 } tarn__manager_object;
 
 /* Was anything asked of the driver, or of anybody who takes long, between begin and end? A
- * call for which nothing was has changed nothing (tarn_set_before_wait()). Without the GIL. */
+ * call for which nothing was has changed nothing (tarn_set_blocking_hook()). Without the GIL. */
 struct tarn__look {
-    tarn_before_wait before; /* first: it is the look too */
-    tarn_before_wait *outer;
+    tarn_blocking_hook before; /* first: it is the look too */
+    tarn_blocking_hook *outer;
     bool is_told;
 };
 void tarn__look_begin(struct tarn__look *look);

@@ -57,7 +57,7 @@ int tarn__size_from(PyObject *object, size_t *out)
     return 0;
 }
 
-void tarn__hold_let_go(tarn_before_wait *before)
+void tarn__hold_let_go(tarn_blocking_hook *before)
 {
     ((tarn__hold *)before)->away = PyEval_SaveThread();
 }

@@ -16,7 +16,7 @@ static const struct {
     size_t offset;
 } stats_fields[] = {
     PAIR(alloc),      PAIR(free),         PAIR(mi_alloc),         PAIR(mi_free),
-    PAIR(failed),     PAIR(misuses),      PAIR(bytes_all),        PAIR(bytes_live),
+    PAIR(failed),     PAIR(misuses),      PAIR(bytes_total),      PAIR(bytes_live),
     PAIR(bytes_peak), PAIR(bytes_chunks), PAIR(bytes_quarantine),
 };
 
@@ -111,7 +111,7 @@ static PyObject *nrt_trim(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)
 static PyObject *site_tuple(const tarn_nrt_site *site)
 {
     char words[512] = "";
-    const char *where = site->where != NULL ? site->where : "";
+    const char *where = site->label != NULL ? site->label : "";
 
     if (site->address != NULL)
         tarn_nrt_describe(site->address, words, sizeof words);
@@ -198,7 +198,7 @@ static bool copy_name(PyObject *pair, struct named *to)
     return to->name != NULL;
 }
 
-static PyObject *nrt_keep_names(PyObject *Py_UNUSED(module), PyObject *list)
+static PyObject *nrt_set_names(PyObject *Py_UNUSED(module), PyObject *list)
 {
     if (!PyList_Check(list))
         return PyErr_Format(PyExc_TypeError, "a list of (address, name) is wanted");
@@ -252,7 +252,7 @@ static PyMethodDef nrt_functions[] = {
     {"nrt_modes_parse", nrt_modes_parse, METH_O, "The sum of modes that words name."},
     {"nrt_trim", nrt_trim, METH_NOARGS, "Give back what no block needs; the bytes."},
     {"nrt_sites", nrt_sites, METH_NOARGS, "What is out, by who allocated it."},
-    {"nrt_keep_names", nrt_keep_names, METH_O, "Names of functions, by address."},
+    {"nrt_set_names", nrt_set_names, METH_O, "Names of functions, by address."},
     {"nrt_use_resource", nrt_use_resource, METH_O, "Memory comes from a resource."},
     {"nrt_use_python", nrt_use_python, METH_NOARGS, "Memory comes from CPython."},
     {NULL, NULL, 0, NULL},

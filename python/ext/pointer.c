@@ -300,7 +300,7 @@ static PyObject *get_alive(tarn__pointer_object *self, void *unused)
 static PyObject *get_count(tarn__pointer_object *self, void *unused)
 {
     (void)unused;
-    return PyLong_FromSize_t(self->pointer ? tarn_pointer_count(self->pointer) : 0);
+    return PyLong_FromSize_t(self->pointer ? tarn_pointer_use_count(self->pointer) : 0);
 }
 
 static PyGetSetDef pointer_fields[] = {

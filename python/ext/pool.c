@@ -95,16 +95,17 @@ static PyObject *open_pool(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "OOiOOOOpppiO", &object, &upstream, &device, &initial,
                           &maximum, &growth, &threshold, &grow_first, &give_up, &wake,
                           &streamless, &held_back) ||
-        tarn__size_from(held_back, &options.streamless_bytes) != 0 ||
+        tarn__size_from(held_back, &options.no_stream_limit_bytes) != 0 ||
         tarn__size_from(initial, &options.initial_bytes) != 0 ||
         tarn__size_from(maximum, &options.maximum_bytes) != 0 ||
         tarn__size_from(growth, &options.growth_bytes) != 0 ||
         tarn__size_from(threshold, &options.release_threshold_bytes) != 0)
         return NULL;
     options.grow_first = grow_first;
-    options.last_step = give_up ? TARN_POOL_GIVE_UP : TARN_POOL_WAIT_FOR_DEVICE;
-    options.streamless = (tarn_pool_streamless)streamless;
-    options.when_asleep = wake ? TARN_POOL_WAKE : TARN_POOL_REFUSE;
+    options.oom_policy = give_up ? TARN_POOL_OOM_FAIL : TARN_POOL_OOM_SYNCHRONIZE;
+    options.no_stream_policy = (tarn_pool_no_stream_policy)streamless;
+    options.suspended_policy =
+        wake ? TARN_POOL_SUSPENDED_RESUME : TARN_POOL_SUSPENDED_FAIL;
     if (begin(state, object, upstream, device, &fresh) != 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
@@ -150,8 +151,8 @@ static PyObject *open_binning(PyObject *module, PyObject *args)
     struct fresh fresh;
     tarn_status status;
 
-    if (!PyArg_ParseTuple(args, "OOII", &object, &upstream, &options.smallest_log2,
-                          &options.largest_log2) ||
+    if (!PyArg_ParseTuple(args, "OOII", &object, &upstream, &options.min_size_exponent,
+                          &options.max_size_exponent) ||
         begin(state, object, upstream, -1, &fresh) != 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
@@ -222,7 +223,7 @@ static PyObject *set_limit(PyObject *module, PyObject *args)
         tarn__size_from(size, &bytes) != 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = tarn_pool_set_limit(pool, bytes);
+    status = tarn_pool_set_maximum(pool, bytes);
     Py_END_ALLOW_THREADS;
     return none_or_raise(state, status);
 }
@@ -241,7 +242,8 @@ static PyObject *put_to_sleep(PyObject *module, PyObject *args)
         (pool = tarn__pool_of(state, object)) == NULL)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = tarn_pool_sleep(pool, keep ? TARN_POOL_KEEP : TARN_POOL_DISCARD);
+    status = tarn_pool_suspend(pool,
+                               keep ? TARN_POOL_SUSPEND_KEEP : TARN_POOL_SUSPEND_DISCARD);
     Py_END_ALLOW_THREADS;
     return none_or_raise(state, status);
 }
@@ -256,7 +258,7 @@ static PyObject *wake(PyObject *module, PyObject *object)
     if (pool == NULL)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = tarn_pool_wake(pool);
+    status = tarn_pool_resume(pool);
     Py_END_ALLOW_THREADS;
     return none_or_raise(state, status);
 }
@@ -288,7 +290,7 @@ static PyObject *set_peer(PyObject *module, PyObject *args)
         (pool = tarn__pool_of(state, object)) == NULL)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = tarn_pool_set_peer(pool, peer, access);
+    status = tarn_pool_set_peer_access(pool, peer, access);
     Py_END_ALLOW_THREADS;
     return none_or_raise(state, status);
 }
@@ -324,13 +326,14 @@ static PyObject *dict_of(const void *from, const struct member *members, size_t 
 
 #define S(name) {#name, offsetof(tarn_pool_statistics, name)}
 static const struct member statistics_members[] = {
-    S(live),     S(live_asked),    S(live_blocks),  S(parked),       S(cached),
-    S(pending),  S(captured),      S(reserved),     S(asleep),       S(limit),
-    S(peak_out), S(peak_reserved), S(largest_free), S(allocations),  S(frees),
-    S(failures), S(hits),          S(own),          S(ready),        S(steals),
-    S(grown),    S(waits),         S(fences),       S(queries),      S(growths),
-    S(shrinks),  S(moves),         S(barriers),     S(driver_calls), S(lanes),
-    S(metadata), S(streamless),
+    S(live),         S(live_requested), S(live_blocks),     S(thread_cached),
+    S(cached),       S(unfenced),       S(captured),        S(reserved),
+    S(suspended),    S(maximum),        S(peak_allocated),  S(peak_reserved),
+    S(largest_free), S(allocations),    S(frees),           S(failures),
+    S(cache_hits),   S(same_stream),    S(completed),       S(steals),
+    S(grown),        S(stream_waits),   S(events_recorded), S(queries),
+    S(growths),      S(shrinks),        S(moves),           S(device_synchronizations),
+    S(driver_calls), S(streams),        S(metadata),        S(no_stream_deferred),
 };
 #undef S
 
@@ -339,11 +342,11 @@ static PyObject *classes_of(const tarn_pool_statistics *statistics)
 {
     PyObject *dict = PyDict_New();
 
-    for (int i = 0; dict != NULL && i < TARN_POOL_CLASSES; i++) {
-        if (statistics->classes[i] == 0)
+    for (int i = 0; dict != NULL && i < TARN_POOL_SIZE_CLASSES; i++) {
+        if (statistics->size_classes[i] == 0)
             continue;
         PyObject *bytes = PyLong_FromUnsignedLongLong(1ull << i);
-        PyObject *count = PyLong_FromUnsignedLongLong(statistics->classes[i]);
+        PyObject *count = PyLong_FromUnsignedLongLong(statistics->size_classes[i]);
         if (bytes == NULL || count == NULL || PyDict_SetItem(dict, bytes, count) != 0)
             Py_CLEAR(dict);
         Py_XDECREF(bytes);
@@ -370,16 +373,16 @@ static PyObject *statistics(PyObject *module, PyObject *object)
                              sizeof statistics_members / sizeof *statistics_members);
     if (dict != NULL &&
         (add_value(dict, "fragmentation", PyFloat_FromDouble(got.fragmentation)) != 0 ||
-         add_value(dict, "classes", classes_of(&got)) != 0))
+         add_value(dict, "size_classes", classes_of(&got)) != 0))
         Py_CLEAR(dict);
     return dict;
 }
 
-#define R(name) {#name, offsetof(tarn_pool_report, name)}
+#define R(name) {#name, offsetof(tarn_pool_oom_report, name)}
 static const struct member report_members[] = {
-    R(wanted),  R(alignment), R(live),         R(parked),      R(cached),
-    R(pending), R(captured),  R(reserved),     R(limit),       R(own),
-    R(others),  R(ready),     R(largest_free), R(device_free), R(device_total),
+    R(requested),     R(alignment), R(live),         R(thread_cached), R(cached),
+    R(unfenced),      R(captured),  R(reserved),     R(maximum),       R(same_stream),
+    R(other_streams), R(completed), R(largest_free), R(device_free),   R(device_total),
 };
 #undef R
 
@@ -390,14 +393,14 @@ static PyObject *message_of(const char *text)
 }
 
 /* The words of a report; NULL with an exception set. */
-static PyObject *text_of(const tarn_pool_report *report)
+static PyObject *text_of(const tarn_pool_oom_report *report)
 {
-    size_t bytes = tarn_pool_report_text(report, NULL, 0) + 1;
+    size_t bytes = tarn_pool_oom_report_text(report, NULL, 0) + 1;
     char *text = PyMem_Malloc(bytes);
 
     if (text == NULL)
         return PyErr_NoMemory();
-    tarn_pool_report_text(report, text, bytes);
+    tarn_pool_oom_report_text(report, text, bytes);
     PyObject *result = message_of(text);
     PyMem_Free(text);
     return result;
@@ -406,9 +409,9 @@ static PyObject *text_of(const tarn_pool_report *report)
 /* This thread's last report, or None. */
 static PyObject *last_report(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    tarn_pool_report report = {.size = sizeof report};
+    tarn_pool_oom_report report = {.size = sizeof report};
 
-    if (tarn_pool_last_report(&report) != TARN_OK)
+    if (tarn_pool_last_oom_report(&report) != TARN_OK)
         Py_RETURN_NONE;
     PyObject *dict =
         dict_of(&report, report_members, sizeof report_members / sizeof *report_members);
@@ -416,7 +419,7 @@ static PyObject *last_report(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(no
         (add_value(dict, "fragmentation", PyFloat_FromDouble(report.fragmentation)) !=
              0 ||
          add_value(dict, "attempts", PyLong_FromUnsignedLong(report.attempts)) != 0 ||
-         add_value(dict, "upstream", message_of(report.upstream_words)) != 0 ||
+         add_value(dict, "upstream_message", message_of(report.upstream_message)) != 0 ||
          add_value(dict, "text", text_of(&report)) != 0))
         Py_CLEAR(dict);
     return dict;
@@ -458,7 +461,7 @@ static PyObject *list_of(const struct blocks *blocks)
         const tarn_pool_block *block = &blocks->all[i];
         PyObject *item =
             Py_BuildValue("(KKKiKK)", block->address, (unsigned long long)block->bytes,
-                          (unsigned long long)block->asked_bytes, (int)block->state,
+                          (unsigned long long)block->requested_bytes, (int)block->state,
                           (unsigned long long)block->stream_id, block->segment);
         if (item == NULL)
             Py_CLEAR(list);
@@ -497,13 +500,13 @@ static PyMethodDef pool_functions[] = {
     {"_open_binning", open_binning, METH_VARARGS, NULL},
     {"_binning_add", binning_add, METH_VARARGS, NULL},
     {"_trim", trim, METH_VARARGS, NULL},
-    {"_pool_set_limit", set_limit, METH_VARARGS, NULL},
-    {"_pool_sleep", put_to_sleep, METH_VARARGS, NULL},
-    {"_pool_wake", wake, METH_O, NULL},
+    {"_pool_set_maximum", set_limit, METH_VARARGS, NULL},
+    {"_pool_suspend", put_to_sleep, METH_VARARGS, NULL},
+    {"_pool_resume", wake, METH_O, NULL},
     {"_pool_generation", generation, METH_O, NULL},
-    {"_pool_set_peer", set_peer, METH_VARARGS, NULL},
+    {"_pool_set_peer_access", set_peer, METH_VARARGS, NULL},
     {"_pool_statistics", statistics, METH_O, NULL},
-    {"_pool_last_report", last_report, METH_NOARGS, NULL},
+    {"_pool_last_oom_report", last_report, METH_NOARGS, NULL},
     {"_pool_snapshot", snapshot, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -80,7 +80,7 @@ static PyObject *begin_pressure(PyObject *module, PyObject *object)
 
     if (weak == NULL)
         return NULL;
-    tarn_status status = tarn_pool_add_pressure(pool, pressure, weak);
+    tarn_status status = tarn_pool_add_oom_callback(pool, pressure, weak);
     if (status != TARN_OK) {
         Py_DECREF(weak);
         return tarn__raise(state, status);
@@ -89,7 +89,7 @@ static PyObject *begin_pressure(PyObject *module, PyObject *object)
 }
 
 static PyMethodDef pressure_functions[] = {
-    {"_pool_begin_pressure", begin_pressure, METH_O, NULL},
+    {"_pool_begin_oom_callbacks", begin_pressure, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -119,23 +119,23 @@ int tarn__add_nrt(PyObject *module);
  * two changes of hands cost more than a block. Between begin and end no other Python code
  * runs on this thread unless the GIL has been let go. */
 typedef struct tarn__hold {
-    tarn_before_wait before; /* first, so that it is the hold too */
-    tarn_before_wait *outer; /* who was told before */
-    PyThreadState *away;     /* NULL: the GIL was kept */
+    tarn_blocking_hook before; /* first, so that it is the hold too */
+    tarn_blocking_hook *outer; /* who was told before */
+    PyThreadState *away;       /* NULL: the GIL was kept */
 } tarn__hold;
 
-void tarn__hold_let_go(tarn_before_wait *before);
+void tarn__hold_let_go(tarn_blocking_hook *before);
 
 static inline void tarn__hold_begin(tarn__hold *hold)
 {
     hold->before.call = tarn__hold_let_go;
     hold->away = NULL;
-    hold->outer = tarn_set_before_wait(&hold->before);
+    hold->outer = tarn_set_blocking_hook(&hold->before);
 }
 
 static inline void tarn__hold_end(const tarn__hold *hold)
 {
-    tarn_set_before_wait(hold->outer);
+    tarn_set_blocking_hook(hold->outer);
     if (hold->away)
         PyEval_RestoreThread(hold->away);
 }

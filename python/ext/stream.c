@@ -5,7 +5,7 @@
  * object. A destroyed stream's handle crashes the driver, so whoever stores a handle (a
  * DeviceBuffer) stores the Stream.
  *
- * An opened one (Stream.open()) holds the Stream that it names and closes its value when it
+ * An opened one (Stream.register()) holds the Stream that it names and closes its value when it
  * goes, so that the value is always closed before the stream is destroyed. Closed by hand it
  * is the Stream that it named from then on, so that buffers that are on it can still go.
  */
@@ -258,7 +258,7 @@ static int stream_traverse(PyObject *self, visitproc visit, void *arg)
 /* A value is closed, a stream of our own destroyed. */
 static tarn_status let_go(const stream_object *stream)
 {
-    return stream->opened ? tarn_stream_close(stream->value)
+    return stream->opened ? tarn_stream_unregister(stream->value)
                           : tarn_stream_destroy(stream->device, stream->value);
 }
 
@@ -289,10 +289,10 @@ static void stream_dealloc(PyObject *self)
 
 PyDoc_STRVAR(
     open_doc,
-    "open($self)\n--\n\n"
+    "register($self)\n--\n\n"
     "The same stream under a name of its own, with which a pool need not ask the\n"
     "driver about it at every call. It keeps the stream, and is closed when it goes,\n"
-    "by close(), or at the end of a `with`.\n\n"
+    "by unregister(), or at the end of a `with`.\n\n"
     "Who uses it promises one thing: to say with capturing() or announce_capture()\n"
     "that the stream is going to capture and when that has ended, also where it joins\n"
     "a capture.\n\n"
@@ -310,13 +310,13 @@ static PyObject *stream_open(PyObject *self, PyObject *Py_UNUSED(none))
     if (device < 0)
         status = tarn_driver_current_device(&device);
     if (status == TARN_OK)
-        status = tarn_stream_open(device, raw, &value);
+        status = tarn_stream_register(device, raw, &value);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
         return tarn__raise(tarn__state_of(Py_TYPE(self)), status);
     PyObject *opened = make(Py_TYPE(self), value, device, self);
     if (opened == NULL) {
-        tarn_stream_close(value);
+        tarn_stream_unregister(value);
         return NULL;
     }
     ((stream_object *)opened)->opened = true;
@@ -335,7 +335,7 @@ static PyObject *raise_not_open(PyObject *self, const char *what)
 
 PyDoc_STRVAR(
     close_doc,
-    "close($self)\n--\n\n"
+    "unregister($self)\n--\n\n"
     "Close an opened stream: it is the stream that it names from then on, also for the\n"
     "buffers that are on it. Others can have what was freed on it once its work is "
     "done.\n"
@@ -349,13 +349,13 @@ static PyObject *stream_close(PyObject *self, PyObject *Py_UNUSED(none))
     tarn_status status;
 
     if (!stream->was_opened)
-        return raise_not_open(self, "close");
+        return raise_not_open(self, "unregister");
     if (!stream->opened)
         Py_RETURN_NONE;
     stream->opened = false; /* first: another thread may come while the GIL is away */
     stream->announcements = 0;
     Py_BEGIN_ALLOW_THREADS;
-    status = tarn_stream_close(stream->value);
+    status = tarn_stream_unregister(stream->value);
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
         return tarn__raise(tarn__state_of(Py_TYPE(self)), status);
@@ -537,8 +537,8 @@ static Py_hash_t stream_hash(PyObject *self)
 }
 
 static PyMethodDef stream_methods[] = {
-    {"open", stream_open, METH_NOARGS, open_doc},
-    {"close", stream_close, METH_NOARGS, close_doc},
+    {"register", stream_open, METH_NOARGS, open_doc},
+    {"unregister", stream_close, METH_NOARGS, close_doc},
     {"__enter__", stream_enter, METH_NOARGS, NULL},
     {"__exit__", stream_exit, METH_VARARGS, NULL},
     {"announce_capture", stream_announce, METH_O, announce_doc},
@@ -551,8 +551,8 @@ static PyMethodDef stream_methods[] = {
 
 static PyGetSetDef stream_attributes[] = {
     {"handle", stream_handle, NULL, "The CUstream, an int.", NULL},
-    {"is_opened", stream_is_opened, NULL, "Was it made by open(), and not closed since?",
-     NULL},
+    {"is_registered", stream_is_opened, NULL,
+     "Was it made by open(), and not closed since?", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

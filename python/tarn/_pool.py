@@ -15,39 +15,39 @@ class PoolStatistics(NamedTuple):
     """What a pool has and did; bytes where a comment does not say otherwise."""
 
     live: int  # in blocks that are out, as rounded by the pool
-    live_asked: int  # the same, as asked for
+    live_requested: int  # the same, as asked for
     live_blocks: int  # how many
-    parked: int  # kept by threads for their next allocation
+    thread_cached: int  # kept by threads for their next allocation
     cached: int  # free
-    pending: int  # of the free bytes, those that one stream alone may have as yet
+    unfenced: int  # of the free bytes, those that one stream alone may have as yet
     captured: int  # kept for graphs
     reserved: int  # taken from upstream; live + parked + cached + captured
-    asleep: int  # of these, without physical memory at the moment
-    limit: int | None  # None: no limit
-    peak_out: int  # most bytes live and parked at once
+    suspended: int  # of these, without physical memory at the moment
+    maximum: int | None  # None: no limit
+    peak_allocated: int  # most bytes live and parked at once
     peak_reserved: int
     largest_free: int  # the largest free block
     fragmentation: float  # 1 - largest_free / cached
     allocations: int  # counts from here on
     frees: int
     failures: int
-    hits: int  # allocations that the thread served itself with what it keeps,
-    own: int  # ... that the stream's own free memory served,
-    ready: int  # ... memory whose last use is done,
+    cache_hits: int  # allocations that the thread served itself with what it keeps,
+    same_stream: int  # ... that the stream's own free memory served,
+    completed: int  # ... memory whose last use is done,
     steals: int  # ... another stream's memory, behind a wait,
     grown: int  # ... new memory
-    waits: int  # driver calls: cuStreamWaitEvent,
-    fences: int  # ... cuEventRecord,
+    stream_waits: int  # driver calls: cuStreamWaitEvent,
+    events_recorded: int  # ... cuEventRecord,
     queries: int  # ... cuEventQuery and cuStreamQuery,
     growths: int  # ... maps,
     shrinks: int  # ... unmaps,
     moves: int  # ... moves of idle memory,
-    barriers: int  # ... waits for the device,
+    device_synchronizations: int  # ... waits for the device,
     driver_calls: int  # ... and all of these
-    lanes: int  # streams that the pool knows
+    streams: int  # streams that the pool knows
     metadata: int  # bytes of host memory
-    streamless: int  # bytes that are held back: no stream was named at their free
-    classes: dict[int, int]  # allocations of n to 2n - 1 bytes, by n
+    no_stream_deferred: int  # bytes that are held back: no stream was named at their free
+    size_classes: dict[int, int]  # allocations of n to 2n - 1 bytes, by n
 
 
 class PoolBlock(NamedTuple):
@@ -55,48 +55,48 @@ class PoolBlock(NamedTuple):
 
     address: int
     bytes: int  # as the pool rounds
-    asked_bytes: int  # of a live block, as asked for; else 0
-    state: str  # live, parked, ready, fenced, unfenced, captured, hole or moving
+    requested_bytes: int  # of a live block, as asked for; else 0
+    state: str  # see _STATES
     stream_id: int  # of the stream that it is bound to; 0: of none
     segment: int  # the first address of the range that it lies in
 
 
-class PoolReport(NamedTuple):
+class PoolOomReport(NamedTuple):
     """Why an allocation failed for want of memory; `text` has all of it in words."""
 
-    wanted: int
+    requested: int
     alignment: int
     live: int
-    parked: int
+    thread_cached: int
     cached: int
-    pending: int
+    unfenced: int
     captured: int
     reserved: int
-    limit: int | None
-    own: int  # free on the stream that asked
-    others: int  # free on other streams
-    ready: int  # free for anybody
+    maximum: int | None
+    same_stream: int  # free on the stream that asked
+    other_streams: int  # free on other streams
+    completed: int  # free for anybody
     largest_free: int  # of what this stream could have had
     fragmentation: float  # of the pool, as in its statistics
     device_free: int  # as the driver says
     device_total: int
     attempts: int  # callbacks that were asked
-    upstream: str  # what growing said
+    upstream_message: str  # what growing said
     text: str
 
 
 class PoolCaptureStatistics(NamedTuple):
     """What is kept for a captured graph; bytes where a comment does not say otherwise."""
 
-    kept: int  # free, and nobody's but the graph's
+    retained: int  # free, and nobody's but the graph's
     live: int  # in blocks of the graph that are out, as rounded by the pool
     live_blocks: int  # how many
     streams: int  # of the capture, that had memory here
-    is_over: bool  # it was let go: released, or the graph is gone
+    has_ended: bool  # it was let go: released, or the graph is gone
 
 
 class PoolCapture:
-    """The memory of a captured graph: what PoolMemoryResource.capture_of() gives.
+    """The memory of a captured graph: what PoolMemoryResource.get_capture() gives.
 
     What a capturing stream allocates and frees is used at each launch, so it stays with the
     graph and is handed out again within the same capture alone. It comes back by release(),
@@ -110,16 +110,16 @@ class PoolCapture:
 
     def __init__(self, pool: _tarn.UpstreamResourceAdaptor, stream: Any) -> None:
         self.pool = pool
-        self._memory = _tarn._pool_capture_of(pool, stream)
+        self._memory = _tarn._pool_get_capture(pool, stream)
 
     def __repr__(self) -> str:
-        state = "released" if self.is_released else f"{self.statistics().kept} bytes kept"
+        state = "released" if self.is_released else f"{self.statistics().retained} bytes kept"
         return f"<tarn.mr.PoolCapture of {self.pool!r}: {state}>"
 
     def release(self, stream: Any = _tarn.DEFAULT_STREAM) -> None:
         """Let the memory go, in the order of `stream`, on which the last launch was queued.
 
-        With this you say that the graph is not launched any more. Where capture_of() gave
+        With this you say that the graph is not launched any more. Where get_capture() gave
         several objects for one capture, the last release counts. Blocks that are out stay
         so. Again it does nothing.
 
@@ -134,15 +134,24 @@ class PoolCapture:
         return self._memory.is_released
 
     def statistics(self) -> PoolCaptureStatistics:
-        """What is kept for the graph. Once released: zeros, and is_over."""
+        """What is kept for the graph. Once released: zeros, and has_ended."""
         return PoolCaptureStatistics(*self._memory.statistics())
 
 
-_STATES = ("live", "parked", "ready", "fenced", "unfenced", "captured", "hole", "moving")
+_STATES = (
+    "live",
+    "thread_cached",
+    "completed",
+    "fenced",
+    "unfenced",
+    "captured",
+    "unmapped",
+    "in_transit",
+)
 _NO_LIMIT = 2**64 - 1
 
 
-def limit_of(number: int) -> int | None:
+def maximum_of(number: int) -> int | None:
     return None if number == _NO_LIMIT else number
 
 
@@ -152,9 +161,9 @@ def block_of(block: tuple[int, int, int, int, int, int]) -> PoolBlock:
     return PoolBlock(address, size, asked, _STATES[state], stream_id, segment)
 
 
-def last_pool_report() -> PoolReport | None:
+def last_oom_report() -> PoolOomReport | None:
     """Why this thread's last allocation from a pool failed; None where none has."""
-    found = _tarn._pool_last_report()
+    found = _tarn._pool_last_oom_report()
     if found is None:
         return None
-    return PoolReport(**{**found, "limit": limit_of(found["limit"])})
+    return PoolOomReport(**{**found, "maximum": maximum_of(found["maximum"])})

@@ -17,11 +17,11 @@ from tarn._pool import (
     PoolBlock,
     PoolCapture,
     PoolCaptureStatistics,
-    PoolReport,
+    PoolOomReport,
     PoolStatistics,
     block_of,
-    last_pool_report,
-    limit_of,
+    last_oom_report,
+    maximum_of,
 )
 from tarn._tarn import (
     DeviceMemoryResource,
@@ -49,7 +49,7 @@ __all__ = [
     "PoolCapture",
     "PoolCaptureStatistics",
     "PoolMemoryResource",
-    "PoolReport",
+    "PoolOomReport",
     "PoolStatistics",
     "Statistics",
     "StatisticsResourceAdaptor",
@@ -57,7 +57,7 @@ __all__ = [
     "available_device_memory",
     "get_current_device_resource",
     "get_per_device_resource",
-    "last_pool_report",
+    "last_oom_report",
     "set_current_device_resource",
     "set_per_device_resource",
 ]
@@ -273,17 +273,17 @@ class _PoolCalls(UpstreamResourceAdaptor):
     def statistics(self) -> PoolStatistics:
         """What the pool has and did."""
         found = _tarn._pool_statistics(self)
-        return PoolStatistics(**{**found, "limit": limit_of(found["limit"])})
+        return PoolStatistics(**{**found, "maximum": maximum_of(found["maximum"])})
 
     def snapshot(self) -> list[PoolBlock]:
         """All blocks, by address.
 
         They are as they were at one moment, up to 1,024 of them; of more, each such part is,
-        and what changed across two parts is "moving".
+        and what changed across two parts is "in_transit".
         """
         return [block_of(block) for block in _tarn._pool_snapshot(self)]
 
-    def capture_of(self, stream: Any) -> PoolCapture:
+    def get_capture(self, stream: Any) -> PoolCapture:
         """The memory of the capture that goes on on `stream`: ask before it ends.
 
         stream: the capturing stream, or one that joined it; a tarn.Stream, an int (a
@@ -298,30 +298,30 @@ class _PoolCalls(UpstreamResourceAdaptor):
         return _tarn._trim(self, _bytes_of(keep_bytes))
 
     @property
-    def limit(self) -> int | None:
+    def maximum_pool_size(self) -> int | None:
         """The most bytes that it may have; None: no limit. Can be set.
 
         Raises InvalidArgumentError for less than what is out.
         """
-        return self.statistics().limit
+        return self.statistics().maximum
 
-    @limit.setter
-    def limit(self, maximum: int | str | None) -> None:
-        _tarn._pool_set_limit(self, _bytes_of(maximum))
+    @maximum_pool_size.setter
+    def maximum_pool_size(self, maximum: int | str | None) -> None:
+        _tarn._pool_set_maximum(self, _bytes_of(maximum))
 
-    def sleep(self, keep: bool = False) -> None:
+    def suspend(self, keep: bool = False) -> None:
         """Give all physical memory back; addresses stay.
 
-        Nothing may use the memory until wake(). keep: what live blocks hold is kept in
+        Nothing may use the memory until resume(). keep: what live blocks hold is kept in
         page-locked host memory; else it is lost.
 
         Raises NotSupportedError for a pool with an upstream.
         """
-        _tarn._pool_sleep(self, keep)
+        _tarn._pool_suspend(self, keep)
 
-    def wake(self) -> None:
+    def resume(self) -> None:
         """Have all of it back at the same addresses. Raises OutOfMemoryError: it sleeps on."""
-        _tarn._pool_wake(self)
+        _tarn._pool_resume(self)
 
     @property
     def generation(self) -> int:
@@ -330,9 +330,9 @@ class _PoolCalls(UpstreamResourceAdaptor):
 
     def set_peer(self, device: int, access: bool = True) -> None:
         """Let another device use this memory, or no longer."""
-        _tarn._pool_set_peer(self, device, access)
+        _tarn._pool_set_peer_access(self, device, access)
 
-    def add_pressure_callback(self, callback: Callable[[int, int], bool]) -> None:
+    def add_oom_callback(self, callback: Callable[[int, int], bool]) -> None:
         """Have `callback(nbytes, attempt)` asked before an allocation fails.
 
         It may free something, also of this pool, and return True: then the search is
@@ -346,13 +346,13 @@ class _PoolCalls(UpstreamResourceAdaptor):
         if self._callbacks is None:
             self._callbacks = []
             try:
-                _tarn._pool_begin_pressure(self)
+                _tarn._pool_begin_oom_callbacks(self)
             except BaseException:
                 self._callbacks = None
                 raise
         self._callbacks.append(callback)
 
-    def remove_pressure_callback(self, callback: Callable[[int, int], bool]) -> None:
+    def remove_oom_callback(self, callback: Callable[[int, int], bool]) -> None:
         """Ask it no more. Raises ValueError where it is not there.
 
         A call that another thread has begun goes on.
@@ -360,7 +360,7 @@ class _PoolCalls(UpstreamResourceAdaptor):
         (self._callbacks or []).remove(callback)
 
 
-_STREAMLESS = ("barrier", "event", "one-stream")  # as tarn_pool_streamless counts them
+_NO_STREAM = ("synchronize", "event", "single-stream")  # as tarn_pool_no_stream_policy counts them
 
 
 class PoolMemoryResource(_PoolCalls):
@@ -375,20 +375,20 @@ class PoolMemoryResource(_PoolCalls):
     growth: grow by at least this; 0: by more as the pool grows, 2 MiB to 256 MiB.
     release_threshold: give idle memory over this back at once; 0: only in trim().
     grow_first: grow before memory of another stream is taken behind a wait.
-    wait_before_failing: wait for the device before out of memory is said, and, instead of
-        growing, once streams that were destroyed without Stream.open() left 64 MiB or half
+    synchronize_on_oom: wait for the device before out of memory is said, and, instead of
+        growing, once streams that were destroyed without Stream.register() left 64 MiB or half
         of the peak unusable. False: what they left stays unusable.
-    wake_on_use: an allocation wakes a pool that sleeps, instead of failing.
-    streamless: what is done about memory that is freed by a program that names no stream,
-        as Numba, and that work on any stream may still use. "barrier": it is held back, and
+    resume_on_use: an allocation wakes a pool that sleeps, instead of failing.
+    no_stream: what is done about memory that is freed by a program that names no stream,
+        as Numba, and that work on any stream may still use. "synchronize": it is held back, and
         one wait for the device serves many frees; no capture ends. "event": an event
         serves instead, for which mostly nobody waits; it ends captures on non-blocking streams
-        that Tarn does not know of. "one-stream": the program promises to use one stream,
+        that Tarn does not know of. "single-stream": the program promises to use one stream,
         and has it again at once.
-    streamless_limit: hold this much of it back at most before an allocation waits; 0: by
+    no_stream_limit: hold this much of it back at most before an allocation waits; 0: by
         the sizes of the pool, the device and the request, at least 16 MiB.
 
-    Streams made by Stream.open() cost the least.
+    Streams made by Stream.register() cost the least.
 
     Raises OutOfMemoryError where the initial bytes are not to be had,
     InvalidArgumentError where they are over the maximum.
@@ -404,13 +404,13 @@ class PoolMemoryResource(_PoolCalls):
         growth: int | str = 0,
         release_threshold: int | str = 0,
         grow_first: bool = False,
-        wait_before_failing: bool = True,
-        wake_on_use: bool = False,
-        streamless: str = "barrier",
-        streamless_limit: int | str = 0,
+        synchronize_on_oom: bool = True,
+        resume_on_use: bool = False,
+        no_stream: str = "synchronize",
+        no_stream_limit: int | str = 0,
     ) -> None:
-        if streamless not in _STREAMLESS:
-            raise ValueError(f"streamless={streamless!r} is none of {', '.join(_STREAMLESS)}")
+        if no_stream not in _NO_STREAM:
+            raise ValueError(f"no_stream={no_stream!r} is none of {', '.join(_NO_STREAM)}")
         _tarn._open_pool(
             self,
             upstream_mr,
@@ -420,10 +420,10 @@ class PoolMemoryResource(_PoolCalls):
             _bytes_of(growth),
             _bytes_of(release_threshold),
             grow_first,
-            not wait_before_failing,
-            wake_on_use,
-            _STREAMLESS.index(streamless),
-            _bytes_of(streamless_limit),
+            not synchronize_on_oom,
+            resume_on_use,
+            _NO_STREAM.index(no_stream),
+            _bytes_of(no_stream_limit),
         )
 
 

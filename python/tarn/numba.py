@@ -43,7 +43,7 @@ __all__ = ["TarnNumbaManager", "manager_class", "use_tarn_for_numba", "using_res
 
 _INTERFACE_VERSION = 1
 _PIN_AT_LEAST = 1  # bytes: an empty host array needs an address all the same
-_MODES = ("any-stream", "one-stream")
+_MODES = ("any-stream", "single-stream")
 
 
 class _Settings:
@@ -51,7 +51,7 @@ class _Settings:
 
     lock = threading.RLock()
     logging = True
-    one_stream = False
+    single_stream = False
     host_arrays = True
     trouble: str | None = None  # why the last attempt to begin failed
     # One manager for each device, whatever the number of Numba's Contexts on it.
@@ -122,7 +122,7 @@ class _ManagerOperations(_tarn.Plugin):
                 _warn_of_manager(_Settings.managers[key].name)
         resources.choose(device, resources.DEFAULT)
         _Settings.managers[key].logging = _is_logging()
-        _Settings.managers[key].one_stream = _Settings.one_stream
+        _Settings.managers[key].single_stream = _Settings.single_stream
         return _Settings.managers[key]
 
     def _device_number(self) -> int:
@@ -352,7 +352,7 @@ def use_tarn_for_numba(
     :param logging: keep the log that ``tarn.csv_log()`` shows. A row costs about a
         microsecond, and now and then a question to the driver for its free memory.
     :param mode: ``"any-stream"``: memory is safe whatever streams work on it.
-        ``"one-stream"``: the program promises that all its work is on the default stream,
+        ``"single-stream"``: the program promises that all its work is on the default stream,
         so that memory can be handed out again at once.
     :param host_arrays: memory for host arrays that are passed to kernels comes from Tarn
         too, where Numba takes it from cuda.core.
@@ -373,14 +373,14 @@ def use_tarn_for_numba(
         resources.serve_from(resource, {device for _, device in _Settings.managers})
     resources.is_for_numba = True
     _Settings.logging = logging
-    _Settings.one_stream = mode == "one-stream"
+    _Settings.single_stream = mode == "single-stream"
     _Settings.host_arrays = host_arrays
     if target.driver._memory_manager not in (manager, _numba_memory_manager):
         _warn_of_environment()
         target.cuda.set_memory_manager(manager)
     for present in _Settings.managers.values():
         present.logging = _is_logging()
-        present.one_stream = _Settings.one_stream
+        present.single_stream = _Settings.single_stream
         if resource is not None:
             _warn_of_manager(present.name)
 

@@ -16,7 +16,7 @@ import tarn.numba
 tarn.open_driver()  # before Numba looks for one, in spawned children too
 
 # The stand-in has as many as are asked for.
-CAN_HAVE_TWO_DEVICES = tarn.driver_info().is_sim or tarn.driver_info().device_count > 1
+CAN_HAVE_TWO_DEVICES = tarn.driver_info().is_simulator or tarn.driver_info().device_count > 1
 
 
 def environment(**changes):

@@ -222,7 +222,7 @@ def nothing_is_left():
     context.reset()
     context.deallocations.clear()
     info = tarn.device_info(context.device.id)
-    assert info.free_bytes == info.total_bytes or not tarn.driver_info().is_sim
+    assert info.free_bytes == info.total_bytes or not tarn.driver_info().is_simulator
 
 
 EXERCISES = [

@@ -82,12 +82,12 @@ def driver():
 @pytest.fixture
 def pool():
     """A pool that has room for one large block, and does not wait for it."""
-    return PoolMemoryResource(None, None, 4 * MIB, wait_before_failing=False)
+    return PoolMemoryResource(None, None, 4 * MIB, synchronize_on_oom=False)
 
 
 @pytest.fixture
 def stream():
-    with tarn.Stream(flags=1).open() as opened:
+    with tarn.Stream(flags=1).register() as opened:
         yield opened
 
 
@@ -143,10 +143,10 @@ class Protocol:
 @pytest.mark.parametrize("kind", [int, tarn.Stream, Protocol, Torch, Cupy])
 def test_a_stream_of_any_kind_is_opened_for_a_while(kind, pool):
     raw = tarn.Stream()
-    with tarn.Stream(kind(raw.handle)).open() as opened:
-        assert opened.is_opened and opened == raw
+    with tarn.Stream(kind(raw.handle)).register() as opened:
+        assert opened.is_registered and opened == raw
         assert tarn.DeviceBuffer.to_device(b"abc", stream=opened, mr=pool).tobytes() == b"abc"
-    assert not opened.is_opened and opened == raw
+    assert not opened.is_registered and opened == raw
     assert tarn.DeviceBuffer.to_device(b"abc", stream=kind(raw.handle)).tobytes() == b"abc"
 
 
@@ -161,7 +161,7 @@ def test_what_only_looks_like_a_stream_is_none(pool):
 
 
 def test_a_buffer_outlives_the_opening_of_its_stream(pool, unraisable):
-    with tarn.Stream(flags=1).open() as opened:
+    with tarn.Stream(flags=1).register() as opened:
         kept = tarn.DeviceBuffer.to_device(b"kept", stream=opened, mr=pool)
         alias = tarn.Stream(opened)
         other = tarn.DeviceBuffer.to_device(b"other", stream=alias, mr=pool)
@@ -175,7 +175,7 @@ def test_a_buffer_outlives_the_opening_of_its_stream(pool, unraisable):
 
 
 def test_a_buffer_grows_and_is_copied_after_its_stream_was_closed(pool):
-    with tarn.Stream(flags=1).open() as opened:
+    with tarn.Stream(flags=1).register() as opened:
         one = tarn.DeviceBuffer.to_device(b"abc", stream=opened, mr=pool)
     one.resize(MIB, stream=opened)
     two = one.copy()
@@ -187,44 +187,44 @@ def test_a_buffer_grows_and_is_copied_after_its_stream_was_closed(pool):
 def test_closing_is_for_opened_streams_and_may_be_done_again(pool):
     raw = tarn.Stream()
     with pytest.raises(tarn.InvalidArgumentError, match="not open"):
-        raw.close()
+        raw.unregister()
     with pytest.raises(tarn.InvalidArgumentError, match="not open"):
-        tarn.DEFAULT_STREAM.close()
+        tarn.DEFAULT_STREAM.unregister()
     with pytest.raises(tarn.InvalidArgumentError, match="not open"), raw:
         pass
-    opened = raw.open()
+    opened = raw.register()
     with pytest.raises(tarn.InvalidArgumentError, match="not open"):
-        tarn.Stream(opened).close()
-    opened.close()
-    opened.close()
+        tarn.Stream(opened).unregister()
+    opened.unregister()
+    opened.unregister()
     with pytest.raises(tarn.InvalidArgumentError, match="not open"):
         opened.announce_capture(True)
     with pytest.raises(tarn.InvalidArgumentError, match="not open"), opened:
         pass
     raw.synchronize()
-    with opened.open() as again:  # it is the stream that it named
-        assert again.is_opened and again == raw
+    with opened.register() as again:  # it is the stream that it named
+        assert again.is_registered and again == raw
 
 
 def test_a_stream_that_is_opened_twice_is_closed_twice(pool):
     raw = tarn.Stream(flags=1)
-    with raw.open() as one:
-        with raw.open() as two:
+    with raw.register() as one:
+        with raw.register() as two:
             kept = buffer(pool, two)
-        assert one.is_opened and not two.is_opened
+        assert one.is_registered and not two.is_registered
         del kept
         assert has_room(pool, one)
 
 
 def test_what_was_raised_within_comes_through():
-    with pytest.raises(ZeroDivisionError), tarn.Stream().open() as opened:
+    with pytest.raises(ZeroDivisionError), tarn.Stream().register() as opened:
         1 // 0
-    assert not opened.is_opened
+    assert not opened.is_registered
 
 
 def test_closing_tells_others_what_was_freed(pool):
     other = tarn.Stream(flags=1)
-    with tarn.Stream(flags=1).open() as opened:
+    with tarn.Stream(flags=1).register() as opened:
         buffer(pool, opened)
         opened.synchronize()
     assert has_room(pool, other)
@@ -235,10 +235,10 @@ def test_closing_tells_others_what_was_freed(pool):
 
 def hits(pool, stream):
     """Whether the pool gives without asking about the stream."""
-    before = pool.statistics().hits
+    before = pool.statistics().cache_hits
     for _ in range(10):
         buffer(pool, stream, 4096)
-    return pool.statistics().hits - before
+    return pool.statistics().cache_hits - before
 
 
 def test_a_stream_that_is_announced_is_asked_at_every_call(pool, stream):
@@ -259,18 +259,18 @@ def test_a_capture_is_announced_on_opened_streams_alone(stream):
         with pytest.raises(tarn.InvalidArgumentError, match="not open"), thing.capturing():
             pass
     with stream.capturing():
-        stream.close()
+        stream.unregister()
     with pytest.raises(tarn.InvalidArgumentError, match="not open"), stream.capturing():
         pass
 
 
 def test_an_announcement_counts_for_every_opening_of_the_stream(driver, pool):
     raw = tarn.Stream(flags=1)
-    with raw.open() as one, raw.open() as two:
+    with raw.register() as one, raw.register() as two:
         assert hits(pool, two) > 0
         with one.capturing():
             assert hits(pool, two) == 0
-            with raw.open() as later:
+            with raw.register() as later:
                 assert hits(pool, later) == 0
             with two.capturing():
                 pass
@@ -301,13 +301,13 @@ def test_what_went_wrong_in_a_capture_is_what_is_raised(driver, pool, stream):
 
 
 def test_events_of_a_pool_leave_an_announced_capture_alone(driver, stream):
-    pool = PoolMemoryResource(streamless="event", streamless_limit=4 * MIB)
+    pool = PoolMemoryResource(no_stream="event", no_stream_limit=4 * MIB)
     with stream.capturing():
         driver.begin(stream)
         for _ in range(40):
             buffer(pool, tarn.NO_STREAM, MIB)
         driver.cuGraphDestroy(driver.end(stream))
-    assert pool.statistics().fences == 0 < pool.statistics().barriers
+    assert pool.statistics().events_recorded == 0 < pool.statistics().device_synchronizations
 
 
 # --- memory of graphs -------------------------------------------------------------------
@@ -319,7 +319,7 @@ def captured(driver, pool, stream, value=7):
         driver.begin(stream)
         block = buffer(pool, stream)
         driver.fill(block, value, stream)
-        memory = pool.capture_of(stream)
+        memory = pool.get_capture(stream)
         assert memory.statistics().live_blocks == 1
         del block
         return driver.end(stream), memory
@@ -329,7 +329,7 @@ def test_memory_of_a_graph_is_its_own_until_it_is_released(driver, pool, stream)
     graph, memory = captured(driver, pool, stream)
     assert memory.pool is pool and not memory.is_released
     assert memory.statistics() == (3 * MIB, 0, 0, 1, False)
-    assert memory.statistics().kept == pool.statistics().captured
+    assert memory.statistics().retained == pool.statistics().captured
     assert "3145728 bytes kept" in repr(memory)
     assert not has_room(pool, stream)
     runnable = driver.instantiate(graph)
@@ -349,9 +349,9 @@ def test_memory_of_a_graph_comes_back_with_the_end_of_the_graph(driver, pool, st
     runnable = driver.instantiate(graph)
     driver.cuGraphDestroy(graph)
     stream.synchronize()
-    assert not memory.statistics().is_over and not has_room(pool, stream)
+    assert not memory.statistics().has_ended and not has_room(pool, stream)
     driver.cuGraphExecDestroy(runnable)
-    until(lambda: memory.statistics().is_over)
+    until(lambda: memory.statistics().has_ended)
     assert memory.statistics() == (0, 0, 0, 0, True) and not memory.is_released
     assert has_room(pool, stream)
     memory.release(stream)
@@ -371,12 +371,12 @@ def test_an_object_that_goes_says_nothing_about_the_graph(driver, pool, stream, 
 def test_the_last_release_of_several_counts(driver, pool, stream):
     with stream.capturing():
         driver.begin(stream)
-        one = pool.capture_of(stream)
+        one = pool.get_capture(stream)
         buffer(pool, stream)
-        two = pool.capture_of(tarn.Stream(stream.handle))
+        two = pool.get_capture(tarn.Stream(stream.handle))
         graph = driver.end(stream)
     one.release(stream)
-    assert one.is_released and two.statistics().kept == 3 * MIB
+    assert one.is_released and two.statistics().retained == 3 * MIB
     assert not has_room(pool, stream)
     two.release(stream)
     assert has_room(pool, stream)
@@ -384,7 +384,7 @@ def test_the_last_release_of_several_counts(driver, pool, stream):
 
 
 def test_streams_that_join_a_capture_are_of_it(driver, pool, stream):
-    with stream.capturing(), tarn.Stream(flags=1).open() as other, other.capturing():
+    with stream.capturing(), tarn.Stream(flags=1).register() as other, other.capturing():
         join, back = ctypes.c_void_p(), ctypes.c_void_p()
         driver.cuEventCreate(ctypes.byref(join), 2)
         driver.cuEventCreate(ctypes.byref(back), 2)
@@ -392,7 +392,7 @@ def test_streams_that_join_a_capture_are_of_it(driver, pool, stream):
         driver.cuEventRecord(join, ctypes.c_void_p(stream.handle))
         driver.cuStreamWaitEvent(ctypes.c_void_p(other.handle), join, 0)
         first, second = buffer(pool, stream, MIB), buffer(pool, other, MIB)
-        memory = pool.capture_of(other)
+        memory = pool.get_capture(other)
         driver.fill(second, 1, other)
         with pytest.raises(tarn.TarnError, match="still captures"):
             other.announce_capture(False)
@@ -413,12 +413,12 @@ def test_streams_that_join_a_capture_are_of_it(driver, pool, stream):
 def test_what_does_not_capture_has_no_memory_of_a_graph(pool, stream):
     for thing in (stream, stream.handle, tarn.DEFAULT_STREAM, tarn.NO_STREAM):
         with pytest.raises(tarn.TarnError, match="does not capture"):
-            pool.capture_of(thing)
+            pool.get_capture(thing)
     for thing in (None, "stream", 1.5):
         with pytest.raises(TypeError):
-            pool.capture_of(thing)
+            pool.get_capture(thing)
     with pytest.raises(TypeError):
-        pool.capture_of()
+        pool.get_capture()
 
 
 def test_what_is_no_pool_keeps_nothing_for_graphs(driver, stream):
@@ -437,7 +437,7 @@ def test_what_is_no_pool_keeps_nothing_for_graphs(driver, stream):
 
 def test_a_release_that_is_refused_changes_nothing(driver, pool, stream):
     graph, memory = captured(driver, pool, stream)
-    with tarn.Stream(flags=1).open() as closed:
+    with tarn.Stream(flags=1).register() as closed:
         value = tarn.Stream(closed)
     driver.begin(stream)
     for thing, error in [
@@ -448,7 +448,7 @@ def test_a_release_that_is_refused_changes_nothing(driver, pool, stream):
     ]:
         with pytest.raises(error):
             memory.release(thing)
-        assert not memory.is_released and memory.statistics().kept == 3 * MIB
+        assert not memory.is_released and memory.statistics().retained == 3 * MIB
     driver.cuGraphDestroy(driver.end(stream))
     memory.release(value)
     assert memory.is_released
@@ -465,11 +465,11 @@ def test_memory_of_a_graph_is_released_on_its_own_device(driver, pool, stream):
     driver.cuCtxSetCurrent(context)
     elsewhere = tarn.Stream()
     driver.cuCtxSetCurrent(before)
-    for thing in (elsewhere, elsewhere.open() if tarn.current_device() else elsewhere):
+    for thing in (elsewhere, elsewhere.register() if tarn.current_device() else elsewhere):
         with pytest.raises(tarn.InvalidArgumentError):
             memory.release(thing)
     with pytest.raises(tarn.InvalidArgumentError):
-        other.capture_of(stream)
+        other.get_capture(stream)
     memory.release(stream)
     driver.cuGraphDestroy(graph)
     del elsewhere, thing
@@ -485,28 +485,28 @@ def test_a_lost_capture_gives_its_memory_back(driver, stream):
     with stream.capturing():
         driver.begin(stream)
         block = buffer(pool, stream)
-        memory = pool.capture_of(stream)
+        memory = pool.get_capture(stream)
         # Asking for its id ends it.
         assert driver.library.cuStreamGetId(ctypes.c_void_p(stream.handle), ctypes.byref(number))
         with pytest.raises(tarn.TarnError, match="does not capture any more"):
-            pool.capture_of(stream)
+            pool.get_capture(stream)
         del block
         driver.lose(stream)
-    until(lambda: memory.statistics().is_over)
+    until(lambda: memory.statistics().has_ended)
     assert pool.statistics().captured == 0 and has_room(pool, stream)
     memory.release(stream)
 
 
 def test_a_stream_that_is_closed_while_it_captures_goes_on_capturing(driver, pool):
-    opened = tarn.Stream(flags=1).open()
+    opened = tarn.Stream(flags=1).register()
     with opened.capturing():
         driver.begin(opened)
         block = buffer(pool, opened)
-        opened.close()
+        opened.unregister()
         driver.fill(block, 1, opened)
-        memory = pool.capture_of(opened)
+        memory = pool.get_capture(opened)
         del block
-        assert memory.statistics().kept == 3 * MIB
+        assert memory.statistics().retained == 3 * MIB
         graph = driver.end(opened)
     assert not has_room(pool, opened)
     memory.release(opened)
@@ -517,10 +517,10 @@ def test_a_stream_that_is_closed_while_it_captures_goes_on_capturing(driver, poo
 def test_a_stream_that_goes_while_it_captures_takes_nothing_along(driver, pool, unraisable):
     raw = ctypes.c_void_p()
     driver.cuStreamCreate(ctypes.byref(raw), 1)
-    opened = tarn.Stream(raw.value).open()
+    opened = tarn.Stream(raw.value).register()
     opened.announce_capture(True)
     driver.begin(opened)
-    memory = (buffer(pool, opened), pool.capture_of(opened))[1]
+    memory = (buffer(pool, opened), pool.get_capture(opened))[1]
     graph = driver.end(opened)
     del opened
     gc.collect()
@@ -536,7 +536,7 @@ def test_a_block_of_a_graph_outlives_the_graph(driver, pool, stream, unraisable)
     with stream.capturing():
         driver.begin(stream)
         block = buffer(pool, stream)
-        memory = pool.capture_of(stream)
+        memory = pool.get_capture(stream)
         graph = driver.end(stream)
     assert memory.statistics() == (0, 3 * MIB, 1, 1, False)
     memory.release(stream)
@@ -549,7 +549,7 @@ def test_a_block_of_a_graph_outlives_the_graph(driver, pool, stream, unraisable)
 def test_memory_of_a_graph_keeps_its_pool(driver, stream, unraisable):
     graph, memory = captured(driver, PoolMemoryResource(), stream)
     gc.collect()
-    assert memory.statistics().kept == 3 * MIB == memory.pool.statistics().captured
+    assert memory.statistics().retained == 3 * MIB == memory.pool.statistics().captured
     cycle = [memory]
     cycle.append(cycle)
     del memory, cycle
@@ -567,9 +567,9 @@ def test_hundreds_of_graphs_leave_nothing(driver, stream):
         if turn % 2:
             memory.release(stream)
         else:
-            until(lambda memory=memory: memory.statistics().is_over)
+            until(lambda memory=memory: memory.statistics().has_ended)
         seen.append(pool.statistics())
-    for name in "captured", "live_blocks", "reserved", "lanes", "metadata":
+    for name in "captured", "live_blocks", "reserved", "streams", "metadata":
         assert getattr(seen[-1], name) == getattr(seen[9], name)
 
 
@@ -600,14 +600,14 @@ def test_threads_capture_side_by_side(driver):
     def work(number):
         try:
             driver.cuCtxSetCurrent(driver.context)
-            with tarn.Stream(flags=1).open() as mine:
+            with tarn.Stream(flags=1).register() as mine:
                 for turn in range(20):
                     value = number * 32 + turn
                     with mine.capturing():
                         driver.begin(mine, RELAXED)
                         block = buffer(pool, mine, 4096)
                         driver.fill(block, value, mine)
-                        memory = pool.capture_of(mine)
+                        memory = pool.get_capture(mine)
                         graph = driver.end(mine)
                     runnable = driver.instantiate(graph)
                     driver.launch(runnable, mine)
@@ -635,25 +635,25 @@ def test_threads_capture_side_by_side(driver):
 def test_a_capture_that_is_abandoned_gives_its_memory_back(driver, pool, unraisable):
     stream = tarn.Stream(flags=1)
     driver.begin(stream)
-    memory = (buffer(pool, stream), pool.capture_of(stream))[1]
+    memory = (buffer(pool, stream), pool.get_capture(stream))[1]
     del stream  # destroyed while it captures
     gc.collect()
-    until(lambda: memory.statistics().is_over)
+    until(lambda: memory.statistics().has_ended)
     memory.release()
     assert has_room(pool, tarn.Stream(flags=1)) and unraisable == []
 
 
 def test_a_stream_is_closed_by_a_callback_of_its_own_allocation(pool, unraisable):
-    stream = tarn.Stream(flags=1).open()
+    stream = tarn.Stream(flags=1).register()
     kept = [buffer(pool, stream)]
 
     def give_up(nbytes, attempt):
-        stream.close()
+        stream.unregister()
         return bool(kept and kept.pop())
 
-    pool.add_pressure_callback(give_up)
+    pool.add_oom_callback(give_up)
     block = buffer(pool, stream)
-    assert not stream.is_opened and block.size == 3 * MIB
+    assert not stream.is_registered and block.size == 3 * MIB
     del block
     assert pool.statistics().live_blocks == 0 and unraisable == []
 
@@ -662,7 +662,7 @@ def test_a_stream_that_is_closed_while_others_use_it_is_closed_and_no_more(unrai
     """That is not allowed; it may be refused, but nothing is lost."""
     pool = PoolMemoryResource()
     for _ in range(20):
-        stream, failed = tarn.Stream(flags=1).open(), []
+        stream, failed = tarn.Stream(flags=1).register(), []
         ready = threading.Barrier(4)
 
         def work(stream=stream, failed=failed, ready=ready):
@@ -679,7 +679,7 @@ def test_a_stream_that_is_closed_while_others_use_it_is_closed_and_no_more(unrai
         for thread in threads:
             thread.start()
         ready.wait()
-        stream.close()
+        stream.unregister()
         for thread in threads:
             thread.join()
         assert failed == []
@@ -701,7 +701,7 @@ def test_pools_and_slabs_on_any_upstream_grow_in_a_capture(driver, stream, upstr
         tarn.mr.FixedSizeMemoryResource(upstream(), 4 * MIB, 1),
     ):
         graph, memory = captured(driver, pool, stream)
-        assert memory.statistics().kept >= 3 * MIB
+        assert memory.statistics().retained >= 3 * MIB
         runnable = driver.instantiate(graph)
         driver.launch(runnable, stream)
         memory.release(stream)
@@ -713,11 +713,11 @@ def test_pools_and_slabs_on_any_upstream_grow_in_a_capture(driver, stream, upstr
 def test_memory_of_a_graph_is_let_go_while_the_pool_sleeps(driver, stream):
     pool = PoolMemoryResource()
     graph, memory = captured(driver, pool, stream)
-    pool.sleep()
-    assert memory.statistics().kept == 3 * MIB
+    pool.suspend()
+    assert memory.statistics().retained == 3 * MIB
     memory.release(stream)
     assert pool.statistics().captured == 0
-    pool.wake()
+    pool.resume()
     assert has_room(pool, stream)
     driver.cuGraphDestroy(graph)
 
@@ -737,7 +737,7 @@ def test_what_goes_in_the_middle_of_an_allocation_harms_nothing(driver, stream, 
     try:
         for turn in range(5):
             graph, memory = captured(driver, pool, stream)
-            opened = tarn.Stream(flags=1).open()
+            opened = tarn.Stream(flags=1).register()
             opened.announce_capture(True)
             cycle = [memory, opened]
             cycle.append(cycle)
@@ -761,11 +761,11 @@ raw, context = ctypes.c_void_p(), ctypes.c_void_p()
 assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
 assert cuda.cuCtxSetCurrent(context) == 0
 assert cuda.cuStreamCreate(ctypes.byref(raw), 1) == 0
-stream = tarn.Stream(raw.value).open()
+stream = tarn.Stream(raw.value).register()
 stream.announce_capture(True)
 assert cuda.cuStreamBeginCapture_v2(ctypes.c_void_p(stream.handle), 0) == 0
 tarn.DeviceBuffer(size=1 << 20, mr=pool, stream=stream)
-memory, other = pool.capture_of(stream), pool.capture_of(stream)
+memory, other = pool.get_capture(stream), pool.get_capture(stream)
 graph = ctypes.c_void_p()
 """
 END = """
@@ -776,7 +776,7 @@ stream.announce_capture(False)
 
 @pytest.mark.parametrize("ends", [END, ""])
 def test_a_program_may_end_with_all_of_it(ends, sim_process):
-    assert sim_process(KEPT + ends + "print(memory.statistics().kept)") == str(MIB)
+    assert sim_process(KEPT + ends + "print(memory.statistics().retained)") == str(MIB)
 
 
 def test_a_forked_child_may_let_all_of_it_go(sim_process):
@@ -786,10 +786,10 @@ def test_a_forked_child_may_let_all_of_it_go(sim_process):
         + """
 child = os.fork()
 if child == 0:
-    assert memory.statistics().kept == 1 << 20
+    assert memory.statistics().retained == 1 << 20
     memory.release(stream)
     del other
-    stream.close()
+    stream.unregister()
     del pool, memory, stream
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
@@ -811,7 +811,7 @@ assert cuda.cuDevicePrimaryCtxReset_v2(0) == 0
 memory.release(stream)
 assert memory.is_released
 del other
-stream.close()
+stream.unregister()
 del memory, pool, stream
 print("gone")
 """
@@ -828,15 +828,15 @@ def test_a_graph_builder_of_cuda_core_captures_on_a_pool():
 from cuda.core import Device
 import tarn
 
-pool = tarn.mr.PoolMemoryResource(None, None, 4 << 20, wait_before_failing=False)
+pool = tarn.mr.PoolMemoryResource(None, None, 4 << 20, synchronize_on_oom=False)
 device = Device(0)
 device.set_current()
 stream = device.create_stream()
 builder = stream.create_graph_builder()
-with tarn.Stream(stream).open() as opened, opened.capturing():
+with tarn.Stream(stream).register() as opened, opened.capturing():
     builder.begin_building()
     buffer = tarn.DeviceBuffer(size=3 << 20, mr=pool, stream=builder)
-    memory = pool.capture_of(builder)
+    memory = pool.get_capture(builder)
     assert memory.statistics() == (0, 3 << 20, 1, 1, False)
     del buffer
     graph = builder.end_building().complete()
@@ -865,11 +865,11 @@ good(driver.cuInit(0))
 good(driver.cuCtxSetCurrent(good(driver.cuDevicePrimaryCtxRetain(0))))
 raw = good(driver.cuStreamCreate(1))
 mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-with tarn.Stream(int(raw)).open() as stream, stream.capturing():
+with tarn.Stream(int(raw)).register() as stream, stream.capturing():
     good(driver.cuStreamBeginCapture(raw, mode))
     buffer = tarn.DeviceBuffer(size=4096, mr=pool, stream=stream)
     good(driver.cuMemsetD8Async(buffer.ptr, 9, 4096, raw))
-    memory = pool.capture_of(stream)
+    memory = pool.get_capture(stream)
     graph = good(driver.cuStreamEndCapture(raw))
 runnable = good(driver.cuGraphInstantiate(graph, 0))
 good(driver.cuGraphLaunch(runnable, raw))
@@ -897,17 +897,17 @@ pool = tarn.mr.PoolMemoryResource()
 stream = cuda.stream()
 driver = ctypes.CDLL(tarn.driver_info().path)
 graph = ctypes.c_void_p()
-with tarn.Stream(stream).open() as opened, opened.capturing():
+with tarn.Stream(stream).register() as opened, opened.capturing():
     handle = ctypes.c_void_p(opened.handle)
     assert driver.cuStreamBeginCapture_v2(handle, 2) == 0
     buffer = tarn.DeviceBuffer(size=4096, mr=pool, stream=stream)
     array = cuda.as_cuda_array(buffer, sync=False)
     array.copy_to_device(cuda.pinned_array(4096, "u1"), stream=stream)
-    memory = pool.capture_of(stream)
+    memory = pool.get_capture(stream)
     assert memory.statistics().live_blocks == 1
     del array, buffer
     assert driver.cuStreamEndCapture(handle, ctypes.byref(graph)) == 0
-assert memory.statistics().kept == 4096
+assert memory.statistics().retained == 4096
 memory.release(stream)
 assert driver.cuGraphDestroy(graph) == 0
 """)

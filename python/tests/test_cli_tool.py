@@ -112,7 +112,7 @@ def test_info_tells_driver_devices_and_resources():
     assert "the stand-in" in done.stdout
     assert "device 0:" in done.stdout and "device 1:" in done.stdout
     told = json.loads(tarn_tool("info", "--json", TARN_DRIVER="sim").stdout)
-    assert told["is_sim"] and told["driver"].endswith("/libcuda.so.1")
+    assert told["is_simulator"] and told["driver"].endswith("/libcuda.so.1")
     assert told["driver_version"] >= 12000
     resources = told["devices"][0]["resources"]
     names = ["cuda", "async", "managed", "pinned", "pool", "slab", "binning", "host"]

@@ -13,7 +13,7 @@ from numba_support import run, run_code
 if importlib.util.find_spec("cuda") is None or importlib.util.find_spec("cuda.core") is None:
     pytest.skip("cuda.core is not installed", allow_module_level=True)
 
-ON_SIM = tarn.driver_info().is_sim
+ON_SIM = tarn.driver_info().is_simulator
 
 PRELUDE = """
 import ctypes

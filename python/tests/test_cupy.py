@@ -120,7 +120,7 @@ def test_free_memory_counts_what_the_pool_keeps(resource):
     free, total = mr.available_device_memory()
     tarn.DeviceBuffer(size=1 << 20)
     assert resource.memory_info()[1] == total
-    if tarn.driver_info().is_sim:  # a GPU has others, too
+    if tarn.driver_info().is_simulator:  # a GPU has others, too
         assert mr.available_device_memory()[0] < free
         assert resource.memory_info() == (free, total)
 
@@ -150,7 +150,7 @@ def test_the_pool_is_told_of_the_stream(resource):
 
 def test_an_opened_stream_is_the_same(resource):
     stream = tarn.Stream(flags=tarn.CudaStreamFlags.NON_BLOCKING)
-    opened = stream.open()
+    opened = stream.register()
     address = tarn.DeviceBuffer(size=512, stream=stream).ptr
     assert tarn.DeviceBuffer(size=512, stream=opened).ptr == address
 
@@ -423,7 +423,7 @@ cuda.set_memory_manager(Hasty)
 """
 
 
-@pytest.mark.skipif(not tarn.driver_info().is_sim, reason="needs streams that are late")
+@pytest.mark.skipif(not tarn.driver_info().is_simulator, reason="needs streams that are late")
 @pytest.mark.parametrize("begin, is_wrong", [(NUMBA, False), (HASTY, True)])
 def test_no_array_is_overwritten_while_a_stream_still_reads_it(begin, is_wrong):
     pytest.importorskip("numba")

@@ -13,7 +13,7 @@ def test_driver_info_says_what_is_loaded():
     assert info.version >= 12000
     assert info.device_count >= 1
     if os.environ.get("TARN_DRIVER") == "sim":
-        assert info.is_sim
+        assert info.is_simulator
 
 
 def test_device_info_is_about_one_device():

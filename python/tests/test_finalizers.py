@@ -413,7 +413,7 @@ mr.set_current_device_resource(source)
 manager = _tarn.Manager(0)
 things = [
     tarn.DeviceBuffer(size=100), tarn.DeviceBuffer(size=100, mr=pool), manager.memalloc(100),
-    manager.memalloc(100).view(0, 10), tarn.Stream().open(), mr.StatisticsResourceAdaptor(pool),
+    manager.memalloc(100).view(0, 10), tarn.Stream().register(), mr.StatisticsResourceAdaptor(pool),
 ]
 if where == "main":
     pass

@@ -339,7 +339,7 @@ def test_an_upstream_uses_the_pool_above_it_while_that_grows_and_shrinks():
             lambda: tarn.DeviceBuffer(size=100, mr=pool),
             lambda: tarn.DeviceBuffer(size=64 * MIB, mr=pool),
             pool.trim,
-            lambda: setattr(pool, "limit", None),
+            lambda: setattr(pool, "maximum_pool_size", None),
         ):
             try:
                 use()
@@ -417,8 +417,8 @@ def test_what_is_no_resource_is_a_type_error(junk):
 def test_functions_of_the_extension_want_a_resource_that_has_one():
     for junk in (5, object(), mr.DeviceMemoryResource(), mr.PoolMemoryResource):
         for name in (
-            "_counter_read", "_limiter_used", "_pool_statistics", "_pool_wake",
-            "_pool_begin_pressure", "_pool_generation", "_pool_snapshot",
+            "_counter_read", "_limiter_used", "_pool_statistics", "_pool_resume",
+            "_pool_begin_oom_callbacks", "_pool_generation", "_pool_snapshot",
         ):  # fmt: skip
             with pytest.raises((TypeError, ValueError)):
                 getattr(_tarn, name)(junk)
@@ -581,7 +581,7 @@ NAMES = """
 from tarn import _tarn
 for bad in ([5], [(1, 2)], ["ab"], 5):
     try:
-        _tarn.nrt_keep_names(bad)
+        _tarn.nrt_set_names(bad)
     except TypeError:
         pass
 print("ok")

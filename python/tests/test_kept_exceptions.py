@@ -176,7 +176,7 @@ def test_calls_within_the_resource_drop_nothing_of_the_call_around_it(upstream):
 
 
 def test_the_failure_of_a_pool_has_that_of_its_upstream_as_its_cause(upstream):
-    pool = mr.PoolMemoryResource(upstream, wait_before_failing=False)
+    pool = mr.PoolMemoryResource(upstream, synchronize_on_oom=False)
     upstream.allocate_raises = [MemoryError(f"full {i}") for i in range(100)]
     with pytest.raises(tarn.OutOfMemoryError, match="python: MemoryError: full") as caught:
         tarn.DeviceBuffer(size=4 * MIB, mr=pool)

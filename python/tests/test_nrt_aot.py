@@ -126,7 +126,7 @@ def test_much_of_numpy_compiles_without_python(tmp_path):
     names = ", ".join(f"(void (*)(void)){name}" for name in EVERY)
     main.write_text(
         f'#include "every.h"\nvoid (*volatile functions[])(void) = {{{names}}};\n'
-        "int main(void)\n{\n    int64_t result;\n    const tarn_helper_error *error;\n"
+        "int main(void)\n{\n    int64_t result;\n    const tarn_aot_error *error;\n"
         "    return functions[0] ? integers(&result, &error, 17, 5) || result != 5 : 1;\n}\n"
     )
     program = build(tmp_path, main, tmp_path / "every.o")

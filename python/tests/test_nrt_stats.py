@@ -197,9 +197,9 @@ def test_after_tracing_small_blocks_share_memory_again():
 def test_tracing_keeps_the_modes_that_were_asked_for():
     tarn.nrt.debug("sites")
     tracemalloc.start()
-    assert tarn.nrt.debug_modes() == ("sites", "one_by_one")
+    assert tarn.nrt.debug_modes() == ("sites", "unpooled")
     tarn.nrt.debug("poison")
-    assert tarn.nrt.debug_modes() == ("poison", "one_by_one")
+    assert tarn.nrt.debug_modes() == ("poison", "unpooled")
     tracemalloc.stop()
     assert tarn.nrt.debug() == ("poison",)
 
@@ -214,7 +214,7 @@ print(tarn.nrt.debug_modes())
 tracemalloc.stop()
 print(tarn.nrt.debug_modes())
 """
-    assert on_tarn(program, PYTHONTRACEMALLOC="1").splitlines() == ["('one_by_one',)", "()"]
+    assert on_tarn(program, PYTHONTRACEMALLOC="1").splitlines() == ["('unpooled',)", "()"]
 
 
 # --- memory from a resource ----------------------------------------------------------------

@@ -779,7 +779,7 @@ def test_an_array_of_a_pool_over_cudas_memory_is_read_by_another_process(child):
 def test_a_handle_that_reaches_beyond_its_allocation_is_refused(child, plain_memory):
     array = cuda.to_device(np.arange(100.0))
     beyond = [(2**40, 0), (8, 2**40), (8, 2**63), (8, -8), (0, 0)]
-    if tarn.driver_info().is_sim:  # a driver may map more than was asked for
+    if tarn.driver_info().is_simulator:  # a driver may map more than was asked for
         beyond += [(801, 0), (8, 796), (8, 800)]
     for size, offset in beyond:
         handle = cuda.current_context().get_ipc_handle(array.gpu_data)
@@ -851,7 +851,7 @@ def test_a_row_has_real_values_in_every_column():
             float(row["End"]) - float(row["Start"]), abs=2e-9
         )
     assert (one["Current Allocs"], two["Current Allocs"]) == ("1", "0")
-    if tarn.driver_info().is_sim:  # others may take memory of a GPU meanwhile
+    if tarn.driver_info().is_simulator:  # others may take memory of a GPU meanwhile
         assert int(one["Free Memory"]) < int(two["Free Memory"])
     assert one["Location"] == f"{__file__}:{line}"
     assert two["Location"] == f"{__file__}:{line + 2}"

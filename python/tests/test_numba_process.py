@@ -12,7 +12,7 @@ pytest.importorskip("numba")
 
 import tarn
 
-ON_SIM = tarn.driver_info().is_sim
+ON_SIM = tarn.driver_info().is_simulator
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "numba"
 
 ARRAY = """
@@ -129,7 +129,7 @@ def test_on_numbas_simulator_a_program_is_warned_and_goes_on():
 import tarn.numba, warnings
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    tarn.numba.use_tarn_for_numba(resource="pool", mode="one-stream")
+    tarn.numba.use_tarn_for_numba(resource="pool", mode="single-stream")
     tarn.use_tarn_for_numba()
 assert [w.category for w in caught] == [UserWarning] * 2
 assert caught[0].filename == "<string>", caught[0].filename

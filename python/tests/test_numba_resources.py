@@ -16,7 +16,7 @@ from numba_support import rows, run_code  # noqa: E402
 
 tarn.numba.use_tarn_for_numba()
 
-ON_SIM = tarn.driver_info().is_sim
+ON_SIM = tarn.driver_info().is_simulator
 
 # Numba says that host arrays in kernels, and small grids, are slow.
 pytestmark = [
@@ -162,19 +162,19 @@ print(type(tarn.mr.get_current_device_resource()).__name__)
 
 
 @pytest.fixture
-def one_stream():
-    tarn.numba.use_tarn_for_numba(mode="one-stream")
+def single_stream():
+    tarn.numba.use_tarn_for_numba(mode="single-stream")
     yield
     tarn.numba.use_tarn_for_numba()
 
 
-def test_with_one_stream_memory_comes_and_goes_on_the_default_stream(one_stream):
+def test_with_one_stream_memory_comes_and_goes_on_the_default_stream(single_stream):
     cuda.device_array(10)
     gc.collect()
     assert [row["Stream"] for row in rows(tarn.csv_log())] == ["0", "0"]
 
 
-def test_with_one_stream_a_pool_hands_out_what_was_freed_last(one_stream):
+def test_with_one_stream_a_pool_hands_out_what_was_freed_last(single_stream):
     with tarn.numba.using_resource("pool"):
         first = cuda.device_array(1000)
         address = first.device_ctypes_pointer.value
@@ -183,17 +183,17 @@ def test_with_one_stream_a_pool_hands_out_what_was_freed_last(one_stream):
 
 
 def test_a_mode_that_there_is_not_is_refused_and_nothing_changes():
-    with pytest.raises(ValueError, match="no mode 'fast', only any-stream, one-stream"):
+    with pytest.raises(ValueError, match="no mode 'fast', only any-stream, single-stream"):
         tarn.numba.use_tarn_for_numba(mode="fast", resource="goldmine")
-    assert numba_support.manager_of_device().one_stream is False
+    assert numba_support.manager_of_device().single_stream is False
 
 
 def test_the_mode_holds_for_devices_that_come_later():
     code = """
 import tarn.numba
 from numba import cuda
-tarn.use_tarn_for_numba(mode="one-stream")
-print(cuda.current_context().memory_manager._manager.one_stream)
+tarn.use_tarn_for_numba(mode="single-stream")
+print(cuda.current_context().memory_manager._manager.single_stream)
 """
     assert run_code(code) == "True"
 

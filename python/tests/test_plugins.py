@@ -100,7 +100,7 @@ print(is_back())
 """
 
 
-@pytest.mark.skipif(not tarn.driver_info().is_sim, reason="others may use the card")
+@pytest.mark.skipif(not tarn.driver_info().is_simulator, reason="others may use the card")
 @pytest.mark.parametrize("manager", MANAGERS)
 def test_deferred_cleanup_does_with_device_memory_what_the_manager_says(manager):
     """A17, B17: each says in its first lines when memory goes back."""

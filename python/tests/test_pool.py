@@ -27,7 +27,7 @@ def pool(request):
 def test_a_pool_hands_out_memory_that_keeps_what_is_copied_there(pool):
     data = bytes(range(256)) * 100
     assert tarn.DeviceBuffer.to_device(data, mr=pool).tobytes() == data
-    stream = tarn.Stream().open()
+    stream = tarn.Stream().register()
     assert tarn.DeviceBuffer.to_device(data, mr=pool, stream=stream).tobytes() == data
 
 
@@ -44,12 +44,12 @@ def test_a_pool_counts_what_it_does(pool):
         buffer(pool)
     found = pool.statistics()
     assert found.allocations == 11 and found.frees == 10 and found.failures == 0
-    assert found.live_blocks == 1 and found.live_asked == 1000 and found.live >= 1000
-    assert found.limit is None
-    assert sum(found.classes.values()) == 11 and found.classes[MIB] == 10
-    assert found.live + found.parked + found.cached == found.reserved == pool.pool_size()
+    assert found.live_blocks == 1 and found.live_requested == 1000 and found.live >= 1000
+    assert found.maximum is None
+    assert sum(found.size_classes.values()) == 11 and found.size_classes[MIB] == 10
+    assert found.live + found.thread_cached + found.cached == found.reserved == pool.pool_size()
     assert 0 <= found.fragmentation <= 1
-    assert found.hits + found.own + found.ready + found.steals + found.grown == 11
+    assert found.cache_hits + found.same_stream + found.completed + found.steals + found.grown == 11
     del kept
     assert pool.statistics().live_blocks == 0
 
@@ -63,7 +63,7 @@ def test_what_is_freed_is_handed_out_again(pool):
 
 def test_initial_and_maximum_are_bytes_or_words():
     pool = PoolMemoryResource(None, "4MiB", 8 * MIB)
-    assert pool.pool_size() >= 4 * MIB and pool.limit == 8 * MIB
+    assert pool.pool_size() >= 4 * MIB and pool.maximum_pool_size == 8 * MIB
     kept = buffer(pool, 6 * MIB)
     with pytest.raises(tarn.OutOfMemoryError):
         buffer(pool, 6 * MIB)
@@ -78,7 +78,7 @@ def test_initial_and_maximum_are_bytes_or_words():
 @pytest.mark.parametrize("size", [10**9, "1GB", 5 * MIB])
 def test_a_pool_has_all_of_its_maximum_from_the_start(size):
     pool = PoolMemoryResource(None, size, size)
-    assert pool.limit - 2 * MIB < pool.pool_size() <= pool.limit
+    assert pool.maximum_pool_size - 2 * MIB < pool.pool_size() <= pool.maximum_pool_size
 
 
 def test_a_pool_grows_by_at_least_what_it_was_told():
@@ -105,16 +105,16 @@ def test_a_pool_waits_for_the_device_before_it_fails_unless_told_not_to():
         stream = tarn.Stream(flags=1)
         buffer(pool, 2 * MIB, stream=stream)  # and back, with no fence
         buffer(pool, 2 * MIB)
-        return pool.statistics().barriers
+        return pool.statistics().device_synchronizations
 
     assert ask_on_another_stream() == 1
     with pytest.raises(tarn.OutOfMemoryError):
-        ask_on_another_stream(wait_before_failing=False)
+        ask_on_another_stream(synchronize_on_oom=False)
 
 
 def test_the_options_of_a_pool_are_taken_by_their_names_alone():
     pool = PoolMemoryResource(
-        grow_first=True, wake_on_use=True, streamless="event", streamless_limit=0
+        grow_first=True, resume_on_use=True, no_stream="event", no_stream_limit=0
     )
     buffer(pool)
     with pytest.raises(TypeError):
@@ -144,13 +144,13 @@ def test_other_devices_use_a_pool_where_they_may():
 def test_the_limit_changes_while_the_pool_lives(pool):
     kept = buffer(pool, 4 * MIB)
     with pytest.raises(tarn.InvalidArgumentError):
-        pool.limit = MIB
-    pool.limit = "64MiB"
-    assert pool.limit == 64 * MIB
+        pool.maximum_pool_size = MIB
+    pool.maximum_pool_size = "64MiB"
+    assert pool.maximum_pool_size == 64 * MIB
     with pytest.raises(tarn.OutOfMemoryError):
         buffer(pool, 100 * MIB)
-    pool.limit = None
-    assert pool.limit is None
+    pool.maximum_pool_size = None
+    assert pool.maximum_pool_size is None
     buffer(pool, 100 * MIB)
     del kept
 
@@ -168,7 +168,7 @@ def test_a_snapshot_has_every_block(pool):
     blocks = pool.snapshot()
     live = {block.address: block for block in blocks if block.state == "live"}
     assert sorted(live) == sorted(one.ptr for one in kept)
-    assert sorted(block.asked_bytes for block in live.values()) == [100, 5000, MIB]
+    assert sorted(block.requested_bytes for block in live.values()) == [100, 5000, MIB]
     assert blocks == sorted(blocks, key=lambda block: block.address)
     for before, after in zip(blocks, blocks[1:], strict=False):
         assert before.address + before.bytes <= after.address
@@ -181,13 +181,13 @@ def test_the_report_says_why_memory_is_out():
     kept = buffer(pool, 4 * MIB)
     with pytest.raises(tarn.OutOfMemoryError):
         buffer(pool, 16 * MIB)
-    report = tarn.mr.last_pool_report()
-    assert report.wanted == 16 * MIB and report.limit == 8 * MIB
+    report = tarn.mr.last_oom_report()
+    assert report.requested == 16 * MIB and report.maximum == 8 * MIB
     assert report.live == 4 * MIB and report.attempts == 0
     assert report.fragmentation == pool.statistics().fragmentation
     assert str(16 * MIB) in report.text or "16" in report.text
     seen = []
-    thread = threading.Thread(target=lambda: seen.append(tarn.mr.last_pool_report()))
+    thread = threading.Thread(target=lambda: seen.append(tarn.mr.last_oom_report()))
     thread.start()
     thread.join()
     assert seen == [None]
@@ -203,25 +203,25 @@ def test_a_callback_is_asked_before_memory_is_out():
         asked.append((nbytes, attempt))
         return bool(kept and kept.pop())
 
-    pool.add_pressure_callback(free_some)
+    pool.add_oom_callback(free_some)
     buffer(pool, 4 * MIB)
     assert asked == [(4 * MIB, 0)] and kept == []
     with pytest.raises(tarn.OutOfMemoryError):
         buffer(pool, 16 * MIB)
-    pool.remove_pressure_callback(free_some)
+    pool.remove_oom_callback(free_some)
     count = len(asked)
     with pytest.raises(tarn.OutOfMemoryError):
         buffer(pool, 16 * MIB)
     assert len(asked) == count
     with pytest.raises(ValueError):
-        pool.remove_pressure_callback(free_some)
+        pool.remove_oom_callback(free_some)
     with pytest.raises(TypeError):
-        pool.add_pressure_callback(7)
+        pool.add_oom_callback(7)
 
 
 def test_what_a_callback_raises_is_told_and_memory_is_out(unraisable):
     pool = PoolMemoryResource(None, None, 8 * MIB)
-    pool.add_pressure_callback(lambda nbytes, attempt: 1 // 0)
+    pool.add_oom_callback(lambda nbytes, attempt: 1 // 0)
     with pytest.raises(tarn.OutOfMemoryError):
         buffer(pool, 16 * MIB)
     assert [type(one) for one in unraisable] == [ZeroDivisionError]
@@ -230,7 +230,7 @@ def test_what_a_callback_raises_is_told_and_memory_is_out(unraisable):
 def test_a_callback_that_promises_for_ever_is_asked_sixteen_times():
     pool = PoolMemoryResource(None, None, 8 * MIB)
     asked = []
-    pool.add_pressure_callback(lambda nbytes, attempt: asked.append(attempt) or True)
+    pool.add_oom_callback(lambda nbytes, attempt: asked.append(attempt) or True)
     for _ in range(2):
         asked.clear()
         with pytest.raises(tarn.OutOfMemoryError):
@@ -244,8 +244,8 @@ def test_a_callback_may_remove_itself_and_others():
 
     def once(nbytes, attempt):
         asked.append("once")
-        pool.remove_pressure_callback(once)
-        pool.remove_pressure_callback(never)
+        pool.remove_oom_callback(once)
+        pool.remove_oom_callback(never)
         return True
 
     def never(nbytes, attempt):
@@ -257,7 +257,7 @@ def test_a_callback_may_remove_itself_and_others():
         return False
 
     for callback in once, never, always:
-        pool.add_pressure_callback(callback)
+        pool.add_oom_callback(callback)
     for _ in range(2):
         with pytest.raises(tarn.OutOfMemoryError):
             buffer(pool, 16 * MIB)
@@ -267,8 +267,8 @@ def test_a_callback_may_remove_itself_and_others():
 def test_a_callback_that_raises_keeps_nobody_from_being_asked(unraisable):
     pool = PoolMemoryResource(None, None, 8 * MIB)
     kept = [buffer(pool, 6 * MIB)]
-    pool.add_pressure_callback(lambda nbytes, attempt: 1 // 0)
-    pool.add_pressure_callback(lambda nbytes, attempt: bool(kept and kept.pop()))
+    pool.add_oom_callback(lambda nbytes, attempt: 1 // 0)
+    pool.add_oom_callback(lambda nbytes, attempt: bool(kept and kept.pop()))
     buffer(pool, 4 * MIB)
     assert kept == []
     assert [type(one) for one in unraisable] == [ZeroDivisionError]
@@ -284,7 +284,7 @@ def test_what_a_callback_allocates_asks_none():
             buffer(pool, nbytes)
         return False
 
-    pool.add_pressure_callback(allocate)
+    pool.add_oom_callback(allocate)
     with pytest.raises(tarn.OutOfMemoryError):
         buffer(pool, 16 * MIB)
     assert asked == [0]
@@ -303,11 +303,11 @@ def test_a_callback_is_removed_while_another_thread_runs_it():
         with pytest.raises(tarn.OutOfMemoryError):
             buffer(pool, 16 * MIB)
 
-    pool.add_pressure_callback(stay)
+    pool.add_oom_callback(stay)
     thread = threading.Thread(target=allocate)
     thread.start()
     assert inside.wait(60)
-    pool.remove_pressure_callback(stay)
+    pool.remove_oom_callback(stay)
     leave.set()
     thread.join()
     assert asked == [0]
@@ -320,7 +320,7 @@ def test_a_callback_that_holds_its_pool_is_no_leak():
 
     before = pools()
     pool = PoolMemoryResource()
-    pool.add_pressure_callback(lambda nbytes, attempt, held=pool: False)
+    pool.add_oom_callback(lambda nbytes, attempt, held=pool: False)
     assert pools() == before + 1
     del pool
     assert pools() == before
@@ -331,27 +331,27 @@ def test_a_pool_sleeps_and_wakes_at_the_same_addresses():
     data = b"asleep" * 1000
     kept = tarn.DeviceBuffer.to_device(data, mr=pool)
     address, before = kept.ptr, pool.generation
-    pool.sleep(keep=True)
-    assert pool.statistics().asleep > 0 and pool.generation > before
+    pool.suspend(keep=True)
+    assert pool.statistics().suspended > 0 and pool.generation > before
     with pytest.raises(tarn.TarnError, match="sleeps"):
         buffer(pool)
-    pool.wake()
-    assert pool.statistics().asleep == 0
+    pool.resume()
+    assert pool.statistics().suspended == 0
     assert kept.ptr == address and kept.tobytes() == data
     buffer(pool)
 
 
 def test_a_pool_wakes_by_itself_where_that_was_asked_for():
-    pool = PoolMemoryResource(wake_on_use=True)
+    pool = PoolMemoryResource(resume_on_use=True)
     buffer(pool)
-    pool.sleep()
+    pool.suspend()
     buffer(pool)
-    assert pool.statistics().asleep == 0
+    assert pool.statistics().suspended == 0
 
 
 def test_a_pool_on_an_upstream_does_not_sleep():
     with pytest.raises(tarn.NotSupportedError):
-        PoolMemoryResource(tarn.mr.CudaMemoryResource()).sleep()
+        PoolMemoryResource(tarn.mr.CudaMemoryResource()).suspend()
 
 
 RESET = """
@@ -387,7 +387,7 @@ def test_a_pool_returns_its_memory_after_somebody_reset_the_context(sim_process)
 
 
 def test_streams_hand_memory_to_each_other(pool):
-    streams = [tarn.Stream(flags=1).open() for _ in range(3)] + [tarn.Stream(flags=1)]
+    streams = [tarn.Stream(flags=1).register() for _ in range(3)] + [tarn.Stream(flags=1)]
     for i in range(200):
         data = bytes([i % 256]) * 4096
         one = tarn.DeviceBuffer.to_device(data, mr=pool, stream=streams[i % 4])
@@ -398,7 +398,7 @@ def test_threads_share_a_pool(pool):
     failed = []
 
     def work(number):
-        stream = tarn.Stream(flags=1).open()
+        stream = tarn.Stream(flags=1).register()
         for i in range(200):
             data = bytes([number * 16 + i % 16]) * (1000 + i)
             one = tarn.DeviceBuffer.to_device(data, mr=pool, stream=stream)
@@ -475,7 +475,7 @@ def test_a_device_that_is_not_there_is_refused():
 def test_blocks_of_one_size_serve_all_requests_up_to_that(upstream):
     slab = FixedSizeMemoryResource(upstream and upstream(), 1 << 16, 4)
     assert slab.pool_size() >= 4 << 16
-    stream = tarn.Stream().open()
+    stream = tarn.Stream().register()
     kept = [buffer(slab, size, stream=stream) for size in (1, 1000, 1 << 16)]
     assert slab.statistics().live == 3 << 16
     with pytest.raises(tarn.OutOfMemoryError, match="65537"):
@@ -517,7 +517,7 @@ def test_there_are_never_more_blocks_than_the_maximum():
 def test_bins_serve_the_sizes_that_they_are_for(counted):
     binning = BinningMemoryResource(counted.mr, 10, 12)
     assert len(binning.bin_mrs) == 3
-    stream = tarn.Stream().open()
+    stream = tarn.Stream().register()
     kept = [buffer(binning, size, stream=stream) for size in (1, 1024, 1025, 4096)]
     small, middle, large = (one.statistics().live_blocks for one in binning.bin_mrs)
     assert (small, middle, large) == (2, 1, 1)

@@ -98,7 +98,7 @@ def test_explain_says_what_kept_an_incref_and_where():
     (kept,) = tarn.prune.explain(KEPT)
     assert kept.function == "stays" and "%a" in kept.value
     assert kept.incref.block == "%entry" and kept.at.block == "%left"
-    assert str(kept).startswith("stays: ") and kept.words in str(kept)
+    assert str(kept).startswith("stays: ") and kept.message in str(kept)
     with pytest.raises(TypeError):
         tarn.prune.explain(3)
 

@@ -105,8 +105,8 @@ def test_a_class_derived_from_stream_works():
 
 def test_an_opened_stream_is_the_same_stream_under_another_name():
     stream = tarn.Stream()
-    opened = stream.open()
-    assert opened.is_opened and not stream.is_opened
+    opened = stream.register()
+    assert opened.is_registered and not stream.is_registered
     assert opened == stream and hash(opened) == hash(stream)
     assert opened.handle == stream.handle
     assert opened.__cuda_stream__() == (0, stream.handle)
@@ -118,7 +118,7 @@ def test_an_opened_stream_is_the_same_stream_under_another_name():
 
 
 def test_an_opened_stream_keeps_the_stream_and_closes_before_it_goes(unraisable):
-    opened = tarn.Stream().open()
+    opened = tarn.Stream().register()
     gc.collect()
     opened.synchronize()
     buffer = tarn.DeviceBuffer(size=100, stream=opened)
@@ -132,17 +132,17 @@ def test_an_opened_stream_keeps_the_stream_and_closes_before_it_goes(unraisable)
 
 def test_the_default_streams_can_be_opened_but_the_per_thread_one():
     for stream in (tarn.DEFAULT_STREAM, tarn.LEGACY_DEFAULT_STREAM):
-        opened = stream.open()
+        opened = stream.register()
         assert opened.is_default() and opened == stream
         buffer = tarn.DeviceBuffer.to_device(b"abc", stream=opened)
         assert buffer.__cuda_array_interface__["stream"] is None
-    for stream in (tarn.PER_THREAD_DEFAULT_STREAM, tarn.NO_STREAM, tarn.Stream().open()):
+    for stream in (tarn.PER_THREAD_DEFAULT_STREAM, tarn.NO_STREAM, tarn.Stream().register()):
         with pytest.raises(tarn.InvalidArgumentError):
-            stream.open()
+            stream.register()
 
 
 def test_captures_are_announced_on_opened_streams_alone():
-    opened = tarn.Stream().open()
+    opened = tarn.Stream().register()
     opened.announce_capture(True)
     opened.announce_capture(False)
     with pytest.raises(tarn.InvalidArgumentError, match="not open"):

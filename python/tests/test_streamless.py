@@ -14,16 +14,16 @@ PROGRAM = pathlib.Path(__file__).parents[2] / "tests" / "gpu" / "streamless.py"
 MIB = 1 << 20
 
 
-@pytest.mark.parametrize("streamless", ["barrier", "event", "one-stream"])
+@pytest.mark.parametrize("streamless", ["synchronize", "event", "single-stream"])
 def test_a_pool_takes_each_way_by_its_name(streamless):
-    pool = PoolMemoryResource(streamless=streamless, streamless_limit="32MiB")
+    pool = PoolMemoryResource(no_stream=streamless, no_stream_limit="32MiB")
     tarn.DeviceBuffer(size=MIB, mr=pool)
-    assert pool.statistics().streamless == 0
+    assert pool.statistics().no_stream_deferred == 0
 
 
 def test_a_way_that_is_none_is_refused():
-    with pytest.raises(ValueError, match="streamless='never' is none of barrier"):
-        PoolMemoryResource(streamless="never")
+    with pytest.raises(ValueError, match="no_stream='never' is none of synchronize"):
+        PoolMemoryResource(no_stream="never")
 
 
 def test_numbas_memory_is_not_handed_out_while_a_stream_reads_it():

@@ -107,10 +107,10 @@ const tarn_resource_ops tarn__counter_ops = {
     .destroy = counter_destroy,
     .memory_info = tarn__forward_memory_info,
     .supports_streams = tarn__forward_supports_streams,
-    .free_waits = tarn__forward_free_waits,
+    .deallocate_synchronizes = tarn__forward_free_waits,
     .trim = tarn__forward_trim,
-    .block_bytes = tarn__forward_block_bytes,
-    .serves_no_stream = tarn__forward_serves_no_stream,
+    .requested_bytes = tarn__forward_block_bytes,
+    .supports_no_stream = tarn__forward_serves_no_stream,
 };
 
 /* Room for one more set; the old ones stay where that fails. */

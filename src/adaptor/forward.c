@@ -20,7 +20,7 @@ tarn_status tarn__adaptor_create(const tarn_resource_ops *ops, struct tarn__adap
     if (!tarn_resource_supports_memory_info(upstream))
         fitting.memory_info = NULL;
     self->upstream = upstream;
-    tarn_status status = tarn_resource_create_over(
+    tarn_status status = tarn_resource_create_with_upstream(
         &fitting, self, tarn_resource_device(upstream), upstream, out);
     if (status == TARN_OK)
         tarn_resource_retain(upstream);
@@ -47,12 +47,12 @@ bool tarn__forward_supports_streams(const void *self)
 
 bool tarn__forward_free_waits(const void *self)
 {
-    return tarn_resource_free_waits(upstream_of(self));
+    return tarn_resource_deallocate_synchronizes(upstream_of(self));
 }
 
 bool tarn__forward_serves_no_stream(const void *self)
 {
-    return tarn_resource_serves_no_stream(upstream_of(self));
+    return tarn_resource_supports_no_stream(upstream_of(self));
 }
 
 tarn_status tarn__forward_trim(void *self, size_t keep_bytes, size_t *released_out)
@@ -62,7 +62,7 @@ tarn_status tarn__forward_trim(void *self, size_t keep_bytes, size_t *released_o
 
 tarn_status tarn__forward_block_bytes(void *self, tarn_device_ptr block, size_t *out)
 {
-    return tarn_resource_block_bytes(upstream_of(self), block, out);
+    return tarn_resource_requested_bytes(upstream_of(self), block, out);
 }
 
 tarn_status tarn_adaptor_upstream(tarn_resource *adaptor, tarn_resource **out)

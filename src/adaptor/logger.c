@@ -119,12 +119,12 @@ static void forget_other_threads(struct tarn__mutex *lock)
 /* Was anything asked of the driver, or of anybody who takes long? Who else wants to be told
  * is told too. */
 struct watch {
-    tarn_before_wait before; /* first: told() is given it */
-    tarn_before_wait *outer;
+    tarn_blocking_hook before; /* first: told() is given it */
+    tarn_blocking_hook *outer;
     bool is_told;
 };
 
-static void told(tarn_before_wait *self)
+static void told(tarn_blocking_hook *self)
 {
     struct watch *watch = (struct watch *)self;
 
@@ -136,12 +136,12 @@ static void told(tarn_before_wait *self)
 static void watch_begin(struct watch *watch)
 {
     *watch = (struct watch){.before = {told}};
-    watch->outer = tarn_set_before_wait(&watch->before);
+    watch->outer = tarn_set_blocking_hook(&watch->before);
 }
 
 static bool watch_end(struct watch *watch)
 {
-    tarn_set_before_wait(watch->is_told ? NULL : watch->outer);
+    tarn_set_blocking_hook(watch->is_told ? NULL : watch->outer);
     return watch->is_told;
 }
 
@@ -181,7 +181,7 @@ static void ask_figures(int device, struct figures *out)
 
 /* What the device has left at `now`. */
 static void read_memory(struct logger *logger, bool may_have_changed, uint64_t now,
-                        tarn_event *event)
+                        tarn_trace_event *event)
 {
     struct figures figures = known_figures(logger);
 
@@ -195,7 +195,7 @@ static void read_memory(struct logger *logger, bool may_have_changed, uint64_t n
 }
 
 /* The thread's site as text: `file:line`, or a name, which has no line, as it is. */
-static void read_place(char place[PLACE_BYTES], tarn_event *event)
+static void read_place(char place[PLACE_BYTES], tarn_trace_event *event)
 {
     tarn_site site = tarn__site_find(event->action == TARN_ACTION_FREE);
 
@@ -209,7 +209,8 @@ static void read_place(char place[PLACE_BYTES], tarn_event *event)
 }
 
 /* Complete `event` and write it; the thread's last failure stays. */
-static void write_row(struct logger *logger, bool may_have_changed, tarn_event *event)
+static void write_row(struct logger *logger, bool may_have_changed,
+                      tarn_trace_event *event)
 {
     struct tarn__kept_error words = tarn__error_keep();
     uint64_t now = event->end_ns;
@@ -233,7 +234,7 @@ static tarn_status logger_allocate(void *self, size_t bytes, size_t alignment,
                                    tarn_stream stream, tarn_device_ptr *out)
 {
     struct logger *logger = self;
-    tarn_event event = {.stream = tarn__stream_number(stream), .bytes = bytes};
+    tarn_trace_event event = {.stream = tarn__stream_number(stream), .bytes = bytes};
     tarn_device_ptr block = 0;
     struct watch watch;
 
@@ -261,10 +262,10 @@ static tarn_status logger_deallocate(void *self, tarn_device_ptr block, size_t b
 {
     struct logger *logger = self;
     struct passing passing = {.block = block, .thread = pthread_self()};
-    tarn_event event = {.action = TARN_ACTION_FREE,
-                        .address = block,
-                        .stream = tarn__stream_number(stream),
-                        .bytes = bytes};
+    tarn_trace_event event = {.action = TARN_ACTION_FREE,
+                              .address = block,
+                              .stream = tarn__stream_number(stream),
+                              .bytes = bytes};
     struct watch watch;
 
     begin_free(logger, &passing);
@@ -308,10 +309,10 @@ const tarn_resource_ops tarn__logger_ops = {
     .destroy = logger_destroy,
     .memory_info = tarn__forward_memory_info,
     .supports_streams = tarn__forward_supports_streams,
-    .free_waits = tarn__forward_free_waits,
+    .deallocate_synchronizes = tarn__forward_free_waits,
     .trim = tarn__forward_trim,
-    .block_bytes = tarn__forward_block_bytes,
-    .serves_no_stream = tarn__forward_serves_no_stream,
+    .requested_bytes = tarn__forward_block_bytes,
+    .supports_no_stream = tarn__forward_serves_no_stream,
 };
 
 tarn_status tarn_logger_create(tarn_resource *upstream, tarn_trace_writer *writer,

@@ -89,7 +89,7 @@ const char *tarn_status_name(tarn_status status)
     return "TARN_?";
 }
 
-const char *tarn_status_meaning(tarn_status status)
+const char *tarn_status_string(tarn_status status)
 {
     switch (status) {
 #define X(name, value, meaning) \

@@ -1,4 +1,4 @@
-/* wait.h -- told before a call takes long: tarn_set_before_wait() from the inside.
+/* wait.h -- told before a call takes long: tarn_set_blocking_hook() from the inside.
  *
  * Called with no lock held, before the first of: a driver call that is more than a question
  * answered at once (which context, which stream), a lock that is held across such a call,
@@ -11,7 +11,7 @@
 #include <tarn/status.h>
 
 /* Of this thread, or NULL: it wants to hear of nothing, or has heard it in this call. */
-extern _Thread_local tarn_before_wait *tarn__before_wait
+extern _Thread_local tarn_blocking_hook *tarn__before_wait
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
 void tarn__wait_tell(void);

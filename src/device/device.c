@@ -41,7 +41,7 @@ static bool exchange(int device, tarn_resource *expected, tarn_resource *resourc
 }
 
 /* A look without the lock: the answer may be old when it arrives, as any would be. */
-bool tarn_device_serves_from(int device, const tarn_resource *resource)
+bool tarn_device_resource_is(int device, const tarn_resource *resource)
 {
     return device >= 0 && device < DEVICES_MAX && resource &&
            atomic_load_explicit(&registry[device], memory_order_acquire) == resource;
@@ -132,7 +132,7 @@ tarn_status tarn_device_set_resource(int device, tarn_resource *resource,
     return TARN_OK;
 }
 
-tarn_status tarn_current_resource(tarn_resource **out)
+tarn_status tarn_current_device_resource(tarn_resource **out)
 {
     int device;
     tarn_status status = tarn_driver_current_device(&device);
@@ -140,8 +140,8 @@ tarn_status tarn_current_resource(tarn_resource **out)
     return status == TARN_OK ? tarn_device_resource(device, out) : status;
 }
 
-tarn_status tarn_set_current_resource(tarn_resource *resource,
-                                      tarn_resource **previous_out)
+tarn_status tarn_set_current_device_resource(tarn_resource *resource,
+                                             tarn_resource **previous_out)
 {
     int device;
     tarn_status status = tarn_driver_current_device(&device);

@@ -67,7 +67,8 @@ static tarn_status check_owner(const struct tarn__calls *calls, int device,
                           bytes, address, owner, device);
 }
 
-tarn_status tarn_driver_check_block(int device, tarn_device_ptr address, size_t bytes)
+tarn_status tarn_driver_check_allocation(int device, tarn_device_ptr address,
+                                         size_t bytes)
 {
     struct tarn__scope scope;
     tarn_status status = tarn__scope_enter(device, &scope);

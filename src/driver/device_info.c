@@ -145,8 +145,8 @@ tarn_status tarn_stream_synchronize(int device, tarn_stream stream)
     return status;
 }
 
-tarn_status tarn_copy(int device, tarn_device_ptr to, tarn_device_ptr from, size_t bytes,
-                      tarn_stream stream)
+tarn_status tarn_memcpy_async(int device, tarn_device_ptr to, tarn_device_ptr from,
+                              size_t bytes, tarn_stream stream)
 {
     struct tarn__scope scope;
     CUresult_ result;
@@ -172,8 +172,8 @@ tarn_status tarn_copy(int device, tarn_device_ptr to, tarn_device_ptr from, size
     return status;
 }
 
-tarn_status tarn_fill(int device, tarn_device_ptr to, unsigned char value, size_t bytes,
-                      tarn_stream stream)
+tarn_status tarn_memset_async(int device, tarn_device_ptr to, unsigned char value,
+                              size_t bytes, tarn_stream stream)
 {
     struct tarn__scope scope;
 

@@ -249,7 +249,7 @@ static tarn_status load_and_start(const char *asked)
         dlclose(library);
         return status;
     }
-    info.is_sim = dlsym(library, "tarn_sim_configure") != NULL;
+    info.is_simulator = dlsym(library, "tarn_sim_configure") != NULL;
     driver.calls = calls;
     driver.info = info;
     snprintf(driver.asked, sizeof driver.asked, "%s", asked);

@@ -361,7 +361,7 @@ static bool can_be_opened(tarn_stream raw)
            raw != TARN_STREAM_NONE;
 }
 
-tarn_status tarn_stream_open(int device, tarn_stream raw, tarn_stream *out)
+tarn_status tarn_stream_register(int device, tarn_stream raw, tarn_stream *out)
 {
     struct tarn__opened made = {.device = device, .handle = (CUstream_)raw};
     struct tarn__scope scope;
@@ -390,7 +390,7 @@ static tarn_status not_open(const char *verb, tarn_stream stream)
     return tarn_error_set(
         TARN_INVALID_ARGUMENT,
         "stream: %s %p, which is not open: it was closed already, or is "
-        "no value of tarn_stream_open()",
+        "no value of tarn_stream_register()",
         verb, (void *)stream);
 }
 
@@ -424,7 +424,7 @@ static void leave_place(struct tarn__opened *place, uint32_t index)
     free_place(index);
 }
 
-tarn_status tarn_stream_close(tarn_stream stream)
+tarn_status tarn_stream_unregister(tarn_stream stream)
 {
     struct tarn__opened *opened;
 

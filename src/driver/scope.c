@@ -177,7 +177,7 @@ uint64_t tarn__context_life(int device)
     return result == CUDA_ERROR_CONTEXT_IS_DESTROYED_ ? 0 : atomic_load(&lives[device]);
 }
 
-uint64_t tarn_driver_life(int device)
+uint64_t tarn_context_generation(int device)
 {
     if (tarn__driver_gone() || device >= DEVICES_MAX)
         return 0;

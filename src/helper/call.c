@@ -83,8 +83,7 @@ static const char *next_text(struct bytes *bytes, size_t *length)
     return NULL;
 }
 
-const char *tarn_helper_error_words(const tarn_helper_error *error, char *out,
-                                    size_t bytes)
+const char *tarn_aot_error_words(const tarn_aot_error *error, char *out, size_t bytes)
 {
     struct bytes rest = {error ? error->pickle : NULL, error && error->pickle_bytes > 0
                                                            ? (size_t)error->pickle_bytes
@@ -104,18 +103,17 @@ const char *tarn_helper_error_words(const tarn_helper_error *error, char *out,
     return out;
 }
 
-tarn_helper_array1 tarn_helper_array1_of(NRT_MemInfo *meminfo, double *data,
-                                         int64_t items)
+tarn_aot_array1 tarn_aot_array1_of(NRT_MemInfo *meminfo, double *data, int64_t items)
 {
-    return (tarn_helper_array1){.meminfo = meminfo,
-                                .items = items,
-                                .item_bytes = sizeof *data,
-                                .data = data,
-                                .shape = {items},
-                                .strides = {sizeof *data}};
+    return (tarn_aot_array1){.meminfo = meminfo,
+                             .items = items,
+                             .item_bytes = sizeof *data,
+                             .data = data,
+                             .shape = {items},
+                             .strides = {sizeof *data}};
 }
 
-void tarn_helper_gdb_breakpoint(void)
+void tarn_aot_gdb_breakpoint(void)
 {
 }
 

@@ -4,91 +4,91 @@
 #include <math.h>
 #include <tarn/helper.h>
 
-double tarn_helper_frexp(double x, int *exponent)
+double tarn_aot_frexp(double x, int *exponent)
 {
     *exponent = 0;
     return isfinite(x) ? frexp(x, exponent) : x;
 }
 
-float tarn_helper_frexpf(float x, int *exponent)
+float tarn_aot_frexpf(float x, int *exponent)
 {
     *exponent = 0;
     return isfinite(x) ? frexpf(x, exponent) : x;
 }
 
-double tarn_helper_ldexp(double x, int exponent)
+double tarn_aot_ldexp(double x, int exponent)
 {
     return isfinite(x) ? ldexp(x, exponent) : x;
 }
 
-float tarn_helper_ldexpf(float x, int exponent)
+float tarn_aot_ldexpf(float x, int exponent)
 {
     return isfinite(x) ? ldexpf(x, exponent) : x;
 }
 
-double tarn_helper_gamma(double x)
+double tarn_aot_gamma(double x)
 {
     return tgamma(x);
 }
 
-float tarn_helper_gammaf(float x)
+float tarn_aot_gammaf(float x)
 {
     return tgammaf(x);
 }
 
-double tarn_helper_lgamma(double x)
+double tarn_aot_lgamma(double x)
 {
     return lgamma(x);
 }
 
-float tarn_helper_lgammaf(float x)
+float tarn_aot_lgammaf(float x)
 {
     return lgammaf(x);
 }
 
-double tarn_helper_erf(double x)
+double tarn_aot_erf(double x)
 {
     return erf(x);
 }
 
-float tarn_helper_erff(float x)
+float tarn_aot_erff(float x)
 {
     return erff(x);
 }
 
-double tarn_helper_erfc(double x)
+double tarn_aot_erfc(double x)
 {
     return erfc(x);
 }
 
-float tarn_helper_erfcf(float x)
+float tarn_aot_erfcf(float x)
 {
     return erfcf(x);
 }
 
-double tarn_helper_nextafter(double a, double b)
+double tarn_aot_nextafter(double a, double b)
 {
     return nextafter(a, b);
 }
 
-float tarn_helper_nextafterf(float a, float b)
+float tarn_aot_nextafterf(float a, float b)
 {
     return nextafterf(a, b);
 }
 
 /* In polar form. Of 0 only the powers that are 0 or 1 exist. */
-void tarn_helper_cpow(const tarn_helper_complex *a, const tarn_helper_complex *b,
-                      tarn_helper_complex *out)
+void tarn_aot_cpow(const tarn_aot_complex *a, const tarn_aot_complex *b,
+                   tarn_aot_complex *out)
 {
     double power = b->real, turn = b->imag;
 
     if (power == 0 && turn == 0) {
-        *out = (tarn_helper_complex){1, 0};
+        *out = (tarn_aot_complex){1, 0};
         return;
     }
     if (a->real == 0 && a->imag == 0) {
         double nothing = turn != 0 || power < 0 ? NAN : 0;
-        *out = (tarn_helper_complex){nothing, nothing};
+        *out = (tarn_aot_complex){nothing, nothing};
         return;
     }
     double length = hypot(a->real, a->imag), angle = atan2(a->imag, a->real);
@@ -97,16 +97,16 @@ void tarn_helper_cpow(const tarn_helper_complex *a, const tarn_helper_complex *b
         scale *= exp(-angle * turn);
         phase += turn * log(length);
     }
-    *out = (tarn_helper_complex){scale * cos(phase), scale * sin(phase)};
+    *out = (tarn_aot_complex){scale * cos(phase), scale * sin(phase)};
 }
 
-void tarn_helper_cpowf(const tarn_helper_complexf *a, const tarn_helper_complexf *b,
-                       tarn_helper_complexf *out)
+void tarn_aot_cpowf(const tarn_aot_complexf *a, const tarn_aot_complexf *b,
+                    tarn_aot_complexf *out)
 {
-    tarn_helper_complex base = {a->real, a->imag}, power = {b->real, b->imag}, result;
+    tarn_aot_complex base = {a->real, a->imag}, power = {b->real, b->imag}, result;
 
-    tarn_helper_cpow(&base, &power, &result);
-    *out = (tarn_helper_complexf){(float)result.real, (float)result.imag};
+    tarn_aot_cpow(&base, &power, &result);
+    *out = (tarn_aot_complexf){(float)result.real, (float)result.imag};
 }
 
 TARN__ALIAS(frexp);

@@ -9,12 +9,12 @@
 #include <stdbool.h>
 #include <tarn/helper.h>
 
-enum { WORDS = TARN_HELPER_RANDOM_WORDS };
+enum { WORDS = TARN_AOT_RANDOM_WORDS };
 
-static uint32_t draw_word(tarn_helper_random *state)
+static uint32_t draw_word(tarn_aot_random *state)
 {
     if (state->index >= WORDS) {
-        tarn_helper_rnd_shuffle(state);
+        tarn_aot_rnd_shuffle(state);
         state->index = 0;
     }
     uint32_t word = state->words[state->index++];
@@ -25,7 +25,7 @@ static uint32_t draw_word(tarn_helper_random *state)
 }
 
 /* From 0 up to, not including, 1: 53 bits of two words. */
-static double draw(tarn_helper_random *state)
+static double draw(tarn_aot_random *state)
 {
     double high = draw_word(state) >> 5, low = draw_word(state) >> 6;
 
@@ -55,7 +55,7 @@ static double log_factorial(double k)
     return result;
 }
 
-int64_t tarn_helper_poisson_ptrs(tarn_helper_random *state, double mean)
+int64_t tarn_aot_poisson_ptrs(tarn_aot_random *state, double mean)
 {
     double b = 0.931 + 2.53 * sqrt(mean), a = -0.059 + 0.02483 * b;
     double inverse_alpha = 1.1239 + 1.1328 / (b - 3.4), log_mean = log(mean);

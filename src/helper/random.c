@@ -14,14 +14,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WORDS = TARN_HELPER_RANDOM_WORDS, MIDDLE = 397 };
+enum { WORDS = TARN_AOT_RANDOM_WORDS, MIDDLE = 397 };
 
-_Static_assert(offsetof(tarn_helper_random, has_gauss) == 4 * (WORDS + 1) &&
-                   offsetof(tarn_helper_random, gauss) == 2504 &&
-                   offsetof(tarn_helper_random, is_seeded) == 2512,
+_Static_assert(offsetof(tarn_aot_random, has_gauss) == 4 * (WORDS + 1) &&
+                   offsetof(tarn_aot_random, gauss) == 2504 &&
+                   offsetof(tarn_aot_random, is_seeded) == 2512,
                "compiled code knows these places");
 
-static _Thread_local tarn_helper_random python_state, numpy_state, internal_state;
+static _Thread_local tarn_aot_random python_state, numpy_state, internal_state;
 
 /* --- the twister --- */
 
@@ -33,7 +33,7 @@ static uint32_t twist(uint32_t high, uint32_t low, uint32_t far)
     return far ^ (mixed >> 1) ^ (mixed & 1 ? 0x9908b0dfu : 0);
 }
 
-void tarn_helper_rnd_shuffle(tarn_helper_random *state)
+void tarn_aot_rnd_shuffle(tarn_aot_random *state)
 {
     uint32_t *words = state->words;
 
@@ -41,7 +41,7 @@ void tarn_helper_rnd_shuffle(tarn_helper_random *state)
         words[i] = twist(words[i], words[(i + 1) % WORDS], words[(i + MIDDLE) % WORDS]);
 }
 
-static void begin(tarn_helper_random *state)
+static void begin(tarn_aot_random *state)
 {
     state->index = WORDS;
     state->has_gauss = 0;
@@ -49,7 +49,7 @@ static void begin(tarn_helper_random *state)
     state->is_seeded = 1;
 }
 
-void tarn_helper_rnd_init(tarn_helper_random *state, uint32_t seed)
+void tarn_aot_rnd_init(tarn_aot_random *state, uint32_t seed)
 {
     state->words[0] = seed;
     for (uint32_t i = 1; i < WORDS; i++) {
@@ -63,7 +63,7 @@ void tarn_helper_rnd_init(tarn_helper_random *state, uint32_t seed)
 
 /* All words from the system. Where it has none (long after boot it always does) time and
  * process stand in. A state of zeros alone would give zeros for ever. */
-static void seed_by_system(tarn_helper_random *state)
+static void seed_by_system(tarn_aot_random *state)
 {
     char *bytes = (char *)state->words;
     size_t wanted = sizeof state->words, have = 0;
@@ -77,7 +77,7 @@ static void seed_by_system(tarn_helper_random *state)
     }
     if (have < wanted) {
         clock_gettime(CLOCK_REALTIME, &now);
-        tarn_helper_rnd_init(state, (uint32_t)now.tv_nsec ^ (uint32_t)getpid());
+        tarn_aot_rnd_init(state, (uint32_t)now.tv_nsec ^ (uint32_t)getpid());
     }
     state->words[0] |= 0x80000000u;
     begin(state);
@@ -93,7 +93,7 @@ static void watch_forks(void)
     pthread_atfork(NULL, NULL, forget_after_fork);
 }
 
-static tarn_helper_random *seeded(tarn_helper_random *state)
+static tarn_aot_random *seeded(tarn_aot_random *state)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -104,17 +104,17 @@ static tarn_helper_random *seeded(tarn_helper_random *state)
     return state;
 }
 
-tarn_helper_random *tarn_helper_get_py_random_state(void)
+tarn_aot_random *tarn_aot_get_py_random_state(void)
 {
     return seeded(&python_state);
 }
 
-tarn_helper_random *tarn_helper_get_np_random_state(void)
+tarn_aot_random *tarn_aot_get_np_random_state(void)
 {
     return seeded(&numpy_state);
 }
 
-tarn_helper_random *tarn_helper_get_internal_random_state(void)
+tarn_aot_random *tarn_aot_get_internal_random_state(void)
 {
     return seeded(&internal_state);
 }

@@ -72,10 +72,10 @@ static bool divide_runs(struct axes axes, intptr_t nd, const intptr_t *shape,
     return true;
 }
 
-int tarn_helper_attempt_nocopy_reshape(intptr_t nd, const intptr_t *shape,
-                                       const intptr_t *strides, intptr_t new_nd,
-                                       const intptr_t *new_shape, intptr_t *new_strides,
-                                       intptr_t item_bytes, int fortran)
+int tarn_aot_attempt_nocopy_reshape(intptr_t nd, const intptr_t *shape,
+                                    const intptr_t *strides, intptr_t new_nd,
+                                    const intptr_t *new_shape, intptr_t *new_strides,
+                                    intptr_t item_bytes, int fortran)
 {
     struct axes axes = {.nd = nd, .shape = shape, .strides = strides, .fortran = fortran};
     intptr_t items = product(new_nd, new_shape);

@@ -33,7 +33,7 @@ static size_t chunk_of(size_t left)
 static tarn_status copy_and_wait(const struct side *side, tarn_device_ptr to,
                                  tarn_device_ptr from, size_t bytes)
 {
-    tarn_status status = tarn_copy(side->device, to, from, bytes, side->stream);
+    tarn_status status = tarn_memcpy_async(side->device, to, from, bytes, side->stream);
 
     return status == TARN_OK ? tarn_stream_synchronize(side->device, side->stream)
                              : status;

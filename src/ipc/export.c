@@ -283,11 +283,11 @@ void tarn_ipc_get_counts(tarn_ipc_counts *out)
 {
     tarn_ipc_counts counts;
 
-    tarn__connections_counts(&counts.connections, &counts.requests, &counts.refused);
+    tarn__connections_counts(&counts.connections, &counts.requests, &counts.rejected);
     tarn_ipc_leases(NULL, 0, &counts.leases);
     counts.segments = tarn__segment_count();
     counts.served = tarn__share_count();
     counts.mapped = tarn__mapping_count();
-    counts.files = tarn__file_count();
+    counts.descriptors = tarn__file_count();
     *out = counts;
 }

@@ -42,7 +42,7 @@ size_t tarn__share_count(void)
 /* Under the lock: has the owner freed the block? */
 static bool is_freed(const struct share *share)
 {
-    return tarn_pointer_count(share->pointer) == 1 + share->leases;
+    return tarn_pointer_use_count(share->pointer) == 1 + share->leases;
 }
 
 static void put_behind(struct share *share, struct share *previous)

@@ -120,8 +120,8 @@ static void notice_reset(tarn_manager *manager, const struct tarn__scope *scope)
     uint64_t life = present_life(manager, scope);
     if (atomic_load(&manager->known) != life) { /* nobody was faster */
         atomic_store(&manager->ready, 0);
-        if (manager->ops.context_gone)
-            manager->ops.context_gone(manager->self);
+        if (manager->ops.context_lost)
+            manager->ops.context_lost(manager->self);
         atomic_store(&manager->known, life);
     }
     end_preparing(manager);
@@ -278,7 +278,7 @@ tarn_status tarn_manager_initialize(tarn_manager *manager)
     struct tarn__scope scope;
     uint64_t ready = manager ? atomic_load(&manager->ready) : 0;
 
-    if (ready && tarn_driver_life(manager->device) == ready)
+    if (ready && tarn_context_generation(manager->device) == ready)
         return TARN_OK;
     tarn_status status = tarn__manager_enter_ready(manager, "initialize", &scope);
     if (status == TARN_OK)

@@ -58,8 +58,8 @@ static struct {
 
 static void read_environment(void)
 {
-    const char *count_text = text_of("TARN_PENDING_COUNT");
-    const char *ratio_text = text_of("TARN_PENDING_RATIO");
+    const char *count_text = text_of("TARN_MAX_PENDING_DEALLOCS_COUNT");
+    const char *ratio_text = text_of("TARN_MAX_PENDING_DEALLOCS_RATIO");
     size_t count;
     double ratio;
 
@@ -78,11 +78,13 @@ static void warn(void)
 
     tarn__pointer_limits(&count, &ratio);
     if (wrong.count)
-        tarn__warn("manager: TARN_PENDING_COUNT=%s is no number of blocks, it stays %zu",
+        tarn__warn("manager: TARN_MAX_PENDING_DEALLOCS_COUNT=%s is no number of blocks, "
+                   "it stays %zu",
                    wrong.count, count);
     if (wrong.ratio)
-        tarn__warn("manager: TARN_PENDING_RATIO=%s is not from 0 to 1, it stays %g",
-                   wrong.ratio, ratio);
+        tarn__warn(
+            "manager: TARN_MAX_PENDING_DEALLOCS_RATIO=%s is not from 0 to 1, it stays %g",
+            wrong.ratio, ratio);
 }
 
 /* The environment is read once, before the first call can change what it says. The
@@ -96,7 +98,7 @@ static void begin(void)
         warn();
 }
 
-tarn_status tarn_manager_set_pending_limits(size_t count, double ratio)
+tarn_status tarn_manager_set_pending_deallocs_limits(size_t count, double ratio)
 {
     if (!is_ratio(ratio))
         return tarn_error_set(TARN_INVALID_ARGUMENT,
@@ -107,13 +109,14 @@ tarn_status tarn_manager_set_pending_limits(size_t count, double ratio)
     return TARN_OK;
 }
 
-void tarn_manager_pending_limits(size_t *count_out, double *ratio_out)
+void tarn_manager_pending_deallocs_limits(size_t *count_out, double *ratio_out)
 {
     begin();
     tarn__pointer_limits(count_out, ratio_out);
 }
 
-tarn_status tarn_manager_pending(int device, size_t *count_out, size_t *bytes_out)
+tarn_status tarn_manager_pending_deallocs(int device, size_t *count_out,
+                                          size_t *bytes_out)
 {
     tarn_status status = tarn__device_check("manager", device);
 

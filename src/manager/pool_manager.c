@@ -340,7 +340,7 @@ const tarn_manager_ops *tarn_pool_manager_ops(void)
         .get_memory_info = pool_manager_get_memory_info,
         .defer_cleanup_begin = pool_manager_defer_cleanup_begin,
         .defer_cleanup_end = pool_manager_defer_cleanup_end,
-        .context_gone = pool_manager_context_gone,
+        .context_lost = pool_manager_context_gone,
     };
 
     return &ops;

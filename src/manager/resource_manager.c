@@ -71,7 +71,7 @@ static tarn_status trim_resource(int device)
 static tarn_status resource_manager_reset(void *self)
 {
     struct resource_manager *manager = self;
-    tarn_status status = tarn_pointer_reclaim();
+    tarn_status status = tarn_pointer_reclaim_deferred();
 
     if (status == TARN_OK)
         status = trim_resource(manager->device);
@@ -193,7 +193,7 @@ const tarn_manager_ops *tarn_resource_manager_ops(void)
         .get_memory_info = resource_manager_get_memory_info,
         .defer_cleanup_begin = resource_manager_defer_cleanup_begin,
         .defer_cleanup_end = resource_manager_defer_cleanup_end,
-        .context_gone = resource_manager_context_gone,
+        .context_lost = resource_manager_context_gone,
     };
 
     return &ops;

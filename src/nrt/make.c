@@ -78,7 +78,7 @@ static bool find_class(struct shape *shape, unsigned *class_out)
 
 static bool small_blocks_allowed(unsigned modes)
 {
-    return !(modes & TARN_NRT_ONE_BY_ONE) &&
+    return !(modes & TARN_NRT_UNPOOLED) &&
            (!tarn__runtime_watched() || modes & TARN_NRT_SLABS);
 }
 

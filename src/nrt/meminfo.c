@@ -239,7 +239,7 @@ tarn_status tarn_meminfo_allocate(tarn_runtime *runtime,
                                                   .external = options->allocator,
                                                   .poison = options->poison,
                                                   .caller = __builtin_return_address(0),
-                                                  .where = options->where});
+                                                  .where = options->label});
     if (!meminfo)
         return TARN_OUT_OF_MEMORY;
     *out = meminfo;

@@ -11,7 +11,7 @@ static const struct {
     {"poison", TARN_NRT_POISON},         {"guard", TARN_NRT_GUARD},
     {"quarantine", TARN_NRT_QUARANTINE}, {"sites", TARN_NRT_SITES},
     {"trace", TARN_NRT_TRACE},           {"abort", TARN_NRT_ABORT},
-    {"one_by_one", TARN_NRT_ONE_BY_ONE}, {"report", TARN_NRT_EXIT_REPORT},
+    {"unpooled", TARN_NRT_UNPOOLED},     {"report", TARN_NRT_EXIT_REPORT},
     {"slabs", TARN_NRT_SLABS},
 };
 

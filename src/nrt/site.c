@@ -26,7 +26,7 @@ static struct {
 static _Thread_local const char *words_of_thread
     __attribute__((tls_model(TARN_NRT_TLS_MODEL)));
 
-const char *tarn_nrt_set_where(const char *words)
+const char *tarn_nrt_set_label(const char *words)
 {
     const char *before = words_of_thread;
 
@@ -164,7 +164,7 @@ bool tarn__site_read(const tarn_runtime *runtime, unsigned number, tarn_nrt_site
         table[number].runtime != runtime->index)
         return false;
     *out = (tarn_nrt_site){.address = table[number].caller,
-                           .where = table[number].where,
+                           .label = table[number].where,
                            .blocks = atomic_load(&table[number].blocks),
                            .bytes = atomic_load(&table[number].bytes)};
     return true;

@@ -91,7 +91,7 @@ static int by_place(const void *left, const void *right)
 
     if (a->address != b->address)
         return a->address < b->address ? -1 : 1;
-    return (a->where > b->where) - (a->where < b->where);
+    return (a->label > b->label) - (a->label < b->label);
 }
 
 /* Sites of one place become one. The array is sorted by place. */
@@ -169,10 +169,10 @@ static void print_site(const tarn_nrt_site *site, const char *sign, FILE *out)
             *sign ? "%+10" PRId64 " bytes %+8" PRId64 " blocks  "
                   : "%10" PRId64 " bytes %8" PRId64 " blocks  ",
             site->bytes, site->blocks);
-    if (!site->address && !site->where)
+    if (!site->address && !site->label)
         fprintf(out, "made while sites were not asked for\n");
-    else if (site->where)
-        fprintf(out, "%s  (%s)\n", site->where,
+    else if (site->label)
+        fprintf(out, "%s  (%s)\n", site->label,
                 tarn_nrt_describe(site->address, place, sizeof place));
     else
         fprintf(out, "%s\n", tarn_nrt_describe(site->address, place, sizeof place));

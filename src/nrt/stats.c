@@ -125,8 +125,8 @@ static void read_shards(tarn_runtime *runtime, tarn_runtime_stats *stats)
     uint64_t gone = SUM(runtime, bytes_gone);
     read_blocks(runtime, stats);
     stats->failed = SUM(runtime, failed);
-    stats->bytes_all = SUM(runtime, bytes_made);
-    stats->bytes_live = stats->bytes_all - gone;
+    stats->bytes_total = SUM(runtime, bytes_made);
+    stats->bytes_live = stats->bytes_total - gone;
     stats->bytes_peak = (uint64_t)peak_now(runtime, (int64_t)stats->bytes_live);
     tarn__registry_unlock();
 }

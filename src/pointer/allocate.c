@@ -2,7 +2,7 @@
  *
  * Who names a stream gets the resource's own order. Who names none (TARN_STREAM_NONE) may
  * use the block on any stream and let it go while any stream still works on it. Where the
- * resource promises to serve such callers (tarn_resource_serves_no_stream()) that is safe as it is.
+ * resource promises to serve such callers (tarn_resource_supports_no_stream()) that is safe as it is.
  * Where it does not, two waits make it safe: at the release for the whole device, before
  * the block goes back; at the allocation for the stream on which the resource has made the
  * block ready. That is slow and never wrong (reference/driver.md, section 4), and the
@@ -18,7 +18,7 @@ static bool needs_waits(const tarn_resource *resource, tarn_stream stream)
 {
     return stream == TARN_STREAM_NONE &&
            tarn_resource_device(resource) != TARN_DEVICE_NONE &&
-           !tarn_resource_serves_no_stream(resource);
+           !tarn_resource_supports_no_stream(resource);
 }
 
 /* Nothing may be pending behind a block that was handed out without a stream. A resource

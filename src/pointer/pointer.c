@@ -135,7 +135,7 @@ tarn_status tarn_pointer_create(const tarn_pointer_options *options, tarn_pointe
 
 tarn_status tarn__pointer_check_alive(const char *who, const tarn_pointer *pointer)
 {
-    if (tarn_pointer_count(pointer) > 0)
+    if (tarn_pointer_use_count(pointer) > 0)
         return TARN_OK;
     return tarn_error_set(TARN_INVALID_ARGUMENT,
                           "%s: %zu bytes at 0x%llx have lost their last reference", who,
@@ -227,7 +227,7 @@ size_t tarn_pointer_bytes(const tarn_pointer *pointer)
     return pointer->bytes;
 }
 
-size_t tarn_pointer_count(const tarn_pointer *pointer)
+size_t tarn_pointer_use_count(const tarn_pointer *pointer)
 {
     return tarn_meminfo_count(pointer->meminfo);
 }

@@ -186,10 +186,10 @@ static bool is_put_off(const tarn_pointer *pointer)
                              memory_order_relaxed) == 0)
         return false;
     tarn__wait_ahead();
-    if (!pointer->resource || tarn_resource_free_waits(pointer->resource))
+    if (!pointer->resource || tarn_resource_deallocate_synchronizes(pointer->resource))
         return true;
     return atomic_load(&pointer->stream) == TARN_STREAM_NONE &&
-           !tarn_resource_serves_no_stream(pointer->resource);
+           !tarn_resource_supports_no_stream(pointer->resource);
 }
 
 /* Did the block go back, so that only the reference to its resource is left? */
@@ -256,7 +256,7 @@ void tarn__pointer_return(tarn_pointer *pointer)
 void tarn__pointer_retry(void)
 {
     tarn_pointer *pointer;
-    size_t tries = tarn_pointer_unreturned();
+    size_t tries = tarn_pointer_deferred_count();
 
     if (tries == 0 || tarn__driver_gone())
         return;
@@ -275,7 +275,7 @@ static tarn_status try_all(void)
     tarn_error why = {.status = TARN_OK};
     tarn_pointer *pointer;
 
-    for (size_t tries = tarn_pointer_unreturned(); tries && (pointer = take_failed());
+    for (size_t tries = tarn_pointer_deferred_count(); tries && (pointer = take_failed());
          tries--) {
         tarn_status status = try_one(pointer);
         if (status != TARN_OK && first == TARN_OK) {
@@ -290,7 +290,7 @@ static tarn_status try_all(void)
 
 static tarn_status flush(int device)
 {
-    if (tarn_pointer_unreturned() == 0 || tarn__driver_gone())
+    if (tarn_pointer_deferred_count() == 0 || tarn__driver_gone())
         return TARN_OK;
     tarn__mutex_lock(&lock);
     make_due(device);
@@ -309,14 +309,14 @@ tarn_status tarn__pointer_flush(int device)
     return status;
 }
 
-tarn_status tarn_pointer_reclaim(void)
+tarn_status tarn_pointer_reclaim_deferred(void)
 {
     return tarn__pointer_flush(TARN_DEVICE_NONE);
 }
 
 bool tarn__pointer_reclaimed(tarn_status status)
 {
-    if (status != TARN_OUT_OF_MEMORY || tarn_pointer_unreturned() == 0)
+    if (status != TARN_OUT_OF_MEMORY || tarn_pointer_deferred_count() == 0)
         return false;
     struct tarn__kept_error why = tarn__error_keep();
     flush(TARN_DEVICE_NONE);
@@ -324,7 +324,7 @@ bool tarn__pointer_reclaimed(tarn_status status)
     return true;
 }
 
-size_t tarn_pointer_unreturned(void)
+size_t tarn_pointer_deferred_count(void)
 {
     return atomic_load(&unreturned.count);
 }
@@ -339,7 +339,7 @@ static void add_waiting(const struct list *list, tarn_deferred_frees *out)
         }
 }
 
-tarn_status tarn_pointer_deferred(tarn_deferred_frees *out)
+tarn_status tarn_pointer_deferred_frees(tarn_deferred_frees *out)
 {
     if (!out || out->size != sizeof *out)
         return tarn_error_set(TARN_INVALID_ARGUMENT,

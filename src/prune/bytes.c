@@ -158,7 +158,7 @@ tarn_status tarn_prune_bytes(const void *ir, size_t bytes, const char *name,
                              char **out, size_t *out_bytes)
 {
     struct passage passage = {.name = name ? name : "<bytes>"};
-    tarn_prune_form form = options ? options->form : TARN_PRUNE_AS_GIVEN;
+    tarn_prune_format form = options ? options->format : TARN_PRUNE_AS_GIVEN;
     tarn_prune_report found;
 
     if ((!ir && bytes) || !out || !out_bytes)

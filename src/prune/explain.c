@@ -130,7 +130,7 @@ static void tell(const struct tarn__view *view, const struct tarn__refop *incref
         return;
     tarn_prune_kept kept = {
         .rule = verdict->rule,
-        .words = rule_words[verdict->rule],
+        .message = rule_words[verdict->rule],
         .function = copied(arena, function, length),
         .value = printed(arena, incref->value),
         .incref = place_of(view, incref->block, incref->call),

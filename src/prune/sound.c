@@ -71,7 +71,8 @@ static struct tarn__verdict ask_fan(struct tarn__sound *sound, uint32_t incref,
     if (!verdict.allowed || !fan->raises)
         return verdict;
     uint32_t where = tarn__handed_over(&sound->handed, fan, incref);
-    return where == TARN__NONE ? verdict : tarn__refuse(TARN_PRUNE_HANDED_OVER, where);
+    return where == TARN__NONE ? verdict
+                               : tarn__refuse(TARN_PRUNE_OWNERSHIP_TRANSFERRED, where);
 }
 
 static uint32_t decrefs_of(const struct tarn__view *view, uint32_t value)

@@ -205,8 +205,8 @@ static const tarn_resource_ops async_ops = {
     .is_equal = async_is_equal,
     .supports_streams = async_supports_streams,
     .trim = async_trim,
-    .block_bytes = tarn__backed_block_bytes,
-    .blocks_out = tarn__backed_blocks_out,
+    .requested_bytes = tarn__backed_block_bytes,
+    .live_blocks = tarn__backed_blocks_out,
 };
 
 /* In a scope: have the pool keep at most `bytes` when nothing is out. */

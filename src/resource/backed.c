@@ -44,9 +44,9 @@ tarn_status tarn__backed_create(const struct tarn__backed_kind *kind, int device
         .deallocate = tarn__backed_deallocate,
         .destroy = tarn__backed_destroy,
         .memory_info = kind->has_no_info ? NULL : tarn__backed_memory_info,
-        .free_waits = free_waits,
-        .block_bytes = tarn__backed_block_bytes,
-        .blocks_out = tarn__backed_blocks_out,
+        .deallocate_synchronizes = free_waits,
+        .requested_bytes = tarn__backed_block_bytes,
+        .live_blocks = tarn__backed_blocks_out,
     };
     struct tarn__backed *self = malloc(sizeof *self);
 

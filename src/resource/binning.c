@@ -130,12 +130,12 @@ static bool binning_supports_streams(const void *self)
 
 static bool binning_free_waits(const void *self)
 {
-    return all_of(self, tarn_resource_free_waits);
+    return all_of(self, tarn_resource_deallocate_synchronizes);
 }
 
 static bool binning_serves_no_stream(const void *self)
 {
-    return all_of(self, tarn_resource_serves_no_stream);
+    return all_of(self, tarn_resource_supports_no_stream);
 }
 
 /* What the bins give back may stay cached upstream, so that comes last. What is kept is
@@ -184,10 +184,10 @@ const tarn_resource_ops tarn__binning_ops = {
     .destroy = binning_destroy,
     .memory_info = binning_memory_info,
     .supports_streams = binning_supports_streams,
-    .free_waits = binning_free_waits,
+    .deallocate_synchronizes = binning_free_waits,
     .trim = binning_trim,
-    .blocks_out = binning_blocks_out,
-    .serves_no_stream = binning_serves_no_stream,
+    .live_blocks = binning_blocks_out,
+    .supports_no_stream = binning_serves_no_stream,
 };
 
 /* --- bins --- */
@@ -305,11 +305,11 @@ static tarn_status check_options(const tarn_binning_options *options)
 
     if (status != TARN_OK)
         return status;
-    if (options->smallest_log2 > options->largest_log2 ||
-        options->largest_log2 > LOG2_MAX)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "binning: no bins from 2^%u to 2^%u bytes; up to 2^%d",
-                              options->smallest_log2, options->largest_log2, LOG2_MAX);
+    if (options->min_size_exponent > options->max_size_exponent ||
+        options->max_size_exponent > LOG2_MAX)
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT, "binning: no bins from 2^%u to 2^%u bytes; up to 2^%d",
+            options->min_size_exponent, options->max_size_exponent, LOG2_MAX);
     return TARN_OK;
 }
 
@@ -318,10 +318,10 @@ static tarn_status add_powers(tarn_resource *resource,
 {
     tarn_status status = TARN_OK;
 
-    if (!options || options->largest_log2 == 0)
+    if (!options || options->max_size_exponent == 0)
         return TARN_OK;
-    for (unsigned i = options->smallest_log2;
-         i <= options->largest_log2 && status == TARN_OK; i++)
+    for (unsigned i = options->min_size_exponent;
+         i <= options->max_size_exponent && status == TARN_OK; i++)
         status = add(resource, (size_t)1 << i, NULL);
     return status;
 }
@@ -360,8 +360,8 @@ tarn_status tarn_binning_create(tarn_resource *upstream,
         return tarn_error_set(TARN_OUT_OF_MEMORY, "binning: no host memory");
     if (!tarn_resource_supports_memory_info(upstream))
         ops.memory_info = NULL; /* a missing operation says that it cannot tell */
-    status = tarn_resource_create_over(&ops, binning, tarn_resource_device(upstream),
-                                       upstream, &made);
+    status = tarn_resource_create_with_upstream(
+        &ops, binning, tarn_resource_device(upstream), upstream, &made);
     if (status != TARN_OK) {
         binning_destroy(binning);
         return status;

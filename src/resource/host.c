@@ -91,8 +91,8 @@ static const tarn_resource_ops host_ops = {
     .allocate = host_allocate,
     .deallocate = host_deallocate,
     .destroy = host_destroy,
-    .block_bytes = host_block_bytes,
-    .blocks_out = host_blocks_out,
+    .requested_bytes = host_block_bytes,
+    .live_blocks = host_blocks_out,
 };
 
 static tarn_status host_make(int device, tarn_resource **out)

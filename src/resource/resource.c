@@ -43,12 +43,12 @@ static void copy_table(tarn_resource_ops *to, const tarn_resource_ops *from)
 tarn_status tarn_resource_create(const tarn_resource_ops *ops, void *self, int device,
                                  tarn_resource **out)
 {
-    return tarn_resource_create_over(ops, self, device, NULL, out);
+    return tarn_resource_create_with_upstream(ops, self, device, NULL, out);
 }
 
-tarn_status tarn_resource_create_over(const tarn_resource_ops *ops, void *self,
-                                      int device, tarn_resource *upstream,
-                                      tarn_resource **out)
+tarn_status tarn_resource_create_with_upstream(const tarn_resource_ops *ops, void *self,
+                                               int device, tarn_resource *upstream,
+                                               tarn_resource **out)
 {
     unsigned depth;
     tarn_status status = check_ops(ops);
@@ -126,7 +126,7 @@ void tarn__resource_release_or_warn(tarn_resource *resource)
  * where a block may come back to another object that is equal (E29). */
 static bool counts_calls(const tarn_resource *resource)
 {
-    return !resource->ops.blocks_out && !resource->ops.is_equal;
+    return !resource->ops.live_blocks && !resource->ops.is_equal;
 }
 
 /* Make `*alignment` the one that operations see. */
@@ -324,17 +324,17 @@ bool tarn_resource_supports_memory_info(const tarn_resource *resource)
     return resource && resource->ops.memory_info;
 }
 
-bool tarn_resource_free_waits(const tarn_resource *resource)
+bool tarn_resource_deallocate_synchronizes(const tarn_resource *resource)
 {
-    return resource && resource->ops.free_waits &&
-           resource->ops.free_waits(resource->self);
+    return resource && resource->ops.deallocate_synchronizes &&
+           resource->ops.deallocate_synchronizes(resource->self);
 }
 
-bool tarn_resource_serves_no_stream(const tarn_resource *resource)
+bool tarn_resource_supports_no_stream(const tarn_resource *resource)
 {
-    if (resource && resource->ops.serves_no_stream)
-        return resource->ops.serves_no_stream(resource->self);
-    return tarn_resource_free_waits(resource);
+    if (resource && resource->ops.supports_no_stream)
+        return resource->ops.supports_no_stream(resource->self);
+    return tarn_resource_deallocate_synchronizes(resource);
 }
 
 tarn_status tarn_resource_trim(tarn_resource *resource, size_t keep_bytes,
@@ -355,29 +355,29 @@ tarn_status tarn_resource_trim(tarn_resource *resource, size_t keep_bytes,
     return TARN_OK;
 }
 
-tarn_status tarn_resource_block_bytes(tarn_resource *resource, tarn_device_ptr block,
-                                      size_t *out)
+tarn_status tarn_resource_requested_bytes(tarn_resource *resource, tarn_device_ptr block,
+                                          size_t *out)
 {
     unsigned before = tarn__error_count;
     size_t bytes = 0;
 
     if (!resource || !out)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: block bytes with NULL");
-    if (!resource->ops.block_bytes)
+    if (!resource->ops.requested_bytes)
         return tarn_error_set(TARN_NOT_SUPPORTED, "%s: it does not know its blocks",
                               resource->ops.name);
-    tarn_status status = resource->ops.block_bytes(resource->self, block, &bytes);
+    tarn_status status = resource->ops.requested_bytes(resource->self, block, &bytes);
     if (status == TARN_OK)
         *out = bytes;
     return relay(resource, "block_bytes", before, status);
 }
 
-size_t tarn_resource_blocks_out(const tarn_resource *resource)
+size_t tarn_resource_live_blocks(const tarn_resource *resource)
 {
     if (!resource)
         return 0;
-    if (resource->ops.blocks_out)
-        return resource->ops.blocks_out(resource->self);
+    if (resource->ops.live_blocks)
+        return resource->ops.live_blocks(resource->self);
     return atomic_load(&resource->calls_out);
 }
 

@@ -69,7 +69,7 @@ bool tarn__resource_end(tarn_resource *resource, size_t *blocks_out)
     /* Owners first, blocks second: a block that another owner gives back just before it
      * goes would be taken for one that is out. */
     if (atomic_load(&resource->references) == 1)
-        *blocks_out = tarn_resource_blocks_out(resource);
+        *blocks_out = tarn_resource_live_blocks(resource);
     if (*blocks_out == 0)
         ended = atomic_compare_exchange_strong(&resource->references, &one, TARN__ENDED);
     if (ended && place)

@@ -18,11 +18,12 @@ tarn_status tarn__stack_over(const char *who, tarn_resource *upstream,
         return TARN_OK;
     unsigned depth = atomic_fetch_or(&upstream->depth, TARN__DEPTH_IS_FINAL);
     *depth_out = (depth & ~TARN__DEPTH_IS_FINAL) + 1;
-    if (*depth_out <= TARN_STACK_MAX)
+    if (*depth_out <= TARN_RESOURCE_DEPTH_MAX)
         return TARN_OK;
     return tarn_error_set(TARN_INVALID_ARGUMENT,
                           "%s: over %s, which is over %u resources; at most %d stack",
-                          who, upstream->ops.name, *depth_out - 1, TARN_STACK_MAX);
+                          who, upstream->ops.name, *depth_out - 1,
+                          TARN_RESOURCE_DEPTH_MAX);
 }
 
 tarn_status tarn__stack_widen(tarn_resource *resource, tarn_resource *beneath)

@@ -8,7 +8,7 @@
 #include "base/hook.h"
 
 atomic_bool tarn__tap_is_set;
-static struct tarn__hook tapped; /* a tarn_tap */
+static struct tarn__hook tapped; /* a tarn_observer */
 
 /* This thread is inside a call that a tap sees: nested calls are not told. */
 static _Thread_local bool inside;
@@ -28,7 +28,7 @@ static void take_away(void)
 }
 
 /* False: one is set already. Where one is being taken away, its last call is waited for. */
-static bool set(tarn_tap function, void *data)
+static bool set(tarn_observer function, void *data)
 {
     tarn__hooks_lock();
     if (!tapped.function)
@@ -43,7 +43,7 @@ static bool set(tarn_tap function, void *data)
     return is_free;
 }
 
-tarn_status tarn_resource_set_tap(tarn_tap tap, void *data)
+tarn_status tarn_resource_set_observer(tarn_observer tap, void *data)
 {
     if (!tap)
         take_away();
@@ -52,20 +52,20 @@ tarn_status tarn_resource_set_tap(tarn_tap tap, void *data)
     return TARN_OK;
 }
 
-static void tell(const tarn_tap_event *event)
+static void tell(const tarn_observer_event *event)
 {
     struct tarn__hook_call call;
 
     if (!tarn__hook_begin(&tapped, &call))
         return; /* it was taken away meanwhile */
-    ((tarn_tap)call.function)(call.data, event);
+    ((tarn_observer)call.function)(call.data, event);
     tarn__hook_end(&call);
 }
 
 tarn_status tarn__tap_allocate(tarn_resource *resource, size_t bytes, size_t alignment,
                                tarn_stream stream, tarn_device_ptr *out)
 {
-    tarn_tap_event event = {
+    tarn_observer_event event = {
         .resource = resource, .bytes = bytes, .alignment = alignment, .stream = stream};
 
     inside = true;
@@ -87,12 +87,12 @@ tarn_status tarn__tap_allocate(tarn_resource *resource, size_t bytes, size_t ali
 tarn_status tarn__tap_deallocate(tarn_resource *resource, tarn_device_ptr block,
                                  size_t bytes, size_t alignment, tarn_stream stream)
 {
-    tarn_tap_event event = {.action = TARN_ACTION_FREE,
-                            .resource = resource,
-                            .block = block,
-                            .bytes = bytes,
-                            .alignment = alignment,
-                            .stream = stream};
+    tarn_observer_event event = {.action = TARN_ACTION_FREE,
+                                 .resource = resource,
+                                 .block = block,
+                                 .bytes = bytes,
+                                 .alignment = alignment,
+                                 .stream = stream};
 
     /* Told before: once the block is back, another thread may get its address, and that
      * allocation must not come first. */

@@ -53,10 +53,10 @@ struct tarn__format {
     tarn_trace_format id;
     unsigned columns;
     const char *const *names; /* of the columns; the header is these with commas */
-    void (*write)(struct tarn__row *row, const tarn_event *event);
+    void (*write)(struct tarn__row *row, const tarn_trace_event *event);
     /* `fields` are as many as `columns`; the event is cleared before. */
     tarn_status (*parse)(const struct tarn__place *place, const char *const *fields,
-                         tarn_event *out);
+                         tarn_trace_event *out);
 };
 
 extern const struct tarn__format tarn__nbep7_csv;

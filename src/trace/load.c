@@ -15,7 +15,7 @@ static const size_t OPERATIONS_DEFAULT = (size_t)256 * 1024 * 1024;
 struct loader {
     const char *name;
     size_t operations_limit;
-    tarn_trace_tally *tally;
+    tarn_trace_accounting *tally;
     tarn_trace *trace;
     uint64_t *block_bytes; /* by block number; blocks_capacity of them */
     size_t blocks_capacity;
@@ -58,7 +58,7 @@ static bool note_bytes(struct loader *loader, uint32_t block, uint64_t bytes)
     return true;
 }
 
-static bool append_match(struct loader *loader, const tarn_event *event,
+static bool append_match(struct loader *loader, const tarn_trace_event *event,
                          const struct tarn__match *match)
 {
     struct tarn__op op = {.stream = match->stream, .thread = match->thread};
@@ -79,7 +79,7 @@ static bool append_match(struct loader *loader, const tarn_event *event,
            (op.bytes == 0 || append(loader->trace, op));
 }
 
-static tarn_status on_event(void *data, const tarn_event *event, uint64_t line)
+static tarn_status on_event(void *data, const tarn_trace_event *event, uint64_t line)
 {
     struct loader *loader = data;
     struct tarn__match match;
@@ -117,27 +117,27 @@ static bool list_streams(tarn_trace *trace, const struct tarn__ids *ids)
     return true;
 }
 
-static tarn_status load(struct loader *loader, tarn_read_fn read, void *data,
+static tarn_status load(struct loader *loader, tarn_trace_read_fn read, void *data,
                         const tarn_trace_limits *limits)
 {
     tarn_status status =
-        tarn_trace_tally_create(loader->name, limits, NULL, NULL, &loader->tally);
+        tarn_trace_accounting_create(loader->name, limits, NULL, NULL, &loader->tally);
 
     if (status == TARN_OK)
         status =
             tarn_trace_read(loader->name, read, data, limits, on_event, loader, NULL);
     if (status == TARN_OK) {
         loader->trace->threads = tarn__tally_threads(loader->tally)->count;
-        tarn_trace_tally_summary(loader->tally, &loader->trace->summary);
+        tarn_trace_accounting_summary(loader->tally, &loader->trace->summary);
         if (!list_streams(loader->trace, tarn__tally_streams(loader->tally)))
             status = tarn_error_set(TARN_OUT_OF_MEMORY, "trace: no memory for streams");
     }
-    tarn_trace_tally_release(loader->tally);
+    tarn_trace_accounting_release(loader->tally);
     free(loader->block_bytes);
     return status;
 }
 
-tarn_status tarn_trace_load(const char *name, tarn_read_fn read, void *data,
+tarn_status tarn_trace_load(const char *name, tarn_trace_read_fn read, void *data,
                             const tarn_trace_limits *limits, tarn_trace **out)
 {
     struct loader loader = {.name = name};

@@ -43,7 +43,7 @@ static void write_stream(struct tarn__row *row, uint64_t stream)
     tarn__row_text(row, ",");
 }
 
-static void nbep7_write(struct tarn__row *row, const tarn_event *event)
+static void nbep7_write(struct tarn__row *row, const tarn_trace_event *event)
 {
     uint64_t elapsed =
         event->end_ns > event->start_ns ? event->end_ns - event->start_ns : 0;
@@ -99,7 +99,7 @@ static tarn_status parse_stream(const struct tarn__field *field, uint64_t *out)
 }
 
 static tarn_status nbep7_parse(const struct tarn__place *place, const char *const *fields,
-                               tarn_event *out)
+                               tarn_trace_event *out)
 {
     struct tarn__field field[COLUMNS_MAX];
     uint64_t elapsed;

@@ -27,7 +27,7 @@ enum state {
 };
 
 struct reader {
-    tarn_read_fn read;
+    tarn_trace_read_fn read;
     void *data; /* of `read` */
     struct tarn__place place;
     size_t line_limit; /* most bytes of a row */
@@ -228,7 +228,7 @@ static tarn_status read_header(struct reader *reader, const struct tarn__format 
 
 /* The row that was read as an event. */
 static tarn_status parse_row(struct reader *reader, const struct tarn__format *format,
-                             tarn_event *out)
+                             tarn_trace_event *out)
 {
     const char *fields[COLUMNS_MAX];
 
@@ -245,8 +245,8 @@ static tarn_status parse_row(struct reader *reader, const struct tarn__format *f
 }
 
 /* Pass a row on. A failure that has no message gets one. */
-static tarn_status hand_on(const struct reader *reader, tarn_event_fn on_event,
-                           void *event_data, const tarn_event *event)
+static tarn_status hand_on(const struct reader *reader, tarn_trace_event_fn on_event,
+                           void *event_data, const tarn_trace_event *event)
 {
     unsigned before = tarn__error_count;
     tarn_status status = on_event(event_data, event, reader->place.line);
@@ -258,9 +258,9 @@ static tarn_status hand_on(const struct reader *reader, tarn_event_fn on_event,
 }
 
 static tarn_status read_events(struct reader *reader, const struct tarn__format *format,
-                               tarn_event_fn on_event, void *event_data)
+                               tarn_trace_event_fn on_event, void *event_data)
 {
-    tarn_event event;
+    tarn_trace_event event;
 
     for (;;) {
         tarn_status status = read_row_not_blank(reader);
@@ -274,8 +274,8 @@ static tarn_status read_events(struct reader *reader, const struct tarn__format 
     }
 }
 
-tarn_status tarn_trace_read(const char *name, tarn_read_fn read, void *data,
-                            const tarn_trace_limits *limits, tarn_event_fn on_event,
+tarn_status tarn_trace_read(const char *name, tarn_trace_read_fn read, void *data,
+                            const tarn_trace_limits *limits, tarn_trace_event_fn on_event,
                             void *event_data, tarn_trace_format *format_out)
 {
     struct reader reader = {.read = read, .data = data, .place = {name, 0}, .lines = 1};

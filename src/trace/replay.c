@@ -29,7 +29,7 @@ static void destroy_streams(struct tarn__player *player, const struct tarn__scop
         tarn_stream stream = player->streams[i];
         CUstream_ raw = tarn_stream_handle(stream);
         if (tarn__stream_is_opened(stream))
-            tarn_stream_close(stream);
+            tarn_stream_unregister(stream);
         if (!is_given((uint64_t)(uintptr_t)raw))
             scope->calls->stream_destroy(raw);
     }
@@ -51,7 +51,8 @@ static tarn_status create_stream(struct tarn__player *player,
                                    i, player->trace->stream_count);
     player->streams[i] = (tarn_stream)made;
     if (open)
-        status = tarn_stream_open(player->device, (tarn_stream)made, &player->streams[i]);
+        status =
+            tarn_stream_register(player->device, (tarn_stream)made, &player->streams[i]);
     if (status != TARN_OK)
         scope->calls->stream_destroy(made);
     return status;
@@ -300,7 +301,7 @@ static tarn_status replay_in_scope(struct tarn__player *player, struct room *roo
     size_t total;
 
     if (real_streams)
-        status = create_streams(player, scope, options->open_streams);
+        status = create_streams(player, scope, options->register_streams);
     if (status != TARN_OK)
         return status;
     player->sees_memory =

@@ -29,7 +29,7 @@ static void write_time(struct tarn__row *row, uint64_t ns)
     tarn__row_padded(row, ns / 1000 % 1000000, 6);
 }
 
-static void rmm_write(struct tarn__row *row, const tarn_event *event)
+static void rmm_write(struct tarn__row *row, const tarn_trace_event *event)
 {
     tarn__row_decimal(row, event->thread);
     tarn__row_text(row, ",");
@@ -111,7 +111,7 @@ static tarn_status parse_pointer(const struct tarn__field *field, uint64_t *out)
 }
 
 static tarn_status rmm_parse(const struct tarn__place *place, const char *const *fields,
-                             tarn_event *out)
+                             tarn_trace_event *out)
 {
     struct tarn__field field[COLUMNS];
     tarn_status status;

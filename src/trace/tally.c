@@ -23,11 +23,11 @@ struct live {
     int device;
 };
 
-struct tarn_trace_tally {
+struct tarn_trace_accounting {
     char *name; /* of the log, for messages; owned */
     size_t live_rows_limit;
-    tarn_problem_fn on_problem; /* may be NULL */
-    void *data;                 /* of on_problem */
+    tarn_trace_problem_fn on_problem; /* may be NULL */
+    void *data;                       /* of on_problem */
 
     struct tarn__map live; /* address -> struct live */
     uint64_t live_bytes;   /* sum over `live` */
@@ -41,13 +41,14 @@ struct tarn_trace_tally {
     uint64_t last_ns, first_ns, latest_ns;
 };
 
-tarn_status tarn_trace_tally_create(const char *name, const tarn_trace_limits *limits,
-                                    tarn_problem_fn on_problem, void *data,
-                                    tarn_trace_tally **out)
+tarn_status tarn_trace_accounting_create(const char *name,
+                                         const tarn_trace_limits *limits,
+                                         tarn_trace_problem_fn on_problem, void *data,
+                                         tarn_trace_accounting **out)
 {
     if (!out)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "trace: a tally into NULL");
-    tarn_trace_tally *tally = calloc(1, sizeof *tally);
+    tarn_trace_accounting *tally = calloc(1, sizeof *tally);
     char *copy = malloc(strlen(name ? name : "log") + 1);
 
     if (!tally || !copy) {
@@ -69,7 +70,7 @@ tarn_status tarn_trace_tally_create(const char *name, const tarn_trace_limits *l
     return TARN_OK;
 }
 
-void tarn_trace_tally_release(tarn_trace_tally *tally)
+void tarn_trace_accounting_release(tarn_trace_accounting *tally)
 {
     if (!tally)
         return;
@@ -82,10 +83,10 @@ void tarn_trace_tally_release(tarn_trace_tally *tally)
     free(tally);
 }
 
-static void problem(tarn_trace_tally *tally, uint64_t line, const char *format, ...)
+static void problem(tarn_trace_accounting *tally, uint64_t line, const char *format, ...)
     TARN_PRINTF(3, 4);
 
-static void problem(tarn_trace_tally *tally, uint64_t line, const char *format, ...)
+static void problem(tarn_trace_accounting *tally, uint64_t line, const char *format, ...)
 {
     char what[256];
     va_list arguments;
@@ -99,7 +100,7 @@ static void problem(tarn_trace_tally *tally, uint64_t line, const char *format, 
     tally->on_problem(tally->data, line, what);
 }
 
-static tarn_status over_limit(const tarn_trace_tally *tally, uint64_t line,
+static tarn_status over_limit(const tarn_trace_accounting *tally, uint64_t line,
                               const char *things)
 {
     return tarn_error_set(TARN_OUT_OF_MEMORY,
@@ -108,7 +109,7 @@ static tarn_status over_limit(const tarn_trace_tally *tally, uint64_t line,
 }
 
 /* Who and where: numbered, and told to the loader. */
-static tarn_status note_ids(tarn_trace_tally *tally, const tarn_event *event,
+static tarn_status note_ids(tarn_trace_accounting *tally, const tarn_trace_event *event,
                             uint64_t line, struct tarn__match *out)
 {
     size_t limit = tally->live_rows_limit;
@@ -126,7 +127,8 @@ static tarn_status note_ids(tarn_trace_tally *tally, const tarn_event *event,
 
 /* RMM's times begin anew at midnight: a step back by more than half a day is a step over
  * midnight, and one forward the step back of a thread that was late. */
-static void note_times(tarn_trace_tally *tally, const tarn_event *event, uint64_t line)
+static void note_times(tarn_trace_accounting *tally, const tarn_trace_event *event,
+                       uint64_t line)
 {
     uint64_t start = event->start_ns, end = event->end_ns;
 
@@ -145,13 +147,13 @@ static void note_times(tarn_trace_tally *tally, const tarn_event *event, uint64_
         tally->latest_ns = end;
 }
 
-static void end_block(tarn_trace_tally *tally, const struct live *old)
+static void end_block(tarn_trace_accounting *tally, const struct live *old)
 {
     tarn__site_freed(&tally->sites.items[old->site], old->bytes, tally->peak);
     tally->live_bytes -= old->bytes;
 }
 
-static void note_peak(tarn_trace_tally *tally)
+static void note_peak(tarn_trace_accounting *tally)
 {
     if (tally->live.count > tally->summary.peak_live_blocks)
         tally->summary.peak_live_blocks = tally->live.count;
@@ -162,8 +164,9 @@ static void note_peak(tarn_trace_tally *tally)
 }
 
 /* Put a new block at an address that is not out into the books. */
-static tarn_status begin_block(tarn_trace_tally *tally, const tarn_event *event,
-                               uint64_t line, struct tarn__match *out)
+static tarn_status begin_block(tarn_trace_accounting *tally,
+                               const tarn_trace_event *event, uint64_t line,
+                               struct tarn__match *out)
 {
     struct live new = {event->bytes, line, tally->blocks, 0, event->device};
 
@@ -183,8 +186,9 @@ static tarn_status begin_block(tarn_trace_tally *tally, const tarn_event *event,
     return TARN_OK;
 }
 
-static tarn_status add_allocation(tarn_trace_tally *tally, const tarn_event *event,
-                                  uint64_t line, struct tarn__match *out)
+static tarn_status add_allocation(tarn_trace_accounting *tally,
+                                  const tarn_trace_event *event, uint64_t line,
+                                  struct tarn__match *out)
 {
     tarn_trace_summary *summary = &tally->summary;
     struct live old;
@@ -211,8 +215,8 @@ static tarn_status add_allocation(tarn_trace_tally *tally, const tarn_event *eve
     return begin_block(tally, event, line, out);
 }
 
-static void add_free(tarn_trace_tally *tally, const tarn_event *event, uint64_t line,
-                     struct tarn__match *out)
+static void add_free(tarn_trace_accounting *tally, const tarn_trace_event *event,
+                     uint64_t line, struct tarn__match *out)
 {
     struct live old;
 
@@ -238,7 +242,8 @@ static void add_free(tarn_trace_tally *tally, const tarn_event *event, uint64_t 
     out->freed = old.block;
 }
 
-static void add_failure(tarn_trace_tally *tally, const tarn_event *event, uint64_t line)
+static void add_failure(tarn_trace_accounting *tally, const tarn_trace_event *event,
+                        uint64_t line)
 {
     tally->summary.failures++;
     if (event->address != 0)
@@ -246,7 +251,7 @@ static void add_failure(tarn_trace_tally *tally, const tarn_event *event, uint64
                 event->address);
 }
 
-tarn_status tarn__tally_add(tarn_trace_tally *tally, const tarn_event *event,
+tarn_status tarn__tally_add(tarn_trace_accounting *tally, const tarn_trace_event *event,
                             uint64_t line, struct tarn__match *out)
 {
     struct tarn__match match = {.freed = TARN__NO_BLOCK, .allocated = TARN__NO_BLOCK};
@@ -275,7 +280,8 @@ tarn_status tarn__tally_add(tarn_trace_tally *tally, const tarn_event *event,
     return status;
 }
 
-tarn_status tarn_trace_tally_add(void *tally, const tarn_event *event, uint64_t line)
+tarn_status tarn_trace_accounting_add(void *tally, const tarn_trace_event *event,
+                                      uint64_t line)
 {
     struct tarn__match match;
 
@@ -285,17 +291,18 @@ tarn_status tarn_trace_tally_add(void *tally, const tarn_event *event, uint64_t 
     return tarn__tally_add(tally, event, line, &match);
 }
 
-const struct tarn__ids *tarn__tally_streams(const tarn_trace_tally *tally)
+const struct tarn__ids *tarn__tally_streams(const tarn_trace_accounting *tally)
 {
     return &tally->streams;
 }
 
-const struct tarn__ids *tarn__tally_threads(const tarn_trace_tally *tally)
+const struct tarn__ids *tarn__tally_threads(const tarn_trace_accounting *tally)
 {
     return &tally->threads;
 }
 
-void tarn_trace_tally_summary(const tarn_trace_tally *tally, tarn_trace_summary *out)
+void tarn_trace_accounting_summary(const tarn_trace_accounting *tally,
+                                   tarn_trace_summary *out)
 {
     *out = tally->summary;
     out->end_live_bytes = tally->live_bytes;
@@ -339,8 +346,9 @@ static size_t insert(tarn_trace_site *sites, size_t count, size_t capacity,
     return count;
 }
 
-size_t tarn_trace_tally_sites(const tarn_trace_tally *tally, tarn_site_order order,
-                              size_t capacity, tarn_trace_site *sites)
+size_t tarn_trace_accounting_sites(const tarn_trace_accounting *tally,
+                                   tarn_site_order order, size_t capacity,
+                                   tarn_trace_site *sites)
 {
     size_t count = 0;
 

@@ -50,11 +50,11 @@ struct tarn__match {
     uint32_t allocated; /* this one began */
     uint32_t thread, stream;
 };
-/* tarn_trace_tally_add() for the loader, which wants to know. */
-tarn_status tarn__tally_add(tarn_trace_tally *tally, const tarn_event *event,
+/* tarn_trace_accounting_add() for the loader, which wants to know. */
+tarn_status tarn__tally_add(tarn_trace_accounting *tally, const tarn_trace_event *event,
                             uint64_t line, struct tarn__match *out);
 /* The ids behind the numbers in tarn__match. */
-const struct tarn__ids *tarn__tally_streams(const tarn_trace_tally *tally);
-const struct tarn__ids *tarn__tally_threads(const tarn_trace_tally *tally);
+const struct tarn__ids *tarn__tally_streams(const tarn_trace_accounting *tally);
+const struct tarn__ids *tarn__tally_threads(const tarn_trace_accounting *tally);
 
 #endif

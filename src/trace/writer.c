@@ -30,7 +30,7 @@ static const uint64_t DAY_NS = 24 * 60 * 60 * (uint64_t)1000000000u;
 
 struct tarn_trace_writer {
     const struct tarn__format *format;
-    tarn_write_fn write;       /* takes whole lines; called under the lock */
+    tarn_trace_write_fn write; /* takes whole lines; called under the lock */
     void *data;                /* of `write` */
     _Atomic(pthread_t) inside; /* the thread that is in `write`; 0: none */
     int file;                  /* ours to close; -1: there is none */
@@ -259,7 +259,7 @@ tarn_status tarn_trace_writer_open(const char *path, tarn_trace_format format,
     return TARN_OK;
 }
 
-tarn_status tarn_trace_writer_create(tarn_write_fn write, void *data,
+tarn_status tarn_trace_writer_create(tarn_trace_write_fn write, void *data,
                                      tarn_trace_format format, tarn_trace_writer **out)
 {
     tarn_trace_writer *writer;
@@ -315,7 +315,7 @@ static tarn_status check_writer(const tarn_trace_writer *writer)
 }
 
 /* Append a row. Under the lock, with room for it. */
-static void append(tarn_trace_writer *writer, const tarn_event *event)
+static void append(tarn_trace_writer *writer, const tarn_trace_event *event)
 {
     struct tarn__row row = {writer->buffer + writer->count};
 
@@ -330,7 +330,7 @@ static bool is_due(const tarn_trace_writer *writer)
            atomic_load_explicit(&all.exiting, memory_order_relaxed);
 }
 
-tarn_status tarn_trace_write(tarn_trace_writer *writer, const tarn_event *event)
+tarn_status tarn_trace_write(tarn_trace_writer *writer, const tarn_trace_event *event)
 {
     tarn_status status = check_writer(writer);
 

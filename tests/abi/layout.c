@@ -40,11 +40,11 @@ TEST(resource_operations_stay_where_they_are)
     OFFSET(tarn_resource_ops, memory_info, 40);
     OFFSET(tarn_resource_ops, is_equal, 48);
     OFFSET(tarn_resource_ops, supports_streams, 56);
-    OFFSET(tarn_resource_ops, free_waits, 64);
+    OFFSET(tarn_resource_ops, deallocate_synchronizes, 64);
     OFFSET(tarn_resource_ops, trim, 72);
-    OFFSET(tarn_resource_ops, block_bytes, 80);
-    OFFSET(tarn_resource_ops, blocks_out, 88);
-    OFFSET(tarn_resource_ops, serves_no_stream, 96);
+    OFFSET(tarn_resource_ops, requested_bytes, 80);
+    OFFSET(tarn_resource_ops, live_blocks, 88);
+    OFFSET(tarn_resource_ops, supports_no_stream, 96);
 }
 
 TEST(manager_operations_stay_where_they_are)
@@ -64,7 +64,7 @@ TEST(manager_operations_stay_where_they_are)
     OFFSET(tarn_manager_ops, get_memory_info, 96);
     OFFSET(tarn_manager_ops, defer_cleanup_begin, 104);
     OFFSET(tarn_manager_ops, defer_cleanup_end, 112);
-    OFFSET(tarn_manager_ops, context_gone, 120);
+    OFFSET(tarn_manager_ops, context_lost, 120);
 }
 
 TEST(pool_manager_options_stay_where_they_are)

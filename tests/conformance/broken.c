@@ -54,7 +54,7 @@ static tarn_status broken_deallocate(void *self, tarn_device_ptr block, size_t b
     if (broken->fault == HANDS_A_BLOCK_OUT_TWICE && block == broken->twice)
         return TARN_OK;
     if (broken->fault == IGNORES_WRONG_BYTES &&
-        tarn_resource_block_bytes(broken->host, block, &real) == TARN_OK)
+        tarn_resource_requested_bytes(broken->host, block, &real) == TARN_OK)
         bytes = real;
     if (broken->fault == FORGETS_WORK_OF_OTHER_STREAMS && stream == TARN_STREAM_NONE)
         stream = TARN_STREAM_LEGACY;
@@ -83,7 +83,7 @@ static size_t broken_blocks_out(const void *self)
 {
     const struct broken *broken = self;
 
-    return tarn_resource_blocks_out(broken->host) / 2;
+    return tarn_resource_live_blocks(broken->host) / 2;
 }
 
 static bool broken_serves_no_stream(const void *self)
@@ -98,7 +98,7 @@ static tarn_status make_broken(void *data, int device, tarn_resource **out)
                              .allocate = broken_allocate,
                              .deallocate = broken_deallocate,
                              .destroy = broken_destroy,
-                             .serves_no_stream = broken_serves_no_stream};
+                             .supports_no_stream = broken_serves_no_stream};
     struct broken *broken = calloc(1, sizeof *broken);
 
     (void)device;
@@ -113,7 +113,7 @@ static tarn_status make_broken(void *data, int device, tarn_resource **out)
     if (broken->fault == TELLS_FIGURES_THAT_CANNOT_BE)
         ops.memory_info = broken_memory_info;
     if (broken->fault == COUNTS_WRONG)
-        ops.blocks_out = broken_blocks_out;
+        ops.live_blocks = broken_blocks_out;
     return tarn_resource_create(&ops, broken, on_device ? 0 : TARN_DEVICE_NONE, out);
 }
 

@@ -182,7 +182,7 @@ static tarn_status make_slab_on_cuda(void *data, int device, tarn_resource **out
 static tarn_status make_binning(void *data, int device, tarn_resource **out)
 {
     const tarn_binning_options options = {
-        .size = sizeof options, .smallest_log2 = 8, .largest_log2 = 17};
+        .size = sizeof options, .min_size_exponent = 8, .max_size_exponent = 17};
     tarn_resource *upstream;
     tarn_status status = make_cuda(data, device, &upstream);
 

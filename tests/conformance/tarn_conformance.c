@@ -138,18 +138,18 @@ static void hands_out_any_size(struct run *run, tarn_resource *resource)
     static const size_t sizes[] = {1, 255, 256, 257, 4096, 100001, 3 << 20};
     enum { COUNT = sizeof sizes / sizeof *sizes };
     tarn_device_ptr blocks[COUNT];
-    size_t before = tarn_resource_blocks_out(resource);
+    size_t before = tarn_resource_live_blocks(resource);
 
     for (int i = 0; i < COUNT; i++)
         blocks[i] = take(run, resource, sizes[i], 0, TARN_STREAM_DEFAULT);
-    EXPECT(run, tarn_resource_blocks_out(resource) == before + COUNT);
+    EXPECT(run, tarn_resource_live_blocks(resource) == before + COUNT);
     for (int i = 0; i < COUNT; i++)
         for (int j = 0; j < i; j++)
             EXPECT(run, blocks[i] + sizes[i] <= blocks[j] ||
                             blocks[j] + sizes[j] <= blocks[i]);
     for (int i = 0; i < COUNT; i++)
         put(run, resource, blocks[i], sizes[i], 0, TARN_STREAM_DEFAULT);
-    EXPECT(run, tarn_resource_blocks_out(resource) == before);
+    EXPECT(run, tarn_resource_live_blocks(resource) == before);
 }
 
 static void keeps_any_alignment(struct run *run, tarn_resource *resource)
@@ -180,13 +180,13 @@ static void refuses_odd_alignments(struct run *run, tarn_resource *resource)
 
 static void has_null_for_nothing(struct run *run, tarn_resource *resource)
 {
-    size_t before = tarn_resource_blocks_out(resource);
+    size_t before = tarn_resource_live_blocks(resource);
     tarn_device_ptr block = 77;
 
     EXPECT_STATUS(run, TARN_OK,
                   tarn_resource_allocate(resource, 0, 0, TARN_STREAM_DEFAULT, &block));
     EXPECT(run, block == 0);
-    EXPECT(run, tarn_resource_blocks_out(resource) == before);
+    EXPECT(run, tarn_resource_live_blocks(resource) == before);
     EXPECT_STATUS(run, TARN_OK,
                   tarn_resource_deallocate(resource, 0, 0, 0, TARN_STREAM_DEFAULT));
     EXPECT_STATUS(run, TARN_INVALID_ARGUMENT,
@@ -199,13 +199,13 @@ static void refuses_what_cannot_be(struct run *run, tarn_resource *resource)
 {
     static const size_t sizes[] = {SIZE_MAX,     SIZE_MAX - 10,   SIZE_MAX - 255,
                                    SIZE_MAX / 2, (size_t)1 << 60, (size_t)1 << 50};
-    size_t before = tarn_resource_blocks_out(resource);
+    size_t before = tarn_resource_live_blocks(resource);
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         refuse(run, resource, TARN_OUT_OF_MEMORY, sizes[i], 0);
     refuse(run, resource, TARN_OUT_OF_MEMORY, SIZE_MAX / 2, (size_t)1 << 62);
     refuse(run, resource, TARN_OUT_OF_MEMORY, 1, (size_t)1 << 63);
-    EXPECT(run, tarn_resource_blocks_out(resource) == before);
+    EXPECT(run, tarn_resource_live_blocks(resource) == before);
     tarn_device_ptr block = take(run, resource, 1000, 0, TARN_STREAM_DEFAULT);
     put(run, resource, block, 1000, 0, TARN_STREAM_DEFAULT);
 }
@@ -214,12 +214,12 @@ static void refuses_what_cannot_be(struct run *run, tarn_resource *resource)
 static void refuse_free(struct run *run, tarn_resource *resource, tarn_device_ptr block,
                         size_t bytes)
 {
-    size_t before = tarn_resource_blocks_out(resource);
+    size_t before = tarn_resource_live_blocks(resource);
 
     EXPECT_STATUS(
         run, TARN_INVALID_ARGUMENT,
         tarn_resource_deallocate(resource, block, bytes, 0, TARN_STREAM_DEFAULT));
-    EXPECT(run, tarn_resource_blocks_out(resource) == before);
+    EXPECT(run, tarn_resource_live_blocks(resource) == before);
     EXPECT(run, tarn_error_last()->message[0] != 0);
 }
 
@@ -248,7 +248,7 @@ static void knows_its_blocks(struct run *run, tarn_resource *resource)
 {
     size_t bytes = 77;
     tarn_device_ptr block = take(run, resource, 1000, 0, TARN_STREAM_DEFAULT);
-    tarn_status status = tarn_resource_block_bytes(resource, block, &bytes);
+    tarn_status status = tarn_resource_requested_bytes(resource, block, &bytes);
 
     if (status == TARN_NOT_SUPPORTED) {
         EXPECT(run, bytes == 77);
@@ -260,7 +260,7 @@ static void knows_its_blocks(struct run *run, tarn_resource *resource)
     put(run, resource, block, 1000, 0, TARN_STREAM_DEFAULT);
     bytes = 77;
     EXPECT_STATUS(run, TARN_INVALID_ARGUMENT,
-                  tarn_resource_block_bytes(resource, block, &bytes));
+                  tarn_resource_requested_bytes(resource, block, &bytes));
     EXPECT(run, bytes == 77);
 }
 
@@ -332,8 +332,9 @@ static void paint(struct run *run, tarn_device_ptr block, int value, size_t byte
                   tarn_stream stream)
 {
     if (on_device(run))
-        EXPECT_STATUS(run, TARN_OK,
-                      tarn_fill(run->device, block, (unsigned char)value, bytes, stream));
+        EXPECT_STATUS(
+            run, TARN_OK,
+            tarn_memset_async(run->device, block, (unsigned char)value, bytes, stream));
     else
         memset((void *)(uintptr_t)block, value, bytes);
 }
@@ -342,7 +343,8 @@ static void copy(struct run *run, tarn_device_ptr to, tarn_device_ptr from, size
                  tarn_stream stream)
 {
     if (on_device(run))
-        EXPECT_STATUS(run, TARN_OK, tarn_copy(run->device, to, from, bytes, stream));
+        EXPECT_STATUS(run, TARN_OK,
+                      tarn_memcpy_async(run->device, to, from, bytes, stream));
     else
         memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
 }
@@ -405,13 +407,13 @@ static int streams_of(struct run *run, tarn_stream out[STREAMS + 3])
             out[count++] = stream;
     }
     if (count > 2 &&
-        tarn_stream_open(run->device, out[count - 1], &out[count]) == TARN_OK)
+        tarn_stream_register(run->device, out[count - 1], &out[count]) == TARN_OK)
         count++;
     return count;
 }
 
 /* An opened one is not the CUstream that it stands for, and is closed before that goes. */
-static bool is_opened(tarn_stream stream)
+static bool is_registered(tarn_stream stream)
 {
     return tarn_stream_handle(stream) != (void *)stream;
 }
@@ -420,8 +422,8 @@ static void end_streams(struct run *run, tarn_stream *streams, int count)
 {
     for (int i = count - 1; i >= 2; i--) {
         EXPECT_STATUS(run, TARN_OK, tarn_stream_synchronize(run->device, streams[i]));
-        if (is_opened(streams[i]))
-            EXPECT_STATUS(run, TARN_OK, tarn_stream_close(streams[i]));
+        if (is_registered(streams[i]))
+            EXPECT_STATUS(run, TARN_OK, tarn_stream_unregister(streams[i]));
         else
             EXPECT(run, run->driver.stream_destroy(streams[i]) == 0);
     }
@@ -546,7 +548,8 @@ static void ask_beside_work(struct run *run, tarn_resource *resource, unsigned f
     if (how == STREAM_IS_GONE)
         EXPECT(run, run->driver.stream_destroy(stream) == 0);
     EXPECT(run, pthread_create(&thread, NULL, give_back_and_ask, &its) == 0);
-    wait_a_while(&its, tarn_resource_free_waits(resource) ? SHORT_MS : PATIENCE_MS);
+    wait_a_while(&its, tarn_resource_deallocate_synchronizes(resource) ? SHORT_MS
+                                                                       : PATIENCE_MS);
     set(&its, &its.is_open);
     pthread_join(thread, NULL);
     EXPECT_STATUS(run, TARN_OK, tarn_driver_synchronize(run->device));
@@ -563,7 +566,7 @@ static void ask_beside_work(struct run *run, tarn_resource *resource, unsigned f
 static void keeps_its_word_to_those_without_a_stream(struct run *run,
                                                      tarn_resource *resource)
 {
-    if (!on_device(run) || !tarn_resource_serves_no_stream(resource))
+    if (!on_device(run) || !tarn_resource_supports_no_stream(resource))
         return;
     ask_beside_work(run, resource, 0, NO_STREAM);
     ask_beside_work(run, resource, 1, NO_STREAM);
@@ -681,7 +684,7 @@ static void serves_many_threads(struct run *run, tarn_resource *resource)
 {
     struct worker workers[THREADS];
     pthread_t threads[THREADS];
-    size_t before = tarn_resource_blocks_out(resource);
+    size_t before = tarn_resource_live_blocks(resource);
 
     for (int i = 0; i < THREADS; i++) {
         workers[i] = (struct worker){.run = *run, .resource = resource, .number = i + 1};
@@ -694,7 +697,7 @@ static void serves_many_threads(struct run *run, tarn_resource *resource)
         EXPECT(run, workers[i].run.failures == 0);
         EXPECT(run, !workers[i].spoiled);
     }
-    EXPECT(run, tarn_resource_blocks_out(resource) == before);
+    EXPECT(run, tarn_resource_live_blocks(resource) == before);
 }
 
 struct errand {

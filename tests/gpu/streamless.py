@@ -26,14 +26,14 @@ N, ROUNDS = 1 << 14, 5
 KINDS = ("blocking", "non-blocking", "per-thread", "destroyed", "capturing")
 CASES = {
     "pool": lambda: tarn.mr.PoolMemoryResource(),
-    "pool-event": lambda: tarn.mr.PoolMemoryResource(streamless="event"),
+    "pool-event": lambda: tarn.mr.PoolMemoryResource(no_stream="event"),
     "pool-tight": lambda: tight(),
-    "pool-event-tight": lambda: tight(streamless="event"),
+    "pool-event-tight": lambda: tight(no_stream="event"),
     "pool-on-cuda": lambda: tarn.mr.PoolMemoryResource(tarn.mr.CudaMemoryResource()),
     "binning": lambda: tarn.mr.BinningMemoryResource(tarn.mr.PoolMemoryResource(), 16, 20),
     "cuda": lambda: tarn.mr.CudaMemoryResource(),
     "async": lambda: tarn.mr.CudaAsyncMemoryResource(),
-    "one-stream": lambda: tarn.mr.PoolMemoryResource(streamless="one-stream"),
+    "one-stream": lambda: tarn.mr.PoolMemoryResource(no_stream="single-stream"),
 }
 # In the free, or in the next allocation, so that nothing may wait for what comes after it.
 WAITS = ("cuda", "async", "pool-tight", "pool-event-tight")

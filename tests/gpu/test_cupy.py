@@ -17,7 +17,7 @@ import tarn  # noqa: E402
 import tarn.numba  # noqa: E402
 from numba import cuda  # noqa: E402
 
-pytestmark = pytest.mark.skipif(tarn.driver_info().is_sim, reason="CuPy needs a GPU")
+pytestmark = pytest.mark.skipif(tarn.driver_info().is_simulator, reason="CuPy needs a GPU")
 
 COUNT = 1 << 14
 

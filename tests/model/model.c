@@ -261,7 +261,8 @@ static void ask_bytes(void)
     if (model.count == 0)
         return;
     const struct block *block = &model.out[draw(model.count)];
-    if (tarn_resource_block_bytes(model.resource, block->address, &bytes) != TARN_OK ||
+    if (tarn_resource_requested_bytes(model.resource, block->address, &bytes) !=
+            TARN_OK ||
         bytes != block->bytes)
         fail("0x%llx has %zu bytes, it says %zu", block->address, block->bytes, bytes);
 }
@@ -284,11 +285,11 @@ static void change_limit(void)
         return;
     if (tarn_pool_get_statistics(model.resource, &seen) != TARN_OK)
         fail("statistics: %s", tarn_error_last()->message);
-    if (seen.live > 0 && tarn_pool_set_limit(model.resource, 1 + draw(seen.live - 1)) !=
+    if (seen.live > 0 && tarn_pool_set_maximum(model.resource, 1 + draw(seen.live - 1)) !=
                              TARN_INVALID_ARGUMENT)
         fail("a limit below what is live, %" PRIu64 " bytes, is taken", seen.live);
     most = draw(2) ? MOST_BYTES : seen.live + draw(seen.live + 1) + 1;
-    if (tarn_pool_set_limit(model.resource, most) != TARN_OK)
+    if (tarn_pool_set_maximum(model.resource, most) != TARN_OK)
         fail("a limit of %zu bytes: %s", most, tarn_error_last()->message);
     model.limit = most;
 }
@@ -299,8 +300,8 @@ static void sleep_or_wake(void)
 
     if (!model.sleeps)
         return;
-    status = model.is_asleep ? tarn_pool_wake(model.resource)
-                             : tarn_pool_sleep(model.resource, draw(20) == 0);
+    status = model.is_asleep ? tarn_pool_resume(model.resource)
+                             : tarn_pool_suspend(model.resource, draw(20) == 0);
     if (status != TARN_OK)
         fail("%s: %s", model.is_asleep ? "wake" : "sleep", tarn_error_last()->message);
     model.is_asleep = !model.is_asleep;
@@ -324,9 +325,10 @@ static bool on_block(void *data, const tarn_pool_block *block)
         return true;
     size_t at = place_of(block->address);
     if (at == model.count || model.out[at].address != block->address ||
-        model.out[at].bytes != block->asked_bytes || block->bytes < block->asked_bytes)
+        model.out[at].bytes != block->requested_bytes ||
+        block->bytes < block->requested_bytes)
         fail("snapshot: 0x%llx of %zu bytes is not what is out", block->address,
-             block->asked_bytes);
+             block->requested_bytes);
     walk->live++;
     return true;
 }
@@ -347,29 +349,30 @@ static void compare_counts(void)
 {
     tarn_pool_statistics seen = {.size = sizeof seen};
 
-    if (tarn_resource_blocks_out(model.resource) != model.count)
+    if (tarn_resource_live_blocks(model.resource) != model.count)
         fail("%zu blocks are out, it says %zu", model.count,
-             tarn_resource_blocks_out(model.resource));
+             tarn_resource_live_blocks(model.resource));
     if (!model.is_pool)
         return;
     if (tarn_pool_get_statistics(model.resource, &seen) != TARN_OK)
         fail("statistics: %s", tarn_error_last()->message);
-    if (seen.live_blocks != model.count || seen.live_asked != model.bytes)
+    if (seen.live_blocks != model.count || seen.live_requested != model.bytes)
         fail("%zu blocks of %zu bytes are out, it says %" PRIu64 " of %" PRIu64,
-             model.count, model.bytes, seen.live_blocks, seen.live_asked);
-    if (seen.live < seen.live_asked)
+             model.count, model.bytes, seen.live_blocks, seen.live_requested);
+    if (seen.live < seen.live_requested)
         fail("live %" PRIu64 " is less than what was asked for, %" PRIu64, seen.live,
-             seen.live_asked);
-    if (seen.live + seen.parked + seen.cached + seen.captured != seen.reserved)
+             seen.live_requested);
+    if (seen.live + seen.thread_cached + seen.cached + seen.captured != seen.reserved)
         fail("live %" PRIu64 " + parked %" PRIu64 " + cached %" PRIu64
              " + captured %" PRIu64 " is not reserved %" PRIu64,
-             seen.live, seen.parked, seen.cached, seen.captured, seen.reserved);
-    if (seen.asleep != (model.is_asleep ? seen.reserved : 0))
-        fail("asleep are %" PRIu64 " of %" PRIu64 " bytes", seen.asleep, seen.reserved);
-    if (model.limit && seen.limit != model.limit)
-        fail("the limit is %" PRIu64 ", not %zu", seen.limit, model.limit);
-    if (seen.pending > seen.cached)
-        fail("pending %" PRIu64 " is more than cached %" PRIu64, seen.pending,
+             seen.live, seen.thread_cached, seen.cached, seen.captured, seen.reserved);
+    if (seen.suspended != (model.is_asleep ? seen.reserved : 0))
+        fail("asleep are %" PRIu64 " of %" PRIu64 " bytes", seen.suspended,
+             seen.reserved);
+    if (model.limit && seen.maximum != model.limit)
+        fail("the limit is %" PRIu64 ", not %zu", seen.maximum, model.limit);
+    if (seen.unfenced > seen.cached)
+        fail("pending %" PRIu64 " is more than cached %" PRIu64, seen.unfenced,
              seen.cached);
     if (seen.allocations != model.allocations)
         fail("%" PRIu64 " allocations, it says %" PRIu64, model.allocations,
@@ -436,7 +439,7 @@ static void make_streams(void)
             fail("stream: %s", tarn_error_last()->message);
         model.streams[i] = model.raw[i];
     }
-    if (tarn_stream_open(0, model.raw[0], &model.streams[0]) != TARN_OK)
+    if (tarn_stream_register(0, model.raw[0], &model.streams[0]) != TARN_OK)
         fail("open: %s", tarn_error_last()->message);
     model.streams[STREAMS] = TARN_STREAM_DEFAULT;
     model.streams[STREAMS + 1] = TARN_STREAM_PER_THREAD;
@@ -453,7 +456,7 @@ static void end(void)
         free_one();
     compare_counts();
     compare_all();
-    if (tarn_stream_close(model.streams[0]) != TARN_OK)
+    if (tarn_stream_unregister(model.streams[0]) != TARN_OK)
         fail("close: %s", tarn_error_last()->message);
     for (int i = 0; i < STREAMS; i++)
         tarn_stream_destroy(0, model.raw[i]);

@@ -82,5 +82,5 @@ TEST(core_has_all_facts_with_quarantine)
 TEST(core_has_all_facts_with_everything)
 {
     ask_all(TARN_NRT_POISON | TARN_NRT_GUARD | TARN_NRT_QUARANTINE | TARN_NRT_SITES |
-            TARN_NRT_ONE_BY_ONE);
+            TARN_NRT_UNPOOLED);
 }

@@ -80,13 +80,13 @@ static void lane_open(struct lane *lane, bool opened)
 {
     lane->stream = lane->raw;
     if (opened)
-        must(tarn_stream_open(0, lane->raw, &lane->stream), "open");
+        must(tarn_stream_register(0, lane->raw, &lane->stream), "open");
 }
 
 static void lane_close(struct lane *lane)
 {
     if (lane->stream != lane->raw)
-        must(tarn_stream_close(lane->stream), "close");
+        must(tarn_stream_unregister(lane->stream), "close");
 }
 
 static bool is_blocking(const struct actor *actor, const struct lane *lane)
@@ -123,7 +123,7 @@ tarn_stream actor_names(struct actor *actor, const struct lane *lane)
     unsigned nobody = actor->order->scenario->nobody;
 
     if (nobody == 0 || actor_draw(actor, 1000) >= nobody ||
-        !tarn_resource_serves_no_stream(actor->order->resource))
+        !tarn_resource_supports_no_stream(actor->order->resource))
         return lane->stream;
     return TARN_STREAM_NONE;
 }

@@ -17,13 +17,14 @@ static void make_beside(struct actor *actor)
 {
     if (tarn_stream_create(0, actor->index % 2 == 0, &actor->beside) != TARN_OK ||
         (actor->order->scenario->beside_announced &&
-         tarn_stream_open(0, actor->beside, &actor->beside_opened) != TARN_OK))
+         tarn_stream_register(0, actor->beside, &actor->beside_opened) != TARN_OK))
         order_fail("%s", tarn_error_last()->message);
 }
 
 void capture_beside_forget(struct actor *actor)
 {
-    if ((actor->beside_opened && tarn_stream_close(actor->beside_opened) != TARN_OK) ||
+    if ((actor->beside_opened &&
+         tarn_stream_unregister(actor->beside_opened) != TARN_OK) ||
         (actor->beside && tarn_stream_destroy(0, actor->beside) != TARN_OK))
         order_fail("%s", tarn_error_last()->message);
 }
@@ -112,8 +113,8 @@ static void capture_work(struct actor *actor, const struct lane *lane)
         work->tags[work->count++] = tag;
     }
     if (work->count > 0 &&
-        tarn_pool_capture_of(order->resource, lane->stream, &work->memory) != TARN_OK)
-        order_fail("capture_of: %s", tarn_error_last()->message);
+        tarn_pool_get_capture(order->resource, lane->stream, &work->memory) != TARN_OK)
+        order_fail("get_capture: %s", tarn_error_last()->message);
 }
 
 static void begin_graph(struct actor *actor)

@@ -81,7 +81,7 @@ void device_open(void)
     library = dlopen(info.path, RTLD_NOW);
     if (!library)
         order_fail("%s", dlerror());
-    device_is_sim = info.is_sim;
+    device_is_sim = info.is_simulator;
     find_calls();
     CU(cuDevicePrimaryCtxRetain(&context, 0));
     device_enter();

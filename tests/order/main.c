@@ -183,16 +183,16 @@ static void add(struct played *sum, const struct order *order)
     if (!order->is_pool ||
         tarn_pool_get_statistics(order->resource, &statistics) != TARN_OK)
         return;
-    sum->statistics.hits += statistics.hits;
-    sum->statistics.own += statistics.own;
-    sum->statistics.ready += statistics.ready;
+    sum->statistics.cache_hits += statistics.cache_hits;
+    sum->statistics.same_stream += statistics.same_stream;
+    sum->statistics.completed += statistics.completed;
     sum->statistics.steals += statistics.steals;
     sum->statistics.grown += statistics.grown;
     sum->statistics.shrinks += statistics.shrinks;
     sum->statistics.moves += statistics.moves;
-    sum->statistics.fences += statistics.fences;
-    sum->statistics.waits += statistics.waits;
-    sum->statistics.barriers += statistics.barriers;
+    sum->statistics.events_recorded += statistics.events_recorded;
+    sum->statistics.stream_waits += statistics.stream_waits;
+    sum->statistics.device_synchronizations += statistics.device_synchronizations;
 }
 
 static void play(const struct scenario *scenario, unsigned seed, unsigned long reuses,
@@ -238,8 +238,8 @@ static void check_needs(const struct scenario *scenario, const struct played *pl
         uint64_t value;
     } known[] = {{"steals", statistics->steals},
                  {"grown", statistics->grown},
-                 {"fences", statistics->fences},
-                 {"barriers", statistics->barriers},
+                 {"fences", statistics->events_recorded},
+                 {"barriers", statistics->device_synchronizations},
                  {"moves", statistics->moves}};
     bool is_vmm = strcmp(options.resource, "pool") == 0;
 
@@ -269,15 +269,16 @@ static void play_seeds(const struct scenario *scenario)
         "stolen %llu grown %llu shrunk %llu moved %llu fences %llu waits %llu "
         "barriers %llu\n",
         scenario->name, sum.reuses, sum.allocations, sum.refused,
-        (unsigned long long)sum.statistics.hits, (unsigned long long)sum.statistics.own,
-        (unsigned long long)sum.statistics.ready,
+        (unsigned long long)sum.statistics.cache_hits,
+        (unsigned long long)sum.statistics.same_stream,
+        (unsigned long long)sum.statistics.completed,
         (unsigned long long)sum.statistics.steals,
         (unsigned long long)sum.statistics.grown,
         (unsigned long long)sum.statistics.shrinks,
         (unsigned long long)sum.statistics.moves,
-        (unsigned long long)sum.statistics.fences,
-        (unsigned long long)sum.statistics.waits,
-        (unsigned long long)sum.statistics.barriers);
+        (unsigned long long)sum.statistics.events_recorded,
+        (unsigned long long)sum.statistics.stream_waits,
+        (unsigned long long)sum.statistics.device_synchronizations);
     fflush(stdout);
 }
 

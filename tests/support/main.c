@@ -43,11 +43,11 @@ static unsigned long long bytes_out(void *library)
 static struct out count_out(void)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    struct out out = {.unreturned = tarn_pointer_unreturned()};
+    struct out out = {.unreturned = tarn_pointer_deferred_count()};
     tarn_runtime_counts pointers;
 
     tarn_ipc_get_counts(&out.shared);
-    out.shared.requests = out.shared.refused = 0;
+    out.shared.requests = out.shared.rejected = 0;
     if (!library)
         return out;
     tarn_pointer_counts(&pointers);
@@ -79,7 +79,7 @@ static int end_test(void **state)
         "allocations and %zu descriptors more than it found\n",
         (long long)(out.bytes - at_first.bytes), out.pointers - at_first.pointers,
         out.unreturned - at_first.unreturned, out.shared.mapped - at_first.shared.mapped,
-        out.shared.files - at_first.shared.files);
+        out.shared.descriptors - at_first.shared.descriptors);
     return 1;
 }
 
@@ -98,7 +98,7 @@ bool on_sim(void)
     tarn_driver_info info;
 
     CHECK_OK(tarn_driver_get_info(&info));
-    return info.is_sim;
+    return info.is_simulator;
 }
 
 bool has_second_device(void)

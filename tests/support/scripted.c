@@ -88,10 +88,10 @@ static const tarn_resource_ops scripted_ops = {
     .destroy = scripted_destroy,
     .memory_info = scripted_memory_info,
     .supports_streams = scripted_supports_streams,
-    .free_waits = scripted_free_waits,
+    .deallocate_synchronizes = scripted_free_waits,
     .trim = scripted_trim,
-    .block_bytes = scripted_block_bytes,
-    .serves_no_stream = scripted_serves_no_stream,
+    .requested_bytes = scripted_block_bytes,
+    .supports_no_stream = scripted_serves_no_stream,
 };
 
 void scripted_begin(struct scripted *script, int device)

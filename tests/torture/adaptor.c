@@ -136,9 +136,9 @@ static tarn_resource *current(void)
 {
     tarn_resource *resource = (tarn_resource *)&text;
 
-    if (tarn_current_resource(&resource) != TARN_OK) {
+    if (tarn_current_device_resource(&resource) != TARN_OK) {
         CHECK(resource == (tarn_resource *)&text);
-        CHECK_OK(tarn_current_resource(&resource));
+        CHECK_OK(tarn_current_device_resource(&resource));
     }
     return resource;
 }
@@ -151,9 +151,9 @@ static void serve(void)
     CHECK(got == cuda);
     CHECK_OK(tarn_resource_release(got));
     CHECK_OK(tarn_limiter_create(cuda, 1024, &limiter));
-    if (tarn_set_current_resource(limiter, &previous) != TARN_OK) {
+    if (tarn_set_current_device_resource(limiter, &previous) != TARN_OK) {
         CHECK(previous == NULL);
-        CHECK_OK(tarn_set_current_resource(limiter, &previous));
+        CHECK_OK(tarn_set_current_device_resource(limiter, &previous));
     }
     CHECK(previous == cuda);
     got = current();

@@ -29,8 +29,8 @@ static unsigned long long end_faults(void)
 static void let_go(tarn_pointer *pointer)
 {
     tarn_pointer_release(pointer);
-    if (tarn_pointer_unreturned() > 0)
-        CHILD_STATUS(TARN_OK, tarn_pointer_reclaim());
+    if (tarn_pointer_deferred_count() > 0)
+        CHILD_STATUS(TARN_OK, tarn_pointer_reclaim_deferred());
 }
 
 static void open_while_calls_fail(const tarn_ipc_handle *handle, bool copy)
@@ -55,8 +55,8 @@ static void open_while_calls_fail(const tarn_ipc_handle *handle, bool copy)
         }
         tarn_pointer_release(opened); /* which may fail, too */
         faults = end_faults();
-        if (tarn_pointer_unreturned() > 0)
-            CHILD_STATUS(TARN_OK, tarn_pointer_reclaim());
+        if (tarn_pointer_deferred_count() > 0)
+            CHILD_STATUS(TARN_OK, tarn_pointer_reclaim_deferred());
         check_nothing_open();
     }
 }
@@ -113,7 +113,7 @@ static void own_while_calls_fail(int line)
             if (make_upstream((enum source)source, &resource) == TARN_OK)
                 own_once(resource, &failed);
             faults = end_faults();
-            CHILD_STATUS(TARN_OK, tarn_pointer_reclaim());
+            CHILD_STATUS(TARN_OK, tarn_pointer_reclaim_deferred());
             CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
             tarn_ipc_get_counts(&counts);
             CHILD_CHECK(counts.segments == 0 && counts.served == 0);
@@ -147,7 +147,7 @@ static void own_with_faults(int line)
         CHILD_STATUS(TARN_OK,
                      tarn_ipc_export(pointer, (tarn_ipc_kind)kind, &handles[kind]));
     tarn_ipc_get_counts(&counts);
-    size_t files = counts.files;
+    size_t files = counts.descriptors;
     sim_configure("fail=one-in:3,seed=11");
     must_say(line, handles, sizeof handles);
     must_hear(line, &mark, 1);
@@ -155,7 +155,7 @@ static void own_with_faults(int line)
     do
         tarn_ipc_get_counts(&counts);
     while (counts.connections > 0);
-    CHILD_CHECK(counts.files == files);
+    CHILD_CHECK(counts.descriptors == files);
     tarn_pointer_release(pointer);
     CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
     wait_until_all_is_back();
@@ -240,7 +240,7 @@ static void kill_importers(enum source source)
     allocate(owner.line, 0, MIB, 1);
     tarn_ipc_handle handles[2] = {export_block(owner.line, 0, 0, MIB, TARN_IPC_PLAIN),
                                   export_block(owner.line, 0, 0, MIB, TARN_IPC_SERVED)};
-    size_t files = counts_of(owner.line).files;
+    size_t files = counts_of(owner.line).descriptors;
     for (int i = 0; i < KILLED; i++) {
         struct process importer = process_start(open_for_ever);
         char mark;
@@ -249,7 +249,7 @@ static void kill_importers(enum source source)
         wait_a_little(&random);
         process_kill(&importer);
         wait_for_no_leases(owner.line);
-        CHECK_EQUAL(files, counts_of(owner.line).files);
+        CHECK_EQUAL(files, counts_of(owner.line).descriptors);
         CHECK_EQUAL(0, verify(owner.line, 0, 1));
     }
     process_end(&owner);

@@ -22,9 +22,9 @@ static tarn_manager *make(void)
 static void end(tarn_manager *manager)
 {
     tarn_manager_release(manager);
-    if (tarn_pointer_reclaim() != TARN_OK)
-        CHECK_OK(tarn_pointer_reclaim());
-    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    if (tarn_pointer_reclaim_deferred() != TARN_OK)
+        CHECK_OK(tarn_pointer_reclaim_deferred());
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
 }
 
 /* A call that failed has left the output alone and works at the second try. */
@@ -159,13 +159,13 @@ static void fill_what_is_pending(void)
 {
     tarn_manager *manager = make();
 
-    CHECK_OK(tarn_manager_set_pending_limits(2, 1));
+    CHECK_OK(tarn_manager_set_pending_deallocs_limits(2, 1));
     for (int i = 0; i < 4; i++) {
         tarn_pointer *pointer = NULL;
         TWICE(tarn_manager_memalloc(manager, 1000, TARN_STREAM_NONE, &pointer), pointer);
         tarn_pointer_release(pointer);
     }
-    CHECK_OK(tarn_manager_set_pending_limits(10, 0.2));
+    CHECK_OK(tarn_manager_set_pending_deallocs_limits(10, 0.2));
     end(manager);
 }
 

@@ -26,9 +26,9 @@ static void try_one(void)
     scenario();
     shared->is_whole = sim_faults() == 0;
     sim_configure(NULL);
-    if (tarn_pointer_reclaim() != TARN_OK)
-        CHILD_STATUS(TARN_OK, tarn_pointer_reclaim());
-    CHILD_CHECK(tarn_pointer_unreturned() == 0);
+    if (tarn_pointer_reclaim_deferred() != TARN_OK)
+        CHILD_STATUS(TARN_OK, tarn_pointer_reclaim_deferred());
+    CHILD_CHECK(tarn_pointer_deferred_count() == 0);
     if (ops != tarn_pool_manager_ops()) /* whose pool is there until the end */
         CHILD_CHECK(sim_live_bytes() == before);
 }

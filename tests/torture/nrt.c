@@ -235,7 +235,7 @@ static void play_with(unsigned modes, size_t count)
     CHECK_EQUAL(made + raw, after.alloc - before.alloc);
     CHECK_EQUAL(made + raw, after.free - before.free);
     CHECK_EQUAL(players[0].bytes_made + players[1].bytes_made,
-                after.bytes_all - before.bytes_all);
+                after.bytes_total - before.bytes_total);
     CHECK_EQUAL(players[0].bytes_gone + players[1].bytes_gone,
                 players[0].bytes_made + players[1].bytes_made);
     CHECK_EQUAL(0, after.bytes_live);
@@ -255,7 +255,7 @@ TEST(they_do_so_with_every_debug_mode)
     play_with(TARN_NRT_SLABS | TARN_NRT_POISON, part);
     play_with(TARN_NRT_GUARD | TARN_NRT_SITES, part);
     play_with(TARN_NRT_QUARANTINE | TARN_NRT_SITES, part);
-    play_with(TARN_NRT_ONE_BY_ONE | TARN_NRT_GUARD | TARN_NRT_POISON, part);
+    play_with(TARN_NRT_UNPOOLED | TARN_NRT_GUARD | TARN_NRT_POISON, part);
 }
 
 TEST(everything_is_given_back)

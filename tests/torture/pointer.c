@@ -13,9 +13,9 @@ static void check_failure(tarn_status status, const tarn_pointer *out)
 /* Whatever failed was once: giving back what is left works, at the second try at most. */
 static void leave_nothing(void)
 {
-    if (tarn_pointer_reclaim() != TARN_OK)
-        CHECK_OK(tarn_pointer_reclaim());
-    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    if (tarn_pointer_reclaim_deferred() != TARN_OK)
+        CHECK_OK(tarn_pointer_reclaim_deferred());
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
 }
 
 static void allocate_and_release(tarn_resource *resource, tarn_stream stream)

@@ -63,10 +63,10 @@ static void move_and_trim(void)
     give(pool, blocks[0], 8 * MIB, one);
     for (int i = 1; i < 8; i += 2)
         give(pool, blocks[i], 2 * MIB, one);
-    IN_THE_END(tarn_pool_set_limit(pool, 10 * MIB));
+    IN_THE_END(tarn_pool_set_maximum(pool, 10 * MIB));
     IN_THE_END(tarn_resource_trim(pool, 4 * MIB, &released));
     adds_up(pool);
-    IN_THE_END(tarn_pool_set_limit(pool, 20 * MIB));
+    IN_THE_END(tarn_pool_set_maximum(pool, 20 * MIB));
     give(pool, get(pool, 18 * MIB, other), 18 * MIB, other);
     end_seen(pool);
 }
@@ -77,7 +77,7 @@ static void steal(void)
 {
     const tarn_pool_options options = {.size = sizeof options,
                                        .maximum_bytes = 20 * MIB,
-                                       .last_step = TARN_POOL_GIVE_UP};
+                                       .oom_policy = TARN_POOL_OOM_FAIL};
     const tarn_stream raw[2] = {other, third};
     tarn_device_ptr blocks[10];
     tarn_stream donors[2];
@@ -88,7 +88,7 @@ static void steal(void)
     for (int i = 0; i < 10; i++)
         blocks[i] = get(pool, 2 * MIB, one);
     for (int i = 0; i < 2; i++) {
-        IN_THE_END(tarn_stream_open(0, raw[i], &donors[i]));
+        IN_THE_END(tarn_stream_register(0, raw[i], &donors[i]));
         if (cu.cuLaunchHostFunc(raw[i], wait_at_gate, &gate) != 0)
             CU(cuLaunchHostFunc(raw[i], wait_at_gate, &gate));
     }
@@ -105,7 +105,7 @@ static void steal(void)
         if (i != 5)
             give(pool, blocks[i], i == 4 ? 4 * MIB : 2 * MIB, one);
     for (int i = 0; i < 2; i++)
-        IN_THE_END(tarn_stream_close(donors[i]));
+        IN_THE_END(tarn_stream_unregister(donors[i]));
     give(pool, get(pool, 20 * MIB, one), 20 * MIB, one);
     IN_THE_END(tarn_driver_synchronize(0)); /* the gate is ours */
     end_seen(pool);
@@ -118,14 +118,14 @@ static void sleep_and_wake(void)
 
     give(pool, get(pool, 64 * KIB, one), 64 * KIB, one);
     for (int mode = 0; mode < 2; mode++) {
-        if (tarn_pool_sleep(pool, mode) != TARN_OK) {
-            CHECK_EQUAL(0, statistics(pool).asleep);
-            CHECK_OK(tarn_pool_sleep(pool, mode));
+        if (tarn_pool_suspend(pool, mode) != TARN_OK) {
+            CHECK_EQUAL(0, statistics(pool).suspended);
+            CHECK_OK(tarn_pool_suspend(pool, mode));
         }
-        CHECK_EQUAL(statistics(pool).reserved, statistics(pool).asleep);
-        if (tarn_pool_wake(pool) != TARN_OK) {
-            CHECK_EQUAL(statistics(pool).reserved, statistics(pool).asleep);
-            CHECK_OK(tarn_pool_wake(pool));
+        CHECK_EQUAL(statistics(pool).reserved, statistics(pool).suspended);
+        if (tarn_pool_resume(pool) != TARN_OK) {
+            CHECK_EQUAL(statistics(pool).reserved, statistics(pool).suspended);
+            CHECK_OK(tarn_pool_resume(pool));
         }
         adds_up(pool);
     }
@@ -147,7 +147,7 @@ static void capture(void)
     kept = get(pool, 3 * MIB, one);
     give(pool, before, MIB, one);
     give(pool, inside, MIB, one);
-    IN_THE_END(tarn_pool_capture_of(pool, one, &memory));
+    IN_THE_END(tarn_pool_get_capture(pool, one, &memory));
     if (cu.cuStreamEndCapture(one, &graph) != 0)
         cu.cuStreamEndCapture(one, &graph);
     IN_THE_END(tarn_pool_capture_release(memory, other));
@@ -159,12 +159,12 @@ static void capture(void)
 }
 
 /* Memory comes and goes without a stream; in the end all of it can be had on one. */
-static void without_a_stream_by(tarn_pool_streamless streamless)
+static void without_a_stream_by(tarn_pool_no_stream_policy streamless)
 {
     tarn_pool_options options = {.size = sizeof options,
                                  .maximum_bytes = 8 * MIB,
-                                 .streamless = streamless,
-                                 .streamless_bytes = 2 * MIB};
+                                 .no_stream_policy = streamless,
+                                 .no_stream_limit_bytes = 2 * MIB};
     tarn_resource *pool = NULL;
 
     IN_THE_END(tarn_pool_create(0, NULL, &options, &pool));
@@ -180,12 +180,12 @@ static void without_a_stream_by(tarn_pool_streamless streamless)
 
 static void without_a_stream(void)
 {
-    without_a_stream_by(TARN_POOL_BARRIER);
+    without_a_stream_by(TARN_POOL_NO_STREAM_SYNCHRONIZE);
 }
 
 static void without_a_stream_by_events(void)
 {
-    without_a_stream_by(TARN_POOL_EVENT);
+    without_a_stream_by(TARN_POOL_NO_STREAM_EVENT);
 }
 
 /* --- the end of a pool whose context was reset --- */
@@ -208,7 +208,7 @@ static void end_after_a_reset(tarn_status (*make_upstream)(int, tarn_resource **
     give(pool, get(pool, 1000, NULL), 1000, NULL);
     tarn_device_ptr block = get(pool, 1000, NULL);
     if (suspended)
-        IN_THE_END(tarn_pool_sleep(pool, TARN_POOL_KEEP));
+        IN_THE_END(tarn_pool_suspend(pool, TARN_POOL_SUSPEND_KEEP));
     if (cu.cuDevicePrimaryCtxReset_v2(0) != 0)
         CU(cuDevicePrimaryCtxReset_v2(0));
     IN_THE_END(tarn_resource_deallocate(pool, block, 1000, 0, NULL));
@@ -286,11 +286,11 @@ TEST(scenarios_do_what_is_to_be_seen_failing)
     played(move_and_trim);
     CHECK(seen.grown > 0 && seen.moves > 0 && seen.shrinks > 0);
     played(steal);
-    CHECK(seen.steals > 0 && seen.waits > 1);
+    CHECK(seen.steals > 0 && seen.stream_waits > 1);
     played(without_a_stream);
-    CHECK(seen.barriers > 1);
+    CHECK(seen.device_synchronizations > 1);
     played(without_a_stream_by_events);
-    CHECK(seen.fences > 0);
+    CHECK(seen.events_recorded > 0);
 }
 
 TEST(pool_steals_whatever_call_fails)

@@ -15,7 +15,7 @@ static void replay_on(tarn_status (*create)(int device, tarn_resource **out))
     tarn_replay_options options = {.size = sizeof options,
                                    .keep_threads = true,
                                    .keep_streams = true,
-                                   .open_streams = true};
+                                   .register_streams = true};
     tarn_replay_report report = {.operations = 77};
     tarn_resource *resource = NULL;
     tarn_trace *trace;

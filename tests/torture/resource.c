@@ -14,15 +14,15 @@
 static tarn_device_ptr take(tarn_resource *resource, size_t bytes, size_t alignment,
                             tarn_stream stream)
 {
-    size_t before = tarn_resource_blocks_out(resource);
+    size_t before = tarn_resource_live_blocks(resource);
     tarn_device_ptr block = 77;
 
     if (tarn_resource_allocate(resource, bytes, alignment, stream, &block) != TARN_OK) {
         CHECK_EQUAL(77, block);
-        CHECK_EQUAL(before, tarn_resource_blocks_out(resource));
+        CHECK_EQUAL(before, tarn_resource_live_blocks(resource));
         CHECK_OK(tarn_resource_allocate(resource, bytes, alignment, stream, &block));
     }
-    CHECK_EQUAL(before + 1, tarn_resource_blocks_out(resource));
+    CHECK_EQUAL(before + 1, tarn_resource_live_blocks(resource));
     CHECK(block != 77 && block % alignment == 0);
     return block;
 }
@@ -30,15 +30,15 @@ static tarn_device_ptr take(tarn_resource *resource, size_t bytes, size_t alignm
 static void put(tarn_resource *resource, tarn_device_ptr block, size_t bytes,
                 size_t alignment, tarn_stream stream)
 {
-    size_t before = tarn_resource_blocks_out(resource), seen = 0;
+    size_t before = tarn_resource_live_blocks(resource), seen = 0;
 
     if (tarn_resource_deallocate(resource, block, bytes, alignment, stream) != TARN_OK) {
-        CHECK_EQUAL(before, tarn_resource_blocks_out(resource));
-        if (tarn_resource_block_bytes(resource, block, &seen) != TARN_NOT_SUPPORTED)
+        CHECK_EQUAL(before, tarn_resource_live_blocks(resource));
+        if (tarn_resource_requested_bytes(resource, block, &seen) != TARN_NOT_SUPPORTED)
             CHECK_EQUAL(bytes, seen);
         CHECK_OK(tarn_resource_deallocate(resource, block, bytes, alignment, stream));
     }
-    CHECK_EQUAL(before - 1, tarn_resource_blocks_out(resource));
+    CHECK_EQUAL(before - 1, tarn_resource_live_blocks(resource));
 }
 
 /* No context was current, so none is. This call may be the one that fails, too. */
@@ -175,7 +175,7 @@ static void live_slab(void)
 static tarn_status create_binning(int device, tarn_resource **out)
 {
     tarn_binning_options options = {
-        .size = sizeof options, .smallest_log2 = 10, .largest_log2 = 12};
+        .size = sizeof options, .min_size_exponent = 10, .max_size_exponent = 12};
     tarn_resource *upstream;
     tarn_status status = tarn_cuda_create(device, &upstream);
 

@@ -45,12 +45,12 @@ static void come_and_go(unsigned turn)
 
     if (tarn_resource_allocate(its.resource, BYTES, 0, its.streams[turn % STREAMS],
                                &block) == TARN_OK) {
-        tarn_resource_block_bytes(its.resource, block, &bytes);
+        tarn_resource_requested_bytes(its.resource, block, &bytes);
         tarn_resource_deallocate(its.resource, block, BYTES, 0,
                                  its.streams[turn % STREAMS]);
     }
-    tarn_resource_block_bytes(its.resource, (tarn_device_ptr)turn << 8, &bytes);
-    tarn_resource_blocks_out(its.resource);
+    tarn_resource_requested_bytes(its.resource, (tarn_device_ptr)turn << 8, &bytes);
+    tarn_resource_live_blocks(its.resource);
     tarn_resource_memory_info(its.resource, NULL, &bytes, &total);
     if (turn % 8 == 0)
         tarn_resource_trim(its.resource, 0, NULL);
@@ -168,11 +168,12 @@ static void use_pool(unsigned turn)
     tarn_pool_get_statistics(its.resource, &statistics);
     tarn_pool_generation(its.resource, &generation);
     tarn_pool_snapshot(its.resource, visit, NULL);
-    tarn_pool_add_pressure(its.resource, give_nothing, NULL);
-    tarn_pool_remove_pressure(its.resource, give_nothing, NULL);
-    tarn_pool_set_limit(its.resource, 0);
-    if (turn % 16 == 0 && tarn_pool_sleep(its.resource, TARN_POOL_KEEP) == TARN_OK)
-        tarn_pool_wake(its.resource);
+    tarn_pool_add_oom_callback(its.resource, give_nothing, NULL);
+    tarn_pool_remove_oom_callback(its.resource, give_nothing, NULL);
+    tarn_pool_set_maximum(its.resource, 0);
+    if (turn % 16 == 0 &&
+        tarn_pool_suspend(its.resource, TARN_POOL_SUSPEND_KEEP) == TARN_OK)
+        tarn_pool_resume(its.resource);
 }
 
 static void begin_binning(void)
@@ -209,7 +210,7 @@ static void use_registry(unsigned turn)
         tarn_resource_release(resource);
     if (turn % 3 == 0 && tarn_device_set_resource(0, its.resource, &resource) == TARN_OK)
         tarn_resource_release(resource);
-    tarn_device_serves_from(0, its.resource);
+    tarn_device_resource_is(0, its.resource);
 }
 
 static void end_registry(void)
@@ -237,11 +238,11 @@ static void use_streams(unsigned turn)
 
     if (turn % 4 == 0)
         tarn_stream_create(0, true, &raw);
-    if (tarn_stream_open(0, raw, &opened) == TARN_OK) {
+    if (tarn_stream_register(0, raw, &opened) == TARN_OK) {
         tarn_stream_announce_capture(opened, true);
         tarn_stream_announce_capture(opened, false);
         tarn_stream_handle(opened);
-        tarn_stream_close(opened);
+        tarn_stream_unregister(opened);
     }
     if (raw)
         tarn_stream_destroy(0, raw);
@@ -259,8 +260,8 @@ static void use_pointers(unsigned turn)
             tarn_pointer_release(view);
         tarn_pointer_release(pointer);
     }
-    tarn_pointer_unreturned();
-    tarn_pointer_reclaim();
+    tarn_pointer_deferred_count();
+    tarn_pointer_reclaim_deferred();
 }
 
 static void use_manager(unsigned turn)
@@ -279,9 +280,9 @@ static void use_manager(unsigned turn)
     if (turn % 9 == 0)
         tarn_manager_reset(its.manager);
     tarn_manager_get_memory_info(its.manager, &count, &bytes);
-    tarn_manager_pending(0, &count, &bytes);
-    tarn_manager_pending_limits(&count, &ratio);
-    tarn_manager_set_pending_limits(count, ratio);
+    tarn_manager_pending_deallocs(0, &count, &bytes);
+    tarn_manager_pending_deallocs_limits(&count, &ratio);
+    tarn_manager_set_pending_deallocs_limits(count, ratio);
 }
 
 static void begin_resource_manager(void)
@@ -304,7 +305,7 @@ static void begin_pool_manager(void)
 
 static void end_manager(void)
 {
-    CHILD_STATUS(TARN_OK, tarn_pointer_reclaim());
+    CHILD_STATUS(TARN_OK, tarn_pointer_reclaim_deferred());
     tarn_manager_release(its.manager);
 }
 
@@ -372,16 +373,16 @@ static void use_messages(unsigned turn)
     tarn_set_warning_handler(NULL, NULL);
 }
 
-static void watch(void *data, const tarn_tap_event *event)
+static void watch(void *data, const tarn_observer_event *event)
 {
     (void)data, (void)event;
 }
 
 static void use_tap(unsigned turn)
 {
-    tarn_resource_set_tap(watch, NULL);
+    tarn_resource_set_observer(watch, NULL);
     come_and_go(turn);
-    tarn_resource_set_tap(NULL, NULL);
+    tarn_resource_set_observer(NULL, NULL);
 }
 
 /* --- logs --- */
@@ -395,7 +396,8 @@ static void begin_writer(void)
 /* Others in the process ask for local time, too. */
 static void use_writer(unsigned turn)
 {
-    const tarn_event event = {.action = TARN_ACTION_FREE, .address = 256, .bytes = 1};
+    const tarn_trace_event event = {
+        .action = TARN_ACTION_FREE, .address = 256, .bytes = 1};
     tarn_trace_writer *writer;
     time_t now = (time_t)turn;
     struct tm local;

@@ -38,7 +38,7 @@ MODES = {
     "sites": 8,
     "trace": 16,
     "abort": 32,
-    "one_by_one": 64,
+    "unpooled": 64,
     "report": 128,
     "slabs": 256,
 }
@@ -99,7 +99,7 @@ def leaks(since: list[Site] | None = None) -> list[Site]:
 def debug(*modes: str) -> tuple[str, ...]:
     """Set the debug modes, by name; none: off. Returns those before.
 
-    poison, guard, quarantine, sites, trace, abort, one_by_one, report, slabs: tarn/nrt.h
+    poison, guard, quarantine, sites, trace, abort, unpooled, report, slabs: tarn/nrt.h
     says what each does. They hold for blocks made from now on.
     """
     from tarn.nrt import _tracing

@@ -71,7 +71,7 @@ def keep_names() -> None:
     from tarn.nrt import debug_modes
 
     if "report" in debug_modes():
-        _tarn.nrt_keep_names(_compiled_functions())
+        _tarn.nrt_set_names(_compiled_functions())
 
 
 def difference(before: list[Site], after: list[Site]) -> list[Site]:

@@ -193,7 +193,7 @@ def _is_array(kind: Any) -> bool:
 
 def _c_name(kind: Any) -> str:
     if _is_array(kind):
-        return f"tarn_helper_array{kind.ndim}"
+        return f"tarn_aot_array{kind.ndim}"
     name = _C_NAMES.get(str(kind))
     if name is None:
         raise TypeError(f"tarn.nrt.aot: no word in C for {kind}")
@@ -202,7 +202,7 @@ def _c_name(kind: Any) -> str:
 
 def _parameter(number: int, kind: Any) -> str:
     if _is_array(kind):
-        return f"TARN_HELPER_ARRAY{kind.ndim}_PARAMETERS(a{number})"
+        return f"TARN_AOT_ARRAY{kind.ndim}_PARAMETERS(a{number})"
     return f"{_c_name(kind)} a{number}"
 
 
@@ -211,7 +211,7 @@ def _prototype(symbol: str, signature: Any) -> str:
     parameters = [_parameter(i, kind) for i, kind in enumerate(signature.args)]
     return (
         f"/* {signature.return_type}({', '.join(str(kind) for kind in signature.args)}) */\n"
-        f"int32_t {symbol}({result} *out, const tarn_helper_error **error"
+        f"int32_t {symbol}({result} *out, const tarn_aot_error **error"
         + "".join(f",\n    {parameter}" for parameter in parameters)
         + ");\n"
     )
@@ -223,7 +223,7 @@ def _header(name: str, signatures: Mapping[str, Any]) -> str:
     return (
         f"/* {name}.h -- functions that Numba compiled ahead of time; written by tarn.nrt.aot.\n"
         " *\n"
-        " * Each returns a TARN_HELPER_ status and, with TARN_HELPER_OK, `*out`.\n"
+        " * Each returns a TARN_AOT_ status and, with TARN_AOT_OK, `*out`.\n"
         " */\n"
         f"#ifndef {guard}\n#define {guard}\n\n#include <tarn/helper.h>\n\n"
         f"TARN_BEGIN_DECLS\n\n{prototypes}\nTARN_END_DECLS\n#endif\n"

@@ -55,7 +55,7 @@ class Kept(NamedTuple):
     """An incref that stayed, and why."""
 
     rule: int
-    words: str
+    message: str
     function: str
     value: str
     incref: Place
@@ -64,7 +64,7 @@ class Kept(NamedTuple):
     def __str__(self) -> str:
         where = f" ({self.at})" if self.at.block or self.at.line else ""
         name = self.value.partition(" = ")[0].strip()  # without what defines it
-        return f"{_plain(self.function)}: {name}, {self.incref}: {self.words}{where}"
+        return f"{_plain(self.function)}: {name}, {self.incref}: {self.message}{where}"
 
 
 class Report(NamedTuple):
@@ -108,7 +108,7 @@ class _CPlace(ctypes.Structure):
 class _CKept(ctypes.Structure):
     _fields_ = [
         ("rule", ctypes.c_int),
-        ("words", ctypes.c_char_p),
+        ("message", ctypes.c_char_p),
         ("function", ctypes.c_char_p),
         ("value", ctypes.c_char_p),
         ("incref", _CPlace),
@@ -124,7 +124,7 @@ class _COptions(ctypes.Structure):
         ("mode", ctypes.c_int),
         ("shapes", ctypes.c_uint),
         ("raise_marks", ctypes.c_uint),
-        ("form", ctypes.c_int),
+        ("format", ctypes.c_int),
         ("trusted", ctypes.c_bool),
         ("subgraph_limit", ctypes.c_size_t),
         ("explain", _Explain),
@@ -218,7 +218,7 @@ def _place(place: _CPlace) -> Place:
 def _listener(kept: list[Kept]) -> Any:
     def listen(_: Any, pointer: Any) -> None:
         row = pointer.contents
-        words = (_text(row.words), _text(row.function), _text(row.value))
+        words = (_text(row.message), _text(row.function), _text(row.value))
         kept.append(Kept(row.rule, *words, _place(row.incref), _place(row.at)))
 
     return _Explain(listen)
@@ -240,7 +240,7 @@ def make_options(
         mode=MODES[mode],
         shapes=shapes,
         raise_marks=raise_marks,
-        form=FORMS[form],
+        format=FORMS[form],
         subgraph_limit=subgraph_limit,
     )
     if kept is not None:

@@ -378,8 +378,8 @@ void tarn__captures_free(struct tarn__pool *pool)
 
 /* --- by hand --- */
 
-tarn_status tarn_pool_capture_of(tarn_resource *resource, tarn_stream stream,
-                                 tarn_pool_capture **out)
+tarn_status tarn_pool_get_capture(tarn_resource *resource, tarn_stream stream,
+                                  tarn_pool_capture **out)
 {
     struct tarn__pool *pool;
     struct tarn__caller caller;
@@ -469,7 +469,7 @@ tarn_status tarn_pool_capture_release(tarn_pool_capture *capture, tarn_stream st
     return release_pool(resource);
 }
 
-tarn_status tarn_pool_capture_drop(tarn_pool_capture *capture)
+tarn_status tarn_pool_capture_unreference(tarn_pool_capture *capture)
 {
     if (!capture || tarn__driver_gone()) /* a lock may be held for ever */
         return TARN_OK;
@@ -485,11 +485,11 @@ static tarn_pool_capture_statistics count(const struct tarn_pool_capture *captur
     tarn_pool_capture_statistics all = {.live = capture->live_bytes,
                                         .live_blocks = capture->live,
                                         .streams = capture->member_count,
-                                        .is_over = capture->is_let_go};
+                                        .has_ended = capture->is_let_go};
 
-    all.kept = capture->home ? capture->home->free_bytes : 0;
+    all.retained = capture->home ? capture->home->free_bytes : 0;
     for (size_t i = 0; i < capture->member_count; i++)
-        all.kept += capture->members[i].lane->free_bytes;
+        all.retained += capture->members[i].lane->free_bytes;
     return all;
 }
 

@@ -173,7 +173,7 @@ static void counts_add(struct tarn__counts *to, const struct tarn__counts *from)
     to->hits += from->hits;
     to->allocated_bytes += from->allocated_bytes;
     to->freed_bytes += from->freed_bytes;
-    for (unsigned i = 0; i < TARN_POOL_CLASSES; i++)
+    for (unsigned i = 0; i < TARN_POOL_SIZE_CLASSES; i++)
         to->classes[i] += from->classes[i];
 }
 

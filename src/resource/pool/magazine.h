@@ -34,7 +34,7 @@ enum {
 struct tarn__counts {
     uint64_t allocations, frees, hits;
     uint64_t allocated_bytes, freed_bytes; /* as asked for */
-    uint64_t classes[TARN_POOL_CLASSES];
+    uint64_t classes[TARN_POOL_SIZE_CLASSES];
 };
 
 struct tarn__magazine {

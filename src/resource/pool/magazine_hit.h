@@ -73,7 +73,7 @@ static inline unsigned tarn__count_class(uint64_t bytes)
 {
     unsigned log = 63 - (unsigned)__builtin_clzll(bytes | 1);
 
-    return log < TARN_POOL_CLASSES ? log : TARN_POOL_CLASSES - 1;
+    return log < TARN_POOL_SIZE_CLASSES ? log : TARN_POOL_SIZE_CLASSES - 1;
 }
 
 static inline void tarn__count_allocation(struct tarn__counts *counts, uint64_t asked)

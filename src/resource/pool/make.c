@@ -21,13 +21,14 @@ static tarn_status check_options(int device, tarn_resource *upstream,
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "pool: initial %zu bytes are over the maximum of %zu",
                               options->initial_bytes, options->maximum_bytes);
-    if ((unsigned)options->last_step > TARN_POOL_GIVE_UP ||
-        (unsigned)options->when_asleep > TARN_POOL_WAKE ||
-        (unsigned)options->streamless > TARN_POOL_ONE_STREAM)
+    if ((unsigned)options->oom_policy > TARN_POOL_OOM_FAIL ||
+        (unsigned)options->suspended_policy > TARN_POOL_SUSPENDED_RESUME ||
+        (unsigned)options->no_stream_policy > TARN_POOL_NO_STREAM_SINGLE)
         return tarn_error_set(
             TARN_INVALID_ARGUMENT,
             "pool: last_step %d, when_asleep %d or streamless %d is none of its values",
-            (int)options->last_step, (int)options->when_asleep, (int)options->streamless);
+            (int)options->oom_policy, (int)options->suspended_policy,
+            (int)options->no_stream_policy);
     if (upstream && tarn_resource_device(upstream) != device &&
         tarn_resource_device(upstream) != TARN_DEVICE_NONE)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
@@ -129,8 +130,8 @@ static tarn_status introduce(struct tarn__pool *pool, tarn_resource *upstream)
     if (status != TARN_OK)
         return status;
     ops.name = pool->least_bytes ? "slab" : "pool";
-    status =
-        tarn_resource_create_over(&ops, pool, pool->device, upstream, &pool->resource);
+    status = tarn_resource_create_with_upstream(&ops, pool, pool->device, upstream,
+                                                &pool->resource);
     if (status != TARN_OK) {
         tarn__opened_remove_watch(stream_closes, pool);
         return status;

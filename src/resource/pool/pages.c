@@ -277,7 +277,7 @@ bool tarn__pages_is_ordered(const struct tarn__pages *pages)
 
 bool tarn__pages_are_done(const struct tarn__pages *pages)
 {
-    return pages->is_vmm || tarn_resource_serves_no_stream(pages->segments.upstream);
+    return pages->is_vmm || tarn_resource_supports_no_stream(pages->segments.upstream);
 }
 
 struct tarn__span tarn__pages_range(const struct tarn__pages *pages)

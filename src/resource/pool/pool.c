@@ -55,8 +55,8 @@ static tarn_status check_gate(struct tarn__pool *pool)
         return tarn__pool_gone(pool);
     if (!(gate(pool) & TARN__GATE_ASLEEP))
         return TARN_OK;
-    if (pool->options.when_asleep == TARN_POOL_WAKE)
-        return tarn_pool_wake(pool->resource);
+    if (pool->options.suspended_policy == TARN_POOL_SUSPENDED_RESUME)
+        return tarn_pool_resume(pool->resource);
     return tarn_error_set(TARN_STILL_IN_USE, "pool: it sleeps, on device %d",
                           pool->device);
 }
@@ -75,8 +75,8 @@ static tarn_device_ptr hand_out(struct tarn__pool *pool, tarn__index index, size
 
 static void note_peak_out(struct tarn__pool *pool)
 {
-    if (pool->peak_out < pool->heap.out_bytes)
-        pool->peak_out = pool->heap.out_bytes;
+    if (pool->peak_allocated < pool->heap.out_bytes)
+        pool->peak_allocated = pool->heap.out_bytes;
 }
 
 /* Another stream wants the memory that this one freed, or it is much: fence it. A
@@ -161,7 +161,7 @@ static tarn_status too_large(const struct tarn__pool *pool, size_t bytes)
 /* A program of one stream means that one where it names none. */
 static tarn_stream named(const struct tarn__pool *pool, tarn_stream stream)
 {
-    bool is_one = pool->options.streamless == TARN_POOL_ONE_STREAM;
+    bool is_one = pool->options.no_stream_policy == TARN_POOL_NO_STREAM_SINGLE;
 
     return is_one && stream == TARN_STREAM_NONE ? TARN_STREAM_LEGACY : stream;
 }
@@ -457,7 +457,7 @@ static bool pool_serves_no_stream(const void *self)
 {
     const struct tarn__pool *pool = self;
 
-    return pool->options.streamless == TARN_POOL_ONE_STREAM ||
+    return pool->options.no_stream_policy == TARN_POOL_NO_STREAM_SINGLE ||
            tarn__pages_are_done(pool->pages) || tarn__pages_is_ordered(pool->pages);
 }
 
@@ -493,7 +493,7 @@ static size_t pool_blocks_out(const void *self)
 static bool trim_has_to_wait(struct tarn__pool *pool, size_t keep_bytes)
 {
     tarn__pool_lock(pool);
-    bool may_wait = pool->options.last_step == TARN_POOL_WAIT_FOR_DEVICE ||
+    bool may_wait = pool->options.oom_policy == TARN_POOL_OOM_SYNCHRONIZE ||
                     tarn__streamless_bytes(pool) > 0;
     bool waits =
         pool->heap.free_bytes > keep_bytes && pool->heap.unfenced_bytes > 0 && may_wait;
@@ -571,9 +571,9 @@ const tarn_resource_ops tarn__pool_ops = {
     .memory_info = pool_memory_info,
     .supports_streams = pool_supports_streams,
     .trim = pool_trim,
-    .block_bytes = pool_block_bytes,
-    .blocks_out = pool_blocks_out,
-    .serves_no_stream = pool_serves_no_stream,
+    .requested_bytes = pool_block_bytes,
+    .live_blocks = pool_blocks_out,
+    .supports_no_stream = pool_serves_no_stream,
 };
 
 tarn_status tarn__pool_of(tarn_resource *resource, const char *who,
@@ -586,7 +586,7 @@ tarn_status tarn__pool_of(tarn_resource *resource, const char *who,
     return TARN_OK;
 }
 
-tarn_status tarn_pool_set_limit(tarn_resource *resource, size_t bytes)
+tarn_status tarn_pool_set_maximum(tarn_resource *resource, size_t bytes)
 {
     struct tarn__pool *pool = NULL;
     tarn_status status = tarn__pool_of(resource, "pool", &pool);

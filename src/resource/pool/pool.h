@@ -67,7 +67,7 @@ struct tarn__pool {
     struct tarn__counts counts; /* of what no magazine counted */
     uint64_t poll_round; /* lanes of which no fence was asked in it are asked next */
     uint64_t own, ready, steals, grown, waits, fences, queries, growths, shrinks, moves,
-        barriers, failures, peak_out, peak_reserved, generation;
+        barriers, failures, peak_allocated, peak_reserved, generation;
     struct tarn__old *olds; /* old.c; under `growth` */
     size_t old_count, old_room;
     struct tarn__captures *captures; /* NULL until the first; capture.c */
@@ -220,9 +220,9 @@ void tarn__note_peaks(struct tarn__pool *pool);
 /* --- report.c --- */
 void tarn__report_fill(struct tarn__caller *caller, uint64_t wanted, uint64_t alignment,
                        unsigned attempts, const tarn_error *upstream,
-                       tarn_pool_report *out);
+                       tarn_pool_oom_report *out);
 /* TARN_OUT_OF_MEMORY in a line; the report is kept for the thread. */
-tarn_status tarn__report_refuse(const tarn_pool_report *report);
+tarn_status tarn__report_refuse(const tarn_pool_oom_report *report);
 
 /* --- capture.c --- */
 

@@ -12,7 +12,7 @@
 enum { CALLBACKS_MAX = 8, CALLS_MAX = 16 };
 
 struct tarn__pressure {
-    struct tarn__hook hook;      /* a tarn_pool_pressure */
+    struct tarn__hook hook;      /* a tarn_pool_oom_callback */
     struct tarn__pressure *next; /* in the order of their numbers */
     uint64_t number;             /* never given twice in a pool; grows */
     bool goes_with_its_call;     /* it is in no list, and freed when its last call ends */
@@ -94,8 +94,8 @@ bool tarn__pressure_ask(struct tarn__pool *pool, uint64_t bytes, struct tarn__tu
     while (!freed && !inside && !tarn__driver_gone() &&
            begin_call(&pool->pressures, turn, &call)) {
         inside = true;
-        freed = ((tarn_pool_pressure)call.function)(call.data, pool->resource, bytes,
-                                                    turn->attempt++);
+        freed = ((tarn_pool_oom_callback)call.function)(call.data, pool->resource, bytes,
+                                                        turn->attempt++);
         inside = false;
         end_call(&call);
         if (!freed) {
@@ -125,8 +125,8 @@ static bool enter(struct tarn__pressures *all, struct tarn__pressure *made)
     return count < CALLBACKS_MAX;
 }
 
-tarn_status tarn_pool_add_pressure(tarn_resource *resource, tarn_pool_pressure call,
-                                   void *data)
+tarn_status tarn_pool_add_oom_callback(tarn_resource *resource,
+                                       tarn_pool_oom_callback call, void *data)
 {
     struct tarn__pool *pool;
     tarn_status status = tarn__pool_of(resource, "pool", &pool);
@@ -188,8 +188,8 @@ static bool take_out(struct tarn__pressures *all, tarn__any_function *function,
     return one != NULL;
 }
 
-tarn_status tarn_pool_remove_pressure(tarn_resource *resource, tarn_pool_pressure call,
-                                      void *data)
+tarn_status tarn_pool_remove_oom_callback(tarn_resource *resource,
+                                          tarn_pool_oom_callback call, void *data)
 {
     struct tarn__pool *pool;
     tarn_status status = tarn__pool_of(resource, "pool", &pool);

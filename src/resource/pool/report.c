@@ -7,7 +7,7 @@
 
 /* Of the thread's last refusal, made at its first one: a struct here would cost every
  * thread of every program 400 bytes of the room that libraries opened late have to share. */
-static _Thread_local tarn_pool_report *last;
+static _Thread_local tarn_pool_oom_report *last;
 static pthread_key_t last_key;
 static bool has_last_key;
 static pthread_once_t last_once = PTHREAD_ONCE_INIT;
@@ -23,8 +23,8 @@ static void make_last_key(void)
     has_last_key = pthread_key_create(&last_key, forget_last) == 0;
 }
 
-/* Keep the report for tarn_pool_last_report(), where there is host memory. */
-static void keep(const tarn_pool_report *report)
+/* Keep the report for tarn_pool_last_oom_report(), where there is host memory. */
+static void keep(const tarn_pool_oom_report *report)
 {
     pthread_once(&last_once, make_last_key);
     if (!last && has_last_key) {
@@ -72,23 +72,23 @@ static void fill_bytes(struct tarn__pool *pool, bool is_whole, tarn_pool_statist
 
     tarn__magazines_sum(pool, &counts, &parked, &parked_blocks, &metadata);
     out->live = pool->heap.out_bytes - parked;
-    out->live_asked = counts.allocated_bytes - counts.freed_bytes;
+    out->live_requested = counts.allocated_bytes - counts.freed_bytes;
     out->live_blocks = counts.allocations - counts.frees;
-    out->parked = parked;
+    out->thread_cached = parked;
     out->captured = is_whole ? captured_bytes(pool) : 0;
     out->cached = pool->heap.free_bytes - out->captured;
-    out->pending = pool->heap.unfenced_bytes - out->captured;
-    out->streamless = tarn__streamless_bytes(pool);
+    out->unfenced = pool->heap.unfenced_bytes - out->captured;
+    out->no_stream_deferred = tarn__streamless_bytes(pool);
     out->reserved = tarn__pages_reserved(pool->pages);
-    out->asleep = tarn__pages_asleep(pool->pages);
-    out->limit = pool->limit;
+    out->suspended = tarn__pages_asleep(pool->pages);
+    out->maximum = pool->limit;
     out->largest_free = is_whole ? largest_free(pool) : 0;
     out->fragmentation =
         out->cached ? 1.0 - (double)out->largest_free / (double)out->cached : 0.0;
     out->allocations = counts.allocations;
     out->frees = counts.frees;
-    out->hits = counts.hits;
-    memcpy(out->classes, counts.classes, sizeof out->classes);
+    out->cache_hits = counts.hits;
+    memcpy(out->size_classes, counts.classes, sizeof out->size_classes);
     out->metadata = sizeof *pool + metadata + tarn__nodes_metadata(&pool->heap.nodes) +
                     pool->heap.addresses.metadata + pool->heap.lane_metadata +
                     tarn__pages_metadata(pool->pages) + tarn__captures_metadata(pool);
@@ -96,23 +96,23 @@ static void fill_bytes(struct tarn__pool *pool, bool is_whole, tarn_pool_statist
 
 static void fill_counts(const struct tarn__pool *pool, tarn_pool_statistics *out)
 {
-    out->peak_out = pool->peak_out;
+    out->peak_allocated = pool->peak_allocated;
     out->peak_reserved = pool->peak_reserved;
     out->failures = pool->failures;
-    out->own = pool->own;
-    out->ready = pool->ready;
+    out->same_stream = pool->own;
+    out->completed = pool->ready;
     out->steals = pool->steals;
     out->grown = pool->grown;
-    out->waits = pool->waits;
-    out->fences = pool->fences;
+    out->stream_waits = pool->waits;
+    out->events_recorded = pool->fences;
     out->queries = pool->queries;
     out->growths = pool->growths;
     out->shrinks = pool->shrinks;
     out->moves = pool->moves;
-    out->barriers = pool->barriers;
+    out->device_synchronizations = pool->barriers;
     out->driver_calls = pool->waits + pool->fences + pool->queries + pool->growths +
                         pool->shrinks + pool->moves + pool->barriers;
-    out->lanes = tarn__heap_streams(&pool->heap);
+    out->streams = tarn__heap_streams(&pool->heap);
 }
 
 bool tarn__pool_lock_if_possible(struct tarn__pool *pool)
@@ -149,7 +149,7 @@ tarn_status tarn_pool_get_statistics(tarn_resource *resource, tarn_pool_statisti
 
 void tarn__report_fill(struct tarn__caller *caller, uint64_t wanted, uint64_t alignment,
                        unsigned attempts, const tarn_error *upstream,
-                       tarn_pool_report *report)
+                       tarn_pool_oom_report *report)
 {
     struct tarn__pool *pool = caller->pool;
     tarn_pool_statistics all = {0};
@@ -159,32 +159,33 @@ void tarn__report_fill(struct tarn__caller *caller, uint64_t wanted, uint64_t al
     memset(report, 0, sizeof *report);
     tarn__pool_lock(pool);
     fill_bytes(pool, true, &all);
-    report->own = caller->lane->free_bytes;
-    report->ready = pool->heap.ready_bytes;
-    report->others = all.cached - report->ready - (caller->capturing ? 0 : report->own);
+    report->same_stream = caller->lane->free_bytes;
+    report->completed = pool->heap.ready_bytes;
+    report->other_streams =
+        all.cached - report->completed - (caller->capturing ? 0 : report->same_stream);
     report->largest_free = (uint64_t)tarn__heap_largest(&pool->heap, caller->lane)
                            << TARN__GRANULE_SHIFT;
     tarn__pool_unlock(pool);
     report->size = sizeof *report;
-    report->wanted = wanted;
+    report->requested = wanted;
     report->alignment = alignment;
     report->live = all.live;
-    report->parked = all.parked;
+    report->thread_cached = all.thread_cached;
     report->cached = all.cached;
-    report->pending = all.pending;
+    report->unfenced = all.unfenced;
     report->captured = all.captured;
     report->reserved = all.reserved;
-    report->limit = all.limit;
+    report->maximum = all.maximum;
     report->device_free = device_free;
     report->device_total = device_total;
     report->attempts = attempts;
-    report->upstream = upstream->status;
+    report->upstream_status = upstream->status;
     report->fragmentation = all.fragmentation;
-    snprintf(report->upstream_words, sizeof report->upstream_words, "%.255s",
+    snprintf(report->upstream_message, sizeof report->upstream_message, "%.255s",
              upstream->message);
 }
 
-tarn_status tarn__report_refuse(const tarn_pool_report *report)
+tarn_status tarn__report_refuse(const tarn_pool_oom_report *report)
 {
     keep(report);
     return tarn_error_set_native(
@@ -192,15 +193,16 @@ tarn_status tarn__report_refuse(const tarn_pool_report *report)
         "pool: no %llu bytes, %llu live, %llu cached (%llu in one piece for this "
         "stream), "
         "%llu of %llu reserved; %.200s",
-        (unsigned long long)report->wanted, (unsigned long long)report->live,
+        (unsigned long long)report->requested, (unsigned long long)report->live,
         (unsigned long long)report->cached, (unsigned long long)report->largest_free,
         (unsigned long long)report->reserved,
-        (unsigned long long)(report->limit < report->device_total ? report->limit
-                                                                  : report->device_total),
-        report->upstream_words);
+        (unsigned long long)(report->maximum < report->device_total
+                                 ? report->maximum
+                                 : report->device_total),
+        report->upstream_message);
 }
 
-tarn_status tarn_pool_last_report(tarn_pool_report *out)
+tarn_status tarn_pool_last_oom_report(tarn_pool_oom_report *out)
 {
     if (!out || out->size < sizeof out->size)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
@@ -227,19 +229,21 @@ static const char *sized(uint64_t bytes, char *out, size_t capacity)
     return out;
 }
 
-size_t tarn_pool_report_text(const tarn_pool_report *report, char *out, size_t capacity)
+size_t tarn_pool_oom_report_text(const tarn_pool_oom_report *report, char *out,
+                                 size_t capacity)
 {
     char words[12][24];
     const uint64_t bytes[12] = {
-        report->wanted,   report->live,     report->parked,       report->cached,
-        report->own,      report->ready,    report->others,       report->pending,
-        report->captured, report->reserved, report->largest_free, report->device_free};
+        report->requested,     report->live,         report->thread_cached,
+        report->cached,        report->same_stream,  report->completed,
+        report->other_streams, report->unfenced,     report->captured,
+        report->reserved,      report->largest_free, report->device_free};
 
     for (int i = 0; i < 12; i++)
         sized(bytes[i], words[i], sizeof words[i]);
     char limit[24] = "none", total[24];
-    if (report->limit != UINT64_MAX)
-        sized(report->limit, limit, sizeof limit);
+    if (report->maximum != UINT64_MAX)
+        sized(report->maximum, limit, sizeof limit);
     sized(report->device_total, total, sizeof total);
     int length = snprintf(
         out, capacity,
@@ -258,9 +262,9 @@ size_t tarn_pool_report_text(const tarn_pool_report *report, char *out, size_t c
         "device            %s free of %s\n"
         "callbacks         %u freed something\n"
         "growing gave      %s: %s\n",
-        words[0], report->wanted, report->alignment, words[1], words[2], words[3],
+        words[0], report->requested, report->alignment, words[1], words[2], words[3],
         words[4], words[5], words[6], words[7], words[8], words[9], limit, words[10],
         report->fragmentation, words[11], total, report->attempts,
-        tarn_status_name(report->upstream), report->upstream_words);
+        tarn_status_name(report->upstream_status), report->upstream_message);
     return length < 0 ? 0 : (size_t)length;
 }

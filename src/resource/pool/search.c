@@ -236,7 +236,7 @@ static tarn__index waited_for(struct search *search)
 {
     struct tarn__pool *pool = search->caller->pool;
 
-    if (pool->options.last_step != TARN_POOL_WAIT_FOR_DEVICE ||
+    if (pool->options.oom_policy != TARN_POOL_OOM_SYNCHRONIZE ||
         tarn__fences_barrier(pool) != TARN_OK)
         return 0;
     return reclaimed(search);
@@ -286,7 +286,7 @@ tarn_status tarn__search(struct tarn__caller *caller, const struct tarn__request
     if (!index)
         index = waited_for(&search);
     if (!index) {
-        tarn_pool_report report;
+        tarn_pool_oom_report report;
         tarn__report_fill(caller, asked, request->alignment, search.attempts,
                           &search.upstream, &report);
         return tarn__report_refuse(&report);

@@ -46,7 +46,7 @@ static struct tarn__span *live_spans(const struct tarn__heap *heap, size_t *coun
 }
 
 /* The gate is down, so no new work of ours begins; what is queued is waited for. */
-static tarn_status fall_asleep(struct tarn__pool *pool, tarn_pool_sleep_mode mode)
+static tarn_status fall_asleep(struct tarn__pool *pool, tarn_pool_suspend_mode mode)
 {
     struct tarn__span *spans = NULL;
     size_t count = 0;
@@ -55,7 +55,7 @@ static tarn_status fall_asleep(struct tarn__pool *pool, tarn_pool_sleep_mode mod
     if (status != TARN_OK)
         return status;
     tarn__old_leave_all(pool);
-    if (mode == TARN_POOL_KEEP) {
+    if (mode == TARN_POOL_SUSPEND_KEEP) {
         tarn__pool_lock(pool);
         spans = live_spans(&pool->heap, &count);
         tarn__pool_unlock(pool);
@@ -67,12 +67,12 @@ static tarn_status fall_asleep(struct tarn__pool *pool, tarn_pool_sleep_mode mod
     return status;
 }
 
-tarn_status tarn_pool_sleep(tarn_resource *resource, tarn_pool_sleep_mode mode)
+tarn_status tarn_pool_suspend(tarn_resource *resource, tarn_pool_suspend_mode mode)
 {
     struct tarn__pool *pool;
     tarn_status status = tarn__pool_of(resource, "pool", &pool);
 
-    if (status == TARN_OK && (unsigned)mode > TARN_POOL_KEEP)
+    if (status == TARN_OK && (unsigned)mode > TARN_POOL_SUSPEND_KEEP)
         status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: there is no sleep mode %d",
                                 (int)mode);
     if (status == TARN_OK)
@@ -95,7 +95,7 @@ tarn_status tarn_pool_sleep(tarn_resource *resource, tarn_pool_sleep_mode mode)
     return status;
 }
 
-tarn_status tarn_pool_wake(tarn_resource *resource)
+tarn_status tarn_pool_resume(tarn_resource *resource)
 {
     struct tarn__pool *pool;
     tarn_status status = tarn__pool_of(resource, "pool", &pool);
@@ -131,7 +131,7 @@ tarn_status tarn_pool_generation(tarn_resource *resource, uint64_t *out)
     return TARN_OK;
 }
 
-tarn_status tarn_pool_set_peer(tarn_resource *resource, int peer, bool access)
+tarn_status tarn_pool_set_peer_access(tarn_resource *resource, int peer, bool access)
 {
     struct tarn__pool *pool;
     tarn_status status = tarn__pool_of(resource, "pool", &pool);

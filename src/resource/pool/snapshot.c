@@ -20,17 +20,17 @@ static tarn_pool_block_state state_of(const struct tarn__heap *heap,
     case TARN__LIVE:
         return TARN_POOL_LIVE;
     case TARN__PARKED:
-        return TARN_POOL_PARKED;
+        return TARN_POOL_THREAD_CACHED;
     case TARN__HOLE:
     case TARN__OLD:
-        return TARN_POOL_HOLE;
+        return TARN_POOL_UNMAPPED;
     case TARN__FREE:
         break;
     default:
-        return TARN_POOL_MOVING;
+        return TARN_POOL_IN_TRANSIT;
     }
     if (node->lane == 0)
-        return TARN_POOL_READY;
+        return TARN_POOL_COMPLETED;
     const struct tarn__lane *lane = tarn__lane(heap, node->lane);
     if (lane->is_capture)
         return TARN_POOL_CAPTURED;
@@ -50,7 +50,7 @@ static tarn_pool_block describe(const struct tarn__heap *heap,
     enum tarn__node_state state = tarn__node_state(node);
     block.state = state_of(heap, node, state);
     if (state == TARN__LIVE)
-        block.asked_bytes = asked;
+        block.requested_bytes = asked;
     if (state == TARN__FREE && node->lane && tarn__lane(heap, node->lane)->in_order)
         block.stream_id = tarn__lane(heap, node->lane)->key;
     return block;
@@ -126,7 +126,7 @@ static void add(const struct tarn__heap *heap, struct tarn__snapshot *copy,
     if (block.address < copy->end)
         block = (tarn_pool_block){.address = copy->end,
                                   .bytes = end - copy->end,
-                                  .state = TARN_POOL_MOVING,
+                                  .state = TARN_POOL_IN_TRANSIT,
                                   .segment = segment};
     copy->blocks[copy->count] = block;
     copy->nodes[copy->count++] = index;
@@ -191,7 +191,8 @@ void tarn__snapshot_free(struct tarn__snapshot *copy)
     free(copy->nodes);
 }
 
-tarn_status tarn_pool_snapshot(tarn_resource *resource, tarn_pool_visit visit, void *data)
+tarn_status tarn_pool_snapshot(tarn_resource *resource, tarn_pool_block_fn visit,
+                               void *data)
 {
     struct tarn__snapshot copy = {0};
     struct tarn__pool *pool;

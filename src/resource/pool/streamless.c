@@ -48,8 +48,8 @@ static uint64_t bound(const struct tarn__pool *pool, uint32_t granules)
         smaller(larger(MANY * asked, FEW), tarn__capacity(pool) / CAPACITY_PART);
     uint64_t part = tarn__pages_reserved(pool->pages) / POOL_PART;
 
-    if (pool->options.streamless_bytes > 0)
-        return pool->options.streamless_bytes;
+    if (pool->options.no_stream_limit_bytes > 0)
+        return pool->options.no_stream_limit_bytes;
     return larger(LEAST, larger(part, many));
 }
 
@@ -70,12 +70,12 @@ enum enough { TOO_LITTLE, ENOUGH_OF_NOBODYS, ENOUGH_IS_LEFT };
 
 static enum enough is_enough(struct tarn__pool *pool, const struct tarn__request *request)
 {
-    bool waits = pool->options.last_step == TARN_POOL_WAIT_FOR_DEVICE;
+    bool waits = pool->options.oom_policy == TARN_POOL_OOM_SYNCHRONIZE;
 
     tarn__pool_lock(pool);
     uint64_t nobodys = tarn__streamless_bytes(pool);
     uint64_t left = waits ? bytes_of(pool, TARN__KEY_LEFT) : 0;
-    uint64_t left_bound = larger(LEFT_LEAST, pool->peak_out / LEFT_PART);
+    uint64_t left_bound = larger(LEFT_LEAST, pool->peak_allocated / LEFT_PART);
     bool is_left = left > 0 && (!request || left >= left_bound);
     bool is_nobodys =
         nobodys > 0 && (!request || nobodys >= bound(pool, request->granules));
@@ -91,8 +91,8 @@ bool tarn__streamless_is_due(const struct tarn__pool *pool, uint32_t granules)
 {
     const struct tarn__lane *lane = tarn__heap_known_lane(&pool->heap, TARN__KEY_NOBODY);
 
-    return pool->options.streamless == TARN_POOL_EVENT && !lane->recording &&
-           tarn__lane_unfenced(lane) >= bound(pool, granules) / 2;
+    return pool->options.no_stream_policy == TARN_POOL_NO_STREAM_EVENT &&
+           !lane->recording && tarn__lane_unfenced(lane) >= bound(pool, granules) / 2;
 }
 
 /* Is there a capture that the event would end? Those on non-blocking streams that nobody announced

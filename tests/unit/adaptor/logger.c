@@ -52,7 +52,7 @@ static void end(void)
 }
 
 /* The events of the log so far, by Tarn's own reader. */
-static tarn_event events[20000];
+static tarn_trace_event events[20000];
 static char places[20000][32];
 static unsigned event_count;
 static size_t read_bytes;
@@ -67,7 +67,7 @@ static long serve(void *data, char *buffer, size_t capacity)
     return (long)count;
 }
 
-static tarn_status note(void *data, const tarn_event *event, uint64_t line)
+static tarn_status note(void *data, const tarn_trace_event *event, uint64_t line)
 {
     (void)data, (void)line;
     CHECK(event_count < sizeof events / sizeof *events);

@@ -83,6 +83,6 @@ TEST(error_long_words_are_cut_and_terminated)
 TEST(status_has_a_name_and_a_meaning)
 {
     CHECK_TEXT("TARN_STILL_IN_USE", tarn_status_name(TARN_STILL_IN_USE));
-    CHECK_TEXT("success", tarn_status_meaning(TARN_OK));
+    CHECK_TEXT("success", tarn_status_string(TARN_OK));
     CHECK_TEXT("TARN_?", tarn_status_name((tarn_status)99));
 }

@@ -4,17 +4,17 @@
 #include "scripted.h"
 
 struct listener {
-    tarn_before_wait before; /* first, so that it is the listener too */
+    tarn_blocking_hook before; /* first, so that it is the listener too */
     unsigned told;
     unsigned long long calls; /* of the driver, before it was told */
 };
 
-static void listen(tarn_before_wait *before)
+static void listen(tarn_blocking_hook *before)
 {
     ((struct listener *)before)->told++;
 }
 
-static void listen_and_count(tarn_before_wait *before)
+static void listen_and_count(tarn_blocking_hook *before)
 {
     listen(before);
     ((struct listener *)before)->calls = sim_calls();
@@ -27,20 +27,20 @@ TEST(before_wait_is_told_once_until_it_is_set_again)
     tarn_device_ptr block;
 
     scripted_begin(&script, 0);
-    CHECK(tarn_set_before_wait(&listener.before) == NULL);
+    CHECK(tarn_set_blocking_hook(&listener.before) == NULL);
     CHECK_OK(tarn_resource_allocate(script.resource, 10, 0, TARN_STREAM_NONE, &block));
     CHECK_EQUAL(1, listener.told);
     CHECK_OK(tarn_resource_deallocate(script.resource, block, 10, 0, TARN_STREAM_NONE));
     CHECK_EQUAL(1, listener.told);
-    CHECK(tarn_set_before_wait(&listener.before) == NULL);
-    CHECK(tarn_set_before_wait(NULL) == &listener.before);
+    CHECK(tarn_set_blocking_hook(&listener.before) == NULL);
+    CHECK(tarn_set_blocking_hook(NULL) == &listener.before);
     scripted_end(&script);
     CHECK_EQUAL(1, listener.told);
 }
 
 static struct scripted beneath;
 
-static void use_a_resource(tarn_before_wait *before)
+static void use_a_resource(tarn_blocking_hook *before)
 {
     tarn_device_ptr block;
 
@@ -55,10 +55,10 @@ TEST(who_is_told_may_use_tarn)
     tarn_device_ptr block;
 
     scripted_begin(&beneath, 0);
-    tarn_set_before_wait(&listener.before);
+    tarn_set_blocking_hook(&listener.before);
     CHECK_OK(tarn_resource_allocate(beneath.resource, 1, 0, TARN_STREAM_NONE, &block));
     CHECK_EQUAL(1, listener.told);
-    CHECK(tarn_set_before_wait(NULL) == NULL);
+    CHECK(tarn_set_blocking_hook(NULL) == NULL);
     CHECK_OK(tarn_resource_deallocate(beneath.resource, block, 1, 0, TARN_STREAM_NONE));
     scripted_end(&beneath);
 }
@@ -81,9 +81,9 @@ TEST(before_wait_is_told_of_code_that_ends_a_pointer)
     tarn_pointer *pointer;
 
     CHECK_OK(tarn_pointer_create(&options, &pointer));
-    tarn_set_before_wait(&listener.before);
+    tarn_set_blocking_hook(&listener.before);
     tarn_pointer_release(pointer);
-    tarn_set_before_wait(NULL);
+    tarn_set_blocking_hook(NULL);
     CHECK_EQUAL(1, listener.told);
 }
 
@@ -94,11 +94,11 @@ TEST(before_wait_is_told_of_the_last_release)
 
     scripted_begin(&script, 0);
     tarn_resource_retain(script.resource);
-    tarn_set_before_wait(&listener.before);
+    tarn_set_blocking_hook(&listener.before);
     CHECK_OK(tarn_resource_release(script.resource));
     CHECK_EQUAL(0, listener.told);
     scripted_end(&script);
-    tarn_set_before_wait(NULL);
+    tarn_set_blocking_hook(NULL);
     CHECK_EQUAL(1, listener.told);
     CHECK_EQUAL(1, script.destroyed);
 }
@@ -114,13 +114,13 @@ TEST(before_wait_is_told_when_what_failed_is_tried_again)
     CHECK_OK(tarn_pointer_allocate(script.resource, 10, TARN_STREAM_NONE, &pointer));
     script.free_fails = TARN_DRIVER_FAILURE;
     tarn_pointer_release(pointer);
-    CHECK_EQUAL(1, tarn_pointer_unreturned());
+    CHECK_EQUAL(1, tarn_pointer_deferred_count());
     script.free_fails = TARN_OK;
-    tarn_set_before_wait(&listener.before);
+    tarn_set_blocking_hook(&listener.before);
     CHECK_OK(tarn_pointer_allocate(script.resource, 0, TARN_STREAM_NONE, &pointer));
-    tarn_set_before_wait(NULL);
+    tarn_set_blocking_hook(NULL);
     CHECK_EQUAL(1, listener.told);
-    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
     tarn_pointer_release(pointer);
     scripted_end(&script);
 }
@@ -149,7 +149,7 @@ static void begin(struct scene *scene)
 {
     sim_configure("");
     scene->listener = (struct listener){.before = {listen_and_count}};
-    tarn_set_before_wait(&scene->listener.before);
+    tarn_set_blocking_hook(&scene->listener.before);
 }
 
 /* The questions that may be asked of the driver by who has told nobody: for nobody's stream
@@ -165,7 +165,7 @@ static void end(struct scene *scene)
 {
     unsigned long long calls = sim_calls();
 
-    tarn_set_before_wait(NULL);
+    tarn_set_blocking_hook(NULL);
     if (scene->listener.told)
         calls = scene->listener.calls;
     if (calls > questions(scene))
@@ -281,11 +281,11 @@ TEST(pool_tells_nobody_of_what_it_has_at_hand)
     tarn_stream opened;
     tarn_resource *pool = make_pool((tarn_pool_options){0}, NULL);
 
-    CHECK_OK(tarn_stream_open(0, TARN_STREAM_DEFAULT, &opened));
+    CHECK_OK(tarn_stream_register(0, TARN_STREAM_DEFAULT, &opened));
     try_all_ways(pool, TARN_STREAM_DEFAULT, rarely_told);
     try_all_ways(pool, TARN_STREAM_NONE, told_in_time);
     try_all_ways(pool, opened, rarely_told);
-    tarn_stream_close(opened);
+    tarn_stream_unregister(opened);
     CHECK_OK(tarn_resource_release(pool));
 }
 
@@ -296,12 +296,12 @@ TEST(pool_tells_in_time_on_every_kind_of_stream)
         make_pool((tarn_pool_options){.release_threshold_bytes = 1 << 20}, NULL);
 
     CHECK_OK(tarn_stream_create(0, true, &own));
-    CHECK_OK(tarn_stream_open(0, own, &opened));
+    CHECK_OK(tarn_stream_register(0, own, &opened));
     const tarn_stream streams[] = {TARN_STREAM_DEFAULT, TARN_STREAM_PER_THREAD,
                                    TARN_STREAM_NONE, own, opened};
     for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
         try_all_ways(pool, streams[i], told_in_time);
-    tarn_stream_close(opened);
+    tarn_stream_unregister(opened);
     tarn_stream_destroy(0, own);
     CHECK_OK(tarn_resource_release(pool));
 }
@@ -311,7 +311,8 @@ TEST(pools_over_others_and_what_is_over_pools_tell_in_time)
     tarn_resource *cuda, *over, *limiter, *async;
 
     CHECK_OK(tarn_cuda_create(0, &cuda));
-    over = make_pool((tarn_pool_options){.streamless = TARN_POOL_EVENT}, cuda);
+    over = make_pool((tarn_pool_options){.no_stream_policy = TARN_POOL_NO_STREAM_EVENT},
+                     cuda);
     CHECK_OK(tarn_limiter_create(over, (size_t)1 << 40, &limiter));
     CHECK_OK(tarn_async_create(0, NULL, &async));
     tarn_resource *all[] = {cuda, over, limiter, async};
@@ -344,10 +345,10 @@ TEST(before_wait_is_told_of_other_managers)
     CHECK_OK(tarn_manager_create(&ops, NULL, 0, &manager));
     CHECK_STATUS(TARN_OUT_OF_MEMORY,
                  tarn_manager_memalloc(manager, 1, TARN_STREAM_NONE, &pointer));
-    tarn_set_before_wait(&listener.before);
+    tarn_set_blocking_hook(&listener.before);
     CHECK_STATUS(TARN_OUT_OF_MEMORY,
                  tarn_manager_memalloc(manager, 1, TARN_STREAM_NONE, &pointer));
-    tarn_set_before_wait(NULL);
+    tarn_set_blocking_hook(NULL);
     CHECK_EQUAL(1, listener.told);
     tarn_manager_release(manager);
 }

@@ -129,11 +129,11 @@ TEST(current_is_device_0_without_a_context)
     tarn_resource *got, *previous;
 
     scripted_begin(&script, 0);
-    CHECK_OK(tarn_set_current_resource(script.resource, &previous));
-    CHECK_OK(tarn_current_resource(&got));
+    CHECK_OK(tarn_set_current_device_resource(script.resource, &previous));
+    CHECK_OK(tarn_current_device_resource(&got));
     CHECK(got == script.resource);
     CHECK_OK(tarn_resource_release(got));
-    CHECK_OK(tarn_set_current_resource(previous, &got));
+    CHECK_OK(tarn_set_current_device_resource(previous, &got));
     CHECK(got == script.resource);
     CHECK_OK(tarn_resource_release(got));
     CHECK_OK(tarn_resource_release(previous));

@@ -44,12 +44,12 @@ static void check_kind(create_fn *create, bool end_is_known)
 
     CHECK_OK(create(0, &resource));
     tarn_device_ptr block = take(resource, BYTES), next = take(resource, BYTES);
-    CHECK_OK(tarn_driver_check_block(0, block, BYTES));
-    CHECK_OK(tarn_driver_check_block(0, block + 1, BYTES - 1));
-    CHECK_OK(tarn_driver_check_block(0, block, 0));
-    CHECK_STATUS(beyond, tarn_driver_check_block(0, block, BYTES + 1));
-    CHECK_STATUS(beyond, tarn_driver_check_block(0, block + BYTES - 1, 2));
-    CHECK_STATUS(beyond, tarn_driver_check_block(0, block, SIZE_MAX));
+    CHECK_OK(tarn_driver_check_allocation(0, block, BYTES));
+    CHECK_OK(tarn_driver_check_allocation(0, block + 1, BYTES - 1));
+    CHECK_OK(tarn_driver_check_allocation(0, block, 0));
+    CHECK_STATUS(beyond, tarn_driver_check_allocation(0, block, BYTES + 1));
+    CHECK_STATUS(beyond, tarn_driver_check_allocation(0, block + BYTES - 1, 2));
+    CHECK_STATUS(beyond, tarn_driver_check_allocation(0, block, SIZE_MAX));
     give_back(resource, block, BYTES);
     give_back(resource, next, BYTES);
     CHECK_OK(tarn_resource_release(resource));
@@ -70,7 +70,8 @@ TEST(refusal_has_the_numbers)
 
     CHECK_OK(tarn_cuda_create(0, &resource));
     tarn_device_ptr block = take(resource, 4000);
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_driver_check_block(0, block + 96, 8000));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_driver_check_allocation(0, block + 96, 8000));
     snprintf(wanted, sizeof wanted, "8000 bytes at 0x%llx reach beyond", block + 96);
     CHECK_SAYS(wanted);
     CHECK_SAYS("has 3904 from there on");
@@ -87,7 +88,7 @@ TEST(block_of_memory_that_was_mapped_in_parts_is_not_judged)
     check_kind(create_pool, false);
     CHECK_OK(create_pool(0, &pool));
     tarn_device_ptr block = take(pool, LARGE);
-    CHECK_OK(tarn_driver_check_block(0, block, LARGE));
+    CHECK_OK(tarn_driver_check_allocation(0, block, LARGE));
     give_back(pool, block, LARGE);
     CHECK_OK(tarn_resource_release(pool));
 }
@@ -96,8 +97,8 @@ TEST(memory_that_the_driver_does_not_know_is_not_judged)
 {
     char host[64];
 
-    CHECK_OK(tarn_driver_check_block(0, (uintptr_t)host, sizeof host));
-    CHECK_OK(tarn_driver_check_block(0, 8, SIZE_MAX));
+    CHECK_OK(tarn_driver_check_allocation(0, (uintptr_t)host, sizeof host));
+    CHECK_OK(tarn_driver_check_allocation(0, 8, SIZE_MAX));
 }
 
 static void check_another_device(create_fn *create, tarn_status wanted)
@@ -106,8 +107,8 @@ static void check_another_device(create_fn *create, tarn_status wanted)
 
     CHECK_OK(create(1, &resource));
     tarn_device_ptr block = take(resource, BYTES);
-    CHECK_OK(tarn_driver_check_block(1, block, BYTES));
-    CHECK_STATUS(wanted, tarn_driver_check_block(0, block, BYTES));
+    CHECK_OK(tarn_driver_check_allocation(1, block, BYTES));
+    CHECK_STATUS(wanted, tarn_driver_check_allocation(0, block, BYTES));
     if (wanted != TARN_OK)
         CHECK_SAYS("are memory of device 1, not 0");
     give_back(resource, block, BYTES);
@@ -130,5 +131,5 @@ TEST(memory_of_another_device_is_refused_unless_it_is_everybodys)
 
 TEST(block_of_no_device_is_refused)
 {
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_driver_check_block(77, 4096, 1));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_driver_check_allocation(77, 4096, 1));
 }

@@ -28,8 +28,8 @@ TEST(results_into_null_are_refused)
 
 TEST(copy_and_fill_of_nothing_ask_nothing)
 {
-    CHECK_OK(tarn_copy(0, 0, 0, 0, TARN_STREAM_DEFAULT));
-    CHECK_OK(tarn_fill(0, 0, 0, 0, TARN_STREAM_DEFAULT));
+    CHECK_OK(tarn_memcpy_async(0, 0, 0, 0, TARN_STREAM_DEFAULT));
+    CHECK_OK(tarn_memset_async(0, 0, 0, 0, TARN_STREAM_DEFAULT));
 }
 
 TEST(fill_and_copy_reach_every_byte)
@@ -41,9 +41,9 @@ TEST(fill_and_copy_reach_every_byte)
 
     CHECK_OK(tarn_cuda_create(0, &cuda));
     CHECK_OK(tarn_resource_allocate(cuda, BYTES, 0, NULL, &block));
-    CHECK_OK(tarn_fill(0, block, 0x7e, BYTES, TARN_STREAM_LEGACY));
-    CHECK_OK(tarn_fill(0, block + 1, 0x01, 1, TARN_STREAM_LEGACY));
-    CHECK_OK(tarn_copy(0, (uintptr_t)back, block, BYTES, TARN_STREAM_NONE));
+    CHECK_OK(tarn_memset_async(0, block, 0x7e, BYTES, TARN_STREAM_LEGACY));
+    CHECK_OK(tarn_memset_async(0, block + 1, 0x01, 1, TARN_STREAM_LEGACY));
+    CHECK_OK(tarn_memcpy_async(0, (uintptr_t)back, block, BYTES, TARN_STREAM_NONE));
     CHECK(back[0] == 0x7e && back[1] == 0x01 && back[2] == 0x7e);
     CHECK_EQUAL(0x7e, back[BYTES - 1]);
     CHECK_OK(tarn_resource_deallocate(cuda, block, BYTES, 0, NULL));

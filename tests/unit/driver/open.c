@@ -190,7 +190,7 @@ static void open_twice(void)
     CHILD_SAYS("is open already");
     CHILD_STATUS(TARN_STILL_IN_USE, tarn_driver_open("/nowhere/libcuda.so.1"));
     CHILD_STATUS(TARN_OK, tarn_driver_get_info(&info));
-    CHILD_CHECK(info.is_sim && info.device_count >= 1 && info.version >= 12000);
+    CHILD_CHECK(info.is_simulator && info.device_count >= 1 && info.version >= 12000);
     CHILD_CHECK(strstr(info.path, "tarn/sim/libcuda.so.1") != NULL);
 }
 
@@ -236,7 +236,7 @@ static void open_by_environment(void)
 
     setenv("TARN_DRIVER", "sim", 1);
     CHILD_STATUS(TARN_OK, tarn_driver_get_info(&info));
-    CHILD_CHECK(info.is_sim);
+    CHILD_CHECK(info.is_simulator);
 }
 
 TEST(driver_is_named_by_the_environment)
@@ -251,7 +251,7 @@ static void open_against_environment(void)
     setenv("TARN_DRIVER", "sim", 1);
     CHILD_STATUS(TARN_OK, tarn_driver_open(fake()));
     CHILD_STATUS(TARN_OK, tarn_driver_get_info(&info));
-    CHILD_CHECK(!info.is_sim && info.version == 13000 && info.device_count == 1);
+    CHILD_CHECK(!info.is_simulator && info.version == 13000 && info.device_count == 1);
 }
 
 TEST(driver_that_is_asked_for_comes_before_the_environment)
@@ -264,7 +264,8 @@ static void *open_it(void *data)
     tarn_driver_info info;
 
     (void)data;
-    return (void *)(uintptr_t)(tarn_driver_get_info(&info) != TARN_OK || !info.is_sim);
+    return (void *)(uintptr_t)(tarn_driver_get_info(&info) != TARN_OK ||
+                               !info.is_simulator);
 }
 
 static void open_in_threads(void)

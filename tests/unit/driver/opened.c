@@ -52,7 +52,7 @@ static tarn_stream open_one(tarn_stream raw)
 {
     tarn_stream opened = NULL;
 
-    CHECK_OK(tarn_stream_open(0, raw, &opened));
+    CHECK_OK(tarn_stream_register(0, raw, &opened));
     return opened;
 }
 
@@ -67,9 +67,9 @@ static void is_refused(tarn_stream stream, tarn_status wanted, const char *words
     CHECK_OK(tarn_cuda_create(0, &cuda));
     CHECK_STATUS(wanted, tarn_stream_synchronize(0, stream));
     CHECK_SAYS(words);
-    CHECK_STATUS(wanted, tarn_copy(0, 8, 8, 1, stream));
+    CHECK_STATUS(wanted, tarn_memcpy_async(0, 8, 8, 1, stream));
     CHECK_SAYS(words);
-    CHECK_STATUS(wanted, tarn_fill(0, 8, 0, 1, stream));
+    CHECK_STATUS(wanted, tarn_memset_async(0, 8, 0, 1, stream));
     CHECK_SAYS(words);
     CHECK_STATUS(wanted, tarn_resource_allocate(async, 100, 0, stream, &block));
     CHECK_SAYS(words);
@@ -92,7 +92,7 @@ TEST(opened_stream_has_the_handle_of_the_stream)
 
     CHECK(opened != raw);
     CHECK(tarn_stream_handle(opened) == (void *)raw);
-    CHECK_OK(tarn_stream_close(opened));
+    CHECK_OK(tarn_stream_unregister(opened));
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
@@ -105,13 +105,13 @@ TEST(work_is_queued_on_an_opened_stream)
 
     CHECK_OK(tarn_async_create(0, NULL, &async));
     CHECK_OK(tarn_resource_allocate(async, BYTES, 0, opened, &block));
-    CHECK_OK(tarn_fill(0, block, 0x41, BYTES, opened));
-    CHECK_OK(tarn_copy(0, (uintptr_t)seen, block, BYTES, opened));
+    CHECK_OK(tarn_memset_async(0, block, 0x41, BYTES, opened));
+    CHECK_OK(tarn_memcpy_async(0, (uintptr_t)seen, block, BYTES, opened));
     CHECK_OK(tarn_stream_synchronize(0, opened));
     CHECK(seen[0] == 0x41 && seen[BYTES - 1] == 0x41);
     CHECK_OK(tarn_resource_deallocate(async, block, BYTES, 0, opened));
     CHECK_OK(tarn_resource_release(async));
-    CHECK_OK(tarn_stream_close(opened));
+    CHECK_OK(tarn_stream_unregister(opened));
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
@@ -123,14 +123,15 @@ TEST(default_streams_can_be_opened_but_the_per_thread_one)
         opened = open_one((tarn_stream)raw);
         CHECK(tarn_stream_handle(opened) == (void *)raw);
         CHECK_OK(tarn_stream_synchronize(0, opened));
-        CHECK_OK(tarn_stream_close(opened));
+        CHECK_OK(tarn_stream_unregister(opened));
     }
     opened = (tarn_stream)77;
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
-                 tarn_stream_open(0, TARN_STREAM_PER_THREAD, &opened));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_open(0, TARN_STREAM_NONE, &opened));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_open(0, NULL, NULL));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_open(99, NULL, &opened));
+                 tarn_stream_register(0, TARN_STREAM_PER_THREAD, &opened));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_stream_register(0, TARN_STREAM_NONE, &opened));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_register(0, NULL, NULL));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_register(99, NULL, &opened));
     CHECK(opened == (tarn_stream)77);
 }
 
@@ -139,10 +140,10 @@ TEST(stream_is_opened_more_than_once_under_different_values)
     tarn_stream raw = make(0), one = open_one(raw), other = open_one(raw);
 
     CHECK(one != other);
-    CHECK_OK(tarn_stream_close(one));
+    CHECK_OK(tarn_stream_unregister(one));
     CHECK_OK(tarn_stream_synchronize(0, other));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_open(0, other, &one));
-    CHECK_OK(tarn_stream_close(other));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_register(0, other, &one));
+    CHECK_OK(tarn_stream_unregister(other));
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
@@ -150,9 +151,9 @@ TEST(closed_value_is_refused_wherever_a_stream_is_named)
 {
     tarn_stream raw = make(0), opened = open_one(raw);
 
-    CHECK_OK(tarn_stream_close(opened));
+    CHECK_OK(tarn_stream_unregister(opened));
     is_refused(opened, TARN_INVALID_ARGUMENT, "is not open");
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_close(opened));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_unregister(opened));
     CHECK_SAYS("is not open");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_announce_capture(opened, true));
     CHECK_SAYS("is not open");
@@ -168,14 +169,14 @@ TEST(closed_value_stays_refused_when_its_place_is_used_again)
 
     for (int i = 0; i < MANY; i++) {
         values[i] = open_one(raw);
-        CHECK_OK(tarn_stream_close(values[i]));
+        CHECK_OK(tarn_stream_unregister(values[i]));
     }
     tarn_stream last = open_one(raw);
     for (int i = 0; i < MANY; i++) {
         CHECK(values[i] != last);
         CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_synchronize(0, values[i]));
     }
-    CHECK_OK(tarn_stream_close(last));
+    CHECK_OK(tarn_stream_unregister(last));
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
@@ -190,10 +191,11 @@ TEST(word_that_was_never_a_value_is_refused)
 
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         is_refused((tarn_stream)wrong[i], TARN_INVALID_ARGUMENT, "is not open");
-        CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_close((tarn_stream)wrong[i]));
+        CHECK_STATUS(TARN_INVALID_ARGUMENT,
+                     tarn_stream_unregister((tarn_stream)wrong[i]));
     }
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_close(TARN_STREAM_DEFAULT));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_close(TARN_STREAM_NONE));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_unregister(TARN_STREAM_DEFAULT));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_unregister(TARN_STREAM_NONE));
 }
 
 TEST(many_streams_are_open_at_once)
@@ -205,7 +207,7 @@ TEST(many_streams_are_open_at_once)
     for (int i = 0; i < MANY; i++)
         CHECK(tarn_stream_handle(values[i]) == (void *)raw);
     for (int i = 0; i < MANY; i++)
-        CHECK_OK(tarn_stream_close(values[i]));
+        CHECK_OK(tarn_stream_unregister(values[i]));
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
@@ -216,7 +218,7 @@ static double reopen(tarn_stream raw)
 
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
     for (int i = 0; i < 20 * MANY; i++)
-        CHECK_OK(tarn_stream_close(open_one(raw)));
+        CHECK_OK(tarn_stream_unregister(open_one(raw)));
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
     return (double)(after.tv_sec - before.tv_sec) +
            1e-9 * (double)(after.tv_nsec - before.tv_nsec);
@@ -234,7 +236,7 @@ TEST(opening_takes_no_longer_with_many_values_open)
         values[i] = open_one(raw);
     double beside = reopen(other), again = reopen(raw);
     for (int i = 0; i < 40 * MANY; i++)
-        CHECK_OK(tarn_stream_close(values[i]));
+        CHECK_OK(tarn_stream_unregister(values[i]));
     double after = reopen(raw); /* every place is there still */
     CHECK(beside < 10 * alone);
     CHECK(again < 10 * alone);
@@ -251,7 +253,7 @@ TEST(open_stream_is_not_destroyed)
     CHECK_SAYS("close it before");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_destroy(0, opened));
     CHECK_SAYS("close it, then");
-    CHECK_OK(tarn_stream_close(opened));
+    CHECK_OK(tarn_stream_unregister(opened));
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
@@ -264,7 +266,7 @@ TEST(opened_stream_is_good_on_its_own_device_alone)
         CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_synchronize(device, opened));
         CHECK_SAYS("was opened on device 0");
     }
-    CHECK_OK(tarn_stream_close(opened));
+    CHECK_OK(tarn_stream_unregister(opened));
 }
 
 TEST(stream_of_another_context_is_not_opened)
@@ -276,7 +278,7 @@ TEST(stream_of_another_context_is_not_opened)
     CHECK_EQUAL(0, ctx_create(&other, 0, 0));
     CHECK_EQUAL(0, stream_create(&stream, 0));
     CHECK_EQUAL(0, ctx_set_current(NULL));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_open(0, stream, &opened));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_register(0, stream, &opened));
     CHECK_SAYS("belongs to context");
     CHECK(opened == (tarn_stream)77);
     CHECK_EQUAL(0, stream_destroy(stream));
@@ -290,7 +292,7 @@ TEST(stream_is_not_opened_while_it_captures_and_its_capture_goes_on)
 
     find_calls();
     CHECK_EQUAL(0, begin_capture(raw, 0));
-    CHECK_STATUS(TARN_STILL_IN_USE, tarn_stream_open(0, raw, &opened));
+    CHECK_STATUS(TARN_STILL_IN_USE, tarn_stream_register(0, raw, &opened));
     CHECK_SAYS("captures");
     CHECK(opened == (tarn_stream)77);
     CHECK_EQUAL(0, end_capture(raw, &graph)); /* it was not lost */
@@ -298,7 +300,7 @@ TEST(stream_is_not_opened_while_it_captures_and_its_capture_goes_on)
     opened = open_one(raw);
     CHECK_OK(tarn_stream_announce_capture(opened, true));
     CHECK_OK(tarn_stream_announce_capture(opened, false));
-    CHECK_OK(tarn_stream_close(opened));
+    CHECK_OK(tarn_stream_unregister(opened));
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
@@ -331,7 +333,7 @@ static bool is_announced(tarn_stream opened)
     }
     CHECK_OK(tarn_pool_get_statistics(pool, &all));
     CHECK_OK(tarn_resource_release(pool));
-    return all.hits == 0;
+    return all.cache_hits == 0;
 }
 
 /* Nobody would ask any more, and hits would go into the graph. */
@@ -356,7 +358,7 @@ TEST(end_of_a_capture_is_not_announced_while_it_goes_on)
     CHECK(stream_get_id(raw, &id) != 0);
     CHECK_OK(tarn_stream_announce_capture(opened, false));
     CHECK(end_capture(raw, &graph) != 0);
-    CHECK_OK(tarn_stream_close(opened));
+    CHECK_OK(tarn_stream_unregister(opened));
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
@@ -377,19 +379,19 @@ TEST(announcement_counts_for_every_value_of_the_stream)
     CHECK_OK(tarn_stream_announce_capture(two, false));
     CHECK(!is_announced(one) && !is_announced(two) && !is_announced(later));
     CHECK_OK(tarn_stream_announce_capture(two, true));
-    CHECK_OK(tarn_stream_close(two));
+    CHECK_OK(tarn_stream_unregister(two));
     CHECK(!is_announced(one) && !is_announced(later));
     CHECK_OK(tarn_stream_announce_capture(later, true));
-    CHECK_OK(tarn_stream_close(one)); /* which has said nothing */
+    CHECK_OK(tarn_stream_unregister(one)); /* which has said nothing */
     CHECK(is_announced(later));
-    CHECK_OK(tarn_stream_close(later));
+    CHECK_OK(tarn_stream_unregister(later));
     later = open_one(raw); /* in a place of those */
     one = open_one(raw);
     CHECK_OK(tarn_stream_announce_capture(one, false));
     CHECK(!is_announced(later) && !is_announced(one));
-    CHECK_OK(tarn_stream_close(one));
-    CHECK_OK(tarn_stream_close(later));
-    CHECK_OK(tarn_stream_close(other));
+    CHECK_OK(tarn_stream_unregister(one));
+    CHECK_OK(tarn_stream_unregister(later));
+    CHECK_OK(tarn_stream_unregister(other));
     CHECK_OK(tarn_stream_destroy(0, raw));
     CHECK_OK(tarn_stream_destroy(0, other_raw));
 }
@@ -408,7 +410,7 @@ TEST(default_stream_is_announced_without_a_question)
     CHECK_EQUAL(0, end_capture(blocking, &graph));
     CHECK_EQUAL(0, graph_destroy(graph));
     CHECK_OK(tarn_stream_destroy(0, blocking));
-    CHECK_OK(tarn_stream_close(legacy));
+    CHECK_OK(tarn_stream_unregister(legacy));
 }
 
 TEST(opened_stream_goes_with_its_context)
@@ -422,8 +424,8 @@ TEST(opened_stream_goes_with_its_context)
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_synchronize(0, opened));
     CHECK_SAYS("was reset");
     CHECK_OK(tarn_stream_synchronize(0, legacy));
-    CHECK_OK(tarn_stream_close(opened));
-    CHECK_OK(tarn_stream_close(legacy));
+    CHECK_OK(tarn_stream_unregister(opened));
+    CHECK_OK(tarn_stream_unregister(legacy));
 }
 
 static char log_text[1024];
@@ -459,7 +461,7 @@ TEST(log_has_the_handle_and_not_the_value)
     const char *first = strstr(log_text, wanted);
     CHECK(first != NULL);
     CHECK(strstr(first + 1, wanted) != NULL);
-    CHECK_OK(tarn_stream_close(opened));
+    CHECK_OK(tarn_stream_unregister(opened));
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
@@ -472,14 +474,14 @@ static void *open_and_close(void *raw)
     for (int i = 0; i < ROUNDS; i++) {
         tarn_stream opened = NULL, closed = (tarn_stream)atomic_load(&a_closed_one);
 
-        if (tarn_stream_open(0, raw, &opened) != TARN_OK ||
+        if (tarn_stream_register(0, raw, &opened) != TARN_OK ||
             tarn_stream_handle(opened) != raw ||
             tarn_stream_announce_capture(opened, i & 1) != TARN_OK ||
             tarn_stream_synchronize(0, opened) != TARN_OK)
             atomic_fetch_add(&mistakes, 1);
-        if (closed && tarn_stream_close(closed) != TARN_INVALID_ARGUMENT)
+        if (closed && tarn_stream_unregister(closed) != TARN_INVALID_ARGUMENT)
             atomic_fetch_add(&mistakes, 1);
-        if (tarn_stream_close(opened) != TARN_OK)
+        if (tarn_stream_unregister(opened) != TARN_OK)
             atomic_fetch_add(&mistakes, 1);
         atomic_store(&a_closed_one, (uintptr_t)opened);
     }
@@ -520,7 +522,7 @@ TEST(threads_announce_on_values_of_one_stream)
     CHECK(is_announced(opened));
     CHECK_OK(tarn_stream_announce_capture(opened, false));
     CHECK(!is_announced(opened));
-    CHECK_OK(tarn_stream_close(opened));
+    CHECK_OK(tarn_stream_unregister(opened));
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
@@ -536,10 +538,10 @@ static void *use_and_close(void *raw)
     while (atomic_load(&pools_are_made)) {
         tarn_stream opened = NULL;
         tarn_device_ptr block = 0;
-        if (tarn_stream_open(0, raw, &opened) != TARN_OK ||
+        if (tarn_stream_register(0, raw, &opened) != TARN_OK ||
             tarn_resource_allocate(pool, BYTES, 0, opened, &block) != TARN_OK ||
             tarn_resource_deallocate(pool, block, BYTES, 0, opened) != TARN_OK ||
-            tarn_stream_close(opened) != TARN_OK ||
+            tarn_stream_unregister(opened) != TARN_OK ||
             tarn_resource_deallocate(pool, block, BYTES, 0, opened) == TARN_OK)
             atomic_fetch_add(&mistakes, 1);
     }
@@ -566,10 +568,10 @@ TEST(pools_come_and_go_while_streams_are_closed)
         CHECK_OK(tarn_resource_allocate(pool, BYTES, 0, opened, &block));
         CHECK_OK(tarn_resource_deallocate(pool, block, BYTES, 0, opened));
         if (i & 1)
-            CHECK_OK(tarn_stream_close(opened));
+            CHECK_OK(tarn_stream_unregister(opened));
         CHECK_OK(tarn_resource_release(pool));
         if (!(i & 1))
-            CHECK_OK(tarn_stream_close(opened));
+            CHECK_OK(tarn_stream_unregister(opened));
     }
     atomic_store(&pools_are_made, false);
     for (int i = 0; i < 2; i++)
@@ -582,7 +584,7 @@ TEST(pools_come_and_go_while_streams_are_closed)
 /* Two close one value: one of them is told that it is not open. */
 static void *close_it(void *opened)
 {
-    return (void *)(uintptr_t)tarn_stream_close(opened);
+    return (void *)(uintptr_t)tarn_stream_unregister(opened);
 }
 
 TEST(value_is_closed_once)
@@ -594,7 +596,7 @@ TEST(value_is_closed_once)
         pthread_t other;
         void *status;
         CHECK_EQUAL(0, pthread_create(&other, NULL, close_it, opened));
-        tarn_status mine = tarn_stream_close(opened);
+        tarn_status mine = tarn_stream_unregister(opened);
         pthread_join(other, &status);
         CHECK((mine == TARN_OK) != ((tarn_status)(uintptr_t)status == TARN_OK));
     }
@@ -607,8 +609,8 @@ static void *open_while_others_fork(void *raw)
 {
     while (atomic_load(&forking)) {
         tarn_stream opened;
-        if (tarn_stream_open(0, raw, &opened) == TARN_OK)
-            tarn_stream_close(opened);
+        if (tarn_stream_register(0, raw, &opened) == TARN_OK)
+            tarn_stream_unregister(opened);
     }
     return NULL;
 }
@@ -625,8 +627,8 @@ TEST(child_of_a_fork_closes_what_was_open)
         pid_t child = fork();
         CHECK(child >= 0);
         if (child == 0)
-            _exit(tarn_stream_close(opened) == TARN_OK &&
-                          tarn_stream_close(opened) == TARN_INVALID_ARGUMENT
+            _exit(tarn_stream_unregister(opened) == TARN_OK &&
+                          tarn_stream_unregister(opened) == TARN_INVALID_ARGUMENT
                       ? 0
                       : 1);
         CHECK(waitpid(child, &status, 0) == child);
@@ -634,7 +636,7 @@ TEST(child_of_a_fork_closes_what_was_open)
     }
     atomic_store(&forking, false);
     pthread_join(other, NULL);
-    CHECK_OK(tarn_stream_close(opened));
+    CHECK_OK(tarn_stream_unregister(opened));
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
@@ -644,8 +646,8 @@ static void open_with_failures(void)
 
     if (tarn_stream_create(0, true, &raw) != TARN_OK)
         return;
-    if (tarn_stream_open(0, raw, &opened) == TARN_OK)
-        CHECK_OK(tarn_stream_close(opened));
+    if (tarn_stream_register(0, raw, &opened) == TARN_OK)
+        CHECK_OK(tarn_stream_unregister(opened));
     else
         CHECK(opened == (tarn_stream)77);
     if (tarn_stream_destroy(0, raw) != TARN_OK)

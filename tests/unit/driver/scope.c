@@ -107,8 +107,8 @@ TEST(device_that_is_not_there_is_refused_in_words)
         CHECK_SAYS("there is no device");
         CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_driver_synchronize(wrong[i]));
         CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_synchronize(wrong[i], NULL));
-        CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_copy(wrong[i], 8, 8, 1, NULL));
-        CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_fill(wrong[i], 8, 0, 1, NULL));
+        CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_memcpy_async(wrong[i], 8, 8, 1, NULL));
+        CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_memset_async(wrong[i], 8, 0, 1, NULL));
     }
     CHECK_EQUAL(0x5a, info.name[0]);
 }

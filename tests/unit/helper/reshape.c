@@ -102,8 +102,8 @@ TEST(reshape_finds_strides_wherever_there_are_some)
         bool wanted = possible(&from, &to, fortran);
         struct array got = to;
         int code =
-            tarn_helper_attempt_nocopy_reshape(from.nd, from.shape, from.strides, got.nd,
-                                               got.shape, got.strides, ITEM, fortran);
+            tarn_aot_attempt_nocopy_reshape(from.nd, from.shape, from.strides, got.nd,
+                                            got.shape, got.strides, ITEM, fortran);
         if (wanted != code)
             fail_msg("run %d: %s, but got %d", run, wanted ? "possible" : "not", code);
         CHECK(!code || same_items(&from, &got, fortran));
@@ -118,8 +118,8 @@ TEST(reshape_refuses_another_number_of_items_and_takes_empty_arrays)
     const intptr_t shape[] = {2, 3}, strides[] = {24, 8}, five[] = {5}, none[] = {0, 7};
     intptr_t out[2] = {-1, -1};
 
-    CHECK(!tarn_helper_attempt_nocopy_reshape(2, shape, strides, 1, five, out, 8, 0));
+    CHECK(!tarn_aot_attempt_nocopy_reshape(2, shape, strides, 1, five, out, 8, 0));
     CHECK(out[0] == -1);
-    CHECK(tarn_helper_attempt_nocopy_reshape(2, none, strides, 2, none, out, 8, 0));
-    CHECK(!tarn_helper_attempt_nocopy_reshape(2, shape, strides, 2, none, out, 8, 0));
+    CHECK(tarn_aot_attempt_nocopy_reshape(2, none, strides, 2, none, out, 8, 0));
+    CHECK(!tarn_aot_attempt_nocopy_reshape(2, shape, strides, 2, none, out, 8, 0));
 }

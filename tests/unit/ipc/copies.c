@@ -83,7 +83,7 @@ static void copy_to(const tarn_ipc_handle *handle, int line, int device, bool al
     CHILD_STATUS(TARN_OK, tarn_ipc_open(handle, &options, &copy));
     tarn_ipc_get_counts(&counts);
     CHILD_CHECK(counts.mapped == 0); /* the handle is closed again */
-    CHILD_CHECK(counts.files == 0);
+    CHILD_CHECK(counts.descriptors == 0);
     CHILD_CHECK(tarn_pointer_device(copy) == device);
     CHILD_CHECK(wrong_bytes(copy, seed_of_part) == 0);
     must_say(line, &mark, 1); /* the owner writes something else now */

@@ -186,10 +186,10 @@ static void own_refusing(int line)
     must_hear(line, &done, 1);
     CHILD_STATUS(TARN_OK, tarn_pointer_release_checked(pointer)); /* it is leased */
     must_say(line, &done, 1);
-    while (tarn_pointer_unreturned() == 0)
+    while (tarn_pointer_deferred_count() == 0)
         nanosleep(&(struct timespec){0, 1000000}, NULL);
     CHILD_CHECK(!hear(line, &done, 1));
-    CHILD_STATUS(TARN_OK, tarn_pointer_reclaim());
+    CHILD_STATUS(TARN_OK, tarn_pointer_reclaim_deferred());
     CHILD_CHECK(atomic_load(&warnings) == 1);
     wait_until_all_is_back();
 }

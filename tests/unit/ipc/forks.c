@@ -141,7 +141,7 @@ static void use_in_a_child(int line)
                      tarn_ipc_export(pointer, TARN_IPC_SERVED, &handle));
         CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_ipc_open(&foreign, NULL, &out));
         tarn_ipc_get_counts(&counts);
-        CHILD_CHECK(counts.files == 0 && counts.connections == 0);
+        CHILD_CHECK(counts.descriptors == 0 && counts.connections == 0);
         tarn_pointer_release(opened);
         tarn_pointer_release(pointer);
         exit(0);
@@ -188,7 +188,7 @@ static void export_into_a_bad_folder(int line)
         CHILD_CHECK(handle.bytes == 77);
     }
     tarn_ipc_get_counts(&counts);
-    CHILD_CHECK(counts.files == 0 && counts.served == 0);
+    CHILD_CHECK(counts.descriptors == 0 && counts.served == 0);
     tarn_pointer_release(pointer);
     CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
     CHILD_CHECK(live_bytes() == 0);

@@ -102,7 +102,7 @@ static void attack(void (*attacker)(int line))
     allocate(owner.line, 0, MIB, 1);
     plain = export_block(owner.line, 0, 0, MIB, TARN_IPC_PLAIN);
     served = export_block(owner.line, 0, 0, MIB, TARN_IPC_SERVED);
-    size_t files = counts_of(owner.line).files;
+    size_t files = counts_of(owner.line).descriptors;
     struct process child = process_start(attacker);
     char mark;
     if (hear(child.line, &mark, 1)) /* it is at its worst now */
@@ -110,10 +110,10 @@ static void attack(void (*attacker)(int line))
     process_end(&child);
     honest_one_is_served();
     wait_for_connections(0);
-    CHECK_EQUAL(files, counts_of(owner.line).files);
+    CHECK_EQUAL(files, counts_of(owner.line).descriptors);
     CHECK_EQUAL(0, counts_of(owner.line).leases);
     CHECK_EQUAL(0, verify(owner.line, 0, 1));
-    refused = counts_of(owner.line).refused;
+    refused = counts_of(owner.line).rejected;
     process_end(&owner);
     folder_end();
 }
@@ -286,7 +286,7 @@ static void kill_at_each_step(enum source source)
     allocate(owner.line, 0, MIB, 1);
     plain = export_block(owner.line, 0, 0, MIB, TARN_IPC_PLAIN);
     served = export_block(owner.line, 0, 0, MIB, TARN_IPC_SERVED);
-    size_t files = counts_of(owner.line).files;
+    size_t files = counts_of(owner.line).descriptors;
     for (char where = 0; where < 3; where++) {
         struct process child = process_start(die_at);
         char mark;
@@ -294,7 +294,7 @@ static void kill_at_each_step(enum source source)
         must_hear(child.line, &mark, 1);
         process_kill(&child);
         wait_for_connections(0);
-        CHECK_EQUAL(files, counts_of(owner.line).files);
+        CHECK_EQUAL(files, counts_of(owner.line).descriptors);
     }
     honest_one_is_served();
     process_end(&owner);

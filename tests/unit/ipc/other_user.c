@@ -187,12 +187,12 @@ static uint64_t attack(void (*client)(int line), bool open_folder)
     while (counts_of(owner.line).connections > 0)
         nanosleep(&(struct timespec){0, 1000000}, NULL);
     tarn_ipc_counts after = counts_of(owner.line);
-    CHECK_EQUAL(before.files, after.files);
+    CHECK_EQUAL(before.descriptors, after.descriptors);
     CHECK_EQUAL(0, after.leases);
     CHECK_EQUAL(0, verify(owner.line, 0, 1));
     process_end(&owner);
     folder_end();
-    return after.refused - before.refused;
+    return after.rejected - before.rejected;
 }
 
 /* Root's descriptor of the folder is no way past the folder either. */
@@ -389,7 +389,7 @@ TEST(a_folder_of_another_user_is_not_used_to_serve_or_to_ask)
     own_server_of(&owner);
     struct process importer = process_start(open_of_a_foreign_owner);
     process_end(&importer);
-    CHECK_EQUAL(1, counts_of(owner.line).refused);
+    CHECK_EQUAL(1, counts_of(owner.line).rejected);
     process_end(&owner);
     struct process other = process_start(export_into_a_foreign_folder);
     process_end(&other);

@@ -75,9 +75,9 @@ static inline void write_pattern(const tarn_pointer *pointer, unsigned seed)
     CHILD_CHECK(host != NULL);
     for (size_t i = 0; i < bytes; i++)
         host[i] = letter(i, seed);
-    CHILD_STATUS(TARN_OK,
-                 tarn_copy(tarn_pointer_device(pointer), tarn_pointer_address(pointer),
-                           (uintptr_t)host, bytes, TARN_STREAM_NONE));
+    CHILD_STATUS(TARN_OK, tarn_memcpy_async(tarn_pointer_device(pointer),
+                                            tarn_pointer_address(pointer),
+                                            (uintptr_t)host, bytes, TARN_STREAM_NONE));
     free(host);
 }
 
@@ -88,9 +88,9 @@ static inline size_t wrong_bytes(const tarn_pointer *pointer, unsigned seed)
     unsigned char *host = calloc(1, bytes);
 
     CHILD_CHECK(host != NULL);
-    CHILD_STATUS(TARN_OK,
-                 tarn_copy(tarn_pointer_device(pointer), (uintptr_t)host,
-                           tarn_pointer_address(pointer), bytes, TARN_STREAM_NONE));
+    CHILD_STATUS(TARN_OK, tarn_memcpy_async(tarn_pointer_device(pointer), (uintptr_t)host,
+                                            tarn_pointer_address(pointer), bytes,
+                                            TARN_STREAM_NONE));
     for (size_t i = 0; i < bytes; i++)
         wrong += host[i] != letter(i, seed);
     free(host);
@@ -217,7 +217,7 @@ static inline void own_from(int line, enum source source)
         nanosleep(&(struct timespec){0, 1000000}, NULL);
         tarn_ipc_get_counts(&counts);
     }
-    CHILD_STATUS(TARN_OK, tarn_pointer_reclaim());
+    CHILD_STATUS(TARN_OK, tarn_pointer_reclaim_deferred());
     CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
     tarn_ipc_get_counts(&counts);
     CHILD_CHECK(counts.segments == 0);
@@ -315,8 +315,8 @@ static inline void check_nothing_open(void)
 
     tarn_ipc_get_counts(&counts);
     CHILD_CHECK(counts.mapped == 0);
-    CHILD_CHECK(counts.files == 0);
-    CHILD_CHECK(tarn_pointer_unreturned() == 0);
+    CHILD_CHECK(counts.descriptors == 0);
+    CHILD_CHECK(tarn_pointer_deferred_count() == 0);
     CHILD_CHECK(live_bytes() == 0);
 }
 

@@ -364,7 +364,7 @@ static void own_what_is_leased(int line)
     must_say(line, &handle, sizeof handle);
     must_hear(line, &mark, 1);
     tarn_pointer_release(pointer);
-    CHILD_CHECK(tarn_resource_blocks_out(resource) == 1);
+    CHILD_CHECK(tarn_resource_live_blocks(resource) == 1);
     CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
     must_say(line, &handle, sizeof handle);
     must_hear(line, &mark, 1);

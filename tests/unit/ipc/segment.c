@@ -36,7 +36,7 @@ TEST(exportable_is_one_resource_a_device)
     CHECK(again == resource);
     CHECK(other != resource);
     CHECK_EQUAL(1, tarn_resource_device(other));
-    CHECK(tarn_resource_free_waits(resource));
+    CHECK(tarn_resource_deallocate_synchronizes(resource));
     CHECK_OK(tarn_resource_release(again));
     CHECK_OK(tarn_resource_release(other));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_exportable_create(99, &other));
@@ -117,7 +117,7 @@ TEST(a_pool_over_exportable_memory_does_not_sleep_and_trims_what_is_idle)
     begin();
     CHECK_OK(tarn_pool_create(0, resource, NULL, &pool));
     CHECK_OK(tarn_resource_allocate(pool, 100, 0, TARN_STREAM_DEFAULT, &block));
-    CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_pool_sleep(pool, TARN_POOL_KEEP));
+    CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_pool_suspend(pool, TARN_POOL_SUSPEND_KEEP));
     CHECK_OK(tarn_resource_trim(pool, 0, &released));
     tarn_ipc_get_counts(&counts);
     CHECK_EQUAL(1, counts.segments); /* something lives in it */

@@ -20,7 +20,7 @@ static tarn_status take_and_let_go(void)
     tarn_pointer_release(pinned);
     tarn_pointer_release(managed);
     tarn_pointer_release(host);
-    if (status == TARN_OK && tarn_pointer_unreturned() != 0)
+    if (status == TARN_OK && tarn_pointer_deferred_count() != 0)
         status = TARN_STILL_IN_USE;
     return status;
 }
@@ -38,19 +38,19 @@ static tarn_status take_and_flush(void)
         status = tarn_manager_memallocmanaged(manager, 4096, true, &pointers[2]);
     for (int i = 0; i < 3; i++)
         tarn_pointer_release(pointers[i]);
-    if (status == TARN_OK && tarn_pointer_unreturned() > 1)
+    if (status == TARN_OK && tarn_pointer_deferred_count() > 1)
         status = TARN_STILL_IN_USE;
     return status;
 }
 
 TEST(native_manager_ends_no_capture_when_it_flushes)
 {
-    CHECK_OK(tarn_manager_set_pending_limits(1, 1));
+    CHECK_OK(tarn_manager_set_pending_deallocs_limits(1, 1));
     CHECK_OK(tarn_manager_create(tarn_native_manager_ops(), NULL, 0, &manager));
     CHECK_OK(tarn_manager_initialize(manager));
     capture_survives(take_and_flush);
     tarn_manager_release(manager);
-    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_OK(tarn_pointer_reclaim_deferred());
 }
 
 TEST(manager_ends_no_capture_with_host_memory)

@@ -74,11 +74,11 @@ TEST(managers_defer_cleanup_of_their_own_device_alone)
     CHECK_OK(tarn_manager_defer_cleanup_begin(managers[1]));
     tarn_pointer_release(pointers[0]);
     tarn_pointer_release(pointers[1]);
-    CHECK_EQUAL(2, tarn_pointer_unreturned());
+    CHECK_EQUAL(2, tarn_pointer_deferred_count());
     CHECK_OK(tarn_manager_defer_cleanup_end(managers[1]));
-    CHECK_EQUAL(1, tarn_pointer_unreturned());
+    CHECK_EQUAL(1, tarn_pointer_deferred_count());
     CHECK_OK(tarn_manager_defer_cleanup_end(managers[0]));
-    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
     tarn_manager_release(managers[0]);
     tarn_manager_release(managers[1]);
 }

@@ -31,8 +31,8 @@ static tarn_pointer *allocate(size_t bytes)
 
     CHILD_STATUS(TARN_OK,
                  tarn_manager_memalloc(manager, bytes, TARN_STREAM_NONE, &pointer));
-    CHILD_STATUS(TARN_OK, tarn_fill(0, tarn_pointer_address(pointer), 7, bytes,
-                                    TARN_STREAM_LEGACY));
+    CHILD_STATUS(TARN_OK, tarn_memset_async(0, tarn_pointer_address(pointer), 7, bytes,
+                                            TARN_STREAM_LEGACY));
     return pointer;
 }
 
@@ -42,7 +42,7 @@ static size_t blocks_out(void)
     tarn_resource *cuda;
 
     CHILD_STATUS(TARN_OK, tarn_cuda_create(0, &cuda));
-    size_t count = tarn_resource_blocks_out(cuda);
+    size_t count = tarn_resource_live_blocks(cuda);
     tarn_resource_release(cuda);
     return count;
 }
@@ -117,7 +117,7 @@ static void reset_the_context(void)
     tarn_pointer_release(after);
     CHILD_STATUS(TARN_OK, tarn_manager_reset(manager));
     CHILD_CHECK(blocks_out() == 0);
-    CHILD_CHECK(tarn_pointer_unreturned() == 0);
+    CHILD_CHECK(tarn_pointer_deferred_count() == 0);
 }
 
 TEST(plugin_forgets_what_went_with_its_context)

@@ -59,13 +59,13 @@ static void use(tarn_manager *manager)
 
     take(manager, pointers);
     tarn_device_ptr address = tarn_pointer_address(pointers[0]);
-    CHILD_STATUS(TARN_OK, tarn_fill(0, address, 7, BYTES, TARN_STREAM_LEGACY));
-    CHILD_STATUS(TARN_OK, tarn_copy(0, (tarn_device_ptr)(uintptr_t)&byte,
-                                    address + BYTES - 1, 1, TARN_STREAM_NONE));
+    CHILD_STATUS(TARN_OK, tarn_memset_async(0, address, 7, BYTES, TARN_STREAM_LEGACY));
+    CHILD_STATUS(TARN_OK, tarn_memcpy_async(0, (tarn_device_ptr)(uintptr_t)&byte,
+                                            address + BYTES - 1, 1, TARN_STREAM_NONE));
     CHILD_CHECK(byte == 7);
     let_go(pointers);
-    CHILD_STATUS(TARN_OK, tarn_pointer_reclaim());
-    CHILD_CHECK(tarn_pointer_unreturned() == 0);
+    CHILD_STATUS(TARN_OK, tarn_pointer_reclaim_deferred());
+    CHILD_CHECK(tarn_pointer_deferred_count() == 0);
 }
 
 /* --- the context is reset by somebody --- */
@@ -84,7 +84,7 @@ static void reset_under_a_manager(void)
     tarn_pointer_release(before[1]);
     tarn_pointer_release(before[3]);
     CHILD_STATUS(TARN_OK, tarn_manager_reset(manager));
-    CHILD_CHECK(tarn_pointer_unreturned() == 0);
+    CHILD_CHECK(tarn_pointer_deferred_count() == 0);
     use(manager);
     CHILD_STATUS(TARN_OK, tarn_memory_manager(0, &again));
     CHILD_CHECK(manager == again);
@@ -111,14 +111,14 @@ static void release_late(void)
     tarn_pointer_release(before[0]);
     tarn_pointer_release(before[1]);
     tarn_pointer_release(before[3]);
-    CHILD_STATUS(TARN_OK, tarn_pointer_reclaim());
+    CHILD_STATUS(TARN_OK, tarn_pointer_reclaim_deferred());
     for (int i = 0; i < 64; i++) {
-        CHILD_STATUS(TARN_OK, tarn_fill(0, tarn_pointer_address(later[i]), 7, BYTES,
-                                        TARN_STREAM_LEGACY));
+        CHILD_STATUS(TARN_OK, tarn_memset_async(0, tarn_pointer_address(later[i]), 7,
+                                                BYTES, TARN_STREAM_LEGACY));
         tarn_pointer_release(later[i]);
     }
-    CHILD_STATUS(TARN_OK, tarn_pointer_reclaim());
-    CHILD_CHECK(tarn_pointer_unreturned() == 0);
+    CHILD_STATUS(TARN_OK, tarn_pointer_reclaim_deferred());
+    CHILD_CHECK(tarn_pointer_deferred_count() == 0);
 }
 
 TEST(pointers_of_before_a_reset_take_nothing_from_those_after_it)
@@ -143,7 +143,7 @@ static void end_and_leave(void)
                  tarn_manager_memalloc(kept, 8, TARN_STREAM_NONE, &none));
     CHILD_SAYS("after exit has begun");
     CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_memory_manager(0, &kept));
-    CHILD_STATUS(TARN_OK, tarn_pointer_reclaim());
+    CHILD_STATUS(TARN_OK, tarn_pointer_reclaim_deferred());
     tarn_manager_release(kept);
     _exit(none ? 1 : 0); /* in_child() looks for it: exit() alone has to come here */
 }
@@ -174,7 +174,7 @@ static void fork_with_all_out(void)
     pid_t child = fork();
     if (child == 0) {
         let_go(out);
-        CHILD_CHECK(tarn_pointer_unreturned() == 0);
+        CHILD_CHECK(tarn_pointer_deferred_count() == 0);
         CHILD_STATUS(TARN_OK, tarn_manager_defer_cleanup_end(kept));
         CHILD_STATUS(TARN_OK, tarn_manager_reset(kept));
         _exit(0);
@@ -182,8 +182,8 @@ static void fork_with_all_out(void)
     CHILD_CHECK(waitpid(child, &status, 0) == child && status == 0);
     let_go(out);
     CHILD_STATUS(TARN_OK, tarn_manager_defer_cleanup_end(kept));
-    CHILD_STATUS(TARN_OK, tarn_pointer_reclaim());
-    CHILD_CHECK(tarn_pointer_unreturned() == 0);
+    CHILD_STATUS(TARN_OK, tarn_pointer_reclaim_deferred());
+    CHILD_CHECK(tarn_pointer_deferred_count() == 0);
 }
 
 TEST(memory_may_be_given_back_in_a_forked_child)
@@ -208,14 +208,14 @@ static tarn_status plugin_create(void *config, int device, void *context, void *
     struct plugin *plugin = config;
 
     (void)context;
-    plugin->life = tarn_driver_life(device);
+    plugin->life = tarn_context_generation(device);
     *self_out = config;
     return TARN_OK;
 }
 
 static void look(struct plugin *plugin)
 {
-    plugin->late += tarn_driver_life(0) != plugin->life;
+    plugin->late += tarn_context_generation(0) != plugin->life;
 }
 
 static void plugin_destroy(void *self)
@@ -242,7 +242,7 @@ static void plugin_context_gone(void *self)
     struct plugin *plugin = self;
 
     plugin->gone++;
-    plugin->life = tarn_driver_life(0);
+    plugin->life = tarn_context_generation(0);
 }
 
 /* As the header says that a finalizer does it. */
@@ -252,7 +252,7 @@ static void plugin_finalize(void *data, tarn_device_ptr address, size_t bytes)
 
     (void)address;
     (void)bytes;
-    if (tarn_driver_life(0) == plugin->block.life)
+    if (tarn_context_generation(0) == plugin->block.life)
         plugin->block.freed = true;
     else
         plugin->block.forgotten = true;
@@ -271,7 +271,7 @@ static tarn_status plugin_memalloc(void *self, size_t bytes, tarn_stream stream,
 
     (void)stream;
     look(plugin);
-    plugin->block.life = tarn_driver_life(0);
+    plugin->block.life = tarn_context_generation(0);
     return tarn_pointer_create(&options, out_);
 }
 
@@ -286,7 +286,7 @@ static const tarn_manager_ops plugin_ops = {
     .memalloc = plugin_memalloc,
     .memhostalloc = tarn_host_only_memhostalloc,
     .mempin = tarn_host_only_mempin,
-    .context_gone = plugin_context_gone,
+    .context_lost = plugin_context_gone,
 };
 
 static void tell_a_plugin(void)
@@ -326,7 +326,7 @@ static struct plugin leaving;
 static void look_at_the_end(void)
 {
     tarn_pointer_release(out[0]);
-    CHILD_CHECK(tarn_driver_life(0) == 0);
+    CHILD_CHECK(tarn_context_generation(0) == 0);
     CHILD_CHECK(leaving.block.forgotten && !leaving.block.freed);
     _exit(0);
 }
@@ -349,15 +349,15 @@ TEST(finalizer_of_a_plugin_can_tell_that_exit_has_begun)
 
 static void ask_for_lives(void)
 {
-    CHILD_CHECK(tarn_driver_life(0) == 0); /* and no driver was opened for it */
+    CHILD_CHECK(tarn_context_generation(0) == 0); /* and no driver was opened for it */
     CHILD_STATUS(TARN_OK, tarn_driver_synchronize(0));
-    uint64_t life = tarn_driver_life(0);
+    uint64_t life = tarn_context_generation(0);
     CHILD_CHECK(life != 0);
-    CHILD_CHECK(tarn_driver_life(0) == life);
+    CHILD_CHECK(tarn_context_generation(0) == life);
     reset_the_device();
     CHILD_STATUS(TARN_OK, tarn_driver_synchronize(0));
-    CHILD_CHECK(tarn_driver_life(0) != 0 && tarn_driver_life(0) != life);
-    CHILD_CHECK(tarn_driver_life(-1) == 0 && tarn_driver_life(1000) == 0);
+    CHILD_CHECK(tarn_context_generation(0) != 0 && tarn_context_generation(0) != life);
+    CHILD_CHECK(tarn_context_generation(-1) == 0 && tarn_context_generation(1000) == 0);
 }
 
 TEST(life_of_a_context_is_another_one_after_a_reset)

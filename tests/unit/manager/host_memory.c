@@ -38,7 +38,8 @@ TEST(mapped_memory_has_an_address_on_the_device)
     CHECK(tarn_pointer_address(pointer) != 0);
     unsigned char *host = tarn_pointer_host(pointer);
     memset(host, 0, 4096);
-    CHECK_OK(tarn_fill(0, tarn_pointer_address(pointer), 0x5a, 4096, TARN_STREAM_LEGACY));
+    CHECK_OK(tarn_memset_async(0, tarn_pointer_address(pointer), 0x5a, 4096,
+                               TARN_STREAM_LEGACY));
     CHECK_OK(tarn_stream_synchronize(0, TARN_STREAM_LEGACY));
     CHECK_EQUAL(0x5a, host[4095]);
     tarn_pointer_release(pointer);
@@ -119,7 +120,8 @@ TEST(managed_memory_is_seen_by_host_and_device)
         CHECK_EQUAL(TARN_POINTER_MANAGED, tarn_pointer_get_kind(pointer));
         unsigned char *host = tarn_pointer_host(pointer);
         CHECK(at(host) == tarn_pointer_address(pointer));
-        CHECK_OK(tarn_fill(0, tarn_pointer_address(pointer), 3, 4096, TARN_STREAM_NONE));
+        CHECK_OK(tarn_memset_async(0, tarn_pointer_address(pointer), 3, 4096,
+                                   TARN_STREAM_NONE));
         CHECK_OK(tarn_driver_synchronize(0));
         CHECK_EQUAL(3, host[4095]);
         tarn_pointer_release(pointer);
@@ -198,12 +200,13 @@ TEST(pinning_is_undone_at_once_even_while_cleanup_is_deferred)
     CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
     tarn_pointer_release(pinned);
     CHECK_EQUAL(1, released);
-    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
     tarn_pointer_release(host);
     tarn_pointer_release(managed);
-    CHECK_EQUAL(1, tarn_pointer_unreturned()); /* pinned memory goes back to its pool */
+    CHECK_EQUAL(1,
+                tarn_pointer_deferred_count()); /* pinned memory goes back to its pool */
     CHECK_OK(tarn_manager_defer_cleanup_end(manager));
-    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
     free(memory);
     tarn_manager_release(manager);
 }

@@ -72,7 +72,7 @@ static size_t pending(void)
 {
     size_t count, bytes;
 
-    CHECK_OK(tarn_manager_pending(0, &count, &bytes));
+    CHECK_OK(tarn_manager_pending_deallocs(0, &count, &bytes));
     return count;
 }
 
@@ -90,7 +90,8 @@ TEST(base_serves_host_and_managed_memory_a60)
     CHECK_EQUAL(TARN_POINTER_MAPPED, tarn_pointer_get_kind(mapped));
     CHECK_EQUAL(TARN_POINTER_MANAGED, tarn_pointer_get_kind(managed));
     CHECK_EQUAL(0, tarn_pointer_device(mapped));
-    CHECK_OK(tarn_fill(0, tarn_pointer_address(mapped), 9, 4096, TARN_STREAM_LEGACY));
+    CHECK_OK(
+        tarn_memset_async(0, tarn_pointer_address(mapped), 9, 4096, TARN_STREAM_LEGACY));
     CHECK_OK(tarn_stream_synchronize(0, TARN_STREAM_LEGACY));
     CHECK_EQUAL(9, ((unsigned char *)tarn_pointer_host(mapped))[4095]);
     tarn_pointer_release(pinned);
@@ -98,7 +99,7 @@ TEST(base_serves_host_and_managed_memory_a60)
     tarn_pointer_release(managed);
     CHECK_EQUAL(3, pending()); /* A101: it has pending memory of its own */
     tarn_manager_release(manager);
-    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_OK(tarn_pointer_reclaim_deferred());
 }
 
 static void count_release(void *owner)
@@ -181,7 +182,7 @@ TEST(base_ends_deferred_cleanup_where_the_driver_fails)
         CHECK_EQUAL(0, pending()); /* nothing is deferred any more */
     }
     tarn_manager_release(manager);
-    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_OK(tarn_pointer_reclaim_deferred());
 }
 
 TEST(base_has_the_devices_numbers_and_handles)

@@ -58,7 +58,7 @@ static void load_and_serve(void)
     memset(tarn_pointer_host(pointer), 1, 8);
     tarn_pointer_release(pointer);
     tarn_manager_release(manager);
-    CHILD_STATUS(TARN_OK, tarn_pointer_reclaim());
+    CHILD_STATUS(TARN_OK, tarn_pointer_reclaim_deferred());
 }
 
 TEST(plugin_gives_its_table_and_serves)

@@ -14,9 +14,9 @@ static tarn_manager *make(void)
 static void end(tarn_manager *manager)
 {
     tarn_manager_release(manager);
-    CHECK_OK(tarn_pointer_reclaim());
-    CHECK_OK(tarn_manager_set_pending_limits(10, 0.2));
-    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_OK(tarn_pointer_reclaim_deferred());
+    CHECK_OK(tarn_manager_set_pending_deallocs_limits(10, 0.2));
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
 }
 
 static tarn_pointer *allocate(tarn_manager *manager, size_t bytes)
@@ -37,7 +37,7 @@ static size_t pending(void)
 {
     size_t count, bytes;
 
-    CHECK_OK(tarn_manager_pending(0, &count, &bytes));
+    CHECK_OK(tarn_manager_pending_deallocs(0, &count, &bytes));
     return count;
 }
 
@@ -45,7 +45,7 @@ static size_t pending_bytes(void)
 {
     size_t count, bytes;
 
-    CHECK_OK(tarn_manager_pending(0, &count, &bytes));
+    CHECK_OK(tarn_manager_pending_deallocs(0, &count, &bytes));
     return bytes;
 }
 
@@ -56,9 +56,10 @@ TEST(native_serves_memory_that_can_be_used)
     unsigned char bytes[1000] = {0};
 
     CHECK_TEXT("native", tarn_manager_name(manager));
-    CHECK_OK(tarn_fill(0, tarn_pointer_address(pointer), 0xa5, 1000, TARN_STREAM_LEGACY));
-    CHECK_OK(tarn_copy(0, (tarn_device_ptr)(uintptr_t)bytes,
-                       tarn_pointer_address(pointer), 1000, TARN_STREAM_NONE));
+    CHECK_OK(tarn_memset_async(0, tarn_pointer_address(pointer), 0xa5, 1000,
+                               TARN_STREAM_LEGACY));
+    CHECK_OK(tarn_memcpy_async(0, (tarn_device_ptr)(uintptr_t)bytes,
+                               tarn_pointer_address(pointer), 1000, TARN_STREAM_NONE));
     CHECK_EQUAL(0xa5, bytes[999]);
     tarn_pointer_release(pointer);
     end(manager);
@@ -73,11 +74,11 @@ TEST(native_flushes_at_the_eleventh_free_a11_a87)
         CHECK_EQUAL(i, pending());
     }
     CHECK_EQUAL(1000, pending_bytes());
-    CHECK_EQUAL(10, tarn_pointer_unreturned());
+    CHECK_EQUAL(10, tarn_pointer_deferred_count());
     come_and_go(manager, 100, 1);
     CHECK_EQUAL(0, pending());
     CHECK_EQUAL(0, pending_bytes());
-    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
     end(manager);
 }
 
@@ -87,11 +88,12 @@ TEST(native_flushes_at_a_part_of_the_memory_a11)
     tarn_device_info info;
 
     CHECK_OK(tarn_driver_device_info(0, &info));
-    CHECK_OK(tarn_manager_set_pending_limits(1000, 0));
+    CHECK_OK(tarn_manager_set_pending_deallocs_limits(1000, 0));
     tarn_pointer *pointer = allocate(manager, 1);
     tarn_pointer_release(pointer);
     CHECK_EQUAL(0, pending()); /* any byte is more than none of the memory */
-    CHECK_OK(tarn_manager_set_pending_limits(1000, 1e6 / (double)info.total_bytes));
+    CHECK_OK(
+        tarn_manager_set_pending_deallocs_limits(1000, 1e6 / (double)info.total_bytes));
     come_and_go(manager, 250000, 4);
     CHECK_EQUAL(4, pending());
     come_and_go(manager, 1000, 1);
@@ -103,9 +105,9 @@ TEST(native_keeps_nothing_where_the_limit_is_0)
 {
     tarn_manager *manager = make();
 
-    CHECK_OK(tarn_manager_set_pending_limits(0, 1));
+    CHECK_OK(tarn_manager_set_pending_deallocs_limits(0, 1));
     come_and_go(manager, 100, 1);
-    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
     end(manager);
 }
 
@@ -120,7 +122,7 @@ TEST(native_flushes_and_tries_once_more_where_memory_runs_out)
         end(manager);
         return; /* other programs have memory, too */
     }
-    CHECK_OK(tarn_manager_set_pending_limits(1000, 1));
+    CHECK_OK(tarn_manager_set_pending_deallocs_limits(1000, 1));
     CHECK_OK(tarn_manager_get_memory_info(manager, &free_bytes, &total));
     size_t most = free_bytes / 8 * 5;
     come_and_go(manager, most, 1);
@@ -219,10 +221,11 @@ TEST(native_reset_flushes_and_pointers_outlive_it)
     CHECK_EQUAL(0, pending());
     CHECK_OK(tarn_manager_defer_cleanup_end(manager));
     tarn_manager_release(manager);
-    CHECK_OK(tarn_fill(0, tarn_pointer_address(pointer), 7, 64, TARN_STREAM_LEGACY));
+    CHECK_OK(
+        tarn_memset_async(0, tarn_pointer_address(pointer), 7, 64, TARN_STREAM_LEGACY));
     tarn_pointer_release(pointer);
     CHECK_EQUAL(1, pending()); /* without an instance, too */
-    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_OK(tarn_pointer_reclaim_deferred());
     CHECK_EQUAL(0, pending());
 }
 
@@ -242,7 +245,7 @@ TEST(native_exports_its_memory)
 
 static tarn_stream freed_on;
 
-static void note_stream(void *data, const tarn_tap_event *event)
+static void note_stream(void *data, const tarn_observer_event *event)
 {
     (void)data;
     if (event->action == TARN_ACTION_FREE)
@@ -262,9 +265,9 @@ TEST(native_needs_no_stream_when_memory_goes_back)
     tarn_pointer_release(pointer);
     CHECK_OK(tarn_stream_destroy(0, stream));
     freed_on = stream;
-    CHECK_OK(tarn_resource_set_tap(note_stream, NULL));
-    CHECK_OK(tarn_pointer_reclaim());
-    CHECK_OK(tarn_resource_set_tap(NULL, NULL));
+    CHECK_OK(tarn_resource_set_observer(note_stream, NULL));
+    CHECK_OK(tarn_pointer_reclaim_deferred());
+    CHECK_OK(tarn_resource_set_observer(NULL, NULL));
     CHECK(freed_on == TARN_STREAM_NONE);
     end(manager);
 }
@@ -281,9 +284,9 @@ TEST(native_flush_that_fails_is_tried_again)
         CHECK_EQUAL(1, sim_faults());
         sim_configure(NULL);
         CHECK_EQUAL(0, pending());
-        CHECK(tarn_pointer_unreturned() > 0);
+        CHECK(tarn_pointer_deferred_count() > 0);
         come_and_go(manager, 100, 1);
-        CHECK_EQUAL(1, tarn_pointer_unreturned()); /* the one that is pending now */
+        CHECK_EQUAL(1, tarn_pointer_deferred_count()); /* the one that is pending now */
     }
     end(manager);
 }

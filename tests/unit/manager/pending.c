@@ -11,15 +11,18 @@ static void set_nonsense(void)
     size_t count = 0;
     double ratio = 0;
 
-    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_set_pending_limits(3, 1.5));
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_set_pending_deallocs_limits(3, 1.5));
     CHILD_SAYS("a ratio of 1.5");
-    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_set_pending_limits(3, -0.1));
-    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_set_pending_limits(3, 0.0 / 0.0));
-    tarn_manager_pending_limits(&count, &ratio);
+    CHILD_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_manager_set_pending_deallocs_limits(3, -0.1));
+    CHILD_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_manager_set_pending_deallocs_limits(3, 0.0 / 0.0));
+    tarn_manager_pending_deallocs_limits(&count, &ratio);
     CHILD_CHECK(count == 10);
     CHILD_CHECK(ratio == 0.2);
-    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_pending(99, &count, &count));
-    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_pending(0, NULL, &count));
+    CHILD_STATUS(TARN_INVALID_ARGUMENT,
+                 tarn_manager_pending_deallocs(99, &count, &count));
+    CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_pending_deallocs(0, NULL, &count));
 }
 
 TEST(limits_that_are_none_are_refused)
@@ -40,12 +43,12 @@ static void read_limits(void)
     size_t count;
     double ratio;
 
-    setenv("TARN_PENDING_COUNT", "3", 1);
-    setenv("TARN_PENDING_RATIO", "0.5", 1);
-    tarn_manager_pending_limits(&count, &ratio);
+    setenv("TARN_MAX_PENDING_DEALLOCS_COUNT", "3", 1);
+    setenv("TARN_MAX_PENDING_DEALLOCS_RATIO", "0.5", 1);
+    tarn_manager_pending_deallocs_limits(&count, &ratio);
     CHILD_CHECK(count == 3 && ratio == 0.5);
-    CHILD_STATUS(TARN_OK, tarn_manager_set_pending_limits(7, 1));
-    tarn_manager_pending_limits(&count, &ratio);
+    CHILD_STATUS(TARN_OK, tarn_manager_set_pending_deallocs_limits(7, 1));
+    tarn_manager_pending_deallocs_limits(&count, &ratio);
     CHILD_CHECK(count == 7 && ratio == 1);
 }
 
@@ -60,12 +63,13 @@ static void read_nonsense(void)
     double ratio;
 
     tarn_set_warning_handler(count_warning, &warnings);
-    setenv("TARN_PENDING_COUNT", "-3", 1);
-    setenv("TARN_PENDING_RATIO", "20%", 1);
-    tarn_manager_pending_limits(&count, &ratio);
+    setenv("TARN_MAX_PENDING_DEALLOCS_COUNT", "-3", 1);
+    setenv("TARN_MAX_PENDING_DEALLOCS_RATIO", "20%", 1);
+    tarn_manager_pending_deallocs_limits(&count, &ratio);
     CHILD_CHECK(count == 10 && ratio == 0.2);
     CHILD_CHECK(warnings == 2);
-    CHILD_CHECK(strstr(tarn_warning_last(), "TARN_PENDING_RATIO=20% is not from 0 to 1"));
+    CHILD_CHECK(strstr(tarn_warning_last(),
+                       "TARN_MAX_PENDING_DEALLOCS_RATIO=20% is not from 0 to 1"));
 }
 
 TEST(environment_that_has_no_limits_is_warned_of)
@@ -79,7 +83,7 @@ static void ask_again(void *data, const char *message)
     double ratio;
 
     (void)message;
-    tarn_manager_pending_limits(&count, &ratio);
+    tarn_manager_pending_deallocs_limits(&count, &ratio);
     ++*(int *)data;
 }
 
@@ -90,8 +94,8 @@ static void warn_one_who_asks_again(void)
 
     alarm(60); /* ends a process that hangs */
     tarn_set_warning_handler(ask_again, &warnings);
-    setenv("TARN_PENDING_COUNT", "many", 1);
-    tarn_manager_pending_limits(&count, &ratio);
+    setenv("TARN_MAX_PENDING_DEALLOCS_COUNT", "many", 1);
+    tarn_manager_pending_deallocs_limits(&count, &ratio);
     CHILD_CHECK(count == 10 && warnings == 1);
 }
 
@@ -106,14 +110,14 @@ static void free_by_the_environment(void)
     tarn_pointer *pointer;
     size_t count = 77, bytes;
 
-    setenv("TARN_PENDING_COUNT", "1", 1);
+    setenv("TARN_MAX_PENDING_DEALLOCS_COUNT", "1", 1);
     CHILD_STATUS(TARN_OK,
                  tarn_manager_create(tarn_native_manager_ops(), NULL, 0, &manager));
     for (size_t i = 1; i <= 2; i++) {
         CHILD_STATUS(TARN_OK,
                      tarn_manager_memalloc(manager, 8, TARN_STREAM_NONE, &pointer));
         tarn_pointer_release(pointer);
-        CHILD_STATUS(TARN_OK, tarn_manager_pending(0, &count, &bytes));
+        CHILD_STATUS(TARN_OK, tarn_manager_pending_deallocs(0, &count, &bytes));
         CHILD_CHECK(count == i % 2); /* the second is one too many */
     }
     tarn_manager_release(manager);

@@ -45,7 +45,7 @@ TEST(pinned_block_says_what_it_is_and_is_the_users_to_write)
     CHECK_EQUAL(TARN_POINTER_PINNED, tarn_pointer_get_kind(pointer));
     CHECK_EQUAL(BYTES, tarn_pointer_bytes(pointer));
     CHECK_EQUAL(0, tarn_pointer_device(pointer));
-    CHECK_EQUAL(1, tarn_pointer_count(pointer));
+    CHECK_EQUAL(1, tarn_pointer_use_count(pointer));
     CHECK(is_pinned(tarn_pointer_host(pointer)));
     memset(tarn_pointer_host(pointer), 1, BYTES);
     CHECK_OK(tarn_pointer_view(pointer, 100, 200, &view));
@@ -98,7 +98,7 @@ TEST(pinned_blocks_may_outlive_their_manager)
     memset(host, 1, BYTES);
     tarn_pointer_release(pointer);
     CHECK(!is_pinned(host));
-    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
 }
 
 /* Another life of the context has a pool of its own; what was out in the old one went with
@@ -120,7 +120,7 @@ TEST(pinned_memory_is_had_again_after_the_context_was_reset)
     CHECK(tarn_pointer_host(second) != tarn_pointer_host(fresh));
     tarn_pointer_release(fresh);
     tarn_pointer_release(second);
-    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
     tarn_manager_release(manager);
 }
 
@@ -204,5 +204,5 @@ TEST(pinned_memory_is_given_to_many_threads)
     for (int i = 0; i < THREADS; i++)
         CHECK_EQUAL(0, pthread_join(threads[i], NULL));
     tarn_manager_release(manager);
-    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
 }

@@ -54,7 +54,7 @@ static tarn_status make_counted(void *data, int device, tarn_resource **out)
                                           .allocate = counted_allocate,
                                           .deallocate = counted_deallocate,
                                           .destroy = counted_destroy,
-                                          .free_waits = counted_free_waits,
+                                          .deallocate_synchronizes = counted_free_waits,
                                           .trim = counted_trim};
     struct counted *counted = data;
 
@@ -90,18 +90,18 @@ TEST(pool_manager_serves_from_a_pool_of_its_own)
     CHECK_TEXT("pool", tarn_manager_name(manager));
     for (int i = 0; i < 3; i++) {
         tarn_pointer *pointer = allocate(manager, sizeof bytes);
-        CHECK_OK(tarn_fill(0, tarn_pointer_address(pointer), 0x5a, sizeof bytes,
-                           TARN_STREAM_LEGACY));
-        CHECK_OK(tarn_copy(0, (tarn_device_ptr)(uintptr_t)bytes,
-                           tarn_pointer_address(pointer), sizeof bytes,
-                           TARN_STREAM_LEGACY));
+        CHECK_OK(tarn_memset_async(0, tarn_pointer_address(pointer), 0x5a, sizeof bytes,
+                                   TARN_STREAM_LEGACY));
+        CHECK_OK(tarn_memcpy_async(0, (tarn_device_ptr)(uintptr_t)bytes,
+                                   tarn_pointer_address(pointer), sizeof bytes,
+                                   TARN_STREAM_LEGACY));
         CHECK_OK(tarn_stream_synchronize(0, TARN_STREAM_LEGACY));
         CHECK_EQUAL(0x5a, bytes[999]);
         tarn_pointer_release(pointer);
     }
     CHECK_OK(tarn_manager_reset(manager));
     tarn_manager_release(manager);
-    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
 }
 
 TEST(pool_manager_gives_the_pool_its_block_at_once_a16)
@@ -327,5 +327,5 @@ TEST(pool_manager_has_host_memory_and_numbers)
     tarn_pointer_release(host);
     tarn_pointer_release(managed);
     tarn_manager_release(manager);
-    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
 }

@@ -78,9 +78,9 @@ static void install(struct shell *shell, tarn_resource *below)
                                           .allocate = shell_allocate,
                                           .deallocate = shell_deallocate,
                                           .destroy = shell_destroy,
-                                          .free_waits = shell_free_waits,
+                                          .deallocate_synchronizes = shell_free_waits,
                                           .trim = shell_trim,
-                                          .serves_no_stream = shell_serves_no_stream};
+                                          .supports_no_stream = shell_serves_no_stream};
     tarn_resource *resource;
 
     shell->below = below;
@@ -124,9 +124,10 @@ TEST(manager_serves_memory_that_can_be_used)
     tarn_pointer *pointer = allocate(manager, 1000);
     unsigned char bytes[1000] = {0};
 
-    CHECK_OK(tarn_fill(0, tarn_pointer_address(pointer), 0xa5, 1000, TARN_STREAM_LEGACY));
-    CHECK_OK(tarn_copy(0, (tarn_device_ptr)(uintptr_t)bytes,
-                       tarn_pointer_address(pointer), 1000, TARN_STREAM_NONE));
+    CHECK_OK(tarn_memset_async(0, tarn_pointer_address(pointer), 0xa5, 1000,
+                               TARN_STREAM_LEGACY));
+    CHECK_OK(tarn_memcpy_async(0, (tarn_device_ptr)(uintptr_t)bytes,
+                               tarn_pointer_address(pointer), 1000, TARN_STREAM_NONE));
     CHECK_EQUAL(0xa5, bytes[0]);
     CHECK_EQUAL(0xa5, bytes[999]);
     tarn_pointer_release(pointer);
@@ -159,9 +160,10 @@ TEST(pointer_outlives_its_manager_and_a_reset)
 
     CHECK_OK(tarn_manager_reset(manager));
     tarn_manager_release(manager);
-    CHECK_OK(tarn_fill(0, tarn_pointer_address(pointer), 7, 64, TARN_STREAM_LEGACY));
-    CHECK_OK(tarn_copy(0, (tarn_device_ptr)(uintptr_t)&byte,
-                       tarn_pointer_address(pointer), 1, TARN_STREAM_NONE));
+    CHECK_OK(
+        tarn_memset_async(0, tarn_pointer_address(pointer), 7, 64, TARN_STREAM_LEGACY));
+    CHECK_OK(tarn_memcpy_async(0, (tarn_device_ptr)(uintptr_t)&byte,
+                               tarn_pointer_address(pointer), 1, TARN_STREAM_NONE));
     CHECK_EQUAL(7, byte);
     tarn_pointer_release(pointer);
 }
@@ -302,11 +304,11 @@ TEST(memory_of_the_drivers_pool_is_ready_for_every_stream)
     CHECK_OK(tarn_device_set_resource(0, resource, NULL));
     for (int i = 1; i < 50; i++) {
         tarn_pointer *pointer = allocate(manager, sizeof bytes);
-        CHECK_OK(tarn_fill(0, tarn_pointer_address(pointer), (unsigned char)i,
-                           sizeof bytes, TARN_STREAM_PER_THREAD));
-        CHECK_OK(tarn_copy(0, (tarn_device_ptr)(uintptr_t)bytes,
-                           tarn_pointer_address(pointer), sizeof bytes,
-                           TARN_STREAM_PER_THREAD));
+        CHECK_OK(tarn_memset_async(0, tarn_pointer_address(pointer), (unsigned char)i,
+                                   sizeof bytes, TARN_STREAM_PER_THREAD));
+        CHECK_OK(tarn_memcpy_async(0, (tarn_device_ptr)(uintptr_t)bytes,
+                                   tarn_pointer_address(pointer), sizeof bytes,
+                                   TARN_STREAM_PER_THREAD));
         CHECK_OK(tarn_stream_synchronize(0, TARN_STREAM_PER_THREAD));
         CHECK_EQUAL(i, bytes[255]);
         tarn_pointer_release(pointer);
@@ -328,12 +330,12 @@ TEST(deferred_cleanup_keeps_what_would_wait_until_the_last_end)
     tarn_pointer_release(one);
     tarn_pointer_release(other);
     CHECK_EQUAL(0, shell.frees);
-    CHECK_EQUAL(2, tarn_pointer_unreturned());
+    CHECK_EQUAL(2, tarn_pointer_deferred_count());
     CHECK_OK(tarn_manager_defer_cleanup_end(manager));
     CHECK_EQUAL(0, shell.frees);
     CHECK_OK(tarn_manager_defer_cleanup_end(manager));
     CHECK_EQUAL(2, shell.frees);
-    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_defer_cleanup_end(manager));
     CHECK_SAYS("did not begin");
     uninstall();
@@ -344,7 +346,7 @@ static tarn_deferred_frees deferred(void)
 {
     tarn_deferred_frees frees = {.size = sizeof frees};
 
-    CHECK_OK(tarn_pointer_deferred(&frees));
+    CHECK_OK(tarn_pointer_deferred_frees(&frees));
     return frees;
 }
 
@@ -373,7 +375,7 @@ TEST(deferred_cleanup_that_cannot_free_says_so_and_has_ended)
     shell.kept = 1;
     CHECK_OK(tarn_manager_defer_cleanup_end(manager));
     CHECK_EQUAL(1, deferred().failed_count);
-    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_OK(tarn_pointer_reclaim_deferred());
     CHECK_EQUAL(0, deferred().failed_count);
     uninstall();
     tarn_manager_release(manager);
@@ -454,7 +456,7 @@ static int use_in_child(tarn_manager *manager, tarn_pointer *pointer)
     tarn_pointer *none = NULL;
 
     tarn_pointer_release(pointer);
-    if (tarn_pointer_unreturned() != 0)
+    if (tarn_pointer_deferred_count() != 0)
         return 1;
     if (tarn_manager_reset(manager) != TARN_OK)
         return 2;

@@ -47,7 +47,7 @@ static void install(struct moody *moody)
                                           .allocate = moody_allocate,
                                           .deallocate = moody_deallocate,
                                           .destroy = moody_destroy,
-                                          .free_waits = moody_free_waits};
+                                          .deallocate_synchronizes = moody_free_waits};
     tarn_resource *resource;
 
     CHECK_OK(tarn_cuda_create(0, &moody->below));
@@ -93,12 +93,12 @@ TEST(manager_shared_by_threads_gives_everything_back)
     tarn_manager_release(manager);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    while (tarn_pointer_reclaim() != TARN_OK)
+    while (tarn_pointer_reclaim_deferred() != TARN_OK)
         ;
-    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
     tarn_pointer_counts(&counts);
     CHECK_EQUAL(2 * THREADS * ROUNDS, counts.created);
     CHECK_EQUAL(counts.created, counts.destroyed);
-    CHECK_EQUAL(0, tarn_resource_blocks_out(moody.below));
+    CHECK_EQUAL(0, tarn_resource_live_blocks(moody.below));
     CHECK_OK(tarn_device_set_resource(0, NULL, NULL));
 }

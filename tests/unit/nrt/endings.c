@@ -106,7 +106,7 @@ static void end_in_each_mode(void (*act)(struct ending *), int wanted)
 {
     static const unsigned modes[] = {0, TARN_NRT_POISON,
                                      TARN_NRT_GUARD | TARN_NRT_QUARANTINE,
-                                     TARN_NRT_SITES | TARN_NRT_ONE_BY_ONE};
+                                     TARN_NRT_SITES | TARN_NRT_UNPOOLED};
 
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         struct ending ending = {.act = act};

@@ -44,7 +44,7 @@ TEST(modes_have_names)
 
     CHECK_OK(tarn_nrt_modes_parse("poison,guard,quarantine,sites", &modes));
     CHECK_EQUAL(15, modes);
-    CHECK_OK(tarn_nrt_modes_parse("trace,abort one_by_one,report,slabs,", &modes));
+    CHECK_OK(tarn_nrt_modes_parse("trace,abort unpooled,report,slabs,", &modes));
     CHECK_EQUAL(16 + 32 + 64 + 128 + 256, modes);
     CHECK_OK(tarn_nrt_modes_parse("", &modes));
     CHECK_EQUAL(0, modes);

@@ -377,7 +377,7 @@ static void fail_each(unsigned modes)
 TEST(nothing_is_lost_whichever_allocation_fails)
 {
     fail_each(TARN_NRT_SLABS);
-    fail_each(TARN_NRT_ONE_BY_ONE);
+    fail_each(TARN_NRT_UNPOOLED);
     fail_each(TARN_NRT_GUARD | TARN_NRT_QUARANTINE | TARN_NRT_SITES);
 }
 
@@ -390,7 +390,7 @@ TEST(varsize_loses_nothing_whichever_allocation_fails)
     tarn_runtime *runtime = tarn_runtime_default();
     tarn_runtime_stats stats = {.size = sizeof stats};
 
-    CHECK_OK(tarn_runtime_set_modes(runtime, TARN_NRT_ONE_BY_ONE));
+    CHECK_OK(tarn_runtime_set_modes(runtime, TARN_NRT_UNPOOLED));
     CHECK_OK(tarn_runtime_set_allocator(runtime, &allocator));
     for (size_t successes = 0; successes < 8; successes++) {
         pocket.limit = successes;

@@ -27,7 +27,7 @@ static __attribute__((noinline)) tarn_meminfo *here(tarn_runtime *runtime, size_
 static __attribute__((noinline)) tarn_meminfo *there(tarn_runtime *runtime,
                                                      const char *where)
 {
-    tarn_meminfo_options options = {.size = sizeof options, .bytes = 5, .where = where};
+    tarn_meminfo_options options = {.size = sizeof options, .bytes = 5, .label = where};
     tarn_meminfo *meminfo = NULL;
 
     CHECK_OK(tarn_meminfo_allocate(runtime, &options, &meminfo));
@@ -61,9 +61,9 @@ TEST(a_snapshot_names_places_by_bytes)
     CHECK_EQUAL(2, tarn_nrt_snapshot_sites(snapshot));
     CHECK_EQUAL(2, site(snapshot, 0).blocks);
     CHECK_EQUAL(300, site(snapshot, 0).bytes);
-    CHECK(!site(snapshot, 0).where);
+    CHECK(!site(snapshot, 0).label);
     CHECK_EQUAL(10, site(snapshot, 1).bytes);
-    CHECK_TEXT("here.py:7", site(snapshot, 1).where);
+    CHECK_TEXT("here.py:7", site(snapshot, 1).label);
     CHECK(strstr(tarn_nrt_describe(site(snapshot, 0).address, words, sizeof words),
                  "unit-nrt-snapshot"));
     tarn_nrt_site got;
@@ -89,7 +89,7 @@ TEST(a_difference_shows_what_came_and_what_went)
     after = take(runtime);
     CHECK_OK(tarn_nrt_snapshot_difference(before, after, &difference));
     CHECK_EQUAL(2, tarn_nrt_snapshot_sites(difference));
-    CHECK_TEXT("b", site(difference, 0).where);
+    CHECK_TEXT("b", site(difference, 0).label);
     CHECK_EQUAL(2, site(difference, 0).blocks);
     CHECK_EQUAL(10, site(difference, 0).bytes);
     CHECK_EQUAL(-1, site(difference, 1).blocks);
@@ -110,11 +110,11 @@ TEST(words_of_the_thread_are_used_where_a_block_has_none)
 {
     tarn_runtime *runtime = make_runtime();
 
-    CHECK(!tarn_nrt_set_where("of the thread"));
+    CHECK(!tarn_nrt_set_label("of the thread"));
     tarn_meminfo *meminfo = here(runtime, 10);
     tarn_nrt_snapshot *snapshot = take(runtime);
-    CHECK_TEXT("of the thread", site(snapshot, 0).where);
-    CHECK_TEXT("of the thread", tarn_nrt_set_where(NULL));
+    CHECK_TEXT("of the thread", site(snapshot, 0).label);
+    CHECK_TEXT("of the thread", tarn_nrt_set_label(NULL));
     tarn_nrt_snapshot_release(snapshot);
     tarn_meminfo_release(meminfo);
     CHECK_OK(tarn_runtime_release(runtime));
@@ -130,7 +130,7 @@ TEST(blocks_of_before_are_a_place_of_their_own)
     tarn_meminfo *after = here(runtime, 10);
     tarn_nrt_snapshot *snapshot = take(runtime);
     CHECK_EQUAL(2, tarn_nrt_snapshot_sites(snapshot));
-    CHECK(!site(snapshot, 0).address && !site(snapshot, 0).where);
+    CHECK(!site(snapshot, 0).address && !site(snapshot, 0).label);
     CHECK_EQUAL(1000, site(snapshot, 0).bytes);
     CHECK_EQUAL(10, site(snapshot, 1).bytes);
     tarn_nrt_snapshot_release(snapshot);

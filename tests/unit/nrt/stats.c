@@ -41,7 +41,7 @@ TEST(bytes_and_peak_are_exact_with_one_thread)
     tarn_runtime_stats stats = read_stats(runtime);
     CHECK_EQUAL(0, stats.bytes_live);
     CHECK_EQUAL(1100300, stats.bytes_peak);
-    CHECK_EQUAL(2100299, stats.bytes_all);
+    CHECK_EQUAL(2100299, stats.bytes_total);
     CHECK_EQUAL(4, stats.alloc);
     CHECK_EQUAL(4, stats.free);
     CHECK_OK(tarn_runtime_release(runtime));

@@ -70,7 +70,7 @@ TEST(free_that_fails_is_a_warning_once_however_often_it_is_tried_again)
     tarn_pointer *third = allocate(resource); /* tries the first again */
     CHECK_EQUAL(3, fake.refusals);
     tarn_pointer_release(third);
-    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
     CHECK_EQUAL(3, fake.frees);
     check_heard(2, 0);
     CHECK_OK(tarn_resource_release(resource));
@@ -87,11 +87,11 @@ TEST(free_that_fails_is_told_the_caller_who_asks_and_nobody_else)
     CHECK_OK(tarn_pointer_release_checked(pointer)); /* not the last */
     CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_release_checked(view));
     CHECK_SAYS("fake: keep your 100 bytes");
-    CHECK_EQUAL(1, tarn_pointer_unreturned());
+    CHECK_EQUAL(1, tarn_pointer_deferred_count());
     tarn_error_set(TARN_BAD_FORMAT, "of before");
-    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_reclaim());
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_reclaim_deferred());
     CHECK_SAYS("fake: keep your 100 bytes");
-    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_OK(tarn_pointer_reclaim_deferred());
     CHECK_EQUAL(1, fake.frees);
     CHECK_OK(tarn_pointer_release_checked(NULL));
     check_heard(0, 0);
@@ -110,7 +110,7 @@ TEST(failures_of_older_blocks_are_not_those_of_a_checked_release)
     CHECK_EQUAL(2, bad.refusals);
     CHECK_EQUAL(1, good.frees);
     bad.refuse_frees = 0;
-    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_OK(tarn_pointer_reclaim_deferred());
     check_heard(1, 0);
     CHECK_OK(tarn_resource_release(refusing));
     CHECK_OK(tarn_resource_release(taking));
@@ -132,12 +132,12 @@ TEST(reclaim_tells_its_caller_one_failure_and_warns_of_the_others)
         CHECK_OK(tarn_manager_memalloc(manager, 100, TARN_STREAM_LEGACY, &pointers[i]));
     for (int i = 0; i < 3; i++)
         CHECK_OK(tarn_pointer_release_checked(pointers[i])); /* they wait */
-    CHECK_EQUAL(3, tarn_pointer_unreturned());
-    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_reclaim());
+    CHECK_EQUAL(3, tarn_pointer_deferred_count());
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_reclaim_deferred());
     check_heard(2, 0);
     CHECK_OK(tarn_manager_defer_cleanup_end(manager));
     CHECK_EQUAL(3, fake.frees);
-    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
     tarn_manager_release(manager);
     CHECK_OK(tarn_device_set_resource(0, before, NULL));
     CHECK_OK(tarn_resource_release(before));
@@ -159,8 +159,8 @@ TEST(free_that_fails_at_the_end_of_deferred_cleanup_is_told_to_its_caller)
     CHECK_OK(tarn_pointer_release_checked(pointer));
     CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_manager_defer_cleanup_end(manager));
     check_heard(0, 0);
-    CHECK_EQUAL(1, tarn_pointer_unreturned());
-    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_EQUAL(1, tarn_pointer_deferred_count());
+    CHECK_OK(tarn_pointer_reclaim_deferred());
     tarn_manager_release(manager);
     CHECK_OK(tarn_device_set_resource(0, before, NULL));
     CHECK_OK(tarn_resource_release(before));
@@ -232,7 +232,7 @@ static void use_others(struct ending *ending)
     CHECK_OK(tarn_pointer_view(other, 10, 10, &view));
     tarn_pointer_release(other);
     tarn_pointer_release(view);
-    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_OK(tarn_pointer_reclaim_deferred());
 }
 
 static void fail_with_others(struct ending *ending)
@@ -282,7 +282,7 @@ static void end_with(void (*act)(struct ending *), bool in_finalizer, int warnin
     CHECK_EQUAL(0, pthread_join(thread, NULL));
     check_heard(2 * warnings, 2 * misuses);
     fake->refuse_frees = 0;
-    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_OK(tarn_pointer_reclaim_deferred());
     CHECK_EQUAL(fake->allocations, fake->frees);
     CHECK_OK(tarn_resource_release(resource));
     CHECK_EQUAL(1, fake->destroyed);
@@ -393,10 +393,10 @@ static void free_within_frees(bool fails)
         nested.others[nested.left++] = allocate(resource);
     listen_anew();
     tarn_pointer_release(first);
-    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_OK(tarn_pointer_reclaim_deferred());
     CHECK_EQUAL(4, nested.frees);
     CHECK_EQUAL(0, nested.left);
-    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
     if (!fails)
         check_heard(0, 0);
     CHECK(heard.warnings <= 4); /* blocks, however often each was tried */

@@ -81,9 +81,9 @@ static inline tarn_resource *make_fake(struct fake *fake, int device)
         .allocate = fake_allocate,
         .deallocate = fake_deallocate,
         .destroy = fake_destroy,
-        .free_waits = fake_free_waits,
+        .deallocate_synchronizes = fake_free_waits,
         .supports_streams = fake_supports_streams,
-        .serves_no_stream = fake_serves_no_stream,
+        .supports_no_stream = fake_serves_no_stream,
     };
     tarn_resource *resource;
 

@@ -71,7 +71,7 @@ TEST(pointer_finalizes_once_and_lets_its_owner_go_after_that)
     CHECK_EQUAL(TARN_POINTER_DEVICE, tarn_pointer_get_kind(pointer));
     CHECK(tarn_pointer_host(pointer) == NULL);
     CHECK(tarn_pointer_retain(pointer) == pointer);
-    CHECK_EQUAL(2, tarn_pointer_count(pointer));
+    CHECK_EQUAL(2, tarn_pointer_use_count(pointer));
     tarn_pointer_release(pointer);
     CHECK_EQUAL(0, life.finalized);
     tarn_pointer_release(pointer);
@@ -147,11 +147,11 @@ TEST(view_of_a_view_counts_on_the_first_owner)
 
     CHECK_OK(tarn_pointer_view(pointer, 100, 500, &view));
     CHECK_OK(tarn_pointer_view(view, 10, 20, &inner));
-    CHECK_EQUAL(3, tarn_pointer_count(pointer));
-    CHECK_EQUAL(1, tarn_pointer_count(view));
+    CHECK_EQUAL(3, tarn_pointer_use_count(pointer));
+    CHECK_EQUAL(1, tarn_pointer_use_count(view));
     CHECK_EQUAL(0x10000 + 110, tarn_pointer_address(inner));
     tarn_pointer_release(view);
-    CHECK_EQUAL(2, tarn_pointer_count(pointer));
+    CHECK_EQUAL(2, tarn_pointer_use_count(pointer));
     tarn_pointer_release(pointer);
     CHECK_EQUAL(0, life.finalized);
     tarn_pointer_release(inner);
@@ -171,7 +171,7 @@ TEST(view_out_of_bounds_is_refused_with_the_numbers)
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_view(NULL, 0, 0, &view));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_view(pointer, 0, 0, NULL));
     CHECK(view == NULL);
-    CHECK_EQUAL(1, tarn_pointer_count(pointer));
+    CHECK_EQUAL(1, tarn_pointer_use_count(pointer));
 
     CHECK_OK(tarn_pointer_view(pointer, 900, 50, &view));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_view(view, 0, 51, &inner));

@@ -28,14 +28,14 @@ static void release_after_a_reset(void)
     CHILD_CHECK(same); /* else this test shows nothing */
 
     tarn_pointer_release(before);
-    CHILD_CHECK(tarn_pointer_unreturned() == 0);
+    CHILD_CHECK(tarn_pointer_deferred_count() == 0);
     CHILD_STATUS(TARN_OK, tarn_limiter_used_bytes(limiter, &used));
     CHILD_CHECK(used == 0);
     CHILD_STATUS(TARN_OK, tarn_resource_release(limiter));
 
-    CHILD_CHECK(tarn_resource_blocks_out(cuda) == TRIES);
+    CHILD_CHECK(tarn_resource_live_blocks(cuda) == TRIES);
     for (int i = 0; i < TRIES; i++) {
-        CHILD_STATUS(TARN_OK, tarn_fill(0, later[i], 7, BYTES, NULL));
+        CHILD_STATUS(TARN_OK, tarn_memset_async(0, later[i], 7, BYTES, NULL));
         CHILD_STATUS(TARN_OK, tarn_resource_deallocate(cuda, later[i], BYTES, 0, NULL));
     }
     CHILD_STATUS(TARN_OK, tarn_resource_release(cuda));
@@ -62,14 +62,14 @@ static void release_host_memory_after_a_reset(void)
     tarn_pointer_release(host);
     tarn_pointer_release(pinned);
     tarn_pointer_release(managed);
-    CHILD_CHECK(tarn_pointer_unreturned() == 0);
+    CHILD_CHECK(tarn_pointer_deferred_count() == 0);
     /* The manager serves in the context's new life. */
     CHILD_STATUS(TARN_OK, tarn_manager_memhostalloc(manager, BYTES, 0, &host));
     CHILD_STATUS(TARN_OK,
                  tarn_manager_mempin(manager, page, sizeof page, 0, NULL, NULL, &pinned));
     tarn_pointer_release(host);
     tarn_pointer_release(pinned);
-    CHILD_CHECK(tarn_pointer_unreturned() == 0);
+    CHILD_CHECK(tarn_pointer_deferred_count() == 0);
     tarn_manager_release(manager);
 }
 

@@ -19,13 +19,13 @@ TEST(block_whose_free_fails_is_kept_and_goes_back_at_the_next_release)
 
     tarn_pointer_release(one);
     CHECK_EQUAL(0, fake.frees);
-    CHECK_EQUAL(1, tarn_pointer_unreturned());
+    CHECK_EQUAL(1, tarn_pointer_deferred_count());
     CHECK_SAYS("fake: keep your 100 bytes");
     tarn_pointer_release(other);
     CHECK_EQUAL(2, fake.frees);
     CHECK_EQUAL(0x20000, fake.freed[0]);
     CHECK_EQUAL(0x10000, fake.freed[1]);
-    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
     CHECK_OK(tarn_resource_release(resource));
 }
 
@@ -38,7 +38,7 @@ TEST(block_whose_free_fails_goes_back_at_the_next_allocation)
     tarn_pointer_release(pointer);
     pointer = allocate(resource);
     CHECK_EQUAL(1, fake.frees);
-    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
     tarn_pointer_release(pointer);
     CHECK_OK(tarn_resource_release(resource));
 }
@@ -52,7 +52,7 @@ TEST(block_that_is_unreturned_keeps_its_resource)
     CHECK_OK(tarn_resource_release(resource));
     tarn_pointer_release(pointer);
     CHECK_EQUAL(0, fake.destroyed);
-    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_OK(tarn_pointer_reclaim_deferred());
     CHECK_EQUAL(1, fake.frees);
     CHECK_EQUAL(1, fake.destroyed);
 }
@@ -67,15 +67,15 @@ TEST(calls_try_one_failing_block_each_and_keep_the_rest)
         pointers[i] = allocate(resource);
     for (int i = 0; i < 3; i++)
         tarn_pointer_release(pointers[i]);
-    CHECK_EQUAL(3, tarn_pointer_unreturned());
+    CHECK_EQUAL(3, tarn_pointer_deferred_count());
     CHECK_EQUAL(3, fake.refusals);
 
     fake.refuse_frees = 1;
     tarn_pointer *last = allocate(resource);
     CHECK_EQUAL(4, fake.refusals);
-    CHECK_EQUAL(3, tarn_pointer_unreturned());
+    CHECK_EQUAL(3, tarn_pointer_deferred_count());
     tarn_pointer_release(last);
-    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
     CHECK_EQUAL(4, fake.frees);
     CHECK_OK(tarn_resource_release(resource));
 }
@@ -91,13 +91,13 @@ TEST(reclaim_tries_all_and_tells_the_first_failure)
     for (int i = 0; i < 3; i++)
         tarn_pointer_release(pointers[i]);
     fake.refuse_frees = 1;
-    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_reclaim());
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_reclaim_deferred());
     CHECK_SAYS("fake: keep your 100 bytes");
     CHECK_EQUAL(2, fake.frees);
-    CHECK_EQUAL(1, tarn_pointer_unreturned());
-    CHECK_OK(tarn_pointer_reclaim());
-    CHECK_EQUAL(0, tarn_pointer_unreturned());
-    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_EQUAL(1, tarn_pointer_deferred_count());
+    CHECK_OK(tarn_pointer_reclaim_deferred());
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
+    CHECK_OK(tarn_pointer_reclaim_deferred());
     CHECK_OK(tarn_resource_release(resource));
 }
 
@@ -129,7 +129,7 @@ TEST(retry_that_fails_leaves_the_words_of_the_last_failure_alone)
     CHECK_SAYS("an older failure");
     CHECK_EQUAL(17, tarn_error_last()->native);
     tarn_pointer_release(pointer);
-    CHECK_EQUAL(0, tarn_pointer_unreturned());
+    CHECK_EQUAL(0, tarn_pointer_deferred_count());
     CHECK_OK(tarn_resource_release(resource));
 }
 
@@ -137,7 +137,7 @@ static tarn_deferred_frees deferred(void)
 {
     tarn_deferred_frees frees = {.size = sizeof frees};
 
-    CHECK_OK(tarn_pointer_deferred(&frees));
+    CHECK_OK(tarn_pointer_deferred_frees(&frees));
     return frees;
 }
 
@@ -166,7 +166,7 @@ TEST(retry_that_fails_again_is_not_told)
     fake.refuse_frees = 1;
     CHECK_OK(tarn_pointer_release_checked(pointer));
     CHECK_EQUAL(2, fake.refusals);
-    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_OK(tarn_pointer_reclaim_deferred());
     CHECK_OK(tarn_resource_release(resource));
     CHECK_OK(tarn_resource_release(other));
 }
@@ -195,7 +195,7 @@ TEST(failing_free_of_what_a_finalizer_or_an_owner_releases_is_told)
     CHECK_OK(tarn_pointer_create(&options, &pointer));
     fake.refuse_frees = 1;
     CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_release_checked(pointer));
-    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_OK(tarn_pointer_reclaim_deferred());
 
     options.finalizer = NULL;
     options.owner = allocate(resource);
@@ -203,7 +203,7 @@ TEST(failing_free_of_what_a_finalizer_or_an_owner_releases_is_told)
     CHECK_OK(tarn_pointer_create(&options, &pointer));
     fake.refuse_frees = 1;
     CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_release_checked(pointer));
-    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_OK(tarn_pointer_reclaim_deferred());
     CHECK_OK(tarn_resource_release(resource));
 }
 
@@ -218,7 +218,7 @@ TEST(release_that_does_not_fail_has_nothing_to_tell)
     fake.refuse_frees = 1;
     CHECK_OK(tarn_pointer_release_checked(pointer)); /* the view has it still */
     CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_release_checked(view));
-    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_OK(tarn_pointer_reclaim_deferred());
     CHECK_OK(tarn_resource_release(resource));
 }
 
@@ -235,10 +235,10 @@ TEST(failed_frees_are_counted_until_they_are_done)
     tarn_pointer_release(other);
     CHECK_EQUAL(2, deferred().failed_count);
     CHECK_EQUAL(200, deferred().failed_bytes);
-    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_reclaim());
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_reclaim_deferred());
     CHECK_EQUAL(1, deferred().failed_count);
     CHECK_EQUAL(100, deferred().failed_bytes);
-    CHECK_OK(tarn_pointer_reclaim());
+    CHECK_OK(tarn_pointer_reclaim_deferred());
     CHECK_EQUAL(0, deferred().failed_count);
     CHECK_EQUAL(0, deferred().failed_bytes);
     CHECK_EQUAL(0, deferred().waiting_count);
@@ -249,8 +249,8 @@ TEST(deferred_frees_need_a_place_of_the_right_size)
 {
     tarn_deferred_frees frees = {.size = 8, .failed_count = 77};
 
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_deferred(NULL));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_deferred(&frees));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_deferred_frees(NULL));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_deferred_frees(&frees));
     CHECK_SAYS("into 8 bytes, they have 40");
     CHECK_EQUAL(77, frees.failed_count);
 }
@@ -311,10 +311,10 @@ TEST(blocks_of_many_threads_all_go_back_in_the_end)
         CHECK_EQUAL(0, pthread_create(&threads[i], NULL, allocate_and_release, resource));
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    CHECK_EQUAL(tarn_pointer_unreturned(), deferred().failed_count);
-    CHECK_EQUAL(100 * tarn_pointer_unreturned(), deferred().failed_bytes);
-    while (tarn_pointer_unreturned() > 0)
-        tarn_pointer_reclaim();
+    CHECK_EQUAL(tarn_pointer_deferred_count(), deferred().failed_count);
+    CHECK_EQUAL(100 * tarn_pointer_deferred_count(), deferred().failed_bytes);
+    while (tarn_pointer_deferred_count() > 0)
+        tarn_pointer_reclaim_deferred();
     CHECK_EQUAL(0, deferred().failed_bytes);
     CHECK_EQUAL(THREADS * ROUNDS, next);
     CHECK_OK(tarn_resource_release(resource));

@@ -26,7 +26,7 @@ static void check_text_refused(const char *says, const char *text)
 /* The module of GOOD as bitcode. */
 static char *good_bitcode(size_t *bytes)
 {
-    tarn_prune_options options = {.form = TARN_PRUNE_BITCODE};
+    tarn_prune_options options = {.format = TARN_PRUNE_BITCODE};
     char *out;
 
     CHECK_OK(tarn_prune_bytes(GOOD, strlen(GOOD), NULL, &options, NULL, &out, bytes));
@@ -37,7 +37,7 @@ TEST(text_comes_back_as_text_and_bitcode_as_bitcode)
 {
     size_t bytes, again_bytes;
     char *bitcode = good_bitcode(&bytes), *again;
-    tarn_prune_options options = {.form = TARN_PRUNE_TEXT};
+    tarn_prune_options options = {.format = TARN_PRUNE_TEXT};
 
     CHECK(memcmp(bitcode, "BC\xc0\xde", 4) == 0);
     CHECK_OK(tarn_prune_bytes(bitcode, bytes, NULL, NULL, NULL, &again, &again_bytes));
@@ -99,7 +99,7 @@ TEST(bytes_that_are_trusted_are_not_verified)
 
 TEST(wrong_arguments_are_refused)
 {
-    tarn_prune_options options = {.form = (tarn_prune_form)3};
+    tarn_prune_options options = {.format = (tarn_prune_format)3};
     char *out = NULL;
     size_t bytes;
 

@@ -15,7 +15,7 @@ static void listen(void *data, const tarn_prune_kept *kept)
 
     told->count++;
     told->rule = kept->rule;
-    CHECK(strlen(kept->words) > 5);
+    CHECK(strlen(kept->message) > 5);
     snprintf(told->function, sizeof told->function, "%s", kept->function);
     snprintf(told->value, sizeof told->value, "%s", kept->value);
     snprintf(told->incref, sizeof told->incref, "%s", kept->incref.block);
@@ -133,7 +133,7 @@ TEST(a_reference_that_somebody_else_may_have_is_named)
                                                                      "%a") "  ret "
                                                                            "void\n"));
 
-    CHECK_EQUAL(TARN_PRUNE_HANDED_OVER, told.rule);
+    CHECK_EQUAL(TARN_PRUNE_OWNERSHIP_TRANSFERRED, told.rule);
     CHECK_TEXT("%B", told.at);
 }
 

@@ -29,7 +29,7 @@ TEST(counted_memory_comes_from_a_resource)
     api->release(small);
     api->release(large);
     tarn_runtime_trim(runtime);
-    CHECK_EQUAL(0, tarn_resource_blocks_out(limiter));
+    CHECK_EQUAL(0, tarn_resource_live_blocks(limiter));
     CHECK_OK(tarn_runtime_release(runtime));
     CHECK_OK(tarn_resource_allocator_release(allocator));
     CHECK_OK(tarn_resource_release(limiter));
@@ -67,13 +67,13 @@ TEST(one_block_may_be_pinned)
     CHECK_OK(tarn_meminfo_allocate(tarn_runtime_default(), &options, &meminfo));
     CHECK_EQUAL(0, (uintptr_t)tarn_meminfo_data(meminfo) % 4096);
     memset(tarn_meminfo_data(meminfo), 1, 1000);
-    CHECK_EQUAL(1, tarn_resource_blocks_out(pinned));
+    CHECK_EQUAL(1, tarn_resource_live_blocks(pinned));
     tarn_meminfo_release(meminfo);
     void *none = allocator->malloc(0, allocator->opaque_data);
     CHECK(none);
     allocator->free(none, allocator->opaque_data);
     allocator->free(NULL, allocator->opaque_data);
-    CHECK_EQUAL(0, tarn_resource_blocks_out(pinned));
+    CHECK_EQUAL(0, tarn_resource_live_blocks(pinned));
     CHECK_OK(tarn_resource_allocator_release(allocator));
     CHECK_OK(tarn_resource_release(pinned));
 }

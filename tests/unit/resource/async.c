@@ -73,7 +73,7 @@ TEST(async_says_what_it_is)
     CHECK_TEXT("async", tarn_resource_name(resource));
     CHECK(tarn_resource_supports_streams(resource));
     CHECK(tarn_resource_supports_memory_info(resource));
-    CHECK(!tarn_resource_free_waits(resource));
+    CHECK(!tarn_resource_deallocate_synchronizes(resource));
     CHECK_OK(tarn_resource_release(resource));
 }
 

@@ -44,11 +44,11 @@ static void is_served_by(const struct scripted *wanted, size_t bytes)
     CHECK_EQUAL(bytes, wanted->bytes);
     CHECK_EQUAL(512, wanted->alignment);
     CHECK(wanted->stream == TARN_STREAM_PER_THREAD);
-    CHECK_EQUAL(1, tarn_resource_blocks_out(binning));
+    CHECK_EQUAL(1, tarn_resource_live_blocks(binning));
     CHECK_OK(tarn_resource_deallocate(binning, block, bytes, 512, TARN_STREAM_LEGACY));
     CHECK_EQUAL(frees + 1, wanted->frees);
     CHECK(wanted->block == block && wanted->stream == TARN_STREAM_LEGACY);
-    CHECK_EQUAL(0, tarn_resource_blocks_out(binning));
+    CHECK_EQUAL(0, tarn_resource_live_blocks(binning));
 }
 
 TEST(binning_sends_each_size_to_its_bin)
@@ -105,12 +105,12 @@ TEST(binning_counts_nothing_when_a_bin_fails)
     CHECK_STATUS(TARN_OUT_OF_MEMORY,
                  tarn_resource_allocate(binning, 500, 0, NULL, &block));
     CHECK_EQUAL(77, block);
-    CHECK_EQUAL(0, tarn_resource_blocks_out(binning));
+    CHECK_EQUAL(0, tarn_resource_live_blocks(binning));
     CHECK_OK(tarn_resource_allocate(binning, 5000, 0, NULL, &block));
     large.free_fails = TARN_DRIVER_FAILURE;
     CHECK_STATUS(TARN_DRIVER_FAILURE,
                  tarn_resource_deallocate(binning, block, 5000, 0, NULL));
-    CHECK_EQUAL(1, tarn_resource_blocks_out(binning));
+    CHECK_EQUAL(1, tarn_resource_live_blocks(binning));
     CHECK_STATUS(TARN_STILL_IN_USE, tarn_resource_release(binning));
     large.free_fails = TARN_OK;
     CHECK_OK(tarn_resource_deallocate(binning, block, 5000, 0, NULL));
@@ -139,11 +139,11 @@ TEST(binning_refuses_bins_that_cannot_be)
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_binning_create(upstream.resource, &options, &other));
     options.size = sizeof options;
-    options.smallest_log2 = 20;
-    options.largest_log2 = 10;
+    options.min_size_exponent = 20;
+    options.max_size_exponent = 10;
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_binning_create(upstream.resource, &options, &other));
-    options.largest_log2 = 63;
+    options.max_size_exponent = 63;
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_binning_create(upstream.resource, &options, &other));
     tarn_binning_options later[2] = {{.size = sizeof later}, {.size = 1}};
@@ -172,13 +172,13 @@ TEST(binning_is_what_all_of_its_bins_are)
     add_both();
     upstream.waits = small.waits = upstream.streams = small.streams = true;
     upstream.serves = small.serves = true;
-    CHECK(!tarn_resource_serves_no_stream(binning));
+    CHECK(!tarn_resource_supports_no_stream(binning));
     large.serves = true;
-    CHECK(tarn_resource_serves_no_stream(binning));
-    CHECK(!tarn_resource_free_waits(binning));
+    CHECK(tarn_resource_supports_no_stream(binning));
+    CHECK(!tarn_resource_deallocate_synchronizes(binning));
     CHECK(!tarn_resource_supports_streams(binning));
     large.waits = large.streams = true;
-    CHECK(tarn_resource_free_waits(binning));
+    CHECK(tarn_resource_deallocate_synchronizes(binning));
     CHECK(tarn_resource_supports_streams(binning));
     end();
 }
@@ -199,7 +199,7 @@ TEST(binning_trims_its_bins_and_upstream)
 TEST(binning_has_slabs_for_powers_of_two)
 {
     tarn_binning_options options = {
-        .size = sizeof options, .smallest_log2 = 10, .largest_log2 = 14};
+        .size = sizeof options, .min_size_exponent = 10, .max_size_exponent = 14};
     tarn_resource *cuda, *with_slabs;
     tarn_device_ptr blocks[6];
     size_t bytes;
@@ -211,9 +211,9 @@ TEST(binning_has_slabs_for_powers_of_two)
         CHECK_OK(
             tarn_resource_allocate(with_slabs, (size_t)1000 << i, 0, NULL, &blocks[i]));
     }
-    CHECK_EQUAL(6, tarn_resource_blocks_out(with_slabs));
+    CHECK_EQUAL(6, tarn_resource_live_blocks(with_slabs));
     CHECK_STATUS(TARN_NOT_SUPPORTED,
-                 tarn_resource_block_bytes(with_slabs, blocks[0], &bytes));
+                 tarn_resource_requested_bytes(with_slabs, blocks[0], &bytes));
     for (unsigned i = 0; i < 6; i++)
         CHECK_OK(
             tarn_resource_deallocate(with_slabs, blocks[i], (size_t)1000 << i, 0, NULL));
@@ -257,7 +257,7 @@ TEST(binning_takes_new_bins_between_the_calls_of_threads)
     CHECK_EQUAL(0, mistakes);
     CHECK_OK(tarn_resource_release(binning));
     for (int i = 0; i < 64; i++) {
-        CHECK_EQUAL(0, tarn_resource_blocks_out(bins[i]));
+        CHECK_EQUAL(0, tarn_resource_live_blocks(bins[i]));
         CHECK_OK(tarn_resource_release(bins[i]));
     }
     CHECK_OK(tarn_resource_release(host));

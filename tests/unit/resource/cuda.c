@@ -41,7 +41,7 @@ TEST(resource_says_what_it_is)
         CHECK_OK(tarn_cuda_create(0, &cuda));
         CHECK_TEXT(kind->name, tarn_resource_name(resource));
         CHECK_EQUAL(0, tarn_resource_device(resource));
-        CHECK(tarn_resource_free_waits(resource));
+        CHECK(tarn_resource_deallocate_synchronizes(resource));
         CHECK(!tarn_resource_supports_streams(resource));
         CHECK_EQUAL(kind->has_memory_info, tarn_resource_supports_memory_info(resource));
         CHECK_EQUAL(kind == kinds, tarn_resource_is_equal(resource, cuda));
@@ -110,7 +110,7 @@ TEST(host_can_write_managed_and_pinned_memory)
         CHECK_OK(kind->create(0, &resource));
         CHECK_OK(tarn_resource_allocate(resource, 100, 4096, NULL, &block));
         memset((void *)(uintptr_t)block, 0x5a, 100);
-        CHECK_OK(tarn_copy(0, (uintptr_t)copy, block, 100, TARN_STREAM_NONE));
+        CHECK_OK(tarn_memcpy_async(0, (uintptr_t)copy, block, 100, TARN_STREAM_NONE));
         CHECK(copy[0] == 0x5a && copy[99] == 0x5a);
         CHECK_OK(tarn_resource_deallocate(resource, block, 100, 4096, NULL));
         CHECK_OK(tarn_resource_release(resource));

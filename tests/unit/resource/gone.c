@@ -111,10 +111,10 @@ static void give_back_after_a_reset(void)
     CHILD_STATUS(TARN_OK, tarn_resource_deallocate(managed, managed_block, 10, 0, NULL));
     CHILD_STATUS(TARN_OK, tarn_resource_deallocate(pinned, pinned_block, 10, 0, NULL));
     CHILD_STATUS(TARN_OK, tarn_resource_deallocate(async, blocks[1], 10, 0, NULL));
-    CHILD_CHECK(tarn_resource_blocks_out(cuda) == 0);
+    CHILD_CHECK(tarn_resource_live_blocks(cuda) == 0);
     /* And the device serves as before. */
     CHILD_STATUS(TARN_OK, tarn_resource_allocate(cuda, 10, 0, NULL, &later));
-    CHILD_STATUS(TARN_OK, tarn_fill(0, later, 7, 10, TARN_STREAM_NONE));
+    CHILD_STATUS(TARN_OK, tarn_memset_async(0, later, 7, 10, TARN_STREAM_NONE));
     CHILD_STATUS(TARN_OK, tarn_resource_deallocate(cuda, later, 10, 0, NULL));
     CHILD_STATUS(TARN_OK, tarn_resource_release(async));
     CHILD_STATUS(TARN_OK, tarn_resource_release(cuda));

@@ -114,7 +114,7 @@ TEST(host_is_one_a_process_for_as_long_as_somebody_has_it)
     CHECK_OK(tarn_resource_deallocate(two, block, 10, 0, NULL));
     CHECK_OK(tarn_resource_release(two));
     CHECK_OK(tarn_host_create(&one)); /* a new one, after the end of the old */
-    CHECK_EQUAL(0, tarn_resource_blocks_out(one));
+    CHECK_EQUAL(0, tarn_resource_live_blocks(one));
     CHECK_OK(tarn_resource_release(one));
 }
 

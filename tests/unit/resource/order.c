@@ -90,14 +90,14 @@ static unsigned long long use_elsewhere(create_fn *create,
     CHECK_OK(tarn_stream_create(0, true, &second));
     CHECK_OK(create(&resource));
     tarn_device_ptr before = take(resource, first);
-    CHECK_OK(tarn_fill(0, before, 1, BYTES, first));
+    CHECK_OK(tarn_memset_async(0, before, 1, BYTES, first));
     give_back(resource, before, first);
     tarn_device_ptr block = take(resource, first);
     CHECK(block == before); /* or the pool's case shows nothing */
-    CHECK_OK(tarn_fill(0, block, 2, BYTES / 2, first));
+    CHECK_OK(tarn_memset_async(0, block, 2, BYTES / 2, first));
     CHECK_EQUAL(0, sim_races());
     order(first, second);
-    CHECK_OK(tarn_fill(0, block + BYTES / 2, 3, BYTES / 2, second));
+    CHECK_OK(tarn_memset_async(0, block + BYTES / 2, 3, BYTES / 2, second));
     unsigned long long races = sim_races();
     CHECK_OK(tarn_driver_synchronize(0));
     give_back(resource, block, first);

@@ -110,8 +110,8 @@ static const tarn_resource_ops never_ops = {
     .destroy = destroy_nothing,
     .memory_info = info_never,
     .trim = trim_never,
-    .block_bytes = bytes_never,
-    .blocks_out = count_none,
+    .requested_bytes = bytes_never,
+    .live_blocks = count_none,
 };
 
 /* Each of these leaves a message of the status that the next one returns. */
@@ -133,7 +133,7 @@ TEST(failure_without_a_message_does_not_get_that_of_an_older_one_of_its_kind)
     CHECK_TEXT("never: memory_info failed, device 0", tarn_error_last()->message);
     CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_resource_trim(never, 0, NULL));
     CHECK_TEXT("never: trim failed, device 0", tarn_error_last()->message);
-    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_resource_block_bytes(never, 256, &bytes));
+    CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_resource_requested_bytes(never, 256, &bytes));
     CHECK_TEXT("never: block_bytes failed, device 0", tarn_error_last()->message);
     CHECK_OK(tarn_resource_release(never));
 }
@@ -296,11 +296,11 @@ TEST(create_reads_a_table_only_as_far_as_its_size_says)
     CHECK_EQUAL(3, tarn_resource_device(resource));
     CHECK(!tarn_resource_supports_memory_info(resource));
     CHECK(!tarn_resource_supports_streams(resource));
-    CHECK(!tarn_resource_free_waits(resource));
-    CHECK(!tarn_resource_serves_no_stream(resource));
+    CHECK(!tarn_resource_deallocate_synchronizes(resource));
+    CHECK(!tarn_resource_supports_no_stream(resource));
     CHECK_STATUS(TARN_NOT_SUPPORTED,
                  tarn_resource_memory_info(resource, NULL, &bytes, &bytes));
-    CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_resource_block_bytes(resource, 1, &bytes));
+    CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_resource_requested_bytes(resource, 1, &bytes));
     CHECK_EQUAL(7, bytes);
     CHECK_OK(tarn_resource_trim(resource, 0, &released));
     CHECK_EQUAL(0, released);
@@ -399,7 +399,7 @@ TEST(allocate_leaves_the_output_alone_when_the_resource_fails)
                  tarn_resource_allocate(script.resource, 99, 0, NULL, &block));
     CHECK_SAYS("scripted: no 99 bytes");
     CHECK_EQUAL(7, block);
-    CHECK_EQUAL(0, tarn_resource_blocks_out(script.resource));
+    CHECK_EQUAL(0, tarn_resource_live_blocks(script.resource));
     scripted_end(&script);
 }
 
@@ -484,10 +484,10 @@ TEST(deallocate_that_fails_leaves_the_block_out)
     script.free_fails = TARN_DRIVER_FAILURE;
     CHECK_STATUS(TARN_DRIVER_FAILURE,
                  tarn_resource_deallocate(script.resource, block, 10, 0, NULL));
-    CHECK_EQUAL(1, tarn_resource_blocks_out(script.resource));
+    CHECK_EQUAL(1, tarn_resource_live_blocks(script.resource));
     script.free_fails = TARN_OK;
     CHECK_OK(tarn_resource_deallocate(script.resource, block, 10, 0, NULL));
-    CHECK_EQUAL(0, tarn_resource_blocks_out(script.resource));
+    CHECK_EQUAL(0, tarn_resource_live_blocks(script.resource));
     scripted_end(&script);
 }
 
@@ -516,7 +516,7 @@ TEST(questions_are_passed_to_the_resource)
 
     scripted_begin(&script, 2);
     script.waits = true;
-    CHECK(tarn_resource_free_waits(script.resource));
+    CHECK(tarn_resource_deallocate_synchronizes(script.resource));
     CHECK(!tarn_resource_supports_streams(script.resource));
     script.streams = true;
     CHECK(tarn_resource_supports_streams(script.resource));
@@ -542,10 +542,10 @@ TEST(null_is_no_resource_and_no_crash)
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_resource_memory_info(NULL, NULL, &bytes, &bytes));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_resource_trim(NULL, 0, NULL));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_resource_block_bytes(NULL, 1, &bytes));
-    CHECK_EQUAL(0, tarn_resource_blocks_out(NULL));
-    CHECK(!tarn_resource_free_waits(NULL));
-    CHECK(!tarn_resource_serves_no_stream(NULL));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_resource_requested_bytes(NULL, 1, &bytes));
+    CHECK_EQUAL(0, tarn_resource_live_blocks(NULL));
+    CHECK(!tarn_resource_deallocate_synchronizes(NULL));
+    CHECK(!tarn_resource_supports_no_stream(NULL));
     CHECK(!tarn_resource_supports_streams(NULL));
     CHECK(!tarn_resource_supports_memory_info(NULL));
     CHECK_EQUAL(TARN_DEVICE_NONE, tarn_resource_device(NULL));

@@ -57,8 +57,8 @@ TEST(slab_gives_any_size_the_same_block)
         tarn_device_ptr block = take(slab, sizes[i]);
         size_t bytes;
         CHECK_EQUAL(TAKEN, statistics_of(slab).live);
-        CHECK_EQUAL(sizes[i], statistics_of(slab).live_asked);
-        CHECK_OK(tarn_resource_block_bytes(slab, block, &bytes));
+        CHECK_EQUAL(sizes[i], statistics_of(slab).live_requested);
+        CHECK_OK(tarn_resource_requested_bytes(slab, block, &bytes));
         CHECK_EQUAL(sizes[i], bytes);
         put(slab, block, sizes[i]);
     }

@@ -31,7 +31,7 @@ static tarn_status make_binning(tarn_resource *upstream, tarn_resource **out)
 static tarn_status make_binning_with_bins(tarn_resource *upstream, tarn_resource **out)
 {
     const tarn_binning_options options = {
-        .size = sizeof options, .smallest_log2 = 8, .largest_log2 = 9};
+        .size = sizeof options, .min_size_exponent = 8, .max_size_exponent = 9};
 
     return tarn_binning_create(upstream, &options, out);
 }
@@ -71,7 +71,7 @@ static tarn_status make_own(tarn_resource *upstream, tarn_resource **out)
                                           .allocate = pass_on,
                                           .deallocate = pass_back,
                                           .destroy = let_go};
-    tarn_status status = tarn_resource_create_over(
+    tarn_status status = tarn_resource_create_with_upstream(
         &ops, upstream, tarn_resource_device(upstream), upstream, out);
 
     if (status == TARN_OK)
@@ -101,7 +101,7 @@ static tarn_resource *stack_of(unsigned height)
 
 TEST(as_many_as_may_stack_serve_and_end)
 {
-    tarn_resource *top = stack_of(TARN_STACK_MAX);
+    tarn_resource *top = stack_of(TARN_RESOURCE_DEPTH_MAX);
     size_t free_bytes, total;
     tarn_device_ptr block;
 
@@ -109,7 +109,7 @@ TEST(as_many_as_may_stack_serve_and_end)
     CHECK_OK(tarn_resource_deallocate(top, block, 1000, 0, NULL));
     CHECK_OK(tarn_resource_trim(top, 0, NULL));
     tarn_resource_memory_info(top, NULL, &free_bytes, &total);
-    tarn_resource_serves_no_stream(top);
+    tarn_resource_supports_no_stream(top);
     CHECK_OK(tarn_resource_release(top));
 }
 
@@ -118,7 +118,7 @@ TEST(one_more_is_refused_whatever_it_is)
     static make_fn *const all[] = {
         make_limiter, tarn_counter_create,    make_logger, make_binning,
         make_own,     make_binning_with_bins, make_pool,   make_slab};
-    tarn_resource *top = stack_of(TARN_STACK_MAX);
+    tarn_resource *top = stack_of(TARN_RESOURCE_DEPTH_MAX);
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         tarn_resource *out = (tarn_resource *)(uintptr_t)77;
@@ -131,7 +131,7 @@ TEST(one_more_is_refused_whatever_it_is)
 
 TEST(pools_and_slabs_count_as_others_do)
 {
-    tarn_resource *top = stack_of(TARN_STACK_MAX - 2), *pool, *slab, *out;
+    tarn_resource *top = stack_of(TARN_RESOURCE_DEPTH_MAX - 2), *pool, *slab, *out;
 
     CHECK_OK(make_pool(top, &pool));
     CHECK_OK(make_slab(pool, &slab));
@@ -146,8 +146,8 @@ TEST(pools_and_slabs_count_as_others_do)
 
 TEST(bin_counts_and_one_that_is_over_more_comes_before_what_is_above)
 {
-    tarn_resource *base = stack_of(0), *high = stack_of(TARN_STACK_MAX - 1);
-    tarn_resource *highest = stack_of(TARN_STACK_MAX), *binning, *above, *out;
+    tarn_resource *base = stack_of(0), *high = stack_of(TARN_RESOURCE_DEPTH_MAX - 1);
+    tarn_resource *highest = stack_of(TARN_RESOURCE_DEPTH_MAX), *binning, *above, *out;
 
     CHECK_OK(make_binning(base, &binning));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_binning_add_bin(binning, 256, highest));

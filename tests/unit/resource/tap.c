@@ -6,11 +6,11 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-static tarn_tap_event seen[8];
+static tarn_observer_event seen[8];
 static unsigned seen_count;
 static struct scripted script;
 
-static void note(void *data, const tarn_tap_event *event)
+static void note(void *data, const tarn_observer_event *event)
 {
     *(unsigned *)data += 1;
     CHECK(seen_count < 8);
@@ -22,12 +22,12 @@ static void begin(unsigned *told)
     seen_count = 0;
     *told = 0;
     scripted_begin(&script, 0);
-    CHECK_OK(tarn_resource_set_tap(note, told));
+    CHECK_OK(tarn_resource_set_observer(note, told));
 }
 
 static void end(void)
 {
-    CHECK_OK(tarn_resource_set_tap(NULL, NULL));
+    CHECK_OK(tarn_resource_set_observer(NULL, NULL));
     scripted_end(&script);
 }
 
@@ -73,7 +73,7 @@ TEST(tap_sees_a_free_before_it_reaches_the_resource)
     end();
 }
 
-static void fail_too(void *data, const tarn_tap_event *event)
+static void fail_too(void *data, const tarn_observer_event *event)
 {
     note(data, event);
     tarn_error_set(TARN_BAD_FORMAT, "of the tap");
@@ -85,8 +85,8 @@ TEST(tap_sees_a_failure_and_leaves_its_words_alone)
     tarn_device_ptr block = 7;
 
     begin(&told);
-    CHECK_OK(tarn_resource_set_tap(NULL, NULL));
-    CHECK_OK(tarn_resource_set_tap(fail_too, &told));
+    CHECK_OK(tarn_resource_set_observer(NULL, NULL));
+    CHECK_OK(tarn_resource_set_observer(fail_too, &told));
     script.allocate_fails = TARN_OUT_OF_MEMORY;
     CHECK_STATUS(TARN_OUT_OF_MEMORY,
                  tarn_resource_allocate(script.resource, 10, 0, NULL, &block));
@@ -120,7 +120,7 @@ TEST(tap_does_not_see_calls_inside_calls)
     end();
 }
 
-static void allocate_inside(void *data, const tarn_tap_event *event)
+static void allocate_inside(void *data, const tarn_observer_event *event)
 {
     tarn_device_ptr block;
 
@@ -135,8 +135,8 @@ TEST(tap_may_allocate_and_is_not_told_of_it)
     tarn_device_ptr block;
 
     begin(&told);
-    CHECK_OK(tarn_resource_set_tap(NULL, NULL));
-    CHECK_OK(tarn_resource_set_tap(allocate_inside, &told));
+    CHECK_OK(tarn_resource_set_observer(NULL, NULL));
+    CHECK_OK(tarn_resource_set_observer(allocate_inside, &told));
     CHECK_OK(tarn_resource_allocate(script.resource, 10, 0, NULL, &block));
     CHECK_EQUAL(1, told);
     CHECK_EQUAL(2, script.allocations);
@@ -164,11 +164,11 @@ TEST(tap_is_one_a_process_until_it_is_taken_away)
     tarn_device_ptr block;
 
     begin(&told);
-    CHECK_STATUS(TARN_STILL_IN_USE, tarn_resource_set_tap(note, &other));
-    CHECK_OK(tarn_resource_set_tap(NULL, NULL));
+    CHECK_STATUS(TARN_STILL_IN_USE, tarn_resource_set_observer(note, &other));
+    CHECK_OK(tarn_resource_set_observer(NULL, NULL));
     CHECK_OK(tarn_resource_allocate(script.resource, 10, 0, NULL, &block));
     CHECK_EQUAL(0, told);
-    CHECK_OK(tarn_resource_set_tap(note, &other));
+    CHECK_OK(tarn_resource_set_observer(note, &other));
     CHECK_OK(tarn_resource_deallocate(script.resource, block, 10, 0, NULL));
     CHECK(told == 0 && other == 1);
     end();
@@ -180,7 +180,7 @@ static struct {
     atomic_bool is_inside, may_leave, has_left;
 } visit;
 
-static void stay(void *data, const tarn_tap_event *event)
+static void stay(void *data, const tarn_observer_event *event)
 {
     (void)data, (void)event;
     atomic_store(&visit.is_inside, true);
@@ -202,7 +202,7 @@ static void *allocate_and_free(void *unused)
 static void *take_tap_away(void *unused)
 {
     (void)unused;
-    CHECK_OK(tarn_resource_set_tap(NULL, NULL));
+    CHECK_OK(tarn_resource_set_observer(NULL, NULL));
     CHECK(atomic_load(&visit.has_left)); /* its data may be freed now */
     return NULL;
 }
@@ -213,7 +213,7 @@ TEST(tap_that_is_taken_away_is_left_by_all_threads)
     unsigned told = 0;
 
     scripted_begin(&script, 0);
-    CHECK_OK(tarn_resource_set_tap(stay, NULL));
+    CHECK_OK(tarn_resource_set_observer(stay, NULL));
     CHECK_EQUAL(0, pthread_create(&threads[0], NULL, allocate_and_free, NULL));
     while (!atomic_load(&visit.is_inside))
         usleep(500);
@@ -229,11 +229,11 @@ TEST(tap_that_is_taken_away_is_left_by_all_threads)
     end();
 }
 
-static void take_itself_away(void *data, const tarn_tap_event *event)
+static void take_itself_away(void *data, const tarn_observer_event *event)
 {
     (void)event;
     ++*(unsigned *)data;
-    CHECK_OK(tarn_resource_set_tap(NULL, NULL));
+    CHECK_OK(tarn_resource_set_observer(NULL, NULL));
 }
 
 TEST(tap_may_take_itself_away)
@@ -241,7 +241,7 @@ TEST(tap_may_take_itself_away)
     unsigned told = 0;
 
     scripted_begin(&script, 0);
-    CHECK_OK(tarn_resource_set_tap(take_itself_away, &told));
+    CHECK_OK(tarn_resource_set_observer(take_itself_away, &told));
     allocate_and_free(NULL);
     CHECK_EQUAL(1, told);
     scripted_end(&script);

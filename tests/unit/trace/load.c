@@ -48,17 +48,17 @@ TEST(load_leaves_its_output_alone_when_it_fails)
 
 TEST(load_and_tally_refuse_null)
 {
-    tarn_trace_tally *tally;
+    tarn_trace_accounting *tally;
     tarn_trace *trace = NULL;
-    tarn_event event = {.address = 1, .bytes = 1};
+    tarn_trace_event event = {.address = 1, .bytes = 1};
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_trace_load("a", NULL, NULL, NULL, &trace));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_trace_load(NULL, NULL, NULL, NULL, NULL));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
-                 tarn_trace_tally_create(NULL, NULL, NULL, NULL, NULL));
-    CHECK_OK(tarn_trace_tally_create(NULL, NULL, NULL, NULL, &tally));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_trace_tally_add(tally, NULL, 1));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_trace_tally_add(NULL, &event, 1));
-    tarn_trace_tally_release(tally);
+                 tarn_trace_accounting_create(NULL, NULL, NULL, NULL, NULL));
+    CHECK_OK(tarn_trace_accounting_create(NULL, NULL, NULL, NULL, &tally));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_trace_accounting_add(tally, NULL, 1));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_trace_accounting_add(NULL, &event, 1));
+    tarn_trace_accounting_release(tally);
     CHECK(trace == NULL);
 }

@@ -193,7 +193,8 @@ static long fail_without_a_reason(void *data, char *buffer, size_t capacity)
     return -1;
 }
 
-static tarn_status refuse_silently(void *data, const tarn_event *event, uint64_t line)
+static tarn_status refuse_silently(void *data, const tarn_trace_event *event,
+                                   uint64_t line)
 {
     (void)data, (void)event, (void)line;
     return TARN_PLUGIN_FAILURE;
@@ -251,13 +252,13 @@ static char *any_location(uint64_t *seed)
     return location;
 }
 
-static tarn_event any_event(uint64_t *seed, tarn_trace_format format)
+static tarn_trace_event any_event(uint64_t *seed, tarn_trace_format format)
 {
-    tarn_event event = {.action = (tarn_action)tarn__random_below(seed, 3),
-                        .device = TARN_DEVICE_NONE,
-                        .address = any_number(seed),
-                        .stream = any_number(seed),
-                        .bytes = any_number(seed)};
+    tarn_trace_event event = {.action = (tarn_action)tarn__random_below(seed, 3),
+                              .device = TARN_DEVICE_NONE,
+                              .address = any_number(seed),
+                              .stream = any_number(seed),
+                              .bytes = any_number(seed)};
 
     if (tarn__random_below(seed, 8) == 0)
         event.stream = UINT64_MAX;
@@ -277,7 +278,7 @@ static tarn_event any_event(uint64_t *seed, tarn_trace_format format)
     return event;
 }
 
-static void check_same(const tarn_event *a, const tarn_event *b)
+static void check_same(const tarn_trace_event *a, const tarn_trace_event *b)
 {
     CHECK_EQUAL(a->action, b->action);
     CHECK_EQUAL(a->device, b->device);
@@ -295,7 +296,7 @@ static void check_same(const tarn_event *a, const tarn_event *b)
 
 /* `count` random events and the log that a writer makes of them. */
 static struct text any_log(uint64_t *seed, tarn_trace_format format, size_t count,
-                           tarn_event *out)
+                           tarn_trace_event *out)
 {
     struct text text = {0};
     tarn_trace_writer *writer;
@@ -309,7 +310,7 @@ static struct text any_log(uint64_t *seed, tarn_trace_format format, size_t coun
     return text;
 }
 
-static void free_log(struct text *text, tarn_event *items, size_t count)
+static void free_log(struct text *text, tarn_trace_event *items, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         free((void *)(uintptr_t)items[i].location);
@@ -320,7 +321,7 @@ enum { ROUNDS = 300, MOST_EVENTS = 40 };
 
 TEST(reader_reads_back_what_the_writer_wrote)
 {
-    tarn_event items[MOST_EVENTS];
+    tarn_trace_event items[MOST_EVENTS];
 
     for (uint64_t round = 0; round < ROUNDS; round++) {
         uint64_t seed = round;
@@ -365,7 +366,7 @@ static void damage(uint64_t *seed, struct text *text)
 
 TEST(reader_survives_damaged_logs)
 {
-    tarn_event items[MOST_EVENTS];
+    tarn_trace_event items[MOST_EVENTS];
     unsigned refused = 0;
 
     for (uint64_t round = 0; round < 4 * ROUNDS; round++) {

@@ -415,7 +415,7 @@ TEST(replay_opens_the_streams_that_it_made)
     tarn_trace *trace = trace_of(ROW("1", "allocate", "0x10", "1", "0") ROW(
         "1", "allocate", "0x20", "1", "0x7") ROW("1", "free", "0x10", "1", "0x7"));
     tarn_replay_options options = {
-        .size = sizeof options, .keep_streams = true, .open_streams = true};
+        .size = sizeof options, .keep_streams = true, .register_streams = true};
     tarn_replay_report report;
     struct call *calls = recorder.calls;
 
@@ -423,7 +423,7 @@ TEST(replay_opens_the_streams_that_it_made)
     CHECK(calls[0].stream == TARN_STREAM_DEFAULT);
     CHECK((uintptr_t)calls[1].stream & 1); /* no CUstream is odd */
     CHECK(calls[2].stream == calls[1].stream);
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_close(calls[1].stream));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_unregister(calls[1].stream));
     CHECK_SAYS("closed already");
     tarn_trace_release(trace);
     CHECK_OK(tarn_resource_release(resource));
@@ -441,7 +441,7 @@ TEST(replay_measures_what_the_device_had_less)
     CHECK_OK(tarn_replay(trace, resource, NULL, &report));
     CHECK_EQUAL(100663296, report.peak_live_bytes);
     CHECK(report.peak_reserved_bytes >= 100663296);
-    CHECK_EQUAL(0, tarn_resource_blocks_out(resource));
+    CHECK_EQUAL(0, tarn_resource_live_blocks(resource));
     tarn_trace_release(trace);
     CHECK_OK(tarn_resource_release(resource));
 }

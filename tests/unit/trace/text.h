@@ -59,13 +59,14 @@ static inline void text_free(struct text *text)
 
 /* What a reader passed on, kept. */
 struct events {
-    tarn_event *items; /* their locations are owned */
+    tarn_trace_event *items; /* their locations are owned */
     uint64_t *lines;
     size_t count;
     size_t stop_at; /* refuse the event of that number; 0: take all */
 };
 
-static inline tarn_status events_take(void *data, const tarn_event *event, uint64_t line)
+static inline tarn_status events_take(void *data, const tarn_trace_event *event,
+                                      uint64_t line)
 {
     struct events *events = data;
 

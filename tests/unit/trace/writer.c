@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static const tarn_event allocation = {
+static const tarn_trace_event allocation = {
     .action = TARN_ACTION_ALLOCATE,
     .device = 0,
     .address = 0x7fae06600000,
@@ -21,7 +21,7 @@ static const tarn_event allocation = {
     .location = "/home/me/example.py:7",
 };
 
-static struct text write_one(tarn_trace_format format, const tarn_event *event)
+static struct text write_one(tarn_trace_format format, const tarn_trace_event *event)
 {
     struct text text = {0};
     tarn_trace_writer *writer;
@@ -33,7 +33,8 @@ static struct text write_one(tarn_trace_format format, const tarn_event *event)
 }
 
 /* The row after the header. */
-static void check_row(tarn_trace_format format, const tarn_event *event, const char *row)
+static void check_row(tarn_trace_format format, const tarn_trace_event *event,
+                      const char *row)
 {
     struct text text = write_one(format, event);
     const char *header = format == TARN_TRACE_NBEP7 ? NBEP7_HEADER : RMM_HEADER;
@@ -45,7 +46,7 @@ static void check_row(tarn_trace_format format, const tarn_event *event, const c
 
 TEST(writer_writes_nbep7_rows_to_the_letter)
 {
-    tarn_event event = allocation;
+    tarn_trace_event event = allocation;
 
     check_row(TARN_TRACE_NBEP7, &event,
               "Alloc,0,0x7fae06600000,0,80,1000,2000,1,1.105490000,1.107400001,"
@@ -61,10 +62,10 @@ TEST(writer_writes_nbep7_rows_to_the_letter)
 
 TEST(writer_spells_out_a_failed_allocation_and_nobodys_stream)
 {
-    tarn_event event = {.action = TARN_ACTION_ALLOCATE_FAILURE,
-                        .device = TARN_DEVICE_NONE,
-                        .stream = UINT64_MAX,
-                        .bytes = UINT64_MAX};
+    tarn_trace_event event = {.action = TARN_ACTION_ALLOCATE_FAILURE,
+                              .device = TARN_DEVICE_NONE,
+                              .stream = UINT64_MAX,
+                              .bytes = UINT64_MAX};
 
     check_row(TARN_TRACE_NBEP7, &event,
               "Alloc Failure,-1,0x0,none,18446744073709551615,0,0,0,0.000000000,"
@@ -73,7 +74,7 @@ TEST(writer_spells_out_a_failed_allocation_and_nobodys_stream)
 
 TEST(writer_quotes_locations_as_rfc_4180_says)
 {
-    tarn_event event = allocation;
+    tarn_trace_event event = allocation;
     struct text text;
 
     event.location = "a \"b\", c\nd:1";
@@ -84,7 +85,7 @@ TEST(writer_quotes_locations_as_rfc_4180_says)
 
 TEST(writer_writes_rmm_rows_to_the_letter)
 {
-    tarn_event event = allocation;
+    tarn_trace_event event = allocation;
 
     event.start_ns = ((13 * 60 + 5) * 60 + 9) * 1000000000ull + 42999;
     check_row(TARN_TRACE_RMM, &event,
@@ -134,7 +135,7 @@ TEST(writer_hands_on_whole_lines_when_full_and_when_flushed)
 TEST(writer_cuts_a_location_that_would_not_fit)
 {
     struct text text;
-    tarn_event event = allocation;
+    tarn_trace_event event = allocation;
     char *location = malloc(100001);
     const char *quoted;
 
@@ -218,7 +219,7 @@ TEST(writer_refuses_what_it_cannot_open_and_what_is_no_event)
 {
     tarn_trace_writer *writer = NULL;
     struct text text = {0};
-    tarn_event event = allocation;
+    tarn_trace_event event = allocation;
 
     CHECK_STATUS(TARN_SYSTEM_FAILURE,
                  tarn_trace_writer_open("/nowhere/at/all.csv", TARN_TRACE_RMM, &writer));

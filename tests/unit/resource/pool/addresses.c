@@ -79,7 +79,7 @@ TEST(addresses_that_were_prepared_for_a_known_hash_are_spread)
 {
     uint64_t product = 0;
 
-    addresses = (struct tarn__addresses){0};
+    memset(&addresses, 0, sizeof addresses);
     nodes = (struct tarn__nodes){0};
     for (size_t i = 1; i < MANY; i++) {
         CHECK(tarn__addresses_reserve(&addresses, &nodes, 1));

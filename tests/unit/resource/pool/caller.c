@@ -23,8 +23,8 @@ static void is_not_taken(tarn_device_ptr block)
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_resource_deallocate(pool, block, MIB, 0, foreign));
     CHECK_SAYS("belongs to context");
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_open(0, foreign, &opened));
-    CHECK(tarn_pool_capture_of(pool, foreign, &capture) != TARN_OK);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_register(0, foreign, &opened));
+    CHECK(tarn_pool_get_capture(pool, foreign, &capture) != TARN_OK);
     CHECK(more == 77 && !opened && !capture);
 }
 
@@ -49,7 +49,7 @@ TEST(stream_of_another_context_is_refused_and_changes_nothing)
     CU(cuGraphDestroy(graph));
     CHECK_EQUAL(before.live, statistics(pool).live);
     CHECK_EQUAL(before.reserved, statistics(pool).reserved);
-    CHECK_EQUAL(before.lanes, statistics(pool).lanes);
+    CHECK_EQUAL(before.streams, statistics(pool).streams);
     CHECK_EQUAL(before.allocations, statistics(pool).allocations);
     put(pool, block, MIB, own);
     CHECK_EQUAL(0, ctx_get_current(&current));
@@ -74,7 +74,7 @@ TEST(capture_that_was_not_announced_is_seen_where_it_is_no_hit)
     use_driver(0);
     pool = new_pool(NULL);
     own = new_stream();
-    CHECK_OK(tarn_stream_open(0, own, &opened));
+    CHECK_OK(tarn_stream_register(0, own, &opened));
     tarn_device_ptr small = take(pool, 4 * KIB, opened),
                     large = take(pool, 3 * MIB, opened);
     for (int i = 0; i < WARM; i++) {
@@ -90,10 +90,10 @@ TEST(capture_that_was_not_announced_is_seen_where_it_is_no_hit)
     CHECK_EQUAL(inside, take(pool, 5 * MIB, opened));
     CHECK_EQUAL(0, statistics(pool).captured);
     put(pool, inside, 5 * MIB, opened);
-    uint64_t hits = statistics(pool).hits;
+    uint64_t hits = statistics(pool).cache_hits;
     CHECK_EQUAL(small,
                 take(pool, 4 * KIB, opened)); /* a hit: what was promised is believed */
-    CHECK_EQUAL(hits + 1, statistics(pool).hits);
+    CHECK_EQUAL(hits + 1, statistics(pool).cache_hits);
     put(pool, small, 4 * KIB, opened);
     CU(cuStreamIsCapturing(own, &state));
     CHECK_EQUAL(1, state);
@@ -103,7 +103,7 @@ TEST(capture_that_was_not_announced_is_seen_where_it_is_no_hit)
                 statistics(pool).captured); /* the graph's, as long as it lives */
     CU(cuGraphDestroy(graph));
     adds_up(pool);
-    CHECK_OK(tarn_stream_close(opened));
+    CHECK_OK(tarn_stream_unregister(opened));
     end_pool(pool);
     CU(cuStreamDestroy_v2(own));
 }

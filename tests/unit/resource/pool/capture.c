@@ -94,12 +94,12 @@ TEST(graph_that_is_let_go_by_hand_gives_its_memory_in_the_order_of_that_stream)
     tarn_stream stream = new_stream(), other = new_stream();
     struct gate gate;
 
-    CHECK_STATUS(TARN_NOT_FOUND, tarn_pool_capture_of(pool, stream, &capture));
+    CHECK_STATUS(TARN_NOT_FOUND, tarn_pool_get_capture(pool, stream, &capture));
     CU(cuStreamBeginCapture_v2(stream, CAPTURE_GLOBAL));
     tarn_device_ptr block = take(pool, 3 * MIB, stream);
     put(pool, block, 3 * MIB, stream);
-    CHECK_OK(tarn_pool_capture_of(pool, stream, &capture));
-    CHECK_OK(tarn_pool_capture_of(pool, stream, &again));
+    CHECK_OK(tarn_pool_get_capture(pool, stream, &capture));
+    CHECK_OK(tarn_pool_get_capture(pool, stream, &again));
     CHECK(capture == again);
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_capture_release(capture, stream));
     void *graph = graph_of(stream), *exec = runnable(graph);
@@ -142,12 +142,12 @@ TEST(memory_of_a_graph_that_is_a_pools_last_owner_goes_and_the_pool_stays)
 
         CU(cuStreamBeginCapture_v2(stream, CAPTURE_GLOBAL));
         put(pool, take(pool, MIB, stream), MIB, stream);
-        CHECK_OK(tarn_pool_capture_of(pool, stream, &capture));
+        CHECK_OK(tarn_pool_get_capture(pool, stream, &capture));
         CU(cuGraphDestroy(graph_of(stream)));
         CHECK_OK(tarn_resource_release(pool));
         warnings = 0;
         tarn_set_warning_handler(hear, NULL);
-        CHECK_OK(drops ? tarn_pool_capture_drop(capture)
+        CHECK_OK(drops ? tarn_pool_capture_unreference(capture)
                        : tarn_pool_capture_release(capture, stream));
         CHECK_EQUAL(1, warnings);
         put(pool, block, MIB, stream);
@@ -166,15 +166,15 @@ TEST(reference_that_is_dropped_leaves_the_memory_with_its_graph)
 
     CU(cuStreamBeginCapture_v2(stream, CAPTURE_GLOBAL));
     put(pool, take(pool, 3 * MIB, stream), 3 * MIB, stream);
-    CHECK_OK(tarn_pool_capture_of(pool, stream, &capture));
-    CHECK_OK(tarn_pool_capture_of(pool, stream, &again));
-    CHECK_OK(tarn_pool_capture_drop(again));
-    CHECK_OK(tarn_pool_capture_drop(capture));
-    CHECK_OK(tarn_pool_capture_of(pool, stream, &again)); /* it goes on */
+    CHECK_OK(tarn_pool_get_capture(pool, stream, &capture));
+    CHECK_OK(tarn_pool_get_capture(pool, stream, &again));
+    CHECK_OK(tarn_pool_capture_unreference(again));
+    CHECK_OK(tarn_pool_capture_unreference(capture));
+    CHECK_OK(tarn_pool_get_capture(pool, stream, &again)); /* it goes on */
     CHECK(capture == again);
     void *graph = graph_of(stream);
-    CHECK_OK(tarn_pool_capture_drop(again));
-    CHECK_OK(tarn_pool_capture_drop(NULL));
+    CHECK_OK(tarn_pool_capture_unreference(again));
+    CHECK_OK(tarn_pool_capture_unreference(NULL));
     CHECK(is_refused(pool, 3 * MIB, stream));
     CHECK_EQUAL(3 * MIB, statistics(pool).captured);
     CU(cuGraphDestroy(graph));
@@ -195,11 +195,11 @@ TEST(last_reference_that_is_dropped_takes_the_pool_along)
 
     CU(cuStreamBeginCapture_v2(stream, CAPTURE_GLOBAL));
     put(pool, take(pool, 3 * MIB, stream), 3 * MIB, stream);
-    CHECK_OK(tarn_pool_capture_of(pool, stream, &capture));
+    CHECK_OK(tarn_pool_get_capture(pool, stream, &capture));
     CU(cuGraphDestroy(graph_of(stream)));
     end_pool(pool);
     CHECK(!on_sim() || sim_live_bytes() > before);
-    CHECK_OK(tarn_pool_capture_drop(capture));
+    CHECK_OK(tarn_pool_capture_unreference(capture));
     CHECK(!on_sim() || sim_live_bytes() == before);
     CU(cuStreamDestroy_v2(stream));
 }
@@ -218,7 +218,7 @@ static void keeps(tarn_pool_capture *capture, uint64_t kept, uint64_t live,
 {
     tarn_pool_capture_statistics all = kept_for(capture);
 
-    CHECK_EQUAL(kept, all.kept);
+    CHECK_EQUAL(kept, all.retained);
     CHECK_EQUAL(live, all.live);
     CHECK_EQUAL(blocks, all.live_blocks);
 }
@@ -233,22 +233,22 @@ TEST(capture_tells_what_is_kept_for_its_graph)
     tarn_device_ptr before = take(pool, 2 * MIB, stream);
     CU(cuStreamBeginCapture_v2(stream, CAPTURE_GLOBAL));
     tarn_device_ptr one = take(pool, MIB, stream), two = take(pool, 1000, stream);
-    CHECK_OK(tarn_pool_capture_of(pool, stream, &capture));
+    CHECK_OK(tarn_pool_get_capture(pool, stream, &capture));
     keeps(capture, 0, MIB + 1024, 2);
     put(pool, one, MIB, stream);
     keeps(capture, MIB, 1024, 1);
     put(pool, before, 2 * MIB, stream); /* of before, and the graph's all the same */
     keeps(capture, 3 * MIB, 1024, 1);
     CHECK_EQUAL(1, kept_for(capture).streams);
-    CHECK_EQUAL(statistics(pool).captured, kept_for(capture).kept);
+    CHECK_EQUAL(statistics(pool).captured, kept_for(capture).retained);
     void *graph = graph_of(stream);
     put(pool, two, 1000, NULL); /* elsewhere: its graph may still use it */
     keeps(capture, 3 * MIB + 1024, 0, 0);
-    CHECK(!kept_for(capture).is_over);
+    CHECK(!kept_for(capture).has_ended);
     CU(cuGraphDestroy(graph));
-    for (int i = 0; i < 20000 && !kept_for(capture).is_over; i++)
+    for (int i = 0; i < 20000 && !kept_for(capture).has_ended; i++)
         usleep(500);
-    CHECK(kept_for(capture).is_over);
+    CHECK(kept_for(capture).has_ended);
     keeps(capture, 0, 0, 0);
     CHECK_EQUAL(0, statistics(pool).captured);
     CHECK_OK(tarn_pool_capture_release(capture, stream));
@@ -267,7 +267,7 @@ TEST(statistics_of_a_capture_are_as_long_as_their_reader_knows)
 
     CU(cuStreamBeginCapture_v2(stream, CAPTURE_GLOBAL));
     tarn_device_ptr block = take(pool, MIB, stream);
-    CHECK_OK(tarn_pool_capture_of(pool, stream, &capture));
+    CHECK_OK(tarn_pool_get_capture(pool, stream, &capture));
     CHECK_OK(tarn_pool_capture_get_statistics(capture, &all));
     CHECK_EQUAL(offsetof(tarn_pool_capture_statistics, live), all.size);
     CHECK_EQUAL(77, all.live);
@@ -279,7 +279,7 @@ TEST(statistics_of_a_capture_are_as_long_as_their_reader_knows)
     CHECK_EQUAL(77, all.live);
     put(pool, block, MIB, stream);
     CU(cuGraphDestroy(graph_of(stream)));
-    CHECK_OK(tarn_pool_capture_drop(capture));
+    CHECK_OK(tarn_pool_capture_unreference(capture));
     end_pool(pool);
     CU(cuStreamDestroy_v2(stream));
 }
@@ -320,7 +320,7 @@ TEST(block_of_a_graph_that_was_freed_outside_waits_for_what_used_it)
     for (int by_hand = 0; by_hand < 2; by_hand++) {
         CU(cuStreamBeginCapture_v2(stream, CAPTURE_RELAXED));
         tarn_device_ptr block = take(pool, 3 * MIB, stream);
-        CHECK_OK(tarn_pool_capture_of(pool, stream, &capture));
+        CHECK_OK(tarn_pool_get_capture(pool, stream, &capture));
         void *graph = graph_of(stream);
         hold_up(other, &gate);
         CU(cuMemsetD8Async(block, 1, 3 * MIB, other));
@@ -335,8 +335,9 @@ TEST(block_of_a_graph_that_was_freed_outside_waits_for_what_used_it)
             CHECK_OK(tarn_pool_capture_release(capture, stream));
         adds_up(pool);
         let_on(&gate);
-        CHECK_OK(tarn_pool_sleep(pool, TARN_POOL_DISCARD)); /* a wait for the device */
-        CHECK_OK(tarn_pool_wake(pool));
+        CHECK_OK(tarn_pool_suspend(
+            pool, TARN_POOL_SUSPEND_DISCARD)); /* a wait for the device */
+        CHECK_OK(tarn_pool_resume(pool));
     }
     put(pool, take(pool, 3 * MIB, stream), 3 * MIB, stream);
     end_pool(pool);
@@ -355,7 +356,7 @@ TEST(block_of_a_graph_that_outlives_it_is_freed_as_any)
     CU(cuGraphDestroy(graph_of(stream)));
     do /* once the end of the graph is noticed */
         CHECK(is_refused(pool, 3 * MIB, stream));
-    while (statistics(pool).lanes > 2 && usleep(500) == 0);
+    while (statistics(pool).streams > 2 && usleep(500) == 0);
     put(pool, block, 3 * MIB, other);
     CHECK_EQUAL(block, take(pool, 3 * MIB, other));
     put(pool, block, 3 * MIB, other);
@@ -393,7 +394,7 @@ TEST(lost_capture_gives_its_memory_back)
     CHECK(status == TARN_OK || status == TARN_OUT_OF_MEMORY);
     if (three)
         put(pool, three, MIB, stream);
-    status = tarn_pool_capture_of(pool, stream, &capture);
+    status = tarn_pool_get_capture(pool, stream, &capture);
     if (status == TARN_OK)
         CHECK(capture != NULL);
     CHECK(cu.cuStreamEndCapture(stream, &graph) != 0 && !graph);
@@ -403,8 +404,9 @@ TEST(lost_capture_gives_its_memory_back)
         CHECK(is_refused(pool, 5 * MIB, stream));
     }
     adds_up(pool);
-    CHECK_OK(tarn_pool_sleep(pool, TARN_POOL_DISCARD)); /* a wait for the device */
-    CHECK_OK(tarn_pool_wake(pool));
+    CHECK_OK(
+        tarn_pool_suspend(pool, TARN_POOL_SUSPEND_DISCARD)); /* a wait for the device */
+    CHECK_OK(tarn_pool_resume(pool));
     put(pool, take(pool, 4 * MIB, stream), 4 * MIB, stream);
     CHECK_EQUAL(0, statistics(pool).captured);
     end_pool(pool);
@@ -432,7 +434,7 @@ TEST(captures_leave_nothing_behind)
             CHECK(is_refused(pool, (size_t)1 << 39, NULL)); /* a search */
         }
     }
-    CHECK(statistics(pool).lanes <= 2100);
+    CHECK(statistics(pool).streams <= 2100);
     CHECK(statistics(pool).reserved <= 64 * MIB);
     adds_up(pool);
     end_pool(pool);
@@ -465,10 +467,10 @@ TEST(capture_may_be_let_go_by_a_callback_of_its_own_allocation)
     tarn_stream stream = new_stream();
     tarn_device_ptr block = 0;
 
-    CHECK_OK(tarn_pool_add_pressure(pool, release_it, &release));
+    CHECK_OK(tarn_pool_add_oom_callback(pool, release_it, &release));
     CU(cuStreamBeginCapture_v2(stream, CAPTURE_RELAXED));
     put(pool, take(pool, MIB, stream), MIB, stream);
-    CHECK_OK(tarn_pool_capture_of(pool, stream, &release.capture));
+    CHECK_OK(tarn_pool_get_capture(pool, stream, &release.capture));
     CHECK_STATUS(TARN_OUT_OF_MEMORY,
                  tarn_resource_allocate(pool, 5 * MIB, 0, stream, &block));
     put(pool, take(pool, MIB, stream), MIB, stream);
@@ -484,17 +486,17 @@ TEST(report_of_a_capture_that_finds_no_memory_adds_up)
     use_driver(0);
     tarn_resource *pool = strict_pool(4 * MIB);
     tarn_stream stream = new_stream();
-    tarn_pool_report report = {.size = sizeof report};
+    tarn_pool_oom_report report = {.size = sizeof report};
 
     CU(cuStreamBeginCapture_v2(stream, CAPTURE_RELAXED));
     put(pool, take(pool, MIB, stream), MIB, stream);
     CHECK(is_refused(pool, 5 * MIB, stream));
-    CHECK_OK(tarn_pool_last_report(&report));
-    CHECK_EQUAL(5 * MIB, report.wanted);
+    CHECK_OK(tarn_pool_last_oom_report(&report));
+    CHECK_EQUAL(5 * MIB, report.requested);
     CHECK_EQUAL(MIB, report.captured);
     CHECK_EQUAL(report.reserved,
-                report.live + report.parked + report.cached + report.captured);
-    CHECK_EQUAL(report.cached, report.ready + report.others);
+                report.live + report.thread_cached + report.cached + report.captured);
+    CHECK_EQUAL(report.cached, report.completed + report.other_streams);
     CU(cuGraphDestroy(graph_of(stream)));
     end_pool(pool);
     CU(cuStreamDestroy_v2(stream));
@@ -524,7 +526,7 @@ static tarn_status everything(void)
     if (status == TARN_OK)
         status = tarn_resource_trim(shared, MIB, &released);
     if (status == TARN_OK)
-        status = tarn_pool_set_limit(shared, 64 * MIB);
+        status = tarn_pool_set_maximum(shared, 64 * MIB);
     return status;
 }
 
@@ -543,9 +545,9 @@ static tarn_status sleep_and_wake(void)
     tarn_status status = tarn_resource_allocate(shared, MIB, 0, shared_stream, &block);
 
     if (status == TARN_OK)
-        status = tarn_pool_sleep(shared, TARN_POOL_KEEP);
+        status = tarn_pool_suspend(shared, TARN_POOL_SUSPEND_KEEP);
     if (status == TARN_OK)
-        status = tarn_pool_wake(shared);
+        status = tarn_pool_resume(shared);
     if (status == TARN_OK)
         status = tarn_resource_deallocate(shared, block, MIB, 0, shared_stream);
     return status;
@@ -589,7 +591,7 @@ static void nothing_ends_a_capture(tarn_resource *upstream)
 
     use_driver(0);
     shared_stream = new_stream();
-    CHECK_OK(tarn_stream_open(0, shared_stream, &opened_stream));
+    CHECK_OK(tarn_stream_register(0, shared_stream, &opened_stream));
     CHECK_OK(tarn_pool_create(0, upstream, &options, &shared));
     capture_survives(everything);
     capture_survives(run_out);
@@ -601,7 +603,7 @@ static void nothing_ends_a_capture(tarn_resource *upstream)
     use_driver(0);
     adds_up(shared);
     end_pool(shared);
-    CHECK_OK(tarn_stream_close(opened_stream));
+    CHECK_OK(tarn_stream_unregister(opened_stream));
     CU(cuStreamDestroy_v2(shared_stream));
     CHECK_OK(tarn_resource_release(upstream));
 }
@@ -670,13 +672,13 @@ static bool capture_once(struct capturer *own, unsigned round)
 
     if (cu.cuStreamBeginCapture_v2(own->stream, CAPTURE_RELAXED) ||
         tarn_resource_allocate(own->pool, MIB, 0, own->stream, &block) ||
-        tarn_pool_capture_of(own->pool, own->stream, &capture) ||
+        tarn_pool_get_capture(own->pool, own->stream, &capture) ||
         tarn_resource_deallocate(own->pool, block, MIB, 0, own->stream) ||
-        tarn_pool_capture_get_statistics(capture, &all) || all.kept < MIB || all.live ||
-        all.is_over || cu.cuStreamEndCapture(own->stream, &graph) ||
+        tarn_pool_capture_get_statistics(capture, &all) || all.retained < MIB ||
+        all.live || all.has_ended || cu.cuStreamEndCapture(own->stream, &graph) ||
         cu.cuGraphDestroy(graph))
         return false;
-    tarn_status status = round % 2 ? tarn_pool_capture_drop(capture)
+    tarn_status status = round % 2 ? tarn_pool_capture_unreference(capture)
                                    : tarn_pool_capture_release(capture, own->stream);
     return status == TARN_OK;
 }

@@ -72,7 +72,7 @@ static void use_after_a_fork(void)
     CHILD_CHECK(block == 77);
     CHILD_STATUS(TARN_OK, tarn_resource_deallocate(pool, live, MIB, 0, stream));
     CHILD_STATUS(TARN_OK, tarn_pool_get_statistics(pool, &all));
-    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_pool_sleep(pool, TARN_POOL_DISCARD));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_pool_suspend(pool, TARN_POOL_SUSPEND_DISCARD));
     CHILD_CHECK(tarn_pool_snapshot(pool, NULL, NULL) != TARN_OK);
 }
 
@@ -124,29 +124,29 @@ static void ask_everything(void)
     CHILD_STATUS(TARN_OK, tarn_pool_get_statistics(pool, &all));
     CHILD_STATUS(TARN_OK, tarn_pool_generation(pool, &generation));
     CHILD_CHECK(generation == 0);
-    CHILD_STATUS(TARN_OK, tarn_pool_remove_pressure(pool, say_no, NULL));
-    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_pool_add_pressure(pool, say_no, NULL));
+    CHILD_STATUS(TARN_OK, tarn_pool_remove_oom_callback(pool, say_no, NULL));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_pool_add_oom_callback(pool, say_no, NULL));
     CHILD_STATUS(TARN_DRIVER_FAILURE,
                  tarn_resource_allocate(pool, 512, 0, opened, &block));
-    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_pool_set_limit(pool, 8 * MIB));
-    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_pool_sleep(pool, TARN_POOL_KEEP));
-    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_pool_wake(pool));
-    CHILD_CHECK(tarn_pool_set_peer(pool, 1, true) !=
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_pool_set_maximum(pool, 8 * MIB));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_pool_suspend(pool, TARN_POOL_SUSPEND_KEEP));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_pool_resume(pool));
+    CHILD_CHECK(tarn_pool_set_peer_access(pool, 1, true) !=
                 TARN_OK); /* if there is such a device */
     CHILD_STATUS(TARN_DRIVER_FAILURE,
-                 tarn_pool_snapshot(pool, (tarn_pool_visit)abort, NULL));
+                 tarn_pool_snapshot(pool, (tarn_pool_block_fn)abort, NULL));
     CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_pool_create(0, NULL, NULL, &another));
     CHILD_STATUS(TARN_DRIVER_FAILURE,
                  tarn_resource_memory_info(pool, NULL, &free_bytes, &total_bytes));
     CHILD_STATUS(TARN_OK, tarn_resource_trim(pool, 0, &bytes));
     CHILD_CHECK(bytes == 0 && block == 77 && !another);
-    tarn_resource_block_bytes(pool, live, &bytes); /* it may be known still */
-    CHILD_CHECK(tarn_resource_blocks_out(pool) == 0);
-    CHILD_CHECK(tarn_pool_capture_of(pool, stream, &more) != TARN_OK && !more);
+    tarn_resource_requested_bytes(pool, live, &bytes); /* it may be known still */
+    CHILD_CHECK(tarn_resource_live_blocks(pool) == 0);
+    CHILD_CHECK(tarn_pool_get_capture(pool, stream, &more) != TARN_OK && !more);
     CHILD_STATUS(TARN_STILL_IN_USE, tarn_pool_capture_get_statistics(memory, &kept));
     CHILD_STATUS(TARN_OK, tarn_pool_capture_release(memory, stream));
-    CHILD_STATUS(TARN_OK, tarn_pool_capture_drop(memory));
-    tarn_stream_close(opened);
+    CHILD_STATUS(TARN_OK, tarn_pool_capture_unreference(memory));
+    tarn_stream_unregister(opened);
     CHILD_STATUS(TARN_OK, tarn_resource_release(pool));
     CHILD_STATUS(TARN_OK, tarn_resource_release(unused));
 }
@@ -184,10 +184,10 @@ static void fork_with_all_locks_held(void)
     CHILD_CHECK(pthread_create(&thread, NULL, keep_something, &ready) == 0);
     while (!atomic_load(&ready))
         usleep(500);
-    CHILD_STATUS(TARN_OK, tarn_stream_open(0, stream, &opened));
-    CHILD_STATUS(TARN_OK, tarn_pool_add_pressure(pool, say_no, NULL));
+    CHILD_STATUS(TARN_OK, tarn_stream_register(0, stream, &opened));
+    CHILD_STATUS(TARN_OK, tarn_pool_add_oom_callback(pool, say_no, NULL));
     CHILD_CHECK(cu.cuStreamBeginCapture_v2(stream, CAPTURE_RELAXED) == 0);
-    CHILD_STATUS(TARN_OK, tarn_pool_capture_of(pool, stream, &memory));
+    CHILD_STATUS(TARN_OK, tarn_pool_get_capture(pool, stream, &memory));
     CHILD_CHECK(cu.cuStreamEndCapture(stream, &graph) == 0);
     CHILD_STATUS(TARN_OK, tarn__pool_of(pool, "pool", &its));
     pthread_mutex_lock(&its->growth);
@@ -242,7 +242,7 @@ static void reset_the_context(void)
     pthread_join(thread, NULL);
     park_one(NULL);
     CHILD_CHECK(cu.cuStreamBeginCapture_v2(stream, CAPTURE_RELAXED) == 0);
-    CHILD_STATUS(TARN_OK, tarn_pool_capture_of(pool, stream, &capture));
+    CHILD_STATUS(TARN_OK, tarn_pool_get_capture(pool, stream, &capture));
     CHILD_CHECK(cu.cuStreamEndCapture(stream, &graph) == 0);
     CHILD_CHECK(cu.cuDevicePrimaryCtxReset_v2(0) == 0);
     CHILD_STATUS(TARN_DRIVER_FAILURE,

@@ -43,7 +43,7 @@ static void is_bounded(struct usage *usage)
     adds_up(usage->pool);
     end_pool(usage->pool); /* before the checks: the next test needs the memory */
     CHECK((double)all.peak_reserved <= MOST_RESERVED * (double)usage->peak);
-    CHECK(all.lanes <= 8);
+    CHECK(all.streams <= 8);
 }
 
 /* --- tasks, each on a stream of its own --- */
@@ -164,7 +164,7 @@ TEST(pool_whose_memory_is_freed_on_a_stream_that_allocates_none_is_bounded)
     }
     CU(cuStreamDestroy_v2(producer));
     CU(cuStreamDestroy_v2(consumer));
-    uint64_t barriers = statistics(usage.pool).barriers;
+    uint64_t barriers = statistics(usage.pool).device_synchronizations;
     is_bounded(&usage);
     CHECK_EQUAL(0, barriers);
 }
@@ -244,7 +244,7 @@ TEST(what_a_stream_left_is_waited_for_before_memory_is_out)
     tarn_resource *pool = new_pool(&options);
     tarn_stream next = leave_two_mib(pool);
     tarn_device_ptr block = take(pool, 2 * MIB, next);
-    CHECK_EQUAL(1, statistics(pool).barriers);
+    CHECK_EQUAL(1, statistics(pool).device_synchronizations);
     put(pool, block, 2 * MIB, next);
     adds_up(pool);
     CU(cuStreamDestroy_v2(next));
@@ -258,8 +258,8 @@ TEST(pool_that_may_not_wait_only_counts_what_a_stream_left)
     tarn_stream next = leave_two_mib(pool);
     CHECK(is_refused(pool, 2 * MIB, next));
     CHECK(is_refused(pool, MIB, TARN_STREAM_NONE));
-    CHECK_EQUAL(0, statistics(pool).barriers);
-    CHECK_EQUAL(2 * MIB, statistics(pool).pending);
+    CHECK_EQUAL(0, statistics(pool).device_synchronizations);
+    CHECK_EQUAL(2 * MIB, statistics(pool).unfenced);
     adds_up(pool);
     CU(cuStreamDestroy_v2(next));
     end_pool(pool);
@@ -279,14 +279,14 @@ TEST(what_a_stream_left_behind_a_fence_needs_no_wait_for_the_device)
     put(pool, block, 2 * MIB, stream);
     bool before = is_refused(pool, 2 * MIB, other); /* it asks for a fence */
     put(pool, small, 64 * KIB, stream);             /* and there is one */
-    uint64_t fences = statistics(pool).fences;
+    uint64_t fences = statistics(pool).events_recorded;
     let_on(&gate);
     stream = next_stream(stream);
 
     CHECK(before);
     CHECK(fences > 0);
     block = take(pool, 2 * MIB, stream);
-    CHECK_EQUAL(0, statistics(pool).barriers);
+    CHECK_EQUAL(0, statistics(pool).device_synchronizations);
     put(pool, block, 2 * MIB, stream);
     CU(cuStreamDestroy_v2(stream));
     CU(cuStreamDestroy_v2(other));
@@ -330,12 +330,12 @@ TEST(blocks_that_another_thread_has_cached_of_a_stream_leave_with_it)
     pthread_barrier_init(&cached.meet, NULL, 2);
     CHECK_EQUAL(0, pthread_create(&thread, NULL, keeps_blocks, &cached));
     pthread_barrier_wait(&cached.meet);
-    CHECK(statistics(cached.pool).parked > 0);
+    CHECK(statistics(cached.pool).thread_cached > 0);
     CU(cuStreamDestroy_v2(cached.stream));
     tarn_stream next = new_stream();
     bool is_same = next == cached.stream;
     tarn_device_ptr block = take(cached.pool, 512, next);
-    uint64_t parked = statistics(cached.pool).parked;
+    uint64_t parked = statistics(cached.pool).thread_cached;
     pthread_barrier_wait(&cached.meet);
     pthread_join(thread, NULL);
 
@@ -365,8 +365,8 @@ TEST(device_is_waited_for_once_in_64_mib_that_streams_left)
     tarn_pool_statistics all = statistics(pool);
     put(pool, live, 64 * MIB, TARN_STREAM_NONE);
     end_pool(pool);
-    CHECK(all.barriers > 0);
-    CHECK(all.barriers <= STREAMS * MIBS / 64);
+    CHECK(all.device_synchronizations > 0);
+    CHECK(all.device_synchronizations <= STREAMS * MIBS / 64);
     CHECK(all.reserved <= 192 * MIB);
 }
 
@@ -382,7 +382,7 @@ TEST(captures_go_on_while_the_pool_waits_for_what_streams_left)
     CU(cuStreamBeginCapture_v2(capturing, CAPTURE_GLOBAL));
     for (int i = 0; i < 60; i++)
         task(&usage);
-    uint64_t barriers = statistics(usage.pool).barriers;
+    uint64_t barriers = statistics(usage.pool).device_synchronizations;
     CU(cuStreamIsCapturing(capturing, &state));
     CU(cuStreamEndCapture(capturing, &graph));
     CU(cuGraphDestroy(graph));

@@ -142,7 +142,7 @@ TEST(all_fences_of_a_stream_are_seen_once_they_are_done)
     let_on(&gate);
 
     CHECK_EQUAL(FENCES, nothing);
-    CHECK(statistics(pool).fences >= 2);
+    CHECK(statistics(pool).events_recorded >= 2);
     CHECK(!none_is_done(pool, (FENCES - 2) * 2 * MIB, stream));
     CU(cuStreamDestroy_v2(stream));
     end_pool(pool);
@@ -190,7 +190,7 @@ TEST(stream_that_is_behind_is_asked_seldom_whether_it_is_idle)
         have_fenced(pool, stream);
         tarn_pool_statistics after = statistics(pool);
         asked += after.queries - before.queries;
-        fences += after.fences - before.fences;
+        fences += after.events_recorded - before.events_recorded;
     }
     let_on(&gate);
 
@@ -223,7 +223,7 @@ TEST(blocking_stream_is_not_asked_since_the_legacy_stream_may_be_behind)
 
     CHECK_EQUAL(0, written);
     CHECK(before && behind && !after);
-    CHECK(statistics(pool).fences > 0);
+    CHECK(statistics(pool).events_recorded > 0);
     CU(cuStreamDestroy_v2(stream));
     end_pool(pool);
 }
@@ -264,7 +264,7 @@ TEST(fence_that_is_being_recorded_does_not_get_into_a_capture_that_is_announced)
     search.pool = strict_pool(2 * MIB);
     raw = new_stream();
     search.stream = new_stream();
-    CHECK_OK(tarn_stream_open(0, raw, &opened));
+    CHECK_OK(tarn_stream_register(0, raw, &opened));
     put(search.pool, take(search.pool, 2 * MIB, opened), 2 * MIB, opened);
     sim_configure("slow=cuEventRecord:100000000");
     pthread_create(&thread, NULL, search_on_another, &search);
@@ -283,7 +283,7 @@ TEST(fence_that_is_being_recorded_does_not_get_into_a_capture_that_is_announced)
     CU(cuGraphDestroy(graph));
     if (search.block)
         put(search.pool, search.block, 2 * MIB, search.stream);
-    CHECK_OK(tarn_stream_close(opened));
+    CHECK_OK(tarn_stream_unregister(opened));
     CU(cuStreamDestroy_v2(raw));
     CU(cuStreamDestroy_v2(search.stream));
     end_pool(search.pool);
@@ -311,7 +311,7 @@ TEST(large_blocks_of_several_streams_are_fenced_within_their_bound)
             for (int i = 0; i < STREAMS; i++)
                 put(pool, blocks[i][j], bytes, streams[i]);
         tarn_pool_statistics all = statistics(pool);
-        pending = all.pending > pending ? all.pending : pending;
+        pending = all.unfenced > pending ? all.unfenced : pending;
         bound = all.reserved / 4 + bytes; /* the first ones may have more than a share */
         for (int j = 0; j < BLOCKS; j++)
             for (int i = 0; i < STREAMS; i++)
@@ -356,7 +356,7 @@ TEST(loop_over_a_large_block_on_a_raw_stream_is_not_fenced_among_others)
         others[i] = new_stream();
         leave_some(pool, others[i]);
     }
-    CHECK(statistics(pool).pending >= OTHERS * MIB);
+    CHECK(statistics(pool).unfenced >= OTHERS * MIB);
     for (int i = 0; i < WARM; i++)
         put(pool, take(pool, bytes, stream), bytes, stream);
     tarn_pool_statistics before = statistics(pool);
@@ -364,10 +364,10 @@ TEST(loop_over_a_large_block_on_a_raw_stream_is_not_fenced_among_others)
         put(pool, take(pool, bytes, stream), bytes, stream);
     tarn_pool_statistics after = statistics(pool);
 
-    CHECK_EQUAL(before.fences, after.fences);
+    CHECK_EQUAL(before.events_recorded, after.events_recorded);
     CHECK_EQUAL(before.driver_calls, after.driver_calls);
-    CHECK_EQUAL(ROUNDS, after.hits - before.hits);
-    CHECK(after.pending >= OTHERS * MIB); /* they have had theirs all the time */
+    CHECK_EQUAL(ROUNDS, after.cache_hits - before.cache_hits);
+    CHECK(after.unfenced >= OTHERS * MIB); /* they have had theirs all the time */
     for (int i = 0; i < OTHERS; i++)
         CU(cuStreamDestroy_v2(others[i]));
     CU(cuStreamDestroy_v2(stream));

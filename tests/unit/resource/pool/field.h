@@ -45,7 +45,7 @@ static inline void begin_field(void)
     const tarn_pool_options options = {.size = sizeof options,
                                        .initial_bytes = POOL_MIB * MIB,
                                        .maximum_bytes = POOL_MIB * MIB,
-                                       .last_step = TARN_POOL_GIVE_UP};
+                                       .oom_policy = TARN_POOL_OOM_FAIL};
 
     use_driver(0);
     field.pool = new_pool(&options);

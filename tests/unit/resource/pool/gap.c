@@ -29,7 +29,7 @@ static void start(struct row *row)
     tarn_pool_options options = {.size = sizeof options,
                                  .maximum_bytes = ALL * HANDLE * MIB,
                                  .growth_bytes = HANDLE * MIB,
-                                 .last_step = TARN_POOL_GIVE_UP};
+                                 .oom_policy = TARN_POOL_OOM_FAIL};
 
     use_driver(0);
     *row = (struct row){.pool = new_pool(&options), .stream = new_stream()};
@@ -196,7 +196,7 @@ TEST(new_memory_comes_where_little_of_it_is_needed)
     drop(&row, 1);
     drop(&row, 3);
     settle(&row);
-    CHECK_OK(tarn_pool_set_limit(row.pool, (ALL + 3) * HANDLE * MIB));
+    CHECK_OK(tarn_pool_set_maximum(row.pool, (ALL + 3) * HANDLE * MIB));
     uint64_t moves = statistics(row.pool).moves;
     tarn_device_ptr block = take(row.pool, 3 * HANDLE * MIB, row.stream);
 

@@ -17,7 +17,7 @@ static void lay_out(struct halves *halves, tarn_pool_options options)
     use_driver(0);
     options.size = sizeof options;
     options.growth_bytes = 2 * MIB;
-    options.last_step = TARN_POOL_GIVE_UP;
+    options.oom_policy = TARN_POOL_OOM_FAIL;
     halves->pool = new_pool(&options);
     halves->one = new_stream();
     halves->other = new_stream();
@@ -83,8 +83,8 @@ TEST(handles_in_pieces_of_two_streams_are_had_behind_a_wait_for_each)
     lay_out(&halves, (tarn_pool_options){.maximum_bytes = 8 * MIB});
     ask(&halves, &asked);
 
-    CHECK_EQUAL(2, asked.before.fences);
-    CHECK_EQUAL(2, asked.after.waits - asked.before.waits);
+    CHECK_EQUAL(2, asked.before.events_recorded);
+    CHECK_EQUAL(2, asked.after.stream_waits - asked.before.stream_waits);
     CHECK_EQUAL(1, asked.after.moves - asked.before.moves);
     CHECK_EQUAL(8 * MIB, asked.after.reserved);
     put(halves.pool, asked.block, 4 * MIB, halves.asking);
@@ -131,7 +131,7 @@ TEST(handles_in_pieces_are_left_alone_where_the_pool_is_to_grow_first)
     lay_out(&halves, (tarn_pool_options){.grow_first = true});
     ask(&halves, &asked);
 
-    CHECK_EQUAL(asked.before.waits, asked.after.waits);
+    CHECK_EQUAL(asked.before.stream_waits, asked.after.stream_waits);
     CHECK_EQUAL(asked.before.reserved + 4 * MIB, asked.after.reserved);
     put(halves.pool, asked.block, 4 * MIB, halves.asking);
     clear_away(&halves);

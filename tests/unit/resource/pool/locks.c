@@ -149,11 +149,11 @@ TEST(pool_that_grows_and_gives_back_calls_the_driver_under_no_lock)
             put(pool, blocks[i], (i % 4 + 1) * MIB - i, streams[(i + round) % 4]);
         put(pool, take(pool, 60 * MIB, streams[round]), 60 * MIB, streams[round]);
         CHECK(is_refused(pool, 65 * MIB, streams[round]));
-        CHECK_OK(tarn_pool_set_limit(pool, round % 2 ? 64 * MIB : 40 * MIB));
+        CHECK_OK(tarn_pool_set_maximum(pool, round % 2 ? 64 * MIB : 40 * MIB));
         CHECK_OK(tarn_resource_trim(pool, round * MIB, &released));
-        CHECK_OK(tarn_pool_set_limit(pool, 64 * MIB));
+        CHECK_OK(tarn_pool_set_maximum(pool, 64 * MIB));
     }
-    CHECK(statistics(pool).barriers > 0);
+    CHECK(statistics(pool).device_synchronizations > 0);
     end_watch(pool);
     CU(cuStreamDestroy_v2(streams[0]));
     WERE_SEEN(CALL_mem_create, CALL_mem_map, CALL_mem_set_access, CALL_mem_unmap,
@@ -189,15 +189,15 @@ TEST(hits_call_the_driver_under_no_lock)
     tarn_resource *pool = pool_of(NULL, NULL);
     tarn_stream raw = new_stream(), opened;
 
-    CHECK_OK(tarn_stream_open(0, raw, &opened));
+    CHECK_OK(tarn_stream_register(0, raw, &opened));
     memset(looked, 0, sizeof looked);
     for (size_t bytes = 4 * KIB; bytes <= 4 * MIB; bytes *= 32)
         for (int i = 0; i < 400; i++)
             put(pool, take(pool, bytes, i < 200 ? raw : opened), bytes,
                 i < 200 ? raw : opened);
-    CHECK(statistics(pool).hits > 1000);
+    CHECK(statistics(pool).cache_hits > 1000);
     CHECK(looked[CALL_stream_is_capturing] > 1000);
-    CHECK_OK(tarn_stream_close(opened)); /* a last fence */
+    CHECK_OK(tarn_stream_unregister(opened)); /* a last fence */
     end_watch(pool);
     CU(cuStreamDestroy_v2(raw));
 }
@@ -215,7 +215,7 @@ TEST(pool_that_steals_and_moves_calls_the_driver_under_no_lock)
     watch(pool);
     for (int i = 0; i < 3; i++) {
         raw[i] = new_stream();
-        CHECK_OK(tarn_stream_open(0, raw[i], &opened[i]));
+        CHECK_OK(tarn_stream_register(0, raw[i], &opened[i]));
     }
     for (int i = 0; i < 10; i++)
         blocks[i] = take(pool, 2 * MIB, opened[2]);
@@ -238,7 +238,7 @@ TEST(pool_that_steals_and_moves_calls_the_driver_under_no_lock)
         pthread_mutex_unlock(&gates[i].lock);
     }
     CU(cuCtxSynchronize());
-    CHECK(stolen.steals > 0 && stolen.waits > 1);
+    CHECK(stolen.steals > 0 && stolen.stream_waits > 1);
     CHECK(moved.moves > 0);
     put(pool, large, 4 * MIB, opened[2]);
     put(pool, blocks[6], 4 * MIB, opened[2]);
@@ -246,7 +246,7 @@ TEST(pool_that_steals_and_moves_calls_the_driver_under_no_lock)
         if (i != 3 && i != 4 && i != 6 && i != 8)
             put(pool, blocks[i], 2 * MIB, opened[2]);
     for (int i = 0; i < 3; i++)
-        CHECK_OK(tarn_stream_close(opened[i]));
+        CHECK_OK(tarn_stream_unregister(opened[i]));
     end_watch(pool);
     for (int i = 0; i < 3; i++)
         CU(cuStreamDestroy_v2(raw[i]));
@@ -266,12 +266,12 @@ TEST(pool_that_serves_captures_calls_the_driver_under_no_lock)
         put(pool, take(pool, 3 * MIB, stream), 3 * MIB, stream);
         put(pool, take(pool, 512, stream), 512, stream);
         put(pool, before, MIB, stream);
-        CHECK_OK(tarn_pool_capture_of(pool, stream, &capture));
+        CHECK_OK(tarn_pool_get_capture(pool, stream, &capture));
         CU(cuStreamEndCapture(stream, &graph));
         if (by_hand)
             CHECK_OK(tarn_pool_capture_release(capture, stream));
         else
-            CHECK_OK(tarn_pool_capture_drop(capture));
+            CHECK_OK(tarn_pool_capture_unreference(capture));
         CU(cuGraphDestroy(graph));
         CHECK(is_refused(pool, (size_t)1 << 45,
                          stream)); /* looks for graphs that are gone */
@@ -289,12 +289,12 @@ TEST(pool_that_sleeps_and_wakes_calls_the_driver_under_no_lock)
 
     looked[CALL_mem_unmap] = looked[CALL_mem_map] = 0;
     if (has_second_device())
-        CHECK_OK(tarn_pool_set_peer(pool, 1, true));
+        CHECK_OK(tarn_pool_set_peer_access(pool, 1, true));
     for (int mode = 0; mode < 2; mode++) {
-        CHECK_OK(tarn_pool_sleep(pool, mode));
+        CHECK_OK(tarn_pool_suspend(pool, mode));
         if (mode)
             put(pool, other, 5 * MIB, NULL);
-        CHECK_OK(tarn_pool_wake(pool));
+        CHECK_OK(tarn_pool_resume(pool));
     }
     put(pool, kept, 3 * MIB, NULL);
     end_watch(pool);
@@ -303,15 +303,18 @@ TEST(pool_that_sleeps_and_wakes_calls_the_driver_under_no_lock)
 
 TEST(pool_without_streams_calls_the_driver_under_no_lock)
 {
-    tarn_pool_options options = {.size = sizeof options, .streamless_bytes = 4 * MIB};
+    tarn_pool_options options = {.size = sizeof options,
+                                 .no_stream_limit_bytes = 4 * MIB};
 
     for (int way = 0; way < 3; way++) {
-        options.streamless = (tarn_pool_streamless)way;
+        options.no_stream_policy = (tarn_pool_no_stream_policy)way;
         tarn_resource *pool = pool_of(NULL, &options);
         for (int i = 0; i < 64; i++)
             put(pool, take(pool, MIB, TARN_STREAM_NONE), MIB, TARN_STREAM_NONE);
-        CHECK(way == TARN_POOL_ONE_STREAM ||
-              statistics(pool).barriers + statistics(pool).fences > 0);
+        CHECK(way == TARN_POOL_NO_STREAM_SINGLE ||
+              statistics(pool).device_synchronizations +
+                      statistics(pool).events_recorded >
+                  0);
         end_watch(pool);
     }
     if (real.ctx_record_event)

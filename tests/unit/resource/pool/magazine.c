@@ -22,7 +22,7 @@ TEST(loop_over_one_block_of_any_size_is_all_hits_without_a_driver_call)
         tarn_pool_statistics before = statistics(pool);
         pairs(pool, sizes[i], stream, ROUNDS);
         tarn_pool_statistics after = statistics(pool);
-        CHECK_EQUAL(ROUNDS, after.hits - before.hits);
+        CHECK_EQUAL(ROUNDS, after.cache_hits - before.cache_hits);
         CHECK_EQUAL(before.driver_calls, after.driver_calls);
         adds_up(pool);
         end_pool(pool);
@@ -40,7 +40,7 @@ TEST(block_whose_place_is_taken_by_another_size_is_still_had_again_at_once)
     pairs(pool, MIB, stream, WARM);
     tarn_pool_statistics before = statistics(pool);
     pairs(pool, MIB, stream, ROUNDS);
-    CHECK_EQUAL(ROUNDS, statistics(pool).hits - before.hits);
+    CHECK_EQUAL(ROUNDS, statistics(pool).cache_hits - before.cache_hits);
     end_pool(pool);
     CU(cuStreamDestroy_v2(stream));
 }
@@ -63,7 +63,7 @@ TEST(spare_of_one_thread_serves_another_before_the_pool_grows)
     pthread_t thread;
 
     pairs(pool, 64 * MIB, stream, WARM);
-    CHECK_EQUAL(64 * MIB, statistics(pool).parked);
+    CHECK_EQUAL(64 * MIB, statistics(pool).thread_cached);
     uint64_t reserved = statistics(pool).reserved;
     CHECK_EQUAL(0, pthread_create(&thread, NULL, take_64_mib, NULL));
     pthread_join(thread, NULL);
@@ -81,12 +81,12 @@ TEST(spare_of_an_opened_stream_serves_another_stream_before_the_pool_grows)
     tarn_resource *pool = new_pool(NULL);
     tarn_stream raw = new_stream(), other = new_stream(), stream;
 
-    CHECK_OK(tarn_stream_open(0, raw, &stream));
+    CHECK_OK(tarn_stream_register(0, raw, &stream));
     pairs(pool, 64 * MIB, stream, WARM);
     uint64_t reserved = statistics(pool).reserved;
     put(pool, take(pool, 64 * MIB, other), 64 * MIB, other);
     CHECK_EQUAL(reserved, statistics(pool).reserved);
-    CHECK_OK(tarn_stream_close(stream));
+    CHECK_OK(tarn_stream_unregister(stream));
     adds_up(pool);
     end_pool(pool);
     CU(cuStreamDestroy_v2(other));
@@ -101,7 +101,7 @@ TEST(spare_counts_as_free_and_is_given_back_by_a_trim_and_a_threshold)
 
     CHECK_OK(tarn_resource_memory_info(pool, NULL, &before, &total));
     pairs(pool, 64 * MIB, NULL, WARM);
-    CHECK_EQUAL(64 * MIB, statistics(pool).parked);
+    CHECK_EQUAL(64 * MIB, statistics(pool).thread_cached);
     CHECK_OK(tarn_resource_memory_info(pool, NULL, &after, &total));
     CHECK_EQUAL(before, after);
     CHECK_OK(tarn_resource_trim(pool, 0, &released));
@@ -112,6 +112,6 @@ TEST(spare_counts_as_free_and_is_given_back_by_a_trim_and_a_threshold)
                                  .release_threshold_bytes = 16 * MIB};
     pool = new_pool(&options);
     pairs(pool, 64 * MIB, NULL, WARM);
-    CHECK_EQUAL(0, statistics(pool).parked);
+    CHECK_EQUAL(0, statistics(pool).thread_cached);
     end_pool(pool);
 }

@@ -47,7 +47,7 @@ TEST(pool_that_has_its_maximum_from_the_start_has_the_whole_pages_of_it)
             tarn_resource *pool = NULL;
             CHECK_OK(tarn_pool_create(0, k ? cuda : NULL, &options, &pool));
             CHECK_EQUAL(sizes[i] / (2 * MIB) * (2 * MIB), statistics(pool).reserved);
-            CHECK_EQUAL(sizes[i], statistics(pool).limit);
+            CHECK_EQUAL(sizes[i], statistics(pool).maximum);
             adds_up(pool);
             end_pool(pool);
         }
@@ -93,7 +93,7 @@ TEST(idle_memory_over_the_threshold_goes_back_with_a_free)
 
 TEST(what_no_range_has_room_for_is_not_said_to_be_over_a_limit)
 {
-    tarn_pool_report report = {.size = sizeof report};
+    tarn_pool_oom_report report = {.size = sizeof report};
     tarn_device_ptr block = 77;
 
     use_driver(0);
@@ -103,8 +103,8 @@ TEST(what_no_range_has_room_for_is_not_said_to_be_over_a_limit)
     if (first >= range.address + range.bytes) { /* now and then there is one */
         CHECK_STATUS(TARN_OUT_OF_MEMORY,
                      tarn_resource_allocate(pool, MIB, TIB, NULL, &block));
-        CHECK_OK(tarn_pool_last_report(&report));
-        CHECK(block == 77 && !strstr(report.upstream_words, "limit"));
+        CHECK_OK(tarn_pool_last_oom_report(&report));
+        CHECK(block == 77 && !strstr(report.upstream_message, "limit"));
         CHECK_EQUAL(0, statistics(pool).reserved);
     }
     end_pool(pool);
@@ -118,12 +118,12 @@ static void looks_first_to(bool grow_first)
                                  .maximum_bytes = 8 * MIB,
                                  .growth_bytes = 2 * MIB,
                                  .grow_first = grow_first,
-                                 .last_step = TARN_POOL_GIVE_UP};
+                                 .oom_policy = TARN_POOL_OOM_FAIL};
     tarn_resource *pool = new_pool(&options);
     tarn_stream raw = new_stream(), thief = new_stream(), donor;
     struct gate gate;
 
-    CHECK_OK(tarn_stream_open(0, raw, &donor));
+    CHECK_OK(tarn_stream_register(0, raw, &donor));
     tarn_device_ptr first = take(pool, 4 * MIB, donor);
     tarn_pool_statistics before = statistics(pool);
     hold_up(raw, &gate);
@@ -141,7 +141,7 @@ static void looks_first_to(bool grow_first)
     CHECK_EQUAL(8 * MIB, after.reserved);
     put(pool, one, 4 * MIB, thief);
     put(pool, two, 4 * MIB, thief);
-    CHECK_OK(tarn_stream_close(donor));
+    CHECK_OK(tarn_stream_unregister(donor));
     adds_up(pool);
     end_pool(pool);
     CU(cuStreamDestroy_v2(raw));
@@ -185,10 +185,10 @@ TEST(pool_of_a_device_without_vmm_is_made_of_cuda_memory)
     CHECK_OK(status);
     tarn_device_ptr one = take(pool, 3 * MIB, NULL), two = take(pool, 100, NULL);
     CHECK(!tarn__pages_is_vmm(inside(pool)->pages));
-    CHECK(tarn_resource_serves_no_stream(pool));
-    CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_pool_sleep(pool, TARN_POOL_DISCARD));
+    CHECK(tarn_resource_supports_no_stream(pool));
+    CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_pool_suspend(pool, TARN_POOL_SUSPEND_DISCARD));
     if (has_second_device())
-        CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_pool_set_peer(pool, 1, true));
+        CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_pool_set_peer_access(pool, 1, true));
     put(pool, one, 3 * MIB, NULL);
     put(pool, two, 100, NULL);
     CHECK_OK(tarn_resource_trim(pool, 0, &released));
@@ -218,8 +218,8 @@ TEST(pools_of_two_devices_have_nothing_in_common)
     put(pools[1], blocks[1], MIB, TARN_STREAM_DEFAULT);
     CHECK_EQUAL(0, statistics(pools[1]).live_blocks);
     CHECK_EQUAL(1, statistics(pools[0]).live_blocks);
-    CHECK_OK(tarn_pool_sleep(pools[1], TARN_POOL_DISCARD));
-    CHECK_EQUAL(0, statistics(pools[0]).asleep);
+    CHECK_OK(tarn_pool_suspend(pools[1], TARN_POOL_SUSPEND_DISCARD));
+    CHECK_EQUAL(0, statistics(pools[0]).suspended);
     put(pools[0], blocks[0], MIB, TARN_STREAM_DEFAULT);
     end_pool(pools[1]);
     end_pool(pools[0]);

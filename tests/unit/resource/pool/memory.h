@@ -55,7 +55,7 @@ static inline void write_bytes(struct tarn__span span, unsigned char value)
         memory[0] = memory[span.bytes - 1] = value;
         return;
     }
-    CHECK_OK(tarn_fill(0, span.address, value, span.bytes, NULL));
+    CHECK_OK(tarn_memset_async(0, span.address, value, span.bytes, NULL));
     CHECK_OK(tarn_stream_synchronize(0, NULL));
 }
 
@@ -65,7 +65,7 @@ static inline unsigned char byte_at(uint64_t address)
 
     if (on_sim())
         return *(unsigned char *)(uintptr_t)address;
-    CHECK_OK(tarn_copy(0, (uintptr_t)&byte, address, 1, TARN_STREAM_NONE));
+    CHECK_OK(tarn_memcpy_async(0, (uintptr_t)&byte, address, 1, TARN_STREAM_NONE));
     return byte;
 }
 
@@ -80,11 +80,11 @@ static inline void check_bytes(struct tarn__span span, unsigned char value)
  * or nothing; the work is done at the return. */
 static inline bool is_usable(int device, struct tarn__span span)
 {
-    bool is = tarn_fill(device, span.address + PAGE / 2, 1, 1, NULL) == TARN_OK;
+    bool is = tarn_memset_async(device, span.address + PAGE / 2, 1, 1, NULL) == TARN_OK;
 
     for (size_t at = PAGE; at < span.bytes && is; at += PAGE)
-        is = tarn_copy(device, span.address + at - 1, span.address + at - 1, 2, NULL) ==
-             TARN_OK;
+        is = tarn_memcpy_async(device, span.address + at - 1, span.address + at - 1, 2,
+                               NULL) == TARN_OK;
     if (is)
         CHECK_OK(tarn_stream_synchronize(device, NULL));
     return is;

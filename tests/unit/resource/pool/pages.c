@@ -250,7 +250,8 @@ TEST(pages_barrier_waits_for_streams_of_every_kind)
     CHECK_OK(grow_at(pages, 0, 32));
     CHECK_OK(tarn_stream_create(0, true, &stream));
     for (int i = 0; i < 20; i++)
-        CHECK_OK(tarn_fill(0, page_at(pages, 0), (unsigned char)i, 32 * PAGE, stream));
+        CHECK_OK(
+            tarn_memset_async(0, page_at(pages, 0), (unsigned char)i, 32 * PAGE, stream));
     CHECK_OK(tarn_stream_destroy(0, stream));
     CHECK_OK(tarn__pages_barrier(pages));
     seen = byte_at(page_at(pages, 32) - 1);

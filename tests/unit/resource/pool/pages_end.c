@@ -62,7 +62,7 @@ static void give_back_after_a_fork(void)
     waitpid(child, &status, 0);
     CHILD_CHECK(status == 0);
     CHILD_CHECK(live_bytes() == live); /* nothing of that was felt here */
-    CHILD_STATUS(TARN_OK, tarn_fill(0, page_at(vmm, 3), 1, 8, TARN_STREAM_NONE));
+    CHILD_STATUS(TARN_OK, tarn_memset_async(0, page_at(vmm, 3), 1, 8, TARN_STREAM_NONE));
     CHILD_STATUS(TARN_OK, tarn_driver_synchronize(0));
     tarn__pages_close(vmm);
     tarn__pages_close(on_cuda);

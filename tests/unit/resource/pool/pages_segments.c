@@ -23,16 +23,16 @@ TEST(pages_of_an_upstream_are_its_blocks)
     CHECK_OK(tarn__pages_grow(pages, 77, 3 * PAGE, NULL, &one));
     CHECK_OK(tarn__pages_grow(pages, 77, PAGE, NULL, &two));
     CHECK_OK(tarn__pages_grow(pages, 77, 9 * PAGE, NULL, &three));
-    CHECK_EQUAL(3, tarn_resource_blocks_out(cuda));
+    CHECK_EQUAL(3, tarn_resource_live_blocks(cuda));
     CHECK_EQUAL(13 * PAGE, tarn__pages_reserved(pages));
     CHECK_EQUAL(3 * PAGE, one.bytes);
     CHECK_EQUAL(0, (one.address | two.address | three.address) % PAGE);
     CHECK_OK(tarn__pages_remove(pages, one));
-    CHECK_EQUAL(2, tarn_resource_blocks_out(cuda));
+    CHECK_EQUAL(2, tarn_resource_live_blocks(cuda));
     CHECK_EQUAL(10 * PAGE, tarn__pages_reserved(pages));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn__pages_remove(pages, one));
     tarn__pages_close(pages);
-    CHECK_EQUAL(0, tarn_resource_blocks_out(cuda));
+    CHECK_EQUAL(0, tarn_resource_live_blocks(cuda));
     CHECK_OK(tarn_resource_release(cuda));
 }
 
@@ -120,7 +120,7 @@ TEST(pages_of_an_upstream_may_be_no_devices)
     CHECK_OK(tarn__pages_barrier(pages));
     CHECK_EQUAL(PAGE, tarn__pages_step(pages, 1, SIZE_MAX));
     tarn__pages_close(pages);
-    CHECK_EQUAL(0, tarn_resource_blocks_out(host));
+    CHECK_EQUAL(0, tarn_resource_live_blocks(host));
     CHECK_OK(tarn_resource_release(host));
 }
 
@@ -163,7 +163,7 @@ static void grow_and_remove_with_one_failure(void)
         CHECK_OK(tarn__pages_remove(pages, one));
     }
     tarn__pages_close(pages);
-    CHECK_EQUAL(0, tarn_resource_blocks_out(cuda));
+    CHECK_EQUAL(0, tarn_resource_live_blocks(cuda));
     CHECK_OK(tarn_resource_release(cuda));
 }
 

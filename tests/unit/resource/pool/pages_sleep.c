@@ -101,7 +101,8 @@ TEST(pages_that_wake_bring_no_bytes_to_where_memory_was_given_back)
 
     CHECK_OK(grow_at(pages, 0, 6));
     for (unsigned i = 0; i < 6; i++)
-        CHECK_OK(tarn_fill(0, page_at(pages, i), (unsigned char)(i + 1), PAGE, NULL));
+        CHECK_OK(
+            tarn_memset_async(0, page_at(pages, i), (unsigned char)(i + 1), PAGE, NULL));
     CHECK_OK(tarn_stream_synchronize(0, NULL));
     CHECK_OK(tarn__pages_sleep(pages, kept, 2));
     CHECK_OK(tarn__pages_remove(pages, span_at(pages, 2, 1)));

@@ -13,8 +13,8 @@ TEST(options_that_mean_nothing_are_refused)
 {
     tarn_resource *pool = NULL, *upstream;
     tarn_pool_options bad[] = {
-        {.size = sizeof bad[0], .last_step = 2},
-        {.size = sizeof bad[0], .when_asleep = 7},
+        {.size = sizeof bad[0], .oom_policy = 2},
+        {.size = sizeof bad[0], .suspended_policy = 7},
         {.size = sizeof bad[0], .initial_bytes = 4 * MIB, .maximum_bytes = 2 * MIB},
         {.size = 4},
     };
@@ -129,9 +129,9 @@ TEST(streams_that_are_closed_or_of_another_device_are_refused)
     tarn_resource *pool = new_pool(NULL);
     tarn_stream stream = new_stream(), opened, foreign;
 
-    CHECK_OK(tarn_stream_open(0, stream, &opened));
+    CHECK_OK(tarn_stream_register(0, stream, &opened));
     put(pool, take(pool, MIB, opened), MIB, opened);
-    CHECK_OK(tarn_stream_close(opened));
+    CHECK_OK(tarn_stream_unregister(opened));
     is_not_taken(pool, opened, stream);
     if (has_second_device()) {
         CHECK_OK(tarn_stream_create(1, true, &foreign));
@@ -151,15 +151,15 @@ TEST(limit_below_what_is_live_is_refused_and_idle_memory_over_it_goes)
 
     for (int i = 0; i < 16; i++)
         blocks[i] = take(pool, 2 * MIB, NULL);
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_set_limit(pool, 32 * MIB - 1));
-    CHECK_EQUAL(UINT64_MAX, statistics(pool).limit);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_set_maximum(pool, 32 * MIB - 1));
+    CHECK_EQUAL(UINT64_MAX, statistics(pool).maximum);
     for (int i = 0; i < 16; i++)
         put(pool, blocks[i], 2 * MIB, NULL);
-    CHECK_OK(tarn_pool_set_limit(pool, 20 * MIB));
+    CHECK_OK(tarn_pool_set_maximum(pool, 20 * MIB));
     CHECK(statistics(pool).reserved <= 20 * MIB);
     CHECK(is_refused(pool, 21 * MIB, NULL));
     put(pool, take(pool, 20 * MIB, NULL), 20 * MIB, NULL);
-    CHECK_OK(tarn_pool_set_limit(pool, 0));
+    CHECK_OK(tarn_pool_set_maximum(pool, 0));
     put(pool, take(pool, 64 * MIB, NULL), 64 * MIB, NULL);
     adds_up(pool);
     end_pool(pool);
@@ -173,7 +173,7 @@ TEST(memory_over_a_lowered_limit_goes_as_it_becomes_idle)
 
     put(pool, take(pool, 100 * MIB, NULL), 100 * MIB, NULL);
     put(pool, take(pool, 30 * MIB, NULL), 30 * MIB, NULL);
-    CHECK_OK(tarn_pool_set_limit(pool, 40 * MIB));
+    CHECK_OK(tarn_pool_set_maximum(pool, 40 * MIB));
     put(pool, large, 30 * MIB, NULL);
     CHECK_OK(tarn_driver_synchronize(0));
     put(pool, take(pool, 3 * MIB, TARN_STREAM_NONE), 3 * MIB, NULL);
@@ -244,7 +244,7 @@ TEST(streams_that_died_are_forgotten_and_leave_memory_to_others)
         CU(cuStreamDestroy_v2(stream));
     }
     adds_up(pool);
-    CHECK(statistics(pool).lanes <= 100);
+    CHECK(statistics(pool).streams <= 100);
     CHECK(statistics(pool).reserved <= 256 * MIB);
     end_pool(pool);
 }
@@ -257,7 +257,7 @@ TEST(memory_that_nobody_freed_waits_for_the_device_and_does_not_pile_up)
     for (int i = 0; i < 1000; i++)
         put(pool, take(pool, 3 * MIB, TARN_STREAM_NONE), 3 * MIB, TARN_STREAM_NONE);
     CHECK(statistics(pool).reserved <= 128 * MIB);
-    CHECK(statistics(pool).barriers <= 1000 / 16);
+    CHECK(statistics(pool).device_synchronizations <= 1000 / 16);
     adds_up(pool);
     end_pool(pool);
 }
@@ -279,7 +279,7 @@ static bool give_help(void *data, tarn_resource *pool, size_t bytes, unsigned at
     if (help->recurses)
         CHECK(is_refused(pool, bytes, NULL));
     if (help->leaves)
-        CHECK_OK(tarn_pool_remove_pressure(pool, give_help, help));
+        CHECK_OK(tarn_pool_remove_oom_callback(pool, give_help, help));
     if (!help->block)
         return false;
     put(pool, help->block, 3 * MIB, NULL);
@@ -292,31 +292,31 @@ TEST(callbacks_are_asked_may_use_the_pool_and_may_leave)
     use_driver(0);
     tarn_resource *pool = strict_pool(4 * MIB);
     struct help first = {.recurses = true, .leaves = true}, second = {.recurses = true};
-    tarn_pool_report report = {.size = sizeof report};
+    tarn_pool_oom_report report = {.size = sizeof report};
 
     second.block = take(pool, 3 * MIB, NULL);
-    CHECK_OK(tarn_pool_add_pressure(pool, give_help, &first));
-    CHECK_OK(tarn_pool_add_pressure(pool, give_help, &second));
+    CHECK_OK(tarn_pool_add_oom_callback(pool, give_help, &first));
+    CHECK_OK(tarn_pool_add_oom_callback(pool, give_help, &second));
     tarn_device_ptr block = take(pool, 3 * MIB, NULL);
     CHECK_EQUAL(1, first.calls);
     CHECK_EQUAL(1, second.calls);
-    CHECK_STATUS(TARN_NOT_FOUND, tarn_pool_remove_pressure(pool, give_help, &first));
+    CHECK_STATUS(TARN_NOT_FOUND, tarn_pool_remove_oom_callback(pool, give_help, &first));
     CHECK(is_refused(pool, 3 * MIB, NULL));
     CHECK_EQUAL(2, second.calls);
-    CHECK_OK(tarn_pool_last_report(&report));
-    CHECK_EQUAL(3 * MIB, report.wanted);
+    CHECK_OK(tarn_pool_last_oom_report(&report));
+    CHECK_EQUAL(3 * MIB, report.requested);
     put(pool, block, 3 * MIB, NULL);
     for (int i = 1; i < 8; i++)
-        CHECK_OK(tarn_pool_add_pressure(pool, give_help, &first));
-    CHECK_STATUS(TARN_STILL_IN_USE, tarn_pool_add_pressure(pool, give_help, &first));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_add_pressure(pool, NULL, NULL));
+        CHECK_OK(tarn_pool_add_oom_callback(pool, give_help, &first));
+    CHECK_STATUS(TARN_STILL_IN_USE, tarn_pool_add_oom_callback(pool, give_help, &first));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_add_oom_callback(pool, NULL, NULL));
     end_pool(pool);
 }
 
 static bool fall_asleep(void *data, tarn_resource *pool, size_t bytes, unsigned attempt)
 {
     (void)data, (void)bytes;
-    return attempt == 0 && tarn_pool_sleep(pool, TARN_POOL_DISCARD) == TARN_OK;
+    return attempt == 0 && tarn_pool_suspend(pool, TARN_POOL_SUSPEND_DISCARD) == TARN_OK;
 }
 
 /* An upstream that uses the pool over it, and what that returned. */
@@ -339,7 +339,7 @@ static tarn_status circle_allocate(void *self, size_t bytes, size_t alignment,
         CHECK_SAYS(
             "its upstream uses the pool, of device 0, while the pool waits for it");
         circle.trim = tarn_resource_trim(circle.pool, 0, NULL);
-        circle.limit = tarn_pool_set_limit(circle.pool, 100 * MIB);
+        circle.limit = tarn_pool_set_maximum(circle.pool, 100 * MIB);
         circle.free = tarn_resource_deallocate(circle.pool, circle.live, 1000, 0, NULL);
         circle.is_inside = false;
         circle.live = 0;
@@ -383,7 +383,7 @@ TEST(upstream_that_uses_the_pool_over_it_is_refused_and_may_free)
     CHECK_EQUAL(TARN_STILL_IN_USE, circle.limit);
     CHECK_EQUAL(TARN_OK, circle.free);
     CHECK_OK(tarn_pool_get_statistics(circle.pool, &statistics));
-    CHECK(statistics.limit == UINT64_MAX);
+    CHECK(statistics.maximum == UINT64_MAX);
     CHECK_OK(tarn_resource_deallocate(circle.pool, large, 500 * MIB, 0, NULL));
     CHECK_OK(tarn_resource_trim(circle.pool, 0, NULL));
     CHECK_OK(tarn_resource_release(circle.pool));
@@ -401,11 +401,11 @@ TEST(pool_that_fell_asleep_in_a_search_hands_nothing_out)
 
     /* So little has no fence yet: nobody else can have it before a wait. */
     put(pool, take(pool, 2 * MIB, stream), 2 * MIB, stream);
-    CHECK_OK(tarn_pool_add_pressure(pool, fall_asleep, NULL));
+    CHECK_OK(tarn_pool_add_oom_callback(pool, fall_asleep, NULL));
     CHECK(tarn_resource_allocate(pool, 2 * MIB, 0, NULL, &block) != TARN_OK);
     CHECK_EQUAL(77, block);
-    CHECK_EQUAL(statistics(pool).reserved, statistics(pool).asleep);
-    CHECK_OK(tarn_pool_wake(pool));
+    CHECK_EQUAL(statistics(pool).reserved, statistics(pool).suspended);
+    CHECK_OK(tarn_pool_resume(pool));
     put(pool, take(pool, 2 * MIB, NULL), 2 * MIB, NULL);
     CU(cuStreamDestroy_v2(stream));
     end_pool(pool);
@@ -423,9 +423,9 @@ TEST(sleeping_pool_takes_frees_and_refuses_or_wakes)
 
     CU(cuMemsetD8_v2(kept, 42, MIB));
     CHECK_OK(tarn_pool_generation(pool, &before));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_sleep(pool, 2));
-    CHECK_OK(tarn_pool_sleep(pool, TARN_POOL_KEEP));
-    CHECK_OK(tarn_pool_sleep(pool, TARN_POOL_KEEP));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_suspend(pool, 2));
+    CHECK_OK(tarn_pool_suspend(pool, TARN_POOL_SUSPEND_KEEP));
+    CHECK_OK(tarn_pool_suspend(pool, TARN_POOL_SUSPEND_KEEP));
     CHECK_OK(tarn_pool_generation(pool, &after));
     CHECK_EQUAL(before + 1, after);
     CHECK_STATUS(TARN_STILL_IN_USE, tarn_resource_allocate(pool, 512, 0, NULL, &block));
@@ -434,30 +434,31 @@ TEST(sleeping_pool_takes_frees_and_refuses_or_wakes)
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_resource_deallocate(pool, freed, 64 * KIB, 0, NULL));
     CHECK_OK(tarn_resource_trim(pool, 0, &released));
-    CHECK_OK(tarn_pool_set_limit(pool, 8 * MIB));
-    CHECK_EQUAL(statistics(pool).reserved, statistics(pool).asleep);
+    CHECK_OK(tarn_pool_set_maximum(pool, 8 * MIB));
+    CHECK_EQUAL(statistics(pool).reserved, statistics(pool).suspended);
     adds_up(pool);
-    CHECK_OK(tarn_pool_wake(pool));
-    CHECK_OK(tarn_pool_wake(pool));
+    CHECK_OK(tarn_pool_resume(pool));
+    CHECK_OK(tarn_pool_resume(pool));
     CU(cuMemcpyDtoH_v2(bytes, kept, 1));
     CU(cuMemcpyDtoH_v2(bytes + 1, kept + MIB - 1, 1));
     CHECK(bytes[0] == 42 && bytes[1] == 42);
     put(pool, kept, MIB, NULL);
-    CHECK_OK(tarn_pool_sleep(pool, TARN_POOL_DISCARD));
+    CHECK_OK(tarn_pool_suspend(pool, TARN_POOL_SUSPEND_DISCARD));
     end_pool(pool); /* asleep */
 
-    tarn_pool_options options = {.size = sizeof options, .when_asleep = TARN_POOL_WAKE};
+    tarn_pool_options options = {.size = sizeof options,
+                                 .suspended_policy = TARN_POOL_SUSPENDED_RESUME};
     pool = new_pool(&options);
     put(pool, take(pool, 64 * KIB, NULL), 64 * KIB, NULL);
-    CHECK_OK(tarn_pool_sleep(pool, TARN_POOL_DISCARD));
+    CHECK_OK(tarn_pool_suspend(pool, TARN_POOL_SUSPEND_DISCARD));
     put(pool, take(pool, 64 * KIB, NULL), 64 * KIB, NULL);
-    CHECK_EQUAL(0, statistics(pool).asleep);
+    CHECK_EQUAL(0, statistics(pool).suspended);
     end_pool(pool);
 }
 
 struct walk {
     tarn_device_ptr end;
-    uint64_t bytes[TARN_POOL_MOVING + 1];
+    uint64_t bytes[TARN_POOL_IN_TRANSIT + 1];
 };
 
 static bool walk(void *data, const tarn_pool_block *block)
@@ -465,7 +466,7 @@ static bool walk(void *data, const tarn_pool_block *block)
     struct walk *walk = data;
 
     CHECK(block->address >= walk->end && block->segment <= block->address);
-    CHECK(block->state <= TARN_POOL_MOVING && block->bytes > 0);
+    CHECK(block->state <= TARN_POOL_IN_TRANSIT && block->bytes > 0);
     walk->end = block->address + block->bytes;
     walk->bytes[block->state] += block->bytes;
     return true;
@@ -486,11 +487,12 @@ TEST(snapshot_has_every_byte_once)
     CHECK_OK(tarn_pool_snapshot(pool, walk, &seen));
     tarn_pool_statistics all = statistics(pool);
     CHECK_EQUAL(all.live, seen.bytes[TARN_POOL_LIVE]);
-    CHECK_EQUAL(all.parked, seen.bytes[TARN_POOL_PARKED]);
-    CHECK_EQUAL(all.cached, seen.bytes[TARN_POOL_READY] + seen.bytes[TARN_POOL_FENCED] +
+    CHECK_EQUAL(all.thread_cached, seen.bytes[TARN_POOL_THREAD_CACHED]);
+    CHECK_EQUAL(all.cached, seen.bytes[TARN_POOL_COMPLETED] +
+                                seen.bytes[TARN_POOL_FENCED] +
                                 seen.bytes[TARN_POOL_UNFENCED]);
-    CHECK_EQUAL(all.pending, seen.bytes[TARN_POOL_UNFENCED]);
-    CHECK_EQUAL(0, seen.bytes[TARN_POOL_MOVING]);
+    CHECK_EQUAL(all.unfenced, seen.bytes[TARN_POOL_UNFENCED]);
+    CHECK_EQUAL(0, seen.bytes[TARN_POOL_IN_TRANSIT]);
     for (size_t i = 0; i < 20; i++)
         if (i % 3)
             put(pool, blocks[i], 1000 + i * 70 * KIB, stream);
@@ -529,8 +531,9 @@ static void *park(void *data)
                 abort();
         tarn_pool_statistics all = {.size = sizeof all};
         if (tarn_pool_get_statistics(parker->pool, &all) != TARN_OK ||
-            all.parked > (all.reserved / 64 > 512 * KIB ? all.reserved / 64 : 512 * KIB) +
-                             THREADS * 8 * KIB) /* each a spare */
+            all.thread_cached >
+                (all.reserved / 64 > 512 * KIB ? all.reserved / 64 : 512 * KIB) +
+                    THREADS * 8 * KIB) /* each a spare */
             abort();
     }
     return NULL;
@@ -549,8 +552,8 @@ TEST(threads_park_little_and_give_it_back_when_they_end)
     }
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    CHECK_EQUAL(0, statistics(pool).parked);
-    CHECK(statistics(pool).hits > 0);
+    CHECK_EQUAL(0, statistics(pool).thread_cached);
+    CHECK(statistics(pool).cache_hits > 0);
     adds_up(pool);
     end_pool(pool);
     for (int i = 0; i < THREADS; i++)
@@ -594,7 +597,8 @@ static struct contest {
 static void ask_for_bytes(void)
 {
     size_t bytes = 77;
-    tarn_status status = tarn_resource_block_bytes(contest.pool, contest.block, &bytes);
+    tarn_status status =
+        tarn_resource_requested_bytes(contest.pool, contest.block, &bytes);
 
     CHECK_EQUAL(status == TARN_OK ? contest.bytes : 77, bytes);
     CHECK(status == TARN_OK || status == TARN_INVALID_ARGUMENT);

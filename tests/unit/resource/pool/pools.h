@@ -128,8 +128,9 @@ static inline tarn_resource *new_pool(const tarn_pool_options *options)
 /* At most so much, and no wait for the device. */
 static inline tarn_resource *strict_pool(size_t maximum)
 {
-    tarn_pool_options options = {
-        .size = sizeof options, .maximum_bytes = maximum, .last_step = TARN_POOL_GIVE_UP};
+    tarn_pool_options options = {.size = sizeof options,
+                                 .maximum_bytes = maximum,
+                                 .oom_policy = TARN_POOL_OOM_FAIL};
 
     return new_pool(&options);
 }
@@ -178,8 +179,8 @@ static inline void adds_up(tarn_resource *pool)
 {
     tarn_pool_statistics all = statistics(pool);
 
-    CHECK_EQUAL(all.reserved, all.live + all.parked + all.cached + all.captured);
-    CHECK(all.pending <= all.cached);
+    CHECK_EQUAL(all.reserved, all.live + all.thread_cached + all.cached + all.captured);
+    CHECK(all.unfenced <= all.cached);
     CHECK(all.largest_free <= all.cached);
     CHECK_EQUAL(all.live_blocks, all.allocations - all.frees);
 }

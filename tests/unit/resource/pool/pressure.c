@@ -33,12 +33,12 @@ TEST(callbacks_are_eight_at_most)
     use_driver(0);
     tarn_resource *pool = strict_pool(2 * MIB);
     for (int i = 0; i < 8; i++)
-        CHECK_OK(tarn_pool_add_pressure(pool, note_that_it_was_asked, a));
+        CHECK_OK(tarn_pool_add_oom_callback(pool, note_that_it_was_asked, a));
     CHECK_STATUS(TARN_STILL_IN_USE,
-                 tarn_pool_add_pressure(pool, note_that_it_was_asked, a));
+                 tarn_pool_add_oom_callback(pool, note_that_it_was_asked, a));
     are_asked(pool, "aaaaaaaa");
-    CHECK_OK(tarn_pool_remove_pressure(pool, note_that_it_was_asked, a));
-    CHECK_OK(tarn_pool_add_pressure(pool, note_that_it_was_asked, a));
+    CHECK_OK(tarn_pool_remove_oom_callback(pool, note_that_it_was_asked, a));
+    CHECK_OK(tarn_pool_add_oom_callback(pool, note_that_it_was_asked, a));
     end_pool(pool);
 }
 
@@ -49,24 +49,24 @@ TEST(callbacks_are_asked_in_the_order_of_their_coming_whoever_left)
     use_driver(0);
     tarn_resource *pool = strict_pool(2 * MIB), *cuda;
     for (char **one = (char *[]){a, b, c, d, NULL}; *one; one++)
-        CHECK_OK(tarn_pool_add_pressure(pool, note_that_it_was_asked, *one));
+        CHECK_OK(tarn_pool_add_oom_callback(pool, note_that_it_was_asked, *one));
     are_asked(pool, "abcd");
-    CHECK_OK(tarn_pool_remove_pressure(pool, note_that_it_was_asked, b));
+    CHECK_OK(tarn_pool_remove_oom_callback(pool, note_that_it_was_asked, b));
     are_asked(pool, "acd");
     CHECK_STATUS(TARN_NOT_FOUND,
-                 tarn_pool_remove_pressure(pool, note_that_it_was_asked, b));
-    CHECK_STATUS(TARN_NOT_FOUND, tarn_pool_remove_pressure(pool, never_added, a));
+                 tarn_pool_remove_oom_callback(pool, note_that_it_was_asked, b));
+    CHECK_STATUS(TARN_NOT_FOUND, tarn_pool_remove_oom_callback(pool, never_added, a));
     are_asked(pool, "acd");
-    CHECK_OK(tarn_pool_remove_pressure(pool, note_that_it_was_asked, d));
-    CHECK_OK(tarn_pool_add_pressure(pool, note_that_it_was_asked, b));
-    CHECK_OK(tarn_pool_remove_pressure(pool, note_that_it_was_asked, a));
+    CHECK_OK(tarn_pool_remove_oom_callback(pool, note_that_it_was_asked, d));
+    CHECK_OK(tarn_pool_add_oom_callback(pool, note_that_it_was_asked, b));
+    CHECK_OK(tarn_pool_remove_oom_callback(pool, note_that_it_was_asked, a));
     are_asked(pool, "cb");
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_add_pressure(pool, NULL, a));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_add_oom_callback(pool, NULL, a));
     CHECK_OK(tarn_cuda_create(0, &cuda));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
-                 tarn_pool_add_pressure(cuda, note_that_it_was_asked, a));
+                 tarn_pool_add_oom_callback(cuda, note_that_it_was_asked, a));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
-                 tarn_pool_remove_pressure(cuda, note_that_it_was_asked, a));
+                 tarn_pool_remove_oom_callback(cuda, note_that_it_was_asked, a));
     CHECK_OK(tarn_resource_release(cuda));
     end_pool(pool);
 }
@@ -91,11 +91,11 @@ TEST(callback_that_promises_for_ever_is_called_sixteen_times_for_a_request)
 
     use_driver(0);
     tarn_resource *pool = strict_pool(2 * MIB);
-    CHECK_OK(tarn_pool_add_pressure(pool, promise, &calls));
+    CHECK_OK(tarn_pool_add_oom_callback(pool, promise, &calls));
     CHECK(is_refused(pool, 3 * MIB, NULL));
     CHECK_EQUAL(16, calls);
-    tarn_pool_report report = {.size = sizeof report};
-    CHECK_OK(tarn_pool_last_report(&report));
+    tarn_pool_oom_report report = {.size = sizeof report};
+    CHECK_OK(tarn_pool_last_oom_report(&report));
     CHECK_EQUAL(16, report.attempts);
     calls = 0;
     CHECK(is_refused(pool, 3 * MIB, NULL)); /* the next request has its own */
@@ -110,7 +110,7 @@ TEST(each_callback_has_a_call_of_the_sixteen)
     use_driver(0);
     tarn_resource *pool = strict_pool(2 * MIB);
     for (int i = 0; i < 8; i++)
-        CHECK_OK(tarn_pool_add_pressure(pool, promise, &calls[i]));
+        CHECK_OK(tarn_pool_add_oom_callback(pool, promise, &calls[i]));
     CHECK(is_refused(pool, 3 * MIB, NULL));
     for (int i = 0; i < 8; i++) {
         CHECK_EQUAL(i == 0 ? 9 : 1, calls[i]);
@@ -125,7 +125,7 @@ static bool put_to_sleep(void *data, tarn_resource *pool, size_t bytes, unsigned
 {
     (void)bytes, (void)attempt;
     ++*(unsigned *)data;
-    CHECK_OK(tarn_pool_sleep(pool, TARN_POOL_DISCARD));
+    CHECK_OK(tarn_pool_suspend(pool, TARN_POOL_SUSPEND_DISCARD));
     return true;
 }
 
@@ -133,13 +133,13 @@ TEST(request_that_wakes_its_pool_makes_no_more_calls_than_another)
 {
     const tarn_pool_options options = {.size = sizeof options,
                                        .maximum_bytes = 2 * MIB,
-                                       .last_step = TARN_POOL_GIVE_UP,
-                                       .when_asleep = TARN_POOL_WAKE};
+                                       .oom_policy = TARN_POOL_OOM_FAIL,
+                                       .suspended_policy = TARN_POOL_SUSPENDED_RESUME};
     unsigned calls = 0;
 
     use_driver(0);
     tarn_resource *pool = new_pool(&options);
-    CHECK_OK(tarn_pool_add_pressure(pool, put_to_sleep, &calls));
+    CHECK_OK(tarn_pool_add_oom_callback(pool, put_to_sleep, &calls));
     CHECK(is_refused(pool, 3 * MIB, NULL));
     CHECK(calls > 0 && calls <= 16);
     end_pool(pool);
@@ -159,7 +159,7 @@ TEST(what_a_callback_allocates_calls_none)
 
     use_driver(0);
     tarn_resource *pool = strict_pool(2 * MIB);
-    CHECK_OK(tarn_pool_add_pressure(pool, allocate_more, &calls));
+    CHECK_OK(tarn_pool_add_oom_callback(pool, allocate_more, &calls));
     CHECK(is_refused(pool, 3 * MIB, NULL));
     CHECK_EQUAL(1, calls);
     end_pool(pool);
@@ -171,8 +171,9 @@ static bool remove_itself(void *data, tarn_resource *pool, size_t bytes, unsigne
 {
     (void)bytes, (void)attempt;
     ++*(unsigned *)data;
-    CHECK_OK(tarn_pool_remove_pressure(pool, remove_itself, data));
-    CHECK_STATUS(TARN_NOT_FOUND, tarn_pool_remove_pressure(pool, remove_itself, data));
+    CHECK_OK(tarn_pool_remove_oom_callback(pool, remove_itself, data));
+    CHECK_STATUS(TARN_NOT_FOUND,
+                 tarn_pool_remove_oom_callback(pool, remove_itself, data));
     return true;
 }
 
@@ -182,8 +183,8 @@ TEST(callback_that_removes_itself_is_not_called_again)
 
     use_driver(0);
     tarn_resource *pool = strict_pool(2 * MIB);
-    CHECK_OK(tarn_pool_add_pressure(pool, remove_itself, &calls));
-    CHECK_OK(tarn_pool_add_pressure(pool, allocate_more, &others));
+    CHECK_OK(tarn_pool_add_oom_callback(pool, remove_itself, &calls));
+    CHECK_OK(tarn_pool_add_oom_callback(pool, allocate_more, &others));
     for (int i = 0; i < 2; i++)
         CHECK(is_refused(pool, 3 * MIB, NULL));
     CHECK_EQUAL(1, calls);
@@ -200,8 +201,8 @@ static bool replace_itself(void *data, tarn_resource *pool, size_t bytes,
     (void)bytes;
     CHECK_EQUAL(0, attempt);
     number_of_calls++;
-    CHECK_OK(tarn_pool_remove_pressure(pool, replace_itself, data));
-    CHECK_OK(tarn_pool_add_pressure(pool, replace_itself, data));
+    CHECK_OK(tarn_pool_remove_oom_callback(pool, replace_itself, data));
+    CHECK_OK(tarn_pool_add_oom_callback(pool, replace_itself, data));
     return true;
 }
 
@@ -212,8 +213,8 @@ TEST(callback_that_is_added_again_and_again_ends_after_sixteen_calls)
     use_driver(0);
     tarn_resource *pool = strict_pool(2 * MIB);
     for (int i = 0; i < 7; i++)
-        CHECK_OK(tarn_pool_add_pressure(pool, note_that_it_was_asked, a));
-    CHECK_OK(tarn_pool_add_pressure(pool, replace_itself, NULL));
+        CHECK_OK(tarn_pool_add_oom_callback(pool, note_that_it_was_asked, a));
+    CHECK_OK(tarn_pool_add_oom_callback(pool, replace_itself, NULL));
     number_of_calls = 0;
     CHECK(is_refused(pool, 3 * MIB, NULL));
     CHECK_EQUAL(9, number_of_calls);
@@ -232,7 +233,7 @@ static bool remove_the_next(void *data, tarn_resource *pool, size_t bytes,
 {
     (void)bytes;
     CHECK_STATUS(attempt == 0 ? TARN_OK : TARN_NOT_FOUND,
-                 tarn_pool_remove_pressure(pool, must_not_run, data));
+                 tarn_pool_remove_oom_callback(pool, must_not_run, data));
     return attempt == 0;
 }
 
@@ -242,8 +243,8 @@ TEST(callback_that_another_one_removes_is_not_called_for_the_same_request)
 
     use_driver(0);
     tarn_resource *pool = strict_pool(2 * MIB);
-    CHECK_OK(tarn_pool_add_pressure(pool, remove_the_next, &has_run));
-    CHECK_OK(tarn_pool_add_pressure(pool, must_not_run, &has_run));
+    CHECK_OK(tarn_pool_add_oom_callback(pool, remove_the_next, &has_run));
+    CHECK_OK(tarn_pool_add_oom_callback(pool, must_not_run, &has_run));
     CHECK(is_refused(pool, 3 * MIB, NULL));
     CHECK(!has_run);
     end_pool(pool);
@@ -253,7 +254,7 @@ TEST(callback_that_another_one_removes_is_not_called_for_the_same_request)
 
 struct visit {
     tarn_resource *pool;
-    tarn_pool_pressure call;
+    tarn_pool_oom_callback call;
     atomic_int inside, removed;
     atomic_bool may_leave, has_left;
 };
@@ -282,7 +283,7 @@ static void *remove_it(void *data)
 {
     struct visit *visit = data;
 
-    CHECK_OK(tarn_pool_remove_pressure(visit->pool, visit->call, visit));
+    CHECK_OK(tarn_pool_remove_oom_callback(visit->pool, visit->call, visit));
     CHECK(atomic_load(&visit->has_left)); /* its data may be freed now */
     return NULL;
 }
@@ -299,7 +300,7 @@ TEST(removal_waits_for_a_call_on_another_thread)
 
     use_driver(0);
     visit.pool = strict_pool(2 * MIB);
-    CHECK_OK(tarn_pool_add_pressure(visit.pool, stay, &visit));
+    CHECK_OK(tarn_pool_add_oom_callback(visit.pool, stay, &visit));
     start(&threads[0], allocate_too_much, &visit);
     while (!atomic_load(&visit.inside))
         usleep(500);
@@ -322,7 +323,7 @@ static bool meet_and_remove(void *data, tarn_resource *pool, size_t bytes,
     atomic_fetch_add(&visit->inside, 1);
     while (atomic_load(&visit->inside) < 2)
         usleep(500);
-    if (tarn_pool_remove_pressure(pool, meet_and_remove, data) == TARN_OK)
+    if (tarn_pool_remove_oom_callback(pool, meet_and_remove, data) == TARN_OK)
         atomic_fetch_add(&visit->removed, 1);
     return false;
 }
@@ -334,14 +335,14 @@ static void removed_by_two_threads_at_once(int registrations)
 
     visit.pool = strict_pool(2 * MIB);
     for (int i = 0; i < registrations; i++)
-        CHECK_OK(tarn_pool_add_pressure(visit.pool, meet_and_remove, &visit));
+        CHECK_OK(tarn_pool_add_oom_callback(visit.pool, meet_and_remove, &visit));
     for (int i = 0; i < 2; i++)
         start(&threads[i], allocate_too_much, &visit);
     for (int i = 0; i < 2; i++)
         CHECK_EQUAL(0, pthread_join(threads[i], NULL));
     CHECK_EQUAL(registrations, atomic_load(&visit.removed));
     CHECK_STATUS(TARN_NOT_FOUND,
-                 tarn_pool_remove_pressure(visit.pool, meet_and_remove, &visit));
+                 tarn_pool_remove_oom_callback(visit.pool, meet_and_remove, &visit));
     end_pool(visit.pool);
 }
 
@@ -386,9 +387,9 @@ TEST(data_may_be_freed_once_its_callback_is_removed)
     for (int i = 0; i < ROUNDS; i++) {
         unsigned *number = malloc(sizeof *number);
         *number = 42;
-        CHECK_OK(tarn_pool_add_pressure(pool, use_data, number));
+        CHECK_OK(tarn_pool_add_oom_callback(pool, use_data, number));
         sched_yield();
-        CHECK_OK(tarn_pool_remove_pressure(pool, use_data, number));
+        CHECK_OK(tarn_pool_remove_oom_callback(pool, use_data, number));
         *number = 0;
         free(number);
     }

@@ -11,19 +11,19 @@ TEST(statistics_tell_where_the_bytes_are)
     end_field(); /* before any check: streams that are held up outlive a failure */
 
     CHECK_EQUAL(POOL_MIB * MIB, all.reserved);
-    CHECK_EQUAL(POOL_MIB * MIB, all.limit);
+    CHECK_EQUAL(POOL_MIB * MIB, all.maximum);
     CHECK_EQUAL(field.rest_bytes + (size_t)PIECES * 64 * KIB, all.live);
-    CHECK_EQUAL(all.live, all.live_asked);
+    CHECK_EQUAL(all.live, all.live_requested);
     CHECK_EQUAL(PIECES + 1, all.live_blocks);
-    CHECK_EQUAL(0, all.parked);
+    CHECK_EQUAL(0, all.thread_cached);
     CHECK_EQUAL((OWN + OTHERS + READY) * KIB, all.cached);
-    CHECK_EQUAL((OWN + OTHERS) * KIB, all.pending);
+    CHECK_EQUAL((OWN + OTHERS) * KIB, all.unfenced);
     CHECK_EQUAL(GRAPHS * KIB, all.captured);
     CHECK_EQUAL(OWN * KIB, all.largest_free);
     CHECK(all.fragmentation == 1.0 - (double)OWN / (double)(OWN + OTHERS + READY));
-    CHECK_EQUAL(0, all.asleep);
-    CHECK_EQUAL(0, all.streamless);
-    CHECK_EQUAL(POOL_MIB * MIB, all.peak_out);
+    CHECK_EQUAL(0, all.suspended);
+    CHECK_EQUAL(0, all.no_stream_deferred);
+    CHECK_EQUAL(POOL_MIB * MIB, all.peak_allocated);
     CHECK_EQUAL(POOL_MIB * MIB, all.peak_reserved);
 }
 
@@ -59,13 +59,13 @@ struct served {
 static void is_served_by(struct served wanted, tarn_pool_statistics before,
                          tarn_pool_statistics after)
 {
-    CHECK_EQUAL(wanted.hits, after.hits - before.hits);
-    CHECK_EQUAL(wanted.own, after.own - before.own);
-    CHECK_EQUAL(wanted.ready, after.ready - before.ready);
+    CHECK_EQUAL(wanted.hits, after.cache_hits - before.cache_hits);
+    CHECK_EQUAL(wanted.own, after.same_stream - before.same_stream);
+    CHECK_EQUAL(wanted.ready, after.completed - before.completed);
     CHECK_EQUAL(wanted.steals, after.steals - before.steals);
     CHECK_EQUAL(wanted.grown, after.grown - before.grown);
     CHECK_EQUAL(1, after.allocations - before.allocations);
-    CHECK_EQUAL(wanted.steals, after.waits - before.waits);
+    CHECK_EQUAL(wanted.steals, after.stream_waits - before.stream_waits);
 }
 
 TEST(statistics_tell_what_served_an_allocation)
@@ -80,7 +80,7 @@ TEST(statistics_tell_what_served_an_allocation)
     tarn_resource *pool = strict_pool(8 * MIB);
     raw = new_stream();
     other = new_stream();
-    CHECK_OK(tarn_stream_open(0, raw, &opened));
+    CHECK_OK(tarn_stream_register(0, raw, &opened));
     tarn_pool_statistics before = statistics(pool);
     tarn_device_ptr block = take(pool, bytes, opened);
     is_served_by((struct served){.grown = 1}, before, statistics(pool));
@@ -104,16 +104,16 @@ TEST(statistics_tell_what_served_an_allocation)
     let_on(&gate);
     is_served_by((struct served){.own = 1}, before, own);
     is_served_by((struct served){.steals = 1}, own, stolen);
-    CHECK_EQUAL(1, stolen.fences - own.fences);
+    CHECK_EQUAL(1, stolen.events_recorded - own.events_recorded);
 
     give(pool, block, bytes, other);
     CHECK_OK(tarn__fences_barrier(inside(pool)));
     before = statistics(pool);
-    CHECK_EQUAL(1, before.barriers);
+    CHECK_EQUAL(1, before.device_synchronizations);
     block = take(pool, bytes, TARN_STREAM_NONE);
     is_served_by((struct served){.ready = 1}, before, statistics(pool));
     put(pool, block, bytes, opened);
-    CHECK_OK(tarn_stream_close(opened));
+    CHECK_OK(tarn_stream_unregister(opened));
     end_pool(pool);
     CU(cuStreamDestroy_v2(raw));
     CU(cuStreamDestroy_v2(other));
@@ -135,14 +135,14 @@ TEST(statistics_count_calls_by_how_they_ended_and_by_size)
     CHECK_EQUAL(3, all.allocations);
     CHECK_EQUAL(1, all.frees);
     CHECK_EQUAL(2, all.live_blocks);
-    CHECK_EQUAL(3 * MIB + 1, all.live_asked);
+    CHECK_EQUAL(3 * MIB + 1, all.live_requested);
     CHECK_EQUAL(3 * MIB + 512, all.live);
-    CHECK(all.lanes == 1 ||
-          all.lanes == 2); /* that of NULL has nothing, and may be gone */
-    CHECK_EQUAL(1, all.classes[0]);
-    CHECK_EQUAL(2, all.classes[21]);
-    for (int i = 0; i < TARN_POOL_CLASSES; i++)
-        CHECK(i == 0 || i == 21 || all.classes[i] == 0);
+    CHECK(all.streams == 1 ||
+          all.streams == 2); /* that of NULL has nothing, and may be gone */
+    CHECK_EQUAL(1, all.size_classes[0]);
+    CHECK_EQUAL(2, all.size_classes[21]);
+    for (int i = 0; i < TARN_POOL_SIZE_CLASSES; i++)
+        CHECK(i == 0 || i == 21 || all.size_classes[i] == 0);
     put(pool, large, 3 * MIB, stream);
     put(pool, small, 1, stream);
     CU(cuStreamSynchronize(stream));
@@ -153,7 +153,7 @@ TEST(statistics_count_calls_by_how_they_ended_and_by_size)
     CHECK_EQUAL(0, all.reserved);
     CHECK_EQUAL(0, all.live);
     CHECK_EQUAL(released, all.peak_reserved);
-    CHECK_EQUAL(7 * MIB + 512, all.peak_out);
+    CHECK_EQUAL(7 * MIB + 512, all.peak_allocated);
     end_pool(pool);
     CU(cuStreamDestroy_v2(stream));
 }
@@ -172,13 +172,13 @@ TEST(statistics_tell_driver_calls_of_each_kind_once)
         *counts[i] += 1u << (8 + i);
     tarn_pool_statistics after = statistics(resource);
     CHECK_EQUAL(before.driver_calls + 0x7f00, after.driver_calls);
-    CHECK_EQUAL(before.waits + 0x100, after.waits);
-    CHECK_EQUAL(before.fences + 0x200, after.fences);
+    CHECK_EQUAL(before.stream_waits + 0x100, after.stream_waits);
+    CHECK_EQUAL(before.events_recorded + 0x200, after.events_recorded);
     CHECK_EQUAL(before.queries + 0x400, after.queries);
     CHECK_EQUAL(before.growths + 0x800, after.growths);
     CHECK_EQUAL(before.shrinks + 0x1000, after.shrinks);
     CHECK_EQUAL(before.moves + 0x2000, after.moves);
-    CHECK_EQUAL(before.barriers + 0x4000, after.barriers);
+    CHECK_EQUAL(before.device_synchronizations + 0x4000, after.device_synchronizations);
     end_pool(resource);
 }
 
@@ -187,15 +187,15 @@ TEST(statistics_tell_what_was_freed_without_a_stream_and_what_sleeps)
     use_driver(0);
     tarn_resource *pool = new_pool(NULL);
 
-    CHECK_EQUAL(UINT64_MAX, statistics(pool).limit);
+    CHECK_EQUAL(UINT64_MAX, statistics(pool).maximum);
     give(pool, take(pool, MIB, TARN_STREAM_NONE), MIB, TARN_STREAM_NONE);
-    CHECK_EQUAL(MIB, statistics(pool).streamless);
+    CHECK_EQUAL(MIB, statistics(pool).no_stream_deferred);
     CHECK_EQUAL(1, statistics(pool).allocations);
-    CHECK_OK(tarn_pool_sleep(pool, TARN_POOL_DISCARD));
-    CHECK(statistics(pool).asleep > 0);
-    CHECK_EQUAL(statistics(pool).reserved, statistics(pool).asleep);
-    CHECK_OK(tarn_pool_wake(pool));
-    CHECK_EQUAL(0, statistics(pool).asleep);
+    CHECK_OK(tarn_pool_suspend(pool, TARN_POOL_SUSPEND_DISCARD));
+    CHECK(statistics(pool).suspended > 0);
+    CHECK_EQUAL(statistics(pool).reserved, statistics(pool).suspended);
+    CHECK_OK(tarn_pool_resume(pool));
+    CHECK_EQUAL(0, statistics(pool).suspended);
     end_pool(pool);
 }
 
@@ -222,16 +222,16 @@ TEST(statistics_are_as_long_as_their_reader_knows)
 {
     use_driver(0);
     tarn_resource *pool = new_pool(NULL), *cuda;
-    tarn_pool_statistics all = {.size = offsetof(tarn_pool_statistics, parked),
-                                .parked = 77};
+    tarn_pool_statistics all = {.size = offsetof(tarn_pool_statistics, thread_cached),
+                                .thread_cached = 77};
 
     CHECK_OK(tarn_cuda_create(0, &cuda));
     tarn_device_ptr block = take(pool, 1000, NULL);
     CHECK_OK(tarn_pool_get_statistics(pool, &all));
-    CHECK_EQUAL(offsetof(tarn_pool_statistics, parked), all.size);
-    CHECK_EQUAL(1000, all.live_asked);
+    CHECK_EQUAL(offsetof(tarn_pool_statistics, thread_cached), all.size);
+    CHECK_EQUAL(1000, all.live_requested);
     CHECK_EQUAL(1, all.live_blocks);
-    CHECK_EQUAL(77, all.parked);
+    CHECK_EQUAL(77, all.thread_cached);
     struct {
         tarn_pool_statistics all;
         uint64_t later;
@@ -246,7 +246,7 @@ TEST(statistics_are_as_long_as_their_reader_knows)
     all.size = sizeof all;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_get_statistics(NULL, &all));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_get_statistics(cuda, &all));
-    CHECK_EQUAL(77, all.parked);
+    CHECK_EQUAL(77, all.thread_cached);
     put(pool, block, 1000, NULL);
     CHECK_OK(tarn_resource_release(cuda));
     end_pool(pool);
@@ -267,7 +267,7 @@ static int look_in_child(bool was_locked)
         return 4;
     if (tarn_pool_get_statistics(field.pool, &all) != TARN_OK) /* not locked for good */
         return 5;
-    if (tarn_pool_snapshot(field.pool, (tarn_pool_visit)abort, NULL) !=
+    if (tarn_pool_snapshot(field.pool, (tarn_pool_block_fn)abort, NULL) !=
         TARN_DRIVER_FAILURE)
         return 6;
     return 0;

@@ -132,7 +132,7 @@ static void end_with_live_blocks(void)
         get(1000, NULL);
         get(MIB, TARN_STREAM_NONE);
         reset();
-        CHILD_CHECK(tarn_resource_blocks_out(pool) == 0);
+        CHILD_CHECK(tarn_resource_live_blocks(pool) == 0);
         nothing_is_left();
     }
 }
@@ -174,7 +174,7 @@ static void end_with_retired_mappings(void)
     struct gate gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
     tarn_pool_options options = {.size = sizeof options,
                                  .maximum_bytes = 12 * MIB,
-                                 .last_step = TARN_POOL_GIVE_UP};
+                                 .oom_policy = TARN_POOL_OOM_FAIL};
     struct tarn__pool *its;
 
     begin();
@@ -239,13 +239,13 @@ static void end_suspended(void)
 {
     begin();
     count_addresses();
-    for (int mode = TARN_POOL_DISCARD; mode <= TARN_POOL_KEEP; mode++) {
+    for (int mode = TARN_POOL_SUSPEND_DISCARD; mode <= TARN_POOL_SUSPEND_KEEP; mode++) {
         make_on(NULL);
         CHILD_CHECK(reserved > 0);
         get(3 * MIB, NULL);
-        CHILD_STATUS(TARN_OK, tarn_pool_sleep(pool, mode));
+        CHILD_STATUS(TARN_OK, tarn_pool_suspend(pool, mode));
         reset();
-        CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_pool_wake(pool));
+        CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_pool_resume(pool));
         nothing_is_left();
         CHILD_CHECK(reserved == 0);
     }
@@ -281,7 +281,7 @@ static void leave_the_next_owner_alone(void)
     CHILD_CHECK(same || !has_sim()); /* else this shows nothing */
     CHILD_STATUS(TARN_OK, tarn_resource_release(pool));
     for (int i = 0; i < OTHERS; i++) {
-        CHILD_STATUS(TARN_OK, tarn_fill(0, blocks[i], 7, 2 * MIB, NULL));
+        CHILD_STATUS(TARN_OK, tarn_memset_async(0, blocks[i], 7, 2 * MIB, NULL));
         CHILD_STATUS(TARN_OK,
                      tarn_resource_deallocate(next, blocks[i], 2 * MIB, 0, NULL));
     }
@@ -350,7 +350,7 @@ static void trim_after_a_reset(void)
 static void limit_after_a_reset(void)
 {
     make_fenced_and_reset(NULL);
-    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_pool_set_limit(pool, 64 * MIB));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_pool_set_maximum(pool, 64 * MIB));
     CHILD_SAYS("was reset");
     nothing_is_left();
 }
@@ -400,7 +400,7 @@ static void end_managers_pools(void)
         CHILD_CHECK(!has_sim() || sim_live_bytes() <= 64 * MIB);
     }
     tarn_manager_release(manager);
-    CHILD_CHECK(tarn_pointer_unreturned() == 0);
+    CHILD_CHECK(tarn_pointer_deferred_count() == 0);
     CHILD_CHECK(!has_sim() || (sim_live_bytes() == 0 && sim_misuses() == 0));
 }
 
@@ -452,7 +452,7 @@ static void reset_in_a_callback(void)
 
     begin();
     CHILD_STATUS(TARN_OK, tarn_pool_create(0, NULL, &options, &pool));
-    CHILD_STATUS(TARN_OK, tarn_pool_add_pressure(pool, reset_it, NULL));
+    CHILD_STATUS(TARN_OK, tarn_pool_add_oom_callback(pool, reset_it, NULL));
     CHILD_STATUS(TARN_DRIVER_FAILURE,
                  tarn_resource_allocate(pool, 3 * MIB, 0, NULL, &block));
     CHILD_SAYS("was reset");

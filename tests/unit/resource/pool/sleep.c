@@ -16,20 +16,20 @@ TEST(pool_that_wakes_is_its_peers_as_before)
     tarn_device_ptr before = take(pool, 4 * MIB, NULL);
 
     CHECK(!is_usable(1, span_of(before, 4 * MIB)));
-    CHECK_OK(tarn_pool_set_peer(pool, 1, true));
-    CHECK_OK(tarn_pool_set_peer(pool, 1, true)); /* it is already */
+    CHECK_OK(tarn_pool_set_peer_access(pool, 1, true));
+    CHECK_OK(tarn_pool_set_peer_access(pool, 1, true)); /* it is already */
     tarn_device_ptr after = take(pool, 40 * MIB, NULL);
     CHECK(is_usable(1, span_of(before, 4 * MIB)) &&
           is_usable(1, span_of(after, 40 * MIB)));
     for (int mode = 0; mode < 2; mode++) {
-        CHECK_OK(tarn_pool_sleep(pool, mode));
-        CHECK_OK(tarn_pool_wake(pool));
+        CHECK_OK(tarn_pool_suspend(pool, mode));
+        CHECK_OK(tarn_pool_resume(pool));
         CHECK(is_usable(1, span_of(before, 4 * MIB)));
         CHECK(is_usable(1, span_of(after, 40 * MIB)));
     }
-    CHECK_OK(tarn_pool_sleep(pool, TARN_POOL_DISCARD));
-    CHECK_OK(tarn_pool_set_peer(pool, 1, false)); /* told while it sleeps */
-    CHECK_OK(tarn_pool_wake(pool));
+    CHECK_OK(tarn_pool_suspend(pool, TARN_POOL_SUSPEND_DISCARD));
+    CHECK_OK(tarn_pool_set_peer_access(pool, 1, false)); /* told while it sleeps */
+    CHECK_OK(tarn_pool_resume(pool));
     CHECK(!is_usable(1, span_of(before, 4 * MIB)));
     CHECK(is_usable(0, span_of(before, 4 * MIB)));
     put(pool, before, 4 * MIB, NULL);
@@ -43,16 +43,16 @@ TEST(peer_that_is_none_is_refused)
 
     use_driver(0);
     tarn_resource *pool = new_pool(NULL);
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_set_peer(pool, 0, true));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_set_peer_access(pool, 0, true));
     CHECK_SAYS("its own");
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_set_peer(pool, 99, true));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_set_peer(pool, -1, false));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_set_peer(NULL, 1, true));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_set_peer_access(pool, 99, true));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_set_peer_access(pool, -1, false));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_set_peer_access(NULL, 1, true));
     CHECK_OK(tarn_cuda_create(0, &cuda));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_set_peer(cuda, 1, true));
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_set_peer_access(cuda, 1, true));
     CHECK_OK(tarn_pool_create(0, cuda, NULL, &on_cuda));
     if (has_second_device())
-        CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_pool_set_peer(on_cuda, 1, true));
+        CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_pool_set_peer_access(on_cuda, 1, true));
     CHECK_OK(tarn_resource_release(cuda));
     end_pool(on_cuda);
     end_pool(pool);
@@ -78,16 +78,16 @@ TEST(pool_that_sleeps_leaves_its_memory_to_others)
     CU(cuMemsetD8_v2(kept, 42, MIB));
     CHECK_STATUS(TARN_OUT_OF_MEMORY,
                  tarn_resource_allocate(cuda, most, 0, NULL, &theirs));
-    CHECK_OK(tarn_pool_sleep(pool, TARN_POOL_KEEP));
+    CHECK_OK(tarn_pool_suspend(pool, TARN_POOL_SUSPEND_KEEP));
     theirs = take(cuda, most, NULL);
     for (int i = 0; i < 2; i++) {
-        CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_pool_wake(pool));
-        CHECK_EQUAL(statistics(pool).reserved, statistics(pool).asleep);
+        CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_pool_resume(pool));
+        CHECK_EQUAL(statistics(pool).reserved, statistics(pool).suspended);
         CHECK_STATUS(TARN_STILL_IN_USE,
                      tarn_resource_allocate(pool, MIB, 0, NULL, &block));
     }
     put(cuda, theirs, most, NULL);
-    CHECK_OK(tarn_pool_wake(pool));
+    CHECK_OK(tarn_pool_resume(pool));
     CHECK_EQUAL(42, byte_at(kept));
     CHECK_EQUAL(42, byte_at(kept + MIB - 1));
     put(pool, kept, MIB, NULL);
@@ -112,8 +112,8 @@ TEST(generation_counts_whenever_memory_goes_from_under_addresses)
     CHECK(released > 0);
     CHECK_OK(tarn_pool_generation(pool, &trimmed));
     CHECK(trimmed > same);
-    CHECK_OK(tarn_pool_sleep(pool, TARN_POOL_DISCARD));
-    CHECK_OK(tarn_pool_wake(pool));
+    CHECK_OK(tarn_pool_suspend(pool, TARN_POOL_SUSPEND_DISCARD));
+    CHECK_OK(tarn_pool_resume(pool));
     CHECK_OK(tarn_pool_generation(pool, &slept));
     CHECK_EQUAL(trimmed + 1, slept);
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_generation(pool, NULL));

@@ -44,12 +44,12 @@ static const tarn_pool_block *block_at(const struct seen *seen, tarn_device_ptr 
 }
 
 static bool is(const struct seen *seen, tarn_device_ptr address, size_t bytes,
-               tarn_pool_block_state state, size_t asked_bytes, uint64_t stream_id)
+               tarn_pool_block_state state, size_t requested_bytes, uint64_t stream_id)
 {
     const tarn_pool_block *block = block_at(seen, address);
 
     return block->bytes == bytes && block->state == state &&
-           block->asked_bytes == asked_bytes && block->stream_id == stream_id;
+           block->requested_bytes == requested_bytes && block->stream_id == stream_id;
 }
 
 TEST(snapshot_tells_what_becomes_of_every_block)
@@ -69,7 +69,7 @@ TEST(snapshot_tells_what_becomes_of_every_block)
     CHECK(is(&seen[0], field.piece[0], OWN * KIB, TARN_POOL_UNFENCED, 0, own));
     CHECK(is(&seen[1], field.piece[0], OWN * KIB, TARN_POOL_FENCED, 0, own));
     CHECK(is(&seen[0], field.piece[1], OTHERS * KIB, TARN_POOL_UNFENCED, 0, other));
-    CHECK(is(&seen[0], field.piece[2], READY * KIB, TARN_POOL_READY, 0, 0));
+    CHECK(is(&seen[0], field.piece[2], READY * KIB, TARN_POOL_COMPLETED, 0, 0));
     CHECK_EQUAL(TARN_POOL_CAPTURED, block_at(&seen[0], field.piece[3])->state);
     CHECK(is(&seen[0], between, 64 * KIB, TARN_POOL_LIVE, 64 * KIB, 0));
     for (size_t i = 1; i < seen[0].count; i++) {
@@ -92,8 +92,8 @@ TEST(snapshot_tells_what_was_asked_for_and_what_a_thread_keeps)
     CHECK(is(&seen, block, 1024, TARN_POOL_LIVE, 1000, 0));
     put(pool, block, 1000, NULL);
     seen = snapshot(pool);
-    CHECK(is(&seen, block, 1024, TARN_POOL_PARKED, 0, 0));
-    CHECK_EQUAL(1024, statistics(pool).parked);
+    CHECK(is(&seen, block, 1024, TARN_POOL_THREAD_CACHED, 0, 0));
+    CHECK_EQUAL(1024, statistics(pool).thread_cached);
     end_pool(pool);
 }
 
@@ -120,7 +120,7 @@ TEST(snapshot_tells_holes_and_what_is_in_the_hands_of_a_call)
     give(pool, low < high ? low : high, 2 * MIB, NULL);
     CHECK_OK(tarn_resource_trim(pool, 0, &(size_t){0}));
     struct seen seen = snapshot(pool);
-    CHECK(is(&seen, low < high ? low : high, 2 * MIB, TARN_POOL_HOLE, 0, 0));
+    CHECK(is(&seen, low < high ? low : high, 2 * MIB, TARN_POOL_UNMAPPED, 0, 0));
     CHECK(is(&seen, low < high ? high : low, 2 * MIB, TARN_POOL_LIVE, 2 * MIB, 0));
     put(pool, low < high ? high : low, 2 * MIB, NULL);
     CHECK_OK(tarn__fences_barrier(inside(pool)));
@@ -133,8 +133,8 @@ TEST(snapshot_tells_holes_and_what_is_in_the_hands_of_a_call)
     tarn__pool_unlock(inside(pool));
     CHECK(index != 0);
     seen = snapshot(pool);
-    CHECK(
-        is(&seen, tarn__node(&heap->nodes, index)->address, MIB, TARN_POOL_MOVING, 0, 0));
+    CHECK(is(&seen, tarn__node(&heap->nodes, index)->address, MIB, TARN_POOL_IN_TRANSIT,
+             0, 0));
     tarn__pool_lock(inside(pool));
     tarn__heap_put(heap, index, NULL);
     tarn__pool_unlock(inside(pool));
@@ -275,7 +275,7 @@ static bool walk(void *data, const tarn_pool_block *block)
     walk->end = block->address + block->bytes;
     walk->bytes += block->bytes;
     walk->live += block->state == TARN_POOL_LIVE;
-    walk->moving += block->state == TARN_POOL_MOVING;
+    walk->moving += block->state == TARN_POOL_IN_TRANSIT;
     return true;
 }
 
@@ -486,10 +486,10 @@ static bool look_for_kept(void *data, const tarn_pool_block *block)
         if (block->address == kept->blocks[i]) {
             kept->seen[i]++;
             CHECK_EQUAL(TARN_POOL_LIVE, block->state);
-            CHECK_EQUAL(kept->bytes[i], block->asked_bytes);
+            CHECK_EQUAL(kept->bytes[i], block->requested_bytes);
         }
-    CHECK(block->asked_bytes <= block->bytes);
-    CHECK(block->state == TARN_POOL_LIVE || block->asked_bytes == 0);
+    CHECK(block->requested_bytes <= block->bytes);
+    CHECK(block->state == TARN_POOL_LIVE || block->requested_bytes == 0);
     return walk(&kept->all, block);
 }
 
@@ -534,7 +534,7 @@ TEST(snapshot_beside_threads_has_what_is_live_throughout)
 static bool free_what_is_live(void *data, const tarn_pool_block *block)
 {
     if (block->state == TARN_POOL_LIVE)
-        put(data, block->address, block->asked_bytes, NULL);
+        put(data, block->address, block->requested_bytes, NULL);
     return true;
 }
 

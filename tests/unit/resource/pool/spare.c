@@ -50,7 +50,8 @@ static void fill_device(struct tarn__pages *other, size_t left)
 /* A block of all that is idle, and of the pages that the device has left. */
 static void take_of_full_device(size_t left)
 {
-    tarn_pool_options options = {.size = sizeof options, .last_step = TARN_POOL_GIVE_UP};
+    tarn_pool_options options = {.size = sizeof options,
+                                 .oom_policy = TARN_POOL_OOM_FAIL};
 
     use_driver(0);
     tarn_stream stream = new_stream();
@@ -59,7 +60,7 @@ static void take_of_full_device(size_t left)
     CHECK_OK(tarn__pages_open(0, NULL, 2 * MIB, &other));
     fill_device(other, left);
     uint64_t growths = statistics(pool).growths;
-    size_t idle = statistics(pool).cached + statistics(pool).parked;
+    size_t idle = statistics(pool).cached + statistics(pool).thread_cached;
     size_t bytes = idle + left * PAGE;
     tarn_device_ptr block = take(pool, bytes, stream);
     CHECK_EQUAL(left > 0, statistics(pool).growths - growths);
@@ -124,7 +125,7 @@ TEST(pool_has_nothing_to_spare_at_the_start_or_over_a_limit_that_came_later)
     CHECK_EQUAL(200 * MIB, statistics(pool).reserved);
     tarn_device_ptr first = take(pool, 200 * MIB, stream);
     CHECK_EQUAL(200 * MIB, statistics(pool).reserved);
-    CHECK_OK(tarn_pool_set_limit(pool, 204 * MIB));
+    CHECK_OK(tarn_pool_set_maximum(pool, 204 * MIB));
     tarn_device_ptr second = take(pool, 4 * MIB, stream);
     CHECK_EQUAL(204 * MIB, statistics(pool).reserved);
     put(pool, first, 200 * MIB, stream);

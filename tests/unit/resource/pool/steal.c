@@ -24,7 +24,7 @@ static void lay_out(void)
     const tarn_pool_options options = {.size = sizeof options,
                                        .initial_bytes = POOL_MIB * MIB,
                                        .maximum_bytes = POOL_MIB * MIB,
-                                       .last_step = TARN_POOL_GIVE_UP};
+                                       .oom_policy = TARN_POOL_OOM_FAIL};
 
     use_driver(0);
     find_call("cuStreamQuery", &stream_query);
@@ -33,7 +33,7 @@ static void lay_out(void)
     at.thief = new_stream();
     for (int i = 0; i < DONORS; i++) {
         at.raw[i] = new_stream();
-        CHECK_OK(tarn_stream_open(0, at.raw[i], &at.donor[i]));
+        CHECK_OK(tarn_stream_register(0, at.raw[i], &at.donor[i]));
     }
     for (int i = 0; i < BLOCKS; i++) {
         at.block[i] = take(at.resource, MIB, at.thief);
@@ -53,7 +53,7 @@ static void clear_away(void)
     adds_up(at.resource);
     for (int i = 0; i < DONORS; i++) {
         if (at.donor[i])
-            CHECK_OK(tarn_stream_close(at.donor[i]));
+            CHECK_OK(tarn_stream_unregister(at.donor[i]));
         CU(cuStreamDestroy_v2(at.raw[i]));
     }
     CU(cuStreamDestroy_v2(at.thief));
@@ -192,7 +192,7 @@ TEST(stolen_block_is_used_behind_all_that_its_donor_queued)
     let_on(&gate);
     CHECK_EQUAL(2, byte_at(at.block[0]));
     CHECK_EQUAL(1, statistics(at.resource).steals);
-    CHECK_EQUAL(1, statistics(at.resource).waits);
+    CHECK_EQUAL(1, statistics(at.resource).stream_waits);
     return_it(index, at.thief);
     clear_away();
 }
@@ -204,7 +204,7 @@ TEST(nothing_is_stolen_that_no_fence_covers)
     CHECK_EQUAL(0, step(tarn__steal, MIB, at.thief));
     CHECK_EQUAL(0, step(tarn__steal_run, MIB, at.thief));
     CHECK_EQUAL(0, statistics(at.resource).steals);
-    CHECK_EQUAL(0, statistics(at.resource).waits);
+    CHECK_EQUAL(0, statistics(at.resource).stream_waits);
     is_now(at.block[0], TARN_POOL_UNFENCED, at.donor[0]);
     clear_away();
 }
@@ -226,7 +226,7 @@ TEST(what_is_cut_off_a_stolen_block_stays_the_donors_behind_its_fence)
     is_now(at.block[2], TARN_POOL_FENCED, at.donor[0]);
     tarn__index two = step(tarn__steal, MIB, third);
     CHECK(two != 0);
-    CHECK_EQUAL(2, statistics(at.resource).waits);
+    CHECK_EQUAL(2, statistics(at.resource).stream_waits);
     return_it(one, at.thief);
     return_it(two, third);
     let_on(&gate);
@@ -259,7 +259,7 @@ TEST(block_whose_wait_fails_is_the_donors_again_without_a_fence)
     CHECK_EQUAL(0, step(tarn__steal, MIB, at.thief));
     sim_configure(NULL);
     CHECK_EQUAL(0, statistics(at.resource).steals);
-    CHECK_EQUAL(1, statistics(at.resource).waits);
+    CHECK_EQUAL(1, statistics(at.resource).stream_waits);
     is_now(at.block[0], TARN_POOL_UNFENCED, at.donor[0]);
     adds_up(at.resource);
     CHECK_EQUAL(0, step(tarn__steal, MIB, at.thief));
@@ -277,7 +277,7 @@ static void steals_nothing(tarn_stream stream)
     CHECK_EQUAL(0, step(tarn__steal, MIB, stream));
     CHECK_EQUAL(0, step(tarn__steal_run, 2 * MIB, stream));
     CHECK_EQUAL(0, statistics(at.resource).steals);
-    CHECK_EQUAL(0, statistics(at.resource).waits);
+    CHECK_EQUAL(0, statistics(at.resource).stream_waits);
 }
 
 /* The driver would end the capture: the fence is from before it. */
@@ -345,16 +345,16 @@ static void give_neighbours(void)
     give(0, at.donor[0]);
     give(1, at.donor[1]);
     give(3, at.donor[0]);
-    CHECK_OK(tarn_stream_open(0, raw, &opened));
+    CHECK_OK(tarn_stream_register(0, raw, &opened));
     give(2, opened);
-    CHECK_OK(tarn_stream_close(opened));
+    CHECK_OK(tarn_stream_unregister(opened));
     fence_donors();
     CU(cuStreamSynchronize(raw));
     CU(cuStreamDestroy_v2(raw));
     tarn__fences_poll_all(at.pool);
     give(4, at.thief);
     is_now(at.block[0], TARN_POOL_FENCED, at.donor[0]);
-    is_now(at.block[2], TARN_POOL_READY, NULL);
+    is_now(at.block[2], TARN_POOL_COMPLETED, NULL);
     is_now(at.block[4], TARN_POOL_UNFENCED, at.thief);
 }
 
@@ -379,7 +379,7 @@ TEST(neighbours_are_had_behind_one_wait_for_each_stream)
     CHECK_EQUAL(at.block[0], address_of(index));
     CHECK_EQUAL(5 * MIB - 64 * KIB, bytes_of(index));
     CHECK_EQUAL(1, statistics(at.resource).steals);
-    CHECK_EQUAL(2, statistics(at.resource).waits);
+    CHECK_EQUAL(2, statistics(at.resource).stream_waits);
     is_now(at.block[4] + MIB - 1, TARN_POOL_UNFENCED,
            at.thief); /* the rest of the last */
     return_it(index, at.thief);
@@ -433,7 +433,7 @@ static void waits_for_the_later(int earlier, int later)
     tarn__index index = step(tarn__steal_run, 3 * MIB, at.thief);
     CHECK(index != 0);
     CHECK_EQUAL(at.block[0], address_of(index));
-    CHECK_EQUAL(2, statistics(at.resource).waits);
+    CHECK_EQUAL(2, statistics(at.resource).stream_waits);
     fill(at.block[later], 2, at.thief);
     thief_waits();
     let_on(&gate);
@@ -498,7 +498,7 @@ static void give_and_end(int number)
 static void donors_go(void)
 {
     for (int i = 0; i < DONORS; i++) {
-        CHECK_OK(tarn_stream_close(at.donor[i]));
+        CHECK_OK(tarn_stream_unregister(at.donor[i]));
         at.donor[i] = NULL;
     }
 }
@@ -511,12 +511,12 @@ TEST(donor_that_is_gone_is_forgotten_with_its_last_block)
     hold_up(at.raw[0], &gate);
     give_and_end(0);
     donors_go();
-    uint64_t lanes = statistics(at.resource).lanes;
+    uint64_t lanes = statistics(at.resource).streams;
     tarn__index index = step(tarn__steal, MIB / 2, at.thief);
-    CHECK_EQUAL(lanes, statistics(at.resource).lanes); /* it has the rest */
+    CHECK_EQUAL(lanes, statistics(at.resource).streams); /* it has the rest */
     tarn__index rest = step(tarn__steal, MIB / 2, at.thief);
     CHECK(index != 0 && rest != 0);
-    CHECK_EQUAL(lanes - 1, statistics(at.resource).lanes);
+    CHECK_EQUAL(lanes - 1, statistics(at.resource).streams);
     return_it(index, at.thief);
     return_it(rest, at.thief);
     let_on(&gate);
@@ -531,10 +531,10 @@ TEST(donors_that_are_gone_are_forgotten_with_their_last_neighbours)
         give_and_end(i);
     }
     donors_go();
-    uint64_t lanes = statistics(at.resource).lanes;
+    uint64_t lanes = statistics(at.resource).streams;
     tarn__index index = step(tarn__steal_run, 2 * MIB, at.thief);
     CHECK(index != 0);
-    CHECK_EQUAL(lanes - 2, statistics(at.resource).lanes);
+    CHECK_EQUAL(lanes - 2, statistics(at.resource).streams);
     return_it(index, at.thief);
     let_donors_on();
     clear_away();

@@ -4,7 +4,7 @@
 
 static size_t serves(tarn_resource *resource)
 {
-    bool so = tarn_resource_serves_no_stream(resource);
+    bool so = tarn_resource_supports_no_stream(resource);
 
     CHECK_OK(tarn_resource_release(resource));
     return so;
@@ -66,7 +66,7 @@ static tarn_resource *limited(tarn_resource *upstream)
 TEST(resources_say_whether_they_serve_those_without_a_stream)
 {
     use_driver(0);
-    CHECK(!tarn_resource_serves_no_stream(NULL));
+    CHECK(!tarn_resource_supports_no_stream(NULL));
     CHECK(serves(cuda()));
     CHECK(!serves(async()));
     CHECK(serves(new_pool(NULL)));
@@ -102,11 +102,11 @@ TEST(memory_freed_without_a_stream_is_had_before_memory_is_out)
     tarn_device_ptr block = take(strict, 3 * MIB, NULL);
 
     put(strict, block, 3 * MIB, TARN_STREAM_NONE);
-    CHECK_EQUAL(0, statistics(strict).barriers);
+    CHECK_EQUAL(0, statistics(strict).device_synchronizations);
     put(strict, take(strict, 3 * MIB, NULL), 3 * MIB, TARN_STREAM_NONE);
-    CHECK_EQUAL(1, statistics(strict).barriers);
+    CHECK_EQUAL(1, statistics(strict).device_synchronizations);
     put(strict, take(strict, 3 * MIB, TARN_STREAM_NONE), 3 * MIB, NULL);
-    CHECK_EQUAL(2, statistics(strict).barriers);
+    CHECK_EQUAL(2, statistics(strict).device_synchronizations);
     CHECK_EQUAL(0, statistics(strict).failures);
     adds_up(strict);
     end_pool(strict);
@@ -136,7 +136,7 @@ TEST(memory_freed_without_a_stream_waits_for_streams_that_are_gone)
     CU(cuMemsetD8Async(block, 1, 3 * MIB, stream));
     witness = take(pool, MIB, TARN_STREAM_NONE);
     for (int i = 0; i < 8; i++)
-        CHECK_OK(tarn_copy(0, witness, block, MIB, stream));
+        CHECK_OK(tarn_memcpy_async(0, witness, block, MIB, stream));
     CU(cuStreamDestroy_v2(stream));
     put(pool, block, 3 * MIB, TARN_STREAM_NONE);
     block = take(pool, 3 * MIB, other);
@@ -152,10 +152,11 @@ TEST(memory_freed_without_a_stream_waits_for_streams_that_are_gone)
 
 /* --- how much is held back, and what it costs --- */
 
-static tarn_resource *pool_by(tarn_pool_streamless streamless, size_t most)
+static tarn_resource *pool_by(tarn_pool_no_stream_policy streamless, size_t most)
 {
-    tarn_pool_options options = {
-        .size = sizeof options, .streamless = streamless, .streamless_bytes = most};
+    tarn_pool_options options = {.size = sizeof options,
+                                 .no_stream_policy = streamless,
+                                 .no_stream_limit_bytes = most};
 
     return new_pool(&options);
 }
@@ -181,12 +182,12 @@ TEST(loop_without_a_stream_takes_one_barrier_in_many_frees)
 
     use_driver(0);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        tarn_resource *pool = pool_by(TARN_POOL_BARRIER, 0);
+        tarn_resource *pool = pool_by(TARN_POOL_NO_STREAM_SYNCHRONIZE, 0);
         loop(pool, sizes[i], 300);
-        uint64_t before = statistics(pool).barriers;
+        uint64_t before = statistics(pool).device_synchronizations;
         loop(pool, sizes[i], 160);
-        CHECK(statistics(pool).barriers - before <= 160 / 16);
-        CHECK_EQUAL(0, statistics(pool).fences);
+        CHECK(statistics(pool).device_synchronizations - before <= 160 / 16);
+        CHECK_EQUAL(0, statistics(pool).events_recorded);
         CHECK(statistics(pool).reserved <= 600 * MIB);
         adds_up(pool);
         end_pool(pool);
@@ -199,12 +200,13 @@ TEST(pair_without_a_stream_makes_two_driver_calls_and_few_more)
     use_driver(0);
     if (!on_sim())
         skip();
-    for (int mode = TARN_POOL_BARRIER; mode <= TARN_POOL_EVENT; mode++) {
-        tarn_resource *pool = pool_by((tarn_pool_streamless)mode, 0);
+    for (int mode = TARN_POOL_NO_STREAM_SYNCHRONIZE; mode <= TARN_POOL_NO_STREAM_EVENT;
+         mode++) {
+        tarn_resource *pool = pool_by((tarn_pool_no_stream_policy)mode, 0);
         CHECK(calls_of(pool, MIB, 640) <= 2 * 640 + 640 / 2);
         end_pool(pool);
     }
-    tarn_resource *one = pool_by(TARN_POOL_ONE_STREAM, 0);
+    tarn_resource *one = pool_by(TARN_POOL_NO_STREAM_SINGLE, 0);
     CHECK_EQUAL(0, calls_of(one, 100 * KIB, 100));
     end_pool(one);
 }
@@ -212,17 +214,17 @@ TEST(pair_without_a_stream_makes_two_driver_calls_and_few_more)
 TEST(statistics_tell_what_is_held_back)
 {
     use_driver(0);
-    tarn_resource *pool = pool_by(TARN_POOL_BARRIER, 3 * MIB);
+    tarn_resource *pool = pool_by(TARN_POOL_NO_STREAM_SYNCHRONIZE, 3 * MIB);
     tarn_device_ptr block = take(pool, MIB, NULL);
 
     put(pool, take(pool, 2 * MIB, TARN_STREAM_NONE), 2 * MIB, TARN_STREAM_NONE);
-    CHECK_EQUAL(2 * MIB, statistics(pool).streamless);
+    CHECK_EQUAL(2 * MIB, statistics(pool).no_stream_deferred);
     put(pool, block, MIB, TARN_STREAM_NONE);
-    CHECK_EQUAL(3 * MIB, statistics(pool).streamless);
-    CHECK_EQUAL(0, statistics(pool).barriers);
+    CHECK_EQUAL(3 * MIB, statistics(pool).no_stream_deferred);
+    CHECK_EQUAL(0, statistics(pool).device_synchronizations);
     block = take(pool, 3 * MIB, TARN_STREAM_NONE); /* it rather waits than grows */
-    CHECK_EQUAL(0, statistics(pool).streamless);
-    CHECK_EQUAL(1, statistics(pool).barriers);
+    CHECK_EQUAL(0, statistics(pool).no_stream_deferred);
+    CHECK_EQUAL(1, statistics(pool).device_synchronizations);
     put(pool, block, 3 * MIB, NULL);
     end_pool(pool);
 }
@@ -230,7 +232,7 @@ TEST(statistics_tell_what_is_held_back)
 TEST(streamless_mode_has_three_values)
 {
     tarn_pool_options options = {.size = sizeof options,
-                                 .streamless = (tarn_pool_streamless)3};
+                                 .no_stream_policy = (tarn_pool_no_stream_policy)3};
     tarn_resource *pool = NULL;
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_create(0, NULL, &options, &pool));
@@ -242,16 +244,16 @@ TEST(streamless_mode_has_three_values)
 TEST(event_is_recorded_at_half_and_nobody_waits_for_it)
 {
     use_driver(0);
-    tarn_resource *pool = pool_by(TARN_POOL_EVENT, 8 * MIB);
+    tarn_resource *pool = pool_by(TARN_POOL_NO_STREAM_EVENT, 8 * MIB);
     tarn_stream stream = new_stream();
     struct gate gate;
 
     loop(pool, MIB, 3);
-    CHECK_EQUAL(0, statistics(pool).fences);
+    CHECK_EQUAL(0, statistics(pool).events_recorded);
     loop(pool, MIB, 1);
-    CHECK_EQUAL(1, statistics(pool).fences);
+    CHECK_EQUAL(1, statistics(pool).events_recorded);
     loop(pool, MIB, 200);
-    CHECK_EQUAL(0, statistics(pool).barriers);
+    CHECK_EQUAL(0, statistics(pool).device_synchronizations);
     CHECK(statistics(pool).reserved <= 24 * MIB);
     hold_up(stream, &gate);
     /* Up to the bound, nothing waits for the stream that is held up. */
@@ -262,7 +264,7 @@ TEST(event_is_recorded_at_half_and_nobody_waits_for_it)
         put(pool, blocks[i], MIB, TARN_STREAM_NONE);
     loop(pool, MIB, 1);
     let_on(&gate);
-    CHECK_EQUAL(0, statistics(pool).barriers);
+    CHECK_EQUAL(0, statistics(pool).device_synchronizations);
     CU(cuStreamDestroy_v2(stream));
     adds_up(pool);
     end_pool(pool);
@@ -273,8 +275,8 @@ TEST(streams_have_memory_of_no_stream_behind_its_event)
     use_driver(0);
     tarn_pool_options options = {.size = sizeof options,
                                  .maximum_bytes = 4 * MIB,
-                                 .streamless = TARN_POOL_EVENT,
-                                 .streamless_bytes = 2 * MIB};
+                                 .no_stream_policy = TARN_POOL_NO_STREAM_EVENT,
+                                 .no_stream_limit_bytes = 2 * MIB};
     tarn_resource *pool = new_pool(&options);
     tarn_stream held = new_stream(), other = new_stream();
     struct gate gate;
@@ -309,8 +311,8 @@ static void is_left_alone(tarn_stream stream, tarn_stream value, tarn_resource *
     if (value != stream)
         CHECK_OK(tarn_stream_announce_capture(value, false));
     CU(cuGraphDestroy(graph));
-    CHECK_EQUAL(0, statistics(pool).fences);
-    CHECK(statistics(pool).barriers > 0);
+    CHECK_EQUAL(0, statistics(pool).events_recorded);
+    CHECK(statistics(pool).device_synchronizations > 0);
     end_pool(pool);
 }
 
@@ -320,10 +322,10 @@ TEST(events_leave_captures_alone_that_are_known)
     tarn_stream blocking, stream = new_stream(), opened;
 
     CU(cuStreamCreate(&blocking, 0));
-    is_left_alone(blocking, blocking, pool_by(TARN_POOL_EVENT, 4 * MIB));
-    CHECK_OK(tarn_stream_open(0, stream, &opened));
-    is_left_alone(stream, opened, pool_by(TARN_POOL_EVENT, 4 * MIB));
-    CHECK_OK(tarn_stream_close(opened));
+    is_left_alone(blocking, blocking, pool_by(TARN_POOL_NO_STREAM_EVENT, 4 * MIB));
+    CHECK_OK(tarn_stream_register(0, stream, &opened));
+    is_left_alone(stream, opened, pool_by(TARN_POOL_NO_STREAM_EVENT, 4 * MIB));
+    CHECK_OK(tarn_stream_unregister(opened));
     CU(cuStreamDestroy_v2(blocking));
     CU(cuStreamDestroy_v2(stream));
 }
@@ -331,21 +333,21 @@ TEST(events_leave_captures_alone_that_are_known)
 TEST(events_leave_a_capture_alone_that_has_memory_of_the_pool)
 {
     use_driver(0);
-    tarn_resource *pool = pool_by(TARN_POOL_EVENT, 4 * MIB);
+    tarn_resource *pool = pool_by(TARN_POOL_NO_STREAM_EVENT, 4 * MIB);
     tarn_stream stream = new_stream();
     void *graph = NULL;
 
     CU(cuStreamBeginCapture_v2(stream, CAPTURE_RELAXED));
     tarn_device_ptr block = take(pool, MIB, stream);
     tarn_pool_capture *memory = NULL;
-    CHECK_OK(tarn_pool_capture_of(pool, stream, &memory));
+    CHECK_OK(tarn_pool_get_capture(pool, stream, &memory));
     loop(pool, MIB, 40);
-    CHECK_EQUAL(0, statistics(pool).fences);
+    CHECK_EQUAL(0, statistics(pool).events_recorded);
     CU(cuStreamEndCapture(stream, &graph));
     CU(cuGraphDestroy(graph));
     CHECK_OK(tarn_pool_capture_release(memory, stream));
     loop(pool, MIB, 40);
-    CHECK(statistics(pool).fences > 0);
+    CHECK(statistics(pool).events_recorded > 0);
     put(pool, block, MIB, TARN_STREAM_NONE);
     CU(cuStreamDestroy_v2(stream));
     end_pool(pool);
@@ -356,15 +358,15 @@ TEST(events_leave_a_capture_alone_that_has_memory_of_the_pool)
 TEST(program_of_one_stream_has_its_memory_again_at_once)
 {
     use_driver(0);
-    tarn_resource *pool = pool_by(TARN_POOL_ONE_STREAM, 0);
+    tarn_resource *pool = pool_by(TARN_POOL_NO_STREAM_SINGLE, 0);
     tarn_stream stream = new_stream();
     struct gate gate;
 
-    CHECK(tarn_resource_serves_no_stream(pool));
+    CHECK(tarn_resource_supports_no_stream(pool));
     tarn_device_ptr block = take(pool, 3 * MIB, TARN_STREAM_NONE);
     hold_up(stream, &gate);
     put(pool, block, 3 * MIB, TARN_STREAM_NONE);
-    CHECK_EQUAL(0, statistics(pool).streamless);
+    CHECK_EQUAL(0, statistics(pool).no_stream_deferred);
     CHECK_EQUAL(block, take(pool, 3 * MIB, TARN_STREAM_NONE));
     put(pool, block, 3 * MIB, TARN_STREAM_DEFAULT);
     CHECK_EQUAL(block, take(pool, 3 * MIB, TARN_STREAM_NONE));
@@ -379,7 +381,7 @@ TEST(program_of_one_stream_has_its_memory_again_at_once)
 TEST(pool_of_a_context_that_was_reset_serves_nobody)
 {
     use_driver(0);
-    tarn_resource *pool = pool_by(TARN_POOL_BARRIER, 0);
+    tarn_resource *pool = pool_by(TARN_POOL_NO_STREAM_SYNCHRONIZE, 0);
     tarn_device_ptr kept = take(pool, MIB, TARN_STREAM_NONE), block = 77;
 
     loop(pool, MIB, 2);

@@ -311,7 +311,7 @@ static void move_behind_work(tarn_stream writer, tarn_stream reader)
 
     CHECK(!refused || reader != writer);
     CHECK_STATUS(TARN_OK, status);
-    CHECK_EQUAL(0, all.barriers);
+    CHECK_EQUAL(0, all.device_synchronizations);
     CHECK(all.moves >= 1);
     CHECK_EQUAL(PIECES * 2 * MIB, all.reserved);
     CHECK_EQUAL(0, wrong_bytes(large, 6 * MIB, 7));
@@ -358,8 +358,8 @@ TEST(pool_sleeps_and_ends_with_old_places)
     tarn_resource *pool = pool_of_pieces(stream, &gate, blocks);
     tarn_device_ptr large = take(pool, 6 * MIB, stream);
     let_on(&gate);
-    CHECK_OK(tarn_pool_sleep(pool, TARN_POOL_KEEP));
-    CHECK_OK(tarn_pool_wake(pool));
+    CHECK_OK(tarn_pool_suspend(pool, TARN_POOL_SUSPEND_KEEP));
+    CHECK_OK(tarn_pool_resume(pool));
     adds_up(pool);
     CU(cuMemsetD8_v2(large, 3, 6 * MIB));
     CHECK_EQUAL(0, wrong_bytes(large, 6 * MIB, 3));

@@ -1,0 +1,272 @@
+#!/usr/bin/env python3
+"""rename.py -- apply tools/renames.tsv to the sources.
+
+    rename.py [--section NAME] [--dry-run]
+
+The table has tab-separated columns: section, scope, old, new. Scopes:
+
+    name          an identifier with the prefix tarn or TARN, wherever the word stands
+    prefix        the beginning of such identifiers
+    field:STRUCT  a member of a C struct; clang finds each use of it
+    part:GLOB     a part between underscores of identifiers in the C code of these files
+    code:GLOB     an identifier in the C or Python code of these files, or a whole string
+
+Strings, comments and documents change for `name` and `prefix` alone: their words have several
+meanings. A field needs the compile_commands.json of build/release and of the wheel's build.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import concurrent.futures
+import fnmatch
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+C_FILES = (".c", ".h", ".cpp", ".hpp", ".py.in")
+NOT_HERE = ("CHANGELOG.md", "tools/renames.tsv", "tools/rename.py")
+C_TOKEN = re.compile(
+    r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|[A-Za-z_]\w*|[\s\S]', re.S
+)
+PY_TOKEN = re.compile(
+    r'[A-Za-z_]\w*(?=["\'])|"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\'|#[^\n]*|"(?:\\.|[^"\\\n])*"'
+    r"|'(?:\\.|[^'\\\n])*'|[A-Za-z_]\w*|[\s\S]"
+)
+
+
+def files():
+    out = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in out.stdout.split("\n"):
+        if name and name not in NOT_HERE and not name.endswith((".gz", ".png")):
+            path = ROOT / name
+            if path.is_file() and not path.is_symlink():
+                yield name
+
+
+class Sources:
+    """The text of every file, written back where it changed."""
+
+    def __init__(self):
+        self.text = {}
+        self.before = {}
+        for name in files():
+            try:
+                self.text[name] = self.before[name] = (ROOT / name).read_text()
+            except UnicodeDecodeError:
+                continue
+
+    def write(self):
+        changed = 0
+        for name, text in self.text.items():
+            if text != self.before[name]:
+                (ROOT / name).write_text(text)
+                self.before[name] = text
+                changed += 1
+        return changed
+
+
+def rename_words(sources, words, prefixes):
+    """`name` and `prefix`: the word, wherever it stands."""
+    parts = [rf"\b{re.escape(old)}\b" for old in words]
+    parts += [rf"\b{re.escape(old)}" for old in prefixes]
+    if not parts:
+        return
+    pattern = re.compile("|".join(sorted(parts, key=len, reverse=True)))
+    every = {**words, **prefixes}
+    for name, text in sources.text.items():
+        sources.text[name] = pattern.sub(lambda found: every[found.group()], text)
+
+
+def tokens_of(name):
+    return PY_TOKEN if name.endswith((".py", ".pyi")) else C_TOKEN
+
+
+def is_identifier(token):
+    return token[0].isalpha() or token[0] == "_"
+
+
+def rename_code(sources, glob, words):
+    """`code`: identifiers, and strings that are the word and nothing else."""
+    for name in fnmatch.filter(sources.text, glob):
+        out = []
+        for token in tokens_of(name).findall(sources.text[name]):
+            if token in words:
+                token = words[token]
+            elif token[0] in "\"'" and token[1:-1] in words and len(token) > 2:
+                token = token[0] + words[token[1:-1]] + token[0]
+            out.append(token)
+        sources.text[name] = "".join(out)
+
+
+PUBLIC = re.compile(r"(tarn_[a-z]|TARN_[A-Z]|NRT_|nrt_|cu[A-Z]|CU_?[A-Za-z]|cuda)")
+
+
+def rename_parts(sources, glob, words):
+    """`part`: between underscores, in the case of the identifier."""
+    both = {**words, **{old.upper(): new.upper() for old, new in words.items()}}
+    pattern = re.compile(
+        r"(?<![A-Za-z0-9])(" + "|".join(sorted(both, key=len, reverse=True)) + r")(?![A-Za-z0-9])"
+    )
+    for name in fnmatch.filter(sources.text, glob):
+        if not name.endswith(C_FILES):
+            continue
+        out = []
+        for token in C_TOKEN.findall(sources.text[name]):
+            if is_identifier(token) and not PUBLIC.match(token):
+                token = pattern.sub(lambda found: both[found.group()], token)
+            elif token.startswith('"') and re.fullmatch(r'"[\w/]+\.h"', token):
+                pass  # files are moved in a commit of their own
+            out.append(token)
+        sources.text[name] = "".join(out)
+
+
+# --- members of structs ------------------------------------------------------------------------
+
+ERROR = re.compile(
+    r"^(?P<file>[^\s:][^:]*):(?P<line>\d+):(?P<column>\d+): error: (?:no member named '(?P<a>\w+)' in "
+    r"'(?:struct )?(?P<b>\w+)'|field designator '(?P<c>\w+)' does not refer to any field in type "
+    r"'(?:struct |const )*(?P<d>\w+)')"
+)
+
+
+def commands():
+    for folder in ("build/release", "build/wheel-cp311-cp311-linux_x86_64"):
+        path = ROOT / folder / "compile_commands.json"
+        if path.exists():
+            seen = set()
+            for entry in json.loads(path.read_text()):
+                if entry["file"] not in seen:
+                    seen.add(entry["file"])
+                    yield entry
+
+
+def complaints(entry):
+    words = [w for w in shlex.split(entry["command"]) if w != "-Werror"]
+    keep = [w for w in words[1:] if w.startswith(("-I", "-D", "-std"))]
+    if "-isystem" in words:
+        for place, word in enumerate(words):
+            if word == "-isystem":
+                keep.append(words[place + 1])
+    run = ["clang", "-fsyntax-only", "-w", "-ferror-limit=0", "-fno-caret-diagnostics", *keep]
+    done = subprocess.run(
+        [*run, entry["file"]], cwd=entry["directory"], capture_output=True, text=True
+    )
+    return done.stderr
+
+
+def declared_anew(text, old, new):
+    """A struct with a member renamed: the first identifier that a declarator ends with."""
+    tokens = C_TOKEN.findall(text)
+    for place, token in enumerate(tokens):
+        if token == old and "".join(tokens[place + 1 : place + 3]).lstrip()[:1] in (
+            ",",
+            ";",
+            "[",
+            ")",
+        ):
+            tokens[place] = new
+            break
+    return "".join(tokens)
+
+
+def rename_fields(sources, fields):
+    """`field`: the declaration first, then each use that clang does not understand any more."""
+    for (struct, old), new in fields.items():
+        for name, text in sources.text.items():
+            if not name.startswith(("include/", "src/")):
+                continue
+            found = re.search(rf"\bstruct {struct} \{{.*?\n\}} ?{struct}?;", text, re.S)
+            if found:
+                body = declared_anew(found.group(), old, new)
+                if body == found.group():
+                    sys.exit(f"{struct} has no {old}")
+                sources.text[name] = text[: found.start()] + body + text[found.end() :]
+                break
+        else:
+            sys.exit(f"no struct {struct}")
+    sources.write()
+    wanted = collections.defaultdict(set)
+    for turn in range(8):
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            texts = list(pool.map(complaints, commands()))
+        wanted.clear()
+        for text in texts:
+            for line in text.splitlines():
+                found = ERROR.match(line)
+                if not found:
+                    continue
+                old = found["a"] or found["c"]
+                struct = found["b"] or found["d"]
+                new = fields.get((struct, old))
+                if new is None:
+                    continue
+                path = pathlib.Path(found["file"]).resolve()
+                wanted[str(path.relative_to(ROOT))].add(
+                    (int(found["line"]), int(found["column"]), old, new)
+                )
+        if not wanted:
+            return
+        for name, places in wanted.items():
+            lines = sources.text[name].split("\n")
+            for line, column, old, new in sorted(places, reverse=True):
+                text = lines[line - 1]
+                start = column - 1
+                if text[start : start + 1] == ".":
+                    start += 1
+                if not text.startswith(old, start):  # in a macro: at its name
+                    found = re.search(rf"\b{old}\b", text[start:])
+                    if not found:
+                        print(f"{name}:{line}:{column}: {old} is not there: {text}")
+                        continue
+                    start += found.start()
+                lines[line - 1] = text[:start] + new + text[start + len(old) :]
+            sources.text[name] = "\n".join(lines)
+        print(f"turn {turn}: {sum(map(len, wanted.values()))} uses")
+        sources.write()
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Apply tools/renames.tsv.")
+    parser.add_argument("--section", help="only the rows of this section")
+    arguments = parser.parse_args()
+    names, prefixes, fields = {}, {}, {}
+    parts, codes = collections.defaultdict(dict), collections.defaultdict(dict)
+    for line in (ROOT / "tools/renames.tsv").read_text().splitlines():
+        if not line or line.startswith("#"):
+            continue
+        section, scope, old, new = line.split("\t")[:4]
+        if arguments.section and section != arguments.section:
+            continue
+        kind, _, rest = scope.partition(":")
+        if kind == "name":
+            names[old] = new
+        elif kind == "prefix":
+            prefixes[old] = new
+        elif kind == "field":
+            fields[rest, old] = new
+        elif kind == "part":
+            parts[rest][old] = new
+        elif kind == "code":
+            codes[rest][old] = new
+        else:
+            sys.exit(f"no such scope: {scope}")
+    sources = Sources()
+    if fields:
+        rename_fields(sources, fields)
+    rename_words(sources, names, prefixes)
+    for glob, words in codes.items():
+        rename_code(sources, glob, words)
+    for glob, words in parts.items():
+        rename_parts(sources, glob, words)
+    print(f"{sources.write()} files changed")
+
+
+if __name__ == "__main__":
+    main()
