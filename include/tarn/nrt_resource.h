@@ -1,7 +1,9 @@
 /* nrt_resource.h -- a memory resource as an allocator of the runtime for counted memory.
  *
- * Pinned memory for what compiled code allocates, or one budget for all host memory of a
- * program: any resource whose memory the host can touch serves.
+ * Any resource whose memory the host can reach can serve. Two uses are:
+ *
+ *   - pinned memory for the blocks that compiled code allocates;
+ *   - one limit on all host memory of a program.
  */
 #ifndef TARN_NRT_RESOURCE_H
 #define TARN_NRT_RESOURCE_H
@@ -11,15 +13,46 @@
 
 TARN_BEGIN_DECLS
 
-/** Make an allocator over `resource`, which it retains, for tarn_runtime_set_allocator(),
- *  for one block (tarn_meminfo_options.allocator), or for anybody else who knows the type.
- *  It names no stream. Memory that the host cannot reach is TARN_INVALID_ARGUMENT: one
- *  block is tried. The caller keeps what the blocks come from, so release it when all of
- *  them are back, else TARN_STILL_IN_USE; an instance that it was given keeps small blocks
- *  until tarn_runtime_trim(). NULL is TARN_OK. */
+/** @addtogroup tarn_runtime
+ * @{ */
+
+/** Creates an allocator that takes its memory from a resource.
+ *
+ * The allocator serves an instance (tarn_runtime_set_allocator()) or one block
+ * (tarn_meminfo_options.allocator). It also serves other code that takes an
+ * NRT_ExternalAllocator. Its `realloc` is NULL.
+ *
+ * The allocator allocates and deallocates with TARN_STREAM_NONE. This call allocates and
+ * deallocates one block, to find out whether the host can reach the memory.
+ * Thread-safety: any thread.
+ *
+ * @param resource The resource; retained.
+ * @param[out] out The allocator; the caller owns it and keeps it until all blocks of it
+ *   are freed.
+ * @return The outcome:
+ *   - TARN_OK: `*out` is set.
+ *   - TARN_INVALID_ARGUMENT: a pointer is NULL, or the host cannot reach the memory.
+ *   - TARN_OUT_OF_MEMORY: host memory is out.
+ *   - any other: the resource could not allocate or deallocate the block.
+ * @since 0.1 */
 TARN_API tarn_status tarn_resource_allocator_create(tarn_resource *resource,
                                                     NRT_ExternalAllocator **out);
+
+/** Releases an allocator of tarn_resource_allocator_create() that has no live blocks.
+ *
+ * An instance that uses the allocator keeps chunks for small blocks until
+ * tarn_runtime_trim().
+ * Thread-safety: any thread, while no other thread uses the allocator.
+ *
+ * @param allocator The allocator; ownership is transferred on success. NULL does nothing.
+ * @return The outcome:
+ *   - TARN_OK: the allocator is released, or `allocator` was NULL.
+ *   - TARN_STILL_IN_USE: blocks are live. The message has their number.
+ *   - any other: tarn_resource_release() of the resource failed; the allocator remains.
+ * @since 0.1 */
 TARN_API tarn_status tarn_resource_allocator_release(NRT_ExternalAllocator *allocator);
+
+/** @} */
 
 TARN_END_DECLS
 #endif
