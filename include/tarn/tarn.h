@@ -1,4 +1,86 @@
-/* tarn.h -- all of Tarn in one include. */
+/* tarn.h -- all of Tarn in one include.
+ *
+ * It includes the headers of libtarn. Headers of other libraries are included separately:
+ *
+ *   tarn/helper.h   libtarn_helper.a, the support library of ahead-of-time compilation
+ *   tarn/prune.h    libtarn_prune.so, the pruner
+ *   tarn/sim.h      libcuda.so.1 of Tarn, the driver simulator
+ *
+ * The groups below are the chapters of the reference.
+ */
+
+/** @defgroup tarn_status Status codes and errors
+ * Every call that can fail returns a tarn_status and records an error message for its
+ * thread. */
+
+/** @defgroup tarn_driver GPU driver and devices
+ * These calls load the GPU driver, or the driver simulator, and query its devices. */
+
+/** @defgroup tarn_stream Streams
+ * These calls create, register and describe the streams that memory operations name. */
+
+/** @defgroup tarn_resource Memory resources
+ * A memory resource allocates and deallocates memory through one set of operations. */
+
+/** @defgroup tarn_resource_kinds Kinds of memory resources
+ * These calls create the built-in resources: cuda, async, managed, pinned, host, slab,
+ * binning and exportable. */
+
+/** @defgroup tarn_adaptor Resource adaptors
+ * An adaptor is a resource that limits, counts or logs the operations of its upstream
+ * resource. */
+
+/** @defgroup tarn_device Current device resources
+ * A registry holds the current memory resource of each device of the process. */
+
+/** @defgroup tarn_pool Memory pool
+ * A pool is a memory resource that reuses freed device memory across all streams of a
+ * device. */
+
+/** @defgroup tarn_pool_report Pool statistics and reports
+ * These calls report pool statistics, pool snapshots and the state behind an
+ * out-of-memory failure. */
+
+/** @defgroup tarn_pool_graph Memory of CUDA graphs
+ * These calls manage the pool memory that a captured CUDA graph uses. */
+
+/** @defgroup tarn_pointer Memory pointers
+ * A memory pointer is an address and a size with a reference count and a finalizer. */
+
+/** @defgroup tarn_manager Memory managers
+ * A memory manager serves the memory requests of a runtime such as Numba. */
+
+/** @defgroup tarn_manager_host_only Host-only manager operations
+ * These operations serve host and managed memory in a memory manager that adds device
+ * memory. */
+
+/** @defgroup tarn_ipc Interprocess communication
+ * These calls export device memory to another process of the same user, and import it
+ * there. */
+
+/** @defgroup tarn_trace Memory event logs
+ * These calls record, write and read logs of memory events. */
+
+/** @defgroup tarn_replay Log replay
+ * A replay repeats the allocations and frees of a log on a memory resource and measures
+ * them. */
+
+/** @defgroup tarn_runtime Counted memory
+ * A runtime is an instance of Numba's runtime for reference-counted memory blocks. */
+
+/** @defgroup tarn_nrt_names Names of Numba's runtime
+ * These names and types are those of Numba's runtime, on the default instance. */
+
+/** @defgroup tarn_aot Ahead-of-time support library
+ * These functions serve object files that Numba compiled ahead of time, without Python. */
+
+/** @defgroup tarn_prune Reference-count pruning
+ * The pruner removes pairs of reference-count increments and decrements from LLVM IR. */
+
+/** @defgroup tarn_sim Driver simulator
+ * These functions control the driver simulator, a GPU driver library for tests without a
+ * GPU. */
+
 #ifndef TARN_TARN_H
 #define TARN_TARN_H
 
