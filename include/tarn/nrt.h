@@ -73,7 +73,7 @@ TARN_API tarn_runtime *tarn_runtime_default(void);
  * @return The outcome:
  *   - TARN_OK: `*out` is set.
  *   - TARN_INVALID_ARGUMENT: `name` or `out` is NULL.
- *   - TARN_OUT_OF_MEMORY: host memory is out, or 63 instances exist already.
+ *   - TARN_OUT_OF_MEMORY: host memory is exhausted, or 63 instances exist already.
  * @since 0.1 */
 TARN_API tarn_status tarn_runtime_create(const char *name, tarn_runtime **out);
 
@@ -501,7 +501,7 @@ typedef struct tarn_nrt_snapshot tarn_nrt_snapshot;
  * @return The outcome:
  *   - TARN_OK: `*out` is set.
  *   - TARN_INVALID_ARGUMENT: `runtime` or `out` is NULL.
- *   - TARN_OUT_OF_MEMORY: host memory is out.
+ *   - TARN_OUT_OF_MEMORY: host memory is exhausted.
  * @since 0.1 */
 TARN_API tarn_status tarn_nrt_snapshot_take(tarn_runtime *runtime,
                                             tarn_nrt_snapshot **out);
@@ -518,7 +518,7 @@ TARN_API tarn_status tarn_nrt_snapshot_take(tarn_runtime *runtime,
  * @return The outcome:
  *   - TARN_OK: `*out` is set.
  *   - TARN_INVALID_ARGUMENT: a pointer is NULL.
- *   - TARN_OUT_OF_MEMORY: host memory is out.
+ *   - TARN_OUT_OF_MEMORY: host memory is exhausted.
  * @since 0.1 */
 TARN_API tarn_status tarn_nrt_snapshot_difference(const tarn_nrt_snapshot *before,
                                                   const tarn_nrt_snapshot *after,

@@ -32,7 +32,7 @@ TARN_BEGIN_DECLS
  * @return The outcome:
  *   - TARN_OK: `*out` is set.
  *   - TARN_INVALID_ARGUMENT: a pointer is NULL, or the host cannot reach the memory.
- *   - TARN_OUT_OF_MEMORY: host memory is out.
+ *   - TARN_OUT_OF_MEMORY: host memory is exhausted.
  *   - any other: the resource could not allocate or deallocate the block.
  * @since 0.1 */
 TARN_API tarn_status tarn_resource_allocator_create(tarn_resource *resource,

@@ -72,7 +72,7 @@
  * These names and types are those of Numba's runtime, on the default instance. */
 
 /** @defgroup tarn_aot Ahead-of-time support library
- * These functions serve object files that Numba compiled ahead of time, without Python. */
+ * These functions serve object files that Numba compiled ahead of time; no Python. */
 
 /** @defgroup tarn_prune Reference-count pruning
  * The pruner removes pairs of reference-count increments and decrements from LLVM IR. */
