@@ -64,6 +64,7 @@ install_debian_packages() {
         need libcmocka-dev has_cmocka
         need pkg-config pkg-config --version
         need valgrind valgrind --version
+        need doxygen doxygen --version
         # The LLVM of the llvmlite in constraints.txt: bitcode travels between the two.
         need llvm-22-dev /usr/lib/llvm-22/bin/llvm-config --version
         # That of Debian's llvmlite; the two share it.

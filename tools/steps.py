@@ -90,6 +90,15 @@ PLAIN = (
         jobs=("hygiene",),
     ),
     Step(
+        "reference",
+        "each public declaration has a whole reference comment",
+        "python3 tools/reference.py",
+        10,
+        6,
+        PACKAGES,
+        jobs=("hygiene",),
+    ),
+    Step(
         "mypy",
         "types of the package and of the tools",
         "lint_mypy",

@@ -4,13 +4,23 @@
 
 #include <tarn/status.h>
 
+/** The major version. */
 #define TARN_VERSION_MAJOR 0
-#define TARN_VERSION_MINOR 1
+/** The minor version. Before 1.0 a new one may change the interface. */
+#define TARN_VERSION_MINOR 2
+/** The patch version. */
 #define TARN_VERSION_PATCH 0
 
 TARN_BEGIN_DECLS
 
-/** The version of the library at run time, e.g. "0.1.0". Static storage; any thread. */
+/**
+ * Returns the version of the library that the process loaded.
+ *
+ * Thread-safety: any thread.
+ *
+ * @return for example "0.2.0"; static storage
+ * @since 0.1
+ */
 TARN_API const char *tarn_version(void);
 
 TARN_END_DECLS

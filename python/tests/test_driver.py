@@ -39,7 +39,7 @@ def test_the_current_device_is_0_without_a_context():
 
 def test_headers_and_library_lie_in_the_package():
     assert os.path.isfile(os.path.join(tarn.get_include(), "tarn", "tarn.h"))
-    assert os.path.isfile(os.path.join(tarn.get_library_dir(), "libtarn.so.0"))
+    assert os.path.isfile(os.path.join(tarn.get_library_dir(), "libtarn.so.0.2"))
 
 
 def test_the_package_says_its_version_once():
@@ -51,4 +51,4 @@ def test_the_package_says_its_version_once():
 def test_one_copy_of_the_library_is_loaded():
     with open("/proc/self/maps") as maps:
         files = {line.split()[-1] for line in maps if "libtarn.so" in line}
-    assert files == {os.path.join(tarn.get_library_dir(), "libtarn.so.0")}
+    assert files == {os.path.join(tarn.get_library_dir(), "libtarn.so.0.2")}

@@ -297,7 +297,7 @@ tarn_status tarn_driver_open(const char *path)
     if (!atomic_load(&driver.current))
         status = open_locked(path ? path : default_path());
     else if (path && !is_open_as(path))
-        status = tarn_error_set(TARN_STILL_IN_USE,
+        status = tarn_error_set(TARN_ALREADY_SET,
                                 "driver: %.200s is open already, asked for %.200s",
                                 driver.info.path, path);
     pthread_mutex_unlock(&driver.lock);

@@ -345,7 +345,7 @@ static tarn_status ask_id(const struct tarn__scope *scope, CUstream_ handle,
         return tarn__driver_failed("stream", "cuStreamIsCapturing", result, "stream %p",
                                    (void *)handle);
     if (capture != CU_STREAM_CAPTURE_STATUS_NONE_)
-        return tarn_error_set(TARN_STILL_IN_USE,
+        return tarn_error_set(TARN_STREAM_CAPTURING,
                               "stream: %p captures; it can be opened before or after",
                               (void *)handle);
     result = scope->calls->stream_get_id(handle, out);
@@ -476,7 +476,7 @@ tarn_status tarn_stream_announce_capture(tarn_stream stream, bool begins)
     if (!opened)
         return not_open("announce a capture on", stream);
     if (!begins && is_capturing(opened))
-        return tarn_error_set(TARN_STILL_IN_USE,
+        return tarn_error_set(TARN_STREAM_CAPTURING,
                               "stream: %p still captures, so that this has ended cannot "
                               "be announced",
                               (void *)opened->handle);

@@ -139,7 +139,7 @@ tarn_status tarn__manager_enter(tarn_manager *manager, const char *operation,
                               "forked child",
                               operation, manager->ops.name);
     if (is_preparer(manager))
-        return tarn_error_set(TARN_STILL_IN_USE,
+        return tarn_error_set(TARN_REENTRANT_CALL,
                               "manager: %s of %s is called inside its initialize or "
                               "context_gone",
                               operation, manager->ops.name);

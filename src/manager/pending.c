@@ -56,6 +56,14 @@ static struct {
     atomic_bool warned;
 } wrong;
 
+/* Variables that 0.2 renamed: the old name has no effect. */
+static const struct {
+    const char *before, *now;
+} renamed[] = {
+    {"TARN_PENDING_COUNT", "TARN_MAX_PENDING_DEALLOCS_COUNT"},
+    {"TARN_PENDING_RATIO", "TARN_MAX_PENDING_DEALLOCS_RATIO"},
+};
+
 static void read_environment(void)
 {
     const char *count_text = text_of("TARN_MAX_PENDING_DEALLOCS_COUNT");
@@ -77,6 +85,10 @@ static void warn(void)
     double ratio;
 
     tarn__pointer_limits(&count, &ratio);
+    for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
+        if (text_of(renamed[i].before))
+            tarn__warn("manager: %s has no effect, it is %s now", renamed[i].before,
+                       renamed[i].now);
     if (wrong.count)
         tarn__warn("manager: TARN_MAX_PENDING_DEALLOCS_COUNT=%s is no number of blocks, "
                    "it stays %zu",

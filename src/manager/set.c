@@ -129,11 +129,11 @@ static void remember(const tarn_manager_ops *ops, void *config)
 static tarn_status check_turn(const tarn_manager_ops *ops)
 {
     if (process.is_set)
-        return tarn_error_set(TARN_STILL_IN_USE,
+        return tarn_error_set(TARN_ALREADY_SET,
                               "manager: %s comes second, %s was set already", ops->name,
                               process.ops.name);
     if (process.is_serving || process.is_making)
-        return tarn_error_set(TARN_STILL_IN_USE,
+        return tarn_error_set(TARN_ALREADY_SET,
                               "manager: %s comes too late, the process is served "
                               "already; set it before the first use, or by "
                               "TARN_MEMORY_MANAGER",
@@ -186,7 +186,7 @@ static tarn_status find_or_begin(int device, tarn_manager **out)
         pthread_cond_wait(&process.made, &lock.mutex);
     *out = tarn_manager_retain(process.managers[device]);
     if (!*out && process.is_making)
-        status = tarn_error_set(TARN_STILL_IN_USE,
+        status = tarn_error_set(TARN_REENTRANT_CALL,
                                 "manager: the instance of device %d is asked for while "
                                 "its manager makes one",
                                 device);

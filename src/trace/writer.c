@@ -297,7 +297,7 @@ static bool is_inside(const tarn_trace_writer *writer)
 
 static tarn_status refuse_inside(const tarn_trace_writer *writer)
 {
-    return tarn_error_set(TARN_STILL_IN_USE,
+    return tarn_error_set(TARN_REENTRANT_CALL,
                           "trace: the function that writes %.200s may not use its writer",
                           writer->name);
 }

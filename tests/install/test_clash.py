@@ -16,7 +16,7 @@ def target(tmp_path, package):
     shutil.copytree(package, tmp_path / "tarn")
     (tmp_path / "bin").mkdir()
     shutil.copy(os.path.join(sys.prefix, "bin", "tarn"), tmp_path / "bin")
-    (tmp_path / "tarn_gpu-0.1.0.dist-info").mkdir()
+    (tmp_path / "tarn_gpu-0.2.0.dist-info").mkdir()
     return tmp_path
 
 

@@ -117,7 +117,7 @@ def test_projects_build_against_runtime_and_development(user_build, tmp_path):
     folder = build("consumer", tmp_path / "consumer", prefix)
     assert run(folder / "consumer_helper") == "reshape 1, stride 8\n"  # needs no driver
     install(user_build, prefix, "simulator")
-    assert run(folder / "consumer", env=SIM) == "tarn 0.1.0\n"
+    assert run(folder / "consumer", env=SIM) == "tarn 0.2.0\n"
 
 
 def test_projects_are_told_when_the_runtime_is_missing(user_build, tmp_path):

@@ -7,7 +7,7 @@ import sys
 import pytest
 from conftest import PROJECT, build, run
 
-WANTED = "tarn 0.1.0\n"
+WANTED = "tarn 0.2.0\n"
 
 
 def test_cmake_finds_the_installation(prefix, tmp_path):
@@ -32,7 +32,7 @@ def test_cmake_refuses_a_version_that_is_not_there(prefix, tmp_path):
 def compile_with_pkg_config(prefix, source, out, *options):
     libraries = next(prefix.rglob("tarn.pc")).parents[1]
     environment = {**os.environ, "PKG_CONFIG_PATH": str(libraries / "pkgconfig")}
-    assert run("pkg-config", "--modversion", "tarn", env=environment) == "0.1.0\n"
+    assert run("pkg-config", "--modversion", "tarn", env=environment) == "0.2.0\n"
     flags = run("pkg-config", "--cflags", "--libs", "tarn", env=environment).split()
     run("cc", *options, PROJECT / source, "-o", out, *flags, f"-Wl,-rpath,{libraries}")
     return out

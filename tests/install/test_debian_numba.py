@@ -107,7 +107,7 @@ print(early(4, False), numba.__version__, tarn.prune.llvm_version().partition(".
       _library.library_path().rpartition("/")[2])
 """
     code = program(install("sound") + NO_TRIPS, after=after)
-    assert run(["-c", code]) == "5.0 0.56.4 14 libtarn_prune-14.so.0"
+    assert run(["-c", code]) == "5.0 0.56.4 14 libtarn_prune-14.so.0.2"
 
 
 def test_numbers_are_those_of_the_pass_of_then_and_sound_mode_loses_nothing():

@@ -159,7 +159,7 @@ static void allocate(void)
     status = tarn_resource_allocate(model.resource, block.bytes, block.alignment,
                                     some_stream(), &block.address);
     if (model.is_asleep) {
-        if (status != TARN_STILL_IN_USE)
+        if (status != TARN_SUSPENDED)
             fail("asleep, %zu bytes give %s", block.bytes, tarn_status_name(status));
         model.refused++;
         return;
@@ -242,7 +242,7 @@ static void ask_too_much(void)
 
     model.wrong++;
     if (status != TARN_OUT_OF_MEMORY && status != TARN_INVALID_ARGUMENT &&
-        status != TARN_NOT_SUPPORTED && !(model.is_asleep && status == TARN_STILL_IN_USE))
+        status != TARN_NOT_SUPPORTED && !(model.is_asleep && status == TARN_SUSPENDED))
         fail("%zu bytes give %s", bytes, tarn_status_name(status));
     if (out != 1)
         fail("an output was touched");

@@ -502,7 +502,7 @@ tarn_status tarn_pool_capture_get_statistics(tarn_pool_capture *capture,
                               "size is not set");
     struct tarn__pool *pool = capture->pool;
     if (!tarn__pool_lock_if_possible(pool))
-        return tarn_error_set(TARN_STILL_IN_USE,
+        return tarn_error_set(TARN_BUSY,
                               "pool: a thread that is not there any more was in a call");
     tarn__captures_collect(pool);
     tarn_pool_capture_statistics all = count(capture);

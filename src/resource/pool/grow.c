@@ -140,7 +140,7 @@ tarn_status tarn__grow(struct tarn__caller *caller, const struct tarn__request *
 bool tarn__growth_take(struct tarn__pool *pool)
 {
     if (pthread_equal(atomic_load(&pool->grower), pthread_self())) {
-        tarn_error_set(TARN_STILL_IN_USE,
+        tarn_error_set(TARN_REENTRANT_CALL,
                        "pool: its upstream uses the pool, of device %d, while the pool "
                        "waits for it",
                        pool->device);
@@ -172,7 +172,7 @@ tarn_status tarn__grow_by(struct tarn__pool *pool, uint64_t bytes)
     status = tarn__caller_begin(pool, TARN_STREAM_NONE, &caller);
     if (status != TARN_OK)
         return status;
-    status = TARN_STILL_IN_USE;
+    status = TARN_REENTRANT_CALL;
     if (tarn__growth_take(pool)) {
         status = tarn__grow(&caller, &request, &index);
         tarn__growth_leave(pool);

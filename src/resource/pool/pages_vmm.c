@@ -217,7 +217,7 @@ tarn_status tarn__vmm_check_hole(struct tarn__pages *pages,
                               "pool: %zu bytes at 0x%llx are no pages of the range",
                               span.bytes, (unsigned long long)span.address);
     if (atomic_load(&pages->sleeps))
-        return tarn_error_set(TARN_STILL_IN_USE, "pool: it sleeps, with %zu bytes",
+        return tarn_error_set(TARN_SUSPENDED, "pool: it sleeps, with %zu bytes",
                               atomic_load(&pages->asleep));
     tarn__vmm_sweep(&pages->vmm, calls);
     tarn__places_clear(&pages->vmm, calls, span);

@@ -57,7 +57,7 @@ static tarn_status check_gate(struct tarn__pool *pool)
         return TARN_OK;
     if (pool->options.suspended_policy == TARN_POOL_SUSPENDED_RESUME)
         return tarn_pool_resume(pool->resource);
-    return tarn_error_set(TARN_STILL_IN_USE, "pool: it sleeps, on device %d",
+    return tarn_error_set(TARN_SUSPENDED, "pool: it sleeps, on device %d",
                           pool->device);
 }
 
@@ -512,7 +512,7 @@ static tarn_status pool_trim(void *self, size_t keep_bytes, size_t *released_out
         return TARN_OK;
     }
     if (!tarn__growth_take(pool))
-        return TARN_STILL_IN_USE;
+        return TARN_REENTRANT_CALL;
     tarn__magazines_drain(pool);
     tarn__fences_poll_all(pool);
     if (trim_has_to_wait(pool, keep_bytes))
@@ -596,7 +596,7 @@ tarn_status tarn_pool_set_maximum(tarn_resource *resource, size_t bytes)
     if (tarn__pool_check_context(pool))
         return check_gate(pool);
     if (!tarn__growth_take(pool))
-        return TARN_STILL_IN_USE;
+        return TARN_REENTRANT_CALL;
     tarn__magazines_drain(pool);
     tarn__pool_lock(pool);
     uint64_t out_bytes = pool->heap.out_bytes;

@@ -74,7 +74,7 @@ struct tarn__pool {
     struct tarn__pool *next;         /* in the list of pools; under its lock */
 };
 
-/* Take and leave `growth`. False, and TARN_STILL_IN_USE as the last failure: this thread has
+/* Take and leave `growth`. False, and TARN_REENTRANT_CALL as the last failure: this thread has
  * it, so its upstream, which is called under it, has called the pool. */
 bool tarn__growth_take(struct tarn__pool *pool);
 void tarn__growth_leave(struct tarn__pool *pool);

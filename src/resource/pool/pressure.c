@@ -148,7 +148,7 @@ tarn_status tarn_pool_add_oom_callback(tarn_resource *resource,
     if (enter(&pool->pressures, made))
         return TARN_OK;
     free(made);
-    return tarn_error_set(TARN_STILL_IN_USE, "pool: it has %d callbacks already",
+    return tarn_error_set(TARN_LIMIT_REACHED, "pool: it has %d callbacks already",
                           CALLBACKS_MAX);
 }
 

@@ -186,9 +186,9 @@ static void open_twice(void)
     CHILD_STATUS(TARN_OK, tarn_driver_open("sim"));
     CHILD_STATUS(TARN_OK, tarn_driver_open(NULL));
     CHILD_STATUS(TARN_OK, tarn_driver_open(sim())); /* the same file by another name */
-    CHILD_STATUS(TARN_STILL_IN_USE, tarn_driver_open(fake()));
+    CHILD_STATUS(TARN_ALREADY_SET, tarn_driver_open(fake()));
     CHILD_SAYS("is open already");
-    CHILD_STATUS(TARN_STILL_IN_USE, tarn_driver_open("/nowhere/libcuda.so.1"));
+    CHILD_STATUS(TARN_ALREADY_SET, tarn_driver_open("/nowhere/libcuda.so.1"));
     CHILD_STATUS(TARN_OK, tarn_driver_get_info(&info));
     CHILD_CHECK(info.is_simulator && info.device_count >= 1 && info.version >= 12000);
     CHILD_CHECK(strstr(info.path, "tarn/sim/libcuda.so.1") != NULL);

@@ -120,9 +120,9 @@ TEST(manager_that_its_plugin_calls_while_it_initializes_is_refused)
 
     ops.initialize = initialize_by_allocating;
     CHECK_OK(tarn_manager_create(&ops, &plugin, 0, &initializing));
-    CHECK_STATUS(TARN_STILL_IN_USE, tarn_manager_initialize(initializing));
+    CHECK_STATUS(TARN_REENTRANT_CALL, tarn_manager_initialize(initializing));
     CHECK_SAYS("memalloc of plugin is called inside its initialize or context_gone");
-    CHECK_STATUS(TARN_STILL_IN_USE, tarn_manager_initialize(initializing)); /* again */
+    CHECK_STATUS(TARN_REENTRANT_CALL, tarn_manager_initialize(initializing)); /* again */
     tarn_manager_release(initializing);
 }
 

@@ -77,6 +77,26 @@ TEST(environment_that_has_no_limits_is_warned_of)
     in_child(read_nonsense);
 }
 
+static void use_old_names(void)
+{
+    size_t count;
+    double ratio;
+
+    tarn_set_warning_handler(count_warning, &warnings);
+    setenv("TARN_PENDING_COUNT", "3", 1);
+    setenv("TARN_PENDING_RATIO", "0.5", 1);
+    tarn_manager_pending_deallocs_limits(&count, &ratio);
+    CHILD_CHECK(count == 10 && ratio == 0.2);
+    CHILD_CHECK(warnings == 2);
+    CHILD_CHECK(strstr(tarn_warning_last(), "TARN_PENDING_RATIO has no effect, it is "
+                                            "TARN_MAX_PENDING_DEALLOCS_RATIO now"));
+}
+
+TEST(old_names_of_variables_are_warned_of)
+{
+    in_child(use_old_names);
+}
+
 static void ask_again(void *data, const char *message)
 {
     size_t count;

@@ -156,7 +156,7 @@ static void *set_or_ask(void *data)
 
     if (ops) {
         tarn_status status = tarn_set_memory_manager(ops, NULL);
-        CHILD_CHECK(status == TARN_OK || status == TARN_STILL_IN_USE);
+        CHILD_CHECK(status == TARN_OK || status == TARN_ALREADY_SET);
         atomic_fetch_add(status == TARN_OK ? &taken : &refused, 1);
         return NULL;
     }
@@ -197,7 +197,7 @@ static void ask_within_create(void)
 
     meanwhile = ask_within;
     CHILD_STATUS(TARN_OK, tarn_set_memory_manager(&slow, NULL));
-    CHILD_STATUS(TARN_STILL_IN_USE, tarn_memory_manager(0, &manager));
+    CHILD_STATUS(TARN_REENTRANT_CALL, tarn_memory_manager(0, &manager));
     CHILD_SAYS("while its manager makes one");
     CHILD_CHECK(manager == NULL);
     meanwhile = NULL; /* nothing is stuck */
@@ -219,14 +219,14 @@ static void set_another(void)
     CHILD_STATUS(TARN_OK, tarn_set_memory_manager(&slow, &config));
     CHILD_STATUS(TARN_OK, tarn_set_memory_manager(&slow, &config));
     CHILD_STATUS(TARN_OK, tarn_set_memory_manager(&copy, &config));
-    CHILD_STATUS(TARN_STILL_IN_USE, tarn_set_memory_manager(&slow, NULL));
-    CHILD_STATUS(TARN_STILL_IN_USE,
+    CHILD_STATUS(TARN_ALREADY_SET, tarn_set_memory_manager(&slow, NULL));
+    CHILD_STATUS(TARN_ALREADY_SET,
                  tarn_set_memory_manager(tarn_native_manager_ops(), NULL));
     CHILD_SAYS("native comes second, slow was set already");
     serves("slow", 0);
     CHILD_STATUS(TARN_OK,
                  tarn_set_memory_manager(&slow, &config)); /* a cell runs twice */
-    CHILD_STATUS(TARN_STILL_IN_USE, tarn_set_memory_manager(NULL, NULL));
+    CHILD_STATUS(TARN_ALREADY_SET, tarn_set_memory_manager(NULL, NULL));
     serves("slow", last_device());
 }
 
@@ -238,7 +238,7 @@ TEST(manager_is_set_once_a108)
 static void set_late(void)
 {
     serves("resource", 0);
-    CHILD_STATUS(TARN_STILL_IN_USE,
+    CHILD_STATUS(TARN_ALREADY_SET,
                  tarn_set_memory_manager(tarn_native_manager_ops(), NULL));
     CHILD_SAYS("native comes too late");
     CHILD_STATUS(TARN_OK, tarn_set_memory_manager(tarn_resource_manager_ops(), NULL));
@@ -261,7 +261,7 @@ static void set_while_one_is_made(void)
     serves("fake", 0);
     void *library = dlopen(plugin(), RTLD_NOW | RTLD_NOLOAD);
     const tarn_status *told = library ? dlsym(library, "plugin_was_told") : NULL;
-    CHILD_CHECK(told && *told == TARN_STILL_IN_USE);
+    CHILD_CHECK(told && *told == TARN_ALREADY_SET);
     dlclose(library);
     serves("fake", last_device());
 }

@@ -164,7 +164,7 @@ TEST(tap_is_one_a_process_until_it_is_taken_away)
     tarn_device_ptr block;
 
     begin(&told);
-    CHECK_STATUS(TARN_STILL_IN_USE, tarn_resource_set_observer(note, &other));
+    CHECK_STATUS(TARN_ALREADY_SET, tarn_resource_set_observer(note, &other));
     CHECK_OK(tarn_resource_set_observer(NULL, NULL));
     CHECK_OK(tarn_resource_allocate(script.resource, 10, 0, NULL, &block));
     CHECK_EQUAL(0, told);

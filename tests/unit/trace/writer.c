@@ -302,9 +302,9 @@ TEST(writer_is_refused_to_the_function_that_writes_for_it)
     CHECK_OK(
         tarn_trace_writer_create(write_within, &within, TARN_TRACE_RMM, &within.writer));
     CHECK_OK(tarn_trace_flush(within.writer));
-    CHECK_EQUAL(TARN_STILL_IN_USE, within.write);
-    CHECK_EQUAL(TARN_STILL_IN_USE, within.flush);
-    CHECK_EQUAL(TARN_STILL_IN_USE, within.release);
+    CHECK_EQUAL(TARN_REENTRANT_CALL, within.write);
+    CHECK_EQUAL(TARN_REENTRANT_CALL, within.flush);
+    CHECK_EQUAL(TARN_REENTRANT_CALL, within.release);
     CHECK_OK(tarn_trace_write(within.writer, &allocation)); /* it goes on */
     tarn_trace_writer_retain(within.writer);
     CHECK_OK(tarn_trace_flush(within.writer));

@@ -143,7 +143,7 @@ static void ask_everything(void)
     tarn_resource_requested_bytes(pool, live, &bytes); /* it may be known still */
     CHILD_CHECK(tarn_resource_live_blocks(pool) == 0);
     CHILD_CHECK(tarn_pool_get_capture(pool, stream, &more) != TARN_OK && !more);
-    CHILD_STATUS(TARN_STILL_IN_USE, tarn_pool_capture_get_statistics(memory, &kept));
+    CHILD_STATUS(TARN_BUSY, tarn_pool_capture_get_statistics(memory, &kept));
     CHILD_STATUS(TARN_OK, tarn_pool_capture_release(memory, stream));
     CHILD_STATUS(TARN_OK, tarn_pool_capture_unreference(memory));
     tarn_stream_unregister(opened);

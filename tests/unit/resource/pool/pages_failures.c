@@ -159,7 +159,7 @@ static void still_asleep(void)
     if (!unmaps_fail)
         CHECK(!is_usable(0, span_at(pages, 0, 1)) &&
               !is_usable(0, span_at(pages, 16, 1)));
-    CHECK_STATUS(TARN_STILL_IN_USE, grow_at(pages, 20, 1));
+    CHECK_STATUS(TARN_SUSPENDED, grow_at(pages, 20, 1));
 }
 
 static void fall_asleep(void)

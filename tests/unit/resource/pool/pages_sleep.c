@@ -53,14 +53,14 @@ TEST(pages_that_sleep_neither_grow_nor_move)
     struct tarn__span span = span_at(pages, 0, 1);
 
     CHECK_OK(tarn__pages_sleep(pages, NULL, 0)); /* an empty one, too */
-    CHECK_STATUS(TARN_STILL_IN_USE, grow_at(pages, 0, 2));
+    CHECK_STATUS(TARN_SUSPENDED, grow_at(pages, 0, 2));
     CHECK_SAYS("it sleeps");
     CHECK_OK(tarn__pages_wake(pages));
     CHECK_OK(grow_at(pages, 0, 2));
     CHECK_OK(tarn__pages_sleep(pages, NULL, 0));
-    CHECK_STATUS(TARN_STILL_IN_USE,
+    CHECK_STATUS(TARN_SUSPENDED,
                  tarn__pages_move(pages, &span, 1, 1, page_at(pages, 9)));
-    CHECK_STATUS(TARN_STILL_IN_USE, grow_at(pages, 5, 1));
+    CHECK_STATUS(TARN_SUSPENDED, grow_at(pages, 5, 1));
     CHECK_OK(tarn__pages_barrier(pages));
     tarn__pages_close(pages);
 }
@@ -84,7 +84,7 @@ TEST(pages_that_are_removed_from_a_sleeping_pool_stay_away)
     CHECK_OK(tarn__pages_sleep(pages, NULL, 0));
     CHECK_OK(tarn__pages_remove(pages, span_at(pages, 0, 2)));
     CHECK_OK(tarn__pages_remove(pages, span_at(pages, 5, 1)));
-    CHECK_STATUS(TARN_STILL_IN_USE, grow_at(pages, 0, 1)); /* asleep though empty */
+    CHECK_STATUS(TARN_SUSPENDED, grow_at(pages, 0, 1)); /* asleep though empty */
     CHECK_OK(tarn__pages_wake(pages));
     CHECK_OK(grow_at(pages, 0, 1));
     tarn__pages_close(pages);

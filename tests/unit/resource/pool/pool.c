@@ -308,7 +308,7 @@ TEST(callbacks_are_asked_may_use_the_pool_and_may_leave)
     put(pool, block, 3 * MIB, NULL);
     for (int i = 1; i < 8; i++)
         CHECK_OK(tarn_pool_add_oom_callback(pool, give_help, &first));
-    CHECK_STATUS(TARN_STILL_IN_USE, tarn_pool_add_oom_callback(pool, give_help, &first));
+    CHECK_STATUS(TARN_LIMIT_REACHED, tarn_pool_add_oom_callback(pool, give_help, &first));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_add_oom_callback(pool, NULL, NULL));
     end_pool(pool);
 }
@@ -379,8 +379,8 @@ TEST(upstream_that_uses_the_pool_over_it_is_refused_and_may_free)
     circle.live = live;
     CHECK_OK(tarn_resource_allocate(circle.pool, 500 * MIB, 0, NULL, &large));
     CHECK_EQUAL(TARN_OUT_OF_MEMORY, circle.allocate);
-    CHECK_EQUAL(TARN_STILL_IN_USE, circle.trim);
-    CHECK_EQUAL(TARN_STILL_IN_USE, circle.limit);
+    CHECK_EQUAL(TARN_REENTRANT_CALL, circle.trim);
+    CHECK_EQUAL(TARN_REENTRANT_CALL, circle.limit);
     CHECK_EQUAL(TARN_OK, circle.free);
     CHECK_OK(tarn_pool_get_statistics(circle.pool, &statistics));
     CHECK(statistics.maximum == UINT64_MAX);
@@ -428,7 +428,7 @@ TEST(sleeping_pool_takes_frees_and_refuses_or_wakes)
     CHECK_OK(tarn_pool_suspend(pool, TARN_POOL_SUSPEND_KEEP));
     CHECK_OK(tarn_pool_generation(pool, &after));
     CHECK_EQUAL(before + 1, after);
-    CHECK_STATUS(TARN_STILL_IN_USE, tarn_resource_allocate(pool, 512, 0, NULL, &block));
+    CHECK_STATUS(TARN_SUSPENDED, tarn_resource_allocate(pool, 512, 0, NULL, &block));
     CHECK_EQUAL(77, block);
     put(pool, freed, 64 * KIB, NULL);
     CHECK_STATUS(TARN_INVALID_ARGUMENT,

@@ -34,7 +34,7 @@ TEST(callbacks_are_eight_at_most)
     tarn_resource *pool = strict_pool(2 * MIB);
     for (int i = 0; i < 8; i++)
         CHECK_OK(tarn_pool_add_oom_callback(pool, note_that_it_was_asked, a));
-    CHECK_STATUS(TARN_STILL_IN_USE,
+    CHECK_STATUS(TARN_LIMIT_REACHED,
                  tarn_pool_add_oom_callback(pool, note_that_it_was_asked, a));
     are_asked(pool, "aaaaaaaa");
     CHECK_OK(tarn_pool_remove_oom_callback(pool, note_that_it_was_asked, a));
