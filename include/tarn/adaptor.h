@@ -1,5 +1,15 @@
-/* adaptor.h -- resources around a resource. They stack in any order, up to TARN_RESOURCE_DEPTH_MAX of
- * them, and keep their upstream alive; blocks go back through the adaptor they came from. */
+/* adaptor.h -- resources over a resource: a limit, a log, counters.
+ *
+ * | Adaptor | Purpose                                                      |
+ * |---------|--------------------------------------------------------------|
+ * | limiter | keeps the memory of its upstream within a number of bytes    |
+ * | logger  | writes each allocation and each free to a trace              |
+ * | counter | counts bytes and blocks: current, peak, total                |
+ *
+ * - Adaptors stack in any order, up to TARN_RESOURCE_DEPTH_MAX of them.
+ * - An adaptor retains its upstream.
+ * - The caller frees a block through the adaptor that allocated it.
+ */
 #ifndef TARN_ADAPTOR_H
 #define TARN_ADAPTOR_H
 
@@ -8,41 +18,183 @@
 
 TARN_BEGIN_DECLS
 
-/** A resource that keeps its upstream within `limit_bytes`. Each block is charged rounded
- * up to 256 bytes (as RMM's limiting_resource_adaptor). Over it: TARN_OUT_OF_MEMORY. */
+/** @addtogroup tarn_adaptor
+ * @{ */
+
+/**
+ * Create a limiter: a resource that keeps its upstream within `limit_bytes` bytes.
+ *
+ * The limiter charges each block with its size, rounded up to 256 bytes, as the
+ * limiting_resource_adaptor of RMM does. An allocation over the limit is
+ * TARN_OUT_OF_MEMORY.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param upstream     The resource beneath; retained.
+ * @param limit_bytes  The limit in bytes; it never changes.
+ * @param[out] out     The limiter; the caller owns a reference.
+ * @return
+ * - TARN_OK: the limiter exists.
+ * - TARN_INVALID_ARGUMENT: `upstream` or `out` is NULL, or the stack exceeds
+ *   TARN_RESOURCE_DEPTH_MAX.
+ * - TARN_OUT_OF_MEMORY: host memory is exhausted.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_limiter_create(tarn_resource *upstream, size_t limit_bytes,
                                          tarn_resource **out);
-/** Bytes charged now; TARN_INVALID_ARGUMENT if `limiter` is none. */
+
+/**
+ * Query the bytes that a limiter has charged.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param limiter   The limiter; borrowed.
+ * @param[out] out  The charged bytes.
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_INVALID_ARGUMENT: `limiter` is no limiter, or `out` is NULL.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_limiter_used_bytes(tarn_resource *limiter, size_t *out);
+
+/**
+ * Query the limit of a limiter.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param limiter   The limiter; borrowed.
+ * @param[out] out  The limit in bytes.
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_INVALID_ARGUMENT: `limiter` is no limiter, or `out` is NULL.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_limiter_limit_bytes(tarn_resource *limiter, size_t *out);
 
-/** A resource that writes an event for each allocation, failed allocation and free to
- *  `writer`, which it retains. In the NBEP 7 format an event asks the driver for the free
- *  memory where the call may have changed it, or the last answer is older than a
- *  millisecond. A log that cannot be written does not fail the call: the writer's
- *  flush and its last release say so. */
+/**
+ * Create a logger: a resource that writes its calls to a trace writer.
+ *
+ * The logger writes one event for each allocation, failed allocation and successful
+ * free. In the TARN_TRACE_NBEP7 format an event has the free memory of the device. The
+ * logger queries the driver for it in two cases:
+ * - The call may have changed it.
+ * - The last answer is older than one millisecond.
+ *
+ * A failure of the log does not fail the call. A flush of the writer and its last release
+ * report the failure.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param upstream  The resource beneath; retained.
+ * @param writer    The trace writer; retained.
+ * @param[out] out  The logger; the caller owns a reference.
+ * @return
+ * - TARN_OK: the logger exists.
+ * - TARN_INVALID_ARGUMENT: `upstream`, `writer` or `out` is NULL, or the stack exceeds
+ *   TARN_RESOURCE_DEPTH_MAX.
+ * - TARN_OUT_OF_MEMORY: host memory is exhausted.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_logger_create(tarn_resource *upstream,
                                         tarn_trace_writer *writer, tarn_resource **out);
 
-/** What a counter saw. As RMM's statistics_resource_adaptor: bytes as asked for. */
+/**
+ * One set of counts of a counter, as in the statistics_resource_adaptor of RMM.
+ *
+ * Bytes are requested bytes. Current values may be negative after a push, if a block from
+ * before the push is freed.
+ */
 typedef struct tarn_counts {
-    int64_t current_bytes, current_count;
-    int64_t peak_bytes, peak_count;
-    int64_t total_bytes, total_count;
+    int64_t current_bytes, /**< Bytes of the live blocks. */
+        current_count;     /**< Number of live blocks. */
+    int64_t peak_bytes,    /**< Maximum of `current_bytes`. */
+        peak_count;        /**< Maximum of `current_count`. */
+    int64_t total_bytes,   /**< Sum of the bytes of all allocations. */
+        total_count;       /**< Number of all allocations. */
 } tarn_counts;
 
-/** A resource that counts. Requests for 0 bytes and failures are not counted. */
+/**
+ * Create a counter: a resource that counts bytes and blocks.
+ *
+ * It does not count requests for 0 bytes and failures.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param upstream  The resource beneath; retained.
+ * @param[out] out  The counter; the caller owns a reference.
+ * @return
+ * - TARN_OK: the counter exists.
+ * - TARN_INVALID_ARGUMENT: `upstream` or `out` is NULL, or the stack exceeds
+ *   TARN_RESOURCE_DEPTH_MAX.
+ * - TARN_OUT_OF_MEMORY: host memory is exhausted.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_counter_create(tarn_resource *upstream, tarn_resource **out);
-/** The counts since the creation, or since the last push on its stack. */
+
+/**
+ * Query the topmost set of counts of a counter.
+ *
+ * The set begins at the creation of the counter, or at the last push that was not popped.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param counter   The counter; borrowed.
+ * @param[out] out  The counts.
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_INVALID_ARGUMENT: `counter` is no counter, or `out` is NULL.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_counter_read(tarn_resource *counter, tarn_counts *out);
-/** Begin a new set of counts on top; `*out` (may be NULL) is the one before. */
+
+/**
+ * Push a new set of counts, all 0, on the stack of a counter.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param counter   The counter; borrowed.
+ * @param[out] out  The counts of the set that was on top before; may be NULL.
+ * @return
+ * - TARN_OK: a new set is on top.
+ * - TARN_INVALID_ARGUMENT: `counter` is no counter.
+ * - TARN_OUT_OF_MEMORY: host memory is exhausted.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_counter_push(tarn_resource *counter, tarn_counts *out);
-/** End the topmost set and merge it into the one beneath; the lowest cannot be popped:
- *  TARN_INVALID_ARGUMENT. */
+
+/**
+ * Pop the topmost set of counts and merge it into the set beneath.
+ *
+ * The set beneath then has the values that it would have without the push.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param counter   The counter; borrowed.
+ * @param[out] out  The counts of the popped set; may be NULL.
+ * @return
+ * - TARN_OK: the set is merged.
+ * - TARN_INVALID_ARGUMENT: `counter` is no counter, or only the lowest set is left, which
+ *   cannot be popped.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_counter_pop(tarn_resource *counter, tarn_counts *out);
 
-/** The upstream of one of the adaptors above, retained; TARN_NOT_SUPPORTED for others. */
+/**
+ * Return the upstream of an adaptor of this header.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param adaptor   A limiter, a logger or a counter; borrowed.
+ * @param[out] out  The upstream, retained; the caller releases it.
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_NOT_SUPPORTED: `adaptor` is another kind of resource.
+ * - TARN_INVALID_ARGUMENT: `adaptor` or `out` is NULL.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_adaptor_upstream(tarn_resource *adaptor, tarn_resource **out);
+
+/** @} */
 
 TARN_END_DECLS
 #endif

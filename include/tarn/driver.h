@@ -1,9 +1,26 @@
-/* driver.h -- the GPU driver as Tarn sees it: which one is loaded, devices, streams.
+/* driver.h -- the GPU driver of the process: loading it, devices, streams.
  *
- * Tarn links no CUDA. It opens a driver library once a process: the path given to
- * tarn_driver_open(), else the environment variable TARN_DRIVER (a path, or `sim` for the
- * stand-in that comes with Tarn), else `libcuda.so.1`. There is no silent fall-back to
- * the stand-in. Every other call opens the driver in this order when it needs one.
+ * Tarn links no CUDA. It opens one driver library per process. The first of these
+ * decides:
+ *
+ * 1. The path given to tarn_driver_open().
+ * 2. The environment variable TARN_DRIVER: a path, or `sim` for the driver simulator that
+ *    comes with Tarn. A setuid program ignores it.
+ * 3. `libcuda.so.1`.
+ *
+ * Every other call that needs a driver opens it in this order. Tarn never falls back to
+ * the driver simulator silently.
+ *
+ * A function that needs the driver can return these statuses, besides those it lists:
+ *
+ * | Status              | Condition                                                     |
+ * |---------------------|---------------------------------------------------------------|
+ * | TARN_NO_DRIVER      | no driver is open and none can be opened                      |
+ * | TARN_DRIVER_FAILURE | a driver call failed, exit has begun, or in a forked child    |
+ * | TARN_OUT_OF_MEMORY  | a driver call gave CUDA_ERROR_OUT_OF_MEMORY                   |
+ * | TARN_NOT_SUPPORTED  | a driver call gave CUDA_ERROR_NOT_SUPPORTED                   |
+ *
+ * For "registered stream" see docs/glossary.md.
  */
 #ifndef TARN_DRIVER_H
 #define TARN_DRIVER_H
@@ -12,135 +29,387 @@
 
 TARN_BEGIN_DECLS
 
-/** An address on a device; the same type as CUdeviceptr. Host resources return host
- *  addresses in it. */
+/** @addtogroup tarn_driver
+ * @{ */
+
+/** An address on a device; the same type as CUdeviceptr.
+ *
+ * Host resources return host addresses in it. */
 typedef unsigned long long tarn_device_ptr;
+
+/** @} */
+
+/** @addtogroup tarn_stream
+ * @{ */
 
 /**
  * A stream, by value: one pointer-sized word.
  *
- * It is a raw `CUstream` (cast it; 0, 1 and 2 mean what they mean to CUDA: default,
- * legacy, per-thread), or a stream that was opened once with tarn_stream_register(), or
- * TARN_STREAM_NONE: no stream is named. Resources that other people
- * write get the value as it came; tarn_stream_handle() gives the CUstream in it.
+ * It is one of these:
+ * - A raw stream: a `CUstream`, cast. 0, 1 and 2 are the default streams of CUDA:
+ *   default, legacy, per-thread.
+ * - A registered stream: a value of tarn_stream_register().
+ * - TARN_STREAM_NONE: no stream.
+ *
+ * A user-written resource receives the value unchanged. tarn_stream_handle() returns its
+ * CUstream.
  */
 typedef struct tarn__stream *tarn_stream;
 
+/** The default stream: the CUstream 0. */
 #define TARN_STREAM_DEFAULT ((tarn_stream)0)
+/** The legacy default stream: CU_STREAM_LEGACY. */
 #define TARN_STREAM_LEGACY ((tarn_stream)1)
+/** The per-thread default stream: CU_STREAM_PER_THREAD. */
 #define TARN_STREAM_PER_THREAD ((tarn_stream)2)
+/** No stream: an allocation or a free that names no stream. */
 #define TARN_STREAM_NONE ((tarn_stream)UINTPTR_MAX)
 
-/** The CUstream that a stream names; TARN_STREAM_NONE gives the default stream, 0. So does
- *  the value of a stream that was closed, which is misuse: tarn_error_last() then says so.
- * No driver call; any thread. */
+/**
+ * Return the CUstream of a stream.
+ *
+ * The function makes no driver call.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param stream  The stream; borrowed.
+ * @return The CUstream. TARN_STREAM_NONE gives the default stream, 0. A value that is not
+ *         registered any more is misuse: it gives 0, and tarn_error_last() has the
+ *         message.
+ * @since 0.1
+ */
 TARN_API void *tarn_stream_handle(tarn_stream stream);
 
-/** Make a stream in `device`'s primary context; `non_blocking` ones do not wait for the
- * default stream, nor it for them. Destroy it when nothing uses it any more. Any thread.
+/**
+ * Create a stream in the primary context of a device.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param device        The device number.
+ * @param non_blocking  true: the stream and the default stream do not wait for each
+ *                      other.
+ * @param[out] out      The raw stream. The caller owns it and destroys it after its last
+ *                      use.
+ * @return
+ * - TARN_OK: the stream exists.
+ * - TARN_INVALID_ARGUMENT: there is no such device, or `out` is NULL.
+ * - Other statuses: those of the driver, see the head of driver.h.
+ * @since 0.1
  */
 TARN_API tarn_status tarn_stream_create(int device, bool non_blocking, tarn_stream *out);
 
-/** Destroy a stream of tarn_stream_create(). Work that is queued on it still runs. A
- *  default stream and an opened value are TARN_INVALID_ARGUMENT; a stream that is open is
- * TARN_STILL_IN_USE. Any thread. */
+/**
+ * Destroy a stream of tarn_stream_create().
+ *
+ * Work that is queued on the stream still runs. After exit has begun, and in a forked
+ * child, the call does nothing and returns TARN_OK.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param device  The device number.
+ * @param stream  The raw stream; transferred.
+ * @return
+ * - TARN_OK: the stream is destroyed.
+ * - TARN_INVALID_ARGUMENT: `stream` is a default stream, TARN_STREAM_NONE or a value of
+ *   tarn_stream_register(), or there is no such device.
+ * - TARN_STILL_IN_USE: the stream is registered.
+ * - Other statuses: those of the driver, see the head of driver.h.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_stream_destroy(int device, tarn_stream stream);
 
-/** Open a stream: name it by a value whose owner promises two things, so that a resource
- * need not ask the driver at every call. First, it closes the value before it destroys the
- * stream. Second, it says when the stream begins to capture and when that has ended, also
- * where the stream joins a capture of another one (tarn_stream_announce_capture()).
- * `raw` is a CUstream of `device`'s primary context; the default streams 0 and 1 can be
- * opened too, 2 cannot. A stream may be opened more than once. While it captures it is
- * TARN_STILL_IN_USE. Any thread. */
+/**
+ * Register a stream, so that a resource need not query the driver at every call.
+ *
+ * The owner of the returned value promises two things:
+ * - It unregisters the value before it destroys the stream.
+ * - It announces when the stream begins to capture and when the capture has ended. This
+ *   includes a stream that joins the capture of another: see
+ *   tarn_stream_announce_capture().
+ *
+ * A stream may be registered more than once.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param device    The device number.
+ * @param raw       A CUstream of the primary context of `device`, or one of the default
+ *                  streams 0 and 1; borrowed. 2 (per-thread) cannot be registered.
+ * @param[out] out  The registered stream. The caller owns it.
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_INVALID_ARGUMENT: `raw` cannot be registered or belongs to another context,
+ *   there is no such device, or `out` is NULL.
+ * - TARN_STILL_IN_USE: the stream captures.
+ * - TARN_OUT_OF_MEMORY: host memory is exhausted, or too many streams are registered.
+ * - Other statuses: those of the driver, see the head of driver.h.
+ * @since 0.2
+ */
 TARN_API tarn_status tarn_stream_register(int device, tarn_stream raw, tarn_stream *out);
 
-/** Close a value of tarn_stream_register(). Nobody may be using it; afterwards each call that
- * is given it is TARN_INVALID_ARGUMENT. The stream itself lives on. Any thread. */
+/**
+ * Unregister a value of tarn_stream_register().
+ *
+ * No call may be using the value. Afterwards each call with the value returns
+ * TARN_INVALID_ARGUMENT. The stream itself continues to exist.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param opened  The registered stream; transferred.
+ * @return
+ * - TARN_OK: the value is unregistered.
+ * - TARN_INVALID_ARGUMENT: `opened` is not a registered stream.
+ * @since 0.2
+ */
 TARN_API tarn_status tarn_stream_unregister(tarn_stream opened);
 
-/** The owner's word that an opened stream is about to capture, given before it begins or
- * joins one, or that this has ended. Given later, work of others may have been drawn into
- * the capture, which then is lost. The end is TARN_STILL_IN_USE, and the announcement
- * stands, while the stream captures. What is said on one value of a stream counts for all of
- * them, until it ends on that value, or this is closed. Any thread. */
+/**
+ * Announce that a registered stream is about to capture, or that its capture has ended.
+ *
+ * The owner announces a capture before the stream begins or joins it. If the
+ * announcement is late, the capture may already contain work of other owners and is then
+ * lost.
+ *
+ * An announcement on one value of a stream applies to all values of that stream. It lasts
+ * until its end is announced on the same value, or that value is unregistered.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param opened     The registered stream; borrowed.
+ * @param capturing  true before the capture, false after its end.
+ * @return
+ * - TARN_OK: the announcement is recorded.
+ * - TARN_INVALID_ARGUMENT: `opened` is not a registered stream.
+ * - TARN_STILL_IN_USE: `capturing` is false and the stream still captures. The
+ *   announcement remains.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_stream_announce_capture(tarn_stream opened, bool capturing);
 
-/** Open the driver: `path`, or with NULL the default order above; `sim` is a path here
- * too. Once a process: opening the same one again is TARN_OK, another one
- * TARN_STILL_IN_USE. TARN_NO_DRIVER if it cannot be loaded, is no driver, is older than
- * CUDA 12.0, has no device, or if the process has another driver loaded already. Any
- * thread. */
+/** @} */
+
+/** @addtogroup tarn_driver
+ * @{ */
+
+/**
+ * Open the driver of the process.
+ *
+ * The process has one driver. Opening the same driver again has no effect.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param path  The path of the driver library, or `sim` for the driver simulator; copied.
+ *              NULL: the order in the head of driver.h.
+ * @return
+ * - TARN_OK: the driver is open. With NULL, any open driver is TARN_OK.
+ * - TARN_STILL_IN_USE: another driver is open.
+ * - TARN_NO_DRIVER: the library cannot be loaded, is no driver, is older than CUDA 12.0,
+ *   or has no device. Or the process has another driver loaded already.
+ * - TARN_DRIVER_FAILURE: the process was forked while another thread opened the driver.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_driver_open(const char *path);
 
-/** What is known about the driver that is open. */
+/** Properties of the open driver. */
 typedef struct tarn_driver_info {
-    char path[512];    /**< file that defines cuInit */
-    int version;       /**< as cuDriverGetVersion: 13000 is 13.0 */
-    bool is_simulator; /**< it is the stand-in: kernels do not run */
-    int device_count;  /**< at least 1 */
+    char path[512];    /**< The file that defines cuInit. */
+    int version;       /**< As in cuDriverGetVersion: 13000 is CUDA 13.0. */
+    bool is_simulator; /**< It is the driver simulator, which runs no kernels. */
+    int device_count;  /**< Number of devices; at least 1. */
 } tarn_driver_info;
 
-/** Fill `out`; opens the driver if none is open. Any thread. */
+/**
+ * Query the properties of the driver; opens the driver if none is open.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param[out] out  The properties; unchanged on failure.
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_INVALID_ARGUMENT: `out` is NULL.
+ * - Other statuses: those of tarn_driver_open().
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_driver_get_info(tarn_driver_info *out);
 
-/** What is known about one device. */
+/** Properties of one device. */
 typedef struct tarn_device_info {
-    char name[128];
-    char uuid[48];     /**< "GPU-xxxxxxxx-xxxx-..." */
-    int compute_major; /**< compute capability */
-    int compute_minor;
-    size_t total_bytes; /**< device memory in all */
-    size_t free_bytes;  /**< free at the moment of the call; makes the primary context */
-    bool has_memory_pools;       /**< cuMemAllocAsync works */
-    bool has_vmm;                /**< cuMemCreate/cuMemMap work */
-    bool has_managed;            /**< cuMemAllocManaged works */
-    bool has_host_mapping;       /**< host memory can be mapped into the device */
-    bool has_legacy_ipc;         /**< cuIpcGetMemHandle works */
-    bool has_concurrent_managed; /**< host and device may touch managed memory at once */
+    char name[128];              /**< The name that the driver reports. */
+    char uuid[48];               /**< "GPU-xxxxxxxx-xxxx-..." */
+    int compute_major;           /**< Major number of the compute capability. */
+    int compute_minor;           /**< Minor number of the compute capability. */
+    size_t total_bytes;          /**< Device memory in total. */
+    size_t free_bytes;           /**< Free device memory at the time of the call. */
+    bool has_memory_pools;       /**< cuMemAllocAsync works. */
+    bool has_vmm;                /**< cuMemCreate and cuMemMap work. */
+    bool has_managed;            /**< cuMemAllocManaged works. */
+    bool has_host_mapping;       /**< The device can map host memory. */
+    bool has_legacy_ipc;         /**< cuIpcGetMemHandle works. */
+    bool has_concurrent_managed; /**< Host and device may use managed memory at once. */
 } tarn_device_info;
 
-/** Fill `out` for device `device` (0-based, as the driver numbers them). Any thread. */
+/**
+ * Query the properties of a device.
+ *
+ * The call makes the primary context of the device, in order to query the free memory.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param device    The device number, from 0, as the driver numbers them.
+ * @param[out] out  The properties; unchanged on failure.
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_INVALID_ARGUMENT: there is no such device, or `out` is NULL.
+ * - Other statuses: those of the driver, see the head of driver.h.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_driver_device_info(int device, tarn_device_info *out);
 
-/** The device of the calling thread's current context; 0 where no context is current.
- *  Any thread. */
+/**
+ * Query the device of the current context of the calling thread.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param[out] out  The device number; 0 if no context is current.
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_INVALID_ARGUMENT: `out` is NULL.
+ * - Other statuses: those of the driver, see the head of driver.h.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_driver_current_device(int *out);
 
-/** Which life `device`'s primary context is in: another number after each reset of it. 0
- * where it has none that Tarn knows of, once exit has begun, and in a forked child. Memory
- * of another life than the present one is gone, and its address may be somebody else's: a
- * finalizer that calls the driver compares first, and does nothing at 0. Makes no context.
- * Any thread. */
+/**
+ * Return the generation of the primary context of a device.
+ *
+ * Each reset of the context begins another generation, with another number. A reset frees
+ * the memory of earlier generations, and its addresses may belong to other owners. A
+ * finalizer that calls the driver compares the generations first. At 0 it does nothing.
+ *
+ * The function makes no context.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param device  The device number.
+ * @return The generation. 0 if Tarn knows of no primary context of the device, after
+ *         exit has begun, and in a forked child.
+ * @since 0.2
+ */
 TARN_API uint64_t tarn_context_generation(int device);
 
-/** Wait until all work of `device`'s primary context is done. Any thread. Ends every
- * stream capture in that context. */
+/**
+ * Wait until all work of the primary context of a device is done.
+ *
+ * The call ends every stream capture in that context.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param device  The device number.
+ * @return
+ * - TARN_OK: the work is done.
+ * - TARN_INVALID_ARGUMENT: there is no such device.
+ * - Other statuses: those of the driver, see the head of driver.h.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_driver_synchronize(int device);
 
-/** Wait for all work queued on `stream` of `device`. Any thread. Ends no capture but one
- * that `stream` is in, or where it is the legacy one, those of blocking streams. */
+/** @} */
+
+/** @addtogroup tarn_stream
+ * @{ */
+
+/**
+ * Wait until all work that is queued on a stream is done.
+ *
+ * The call ends a capture that `stream` belongs to. If `stream` is the legacy default
+ * stream, the call ends the captures of blocking streams. It ends no other capture.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param device  The device number.
+ * @param stream  The stream; borrowed. TARN_STREAM_NONE: the default stream.
+ * @return
+ * - TARN_OK: the work is done.
+ * - TARN_INVALID_ARGUMENT: there is no such device, or `stream` belongs to another
+ *   context or is not registered any more.
+ * - Other statuses: those of the driver, see the head of driver.h.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_stream_synchronize(int device, tarn_stream stream);
 
-/** Queue a copy of `bytes` between any two addresses (host pageable, pinned, device,
- *  managed) on `stream` of `device`, as cuMemcpyAsync. Not for TARN_STREAM_NONE, which
- *  copies and waits. Any thread. */
+/** @} */
+
+/** @addtogroup tarn_driver
+ * @{ */
+
+/**
+ * Queue a copy of `bytes` bytes between two addresses, as cuMemcpyAsync.
+ *
+ * Each address may be one of pageable host, pinned host, device or managed memory.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param device  The device number.
+ * @param to      The destination.
+ * @param from    The source.
+ * @param bytes   Size in bytes. 0 does nothing.
+ * @param stream  The stream of the copy; borrowed. With TARN_STREAM_NONE the call copies
+ *                synchronously instead, as cuMemcpy.
+ * @return
+ * - TARN_OK: the copy is queued.
+ * - TARN_INVALID_ARGUMENT: there is no such device, or `stream` belongs to another
+ *   context or is not registered any more.
+ * - Other statuses: those of the driver, see the head of driver.h.
+ * @since 0.2
+ */
 TARN_API tarn_status tarn_memcpy_async(int device, tarn_device_ptr to,
                                        tarn_device_ptr from, size_t bytes,
                                        tarn_stream stream);
 
-/** Queue a fill of `bytes` with the byte `value`, as cuMemsetD8Async. */
+/**
+ * Queue a fill of `bytes` bytes with one value, as cuMemsetD8Async.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param device  The device number.
+ * @param to      The destination.
+ * @param value   The value of each byte.
+ * @param bytes   Size in bytes. 0 does nothing.
+ * @param stream  The stream of the fill; borrowed. TARN_STREAM_NONE: the default stream.
+ * @return
+ * - TARN_OK: the fill is queued.
+ * - TARN_INVALID_ARGUMENT: there is no such device, or `stream` belongs to another
+ *   context or is not registered any more.
+ * - Other statuses: those of the driver, see the head of driver.h.
+ * @since 0.2
+ */
 TARN_API tarn_status tarn_memset_async(int device, tarn_device_ptr to,
                                        unsigned char value, size_t bytes,
                                        tarn_stream stream);
 
-/** Ask the driver whether `bytes` at `address` can be a block of `device`: for code that
- *  was given the address by code that it does not trust. TARN_INVALID_ARGUMENT, with the
- *  numbers: the allocation at `address` ends before the block does, or it is memory of
- *  another device. TARN_OK: neither, or the driver does not say, as of system memory and of
- *  memory that was mapped in parts (cuMemMap). Makes the primary context. Any thread. */
+/**
+ * Check with the driver whether `bytes` bytes at `address` can be a block of a device.
+ *
+ * The check is for code that received the address from code that it does not trust. The
+ * call makes the primary context of the device.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param device   The device number.
+ * @param address  The start of the block.
+ * @param bytes    The size of the block in bytes.
+ * @return
+ * - TARN_OK: the driver reports no contradiction. It reports nothing about system memory,
+ *   and not the full size of memory that was mapped in parts (cuMemMap).
+ * - TARN_INVALID_ARGUMENT: the allocation at `address` ends before the block, or the
+ *   memory belongs to another device. The message has the numbers. Or there is no such
+ *   device.
+ * - Other statuses: those of the driver, see the head of driver.h.
+ * @since 0.2
+ */
 TARN_API tarn_status tarn_driver_check_allocation(int device, tarn_device_ptr address,
                                                   size_t bytes);
+
+/** @} */
 
 TARN_END_DECLS
 #endif
