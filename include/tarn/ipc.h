@@ -1,49 +1,66 @@
 /* ipc.h -- a block of device memory for another process of the same user.
  *
- * The owner makes a handle of a pointer, sends it by whatever way the two have, and the
- * other process, the importer, opens it. What it gets is a pointer as any other: views
- * keep it open, the last release closes it. There are two kinds of handle:
+ * The owner makes a handle of a pointer and sends it to the other process, the importer,
+ * over any connection of the two. The importer opens the handle. The result is a pointer
+ * as any other: views keep it open, and the last release closes it.
  *
- *   plain    names memory. While it is open nothing tells the owner, and nothing keeps the
- *            block from being freed and used again: the two have to agree. It is what
- *            Numba and CUDA call an IPC handle.
- *   served   names a block. Opening takes a lease from the owner. A free while a lease is
- *            out is put off: the block goes back when the last lease ends, by the
- *            importer's last release or by the importer's end, however that came. A handle
- *            of a block that was freed is refused, also where something else lies at its
- *            address by then.
+ * Two kinds of handle:
  *
- * What has handles:
+ *   plain    The handle names memory. While it is open, the owner is not notified. The
+ *            owner can free the block and the memory can be reused. So the two processes
+ *            have to agree. Numba and CUDA call this an IPC handle.
+ *   served   The handle names a block. Opening it takes a lease from the owner. While a
+ *            lease exists, a free of the block is deferred. The block is returned when
+ *            the last lease ends: at the importer's last release, or when the importer
+ *            ends or is killed. The handle of a freed block cannot be opened, also if
+ *            another block lies at its address by then.
  *
- *   memory of                                plain                      served
- *   tarn_cuda_create(), pools over it        a CUDA handle              yes
- *   tarn_exportable_create(), pools over it  names the owner's server   yes
- *   tarn_async_create() with `exportable`,   names the owner's server   yes
+ * Handles by kind of memory:
+ *
+ *   memory of                                 plain                      served
+ *   tarn_cuda_create(), pools over it         a CUDA handle              yes
+ *   tarn_exportable_create(), pools over it   names the owner's server   yes
+ *   tarn_async_create() with `exportable`,    names the owner's server   yes
  *   pools over it; any driver's pool that
  *   was made with a POSIX handle type
- *   everything else                          TARN_NOT_SUPPORTED, and the words say what can
+ *   all else                                  TARN_NOT_SUPPORTED; the error message lists
+ *                                             the memory that has handles
  *
- * Memory of a driver's pool has two rules more, which are CUDA's. Export it once its
- * allocation is done: synchronize the stream that it was allocated on. And the importer has
- * to close it before the owner frees it: a lease sees to that, with a plain handle the two
- * have to. What was freed while it was open stays in the importer until it is closed, and
- * a block that lies at the same place then is TARN_NOT_FOUND there.
+ * Memory of a driver's pool has two more rules, which are CUDA's:
  *
- * The server is one thread of the owner. It starts with the first handle that needs it and
- * answers at a socket in a folder that only its user may enter: TARN_IPC_DIR, else
- * XDG_RUNTIME_DIR/tarn, else /tmp/tarn-UID. Where that cannot be used a handle is
- * TARN_SYSTEM_FAILURE: it cannot be made, is a link, or others may enter it. A path of over
- * 4,095 bytes is TARN_INVALID_ARGUMENT.
+ *   - Export it once its allocation is done: synchronize the stream of the allocation
+ *     first.
+ *   - The importer closes it before the owner frees it. A lease takes care of that. With
+ *     a plain handle the two processes have to. If the owner frees it earlier, the memory
+ *     stays in the importer until it is closed. Until then the importer cannot open a new
+ *     block at the same place: TARN_NOT_FOUND.
  *
- * Whom to trust. A handle is good for processes of the owner's user alone. Whoever opens
- * one can read and write the whole allocation around the block, not only the block: a peer
- * is trusted with all of it. Open only what your own user sent. A handle's bytes are
- * checked, and so are all messages: wrong ones are refused, they cannot make this process
- * read or write memory that the driver did not map for it. Either side may be killed at
- * any point; the other one keeps what it has.
+ * The server is one thread of the owner. It starts with the first handle that needs it.
+ * It answers at a socket in a directory that only its user may enter:
  *
- * After exit has begun and in a forked child every call here is TARN_DRIVER_FAILURE; a
- * child neither serves its parent's handles nor keeps its parent's leases.
+ *   1. TARN_IPC_DIR, if that variable is set
+ *   2. else XDG_RUNTIME_DIR/tarn, if that variable is set
+ *   3. else /tmp/tarn-UID
+ *
+ * A handle that needs the server is TARN_SYSTEM_FAILURE if that directory is unusable: it
+ * cannot be created, it is a link, or others may enter it. A path of more than 4,095
+ * bytes is TARN_INVALID_ARGUMENT.
+ *
+ * Trust:
+ *
+ *   - A handle works only for processes of the owner's user.
+ *   - A process that opens a handle can read and write the whole allocation around the
+ *     block, not only the block. Every peer is trusted with all of it.
+ *   - Open only handles that your own user sent.
+ *   - Tarn checks the bytes of a handle, and all messages. Wrong ones fail. They cannot
+ *     make this process read or write memory that the driver did not map for it.
+ *   - Either process may be killed at any point. The other one keeps its memory.
+ *
+ * Once exit has begun, and in a forked child, tarn_ipc_export() and tarn_ipc_open()
+ * return TARN_DRIVER_FAILURE. A child neither serves its parent's handles nor keeps its
+ * parent's leases.
+ *
+ * A lease and a served handle are terms of Tarn: see docs/glossary.md.
  */
 #ifndef TARN_IPC_H
 #define TARN_IPC_H
@@ -52,83 +69,165 @@
 
 TARN_BEGIN_DECLS
 
-/** What a handle promises; see above. */
-typedef enum tarn_ipc_kind { TARN_IPC_PLAIN = 0, TARN_IPC_SERVED = 1 } tarn_ipc_kind;
+/** @addtogroup tarn_ipc
+ * @{ */
 
-/** A handle: plain data, sent as its bytes. Between machines it means nothing. */
+/** Selects the kind of a handle. */
+typedef enum tarn_ipc_kind {
+    TARN_IPC_PLAIN = 0, /**< Names memory; the two processes agree on its lifetime. */
+    TARN_IPC_SERVED = 1 /**< Names a block; a lease keeps it allocated. */
+} tarn_ipc_kind;
+
+/** A handle: plain data, which a program sends as its bytes.
+ *
+ * It is valid on the machine of the owner only. */
 typedef struct tarn_ipc_handle {
-    /** A CUipcMemHandle (A72), or 64 bytes of Tarn's that name a server. */
+    /** A CUipcMemHandle, or 64 bytes of Tarn's that name a server. */
     unsigned char reserved[64];
-    size_t bytes;  /**< of the block */
-    size_t offset; /**< of the block in the allocation that the handle names */
-    int device;    /**< the owner's number for the block's device */
-    unsigned char
-        uuid[16]; /**< of that device, which may have another number elsewhere */
+    size_t bytes;  /**< Size of the block in bytes. */
+    size_t offset; /**< Offset of the block in the allocation of the handle, in bytes. */
+    int device;    /**< The owner's number for the device of the block. */
+    /** UUID of that device, which may have another number in another process. */
+    unsigned char uuid[16];
 } tarn_ipc_handle;
 
-/** Make a handle of a pointer or a view. A served one stays good until the pointer (of a
- * view: the one that it looks into) has lost its last reference; tarn_pointer_use_count()
- * counts one more for it. Where a lease outlives that, the block goes back on the
- * server's thread. TARN_INVALID_ARGUMENT: nothing or an empty pointer. TARN_NOT_SUPPORTED:
- * see the table. TARN_SYSTEM_FAILURE: the server does not start. Any thread. */
+/** Make a handle of a pointer or of a view.
+ *
+ * A served handle stays valid until the pointer loses its last reference. For a view, the
+ * pointer that it looks into counts. tarn_pointer_use_count() reports one more reference
+ * for the handle. If a lease outlives the other references, the thread of the server
+ * returns the block.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param pointer   borrowed; device memory that is not empty
+ * @param kind      plain or served
+ * @param[out] out  the handle
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_INVALID_ARGUMENT: `pointer` is NULL or empty, or has lost its last reference. Or
+ *   `out` is NULL, `kind` is unknown, or the path of the directory is too long.
+ * - TARN_NOT_SUPPORTED: the memory has no handles, see the table at the top of ipc.h.
+ * - TARN_SYSTEM_FAILURE: the server does not start.
+ * - TARN_OUT_OF_MEMORY: host memory is unavailable.
+ * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_ipc_export(tarn_pointer *pointer, tarn_ipc_kind kind,
                                      tarn_ipc_handle *out);
 
-/** How to open; zeros are the defaults. */
+/** Options of tarn_ipc_open(); zeros are the defaults. */
 typedef struct tarn_ipc_open_options {
-    size_t size; /**< sizeof(tarn_ipc_open_options) */
-    /** Which device will use the memory, by number + 1; 0: the one that it lies on. Where
-     * that one cannot reach it, the block is copied: the result is memory of the device's
-     * current resource, owned by the pointer alone, and the handle is closed again. */
+    size_t size; /**< Size of this struct: sizeof(tarn_ipc_open_options). */
+    /** Number of the device that uses the memory, plus 1; 0: the device of the memory.
+     *
+     * If the device cannot reach the memory, Tarn copies the block and closes the handle
+     * again. The result is memory of the device's current resource. The pointer alone
+     * owns it. */
     int device_plus_1;
-    bool always_copy;    /**< copy in any case */
-    unsigned timeout_ms; /**< for the owner's answer; 0: 10,000 */
+    bool always_copy;    /**< Copy the block in any case. */
+    unsigned timeout_ms; /**< Milliseconds to wait for the owner's answer; 0: 10,000. */
 } tarn_ipc_open_options;
 
-/** Open a handle. `options` may be NULL. An allocation is mapped once, however many of its
- *  blocks are opened. The last release of the pointer waits for the device.
+/** Open a handle.
  *
- *  TARN_INVALID_ARGUMENT: bytes that are no handle, of this process itself, or that reach
- *  over the end of their allocation. TARN_NOT_FOUND: the block was freed, the owner is
- *  gone, no device here has that uuid, or see above. TARN_SYSTEM_FAILURE: the owner does not answer
- *  in time or answers nonsense. TARN_OUT_OF_MEMORY, TARN_DRIVER_FAILURE as usual. Any
- *  thread. */
+ * Tarn maps an allocation once, however many of its blocks are open. The last release of
+ * the pointer waits for the device.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param handle    the handle; borrowed during the call
+ * @param options   borrowed during the call; NULL selects the defaults
+ * @param[out] out  the pointer, with one reference for the caller
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_INVALID_ARGUMENT: the bytes are no handle, or the handle is of this process
+ *   itself or of another user. Or the block reaches over the end of its allocation. Or
+ *   `handle` or `out` is NULL, or an option is invalid.
+ * - TARN_NOT_FOUND: the block was freed, the owner has ended, or no device here has that
+ *   uuid. Or an older block lies at the place of a block of a driver's pool.
+ * - TARN_SYSTEM_FAILURE: the owner does not answer in time, or its answer is invalid.
+ * - TARN_OUT_OF_MEMORY: memory is unavailable.
+ * - TARN_NOT_SUPPORTED: the driver cannot open such memory.
+ * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_ipc_open(const tarn_ipc_handle *handle,
                                    const tarn_ipc_open_options *options,
                                    tarn_pointer **out);
 
-/** One lease on a block of this process. */
+/** A lease of another process on a block of this process. */
 typedef struct tarn_ipc_lease {
-    int process;             /**< who has it */
-    uint64_t since_ns;       /**< CLOCK_MONOTONIC */
-    tarn_device_ptr address; /**< of the pointer that it keeps */
-    size_t bytes;            /**< of that pointer */
+    int process;             /**< Process id of the importer. */
+    uint64_t since_ns;       /**< Begin of the lease: nanoseconds of CLOCK_MONOTONIC. */
+    tarn_device_ptr address; /**< Address of the pointer that the lease keeps. */
+    size_t bytes;            /**< Size of that pointer in bytes. */
 } tarn_ipc_lease;
 
-/** Fill `out` with at most `room` leases; `*count_out` (may be NULL) is how many there are.
- *  Any thread. */
+/** List the leases on blocks of this process.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param[out] out        at most `room` leases; NULL is allowed if `room` is 0
+ * @param room            length of `out`
+ * @param[out] count_out  number of all leases; NULL is allowed
+ * @return
+ * - TARN_OK: the outputs are set.
+ * - TARN_INVALID_ARGUMENT: `out` is NULL, and `room` is not 0.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_ipc_leases(tarn_ipc_lease *out, size_t room, size_t *count_out);
 
-/** What goes on between this process and others: for reports and leak checks. */
+/** Numbers of the memory that this process shares, for reports and leak checks. */
 typedef struct tarn_ipc_counts {
-    size_t segments;    /**< allocations of exportable memory that are out */
-    size_t served;      /**< pointers with a served handle */
-    size_t leases;      /**< that others have on blocks of this process */
-    size_t connections; /**< to the server, leases included */
-    size_t mapped;      /**< allocations of others that are open here */
-    size_t descriptors; /**< descriptors that Tarn has open for all this */
-    uint64_t requests;  /**< that the server answered, refusals included */
-    uint64_t rejected;  /**< of these, and connections that were dropped */
+    size_t segments;    /**< Live allocations of exportable memory. */
+    size_t served;      /**< Pointers with a served handle. */
+    size_t leases;      /**< Leases of other processes on blocks of this process. */
+    size_t connections; /**< Connections to the server, leases included. */
+    size_t mapped;      /**< Allocations of other processes that are open here. */
+    size_t descriptors; /**< File descriptors that Tarn has open for sharing. */
+    uint64_t requests;  /**< Requests that the server answered, rejected ones included. */
+    uint64_t rejected;  /**< Rejected requests and dropped connections. */
 } tarn_ipc_counts;
 
-/** Exact when no call is under way. Any thread. */
+/** Report the numbers of the memory that this process shares.
+ *
+ * The numbers are exact while no call is under way.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param[out] out  the numbers; not NULL
+ * @since 0.1
+ */
 TARN_API void tarn_ipc_get_counts(tarn_ipc_counts *out);
 
-/** Device memory made to be shared: each block is one allocation of cuMemCreate that can
- *  be exported as a descriptor, of a multiple of 2 MiB. There is one a device, as of
- *  tarn_cuda_create(). Put a pool over it for small blocks; then whole segments are
- * shared. Free waits. TARN_NOT_SUPPORTED: the device cannot. Any thread. */
+/** @} */
+
+/** @addtogroup tarn_resource_kinds
+ * @{ */
+
+/** Return the resource `exportable` of `device`: device memory made for sharing.
+ *
+ * Each block is one allocation of cuMemCreate, which can be exported as a descriptor. Its
+ * size is a multiple of 2 MiB. There is one such resource for each device, as with
+ * tarn_cuda_create(). A pool over it serves small blocks. Then whole segments are shared.
+ * A free waits for the device.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param device    number of the device
+ * @param[out] out  the resource, with a new reference for the caller
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_INVALID_ARGUMENT: `device` does not exist, or `out` is NULL.
+ * - TARN_NOT_SUPPORTED: the device cannot export memory as descriptors.
+ * - TARN_OUT_OF_MEMORY: host memory is unavailable.
+ * - Other statuses of the driver.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_exportable_create(int device, tarn_resource **out);
+
+/** @} */
 
 TARN_END_DECLS
 #endif

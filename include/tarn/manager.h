@@ -1,15 +1,46 @@
-/* manager.h -- who serves a runtime's memory: NBEP 7 in C.
+/* manager.h -- memory managers: tables of operations that serve a runtime (NBEP 7).
  *
- * A manager is what a runtime such as Numba asks for device, mapped, pinned and managed
- * memory. It is a table of operations, of which there is one instance a context: the
- * primary context of a device, which all of a process share.
+ * A runtime such as Numba asks a manager for device, mapped, pinned and managed memory. A
+ * manager is a table of operations. It has one instance for each context: the primary
+ * context of a device, which all of a process share.
  *
- * A runtime gets the instance of the process's manager from tarn_memory_manager() and
- * calls tarn_manager_memalloc() and its like. Which manager that is, is said once, before
- * the first use: by tarn_set_memory_manager(), or by the environment variable
- * TARN_MEMORY_MANAGER. Three come with Tarn, and others can be loaded: a plugin is code
- * that runs in your program with all its rights. docs/managers.md says how to write one.
- * Source: seed 000 (A4-A110), seed 001 (B1-B18).
+ * A runtime gets the instance of the process's manager from tarn_memory_manager(). It
+ * calls tarn_manager_memalloc() and the other calls on the instance. The program selects
+ * the manager once, before the first use:
+ *
+ *   - by tarn_set_memory_manager(), or
+ *   - by the environment variable TARN_MEMORY_MANAGER.
+ *
+ * Tarn has three managers:
+ *
+ *   resource   tarn_resource_manager_ops()   the current device resource; the default
+ *   native     tarn_native_manager_ops()     cuMemAlloc for each block, as in Numba
+ *   pool       tarn_pool_manager_ops()       a pool for each context
+ *
+ * tarn_manager_load() loads others. A plugin is code that runs in the program with all
+ * its rights. docs/managers.md describes how to write one.
+ *
+ * Rules of the calls on an instance, from tarn_manager_initialize() to
+ * tarn_manager_defer_cleanup_end():
+ *
+ *   - A call works with any context current or with none.
+ *   - A request for zero bytes returns an empty pointer and no error.
+ *   - An allocation before `initialize`, or after a reset, initializes the instance
+ *     first. So does an allocation after a reset of the context itself.
+ *   - Tarn compares each result with the request. TARN_PLUGIN_FAILURE reports a result
+ *     that differs, with the numbers of both. Tarn releases a pointer that differs. The
+ *     owner of memory that was to be pinned stays the caller's.
+ *   - These results differ: fewer bytes, another kind or device, no address, an IPC
+ *     handle of other bytes or of nothing, more free memory than there is.
+ *   - Pointers outlive a reset and the instance. A release is allowed at any time, on any
+ *     thread.
+ *   - A release makes no driver call after a reset of the context took the memory. Nor
+ *     does it once exit has begun, or in a forked child.
+ *   - Once exit has begun, and in a forked child, tarn_manager_reset() and
+ *     tarn_manager_defer_cleanup_end() do nothing. The other calls return
+ *     TARN_DRIVER_FAILURE, except for a request for zero bytes.
+ *
+ * A deferred free is a term of Tarn: see docs/glossary.md.
  */
 #ifndef TARN_MANAGER_H
 #define TARN_MANAGER_H
@@ -18,247 +49,763 @@
 
 TARN_BEGIN_DECLS
 
-/** The version of this interface (B18). */
+/** @addtogroup tarn_manager
+ * @{ */
+
+/** The version of this interface. */
 #define TARN_MANAGER_INTERFACE_VERSION 1
 
+/** Flags of page-locked host memory; combine them with `|`. */
 typedef enum tarn_host_flags {
-    TARN_HOST_MAPPED = 1,        /**< map it into the device's address space (A33) */
-    TARN_HOST_PORTABLE = 2,      /**< pinned for all contexts (A34) */
-    TARN_HOST_WRITE_COMBINED = 4 /**< write-combined (A35) */
+    TARN_HOST_MAPPED = 1,        /**< Map the memory into the device's address space. */
+    TARN_HOST_PORTABLE = 2,      /**< Make the memory page-locked for all contexts. */
+    TARN_HOST_WRITE_COMBINED = 4 /**< Allocate write-combined memory. */
 } tarn_host_flags;
 
-/** The table of operations of a manager; size first, operations are only ever appended.
- *  They are called with the context current, from any thread, and never with zero bytes,
- *  unknown flags or a missing result. A failing operation leaves its outputs alone. The
- *  pointers that it made may outlive an instance: what their finalizers need they keep.
+/** The table of operations of a manager.
  *
- *  An operation that allocates returns a pointer of the kind that it names (memhostalloc and
- *  mempin: TARN_POINTER_MAPPED with TARN_HOST_MAPPED, else TARN_POINTER_PINNED), of at
- *  least `bytes`, on the instance's device, with the addresses that its kind has. Tarn
- *  compares each result, and releases one that is something else.
- */
+ * `size` comes first. Later versions only append operations.
+ *
+ * Calling rules:
+ *
+ *   - Tarn calls the operations with the context current, from any thread. Several
+ *     threads may call at once.
+ *   - Tarn calls `destroy` and `defer_cleanup_end` also if it cannot make the context
+ *     current.
+ *   - Tarn never passes zero bytes, unknown flags or a missing result.
+ *   - An operation that fails leaves its outputs unchanged.
+ *   - Pointers may outlive the instance that made them. They keep all that their
+ *     finalizers need.
+ *   - An operation that allocates returns a pointer of the kind that it names. The
+ *     pointer has at least `bytes` bytes, on the device of the instance, with the
+ *     addresses of its kind.
+ *   - `memhostalloc` and `mempin` return a TARN_POINTER_MAPPED with TARN_HOST_MAPPED,
+ *     else a TARN_POINTER_PINNED.
+ *   - Tarn compares each result, and releases a pointer that differs from the request. */
 typedef struct tarn_manager_ops {
-    size_t size;           /**< sizeof(tarn_manager_ops) as you compiled it */
-    const char *name;      /**< for messages; static storage */
-    int interface_version; /**< TARN_MANAGER_INTERFACE_VERSION as you compiled it */
+    size_t size;           /**< sizeof(tarn_manager_ops) when the table was compiled. */
+    const char *name;      /**< Name of the manager, for messages; static storage. */
+    int interface_version; /**< TARN_MANAGER_INTERFACE_VERSION at that time. */
 
-    /** Make the instance for one context (a CUcontext) of `device`. Must touch no memory.
-     */
+    /** Creates the instance for one context.
+     *
+     * `config` comes from tarn_manager_create() or tarn_set_memory_manager(). `context`
+     * is the primary context (a CUcontext) of `device`. The operation stores the instance
+     * in `*self_out`, which becomes `self` of the others. It must touch no memory. */
     tarn_status (*create)(void *config, int device, void *context, void **self_out);
-    /** Free the instance. Does not come for those of tarn_memory_manager(). */
+    /** Frees the instance.
+     *
+     * Tarn does not call it for the instances of tarn_memory_manager(). */
     void (*destroy)(void *self);
-    /** Prepare for use; comes before any allocation, may come often (A43-A44, B7-B8): a
-     *  runtime's own calls of it are passed on only after a reset of any kind. One at a
-     *  time for an instance, and never beside context_gone. Inside either of them calls of
-     *  the same instance return TARN_STILL_IN_USE. */
+    /** Prepares the instance for use.
+     *
+     * Tarn calls it before any allocation, and possibly often. Tarn passes on a runtime's
+     * own calls only after a reset of any kind. Tarn makes one call at a time for an
+     * instance, and none beside `context_lost`. Calls on the same instance inside either
+     * of them return TARN_STILL_IN_USE. */
     tarn_status (*initialize)(void *self);
-    /** Let go of everything in this context that no pointer holds; may come before
-     *  initialize, and initialize comes again before the next allocation (A41, B9-B10).
-     */
+    /** Releases all memory in this context that no pointer keeps.
+     *
+     * It may come before `initialize`. Tarn calls `initialize` again before the next
+     * allocation. */
     tarn_status (*reset)(void *self);
-    /** Device memory, for work on `stream`; TARN_STREAM_NONE where none is named (A31).
-     */
+    /** Allocates `bytes` bytes of device memory for work on `stream`.
+     *
+     * `stream` is TARN_STREAM_NONE if the runtime specifies none. */
     tarn_status (*memalloc)(void *self, size_t bytes, tarn_stream stream,
                             tarn_pointer **out);
-    /** Page-locked host memory; `flags` of tarn_host_flags (A32). */
+    /** Allocates `bytes` bytes of page-locked host memory.
+     *
+     * `flags` are any of tarn_host_flags, or 0. */
     tarn_status (*memhostalloc)(void *self, size_t bytes, unsigned flags,
                                 tarn_pointer **out);
-    /** Page-lock memory that is there; `owner` is kept until it is unpinned (A36). */
+    /** Page-locks `bytes` bytes of existing memory at `host`.
+     *
+     * `flags` are TARN_HOST_MAPPED and TARN_HOST_PORTABLE. On success the pointer owns
+     * `owner`. It passes `owner` to `owner_release` after the memory is unpinned. */
     tarn_status (*mempin)(void *self, void *host, size_t bytes, unsigned flags,
                           void *owner, void (*owner_release)(void *), tarn_pointer **out);
 
     /* Optional from here on: NULL is TARN_NOT_SUPPORTED. */
 
+    /** Allocates `bytes` bytes of managed memory; optional.
+     *
+     * `attach_global` selects CU_MEM_ATTACH_GLOBAL, else CU_MEM_ATTACH_HOST. NULL:
+     * TARN_NOT_SUPPORTED. */
     tarn_status (*memallocmanaged)(void *self, size_t bytes, bool attach_global,
                                    tarn_pointer **out);
+    /** Makes an IPC handle of the block of `pointer`; optional.
+     *
+     * NULL: TARN_NOT_SUPPORTED. */
     tarn_status (*get_ipc_handle)(void *self, const tarn_pointer *pointer,
                                   tarn_ipc_handle *out);
+    /** Reports the free and the total bytes; optional.
+     *
+     * NULL: TARN_NOT_SUPPORTED. */
     tarn_status (*get_memory_info)(void *self, size_t *free_out, size_t *total_out);
-    /** Nests: expensive cleanup waits until the last end (A42, B16). A failing end has ended
-     *  all the same. */
+    /** Begins deferred cleanup; optional.
+     *
+     * It nests: expensive cleanup waits until the last end. NULL: TARN_NOT_SUPPORTED. */
     tarn_status (*defer_cleanup_begin)(void *self);
+    /** Ends deferred cleanup; optional.
+     *
+     * An end that fails has ended the cleanup nevertheless. NULL: TARN_NOT_SUPPORTED. */
     tarn_status (*defer_cleanup_end)(void *self);
-    /** Somebody has reset the context itself (cuDevicePrimaryCtxReset; cuda.close() in
-     *  Numba), and all memory in it is gone: forget what is cached and free nothing, its
-     *  addresses may be somebody else's by now. Comes before the next call that needs the
-     *  context, in its new life; initialize follows. Here NULL means that there is nothing
-     *  to forget. */
+    /** Reports that the context itself was reset, and all its memory is lost; optional.
+     *
+     * A program resets it by cuDevicePrimaryCtxReset, or in Numba by cuda.close(). The
+     * operation forgets cached memory and frees nothing: other memory may lie at those
+     * addresses by now. Tarn calls it before the next call that needs the context, in the
+     * context's new generation. `initialize` follows. NULL: nothing is cached. */
     void (*context_lost)(void *self);
 } tarn_manager_ops;
 
-/** One instance: a manager in one context. Counted. */
+/** An instance: a manager in one context, counted. */
 typedef struct tarn_manager tarn_manager;
 
-/** Make the instance of `ops` for `device`'s primary context. A wrong interface version
- * or a table that is too short is told apart in words. */
+/** Create an instance of `ops` for the primary context of `device`.
+ *
+ * The error message tells a wrong interface version from a table that is too short.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param ops       the table; copied
+ * @param config    argument of `create`; its meaning belongs to the manager
+ * @param device    number of the device
+ * @param[out] out  the instance, with one reference for the caller
+ * @return
+ * - TARN_OK: the instance is ready.
+ * - TARN_INVALID_ARGUMENT: `ops` or `out` is NULL, or `device` does not exist. Or the
+ *   table has another interface version, is too short, or lacks its name or a required
+ *   operation.
+ * - TARN_OUT_OF_MEMORY: host memory is unavailable.
+ * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
+ * - Other statuses of `create`.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_manager_create(const tarn_manager_ops *ops, void *config,
                                          int device, tarn_manager **out);
+
+/** Add a reference to an instance.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param manager  the instance; NULL is allowed
+ * @return `manager`
+ * @since 0.1
+ */
 TARN_API tarn_manager *tarn_manager_retain(tarn_manager *manager);
+
+/** Drop a reference to an instance; the last one destroys it.
+ *
+ * Before that Tarn ends deferred cleanup that has begun and not ended. The warning
+ * handler receives a failure of such an end.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param manager  the caller's reference, transferred; NULL is allowed
+ * @since 0.1
+ */
 TARN_API void tarn_manager_release(tarn_manager *manager);
 
-/** The operations, as runtimes call them: from any thread, with any context current or
- *  none.
+/** Prepare an instance for use.
  *
- *  - Zero bytes is an empty pointer and no error.
- *  - An allocation before initialize, or after a reset, initializes first: use after reset
- *    is a new beginning. So is use after somebody has reset the context itself.
- *  - initialize may come as often as you like; where there is nothing to prepare it is one
- *    cheap question to the driver.
- *  - Mapped host memory, allocated or pinned, on a device that cannot map it is
- *    TARN_NOT_SUPPORTED, and the manager is not asked.
- *  - A result that is not what was requested is TARN_PLUGIN_FAILURE, with the numbers of
- *    both: fewer bytes, another kind or device, no address, an IPC handle of other bytes or
- *    of nothing, more memory free than there is. A pointer is released then; the owner of
- *    memory that was to be pinned stays the caller's.
- *  - reset may come before initialize, twice, and with no context current.
- *  - The last end of deferred cleanup returns the first free that failed in it. The
- *    cleanup has ended all the same; such memory waits as after any failing release.
- *  - Pointers outlive a reset and the instance. Their release is fine at any time, on any
- *    thread: what a reset of the context took, what comes after exit has begun, and what
- *    comes in a forked child is forgotten without a call to the driver.
- *  - Once exit has begun and in a forked child reset and the end of deferred cleanup do
- *    nothing, the others are TARN_DRIVER_FAILURE. */
+ * The caller may call it as often as it likes. If there is nothing to prepare, the call
+ * asks the driver one cheap question.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param manager  the instance
+ * @return
+ * - TARN_OK: the instance is ready.
+ * - TARN_INVALID_ARGUMENT: `manager` is NULL.
+ * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
+ * - TARN_STILL_IN_USE: `initialize` or `context_lost` of this instance makes the call.
+ * - Other statuses of the operation of the manager.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_manager_initialize(tarn_manager *manager);
+
+/** Release all memory of an instance that no pointer keeps.
+ *
+ * The call may come before tarn_manager_initialize(), twice, and with no context current.
+ * The next allocation initializes the instance again. Live pointers stay valid.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param manager  the instance
+ * @return
+ * - TARN_OK: the memory is released, or exit has begun, or this is a forked child.
+ * - TARN_INVALID_ARGUMENT: `manager` is NULL.
+ * - TARN_STILL_IN_USE: `initialize` or `context_lost` of this instance makes the call.
+ * - Other statuses of the driver and of the operation of the manager.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_manager_reset(tarn_manager *manager);
+
+/** Allocate device memory for work on `stream`.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param manager   the instance
+ * @param bytes     size in bytes; 0 makes an empty pointer
+ * @param stream    stream that orders the memory; TARN_STREAM_NONE: no stream
+ * @param[out] out  the pointer, with one reference for the caller
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_INVALID_ARGUMENT: `manager` or `out` is NULL.
+ * - TARN_OUT_OF_MEMORY: memory is unavailable.
+ * - TARN_PLUGIN_FAILURE: the result differs from the request.
+ * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
+ * - TARN_STILL_IN_USE: `initialize` or `context_lost` of this instance makes the call.
+ * - Other statuses of the operation of the manager.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_manager_memalloc(tarn_manager *manager, size_t bytes,
                                            tarn_stream stream, tarn_pointer **out);
+
+/** Allocate page-locked host memory.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param manager   the instance
+ * @param bytes     size in bytes; 0 makes an empty pointer
+ * @param flags     any of tarn_host_flags, or 0
+ * @param[out] out  the pointer, with one reference for the caller
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_INVALID_ARGUMENT: `manager` or `out` is NULL, or a flag is unknown.
+ * - TARN_NOT_SUPPORTED: `flags` has TARN_HOST_MAPPED, and the device cannot map host
+ *   memory. Tarn does not call the manager then.
+ * - TARN_OUT_OF_MEMORY: memory is unavailable.
+ * - TARN_PLUGIN_FAILURE: the result differs from the request.
+ * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
+ * - TARN_STILL_IN_USE: `initialize` or `context_lost` of this instance makes the call.
+ * - Other statuses of the operation of the manager.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_manager_memhostalloc(tarn_manager *manager, size_t bytes,
                                                unsigned flags, tarn_pointer **out);
+
+/** Page-lock existing host memory.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param manager        the instance
+ * @param host           first byte of the memory; NULL is allowed with 0 bytes. It stays
+ *                       valid until the last release of the pointer
+ * @param bytes          size in bytes; 0 makes an empty pointer, which owns `owner`
+ * @param flags          TARN_HOST_MAPPED, TARN_HOST_PORTABLE, both or 0
+ * @param owner          keeps the memory valid; transferred on success, else still the
+ *                       caller's. NULL is allowed
+ * @param owner_release  called with `owner` once the memory is unpinned; NULL is allowed
+ * @param[out] out       the pointer, with one reference for the caller
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_INVALID_ARGUMENT: `manager`, `out` or `host` is NULL, or a flag is unknown.
+ * - TARN_NOT_SUPPORTED: `flags` has TARN_HOST_MAPPED, and the device cannot map host
+ *   memory. Tarn does not call the manager then.
+ * - TARN_PLUGIN_FAILURE: the result differs from the request.
+ * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
+ * - TARN_STILL_IN_USE: `initialize` or `context_lost` of this instance makes the call.
+ * - Other statuses of the operation of the manager.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_manager_mempin(tarn_manager *manager, void *host, size_t bytes,
                                          unsigned flags, void *owner,
                                          void (*owner_release)(void *),
                                          tarn_pointer **out);
+
+/** Allocate managed memory.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param manager        the instance
+ * @param bytes          size in bytes; 0 makes an empty pointer
+ * @param attach_global  true: any stream on any device may use the memory
+ *                       (CU_MEM_ATTACH_GLOBAL); false: CU_MEM_ATTACH_HOST
+ * @param[out] out       the pointer, with one reference for the caller
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_INVALID_ARGUMENT: `manager` or `out` is NULL.
+ * - TARN_NOT_SUPPORTED: the manager has no such operation.
+ * - TARN_OUT_OF_MEMORY: memory is unavailable.
+ * - TARN_PLUGIN_FAILURE: the result differs from the request.
+ * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
+ * - TARN_STILL_IN_USE: `initialize` or `context_lost` of this instance makes the call.
+ * - Other statuses of the operation of the manager.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_manager_memallocmanaged(tarn_manager *manager, size_t bytes,
                                                   bool attach_global, tarn_pointer **out);
+
+/** Make an IPC handle of a pointer.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param manager   the instance
+ * @param pointer   borrowed; memory on the device of the instance
+ * @param[out] out  the handle
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_INVALID_ARGUMENT: `manager` or `out` is NULL. Or `pointer` is NULL, empty, or of
+ *   another device.
+ * - TARN_NOT_SUPPORTED: the manager has no such operation, or the memory has no handle.
+ * - TARN_PLUGIN_FAILURE: the handle is of other bytes, or of nothing.
+ * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
+ * - TARN_STILL_IN_USE: `initialize` or `context_lost` of this instance makes the call.
+ * - Other statuses of the operation of the manager.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_manager_get_ipc_handle(tarn_manager *manager,
                                                  const tarn_pointer *pointer,
                                                  tarn_ipc_handle *out);
+
+/** Report the free and the total memory of an instance.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param manager         the instance
+ * @param[out] free_out   free bytes
+ * @param[out] total_out  total bytes
+ * @return
+ * - TARN_OK: both outputs are set.
+ * - TARN_INVALID_ARGUMENT: an argument is NULL.
+ * - TARN_NOT_SUPPORTED: the manager has no such operation.
+ * - TARN_PLUGIN_FAILURE: the manager reports more free memory than total memory.
+ * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
+ * - TARN_STILL_IN_USE: `initialize` or `context_lost` of this instance makes the call.
+ * - Other statuses of the operation of the manager.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_manager_get_memory_info(tarn_manager *manager, size_t *free_out,
                                                   size_t *total_out);
+
+/** Begin deferred cleanup.
+ *
+ * It nests: expensive cleanup waits until the last end.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param manager  the instance
+ * @return
+ * - TARN_OK: the cleanup is deferred.
+ * - TARN_INVALID_ARGUMENT: `manager` is NULL.
+ * - TARN_NOT_SUPPORTED: the manager lacks the operation of the begin or that of the end.
+ * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
+ * - TARN_STILL_IN_USE: `initialize` or `context_lost` of this instance makes the call.
+ * - Other statuses of the operation of the manager.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_manager_defer_cleanup_begin(tarn_manager *manager);
+
+/** End deferred cleanup.
+ *
+ * The last end returns the first free that failed in it. The cleanup has ended
+ * nevertheless. Memory that could not be freed waits as after any failing release, see
+ * tarn_pointer_deferred_frees().
+ *
+ * Thread-safety: any thread.
+ *
+ * @param manager  the instance
+ * @return
+ * - TARN_OK: the cleanup has ended. Or exit has begun, or this is a forked child.
+ * - TARN_INVALID_ARGUMENT: `manager` is NULL, or no deferred cleanup has begun.
+ * - TARN_NOT_SUPPORTED: the manager has no such operation.
+ * - Other statuses of the operation of the manager.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_manager_defer_cleanup_end(tarn_manager *manager);
+
+/** Return the name of the manager of an instance.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param manager  the instance; not NULL
+ * @return the name in the table of the manager
+ * @since 0.1
+ */
 TARN_API const char *tarn_manager_name(const tarn_manager *manager);
 
 /* --- The process's manager --------------------------------------------------------- */
 
-/** Have `ops` (NULL: tarn_resource_manager_ops()) serve the process: tarn_memory_manager()
- *  makes instances of it, each with `config`. `config` and the name have to stay good until
- *  the process ends; the table is copied. Tables are checked as by tarn_manager_create().
+/** Set the manager of the process.
  *
- *  NBEP 7's two checks: TARN_STILL_IN_USE where tarn_memory_manager() has given out an
- *  instance already (A107), and where another manager was set (A108). The same table with
- *  the same config again is TARN_OK at any time. It cannot be undone; what can be changed
- *  is the resource under a manager: tarn_device_set_resource(). Where the environment
- *  names a manager as well, the call wins and warns (tarn_warning_last()). Any thread. */
+ * tarn_memory_manager() creates instances of it, each with `config`. The setting cannot
+ * be undone. The resource under a manager can change: tarn_device_set_resource(). If the
+ * environment names a manager as well, the call takes precedence and warns
+ * (tarn_warning_last()). Tarn checks the table as tarn_manager_create() does.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param ops     the table; copied. NULL: tarn_resource_manager_ops(). Its name stays
+ *                valid until the process ends
+ * @param config  argument of `create`; borrowed until the process ends
+ * @return
+ * - TARN_OK: the manager is set. Setting the same table with the same `config` again is
+ *   TARN_OK at any time.
+ * - TARN_INVALID_ARGUMENT: the table is invalid, see tarn_manager_create().
+ * - TARN_STILL_IN_USE: tarn_memory_manager() has returned an instance already, or another
+ *   manager was set. NBEP 7 demands both checks.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_set_memory_manager(const tarn_manager_ops *ops, void *config);
 
-/** The process's manager for `device`, a reference. All who ask for one context get one
- *  instance, made at the first call; it lives until the process ends, also when the
- *  context is reset: see context_gone. The manager is the one that was set; else what
- *  TARN_MEMORY_MANAGER says, which is `resource`, `native`, `pool`, or `FILE[:SYMBOL]` as
- *  for tarn_manager_load(), where FILE has a `/`; else tarn_resource_manager_ops(). A
- *  program with rights of its own (set-uid) does not look at the environment, and warns.
- *  Any thread; not from create. */
+/** Return the process's manager for `device`.
+ *
+ * All callers get one instance for one context. The first call creates it. It lives until
+ * the process ends, also after a reset of the context: see `context_lost`. The manager is
+ * the first of these:
+ *
+ *   - the manager of tarn_set_memory_manager()
+ *   - the manager that TARN_MEMORY_MANAGER names: `resource`, `native`, `pool`, or
+ *     `FILE[:SYMBOL]` for tarn_manager_load(), with a `/` in FILE
+ *   - tarn_resource_manager_ops()
+ *
+ * A program with privileges of its own (set-uid) ignores the environment, and warns.
+ *
+ * Thread-safety: any thread, but not from `create`.
+ *
+ * @param device    number of the device
+ * @param[out] out  the instance, with a new reference for the caller
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_INVALID_ARGUMENT: `out` is NULL, or `device` does not exist.
+ * - TARN_NOT_FOUND: TARN_MEMORY_MANAGER names no manager.
+ * - TARN_STILL_IN_USE: `create` of the manager makes the call.
+ * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
+ * - Other statuses of tarn_manager_load() and tarn_manager_create().
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_memory_manager(int device, tarn_manager **out);
 
-/** What a plugin's symbol is: a function that gives its table, which stays good. */
+/** Returns the table of a plugin, which stays valid: the type of the plugin's symbol. */
 typedef const tarn_manager_ops *(*tarn_manager_plugin_fn)(void);
+
+/** The default symbol of a plugin, a tarn_manager_plugin_fn. */
 #define TARN_MANAGER_PLUGIN_SYMBOL "tarn_manager_plugin"
 
-/** Load a manager from a shared library, for tarn_set_memory_manager() or
- *  tarn_manager_create(). `path` has a `/`, so that no search path decides whose code runs;
- *  `symbol` NULL is TARN_MANAGER_PLUGIN_SYMBOL. The library stays loaded. No file, and no
- *  such symbol: TARN_NOT_FOUND. No library: TARN_BAD_FORMAT. A path without `/`, another
- *  interface version, a table that is too short or lacks an operation:
- *  TARN_INVALID_ARGUMENT. A function that gives no table: TARN_PLUGIN_FAILURE. In a program
- *  with rights of its own (set-uid, file capabilities) nothing is loaded:
- *  TARN_NOT_SUPPORTED. Each says which. Any thread. */
+/** Load a manager from a shared library.
+ *
+ * The table is for tarn_set_memory_manager() or tarn_manager_create(). The library stays
+ * loaded. The error message names the cause of a failure.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param path      file of the library. It contains a `/`, so that no search path selects
+ *                  the code that runs
+ * @param symbol    name of a tarn_manager_plugin_fn; NULL: TARN_MANAGER_PLUGIN_SYMBOL
+ * @param[out] out  the table of the plugin; borrowed, valid until the process ends
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_NOT_FOUND: the file or the symbol does not exist.
+ * - TARN_BAD_FORMAT: the file is no shared library.
+ * - TARN_INVALID_ARGUMENT: `path` or `out` is NULL, or `path` has no `/`. Or the table
+ *   has another interface version, is too short, or lacks its name or a required
+ *   operation.
+ * - TARN_PLUGIN_FAILURE: the function returns no table.
+ * - TARN_NOT_SUPPORTED: the program has privileges of its own (set-uid, file
+ *   capabilities). Nothing is loaded then.
+ * - TARN_SYSTEM_FAILURE: the system cannot inspect the file.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_manager_load(const char *path, const char *symbol,
                                        const tarn_manager_ops **out);
 
-/* --- The managers that come with Tarn ------------------------------------------------ */
+/* --- The managers that come with Tarn ---------------------------------------------- */
 
-/** As Numba's own manager does it (A11-A15, A102): each array is a cuMemAlloc, and frees
- *  are kept until there are enough of them, as a cuMemFree waits for the device. They go
- *  back when more than so many are pending or when they have more than that part of the
- *  device's memory (tarn_manager_set_pending_deallocs_limits()); at the last end of deferred
- *  cleanup, during which none goes back; at a reset; and, even while cleanup is deferred,
- *  where memory runs out, which is then tried once more. `config` is unused. The memory is
- *  safe without a stream: cuMemFree waits for all work. */
+/** Return the manager `native`, which works as Numba's own manager.
+ *
+ * Each array is one cuMemAlloc. The manager defers frees, because a cuMemFree waits for
+ * the device. It frees all pending memory:
+ *
+ *   - when the count or the bytes exceed a limit, see
+ *     tarn_manager_set_pending_deallocs_limits()
+ *   - at the last end of deferred cleanup, during which it frees nothing
+ *   - at a reset
+ *   - when memory runs out, also while cleanup is deferred; the allocation is tried again
+ *
+ * The memory is safe without a stream: cuMemFree waits for all work. `config` is unused.
+ *
+ * Thread-safety: any thread.
+ *
+ * @return the table; static storage
+ * @since 0.1
+ */
 TARN_API const tarn_manager_ops *tarn_native_manager_ops(void);
 
-/** When what is pending goes back, of the native manager and of the host-only base, on
- *  every device: with more than `count` entries (so with 10 at the 11th; 0: at once), or
- *  with more bytes than `ratio` of the device's memory, from 0 to 1. At first what
- *  TARN_MAX_PENDING_DEALLOCS_COUNT and TARN_MAX_PENDING_DEALLOCS_RATIO say, else 10 and 0.2; a value that is none is
- *  warned of. Pinned memory that is not mapped counts no bytes. Any thread. */
+/** Set the limits of pending frees on every device.
+ *
+ * They hold for the manager `native` and for the host-only base. Pending memory is freed
+ * when a limit is exceeded. The first values come from TARN_MAX_PENDING_DEALLOCS_COUNT
+ * and TARN_MAX_PENDING_DEALLOCS_RATIO, else they are 10 and 0.2. Tarn warns of an invalid
+ * value. Pinned memory that is not mapped counts as 0 bytes.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param count  most entries; with 10 the 11th entry frees all, with 0 each free is
+ *               immediate
+ * @param ratio  most bytes, as a part of the memory of the device, from 0 to 1
+ * @return
+ * - TARN_OK: the limits are set.
+ * - TARN_INVALID_ARGUMENT: `ratio` is not from 0 to 1.
+ * @since 0.2
+ */
 TARN_API tarn_status tarn_manager_set_pending_deallocs_limits(size_t count, double ratio);
+
+/** Report the limits of pending frees.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param[out] count_out  most entries; not NULL
+ * @param[out] ratio_out  most bytes, as a part of the memory of the device; not NULL
+ * @since 0.2
+ */
 TARN_API void tarn_manager_pending_deallocs_limits(size_t *count_out, double *ratio_out);
-/** What is pending on `device` now, exact when no call is under way. It is part of
- *  tarn_pointer_deferred_count(), and tarn_pointer_reclaim_deferred() gives it back. */
+
+/** Report the pending frees on `device`.
+ *
+ * The numbers are exact while no call is under way. They are part of
+ * tarn_pointer_deferred_count(). tarn_pointer_reclaim_deferred() frees the memory.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param device          number of the device
+ * @param[out] count_out  number of entries
+ * @param[out] bytes_out  their bytes on the device
+ * @return
+ * - TARN_OK: both outputs are set.
+ * - TARN_INVALID_ARGUMENT: `device` does not exist, or an output is NULL.
+ * - Other statuses of opening the driver.
+ * @since 0.2
+ */
 TARN_API tarn_status tarn_manager_pending_deallocs(int device, size_t *count_out,
                                                    size_t *bytes_out);
 
-/** The base of managers that bring device memory alone (A10, A58-A66): Tarn's host and
- *  managed memory, as operations for your table. Name them there, or call them from
- *  operations of your own, as a subclass calls its parent's; what you replace of
- *  initialize, reset and the two of deferred cleanup has to call the one here. `self` is
- *  not looked at: the device is that of the context, which is current when an operation is
- *  called. Frees are kept as the native manager's; unpinning is done at once (A98).
- *  Memory info is the driver's, IPC handles are plain ones of tarn_ipc_export(). */
+/** @} */
+
+/** @addtogroup tarn_manager_host_only
+ *
+ * The base of managers that bring device memory alone. It has Tarn's host and managed
+ * memory as operations for a table of tarn_manager_ops. A table names them, or operations
+ * of a plugin call them, as a subclass calls its parent.
+ *
+ *   - A plugin that replaces `initialize`, `reset` or an operation of deferred cleanup
+ *     has to call the one of the base.
+ *   - `self` is unused. The device is that of the context, which is current when Tarn
+ *     calls an operation.
+ *   - Frees are pending, as in the manager `native`. Unpinning is immediate.
+ *   - Memory information is that of the driver. IPC handles are plain handles of
+ *     tarn_ipc_export().
+ *
+ * @{ */
+
+/** Prepare the base: the operation `initialize`.
+ *
+ * Thread-safety: any thread, with a context current.
+ *
+ * @param self  unused; NULL is allowed
+ * @return
+ * - TARN_OK: the base is ready.
+ * - TARN_DRIVER_FAILURE: a driver call failed.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_host_only_initialize(void *self);
+
+/** Free all pending memory of the device: the operation `reset`.
+ *
+ * Thread-safety: any thread, with a context current.
+ *
+ * @param self  unused; NULL is allowed
+ * @return
+ * - TARN_OK: all pending memory is freed.
+ * - The status of the first free that failed, once all were tried.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_host_only_reset(void *self);
+
+/** Allocate page-locked host memory: the operation `memhostalloc`.
+ *
+ * Thread-safety: any thread, with a context current.
+ *
+ * @param self      unused; NULL is allowed
+ * @param bytes     size in bytes; more than 0
+ * @param flags     any of tarn_host_flags, or 0
+ * @param[out] out  the pointer, with one reference for the caller
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_OUT_OF_MEMORY: memory is unavailable, also after pending memory was freed.
+ * - TARN_DRIVER_FAILURE: a driver call failed.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_host_only_memhostalloc(void *self, size_t bytes, unsigned flags,
                                                  tarn_pointer **out);
+
+/** Page-lock existing host memory: the operation `mempin`.
+ *
+ * The last release of the pointer unpins at once, also while cleanup is deferred.
+ *
+ * Thread-safety: any thread, with a context current.
+ *
+ * @param self           unused; NULL is allowed
+ * @param host           first byte of the memory
+ * @param bytes          size in bytes; more than 0
+ * @param flags          TARN_HOST_MAPPED, TARN_HOST_PORTABLE, both or 0
+ * @param owner          transferred on success, else still the caller's; NULL is allowed
+ * @param owner_release  called with `owner` once the memory is unpinned; NULL is allowed
+ * @param[out] out       the pointer, with one reference for the caller
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_OUT_OF_MEMORY: memory is unavailable.
+ * - TARN_DRIVER_FAILURE: a driver call failed.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_host_only_mempin(void *self, void *host, size_t bytes,
                                            unsigned flags, void *owner,
                                            void (*owner_release)(void *),
                                            tarn_pointer **out);
+
+/** Allocate managed memory: the operation `memallocmanaged`.
+ *
+ * Thread-safety: any thread, with a context current.
+ *
+ * @param self           unused; NULL is allowed
+ * @param bytes          size in bytes; more than 0
+ * @param attach_global  true: CU_MEM_ATTACH_GLOBAL; false: CU_MEM_ATTACH_HOST
+ * @param[out] out       the pointer, with one reference for the caller
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_OUT_OF_MEMORY: memory is unavailable, also after pending memory was freed.
+ * - TARN_DRIVER_FAILURE: a driver call failed.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_host_only_memallocmanaged(void *self, size_t bytes,
                                                     bool attach_global,
                                                     tarn_pointer **out);
+
+/** Make a plain IPC handle: the operation `get_ipc_handle`.
+ *
+ * Thread-safety: any thread, with a context current.
+ *
+ * @param self      unused; NULL is allowed
+ * @param pointer   borrowed; not NULL and not empty
+ * @param[out] out  the handle
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - Other statuses of tarn_ipc_export() with TARN_IPC_PLAIN.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_host_only_get_ipc_handle(void *self,
                                                    const tarn_pointer *pointer,
                                                    tarn_ipc_handle *out);
+
+/** Report the free and the total memory of the device: the operation `get_memory_info`.
+ *
+ * Thread-safety: any thread, with a context current.
+ *
+ * @param self            unused; NULL is allowed
+ * @param[out] free_out   free bytes, as the driver reports
+ * @param[out] total_out  total bytes, as the driver reports
+ * @return
+ * - TARN_OK: both outputs are set.
+ * - TARN_DRIVER_FAILURE: a driver call failed.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_host_only_get_memory_info(void *self, size_t *free_out,
                                                     size_t *total_out);
+
+/** Begin deferred cleanup on the device: the operation `defer_cleanup_begin`.
+ *
+ * Thread-safety: any thread, with a context current.
+ *
+ * @param self  unused; NULL is allowed
+ * @return
+ * - TARN_OK: frees on the device stay pending until the last end.
+ * - TARN_DRIVER_FAILURE: a driver call failed.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_host_only_defer_cleanup_begin(void *self);
+
+/** End deferred cleanup on the device: the operation `defer_cleanup_end`.
+ *
+ * The last end frees all pending memory of the device.
+ *
+ * Thread-safety: any thread, with a context current.
+ *
+ * @param self  unused; NULL is allowed
+ * @return
+ * - TARN_OK: the cleanup has ended.
+ * - The status of the first free that failed. The cleanup has ended nevertheless.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_host_only_defer_cleanup_end(void *self);
 
-/** Config of the pool manager; zeros are the defaults, and so is NULL. */
+/** @} */
+
+/** @addtogroup tarn_manager
+ * @{ */
+
+/** Options of the manager `pool`; zeros are the defaults, and so is NULL. */
 typedef struct tarn_pool_manager_options {
-    size_t size; /**< sizeof(tarn_pool_manager_options) */
-    /** Make the resource that serves `device`: a reference for the manager. NULL: a pool
-     * (tarn_pool_create()) with its own defaults. Called when an instance is initialized,
-     * and anew after the context was reset. */
+    size_t size; /**< Size of this struct: sizeof(tarn_pool_manager_options). */
+    /** Makes the resource that serves `device`.
+     *
+     * `data` is the member below. The function stores a reference in `*out`, which
+     * becomes the manager's. NULL: a pool (tarn_pool_create()) with default options. The
+     * manager calls it when an instance is initialized, and again after a reset of the
+     * context. */
     tarn_status (*make)(void *data, int device, tarn_resource **out);
-    void *data;
-    /** Outside deferred cleanup, empty segments go back when more than this is cached,
-     * looked at once for every quarter of it that was freed. 0: nothing goes back but at a
-     * reset and where memory runs out. */
+    void *data; /**< First argument of `make`. */
+    /** Cached bytes above which the manager returns empty segments.
+     *
+     * It checks once for every quarter of this number that was freed, outside deferred
+     * cleanup. 0: it returns segments only at a reset and when memory runs out. */
     size_t keep_bytes;
 } tarn_pool_manager_options;
 
-/** A pool of its own for each context (A16, A18). A block goes back to the pool at once,
- *  whether cleanup is deferred or not, if the pool's free need not wait for the device;
- *  deferred cleanup keeps empty segments from going back to the driver, which the last end
- *  makes up for. `config` is a `const tarn_pool_manager_options *` or NULL. Reset gives
- *  back what is cached; all else as tarn_resource_manager_ops(). */
+/** Return the manager `pool`, which has a pool of its own for each context.
+ *
+ * A block returns to the pool at once, whether cleanup is deferred or not, if the pool's
+ * free need not wait for the device. Deferred cleanup keeps empty segments from being
+ * returned to the driver. The last end returns them. A reset releases cached memory. All
+ * else is as in tarn_resource_manager_ops(). `config` is NULL or points to constant
+ * tarn_pool_manager_options.
+ *
+ * Thread-safety: any thread.
+ *
+ * @return the table; static storage
+ * @since 0.1
+ */
 TARN_API const tarn_manager_ops *tarn_pool_manager_ops(void);
 
-/** The manager over Tarn's resources: memalloc serves from the device's current resource
- *  (tarn_device_resource()) at the time of the call; a block goes back to the resource it
- *  came from. Memory freed by somebody who names no stream is safe, see
- *  tarn_pointer_allocate(). Pinned memory that is neither mapped nor write-combined comes
- *  from a pool that the instance keeps. `config` is unused.
+/** Return the manager `resource`, which serves memory from Tarn's resources.
  *
- *  Reset gives back what is unreturned (tarn_pointer_deferred_count()) and what the current
- *  resource and the pool keep cached. Pointers that are out stay good and may be released
- *  after it. While cleanup is deferred, device, host and managed memory whose return would
- *  wait for the device is kept; the last end, and running out of memory, gives it back.
- *  Unpinning is never deferred. IPC handles are plain ones of tarn_ipc_export(). Memory
- *  info is the resource's, or the device's where that has none. */
+ * `config` is unused.
+ *
+ *   - `memalloc` serves from the current device resource (tarn_device_resource()) at the
+ *     time of the call. A block returns to the resource that it came from.
+ *   - Memory that is freed without a stream is safe, see tarn_pointer_allocate().
+ *   - Pinned memory that is neither mapped nor write-combined comes from a pool of the
+ *     instance.
+ *   - A reset frees all deferred memory (tarn_pointer_deferred_count()). It also releases
+ *     the memory that the current device resource and the pool of pinned memory cache.
+ *   - Live pointers stay valid after a reset, and may be released after it.
+ *   - Deferred cleanup keeps device, host and managed memory that cannot be freed without
+ *     a wait for the device. The last end frees it. So does an allocation that runs out
+ *     of memory.
+ *   - Unpinning is never deferred.
+ *   - IPC handles are plain handles of tarn_ipc_export().
+ *   - Memory information is that of the resource. A resource without it reports that of
+ *     the device.
+ *
+ * Thread-safety: any thread.
+ *
+ * @return the table; static storage
+ * @since 0.1
+ */
 TARN_API const tarn_manager_ops *tarn_resource_manager_ops(void);
+
+/** @} */
 
 TARN_END_DECLS
 #endif

@@ -1,23 +1,40 @@
-/* pool.h -- the pool: one heap for all streams of a device, and what can be asked of it.
+/* pool.h -- the pool: one heap for all streams of a device, with statistics and reports.
  *
- * A pool is a resource (resource.h): allocate, deallocate and release are those of any
- * other. The calls here take that resource and are for pools alone; given another one
- * they are TARN_INVALID_ARGUMENT.
+ * A pool is a resource (resource.h). tarn_resource_allocate(), tarn_resource_deallocate()
+ * and tarn_resource_release() work on it as on any other resource. The calls of this
+ * header take the same resource. They return TARN_INVALID_ARGUMENT for a resource that is
+ * neither a pool nor a slab.
  *
- * A block that is freed on a stream may be handed out again on that stream at once. On
- * another stream it is handed out when the work queued before the free is done, or behind
- * a wait for it. Which of these, and when the pool rather grows, is said by the options.
+ * Reuse. The pool can reuse a block that was freed on a stream:
  *
- * Only work on the stream of the free counts as queued before it. So the program makes
- * that stream wait for each other stream that uses the block, or frees the block on the
- * stream that used it last. A stream that did not allocate a block waits for the one that
- * did before the first use (resource.h). A block that comes and goes with TARN_STREAM_NONE
- * needs neither wait, unless the pool is TARN_POOL_NO_STREAM_SINGLE.
+ *   on the same stream   at once
+ *   on another stream    when the device has done the work queued before the free
+ *   on another stream    before that, behind a wait for that work
  *
- * A reset of the device's primary context (cuDevicePrimaryCtxReset) ends a pool. The next call
- * that asks the driver notices it: from then on allocations fail with TARN_DRIVER_FAILURE, frees
- * succeed, and no block is live any more. Releasing the pool returns what outlives the reset:
- * physical memory and addresses of VMM, and blocks of an upstream, which is told of each.
+ * The options decide between a wait and growth of the pool.
+ *
+ * Order. Only work on the stream of the free counts as queued before the free. The
+ * program keeps these rules:
+ *
+ *   - A stream that did not allocate a block waits for the stream that did, before its
+ *     first use of the block (resource.h).
+ *   - Before a free, the stream of the free waits for every other stream that uses the
+ *     block. Or the program frees the block on the stream that used it last.
+ *   - A block that is allocated and freed with TARN_STREAM_NONE needs neither wait,
+ *     unless the pool has TARN_POOL_NO_STREAM_SINGLE.
+ *
+ * Reset. A reset of the device's primary context (cuDevicePrimaryCtxReset) ends a pool.
+ * The next call that asks the driver notices the reset. From then on:
+ *
+ *   - Allocations return TARN_DRIVER_FAILURE.
+ *   - Frees return TARN_OK, and no block is live.
+ *   - Releasing the pool returns all that outlives the reset: physical memory and
+ *     addresses of VMM, and the blocks of an upstream. The pool deallocates each of these
+ *     blocks upstream.
+ *
+ * VMM is the driver's virtual memory management (cuMemCreate, cuMemMap). An event fence,
+ * the thread cache, a no-stream free and a registered stream are terms of Tarn: see
+ * docs/glossary.md.
  */
 #ifndef TARN_POOL_H
 #define TARN_POOL_H
@@ -26,287 +43,611 @@
 
 TARN_BEGIN_DECLS
 
-/** What a pool may do before it says that memory is out, and in a trim that finds free
- * memory of streams which have given it no fence yet. */
+/** @addtogroup tarn_pool
+ * @{ */
+
+/** Selects whether a pool may wait for the whole device before it reports out of memory.
+ *
+ * A trim follows the same policy where it finds free memory without an event fence. */
 typedef enum tarn_pool_oom_policy {
-    /** Wait until the device has done all work that is queued, so that every free block
-     * is free for anybody. Ends no capture; other threads' launches wait meanwhile. An
-     * allocation also waits, instead of growing the pool, once raw streams that were
-     * destroyed left 64 MiB or half of `peak_allocated` unusable, whichever is more: what was
-     * freed on them shortly before. Opened streams leave nothing. */
+    /** Wait until the device has done all queued work.
+     *
+     * Then every free block is usable on every stream. The wait ends no capture. Launches
+     * of other threads wait meanwhile.
+     *
+     * Memory is orphaned when it was freed on a raw stream shortly before the program
+     * destroyed that stream. Registered streams leave no orphaned memory. An allocation
+     * waits instead of growing the pool once `max(64 MiB, peak_allocated / 2)` bytes are
+     * orphaned.
+     */
     TARN_POOL_OOM_SYNCHRONIZE = 0,
-    /** Nothing: refuse. What destroyed raw streams left stays unusable, and counts as
-     * `pending`. But memory that was freed with TARN_STREAM_NONE is waited for even so,
-     * since nobody could ever have it otherwise. */
+    /** Fail without a device-wide wait.
+     *
+     * Orphaned memory stays unusable and counts as `unfenced`. The pool still waits for
+     * memory that was freed with TARN_STREAM_NONE, because only that wait makes it
+     * usable. */
     TARN_POOL_OOM_FAIL = 1
 } tarn_pool_oom_policy;
 
-/** What an allocation takes of a pool is a multiple of it; of a slab, a whole block. */
+/** The allocation quantum in bytes.
+ *
+ * An allocation takes a multiple of it from a pool, and a whole block from a slab. */
 #define TARN_POOL_QUANTUM ((size_t)512)
 
-/** What an allocation does on a pool that sleeps. */
+/** Selects the result of an allocation from a suspended pool. */
 typedef enum tarn_pool_suspended_policy {
-    TARN_POOL_SUSPENDED_FAIL = 0,  /**< TARN_STILL_IN_USE */
-    TARN_POOL_SUSPENDED_RESUME = 1 /**< wake the pool first */
+    TARN_POOL_SUSPENDED_FAIL = 0,  /**< Fail with TARN_STILL_IN_USE. */
+    TARN_POOL_SUSPENDED_RESUME = 1 /**< Resume the pool, then allocate. */
 } tarn_pool_suspended_policy;
 
-/** What a pool does about memory that is freed with TARN_STREAM_NONE: work on any stream may
- * still be using it, so it is held back. */
+/** Selects how a pool makes memory reusable that was freed with TARN_STREAM_NONE.
+ *
+ * Work on any stream may still use such memory, so the pool defers its reuse. */
 typedef enum tarn_pool_no_stream_policy {
-    /** Until a barrier: cuMemAlloc and cuMemFree. It ends no capture. The thread that
-     * needs the memory waits until the device is idle, and other threads' launches wait
-     * meanwhile. */
+    /** Defer reuse until a device-wide wait: cuMemAlloc followed by cuMemFree.
+     *
+     * The wait ends no capture. The thread that needs the memory waits until the device
+     * is idle. Launches of other threads wait meanwhile. */
     TARN_POOL_NO_STREAM_SYNCHRONIZE = 0,
-    /** Until an event behind all work of the context is done (cuCtxRecordEvent, CUDA 12.5), which is
-     * recorded when half of what may be held back is: mostly nobody waits, and streams can have the
-     * memory behind the event. But the driver ends every capture in the context by it. So
-     * while Tarn knows of a capture a barrier is taken instead: one that was announced on an opened
-     * stream, one of a blocking stream, one whose graph has memory of this pool. A capture
-     * on another non-blocking stream it cannot see: that one is lost. */
+    /** Defer reuse until the device has passed an event behind all work of the context.
+     *
+     * The pool records the event (cuCtxRecordEvent, CUDA 12.5) when half of the limit is
+     * deferred, see `no_stream_limit_bytes`. Mostly no thread waits. Streams can reuse
+     * the memory behind the event.
+     *
+     * The driver ends every capture in the context when the event is recorded. The pool
+     * takes a device-wide wait instead while it knows of one of these captures:
+     *
+     *   - a capture that was announced on a registered stream
+     *   - a capture of a blocking stream
+     *   - a capture whose graph has memory of this pool
+     *
+     * The pool cannot see a capture on another non-blocking stream. Recording the event
+     * ends that capture. */
     TARN_POOL_NO_STREAM_EVENT = 1,
-    /** Not at all: the program promises that all its work is on one stream, or ordered as if it were.
-     * TARN_STREAM_NONE is taken for the default stream, whose memory is had again at once. */
+    /** Reuse at once: TARN_STREAM_NONE means the default stream.
+     *
+     * The program promises that all its work is on one stream, or ordered as if it were
+     * on one. */
     TARN_POOL_NO_STREAM_SINGLE = 2
 } tarn_pool_no_stream_policy;
 
 /** Options of a pool; zeros are the defaults. */
 typedef struct tarn_pool_options {
-    size_t size; /**< sizeof(tarn_pool_options) */
-    size_t
-        initial_bytes; /**< have this much from the start, as far as the maximum has room
-                               for whole pages of 2 MiB */
-    size_t
-        maximum_bytes; /**< never have more than this; 0: all that there is. Memory comes
-                               in whole pages of 2 MiB, so what is over the last one is not
-                               had */
-    size_t growth_bytes; /**< grow by at least this much; 0: a step that grows with the
-                               pool, 2 MiB to 256 MiB */
-    /** Give idle memory over this back when a block is freed; 0: only when asked
-     * (trim). */
+    size_t size; /**< Size of this struct in bytes: sizeof(tarn_pool_options). */
+    /** Bytes to reserve at creation.
+     *
+     * The maximum limits it to whole pages of 2 MiB. */
+    size_t initial_bytes;
+    /** Most bytes that the pool reserves; 0: no maximum.
+     *
+     * Memory comes in whole pages of 2 MiB. The pool does not use a remainder. */
+    size_t maximum_bytes;
+    /** Fewest bytes by which the pool grows; 0: a step of 2 MiB to 256 MiB.
+     *
+     * That step grows with the pool. */
+    size_t growth_bytes;
+    /** Free bytes above which a free returns idle memory; 0: only a trim returns it. */
     size_t release_threshold_bytes;
-    /** Grow before memory of another stream is taken with a wait; else after. */
+    /** Grow before the pool reuses memory of another stream behind a wait; else after. */
     bool grow_first;
-    tarn_pool_oom_policy oom_policy;
-    tarn_pool_suspended_policy suspended_policy;
-    /** Hold this much back at most of what was freed with TARN_STREAM_NONE before an allocation waits
-     * for it rather than have the pool grow; 0: an eighth of the pool; or 16 blocks of the
-     * size that is asked for, 64 MiB at least, as far as that is no more than a 32nd of the
-     * device or of the maximum; or 16 MiB. What is most of these. */
+    tarn_pool_oom_policy oom_policy; /**< Policy before the pool reports out of memory. */
+    tarn_pool_suspended_policy suspended_policy; /**< Policy while it is suspended. */
+    /** Bytes of deferred no-stream frees at which an allocation waits instead of growing.
+     *
+     * 0 selects `max(pool/8, min(max(16*request, 64 MiB), limit/32), 16 MiB)`. Here
+     * `pool` stands for the reserved bytes of the pool. `limit` stands for the smaller of
+     * the maximum and the memory of the device. */
     size_t no_stream_limit_bytes;
-    tarn_pool_no_stream_policy no_stream_policy;
+    tarn_pool_no_stream_policy no_stream_policy; /**< Policy for no-stream frees. */
 } tarn_pool_options;
 
-/** Make a pool on `device`. `upstream` is where its memory comes from, retained for the
- * pool's life; NULL: the device itself, as VMM memory in one range of addresses where the
- * device can, else cuMemAlloc. `options` may be NULL. TARN_INVALID_ARGUMENT: an upstream
- * of another device, initial over maximum, an option of a later version of Tarn.
- * TARN_OUT_OF_MEMORY: the initial memory is not to be had. Any thread.
+/** Create a pool on `device`.
  *
- * While the pool calls its upstream, that may give blocks back to the pool, and no more: a
- * request that needs new memory is TARN_OUT_OF_MEMORY there, trim, the limit and sleep are
- * TARN_STILL_IN_USE. */
+ * Without an upstream the pool uses VMM memory in one range of addresses, where the
+ * device supports VMM. Elsewhere it uses cuMemAlloc.
+ *
+ * While the pool calls its upstream, the upstream may deallocate blocks of the pool, and
+ * no more. A request there that needs new memory returns TARN_OUT_OF_MEMORY.
+ * tarn_resource_trim() and tarn_pool_set_maximum() return TARN_STILL_IN_USE there.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param device    number of the device
+ * @param upstream  resource that the pool takes its memory from; retained for the life of
+ *                  the pool. NULL: the memory of the device itself
+ * @param options   copied; NULL selects the defaults
+ * @param[out] out  the pool, with one reference for the caller
+ * @return
+ * - TARN_OK: the pool is ready.
+ * - TARN_INVALID_ARGUMENT: `device` does not exist, or `out` is NULL. The upstream is of
+ *   another device. `initial_bytes` is over `maximum_bytes`. A policy has an unknown
+ *   value. An option of a later version of Tarn is set.
+ * - TARN_OUT_OF_MEMORY: the initial memory or host memory is unavailable.
+ * - Other statuses of the driver or of the upstream.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_pool_create(int device, tarn_resource *upstream,
                                       const tarn_pool_options *options,
                                       tarn_resource **out);
 
-/** Change the maximum; 0: all that there is. Less than the bytes now live is
- * TARN_INVALID_ARGUMENT; memory over the limit that is idle goes back at once, the rest
- * as it becomes idle. Any thread. */
+/** Change the maximum of a pool.
+ *
+ * The pool returns idle memory over the maximum at once. It returns the rest as that
+ * becomes idle.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param pool   a pool or a slab
+ * @param bytes  new maximum in bytes; 0: no maximum
+ * @return
+ * - TARN_OK: the maximum has changed.
+ * - TARN_INVALID_ARGUMENT: `bytes` is less than the live bytes, or `pool` is no pool.
+ * - TARN_STILL_IN_USE: the upstream of the pool makes this call while the pool calls it.
+ * - TARN_DRIVER_FAILURE: the context was reset, exit has begun, or this is a forked
+ *   child.
+ * @since 0.2
+ */
 TARN_API tarn_status tarn_pool_set_maximum(tarn_resource *pool, size_t bytes);
 
-enum {
-    TARN_POOL_SIZE_CLASSES = 48
-}; /**< class i counts blocks of 2^i to 2^(i+1)-1 bytes */
+/** @} */
 
-/** What a pool has and did. Bytes, but where a name says otherwise. The sum live + parked +
- *  cached + captured is reserved. */
+/** @addtogroup tarn_pool_report
+ * @{ */
+
+/** Length of the histogram of sizes in tarn_pool_statistics. */
+enum {
+    TARN_POOL_SIZE_CLASSES = 48 /**< Class i counts blocks of 2^i to 2^(i+1)-1 bytes. */
+};
+
+/** Statistics of a pool: bytes, unless a name or a comment says otherwise.
+ *
+ * `reserved` is `live + thread_cached + cached + captured`. */
 typedef struct tarn_pool_statistics {
-    size_t size;             /**< set to sizeof(tarn_pool_statistics) before the call */
-    uint64_t live;           /**< in blocks that are out, as rounded by the pool */
-    uint64_t live_requested; /**< the same, as asked for */
-    uint64_t live_blocks;    /**< how many */
-    uint64_t thread_cached;  /**< in magazines: one thread on one stream has it at once */
-    uint64_t cached;         /**< free: done, or in the order of a stream that has it */
-    uint64_t unfenced;       /**< of the free bytes, those that no fence covers yet */
-    uint64_t captured;       /**< kept for graphs */
-    uint64_t reserved;       /**< taken from upstream or mapped */
-    uint64_t suspended;      /**< of these, without physical memory at the moment */
-    uint64_t maximum;        /**< UINT64_MAX: none */
-    uint64_t peak_allocated; /**< most bytes live and parked at once */
-    uint64_t peak_reserved;  /**< most bytes reserved at once */
-    uint64_t largest_free;   /**< bytes of the largest free block */
-    double fragmentation;    /**< 1 - largest_free / cached; 0 where nothing is free */
-    uint64_t allocations, frees, failures; /**< counts since the pool was made */
-    uint64_t cache_hits;                   /**< allocations that a magazine served */
-    uint64_t same_stream;  /**< ... that the stream's own free memory served */
-    uint64_t completed;    /**< ... that memory served whose last use is done */
-    uint64_t steals;       /**< ... that another stream's memory served, behind a wait */
-    uint64_t grown;        /**< ... that grew the pool */
-    uint64_t stream_waits; /**< cuStreamWaitEvent */
-    uint64_t events_recorded;         /**< cuEventRecord and cuCtxRecordEvent */
-    uint64_t queries;                 /**< cuEventQuery and cuStreamQuery */
-    uint64_t growths, shrinks, moves; /**< maps, unmaps and moves of free memory */
-    uint64_t device_synchronizations; /**< waits for the device */
-    uint64_t driver_calls; /**< all that take the device's lock: the seven above */
-    uint64_t streams;      /**< streams that the pool knows */
-    uint64_t metadata;     /**< host bytes that the pool uses for itself */
-    uint64_t size_classes[TARN_POOL_SIZE_CLASSES]; /**< allocations by size */
-    uint64_t
-        no_stream_deferred; /**< of the cached bytes, those held back: no stream freed them */
+    size_t size;             /**< The caller sets it to sizeof(tarn_pool_statistics). */
+    uint64_t live;           /**< Bytes in live blocks, as rounded by the pool. */
+    uint64_t live_requested; /**< Bytes in live blocks, as requested. */
+    uint64_t live_blocks;    /**< Number of live blocks. */
+    /** Bytes in thread caches: one thread reuses them on one stream. */
+    uint64_t thread_cached;
+    /** Free bytes: completed, or reusable in the order of one stream. */
+    uint64_t cached;
+    uint64_t unfenced;       /**< Free bytes without an event fence. */
+    uint64_t captured;       /**< Bytes retained for graphs. */
+    uint64_t reserved;       /**< Bytes taken from upstream, or mapped. */
+    uint64_t suspended;      /**< Reserved bytes without physical memory at present. */
+    uint64_t maximum;        /**< Maximum in bytes; UINT64_MAX: none. */
+    uint64_t peak_allocated; /**< Most bytes that were live and thread-cached at once. */
+    uint64_t peak_reserved;  /**< Most bytes that were reserved at once. */
+    uint64_t largest_free;   /**< Bytes of the largest free block. */
+    /** Fragmentation: `1 - largest_free / cached`; 0 if nothing is cached. */
+    double fragmentation;
+    uint64_t allocations, /**< Number of allocations since the creation of the pool. */
+        frees,            /**< Number of frees since the creation of the pool. */
+        failures;         /**< Number of failed allocations since its creation. */
+    uint64_t cache_hits;  /**< Number of allocations from a thread cache. */
+    /** Number of allocations from free memory of the same stream. */
+    uint64_t same_stream;
+    uint64_t completed; /**< Number of allocations from memory whose last use is done. */
+    uint64_t steals;    /**< Number of allocations from another stream, behind a wait. */
+    uint64_t grown;     /**< Number of allocations that grew the pool. */
+    uint64_t stream_waits;    /**< Number of calls of cuStreamWaitEvent. */
+    uint64_t events_recorded; /**< Number of calls of cuEventRecord, cuCtxRecordEvent. */
+    uint64_t queries;         /**< Number of calls of cuEventQuery and cuStreamQuery. */
+    uint64_t growths, /**< Number of times that the pool mapped or obtained memory. */
+        shrinks,      /**< Number of times that the pool unmapped or returned memory. */
+        moves;        /**< Number of moves of free memory. */
+    uint64_t device_synchronizations; /**< Number of device-wide waits. */
+    /** Number of driver calls that take the device's lock.
+     *
+     * It is the sum of `stream_waits`, `events_recorded`, `queries`, `growths`,
+     * `shrinks`, `moves` and `device_synchronizations`. */
+    uint64_t driver_calls;
+    uint64_t streams;  /**< Number of streams that the pool knows. */
+    uint64_t metadata; /**< Host bytes that the pool uses for itself. */
+    /** Number of allocations by requested size, see TARN_POOL_SIZE_CLASSES. */
+    uint64_t size_classes[TARN_POOL_SIZE_CLASSES];
+    /** Cached bytes of no-stream frees, which the pool still defers. */
+    uint64_t no_stream_deferred;
 } tarn_pool_statistics;
 
-/** Fill `*out` as far as `out->size` says. Counts are exact when no call is under way. Once
- *  exit has begun and in a forked child `captured` and `largest_free` are 0 where another
- *  thread was in a call. Any thread. */
+/** Fill `*out` with the statistics of a pool.
+ *
+ * The call fills as many bytes as `out->size` says. The numbers are exact while no other
+ * call on the pool is under way. Once exit has begun, and in a forked child, `captured`
+ * and `largest_free` are 0 where another thread was in a call.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param pool      a pool or a slab
+ * @param[out] out  the statistics; the caller sets `out->size` first
+ * @return
+ * - TARN_OK: `*out` is filled.
+ * - TARN_INVALID_ARGUMENT: `pool` is no pool, `out` is NULL, or `out->size` is not set.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_pool_get_statistics(tarn_resource *pool,
                                               tarn_pool_statistics *out);
 
-/** Why the calling thread's last allocation from a pool failed for want of memory. */
+/** The state of a pool when an allocation failed for lack of memory.
+ *
+ * `live` to `maximum` are bytes, with the meanings of tarn_pool_statistics. */
 typedef struct tarn_pool_oom_report {
-    size_t size;        /**< set to sizeof(tarn_pool_oom_report) before the call */
-    uint64_t requested; /**< bytes asked for */
-    uint64_t alignment;
-    uint64_t live, thread_cached, cached, unfenced, captured, reserved, maximum;
-    uint64_t same_stream;               /**< free on the stream that asked */
-    uint64_t other_streams;             /**< free on other streams */
-    uint64_t completed;                 /**< free for anybody */
-    uint64_t largest_free;              /**< of what this stream could have had */
-    uint64_t device_free, device_total; /**< as the driver says */
-    unsigned attempts;                  /**< calls of callbacks that returned true */
-    tarn_status upstream_status;        /**< what growing gave */
-    char upstream_message[256];
-    double fragmentation; /**< of the pool, as in the statistics */
+    size_t size;            /**< The caller sets it to sizeof(tarn_pool_oom_report). */
+    uint64_t requested;     /**< Bytes that were requested. */
+    uint64_t alignment;     /**< Alignment that was requested, in bytes. */
+    uint64_t live,          /**< Bytes in live blocks. */
+        thread_cached,      /**< Bytes in thread caches. */
+        cached,             /**< Free bytes. */
+        unfenced,           /**< Free bytes without an event fence. */
+        captured,           /**< Bytes retained for graphs. */
+        reserved,           /**< Bytes taken from upstream, or mapped. */
+        maximum;            /**< The maximum in bytes; UINT64_MAX: none. */
+    uint64_t same_stream;   /**< Bytes that are free on the stream of the request. */
+    uint64_t other_streams; /**< Bytes that are free on other streams. */
+    uint64_t completed;     /**< Bytes that are free for every stream. */
+    uint64_t largest_free;  /**< Bytes of the largest block that the stream could use. */
+    uint64_t device_free,   /**< Free bytes of the device, as the driver reports. */
+        device_total;       /**< All bytes of the device, as the driver reports. */
+    unsigned attempts;      /**< Number of calls of callbacks that returned true. */
+    tarn_status upstream_status; /**< Result of the last attempt to grow. */
+    char upstream_message[256];  /**< Error message of the last attempt to grow. */
+    double fragmentation;        /**< Fragmentation, as in tarn_pool_statistics. */
 } tarn_pool_oom_report;
 
-/** TARN_NOT_FOUND where no allocation of this thread has failed. Any thread. */
+/** Copy the report on the calling thread's last failed pool allocation.
+ *
+ * The call fills as many bytes as `out->size` says.
+ *
+ * Thread-safety: any thread. Each thread has a report of its own.
+ *
+ * @param[out] out  the report; the caller sets `out->size` first
+ * @return
+ * - TARN_OK: `*out` is filled.
+ * - TARN_NOT_FOUND: no allocation of this thread has failed.
+ * - TARN_INVALID_ARGUMENT: `out` is NULL, or `out->size` is not set.
+ * @since 0.2
+ */
 TARN_API tarn_status tarn_pool_last_oom_report(tarn_pool_oom_report *out);
 
-/** The report in words, several lines, at most `capacity` bytes with the final zero;
- * returns the bytes it would have taken, as snprintf does. */
+/** Format a report as text of several lines.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param report    the report to format
+ * @param[out] out  the text, with a terminating zero; NULL is allowed if `capacity` is 0
+ * @param capacity  size of `out` in bytes, the terminating zero included
+ * @return length of the whole text in bytes, without the terminating zero, as snprintf
+ * does
+ * @since 0.2
+ */
 TARN_API size_t tarn_pool_oom_report_text(const tarn_pool_oom_report *report, char *out,
                                           size_t capacity);
 
-/** Called before an allocation of `bytes` fails for want of memory, on the thread that
- * allocates: free something and return true to have the search repeated. Then it is called
- * again if memory is still short; `attempt` counts these calls from 0. One allocation makes at
- * most 16 calls, and at least one of each callback. No lock of the pool is held: every call on
- * the pool is allowed, the removal of this callback or of another one included. What the thread
- * allocates meanwhile calls no callback. Several threads may be in it at once. It has to
- * return: to leave it by longjmp(), an exception or the end of the thread is forbidden. */
+/** @} */
+
+/** @addtogroup tarn_pool
+ * @{ */
+
+/** Frees memory before an allocation fails: the type of an out-of-memory callback.
+ *
+ * `data` is the argument of tarn_pool_add_oom_callback(), `pool` the pool that has no
+ * memory. `bytes` is the size of the request. The callback returns true if it freed
+ * memory. Then the pool searches again.
+ *
+ * The pool calls it again if memory is still short. `attempt` counts these calls from 0.
+ * One allocation makes at most 16 calls, and at least one of each callback.
+ *
+ * Calling rules:
+ *
+ *   - It runs on the thread that allocates. Several threads may run it at once.
+ *   - No lock of the pool is held. Every call on the pool is allowed, also the removal of
+ *     this callback or of another one.
+ *   - Allocations of this thread call no callback meanwhile.
+ *   - It has to return. Leaving it by longjmp(), by an exception or by the end of the
+ *     thread is forbidden. */
 typedef bool (*tarn_pool_oom_callback)(void *data, tarn_resource *pool, size_t bytes,
                                        unsigned attempt);
 
-/** Add a callback, called behind those that are there. A second registration of the same
- * `call` and `data` is one more callback. TARN_STILL_IN_USE: there are 8 already.
- * TARN_OUT_OF_MEMORY: no host memory. TARN_DRIVER_FAILURE: exit has begun, or this is a forked
- * child. Any thread, also in a callback. */
+/** Add an out-of-memory callback to a pool.
+ *
+ * The pool calls it after the callbacks that were added before. Adding the same `call`
+ * and `data` twice adds two callbacks.
+ *
+ * Thread-safety: any thread, also inside a callback.
+ *
+ * @param pool  a pool or a slab
+ * @param call  the callback; not NULL
+ * @param data  first argument of the callback; borrowed until the callback is removed
+ * @return
+ * - TARN_OK: the callback is added.
+ * - TARN_INVALID_ARGUMENT: `pool` is no pool, or `call` is NULL.
+ * - TARN_STILL_IN_USE: the pool has 8 callbacks already.
+ * - TARN_OUT_OF_MEMORY: host memory is unavailable.
+ * - TARN_DRIVER_FAILURE: exit has begun, or this is a forked child.
+ * @since 0.2
+ */
 TARN_API tarn_status tarn_pool_add_oom_callback(tarn_resource *pool,
                                                 tarn_pool_oom_callback call, void *data);
 
-/** Remove a callback. Waits until no other thread runs it, so that afterwards nothing calls
- * it and `data` may be freed; do not hold what it needs to return. In the callback itself, the
- * thread's own call goes on, and is the last one. Two callbacks that remove each other on two
- * threads wait for each other: do not. TARN_NOT_FOUND: there is no such callback. Once exit has
- * begun and in a forked child no callback is called any more, and this waits for nothing and
- * is TARN_OK. Any thread, also in a callback. */
+/** Remove an out-of-memory callback from a pool.
+ *
+ * The call waits until no other thread runs the callback. Afterwards nothing calls it,
+ * and the caller may free `data`. The caller must not hold a lock that the callback needs
+ * to return.
+ *
+ * Inside the callback itself, the thread's own call goes on and is the last one. Two
+ * callbacks that remove each other on two threads deadlock.
+ *
+ * Once exit has begun, and in a forked child, the pool calls no callback. Then this call
+ * does not wait and returns TARN_OK.
+ *
+ * Thread-safety: any thread, also inside a callback.
+ *
+ * @param pool  a pool or a slab
+ * @param call  the callback
+ * @param data  its first argument, as it was added
+ * @return
+ * - TARN_OK: the callback is removed.
+ * - TARN_NOT_FOUND: the pool has no such callback.
+ * - TARN_INVALID_ARGUMENT: `pool` is no pool.
+ * @since 0.2
+ */
 TARN_API tarn_status tarn_pool_remove_oom_callback(tarn_resource *pool,
                                                    tarn_pool_oom_callback call,
                                                    void *data);
 
+/** @} */
+
+/** @addtogroup tarn_pool_report
+ * @{ */
+
+/** State of a block in a snapshot. */
 typedef enum tarn_pool_block_state {
-    TARN_POOL_LIVE = 0,
-    TARN_POOL_THREAD_CACHED, /**< in a magazine */
-    TARN_POOL_COMPLETED,     /**< free for anybody */
-    TARN_POOL_FENCED,        /**< free, behind a fence of a stream */
-    TARN_POOL_UNFENCED,      /**< free, in the order of a stream alone */
-    TARN_POOL_CAPTURED,      /**< kept for a graph */
-    TARN_POOL_UNMAPPED,      /**< addresses without memory */
-    TARN_POOL_IN_TRANSIT /**< in the hands of a call that is under way, or changed during the
-                           snapshot */
+    TARN_POOL_LIVE = 0,      /**< Allocated. */
+    TARN_POOL_THREAD_CACHED, /**< In a thread cache. */
+    TARN_POOL_COMPLETED,     /**< Free for every stream. */
+    TARN_POOL_FENCED,        /**< Free, behind an event fence of a stream. */
+    TARN_POOL_UNFENCED,      /**< Free, in the order of one stream alone. */
+    TARN_POOL_CAPTURED,      /**< Retained for a graph. */
+    TARN_POOL_UNMAPPED,      /**< Addresses without memory. */
+    /** In use by a call that is under way, or changed during the snapshot. */
+    TARN_POOL_IN_TRANSIT
 } tarn_pool_block_state;
 
 /** One block of a snapshot. */
 typedef struct tarn_pool_block {
-    tarn_device_ptr address;
-    size_t bytes;           /**< as the pool rounds */
-    size_t requested_bytes; /**< live blocks: as asked for; else 0 */
-    tarn_pool_block_state state;
-    uint64_t stream_id;      /**< of the stream that it is bound to; 0: none */
-    tarn_device_ptr segment; /**< first address of the range that it lies in */
+    tarn_device_ptr address;     /**< First address of the block. */
+    size_t bytes;                /**< Size in bytes, as rounded by the pool. */
+    size_t requested_bytes;      /**< Size as requested, for a live block; else 0. */
+    tarn_pool_block_state state; /**< State of the block. */
+    uint64_t stream_id; /**< The block is free in the order of this stream; 0: none. */
+    tarn_device_ptr segment; /**< First address of the range around the block. */
 } tarn_pool_block;
 
-/** Called for each block, by address. False ends the walk. No lock is held: every call on the
- * pool is allowed. It has to return. */
+/** Receives one block of a snapshot: the type of a visitor.
+ *
+ * `data` is the argument of tarn_pool_snapshot(). `block` is valid during the call. The
+ * visitor returns false to end the walk. It runs on the thread of the snapshot, once for
+ * each block, in the order of addresses. No lock is held: every call on the pool is
+ * allowed. It has to return. */
 typedef bool (*tarn_pool_block_fn)(void *data, const tarn_pool_block *block);
 
-/** Copy all blocks, then visit the copy. A pool of at most 1,024 blocks in fewer than 64 segments
- * is copied at one moment. A larger one is copied part by part, and other threads change it
- * between the parts. A block that is live throughout the call is visited once. Blocks do not
- * overlap, and those of a segment that is there throughout lie without gaps. A block that came
- * to lie across the border of two parts is cut there, and TARN_POOL_IN_TRANSIT.
- * TARN_OUT_OF_MEMORY: no host memory for the copy; nothing was visited. TARN_DRIVER_FAILURE:
- * exit has begun, or this is a forked child. Any thread. */
+/** Copy the list of all blocks of a pool, then visit the copy.
+ *
+ * A pool of at most 1,024 blocks in fewer than 64 segments is copied at one moment. The
+ * call copies a larger pool part by part. Other threads change the pool between the
+ * parts. Then the copy keeps these rules:
+ *
+ *   - A block that is live throughout the call is visited once.
+ *   - Blocks do not overlap.
+ *   - The blocks of a segment that exists throughout the call lie without gaps.
+ *   - A new block across the border of two parts is cut there. The rest of it is visited
+ *     as TARN_POOL_IN_TRANSIT.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param pool   a pool or a slab
+ * @param visit  called for each block; not NULL
+ * @param data   first argument of `visit`
+ * @return
+ * - TARN_OK: all blocks were visited, or `visit` ended the walk.
+ * - TARN_INVALID_ARGUMENT: `pool` is no pool, or `visit` is NULL.
+ * - TARN_OUT_OF_MEMORY: host memory for the copy is unavailable. No block was visited.
+ * - TARN_DRIVER_FAILURE: exit has begun, or this is a forked child.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_pool_snapshot(tarn_resource *pool, tarn_pool_block_fn visit,
                                         void *data);
 
-/** How a pool sleeps. */
+/** @} */
+
+/** @addtogroup tarn_pool
+ * @{ */
+
+/** Selects whether a suspended pool keeps the contents of live blocks. */
 typedef enum tarn_pool_suspend_mode {
-    TARN_POOL_SUSPEND_DISCARD = 0, /**< the bytes of live blocks are lost */
-    TARN_POOL_SUSPEND_KEEP = 1     /**< they are kept in page-locked host memory */
+    TARN_POOL_SUSPEND_DISCARD = 0, /**< Discard the contents. */
+    TARN_POOL_SUSPEND_KEEP = 1     /**< Keep the contents in page-locked host memory. */
 } tarn_pool_suspend_mode;
 
-/** Give all physical memory back; addresses stay. Waits for the device. Live blocks keep
- * their addresses and must not be used until the pool is awake again. All or nothing: on
- * failure the pool is awake as before. TARN_NOT_SUPPORTED for a pool that is not VMM.
- * Any thread. */
+/** Suspend a pool: return its physical memory and keep its addresses.
+ *
+ * Other allocators call this sleep mode. The call waits for the device. Live blocks keep
+ * their addresses. The program must not use them before tarn_pool_resume(). On failure
+ * the pool is not suspended, and nothing has changed. Suspending a suspended pool has no
+ * effect.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param pool  a pool or a slab
+ * @param mode  discard or keep the contents of live blocks
+ * @return
+ * - TARN_OK: the pool is suspended.
+ * - TARN_INVALID_ARGUMENT: `pool` is no pool, or `mode` is unknown.
+ * - TARN_NOT_SUPPORTED: the pool does not use VMM.
+ * - TARN_OUT_OF_MEMORY: host memory for the contents or for a list is unavailable.
+ * - TARN_DRIVER_FAILURE: a driver call failed, or the context was reset. Or exit has
+ *   begun, or this is a forked child.
+ * @since 0.2
+ */
 TARN_API tarn_status tarn_pool_suspend(tarn_resource *pool, tarn_pool_suspend_mode mode);
-/** Have it all back, at the same addresses. TARN_OUT_OF_MEMORY: not enough is free now; it
- * sleeps on. Any thread. */
+
+/** Resume a suspended pool: obtain its physical memory again, at the same addresses.
+ *
+ * On failure the pool stays suspended. Resuming a pool that is not suspended has no
+ * effect.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param pool  a pool or a slab
+ * @return
+ * - TARN_OK: the pool has all its memory.
+ * - TARN_INVALID_ARGUMENT: `pool` is no pool.
+ * - TARN_NOT_SUPPORTED: the pool does not use VMM.
+ * - TARN_OUT_OF_MEMORY: the device has too little free memory at present.
+ * - TARN_DRIVER_FAILURE: a driver call failed, or the context was reset. Or exit has
+ *   begun, or this is a forked child.
+ * @since 0.2
+ */
 TARN_API tarn_status tarn_pool_resume(tarn_resource *pool);
 
-/** Counts up whenever physical memory was taken away under addresses (trim, sleep, a move): handles
- *  shared with other processes are good for one generation alone. */
+/** Return how often the pool has removed physical memory from under its addresses.
+ *
+ * A trim, a suspension and a move of memory increase the number. A handle that is shared
+ * with another process is valid for one generation only.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param pool      a pool or a slab
+ * @param[out] out  the generation
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_INVALID_ARGUMENT: `pool` is no pool, or `out` is NULL.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_pool_generation(tarn_resource *pool, uint64_t *out);
 
-/** Let device `peer` use the pool's memory, all of it, now and later, or no longer. Any
- * thread. TARN_NOT_SUPPORTED: no VMM, or the devices cannot. Best before the pool is used: an H200
- * does not open memory to a peer that moved (TARN_DRIVER_FAILURE, nothing changed). */
+/** Allow or forbid another device to use the memory of a pool.
+ *
+ * The setting covers all memory of the pool, present and future. Set it before the pool
+ * is used: an H200 does not give a peer access to memory that the pool has moved. Then
+ * the call returns TARN_DRIVER_FAILURE and changes nothing.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param pool    a pool or a slab
+ * @param peer    number of the other device
+ * @param access  true: the peer reads and writes the memory; false: it has no access
+ * @return
+ * - TARN_OK: the setting is in force.
+ * - TARN_INVALID_ARGUMENT: `pool` is no pool, `peer` does not exist, or `peer` is the
+ *   device of the pool.
+ * - TARN_NOT_SUPPORTED: the pool does not use VMM, or the devices cannot reach each
+ *   other.
+ * - TARN_DRIVER_FAILURE: a driver call failed, or the context was reset. Or exit has
+ *   begun, or this is a forked child.
+ * @since 0.2
+ */
 TARN_API tarn_status tarn_pool_set_peer_access(tarn_resource *pool, int peer,
                                                bool access);
 
-/** The memory of a graph that was captured: blocks that were handed out or freed on the
- *  streams of one capture. It stays with the graph until this is released, by hand or
- * with the graph itself. */
+/** @} */
+
+/** @addtogroup tarn_pool_graph
+ * @{ */
+
+/** The memory of one captured graph, counted.
+ *
+ * It consists of the blocks that were allocated or freed on the streams of one capture.
+ * The memory stays with the graph until tarn_pool_capture_release(), or until the graph
+ * is destroyed. */
 typedef struct tarn_pool_capture tarn_pool_capture;
 
-/** The memory of the capture that goes on on `stream`. A new reference. TARN_NOT_FOUND
- * where the stream does not capture. Any thread. */
+/** Return the memory of the capture that is active on `stream`.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param pool      a pool or a slab
+ * @param stream    a stream that captures
+ * @param[out] out  the capture, with a new reference for the caller
+ * @return
+ * - TARN_OK: `*out` is set.
+ * - TARN_NOT_FOUND: the stream does not capture.
+ * - TARN_INVALID_ARGUMENT: `pool` is no pool, or `out` is NULL. Or the stream is of
+ *   another context, or unregistered.
+ * - TARN_OUT_OF_MEMORY: host memory is unavailable.
+ * - TARN_DRIVER_FAILURE: a driver call failed, or the context was reset. Or exit has
+ *   begun, or this is a forked child.
+ * @since 0.2
+ */
 TARN_API tarn_status tarn_pool_get_capture(tarn_resource *pool, tarn_stream stream,
                                            tarn_pool_capture **out);
-/** Let the memory of a graph go, in the order of `stream`, on which its last launch was
- * queued. Blocks that are still out stay so. NULL is TARN_OK. Any thread. */
+
+/** Release the memory of a graph, in the order of `stream`.
+ *
+ * The caller queued the last launch of the graph on `stream`. The memory becomes reusable
+ * with the last reference to the capture. Live blocks stay live.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param capture  the caller's reference, transferred on success; NULL is allowed
+ * @param stream   the stream of the last launch; it must not capture
+ * @return
+ * - TARN_OK: the reference is gone, also after a reset of the context.
+ * - TARN_INVALID_ARGUMENT: the stream captures, is of another context, or is
+ *   unregistered.
+ * - TARN_OUT_OF_MEMORY: host memory is unavailable.
+ * - TARN_DRIVER_FAILURE: a driver call failed.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_pool_capture_release(tarn_pool_capture *capture,
                                                tarn_stream stream);
-/** Give a reference back without a word about the graph: its memory stays with it, and comes
- * back when the graph is gone, or where the driver cannot tell that (no user objects), with
- * the pool. NULL is TARN_OK. Any thread, at exit and in a forked child too. */
+
+/** Drop a reference to a capture, and leave the memory with the graph.
+ *
+ * The pool reclaims the memory when the graph is destroyed. A driver without user objects
+ * cannot report that. There the memory stays until the pool is destroyed.
+ *
+ * Thread-safety: any thread, also at exit and in a forked child.
+ *
+ * @param capture  the caller's reference, transferred; NULL is allowed
+ * @return TARN_OK
+ * @since 0.2
+ */
 TARN_API tarn_status tarn_pool_capture_unreference(tarn_pool_capture *capture);
 
-/** What is kept for a captured graph. */
+/** Statistics of the memory of one captured graph. */
 typedef struct tarn_pool_capture_statistics {
-    size_t size;       /**< set to sizeof(tarn_pool_capture_statistics) before the call */
-    uint64_t retained; /**< free bytes that nobody but this capture can have */
-    uint64_t live;     /**< bytes of its blocks that are out, as rounded by the pool */
-    uint64_t live_blocks; /**< how many */
-    uint64_t streams;     /**< of the capture, that allocated or freed here */
-    bool has_ended; /**< its memory was let go: it was released, or the graph is gone */
+    size_t size;       /**< The caller sets it to sizeof(tarn_pool_capture_statistics). */
+    uint64_t retained; /**< Free bytes that only this capture can use. */
+    uint64_t live;     /**< Bytes of its live blocks, as rounded by the pool. */
+    uint64_t live_blocks; /**< Number of its live blocks. */
+    uint64_t streams;     /**< Streams of the capture that allocated or freed here. */
+    /** True once its memory was released, or the graph is destroyed. */
+    bool has_ended;
 } tarn_pool_capture_statistics;
 
-/** Fill `*out` as far as `out->size` says. Whether a graph is gone is looked up first. Once
- * exit has begun and in a forked child TARN_STILL_IN_USE where another thread was in a
- * call. Any thread. */
+/** Fill `*out` with the statistics of the memory of a captured graph.
+ *
+ * The call fills as many bytes as `out->size` says. First it checks whether the graph is
+ * destroyed.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param capture   the capture
+ * @param[out] out  the statistics; the caller sets `out->size` first
+ * @return
+ * - TARN_OK: `*out` is filled.
+ * - TARN_INVALID_ARGUMENT: `capture` or `out` is NULL, or `out->size` is not set.
+ * - TARN_STILL_IN_USE: another thread was in a call when exit began, or when this child
+ *   was forked.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_pool_capture_get_statistics(tarn_pool_capture *capture,
                                                       tarn_pool_capture_statistics *out);
+
+/** @} */
 
 TARN_END_DECLS
 #endif
