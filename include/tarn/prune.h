@@ -121,7 +121,7 @@ typedef struct tarn_prune_kept {
     tarn_prune_rule rule;    /**< The rule that kept it. */
     const char *message;     /**< The message of the rule. */
     const char *function;    /**< Name of the function. */
-    const char *value;       /**< The reference as IR prints it, type included. */
+    const char *value;       /**< The reference as IR prints it, on one line. */
     tarn_prune_place incref; /**< The place of the incref. */
     tarn_prune_place at; /**< The place that breaks the rule; all "" if there is none. */
 } tarn_prune_kept;
