@@ -1,13 +1,23 @@
 /* prune.h -- removes pairs of NRT_incref and NRT_decref that cancel out, from LLVM IR.
  *
- * Compilers that count references put an incref and a decref around every use. Most of
- * those pairs change nothing but the time they take. The pruner finds pairs, and fans of
- * one incref with a decref on each way out, that may go.
+ * A compiler that counts references puts an incref and a decref around every use of an
+ * object. Most of these pairs change nothing but the time they take. The pruner removes
  *
- * These calls are in libtarn_prune.so, which needs LLVM; libtarn.so does not. A module may
- * be handed over as a pointer, where caller and libtarn_prune use the same libLLVM, or as
- * bytes: bitcode or text. Nothing here is shared between calls, so threads may prune at
- * once, each with an LLVM context of its own.
+ *   - pairs: one incref and one decref;
+ *   - fan-out regions: one incref, and one decref on each path that leaves the region.
+ *
+ * The functions are in libtarn_prune.so, which needs LLVM; libtarn.so does not. A caller
+ * passes a module in one of these forms:
+ *
+ *   the module is     | function              | needs
+ *   ------------------+-----------------------+-------------------------------------
+ *   a pointer         | tarn_prune_module(),  | caller and libtarn_prune use the same
+ *                     | tarn_prune_function() | libLLVM
+ *   bitcode or text   | tarn_prune_bytes()    | an LLVM that reads and writes it
+ *   text of old Numba | tarn_prune_old_text() | nothing
+ *
+ * Calls share no state. Threads may prune at the same time if each of them uses an LLVM
+ * context of its own. docs/prune.md explains the shapes and why they are sound.
  */
 #ifndef TARN_PRUNE_H
 #define TARN_PRUNE_H
@@ -16,41 +26,59 @@
 
 TARN_BEGIN_DECLS
 
-/* What LLVM-C calls LLVMModuleRef and LLVMValueRef, pointers to these. */
+/** @addtogroup tarn_prune
+ * @{ */
+
+/** The module behind LLVM-C's `LLVMModuleRef`. */
 struct LLVMOpaqueModule;
+/** The value behind LLVM-C's `LLVMValueRef`. */
 struct LLVMOpaqueValue;
 
-/** The places in which a pair may be found; a set of bits. The first four have the values
- *  of llvmlite's RefPruneSubpasses, and of NUMBA_LLVM_REFPRUNE_FLAGS. */
+/** The shapes in which the pruner looks for pairs; a set of bits.
+ *
+ * The first four values are those of llvmlite's RefPruneSubpasses and of
+ * NUMBA_LLVM_REFPRUNE_FLAGS. */
 enum {
-    TARN_PRUNE_PER_BLOCK = 1,    /**< both in one block */
-    TARN_PRUNE_DIAMOND = 2,      /**< one incref, one decref on every way from it */
-    TARN_PRUNE_FANOUT = 4,       /**< one incref, one decref in each block it leads to */
-    TARN_PRUNE_FANOUT_RAISE = 8, /**< the same, but ways that raise have none */
-    TARN_PRUNE_ALL = 15
+    TARN_PRUNE_PER_BLOCK = 1, /**< An incref and a decref in one block. */
+    TARN_PRUNE_DIAMOND = 2,   /**< One incref, and one decref on every path from it. */
+    TARN_PRUNE_FANOUT = 4, /**< One incref, and one decref in each block it leads to. */
+    /** As TARN_PRUNE_FANOUT, but paths that raise have no decref. */
+    TARN_PRUNE_FANOUT_RAISE = 8,
+    TARN_PRUNE_ALL = 15 /**< All of them. */
 };
 
+/** The rules that decide which pairs the pruner removes. */
 typedef enum tarn_prune_mode {
-    TARN_PRUNE_SOUND = 0,   /**< never frees an object early; no limit on size */
-    TARN_PRUNE_LLVMLITE = 1 /**< the IR and the numbers that llvmlite's pass gives: of
-                                 0.43 and later, or, where `raise_marks` is
-                                 TARN_PRUNE_MARK_RET, of 0.39 and before */
+    /** Never free an object early.
+     *
+     * The size of a function has no limit. A search has a limit of steps, which grows
+     * with the function. */
+    TARN_PRUNE_SOUND = 0,
+    /** Give the IR and the numbers of llvmlite's pass.
+     *
+     * It is the pass of llvmlite 0.43 and later. With `raise_marks` set to
+     * TARN_PRUNE_MARK_RET it is the pass of llvmlite 0.39 and before. */
+    TARN_PRUNE_LLVMLITE = 1
 } tarn_prune_mode;
 
-/** How a compiler marks a block that raises; a set of bits. */
+/** The raise metadata by which a compiler marks a block that raises; a set of bits. */
 enum {
-    TARN_PRUNE_MARK_STORE = 1, /**< a store to %excinfo with !numba_exception_output */
-    TARN_PRUNE_MARK_RET = 2    /**< a ret with !ret_is_raise !{i1 1}: Numba before 0.57 */
+    /** A store to the value `excinfo` with the metadata `!numba_exception_output`. */
+    TARN_PRUNE_MARK_STORE = 1,
+    /** A ret with the metadata `!ret_is_raise !{i1 1}`, as before Numba 0.57. */
+    TARN_PRUNE_MARK_RET = 2
 };
 
-/** In which form tarn_prune_bytes() gives the module back. */
+/** The format in which tarn_prune_bytes() writes a module. */
 typedef enum tarn_prune_format {
-    TARN_PRUNE_AS_GIVEN = 0,
-    TARN_PRUNE_TEXT = 1,
-    TARN_PRUNE_BITCODE = 2
+    TARN_PRUNE_AS_GIVEN = 0, /**< The format that the input has. */
+    TARN_PRUNE_TEXT = 1,     /**< LLVM's text. */
+    TARN_PRUNE_BITCODE = 2   /**< LLVM's bitcode. */
 } tarn_prune_format;
 
-/** Why an incref stayed: name, and the rule in words. Values never change. */
+/** Apply X(name, value, message) to each rule that keeps an incref.
+ *
+ * Values never change. */
 #define TARN_PRUNE_RULE_MAP(X)                                                          \
     X(NO_SHAPE, 0, "the shapes that would fit are switched off")                        \
     X(DECREF_BESIDE, 1, "a decref of another value is in the incref's own block")       \
@@ -70,94 +98,190 @@ typedef enum tarn_prune_format {
     X(OWNERSHIP_TRANSFERRED, 15,                                                        \
       "a way raises, and somebody else may have the reference by then")
 
+/** The rule that kept an incref: TARN_PRUNE_ and a name of TARN_PRUNE_RULE_MAP. */
 typedef enum tarn_prune_rule {
+/** @cond */
 #define X(name, value, words) TARN_PRUNE_##name = value,
+    /** @endcond */
     TARN_PRUNE_RULE_MAP(X)
 #undef X
 } tarn_prune_rule;
 
-/** A place in the IR, and in the source where there is debug info. */
+/** A place in the IR, and in the source if the IR has debug info. */
 typedef struct tarn_prune_place {
-    const char *block;       /**< its name, as IR prints it: %entry */
-    const char *instruction; /**< as IR prints it; "" for a block as a whole */
-    const char *file;        /**< of the source; "" without debug info */
-    unsigned line, column;   /**< of the source, from 1; 0 without debug info */
+    const char *block;       /**< Name of the block as IR prints it, % included. */
+    const char *instruction; /**< Instruction as IR prints it; "" for a whole block. */
+    const char *file;        /**< Source file; "" without debug info. */
+    unsigned line,           /**< Line of the source, from 1; 0 without debug info. */
+        column;              /**< Column of the source, from 1; 0 without debug info. */
 } tarn_prune_place;
 
 /** An incref that stayed although its function has a decref of the same value. */
 typedef struct tarn_prune_kept {
-    tarn_prune_rule rule;
-    const char *message;  /**< of the rule */
-    const char *function; /**< its name */
-    const char *value;    /**< the reference, as IR prints it: ptr %a */
-    tarn_prune_place incref;
-    tarn_prune_place at; /**< where the rule says no; all "" where that is nowhere */
+    tarn_prune_rule rule;    /**< The rule that kept it. */
+    const char *message;     /**< The message of the rule. */
+    const char *function;    /**< Name of the function. */
+    const char *value;       /**< The reference as IR prints it, on one line. */
+    tarn_prune_place incref; /**< The place of the incref. */
+    tarn_prune_place at; /**< The place that breaks the rule; all "" if there is none. */
 } tarn_prune_kept;
 
-/** Told of each incref that stayed, function by function. The strings live for the call.
- */
+/** Receives each incref that stayed, function by function.
+ *
+ * `data` is the `explain_data` of the options. `kept` and its strings are valid during
+ * the call. The pruner calls the function on its caller's thread, with no lock held. */
 typedef void (*tarn_prune_explain_fn)(void *data, const tarn_prune_kept *kept);
 
-/** All zero is the default, and so is NULL in its place. */
+/** Options of the pruner; all zeros, or NULL in their place, are the defaults. */
 typedef struct tarn_prune_options {
-    tarn_prune_mode mode;
-    unsigned shapes; /**< TARN_PRUNE_PER_BLOCK | ...; 0: all */
-    unsigned
-        raise_marks; /**< TARN_PRUNE_MARK_STORE | ...; 0: both, LLVMLITE: the store */
-    tarn_prune_format format; /**< for tarn_prune_bytes() alone */
-    bool trusted;             /**< tarn_prune_bytes(): do not verify, LLVM wrote them */
-    /** LLVMLITE: visits of a block in one fan-out search; 0: 1000, as llvmlite's Python
-     *  has it. SOUND does not need it. */
+    tarn_prune_mode mode; /**< The rules. */
+    unsigned shapes;      /**< TARN_PRUNE_PER_BLOCK | ...; 0: all. */
+    /** TARN_PRUNE_MARK_STORE | ...; 0: both, but with TARN_PRUNE_LLVMLITE the store. */
+    unsigned raise_marks;
+    tarn_prune_format format; /**< Output format; for tarn_prune_bytes() alone. */
+    /** For tarn_prune_bytes(): LLVM wrote the input.
+     *
+     * The call then verifies neither the input nor the result. */
+    bool trusted;
+    /** TARN_PRUNE_LLVMLITE: most block visits of one fan-out search.
+     *
+     * 0 means 1000, as in llvmlite's Python. TARN_PRUNE_SOUND does not need it. */
     size_t subgraph_limit;
-    tarn_prune_explain_fn explain; /**< may be NULL */
-    void *explain_data;            /**< handed to `explain` */
+    tarn_prune_explain_fn explain; /**< Receives the increfs that stayed; may be NULL. */
+    void *explain_data;            /**< Passed to `explain`. */
 } tarn_prune_options;
 
-/** What one call did. The first four count operations (a pair is two), as llvmlite does. */
+/** What one call did.
+ *
+ * The first four members count operations as llvmlite does: a pair counts as two. */
 typedef struct tarn_prune_report {
-    uint64_t per_block, diamond, fanout, fanout_raise;
-    uint64_t functions;         /**< with a body */
-    uint64_t functions_changed; /**< from which something was removed */
-    uint64_t increfs, decrefs;  /**< found, before anything was removed */
-    uint64_t kept;       /**< increfs that stayed beside a decref of the same value */
-    uint64_t gave_up;    /**< searches that ended at a limit */
-    uint64_t peak_bytes; /**< most memory of the pruner's own at any time */
+    uint64_t per_block,         /**< Operations removed within a block. */
+        diamond,                /**< Operations removed by diamonds. */
+        fanout,                 /**< Operations removed by fan-outs. */
+        fanout_raise;           /**< Operations removed by fan-outs with raise. */
+    uint64_t functions;         /**< Functions with a body. */
+    uint64_t functions_changed; /**< Functions from which something was removed. */
+    uint64_t increfs,           /**< Increfs found before anything was removed. */
+        decrefs;                /**< Decrefs found before anything was removed. */
+    uint64_t kept;    /**< Increfs that stayed although a decref of the value exists. */
+    uint64_t gave_up; /**< Searches that ended at a limit. */
+    uint64_t peak_bytes; /**< Most host memory of the pruner's own at any time. */
 } tarn_prune_report;
 
-/** Prune every function of a module in place; declarations are left alone. The module must
- * be one that LLVM's verifier accepts. `report` may be NULL. TARN_BAD_FORMAT names the
- * function that has a block without an end; it and those after it are as they were. */
+/** Prune every function of a module in place.
+ *
+ * Declarations stay as they are. LLVM's verifier must accept the module.
+ *
+ * Thread-safety: one thread at a time for one LLVM context.
+ *
+ * @param module      the module, an `LLVMModuleRef`; borrowed for the call.
+ * @param options     the options; NULL selects the defaults.
+ * @param[out] report the counts, on success; may be NULL.
+ * @return
+ * - TARN_OK: the pruner has gone through all functions.
+ * - TARN_INVALID_ARGUMENT: `module` is NULL, or an option has an unknown value.
+ * - TARN_OUT_OF_MEMORY: no host memory for a function.
+ * - TARN_BAD_FORMAT: a block has no terminator. The message names its function. That
+ *   function and those after it are unchanged; those before it are pruned.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_prune_module(struct LLVMOpaqueModule *module,
                                        const tarn_prune_options *options,
                                        tarn_prune_report *report);
 
-/** The same for one function. */
+/** Prune one function in place.
+ *
+ * LLVM's verifier must accept the function. A declaration stays as it is.
+ *
+ * Thread-safety: one thread at a time for one LLVM context.
+ *
+ * @param function    the function, an `LLVMValueRef`; borrowed for the call.
+ * @param options     the options; NULL selects the defaults.
+ * @param[out] report the counts, on success; may be NULL.
+ * @return
+ * - TARN_OK: the pruner has gone through the function.
+ * - TARN_INVALID_ARGUMENT: `function` is NULL or no function, or an option has an unknown
+ *   value.
+ * - TARN_OUT_OF_MEMORY: no host memory for the function.
+ * - TARN_BAD_FORMAT: a block has no terminator. The function is unchanged.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_prune_function(struct LLVMOpaqueValue *function,
                                          const tarn_prune_options *options,
                                          tarn_prune_report *report);
 
-/** Read a module from bitcode or text, verify it, prune it and write it again, in an LLVM
- *  context of its own. `name` is for messages and may be NULL. TARN_BAD_FORMAT where LLVM
- *  cannot read it or its verifier refuses it, before or after. LLVM's reader may end the
- *  process on bytes that nobody checked: the tool `tarn prune` does this in a child.
- *  `*out` has `*out_bytes` bytes and a zero behind them; it goes to tarn_prune_free(). */
+/** Read a module from bitcode or text, verify it, prune it and write it again.
+ *
+ * The call uses an LLVM context of its own. LLVM's reader may end the process on bytes
+ * that nothing has checked. So the tool `tarn prune` reads in a child process.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param ir             the module, bitcode or text; borrowed for the call.
+ * @param bytes          number of bytes at `ir`.
+ * @param name           name for messages; NULL stands for "<bytes>".
+ * @param options        the options; NULL selects the defaults.
+ * @param[out] report    the counts, on success; may be NULL.
+ * @param[out] out       the pruned module with a NUL behind it. The caller owns it and
+ *                       frees it with tarn_prune_free().
+ * @param[out] out_bytes number of bytes at `*out`, without the NUL.
+ * @return
+ * - TARN_OK: `*out` has the pruned module.
+ * - TARN_INVALID_ARGUMENT: `ir`, `out` or `out_bytes` is NULL, or an option has an
+ *   unknown value.
+ * - TARN_OUT_OF_MEMORY: no host memory for a function or for the result.
+ * - TARN_BAD_FORMAT: `bytes` is 0, LLVM cannot read the module, or its verifier rejects
+ *   it before or after pruning.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_prune_bytes(const void *ir, size_t bytes, const char *name,
                                       const tarn_prune_options *options,
                                       tarn_prune_report *report, char **out,
                                       size_t *out_bytes);
 
-/** The pruner of Numba before 0.52, which looks at one block at a time and works on text:
- *  what NUMBA_LLVM_REFPRUNE_PASS=0 does to the text of a module. It knows neither aliases
- *  nor attributes, and is here for IR of that time. `*out_removed` (may be NULL) gets the
- *  number of operations removed. Needs no valid IR and reports no bad one. */
+/** Prune the text of a module as Numba before 0.52 did.
+ *
+ * This is the pruner that NUMBA_LLVM_REFPRUNE_PASS=0 selects. It looks at one block at a
+ * time, and works on text. It knows neither aliases nor attributes. It is meant for IR
+ * of that time. It needs no valid IR and reports no invalid one.
+ *
+ * Thread-safety: any thread.
+ *
+ * @param text             the text; borrowed for the call. NULL is allowed if `bytes`
+ *                         is 0.
+ * @param bytes            number of bytes at `text`.
+ * @param[out] out         the pruned text with a NUL behind it. The caller owns it and
+ *                         frees it with tarn_prune_free().
+ * @param[out] out_bytes   number of bytes at `*out`, without the NUL.
+ * @param[out] out_removed number of operations removed; may be NULL.
+ * @return
+ * - TARN_OK: `*out` has the pruned text.
+ * - TARN_INVALID_ARGUMENT: `text`, `out` or `out_bytes` is NULL.
+ * - TARN_OUT_OF_MEMORY: no host memory for the text.
+ * @since 0.1
+ */
 TARN_API tarn_status tarn_prune_old_text(const char *text, size_t bytes, char **out,
                                          size_t *out_bytes, uint64_t *out_removed);
 
-/** Give back what one of the two calls above handed out; NULL is allowed. */
+/** Free the output of tarn_prune_bytes() or tarn_prune_old_text().
+ *
+ * Thread-safety: any thread.
+ *
+ * @param bytes the output; NULL does nothing.
+ * @since 0.1
+ */
 TARN_API void tarn_prune_free(char *bytes);
 
-/** The version of the LLVM that this process uses, e.g. "22.1.8"; static storage. */
+/** Return the version of the LLVM that the pruner was built with.
+ *
+ * Thread-safety: any thread.
+ *
+ * @return the version, such as "22.1.8"; static storage.
+ * @since 0.1
+ */
 TARN_API const char *tarn_prune_llvm_version(void);
+
+/** @} */
 
 TARN_END_DECLS
 #endif

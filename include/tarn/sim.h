@@ -1,8 +1,12 @@
-/* sim.h -- the controls of the stand-in, for tests. The functions live in the stand-in
- * (`libcuda.so.1` of Tarn), not in libtarn: look them up there with dlsym, by the name of
- * the type without `_fn`.
+/* sim.h -- the controls of the driver simulator, for tests.
  *
- * The same options come from the environment: TARN_SIM="devices=2,memory=8GiB,fail=nth:17".
+ * The driver simulator is Tarn's own `libcuda.so.1`: a CUDA driver without a GPU. It, and
+ * not libtarn, has the functions that these types describe. A test looks them up there
+ * with dlsym(). The name of a function is the name of its type without `_fn`:
+ *
+ *     tarn_sim_calls_fn *calls = (tarn_sim_calls_fn *)dlsym(library, "tarn_sim_calls");
+ *
+ * The environment sets the same options: TARN_SIM="devices=2,memory=8GiB,fail=nth:17".
  * docs/sim.md lists them.
  */
 #ifndef TARN_SIM_H
@@ -12,30 +16,68 @@
 extern "C" {
 #endif
 
-/** `int tarn_sim_configure(const char *options)`: set all options anew and count calls from
- *  0 again. What is not named gets its default (NULL or "": all of them), but for `devices`,
- *  which may change only before cuInit and stays as it is afterwards. 0 on success; 1 where
- *  the text does not parse or may not be had any more: nothing has changed then, and
- *  tarn_sim_error() has the words. Any thread. */
+/** @addtogroup tarn_sim
+ * @{ */
+
+/** Sets all options of the simulator and restarts its counters from 0.
+ *
+ * `options` has the form of the environment variable TARN_SIM. An option that it does
+ * not name gets its default. NULL or "" names none. The exception is `devices`: it can
+ * change only before cuInit() and keeps its value afterwards. After cuInit() `memory`
+ * cannot exceed the addresses that the simulator has reserved.
+ *
+ * The function returns 0 on success. It returns 1 if the text does not parse or an
+ * option can no longer change. Then nothing has changed, and tarn_sim_error() has the
+ * message.
+ *
+ * If the simulator is in the seeded mode, or enters it, the call first waits for all
+ * queued work. Any thread may call the function. */
 typedef int tarn_sim_configure_fn(const char *options);
-/** What the calling thread's last tarn_sim_configure() refused; "" where it took it. */
+
+/** Returns the message of the calling thread's last failed tarn_sim_configure().
+ *
+ * It is "" if that call succeeded. The string is valid until the thread's next call of
+ * tarn_sim_configure(). Any thread may call the function. */
 typedef const char *tarn_sim_error_fn(void);
-/** How many calls, and requests of the stand-in for host memory, the fault options have
- * made fail since the last configure. */
+
+/** Returns the number of faults that the fault options have caused since the last
+ * configure.
+ *
+ * A fault is a failed driver call or a failed request of the simulator for host memory.
+ * Any thread may call the function. */
 typedef unsigned long long tarn_sim_faults_fn(void);
-/** With dead=error: how many calls were given a destroyed or unknown stream. */
+
+/** Returns the number of calls with a destroyed or unknown stream, with `dead=error`.
+ *
+ * The count starts at the last configure. Any thread may call the function. */
 typedef unsigned long long tarn_sim_misuses_fn(void);
-/** With races=on: how many pairs of operations on the same bytes nothing ordered. */
+
+/** Returns the number of data races found, with `races=on`.
+ *
+ * A race is a pair of operations on the same bytes that nothing orders. The count starts
+ * at the last configure. Any thread may call the function. */
 typedef unsigned long long tarn_sim_races_fn(void);
-/** The words of the last one, as on stderr; "" where there was none. Valid until the next
- * one is found. */
+
+/** Returns the message of the last race; "" if there was none.
+ *
+ * It is the line on stderr without its prefix. The string is valid until the simulator
+ * finds the next race, on any thread, or until the next configure. */
 typedef const char *tarn_sim_race_fn(void);
-/** Driver calls since the last configure, failed ones included. Not those that cannot fail:
- *  names of errors, the driver's version, finding calls. */
+
+/** Returns the number of driver calls since the last configure, failed ones included.
+ *
+ * It leaves out calls that cannot fail: names of errors, the driver's version, looking up
+ * functions. It also leaves out calls that fail because the simulator is not initialized
+ * or has ended. Any thread may call the function. */
 typedef unsigned long long tarn_sim_calls_fn(void);
-/** Bytes that were asked for and not given back: device memory, that of pools, managed and
- *  pinned memory, of all devices. A leak shows here. */
+
+/** Returns the bytes that are allocated and not yet freed, on all devices.
+ *
+ * They are device memory, memory of pools, managed memory and pinned memory. A leak
+ * shows here. Any thread may call the function. */
 typedef unsigned long long tarn_sim_live_bytes_fn(void);
+
+/** @} */
 
 #ifdef __cplusplus
 }
