@@ -92,7 +92,7 @@ PLAIN = (
     Step(
         "reference",
         "each public declaration has a whole reference comment",
-        "python3 tools/reference.py",
+        "reference",
         10,
         6,
         PACKAGES,

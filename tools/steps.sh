@@ -168,3 +168,8 @@ lint_tidy() {
     git diff -z --name-only --diff-filter=d "$base" -- 'src/*.c' 'cli/*.c' 'tests/*.c' |
         xargs -0 -r -n 8 -P "$JOBS" .venv-lint/bin/clang-tidy --quiet -p build/release
 }
+
+# The reference of the C API: see tools/reference.py.
+reference() {
+    "$PYTHON" tools/reference.py
+}

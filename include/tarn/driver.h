@@ -139,7 +139,7 @@ TARN_API tarn_status tarn_stream_destroy(int device, tarn_stream stream);
  * - TARN_OK: `*out` is set.
  * - TARN_INVALID_ARGUMENT: `raw` cannot be registered or belongs to another context,
  *   there is no such device, or `out` is NULL.
- * - TARN_STILL_IN_USE: the stream captures.
+ * - TARN_STREAM_CAPTURING: the stream captures.
  * - TARN_OUT_OF_MEMORY: host memory is exhausted, or too many streams are registered.
  * - Other statuses: those of the driver, see the head of driver.h.
  * @since 0.2
@@ -179,7 +179,7 @@ TARN_API tarn_status tarn_stream_unregister(tarn_stream opened);
  * @return
  * - TARN_OK: the announcement is recorded.
  * - TARN_INVALID_ARGUMENT: `opened` is not a registered stream.
- * - TARN_STILL_IN_USE: `capturing` is false and the stream still captures. The
+ * - TARN_STREAM_CAPTURING: `capturing` is false and the stream still captures. The
  *   announcement remains.
  * @since 0.1
  */
@@ -201,7 +201,7 @@ TARN_API tarn_status tarn_stream_announce_capture(tarn_stream opened, bool captu
  *              NULL: the order in the head of driver.h.
  * @return
  * - TARN_OK: the driver is open. With NULL, any open driver is TARN_OK.
- * - TARN_STILL_IN_USE: another driver is open.
+ * - TARN_ALREADY_SET: another driver is open.
  * - TARN_NO_DRIVER: the library cannot be loaded, is no driver, is older than CUDA 12.0,
  *   or has no device. Or the process has another driver loaded already.
  * - TARN_DRIVER_FAILURE: the process was forked while another thread opened the driver.

@@ -102,7 +102,7 @@ typedef struct tarn_manager_ops {
      * Tarn calls it before any allocation, and possibly often. Tarn passes on a runtime's
      * own calls only after a reset of any kind. Tarn makes one call at a time for an
      * instance, and none beside `context_lost`. Calls on the same instance inside either
-     * of them return TARN_STILL_IN_USE. */
+     * of them return TARN_REENTRANT_CALL. */
     tarn_status (*initialize)(void *self);
     /** Releases all memory in this context that no pointer keeps.
      *
@@ -220,7 +220,7 @@ TARN_API void tarn_manager_release(tarn_manager *manager);
  * - TARN_OK: the instance is ready.
  * - TARN_INVALID_ARGUMENT: `manager` is NULL.
  * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
- * - TARN_STILL_IN_USE: `initialize` or `context_lost` of this instance makes the call.
+ * - TARN_REENTRANT_CALL: `initialize` or `context_lost` of this instance makes the call.
  * - Other statuses of the operation of the manager.
  * @since 0.1
  */
@@ -237,7 +237,7 @@ TARN_API tarn_status tarn_manager_initialize(tarn_manager *manager);
  * @return
  * - TARN_OK: the memory is released, or exit has begun, or this is a forked child.
  * - TARN_INVALID_ARGUMENT: `manager` is NULL.
- * - TARN_STILL_IN_USE: `initialize` or `context_lost` of this instance makes the call.
+ * - TARN_REENTRANT_CALL: `initialize` or `context_lost` of this instance makes the call.
  * - Other statuses of the driver and of the operation of the manager.
  * @since 0.1
  */
@@ -257,7 +257,7 @@ TARN_API tarn_status tarn_manager_reset(tarn_manager *manager);
  * - TARN_OUT_OF_MEMORY: memory is unavailable.
  * - TARN_PLUGIN_FAILURE: the result differs from the request.
  * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
- * - TARN_STILL_IN_USE: `initialize` or `context_lost` of this instance makes the call.
+ * - TARN_REENTRANT_CALL: `initialize` or `context_lost` of this instance makes the call.
  * - Other statuses of the operation of the manager.
  * @since 0.1
  */
@@ -280,7 +280,7 @@ TARN_API tarn_status tarn_manager_memalloc(tarn_manager *manager, size_t bytes,
  * - TARN_OUT_OF_MEMORY: memory is unavailable.
  * - TARN_PLUGIN_FAILURE: the result differs from the request.
  * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
- * - TARN_STILL_IN_USE: `initialize` or `context_lost` of this instance makes the call.
+ * - TARN_REENTRANT_CALL: `initialize` or `context_lost` of this instance makes the call.
  * - Other statuses of the operation of the manager.
  * @since 0.1
  */
@@ -307,7 +307,7 @@ TARN_API tarn_status tarn_manager_memhostalloc(tarn_manager *manager, size_t byt
  *   memory. Tarn does not call the manager then.
  * - TARN_PLUGIN_FAILURE: the result differs from the request.
  * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
- * - TARN_STILL_IN_USE: `initialize` or `context_lost` of this instance makes the call.
+ * - TARN_REENTRANT_CALL: `initialize` or `context_lost` of this instance makes the call.
  * - Other statuses of the operation of the manager.
  * @since 0.1
  */
@@ -332,7 +332,7 @@ TARN_API tarn_status tarn_manager_mempin(tarn_manager *manager, void *host, size
  * - TARN_OUT_OF_MEMORY: memory is unavailable.
  * - TARN_PLUGIN_FAILURE: the result differs from the request.
  * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
- * - TARN_STILL_IN_USE: `initialize` or `context_lost` of this instance makes the call.
+ * - TARN_REENTRANT_CALL: `initialize` or `context_lost` of this instance makes the call.
  * - Other statuses of the operation of the manager.
  * @since 0.1
  */
@@ -353,7 +353,7 @@ TARN_API tarn_status tarn_manager_memallocmanaged(tarn_manager *manager, size_t 
  * - TARN_NOT_SUPPORTED: the manager has no such operation, or the memory has no handle.
  * - TARN_PLUGIN_FAILURE: the handle is of other bytes, or of nothing.
  * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
- * - TARN_STILL_IN_USE: `initialize` or `context_lost` of this instance makes the call.
+ * - TARN_REENTRANT_CALL: `initialize` or `context_lost` of this instance makes the call.
  * - Other statuses of the operation of the manager.
  * @since 0.1
  */
@@ -374,7 +374,7 @@ TARN_API tarn_status tarn_manager_get_ipc_handle(tarn_manager *manager,
  * - TARN_NOT_SUPPORTED: the manager has no such operation.
  * - TARN_PLUGIN_FAILURE: the manager reports more free memory than total memory.
  * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
- * - TARN_STILL_IN_USE: `initialize` or `context_lost` of this instance makes the call.
+ * - TARN_REENTRANT_CALL: `initialize` or `context_lost` of this instance makes the call.
  * - Other statuses of the operation of the manager.
  * @since 0.1
  */
@@ -393,7 +393,7 @@ TARN_API tarn_status tarn_manager_get_memory_info(tarn_manager *manager, size_t 
  * - TARN_INVALID_ARGUMENT: `manager` is NULL.
  * - TARN_NOT_SUPPORTED: the manager lacks the operation of the begin or that of the end.
  * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
- * - TARN_STILL_IN_USE: `initialize` or `context_lost` of this instance makes the call.
+ * - TARN_REENTRANT_CALL: `initialize` or `context_lost` of this instance makes the call.
  * - Other statuses of the operation of the manager.
  * @since 0.1
  */
@@ -445,7 +445,7 @@ TARN_API const char *tarn_manager_name(const tarn_manager *manager);
  * - TARN_OK: the manager is set. Setting the same table with the same `config` again is
  *   TARN_OK at any time.
  * - TARN_INVALID_ARGUMENT: the table is invalid, see tarn_manager_create().
- * - TARN_STILL_IN_USE: tarn_memory_manager() has returned an instance already, or another
+ * - TARN_ALREADY_SET: tarn_memory_manager() has returned an instance already, or another
  *   manager was set. NBEP 7 demands both checks.
  * @since 0.1
  */
@@ -472,7 +472,7 @@ TARN_API tarn_status tarn_set_memory_manager(const tarn_manager_ops *ops, void *
  * - TARN_OK: `*out` is set.
  * - TARN_INVALID_ARGUMENT: `out` is NULL, or `device` does not exist.
  * - TARN_NOT_FOUND: TARN_MEMORY_MANAGER names no manager.
- * - TARN_STILL_IN_USE: `create` of the manager makes the call.
+ * - TARN_REENTRANT_CALL: `create` of the manager makes the call.
  * - TARN_DRIVER_FAILURE: exit has begun, this is a forked child, or a driver call failed.
  * - Other statuses of tarn_manager_load() and tarn_manager_create().
  * @since 0.1

@@ -76,7 +76,7 @@ typedef enum tarn_pool_oom_policy {
 
 /** Selects the result of an allocation from a suspended pool. */
 typedef enum tarn_pool_suspended_policy {
-    TARN_POOL_SUSPENDED_FAIL = 0,  /**< Fail with TARN_STILL_IN_USE. */
+    TARN_POOL_SUSPENDED_FAIL = 0,  /**< Fail with TARN_SUSPENDED. */
     TARN_POOL_SUSPENDED_RESUME = 1 /**< Resume the pool, then allocate. */
 } tarn_pool_suspended_policy;
 
@@ -149,7 +149,7 @@ typedef struct tarn_pool_options {
  *
  * While the pool calls its upstream, the upstream may deallocate blocks of the pool, and
  * no more. A request there that needs new memory returns TARN_OUT_OF_MEMORY.
- * tarn_resource_trim() and tarn_pool_set_maximum() return TARN_STILL_IN_USE there.
+ * tarn_resource_trim() and tarn_pool_set_maximum() return TARN_REENTRANT_CALL there.
  *
  * Thread-safety: any thread.
  *
@@ -183,7 +183,7 @@ TARN_API tarn_status tarn_pool_create(int device, tarn_resource *upstream,
  * @return
  * - TARN_OK: the maximum has changed.
  * - TARN_INVALID_ARGUMENT: `bytes` is less than the live bytes, or `pool` is no pool.
- * - TARN_STILL_IN_USE: the upstream of the pool makes this call while the pool calls it.
+ * - TARN_REENTRANT_CALL: the upstream of the pool makes this call while the pool calls it.
  * - TARN_DRIVER_FAILURE: the context was reset, exit has begun, or this is a forked
  *   child.
  * @since 0.2
@@ -362,7 +362,7 @@ typedef bool (*tarn_pool_oom_callback)(void *data, tarn_resource *pool, size_t b
  * @return
  * - TARN_OK: the callback is added.
  * - TARN_INVALID_ARGUMENT: `pool` is no pool, or `call` is NULL.
- * - TARN_STILL_IN_USE: the pool has 8 callbacks already.
+ * - TARN_LIMIT_REACHED: the pool has 8 callbacks already.
  * - TARN_OUT_OF_MEMORY: host memory is unavailable.
  * - TARN_DRIVER_FAILURE: exit has begun, or this is a forked child.
  * @since 0.2
@@ -640,7 +640,7 @@ typedef struct tarn_pool_capture_statistics {
  * @return
  * - TARN_OK: `*out` is filled.
  * - TARN_INVALID_ARGUMENT: `capture` or `out` is NULL, or `out->size` is not set.
- * - TARN_STILL_IN_USE: another thread was in a call when exit began, or when this child
+ * - TARN_BUSY: another thread was in a call when exit began, or when this child
  *   was forked.
  * @since 0.1
  */

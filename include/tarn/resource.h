@@ -757,7 +757,7 @@ typedef void (*tarn_observer)(void *data, const tarn_observer_event *event);
  * @param data  Passed to each call of the observer; borrowed until it is removed.
  * @return
  * - TARN_OK: the observer is set or removed.
- * - TARN_STILL_IN_USE: another observer is set. The process has one at most.
+ * - TARN_ALREADY_SET: another observer is set. The process has one at most.
  * @since 0.2
  */
 TARN_API tarn_status tarn_resource_set_observer(tarn_observer tap, void *data);

@@ -121,7 +121,7 @@ typedef enum tarn_trace_format {
  *
  * The writer makes one call at a time, under its lock, on the thread that writes,
  * flushes or releases. In the function tarn_trace_write(), tarn_trace_flush() and the
- * last release of the same writer fail with TARN_STILL_IN_USE. So an allocation that the
+ * last release of the same writer fail with TARN_REENTRANT_CALL. So an allocation that the
  * function makes from a resource logged by this writer leaves no row. */
 typedef bool (*tarn_trace_write_fn)(void *data, const char *bytes, size_t count);
 
@@ -197,7 +197,7 @@ TARN_API tarn_status tarn_trace_writer_create(tarn_trace_write_fn write, void *d
  * - TARN_OK: the event is in the buffer or in the log.
  * - TARN_INVALID_ARGUMENT: `writer` or `event` is NULL, or the action is unknown.
  * - TARN_NOT_SUPPORTED: the process is a forked child and its parent created the writer.
- * - TARN_STILL_IN_USE: the call comes from the writer's own tarn_trace_write_fn.
+ * - TARN_REENTRANT_CALL: the call comes from the writer's own tarn_trace_write_fn.
  * - TARN_SYSTEM_FAILURE: this write or an earlier one failed; the log stays broken.
  * @since 0.1
  */
@@ -240,7 +240,7 @@ TARN_API tarn_trace_format tarn_trace_writer_format(const tarn_trace_writer *wri
  * - TARN_OK: the buffer is empty.
  * - TARN_INVALID_ARGUMENT: `writer` is NULL.
  * - TARN_NOT_SUPPORTED: the process is a forked child and its parent created the writer.
- * - TARN_STILL_IN_USE: the call comes from the writer's own tarn_trace_write_fn.
+ * - TARN_REENTRANT_CALL: the call comes from the writer's own tarn_trace_write_fn.
  * - TARN_SYSTEM_FAILURE: this write or an earlier one failed; the log stays broken.
  * @since 0.1
  */
@@ -265,7 +265,7 @@ TARN_API tarn_trace_writer *tarn_trace_writer_retain(tarn_trace_writer *writer);
  * @param writer the writer; NULL does nothing.
  * @return
  * - TARN_OK: the reference is gone.
- * - TARN_STILL_IN_USE: the writer's own tarn_trace_write_fn makes the last release. The
+ * - TARN_REENTRANT_CALL: the writer's own tarn_trace_write_fn makes the last release. The
  *   caller keeps its reference.
  * - TARN_SYSTEM_FAILURE: the log could not be written or closed. The writer is freed.
  * @since 0.1
