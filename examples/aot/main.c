@@ -19,7 +19,7 @@ static void check(int32_t status, const tarn_aot_error *error)
     if (status == TARN_AOT_OK)
         return;
     fprintf(stderr, "status %d: %s\n", (int)status,
-            tarn_aot_error_words(error, words, sizeof words));
+            tarn_aot_error_message(error, words, sizeof words));
     exit(1);
 }
 
@@ -68,7 +68,7 @@ int main(void)
     run(data, 5);
     int32_t status = norm(&result, &error, TARN_AOT_ARRAY1(nothing));
     printf("norm of nothing: status %d, %s\n", (int)status,
-           tarn_aot_error_words(error, words, sizeof words));
+           tarn_aot_error_message(error, words, sizeof words));
     tarn_runtime_stats_read(tarn_runtime_default(), &stats);
     printf("MemInfos: %llu made, %llu gone\n", (unsigned long long)stats.mi_alloc,
            (unsigned long long)stats.mi_free);

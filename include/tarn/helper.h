@@ -79,7 +79,7 @@ typedef struct tarn_aot_error {
  * @return `out`.
  * @since 0.2
  */
-const char *tarn_aot_error_words(const tarn_aot_error *error, char *out, size_t bytes);
+const char *tarn_aot_error_message(const tarn_aot_error *error, char *out, size_t bytes);
 
 /** An array of one dimension, as compiled code returns it. */
 typedef struct tarn_aot_array1 {

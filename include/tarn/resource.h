@@ -177,7 +177,8 @@ TARN_API tarn_status tarn_resource_create(const tarn_resource_ops *ops, void *se
 enum {
     /** Maximum number of resources that may stack on one that has no upstream.
      *
-     * A call to the top resource calls each resource beneath it, and so does its end. */
+     * A call to the top resource calls each resource beneath it, and so does its end. A
+     * binning resource counts as two: its bins may be slabs over its upstream. */
     TARN_RESOURCE_DEPTH_MAX = 64
 };
 
@@ -693,8 +694,8 @@ TARN_API tarn_status tarn_binning_create(tarn_resource *upstream,
  * @return
  * - TARN_OK: a bin of that size exists.
  * - TARN_STILL_IN_USE: blocks are live. Or the bin makes the binning resource deeper, and
- *   another resource has already been created over it. The bin does so if it is over at
- *   least as many resources as the binning resource.
+ *   another resource has already been created over it. A slab (`bin` is NULL) never does.
+ *   Another bin does if it is over at least as many resources as the binning resource.
  * - TARN_INVALID_ARGUMENT: `binning` is no binning resource, or `bytes` is 0. `bin` is
  *   `binning` or of another device, there are 64 bins already, or `bin` is over
  *   TARN_RESOURCE_DEPTH_MAX resources.

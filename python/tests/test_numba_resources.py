@@ -85,6 +85,31 @@ def test_a_name_makes_the_resource():
     assert pool.statistics().live_blocks == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "upstream"),
+    [("exportable", tarn.mr.ExportableMemoryResource), ("cuda-pool", tarn.mr.CudaMemoryResource)],
+)
+def test_a_name_makes_a_pool_over_its_resource(name, upstream):
+    with tarn.numba.using_resource(name) as pool:
+        assert type(pool) is tarn.mr.PoolMemoryResource
+        assert type(pool.upstream_mr) is upstream
+
+
+def test_the_bins_are_for_256_bytes_to_1_mib():
+    with tarn.numba.using_resource("binning") as binning:
+        pool, bins = binning.upstream_mr, len(binning.bin_mrs)
+        for nbytes, live_in_pool in ((1, 0), (1 << 20, 0), ((1 << 20) + 1, 1)):
+            array = cuda.device_array(nbytes, np.int8)
+            assert pool.statistics().live_blocks == live_in_pool + len(filled(binning))
+            del array
+    assert bins == 13
+
+
+def filled(binning):
+    """The bins that have memory of the pool: each takes one block of it."""
+    return [one for one in binning.bin_mrs if one.statistics().reserved]
+
+
 def test_what_is_no_resource_is_refused_and_changes_nothing(counted):
     for wrong, error in (("goldmine", ValueError), (7, TypeError), (None, TypeError)):
         with pytest.raises(error), tarn.numba.using_resource(wrong):

@@ -83,18 +83,18 @@ static const char *next_text(struct bytes *bytes, size_t *length)
     return NULL;
 }
 
-const char *tarn_aot_error_words(const tarn_aot_error *error, char *out, size_t bytes)
+const char *tarn_aot_error_message(const tarn_aot_error *error, char *out, size_t bytes)
 {
     struct bytes rest = {error ? error->pickle : NULL, error && error->pickle_bytes > 0
                                                            ? (size_t)error->pickle_bytes
                                                            : 0};
-    size_t module_length, class_length, text_length;
+    size_t all = rest.left, module_length, class_length, text_length;
     const char *module = next_text(&rest, &module_length);
     const char *class = module ? next_text(&rest, &class_length) : NULL;
     const char *text = class ? next_text(&rest, &text_length) : NULL;
 
     if (!class)
-        snprintf(out, bytes, "an exception of %zu bytes", error ? rest.left : 0);
+        snprintf(out, bytes, "an exception of %zu bytes", all);
     else if (!text)
         snprintf(out, bytes, "%.*s", (int)class_length, class);
     else

@@ -366,6 +366,7 @@ tarn_status tarn_binning_create(tarn_resource *upstream,
         binning_destroy(binning);
         return status;
     }
+    tarn__stack_reserve(made);
     status = add_powers(made, options);
     if (status != TARN_OK) {
         struct tarn__kept_error why = tarn__error_keep();

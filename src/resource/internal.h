@@ -32,6 +32,10 @@ struct tarn_resource {
 tarn_status tarn__stack_over(const char *who, tarn_resource *upstream,
                              unsigned *depth_out);
 
+/* Count one more resource beneath a new one, if that is within the limit: a slab that it may
+ * make over its upstream later. Nothing may be above it yet. */
+void tarn__stack_reserve(tarn_resource *resource);
+
 /* `resource` calls `beneath`, too. TARN_STILL_IN_USE: that would make its depth larger,
  * which is final. */
 tarn_status tarn__stack_widen(tarn_resource *resource, tarn_resource *beneath);

@@ -26,6 +26,14 @@ tarn_status tarn__stack_over(const char *who, tarn_resource *upstream,
                           TARN_RESOURCE_DEPTH_MAX);
 }
 
+void tarn__stack_reserve(tarn_resource *resource)
+{
+    unsigned depth = atomic_load(&resource->depth);
+
+    if (depth < TARN_RESOURCE_DEPTH_MAX)
+        atomic_store(&resource->depth, depth + 1);
+}
+
 tarn_status tarn__stack_widen(tarn_resource *resource, tarn_resource *beneath)
 {
     unsigned wanted, depth = atomic_load(&resource->depth);

@@ -20,8 +20,8 @@ TEST(an_exception_is_its_class_and_its_first_words)
     tarn_aot_error error = error_of(pickle, sizeof pickle - 1);
     char words[64], few[8];
 
-    CHECK_TEXT("ValueError: empty", tarn_aot_error_words(&error, words, sizeof words));
-    CHECK_TEXT("ValueEr", tarn_aot_error_words(&error, few, sizeof few));
+    CHECK_TEXT("ValueError: empty", tarn_aot_error_message(&error, words, sizeof words));
+    CHECK_TEXT("ValueEr", tarn_aot_error_message(&error, few, sizeof few));
 }
 
 TEST(bytes_that_are_no_exception_are_read_to_their_end_and_no_further)
@@ -33,10 +33,10 @@ TEST(bytes_that_are_no_exception_are_read_to_their_end_and_no_further)
         memcpy(copy, pickle, count);
         char *exact = realloc(copy, count ? count : 1);
         tarn_aot_error error = error_of(exact, count);
-        CHECK(*tarn_aot_error_words(&error, words, sizeof words));
+        CHECK(*tarn_aot_error_message(&error, words, sizeof words));
         free(exact);
     }
-    CHECK_TEXT("an exception of 0 bytes", tarn_aot_error_words(NULL, words, 64));
+    CHECK_TEXT("an exception of 0 bytes", tarn_aot_error_message(NULL, words, 64));
 }
 
 TEST(an_array_to_lend_is_contiguous)

@@ -81,8 +81,9 @@ static tarn_status make_own(tarn_resource *upstream, tarn_resource **out)
 
 typedef tarn_status make_fn(tarn_resource *upstream, tarn_resource **out);
 
+/* Without binning, which counts as two. */
 static make_fn *const makers[] = {make_limiter, tarn_counter_create, make_logger,
-                                  make_binning, make_own};
+                                  make_own};
 enum { MAKERS = sizeof makers / sizeof *makers };
 
 /* A stack of `height` resources over cuda; each keeps the one beneath it. */
@@ -165,5 +166,17 @@ TEST(bin_counts_and_one_that_is_over_more_comes_before_what_is_above)
     CHECK_OK(tarn_resource_release(binning));
     CHECK_OK(tarn_resource_release(highest));
     CHECK_OK(tarn_resource_release(high));
+    CHECK_OK(tarn_resource_release(base));
+}
+
+TEST(bin_of_a_slab_can_be_added_below_an_adaptor)
+{
+    tarn_resource *base = stack_of(0), *binning, *above;
+
+    CHECK_OK(make_binning(base, &binning));
+    CHECK_OK(make_limiter(binning, &above));
+    CHECK_OK(tarn_binning_add_bin(binning, 256, NULL));
+    CHECK_OK(tarn_resource_release(above));
+    CHECK_OK(tarn_resource_release(binning));
     CHECK_OK(tarn_resource_release(base));
 }

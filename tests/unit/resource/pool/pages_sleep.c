@@ -58,8 +58,7 @@ TEST(pages_that_sleep_neither_grow_nor_move)
     CHECK_OK(tarn__pages_wake(pages));
     CHECK_OK(grow_at(pages, 0, 2));
     CHECK_OK(tarn__pages_sleep(pages, NULL, 0));
-    CHECK_STATUS(TARN_SUSPENDED,
-                 tarn__pages_move(pages, &span, 1, 1, page_at(pages, 9)));
+    CHECK_STATUS(TARN_SUSPENDED, tarn__pages_move(pages, &span, 1, 1, page_at(pages, 9)));
     CHECK_STATUS(TARN_SUSPENDED, grow_at(pages, 5, 1));
     CHECK_OK(tarn__pages_barrier(pages));
     tarn__pages_close(pages);

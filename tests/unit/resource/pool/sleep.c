@@ -83,8 +83,7 @@ TEST(pool_that_sleeps_leaves_its_memory_to_others)
     for (int i = 0; i < 2; i++) {
         CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_pool_resume(pool));
         CHECK_EQUAL(statistics(pool).reserved, statistics(pool).suspended);
-        CHECK_STATUS(TARN_SUSPENDED,
-                     tarn_resource_allocate(pool, MIB, 0, NULL, &block));
+        CHECK_STATUS(TARN_SUSPENDED, tarn_resource_allocate(pool, MIB, 0, NULL, &block));
     }
     put(cuda, theirs, most, NULL);
     CHECK_OK(tarn_pool_resume(pool));
