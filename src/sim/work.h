@@ -69,7 +69,7 @@ struct sim_op {
     void (*finish)(void *data);
     void (*failed)(
         void *data); /* called instead of both if it cannot be queued; may be NULL */
-    /* reports to races.h the memory it reads and writes; such an operation never blocks */
+    /* reports its reads and writes to races.h; such an operation never blocks */
     void (*touch)(const void *data, struct sim_lane *lane);
     struct sim_guard *guard; /* in `data`: checked before it runs (vmm.h); or NULL */
     struct sim_clock *clock; /* what it comes after, for races.h */
