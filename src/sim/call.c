@@ -326,8 +326,8 @@ static bool may_take(const struct sim_options *wanted)
     return true;
 }
 
-/* tarn_sim_configure does not change the number of devices: tests set it once, in the
- * environment. */
+/* Return true if `options` names a number of devices. Otherwise tarn_sim_configure keeps
+ * the number after cuInit: tests set it once, in the environment. */
 static bool names_devices(const char *options)
 {
     return options &&

@@ -313,7 +313,7 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
     return copy_async(__func__, to, from, bytes, TO_DEVICE | FROM_DEVICE, stream);
 }
 
-/* --- between devices: addresses are unified, so the contexts only have to be alive --- */
+/* --- between devices: addresses are unified, so only the contexts must be active --- */
 
 static CUresult check_alive(CUcontext to, CUcontext from)
 {
