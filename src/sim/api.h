@@ -1,5 +1,5 @@
 /* api.h -- prototypes of every driver call, from the list in calls.h, and of the
- * controls. */
+ * simulator's own controls. */
 #ifndef TARN_SIM_API_H
 #define TARN_SIM_API_H
 

@@ -1,9 +1,9 @@
-/* attributes.h -- what the devices answer to cuDeviceGetAttribute.
+/* attributes.h -- the device attributes that cuDeviceGetAttribute returns.
  *
- * X(name without CU_DEVICE_ATTRIBUTE_, number, answer). The shape is that of a Hopper
- * GPU, so that clients compile for one; what the stand-in cannot do (RDMA, fabric, stream
- * memory operations) it does not claim. PCI_BUS_ID counts from its answer, per
- * device.
+ * X(name without CU_DEVICE_ATTRIBUTE_, number, value). The values are those of a Hopper
+ * GPU, so that clients compile for one. The simulator does not claim what it cannot do:
+ * RDMA, fabric handles, stream memory operations. PCI_BUS_ID is the value of device 0
+ * and grows by 1 per device.
  */
 #ifndef TARN_SIM_ATTRIBUTES_H
 #define TARN_SIM_ATTRIBUTES_H

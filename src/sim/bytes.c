@@ -1,8 +1,9 @@
-/* bytes.c -- who wrote each byte last and who has read it since; and the words of a race.
+/* bytes.c -- the last writer and the later readers of each byte; and the error message
+ * of a race.
  *
- * One set of ranges of addresses (devices have theirs apart, host memory in between);
- * bytes that were always touched together are one range. A write makes one of all it
- * covers, so the set is never larger than the accesses were many.
+ * There is one set of address ranges: each device has its own addresses, with host
+ * memory in between. Bytes that were always accessed together are one range. A write
+ * merges all ranges it covers, so the set is never larger than the number of accesses.
  */
 #define _GNU_SOURCE
 #include "sim/api.h"
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINES_MAX = 50 }; /* a process on stderr; all are counted */
+enum { LINES_MAX = 50 }; /* lines per process on stderr; all races are counted */
 
 struct mark {
     struct sim_range range;  /* first: the set finds it */
@@ -29,7 +30,7 @@ static unsigned long long races;
 static unsigned lines;
 static char words[1024];
 
-/* --- the words --- */
+/* --- the error message --- */
 
 /* "cuMemsetD8Async on stream 9, queued at step+0x1f (libuser.so)" */
 static void describe(const struct sim_access *access, char *out, size_t bytes)
@@ -117,7 +118,7 @@ static void add_read(struct mark *mark, const struct sim_access *access)
     mark->reads[mark->read_count++] = *access;
 }
 
-/* Make `address` a border, where a mark lies across it. */
+/* Split the mark that spans `address`, if there is one. */
 static void cut(uintptr_t address)
 {
     struct mark *low = (struct mark *)(void *)sim_ranges_find(&marks, address), *high;
@@ -165,7 +166,7 @@ void sim_bytes_forget_all(void)
 
 /* --- the check --- */
 
-/* Which earlier access was reported last: an operation meets it in many ranges. */
+/* The earlier access that was reported last: one operation meets it in many ranges. */
 static struct {
     const struct sim_lane *now, *before;
     uint64_t now_time, before_time;
@@ -193,7 +194,8 @@ static void check(const struct mark *mark, const struct sim_access *access, bool
             report(access, does, &mark->reads[i], "reads", &mark->range);
 }
 
-/* Who comes after this read comes after all that it comes after. */
+/* An operation that comes after this read comes after everything that the read comes
+ * after. */
 static void keep_read(struct mark *mark, const struct sim_access *access)
 {
     size_t kept = 0;
@@ -205,7 +207,8 @@ static void keep_read(struct mark *mark, const struct sim_access *access)
     add_read(mark, access);
 }
 
-/* Marks for all of [start, end), also where nobody had been; the read is kept in each. */
+/* Make marks for all of [start, end), also where there was no access. Each keeps the
+ * read. */
 static void touch_reading(const struct sim_access *access, uintptr_t start, uintptr_t end)
 {
     while (start < end) {

@@ -1,5 +1,5 @@
-/* call.c -- up or down, call counts and faults, the lock, and the stand-in's own
- * controls. */
+/* call.c -- initialization and exit, call counts and faults, the lock, and the
+ * simulator's own controls. */
 #include "sim/call.h"
 #include "sim/api.h"
 #include "sim/capture.h"
@@ -24,14 +24,15 @@ static atomic_int phase = UNBORN;
 static atomic_ullong calls;
 static atomic_ullong misuses;
 
-/* What the options make every call look at; 0 is the ordinary case, and costs nothing. */
+/* What every call has to check because of the options. 0 is the ordinary case, and costs
+ * nothing. */
 enum extra { EXTRA_FAULTS = 1, EXTRA_SEEDED = 2, EXTRA_RACES = 4 };
 static atomic_uint extras;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t progress = PTHREAD_COND_INITIALIZER;
 static unsigned progress_waiters;
-static bool is_configured; /* sim_options holds something, from a call or from TARN_SIM */
+static bool is_configured; /* sim_options is set, from a call or from TARN_SIM */
 static uint64_t last_id = 6;
 static _Thread_local char configure_error[4096];
 
@@ -156,14 +157,14 @@ static CUresult phase_error(void)
     return CUDA_ERROR_NOT_INITIALIZED;
 }
 
-/* What the options add to the call. */
+/* The additional work of a call because of the options. */
 static CUresult enter_with(unsigned extra, const char *call, unsigned traits,
                            void *caller, uint64_t number)
 {
     CUresult result = CUDA_SUCCESS;
 
     if (extra & EXTRA_RACES && !sim_thread.is_per_thread)
-        sim_thread.caller = caller; /* or else the per-thread call has set it */
+        sim_thread.caller = caller; /* otherwise the per-thread call has set it */
     if (extra & EXTRA_FAULTS) {
         sim_faults_delay(call);
         result = sim_faults_strike(call, traits, number);
@@ -200,14 +201,15 @@ CUresult sim_enter(const char *call, unsigned traits, void *caller)
     return result;
 }
 
-/* Not where the driver is not up: then the call does not even begin. */
+/* Does nothing where the driver is not initialized: then the call does not even begin.
+ */
 void sim_clear(void *out, size_t bytes)
 {
     if (bytes > 0 && phase_error() == CUDA_SUCCESS)
         memset(out, 0, bytes);
 }
 
-/* The options are in force from here; count from 0. Under the lock. */
+/* Apply the options and restart the counts at 0. Under the lock. */
 static void start_options(void)
 {
     unsigned extra = sim_options.is_seeded ? EXTRA_SEEDED : 0;
@@ -226,14 +228,15 @@ static void start_options(void)
     is_configured = true;
 }
 
-/* --- coming up, going down --- */
+/* --- initialization and exit --- */
 
 static void go_down(void)
 {
     atomic_store(&phase, DOWN);
 }
 
-/* A fork finds the stand-in in order: some calls go on in the child. */
+/* Take the lock before a fork, so that the state is consistent: some calls work in the
+ * child. */
 static void before_fork(void)
 {
     sim_lock();
@@ -244,7 +247,7 @@ static void after_fork(void)
     sim_unlock();
 }
 
-/* The threads that waited are not here. */
+/* The child has none of the threads that waited. */
 static void become_child(void)
 {
     progress = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
@@ -323,7 +326,8 @@ static bool may_take(const struct sim_options *wanted)
     return true;
 }
 
-/* The number of devices is not part of "anew": tests set it once, in the environment. */
+/* Return true if `options` names a number of devices. Otherwise tarn_sim_configure keeps
+ * the number after cuInit: tests set it once, in the environment. */
 static bool names_devices(const char *options)
 {
     return options &&
@@ -344,7 +348,7 @@ int tarn_sim_configure(const char *options)
         return 1;
     }
     if (sim_is_seeded || wanted.is_seeded)
-        sim_work_wait_all(); /* one scheduler's work is not for the other */
+        sim_work_wait_all(); /* work of one scheduler must not reach the other */
     sim_options = wanted;
     start_options();
     sim_unlock();

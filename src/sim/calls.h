@@ -1,10 +1,10 @@
-/* calls.h -- every driver call that the stand-in has: one line each.
+/* calls.h -- every driver call of the simulator: one line each.
  *
- * X(name, version, symbol, parameters): cuGetProcAddress(name, v) gives the symbol of the
- * highest version that is at most v. Z is the same for calls that take a stream or use
- * the default one: they have a second symbol for which stream 0 is the per-thread stream,
- * made from the arguments given. What is not here does not exist; what exists only to say
- * CUDA_ERROR_NOT_SUPPORTED is in unsupported.h.
+ * X(name, version, symbol, parameters): cuGetProcAddress(name, v) returns the symbol of
+ * the highest version that is at most v. Z is the same for calls that take a stream or
+ * use the default stream. They have a second symbol for which stream 0 is the per-thread
+ * stream, generated from the given arguments. A call without a line does not exist.
+ * unsupported.h has the calls that only return CUDA_ERROR_NOT_SUPPORTED.
  */
 #ifndef TARN_SIM_CALLS_H
 #define TARN_SIM_CALLS_H
@@ -311,9 +311,9 @@
     X(cuOccupancyMaxActiveClusters, 11070, cuOccupancyMaxActiveClusters, (int *, CUfunction, const CUlaunchConfig *)) \
     X(cuOccupancyMaxPotentialClusterSize, 11070, cuOccupancyMaxPotentialClusterSize, (int *, CUfunction, const CUlaunchConfig *))
 
-/* Names and versions that the headers have no more, while drivers still do: the first calls
- * for primary contexts, which numba-cuda-mlir asks for, and the plain name that is another
- * call's from CUDA 12.0 on. A(name, version, symbol). */
+/* Names and versions that the headers dropped and drivers still have. They are the first
+ * calls for primary contexts, which numba-cuda-mlir looks up, and the plain name that
+ * belongs to another call from CUDA 12.0 on. A(name, version, symbol). */
 #define SIM_ALIASES(A) \
     A(cuDevicePrimaryCtxRelease, 7000, cuDevicePrimaryCtxRelease_v2) \
     A(cuDevicePrimaryCtxSetFlags, 7000, cuDevicePrimaryCtxSetFlags_v2) \

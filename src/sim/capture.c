@@ -1,4 +1,5 @@
-/* capture.c -- which captures there are, what becomes of them, what their members do. */
+/* capture.c -- the list of captures, their invalidation, and the work of their members.
+ */
 #include "sim/capture.h"
 #include "sim/call.h"
 #include "sim/stream.h"
@@ -21,12 +22,13 @@ static uint64_t this_thread(void)
     return sim_thread.id;
 }
 
-/* --- what the rules say --- */
+/* --- what the rules imply --- */
 
-/* Does an unsafe call of this thread end `capture`? Relaxed threads may do what they
- * like; others end captures of their own that are not relaxed, and threads in global mode
- * those that are global, wherever they were begun. One that is lost refuses such calls as
- * before, until its owner ends it. */
+/* Return true if an unsafe call of this thread invalidates `capture`. A relaxed thread
+ * invalidates none. Every other thread invalidates its own captures that are not
+ * relaxed. A thread in global mode also invalidates all global captures of any thread.
+ * An invalidated capture makes such calls fail in the same way until its owner ends it.
+ */
 static bool is_endangered(const struct sim_capture *capture)
 {
     if (capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED ||
@@ -61,7 +63,8 @@ static bool has_blocking_member(const struct sim_capture *capture,
     return false;
 }
 
-/* The legacy stream would have to wait for a blocking stream that captures. */
+/* Fail where the legacy stream would have to wait for a blocking stream that captures.
+ */
 static CUresult legacy(const struct sim_context *context, unsigned rule)
 {
     CUresult result = CUDA_SUCCESS;
@@ -74,7 +77,7 @@ static CUresult legacy(const struct sim_context *context, unsigned rule)
     return result;
 }
 
-/* A capturing stream in a call that has no place in a graph. */
+/* Fail for a capturing stream in a call that cannot be captured. */
 static CUresult refuse(struct sim_stream *stream, unsigned rule)
 {
     if (rule & CAPTURE_LIVE && stream->member->capture->is_lost)
@@ -136,7 +139,7 @@ CUresult sim_capture_context(const struct sim_context *context)
 
 /* --- members --- */
 
-/* `stream` becomes a member, behind `nodes`, which are taken. */
+/* Make `stream` a member after `nodes`, and take over that list. */
 static CUresult join(struct sim_capture *capture, struct sim_stream *stream,
                      struct sim_nodes *nodes)
 {
@@ -198,7 +201,8 @@ static CUresult wait_inside(struct sim_member *member, struct sim_capture *captu
                             const struct sim_captured *captured)
 {
     if (!capture || capture->is_lost) {
-        member->capture->is_lost = true; /* what was recorded in it is no event */
+        /* the captured record is not an event to wait for */
+        member->capture->is_lost = true;
         return CUDA_ERROR_INVALID_VALUE;
     }
     if (capture != member->capture) {
@@ -285,7 +289,7 @@ CUresult sim_capture_begin(struct sim_stream *stream, struct sim_graph *graph,
     return CUDA_SUCCESS;
 }
 
-/* Its streams are free again; the graph is the caller's. */
+/* Release the members' streams. The caller owns the graph. */
 static struct sim_graph *dissolve(struct sim_capture *capture)
 {
     struct sim_capture **link = &captures;
@@ -308,7 +312,8 @@ static struct sim_graph *dissolve(struct sim_capture *capture)
     return graph;
 }
 
-/* Did the origin wait, in the end, for what every other member captured? */
+/* Return true if the origin in the end waited for all that the other members captured.
+ */
 static bool is_joined(const struct sim_capture *capture)
 {
     const struct sim_nodes *last = &capture->origin->member->nodes;

@@ -1,4 +1,4 @@
-/* capture_api.c -- the calls that begin, end and look at captures. */
+/* capture_api.c -- the calls that begin, end, query and change captures. */
 #include "sim/api.h"
 #include "sim/call.h"
 #include "sim/capture.h"
@@ -88,7 +88,7 @@ CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph,
     return sim_leave(begin_to(__func__, stream, graph, nodes, count, mode));
 }
 
-/* Without `out` nobody can ever name the graph. */
+/* Without `out` no caller can ever name the graph. */
 CUresult cuStreamEndCapture(CUstream handle, CUgraph *out)
 {
     struct sim_stream *stream;
@@ -109,7 +109,7 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph *out)
     return sim_leave(result);
 }
 
-/* --- looking --- */
+/* --- queries --- */
 
 static CUstreamCaptureStatus status_of(const struct sim_stream *stream)
 {
@@ -143,8 +143,9 @@ struct answer {
     size_t *count;
 };
 
-/* Where nothing captures, and where the capture is lost, only the status is an answer. A
- * node's handle is its address, so the list is one of handles. */
+/* If the stream is not capturing, or its capture is invalidated, only the status is
+ * returned. A node's handle is its address, so the list of nodes is a list of handles.
+ */
 static void answer_with(const struct answer *answer, const struct sim_stream *stream)
 {
     *answer->status = status_of(stream);
@@ -157,7 +158,7 @@ static void answer_with(const struct answer *answer, const struct sim_stream *st
     if (answer->nodes)
         *answer->nodes = (const CUgraphNode *)(void *)stream->member->nodes.list;
     if (answer->edges)
-        *answer->edges = NULL; /* all of them are plain */
+        *answer->edges = NULL; /* no edge has data */
     if (answer->count)
         *answer->count = stream->member->nodes.count;
 }
@@ -253,7 +254,7 @@ CUresult cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode *node
     return sim_leave(update(__func__, stream, nodes, count, flags));
 }
 
-/* Any number is taken, as by the real driver; those above are as relaxed. */
+/* Accept any number, as the real driver does. Numbers above the modes act as relaxed. */
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
     ENTER(CALL_HANDLE);

@@ -1,7 +1,7 @@
-/* constants.h -- the numbers of the driver's interface that the stand-in names.
+/* constants.h -- the numbers of the driver's interface that the simulator names.
  *
- * X(name, number). cuda.h makes enums of the lists; tests/unit/sim/abi.c holds every line
- * against NVIDIA's cuda.h where one is found.
+ * X(name, number). cuda.h makes enums of the lists. tests/unit/sim/abi.c compares every
+ * line with NVIDIA's cuda.h if that header is installed.
  */
 #ifndef TARN_SIM_CONSTANTS_H
 #define TARN_SIM_CONSTANTS_H

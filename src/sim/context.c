@@ -1,5 +1,5 @@
-/* context.c -- contexts come to life, become current, and die with all that is in them.
- */
+/* context.c -- activates contexts, makes them current, and destroys them with their
+ * content. */
 #include "sim/context.h"
 #include "sim/api.h"
 #include "sim/capture.h"
@@ -37,7 +37,7 @@ struct sim_context *sim_context_find(CUcontext handle)
     return context;
 }
 
-/* A handle that never was one crashes the real driver. */
+/* Find a context. A handle that never was one crashes the real driver. */
 static struct sim_context *find_known(CUcontext handle)
 {
     struct sim_context *context = sim_context_find(handle);
@@ -88,7 +88,7 @@ struct sim_context *sim_context_primary(CUdevice device)
     return primaries[device];
 }
 
-/* --- life and death --- */
+/* --- activation and destruction --- */
 
 static CUresult give_life(struct sim_context *context)
 {
@@ -113,14 +113,15 @@ static CUresult give_life(struct sim_context *context)
     return CUDA_SUCCESS;
 }
 
-/* All work is done first; then its memory goes, its streams and its events. Handles of
- * those stay known as dead. The lock is given back meanwhile, and somebody may bring the
- * context to life again: what is taken apart then is what was there before. */
+/* Destroy the content of a context: first wait for all work, then free its memory, its
+ * streams and its events. Their handles stay known as destroyed. The lock is released
+ * meanwhile, and another thread may activate the context again. Only what existed before
+ * is destroyed then. */
 static void take_life(struct sim_context *context)
 {
     sim_work_wait_device(context->device); /* all of it, as the real driver does */
     if (!atomic_load(&context->is_alive))
-        return; /* another thread was faster */
+        return; /* another thread did it first */
     atomic_store(&context->is_alive, false);
     sim_capture_forget_context(context);
     sim_stream_release(context->legacy);
@@ -195,7 +196,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
     return sim_leave(CUDA_SUCCESS);
 }
 
-/* Its retains stay, but it is dead until somebody retains it once more. */
+/* Its retains stay, but it is destroyed until the next retain. */
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
     ENTER(CALL_PLAIN);
@@ -239,7 +240,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *a
     return sim_leave(CUDA_SUCCESS);
 }
 
-/* --- contexts of one's own --- */
+/* --- contexts of cuCtxCreate --- */
 
 static CUresult create_and_push(CUcontext *out, unsigned flags, CUdevice device)
 {
@@ -275,8 +276,8 @@ CUresult cuCtxCreate_v3(CUcontext *out, void *affinity, int count, unsigned int 
     return create_and_push(out, flags, device);
 }
 
-/* The parameters of cuCtxCreate_v4 are execution affinity and graphics: neither is here.
- */
+/* The parameters of cuCtxCreate_v4 are execution affinity and graphics: neither is
+ * supported. */
 CUresult cuCtxCreate_v4(CUcontext *out, void *parameters, unsigned int flags,
                         CUdevice device)
 {
@@ -315,7 +316,7 @@ CUresult cuCtxGetCurrent(CUcontext *out)
     return CUDA_SUCCESS;
 }
 
-/* Dead contexts can be made current, as long as they were contexts once. */
+/* A destroyed context can become current if it was a context once. */
 static struct sim_context *find_for_stack(CUcontext handle)
 {
     sim_lock();

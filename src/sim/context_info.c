@@ -1,5 +1,5 @@
-/* context_info.c -- what a context can be asked and told: ids, flags, limits,
- * preferences. */
+/* context_info.c -- queries and settings of a context: ids, flags, limits, preferences.
+ */
 #include "sim/api.h"
 #include "sim/call.h"
 #include "sim/context.h"

@@ -1,9 +1,8 @@
 /* copy.c -- the plain copies, and how every copy runs.
  *
- * Copies between pinned and device memory run when the stream comes to them. Pageable
- * memory cannot be read later, as the client may do with it what it likes when the call
- * has returned: a small source is copied aside first, and in all other cases the call
- * waits.
+ * Copies between pinned and device memory run when the stream reaches them. Pageable
+ * memory cannot be read later, because the client may change it after the call returns.
+ * A small source is copied to a staging buffer first. In all other cases the call waits.
  */
 #include "sim/copy.h"
 #include "sim/api.h"
@@ -58,7 +57,7 @@ void sim_box_note_places(struct sim_box *box)
 struct copy {
     struct sim_guard guard;
     struct sim_box box;
-    char staged[]; /* of the source, where it is copied aside */
+    char staged[]; /* the source, if it is staged */
 };
 
 static void copy_box(void *data)
@@ -71,12 +70,12 @@ static void copy_box(void *data)
                     box->from + z * box->from_slice + y * box->from_pitch, box->width);
 }
 
-/* Rows that follow each other without a gap are one. */
+/* Treat rows without a gap between them as one. */
 static void touch_rows(struct sim_lane *lane, uintptr_t start, const struct sim_box *box,
                        size_t pitch, size_t slice, bool is_write)
 {
     if (sim_place_of(start, 1) == PLACE_PAGEABLE || sim_place_of(start, 1) == PLACE_BAD)
-        return; /* the client's own, or copied aside */
+        return; /* the client's own memory, or staged */
     for (size_t z = 0; z < box->depth; z++) {
         if (pitch == box->width || box->height == 1) {
             sim_races_touch(lane, start + z * slice, box->width * box->height, is_write);
@@ -95,13 +94,13 @@ static void touch_box(const void *data, struct sim_lane *lane)
     touch_rows(lane, (uintptr_t)box->to, box, box->to_pitch, box->to_slice, true);
 }
 
-/* From the first byte to the last, where rows and slices lie so far apart. */
+/* The bytes from the first to the last, with rows and slices that far apart. */
 static size_t extent_of(const struct sim_box *box, size_t pitch, size_t slice)
 {
     return (box->depth - 1) * slice + (box->height - 1) * pitch + box->width;
 }
 
-/* False: some of the memory has no access. */
+/* False: some of the memory is not accessible. */
 static bool guard_box(struct sim_op *op, struct sim_context *context,
                       const struct sim_box *box)
 {
@@ -114,7 +113,7 @@ static bool guard_box(struct sim_op *op, struct sim_context *context,
     return sim_guard_set(op->guard, context, touches);
 }
 
-/* An operation that copies, with room for `staged` bytes of the source. */
+/* Create a copy operation, with space for `staged` bytes of the source. */
 static CUresult new_copy(struct sim_stream *stream, const struct sim_box *box,
                          size_t staged, struct sim_op **out)
 {
@@ -136,7 +135,7 @@ static CUresult new_copy(struct sim_stream *stream, const struct sim_box *box,
     return CUDA_SUCCESS;
 }
 
-/* Queue it; `staged` bytes of the source (0: none) come along. */
+/* Queue it with `staged` bytes of the source (0: none). */
 static CUresult queue_copy(struct sim_stream *stream, const struct sim_box *box,
                            size_t staged)
 {
@@ -160,7 +159,7 @@ CUresult sim_copy_op(struct sim_stream *stream, const struct sim_box *box,
     return new_copy(stream, box, 0, out);
 }
 
-/* Pageable memory is read at the launch, too: the client has to keep it. */
+/* Pageable memory is read at the launch too: the client must keep it valid. */
 static CUresult capture_copy(struct sim_stream *stream, const struct sim_box *box)
 {
     struct sim_node *node;
@@ -190,8 +189,8 @@ CUresult sim_copy(struct sim_stream *stream, const struct sim_box *box, enum sim
                                               : copy_now(stream, box);
 }
 
-/* Where a call may be given host memory, the real driver takes device memory that was
- * freed for it. What the graph in the making allocates is not there yet. */
+/* A call that accepts host memory treats freed device memory as host memory, as the real
+ * driver does. Memory that a graph under construction allocates is not valid yet. */
 static void check_not_freed(const struct sim_stream *stream, uintptr_t address)
 {
     if (!sim_block_find(address) && sim_device_holds(address) &&
@@ -202,7 +201,7 @@ static void check_not_freed(const struct sim_stream *stream, uintptr_t address)
                          (void *)address);
 }
 
-/* Which of the two must be device memory; the rest may be any. */
+/* Which side must be device memory; the other may be any memory. */
 enum needs { NEEDS_NONE = 0, TO_DEVICE = 1, FROM_DEVICE = 2 };
 
 static bool is_allowed(enum sim_place to, enum sim_place from, unsigned needs)
@@ -314,7 +313,7 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
     return copy_async(__func__, to, from, bytes, TO_DEVICE | FROM_DEVICE, stream);
 }
 
-/* --- between devices: addresses are unified, so the contexts only have to be alive --- */
+/* --- between devices: addresses are unified, so only the contexts must be active --- */
 
 static CUresult check_alive(CUcontext to, CUcontext from)
 {

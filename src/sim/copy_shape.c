@@ -1,5 +1,4 @@
-/* copy_shape.c -- copies of 2D and 3D boxes. Arrays are not here: the stand-in has none.
- */
+/* copy_shape.c -- copies of 2D and 3D boxes. The simulator has no arrays. */
 #include "base/sizes.h"
 #include "sim/api.h"
 #include "sim/call.h"
@@ -14,13 +13,14 @@ struct side {
     size_t x, y, z, pitch, height;
 };
 
-/* *sum += a * b; false where that wraps. */
+/* *sum += a * b; false on overflow. */
 static bool add_product(size_t *sum, size_t a, size_t b)
 {
     return (b == 0 || a <= SIZE_MAX / b) && tarn__size_add(*sum, a * b, sum);
 }
 
-/* Where the side's box begins, how far its slices lie apart, and what memory it is. */
+/* Find the start of the side's box, the distance of its slices, and its kind of memory.
+ */
 static CUresult place(const struct sim_stream *stream, const struct side *side,
                       const struct sim_box *box, uintptr_t *start, size_t *slice,
                       enum sim_place *out)
@@ -51,7 +51,8 @@ static CUresult place(const struct sim_stream *stream, const struct side *side,
                : CUDA_SUCCESS;
 }
 
-/* The rest of `box`, whose extents are set and not 0, and what memory it is. */
+/* Fill in the rest of `box`, whose extents are set and not 0, and the kinds of memory.
+ */
 static CUresult make_box(const struct sim_stream *stream, const struct side *to,
                          const struct side *from, struct sim_box *out,
                          enum sim_place *to_place, enum sim_place *from_place)

@@ -1,8 +1,8 @@
-/* cuda.h -- the part of CUDA's driver interface that the stand-in speaks.
+/* cuda.h -- the part of CUDA's driver interface that the simulator implements.
  *
- * Declared here so that no toolkit is needed to build it. Numbers come from constants.h
- * and errors.h; the layouts below are held against NVIDIA's header by
- * tests/unit/sim/abi.c.
+ * The declarations are here so that the build needs no toolkit. Numbers come from
+ * constants.h and errors.h. tests/unit/sim/abi.c compares the layouts below with
+ * NVIDIA's header.
  */
 #ifndef TARN_SIM_CUDA_H
 #define TARN_SIM_CUDA_H
@@ -35,7 +35,8 @@ typedef struct CUuserObject_st *CUuserObject;
 typedef struct CUarray_st *CUarray;
 typedef struct CUgreenCtx_st *CUgreenCtx;
 
-/* What C calls an enum is an int to callers; a client's number may be none of ours. */
+/* C callers pass an enum as an int: a client's number may be none of those named here.
+ */
 typedef int CUdevice_attribute;
 typedef int CUpointer_attribute;
 typedef int CUfunction_attribute;

@@ -1,4 +1,4 @@
-/* device.c -- the devices: mapping their memory, and what they say of themselves. */
+/* device.c -- the devices: mapping their memory, and their properties. */
 #define _GNU_SOURCE
 #include "sim/device.h"
 #include "sim/api.h"
@@ -14,8 +14,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Addresses are cheap, and a real device never fails for want of contiguous memory: each
- * device has several times as many addresses as memory, and at least this many. */
+/* Addresses are cheap, and a real device never fails for lack of contiguous memory. So
+ * each device has several times as many addresses as memory, and at least this many. */
 #define ADDRESSES_MIN ((size_t)64 << 30)
 enum { ADDRESSES_PER_MEMORY = 4 };
 
@@ -154,8 +154,7 @@ CUresult cuDeviceGetName(char *name, int bytes, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-/* The same in every process: it is how processes tell each other which device they mean.
- */
+/* The same in every process: processes use it to identify a device to each other. */
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
     ENTER(CALL_PLAIN);
@@ -176,7 +175,7 @@ CUresult cuDeviceGetLuid(char *luid, unsigned int *mask, CUdevice device)
 {
     ENTER(CALL_PLAIN);
     (void)luid, (void)mask, (void)device;
-    return CUDA_ERROR_NOT_SUPPORTED; /* a thing of Windows */
+    return CUDA_ERROR_NOT_SUPPORTED; /* only Windows has it */
 }
 
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)

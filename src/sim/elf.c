@@ -3,7 +3,7 @@
 #include <elf.h>
 #include <string.h>
 
-/* `bytes` bytes at `offset` of the image lie inside it. */
+/* Return true if `bytes` bytes at `offset` are inside of the image. */
 static bool holds(size_t image_bytes, uint64_t offset, uint64_t bytes)
 {
     return offset <= image_bytes && bytes <= image_bytes - offset;
@@ -29,7 +29,7 @@ static Elf64_Shdr section_at(const unsigned char *image, const Elf64_Ehdr *heade
     return section;
 }
 
-/* The header and the sections or the segments, whichever end last. */
+/* The end of the header, the sections or the segments, whichever is last. */
 size_t sim_elf_bytes(const void *data)
 {
     Elf64_Ehdr header;
@@ -51,7 +51,8 @@ size_t sim_elf_bytes(const void *data)
     return (size_t)(end > segments ? end : segments);
 }
 
-/* The text at `offset` of string table `table`; NULL where it does not end inside. */
+/* The text at `offset` of string table `table`; NULL if it is not terminated inside of
+ * it. */
 static const char *text_at(const unsigned char *image, size_t bytes,
                            const Elf64_Shdr *table, uint32_t offset)
 {
@@ -107,7 +108,7 @@ static bool is_called(const char *text, const char *prefix, const char *name)
     return text && strncmp(text, prefix, length) == 0 && strcmp(text + length, name) == 0;
 }
 
-/* The section called `prefix` followed by `name`. */
+/* Find the section named `prefix` followed by `name`. */
 static bool find_section(const unsigned char *image, size_t bytes,
                          const Elf64_Ehdr *header, const char *prefix, const char *name,
                          Elf64_Shdr *out)
@@ -136,7 +137,7 @@ bool sim_elf_section(const unsigned char *image, size_t bytes, const char *prefi
     return true;
 }
 
-/* Is symbol number `index` called `name`? */
+/* Return true if symbol number `index` is named `name`. */
 static bool is_symbol(const unsigned char *image, size_t bytes, const Elf64_Ehdr *header,
                       uint32_t index, const char *name)
 {

@@ -1,8 +1,8 @@
-/* error.c -- names and words of results. */
+/* error.c -- names and texts of results. */
 #include "sim/api.h"
 #include "sim/call.h"
 
-/* No output makes the real driver crash. */
+/* A missing output makes the real driver crash. */
 static CUresult check(const char *call, const char *const *out)
 {
     if (sim_is_over())

@@ -1,6 +1,6 @@
-/* errors.h -- every CUresult: its name, its number, what cuGetErrorString says.
+/* errors.h -- every CUresult: its name, its number, and the text of cuGetErrorString.
  *
- * X(name, number, words). The enum in cuda.h and both answers in error.c are made of it.
+ * X(name, number, text). The enum in cuda.h and both functions in error.c use the list.
  */
 #ifndef TARN_SIM_ERRORS_H
 #define TARN_SIM_ERRORS_H

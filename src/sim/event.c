@@ -1,8 +1,8 @@
-/* event.c -- an event is a place in a queue: a stream, and how many operations lie
- * before.
+/* event.c -- an event is a position in a queue: a stream, and the number of operations
+ * before it.
  *
- * It keeps the queue, not the stream's handle, so it stays good when the stream is
- * destroyed. The time is stamped by the operation that the record put into the queue.
+ * It references the queue, not the stream's handle, so it stays valid when the stream is
+ * destroyed. The operation that the record queued sets the time.
  */
 #include "sim/event_inside.h"
 #include "sim/api.h"
@@ -91,7 +91,7 @@ CUresult sim_event_create(CUevent *out, unsigned flags, struct sim_event_share *
     return CUDA_SUCCESS;
 }
 
-/* With what other processes need, where they may open it. */
+/* Create an event that other processes may open. */
 static CUresult create_shared(CUevent *out, unsigned flags)
 {
     struct sim_event_share *share;
@@ -147,7 +147,8 @@ static void stamp(void *data)
     release(record->event);
 }
 
-/* Queue `op`, whose data is a record, on `stream`: it is the event's new place. */
+/* Queue `op`, whose data is a record, on `stream`: it becomes the event's new position.
+ */
 static CUresult record_with(struct sim_event *event, struct sim_stream *stream,
                             struct sim_op *op)
 {
@@ -172,7 +173,7 @@ static CUresult record_with(struct sim_event *event, struct sim_stream *stream,
             sim_stream_release(old_stream);
         return CUDA_SUCCESS;
     }
-    if (event->share) /* nobody shall wait for it */
+    if (event->share) /* no process must wait for it */
         sim_event_share_reach(event->share, event->number);
     event->number = old_number;
     event->stream = old_stream;
@@ -182,7 +183,7 @@ static CUresult record_with(struct sim_event *event, struct sim_stream *stream,
     return result;
 }
 
-/* A node that records at every launch. */
+/* Add a node that records at every launch. */
 static CUresult capture_record(CUevent event, struct sim_stream *stream)
 {
     struct sim_node *node;
@@ -232,8 +233,7 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream, unsigned int fl
     return sim_leave(record(__func__, handle, stream, flags));
 }
 
-/* Record behind everything that is queued in the context, streams that are gone included.
- */
+/* Record after all work queued in the context, including that of destroyed streams. */
 static CUresult record_context(struct sim_context *context, CUevent handle)
 {
     struct sim_event *event;
@@ -279,7 +279,7 @@ CUresult sim_event_order(CUevent handle, struct sim_stream *stream)
     CUresult result = sim_event_find(handle, &event);
 
     if (result != CUDA_SUCCESS && stream->member)
-        sim_capture_isolate(stream); /* a wait that cannot be captured */
+        sim_capture_isolate(stream); /* an event that was not captured */
     if (result != CUDA_SUCCESS)
         return result;
     if (event->captured.capture)
@@ -291,7 +291,7 @@ CUresult sim_event_order(CUevent handle, struct sim_stream *stream)
         return sim_event_order_behind_foreign(event, number, stream);
     sim_races_order(stream, &event->point);
     if ((is_done(event) || event->stream == stream) && stream != stream->context->legacy)
-        return CUDA_SUCCESS; /* on the legacy stream every action is a barrier */
+        return CUDA_SUCCESS; /* on the legacy stream every operation is a barrier */
     op = sim_op_new(0, NULL, NULL);
     if (!op)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -357,7 +357,7 @@ CUresult sim_event_order_op(CUevent handle, struct sim_op *op, struct sim_stream
     if (result != CUDA_SUCCESS || is_done(event))
         return result;
     if (sim_event_is_foreign(event, &number))
-        return CUDA_ERROR_NOT_SUPPORTED; /* a node cannot sleep */
+        return CUDA_ERROR_NOT_SUPPORTED; /* a node cannot wait for another process */
     return sim_op_after(op, event->stream, event->position) ? CUDA_SUCCESS
                                                             : CUDA_ERROR_OUT_OF_MEMORY;
 }

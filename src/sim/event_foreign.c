@@ -1,5 +1,5 @@
-/* event_foreign.c -- events that another process has recorded: a stream that waits for
- * one has a worker sleep, as nothing here comes to that record. */
+/* event_foreign.c -- events that another process has recorded. When a stream waits for
+ * one, a worker sleeps, because no operation of this process completes that record. */
 #include "sim/api.h"
 #include "sim/call.h"
 #include "sim/event_inside.h"
@@ -13,7 +13,7 @@ bool sim_event_is_foreign(const struct sim_event *event, uint64_t *number)
     return *number != event->number;
 }
 
-/* A wait for the record of another process, which a worker sleeps through. */
+/* A wait for the record of another process: a worker sleeps meanwhile. */
 struct foreign_wait {
     struct sim_event_share *share;
     uint64_t number;
@@ -47,7 +47,7 @@ CUresult sim_event_order_behind_foreign(struct sim_event *event, uint64_t number
     return sim_work_queue(stream, op);
 }
 
-/* Own work goes on meanwhile: the other process may wait for that. */
+/* This process's work continues meanwhile: the other process may wait for it. */
 CUresult sim_event_synchronize_foreign(struct sim_event *event, uint64_t number)
 {
     struct sim_event_share *share = event->share;
@@ -80,7 +80,7 @@ CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event_handle)
     return sim_leave(result);
 }
 
-/* Each time another event, of the same records. */
+/* Each call creates another event with the same records. */
 CUresult cuIpcOpenEventHandle(CUevent *out, CUipcEventHandle handle)
 {
     struct sim_event_share *share;

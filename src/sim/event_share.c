@@ -21,45 +21,46 @@
 
 enum {
     PAGE_BYTES = 4096,
-    RECORDS = 64, /* kept apart: an older one counts as done when 64 later it is */
+    RECORDS = 64, /* kept separately: a record is complete when the one 64 later is */
     SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
-    NAP_NS = 20000000, /* after which a waiting thread looks whether the other lives */
+    /* interval at which a waiting thread checks that the other process lives */
+    NAP_NS = 20000000,
 };
 
-/* Whoever has the page may write anything into it: nothing here trusts it with more than
- * whether a record is done. */
+/* The shared page. Any process that has it may write anything into it, so a process
+ * trusts it only for whether a record is complete. */
 struct page {
     uint64_t magic;
     uint64_t id;
     atomic_ullong recorded; /* the last record's number */
-    atomic_uint changes;    /* records that were done; a futex */
+    atomic_uint changes;    /* counts completed records; a futex */
     struct {
-        atomic_ullong done; /* the highest number that was */
-        atomic_int process; /* that made the last record here */
+        atomic_ullong done; /* the highest completed number */
+        atomic_int process; /* the process of the last record here */
     } records[RECORDS];
 };
 _Static_assert(sizeof(struct page) <= PAGE_BYTES, "it fits a page");
 
 struct sim_event_share {
     unsigned references;
-    int file; /* of the process that made it; else -1 */
+    int file; /* of the creating process; else -1 */
     uint64_t inode;
     struct page *page;
 };
 
-/* What a handle says. */
+/* The content of a handle. */
 struct ticket {
     uint64_t magic;
     uint64_t id;
     uint64_t inode;
     int32_t process;
-    int32_t file; /* its number in that process */
+    int32_t file; /* the descriptor's number in that process */
 };
 _Static_assert(sizeof(struct ticket) <= sizeof(CUipcEventHandle), "it fits a handle");
 
-/* --- life --- */
+/* --- creation and destruction --- */
 
-/* One for `file`, which stays the caller's; NULL: no memory. */
+/* Create a share for `file`, which the caller keeps. NULL: no memory. */
 static struct sim_event_share *map_file(int file)
 {
     struct sim_event_share *share = calloc(1, sizeof *share);
@@ -123,7 +124,8 @@ CUresult sim_event_share_open(const CUipcEventHandle *handle,
     if (ticket.magic != EVENT_MAGIC)
         return CUDA_ERROR_MAP_FAILED;
     if (ticket.process == (int32_t)getpid())
-        return CUDA_ERROR_INVALID_CONTEXT; /* as the real one refuses its maker */
+        /* the real driver rejects the creating process too */
+        return CUDA_ERROR_INVALID_CONTEXT;
     file = sim_ipc_open_foreign(ticket.process, ticket.file, ticket.inode, FILE_NAME);
     if (file < 0)
         return CUDA_ERROR_MAP_FAILED;
@@ -206,13 +208,13 @@ uint64_t sim_event_share_last(const struct sim_event_share *share)
     return atomic_load(&share->page->recorded);
 }
 
-/* Gone, or dead and not collected yet. */
+/* Return true if the process is gone, or a zombie. */
 static bool is_gone(int process)
 {
     char path[64], target[8];
 
     if (process <= 0)
-        return false; /* it is just about to say who it is */
+        return false; /* it is about to store its id */
     snprintf(path, sizeof path, "/proc/%d/exe", process);
     return readlink(path, target, sizeof target) < 0 && errno == ENOENT;
 }

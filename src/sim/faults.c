@@ -1,5 +1,5 @@
-/* faults.c -- the n-th call, all calls of a name, one call in k, a lost device, slowness.
- */
+/* faults.c -- fault injection: the n-th call, all calls of a name, one call in k, a lost
+ * device, slow calls. */
 #define _GNU_SOURCE
 #include "sim/faults.h"
 #include "sim/call.h"
@@ -10,7 +10,7 @@
 #include <time.h>
 
 static atomic_ullong faults;
-static uint64_t named_calls; /* of the name that is to fail; under the lock */
+static uint64_t named_calls; /* calls of the name that fails; under the lock */
 
 bool sim_faults_are_wanted(const struct sim_options *options)
 {
@@ -84,7 +84,7 @@ void sim_faults_delay(const char *call)
     }
     sim_unlock();
     if (pause.tv_sec == 0 && pause.tv_nsec == 0)
-        return; /* a sleep of nothing takes 50 us */
+        return; /* a sleep of 0 ns takes 50 us */
     while (nanosleep(&pause, &pause) != 0)
         ;
 }

@@ -1,4 +1,4 @@
-/* faults.h -- which calls fail, and which are slow. */
+/* faults.h -- fault injection: which calls fail, and which are slow. */
 #ifndef TARN_SIM_FAULTS_H
 #define TARN_SIM_FAULTS_H
 
@@ -6,20 +6,20 @@
 #include "sim/options.h"
 #include <stdbool.h>
 
-/* Do these options want any call to fail or to be slow? */
+/* Return true if these options make any call fail or slow. */
 bool sim_faults_are_wanted(const struct sim_options *options);
 
-/* Count from 0 again. */
+/* Restart the count of calls at 0. */
 void sim_faults_start(void);
 
-/* What the `number`-th call, of name `call`, returns; CUDA_SUCCESS: no fault. `traits`
- * are those of call.h. Not locked. */
+/* The result that is injected into call number `number`, named `call`. CUDA_SUCCESS: no
+ * fault. `traits` are those of call.h. Not locked. */
 CUresult sim_faults_strike(const char *call, unsigned traits, uint64_t number);
 
-/* Be as slow as the options want. Not locked. */
+/* Delay the call as long as the options specify. Not locked. */
 void sim_faults_delay(const char *call);
 
-/* How many calls were made to fail since the start. */
+/* The number of calls that failed by injection since the start. */
 unsigned long long sim_faults_count(void);
 
 #endif

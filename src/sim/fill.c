@@ -1,4 +1,5 @@
-/* fill.c -- memsets: a byte, two or four, in a row or in rows that lie apart. */
+/* fill.c -- memsets of elements of 1, 2 or 4 bytes, contiguous or in rows with a pitch.
+ */
 #include "base/sizes.h"
 #include "sim/api.h"
 #include "sim/call.h"
@@ -25,7 +26,7 @@ static void fill_row(char *to, const struct sim_fill *fill)
     }
 }
 
-/* A fill in the queue. */
+/* A memset in the queue. */
 struct queued_fill {
     struct sim_guard guard;
     struct sim_fill fill;
@@ -39,7 +40,7 @@ static void run_fill(void *data)
         fill_row(fill->to + row * fill->pitch, fill);
 }
 
-/* False: some of the memory has no access. */
+/* False: some of the memory is not accessible. */
 static bool guard_fill(struct sim_op *op, struct sim_context *context,
                        const struct sim_fill *fill, size_t bytes)
 {
@@ -58,7 +59,7 @@ static void touch_fill(const void *data, struct sim_lane *lane)
                         fill->count * fill->element, true);
 }
 
-/* How many bytes from the first to the last; false where that wraps. */
+/* The number of bytes from the first to the last; false on overflow. */
 static bool extent_of(const struct sim_fill *fill, size_t *bytes)
 {
     size_t last = fill->count * fill->element;
@@ -113,7 +114,7 @@ CUresult sim_fill_check(const struct sim_fill *fill, const struct sim_stream *st
                : CUDA_SUCCESS;
 }
 
-/* Returns at once, unless the host could see the memory. */
+/* Returns immediately, unless the host can access the memory. */
 static CUresult queue_fill(struct sim_stream *stream, const struct sim_fill *fill,
                            bool is_sync)
 {

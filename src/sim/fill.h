@@ -1,4 +1,4 @@
-/* fill.h -- a memset, as it is queued or captured. */
+/* fill.h -- a memset, queued or captured. */
 #ifndef TARN_SIM_FILL_H
 #define TARN_SIM_FILL_H
 
@@ -14,12 +14,13 @@ struct sim_fill {
     size_t pitch;   /* bytes between rows */
 };
 
-/* Is `fill` one, and is all that it writes memory of the device (for a `stream` that
- * captures, or for NULL, memory of graphs counts)? *out: which. Locked, as all here. */
+/* Check that `fill` is valid and that it writes only device memory. For a `stream` that
+ * captures, or for NULL, memory of graphs is valid too. *out is the device. Locked, as
+ * are all functions here. */
 CUresult sim_fill_check(const struct sim_fill *fill, const struct sim_stream *stream,
                         enum sim_place *out);
 
-/* An operation for `stream` that does it. */
+/* Create an operation for `stream` that runs it. */
 CUresult sim_fill_op(struct sim_stream *stream, const struct sim_fill *fill,
                      struct sim_op **out);
 

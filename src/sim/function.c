@@ -1,5 +1,4 @@
-/* function.c -- what can be asked of a kernel, and how much of the device it would fill.
- */
+/* function.c -- kernel attributes and occupancy. */
 #include "sim/api.h"
 #include "sim/call.h"
 #include "sim/image.h"
@@ -128,7 +127,7 @@ CUresult cuFuncLoad(CUfunction function)
     return check(function);
 }
 
-/* The layout of parameters is in a part of cubins that is not read. */
+/* The layout of parameters is in a part of cubins that the simulator does not read. */
 CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset,
                             size_t *bytes)
 {
@@ -207,7 +206,7 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-/* How many blocks of `threads` fit one processor. */
+/* The number of blocks of `threads` threads that fit one multiprocessor. */
 static int blocks_per_processor(const struct sim_function *function, int threads,
                                 size_t shared)
 {
@@ -250,8 +249,8 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *out,
                      : active_blocks(out, function, threads, shared);
 }
 
-/* The largest block that fits, and as many of them as fill the device. The client's
- * function is called without the lock: it may ask us something. */
+/* The largest block that fits, and the number of them that fills the device. The
+ * client's function is called without the lock, because it may make driver calls. */
 static CUresult potential_block(int *grid, int *block, CUfunction function,
                                 CUoccupancyB2DSize shared_for, size_t shared, int limit)
 {
@@ -309,7 +308,7 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *out, CUfunction handle,
     return sim_leave(CUDA_SUCCESS);
 }
 
-/* Clusters are a way to run kernels, which do not run here. */
+/* Clusters only matter for running kernels, which the simulator does not do. */
 CUresult cuOccupancyMaxActiveClusters(int *out, CUfunction function,
                                       const CUlaunchConfig *config)
 {

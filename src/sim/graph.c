@@ -1,4 +1,4 @@
-/* graph.c -- nodes and what they come after; which handles are alive. */
+/* graph.c -- nodes and their dependencies; the table of live handles. */
 #include "sim/graph.h"
 #include "base/map.h"
 #include "sim/call.h"
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What was alive once stays listed as gone, until its address is another one's: the real
- * driver refuses it, and crashes for what never was. */
+/* A destroyed object stays listed as GONE until its address is reused. The real driver
+ * rejects a destroyed object, and crashes for an address that never was one. */
 enum live_kind { GONE, LIVE_GRAPH, LIVE_NODE, LIVE_EXEC };
 
 static struct tarn__map live = {.value_bytes = sizeof(uint64_t), .stride = 16};
@@ -50,7 +50,8 @@ struct sim_graph *sim_graph_find(CUgraph handle)
 
 struct sim_node *sim_node_find(CUgraphNode handle)
 {
-    return find(handle, LIVE_NODE, NULL); /* not known of those */
+    /* the real driver's answer to others is unknown */
+    return find(handle, LIVE_NODE, NULL);
 }
 
 struct sim_exec *sim_exec_find(CUgraphExec handle)
@@ -126,7 +127,7 @@ CUresult sim_nodes_find(const struct sim_graph *graph, const CUgraphNode *handle
     if (count > 0 && !handles)
         return CUDA_ERROR_INVALID_VALUE;
     if (count > graph->count)
-        return CUDA_ERROR_INVALID_VALUE; /* one of them twice, or not of this graph */
+        return CUDA_ERROR_INVALID_VALUE; /* a duplicate, or of another graph */
     if (!sim_nodes_reserve(&nodes, count))
         return CUDA_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++) {
@@ -217,7 +218,7 @@ struct sim_graph_memory *sim_graph_find_to_free(const struct sim_graph *graph,
     return memory;
 }
 
-/* Out of its graph; others still may have it in their lists. */
+/* Remove it from its graph. Other nodes may still have it in their lists. */
 static void destroy_node(struct sim_node *node)
 {
     struct sim_graph *graph = node->graph;
@@ -270,7 +271,7 @@ void sim_graph_destroy(struct sim_graph *graph)
     free(graph);
 }
 
-/* The content of `from`, for its copy `to`; false: no host memory. */
+/* Copy the content of `from` to its copy `to`; false: no host memory. */
 static bool copy_content(struct sim_node *to, const struct sim_node *from)
 {
     to->id = from->id;
@@ -316,7 +317,7 @@ static bool copy_after(struct sim_node *to, const struct sim_node *from,
     return true;
 }
 
-/* First all nodes, then what they come after: that may be a node that was added later. */
+/* Copy all nodes first and then the dependencies: a node may depend on a later one. */
 static bool copy_nodes(struct sim_graph *to, const struct sim_graph *from,
                        struct sim_node **copies)
 {
@@ -359,7 +360,7 @@ struct sim_node *sim_graph_find_copy(const struct sim_graph *clone,
     return node;
 }
 
-/* Nearly always a node was added after those it comes after, so once from the last to the
+/* A node is nearly always added after its dependencies, so one pass from the last to the
  * first is enough. */
 void sim_graph_mark_before(struct sim_graph *graph, const struct sim_nodes *last)
 {

@@ -1,10 +1,10 @@
-/* graph_api.c -- the calls that make, take apart and list graphs. */
+/* graph_api.c -- the calls that create, change and list graphs. */
 #include "sim/api.h"
 #include "sim/call.h"
 #include "sim/graph.h"
 #include <stdio.h>
 
-/* A call that is one look or change under the lock. */
+/* Define a call that is a single query or change under the lock. */
 #define UNDER_LOCK(name, parameters, work) \
     CUresult name parameters               \
     {                                      \
@@ -25,7 +25,7 @@ CUresult cuGraphCreate(CUgraph *out, unsigned int flags)
     return sim_leave(graph ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-/* Executables made of it live on. */
+/* Executables made of it stay valid. */
 CUresult cuGraphDestroy(CUgraph handle)
 {
     ENTER(CALL_PLAIN);
@@ -82,8 +82,8 @@ CUresult cuGraphNodeGetType(CUgraphNode handle, int *type)
 
 /* --- lists --- */
 
-/* Where an answer goes: arrays (or NULL, to be told how many there are) with room for
- * `room`, of which `used` are written. */
+/* The output of a query: arrays (or NULL, to query only the count) with capacity for
+ * `room` entries, of which `used` are written. */
 struct list {
     CUgraphNode *first, *second;
     CUgraphEdgeData *edges;
@@ -103,7 +103,7 @@ static void add(struct list *list, struct sim_node *first, struct sim_node *seco
     list->used++;
 }
 
-/* What is left of the arrays is cleared, as the real driver does. */
+/* Clear the rest of the arrays, as the real driver does. */
 static CUresult finish(struct list *list, size_t *count)
 {
     if (!list->first) {
@@ -207,7 +207,7 @@ UNDER_LOCK(cuGraphNodeGetDependentNodes_v2,
 
 /* --- edges --- */
 
-/* Where `node` comes after `before` in its list; the list's length: it does not. */
+/* The position of `before` in the dependencies of `node`; the list's length: absent. */
 static size_t place_of(const struct sim_node *node, const struct sim_node *before)
 {
     size_t i = 0;
@@ -217,7 +217,7 @@ static size_t place_of(const struct sim_node *node, const struct sim_node *befor
     return i;
 }
 
-/* One edge, put in or taken out. */
+/* Insert or remove one edge. */
 static CUresult change_edge(struct sim_graph *graph, CUgraphNode from, CUgraphNode to,
                             bool put_in)
 {
@@ -228,7 +228,7 @@ static CUresult change_edge(struct sim_graph *graph, CUgraphNode from, CUgraphNo
         return CUDA_ERROR_INVALID_VALUE;
     size_t place = place_of(node, before);
     if (put_in != (place == node->after.count))
-        return CUDA_ERROR_INVALID_VALUE; /* it is there, or it is not */
+        return CUDA_ERROR_INVALID_VALUE; /* already present, or absent */
     if (!put_in)
         node->after.list[place] = node->after.list[--node->after.count];
     else if (sim_nodes_reserve(&node->after, 1))
@@ -253,7 +253,8 @@ static CUresult change_edges(CUgraph handle, const CUgraphNode *from,
         result = change_edge(graph, from[done], to[done], put_in);
         done += result == CUDA_SUCCESS;
     }
-    while (result != CUDA_SUCCESS && done > 0) { /* all or none; lists keep their room */
+    /* all or none; lists keep their capacity */
+    while (result != CUDA_SUCCESS && done > 0) {
         done--;
         change_edge(graph, from[done], to[done], !put_in);
     }
@@ -278,7 +279,7 @@ UNDER_LOCK(cuGraphRemoveDependencies_v2,
             const CUgraphEdgeData *edges, size_t count),
            ((void)edges, change_edges(graph, from, to, count, false)))
 
-/* A capture names nodes of its graph, so there they stay. */
+/* A capture refers to nodes of its graph, so there they must stay. */
 CUresult cuGraphDestroyNode(CUgraphNode handle)
 {
     ENTER(CALL_PLAIN);
@@ -294,7 +295,7 @@ CUresult cuGraphDestroyNode(CUgraphNode handle)
     return sim_leave(CUDA_SUCCESS);
 }
 
-/* --- a picture, for Graphviz --- */
+/* --- Graphviz output --- */
 
 static const char *name_of(enum sim_node_kind kind)
 {

@@ -1,5 +1,5 @@
-/* graph_exec.c -- from a graph, with its child graphs, to a list of steps and their lanes.
- */
+/* graph_exec.c -- converts a graph, with its child graphs, to a list of steps and their
+ * graph lanes. */
 #include "sim/graph_exec.h"
 #include "sim/graph_memory.h"
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static bool add_after(struct sim_step *step, size_t other)
     return true;
 }
 
-/* The number of a new step without work, or NO_STEP. */
+/* Add a step without work. Return its number, or NO_STEP. */
 static ptrdiff_t add_step(struct sim_exec *exec, struct sim_node *node)
 {
     if (exec->step_count == exec->step_room) {
@@ -35,13 +35,13 @@ static ptrdiff_t add_step(struct sim_exec *exec, struct sim_node *node)
     return (ptrdiff_t)exec->step_count++;
 }
 
-/* --- an order in which every node comes after those it has to --- */
+/* --- topological order --- */
 
 struct order {
-    struct sim_node **ready; /* in order: those before `done` were looked at */
+    struct sim_node **ready; /* in order; those before `done` were processed */
     size_t count, done;
-    size_t *waits;   /* by index: nodes it still comes after */
-    size_t *first;   /* by index: where its followers begin in ... */
+    size_t *waits;   /* by index: the dependencies not yet processed */
+    size_t *first;   /* by index: the start of its dependents in ... */
     size_t *follows; /* ... this: indices */
     struct sim_node **nodes;
 };
@@ -78,7 +78,8 @@ static void free_order(struct order *order)
     free(order->nodes);
 }
 
-/* Who follows whom: counted first, then each list filled from its end. */
+/* List the dependents of each node: count them first, then fill each list from its end.
+ */
 static void list_followers(struct order *order, const struct sim_graph *graph)
 {
     for (struct sim_node *node = graph->first; node; node = node->next)
@@ -93,7 +94,7 @@ static void list_followers(struct order *order, const struct sim_graph *graph)
     }
 }
 
-/* After list_followers() the followers of a node begin at first[index + 1]. */
+/* After list_followers() the dependents of a node begin at first[index + 1]. */
 static void put_in_order(struct order *order, const struct sim_graph *graph, size_t edges)
 {
     for (struct sim_node *node = graph->first; node; node = node->next)
@@ -113,7 +114,7 @@ static void put_in_order(struct order *order, const struct sim_graph *graph, siz
 static CUresult add_graph(struct sim_exec *exec, const struct sim_graph *graph,
                           ptrdiff_t begin);
 
-/* The last steps since `from` come before a new one. */
+/* Make a new step depend on the last steps since `from`. */
 static CUresult add_end(struct sim_exec *exec, size_t from, struct sim_node *node)
 {
     ptrdiff_t end = add_step(exec, NULL);
@@ -130,7 +131,7 @@ static CUresult add_end(struct sim_exec *exec, size_t from, struct sim_node *nod
     return CUDA_SUCCESS;
 }
 
-/* The nodes before it have become steps: their `index` says which. */
+/* Add a node. Its dependencies are steps already: their `index` is the step's number. */
 static CUresult add_node(struct sim_exec *exec, struct sim_node *node, ptrdiff_t begin)
 {
     ptrdiff_t number = add_step(exec, node->kind == NODE_GRAPH ? NULL : node);
@@ -181,11 +182,12 @@ static CUresult add_graph(struct sim_exec *exec, const struct sim_graph *graph,
     return result;
 }
 
-/* A step goes on in the lane of one that it comes after, if that is the last of its lane
- * so far; else it begins a new one. */
+/* A step continues the lane of a dependency if that is the last step of its lane so far.
+ * Otherwise it begins a new lane. */
 static bool give_lanes(struct sim_exec *exec)
 {
-    size_t *ends = calloc(exec->step_count + 1, sizeof *ends); /* of each lane: a step */
+    /* of each lane: its last step */
+    size_t *ends = calloc(exec->step_count + 1, sizeof *ends);
 
     if (!ends)
         return false;

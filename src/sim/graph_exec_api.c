@@ -1,4 +1,5 @@
-/* graph_exec_api.c -- the calls that make graphs executable, launch and update them. */
+/* graph_exec_api.c -- the calls that instantiate, launch and update executable graphs.
+ */
 #include "sim/api.h"
 #include "sim/call.h"
 #include "sim/graph_exec.h"
@@ -13,7 +14,8 @@ static bool is_claimed(const struct sim_graph *graph)
     return false;
 }
 
-/* What a graph allocates is at one address, so only one executable may do that. */
+/* Memory that a graph allocates has one address, so only one executable may allocate it.
+ */
 static CUresult instantiate(CUgraphExec *out, CUgraph handle, unsigned long long flags)
 {
     const unsigned long long known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
@@ -48,12 +50,12 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph,
 {
     ENTER(CALL_ALLOCATES);
     if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
-        return CUDA_ERROR_INVALID_VALUE; /* there is no stream to do it */
+        return CUDA_ERROR_INVALID_VALUE; /* there is no stream for the upload */
     sim_lock();
     return sim_leave(instantiate(out, graph, flags));
 }
 
-/* An upload takes no time here. */
+/* An upload is a no-op. */
 CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph,
                                       CUDA_GRAPH_INSTANTIATE_PARAMS *wanted)
 {
@@ -87,7 +89,7 @@ CUresult cuGraphExecGetFlags(CUgraphExec handle, uint64_t *flags)
     return sim_leave(CUDA_SUCCESS);
 }
 
-/* What is queued of it is done all the same. */
+/* Queued launches of it still run. */
 CUresult cuGraphExecDestroy(CUgraphExec handle)
 {
     ENTER(CALL_PLAIN);
@@ -140,7 +142,7 @@ static bool is_same_shape(const struct sim_step *a, const struct sim_step *b)
     return true;
 }
 
-/* Nodes are matched in the order in which they can run. */
+/* Nodes are matched in topological order. */
 static int compare(const struct sim_exec *exec, const struct sim_exec *other)
 {
     if (exec->step_count != other->step_count)
@@ -155,7 +157,7 @@ static int compare(const struct sim_exec *exec, const struct sim_exec *other)
     return CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }
 
-/* Launches that are queued have their own copies of what they do. */
+/* Queued launches have their own copies of the operations. */
 static void exchange(struct sim_exec *exec, struct sim_exec *other)
 {
     struct sim_exec old = *exec;
@@ -192,7 +194,7 @@ static CUresult update(CUgraphExec handle, CUgraph graph_handle, int *why)
         sim_graph_destroy(clone);
         if (result != CUDA_ERROR_INVALID_VALUE)
             return result;
-        *why = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED; /* there is a cycle */
+        *why = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED; /* a cycle */
         return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
     }
     *why = compare(exec, other);

@@ -1,8 +1,8 @@
-/* graph_launch.c -- a launch: an operation that begins it, one for each step, and one that
- * ends it; the first and the last are the launching stream's.
+/* graph_launch.c -- a launch: one operation that begins it, one per step, and one that
+ * ends it. The first and the last are on the launching stream.
  *
- * All that can fail is done before anything is queued. The end is queued before the steps:
- * what it waits for is a place in a lane, and that is known.
+ * All that can fail happens before anything is queued. The end is queued before the
+ * steps: it waits for a position in each lane, and those are known.
  */
 #include "sim/call.h"
 #include "sim/event.h"
@@ -16,8 +16,8 @@ struct launch {
     struct sim_exec *exec;
     struct sim_stream *stream;
     struct sim_stream **lanes;
-    struct sim_op *begin, *end, **ops; /* NULL when they are queued */
-    struct sim_block **blocks;         /* by step: of memory that it allocates */
+    struct sim_op *begin, *end, **ops; /* NULL once they are queued */
+    struct sim_block **blocks;         /* by step: the memory that it allocates */
     struct sim_point begun, *points;   /* of the begin, and by step; for races.h */
 };
 
@@ -30,10 +30,10 @@ static void finish_end(void *data)
     sim_exec_release(((struct end *)data)->exec);
 }
 
-/* --- may it be launched? --- */
+/* --- checks before a launch --- */
 
-/* Memory that the driver once knew must be some that it knows still: else it may be
- * unmapped. */
+/* Memory that the driver knew when the node was added must still be known. Otherwise it
+ * may be unmapped. */
 static bool is_memory(uintptr_t address, size_t bytes, bool is_known)
 {
     enum sim_place place = sim_place_of(address, bytes);
@@ -62,8 +62,8 @@ static bool is_fill_sound(const struct sim_fill *fill)
            sim_fill_check(fill, NULL, &place) == CUDA_SUCCESS;
 }
 
-/* Memory is allocated where it is not, and freed where it is; is_planned is the state at
- * this step of the launch. */
+/* Plan one step: it may allocate only what is not allocated, and free only what is.
+ * is_planned is the state at this step of the launch. */
 static CUresult plan_memory(const struct sim_exec *exec, const struct sim_node *node)
 {
     struct sim_graph_memory *memory = node->memory;
@@ -135,7 +135,8 @@ static CUresult new_op(struct launch *launch, const struct sim_step *step,
     return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* What `op` of `step` waits for: the launch's begin, earlier steps, an event. */
+/* Add the dependencies of `op` of `step`: the launch's begin, earlier steps, an event.
+ */
 static CUresult order_op(struct launch *launch, const struct sim_step *step,
                          struct sim_op *op)
 {
@@ -170,8 +171,8 @@ static CUresult prepare_step(struct launch *launch, size_t number)
     return new_op(launch, step, &launch->ops[number]);
 }
 
-/* A launch begins when the one before it of the same graph has ended, and ends when all
- * lanes have. */
+/* A launch begins when the previous one of the same executable has ended. It ends when
+ * all lanes have. */
 static CUresult prepare_ends(struct launch *launch)
 {
     struct sim_exec *exec = launch->exec;
@@ -216,7 +217,7 @@ static CUresult prepare(struct launch *launch)
     return result;
 }
 
-/* What was prepared and not used. */
+/* Free what was prepared and not used. */
 static void tidy(struct launch *launch)
 {
     const struct sim_exec *exec = launch->exec;
@@ -244,7 +245,8 @@ static void tidy(struct launch *launch)
 
 /* --- queueing: from here on nothing fails --- */
 
-/* From this call on, memory is what it will be when the launch is done. */
+/* From this call on, the memory has the state that it will have when the launch is
+ * complete. */
 static void settle_memory(struct launch *launch)
 {
     for (size_t i = 0; i < launch->exec->step_count; i++) {
@@ -254,12 +256,12 @@ static void settle_memory(struct launch *launch)
             launch->blocks[i] = NULL;
         } else if (node && node->kind == NODE_FREE) {
             sim_graph_memory_leave(node->memory, launch->stream, launch->exec->done_at);
-            sim_graph_memory_release(node->memory); /* the node has a count of its own */
+            sim_graph_memory_release(node->memory); /* the node holds another reference */
         }
     }
 }
 
-/* What a step comes after, for races.h. */
+/* Set the point that a step comes after, for races.h. */
 static void order_points(struct launch *launch, const struct sim_step *step)
 {
     struct sim_stream *lane = launch->lanes[step->lane];

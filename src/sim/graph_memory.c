@@ -1,4 +1,4 @@
-/* graph_memory.c -- addresses of graphs' memory, and when they are memory. */
+/* graph_memory.c -- addresses of graphs' memory, and when they are valid. */
 #include "sim/graph_memory.h"
 #include "base/sizes.h"
 #include "sim/device.h"

@@ -1,4 +1,4 @@
-/* graph_nodes.c -- the calls that add a node of each kind, and look into nodes. */
+/* graph_nodes.c -- the calls that add a node of each kind, and query nodes. */
 #include "sim/api.h"
 #include "sim/call.h"
 #include "sim/device.h"
@@ -6,7 +6,7 @@
 #include "sim/graph.h"
 #include "sim/graph_memory.h"
 
-/* Where a node goes, as all these calls are told it. */
+/* The place of a new node, from the arguments that all these calls have. */
 struct place {
     CUgraphNode *out;
     CUgraph graph;
@@ -225,7 +225,7 @@ CUresult cuGraphHostNodeSetParams(CUgraphNode handle, const CUDA_HOST_NODE_PARAM
     return sim_leave(CUDA_SUCCESS);
 }
 
-/* --- graphs in graphs --- */
+/* --- child graphs --- */
 
 static CUresult add_child(const struct place *place, CUgraph handle)
 {
@@ -235,7 +235,7 @@ static CUresult add_child(const struct place *place, CUgraph handle)
 
     if (!child || handle == place->graph || !sim_graph_find(place->graph))
         return CUDA_ERROR_INVALID_VALUE; /* a graph in itself crashes a real driver */
-    /* From here on: a handle that is no more may be the clone's. */
+    /* From here on a destroyed handle may be the clone's address. */
     if (child->memory_nodes > 0)
         return CUDA_ERROR_NOT_SUPPORTED;
     clone = sim_graph_clone(child, false);

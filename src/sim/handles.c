@@ -1,5 +1,4 @@
-/* handles.c -- slots in blocks that are never freed, and a stack of those that are free.
- */
+/* handles.c -- slots in blocks that are never freed, and a stack of free slots. */
 #include "sim/handles.h"
 #include <stdlib.h>
 
@@ -10,7 +9,7 @@ struct sim_slots {
     _Alignas(16) char slots[SLOTS_AT_ONCE][SLOT_BYTES];
 };
 
-/* More slots, and room on the stack for all. */
+/* Add slots, and capacity on the stack for all of them. */
 static bool grow(struct sim_handles *handles)
 {
     size_t count = handles->slots + SLOTS_AT_ONCE;

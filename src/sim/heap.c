@@ -1,4 +1,4 @@
-/* heap.c -- first fit over free ranges that merge with their neighbours. */
+/* heap.c -- first fit over free ranges that coalesce with their neighbours. */
 #define _GNU_SOURCE
 #include "sim/heap.h"
 #include "base/sizes.h"
@@ -18,8 +18,8 @@ static struct sim_range *range_new(uintptr_t start, size_t bytes)
     return range;
 }
 
-/* Cut `range`, which is in no heap, at `bytes`; what is beyond goes to `heap`. False: no
- * host memory, nothing changed. */
+/* Split `range`, which is in no heap, at `bytes`; the rest goes to `heap`. False: no
+ * host memory, and nothing changed. */
 static bool cut(struct sim_heap *heap, struct sim_range *range, size_t bytes)
 {
     struct sim_range *rest;
@@ -110,13 +110,13 @@ void sim_pieces_give(struct sim_device *device, struct sim_range *range)
 
 void sim_pieces_drop(const struct sim_device *device, const struct sim_range *range)
 {
-    /* Where that fails the pages stay, which costs host memory and nothing else. */
+    /* If this fails the pages stay, which only costs host memory. */
     int dropped = fallocate(device->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                             (off_t)(range->start - device->base), (off_t)range->bytes);
     (void)dropped;
 }
 
-/* The whole pieces inside `range`; false where there is none. */
+/* Find the whole pieces inside of `range`; false if there is none. */
 static bool whole_pieces(const struct sim_range *range, uintptr_t *start, size_t *bytes)
 {
     uintptr_t first = (range->start + SIM_PIECE_BYTES - 1) & ~(SIM_PIECE_BYTES - 1);
@@ -129,7 +129,8 @@ static bool whole_pieces(const struct sim_range *range, uintptr_t *start, size_t
     return true;
 }
 
-/* Take [start, start + bytes) out of the free `range` around it. NULL: no host memory. */
+/* Take [start, start + bytes) out of the free `range` around it. NULL: no host memory.
+ */
 static struct sim_range *carve(struct sim_heap *heap, struct sim_range *range,
                                uintptr_t start, size_t bytes)
 {
@@ -148,7 +149,7 @@ static struct sim_range *carve(struct sim_heap *heap, struct sim_range *range,
     }
     if (cut(heap, range, bytes))
         return range;
-    sim_heap_give(heap, range); /* with the head again */
+    sim_heap_give(heap, range); /* coalesced with the head again */
     return NULL;
 }
 
@@ -161,7 +162,7 @@ struct sim_range *sim_heap_take_at(struct sim_heap *heap, uintptr_t start, size_
                : NULL;
 }
 
-/* A piece that lies free among the small blocks goes back to the device. */
+/* Return a piece that is free among the small blocks to the device. */
 static void give_piece_at(struct sim_device *device, uintptr_t start)
 {
     struct sim_range *range = sim_heap_take_at(&device->small, start, SIM_PIECE_BYTES);
@@ -175,7 +176,7 @@ struct sim_range *sim_device_take(struct sim_device *device, size_t bytes)
     struct sim_range *range;
     uintptr_t piece;
 
-    /* The free sees only the rounded size, so that alone decides here, too. */
+    /* The free only knows the rounded size, so the choice must depend on that alone. */
     if (!tarn__size_round_up(bytes, SIM_ALIGNMENT, &bytes))
         return NULL;
     if (bytes >= SIM_PIECE_BYTES)
@@ -189,12 +190,12 @@ struct sim_range *sim_device_take(struct sim_device *device, size_t bytes)
     piece = range->start;
     sim_heap_give(&device->small, range);
     range = sim_heap_take(&device->small, bytes);
-    if (!range) /* no host memory: do not keep the piece either */
+    if (!range) /* no host memory: return the piece too */
         give_piece_at(device, piece);
     return range;
 }
 
-/* A piece that is free again as a whole goes back to the device. */
+/* Return a small block, and its piece to the device if all of that is free. */
 static void give_small(struct sim_device *device, struct sim_range *range)
 {
     uintptr_t start;

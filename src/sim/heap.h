@@ -1,8 +1,8 @@
 /* heap.h -- free memory of a device, of its small blocks, or of a pool.
  *
- * A heap is a set of free ranges. What is taken is itself a range that the taker owns and
- * gives back, so giving back cannot fail. Device memory moves between heaps in pieces of
- * 2 MiB, as the real driver maps it. All under the lock.
+ * A heap is a set of free ranges. A range taken from it is itself a node that the caller
+ * owns and returns, so returning it cannot fail. Device memory moves between heaps in
+ * pieces of 2 MiB, as the real driver maps it. All under the lock.
  */
 #ifndef TARN_SIM_HEAP_H
 #define TARN_SIM_HEAP_H
@@ -19,33 +19,33 @@ struct sim_heap {
     struct sim_ranges free;
 };
 
-/* Take `bytes`, a multiple of SIM_ALIGNMENT; NULL where none fits, or no host memory. */
+/* Take `bytes`, a multiple of SIM_ALIGNMENT. NULL: no range is large enough, or no host
+ * memory. */
 struct sim_range *sim_heap_take(struct sim_heap *heap, size_t bytes);
 
-/* Put `range` into the heap; it is the heap's from then on. Returns what is free there
- * now, its neighbours included. */
+/* Put `range` into the heap, which then owns it. Return the free range there, coalesced
+ * with its neighbours. */
 struct sim_range *sim_heap_give(struct sim_heap *heap, struct sim_range *range);
 
-/* Count `bytes`, whole pieces, as taken from `device`, within its limit; and back. */
+/* Charge `bytes`, whole pieces, to `device`, within its limit; and undo that. */
 bool sim_device_charge(struct sim_device *device, size_t bytes);
 void sim_device_refund(struct sim_device *device, size_t bytes);
 
 /* Take whole pieces of at least `bytes` from `device`, within its limit, or NULL. */
 struct sim_range *sim_pieces_take(struct sim_device *device, size_t bytes);
 
-/* Give whole pieces back to `device`. Their content is dropped first by the caller,
- * without the lock, with sim_pieces_drop. */
+/* Return whole pieces to `device`. Before that the caller drops their content without
+ * the lock, with sim_pieces_drop. */
 void sim_pieces_give(struct sim_device *device, struct sim_range *range);
 
-/* Tell the system that nobody needs the content of these pieces any more. No lock needed.
- */
+/* Tell the system that the content of these pieces is unused. Needs no lock. */
 void sim_pieces_drop(const struct sim_device *device, const struct sim_range *range);
 
-/* Take just [start, start + bytes), where all of it is free; else, or where there is no
- * host memory, NULL. */
+/* Take exactly [start, start + bytes) if all of it is free. Otherwise, or without host
+ * memory, NULL. */
 struct sim_range *sim_heap_take_at(struct sim_heap *heap, uintptr_t start, size_t bytes);
 
-/* Take `bytes` from `device`: small ones from carved pieces. NULL: out of memory. */
+/* Take `bytes` from `device`: small ones from split pieces. NULL: out of memory. */
 struct sim_range *sim_device_take(struct sim_device *device, size_t bytes);
 void sim_device_give(struct sim_device *device, struct sim_range *range);
 

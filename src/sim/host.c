@@ -1,4 +1,4 @@
-/* host.c -- host memory that the device reaches: pinned, registered, managed. */
+/* host.c -- host memory that the device can access: pinned, registered, managed. */
 #define _GNU_SOURCE
 #include "base/sizes.h"
 #include "sim/api.h"
@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Pages are given only when they are touched, so a limit has to say when there are none:
+/* Pages are only allocated when they are touched, so a limit must make requests fail:
  * the host's memory, and for managed memory the devices' as well. */
 bool sim_host_fits(size_t bytes, bool is_managed)
 {
@@ -24,7 +24,7 @@ bool sim_host_fits(size_t bytes, bool is_managed)
 static CUresult map_block(size_t bytes, enum sim_block_kind kind, unsigned flags,
                           struct sim_block **out)
 {
-    CUresult result = sim_context_check_current(); /* under the lock, now */
+    CUresult result = sim_context_check_current(); /* under the lock, so still valid */
     size_t length;
     struct sim_block *block;
 
@@ -82,7 +82,7 @@ static CUresult allocate_pinned(void **out, size_t bytes, unsigned flags)
     if (!out || flags > 7)
         return CUDA_ERROR_INVALID_VALUE;
     if (bytes == 0)
-        return CUDA_SUCCESS; /* and no pointer */
+        return CUDA_SUCCESS; /* a size of 0 gives no pointer */
     result = map_block(bytes, BLOCK_PINNED, flags, &block);
     if (result == CUDA_SUCCESS)
         *out = block->mapping;
@@ -105,8 +105,8 @@ CUresult cuMemAllocHost_v2(void **out, size_t bytes)
     return sim_leave(allocate_pinned(out, bytes, 0));
 }
 
-/* Waits for the device, as the real one does. */
-/* Needs no context, as an H200 has it. */
+/* Waits for the device, as the real driver does. */
+/* Needs no context: measured on an H200. */
 CUresult cuMemFreeHost(void *pointer)
 {
     ENTER(CALL_PLAIN);
@@ -120,7 +120,8 @@ CUresult cuMemFreeHost(void *pointer)
     return sim_leave(CUDA_SUCCESS);
 }
 
-/* Has the process pages from `start` to `end`, and may it write them? */
+/* Return true if the process has pages from `start` to `end`, and may write them if
+ * `to_write`. */
 static bool is_mapped(uintptr_t start, uintptr_t end, bool to_write)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -128,7 +129,7 @@ static bool is_mapped(uintptr_t start, uintptr_t end, bool to_write)
     char line[512], rights[8];
 
     if (!maps)
-        return true; /* nobody says */
+        return true; /* the system does not report it */
     while (start < end && fgets(line, sizeof line, maps)) {
         if (sscanf(line, "%lx-%lx %7s", &first, &last, rights) != 3 || last <= start)
             continue;
@@ -206,8 +207,8 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *pointer, unsigned 
     return sim_leave(block ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
-/* That pinned memory is portable is told of what is write-combined alone, and of
- * registered memory nothing else. */
+/* The flags that the real driver reports: portable only for write-combined pinned
+ * memory, and for registered memory no other flag. */
 static unsigned told_flags(const struct sim_block *block)
 {
     if (block->kind == BLOCK_REGISTERED)
@@ -224,7 +225,7 @@ CUresult cuMemHostGetFlags(unsigned int *flags, void *pointer)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     const struct sim_block *block = find_host(pointer);
-    if (block) /* where addresses are unified, all of it is mapped */
+    if (block) /* with unified addresses all of it is mapped */
         *flags = told_flags(block) | CU_MEMHOSTALLOC_DEVICEMAP;
     return sim_leave(block ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }

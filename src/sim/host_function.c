@@ -1,4 +1,4 @@
-/* host_function.c -- functions of the client that run when a stream comes to them. */
+/* host_function.c -- functions of the client that run when a stream reaches them. */
 #include "sim/host_function.h"
 #include "sim/api.h"
 #include "sim/call.h"
@@ -6,8 +6,8 @@
 #include "sim/stream.h"
 #include "sim/thread.h"
 
-/* One at a time, as one thread of the real driver runs them all: a function that blocks
- * holds up those of every stream. Driver calls in it are refused, but a few that go by a
+/* Run one at a time, as the real driver runs them all on one thread: a function that
+ * blocks delays those of every stream. Driver calls in it fail, except a few that take a
  * handle. */
 static void run_host_function(void *data)
 {

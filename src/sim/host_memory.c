@@ -1,11 +1,11 @@
-/* host_memory.c -- malloc, calloc and realloc of the stand-in; the N-th may fail. */
+/* host_memory.c -- malloc, calloc and realloc of the simulator; the N-th may fail. */
 #include "sim/host_memory.h"
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The linker's names: it is told to wrap these three. */
+/* The names of the linker's --wrap option for these three. */
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
 void *__wrap_realloc(void *old, size_t bytes);
@@ -13,7 +13,8 @@ void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t count, size_t bytes);
 void *__real_realloc(void *old, size_t bytes);
 
-static atomic_ullong left; /* requests until one fails, that one included; 0: none does */
+/* requests until one fails, including that one; 0: none fails */
+static atomic_ullong left;
 static atomic_ullong failures;
 
 void sim_host_memory_fail(unsigned long long nth)

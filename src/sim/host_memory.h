@@ -1,21 +1,23 @@
-/* host_memory.h -- the stand-in's own memory, which can be made to run out.
+/* host_memory.h -- the simulator's own host memory, whose allocation can be made to
+ * fail.
  *
- * The linker sends every malloc, calloc and realloc of the stand-in through here, so that
- * a test reaches all of them and the rest of the code need not know.
+ * The linker redirects every malloc, calloc and realloc of the simulator to these
+ * functions. So a test reaches all of them, and the other files need no change.
  */
 #ifndef TARN_SIM_HOST_MEMORY_H
 #define TARN_SIM_HOST_MEMORY_H
 
 #include <stddef.h>
 
-/* From now on the `nth` request (0: none) fails. */
+/* Make the `nth` request from now on fail (0: none). */
 void sim_host_memory_fail(unsigned long long nth);
 
-/* How many have failed since. */
+/* The number of failed requests since then. */
 unsigned long long sim_host_memory_failures(void);
 
-/* Memory for the stand-in's instruments, zeroed: they must not change what they look at,
- * so these requests are not counted, and without memory the process ends with words. */
+/* Allocate zeroed memory for the simulator's diagnostics. They must not change what they
+ * observe, so these requests are not counted. Without memory the process ends with an
+ * error message. */
 void *sim_instrument_memory(size_t bytes);
 
 #endif

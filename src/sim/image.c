@@ -11,12 +11,12 @@
 
 #define FAT_BINARY_MAGIC 0xba55ed50u
 #define FAT_WRAPPER_MAGIC 0x466243b1u
-enum { REGISTERS_PER_KERNEL = 32, COMPUTE = 90 }; /* where the image does not say */
+enum { REGISTERS_PER_KERNEL = 32, COMPUTE = 90 }; /* if the image does not specify it */
 enum { SYSTEM_SHARED_BYTES = 1024 };
 
 static struct sim_image *images;
 
-/* --- what is it? --- */
+/* --- kinds of images --- */
 
 struct fat_header {
     uint32_t magic;
@@ -29,7 +29,7 @@ struct fat_wrapper {
     const void *data;
 };
 
-/* PTX is text with directives; before them there may be comments and blank lines. */
+/* Return true for PTX: text with directives, after comments and blank lines. */
 static bool is_ptx(const char *text)
 {
     for (size_t i = 0; i < 1 << 16 && text[i]; i++)
@@ -38,7 +38,7 @@ static bool is_ptx(const char *text)
     return false;
 }
 
-/* How long is the image at *data? It may be in a wrapper. 0: it is none. */
+/* The length of the image at *data, which may be in a wrapper. 0: not an image. */
 static size_t image_bytes(const void **data)
 {
     struct fat_wrapper wrapper;
@@ -62,8 +62,8 @@ static size_t image_bytes(const void **data)
 
 /* --- kernels --- */
 
-/* What the sections of a cubin say that the kernel needs. On the newer devices shared
- * memory includes a part of the system's, which the driver does not count. */
+/* Read the kernel's needs from the sections of a cubin. On newer devices shared memory
+ * includes a part of the system's, which the driver does not count. */
 static void read_cubin_needs(struct sim_function *function)
 {
     const unsigned char *bytes = function->image->bytes;
@@ -266,7 +266,7 @@ CUresult sim_image_load(const void *data, bool is_library, struct sim_image **ou
     return CUDA_SUCCESS;
 }
 
-/* All of the file, and a 0 behind it, as PTX is text. NULL: no such file. */
+/* Read all of the file, with a 0 after it, because PTX is text. NULL: no such file. */
 static char *read_file(const char *path)
 {
     FILE *file = fopen(path, "rb");

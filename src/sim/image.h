@@ -1,8 +1,9 @@
-/* image.h -- code that a client loaded: kept as it came, and read as far as clients ask.
+/* image.h -- code that a client loaded: stored unchanged, and parsed as far as clients
+ * query it.
  *
- * Nothing of it ever runs. A cubin's symbols tell which kernels and variables there are,
- * and its sections what a kernel needs; of PTX and fat binaries less is known, so any
- * name is taken to be there.
+ * None of it ever runs. The symbols of a cubin name its kernels and variables, and its
+ * sections describe what a kernel needs. Of PTX and fat binaries less is known, so every
+ * name is assumed to exist.
  */
 #ifndef TARN_SIM_IMAGE_H
 #define TARN_SIM_IMAGE_H
@@ -21,28 +22,28 @@ struct sim_function {
     int cache_config;
 };
 
-/* A variable of the device that was asked for. */
+/* A device variable that the client looked up. */
 struct sim_variable {
     struct sim_variable *next;
     char *name;
     CUdeviceptr address;
-    uint64_t block_id; /* of its memory, which may go with its context */
+    uint64_t block_id; /* of its memory, which may be freed with its context */
     size_t bytes;
 };
 
 /* CUmodule and CUlibrary both point to one. */
 struct sim_image {
-    struct sim_image *next; /* all that are loaded */
+    struct sim_image *next; /* in the list of loaded images */
     bool is_library;
-    bool is_open; /* not a cubin: names are not known */
+    bool is_open; /* not a cubin: its names are unknown */
     unsigned char *bytes;
     size_t byte_count;
-    struct sim_function *functions; /* all of a cubin; of the others, those asked for */
+    struct sim_function *functions; /* all of a cubin; of other images, those looked up */
     struct sim_variable *variables;
 };
 
-/* Read the image at `data`. CUDA_ERROR_INVALID_IMAGE where it is none. Locked, as all
- * here. */
+/* Read the image at `data`. CUDA_ERROR_INVALID_IMAGE if it is none. Locked, as are all
+ * functions here. */
 CUresult sim_image_load(const void *data, bool is_library, struct sim_image **out);
 CUresult sim_image_load_file(const char *path, bool is_library, struct sim_image **out);
 void sim_image_unload(struct sim_image *image);
@@ -50,12 +51,12 @@ void sim_image_unload(struct sim_image *image);
 /* The loaded image of `handle`, or NULL. */
 struct sim_image *sim_image_find(const void *handle, bool is_library);
 
-/* The kernel of that name: CUDA_ERROR_NOT_FOUND where the image is known not to have it.
- */
+/* Find the kernel of that name. CUDA_ERROR_NOT_FOUND if the image is known not to have
+ * it. */
 CUresult sim_image_function(struct sim_image *image, const char *name,
                             struct sim_function **out);
 
-/* Where the variable of that name lies in the memory of the current context's device. */
+/* Find the address of the variable of that name in the memory of the current device. */
 CUresult sim_image_variable(struct sim_image *image, const char *name,
                             CUdeviceptr *address, size_t *bytes);
 

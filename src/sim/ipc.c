@@ -1,13 +1,13 @@
 /* ipc.c -- legacy IPC: a handle is an id, looked up in the process that made it.
  *
- * Each exporting process has a registry, a memfd with one slot for each exported block. A
- * handle names the process, its registry and a slot, and holds the id that must stand
- * there: ids are random and never used twice, so a handle whose block was freed finds
+ * Each exporting process has a registry, a memfd with one slot for each exported block.
+ * A handle names the process, its registry and a slot, and holds the id that the slot
+ * must have. Ids are random and never reused, so a handle whose block was freed finds
  * nothing. The importer reads the slot and maps that part of the exporter's device
- * memory, both through /proc/PID/fd, which the kernel opens for processes of the same
- * user alone; root is refused too, by looking at the owner. Names are looked at before
- * anything is opened, so that a forged handle cannot make us open some other file of
- * another process.
+ * memory. Both go through /proc/PID/fd, which the kernel opens only for processes of the
+ * same user. The importer checks the owner and so rejects root as well. It checks names
+ * before it opens anything, so that a forged handle cannot open another file of another
+ * process.
  */
 #define _GNU_SOURCE
 #include "sim/ipc.h"
@@ -27,21 +27,21 @@
 #define HANDLE_MAGIC 0x316d69736e726174u /* "tarnsim1" */
 enum { SLOTS_MAX = 1 << 20 };
 
-/* What a handle says. */
+/* The content of a handle. */
 struct ticket {
     uint64_t magic;
     uint64_t id;
     uint64_t registry_inode;
     int32_t process;
-    int32_t registry_file; /* its number in that process */
+    int32_t registry_file; /* the descriptor's number in that process */
     uint32_t slot;
-    uint32_t zero; /* else padding, which would make two handles of one block differ */
+    uint32_t zero; /* otherwise padding would make two handles of one block differ */
 };
 _Static_assert(sizeof(struct ticket) <= sizeof(CUipcMemHandle), "a ticket fits a handle");
 
-/* What the registry says. */
+/* An entry of the registry. */
 struct slot {
-    uint64_t id; /* 0: not in use */
+    uint64_t id; /* 0: unused */
     uint64_t device_inode;
     uint64_t offset; /* in the device's memory */
     uint64_t bytes;
@@ -53,7 +53,7 @@ static struct {
     int file; /* 0: none yet */
     uint64_t inode;
     uint32_t slots; /* ever used */
-    uint32_t *free; /* those that are not in use */
+    uint32_t *free; /* the unused ones */
     uint32_t free_count;
 } registry;
 
@@ -101,7 +101,7 @@ static bool write_slot(uint32_t number, const struct slot *slot)
            (ssize_t)sizeof *slot;
 }
 
-/* A slot number that is not in use, and room to give it back. */
+/* Find an unused slot number, and reserve capacity to return it. */
 static bool take_slot(uint32_t *out)
 {
     uint32_t *room;
@@ -221,7 +221,7 @@ bool sim_ipc_lend(CUdevice device, struct sim_range *memory)
         return false;
     entry = malloc(sizeof *entry);
     if (!entry)
-        return false; /* then its bytes may become others' */
+        return false; /* without that its bytes may be reused */
     *entry = (struct lent){lent, device, memory};
     lent = entry;
     return true;
@@ -288,7 +288,8 @@ static bool read_slot(const struct ticket *ticket, struct slot *out)
            out->bytes <= SIZE_MAX / 2 && sim_device_of(out->device) >= 0;
 }
 
-/* Tell the owner that the block is open; a second lock of the same bytes is none more. */
+/* Show the owner that the block is open. A second lock of the same bytes adds nothing.
+ */
 static bool lock_slot(int file, const struct slot *slot)
 {
     struct flock lock = {
@@ -301,7 +302,7 @@ static bool lock_slot(int file, const struct slot *slot)
     return fcntl(file, F_OFD_SETLK, &lock) == 0;
 }
 
-/* Map the pages that hold the block; *inside is where in the first it begins, *kept the
+/* Map the pages that hold the block. *inside is the offset of the block, *kept the
  * descriptor with the lock. */
 static void *map_slot(const struct ticket *ticket, const struct slot *slot, size_t *bytes,
                       size_t *inside, int *kept)
@@ -328,7 +329,7 @@ static void *map_slot(const struct ticket *ticket, const struct slot *slot, size
     return mapping;
 }
 
-/* Also one that nobody has waited for yet: it has no program any more. */
+/* Return true if the process is gone, or a zombie: a zombie has no program any more. */
 static bool is_gone(int32_t process)
 {
     char path[32], program[1];
@@ -379,7 +380,7 @@ static CUresult open_handle(CUdeviceptr *out, const CUipcMemHandle *handle,
     if (ticket.magic != HANDLE_MAGIC)
         return CUDA_ERROR_INVALID_VALUE;
     if (ticket.process == (int32_t)getpid())
-        return CUDA_ERROR_INVALID_CONTEXT; /* as the real one refuses the exporter */
+        return CUDA_ERROR_INVALID_CONTEXT; /* the real driver rejects the exporter too */
     while (block &&
            (block->share_id != ticket.id || block->context != sim_context_current()))
         block = block->next_opened;

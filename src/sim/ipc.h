@@ -8,18 +8,19 @@
 struct sim_block;
 struct sim_range;
 
-/* Open a memfd of another process of this user: the one of that number there, inode and
- * name; or -1. */
+/* Open a memfd of another process of this user by its number there, inode and name; -1
+ * on failure. */
 int sim_ipc_open_foreign(int32_t process, int32_t file, uint64_t inode, const char *name);
 
-/* Memory of a freed block that another process has open stays what it is until that one
- * lets it go: it is lent, and no longer the caller's. False: nobody has it. Locked. */
+/* Lend the memory of a freed block that another process has open. It keeps its content
+ * until that process closes it, and no longer belongs to the caller. False: no process
+ * has it open. Locked. */
 bool sim_ipc_lend(CUdevice device, struct sim_range *memory);
 
-/* What was lent and let go is the device's again. Locked. */
+/* Return lent memory that was closed to its device. Locked. */
 void sim_ipc_take_back(void);
 
-/* `block` goes: nobody may open it any more. Locked. */
+/* Remove `block` from the registry: no process may open it any more. Locked. */
 void sim_ipc_forget(struct sim_block *block);
 
 #endif

@@ -1,4 +1,5 @@
-/* lane.h -- what races.c (who comes after whom) and bytes.c (who touched what) share. */
+/* lane.h -- shared by races.c (the order of operations) and bytes.c (accesses to bytes).
+ */
 #ifndef TARN_SIM_LANE_H
 #define TARN_SIM_LANE_H
 
@@ -7,37 +8,40 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A stream's time. Never freed: old accesses name it. */
+/* Lane: the state of one stream in the race detector. Never freed: old accesses refer to
+ * it. */
 struct sim_lane {
     struct sim_lane *next;
-    uint64_t id; /* orders clocks */
+    uint64_t id; /* clocks are sorted by it */
     const struct sim_context *context;
     uint64_t stream_id;
-    uint64_t time;           /* grows with everything that is queued */
-    uint64_t host_saw;       /* up to there all that the host queues now comes after it */
-    struct sim_point last;   /* the last operation: allocations pass time as well */
-    struct sim_clock *clock; /* what of other lanes it comes after; NULL: nothing */
+    uint64_t time;     /* grows with every queued operation */
+    uint64_t host_saw; /* all that the host queues now comes after this time */
+    /* the last operation; allocations advance the time as well */
+    struct sim_point last;
+    struct sim_clock *clock; /* what it comes after in other lanes; NULL: nothing */
     bool is_blocking;
-    bool is_gone; /* its stream is */
+    bool is_gone; /* its stream is destroyed */
 };
 
-/* Something that reads or writes. */
+/* An operation that reads or writes. */
 struct sim_access {
-    struct sim_lane *lane; /* NULL: the host, or nobody */
+    struct sim_lane *lane; /* NULL: the host, or none */
     uint64_t time;         /* in the lane */
     uint64_t stream_id;
     const char *call;
-    void *caller; /* where in the client it was queued */
+    void *caller; /* the client's address that queued it */
 };
 
-/* Does what is queued in `lane` now (NULL: what the host does) come after `access`? */
+/* Return true if the next operation of `lane` (NULL: of the host) comes after `access`.
+ */
 bool sim_lane_comes_after(const struct sim_lane *lane, const struct sim_access *access);
 
-/* Check and keep `access` to these bytes. */
+/* Check `access` to these bytes and remember it. */
 void sim_bytes_touch(const struct sim_access *access, uintptr_t start, size_t bytes,
                      bool is_write);
 
-/* Nobody has touched these bytes; any; and no race was found. */
+/* Forget all accesses to these bytes; to any; and the races found. */
 void sim_bytes_forget(uintptr_t start, size_t bytes);
 void sim_bytes_forget_all(void);
 

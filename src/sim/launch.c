@@ -1,4 +1,5 @@
-/* launch.c -- kernels do not run here; the first launch of a process says so. */
+/* launch.c -- kernel launches. Kernels do not run; the first launch of a process prints
+ * that on stderr. */
 #include "sim/api.h"
 #include "sim/call.h"
 #include "sim/image.h"
@@ -27,7 +28,8 @@ static bool is_shape(const unsigned grid[3], const unsigned block[3])
            (uint64_t)block[0] * block[1] * block[2] <= 1024;
 }
 
-/* What the real driver would refuse is refused as it does. */
+/* A launch fails as the real driver's does for arguments that the real driver rejects.
+ */
 static CUresult launch(const char *call, CUfunction handle, const unsigned grid[3],
                        const unsigned block[3], CUstream stream_handle)
 {

@@ -1,13 +1,12 @@
-/* link.c -- the driver's linker. Nothing can be linked here without a compiler, so only
- * what needs no linking comes out: one input, as it went in.
- */
+/* link.c -- the driver's linker. Linking needs a compiler, so the simulator only links a
+ * single input: it returns the input unchanged. */
 #include "sim/api.h"
 #include "sim/call.h"
 #include <stdlib.h>
 #include <string.h>
 
 struct linker {
-    struct linker *next; /* all there are */
+    struct linker *next; /* in the list of all linkers */
     void *image;         /* a copy of the only input */
     size_t bytes;
     unsigned inputs;

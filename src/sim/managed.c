@@ -1,4 +1,4 @@
-/* managed.c -- hints about managed memory: kept, given back when asked for, without
+/* managed.c -- hints about managed memory: stored and returned by queries, without
  * effect. */
 #include "sim/api.h"
 #include "sim/call.h"
@@ -6,7 +6,7 @@
 #include "sim/memory.h"
 #include "sim/stream.h"
 
-/* CUmem_advise and CUmem_range_attribute, as far as they are told apart here. */
+/* The values of CUmem_advise and CUmem_range_attribute that this file distinguishes. */
 enum {
     ADVISE_SET_READ_MOSTLY = 1,
     ADVISE_UNSET_READ_MOSTLY,
@@ -31,7 +31,7 @@ static struct sim_block *find_managed(CUdeviceptr address, size_t bytes)
     return block;
 }
 
-/* A device, or the host as CU_DEVICE_CPU. */
+/* Return true for a device, or the host as CU_DEVICE_CPU. */
 static bool is_location(CUdevice where)
 {
     return where == CU_DEVICE_CPU || sim_device_exists(where);
@@ -122,7 +122,7 @@ CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice,
     return advise(address, bytes, advice, where);
 }
 
-/* One answer into `out`, of `bytes` bytes. */
+/* Write one value into `out`, of `bytes` bytes. */
 static CUresult range_answer(const struct sim_block *block,
                              CUmem_range_attribute attribute, void *out, size_t bytes)
 {

@@ -18,7 +18,8 @@
 
 struct sim_ranges sim_blocks = {.is_unsized = true};
 
-/* From where they start to blocks; one that found no room here is in the table alone. */
+/* From start addresses to blocks. A block that could not be added for lack of host
+ * memory is in the table alone. */
 static struct tarn__map starts = {.value_bytes = sizeof(void *), .stride = 16};
 
 unsigned long long sim_live_bytes, sim_mapped_bytes;
@@ -44,7 +45,7 @@ struct sim_block *sim_block_new(struct sim_context *context, enum sim_block_kind
     return block;
 }
 
-/* Count `block` in (1) or out (-1). */
+/* Add `block` to the counts (1) or subtract it (-1). */
 static void count(const struct sim_block *block, int sign)
 {
     unsigned long long bytes = block->range.bytes;
@@ -54,8 +55,7 @@ static void count(const struct sim_block *block, int sign)
         return; /* the client's, another process's, or counted by physical.c */
     sim_live_bytes += sign > 0 ? bytes : -bytes;
     if (block->mapping) {
-        unsigned long long pages =
-            block->mapping_bytes; /* as sim_host_fits() was asked */
+        unsigned long long pages = block->mapping_bytes; /* as in sim_host_fits() */
         sim_mapped_bytes += sign > 0 ? pages : -pages;
     }
 }
@@ -119,7 +119,7 @@ bool sim_block_is_reached(const struct sim_block *block,
     return block->kind != BLOCK_DEVICE || context->peers >> block->device & 1;
 }
 
-/* Large blocks give their pages back to the system, without the lock: that takes a while.
+/* Large blocks return their pages to the system without the lock, because that is slow.
  */
 static void give_device_memory(struct sim_block *block)
 {
@@ -146,7 +146,7 @@ void sim_block_destroy(struct sim_block *block)
     if (block->mapping)
         munmap(block->mapping, block->mapping_bytes);
     if (block->kind == BLOCK_OPENED && block->file >= 0)
-        close(block->file); /* and the lock is gone */
+        close(block->file); /* this also releases the lock on it */
     free(block);
 }
 
@@ -170,7 +170,7 @@ CUresult sim_memory_allocate(CUdeviceptr *out, size_t bytes)
 {
     struct sim_context *context = sim_context_current();
     struct sim_device *device = &sim_devices[context->device];
-    CUresult result = sim_context_check_current(); /* under the lock, now */
+    CUresult result = sim_context_check_current(); /* under the lock, so still valid */
     struct sim_block *block;
 
     if (result != CUDA_SUCCESS)
@@ -222,7 +222,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_
     return sim_leave(result);
 }
 
-/* A block that may be freed by cuMemFree, at exactly this address. */
+/* The block at exactly this address that cuMemFree may free. */
 static struct sim_block *find_to_free(CUdeviceptr address)
 {
     struct sim_block *block = sim_block_at((uintptr_t)address);
@@ -235,15 +235,15 @@ static struct sim_block *find_to_free(CUdeviceptr address)
                : block;
 }
 
-/* Nobody can name the block while this waits. What is unmapped must be out of every
- * device's hands; device memory stays mapped, so there waiting for its own device is
+/* No call can find the block during this wait. Memory that will be unmapped must be
+ * unused by every device. Device memory stays mapped, so waiting for its own device is
  * enough. */
 void sim_block_release(struct sim_block *block)
 {
     sim_block_remove(block);
     sim_ipc_forget(block);
     if (block->kind == BLOCK_POOL)
-        ; /* the client says that nobody is at it any more */
+        ; /* the client guarantees that it is unused */
     else if (block->kind == BLOCK_DEVICE || block->kind == BLOCK_GRAPH)
         sim_work_wait_device(block->device);
     else
@@ -260,7 +260,7 @@ void sim_memory_release(CUdeviceptr address, uint64_t id)
         sim_block_release(block);
 }
 
-/* Waits for the device, as the real one does. */
+/* Waits for the device, as the real driver does. */
 CUresult cuMemFree_v2(CUdeviceptr address)
 {
     ENTER(CALL_SURVIVES);
@@ -274,7 +274,7 @@ CUresult cuMemFree_v2(CUdeviceptr address)
     return sim_leave(CUDA_SUCCESS);
 }
 
-/* The stream has come to the free. */
+/* The stream has reached the free. */
 static void reach_free(void *data)
 {
     struct sim_block *block = *(struct sim_block **)data;
@@ -300,7 +300,7 @@ CUresult sim_memory_free_async(struct sim_block *block, struct sim_stream *strea
     sim_block_remove(block);
     sim_ipc_forget(block);
     block->share_id = 0;
-    result = sim_work_queue(stream, place); /* may come to the free at once */
+    result = sim_work_queue(stream, place); /* may reach the free immediately */
     if (result != CUDA_SUCCESS)
         sim_block_enter(block);
     return result;

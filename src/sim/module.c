@@ -1,11 +1,11 @@
-/* module.c -- modules, libraries and linking: two names for the same images. */
+/* module.c -- modules, libraries and linking: two APIs for the same images. */
 #include "sim/api.h"
 #include "sim/call.h"
 #include "sim/image.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* CUjit_option: sizes of the logs, which are in-out. */
+/* CUjit_option: sizes of the logs, which are input and output. */
 enum { JIT_INFO_BYTES = 4, JIT_ERROR_BYTES = 6 };
 
 /* Nothing is compiled, so the logs are empty. */
@@ -158,7 +158,7 @@ CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
     return CUDA_SUCCESS;
 }
 
-/* --- libraries: modules of no context --- */
+/* --- libraries: modules without a context --- */
 
 CUresult cuLibraryLoadData(CUlibrary *out, const void *data, CUjit_option *jit_options,
                            void **jit_values, unsigned int jit_count, int *options,

@@ -7,13 +7,14 @@
 #include <string.h>
 
 enum { OPTION_MAX = 128 };
-#define NS_MAX UINT64_C(1000000000000) /* 1000 s; larger ones could wrap the clock */
+/* 1000 s; larger values could overflow the clock */
+#define NS_MAX UINT64_C(1000000000000)
 
 typedef bool parse_fn(const char *value, struct sim_options *out);
 
 /* --- values --- */
 
-/* Digits; *end is what follows them. */
+/* Parse digits. *end is the text after them. */
 static bool parse_digits(const char *value, uint64_t *out, const char **end)
 {
     uint64_t number = 0;
@@ -31,7 +32,7 @@ static bool parse_digits(const char *value, uint64_t *out, const char **end)
     return true;
 }
 
-/* Digits and nothing else, a number from `least` to `most`. */
+/* Parse digits and nothing else: a number from `least` to `most`. */
 static bool parse_number(const char *value, uint64_t least, uint64_t most, uint64_t *out)
 {
     const char *end;
@@ -62,7 +63,7 @@ static const char *after(const char *value, const char *prefix)
     return strncmp(value, prefix, length) == 0 ? value + length : NULL;
 }
 
-/* The name of a call, up to a colon or the end, into `name` without its version. */
+/* Copy the name of a call, up to a colon or the end, into `name` without its version. */
 static bool parse_call(const char *value, char name[SIM_CALL_NAME_MAX], const char **end)
 {
     size_t length = strcspn(value, ":");
@@ -235,7 +236,7 @@ static const struct option {
 };
 enum { OPTION_COUNT = sizeof table / sizeof *table };
 
-/* What was wrong with `item`, then the whole table. */
+/* Write the error message about `item`, then the whole table. */
 static bool refuse(const char *item, const char *why, char *words, size_t words_bytes)
 {
     size_t used =

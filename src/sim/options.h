@@ -1,6 +1,5 @@
-/* options.h -- what TARN_SIM and tarn_sim_configure() can say. One table is the parser,
- * the error message and (held together by a test) docs/sim.md.
- */
+/* options.h -- the options of TARN_SIM and tarn_sim_configure(). One table defines the
+ * parser, the error message and (a test compares them) docs/sim.md. */
 #ifndef TARN_SIM_OPTIONS_H
 #define TARN_SIM_OPTIONS_H
 
@@ -12,28 +11,29 @@ enum { SIM_DEVICES_MAX = 16, SIM_CALL_NAME_MAX = 64 };
 
 struct sim_options {
     uint64_t devices;
-    uint64_t memory_bytes; /* a device */
+    uint64_t memory_bytes; /* per device */
     bool is_seeded;
     uint64_t seed;
     uint64_t latency_min_ns, latency_max_ns; /* of simulated time */
     uint64_t patience_ms;                    /* of real time */
-    uint64_t fail_nth;                       /* 0: none, as in all that follow */
-    char fail_call[SIM_CALL_NAME_MAX];       /* "": none; without its version */
+    uint64_t fail_nth;                       /* 0: none, as in all fields below */
+    char fail_call[SIM_CALL_NAME_MAX];       /* "": none; without the version */
     uint64_t fail_call_nth;                  /* 0: all of them */
     uint64_t fail_one_in;                    /* calls */
-    uint64_t lost_at;                        /* the first call that finds it so */
-    uint64_t lost_code;                      /* a CUresult */
-    char slow_call[SIM_CALL_NAME_MAX];       /* "*": all */
+    /* the first call that finds the device lost */
+    uint64_t lost_at;
+    uint64_t lost_code;                /* a CUresult */
+    char slow_call[SIM_CALL_NAME_MAX]; /* "*": all */
     uint64_t slow_ns;
     uint64_t host_memory_nth;
-    bool dead_is_error; /* or else it aborts */
+    bool dead_is_error; /* otherwise it aborts */
     bool finds_races;
-    bool has_no_peers;        /* no device reaches another one's memory */
-    uint64_t attribute;       /* of each device that has another value; 0: none */
-    uint64_t attribute_value; /* this one */
+    bool has_no_peers;        /* no device can access another device's memory */
+    uint64_t attribute;       /* a device attribute with another value; 0: none */
+    uint64_t attribute_value; /* that value */
 };
 
-/* X(name, how the value is written, how it is read, default, meaning) */
+/* X(name, value syntax, parser, default, meaning) */
 /* clang-format off */
 #define SIM_OPTIONS(X) \
     X(devices, "1..16", parse_devices, "2", \
@@ -68,13 +68,13 @@ struct sim_options {
       "what cuDeviceGetAttribute says of that attribute; nothing else changes")
 /* clang-format on */
 
-/* Parse `text` (NULL is "") over the defaults. False: `words` says what and what is
- * allowed, and `out` is untouched. */
+/* Parse `text` (NULL is "") over the defaults. False: `words` has the error message with
+ * the allowed values, and `out` is unchanged. */
 bool sim_options_parse(const char *text, struct sim_options *out, char *words,
                        size_t words_bytes);
 
-/* Is `call`, a symbol such as cuMemAlloc_v2, the call that `name` names without version?
- */
+/* Return true if `call`, a symbol such as cuMemAlloc_v2, is a version of the call
+ * `name`. */
 bool sim_call_is(const char *call, const char *name);
 
 #endif

@@ -1,5 +1,5 @@
-/* peer.c -- devices that use each other's memory. All can, once it is enabled, unless the
- * option `peers` says otherwise. */
+/* peer.c -- peer access between devices. All devices support it, unless the option
+ * `peers` disables it. */
 #include "sim/api.h"
 #include "sim/call.h"
 #include "sim/context.h"
@@ -24,14 +24,13 @@ CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute,
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_device_exists(from) || !sim_device_exists(to) || from == to)
         return CUDA_ERROR_INVALID_DEVICE;
-    *value =
-        attribute != 5 &&
-        !sim_options.has_no_peers; /* as between two devices with NVLink, one hop apart */
+    *value = attribute != 5 &&
+             !sim_options.has_no_peers; /* as between two devices one NVLink hop apart */
     return CUDA_SUCCESS;
 }
 
-/* The bit of `handle`'s device in the current context's `peers`; 0 and *result where
- * there is none to give access to, `self` where it is the same device. */
+/* The bit of `handle`'s device in the current context's `peers`. Return 0 and set
+ * *result if there is no such device: to `self` if it is the same device. */
 static uint64_t peer_bit(CUcontext handle, CUresult self, CUresult *result)
 {
     struct sim_context *peer;

@@ -32,16 +32,16 @@ struct sim_physical *sim_physical_find(CUmemGenericAllocationHandle handle)
     return physical;
 }
 
-/* --- what it is made of --- */
+/* --- where the memory comes from --- */
 
-/* Room for `bytes` on the device; what pools do not use gives way. */
+/* Charge `bytes` to the device. Unused memory of pools is released for it. */
 static bool charge(CUdevice device, size_t bytes)
 {
     return sim_device_charge(&sim_devices[device], bytes) ||
            (sim_pools_trim(device) && sim_device_charge(&sim_devices[device], bytes));
 }
 
-/* A struct for an open file, in the map. NULL: no host memory. */
+/* Create a struct for an open file, and add it to the map. NULL: no host memory. */
 static struct sim_physical_file *list_file(int file, const struct sim_shared_page *page)
 {
     struct sim_physical_file *listed = calloc(1, sizeof *listed);
@@ -89,7 +89,7 @@ static void drop_file(struct sim_physical_file *file)
     if (--file->references > 0)
         return;
     tarn__map_take(&files, file->id, NULL);
-    close(file->file); /* the last of it, unless another process has it */
+    close(file->file); /* frees the memory, unless another process has the file */
     if (file->is_ours) {
         sim_device_refund(&sim_devices[file->device], file->bytes);
         sim_live_bytes -= file->bytes;
@@ -105,7 +105,7 @@ static CUresult make_piece(CUdevice device, size_t bytes, struct sim_range **out
     return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Its pages go without the lock: that takes a while. */
+/* Its pages are dropped without the lock, because that is slow. */
 static void drop_piece(CUdevice device, struct sim_range *piece)
 {
     sim_unlock();
@@ -115,7 +115,7 @@ static void drop_piece(CUdevice device, struct sim_range *piece)
     sim_pieces_give(&sim_devices[device], piece);
 }
 
-/* A handle, held once, for memory that is to follow. NULL: no host memory. */
+/* Create a handle with one hold; the caller adds the memory. NULL: no host memory. */
 static struct sim_physical *give_handle(CUdevice device, size_t bytes)
 {
     struct sim_physical *physical = calloc(1, sizeof *physical);
@@ -139,7 +139,7 @@ static void take_handle(struct sim_physical *physical)
     free(physical);
 }
 
-/* Gone, if nobody holds it or has it mapped. */
+/* Free it if it has neither holds nor mappings. */
 static void drop_if_unused(struct sim_physical *physical)
 {
     struct sim_physical_file *file = physical->file;
@@ -173,7 +173,7 @@ void sim_physical_unmapped(struct sim_physical *physical)
 
 /* --- create and release --- */
 
-/* As the real driver answers: it looks at the question, not at the properties. */
+/* As the real driver does, it checks the option and not the properties. */
 CUresult cuMemGetAllocationGranularity(size_t *out, const CUmemAllocationProp *properties,
                                        CUmemAllocationGranularity_flags option)
 {
@@ -186,10 +186,11 @@ CUresult cuMemGetAllocationGranularity(size_t *out, const CUmemAllocationProp *p
     return CUDA_SUCCESS;
 }
 
-/* Other bits of the types are not looked at. */
+/* Other bits of the types are ignored. */
 enum { KNOWN_HANDLE_TYPES = 0xf };
 
-/* Fabric handles want a service that runs on few machines; host memory is not here. */
+/* Fabric handles need a service that runs on few machines. Host memory is not supported.
+ */
 static CUresult check_properties(const CUmemAllocationProp *properties)
 {
     static const unsigned char none[sizeof properties->allocFlags.reserved];
@@ -252,7 +253,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
     return sim_leave(create(properties, bytes, out));
 }
 
-/* A mapping keeps the memory, and the handle stays good for it; but nobody holds it. */
+/* A mapping keeps the memory, and the handle stays valid for it, but without a hold. */
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
     ENTER(CALL_PLAIN);
@@ -315,12 +316,12 @@ CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle ha
     file = fcntl(physical->file->file, F_DUPFD_CLOEXEC, 0);
     if (file < 0)
         return sim_leave(CUDA_ERROR_OPERATING_SYSTEM);
-    memcpy(out, &file, sizeof file); /* an int, and no more of it is written */
+    memcpy(out, &file, sizeof file); /* the output is only an int */
     return sim_leave(CUDA_SUCCESS);
 }
 
-/* The file that `page` tells of, once more: as this process has it already, or a
- * descriptor of our own, as the caller may close his. */
+/* Open the file that `page` describes: reuse the process's own struct, or duplicate the
+ * descriptor, because the caller may close his. */
 static CUresult open_file(int file, const struct sim_shared_page *page,
                           struct sim_physical_file **out)
 {
@@ -329,7 +330,7 @@ static CUresult open_file(int file, const struct sim_shared_page *page,
 
     if (known) {
         if ((*known)->bytes != page->bytes)
-            return CUDA_ERROR_UNKNOWN; /* the page was tampered with */
+            return CUDA_ERROR_UNKNOWN; /* another process changed the page */
         (*known)->references++;
         *out = *known;
         return CUDA_SUCCESS;
@@ -364,7 +365,7 @@ static CUresult import(int file, CUmemGenericAllocationHandle *out)
     return CUDA_SUCCESS;
 }
 
-/* Each import is a handle of its own. */
+/* Each import returns a handle of its own. */
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *handle,
                                         CUmemAllocationHandleType type)
 {

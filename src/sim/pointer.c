@@ -1,4 +1,4 @@
-/* pointer.c -- what can be asked about an address. */
+/* pointer.c -- pointer attributes and address ranges. */
 #include "sim/api.h"
 #include "sim/call.h"
 #include "sim/memory.h"
@@ -6,7 +6,7 @@
 #include "sim/pool.h"
 #include "sim/vmm.h"
 
-/* Memory that no device has access to is not there for most questions. */
+/* For most queries, memory that no device has access to does not exist. */
 static bool is_reachable(const struct sim_block *block)
 {
     return block->kind != BLOCK_MAPPED || block->may_read != 0;
@@ -30,7 +30,7 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *start, size_t *bytes, CUdeviceptr 
     return sim_leave(CUDA_SUCCESS);
 }
 
-/* The host can use the address of pinned, registered and managed memory. */
+/* Pinned, registered and managed memory has an address for the host. */
 static CUresult host_pointer(const struct sim_block *block, uintptr_t address,
                              void *value)
 {
@@ -40,7 +40,7 @@ static CUresult host_pointer(const struct sim_block *block, uintptr_t address,
     return is_hosts ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Memory of another device has to be enabled first. */
+/* Memory of another device needs peer access. */
 static CUresult device_pointer(const struct sim_block *block, uintptr_t address,
                                void *value)
 {
@@ -52,7 +52,7 @@ static CUresult device_pointer(const struct sim_block *block, uintptr_t address,
     return is_devices ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* What the client asked for; of mapped memory, the reservation around it. */
+/* The requested range; for mapped memory, the reservation around it. */
 static const struct sim_range *range_of(const struct sim_block *block)
 {
     return block->kind == BLOCK_MAPPED ? sim_vmm_reservation(block->range.start)
@@ -168,7 +168,7 @@ CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute,
     return sim_leave(answer(block, (uintptr_t)address, attribute, value));
 }
 
-/* What the plural form says where there is nothing to say, of an address that may be
+/* The values of cuPointerGetAttributes where there is no answer. The address may be
  * reserved. */
 static void answer_nothing(CUdeviceptr address, CUpointer_attribute attribute,
                            void *value)
@@ -191,7 +191,7 @@ static void answer_nothing(CUdeviceptr address, CUpointer_attribute attribute,
         *(uint64_t *)value = 0;
         return;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        if (reserved) /* or else it stays what it was */
+        if (reserved) /* otherwise the output keeps its value */
             *(CUdeviceptr *)value = reserved->start;
         return;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
@@ -202,7 +202,7 @@ static void answer_nothing(CUdeviceptr address, CUpointer_attribute attribute,
     }
 }
 
-/* Unlike the singular, it does not fail for what it does not know. */
+/* Unlike cuPointerGetAttribute, it does not fail for an unknown address. */
 CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes,
                                 void **values, CUdeviceptr address)
 {

@@ -1,8 +1,8 @@
-/* pool.c -- how a pool finds memory for a stream.
+/* pool.c -- how a driver pool finds memory for a stream.
  *
- * What was freed on a stream is at once free for that stream, and for the others when the
- * stream has come to the free. Where nothing else is left, the allocating stream is made
- * to wait for another one's free, if the pool may do that.
+ * Memory freed on a stream is immediately free for that stream. It is free for other
+ * streams when the stream has reached the free. If nothing else is left, the pool makes
+ * the allocating stream wait for another stream's free, if its attributes allow that.
  */
 #include "sim/pool.h"
 #include "base/sizes.h"
@@ -14,17 +14,19 @@
 #include "sim/races.h"
 #include <stdlib.h>
 
-#define POOL_PIECE_BYTES ((size_t)32 << 20) /* as an H200 takes them */
+#define POOL_PIECE_BYTES ((size_t)32 << 20) /* the size measured on an H200 */
 
 enum {
     FOLLOW_EVENTS = 0, /* in `reuse`, */
     INTERNAL = 2,      /* too */
-    LOOKED_AT = 256,   /* of the newest frees, so that many of them do not make it slow */
+    /* the search covers this many of the newest frees, to bound its time */
+    LOOKED_AT = 256,
 };
 
 static struct sim_pool *pools;
-static struct sim_pool *graves; /* of destroyed ones: a handle that was good once is told
-                                   from one that never was, and comes back */
+/* Destroyed pools: their handles are reused, and a stale handle is distinguished from
+ * one that never was valid. */
+static struct sim_pool *graves;
 
 static bool was_one(CUmemoryPool handle)
 {
@@ -99,7 +101,7 @@ CUresult sim_pool_new_elsewhere(enum sim_pool_kind kind, const CUmemLocation *lo
         return CUDA_ERROR_OUT_OF_MEMORY;
     pool->kind = kind;
     pool->location = *location;
-    pool->access = UINT64_MAX; /* every device may use it */
+    pool->access = UINT64_MAX; /* every device has access */
     result = sim_pool_file_create(pool);
     if (result == CUDA_SUCCESS)
         *out = pool;
@@ -142,7 +144,7 @@ static struct sim_range *unlist_freed(struct sim_freed *freed)
     return memory;
 }
 
-/* The stream has come to the free: the memory is free for all. */
+/* The stream has reached the free: the memory is free for every stream. */
 static void reach_free(void *data)
 {
     struct sim_freed *freed = data;
@@ -180,7 +182,7 @@ static void give_piece(struct sim_pool *pool, struct sim_range *memory)
     sim_pieces_give(device, memory);
 }
 
-/* Can any piece lie free? The answer is quick where there are many blocks. */
+/* Return true if some piece may be free. Fast where there are many blocks. */
 static bool may_give(const struct sim_pool *pool)
 {
     const struct sim_range *root = pool->heap.free.root;
@@ -188,7 +190,7 @@ static bool may_give(const struct sim_pool *pool)
     return root && root->largest >= pool->least_piece;
 }
 
-/* Give pieces that lie free back, as long as the pool keeps so many bytes. */
+/* Return free pieces, as long as the pool keeps `keep` bytes. */
 static void give_back(struct sim_pool *pool, uint64_t keep)
 {
     struct sim_range *piece, *memory;
@@ -253,7 +255,7 @@ void sim_pool_destroy(struct sim_pool *pool)
 
 /* --- finding memory --- */
 
-/* Does what `stream` does next come after the free? */
+/* Return true if the next operation of `stream` comes after the free. */
 static bool is_behind(const struct sim_pool *pool, const struct sim_stream *stream,
                       const struct sim_freed *freed)
 {
@@ -262,8 +264,8 @@ static bool is_behind(const struct sim_pool *pool, const struct sim_stream *stre
             sim_stream_is_after(stream, freed->stream, freed->until));
 }
 
-/* Memory freed before what `stream` does next (`same`), or not, that is large enough,
- * exact fits first. */
+/* Find freed memory that is large enough; exact fits first. With `same` the next
+ * operation of `stream` comes after the free, otherwise not. */
 static struct sim_freed *find_freed(struct sim_pool *pool,
                                     const struct sim_stream *stream, bool same,
                                     size_t bytes)
@@ -282,7 +284,7 @@ static struct sim_freed *find_freed(struct sim_pool *pool,
     return best;
 }
 
-/* Whole, so that no second entry is needed for a rest. */
+/* Reuse a whole freed block, so that no second entry is needed for the rest. */
 static struct sim_range *take_own(struct sim_pool *pool, struct sim_stream *stream,
                                   size_t bytes)
 {
@@ -303,7 +305,7 @@ const struct sim_range *sim_pool_piece(const struct sim_pool *pool, uintptr_t ad
     return sim_ranges_find(&pool->pieces, address);
 }
 
-/* Note that the pool has `memory`, part by part. False: no host memory. */
+/* Record that the pool has `memory`, part by part. False: no host memory. */
 static bool list_pieces(struct sim_pool *pool, const struct sim_range *memory)
 {
     uintptr_t end = memory->start + memory->bytes;
@@ -332,7 +334,7 @@ static void unlist_pieces(struct sim_pool *pool, const struct sim_range *memory)
     }
 }
 
-/* More memory for the pool, a multiple of `unit`, and of that `bytes`; or NULL. */
+/* Grow the pool by a multiple of `unit`, and return `bytes` of that; or NULL. */
 static struct sim_range *take_grown(struct sim_pool *pool, size_t bytes, size_t unit)
 {
     struct sim_range *more;
@@ -357,7 +359,7 @@ static struct sim_range *take_grown(struct sim_pool *pool, size_t bytes, size_t 
     return sim_heap_take(&pool->heap, bytes);
 }
 
-/* Make `stream` wait for another one's free. */
+/* Reuse memory by making `stream` wait for another stream's free. */
 static struct sim_range *take_after(struct sim_pool *pool, struct sim_stream *stream,
                                     size_t bytes)
 {
@@ -425,7 +427,7 @@ CUresult sim_pool_allocate(struct sim_pool *pool, struct sim_stream *stream, siz
     return CUDA_SUCCESS;
 }
 
-/* --- taking back --- */
+/* --- freeing --- */
 
 static void touch_freed(const void *data, struct sim_lane *lane)
 {
@@ -471,7 +473,7 @@ CUresult sim_pool_free(struct sim_block *block, struct sim_stream *stream)
     list_freed(freed);
     place->failed = cancel_free;
     place->touch = touch_freed;
-    result = sim_work_queue(stream, place); /* may come to the free at once */
+    result = sim_work_queue(stream, place); /* may reach the free immediately */
     if (result != CUDA_SUCCESS)
         return result;
     sim_block_remove(block);

@@ -25,7 +25,7 @@ CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream handle)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     result = sim_stream_find(__func__, handle, &stream);
-    if (result != CUDA_SUCCESS || bytes == 0) /* nothing, and no pointer to it */
+    if (result != CUDA_SUCCESS || bytes == 0) /* a size of 0 gives no pointer */
         return sim_leave(result);
     if (stream->member)
         return sim_leave(
@@ -92,7 +92,7 @@ static bool are_zeros(const unsigned char *bytes, size_t count)
     return count == 0;
 }
 
-/* There is one node, 0. */
+/* There is one NUMA node, 0. */
 static bool is_host(const CUmemLocation *location)
 {
     return location->type == CU_MEM_LOCATION_TYPE_HOST ||
@@ -100,7 +100,7 @@ static bool is_host(const CUmemLocation *location)
            (location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA && location->id == 0);
 }
 
-/* Managed memory may have no place of its own. */
+/* The location of managed memory may be none. */
 CUresult sim_pool_kind_of(int type, const CUmemLocation *location,
                           enum sim_pool_kind *out)
 {
@@ -120,7 +120,7 @@ CUresult sim_pool_kind_of(int type, const CUmemLocation *location,
     return CUDA_SUCCESS;
 }
 
-/* Those that go to other nodes are not here; managed memory goes to no other process. */
+/* Fabric handles are not supported. Managed memory cannot be exported. */
 static CUresult check_properties(const CUmemPoolProps *properties,
                                  enum sim_pool_kind *kind)
 {

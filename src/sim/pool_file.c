@@ -1,4 +1,4 @@
-/* pool_file.c -- the file of a pool, where it is mapped, and what of it is free. */
+/* pool_file.c -- the file of a pool, its mapping, and the free part of it. */
 #define _GNU_SOURCE
 #include "sim/pool_file.h"
 #include "sim/device.h"
@@ -12,7 +12,7 @@ struct sim_pool_area {
     struct sim_pool_area *next_unused;
 };
 
-static struct sim_ranges areas; /* all there ever were */
+static struct sim_ranges areas; /* all areas ever made */
 static struct sim_pool_area *unused;
 
 bool sim_pool_file_holds(uintptr_t address)
@@ -70,10 +70,10 @@ static struct sim_pool_area *take_area(size_t bytes)
     return area;
 }
 
-/* Memory of nobody's takes the file's place: whoever still uses it spoils nothing. */
+/* Replace the file by anonymous memory, so that a late access does no damage. */
 static void give_area(struct sim_pool_area *area)
 {
-    /* Where that fails the file stays, which costs host memory and nothing else. */
+    /* If this fails the file stays, which only costs host memory. */
     bool mapped = map_over(area, MAP_PRIVATE | MAP_ANONYMOUS, -1);
     (void)mapped;
     area->next_unused = unused;
@@ -82,7 +82,7 @@ static void give_area(struct sim_pool_area *area)
 
 /* --- files --- */
 
-/* Map `file`, which is the pool's from then on. */
+/* Map `file`. The pool owns it from then on. */
 static CUresult attach(struct sim_pool *pool, int file,
                        const struct sim_shared_page *page)
 {
@@ -161,13 +161,13 @@ void sim_pool_file_close(struct sim_pool_file *file)
 
     give_area(file->area);
     close(file->file);
-    free(free_range); /* all of it in one, or none where it was imported */
+    free(free_range); /* one free range, or none for an import */
     free(file);
 }
 
 /* --- the memory --- */
 
-/* Memory of a device, or of the host. */
+/* Charge memory to a device, or to the host. */
 static bool charge(const struct sim_pool_file *file, size_t bytes)
 {
     if (file->kind == POOL_DEVICE)
@@ -198,8 +198,8 @@ struct sim_range *sim_pool_file_take(struct sim_pool_file *file, size_t bytes)
     return range;
 }
 
-/* Where others may have the file, its pages stay: somebody may still use one that was
- * freed here, as memory on a real device stays for him. */
+/* If other processes may have the file, its pages stay: such a process may still use
+ * memory that was freed here, as memory on a real device stays valid for it. */
 void sim_pool_file_give(struct sim_pool_file *file, struct sim_range *range)
 {
     if (!file->is_exported) {

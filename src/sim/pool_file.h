@@ -1,11 +1,11 @@
 /* pool_file.h -- the memory of a pool that other processes may use.
  *
- * Such a pool takes its memory from a file of its own (shared_file.h), all of which is
- * mapped in each process: a pointer is an offset there. The memory counts against the
- * device only as far as the pool has it.
+ * Such a pool takes its memory from a file of its own (shared_file.h). Each process maps
+ * all of the file, so a pointer is an offset in it. Only the part that the pool has
+ * taken is charged to the device.
  *
- * The addresses of a file that is closed are never unmapped, as a program may still have
- * work queued that (wrongly) uses them; the next such pool gets them.
+ * The addresses of a closed file are never unmapped, because a program may still have
+ * queued work that (wrongly) uses them. The next such pool reuses them.
  */
 #ifndef TARN_SIM_POOL_FILE_H
 #define TARN_SIM_POOL_FILE_H
@@ -16,37 +16,37 @@
 
 struct sim_pool_file {
     int file;
-    uint64_t id;             /* as its last page says */
-    enum sim_pool_kind kind; /* whose memory it counts as */
+    uint64_t id;             /* from its last page */
+    enum sim_pool_kind kind; /* which memory it is charged to */
     CUdevice device;
-    struct sim_pool_area *area; /* where it is mapped, all of it */
-    struct sim_heap addresses;  /* of that, what the pool does not have */
-    bool is_exported;           /* others may have it */
-    bool is_imported;           /* it is another process's: `addresses` says nothing, */
-    unsigned imports;           /* it was imported so often and not destroyed yet, */
-    unsigned frees; /* and so many blocks are freed once their streams come to it */
+    struct sim_pool_area *area; /* where all of it is mapped */
+    struct sim_heap addresses;  /* the part that the pool has not taken */
+    bool is_exported;           /* other processes may have it */
+    bool is_imported;           /* from another process: `addresses` is unused */
+    unsigned imports;           /* how many imports were not destroyed yet */
+    unsigned frees; /* blocks that are freed once their streams reach the free */
 };
 
-/* Where the file is mapped, and how long that is. */
+/* Where the file is mapped, and how long the mapping is. */
 uintptr_t sim_pool_file_start(const struct sim_pool_file *file);
 size_t sim_pool_file_bytes(const struct sim_pool_file *file);
 
-/* A file for `pool`, which has no memory yet; that of another process. Locked, as all
- * here. */
+/* Create a file for `pool`, which has no memory yet; open that of another process.
+ * Locked, as are all functions here. */
 CUresult sim_pool_file_create(struct sim_pool *pool);
 CUresult sim_pool_file_import(struct sim_pool *pool, int file,
                               const struct sim_shared_page *page);
 
-/* Close it; the pool has no memory any more. */
+/* Close it. The pool has no memory any more. */
 void sim_pool_file_close(struct sim_pool_file *file);
 
-/* Whole pieces of `bytes`, counted against the device, or NULL. */
+/* Take whole pieces of `bytes`, charged to the device, or NULL. */
 struct sim_range *sim_pool_file_take(struct sim_pool_file *file, size_t bytes);
 
-/* Such pieces, free as a whole, back to the device. */
+/* Return such pieces, each free as a whole, to the device. */
 void sim_pool_file_give(struct sim_pool_file *file, struct sim_range *range);
 
-/* Does `address` lie in such a pool, or in one that was? */
+/* Return true if `address` is in such a pool, or was in one that is closed. */
 bool sim_pool_file_holds(uintptr_t address);
 
 #endif

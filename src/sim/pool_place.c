@@ -1,17 +1,19 @@
-/* pool_place.c -- which pool a device has, and which one host and managed memory. */
+/* pool_place.c -- the default and current pool of each device, and of host and managed
+ * memory. */
 #include "sim/api.h"
 #include "sim/call.h"
 #include "sim/device.h"
 #include "sim/pool.h"
 #include <stdlib.h>
 
-/* The pools of a place that is no device's own memory: made when first asked for. */
+/* The pools of a location that is not a device's own memory: created at the first
+ * request. */
 struct place {
     struct place *next;
     enum sim_pool_kind kind;
     CUmemLocation location;
     struct sim_pool *pool;     /* its default pool */
-    CUmemoryPool current_pool; /* what cuMemSetMemPool set, or the default one */
+    CUmemoryPool current_pool; /* set by cuMemSetMemPool, or the default one */
 };
 static struct place *places;
 
@@ -96,7 +98,7 @@ static CUresult find_place(enum sim_pool_kind kind, const CUmemLocation *locatio
     return CUDA_SUCCESS;
 }
 
-/* The pool may have been destroyed: then it is the default one again. */
+/* If the current pool was destroyed, the default one is current again. */
 static CUmemoryPool current_of(struct place *place)
 {
     if (place->current_pool != handle_of(place->pool) &&

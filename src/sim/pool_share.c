@@ -1,8 +1,8 @@
 /* pool_share.c -- pools and their pointers in other processes.
  *
- * The importer may use what it gets pointers to, and free those pointers, which takes
- * them from itself alone; the exporter's free is what gives the memory back. So an
- * importer has to free first: nothing tells it that the exporter did.
+ * The importer may use memory whose pointers it imports, and free those pointers. That
+ * only ends its own use; the exporter's free releases the memory. So an importer must
+ * free first: it is not notified of the exporter's free.
  */
 #define _GNU_SOURCE
 #include "sim/pool_share.h"
@@ -16,7 +16,7 @@
 
 #define POINTER_MAGIC 0x336d69736e726174u /* "tarnsim3" */
 
-/* What an exported pointer says. */
+/* The content of an exported pointer. */
 struct pointer {
     uint64_t magic;
     uint64_t pool_id;
@@ -41,11 +41,12 @@ CUresult cuMemPoolExportToShareableHandle(void *out, CUmemoryPool handle,
     const struct sim_pool *pool = sim_pool_find_own(handle);
     if (!pool || !(pool->handle_types & type))
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    file = fcntl(pool->file->file, F_DUPFD, 0); /* kept on exec, as the real one is */
+    /* not closed on exec, as the real driver's descriptor */
+    file = fcntl(pool->file->file, F_DUPFD, 0);
     if (file < 0)
         return sim_leave(CUDA_ERROR_OPERATING_SYSTEM);
     pool->file->is_exported = true;
-    memcpy(out, &file, sizeof file); /* an int, and no more of it is written */
+    memcpy(out, &file, sizeof file); /* the output is only an int */
     return sim_leave(CUDA_SUCCESS);
 }
 
@@ -98,7 +99,7 @@ static void remove_if_unused(struct sim_pool *pool)
         sim_pool_remove(pool);
 }
 
-/* Refused while it has pointers, as the real driver refuses it. */
+/* Fails while it has imported pointers, as the real driver does. */
 CUresult sim_pool_destroy_imported(struct sim_pool *pool)
 {
     if (pool->live > 0)
@@ -112,8 +113,8 @@ CUresult sim_pool_destroy_imported(struct sim_pool *pool)
 
 /* --- pointers --- */
 
-/* Refused until the pool itself was exported: so it seemed on an H200, which has not been
- * asked yet. */
+/* Fails until the pool itself was exported: measured on an H200
+ * (mempool.export.pointer_before_its_pool in tests/driver). */
 CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *out, CUdeviceptr address)
 {
     struct pointer pointer = {.magic = POINTER_MAGIC};
@@ -143,9 +144,9 @@ static bool is_of(const struct pointer *pointer, const struct sim_pool_file *fil
            pointer->offset <= bytes - pointer->bytes;
 }
 
-/* An import of what begins where an earlier one does is that one, whatever its size: the
- * exporter has freed that, and this process has not. (Seen on an H200. What it does where
- * they overlap otherwise has not been asked.) */
+/* An import that begins at the start of an earlier one returns the earlier one, whatever
+ * its size: the exporter has freed that memory and this process has not. (Measured on an
+ * H200. Other overlaps were not measured.) */
 static CUresult open_pointer(struct sim_pool *pool, const struct pointer *pointer,
                              CUdeviceptr *out)
 {
@@ -185,7 +186,7 @@ CUresult cuMemPoolImportPointer(CUdeviceptr *out, CUmemoryPool handle,
     return sim_leave(open_pointer(pool, &pointer, out));
 }
 
-/* A free that its stream has not come to: what is queued before it needs the pool. */
+/* A free whose stream has not reached it: earlier work in the stream needs the pool. */
 struct pending {
     struct sim_pool *pool;
 };
@@ -214,6 +215,6 @@ CUresult sim_pool_free_imported(struct sim_block *block, struct sim_stream *stre
         return result;
     }
     sim_block_remove(block);
-    sim_block_destroy(block); /* one less alive in the pool */
+    sim_block_destroy(block); /* one live block less in the pool */
     return CUDA_SUCCESS;
 }

@@ -4,7 +4,7 @@
 
 #include "sim/pool.h"
 
-/* cuMemFreeAsync and cuMemPoolDestroy where it is one of those. Locked. */
+/* cuMemFreeAsync and cuMemPoolDestroy for an imported pool. Locked. */
 CUresult sim_pool_free_imported(struct sim_block *block, struct sim_stream *stream);
 CUresult sim_pool_destroy_imported(struct sim_pool *pool);
 

@@ -6,7 +6,8 @@
 #include "sim/unsupported.h"
 #include <string.h>
 
-/* Stream 0, and what uses the default stream unnamed, means the thread's own in these. */
+/* In these calls stream 0, and an implicit default stream, mean the thread's own stream.
+ */
 #define SIM_X(name, version, symbol, parameters)
 #define SIM_Z(name, version, symbol, per_thread, parameters, arguments) \
     CUresult per_thread parameters                                      \
@@ -21,7 +22,7 @@ SIM_CALLS(SIM_X, SIM_Z)
 #undef SIM_X
 #undef SIM_Z
 
-/* Whatever their arguments are, these do not look at them. */
+/* These calls ignore their arguments, whatever those are. */
 #define SIM_U(name, version, symbol)     \
     SIM_EXPORT CUresult symbol(void);    \
     CUresult symbol(void)                \
@@ -52,8 +53,8 @@ static const struct call {
 #undef SIM_U
 };
 
-/* The call of that name with the highest version up to `version`. *known: is there any?
- */
+/* Find the call of that name with the highest version up to `version`. *known is whether
+ * any version exists. */
 static const struct call *find_call(const char *name, int version, bool *known)
 {
     const struct call *best = NULL;
@@ -94,7 +95,7 @@ CUresult cuGetProcAddress_v2(const char *name, void **function, int version,
         if (status)
             *status = known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
                             : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-        return CUDA_SUCCESS; /* also without a status: NULL says it */
+        return CUDA_SUCCESS; /* also without a status output: NULL shows it */
     }
     found = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM && call->per_thread
                 ? call->per_thread
@@ -105,7 +106,7 @@ CUresult cuGetProcAddress_v2(const char *name, void **function, int version,
     return CUDA_SUCCESS;
 }
 
-/* The tables of the CUDA runtime library are not documented, so they are not here. */
+/* The tables of the CUDA runtime library are undocumented, so the simulator has none. */
 CUresult cuGetExportTable(const void **out, const CUuuid *id)
 {
     (void)id;

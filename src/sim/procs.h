@@ -1,10 +1,10 @@
-/* procs.h -- which calls there are. */
+/* procs.h -- the names of the calls. */
 #ifndef TARN_SIM_PROCS_H
 #define TARN_SIM_PROCS_H
 
 #include <stdbool.h>
 
-/* Is there a call of that name, versions aside? */
+/* Return true if there is a call of that name in any version. */
 bool sim_call_is_known(const char *name);
 
 #endif

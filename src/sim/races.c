@@ -1,8 +1,9 @@
-/* races.c -- lanes and vector clocks: what comes after what.
+/* races.c -- lanes (the states of streams) and vector clocks: the order of operations.
  *
- * A clock of a stream names only what it learned by waiting and what the host has not
- * waited for since; the rest is in `host_saw` of each lane. So clocks stay short: two
- * streams that never met are not in each other's, and a host that waits empties all.
+ * The clock of a stream only lists what it learned by waiting and the host has not
+ * waited for since. The rest is in `host_saw` of each lane. So clocks stay short: two
+ * streams that were never ordered are not in each other's clock, and a host that waits
+ * empties all clocks.
  */
 #include "sim/races.h"
 #include "sim/api.h"
@@ -13,7 +14,7 @@
 #include "sim/work.h"
 #include <stdlib.h>
 
-/* Never changed once others can see it: then it is copied. */
+/* A vector clock. It never changes once it is shared: a change makes a copy. */
 struct sim_clock {
     unsigned references;
     size_t count;
@@ -24,13 +25,15 @@ struct sim_clock {
 };
 
 static bool is_on;
-static struct sim_lane *lanes; /* of streams that are there, or whose work may be */
-static struct sim_lane *spare; /* of streams that are gone and seen by the host */
+/* of streams that exist, or whose work may be unfinished */
+static struct sim_lane *lanes;
+/* of destroyed streams whose work the host has seen done */
+static struct sim_lane *spare;
 static uint64_t last_lane;
-static uint64_t moments; /* ever passed in any lane */
+static uint64_t moments; /* times ever passed in all lanes */
 
-/* A context that the host has seen all of, and when: a free that waits for an idle device
- * has not to look at each lane again. */
+/* The context whose work the host has seen done, and when. So a free that waits for an
+ * idle device need not check each lane again. */
 static struct {
     const struct sim_context *context;
     uint64_t moment;
@@ -67,7 +70,7 @@ static uint64_t time_in(const struct sim_clock *clock, const struct sim_lane *la
     return 0;
 }
 
-/* Add to `clock`, where the host has not seen it and it is not the owner's own. */
+/* Add to `clock`, unless the host has seen it or it is the owner's own time. */
 static void note(struct sim_clock *clock, const struct known *known,
                  const struct sim_lane *owner)
 {
@@ -75,7 +78,7 @@ static void note(struct sim_clock *clock, const struct known *known,
         clock->known[clock->count++] = *known;
 }
 
-/* The later of both for each lane; a new clock for `owner`. */
+/* Create a clock for `owner` with the later time of both for each lane. */
 static struct sim_clock *merge(const struct known *a, size_t a_count,
                                const struct known *b, size_t b_count,
                                const struct sim_lane *owner)
@@ -109,8 +112,8 @@ static void join(struct sim_clock **clock, const struct known *other, size_t cou
     *clock = merged;
 }
 
-/* `clock` of `owner` comes after a point. Who knows a lane up to some time knows all that
- * the lane knew then. */
+/* Order `clock` of `owner` after a point. A clock that includes a time of a lane
+ * includes all that the lane's clock included at that time. */
 static void join_point(struct sim_clock **clock, const struct sim_point *point,
                        const struct sim_lane *owner)
 {
@@ -189,7 +192,7 @@ static void host_sees(struct sim_lane *lane, uint64_t time)
         lane->host_saw = time;
 }
 
-/* Times go on where they were, so old clocks and accesses may still name such a lane. */
+/* Times continue in a reused lane, so old clocks and accesses may still name it. */
 static void spare_gone_lanes(void)
 {
     struct sim_lane **link = &lanes;
@@ -218,9 +221,9 @@ void sim_races_start(bool on)
     is_on = on;
 }
 
-/* --- what orders --- */
+/* --- ordering --- */
 
-/* The legacy stream comes after all blocking streams, and they after it. */
+/* The legacy stream is ordered after all blocking streams, and they after it. */
 static void order_by_default_stream(struct sim_stream *stream, struct sim_lane *lane)
 {
     struct sim_context *context = stream->context;
@@ -283,9 +286,9 @@ void sim_point_drop(struct sim_point *point)
     *point = (struct sim_point){0};
 }
 
-/* Time passes in the lane, so that streams that come after it see that it has changed. A
- * wait is a barrier on the legacy stream; on another it may be no operation at all, so it
- * does not come after the legacy stream. */
+/* The time of the lane advances, so that streams that are ordered after it see the
+ * change. A wait is a barrier on the legacy stream. On another stream it may be no
+ * operation at all, so it is not ordered after the legacy stream. */
 void sim_races_order(struct sim_stream *stream, const struct sim_point *point)
 {
     struct sim_lane *lane;
@@ -311,7 +314,7 @@ void sim_races_order_context(struct sim_stream *fence)
             join_lane(lane, other);
 }
 
-/* --- what the host waits for --- */
+/* --- waits of the host --- */
 
 void sim_races_host_waits_for(const struct sim_point *point)
 {
@@ -351,7 +354,7 @@ void sim_races_host_waits_for_context(const struct sim_context *context)
     spare_gone_lanes();
 }
 
-/* --- what is touched --- */
+/* --- accesses --- */
 
 void sim_races_touch(struct sim_lane *lane, uintptr_t start, size_t bytes, bool is_write)
 {

@@ -1,8 +1,9 @@
-/* ranges.c -- a treap over addresses, each node knowing the largest range beneath it.
+/* ranges.c -- a treap over addresses. Each node knows the largest range in its subtree.
  *
- * Nodes know their parents, so taking one out needs no way down from the root; and what is
- * known of a subtree is told upwards only as far as it changes. With 100,000 ranges a way
- * down is some twenty places in memory that no cache holds, which is all the cost there is.
+ * Nodes know their parents, so removing one needs no descent from the root. A change of
+ * a subtree is propagated upwards only as far as it matters. With 100,000 ranges a
+ * descent touches some twenty places in memory that no cache holds, which is the whole
+ * cost.
  */
 #include "sim/ranges.h"
 #include "base/random.h"
@@ -12,7 +13,7 @@ static size_t largest_of(const struct sim_range *node)
     return node ? node->largest : 0;
 }
 
-/* False: it has not changed. */
+/* Recompute `largest`. False: it is unchanged. */
 static bool refresh(struct sim_range *node)
 {
     size_t before = node->largest, left = largest_of(node->left),
@@ -28,7 +29,7 @@ static void refresh_upwards(const struct sim_ranges *ranges, struct sim_range *n
         node = node->parent;
 }
 
-/* Where the tree points at `node`. */
+/* The pointer in the tree that refers to `node`. */
 static struct sim_range **link_to(struct sim_ranges *ranges, const struct sim_range *node)
 {
     if (!node->parent)
@@ -36,7 +37,7 @@ static struct sim_range **link_to(struct sim_ranges *ranges, const struct sim_ra
     return node->parent->left == node ? &node->parent->left : &node->parent->right;
 }
 
-/* Put `child` into the place of its parent, which becomes its child. */
+/* Rotate `child` into the place of its parent, which becomes its child. */
 static void rotate_up(struct sim_ranges *ranges, struct sim_range *child)
 {
     struct sim_range *parent = child->parent, *moved;

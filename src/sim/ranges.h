@@ -1,8 +1,8 @@
-/* ranges.h -- a set of address ranges that do not overlap: which one holds an address,
- * and where is the first that is large enough. Both in logarithmic time.
+/* ranges.h -- a set of address ranges that do not overlap. It finds the range that holds
+ * an address, and the first range that is large enough, both in logarithmic time.
  *
- * Live blocks and free memory are such sets. The nodes belong to the caller, so taking
- * one out or putting one in never fails. Not locked: the owner does that.
+ * Live blocks and free memory are such sets. The nodes belong to the caller, so
+ * inserting and removing never fails. Not locked: the owner of the set does that.
  */
 #ifndef TARN_SIM_RANGES_H
 #define TARN_SIM_RANGES_H
@@ -16,22 +16,22 @@ struct sim_range {
     size_t bytes; /* at least 1 */
     struct sim_range *left, *right, *parent;
     size_t largest;    /* of `bytes` in this subtree */
-    uint64_t priority; /* the tree is a heap in it */
+    uint64_t priority; /* the tree is a heap by it */
 };
 
 struct sim_ranges {
     struct sim_range *root;
     uint64_t random;
-    bool is_unsized; /* nobody asks where something fits: `largest` says nothing */
+    bool is_unsized; /* sim_ranges_fit is never called: `largest` is not maintained */
 };
 
-/* Put `range` in; start and bytes are set, the rest is not. */
+/* Insert `range`. Its start and bytes are set, its other fields need not be. */
 void sim_ranges_insert(struct sim_ranges *ranges, struct sim_range *range);
 
-/* Take `range`, which is in the set, out. */
+/* Remove `range`, which is in the set. */
 void sim_ranges_remove(struct sim_ranges *ranges, struct sim_range *range);
 
-/* Change where `range`, which is in a set, lies; it stays between its neighbours. */
+/* Change the position of `range`, which is in a set. It stays between its neighbours. */
 void sim_ranges_resize(const struct sim_ranges *ranges, struct sim_range *range,
                        uintptr_t start, size_t bytes);
 

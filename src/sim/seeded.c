@@ -4,7 +4,7 @@
 #include "base/random.h"
 #include "sim/work.h"
 
-/* How the seed likes to delay. One manner finds what another misses. */
+/* How a seed distributes delays. One manner finds bugs that another misses. */
 enum manner {
     EVEN,   /* all streams alike */
     STARVE, /* one stream in three is a thousand times slower */
@@ -18,10 +18,10 @@ enum { NEWEST_SPAN = 1024 };
 bool sim_is_seeded;
 static uint64_t seed, latency_min, latency_span; /* ns */
 static enum manner manner;
-static uint64_t more_in; /* one call in so many does more; 0: none */
+static uint64_t more_in; /* one call in this many runs one more operation; 0: none */
 static uint64_t generation;
 static uint64_t last_number;
-static uint64_t asked;        /* how often the host did */
+static uint64_t asked;        /* the number of queries by the host */
 static uint64_t first_ticket; /* of this generation; 0: none yet */
 static uint64_t now_ns;
 static struct sim_stream *turns; /* the next one on top */
@@ -54,7 +54,7 @@ void sim_seeded_start(const struct sim_options *options)
     last_number = 0;
     asked = 0;
     first_ticket = 0;
-    if (now_ns < real) /* times of events never go back */
+    if (now_ns < real) /* times of events must not decrease */
         now_ns = real;
 }
 
@@ -107,7 +107,7 @@ static struct sim_stream *merge(struct sim_stream *a, struct sim_stream *b)
     return a;
 }
 
-/* One heap of a list of them: in pairs, then all, so that it stays logarithmic. */
+/* Merge a list of heaps into one: in pairs, then all, so that it stays logarithmic. */
 static struct sim_stream *merge_all(struct sim_stream *list)
 {
     struct sim_stream *pairs = NULL, *all = NULL;

@@ -1,4 +1,4 @@
-/* shared_file.c -- making such a file, and not trusting one. */
+/* shared_file.c -- creating and validating such a file. */
 #define _GNU_SOURCE
 #include "sim/shared_file.h"
 #include "sim/device.h"
@@ -53,7 +53,8 @@ CUresult sim_shared_create(enum sim_shared_kind kind, CUdevice device, size_t by
     return CUDA_SUCCESS;
 }
 
-/* Seals first: what cannot have them is no memfd, and may not even be read. */
+/* Check the seals first: a file that cannot have them is no memfd, and it may be
+ * unreadable. */
 CUresult sim_shared_identify(int file, enum sim_shared_kind kind,
                              struct sim_shared_page *page)
 {

@@ -1,4 +1,4 @@
-/* stream.c -- streams as the driver hands them out: handles, default streams, waiting. */
+/* stream.c -- streams of the driver API: handles, default streams, waiting. */
 #include "sim/stream.h"
 #include "sim/api.h"
 #include "sim/capture.h"
@@ -17,7 +17,7 @@ static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
 
 /* --- per-thread default streams --- */
 
-/* The thread is gone; work on its streams goes on. */
+/* The thread has ended; work on its streams continues. */
 static void forget_thread(void *first)
 {
     struct sim_stream *stream = first;
@@ -96,7 +96,8 @@ static CUresult find_stream(const char *call, CUstream handle, struct sim_stream
         return CUDA_ERROR_INVALID_HANDLE;
     }
     if (!sim_stream_is_alive(stream))
-        return CUDA_ERROR_CONTEXT_IS_DESTROYED; /* the handle outlived its context */
+        /* the context of the handle was destroyed */
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     *out = stream;
     return sim_context_error(stream->context);
 }
@@ -160,7 +161,7 @@ static void reuse_handle(void *data)
     sim_handle_reuse(&handles, *(void **)data);
 }
 
-/* The next stream has the handle, but not before this one has done its work. */
+/* The next stream gets the handle, but not before this one has finished its work. */
 static void give_handle_back(struct sim_stream *stream)
 {
     struct sim_op *last = NULL;
@@ -179,7 +180,7 @@ static void give_handle_back(struct sim_stream *stream)
     sim_work_queue(stream, last);
 }
 
-/* Queued work goes on without the handle. */
+/* Queued work continues without the handle. */
 CUresult cuStreamDestroy_v2(CUstream handle)
 {
     struct sim_stream *stream;
@@ -202,7 +203,7 @@ CUresult cuStreamDestroy_v2(CUstream handle)
 
 /* --- waiting --- */
 
-/* Work of the legacy stream comes after that of all blocking streams. */
+/* Work of the legacy stream is ordered after that of all blocking streams. */
 bool sim_stream_is_idle(const struct sim_stream *stream)
 {
     const struct sim_stream *other = stream->context->busy;
@@ -241,8 +242,8 @@ static int compare_ids(const void *a, const void *b)
     return first->id < second->id ? -1 : first->id > second->id;
 }
 
-/* The streams of `context` that have handles, oldest first: the order of handles is that
- * of addresses, which are others in each run. NULL: no host memory. */
+/* List the streams of `context` that have handles, oldest first. The order of handles is
+ * that of addresses, which differ in each run. NULL: no host memory. */
 static struct sim_stream **list_streams(const struct sim_context *context, size_t *count)
 {
     struct sim_stream **list = malloc((handles.objects.count + 1) * sizeof(void *));
@@ -306,7 +307,7 @@ CUresult cuStreamQuery(CUstream handle)
         sim_stream_release(stream);
     }
     if (result == CUDA_SUCCESS)
-        sim_races_host_waits(stream); /* as if it had: it knows that all is done */
+        sim_races_host_waits(stream); /* all of it is complete, as after a wait */
     return sim_leave(result);
 }
 
@@ -337,16 +338,16 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
     sim_lock();
     result = sim_stream_find(__func__, handle, &stream);
     if (result == CUDA_SUCCESS && flags && !stream->member)
-        result = CUDA_ERROR_ILLEGAL_STATE; /* a wait that only a graph has */
+        result = CUDA_ERROR_ILLEGAL_STATE; /* a wait that only a graph contains */
     if (result == CUDA_SUCCESS)
         result = flags ? sim_event_capture_wait(event, stream)
                        : sim_event_order(event, stream);
     return sim_leave(result);
 }
 
-/* --- questions --- */
+/* --- queries --- */
 
-/* One answer about a stream. */
+/* Define a query of one stream attribute. */
 #define QUESTION(name, traits, type, answer)                          \
     CUresult name(CUstream handle, type *out)                         \
     {                                                                 \

@@ -33,7 +33,7 @@ CUresult cuStreamAttachMemAsync(CUstream handle, CUdeviceptr address, size_t byt
     return sim_leave(result);
 }
 
-/* Policies of caches and schedulers: taken, and without effect. */
+/* Policies of caches and schedulers: accepted, without effect. */
 CUresult cuStreamSetAttribute(CUstream handle, int attribute, const void *value)
 {
     ENTER(CALL_PLAIN);

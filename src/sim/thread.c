@@ -1,4 +1,4 @@
-/* thread.c -- a thread's state, and what becomes of its streams when it ends. */
+/* thread.c -- the state of a thread. */
 #include "sim/thread.h"
 
 _Thread_local struct sim_thread sim_thread;

@@ -1,4 +1,4 @@
-/* thread.h -- what the driver keeps for each thread. */
+/* thread.h -- the driver's state of each thread. */
 #ifndef TARN_SIM_THREAD_H
 #define TARN_SIM_THREAD_H
 
@@ -14,12 +14,12 @@ struct sim_thread {
     struct sim_context *stack[SIM_STACK_MAX]; /* the last one is current */
     unsigned depth;
     int capture_mode;
-    uint64_t id;               /* given when it begins a capture; 0: not yet */
-    bool in_host_function;     /* driver calls are refused */
+    uint64_t id;               /* assigned when it begins a capture; 0: not yet */
+    bool in_host_function;     /* driver calls fail */
     bool is_per_thread;        /* in a _ptds/_ptsz call: stream 0 means per-thread */
-    const char *call;          /* that this thread is in, or was in last, */
-    void *caller;              /* and with races=on where in the client it was made */
-    struct sim_stream *stream; /* list of its per-thread default streams, one a context */
+    const char *call;          /* the call that this thread is in, or was in last, */
+    void *caller;              /* and with races=on the client's address that made it */
+    struct sim_stream *stream; /* its per-thread default streams, one per context */
 };
 
 extern _Thread_local struct sim_thread sim_thread;

@@ -1,6 +1,6 @@
-/* unsupported.h -- documented calls that exist only to say CUDA_ERROR_NOT_SUPPORTED.
+/* unsupported.h -- documented calls that only return CUDA_ERROR_NOT_SUPPORTED.
  *
- * Clients look up calls that every driver of CUDA 12.0 has, and some will not start where
+ * Clients look up calls that every driver of CUDA 12.0 has, and some fail to start if
  * one is missing. X(name, version, symbol).
  */
 #ifndef TARN_SIM_UNSUPPORTED_H

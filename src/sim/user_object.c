@@ -1,8 +1,8 @@
 /* user_object.c -- the client's objects that live as long as the graphs that use them.
  *
- * The client's function must not run under the lock, nor in the call that let go of the
- * object (cuda.core's takes a lock of its own that the caller may hold): it runs on a
- * thread that is there as long as there is something to destroy.
+ * The client's function must not run under the lock, nor in the call that releases the
+ * last reference: cuda.core's function takes a lock that the caller may hold. So it runs
+ * on a thread that exists as long as there is something to destroy.
  */
 #define _GNU_SOURCE
 #include "sim/user_object.h"
@@ -17,14 +17,15 @@
 enum { NO_DESTRUCTOR_SYNC = 1, MOVE = 1 };
 
 struct sim_user_object {
-    struct sim_user_object *next; /* of all that are alive, or of the doomed */
+    /* in the list of live objects, or of those to destroy */
+    struct sim_user_object *next;
     CUhostFn destroy;
     void *data;
     uint64_t references; /* the client's and those of graphs */
 };
 
 struct sim_user_use {
-    struct sim_user_use *next; /* of the graph */
+    struct sim_user_use *next; /* in the graph's list */
     struct sim_user_object *object;
     uint64_t references;
 };
@@ -49,7 +50,7 @@ static void *destroy_doomed(void *unused)
     return NULL;
 }
 
-/* Where there is no thread to be had, the next one that is does it. */
+/* If the thread cannot be created, the next attempt destroys these objects too. */
 static void start_destroying(void)
 {
     sigset_t all, old;
@@ -106,7 +107,7 @@ static struct sim_user_use **find_use(struct sim_graph *graph,
     return link;
 }
 
-/* The references are the graph's from now on; false: no host memory. */
+/* Give the references to the graph; false: no host memory. */
 static bool use(struct sim_graph *graph, struct sim_user_object *object, uint64_t count)
 {
     struct sim_user_use *use = *find_use(graph, object);
@@ -186,7 +187,7 @@ CUresult cuUserObjectRelease(CUuserObject handle, unsigned int count)
     return sim_leave(CUDA_SUCCESS);
 }
 
-/* With MOVE the caller gives its own references, else there are more of them. */
+/* With MOVE the caller transfers its own references; otherwise new ones are added. */
 CUresult cuGraphRetainUserObject(CUgraph graph_handle, CUuserObject handle,
                                  unsigned int count, unsigned int flags)
 {

@@ -1,6 +1,5 @@
-/* user_object.h -- what a client ties to the life of its graphs: a pointer that is handed
- * to a function of the client when the last of its references has gone.
- */
+/* user_object.h -- user objects: a client's pointer with references held by graphs. A
+ * function of the client gets the pointer when the last reference is released. */
 #ifndef TARN_SIM_USER_OBJECT_H
 #define TARN_SIM_USER_OBJECT_H
 
@@ -9,11 +8,11 @@
 struct sim_graph;
 struct sim_user_use; /* the references of one graph to one object */
 
-/* `to` gets the references that `from` has. false: no host memory; what it has got goes
- * with it. Locked. */
+/* Copy the references of `from` to `to`. False: no host memory; then destroying `to`
+ * releases those already copied. Locked. */
 bool sim_user_objects_copy(struct sim_graph *to, const struct sim_graph *from);
 
-/* Let go of all references of `graph`. Locked. */
+/* Release all references of `graph`. Locked. */
 void sim_user_objects_drop(struct sim_graph *graph);
 
 #endif

@@ -1,7 +1,7 @@
 /* visible.c -- reads CUDA_VISIBLE_DEVICES as the real driver does.
  *
- * A list of numbers or of `GPU-` identities: it ends at the first entry that names no device,
- * and one named twice makes it void.
+ * The value is a list of numbers or of `GPU-` UUIDs. It ends at the first entry that
+ * names no device. A device named twice makes the whole list void.
  */
 #include "sim/visible.h"
 #include <ctype.h>
@@ -15,7 +15,8 @@ void sim_uuid_of(int number, CUuuid *out)
     out->bytes[15] = (char)('a' + number);
 }
 
-/* Does `text`, of `length` characters, begin the identity of device `number`? */
+/* Return true if `text`, of `length` characters, is a prefix of the UUID of device
+ * `number`. */
 static bool is_identity(const char *text, size_t length, int number)
 {
     static const char digits[] = "0123456789abcdef";

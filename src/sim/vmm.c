@@ -36,7 +36,8 @@ bool sim_vmm_holds(uintptr_t address)
     return sim_vmm_reservation(address) != NULL;
 }
 
-/* Multiples of 2 MiB, more than none, that do not wrap. */
+/* Return true if both are multiples of 2 MiB, `bytes` is not 0, and the sum does not
+ * overflow. */
 static bool are_pieces(uintptr_t start, size_t bytes)
 {
     return start != 0 && bytes != 0 && (start | bytes) % SIM_PIECE_BYTES == 0 &&
@@ -53,7 +54,8 @@ static void *map_nothing(void *where, size_t bytes, int flags)
     return got == MAP_FAILED ? NULL : got;
 }
 
-/* Addresses at a multiple of `alignment`, cut out of more. 0: there are none. */
+/* Reserve addresses at a multiple of `alignment` within a larger range. 0: there are
+ * none. */
 static uintptr_t find_addresses(size_t bytes, size_t alignment)
 {
     size_t more;
@@ -73,7 +75,7 @@ static uintptr_t find_addresses(size_t bytes, size_t alignment)
     return start;
 }
 
-/* The addresses that the client would like, if they are free; else some. */
+/* Reserve the addresses that the client requests, if they are free; otherwise others. */
 static uintptr_t take_addresses(size_t bytes, size_t alignment, uintptr_t wish)
 {
     void *got = wish % alignment == 0 && wish
@@ -126,7 +128,7 @@ static CUresult free_addresses(uintptr_t start, size_t bytes)
     return CUDA_SUCCESS;
 }
 
-/* All of one reservation, with nothing mapped in it. */
+/* Frees all of one reservation, in which nothing is mapped. */
 CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes)
 {
     ENTER(CALL_PLAIN);
@@ -137,7 +139,8 @@ CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes)
     return sim_leave(result);
 }
 
-/* Is all of it reserved? Reservations side by side will do, as for the real driver. */
+/* Return true if all of it is reserved. Adjacent reservations suffice, as for the real
+ * driver. */
 static bool is_reserved(uintptr_t start, size_t bytes)
 {
     uintptr_t end = start + bytes;
@@ -159,7 +162,8 @@ static CUresult check_map(uintptr_t start, size_t bytes, size_t offset,
     if (!physical || bytes == 0 || start == 0 || start % SIM_PIECE_BYTES != 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (offset != 0 || bytes != physical->bytes)
-        return CUDA_ERROR_NOT_SUPPORTED; /* part of the memory: no driver can, yet */
+        /* mapping a part of the memory: no driver supports it yet */
+        return CUDA_ERROR_NOT_SUPPORTED;
     if (!are_pieces(start, bytes) || !is_reserved(start, bytes) ||
         sim_block_overlaps(start, bytes))
         return CUDA_ERROR_INVALID_VALUE;
@@ -177,7 +181,7 @@ static CUresult map(uintptr_t start, size_t bytes, size_t offset,
     block = sim_block_new(NULL, BLOCK_MAPPED, start, bytes);
     if (!block)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    if (!sim_physical_map(physical, start)) { /* more mappings than the system allows */
+    if (!sim_physical_map(physical, start)) { /* the system's limit of mappings */
         free(block);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -195,7 +199,7 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
     if (flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    if (!sim_physical_find(handle)) /* before it is our turn, as it may abort */
+    if (!sim_physical_find(handle)) /* before vmm_begin, because it may abort */
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
     sim_vmm_begin();
     CUresult result = map((uintptr_t)address, bytes, offset, sim_physical_find(handle));
@@ -211,7 +215,7 @@ static struct sim_block *first_mapping(uintptr_t start, uintptr_t end)
     return range && range->start < end ? (struct sim_block *)(void *)range : NULL;
 }
 
-/* Does no mapping lie across a border of [start, end)? What is not mapped may be there.
+/* Return true if no mapping spans a border of [start, end). Unmapped parts are allowed.
  */
 static bool is_whole(uintptr_t start, uintptr_t end)
 {
@@ -234,7 +238,7 @@ static void remove_mappings(uintptr_t start, uintptr_t end)
     }
 }
 
-/* First nobody may begin to use it, then nobody does any more, then it goes. */
+/* Reject new uses first, then wait for running ones, then unmap. */
 static CUresult unmap(uintptr_t start, size_t bytes)
 {
     uintptr_t end = start + bytes;
@@ -246,7 +250,7 @@ static CUresult unmap(uintptr_t start, size_t bytes)
         block->may_read = block->may_write = 0;
     sim_guards_wait(start, bytes);
     if (!map_nothing((void *)start, bytes, MAP_FIXED))
-        return CUDA_ERROR_OUT_OF_MEMORY; /* more mappings than the system allows */
+        return CUDA_ERROR_OUT_OF_MEMORY; /* the system's limit of mappings */
     remove_mappings(start, end);
     return CUDA_SUCCESS;
 }

@@ -1,14 +1,15 @@
-/* vmm.h -- memory that the client puts at addresses of its choice: cuMemMap and the rest.
+/* vmm.h -- virtual memory management: cuMemMap and the related calls.
  *
- * A reservation is a range of addresses that nothing else gets. A mapping is a block
- * (BLOCK_MAPPED) in the table of memory.h, always all of one physical.h; each device may
- * read or write it only where cuMemSetAccess said so. Copies may run over several.
+ * A reservation is a range of addresses that no other allocation gets. A mapping is a
+ * block (BLOCK_MAPPED) in the table of memory.h, always all of one physical.h. Each
+ * device may read or write it only after cuMemSetAccess. A copy may cover several
+ * mappings.
  *
- * The real driver pulls memory from under running work. Here a copy or fill that touches
- * reserved addresses carries a guard. Where, when its turn comes, not all of it is mapped
- * with access, it does nothing and its context is lost with CUDA_ERROR_ILLEGAL_ADDRESS.
- * Once it runs, unmapping waits for it: no more than one memcpy, which the real device
- * might as well have done before.
+ * The real driver unmaps memory that running work still uses. In the simulator a copy or
+ * fill of reserved addresses carries a guard. If, at its turn, not all of them are
+ * mapped with access, the operation does nothing and its context is lost with
+ * CUDA_ERROR_ILLEGAL_ADDRESS. Once it runs, unmapping waits for it: at most one memcpy,
+ * which the real device could have finished before.
  */
 #ifndef TARN_SIM_VMM_H
 #define TARN_SIM_VMM_H
@@ -16,45 +17,46 @@
 #include "sim/context.h"
 #include "sim/memory.h"
 
-/* Memory that an operation touches. */
+/* Memory that an operation accesses. */
 struct sim_touch {
     uintptr_t start;
-    size_t bytes; /* 0: nothing, or nothing that is reserved */
+    size_t bytes; /* 0: none, or none that is reserved */
     bool writes;
 };
 
-/* Part of an operation's data; zeroed, it guards nothing. */
+/* Part of an operation's data. Zeroed, it guards nothing. */
 struct sim_guard {
-    struct sim_guard *next, *previous; /* of those that run */
-    struct sim_context *context;       /* whose device does it */
+    struct sim_guard *next, *previous; /* in the list of running guards */
+    struct sim_context *context;       /* of the device that runs the operation */
     uint64_t life;                     /* that context's id */
     struct sim_touch touches[2];
 };
 
-/* Is `address` reserved, mapped or not? Locked, as all here. */
+/* Return true if `address` is reserved, mapped or not. Locked, as are all functions
+ * here. */
 bool sim_vmm_holds(uintptr_t address);
 
 /* The reservation that holds `address`, or NULL. */
 const struct sim_range *sim_vmm_reservation(uintptr_t address);
 
-/* Is all of [start, start + bytes) mapped? */
+/* Return true if all of [start, start + bytes) is mapped. */
 bool sim_vmm_is_mapped(uintptr_t start, size_t bytes);
 
-/* May `device` do that to all that `touch` says? */
+/* Return true if `device` may access `touch` in that way. */
 bool sim_vmm_may(CUdevice device, const struct sim_touch *touch);
 
-/* Let `guard` watch over `touches`, by a device of `context`. False: not all of it that
- * is reserved is mapped with access now. */
+/* Make `guard` protect `touches`, accessed by a device of `context`. False: a reserved
+ * part of it is not mapped with access now. */
 bool sim_guard_set(struct sim_guard *guard, struct sim_context *context,
                    const struct sim_touch touches[2]);
 
-/* Before and after the operation's work. False: it must not be done, and its context is
+/* Call before and after the operation's work. False: it must not run, and its context is
  * lost. */
 bool sim_guard_enter(struct sim_guard *guard);
 void sim_guard_leave(struct sim_guard *guard);
 
-/* Changes of the mappings come one at a time; begin waits until it is our turn. Both, and
- * sim_guards_wait, may give the lock back meanwhile. */
+/* Serialize changes of the mappings: begin waits for the previous change to end. Both,
+ * and sim_guards_wait, may release the lock meanwhile. */
 void sim_vmm_begin(void);
 void sim_vmm_end(void);
 

@@ -1,6 +1,5 @@
-/* vmm_access.c -- who may use mapped memory, asked and set by the client, and held
- * against what copies and fills do.
- */
+/* vmm_access.c -- access rights of mapped memory: queries, changes, and checks of copies
+ * and fills. */
 #include "sim/api.h"
 #include "sim/call.h"
 #include "sim/device.h"
@@ -62,7 +61,7 @@ static CUresult check_access(const CUmemAccessDesc *access)
                : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Is it whole mappings, one after the other? */
+/* Return true if the range consists of whole, adjacent mappings. */
 static bool are_mappings(uintptr_t start, size_t bytes)
 {
     const struct sim_block *first = mapping_at(start), *last;
@@ -86,8 +85,8 @@ static void allow(struct sim_block *block, const CUmemAccessDesc *access)
         block->may_write |= bit;
 }
 
-/* Host functions that stand in for kernels use the addresses themselves, so those have
- * the protection of the device that may do most. */
+/* Host functions that replace kernels use the addresses directly, so the pages have the
+ * protection of the device with the most rights. */
 static bool protect(const struct sim_block *block)
 {
     int protection = block->may_write  ? PROT_READ | PROT_WRITE
@@ -97,7 +96,7 @@ static bool protect(const struct sim_block *block)
     return mprotect((void *)block->range.start, block->range.bytes, protection) == 0;
 }
 
-/* Take from `block` what `access` does not leave it. */
+/* Remove the rights of `block` that `access` does not include. */
 static void restrict_to(struct sim_block *block, const CUmemAccessDesc *access,
                         size_t count)
 {
@@ -109,8 +108,8 @@ static void restrict_to(struct sim_block *block, const CUmemAccessDesc *access,
     block->may_write &= after.may_write;
 }
 
-/* What is taken away: first nobody may begin to use it, then nobody does any more, then
- * it is protected. What is given: first it can be used, then it may be. */
+/* To remove rights: reject new uses, wait for running ones, then protect. To add rights:
+ * unprotect first, then accept uses. */
 static CUresult set_access(uintptr_t start, size_t bytes, const CUmemAccessDesc *access,
                            size_t count)
 {
@@ -128,7 +127,7 @@ static CUresult set_access(uintptr_t start, size_t bytes, const CUmemAccessDesc 
         block = mapping_at(next);
         for (size_t i = 0; i < count; i++)
             allow(block, &access[i]);
-        if (!protect(block)) { /* more mappings than the system allows */
+        if (!protect(block)) { /* the system's limit of mappings */
             block->may_read = block->may_write = 0;
             return CUDA_ERROR_OUT_OF_MEMORY;
         }
@@ -155,7 +154,7 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc
     return sim_leave(result);
 }
 
-/* Memory that is not mapped by cuMemMap has no such access, even where it can be used. */
+/* Memory that cuMemMap did not map has no such access, even where it can be used. */
 CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
                         CUdeviceptr address)
 {
@@ -165,7 +164,8 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
     if (location->type == CU_MEM_LOCATION_TYPE_DEVICE && !sim_device_exists(location->id))
         return CUDA_ERROR_INVALID_DEVICE;
     if (address != 0)
-        *flags = CU_MEM_ACCESS_FLAGS_PROT_NONE; /* as the real driver does, failing */
+        /* as the real driver does when it fails */
+        *flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
     sim_lock();
     const struct sim_block *block = sim_block_find((uintptr_t)address);
     if (!block)
@@ -183,7 +183,7 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
 
 static struct sim_guard *running;
 
-/* What of it has to be looked at: nothing, where no address of it is reserved. */
+/* Return true if there is nothing to check: no address of the guard is reserved. */
 static bool is_idle(const struct sim_guard *guard)
 {
     return guard->touches[0].bytes == 0 && guard->touches[1].bytes == 0;
@@ -204,7 +204,7 @@ bool sim_guard_set(struct sim_guard *guard, struct sim_context *context,
     return true;
 }
 
-/* The first of the touches that may not be, or NULL. */
+/* The first access that is not allowed, or NULL. */
 static const struct sim_touch *find_bad(const struct sim_guard *guard)
 {
     for (int i = 0; i < 2; i++)
@@ -214,7 +214,7 @@ static const struct sim_touch *find_bad(const struct sim_guard *guard)
     return NULL;
 }
 
-/* The context is lost, if it is still the one that the work was queued in. */
+/* Mark the context as lost, unless it was reset since the work was queued. */
 static void lose(const struct sim_guard *guard, const struct sim_touch *bad)
 {
     if (guard->context->id != guard->life ||

@@ -1,11 +1,13 @@
-/* work.c -- the scheduler: whose turn it is, and the threads that do the work.
+/* work.c -- the scheduler: the order of turns, and the threads that do the work.
  *
- * In the eager mode threads do all work as soon as they can. In the seeded mode it is
- * done by the host's own calls, when they wait, ask, or find something due, one operation
- * after the other in the order of seeded.h; only what may block goes to a thread.
+ * In the eager mode threads do all work as soon as they can. In the seeded mode the
+ * host's own calls do it, when they wait, query, or find something due: one operation
+ * after the other in the order of seeded.h. Only an operation that may block runs on a
+ * thread.
  *
  * Threads are started when there is work and none is idle. A host function may block
- * until another stream has come to some point, so a fixed few would not do.
+ * until another stream has reached some point, so a fixed small number of threads would
+ * deadlock.
  */
 #define _GNU_SOURCE
 #include "sim/work.h"
@@ -18,7 +20,8 @@
 
 enum {
     WORKERS_MAX = 256,
-    MOVERS_MAX = 2, /* of those, for what cannot block: more stand in each other's way */
+    /* for operations that cannot block: more threads slow each other down */
+    MOVERS_MAX = 2,
 };
 
 /* Streams whose first operation a worker may start, oldest first. */
@@ -87,7 +90,7 @@ void sim_op_drop(struct sim_op *op)
     if (op->failed)
         op->failed(op->data);
     sim_races_drop(op);
-    op->is_dropped = true; /* streams that it was to wait for still point at it */
+    op->is_dropped = true; /* streams that it was to wait for still refer to it */
     if (op->pending == 0)
         free(op);
 }
@@ -133,7 +136,7 @@ static struct sim_stream *take_ready(void)
     return stream;
 }
 
-/* Do `op`, if it may be done. Gives the lock back meanwhile. */
+/* Run `op`, if its guard allows it. Releases the lock meanwhile. */
 static void run_unlocked(struct sim_op *op)
 {
     if (op->guard && !sim_guard_enter(op->guard))
@@ -147,7 +150,7 @@ static void run_unlocked(struct sim_op *op)
 
 static bool start_worker(void);
 
-/* A worker that may block leaves another one behind for what is ready. */
+/* A worker that may block first makes another worker available for ready streams. */
 static void run_first(struct sim_stream *stream)
 {
     bool may_block = !stream->first->touch;
@@ -176,7 +179,7 @@ static void *work(void *unused)
     return NULL;
 }
 
-/* Signals are for the program's own threads. */
+/* Block all signals: they are for the program's own threads. */
 static bool start_worker(void)
 {
     sigset_t all, old;
@@ -208,14 +211,14 @@ static void hand_to_workers(struct sim_stream *stream)
     ready_last = stream;
     ready_count++;
     if (sim_is_down())
-        return; /* whoever waits for the signal may be of the process before a fork */
+        return; /* a waiter of the signal may belong to the process before a fork */
     if (ready_count > idle_count + starting_count &&
         (!stream->first->touch || worker_count < blocked_count + MOVERS_MAX))
-        start_worker(); /* or else a busy one comes to it */
+        start_worker(); /* otherwise a busy worker takes it later */
     pthread_cond_signal(&ready_signal);
 }
 
-/* --- whose turn it is --- */
+/* --- turns --- */
 
 static void attend(struct sim_stream *stream)
 {
@@ -254,7 +257,7 @@ static void wake_waiters(struct sim_stream *stream)
     }
 }
 
-/* The first operation of `stream` is done. */
+/* The first operation of `stream` is complete. */
 static void complete(struct sim_stream *stream)
 {
     struct sim_op *op = stream->first;
@@ -275,7 +278,7 @@ static void complete(struct sim_stream *stream)
     sim_stream_release(stream);
 }
 
-/* Start, complete or announce what has its turn, until nothing more follows from it. */
+/* Start, complete or offer operations whose turn it is, until nothing more follows. */
 static void settle(void)
 {
     while (attended) {
@@ -284,7 +287,7 @@ static void settle(void)
         attended = stream->next_attended;
         stream->is_attended = false;
         if (!op || op->pending || op->is_started) {
-            /* nothing to do, or somebody is at it */
+            /* nothing to do, or already running */
         } else if (sim_is_seeded) {
             op->is_started = true;
             sim_seeded_offer(stream, op);
@@ -300,7 +303,7 @@ static void settle(void)
     }
 }
 
-/* The first operation of `stream` was run: what follows from that. */
+/* The first operation of `stream` has run: complete it and settle. */
 static void finish_first(struct sim_stream *stream)
 {
     complete(stream);
@@ -309,8 +312,8 @@ static void finish_first(struct sim_stream *stream)
 
 /* --- the seeded mode --- */
 
-/* A host function runs in a thread of its own, since it may block until the client does
- * something; mostly it does not, and then nothing else happens meanwhile. */
+/* A host function runs on a thread of its own, since it may block until the client acts.
+ * Mostly it does not, and then nothing else happens meanwhile. */
 static void run_in_thread(struct sim_stream *stream)
 {
     uint64_t until = stream->done + 1;
@@ -330,7 +333,7 @@ static void run_in_thread(struct sim_stream *stream)
     sim_stream_release(stream);
 }
 
-/* Do the operation whose turn is next. */
+/* Run the operation of the next turn. */
 static void step(void)
 {
     struct sim_stream *stream = sim_seeded_take();
@@ -348,7 +351,7 @@ static void step(void)
     finish_first(stream);
 }
 
-/* A call takes this long, or else nothing would ever become due. */
+/* The duration of a call. Without it nothing would ever become due. */
 enum { CALL_NS = 200 };
 
 void sim_work_tick(uint64_t number)
@@ -374,7 +377,7 @@ bool sim_work_step(void)
     return true;
 }
 
-/* Something that a waiting thread waits for may have come nearer after this. */
+/* Make progress: the event that a waiting thread waits for may be closer after this. */
 static void advance(void)
 {
     if (!sim_work_step())
@@ -383,7 +386,8 @@ static void advance(void)
 
 /* --- queueing --- */
 
-/* The rules of the default stream: it waits for all blocking streams, and they for it. */
+/* Apply the rules of the default stream: it waits for all blocking streams, and they for
+ * it. */
 static bool order_by_default_stream(struct sim_stream *stream, struct sim_op *op)
 {
     struct sim_context *context = stream->context;
@@ -436,7 +440,7 @@ CUresult sim_work_queue(struct sim_stream *stream, struct sim_op *op)
     attend(stream);
     settle();
     if (sim_is_seeded)
-        sim_progress(); /* who waits finds a turn to take */
+        sim_progress(); /* a waiting thread takes the turn */
     return CUDA_SUCCESS;
 }
 

@@ -1,4 +1,5 @@
-/* work_stream.c -- a stream as the scheduler has it comes and goes: counted, not named. */
+/* work_stream.c -- creation and destruction of the scheduler's streams by reference
+ * count. */
 #include "sim/call.h"
 #include "sim/races.h"
 #include "sim/work.h"
@@ -24,7 +25,7 @@ void sim_stream_retain(struct sim_stream *stream)
     stream->references++;
 }
 
-/* Only what was dropped can wait for a stream that will do nothing more. */
+/* Only dropped operations can wait for a stream that will do nothing more. */
 static void end_waiters(struct sim_stream *stream)
 {
     while (stream->waiters) {
