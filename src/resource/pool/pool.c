@@ -57,8 +57,7 @@ static tarn_status check_gate(struct tarn__pool *pool)
         return TARN_OK;
     if (pool->options.suspended_policy == TARN_POOL_SUSPENDED_RESUME)
         return tarn_pool_resume(pool->resource);
-    return tarn_error_set(TARN_SUSPENDED, "pool: it sleeps, on device %d",
-                          pool->device);
+    return tarn_error_set(TARN_SUSPENDED, "pool: it sleeps, on device %d", pool->device);
 }
 
 /* --- allocate --- */
