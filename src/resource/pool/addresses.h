@@ -8,7 +8,8 @@
  * Every free reads the table without a lock. A removed node keeps its link, so a reader
  * that stands on it can continue. If the node enters another chain meanwhile, or the
  * chains are rebuilt, the reader may miss a block that is there. A reader that finds
- * nothing therefore looks once more with the lock. */
+ * nothing therefore looks once more with the lock.
+ */
 #ifndef TARN_POOL_ADDRESSES_H
 #define TARN_POOL_ADDRESSES_H
 

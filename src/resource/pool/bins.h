@@ -4,7 +4,8 @@
  * fits. Two instructions find the first non-empty class. Two classes are searched: the
  * class of the request itself, and the class that is taken. There the search looks at the
  * first few blocks and takes the smallest that fits. That is best fit with few blocks, a
- * good fit with very many, and flat cost with both. */
+ * good fit with very many, and flat cost with both.
+ */
 #ifndef TARN_POOL_BINS_H
 #define TARN_POOL_BINS_H
 
@@ -16,10 +17,9 @@ enum {
     TARN__BIN_PARTS = 1 << TARN__BIN_PARTS_LOG,
     /* for 32-bit sizes in allocation quanta (granules) */
     TARN__BIN_POWERS = 32 - TARN__BIN_PARTS_LOG + 1,
-    TARN__BIN_LOOKS =
-        /* candidates of one class: it covered all of them in the measurements, and it is
-         * a bound */
-    32
+    /* candidates of one class: it covered all of them in the measurements, and it is a
+     * bound */
+    TARN__BIN_LOOKS = 32
 };
 
 struct tarn__bins {

@@ -4,7 +4,8 @@
  * A raw handle may name another stream than the last time, so the pool queries its id.
  * Before that it queries whether the stream captures, because querying the id of a
  * capturing stream ends the capture. The legacy stream has a constant key: querying its
- * id can end a capture on another stream. */
+ * id can end a capture on another stream.
+ */
 #include "resource/pool/pool.h"
 #include "base/wait.h"
 

@@ -9,7 +9,8 @@
  * reads the flag at its next search.
  *
  * The pool tells the streams of one capture apart by their handles: querying an id would
- * end the capture. */
+ * end the capture.
+ */
 #include "resource/pool/pool.h"
 #include "resource/internal.h"
 #include <stdlib.h>

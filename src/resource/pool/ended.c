@@ -8,7 +8,8 @@
  *
  * Frees that event fences cover stay in the stream's lane (its state), because the events
  * remain valid. The other frees, and the stream's thread-cached blocks, move to the lane
- * TARN__KEY_LEFT. streamless.c counts that memory and waits for it. */
+ * TARN__KEY_LEFT. streamless.c counts that memory and waits for it.
+ */
 #include "resource/pool/pool.h"
 
 enum { MOVED_AT_ONCE = 512 };

@@ -5,7 +5,8 @@
  * closes it. The order of three steps makes this safe between threads. The pool closes
  * the epoch before it records the event, so that the event does not cover a free in
  * between. It publishes the fence only after the record has succeeded, so that no stream
- * waits for an event that was never recorded. A call pins the events that it uses. */
+ * waits for an event that was never recorded. A call pins the events that it uses.
+ */
 #include "resource/pool/pool.h"
 
 /* Bound of free memory without an event fence, as a part of the pool. It limits the

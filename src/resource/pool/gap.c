@@ -10,7 +10,8 @@
  *     between, filling it     [free][ moved ][free]
  *
  * The pool takes large handles first. Of one size it takes those in short pieces first,
- * so that long pieces stay whole. */
+ * so that long pieces stay whole.
+ */
 #include "resource/pool/idle.h"
 #include <stdlib.h>
 #include <string.h>

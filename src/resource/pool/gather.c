@@ -6,7 +6,8 @@
  * each piece behind its own event fence. No block has a whole handle in it, and the pool
  * would grow although memory is free. Here the caller's stream waits for every stream
  * whose pieces make up a handle. From then on the pieces are one block, in the caller's
- * order, and it moves like the stream's own memory. */
+ * order, and it moves like the stream's own memory.
+ */
 #include "resource/pool/idle.h"
 #include "resource/pool/steal.h"
 #include <stdlib.h>

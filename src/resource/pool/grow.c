@@ -2,7 +2,8 @@
  *
  * All of it runs under the growth lock, one growth at a time: a second thread that misses
  * waits for this growth instead of growing as well. The heap's lock is held only to
- * choose and to publish. In between, no other thread can reach the pages that change. */
+ * choose and to publish. In between, no other thread can reach the pages that change.
+ */
 #include "resource/pool/pool.h"
 #include "resource/pool/idle.h"
 #include "base/error.h"

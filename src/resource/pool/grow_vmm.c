@@ -13,7 +13,8 @@
  * twentieth. When it grows, it takes as much at once, unless it has half of what it may
  * have.
  *
- * A move costs per handle, so large ones move first. */
+ * A move costs per handle, so large ones move first.
+ */
 #include "resource/pool/idle.h"
 #include <stdlib.h>
 

@@ -12,7 +12,8 @@
  *    borders  `before` and `after` are 0 where another address range begins.
  *
  * Lane: the state of one stream (lane.h). The owner holds the heap's lock around every
- * call. Nothing here calls the driver. */
+ * call. Nothing here calls the driver.
+ */
 #ifndef TARN_POOL_HEAP_H
 #define TARN_POOL_HEAP_H
 

@@ -4,7 +4,8 @@
  * the counts. A live node is in the table of addresses.
  *
  * The functions are inline, since each split and each coalescing does several of these.
- * The owner holds the lock. */
+ * The owner holds the lock.
+ */
 #ifndef TARN_POOL_HEAP_INSIDE_H
 #define TARN_POOL_HEAP_INSIDE_H
 

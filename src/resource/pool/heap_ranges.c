@@ -1,5 +1,6 @@
 /* heap_ranges.c -- the address ranges of a heap: adding and removing segments, unmapped
- * ranges (holes), and where the pool grows next. */
+ * ranges (holes), and where the pool grows next.
+ */
 #include "resource/pool/heap_inside.h"
 #include "resource/pool/mutations.h"
 #include <stdlib.h>

@@ -6,7 +6,8 @@
  * that work.
  *
  * This header also declares what the files about growth share. `growth` is held around
- * all of it; `lock`, where a comment says so. */
+ * all of it; `lock`, where a comment says so.
+ */
 #ifndef TARN_POOL_IDLE_H
 #define TARN_POOL_IDLE_H
 

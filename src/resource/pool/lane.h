@@ -10,7 +10,8 @@
  * A stream has ended once its handle names a stream with another id. Such a stream cannot
  * be fenced any more: its unfenced frees move to the lane TARN__KEY_LEFT (ended.c). Its
  * own lane stays until the last fenced block is completed or another stream's. The heap's
- * lock guards all of it. */
+ * lock guards all of it.
+ */
 #ifndef TARN_POOL_LANE_H
 #define TARN_POOL_LANE_H
 

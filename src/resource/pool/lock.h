@@ -5,7 +5,8 @@
  * mutex needs a second exchange at each release, to find out which thread to wake. That
  * would be most of its cost here. This lock wakes no thread. A waiting thread tries again
  * at once, then after yielding to others, then after short sleeps. A thread whose turn
- * comes late therefore waits no longer than one sleep more. */
+ * comes late therefore waits no longer than one sleep more.
+ */
 #ifndef TARN_POOL_LOCK_H
 #define TARN_POOL_LOCK_H
 

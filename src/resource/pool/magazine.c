@@ -4,7 +4,8 @@
  * A thread finds its caches in a small table of its own, by the pool's serial number and
  * the stream's value. The cache itself belongs to the pool: any thread can drain it. It
  * is freed when its thread ends or the pool does, whichever is first. A serial number is
- * never reused, so a stale entry in a thread's table matches no pool. */
+ * never reused, so a stale entry in a thread's table matches no pool.
+ */
 #include "resource/pool/magazine_hit.h"
 #include "base/wait.h"
 #include <stdlib.h>

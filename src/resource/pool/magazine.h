@@ -14,7 +14,8 @@
  * exceeded the capacity. A loop that frees and takes it again touches neither the heap
  * nor its lock. The pool lends this block and does not grant it. The thread's next search
  * of the heap returns it first. A search that finds nothing immediately available returns
- * those of all thread caches. */
+ * those of all thread caches.
+ */
 #ifndef TARN_POOL_MAGAZINE_H
 #define TARN_POOL_MAGAZINE_H
 

@@ -3,7 +3,8 @@
  *
  * The functions are inline, since most of a hit's cost is calls and the registers saved
  * around them. Only the cache's own thread calls them. A thread that drains the cache
- * changes some fields; those are read under the cache's lock. */
+ * changes some fields; those are read under the cache's lock.
+ */
 #ifndef TARN_POOL_MAGAZINE_HIT_H
 #define TARN_POOL_MAGAZINE_HIT_H
 

@@ -6,7 +6,8 @@
  * it. Where that cannot be known any more, because the process ends, it makes no driver
  * call. A reset of the context ends all its work. Physical memory and addresses of VMM,
  * and memory of the driver's pools, outlive the reset, so the pool releases them even
- * then. */
+ * then.
+ */
 #include "resource/internal.h"
 #include "resource/pool/pool.h"
 #include "base/error.h"

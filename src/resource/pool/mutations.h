@@ -10,7 +10,8 @@
  *         renew_fence(lane);
  *
  * The list is the test: tests/order/mutations.py runs each line of it. It fails for a
- * line that the order harness does not see, or that no code checks. */
+ * line that the order harness does not see, or that no code checks.
+ */
 #ifndef TARN_POOL_MUTATIONS_H
 #define TARN_POOL_MUTATIONS_H
 

@@ -4,7 +4,8 @@
  * bytes of host memory. A 32-bit index names it, so that the links between nodes are
  * small. The store is one array, and only a part of it has memory. The array never moves
  * and lives as long as the pool. A free may read the node of a stale pointer, without a
- * lock, so that memory must stay readable. */
+ * lock, so that memory must stay readable.
+ */
 #ifndef TARN_POOL_NODE_H
 #define TARN_POOL_NODE_H
 

@@ -4,7 +4,8 @@
  * after a wait. It cannot be unmapped before the device has finished with it. So the pool
  * maps it a second time, and the stream uses that mapping from now on. In the order of
  * the device, both mappings are the same bytes. The retired mapping stays until an event
- * reports that no work uses it. */
+ * reports that no work uses it.
+ */
 #include "resource/pool/idle.h"
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
 /* pages.c -- the interface to the memory beneath a pool: VMM or segments, the size of a
- * growth, and the device-wide wait. */
+ * growth, and the device-wide wait.
+ */
 #include "resource/pool/pages.h"
 #include "base/sizes.h"
 #include "resource/pool/pages_inside.h"

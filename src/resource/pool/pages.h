@@ -9,7 +9,8 @@
  *
  * This component knows no blocks, streams or event fences: the caller specifies which
  * memory is idle. The caller also makes one change at a time (it holds the pool's growth
- * lock). Queries are allowed at any time. A failed call has changed nothing. */
+ * lock). Queries are allowed at any time. A failed call has changed nothing.
+ */
 #ifndef TARN_POOL_PAGES_H
 #define TARN_POOL_PAGES_H
 

@@ -1,5 +1,6 @@
 /* pages_inside.h -- what the files of pages.h share: VMM, segments, and the state of
- * each. */
+ * each.
+ */
 #ifndef TARN_POOL_PAGES_INSIDE_H
 #define TARN_POOL_PAGES_INSIDE_H
 

@@ -7,7 +7,8 @@
  *
  * An undo may fail, too. The pool tries it again. It notes memory that the driver still
  * keeps mapped as stuck, and unmaps it at a later call or at the end. So a failure loses
- * memory only as long as the driver fails. */
+ * memory only as long as the driver fails.
+ */
 #include "resource/pool/pages_inside.h"
 
 size_t tarn__vmm_page(const struct tarn__vmm *vmm, uint64_t address)

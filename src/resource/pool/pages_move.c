@@ -5,7 +5,8 @@
  * was; after that nothing can be lost. The old place is an unmapped range for the caller
  * at once, though it stays mapped (pages_places.c). Where queued work may still use the
  * old place, that happens when the work is done. Work that is ordered behind it sees the
- * same bytes at the new place. */
+ * same bytes at the new place.
+ */
 #include "resource/pool/pages_inside.h"
 
 /* Map the handles of `span` at `at` as well. `*done_out`: the bytes that were mapped. */

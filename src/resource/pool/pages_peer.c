@@ -2,7 +2,8 @@
  *
  * Access is set for each mapping, so a new mapping needs it as well. A peer without
  * access hangs or fails much later. The list of devices with access lies beside the
- * range, and every mapping gets access for the whole list. */
+ * range, and every mapping gets access for the whole list.
+ */
 #include "resource/pool/pages_inside.h"
 
 /* Return the peer's position in the list, or the list's end. */

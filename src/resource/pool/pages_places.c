@@ -12,7 +12,8 @@
  *
  * The mappings of a handle form a ring through the table. At most one of them is in use.
  * The others are retired (left), or retiring until queued work is done, or the driver
- * failed to unmap them. */
+ * failed to unmap them.
+ */
 #include "resource/pool/pages_inside.h"
 
 #define NOWHERE SIZE_MAX

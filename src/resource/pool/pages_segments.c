@@ -7,7 +7,8 @@
  *
  * The host has seen the device finish with memory before the pool returns it, so the
  * stream does not matter. The pool passes the thread's own default stream, which no
- * capture includes. */
+ * capture includes.
+ */
 #include "base/sizes.h"
 #include "base/warning.h"
 #include "resource/life.h"

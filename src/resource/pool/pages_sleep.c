@@ -8,7 +8,8 @@
  * all of that is done, an undo leaves the pool suspended.
  *
  * The copies run on a stream of their own: on a default stream they would end captures of
- * blocking streams. */
+ * blocking streams.
+ */
 #include "resource/pool/pages_inside.h"
 #include <stdlib.h>
 #include <string.h>

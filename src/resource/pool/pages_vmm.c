@@ -5,7 +5,8 @@
  * Both cost nothing where they are unused.
  *
  * Moving memory maps it at its new place first (pages_move.c): until that is done nothing
- * has changed, and from then on nothing can be lost. */
+ * has changed, and from then on nothing can be lost.
+ */
 #define _GNU_SOURCE
 #include "resource/backed.h"
 #include "resource/pool/pages_inside.h"

@@ -5,7 +5,8 @@
  *    cache hit  The block comes from the thread cache (magazine) of this stream.
  *    fast path  The thread cache identifies the stream, and the operation takes the
  *               heap's lock once.
- *    slow path  caller.c resolves the stream, and search.c finds the memory. */
+ *    slow path  caller.c resolves the stream, and search.c finds the memory.
+ */
 #include "resource/internal.h"
 #include "resource/pool/magazine_hit.h"
 #include "base/sizes.h"

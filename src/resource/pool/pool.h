@@ -16,7 +16,8 @@
  *
  * Locks, in the order they may be taken: a registered stream, `growth`, `lock`, a thread
  * cache. No driver call is made under `lock` or in a thread cache, so a cache hit waits
- * for none. */
+ * for none.
+ */
 #ifndef TARN_POOL_INTERNAL_H
 #define TARN_POOL_INTERNAL_H
 

@@ -3,7 +3,8 @@
  * A callback may do anything: use the pool, add callbacks, remove others or itself. The
  * pool therefore looks each one up again, by its number, before each call. A removal
  * takes the callback out of the list and waits until no other thread runs it. A callback
- * that removes itself is freed when its call ends. */
+ * that removes itself is freed when its call ends.
+ */
 #include "base/hook.h"
 #include "resource/pool/pool.h"
 #include <stdlib.h>

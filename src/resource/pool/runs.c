@@ -5,7 +5,8 @@
  * blocks of one stream do not while that would cost them their fence. So memory that is
  * free for a request may lie in adjacent pieces, which are found here. A stream's own and
  * completed pieces coalesce for good. Fenced pieces of any stream coalesce once the
- * caller's stream has waited for all of their streams. */
+ * caller's stream has waited for all of their streams.
+ */
 #include "resource/pool/heap.h"
 #include "resource/pool/mutations.h"
 

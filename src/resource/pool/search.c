@@ -4,7 +4,8 @@
  * one. They go from cheap to expensive: immediately available memory; frees that turn out
  * to be completed; coalesced neighbours; another stream's memory after a wait; more
  * memory. When there is no more, the last steps are all deferred memory, the user's
- * callbacks, and a device-wide wait. */
+ * callbacks, and a device-wide wait.
+ */
 #include "resource/pool/pool.h"
 
 struct search {

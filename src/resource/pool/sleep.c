@@ -4,7 +4,8 @@
  * Suspend releases all physical memory for a while. The lifecycle state (`gate`) then
  * stops cache hits and growth. Blocks stay at their addresses, live ones too; the pool
  * only notes frees meanwhile. Resume restores every page that existed, at its address, or
- * none. */
+ * none.
+ */
 #include "resource/pool/pool.h"
 #include <stdlib.h>
 

@@ -7,7 +7,8 @@
  * hold free nodes.
  *
  * The owner of a block writes the requested bytes without the lock, and its state after
- * that. */
+ * that.
+ */
 #include "resource/pool/snapshot.h"
 #include "resource/pool/pool.h"
 #include <stdlib.h>

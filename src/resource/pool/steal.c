@@ -4,7 +4,8 @@
  * source stream queued before it freed the block. A split-off part stays with the source
  * stream, with its event fence. From then on the block is in the order of the caller's
  * stream. When it is freed there, it gets that stream's open epoch, whose event is
- * recorded behind the wait. */
+ * recorded behind the wait.
+ */
 #include "resource/pool/steal.h"
 
 struct theft {

@@ -13,7 +13,8 @@
  *
  * An allocation without a stream gets completed memory, behind which no work is pending.
  * Both halves of the guarantee (supports_no_stream in tarn/resource.h) are thus kept here
- * and in tarn__heap_take(). */
+ * and in tarn__heap_take().
+ */
 #include "resource/pool/pool.h"
 #include "base/wait.h"
 
