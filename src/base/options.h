@@ -1,9 +1,9 @@
 /* options.h -- option structs of a caller that may have been built with another version.
  *
  * All of them begin with their size in bytes, as the caller knows it. Fields that a later
- * version added are 0 where the caller requests nothing, so that this version can read
- * the part of a longer struct that it knows. Where the caller requests more than this
- * version can do, the read fails.
+ * version added are 0 where the caller requests nothing. This version can then read the
+ * part of a longer struct that it knows. Where the caller requests more than this version
+ * can do, the read fails.
  */
 #ifndef TARN_BASE_OPTIONS_H
 #define TARN_BASE_OPTIONS_H

@@ -1,9 +1,13 @@
 /* wait.h -- the blocking-call hook from the inside: tarn_set_blocking_hook().
  *
- * Call it with no lock held, before the first of these: a driver call that is more than a
- * query answered at once (which context, which stream), a lock that is held across such a
- * call, a user's code. Calling it too often costs nothing. Not calling it can deadlock a
- * Python program, see status.h.
+ * Call it with no lock held, before the first of these:
+ *
+ * - a driver call, unless it is a query answered at once (which context, which stream);
+ * - a lock that is held across such a call;
+ * - a user's code.
+ *
+ * Calling it too often costs nothing. Not calling it can deadlock a Python program, see
+ * status.h.
  */
 #ifndef TARN_BASE_WAIT_H
 #define TARN_BASE_WAIT_H
