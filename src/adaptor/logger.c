@@ -6,8 +6,8 @@
  * The order of the rows must be consistent all the same. Once the upstream has a block
  * back, another thread may get it, and that row must not precede the row of the free. So
  * an allocation that returned an address whose free is still being written waits for it.
- * (RMM writes the free before it happens instead, and has neither times nor memory
- * figures.)
+ * RMM writes the free before it happens instead, and has neither times nor memory
+ * figures.
  *
  * A row costs the writer's lock and, in the NBEP 7 format alone, a query of the device's
  * free memory. That query takes the driver microseconds. The logger makes it where the
