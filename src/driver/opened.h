@@ -38,7 +38,7 @@ struct tarn__opened {
     uint32_t next_free;    /* index + 1 of the next free place, 0: none; the table's */
     /* changes of its stream that this value has seen; the table's */
     uint64_t changes;
-    /* Held while a capture is announced, while the stream is unregistered, and while
+    /* Held during the announcement of a capture, during the unregistration, and while
      * `handle` is used outside of a call that was given the value. */
     _Alignas(64) pthread_mutex_t lock;
     /* the stream of this value, or NULL; the table's */
