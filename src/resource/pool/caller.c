@@ -123,8 +123,8 @@ static tarn_status look(struct tarn__caller *caller, uint64_t *key)
     return look_at_raw(caller, key);
 }
 
-/* Return true if the stream has a handle that no other stream has at the same time, and
- * that its lane (the state of the stream) does not know yet. All per-thread streams have
+/* Return true if the stream has a handle of its own that its lane does not know yet. No
+ * other stream has such a handle at the same time. All per-thread streams have
  * one handle. A capturing stream has another lane, since its id cannot be queried. `lock`
  * held. */
 static bool has_new_handle(const struct tarn__caller *caller)

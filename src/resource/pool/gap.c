@@ -52,7 +52,7 @@ struct look {
     struct place places[TRIES]; /* the best first */
     unsigned tries;
     struct place nearest; /* where the fewest bytes are missing */
-    uint64_t roomy_least; /* missing bytes where any growth has enough addresses */
+    uint64_t roomy_least; /* the fewest where any growth has enough addresses */
     unsigned chosen[TARN__IDLE_MAX], best[TARN__IDLE_MAX]; /* indices in `handles` */
 };
 

@@ -9,8 +9,8 @@
 #include "base/error.h"
 
 /* The largest fenced or completed neighbour that a free coalesces with, as a part of the
- * pool. In trials on traces/, a smaller part kept memory in pieces, and a larger one left
- * too much of it unfenced. */
+ * pool. In trials on bench/traces/, a smaller part kept memory in pieces, and a larger
+ * one left too much of it unfenced. */
 enum { ABSORB_PART = 8 };
 
 void tarn__note_peaks(struct tarn__pool *pool)

@@ -130,8 +130,8 @@ tarn__index tarn__heap_carve(struct tarn__heap *heap, tarn__index index, uint64_
                              uint64_t bytes);
 /* Turn a node that is MOVING into a hole, coalesced with neighbouring holes. */
 void tarn__heap_make_hole(struct tarn__heap *heap, tarn__index index);
-/* Turn a node that is MOVING into OLD, and an OLD one into MOVING again. OLD is counted
- * as a hole. */
+/* Turn a node that is MOVING into OLD (a retired mapping); and back into MOVING. An OLD
+ * node is counted as a hole. */
 void tarn__heap_make_old(struct tarn__heap *heap, tarn__index index);
 void tarn__heap_end_old(struct tarn__heap *heap, tarn__index index);
 /* Remove a node that is MOVING and covers a whole segment. */

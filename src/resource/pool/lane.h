@@ -4,8 +4,8 @@
  * handle as soon as the stream is destroyed. Memory freed on a stream gets the lane's
  * open epoch. An event fence is a recorded event that closes the epoch. (CUDA's fences
  * order memory; this one orders streams.) Once the event is recorded, other streams may
- * use all that was freed in this epoch and before, after a wait for the event. Once the
- * event is complete, any stream may.
+ * use the frees of this epoch and of earlier ones. They wait for the event first. Once
+ * the event is complete, any stream may use them without a wait.
  *
  * A stream has ended once its handle names a stream with another id. Such a stream cannot
  * be fenced any more: its unfenced frees move to the lane TARN__KEY_LEFT (ended.c). Its
@@ -20,7 +20,7 @@
 
 /* Keys of lanes that are no stream ids. Ids count up from 1. */
 #define TARN__KEY_NOBODY UINT64_MAX /* TARN_STREAM_NONE: no order at all */
-/* 0 and 1: querying the id can end a capture */
+/* the handles 0 and 1: querying their id can end a capture */
 #define TARN__KEY_LEGACY (UINT64_MAX - 1)
 #define TARN__KEY_LEFT (UINT64_MAX - 2)      /* of ended streams and captures: no order */
 #define TARN__KEY_CAPTURES (UINT64_MAX >> 1) /* above: lanes of captures, by a count */
@@ -68,10 +68,9 @@ struct tarn__lane {
     uint64_t free_bytes;
 
     uint64_t open_epoch;   /* of the memory freed now; from 1 */
-    uint64_t fenced_epoch; /* the youngest epoch with a recorded event fence */
-    /* the youngest epoch whose event fence is complete; <= fenced_epoch */
-    uint64_t done_epoch;
-    uint64_t open_bytes; /* free, of the open epoch */
+    uint64_t fenced_epoch; /* the youngest with an event fence, or complete without one */
+    uint64_t done_epoch;   /* the youngest that is complete; <= fenced_epoch */
+    uint64_t open_bytes;   /* free, of the open epoch */
     /* free, closed, but not fenced: its record is under way or failed */
     uint64_t closed_bytes;
     /* a thread is between closing an epoch and publishing its event fence */

@@ -10,7 +10,7 @@
  *                      ▼
  *                  pages.h: VMM, or segments of an upstream
  *
- * The words of the code: `magazine` is a thread cache, `lane` the state of one stream,
+ * Terms in the code: `magazine` is a thread cache, `lane` the state of one stream,
  * and `granule` the allocation quantum. `own` is a same-stream free, and `ready` a
  * completed free: the device has finished with it.
  *
@@ -295,8 +295,9 @@ static inline void tarn__pool_lock(struct tarn__pool *pool)
     tarn__lock_take(&pool->lock);
 }
 
-/* Try to take the lock, for queries. Returns false if it is held in a forked child by a
- * thread that does not exist there, or at exit by one that will never run again. */
+/* Try to take the lock, for queries. Returns false if the lock will never be released. In
+ * a forked child a thread may hold it that does not exist there. At exit a thread may
+ * hold it that never runs again. */
 bool tarn__pool_lock_if_possible(struct tarn__pool *pool);
 
 static inline void tarn__pool_unlock(struct tarn__pool *pool)
