@@ -1,9 +1,9 @@
-/* counter.c -- a resource that counts bytes and blocks: now, at the peak, in all.
+/* counter.c -- a resource that counts bytes and blocks: now, at the peak, in total.
  *
- * The counts are a stack, so that a part of a program can be measured by itself: push
- * before it, pop after it. A set that is popped is merged into the one beneath, which is
- * then as if it had been on top all the time. Values may be negative: a block that was
- * allocated before the push may be freed after it.
+ * The counts are a stack, so that a program can measure a part of itself: push before it,
+ * pop after it. A popped set is merged into the one beneath, which is then as if it had
+ * been on top all the time. Values may be negative: a block that was allocated before the
+ * push may be freed after it.
  */
 #include "adaptor/forward.h"
 #include "base/fork.h"
@@ -11,8 +11,8 @@
 
 struct counter {
     struct tarn__adaptor adaptor;
-    struct tarn__mutex lock; /* everything below; not held while upstream is called */
-    tarn_counts *sets;       /* of which `depth` are in use; the last is on top */
+    struct tarn__mutex lock; /* guards all fields below; not held during upstream calls */
+    tarn_counts *sets;       /* `depth` of them are in use; the last is on top */
     size_t depth;            /* at least 1 */
     size_t capacity;
 };
@@ -49,7 +49,7 @@ static void note_free(struct counter *counter, size_t bytes)
     tarn__mutex_unlock(&counter->lock);
 }
 
-/* The free did not happen: the block has been out all the time. */
+/* Undo the count of a free that failed: the block has been live all the time. */
 static void undo_free(struct counter *counter, size_t bytes)
 {
     tarn__mutex_lock(&counter->lock);
@@ -69,8 +69,8 @@ static tarn_status counter_allocate(void *self, size_t bytes, size_t alignment,
     return status;
 }
 
-/* Counted down first: once upstream has the block, another thread may be handed it, and a
- * peak of both would be one that never was. */
+/* Count down first. Once the upstream has the block, another thread may get it, and the
+ * peak would count both although they were never live together. */
 static tarn_status counter_deallocate(void *self, tarn_device_ptr block, size_t bytes,
                                       size_t alignment, tarn_stream stream)
 {
@@ -113,7 +113,7 @@ const tarn_resource_ops tarn__counter_ops = {
     .supports_no_stream = tarn__forward_serves_no_stream,
 };
 
-/* Room for one more set; the old ones stay where that fails. */
+/* Reserve one more set; on failure the old ones stay. */
 static bool reserve_set(struct counter *counter)
 {
     if (counter->depth < counter->capacity)
@@ -145,7 +145,7 @@ tarn_status tarn_counter_create(tarn_resource *upstream, tarn_resource **out)
     return status;
 }
 
-/* The counter in `resource`, or NULL and words. */
+/* Return the counter in `resource`, or NULL with a message. */
 static struct counter *counter_of(const tarn_resource *resource)
 {
     struct counter *counter = tarn_resource_self(resource, &tarn__counter_ops);
@@ -194,7 +194,7 @@ tarn_status tarn_counter_push(tarn_resource *resource, tarn_counts *out)
     return status;
 }
 
-/* Make `lower` what it had been without the push of `upper`. */
+/* Set `lower` to its values without the push of `upper`. */
 static void merge(tarn_counts *lower, const tarn_counts *upper)
 {
     lower->peak_bytes =

@@ -1,7 +1,8 @@
-/* forward.c -- the part of an adaptor that only passes questions on.
+/* forward.c -- the part of an adaptor that only forwards queries.
  *
- * Each adaptor counts its own blocks (Tarn does that for a table without blocks_out), as
- * its upstream may serve others too. What is out and how large it is, upstream knows.
+ * Each adaptor counts its own blocks, as its upstream may serve other callers too. (Tarn
+ * counts for a table without live_blocks.) The upstream knows the requested bytes of a
+ * live block.
  */
 #include "adaptor/forward.h"
 #include "resource/internal.h"
@@ -16,7 +17,7 @@ tarn_status tarn__adaptor_create(const tarn_resource_ops *ops, struct tarn__adap
 {
     tarn_resource_ops fitting = *ops;
 
-    /* A missing operation is how a resource says that it cannot tell. */
+    /* A missing operation is how a resource reports that a value is unknown. */
     if (!tarn_resource_supports_memory_info(upstream))
         fitting.memory_info = NULL;
     self->upstream = upstream;
@@ -27,8 +28,8 @@ tarn_status tarn__adaptor_create(const tarn_resource_ops *ops, struct tarn__adap
     return status;
 }
 
-/* An upstream whose own blocks are live refuses to end. Then its last owner was this
- * adaptor, nobody can return those blocks, and it stays for good with them. */
+/* An upstream whose own blocks are live cannot end: its release fails. Then its last
+ * owner was this adaptor, no owner can free those blocks, and it is leaked with them. */
 void tarn__adaptor_end(struct tarn__adaptor *self)
 {
     tarn__resource_release_or_warn(self->upstream);

@@ -1,4 +1,5 @@
-/* forward.h -- what all adaptors have in common: an upstream, and answers from it. */
+/* forward.h -- the common part of all adaptors: an upstream, and queries forwarded to
+ * it. */
 #ifndef TARN_ADAPTOR_FORWARD_H
 #define TARN_ADAPTOR_FORWARD_H
 
@@ -9,15 +10,15 @@ struct tarn__adaptor {
     tarn_resource *upstream; /* retained; where the memory comes from */
 };
 
-/* Make an adaptor of `self`, whose upstream is not set yet. On failure `self` stays the
+/* Create an adaptor of `self`, whose upstream is not set yet. On failure `self` stays the
  * caller's and nothing is retained. */
 tarn_status tarn__adaptor_create(const tarn_resource_ops *ops, struct tarn__adaptor *self,
                                  tarn_resource *upstream, tarn_resource **out);
 
-/* Let go of the upstream; the first step of every adaptor's destroy. */
+/* Release the upstream; the first step of every adaptor's destroy. */
 void tarn__adaptor_end(struct tarn__adaptor *self);
 
-/* Operations that ask the upstream. */
+/* Operations that forward to the upstream. */
 tarn_status tarn__forward_memory_info(void *self, tarn_stream stream, size_t *free_out,
                                       size_t *total_out);
 bool tarn__forward_supports_streams(const void *self);
@@ -26,7 +27,7 @@ bool tarn__forward_serves_no_stream(const void *self);
 tarn_status tarn__forward_trim(void *self, size_t keep_bytes, size_t *released_out);
 tarn_status tarn__forward_block_bytes(void *self, tarn_device_ptr block, size_t *out);
 
-/* The tables, so that forward.c can tell an adaptor. */
+/* The tables, by which forward.c recognizes an adaptor. */
 extern const tarn_resource_ops tarn__limiter_ops, tarn__counter_ops, tarn__logger_ops;
 
 #endif

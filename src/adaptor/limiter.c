@@ -1,11 +1,12 @@
 /* limiter.c -- a resource that keeps its upstream within a budget.
  *
  * Several managers can share one GPU. A limiter under each gives every one a budget
- * without carving the memory up in advance: what one leaves unused, another may take.
+ * without dividing the memory in advance: memory that one leaves unused is available to
+ * another.
  *
- * The budget is charged before upstream is asked, and refunded if upstream says no. The
- * other order would let two threads both see room for the last block. On a free it is
- * refunded after upstream has the memory, for the same reason.
+ * The limiter charges the budget before it calls the upstream, and refunds it if the call
+ * fails. In the other order two threads could both see headroom for the last block. On a
+ * free it refunds the budget after the upstream has the memory, for the same reason.
  */
 #include "adaptor/forward.h"
 #include "base/sizes.h"
@@ -18,7 +19,8 @@ struct limiter {
     atomic_size_t used_bytes;     /* charged so far; always <= limit_bytes */
 };
 
-/* What a block of `bytes` is charged; no wrap, as the public call has looked. */
+/* Return the charge of a block of `bytes`; it cannot overflow, as the public function has
+ * checked. */
 static size_t charge_of(size_t bytes)
 {
     size_t rounded = SIZE_MAX;
@@ -27,7 +29,7 @@ static size_t charge_of(size_t bytes)
     return rounded;
 }
 
-/* Take `bytes` out of the budget, or leave it alone and return false. */
+/* Charge `bytes` to the budget, or leave it alone and return false. */
 static bool charge(struct limiter *limiter, size_t bytes)
 {
     size_t used = atomic_load(&limiter->used_bytes);
@@ -65,7 +67,8 @@ static tarn_status limiter_deallocate(void *self, tarn_device_ptr block, size_t 
 {
     struct limiter *limiter = self;
 
-    /* A block of this limiter was charged, so less cannot be used: it is upstream's. */
+    /* A block of this limiter was charged, so `used_bytes` cannot be less: the block is
+     * the upstream's. */
     if (charge_of(bytes) > atomic_load(&limiter->used_bytes))
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "limiter: 0x%llx with %zu bytes is not from here, only %zu "
@@ -117,7 +120,7 @@ tarn_status tarn_limiter_create(tarn_resource *upstream, size_t limit_bytes,
     return status;
 }
 
-/* The limiter in `resource`, or NULL and words. */
+/* Return the limiter in `resource`, or NULL with a message. */
 static const struct limiter *limiter_of(const tarn_resource *resource)
 {
     const struct limiter *limiter = tarn_resource_self(resource, &tarn__limiter_ops);

@@ -1,19 +1,20 @@
-/* logger.c -- a resource that writes down what is asked of it.
+/* logger.c -- a resource that logs its calls.
  *
- * Every row is written when the call upstream is over, so that its times and what the
- * device has left are those of the event, and a free that was refused leaves no row.
+ * It writes every row after the upstream call, so that the times and the device's free
+ * memory are those of the event. A free that failed leaves no row.
  *
- * The order of the rows has to make sense all the same: once upstream has a block back,
- * another thread may be handed it, and that row must not come before the one of the free.
- * So an allocation that got an address whose free is still being written waits for it.
- * (RMM writes the free before it happens instead, and has neither times nor figures.)
+ * The order of the rows must be consistent all the same. Once the upstream has a block
+ * back, another thread may get it, and that row must not precede the row of the free. So
+ * an allocation that returned an address whose free is still being written waits for it.
+ * RMM writes the free before it happens instead, and has neither times nor memory
+ * figures.
  *
- * A row costs the writer's lock and, in the NBEP 7 format alone, what the device has left.
- * The driver takes microseconds to say that, so it is asked where the call may have changed
- * it, which is where something was asked of the driver (base/wait.h), and else once in a
- * millisecond, for what others do. A log
- * that cannot be written does not stop the program: the writer keeps the failure and
- * tells it at its flush and its last release.
+ * A row costs the writer's lock and, in the NBEP 7 format alone, a query of the device's
+ * free memory. That query takes the driver microseconds. The logger makes it where the
+ * call may have changed the value: where the call was a blocking one (base/wait.h).
+ * Otherwise it makes it once in a millisecond, because of other users. A log that cannot
+ * be written does not stop the program: the writer keeps the failure and reports it at
+ * its flush and its last release.
  */
 #include "adaptor/forward.h"
 #include "base/error.h"
@@ -32,13 +33,13 @@
 enum { PLACE_BYTES = 4096 + 16 }; /* the writer cuts at 4,096 */
 enum { FRESH_NS = 1000000 };
 
-/* What the device had left when it was asked. */
+/* The device's free memory at a query. */
 struct figures {
     size_t free_bytes, total_bytes;
     uint64_t asked_ns; /* 0: never */
 };
 
-/* A free between its call upstream and its row; on the stack of the thread that frees. */
+/* A free between its upstream call and its row; on the stack of the freeing thread. */
 struct passing {
     tarn_device_ptr block;
     pthread_t thread;
@@ -51,7 +52,8 @@ struct logger {
     bool wants_figures;           /* the format has columns for memory and places */
     atomic_uint_least64_t live_blocks;
 
-    struct tarn__mutex lock; /* what is below; never held while upstream is called */
+    /* guards the fields below; never held during upstream calls */
+    struct tarn__mutex lock;
     struct figures figures;
     pthread_cond_t row_written;
     struct passing *passing; /* frees under way */
@@ -79,8 +81,9 @@ static void end_free(struct logger *logger, struct passing *passing)
     tarn__mutex_unlock(&logger->lock);
 }
 
-/* Is another thread still writing that `block` was freed? Under the lock. A thread does
- * not wait for itself: an upstream may allocate from here inside its deallocate. */
+/* Return true if another thread is still writing the free of `block`. Under the lock. A
+ * thread does not wait for itself: an upstream may allocate from here inside its
+ * deallocate. */
 static bool is_passing(const struct logger *logger, tarn_device_ptr block)
 {
     const struct passing *passing = logger->passing;
@@ -99,7 +102,7 @@ static void await_row_of_free(struct logger *logger, tarn_device_ptr block)
     tarn__mutex_unlock(&logger->lock);
 }
 
-/* In a forked child the other threads are not there, and write no row. */
+/* In a forked child the other threads do not exist, and write no row. */
 static void forget_other_threads(struct tarn__mutex *lock)
 {
     struct logger *logger =
@@ -116,10 +119,10 @@ static void forget_other_threads(struct tarn__mutex *lock)
 
 /* --- rows --- */
 
-/* Was anything asked of the driver, or of anybody who takes long? Who else wants to be told
- * is told too. */
+/* Detects whether the call was a blocking one. It also calls the hook that was set
+ * before. */
 struct watch {
-    tarn_blocking_hook before; /* first: told() is given it */
+    tarn_blocking_hook before; /* first: told() gets its address */
     tarn_blocking_hook *outer;
     bool is_told;
 };
@@ -161,13 +164,13 @@ static void keep_figures(struct logger *logger, const struct figures *figures)
     tarn__mutex_unlock(&logger->lock);
 }
 
-/* Zeros, not known, where nobody can say. */
+/* Query the figures; zeros mean unknown. */
 static void ask_figures(int device, struct figures *out)
 {
     struct tarn__scope scope;
     size_t free_bytes = 0, total_bytes = 0;
 
-    /* A driver that nobody has opened is not opened for the sake of a log. */
+    /* A log does not open a driver that is not open yet. */
     if (device < 0 || device >= tarn__driver_device_count() || tarn__driver_gone())
         return;
     if (tarn__scope_enter(device, &scope) != TARN_OK)
@@ -179,7 +182,7 @@ static void ask_figures(int device, struct figures *out)
     tarn__scope_leave(&scope);
 }
 
-/* What the device has left at `now`. */
+/* Return the device's free memory at `now`. */
 static void read_memory(struct logger *logger, bool may_have_changed, uint64_t now,
                         tarn_trace_event *event)
 {
@@ -194,7 +197,7 @@ static void read_memory(struct logger *logger, bool may_have_changed, uint64_t n
     event->total_bytes = figures.total_bytes;
 }
 
-/* The thread's site as text: `file:line`, or a name, which has no line, as it is. */
+/* Write the thread's site as text: `file:line`, or a name without a line, unchanged. */
 static void read_place(char place[PLACE_BYTES], tarn_trace_event *event)
 {
     tarn_site site = tarn__site_find(event->action == TARN_ACTION_FREE);
@@ -283,7 +286,7 @@ static tarn_status logger_deallocate(void *self, tarn_device_ptr block, size_t b
     return status;
 }
 
-/* A log that could not be written is reported once, by whoever has the writer last. */
+/* A log that could not be written is reported once, by the last owner of the writer. */
 static void logger_free(struct logger *logger)
 {
     if (tarn_trace_writer_release(logger->writer) != TARN_OK)

@@ -1,4 +1,4 @@
-/* clock.c -- monotonic time, and which thread this is. */
+/* clock.c -- monotonic time, and the id of the calling thread. */
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include <sys/syscall.h>

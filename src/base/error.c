@@ -1,7 +1,8 @@
-/* error.c -- the words of the last failure, one line a thread.
+/* error.c -- the message of the last failure, one line for each thread.
  *
- * They are the thread's own, so that the hot calls need no argument for them. The line is
- * formatted into a local first: a plugin may quote the message that it replaces.
+ * The message belongs to the thread, so that the hot functions need no argument for it.
+ * The line is formatted into a local first: a plugin may quote the message that it
+ * replaces.
  */
 #include "base/error.h"
 #include "base/words.h"
@@ -14,7 +15,7 @@ static const tarn_error no_room = {
     .status = TARN_OUT_OF_MEMORY, .message = "no host memory for the words of a failure"};
 
 _Thread_local unsigned tarn__error_count;
-static _Thread_local bool wordless; /* the last failure found no memory for its words */
+static _Thread_local bool wordless; /* the last failure found no memory for its message */
 
 const tarn_error *tarn_error_last(void)
 {

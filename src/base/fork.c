@@ -1,7 +1,7 @@
-/* fork.c -- the list of locks that are held over a fork.
+/* fork.c -- the list of locks that the forking thread holds over a fork.
  *
  * No thread takes two of them at a time, so the order in which a fork takes them does not
- * matter. The lock of the list comes before all of them.
+ * matter. A fork takes the lock of the list before all of them.
  */
 #include "base/fork.h"
 #include <stddef.h>
@@ -31,7 +31,7 @@ static void in_child(void)
     after_fork();
 }
 
-/* When the library is loaded, so that no thread is here yet. */
+/* Runs when the library is loaded, when no other thread uses it yet. */
 __attribute__((constructor)) static void watch_forks(void)
 {
     pthread_atfork(before_fork, after_fork, in_child);

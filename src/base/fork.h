@@ -1,20 +1,21 @@
-/* fork.h -- locks that a forked child finds free.
+/* fork.h -- locks that are free in a forked child.
  *
  * A fork copies one thread. A lock that another thread held at that moment is held in the
- * child for ever. So each lock of the library follows one of two rules:
+ * child forever. So each lock of the library follows one of two rules:
  *
- * 1. A lock that guards host memory alone is a struct tarn__mutex. The thread that forks
- *    holds all of these over the fork: the child finds them free, and what they guard
- *    whole. While a thread holds one it makes no driver call, does not block, calls no
- *    user's code and takes no other lock.
- * 2. A lock that is held across driver calls or user's code is never taken in a child.
- *    Calls that need it return before: tarn__driver_gone() says so, or the object belongs
- *    to the parent.
+ * 1. A lock that guards host memory alone is a struct tarn__mutex. The forking thread
+ *    holds all of these over the fork. In the child they are free, and the guarded data
+ *    is consistent. While a thread holds one, it makes no driver call, does not block,
+ *    calls no user's code and takes no other lock.
+ * 2. A child never takes a lock that is held across driver calls or a user's code.
+ *    Functions that need one return before: tarn__driver_gone() is true, or the object
+ *    belongs to the parent.
  *
  * Three groups of locks have an order among each other and therefore handlers of their
- * own: the tables of host memory (resource/host.c), the runtime's (nrt/thread.c) and those
- * of descriptors (ipc/files.c). The list of open logs (trace/writer.c) and the lock of hooks
- * (base/hook.c), which a thread may take while it holds others, are made anew in a child.
+ * own: the tables of host memory (resource/host.c), the runtime's (nrt/thread.c) and
+ * those of descriptors (ipc/files.c). The list of open logs (trace/writer.c) and the lock
+ * of hooks (base/hook.c), which a thread may take while it holds others, are reset in a
+ * child.
  */
 #ifndef TARN_BASE_FORK_H
 #define TARN_BASE_FORK_H
@@ -23,8 +24,8 @@
 
 struct tarn__mutex {
     pthread_mutex_t mutex;
-    /* Called in a child while the lock is held: drop what belongs to threads that are not
-     * there. May be NULL. */
+    /* Called in a child while the lock is held: drop the state of threads that do not
+     * exist there. May be NULL. */
     void (*in_child)(struct tarn__mutex *self);
     struct tarn__mutex *next, *previous; /* in the list of all */
 };

@@ -1,9 +1,9 @@
-/* hash.c -- the number that keys are multiplied by, drawn once a process.
+/* hash.c -- the factor that keys are multiplied by, drawn once for each process.
  *
- * Any random number would do against those who choose keys, but one that is close to a
- * simple fraction puts addresses that follow each other into few places. How evenly x, 2x,
- * 3x ... are spread modulo 1 depends on x as a continued fraction: the smaller its terms,
- * the better. All terms of the golden ratio are 1. Here each is 1 or 2, by chance.
+ * Any random number would protect against chosen keys. But a number close to a simple
+ * fraction puts consecutive addresses into few slots. How evenly x, 2x, 3x ... are spread
+ * modulo 1 depends on x as a continued fraction: the smaller its terms, the better. All
+ * terms of the golden ratio are 1. Here each is 1 or 2, at random.
  */
 #define _GNU_SOURCE
 #include "base/hash.h"
@@ -16,8 +16,8 @@
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static uint64_t drawn;
 
-/* Where the system has no random numbers yet, the ones that it gave the program at its
- * start are better than none. */
+/* Where the system has no random numbers yet, those that it gave the program at its start
+ * serve instead. */
 static uint64_t random_bits(void)
 {
     const void *at_start = (const void *)(uintptr_t)getauxval(AT_RANDOM);

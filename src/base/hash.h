@@ -1,8 +1,9 @@
 /* hash.h -- hashing with a number that only this process knows.
  *
- * Others choose some keys: the addresses and places of a log, the handles of another
- * process, the text of a module. If they knew the hash, they could choose keys that all
- * belong into one place of a table, and each lookup would walk past all of them.
+ * Other parties choose some keys: the addresses and places of a log, the handles of
+ * another process, the text of a module. If they knew the hash, they could choose keys
+ * that all fall into one slot of a table. Each lookup would then walk past all of
+ * them.
  */
 #ifndef TARN_BASE_HASH_H
 #define TARN_BASE_HASH_H
@@ -10,12 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Return this process's number, which is odd; its first use draws it. Products of it and
- * numbers that follow each other are spread evenly. */
+/* Return this process's number, which is odd; its first use draws it. Its products with
+ * consecutive numbers are spread evenly. */
 uint64_t tarn__hash_factor(void);
 
-/* Hash a number. A table of 2^n places uses the top n bits. One product spreads keys of some
- * distances badly, by chance (2 MiB, say), so its halves are mixed and multiplied again. */
+/* Hash a number. A table of 2^n slots uses the top n bits. One product spreads keys of
+ * some distances badly, by chance (2 MiB, for example). So its halves are mixed and
+ * multiplied again. */
 static inline uint64_t tarn__hash_number(uint64_t factor, uint64_t key)
 {
     uint64_t product = key * factor;

@@ -1,17 +1,18 @@
-/* hook.c -- functions that a user sets: calls of them are counted, and waited for.
+/* hook.c -- functions that a user sets: their calls are counted, and a removal waits for
+ * them.
  *
- * Setting and calling are rare, so that one lock serves all hooks. It is not held over a fork:
- * a thread may hold other locks when it comes here. A child begins anew. It has one thread, so
- * of the calls that were under way those are left that are on this thread's stack.
+ * Setting and calling are rare, so that one lock serves all hooks. It is not held over a
+ * fork: a thread may hold other locks when it comes here. A child resets it. The child
+ * has one thread, so only the calls on that thread's stack remain of those under way.
  */
 #include "base/hook.h"
 #include <pthread.h>
 #include <stddef.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t ended = PTHREAD_COND_INITIALIZER; /* a call */
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER; /* signalled when a call ends */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static unsigned forks; /* that this process came from */
+static unsigned forks; /* number of forks that this process came from */
 
 static _Thread_local struct tarn__hook_call *innermost;
 
@@ -47,7 +48,7 @@ static unsigned own_calls(const struct tarn__hook *hook)
     return count;
 }
 
-/* The calls under way, right in a forked child, too. */
+/* Return the count of calls under way, which is correct in a forked child, too. */
 static unsigned *running(struct tarn__hook *hook)
 {
     if (hook->forks != forks) {
@@ -76,7 +77,7 @@ bool tarn__hook_is_mine(const struct tarn__hook *hook)
     return own_calls(hook) > 0;
 }
 
-/* A thread that is cancelled would end here with the lock, so it goes on. */
+/* A cancelled thread would end here with the lock, so cancellation is off. */
 void tarn__hook_wait_locked(struct tarn__hook *hook)
 {
     int state;
@@ -109,7 +110,7 @@ void tarn__hook_set(struct tarn__hook *hook, tarn__any_function *function, void 
     tarn__hooks_lock();
     hook->function = NULL;
     tarn__hook_wait_locked(hook);
-    if (function) { /* else somebody may have set one during the wait */
+    if (function) { /* else another thread may have set one during the wait */
         hook->data = data;
         hook->function = function;
     }

@@ -16,7 +16,7 @@ static size_t home_of(const struct tarn__map *map, uint64_t key)
     return (size_t)(tarn__hash_number(map->factor, key) >> map->shift);
 }
 
-/* The slot of `key`, or the empty one where it would go. Needs capacity. */
+/* Return the slot of `key`, or the empty one where it would go. Needs capacity. */
 static size_t find_slot(const struct tarn__map *map, uint64_t key)
 {
     size_t slot = home_of(map, key);
@@ -54,7 +54,7 @@ static bool grow(struct tarn__map *map)
     uint64_t key;
     void *value;
 
-    if (!map->factor) /* a static map that nobody has initialized */
+    if (!map->factor) /* a static map that was not initialized */
         bigger.factor = tarn__hash_factor();
     bigger.capacity = map->capacity ? map->capacity * 2 : FIRST_CAPACITY;
     bigger.shift = 64 - (unsigned)__builtin_ctzll(bigger.capacity);

@@ -1,7 +1,8 @@
-/* map.h -- from an address to a small value: open addressing, no allocation per entry.
+/* map.h -- a map from an address to a small value: open addressing, no allocation per
+ * entry.
  *
- * Keys are addresses, so 0 is never one and marks an empty slot. Values are of one size,
- * fixed at creation, and copied in and out. Not locked: the owner does that.
+ * Keys are addresses, so 0 is never one and marks an empty slot. Values have one size,
+ * fixed at creation, and are copied in and out. The map has no lock: the owner locks.
  */
 #ifndef TARN_BASE_MAP_H
 #define TARN_BASE_MAP_H
@@ -23,20 +24,21 @@ struct tarn__map {
 void tarn__map_init(struct tarn__map *map, size_t value_bytes);
 void tarn__map_free(struct tarn__map *map);
 
-/* Make room for one more entry, so that the next put cannot fail. False: no host memory.
- */
+/* Reserve one more entry, so that the next put cannot fail. Returns false without host
+ * memory. */
 bool tarn__map_reserve_one(struct tarn__map *map);
 
-/* Put `value` under `key` (not 0). False: no host memory, or the key is there already. */
+/* Put `value` under `key` (not 0). Returns false without host memory, or if the key is
+ * there already. */
 bool tarn__map_put(struct tarn__map *map, uint64_t key, const void *value);
 
-/* The value under `key`, or NULL. Valid until the next change. */
+/* Return the value under `key`, or NULL. Valid until the next change. */
 void *tarn__map_get(const struct tarn__map *map, uint64_t key);
 
-/* Take `key` out; `*out` (may be NULL) gets its value. False: it is not there. */
+/* Remove `key`; `*out` (may be NULL) gets its value. Returns false if it is not there. */
 bool tarn__map_take(struct tarn__map *map, uint64_t key, void *out);
 
-/* Visit all: start with *cursor = 0; false at the end. No changes meanwhile. */
+/* Visit all entries: start with *cursor = 0; false at the end. No changes meanwhile. */
 bool tarn__map_next(const struct tarn__map *map, size_t *cursor, uint64_t *key_out,
                     void **value_out);
 

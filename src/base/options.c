@@ -1,8 +1,9 @@
-/* options.c -- options of another version's caller: too short, or more than is known? */
+/* options.c -- option structs of another version's caller: whether they are too short, or
+ * longer than this version knows. */
 #include "base/options.h"
 #include <stdbool.h>
 
-/* No options of any version are longer: a larger size was never set. */
+/* The options of every version are shorter: a larger size was never set. */
 enum { OPTIONS_MOST = 4096 };
 
 static bool is_zero(const unsigned char *bytes, size_t from, size_t to)

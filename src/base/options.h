@@ -1,8 +1,9 @@
-/* options.h -- options that a caller passes, who may have been built with another version.
+/* options.h -- option structs of a caller that may have been built with another version.
  *
- * All of them begin with their size in bytes, as the caller knows them. What a later version
- * added is 0 where nothing is asked for, so that longer ones can be read as far as they are
- * known; where something is asked for that this version cannot do, it says so.
+ * All of them begin with their size in bytes, as the caller knows it. Fields that a later
+ * version added are 0 where the caller requests nothing. This version can then read the
+ * part of a longer struct that it knows. Where the caller requests more than this version
+ * can do, the read fails.
  */
 #ifndef TARN_BASE_OPTIONS_H
 #define TARN_BASE_OPTIONS_H
@@ -10,8 +11,8 @@
 #include <string.h>
 #include <tarn/status.h>
 
-/* TARN_INVALID_ARGUMENT, and a line by `who`: shorter than the first version's `least`
- * bytes, or something is set behind the `known` bytes. */
+/* Return TARN_INVALID_ARGUMENT, with a message that names `who`. The struct is shorter
+ * than the first version's `least` bytes, or a field is set behind the `known` bytes. */
 tarn_status tarn__options_refuse(const char *who, const void *options, size_t least,
                                  size_t known);
 
@@ -23,8 +24,9 @@ static inline tarn_status tarn__options_check(const char *who, const void *optio
                : tarn__options_refuse(who, options, least, known);
 }
 
-/* What both know of `options` (NULL: nothing), zeros behind it, into the `known` bytes of
- * `out`, whose size is then `known`. As it was where they are refused. */
+/* Copy the known part of `options` (NULL: nothing) into the `known` bytes of `out`, with
+ * zeros behind it. The size of `out` is then `known`. If the options are rejected, `out`
+ * is unchanged. */
 static inline tarn_status tarn__options_read(const char *who, const void *options,
                                              size_t least, void *out, size_t known)
 {

@@ -1,4 +1,5 @@
-/* random.h -- a small seeded generator (splitmix64), for tests and the stand-in. */
+/* random.h -- a small seeded generator (splitmix64), for tests and the driver
+ * simulator. */
 #ifndef TARN_BASE_RANDOM_H
 #define TARN_BASE_RANDOM_H
 
@@ -13,7 +14,8 @@ static inline uint64_t tarn__random_next(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* Below `limit`, which is not 0. The bias is far below what a test can see. */
+/* Return a number below `limit`, which is not 0. The bias is far below what a test can
+ * see. */
 static inline uint64_t tarn__random_below(uint64_t *state, uint64_t limit)
 {
     return tarn__random_next(state) % limit;

@@ -1,7 +1,7 @@
-/* sizes.h -- sums and roundings that say so when they would wrap.
+/* sizes.h -- sums and roundings that report an overflow.
  *
- * RMM's rounding turns a request near SIZE_MAX into 0 bytes; every size that comes from a
- * user goes through these instead.
+ * RMM's rounding turns a request near SIZE_MAX into 0 bytes. Every size that comes from a
+ * user goes through these functions instead.
  */
 #ifndef TARN_BASE_SIZES_H
 #define TARN_BASE_SIZES_H
@@ -15,7 +15,7 @@ static inline bool tarn__is_power_of_two(size_t n)
     return n != 0 && (n & (n - 1)) == 0;
 }
 
-/* *out = a + b; false, and *out untouched, where that wraps. */
+/* Set *out to a + b. Returns false, with *out untouched, on overflow. */
 static inline bool tarn__size_add(size_t a, size_t b, size_t *out)
 {
     if (b > SIZE_MAX - a)
@@ -24,7 +24,7 @@ static inline bool tarn__size_add(size_t a, size_t b, size_t *out)
     return true;
 }
 
-/* *out = `bytes` rounded up to a multiple of `alignment`, a power of two. */
+/* Set *out to `bytes` rounded up to a multiple of `alignment`, a power of two. */
 static inline bool tarn__size_round_up(size_t bytes, size_t alignment, size_t *out)
 {
     size_t sum;

@@ -1,9 +1,9 @@
-/* wait.c -- who is told before a call takes long, one a thread. */
+/* wait.c -- the blocking-call hook of each thread. */
 #include "base/wait.h"
 
 _Thread_local tarn_blocking_hook *tarn__before_wait;
 
-/* Forgotten first: what it does may call Tarn, and it has been told. */
+/* The hook is cleared first: it may call Tarn, and must not be called again. */
 void tarn__wait_tell(void)
 {
     tarn_blocking_hook *before = tarn__before_wait;

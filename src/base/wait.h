@@ -1,16 +1,20 @@
-/* wait.h -- told before a call takes long: tarn_set_blocking_hook() from the inside.
+/* wait.h -- the blocking-call hook from the inside: tarn_set_blocking_hook().
  *
- * Called with no lock held, before the first of: a driver call that is more than a question
- * answered at once (which context, which stream), a lock that is held across such a call,
- * code of somebody else's. Calling it too often costs nothing; not calling it can bring a
- * program in Python to a stand, see status.h.
+ * Call it with no lock held, before the first of these:
+ *
+ * - a driver call, unless it is a query answered at once (which context, which stream);
+ * - a lock that is held across such a call;
+ * - a user's code.
+ *
+ * Calling it too often costs nothing. Not calling it can deadlock a Python program, see
+ * status.h.
  */
 #ifndef TARN_BASE_WAIT_H
 #define TARN_BASE_WAIT_H
 
 #include <tarn/status.h>
 
-/* Of this thread, or NULL: it wants to hear of nothing, or has heard it in this call. */
+/* The hook of this thread. NULL: it has none, or this call has called it already. */
 extern _Thread_local tarn_blocking_hook *tarn__before_wait
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
 

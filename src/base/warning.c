@@ -1,8 +1,8 @@
-/* warning.c -- what is no failure and what somebody should know all the same.
+/* warning.c -- warnings: problems that are no failure but that a user should know.
  *
- * A library has no good place for such words. They are kept for the thread that caused
- * them, where a program can read them, and go to one handler, which at first is stderr: a
- * warning that nobody can see is none.
+ * A library has no good place to print them. They are kept for the thread that caused
+ * them, where a program can read them. They also go to one handler, which is stderr by
+ * default, so that a warning is visible.
  */
 #include "base/warning.h"
 #include "base/hook.h"

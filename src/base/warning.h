@@ -1,4 +1,5 @@
-/* warning.h -- words for what is no failure: see tarn_set_warning_handler(). */
+/* warning.h -- warnings, for problems that are no failure: see
+ * tarn_set_warning_handler(). */
 #ifndef TARN_BASE_WARNING_H
 #define TARN_BASE_WARNING_H
 

@@ -1,8 +1,8 @@
-/* words.c -- memory for what was said last on a thread.
+/* words.c -- memory for the last messages of a thread.
  *
- * A thread takes it when it says something first, and only the pointer is thread-local: a
- * library that is opened while the program runs gets its thread-local storage from little
- * that all such libraries share, and cannot be opened when that is used up
+ * A thread allocates it at its first message, and only the pointer is thread-local. A
+ * library that is opened while the program runs gets its thread-local storage from a
+ * small area that all such libraries share. It cannot be opened when that area is used up
  * (tests/nrt/late.c).
  */
 #include "base/words.h"

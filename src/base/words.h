@@ -1,4 +1,4 @@
-/* words.h -- what was said last on a thread: its failure and its warning. */
+/* words.h -- the last messages of a thread: its failure and its warning. */
 #ifndef TARN_BASE_WORDS_H
 #define TARN_BASE_WORDS_H
 
@@ -9,9 +9,9 @@ struct tarn__words {
     char warning[480];
 };
 
-/* This thread's, made at its first use; NULL: no host memory. */
+/* Return this thread's messages, allocated at the first use; NULL: no host memory. */
 struct tarn__words *tarn__words_get(void);
-/* The same, or NULL where there is none yet. */
+/* Return the same, or NULL where there is none yet. */
 const struct tarn__words *tarn__words_look(void);
 
 #endif

@@ -1,11 +1,11 @@
-/* device.c -- which resource serves which GPU: the one registry of a process.
+/* device.c -- the current device resource of each GPU: the one registry of a process.
  *
- * The registry owns a reference to each resource that was set, and hands out references,
- * never borrowed handles: another thread may set another resource at any moment. Where
- * none was set, the cuda resource serves; it is made when somebody asks for it first.
+ * The registry owns a reference to each resource that was set. It returns references,
+ * never borrowed handles: another thread may set another resource at any moment. Where no
+ * resource was set, the cuda resource is current; it is created at the first request.
  *
- * No resource is made, asked or released under the lock, as that may call the driver or
- * somebody's own code.
+ * No resource is created, called or released under the lock, as that may call the driver
+ * or a user's code.
  */
 #include <tarn/device.h>
 #include "driver/driver.h"
@@ -16,10 +16,10 @@
 enum { DEVICES_MAX = 128 }; /* tarn__device_check() lets no larger number pass */
 
 TARN__STATIC_MUTEX(registry_lock);
-/* A reference each; NULL: not asked for yet. Changed under the lock. */
+/* One reference for each device; NULL: not requested yet. Changed under the lock. */
 static _Atomic(tarn_resource *) registry[DEVICES_MAX];
 
-/* The resource of `device` retained, or NULL. */
+/* Return the resource of `device` retained, or NULL. */
 static tarn_resource *look_up(int device)
 {
     tarn__mutex_lock(&registry_lock);
@@ -28,8 +28,8 @@ static tarn_resource *look_up(int device)
     return found;
 }
 
-/* Put `resource` in place of `expected`, and the references change hands; false, and
- * nothing changes, where another one is there. */
+/* Replace `expected` by `resource`; the references change hands. Returns false, and
+ * nothing changes, if another one is there. */
 static bool exchange(int device, tarn_resource *expected, tarn_resource *resource)
 {
     tarn__mutex_lock(&registry_lock);
@@ -40,7 +40,7 @@ static bool exchange(int device, tarn_resource *expected, tarn_resource *resourc
     return changed;
 }
 
-/* A look without the lock: the answer may be old when it arrives, as any would be. */
+/* Read without the lock: the answer may be outdated when it arrives, as any would be. */
 bool tarn_device_resource_is(int device, const tarn_resource *resource)
 {
     return device >= 0 && device < DEVICES_MAX && resource &&
@@ -62,13 +62,14 @@ tarn_status tarn_device_resource(int device, tarn_resource **out)
         if (status != TARN_OK)
             return status;
         if (!exchange(device, NULL, resource))
-            tarn_resource_release(resource); /* another thread was faster: look again */
+            tarn_resource_release(resource); /* another thread was faster: try again */
     }
     *out = resource;
     return TARN_OK;
 }
 
-/* A reference of the registry's own to what shall serve `device`. */
+/* Return a reference of the registry's own to the resource that becomes current for
+ * `device`. */
 static tarn_status successor(int device, tarn_resource *resource, tarn_resource **out)
 {
     if (!resource)
@@ -81,7 +82,7 @@ static tarn_status successor(int device, tarn_resource *resource, tarn_resource 
     return TARN_OK;
 }
 
-/* Put `next` in charge, giving its reference away, and take the one before. */
+/* Make `next` current, giving its reference away, and take the previous one. */
 static tarn_resource *take_over(int device, tarn_resource *next)
 {
     tarn__mutex_lock(&registry_lock);
@@ -91,8 +92,8 @@ static tarn_resource *take_over(int device, tarn_resource *next)
     return previous;
 }
 
-/* Nobody wants the one before. If the registry was its last owner and blocks of it are
- * out, that would lose it: it is put back in charge. */
+/* Release the previous one. If the registry was its last owner and blocks of it are live,
+ * that would leak it: it becomes current again. */
 static tarn_status let_go(int device, tarn_resource *previous, tarn_resource *next)
 {
     tarn_status status = tarn_resource_release(previous);
@@ -117,7 +118,8 @@ tarn_status tarn_device_set_resource(int device, tarn_resource *resource,
     if (status != TARN_OK)
         return status;
     if (previous_out) {
-        /* So that there is one before: the default is made if nobody asked for it yet. */
+        /* Create the default if it was not requested yet, so that there is a previous
+         * one. */
         status = tarn_device_resource(device, &previous);
         if (status != TARN_OK) {
             tarn_resource_release(next);

@@ -1,9 +1,10 @@
-/* block.c -- what the driver knows of a block that foreign code handed out. */
+/* block.c -- driver queries about a block of foreign code. */
 #include "driver/driver.h"
 
 enum { HOST_MEMORY = 1 }; /* CU_MEMORYTYPE_HOST */
 
-/* An attribute of the memory at `address`; `unknown` where the driver does not say. */
+/* Query an attribute of the memory at `address`; returns `unknown` where the driver does
+ * not report it. */
 static int attribute(const struct tarn__calls *calls, int which, tarn_device_ptr address,
                      int unknown)
 {
@@ -15,7 +16,7 @@ static int attribute(const struct tarn__calls *calls, int which, tarn_device_ptr
     return value;
 }
 
-/* Memory of one device, and not of the host or of all? */
+/* Return true for memory of one device, not of the host or managed memory. */
 static bool is_device_memory(const struct tarn__calls *calls, tarn_device_ptr address)
 {
     return attribute(calls, CU_POINTER_ATTRIBUTE_MEMORY_TYPE_, address, HOST_MEMORY) !=
@@ -23,8 +24,9 @@ static bool is_device_memory(const struct tarn__calls *calls, tarn_device_ptr ad
            !attribute(calls, CU_POINTER_ATTRIBUTE_IS_MANAGED_, address, 1);
 }
 
-/* May it have been mapped in parts (cuMemMap)? Then the driver names the part alone. Other
- * device memory has a legacy IPC handle or is a pool's. */
+/* Return true if the memory may have been mapped in parts (cuMemMap). Then the driver
+ * reports the part alone. Other device memory has a legacy IPC handle or belongs to a
+ * driver pool. */
 static bool may_be_mapped(const struct tarn__calls *calls, tarn_device_ptr address)
 {
     void *pool = NULL;
@@ -45,7 +47,7 @@ static tarn_status check_length(const struct tarn__calls *calls, tarn_device_ptr
     size_t length = 0;
 
     if (calls->mem_get_address_range(&base, &length, address) != CUDA_SUCCESS_)
-        return TARN_OK; /* system memory, for one */
+        return TARN_OK; /* for example system memory */
     size_t left = length - (size_t)(address - base);
     if (bytes <= left || may_be_mapped(calls, address))
         return TARN_OK;

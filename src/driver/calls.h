@@ -2,9 +2,10 @@
  * loader.
  *
  * X(field, symbol, version, need, arguments): `symbol` is the name without a version
- * suffix and `version` the CUDA version that brought the variant with these arguments, as
- * cuGetProcAddress wants them. NEEDED calls are in every driver since 12.0; an OPTIONAL
- * one that is missing is a null pointer, and what needs it answers TARN_NOT_SUPPORTED.
+ * suffix. `version` is the CUDA version that introduced the variant with these arguments,
+ * as cuGetProcAddress expects. NEEDED calls are in every driver since 12.0. An OPTIONAL
+ * call that is missing is a null pointer, and functions that need it return
+ * TARN_NOT_SUPPORTED.
  */
 #ifndef TARN_DRIVER_CALLS_H
 #define TARN_DRIVER_CALLS_H
@@ -144,7 +145,7 @@
     X(mem_pool_import_pointer, "cuMemPoolImportPointer", 11020, OPTIONAL,                \
       (CUdeviceptr_ * out, CUmemoryPool_, CUmemPoolPtrExportData_ *))
 
-/* The table: one pointer a call. */
+/* The table: one pointer for each call. */
 struct tarn__calls {
 #define X(field, symbol, version, need, arguments) CUresult_(*field) arguments;
     TARN__CUDA_CALLS(X)

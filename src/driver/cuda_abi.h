@@ -1,8 +1,8 @@
 /* cuda_abi.h -- the few types and constants of the CUDA driver API that Tarn uses.
  *
- * They are the ABI of libcuda.so.1, stable since the versions named in calls.h; with them
- * no toolkit is needed to build. tests/abi compares each with cuda.h where one is found.
- * The names are CUDA's own, so that they can be looked up in its manual.
+ * They are the ABI of libcuda.so.1, stable since the versions named in calls.h. With them
+ * the build needs no toolkit. tests/abi compares each with cuda.h where one is found. The
+ * names are CUDA's own, as in its manual.
  */
 #ifndef TARN_DRIVER_CUDA_ABI_H
 #define TARN_DRIVER_CUDA_ABI_H
@@ -10,8 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef int
-    CUresult_; /* CUresult is an enum there; an int here, for codes we do not know */
+typedef int CUresult_; /* CUresult is an enum there; an int here, for unknown codes */
 typedef int CUdevice_;
 typedef unsigned long long CUdeviceptr_;
 typedef struct CUctx_st *CUcontext_;
@@ -24,7 +23,7 @@ typedef struct CUuserObject_st *CUuserObject_;
 typedef unsigned long long CUmemHandle_; /* CUmemGenericAllocationHandle */
 typedef void (*CUhostFn_)(void *data);
 
-/* Enums there; ints here, for numbers that we do not know. */
+/* Enums there; ints here, for unknown numbers. */
 typedef int CUstreamCaptureStatus_;
 typedef int CUstreamCaptureMode_;
 typedef int CUmemAllocationGranularity_; /* CUmemAllocationGranularity_flags */

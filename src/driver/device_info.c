@@ -1,10 +1,9 @@
-/* device_info.c -- what is known about a device, and plain work on it: wait, copy, fill.
- */
+/* device_info.c -- properties of a device, and plain work on it: wait, copy, fill. */
 #include "driver/driver.h"
 #include <stdio.h>
 #include <string.h>
 
-/* An attribute, or 0 where the driver does not know it. */
+/* Query an attribute; 0 where the driver does not know it. */
 static int attribute(const struct tarn__calls *calls, int which, CUdevice_ device)
 {
     int value = 0;
@@ -24,7 +23,7 @@ static void write_uuid(const CUuuid_ *uuid, char out[48])
                        i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", b[i]);
 }
 
-/* The part that needs no context. */
+/* Fill in the part that needs no context. */
 static tarn_status describe(const struct tarn__calls *calls, int device,
                             tarn_device_info *out)
 {
@@ -53,7 +52,7 @@ static tarn_status describe(const struct tarn__calls *calls, int device,
     out->has_managed = attribute(calls, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY_, handle);
     out->has_host_mapping =
         attribute(calls, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY_, handle);
-    /* What the manual says to ask, for memory as for events. */
+    /* The query that the driver manual specifies, for memory as for events. */
     out->has_legacy_ipc =
         calls->ipc_get_mem_handle != NULL &&
         attribute(calls, CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED_, handle);

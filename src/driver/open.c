@@ -1,13 +1,14 @@
-/* open.c -- finding the driver, once a process.
+/* open.c -- finding the driver, once for each process.
  *
- * Order: the path given, TARN_DRIVER, libcuda.so.1. `sim` stands for the stand-in, which
- * lies beside libtarn in tarn/sim/. A process that has another driver loaded is refused:
- * two drivers would each know half of the memory. Every symbol comes from
- * cuGetProcAddress_v2 with the version that calls.h names, so a library that has only
- * newer or older variants cannot be called with the wrong arguments.
+ * The order is: the path argument, TARN_DRIVER, libcuda.so.1. `sim` selects the driver
+ * simulator, which lies beside libtarn in tarn/sim/. (It is unrelated to Numba's
+ * NUMBA_ENABLE_CUDASIM.) Opening fails in a process that has another driver loaded: two
+ * drivers would each know half of the memory. Every symbol comes from cuGetProcAddress_v2
+ * with the version in calls.h. A library that has only newer or older variants therefore
+ * cannot be called with the wrong arguments.
  *
- * A process that was forked while another thread opened the driver has none: half opened,
- * it can be used no more than an open one.
+ * A process that was forked while another thread opened the driver has no driver: a
+ * half-opened one is as unusable as an open one.
  */
 #define _GNU_SOURCE
 #include "driver/driver.h"
@@ -24,12 +25,14 @@
 enum { OLDEST_VERSION = 12000, PATH_BYTES = 512, NEEDED = 1, OPTIONAL = 0 };
 
 static struct {
-    pthread_mutex_t lock;                        /* taken to open, never by a call */
+    /* taken to open, never by a driver call */
+    pthread_mutex_t lock;
     atomic_bool is_begun;                        /* it is open, or about to be */
     _Atomic(const struct tarn__calls *) current; /* NULL until a driver is open */
     struct tarn__calls calls;
     tarn_driver_info info;
-    char asked[PATH_BYTES]; /* what tarn_driver_open() or the environment said */
+    /* the argument of tarn_driver_open(), or the environment's value */
+    char asked[PATH_BYTES];
 } driver = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 atomic_bool tarn__driver_is_gone;
@@ -45,7 +48,7 @@ static void mark_gone(void)
     atomic_store(&tarn__driver_is_gone, true);
 }
 
-/* Code of the driver's, and of others, runs under the lock, so a fork does not wait for
+/* Code of the driver, and of others, runs under the lock, so a fork does not wait for
  * it. */
 static void after_fork_in_child(void)
 {
@@ -59,7 +62,7 @@ __attribute__((constructor)) static void watch_forks(void)
     pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 
-/* The file that defines cuInit for `library`, or false. The alias of the stand-in and
+/* Find the file that defines cuInit for `library`; else false. The simulator's alias and
  * wrappers such as libcuda.so -> libcuda.so.1 lead to the real one. */
 static bool file_of(void *library, char path[PATH_BYTES])
 {
@@ -82,7 +85,7 @@ static bool same_file(const char *a, const char *b)
            one.st_ino == other.st_ino;
 }
 
-/* The paths of libraries in this process that are called like a driver. */
+/* The paths of libraries in this process that have a driver's name. */
 struct loaded {
     char paths[8][PATH_BYTES];
     int count;
@@ -99,7 +102,7 @@ static int note_loaded(struct dl_phdr_info *info, size_t size, void *data)
     return 0;
 }
 
-/* Refuse if a driver other than `ours` is loaded. */
+/* Fail if a driver other than `ours` is loaded. */
 static tarn_status check_other_drivers(const char *ours)
 {
     struct loaded loaded = {.count = 0};
@@ -122,7 +125,8 @@ static tarn_status check_other_drivers(const char *ours)
     return TARN_OK;
 }
 
-/* Where the stand-in is: tarn/sim/ beside the file that holds this function. */
+/* Return the path of the simulator: tarn/sim/ beside the file that holds this
+ * function. */
 static tarn_status sim_path(char path[PATH_BYTES])
 {
     Dl_info info;
@@ -141,7 +145,7 @@ static tarn_status sim_path(char path[PATH_BYTES])
     return TARN_OK;
 }
 
-/* What to open: `asked` made into something for dlopen. */
+/* Turn `asked` into a path for dlopen. */
 static tarn_status resolve(const char *asked, char path[PATH_BYTES])
 {
     if (strcmp(asked, "sim") == 0)
@@ -180,7 +184,7 @@ static tarn_status load_calls(void *library, const char *path, struct tarn__call
     return TARN_OK;
 }
 
-/* Start the driver and learn what it is. */
+/* Start the driver and query its properties. */
 static tarn_status start(const char *path, const struct tarn__calls *calls,
                          tarn_driver_info *info)
 {
@@ -222,7 +226,8 @@ static tarn_status no_library(const char *asked, const char *path)
                           why ? why : "no reason given");
 }
 
-/* Open what was asked for into the state. Under the lock; nothing changes on failure. */
+/* Open the requested driver into the state. Under the lock; nothing changes on
+ * failure. */
 static tarn_status load_and_start(const char *asked)
 {
     struct tarn__calls calls = {0};
@@ -271,7 +276,7 @@ static tarn_status open_locked(const char *asked)
     return status;
 }
 
-/* Is `asked` the driver that is open? By name, or by the file that it leads to. */
+/* Return true if `asked` is the open driver: by name, or by the file that it leads to. */
 static bool is_open_as(const char *asked)
 {
     char path[PATH_BYTES];
@@ -281,7 +286,8 @@ static bool is_open_as(const char *asked)
     return resolve(asked, path) == TARN_OK && same_file(path, driver.info.path);
 }
 
-/* A program with more rights than its caller loads no library that the caller names. */
+/* A program with more rights than its caller (set-user-ID) loads no library that the
+ * caller names. */
 static const char *default_path(void)
 {
     const char *named = secure_getenv("TARN_DRIVER");

@@ -1,18 +1,19 @@
-/* opened.c -- the table of streams that were opened.
+/* opened.c -- the table of registered streams.
  *
- * Places come in chunks that are made as they are needed and never move or go, so that
- * finding one takes no lock: two loads and a comparison. A place that was opened 2^32 - 1
- * times is not used again, so no two openings in the life of a process share a value.
+ * Places come in chunks. The table allocates chunks as needed and never moves or frees
+ * them, so that a lookup takes no lock: two loads and a comparison. A place that was used
+ * 2^32 - 1 times is not used again, so no two registrations in the life of a process
+ * share a value.
  *
- * A stream may be open under several values. They share what is known of the stream: how
- * many of them there are, and on how many a capture is announced.
+ * A stream may be registered under several values. They share the state of the stream:
+ * the number of its values, and on how many of them a capture is announced.
  *
- * Two locks. `watches_lock` is held while watches are told of a close, which makes driver
- * calls; `places_lock` covers free places, the streams that are open and what was
- * announced, and is held while an event of the whole context is recorded, so that no
- * capture is announced meanwhile. No call that is given an opened stream takes either, but
- * the announcement of a capture. A forked child takes neither: there no stream is opened,
- * and one that was open is closed without them.
+ * There are two locks. A thread holds `watches_lock` while it calls the watches of an
+ * unregistration, which make driver calls. `places_lock` guards the free places, the
+ * registered streams and the announcements. A thread holds it while it records an event
+ * of the whole context, so that no capture is announced meanwhile. Calls with a
+ * registered stream take neither lock, except the announcement of a capture. A forked
+ * child takes neither: it registers no stream, and unregisters without them.
  */
 #include "driver/opened.h"
 #include "base/map.h"
@@ -37,20 +38,21 @@ static _Atomic(struct tarn__opened *) chunks[CHUNKS];
 static uint32_t chunk_count;
 static uint32_t first_free; /* index + 1; 0: none */
 
-/* A stream that is open. Under the lock of places, as the three below. */
+/* A registered stream. Under the lock of places, as the three below. */
 struct tarn__open_stream {
     CUstream_ handle;
     int device;
     uint64_t life;
     size_t announced; /* values on which a capture is announced */
-    uint64_t changes; /* how often that became another number */
-    /* Its values. Those that do not know of the last change are the first ones. */
+    uint64_t changes; /* how often `announced` changed */
+    /* Its values. Those that have not seen the last change come first. */
     struct tarn__opened *first, *last;
     struct tarn__open_stream *next; /* of the same handle */
 };
 
 static struct tarn__map streams; /* of handle + 1: the first struct tarn__open_stream */
-static size_t capturing[DEVICES_MAX]; /* values that know that their stream captures */
+/* values that know that their stream captures, by device */
+static size_t capturing[DEVICES_MAX];
 
 /* --- values and places --- */
 
@@ -69,7 +71,7 @@ static uint32_t opening_of(tarn_stream stream)
     return (uint32_t)((uintptr_t)stream >> 32);
 }
 
-/* The place of an index, or NULL where there is none. */
+/* Return the place of an index, or NULL where there is none. */
 static struct tarn__opened *place_at(uint32_t index)
 {
     if (index / CHUNK_PLACES >= CHUNKS)
@@ -94,7 +96,7 @@ struct tarn__opened *tarn__opened_find(tarn_stream stream)
 
 /* --- streams --- */
 
-/* What tells the stream of a place from others. */
+/* Return the fields that tell the stream of a place from others. */
 static struct tarn__opened stream_of(const struct tarn__opened *place)
 {
     return (struct tarn__opened){
@@ -122,7 +124,7 @@ static struct tarn__open_stream *find_stream(const struct tarn__opened *like)
     return stream;
 }
 
-/* A stream without values; NULL: no host memory. */
+/* Add a stream without values; NULL: no host memory. */
 static struct tarn__open_stream *add_stream(const struct tarn__opened *like)
 {
     struct tarn__open_stream *stream = malloc(sizeof *stream);
@@ -142,7 +144,7 @@ static struct tarn__open_stream *add_stream(const struct tarn__opened *like)
     return stream;
 }
 
-/* Its last value is closed. */
+/* Remove a stream whose last value was unregistered. */
 static void remove_stream(struct tarn__open_stream *stream)
 {
     struct tarn__open_stream **link = tarn__map_get(&streams, key_of(stream->handle));
@@ -175,7 +177,7 @@ static void take_out(struct tarn__opened *place)
     place->stream = NULL;
 }
 
-/* The value knows of all changes so far. */
+/* Note that the value has seen all changes so far. */
 static void set_captures(struct tarn__opened *place, bool captures)
 {
     size_t before = atomic_load_explicit(&place->captures, memory_order_relaxed);
@@ -211,7 +213,7 @@ void tarn__opened_let_captures_go(void)
 
 /* --- announced captures --- */
 
-/* Enter that a capture is announced on a value, or is not any more. */
+/* Note that a capture is announced on a value, or no longer is. */
 static void note_announced(struct tarn__opened *place, bool announced)
 {
     if (place->announced == announced)
@@ -221,7 +223,7 @@ static void note_announced(struct tarn__opened *place, bool announced)
     place->announced = announced;
 }
 
-/* A value of the stream that does not know of the last change; NULL: all do. */
+/* Return a value of the stream that has not seen the last change; NULL: all have. */
 static struct tarn__opened *find_unaware(const struct tarn__opened *like)
 {
     pthread_mutex_lock(&places_lock);
@@ -233,8 +235,8 @@ static struct tarn__opened *find_unaware(const struct tarn__opened *like)
     return found;
 }
 
-/* Have all values of a stream know. Who asked before this whether it captures has recorded
- * when the lock of its value is had. */
+/* Make all values of a stream see the change. A thread that queried before this whether
+ * the stream captures has recorded its event once this thread has the value's lock. */
 static void tell_all(const struct tarn__opened *like)
 {
     struct tarn__opened *place;
@@ -255,13 +257,14 @@ static void tell_all(const struct tarn__opened *like)
 
 /* --- free places --- */
 
-/* Put a place that is closed where the next opening finds it. Under the lock. */
+/* Make the place of an unregistered value available to the next registration. Under the
+ * lock. */
 static void free_place(uint32_t index)
 {
     struct tarn__opened *place = place_at(index);
 
     if (place->last_opening == UINT32_MAX)
-        return; /* it has no number left */
+        return; /* all its numbers are used */
     place->next_free = first_free;
     first_free = index + 1;
 }
@@ -288,7 +291,7 @@ static bool add_chunk(void)
     return true;
 }
 
-/* Put what was opened into the first free place. Under the lock. */
+/* Put the new registration into the first free place. Under the lock. */
 static tarn_stream fill_place(const struct tarn__opened *made,
                               struct tarn__open_stream *stream)
 {
@@ -308,7 +311,7 @@ static tarn_stream fill_place(const struct tarn__opened *made,
     return value_of(index, place->last_opening);
 }
 
-/* A place for `made`, whose value is `*out`. */
+/* Find a place for `made`; its value is `*out`. */
 static tarn_status enter(const struct tarn__opened *made, tarn_stream *out)
 {
     struct tarn__open_stream *stream = NULL;
@@ -332,9 +335,10 @@ static tarn_status enter(const struct tarn__opened *made, tarn_stream *out)
                           places);
 }
 
-/* --- opening --- */
+/* --- registering --- */
 
-/* In a scope: the id of a stream that does not capture; asking would end its capture. */
+/* In a scope: query the id of a stream that does not capture; the query would end its
+ * capture. */
 static tarn_status ask_id(const struct tarn__scope *scope, CUstream_ handle,
                           unsigned long long *out)
 {
@@ -383,7 +387,7 @@ tarn_status tarn_stream_register(int device, tarn_stream raw, tarn_stream *out)
     return status == TARN_OK ? enter(&made, out) : status;
 }
 
-/* --- closing --- */
+/* --- unregistering --- */
 
 static tarn_status not_open(const char *verb, tarn_stream stream)
 {
@@ -394,13 +398,13 @@ static tarn_status not_open(const char *verb, tarn_stream stream)
         verb, (void *)stream);
 }
 
-/* May its handle be given to the driver? */
+/* Return true if its handle may be passed to the driver. */
 static bool handle_is_good(const struct tarn__opened *opened)
 {
     return !tarn__driver_gone() && tarn__context_lives(opened->device, opened->life);
 }
 
-/* Where the driver is gone nobody is told, and the place is not used again. */
+/* After driver shutdown no watch is called, and the place is not used again. */
 static tarn_status close_for_good(tarn_stream stream)
 {
     struct tarn__opened *opened = tarn__opened_find(stream);
@@ -411,7 +415,7 @@ static tarn_status close_for_good(tarn_stream stream)
     return TARN_OK;
 }
 
-/* The value is closed: its place is free. Under the lock of places. */
+/* Free the place of a value that was unregistered. Under the lock of places. */
 static void leave_place(struct tarn__opened *place, uint32_t index)
 {
     struct tarn__open_stream *stream = place->stream;
@@ -431,7 +435,8 @@ tarn_status tarn_stream_unregister(tarn_stream stream)
     if (tarn__driver_gone())
         return close_for_good(stream);
     pthread_mutex_lock(&watches_lock);
-    opened = tarn__opened_find(stream); /* under the lock: of two closes one is refused */
+    /* under the lock: of two unregistrations one fails */
+    opened = tarn__opened_find(stream);
     if (!opened) {
         pthread_mutex_unlock(&watches_lock);
         return not_open("close", stream);
@@ -448,12 +453,13 @@ tarn_status tarn_stream_unregister(tarn_stream stream)
     leave_place(opened, index_of(stream));
     pthread_mutex_unlock(&places_lock);
     pthread_mutex_unlock(&watches_lock);
-    if (announced) /* nobody else may have said so */
+    if (announced) /* no other thread may have announced it */
         tell_all(&like);
     return TARN_OK;
 }
 
-/* Does a stream of one's own capture? One whose capture is lost does not any more. */
+/* Return true if the owner's stream captures. A stream whose capture was invalidated does
+ * not any more. */
 static bool is_capturing(const struct tarn__opened *opened)
 {
     CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
@@ -481,14 +487,14 @@ tarn_status tarn_stream_announce_capture(tarn_stream stream, bool begins)
                               "be announced",
                               (void *)opened->handle);
     if (tarn__driver_gone())
-        return TARN_OK; /* nobody asks any more */
+        return TARN_OK; /* no call uses the answer any more */
     pthread_mutex_lock(&places_lock);
     bool is_open = tarn__opened_find(stream) == opened;
     const struct tarn__opened like = stream_of(opened);
     if (is_open)
         note_announced(opened, begins);
     pthread_mutex_unlock(&places_lock);
-    if (!is_open) /* it was closed just now */
+    if (!is_open) /* it was unregistered just now */
         return not_open("announce a capture on", stream);
     tell_all(&like);
     return TARN_OK;

@@ -1,11 +1,12 @@
-/* opened.h -- streams that were opened: what a tarn_stream value of theirs stands for.
+/* opened.h -- registered streams, and what their tarn_stream values stand for.
  *
- * The value is an odd word that is no CUstream: bit 0 set, an index into a table that never
- * moves above it, and the number of the opening (never 0) in the upper half, so that the
- * value of a closed stream is told from that of the one that has its place now.
+ * The value is an odd word that is no CUstream. Bit 0 is set. Above it is an index into a
+ * table that never moves. The upper half is the number of the registration (never 0). The
+ * value of an unregistered stream therefore differs from that of the next stream in its
+ * place.
  *
- * Closing tells those who keep something about the stream (pools: a last fence, and what
- * they know of it), while its handle can still be used.
+ * An unregistration calls the watches while the stream's handle is still valid. Pools use
+ * that for a last event fence, and drop their state of the stream.
  */
 #ifndef TARN_DRIVER_OPENED_H
 #define TARN_DRIVER_OPENED_H
@@ -14,32 +15,35 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* The id of the legacy stream (handles 0 and 1). It is a constant, because asking for it
- * ends the capture of a blocking stream (reference/driver.md, section 2); no stream of the
- * driver's has it. */
+/* The id of the legacy stream (handles 0 and 1). It is a constant, because querying it
+ * ends the capture of a blocking stream. No stream of the driver has it. */
 enum { TARN__LEGACY_ID = 0 };
 
 struct tarn__open_stream;
 
-/* What hits read lies in one line of the cache, which others' locking does not touch. The
- * fields up to `life` change only while it is closed, but for `opening`; the table's are
- * under the table's lock. */
+/* A place of the table, with a registered stream or none. The fields that cache hits read
+ * lie in one cache line, which the locking of other threads does not touch. The fields up
+ * to `life` change only while no stream is registered in the place, except `opening`. The
+ * lock of places guards the fields marked as the table's. */
 struct tarn__opened {
-    _Alignas(64) _Atomic uint32_t opening; /* of the value that is good now; 0: closed */
+    /* number in the valid value; 0: unregistered */
+    _Alignas(64) _Atomic uint32_t opening;
     int device;
-    CUstream_ handle;      /* good while it is open */
-    unsigned long long id; /* cuStreamGetId at the opening, or TARN__LEGACY_ID */
-    uint64_t life;         /* of the context, at the opening */
+    CUstream_ handle;      /* valid while it is registered */
+    unsigned long long id; /* cuStreamGetId at the registration, or TARN__LEGACY_ID */
+    uint64_t life;         /* generation of the context, at the registration */
     atomic_bool captures;  /* announced, on this value or on another one of the stream */
-    bool announced;        /* on this one; the table's */
-    uint32_t last_opening; /* openings so far; the table's */
+    bool announced;        /* on this value; the table's */
+    uint32_t last_opening; /* registrations so far; the table's */
     uint32_t next_free;    /* index + 1 of the next free place, 0: none; the table's */
-    uint64_t changes;      /* of its stream that it knows of; the table's */
-    _Alignas(64) pthread_mutex_t lock; /* held while somebody else than a caller that was
-                                          given the value uses `handle`, while a capture
-                                          is announced, and while it is closed */
-    struct tarn__open_stream *stream;  /* that it is a value of, or NULL; the table's */
-    struct tarn__opened *next, *previous; /* values of the stream; the table's */
+    /* changes of its stream that this value has seen; the table's */
+    uint64_t changes;
+    /* Held during the announcement of a capture, during the unregistration, and while
+     * `handle` is used outside of a call that was given the value. */
+    _Alignas(64) pthread_mutex_t lock;
+    /* the stream of this value, or NULL; the table's */
+    struct tarn__open_stream *stream;
+    struct tarn__opened *next, *previous; /* other values of the stream; the table's */
 };
 
 static inline bool tarn__stream_is_opened(tarn_stream stream)
@@ -49,24 +53,28 @@ static inline bool tarn__stream_is_opened(tarn_stream stream)
     return (word & 1) != 0 && word > 1 && word != UINTPTR_MAX;
 }
 
-/* What `stream` stands for, or NULL: it was closed, or never was one. No lock, no call. */
+/* Return the registered stream of `stream`, or NULL: it was unregistered, or never
+ * registered. No lock, no driver call. */
 struct tarn__opened *tarn__opened_find(tarn_stream stream);
 
-/* Is the raw stream `handle` of `device` open? Then it must not be destroyed. */
+/* Return true if the raw stream `handle` of `device` is registered. Then it must not be
+ * destroyed. */
 bool tarn__opened_has(int device, CUstream_ handle);
 
-/* False: the owner of an opened stream of `device` has announced a capture. Else none is
- * announced until tarn__opened_let_captures_go(), which is due soon; no stream is opened or closed
- * meanwhile either. */
+/* Hold off announcements of captures. Returns false if the owner of a registered stream
+ * of `device` has announced a capture. Else none is announced until
+ * tarn__opened_let_captures_go(), which must follow soon. No stream is registered or
+ * unregistered meanwhile either. */
 bool tarn__opened_hold_captures(int device);
 void tarn__opened_let_captures_go(void);
 
-/* Told of each close, with the stream's lock held and its handle still good. Not told where
- * no driver call may be started any more, nor of a stream that went with its context. */
+/* Called for each unregistration, with the stream's lock held and its handle still valid.
+ * Not called where no driver call may be started any more, nor for a stream whose context
+ * was reset. */
 typedef void (*tarn__opened_watch)(void *data, tarn_stream stream,
                                    struct tarn__opened *opened);
 tarn_status tarn__opened_add_watch(tarn__opened_watch watch, void *data);
-/* When this returns, no call of that watch is under way. Not from within a watch. */
+/* Remove a watch. When this returns, no call of that watch is under way. */
 void tarn__opened_remove_watch(tarn__opened_watch watch, void *data);
 
 #endif

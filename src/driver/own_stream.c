@@ -1,5 +1,5 @@
-/* own_stream.c -- streams made and destroyed by Tarn, for those who have no other library
- * to make one with: the Python class Stream, C examples, tests.
+/* own_stream.c -- streams that Tarn creates and destroys, for callers without another
+ * library to create one: the Python class Stream, C examples, tests.
  */
 #include "driver/opened.h"
 

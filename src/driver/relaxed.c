@@ -1,10 +1,10 @@
 /* relaxed.c -- calls that end no capture.
  *
- * While some stream captures in global mode, cuMemAlloc and many others are errors in
- * every thread, and the capture is lost by them; in thread-local mode in its own thread.
- * A thread says that it knows better by exchanging its capture mode: between two
- * exchanges these calls do no harm (seen on an H200, reference/driver.md, section 2). An
- * allocator knows better: the memory that it asks for is no part of what is captured.
+ * While a stream captures in global mode, cuMemAlloc and many other calls fail in every
+ * thread and invalidate the capture. In thread-local mode they do so in the capturing
+ * thread. A thread opts out by exchanging its capture mode: between two exchanges these
+ * calls end no capture (measured on an H200). This is correct for an allocator: the
+ * memory that it requests is not part of what is captured.
  */
 #include "driver/driver.h"
 
@@ -21,7 +21,7 @@ tarn_status tarn__relaxed_enter(const struct tarn__calls *calls,
     return TARN_OK;
 }
 
-/* An exchange that fails is tried once more: the thread's own mode must come back. */
+/* A failed exchange is tried once more: the thread's own mode must be restored. */
 void tarn__relaxed_leave(const struct tarn__calls *calls, CUstreamCaptureMode_ mode)
 {
     CUstreamCaptureMode_ back = mode;

@@ -1,11 +1,11 @@
-/* scope.c -- a device's primary context, made current and put back.
+/* scope.c -- making a device's primary context current, and restoring the previous one.
  *
- * The primary context is the one that the CUDA runtime, Numba, CuPy and PyTorch share. It
- * is retained once a device and kept. Anybody may reset it (cuda.close() of Numba does):
- * then its handle stays the same, but every call gives 709 until it is retained again,
- * its id is another one after that, and addresses of before are handed out anew (seen on
- * an H200). So the id is asked for at each entry, and what was allocated in another life
- * is never freed.
+ * The CUDA runtime, Numba, CuPy and PyTorch share the primary context. Tarn retains it
+ * once for each device and keeps it. Any library may reset it (cuda.close() of Numba
+ * does). Then its handle stays the same, but every call returns 709 until the context is
+ * retained again. Its id is another one after that, and the driver reuses the old
+ * addresses (measured on an H200). The id is the context generation. So each entry
+ * queries the id, and an allocation of another generation is never freed.
  */
 #include "driver/opened.h"
 #include "base/wait.h"
@@ -18,7 +18,8 @@ enum { DEVICES_MAX = 128 };
 
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(CUcontext_) contexts[DEVICES_MAX];
-static _Atomic uint64_t lives[DEVICES_MAX]; /* as last seen at an entry; 0: never */
+/* generation last seen at an entry; 0: never */
+static _Atomic uint64_t lives[DEVICES_MAX];
 
 tarn_status tarn__driver_failed(const char *who, const char *call, CUresult_ result,
                                 const char *format, ...)
@@ -123,7 +124,7 @@ bool tarn__device_of_context(CUcontext_ context, int *out)
     return false;
 }
 
-/* Retain a context that somebody has reset. */
+/* Retain a context that was reset. */
 static tarn_status begin_new_life(const struct tarn__calls *calls, int device,
                                   CUcontext_ context)
 {
@@ -139,7 +140,7 @@ static tarn_status begin_new_life(const struct tarn__calls *calls, int device,
     return status;
 }
 
-/* The id of the context's present life. */
+/* Return the id of the context's current generation. */
 static tarn_status context_life(const struct tarn__calls *calls, int device,
                                 CUcontext_ context, uint64_t *out)
 {
@@ -173,7 +174,7 @@ uint64_t tarn__context_life(int device)
     CUresult_ result = calls->ctx_get_id(context, &id);
     if (result == CUDA_SUCCESS_)
         return id;
-    /* Where the driver does not answer, the life is taken to be the one seen last. */
+    /* Where the driver does not answer, the generation seen last counts. */
     return result == CUDA_ERROR_CONTEXT_IS_DESTROYED_ ? 0 : atomic_load(&lives[device]);
 }
 
@@ -193,7 +194,7 @@ bool tarn__context_lives(int device, uint64_t life)
     if (!context || life == 0 || tarn__driver_gone() || tarn__driver(&calls) != TARN_OK)
         return true;
     CUresult_ result = calls->ctx_get_id(context, &id);
-    /* Only a clear answer says that it is over. */
+    /* Only a definite answer means that it has ended. */
     return result != CUDA_ERROR_CONTEXT_IS_DESTROYED_ &&
            (result != CUDA_SUCCESS_ || id == life);
 }
@@ -251,7 +252,7 @@ void tarn__scope_leave(struct tarn__scope *scope)
     if (scope->relaxed)
         tarn__relaxed_leave(scope->calls, scope->mode);
     scope->relaxed = false;
-    /* A pop that fails is tried once more: the caller's context must come back. */
+    /* A failed pop is tried once more: the caller's context must be restored. */
     if (scope->pushed && scope->calls->ctx_pop_current(&popped) != CUDA_SUCCESS_)
         scope->calls->ctx_pop_current(&popped);
     scope->pushed = false;
@@ -278,7 +279,7 @@ uint64_t tarn__stream_number(tarn_stream stream)
     return opened ? (uintptr_t)opened->handle : (uintptr_t)stream;
 }
 
-/* No driver call: all is known since the opening. */
+/* Check without a driver call: all is known since the registration. */
 static tarn_status check_opened(const char *who, const struct tarn__scope *scope,
                                 tarn_stream stream, int device)
 {
@@ -309,7 +310,8 @@ static tarn_status check_raw(const char *who, const struct tarn__scope *scope,
         return status;
     CUresult_ result = scope->calls->stream_get_ctx((CUstream_)stream, &context);
     if (result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED_)
-        return TARN_OK; /* says nothing more till its capture ends; memory may be freed on it */
+        /* more is unknown until its capture ends; memory may be freed on it */
+        return TARN_OK;
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed(who, "cuStreamGetCtx", result, "stream %p",
                                    (void *)stream);

@@ -1,7 +1,8 @@
 /* allocator.c -- a resource as an allocator of the runtime for counted memory.
  *
- * A resource wants to hear the size again when a block comes back, and an allocator is not
- * told: it is written in front of the block. 0 bytes are a block here, as in C.
+ * A resource needs the size of a block when it is freed, and an allocator does not
+ * receive it. The size is therefore written in front of the block. A request of 0 bytes
+ * returns a block here, as in C.
  */
 #define _GNU_SOURCE
 #include <tarn/nrt_resource.h>
@@ -17,9 +18,9 @@
 enum { FRONT = 64 }; /* bytes before a block; keeps it at a multiple of 64 */
 
 struct allocator {
-    NRT_ExternalAllocator table; /* first: what the caller has */
+    NRT_ExternalAllocator table; /* first: the caller's pointer to the allocator */
     tarn_resource *resource;     /* retained */
-    atomic_size_t out;           /* blocks */
+    atomic_size_t out;           /* live blocks */
 };
 
 static void *resource_malloc(size_t bytes, void *self)
@@ -55,7 +56,8 @@ static void resource_free(void *memory, void *self)
                    (void *)block, tarn_error_last()->message);
 }
 
-/* Can the host read here? The kernel is asked to, in a call that is wrong in any case. */
+/* Return true if the host can read this address. It makes a system call that fails in any
+ * case, and the error tells whether the kernel could read. */
 static bool is_readable(tarn_device_ptr block)
 {
     int before = errno;

@@ -1,18 +1,18 @@
 /* async.c -- the driver's stream-ordered pool as a resource.
  *
- * Either a pool of its own, or the one that the device comes with (which cudaMallocAsync
- * uses too). Two resources are equal where their pool is the same, so the one on the
- * device's own pool is one object a device.
+ * The resource has a pool of its own, or the device's default pool (which cudaMallocAsync
+ * uses too). Two resources are equal where their pool is the same, so the resource of the
+ * default pool is one object for each device.
  *
- * A pool is exportable only where it was made so, and the one that a device comes with was
- * not. What the driver keeps for other processes costs something, so it is asked for.
+ * A pool is exportable only if it was created so, and a device's default pool was not. An
+ * exportable pool has a cost, so the options have to request it.
  *
- * Memory handed out with TARN_STREAM_NONE has to be good on every stream, but the pool
- * can only hand it out in the order of one, which is then waited for. That is the thread's
- * own default stream: the legacy one would lose every capture on a blocking stream.
- * Memory given back with TARN_STREAM_NONE goes back in the order of the default stream,
- * which does not wait for work on non-blocking streams: free_waits says so, and the
- * caller waits.
+ * Memory allocated with TARN_STREAM_NONE must be valid on every stream, but the driver
+ * allocates in the order of one stream. The resource allocates on a stream and waits for
+ * it. That is the thread's own default stream: the legacy stream would end every capture
+ * on a blocking stream. A free with TARN_STREAM_NONE is in the order of the default
+ * stream, which does not wait for work on non-blocking streams. deallocate_synchronizes
+ * reports that, and the caller waits.
  */
 #include "resource/backed.h"
 #include "resource/internal.h"
@@ -24,13 +24,13 @@
 #include <string.h>
 
 struct async {
-    struct tarn__backed backed; /* first: it is what the shared operations see */
+    struct tarn__backed backed; /* first: the shared operations see this member */
     CUmemoryPool_ pool;
-    bool owned; /* the pool goes with the resource */
+    bool owned; /* the pool is destroyed with the resource */
 };
 
-/* The thread's default stream; a new one where that captures, as what is allocated on it
- * would then be the graph's. */
+/* Return the thread's default stream. If that one captures, create a new stream: an
+ * allocation on it would belong to the graph. */
 static CUresult_ private_stream(const struct tarn__calls *calls, CUstream_ *out)
 {
     CUstream_ own = (CUstream_)TARN_STREAM_PER_THREAD;
@@ -43,7 +43,7 @@ static CUresult_ private_stream(const struct tarn__calls *calls, CUstream_ *out)
     return CUDA_SUCCESS_;
 }
 
-/* Allocate on `stream`, and wait until the block is ready for every other one. */
+/* Allocate on `stream`, and wait until the block is valid on every other stream. */
 static CUresult_ ask_and_wait(const struct async *async, const struct tarn__calls *calls,
                               size_t bytes, CUstream_ stream, CUdeviceptr_ *out)
 {
@@ -103,13 +103,14 @@ static const struct tarn__backed_kind async_kind = {
     .free = async_give_back,
 };
 
-/* A failure of a call about the pool as a whole. */
+/* Report the failure of a call about the pool as a whole. */
 static tarn_status pool_failed(const char *call, CUresult_ result, int device)
 {
     return tarn__driver_failed("async", call, result, "the pool of device %d", device);
 }
 
-/* End the pool. Frees that are still queued are no hindrance: it ends after them. */
+/* Destroy the pool. Frees that are still queued do not prevent it: the pool ends after
+ * them. */
 static bool end_pool(struct async *async)
 {
     struct tarn__scope scope;
@@ -127,7 +128,7 @@ static void async_destroy(void *self)
 
     if (async->owned)
         tarn__shared_pool_remove(async->pool);
-    /* No status can be returned here, so it is tried again, once. */
+    /* The function cannot return a status, so it tries once more. */
     if (async->owned && !end_pool(async) && !end_pool(async) && !tarn__driver_gone())
         tarn__warn(
             "async: a pool of device %d stays with the driver, which does not end it",
@@ -146,7 +147,8 @@ static bool async_is_equal(const void *self, const void *other)
     return ((const struct async *)self)->pool == ((const struct async *)other)->pool;
 }
 
-/* In a scope: bytes that the pool holds, and of those the ones in blocks that are out. */
+/* In a scope: return the bytes that the pool holds, and the part of them in live
+ * blocks. */
 static tarn_status pool_bytes(const struct async *async, const struct tarn__calls *calls,
                               uint64_t *reserved_out, uint64_t *used_out)
 {
@@ -161,7 +163,8 @@ static tarn_status pool_bytes(const struct async *async, const struct tarn__call
     return TARN_OK;
 }
 
-/* In a scope: the driver counts what is out among the bytes to keep, we do not. */
+/* In a scope: trim the pool. The driver counts live blocks among the bytes to keep; Tarn
+ * does not. */
 static tarn_status trim_pool(const struct async *async, const struct tarn__calls *calls,
                              size_t keep_bytes, size_t *released_out)
 {
@@ -209,7 +212,7 @@ static const tarn_resource_ops async_ops = {
     .live_blocks = tarn__backed_blocks_out,
 };
 
-/* In a scope: have the pool keep at most `bytes` when nothing is out. */
+/* In a scope: have the pool keep at most `bytes` when no block is live. */
 static tarn_status set_threshold(const struct async *async,
                                  const struct tarn__calls *calls, uint64_t bytes)
 {
@@ -221,7 +224,7 @@ static tarn_status set_threshold(const struct async *async,
     return TARN_OK;
 }
 
-/* In a scope: take `bytes` once and give them back, so that the pool has them. */
+/* In a scope: allocate and free `bytes` once, so that the pool has them. */
 static tarn_status prime(const struct async *async, const struct tarn__calls *calls,
                          size_t bytes)
 {
@@ -241,8 +244,8 @@ static tarn_status prime(const struct async *async, const struct tarn__calls *ca
     return TARN_OK;
 }
 
-/* In a scope: what the options ask of the pool. The device's own pool belongs to others
- * too, so its threshold stays as it is unless one is asked for. */
+/* In a scope: apply the options to the pool. The device's default pool has other users
+ * too, so its threshold stays unless the options specify one. */
 static tarn_status apply(const struct async *async, const struct tarn__calls *calls,
                          const tarn_async_options *options)
 {
@@ -257,7 +260,7 @@ static tarn_status apply(const struct async *async, const struct tarn__calls *ca
     return status;
 }
 
-/* In a scope: a new pool. */
+/* In a scope: create a pool. */
 static tarn_status make_pool(struct async *async, const struct tarn__calls *calls,
                              bool exportable)
 {
@@ -280,7 +283,7 @@ static tarn_status make_pool(struct async *async, const struct tarn__calls *call
     return TARN_OK;
 }
 
-/* In a scope: the device's own pool. */
+/* In a scope: find the device's default pool. */
 static tarn_status find_pool(struct async *async, const struct tarn__calls *calls)
 {
     int device = async->backed.device;
@@ -294,7 +297,7 @@ static tarn_status find_pool(struct async *async, const struct tarn__calls *call
     return TARN_OK;
 }
 
-/* As what pools of `device` can be exported, a bit each. */
+/* Return the handle types as which pools of `device` can be exported, as bits. */
 static tarn_status handle_types(const struct tarn__calls *calls, int device, int *out)
 {
     CUdevice_ handle = 0;
@@ -360,7 +363,7 @@ static tarn_status make_on_default_pool(int device, tarn_resource **out)
     return make(device, DEFAULT_POOL, out);
 }
 
-/* Can the device have what is asked for? */
+/* Check that the device supports the options. */
 static tarn_status check_options(const tarn_async_options *asked, int device)
 {
     const struct tarn__calls *calls;
@@ -386,7 +389,7 @@ static tarn_status check_options(const tarn_async_options *asked, int device)
     return TARN_OK;
 }
 
-/* What the options ask, in a scope of its own. */
+/* Apply the options, in a scope of its own. */
 static tarn_status apply_options(tarn_resource *resource,
                                  const tarn_async_options *options)
 {

@@ -1,19 +1,19 @@
-/* backed.c -- a block is one allocation of the driver, recorded in a table.
+/* backed.c -- resources whose blocks are allocations of the driver, recorded in a table.
  *
- * A free takes the record out *before* the driver is called: the moment the driver has
- * the memory back, another thread may be handed the same address, and that must find the
- * table without it. If the driver refuses, the record goes back and the caller may try
- * again; nothing is lost, and putting it back cannot fail.
+ * A free removes the record *before* it calls the driver. As soon as the driver has the
+ * memory back, another thread may get the same address, and the table must not hold it
+ * then. If the driver call fails, the record is entered again and the caller may retry.
+ * Nothing is lost, and entering it again cannot fail.
  *
- * The driver promises 256 bytes of alignment. For more, a block is cut out of a larger
- * allocation, and the record keeps where that begins.
+ * The driver guarantees 256 bytes of alignment. For more, a block is a part of a larger
+ * allocation, and the record keeps where the allocation begins.
  *
- * The calls are made in relaxed mode, so that no capture ends because somebody asks for
- * memory meanwhile.
+ * The calls run in relaxed mode, so that no capture ends because another thread allocates
+ * meanwhile.
  *
- * Once exit has begun, and in a forked child, the driver is not called any more. What is
- * given back then is forgotten, and the table is not touched: at the fork another thread
- * may have held its lock.
+ * Once exit has begun, and in a forked child, no driver call is made any more. A free
+ * then does nothing, and does not touch the table: at the fork another thread may have
+ * held its lock.
  */
 #include "resource/backed.h"
 #include "resource/life.h"
@@ -86,7 +86,7 @@ tarn_status tarn__backed_enter(const struct tarn__backed *self, struct tarn__sco
     return tarn__scope_enter_relaxed(self->device, out);
 }
 
-/* In a scope: ask the driver for `bytes`. */
+/* In a scope: request `bytes` from the driver. */
 static tarn_status ask(struct tarn__backed *self, const struct tarn__scope *scope,
                        size_t bytes, tarn_stream stream, CUdeviceptr_ *out)
 {
@@ -104,15 +104,15 @@ static tarn_status ask(struct tarn__backed *self, const struct tarn__scope *scop
     return TARN_OK;
 }
 
-/* Has the driver nothing left of a block? It has shut down, or somebody reset the context
- * between our look at its life and the call. */
+/* Return true if the driver has no memory of the block any more. It has shut down, or the
+ * context was reset between the check of its generation and the call. */
 static bool is_gone_already(CUresult_ result)
 {
     return result == CUDA_ERROR_DEINITIALIZED_ ||
            result == CUDA_ERROR_CONTEXT_IS_DESTROYED_;
 }
 
-/* In a scope: give the driver a block back. */
+/* In a scope: return a block to the driver. */
 static tarn_status give_back(const struct tarn__backed *self,
                              const struct tarn__scope *scope,
                              const struct tarn__record *record, tarn_stream stream)
@@ -120,7 +120,7 @@ static tarn_status give_back(const struct tarn__backed *self,
     const struct tarn__backed_kind *kind = self->kind;
 
     if (!kind->survives_reset && record->life != scope->life)
-        return TARN_OK; /* nobody could say so before, or it was reset just now */
+        return TARN_OK; /* the reset was not known before, or came just now */
     if (kind->by_stream) {
         tarn_status status = tarn__stream_check(kind->who, scope, stream, self->device);
         if (status != TARN_OK)
@@ -163,7 +163,8 @@ tarn_status tarn__backed_allocate(void *self, size_t bytes, size_t alignment,
     }
     record->base = base;
     record->block = (base + alignment - 1) & ~((uint64_t)alignment - 1);
-    tarn_device_ptr block = record->block; /* once in the table, another may drop it */
+    /* once it is in the table, another thread may drop it */
+    tarn_device_ptr block = record->block;
     tarn__table_put(&backed->table, record);
     *out = block;
     return TARN_OK;
@@ -184,7 +185,7 @@ tarn_status tarn__backed_deallocate(void *self, tarn_device_ptr block, size_t by
         return status;
     if (!backed->kind->survives_reset &&
         !tarn__context_lives(backed->device, record->life)) {
-        tarn__record_drop(record); /* it went with its context */
+        tarn__record_drop(record); /* the reset freed it with its context */
         return TARN_OK;
     }
     status = tarn__backed_enter(backed, &scope);
@@ -235,7 +236,7 @@ tarn_status tarn__backed_block_bytes(void *self, tarn_device_ptr block, size_t *
     return tarn__table_bytes(&backed->table, backed->kind->who, block, out);
 }
 
-/* Once the driver is gone nothing can come back, and nothing has to. */
+/* After driver shutdown no block can be returned, and none has to be. */
 size_t tarn__backed_blocks_out(const void *self)
 {
     const struct tarn__backed *backed = self;

@@ -1,5 +1,5 @@
-/* backed.h -- resources each of whose blocks is one allocation of the driver: what cuda,
- * async, managed and pinned share. A kind says how the driver is asked.
+/* backed.h -- resources whose blocks are allocations of the driver: the common part of
+ * cuda, async, managed and pinned. A kind specifies the driver calls.
  */
 #ifndef TARN_RESOURCE_BACKED_H
 #define TARN_RESOURCE_BACKED_H
@@ -10,15 +10,15 @@
 
 struct tarn__backed;
 
-/* How one kind of memory is had from the driver. The calls run inside a scope of the
- * device; on failure nothing is left over. */
+/* The driver calls of one kind of memory. They run inside a scope of the device; on
+ * failure nothing is left over. */
 struct tarn__backed_kind {
-    const char *who;           /* name of the resource, for words */
-    const char *allocate_call; /* the driver's names, for words */
+    const char *who;           /* name of the resource, for messages */
+    const char *allocate_call; /* the driver's names, for messages */
     const char *free_call;
     bool by_stream;      /* the stream matters, so it is checked */
-    bool has_no_info;    /* how much is free is nobody's to say */
-    bool survives_reset; /* the memory is the device\'s, not the context\'s */
+    bool has_no_info;    /* the free memory is unknown */
+    bool survives_reset; /* the memory belongs to the device, not to the context */
     CUresult_ (*allocate)(struct tarn__backed *self, const struct tarn__calls *calls,
                           size_t bytes, tarn_stream stream, CUdeviceptr_ *out);
     CUresult_ (*free)(const struct tarn__calls *calls, CUdeviceptr_ base,
@@ -29,23 +29,24 @@ struct tarn__backed_kind {
 struct tarn__backed {
     const struct tarn__backed_kind *kind;
     int device;
-    struct tarn__table table; /* what is out */
+    struct tarn__table table; /* live blocks */
 };
 
 void tarn__backed_init(struct tarn__backed *self, const struct tarn__backed_kind *kind,
                        int device);
 
-/* A resource that is nothing but a `struct tarn__backed`, and whose frees wait. */
+/* Create a resource that is only a `struct tarn__backed`, and whose frees wait. */
 tarn_status tarn__backed_create(const struct tarn__backed_kind *kind, int device,
                                 tarn_resource **out);
 
-/* That of `device`, made by `make` where there is none; `places` has one a device. */
+/* Return the resource of `device`; `make` creates it if there is none. `places` has one
+ * entry for each device. */
 tarn_status tarn__backed_share(const struct tarn__backed_kind *kind,
                                tarn_resource *places[TARN__PLACES], int device,
                                tarn_status (*make)(int device, tarn_resource **out),
                                tarn_resource **out);
 
-/* A scope of the resource's device in which no call ends a capture; refused once no
+/* Enter a scope of the resource's device in which no call ends a capture. Fails once no
  * driver call may be started. */
 tarn_status tarn__backed_enter(const struct tarn__backed *self, struct tarn__scope *out);
 
@@ -60,7 +61,8 @@ tarn_status tarn__backed_memory_info(void *self, tarn_stream stream, size_t *fre
 tarn_status tarn__backed_block_bytes(void *self, tarn_device_ptr block, size_t *out);
 size_t tarn__backed_blocks_out(const void *self);
 
-/* Is attribute `attribute` of `device` set? A failure says so in the words of `who`. */
+/* Query whether attribute `attribute` of `device` is set. The message of a failure names
+ * `who`. */
 tarn_status tarn__device_has(const char *who, int device, int attribute, bool *out);
 
 #endif

@@ -1,16 +1,16 @@
 /* binning.c -- a resource that sends each request to the resource for its size.
  *
- * Small blocks between large ones keep large holes from being joined; in bins of their own
- * they do not. A bin is any resource, most often a slab.
+ * Small blocks between large ones prevent large free ranges from coalescing; bins of
+ * their own avoid that. A bin is any resource, most often a slab.
  *
- * A block goes back by its size alone, so the bins must be the same then as they were at
- * its allocation: none is added while blocks are out. `gate` sees to it: it counts blocks,
- * those that are being asked for included, and adding a bin needs it at 0 and holds it. The
- * list of bins is never changed but replaced; lists of before are kept, because a trim may
- * be reading one.
+ * The size alone decides which bin a free goes to. The bins must therefore be the same
+ * then as at the allocation, and none is added while blocks are live. `gate` ensures
+ * that: it counts blocks, allocations under way included. Adding a bin needs it at 0 and
+ * holds it. The list of bins never changes in place but is replaced. Old lists are kept,
+ * because a trim may be reading one.
  *
- * It cannot say how many bytes a block has: upstream would also answer for the memory that
- * the bins have from it.
+ * The resource cannot report the bytes of a block: the upstream would also answer for the
+ * memory that the bins have from it.
  */
 #include "resource/internal.h"
 #include "base/error.h"
@@ -22,29 +22,29 @@
 
 enum { BINS_MAX = 64, LOG2_MAX = 62 };
 
-#define CHANGING ((size_t)1 << 62) /* in the gate: a bin is being added */
+#define CHANGING ((size_t)1 << 62) /* in `gate`: a bin is being added */
 
 struct bin {
-    size_t bytes;            /* the largest request that it serves */
+    size_t bytes;            /* the largest request for this bin */
     tarn_resource *resource; /* retained once, by the first list that has it */
 };
 
 struct bins {
-    struct bins *before; /* the list that this one replaced */
+    struct bins *before; /* the previous list */
     size_t count;
-    struct bin all[BINS_MAX]; /* by bytes */
+    struct bin all[BINS_MAX]; /* sorted by bytes */
 };
 
 struct binning {
-    tarn_resource *upstream;     /* retained; for what fits into no bin */
+    tarn_resource *upstream;     /* retained; for requests that fit into no bin */
     _Atomic(struct bins *) bins; /* never NULL */
-    atomic_size_t gate;          /* blocks out or asked for; CHANGING */
-    struct tarn__mutex lock;     /* one bin is added at a time */
+    atomic_size_t gate;          /* blocks live or being allocated; CHANGING */
+    struct tarn__mutex lock;     /* one thread adds a bin at a time */
 };
 
 extern const tarn_resource_ops tarn__binning_ops;
 
-/* The resource for a request. */
+/* Return the resource for a request. */
 static tarn_resource *route(const struct binning *binning, size_t bytes)
 {
     const struct bins *bins = atomic_load_explicit(&binning->bins, memory_order_acquire);
@@ -62,7 +62,7 @@ static tarn_resource *route(const struct binning *binning, size_t bytes)
 
 /* --- operations --- */
 
-/* Count one more block, once no bin is being added. */
+/* Count one more block, once no thread is adding a bin. */
 static void pass_gate(struct binning *binning)
 {
     while (atomic_fetch_add(&binning->gate, 1) >= CHANGING) {
@@ -111,7 +111,7 @@ static tarn_status binning_memory_info(void *self, tarn_stream stream, size_t *f
                                      total_out);
 }
 
-/* Is it so for upstream and for every bin? */
+/* Return true if it holds for the upstream and for every bin. */
 static bool all_of(const struct binning *binning,
                    bool (*question)(const tarn_resource *resource))
 {
@@ -138,8 +138,8 @@ static bool binning_serves_no_stream(const void *self)
     return all_of(self, tarn_resource_supports_no_stream);
 }
 
-/* What the bins give back may stay cached upstream, so that comes last. What is kept is
- * kept there, where any size can use it. */
+/* Memory that the bins return may stay cached upstream, so the upstream comes last. The
+ * kept bytes stay there, where any size can use them. */
 static tarn_status binning_trim(void *self, size_t keep_bytes, size_t *released_out)
 {
     struct binning *binning = self;
@@ -200,7 +200,7 @@ static bool has_bin(const struct bins *bins, size_t bytes)
     return false;
 }
 
-/* The list with one more bin, or NULL: no host memory. */
+/* Return a list with one more bin, or NULL without host memory. */
 static struct bins *longer_list(struct bins *bins, size_t bytes, tarn_resource *resource)
 {
     struct bins *made = malloc(sizeof *made);
@@ -218,8 +218,8 @@ static struct bins *longer_list(struct bins *bins, size_t bytes, tarn_resource *
     return made;
 }
 
-/* Put `bin` into the list, and its reference goes over, unless there is a bin of that size.
- * Under the lock. */
+/* Insert `bin` and take over its reference, unless there is a bin of that size. Under the
+ * lock. */
 static tarn_status insert(struct binning *binning, size_t bytes, tarn_resource **bin)
 {
     struct bins *bins = atomic_load(&binning->bins), *made;
@@ -255,7 +255,7 @@ static tarn_status make_slab(const struct binning *binning, size_t bytes,
                             &options, out);
 }
 
-/* `bin` NULL: a slab, which is made without the lock, as that calls the driver. */
+/* Add a bin. `bin` NULL: create a slab, without the lock, as that calls the driver. */
 static tarn_status add(tarn_resource *resource, size_t bytes, tarn_resource *bin)
 {
     struct binning *binning = resource->self;
@@ -275,7 +275,7 @@ static tarn_status add(tarn_resource *resource, size_t bytes, tarn_resource *bin
         tarn__mutex_unlock(&binning->lock);
     }
     struct tarn__kept_error why = tarn__error_keep();
-    tarn_resource_release(mine); /* NULL where it is the list's now */
+    tarn_resource_release(mine); /* NULL if the list owns it now */
     tarn__error_restore(&why);
     return status;
 }
@@ -296,7 +296,7 @@ tarn_status tarn_binning_add_bin(tarn_resource *resource, size_t bytes,
     return add(resource, bytes, bin);
 }
 
-/* --- making one --- */
+/* --- creation --- */
 
 static tarn_status check_options(const tarn_binning_options *options)
 {
@@ -326,7 +326,7 @@ static tarn_status add_powers(tarn_resource *resource,
     return status;
 }
 
-/* Without bins; upstream is retained. */
+/* Create one without bins; the upstream is retained. */
 static struct binning *binning_new(tarn_resource *upstream)
 {
     struct binning *binning = calloc(1, sizeof *binning);
@@ -359,7 +359,7 @@ tarn_status tarn_binning_create(tarn_resource *upstream,
     if (!binning)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "binning: no host memory");
     if (!tarn_resource_supports_memory_info(upstream))
-        ops.memory_info = NULL; /* a missing operation says that it cannot tell */
+        ops.memory_info = NULL; /* a missing operation means that the value is unknown */
     status = tarn_resource_create_with_upstream(
         &ops, binning, tarn_resource_device(upstream), upstream, &made);
     if (status != TARN_OK) {

@@ -1,7 +1,7 @@
 /* cuda.c -- device memory straight from cuMemAlloc and cuMemFree: the default resource.
  *
- * cuMemFree waits until the device is idle (reference/driver.md, section 5). That makes
- * it slow, and makes it safe for memory that any stream may still be using.
+ * cuMemFree waits until the device is idle. That makes it slow, and makes it safe for
+ * memory that any stream may still be using.
  */
 #include "resource/backed.h"
 

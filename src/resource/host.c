@@ -1,9 +1,10 @@
 /* host.c -- ordinary host memory as a resource, without any driver.
  *
- * For tests of adaptors, and for programs that want one interface to all their memory.
- * There is one a process: host memory belongs to no device. It goes on working in a forked
- * child, as malloc does, so its table is held over a fork: a lock that another thread had
- * at that moment would be held in the child for good.
+ * It serves tests of adaptors, and programs that want one interface to all their memory.
+ * There is one such resource in a process: host memory belongs to no device. It keeps
+ * working in a forked child, as malloc does. The forking thread therefore holds the
+ * table's locks over the fork: a lock that another thread held at that moment would be
+ * held in the child forever.
  */
 #include "resource/internal.h"
 #include "resource/table.h"
@@ -11,7 +12,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Of the one resource, and of the next once that is gone: empty whenever there is none. */
+/* The blocks of the one resource, and of its successor. The table is empty whenever there
+ * is no resource. */
 static struct tarn__table blocks;
 
 static void lock_blocks(void)
@@ -24,7 +26,7 @@ static void unlock_blocks(void)
     tarn__table_unlock(&blocks);
 }
 
-/* When the library is loaded. */
+/* Runs when the library is loaded. */
 __attribute__((constructor)) static void init_blocks(void)
 {
     tarn__table_init(&blocks);
@@ -40,7 +42,7 @@ static tarn_status host_allocate(void *self, size_t bytes, size_t alignment,
 
     (void)stream;
     struct tarn__record *record = tarn__record_new(bytes, alignment);
-    /* aligned_alloc() wants whole multiples of the alignment. */
+    /* aligned_alloc() requires whole multiples of the alignment. */
     if (record && tarn__size_round_up(bytes, alignment, &rounded))
         memory = aligned_alloc(alignment, rounded);
     if (!memory) {
@@ -72,7 +74,7 @@ static tarn_status host_deallocate(void *self, tarn_device_ptr block, size_t byt
 
 static void host_destroy(void *self)
 {
-    (void)self; /* every block is back, and the table stays for the next */
+    (void)self; /* no block is live, and the table stays for the next resource */
 }
 
 static tarn_status host_block_bytes(void *self, tarn_device_ptr block, size_t *out)

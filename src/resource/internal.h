@@ -1,34 +1,34 @@
-/* internal.h -- a resource from the inside, for the files of this room. */
+/* internal.h -- a resource from the inside, for the files of this component. */
 #ifndef TARN_RESOURCE_INTERNAL_H
 #define TARN_RESOURCE_INTERNAL_H
 
 #include <tarn/resource.h>
 #include <stdatomic.h>
 
-/* No program has as many references. While a resource is destroyed it has them, so that what
- * its maker retains and releases there cannot end it once more. */
+/* No program has as many references. A resource has them while it is destroyed, so that a
+ * retain and release in its destroy operation cannot end it again. */
 enum { TARN__ENDED = 1 << 30 };
 
 struct tarn_resource {
-    tarn_resource_ops ops;    /* as far as its maker knows them; NULL beyond */
-    void *self;               /* the maker's, destroyed by ops.destroy */
+    tarn_resource_ops ops;    /* the operations that its creator knows; NULL beyond */
+    void *self;               /* the creator's object, destroyed by ops.destroy */
     int device;               /* or TARN_DEVICE_NONE; never changes */
-    atomic_size_t references; /* owners; TARN__ENDED and more while it is destroyed */
-    atomic_size_t calls_out;  /* blocks out, where ops.blocks_out does not say */
-    tarn_resource **place;    /* where a shared one is found again, or NULL; share.c */
-    bool
-        tells_waits; /* it calls tarn__wait_ahead() itself, where it has to; else its every
-                         operation is taken to wait */
-    atomic_uint depth; /* resources beneath it; TARN__DEPTH_IS_FINAL */
+    atomic_size_t references; /* owners; TARN__ENDED and more during destruction */
+    atomic_size_t calls_out;  /* live blocks, where the resource has no ops.live_blocks */
+    tarn_resource **place;    /* where a lookup finds a shared one, or NULL; share.c */
+    /* It calls tarn__wait_ahead() itself, where needed. Otherwise every operation of it
+     * counts as a blocking call. */
+    bool tells_waits;
+    atomic_uint depth; /* number of resources beneath it; TARN__DEPTH_IS_FINAL */
 };
 
-/* --- stack.c: how many resources stack --- */
+/* --- stack.c: the depth of stacked resources --- */
 
-/* In the depth: another resource counts on it, so it changes no more. */
+/* Flag in the depth: another resource counts on it, so it can no longer change. */
 #define TARN__DEPTH_IS_FINAL (1u << 31)
 
-/* The depth of a resource over `upstream` (NULL: none), or TARN_INVALID_ARGUMENT in the
- * words of `who`. The depth of `upstream` is final from now on. */
+/* Return the depth of a resource over `upstream` (NULL: none), or TARN_INVALID_ARGUMENT
+ * with a message that names `who`. The depth of `upstream` is final from now on. */
 tarn_status tarn__stack_over(const char *who, tarn_resource *upstream,
                              unsigned *depth_out);
 
@@ -40,37 +40,41 @@ void tarn__stack_reserve(tarn_resource *resource);
  * which is final. */
 tarn_status tarn__stack_widen(tarn_resource *resource, tarn_resource *beneath);
 
-/* The calls behind the public ones: arguments checked, alignment normal, bytes > 0. */
+/* The functions behind the public ones: arguments checked, alignment normalized, bytes >
+ * 0. */
 tarn_status tarn__resource_allocate(tarn_resource *resource, size_t bytes,
                                     size_t alignment, tarn_stream stream,
                                     tarn_device_ptr *out);
 tarn_status tarn__resource_deallocate(tarn_resource *resource, tarn_device_ptr block,
                                       size_t bytes, size_t alignment, tarn_stream stream);
 
-/* Release a reference where no status can be returned: a failure is a warning. */
+/* Release a reference where the function cannot return a status: a failure is a
+ * warning. */
 void tarn__resource_release_or_warn(tarn_resource *resource);
 
-/* --- share.c: one object for all who ask --- */
+/* --- share.c: one object for all callers --- */
 
-enum { TARN__PLACES = 128 }; /* devices that a kind of resource can be shared on */
+enum { TARN__PLACES = 128 }; /* devices on which a kind of resource can be shared */
 
-/* Another reference to the resource at `place`, made by `make` where there is none. */
+/* Return another reference to the resource at `place`; `make` creates it if there is
+ * none. */
 tarn_status tarn__resource_share(tarn_resource **place, int device,
                                  tarn_status (*make)(int device, tarn_resource **out),
                                  tarn_resource **out);
 
-/* Take the last reference away, after which nobody can find it any more. False, and
- * `*blocks_out` set, where blocks are live; false and 0 where somebody else came. */
+/* Drop the last reference, after which no lookup finds the resource. Returns false with
+ * `*blocks_out` set if blocks are live. Returns false with 0 if another thread took a
+ * reference. */
 bool tarn__resource_end(tarn_resource *resource, size_t *blocks_out);
 
-/* --- tap.c: watching the public calls --- */
+/* --- tap.c: the observer of public calls --- */
 
-/* One is set. */
+/* An observer is set. */
 extern atomic_bool tarn__tap_is_set __attribute__((visibility("hidden")));
-/* Is this call not inside another one that a tap sees? */
+/* Return true if this call is not inside another one that the observer sees. */
 bool tarn__tap_is_outermost(void);
 
-/* Is a tap to be told of this call? */
+/* Return true if this call is reported to an observer. */
 static inline bool tarn__tap_watches(void)
 {
     return atomic_load_explicit(&tarn__tap_is_set, memory_order_relaxed) &&

@@ -1,4 +1,4 @@
-/* life.c -- a word a thread: the life of the block that it gives back. */
+/* life.c -- per thread: the context generation of the block that it frees. */
 #include "resource/life.h"
 
 static _Thread_local uint64_t current;

@@ -1,18 +1,18 @@
-/* life.h -- which of two blocks at one address is meant.
+/* life.h -- context generations: which of two blocks at one address a free means.
  *
- * A reset of a device's primary context takes all its memory, and the driver hands the
- * addresses out again at once. A counted pointer of before the reset may come to its end
- * only after that: given back by address alone, it would take somebody else's block. So
- * whoever knows in which life of the context a block was allocated says so for the time of
- * the call; resources beneath, whatever adaptors lie between, look it up.
+ * A reset of a device's primary context frees all its memory, and the driver reuses the
+ * addresses at once. A counted pointer from before the reset may end only after that. A
+ * free by address alone would then free another owner's block. A caller that knows the
+ * context generation (`life`) of the block therefore sets it for the time of the call.
+ * The resources beneath read it, whatever adaptors lie between.
  */
 #ifndef TARN_RESOURCE_LIFE_H
 #define TARN_RESOURCE_LIFE_H
 
 #include <stdint.h>
 
-/* Set the life of the block that this thread gives back next, and return what was set
- * before; 0: not known, the youngest block at the address is meant. */
+/* Set the generation of the block that this thread frees next, and return the previous
+ * value. 0: unknown; then the youngest block at the address is meant. */
 uint64_t tarn__block_life_set(uint64_t life);
 uint64_t tarn__block_life(void);
 

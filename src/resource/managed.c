@@ -1,4 +1,5 @@
-/* managed.c -- memory that the host and the device see at one address, moved on demand.
+/* managed.c -- managed memory: the host and the device use one address, and the driver
+ * migrates it on demand.
  */
 #include "resource/backed.h"
 
@@ -10,7 +11,7 @@ static CUresult_ managed_allocate(struct tarn__backed *self,
     return calls->mem_alloc_managed(out, bytes, CU_MEM_ATTACH_GLOBAL_);
 }
 
-/* As of device memory, this waits for the device (reference/driver.md, section 5). */
+/* This waits for the device, as freeing device memory does. */
 static CUresult_ managed_free(const struct tarn__calls *calls, CUdeviceptr_ base,
                               tarn_stream stream)
 {

@@ -1,8 +1,8 @@
-/* pinned.c -- page-locked host memory that every device can reach.
+/* pinned.c -- page-locked host memory that every device can access.
  *
- * Portable and mapped, so with the one address space of 64-bit systems the host address
- * is the device address too. Slow to get (0.36 ms a MiB, reference/driver.md), so keep
- * it.
+ * It is portable and mapped, so with the unified address space of 64-bit systems the host
+ * address is the device address too. Allocating it is slow (0.36 ms a MiB), so programs
+ * should keep it.
  */
 #include "resource/backed.h"
 
@@ -20,7 +20,7 @@ static CUresult_ pinned_allocate(struct tarn__backed *self,
     return result;
 }
 
-/* Waits for the device (reference/driver.md, section 5). */
+/* Waits for the device. */
 static CUresult_ pinned_free(const struct tarn__calls *calls, CUdeviceptr_ base,
                              tarn_stream stream)
 {

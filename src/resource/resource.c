@@ -1,10 +1,10 @@
-/* resource.c -- the public calls on resources: what all have in common is here.
+/* resource.c -- the public functions on resources: the common part of all resources.
  *
- * A resource is a table of operations and a `self`. The calls here check what any
- * resource would have to check (0 bytes, alignment, sizes that wrap, NULL), count owners,
- * count blocks for those that do not, and look at what a foreign resource returns, so
- * that an operation can be short. Only what needs a resource's own knowledge (is this
- * block mine? how many bytes has it?) is left to the operations.
+ * A resource is a table of operations and a `self`. The functions here check what any
+ * resource would have to check: 0 bytes, alignment, sizes that overflow, NULL. They count
+ * owners, count blocks for resources that do not, and check the results of a foreign
+ * resource. So an operation can be short. The operations do only what needs a resource's
+ * own knowledge: whether a block is its own, and how many bytes it has.
  */
 #include "resource/internal.h"
 #include "base/error.h"
@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The table ends after `destroy` for the oldest builds: all before it is required. */
+/* In the oldest builds the table ends after `destroy`: all operations before that are
+ * required. */
 #define REQUIRED_BYTES offsetof(tarn_resource_ops, memory_info)
 
 static tarn_status check_ops(const tarn_resource_ops *ops)
@@ -31,8 +32,8 @@ static tarn_status check_ops(const tarn_resource_ops *ops)
     return TARN_OK;
 }
 
-/* Copy what both know, whole pointers only. The size stays the one of the build that it
- * came from: it is part of what tells tables apart. */
+/* Copy the operations that both versions know, whole pointers only. The size stays that
+ * of the creator's build: it is one of the fields that tell tables apart. */
 static void copy_table(tarn_resource_ops *to, const tarn_resource_ops *from)
 {
     size_t known = from->size < sizeof *to ? from->size : sizeof *to;
@@ -82,7 +83,7 @@ tarn_resource *tarn_resource_retain(tarn_resource *resource)
     return resource;
 }
 
-/* One owner less, unless this is the only one. */
+/* Drop one reference, unless it is the only one. */
 static bool drop_one_of_many(tarn_resource *resource)
 {
     size_t references = atomic_load(&resource->references);
@@ -115,21 +116,22 @@ tarn_status tarn_resource_release(tarn_resource *resource)
     return TARN_OK;
 }
 
-/* At exit memory is forgotten, and what stays is no news. */
+/* At exit memory is not released, and live blocks cause no warning. */
 void tarn__resource_release_or_warn(tarn_resource *resource)
 {
     if (tarn_resource_release(resource) != TARN_OK && !tarn__driver_gone())
         tarn__warn("%s", tarn_error_last()->message);
 }
 
-/* Are the calls on this object its blocks? Not where the resource counts by itself, nor
- * where a block may come back to another object that is equal (E29). */
+/* Return true if the calls on this object count its blocks. They do not where the
+ * resource counts by itself. They also do not where it has its own equality: a block may
+ * then be freed on another object that is equal. */
 static bool counts_calls(const tarn_resource *resource)
 {
     return !resource->ops.live_blocks && !resource->ops.is_equal;
 }
 
-/* Make `*alignment` the one that operations see. */
+/* Set `*alignment` to the value that operations receive. */
 static tarn_status check_alignment(const tarn_resource *resource, size_t *alignment)
 {
     if (*alignment != 0 && !tarn__is_power_of_two(*alignment))
@@ -141,9 +143,9 @@ static tarn_status check_alignment(const tarn_resource *resource, size_t *alignm
     return TARN_OK;
 }
 
-/* What an operation returned, as the caller gets it. A user's own may have left no message,
- * and that of an older failure would be wrong, or have returned what is no status. `before`
- * is the count of failures before the call. */
+/* Return the failure of an operation to the caller. A user's own operation may have left
+ * no message, and that of an older failure would be wrong. It may also have returned a
+ * value that is no status. `before` is the count of failures before the call. */
 static tarn_status relay_failure(const tarn_resource *resource, const char *operation,
                                  unsigned before, tarn_status status)
 {
@@ -164,7 +166,7 @@ static inline tarn_status relay(const tarn_resource *resource, const char *opera
                              : relay_failure(resource, operation, before, status);
 }
 
-/* A block that breaks the contract of allocate() is handed back, not on. */
+/* Return a block that breaks the contract of allocate() to the resource, and fail. */
 static tarn_status refuse_block(tarn_resource *resource, tarn_device_ptr block,
                                 size_t bytes, size_t alignment, tarn_stream stream)
 {
@@ -175,7 +177,7 @@ static tarn_status refuse_block(tarn_resource *resource, tarn_device_ptr block,
                           resource->ops.name, block, bytes, alignment);
 }
 
-/* Inline, since this is on the way of each hit. */
+/* Inline, since each cache hit runs it. */
 static inline tarn_status allocate(tarn_resource *resource, size_t bytes,
                                    size_t alignment, tarn_stream stream,
                                    tarn_device_ptr *out)
@@ -184,7 +186,7 @@ static inline tarn_status allocate(tarn_resource *resource, size_t bytes,
     unsigned before = tarn__error_count;
     size_t rounded;
 
-    /* Past here any resource may round up to the alignment without looking. */
+    /* From here on any resource may round up to the alignment without a check. */
     if (!tarn__size_round_up(bytes, alignment, &rounded))
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "%s: %zu bytes aligned to %zu fit into no address space",
@@ -232,7 +234,7 @@ tarn_status tarn_resource_allocate(tarn_resource *resource, size_t bytes,
 static inline tarn_status deallocate(tarn_resource *resource, tarn_device_ptr block,
                                      size_t bytes, size_t alignment, tarn_stream stream)
 {
-    /* With nothing out there is nothing to give back, whatever the resource can tell. */
+    /* Without live blocks nothing can be freed, whatever the resource can tell. */
     if (counts_calls(resource) && atomic_load(&resource->calls_out) == 0)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "%s: 0x%llx is not out here; nothing is",
@@ -297,8 +299,8 @@ tarn_status tarn_resource_memory_info(tarn_resource *resource, tarn_stream strea
     return TARN_OK;
 }
 
-/* Do both come from one table? The tables are copies, but their names and functions are
- * not: two libraries cannot have the same ones. */
+/* Return true if both come from one table. The tables are copies, but their names and
+ * functions are not: two libraries cannot have the same ones. */
 static bool same_table(const tarn_resource_ops *a, const tarn_resource_ops *b)
 {
     return a->name == b->name && a->allocate == b->allocate && a->size == b->size;

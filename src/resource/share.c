@@ -1,10 +1,10 @@
-/* share.c -- resources that are one a device, and the end of any resource.
+/* share.c -- resources with one object for each device, and the end of any resource.
  *
- * Two cuda resources of one device are equal: memory of one may be given back to the
- * other. They are equal because they are the same object, and so they share the table of
- * what is out. The place where the object is found again holds no reference: the last
- * owner's release is a real last release, refused while blocks are out. So a lookup and
- * a last release must not meet, and both take the lock.
+ * Two cuda resources of one device are equal: memory of one may be freed on the other.
+ * They are equal because they are the same object, and so they share the table of live
+ * blocks. The place where a lookup finds the object holds no reference. The last owner's
+ * release is therefore a real last release, which fails while blocks are live. A lookup
+ * and a last release must not run at the same time, so both take the lock.
  */
 #include "resource/internal.h"
 #include "base/fork.h"
@@ -12,7 +12,8 @@
 
 TARN__STATIC_MUTEX(places_lock);
 
-/* A reference to what is at `place`; with `made`, that is put there if nothing is. */
+/* Return a reference to the resource at `place`. If there is none, `made` (if not NULL)
+ * is put there. */
 static tarn_resource *look_up(tarn_resource **place, tarn_resource *made)
 {
     tarn_resource *found;
@@ -27,8 +28,8 @@ static tarn_resource *look_up(tarn_resource **place, tarn_resource *made)
     return found;
 }
 
-/* The end of a resource that nobody has seen. What is out is not asked: objects that are
- * made over one table would find each other's blocks there. */
+/* Destroy a resource that no other thread has seen. It does not check for live blocks:
+ * objects that share one table would find each other's blocks there. */
 static void forget(tarn_resource *resource)
 {
     resource->ops.destroy(resource->self);
@@ -45,7 +46,7 @@ tarn_status tarn__resource_share(tarn_resource **place, int device,
         return tarn_error_set(TARN_INVALID_ARGUMENT, "resource: create into NULL");
     found = look_up(place, NULL);
     if (!found) {
-        /* Made without the lock, because making asks the driver. */
+        /* Made without the lock, because the creation calls the driver. */
         tarn_status status = make(device, &made);
         if (status != TARN_OK)
             return status;
@@ -59,15 +60,16 @@ tarn_status tarn__resource_share(tarn_resource **place, int device,
 
 bool tarn__resource_end(tarn_resource *resource, size_t *blocks_out)
 {
-    tarn_resource **place = resource->place; /* never changes once others know it */
+    /* never changes once other threads know it */
+    tarn_resource **place = resource->place;
     size_t one = 1;
     bool ended = false;
 
     *blocks_out = 0;
     if (place)
         tarn__mutex_lock(&places_lock);
-    /* Owners first, blocks second: a block that another owner gives back just before it
-     * goes would be taken for one that is out. */
+    /* Check the owners first, the blocks second. Otherwise a block that another owner
+     * frees just before its last release would count as live. */
     if (atomic_load(&resource->references) == 1)
         *blocks_out = tarn_resource_live_blocks(resource);
     if (*blocks_out == 0)

@@ -1,7 +1,8 @@
-/* shared_pool.c -- the driver's pools that we made for export, by number.
+/* shared_pool.c -- the driver pools that Tarn created for export, by number.
  *
- * In a child of fork() somebody who is not there may have the lock, so it is not taken: no
- * driver call is started there, nothing is exported and no pool ends.
+ * In a child of fork() a thread that does not exist there may hold the lock, so the child
+ * does not take it. No driver call is started there, nothing is exported and no pool
+ * ends.
  */
 #include "resource/shared_pool.h"
 #include <pthread.h>

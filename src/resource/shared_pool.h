@@ -1,24 +1,26 @@
-/* shared_pool.h -- the driver's pools that we made for export, by number.
+/* shared_pool.h -- the driver pools that Tarn created for export, by number.
  *
- * An importer keeps a pool of ours imported and has to tell it from the next one, and the
- * handle of a pool that was destroyed is soon another's. So each has a number, which is
- * used once a process. And no pool may end while the driver is asked to export it.
+ * An importer keeps a pool imported and must tell it from the next one. The driver soon
+ * reuses the handle of a destroyed pool. So each pool has a number, which is unique in
+ * the process. No pool may end while the driver exports it.
  */
 #ifndef TARN_RESOURCE_SHARED_POOL_H
 #define TARN_RESOURCE_SHARED_POOL_H
 
 #include "driver/driver.h"
 
-/* Note a pool; false: no host memory. Before it ends, forget it, which waits for exports. */
+/* Enter a pool; returns false without host memory. Remove it before the pool ends, which
+ * waits for exports. */
 bool tarn__shared_pool_add(CUmemoryPool_ pool);
 void tarn__shared_pool_remove(CUmemoryPool_ pool);
 
-/* Between these no pool of ours ends. Held over driver calls. */
+/* Take and release the lock. No pool of Tarn ends in between. Held across driver
+ * calls. */
 void tarn__shared_pools_lock(void);
 void tarn__shared_pools_unlock(void);
 
-/* The number of a pool, under the lock. One that is not ours has its handle, which is
- * larger than any number. */
+/* Return the number of a pool, under the lock. For a foreign pool it is the handle, which
+ * is larger than any number. */
 uint64_t tarn__shared_pool_number(CUmemoryPool_ pool);
 
 #endif

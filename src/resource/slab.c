@@ -1,9 +1,9 @@
-/* slab.c -- blocks of one size: a pool that cuts its memory in no other way.
+/* slab.c -- blocks of one size: a pool that splits its memory into this size alone.
  *
- * In such a pool no hole is ever too small, so none is lost between blocks, and what a
- * stream freed serves its next request whatever its size. All else is the pool's: the order
- * of streams, fences, growth, trimming, sleep. So is the accounting: a block remembers the
- * bytes that it was asked for, and a free with others is refused.
+ * In such a pool every free block fits every request, so no memory is lost between
+ * blocks. A stream's free serves its next request whatever its size. All else is the
+ * pool's: the order of streams, event fences, growth, trimming, suspending. So is the
+ * accounting: a block records the requested bytes, and a free with other bytes fails.
  */
 #include "resource/internal.h"
 #include "resource/pool/pool.h"
@@ -13,7 +13,8 @@
 
 enum { DEFAULT_BLOCK = 1 << 20 };
 
-/* *out = `blocks` of `block_bytes`; false where that wraps. */
+/* Set *out to the bytes of `blocks` blocks of `block_bytes`; false where that
+ * overflows. */
 static bool bytes_of(size_t blocks, size_t block_bytes, size_t *out)
 {
     if (blocks > SIZE_MAX / block_bytes)
@@ -36,8 +37,9 @@ static tarn_status check_options(const tarn_slab_options *options)
     return TARN_OK;
 }
 
-/* A slab's options as a pool's. A page that the maximum would cut is had whole, or the last
- * blocks of the maximum would have no room, and a few small ones none at all. */
+/* Translate a slab's options into a pool's. A page that the maximum would split is taken
+ * whole. Otherwise the last blocks of the maximum would not fit, and a maximum of a few
+ * small blocks would hold none at all. */
 static tarn_status translate(const tarn_slab_options *options, size_t block_bytes,
                              tarn_pool_options *out)
 {

@@ -1,12 +1,12 @@
-/* stack.c -- how many resources may stack.
+/* stack.c -- the bound on the depth of stacked resources.
  *
- * An adaptor calls its upstream, and its end releases it, so a stack of resources takes as
- * much of the thread's stack as it has resources: a hundred thousand would overflow it. A
- * resource knows how many are beneath it, and is not made over too many.
+ * An adaptor calls its upstream, and its end releases it. The use of the thread's stack
+ * therefore grows with the number of stacked resources: a hundred thousand would overflow
+ * it. A resource knows how many are beneath it, and creation fails above the bound.
  *
- * A binning resource gets more resources beneath it after it was made. Those above have
- * counted it as it was, so once there is one above its depth is final. This keeps it from
- * being put beneath itself, too.
+ * A binning resource gets more resources beneath it after its creation. The resources
+ * above have counted its depth as it was, so the depth is final once there is one above.
+ * This also prevents putting it beneath itself.
  */
 #include "resource/internal.h"
 

@@ -1,8 +1,8 @@
 /* table.c -- a hash table of records in shards, each with a lock of its own.
  *
- * Chained, not probed as base/map.h: a record brings its own room, so that putting one
- * back after the driver refused to free its memory cannot fail. Buckets that cannot grow
- * for lack of host memory only become longer.
+ * It is chained, not probed as base/map.h. A record brings its own memory, so entering it
+ * again after a failed free of the driver cannot fail. Buckets that cannot grow without
+ * host memory only become longer.
  */
 #include "resource/table.h"
 #include "base/hash.h"
@@ -28,8 +28,9 @@ static struct tarn__record **bucket_of(const struct tarn__shard *shard, uint64_t
     return &shard->buckets[hash(shard->factor, block) << 4 >> shift];
 }
 
-/* The link that leads to the record of `block` in `life`, or to the NULL at its bucket's
- * end. Records of two lives may have one address; the younger one comes first. */
+/* Return the link that leads to the record of `block` in `life`, or to the NULL at its
+ * bucket's end. Records of two context generations may have one address; the younger one
+ * comes first. */
 static struct tarn__record **link_of(const struct tarn__shard *shard, uint64_t block,
                                      uint64_t life)
 {
@@ -48,7 +49,7 @@ static void push(struct tarn__shard *shard, struct tarn__record *record)
     *bucket = record;
 }
 
-/* Twice the buckets, if there is host memory for them. */
+/* Double the buckets, if there is host memory for them. */
 static void grow(struct tarn__shard *shard)
 {
     struct tarn__shard bigger = {.factor = shard->factor,

@@ -1,6 +1,6 @@
-/* tap.c -- watching the public calls of a process from outside (E11).
+/* tap.c -- the observer of the public calls of a process.
  *
- * The switch is one flag: off, an allocation loads it and that is all.
+ * The switch is one flag: while no observer is set, an allocation only loads it.
  */
 #include "resource/internal.h"
 #include "base/error.h"
@@ -10,7 +10,7 @@
 atomic_bool tarn__tap_is_set;
 static struct tarn__hook tapped; /* a tarn_observer */
 
-/* This thread is inside a call that a tap sees: nested calls are not told. */
+/* This thread is inside a call that the observer sees: nested calls are not reported. */
 static _Thread_local bool inside;
 
 bool tarn__tap_is_outermost(void)
@@ -27,7 +27,8 @@ static void take_away(void)
     tarn__hooks_unlock();
 }
 
-/* False: one is set already. Where one is being taken away, its last call is waited for. */
+/* Set the observer. Returns false if one is set already. If one is being removed, this
+ * waits for its last call. */
 static bool set(tarn_observer function, void *data)
 {
     tarn__hooks_lock();
@@ -57,7 +58,7 @@ static void tell(const tarn_observer_event *event)
     struct tarn__hook_call call;
 
     if (!tarn__hook_begin(&tapped, &call))
-        return; /* it was taken away meanwhile */
+        return; /* it was removed meanwhile */
     ((tarn_observer)call.function)(call.data, event);
     tarn__hook_end(&call);
 }
@@ -78,7 +79,7 @@ tarn_status tarn__tap_allocate(tarn_resource *resource, size_t bytes, size_t ali
     struct tarn__kept_error why = tarn__error_keep();
     tell(&event);
     inside = false;
-    tarn__error_restore(&why); /* the tap may have had failures of its own */
+    tarn__error_restore(&why); /* the observer may have had failures of its own */
     if (status == TARN_OK)
         *out = event.block;
     return status;
@@ -94,8 +95,8 @@ tarn_status tarn__tap_deallocate(tarn_resource *resource, tarn_device_ptr block,
                                  .alignment = alignment,
                                  .stream = stream};
 
-    /* Told before: once the block is back, another thread may get its address, and that
-     * allocation must not come first. */
+    /* Reported before the free: once the block is returned, another thread may get its
+     * address, and that allocation must not be reported first. */
     struct tarn__kept_error last = tarn__error_keep();
     inside = true;
     event.start_ns = event.end_ns = tarn__now_ns();

@@ -1,4 +1,4 @@
-/* addresses.c -- chains of nodes by their addresses. */
+/* addresses.c -- the hash table from the addresses of blocks to their nodes. */
 #include "resource/pool/addresses.h"
 #include "base/hash.h"
 #include <stdlib.h>
@@ -10,7 +10,7 @@ static size_t how_many(const struct tarn__chains *chains)
     return (size_t)1 << (BITS - chains->shift);
 }
 
-/* Twice as many chains; the old ones stay for who still reads them. */
+/* Double the number of chains; the old ones stay for readers that still walk them. */
 static bool grow(struct tarn__addresses *addresses, const struct tarn__nodes *nodes)
 {
     struct tarn__chains *old = tarn__chains(addresses);

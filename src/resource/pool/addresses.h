@@ -1,13 +1,14 @@
-/* addresses.h -- from the first address of a block to its node.
+/* addresses.h -- a hash table from the first address of a block to its node.
  *
- * Chains of nodes by a hash of the address, as many as there are blocks: what a free has to
- * look at is little and close together, however far apart the blocks are. Entered are the
- * blocks that are out, which is whom anybody asks for, and the first of each segment.
+ * The table has chains of nodes by a hash of the address, about one chain for each block.
+ * A free therefore reads little memory, and that memory lies close together, however far
+ * apart the blocks are. The table holds the live blocks, which is what callers look up,
+ * and the first block of each segment.
  *
- * It is read without a lock at every free. A node that is taken out keeps its link, so who
- * stands on it goes on; if it is put into another chain meanwhile, or the chains are made
- * anew, the reader may miss a block that is there. So a reader that finds nothing looks once
- * more with the lock.
+ * Every free reads the table without a lock. A removed node keeps its link, so a reader
+ * that stands on it can continue. If the node enters another chain meanwhile, or the
+ * chains are rebuilt, the reader may miss a block that is there. A reader that finds
+ * nothing therefore looks once more with the lock.
  */
 #ifndef TARN_POOL_ADDRESSES_H
 #define TARN_POOL_ADDRESSES_H
@@ -16,21 +17,22 @@
 #include "resource/pool/node.h"
 
 struct tarn__chains {
-    struct tarn__chains *older; /* fewer, which a reader may still have in hand */
+    struct tarn__chains *older; /* fewer chains, which a reader may still be walking */
     uint64_t factor;            /* tarn__hash_factor() */
-    unsigned shift;             /* 64 less the logarithm of how many */
+    unsigned shift;             /* 64 less the logarithm of the number of chains */
     _Atomic tarn__index first[];
 };
 
 struct tarn__addresses {
     _Atomic(struct tarn__chains *) chains; /* NULL: no block yet */
-    size_t count, room;                    /* blocks that are entered; as many chains */
+    size_t count, room;                    /* entered blocks; the number of chains */
     size_t metadata;                       /* bytes of all chains */
 };
 
-/* Have as many chains as there will be blocks with `count` more. False: no host memory.
- * Without, they can be entered as long as there is any chain, but are looked for longer.
- * Locked by the owner, as all but one of the calls here. */
+/* Grow the table to as many chains as there will be blocks with `count` more. Returns
+ * false without host memory. Blocks can then still be entered as long as there is any
+ * chain, but lookups take longer. The owner holds the lock, as for every call here but
+ * one. */
 bool tarn__addresses_grow(struct tarn__addresses *addresses,
                           const struct tarn__nodes *nodes, size_t count);
 
@@ -41,7 +43,7 @@ static inline bool tarn__addresses_reserve(struct tarn__addresses *addresses,
            tarn__addresses_grow(addresses, nodes, count);
 }
 
-/* The node of the block that starts at `address`; 0: none does. */
+/* Return the node of the block that starts at `address`; 0: no block starts there. */
 tarn__index tarn__addresses_find(const struct tarn__addresses *addresses,
                                  const struct tarn__nodes *nodes, uint64_t address);
 void tarn__addresses_free(struct tarn__addresses *addresses);
@@ -52,7 +54,7 @@ static inline size_t tarn__chain_of(const struct tarn__chains *chains, uint64_t 
                     chains->shift);
 }
 
-/* All changes are made under the lock, so what it protects is read as it is. */
+/* Every change is made under the lock, so a plain read sees what the lock protects. */
 static inline struct tarn__chains *tarn__chains(const struct tarn__addresses *addresses)
 {
     return atomic_load_explicit(&addresses->chains, memory_order_relaxed);
@@ -78,7 +80,7 @@ static inline void tarn__chain_push(struct tarn__chains *chains,
     tarn__chain_store(first, index);
 }
 
-/* The link by which `index` is entered. */
+/* Return the link by which `index` is entered. */
 static inline _Atomic tarn__index *tarn__chain_link(struct tarn__chains *chains,
                                                     const struct tarn__nodes *nodes,
                                                     tarn__index index)
@@ -91,7 +93,7 @@ static inline _Atomic tarn__index *tarn__chain_link(struct tarn__chains *chains,
     return link;
 }
 
-/* Enter a node under its address; or take it out, before it gets another one. */
+/* Enter a node under its address, or remove it before it gets another address. */
 static inline void tarn__addresses_add(struct tarn__addresses *addresses,
                                        const struct tarn__nodes *nodes, tarn__index index)
 {
@@ -108,7 +110,7 @@ static inline void tarn__addresses_remove(struct tarn__addresses *addresses,
     addresses->count--;
 }
 
-/* `by`, which is not entered, comes in the place of `index`, which has the same address. */
+/* Replace `index` by `by`, which is not entered and has the same address. */
 static inline void tarn__addresses_replace(struct tarn__addresses *addresses,
                                            const struct tarn__nodes *nodes,
                                            tarn__index index, tarn__index by)
@@ -118,10 +120,10 @@ static inline void tarn__addresses_replace(struct tarn__addresses *addresses,
     tarn__chain_store(tarn__chain_link(tarn__chains(addresses), nodes, index), by);
 }
 
-/* A reader that has come so far is lost in other chains. */
+/* A reader that has followed this many links has strayed into other chains. */
 enum { TARN__CHAIN_LOOKS = 64 };
 
-/* The same by any thread, without the lock; 0 may be an error. */
+/* Look a block up from any thread, without the lock; 0 may be wrong. */
 static inline tarn__index tarn__addresses_look(const struct tarn__addresses *addresses,
                                                const struct tarn__nodes *nodes,
                                                uint64_t address)

@@ -1,7 +1,7 @@
 /* bins.c -- free blocks by size. */
 #include "resource/pool/bins.h"
 
-/* Visit one class. False: no more is wanted. */
+/* Visit one class. Returns false if `visit` wants no more. */
 static bool visit_class(const struct tarn__nodes *nodes, tarn__index head,
                         uint32_t granules, bool (*visit)(void *data, tarn__index index),
                         void *data)

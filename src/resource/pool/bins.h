@@ -1,10 +1,10 @@
 /* bins.h -- free blocks by size: two levels of bitmaps, and lists.
  *
- * A class is a power of two cut into 32 parts, so a block of a larger class fits for sure,
- * and the first non-empty class is found with two instructions. Inside the class of the
- * request itself, and in the one that is taken, the smallest block that fits is looked for
- * among the first few: the best fit where there are few blocks, a good one where there
- * are very many, and flat cost with both.
+ * A size class is a power of two split into 32 parts, so every block of a larger class
+ * fits. Two instructions find the first non-empty class. Two classes are searched: the
+ * class of the request itself, and the class that is taken. There the search looks at the
+ * first few blocks and takes the smallest that fits. That is best fit with few blocks, a
+ * good fit with very many, and flat cost with both.
  */
 #ifndef TARN_POOL_BINS_H
 #define TARN_POOL_BINS_H
@@ -15,19 +15,21 @@
 enum {
     TARN__BIN_PARTS_LOG = 5,
     TARN__BIN_PARTS = 1 << TARN__BIN_PARTS_LOG,
-    TARN__BIN_POWERS = 32 - TARN__BIN_PARTS_LOG + 1, /* of 32-bit sizes in granules */
-    TARN__BIN_LOOKS =
-        32 /* candidates of one class: all, in what was measured, and a bound */
+    /* for 32-bit sizes in allocation quanta (granules) */
+    TARN__BIN_POWERS = 32 - TARN__BIN_PARTS_LOG + 1,
+    /* candidates of one class: it covered all of them in the measurements, and it is a
+     * bound */
+    TARN__BIN_LOOKS = 32
 };
 
 struct tarn__bins {
-    uint32_t powers; /* bit i: something is in parts[i] */
-    uint32_t
-        parts[TARN__BIN_POWERS]; /* bit j: heads[i * TARN__BIN_PARTS + j] is not empty */
+    uint32_t powers; /* bit i: parts[i] is not 0 */
+    /* bit j: heads[i * TARN__BIN_PARTS + j] is not empty */
+    uint32_t parts[TARN__BIN_POWERS];
     tarn__index heads[TARN__BIN_POWERS * TARN__BIN_PARTS]; /* by class */
 };
 
-/* Whether a block will do, beyond its size: asked for each candidate. */
+/* Return true if a block is suitable beyond its size; called for each candidate. */
 typedef bool (*tarn__fits)(const void *request, const struct tarn__node *node);
 
 static inline unsigned tarn__bins_log2(uint32_t n)
@@ -35,7 +37,8 @@ static inline unsigned tarn__bins_log2(uint32_t n)
     return 31 - (unsigned)__builtin_clz(n);
 }
 
-/* The class of a size, which is not 0. Sizes below 32 are classes of their own. */
+/* Return the class of a size, which is not 0. Each size below 32 is a class of its
+ * own. */
 static inline unsigned tarn__bins_class(uint32_t granules)
 {
     unsigned shift = tarn__bins_log2(granules | TARN__BIN_PARTS) - TARN__BIN_PARTS_LOG;
@@ -43,9 +46,9 @@ static inline unsigned tarn__bins_class(uint32_t granules)
     return (shift << TARN__BIN_PARTS_LOG) + (granules >> shift);
 }
 
-/* Enter a block, or take it out, at every cut and every join: inline, and without branches
- * that the processor could only guess. What is written where a list ends goes into node 0,
- * which is nobody's. */
+/* Enter or remove a block; every split and every coalescing does this. The functions are
+ * inline, and without branches that the processor could only guess. A write past the end
+ * of a list goes to node 0, which no block uses. */
 static inline void tarn__bins_add_to(struct tarn__bins *bins,
                                      const struct tarn__nodes *nodes, tarn__index index,
                                      unsigned class)
@@ -94,7 +97,7 @@ static inline void tarn__bins_remove(struct tarn__bins *bins,
                            tarn__bins_class(tarn__node(nodes, index)->granules));
 }
 
-/* The first class from `class` on that has blocks; UINT_MAX: none has. */
+/* Return the first class from `class` on that has blocks; UINT_MAX: none has. */
 static inline unsigned tarn__bins_next(const struct tarn__bins *bins, unsigned class)
 {
     unsigned power = class / TARN__BIN_PARTS;
@@ -111,8 +114,8 @@ static inline unsigned tarn__bins_next(const struct tarn__bins *bins, unsigned c
     return power * TARN__BIN_PARTS + (unsigned)__builtin_ctz(bins->parts[power]);
 }
 
-/* Of two blocks that fit, the smaller one; of two of one size, the lower one, so that the
- * upper end becomes free. */
+/* Compare two blocks that fit: the smaller one is better. Of two blocks of one size the
+ * lower one is, so that the upper end becomes free. */
 static inline bool tarn__bins_is_better(const struct tarn__node *node,
                                         const struct tarn__node *than)
 {
@@ -120,8 +123,8 @@ static inline bool tarn__bins_is_better(const struct tarn__node *node,
            (node->granules == than->granules && node->address < than->address);
 }
 
-/* The best of a list of blocks of which `fits` says that they will do (NULL: all will); 0:
- * none has so many granules. */
+/* Return the best block of a list that `fits` accepts (NULL: it accepts all); 0: none has
+ * so many allocation quanta (granules). */
 static inline tarn__index tarn__bins_best(const struct tarn__nodes *nodes,
                                           tarn__index head, uint32_t granules,
                                           tarn__fits fits, const void *request)
@@ -144,9 +147,9 @@ static inline tarn__index tarn__bins_best(const struct tarn__nodes *nodes,
     return found;
 }
 
-/* The best block that `fits` of at least `granules`, of a class that has blocks of `most`
- * granules or less; 0: there is none among those looked at. Inline for the search, in which
- * `fits` is NULL as a rule. */
+/* Return the best block that `fits` accepts, of at least `granules`, in a class that has
+ * blocks of `most` granules or less; 0: there is none among the candidates. Inline for
+ * the search, which usually passes NULL for `fits`. */
 static inline tarn__index tarn__bins_find(const struct tarn__bins *bins,
                                           const struct tarn__nodes *nodes,
                                           uint32_t granules, uint32_t most,
@@ -164,13 +167,13 @@ static inline tarn__index tarn__bins_find(const struct tarn__bins *bins,
     return 0;
 }
 
-/* Visit the blocks of at least `granules`, the largest classes first, until `visit` says
- * false. It must not change the bins. */
+/* Visit the blocks of at least `granules`, the largest classes first, until `visit`
+ * returns false. `visit` must not change the bins. */
 void tarn__bins_visit(const struct tarn__bins *bins, const struct tarn__nodes *nodes,
                       uint32_t granules, bool (*visit)(void *data, tarn__index index),
                       void *data);
 
-/* Granules of the largest block; 0: empty. */
+/* Return the size of the largest block in granules; 0: the bins are empty. */
 uint32_t tarn__bins_largest(const struct tarn__bins *bins,
                             const struct tarn__nodes *nodes);
 

@@ -1,14 +1,16 @@
-/* caller.c -- whose stream is this? The checks before anything is done on a stream.
+/* caller.c -- stream resolution: the checks of a stream before the pool does anything on
+ * it.
  *
- * A raw handle may be that of another stream than the last time, so its id is asked for,
- * and before that whether it captures, because asking a capturing stream for its id ends
- * the capture. Legacy is a constant: asking for its id can end a capture of others.
+ * A raw handle may name another stream than the last time, so the pool queries its id.
+ * Before that it queries whether the stream captures, because querying the id of a
+ * capturing stream ends the capture. The legacy stream has a constant key: querying its
+ * id can end a capture on another stream.
  */
 #include "resource/pool/pool.h"
 #include "base/wait.h"
 
-/* Legacy orders against all blocking streams; while one of those captures, nothing may be
- * done on it. */
+/* Legacy orders against all blocking streams. While one of those captures, the pool must
+ * not do anything on it. */
 static void look_at_legacy(struct tarn__caller *caller)
 {
     CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
@@ -26,7 +28,7 @@ static void note_capture(struct tarn__caller *caller, CUstreamCaptureStatus_ sta
     caller->may_record = !caller->capturing;
 }
 
-/* Which capture is it, and into which graph? It may have ended since it was asked for. */
+/* Query the capture and its graph. The capture may have ended since the last query. */
 static tarn_status look_at_graph(struct tarn__caller *caller)
 {
     CUstreamCaptureStatus_ status;
@@ -44,7 +46,7 @@ static tarn_status look_at_graph(struct tarn__caller *caller)
     return TARN_OK;
 }
 
-/* Does the stream capture? */
+/* Query whether the stream captures. */
 static tarn_status look_at_capture(struct tarn__caller *caller)
 {
     CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
@@ -67,7 +69,7 @@ static tarn_status closed(const struct tarn__caller *caller)
                           (void *)caller->stream);
 }
 
-/* An opened stream: its owner has said what it is. */
+/* Resolve a registered stream: its owner has declared what it is. */
 static tarn_status look_at_opened(struct tarn__caller *caller, uint64_t *key)
 {
     struct tarn__opened *opened = tarn__opened_find(caller->stream);
@@ -121,16 +123,18 @@ static tarn_status look(struct tarn__caller *caller, uint64_t *key)
     return look_at_raw(caller, key);
 }
 
-/* Has the stream a handle that no other stream has at the same time, and the lane does
- * not know it yet? All per-thread streams have one handle; a capturing stream is not
- * asked for its id, so its lane is another one. `lock` held. */
+/* Return true if the stream has a handle of its own that its lane does not know yet. No
+ * other stream has such a handle at the same time. All per-thread streams have
+ * one handle. A capturing stream has another lane, since its id cannot be queried. `lock`
+ * held. */
 static bool has_new_handle(const struct tarn__caller *caller)
 {
     return caller->lane->handle != caller->handle && !caller->capturing &&
            (uintptr_t)caller->handle > (uintptr_t)TARN_STREAM_PER_THREAD;
 }
 
-/* The lane of the key. A stream that is new here is asked for its context first. */
+/* Find the lane of the key. The pool first queries the context of a stream that is new
+ * here. */
 static tarn_status find_lane(struct tarn__caller *caller, uint64_t key)
 {
     struct tarn__pool *pool = caller->pool;
@@ -140,7 +144,7 @@ static tarn_status find_lane(struct tarn__caller *caller, uint64_t key)
     tarn__pool_lock(pool);
     is_new = !caller->capturing && !tarn__heap_known_lane(&pool->heap, key);
     tarn__pool_unlock(pool);
-    if (is_new || caller->capturing) { /* cuStreamGetCtx harms no capture */
+    if (is_new || caller->capturing) { /* cuStreamGetCtx ends no capture */
         tarn_status status =
             tarn__stream_check("pool", &caller->scope, caller->stream, pool->device);
         if (status != TARN_OK)
@@ -167,8 +171,8 @@ static tarn_status find_lane(struct tarn__caller *caller, uint64_t key)
     return TARN_OK;
 }
 
-/* Results after which every call gives the same until the context is reset: a fault of a
- * kernel, or of the machine. */
+/* Return true for a result that every later call repeats until the context is reset: a
+ * fault of a kernel, or of the machine. */
 static bool is_end_of_device(int result)
 {
     static const int ends[] = {214, 220, 226, 700, 702, 710,
@@ -180,7 +184,7 @@ static bool is_end_of_device(int result)
     return false;
 }
 
-/* A pool on a device that is lost makes no more calls; frees go on to answer. */
+/* A pool on a lost device makes no more driver calls; frees still return a status. */
 static tarn_status note_loss(struct tarn__pool *pool, tarn_status status)
 {
     if (status == TARN_DRIVER_FAILURE && is_end_of_device(tarn_error_last()->native))

@@ -1,37 +1,40 @@
-/* capture.c -- the memory of graphs that are captured.
+/* capture.c -- the memory of captured graphs.
  *
- * What a capturing stream is given is used whenever its graph is launched, long after the
- * free was captured. So such memory, and what is freed on a capturing stream, stays with the
- * capture: it is handed out again on the same stream of the same capture, whose work is in
- * order, and to nobody else until the graph's owner lets it go, or the graph itself is gone. For the
- * latter a user object is tied to the graph; its destructor only sets a flag, since it
- * may not call the driver, and the pool looks at the flag when it next searches.
+ * A block of a capturing stream is used at each launch of its graph, long after the free
+ * was captured. Such memory, and everything freed on a capturing stream, therefore stays
+ * with the capture. The pool reuses it on the same stream of the same capture, whose work
+ * is in order. No other stream gets it until the graph's owner releases it, or the graph
+ * itself is destroyed. To learn of the latter, the pool ties a user object to the graph.
+ * The object's destructor only sets a flag, since it must not call the driver. The pool
+ * reads the flag at its next search.
  *
- * Streams of one capture are told apart by their handles: asking for an id would end it.
+ * The pool tells the streams of one capture apart by their handles: querying an id would
+ * end the capture.
  */
 #include "resource/pool/pool.h"
 #include "resource/internal.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* What the graph and the pool share; the last of the two frees it. */
+/* State that the graph and the pool share; the last of the two frees it. */
 struct tie {
-    atomic_bool gone; /* the graph and all that was made of it */
+    atomic_bool gone; /* the graph and everything made of it are destroyed */
     atomic_int owners;
 };
 
 struct tarn_pool_capture {
     struct tarn__pool *pool;
-    tarn_resource *resource; /* retained while a user has a reference */
-    uint64_t id;             /* of the capture, as the driver counts; never given twice */
+    tarn_resource *resource; /* retained while a user holds a reference */
+    uint64_t id;             /* of the capture, from the driver's count; unique */
     unsigned slot;
-    unsigned references; /* of users */
-    unsigned callers;    /* calls under way that know the slot */
+    unsigned references; /* held by users */
+    unsigned callers;    /* calls under way that use the slot */
     bool is_let_go;
-    uint64_t live; /* blocks that are out and belong to it */
+    uint64_t live; /* live blocks that belong to it */
     uint64_t live_bytes;
-    /* Of blocks that are not in the order of the graph alone: its own that are freed
-     * elsewhere, and those of before that it freed. Nobody's to reuse. */
+    /* Lane (state of a stream) of blocks that are not in the order of the graph alone:
+     * its own blocks that were freed elsewhere, and earlier blocks that it freed. No
+     * stream may reuse them. */
     struct tarn__lane *home;
     struct member {
         CUstream_ handle;
@@ -44,15 +47,16 @@ struct tarn_pool_capture {
 struct tarn__captures {
     struct tarn_pool_capture *slots[UINT16_MAX + 1]; /* 0 is never used */
     unsigned used;                                   /* slots below have been used */
-    uint16_t spare[UINT16_MAX + 1];                  /* of them, those that are free */
+    uint16_t spare[UINT16_MAX + 1];                  /* slots below that are free */
     unsigned spare_count;
-    struct tarn__map by_id; /* id -> slot, of those that were not let go */
+    struct tarn__map by_id; /* id -> slot, of the captures that were not released */
     struct tarn__lane *nobody;
     uint64_t lane_keys;
     unsigned gone_seen;
 };
 
-/* Graphs with memory of any pool that are gone: a pool looks at its ties when it changes. */
+/* Destroyed graphs that had memory of any pool. A pool checks its ties when this
+ * changes. */
 static atomic_uint graphs_gone;
 
 static void drop_tie(struct tie *tie)
@@ -61,7 +65,7 @@ static void drop_tie(struct tie *tie)
         free(tie);
 }
 
-/* Called on a thread of the driver, when the graph is gone. */
+/* Set the flags: the driver calls this on its own thread when the graph is destroyed. */
 static void graph_is_gone(void *data)
 {
     struct tie *tie = data;
@@ -80,7 +84,7 @@ static struct tarn_pool_capture *by_id(const struct tarn__captures *captures, ui
     return slot ? captures->slots[*slot] : NULL;
 }
 
-/* 0: there are as many captures as there are numbers for. */
+/* Return a free slot; 0: every number is in use. */
 static unsigned free_slot(struct tarn__captures *captures)
 {
     if (captures->spare_count > 0)
@@ -104,7 +108,7 @@ static struct tarn__captures *make_captures(struct tarn__pool *pool)
     return captures;
 }
 
-/* A lane for memory of a capture. */
+/* Make a lane for memory of a capture. */
 static struct tarn__lane *new_lane(struct tarn__pool *pool, bool in_order)
 {
     uint64_t key = TARN__KEY_CAPTURES + ++pool->captures->lane_keys;
@@ -168,7 +172,8 @@ struct tarn__lane *tarn__capture_lane(struct tarn__caller *caller)
 {
     struct tarn__pool *pool = caller->pool;
 
-    /* What is lost is never launched: its memory is nobody's, and soon everybody's. */
+    /* An invalidated capture is never launched: no stream uses its memory, and it is soon
+     * available to all. */
     if (caller->is_lost)
         return tarn__heap_left(&pool->heap);
     struct tarn_pool_capture *capture = by_id(pool->captures, caller->capture_id);
@@ -182,7 +187,8 @@ struct tarn__lane *tarn__capture_lane(struct tarn__caller *caller)
     return lane;
 }
 
-/* Nobody will tell: the next call on the capture tries again. */
+/* Undo the tie: the graph will not notify the pool. The next call on the capture tries
+ * again. */
 static void untie(const struct tarn__caller *caller, struct tie *tie)
 {
     tarn__pool_lock(caller->pool);
@@ -191,7 +197,7 @@ static void untie(const struct tarn__caller *caller, struct tie *tie)
     drop_tie(tie);
 }
 
-/* Have the graph say when it is gone. Without that, its owner has to. */
+/* Have the graph notify the pool when it is destroyed. Otherwise its owner has to. */
 static void tie_to(const struct tarn__caller *caller, struct tie *tie)
 {
     const struct tarn__calls *calls = caller->scope.calls;
@@ -206,7 +212,7 @@ static void tie_to(const struct tarn__caller *caller, struct tie *tie)
     if (calls->graph_retain_user_object(caller->capture_graph, object, 1,
                                         CU_GRAPH_USER_OBJECT_MOVE_) == CUDA_SUCCESS_)
         return;
-    untie(caller, tie); /* first: the end of the object says that the graph is gone */
+    untie(caller, tie); /* first: the object's end reports that the graph is destroyed */
     if (calls->user_object_release(object, 1) != CUDA_SUCCESS_)
         calls->user_object_release(object, 1);
 }
@@ -245,7 +251,7 @@ void tarn__capture_note(struct tarn__caller *caller, struct tarn__node *node)
 
 /* --- going --- */
 
-/* The slot is free again when nobody knows the capture any more. */
+/* Free the slot once no reference, call or block uses the capture. */
 static void forget(struct tarn_pool_capture *capture)
 {
     struct tarn__captures *captures = capture->pool->captures;
@@ -259,7 +265,7 @@ static void forget(struct tarn_pool_capture *capture)
     free(capture);
 }
 
-/* All free blocks of a capture's lane go to `to`, in its open epoch. */
+/* Move all free blocks of a capture's lane to `to`, in its open epoch. */
 static void empty_into(struct tarn__pool *pool, struct tarn__lane *lane,
                        struct tarn__lane *to)
 {
@@ -271,8 +277,9 @@ static void empty_into(struct tarn__pool *pool, struct tarn__lane *lane,
     drop_lane(pool, lane);
 }
 
-/* What only the graph used is in the order of `to`, or ready. What is at home was used by
- * others, too, whom neither the end of the graph nor its last launch waits for. */
+/* Release the memory of a capture. Blocks that only the graph used get the order of `to`,
+ * or are completed. Other streams used the blocks at home too; neither the end of the
+ * graph nor its last launch waits for those streams. */
 static void let_go(struct tarn_pool_capture *capture, struct tarn__lane *to)
 {
     struct tarn__pool *pool = capture->pool;
@@ -299,7 +306,7 @@ void tarn__capture_leave(struct tarn__caller *caller)
     forget(capture);
 }
 
-/* Where what a capturing caller frees goes: its graph can run again. */
+/* Return the lane for the frees of a capturing caller: its graph can run again. */
 static struct tarn__lane *lane_of_capturing(struct tarn__caller *caller, bool is_own)
 {
     struct tarn__captures *captures = caller->pool->captures;
@@ -405,8 +412,8 @@ tarn_status tarn_pool_get_capture(tarn_resource *resource, tarn_stream stream,
     return status;
 }
 
-/* One reference less. After the last one the caller has to release what is returned. `lock`
- * held. */
+/* Drop one reference. After the last one, the caller has to release the returned
+ * resource. `lock` held. */
 static tarn_resource *drop_reference(tarn_pool_capture *capture)
 {
     if (--capture->references > 0)
@@ -416,15 +423,16 @@ static tarn_resource *drop_reference(tarn_pool_capture *capture)
     return resource;
 }
 
-/* Release the pool of a capture whose handle is gone. As the last owner of a pool with live
- * blocks it cannot: the pool stays for good, and there is no handle to try again with. */
+/* Release the pool of a capture whose handle is destroyed. The release fails for the last
+ * owner of a pool with live blocks. Such a pool is never destroyed, and there is no
+ * handle to try again with. */
 static tarn_status release_pool(tarn_resource *resource)
 {
     tarn__resource_release_or_warn(resource);
     return TARN_OK;
 }
 
-/* The last reference lets the memory go, into `to`. `lock` held. */
+/* Drop a reference; the last one releases the memory into `to`. `lock` held. */
 static tarn_resource *release_reference(tarn_pool_capture *capture, struct tarn__lane *to)
 {
     if (capture->references == 1)
@@ -432,12 +440,12 @@ static tarn_resource *release_reference(tarn_pool_capture *capture, struct tarn_
     return drop_reference(capture);
 }
 
-/* The context is gone, and its memory with it: only what the host has is given back. */
+/* Free the host memory alone: the context is gone, and its device memory with it. */
 static tarn_status release_what_is_left(tarn_pool_capture *capture)
 {
     struct tarn__pool *pool = capture->pool;
 
-    if (tarn__driver_gone()) /* a lock may be held for ever */
+    if (tarn__driver_gone()) /* a lock may be held forever */
         return TARN_OK;
     tarn__pool_lock(pool);
     tarn_resource *resource = release_reference(capture, pool->captures->nobody);
@@ -471,7 +479,7 @@ tarn_status tarn_pool_capture_release(tarn_pool_capture *capture, tarn_stream st
 
 tarn_status tarn_pool_capture_unreference(tarn_pool_capture *capture)
 {
-    if (!capture || tarn__driver_gone()) /* a lock may be held for ever */
+    if (!capture || tarn__driver_gone()) /* a lock may be held forever */
         return TARN_OK;
     struct tarn__pool *pool = capture->pool;
     tarn__pool_lock(pool);

@@ -1,4 +1,4 @@
-/* check.c -- the invariants of a pool, each by its name, for debug builds and tests. */
+/* check.c -- the named invariants of a pool, for debug builds and tests. */
 #include "resource/pool/pool.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static void add(const struct tarn__heap *heap, const struct tarn__node *node,
         totals->unfenced_bytes += bytes;
 }
 
-/* Is it out, or the first of its segment? */
+/* Return true if the node is live, or the first of its segment. */
 static bool is_entered(const struct tarn__node *node)
 {
     enum tarn__node_state state = tarn__node_state(node);
@@ -44,7 +44,7 @@ static bool is_entered(const struct tarn__node *node)
            (state != TARN__FREE && state != TARN__HOLE && state != TARN__OLD);
 }
 
-/* Borders: neighbours touch, know each other, and are found by their address. */
+/* Borders: neighbours touch, link to each other, and the address table holds them. */
 static const char *check_neighbours(const struct tarn__heap *heap, tarn__index index)
 {
     const struct tarn__node *node = NODE(index);
@@ -62,7 +62,7 @@ static const char *check_neighbours(const struct tarn__heap *heap, tarn__index i
     return NULL;
 }
 
-/* Fence: nothing that is joined lacks what it must wait for. */
+/* Fence: no coalesced block lost an event fence that it must wait for. */
 static const char *check_free(const struct tarn__heap *heap,
                               const struct tarn__node *node)
 {
@@ -132,7 +132,7 @@ static const char *check_lane(const struct tarn__heap *heap,
     return NULL;
 }
 
-/* A handle is known as that of a lane which has it. */
+/* A known handle maps to a lane which has it. */
 static const char *check_handles(const struct tarn__heap *heap)
 {
     size_t cursor = 0;
@@ -172,7 +172,8 @@ const char *tarn__heap_check(const struct tarn__heap *heap)
     return NULL;
 }
 
-/* In a heap of many blocks a walk at every change would take hours: then every so often. */
+/* In a heap of many blocks a walk at every change would take hours, so it walks at
+ * intervals. */
 void tarn__pool_check(struct tarn__pool *pool)
 {
     static _Thread_local unsigned turns;

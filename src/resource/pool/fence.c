@@ -1,22 +1,26 @@
-/* fence.c -- epochs become events, and events become "done".
+/* fence.c -- event fences: recording an event for each epoch, and querying which are
+ * complete.
  *
- * The order of the three steps is what makes it safe between threads: the epoch is closed
- * before its event is recorded, so that a free that comes between is not taken to be
- * covered; and the fence is published only after the record has succeeded, so that nobody
- * waits for an event that says nothing. Events are pinned while a call uses them.
+ * An epoch is a group of frees of one stream. An event fence is the recorded event that
+ * closes it. The order of three steps makes this safe between threads. The pool closes
+ * the epoch before it records the event, so that the event does not cover a free in
+ * between. It publishes the fence only after the record has succeeded, so that no stream
+ * waits for an event that was never recorded. A call pins the events that it uses.
  */
 #include "resource/pool/pool.h"
 
-/* Free memory without a fence: a part of the pool, so that what dies with a stream that
- * is never seen again is little, and not so small that fences cost what they save. */
+/* Bound of free memory without an event fence, as a part of the pool. It limits the
+ * memory lost with a stream that the pool never sees again. A smaller bound would make
+ * fences cost more than they save. */
 #define UNFENCED_MIN ((uint64_t)2 << 20)
 #define UNFENCED_PART 8
 
-/* Frees between two fences at most: of a stream by itself, and where others may want it. */
+/* The most frees between two event fences: of a stream by itself, and where other streams
+ * may use the memory. */
 enum { INTERVAL_ALONE = 4095, INTERVAL_RAW = 100, INTERVAL_OPENED = 120 };
 
-/* With more streams than this some are gone, most likely, and are forgotten only once the
- * little that each left is fenced. */
+/* With more streams than this some have probably ended. The pool deletes those only once
+ * the little that each left is fenced. */
 enum { LANES_MANY = 64 };
 
 static uint64_t bound_of_all(const struct tarn__pool *pool)
@@ -33,16 +37,18 @@ static uint64_t share_of_each(const struct tarn__pool *pool)
     return bound_of_all(pool) / (lanes > 1 ? lanes : 1);
 }
 
-/* Is a fence of no use to anybody? A stream that only frees what another one allocates
- * has all of the free memory, too: that is known once the other one finds nothing. */
+/* Return true if an event fence would be of no use to any stream. A stream that only
+ * frees another stream's allocations has all of the free memory, too. The pool learns
+ * that once the other stream finds nothing. */
 static bool is_of_one_stream(const struct tarn__pool *pool)
 {
     return pool->heap.with_memory_count < 2 && !pool->is_shared;
 }
 
-/* A stream keeps its distance between fences, unless several streams have more without one
- * than all of them may: large blocks are that long before the distance is over. Of a stream
- * that is open others have it fenced when they need it. */
+/* Return true if the unfenced memory exceeds its bound. A stream keeps its distance
+ * between event fences, unless several streams exceed the common bound together, as large
+ * blocks do before the distance is over. The frees of a registered stream are fenced when
+ * other streams need them. */
 static bool is_over_bound(const struct tarn__pool *pool, const struct tarn__lane *lane,
                           uint64_t bytes)
 {
@@ -61,8 +67,8 @@ bool tarn__fence_is_due(const struct tarn__pool *pool, const struct tarn__lane *
               pool->heap.with_memory_count > LANES_MANY)));
 }
 
-/* Right after a fence one block may be over the bound: a loop over a large one would be
- * fenced at each free. */
+/* Right after an event fence one block may exceed the bound. Otherwise a loop over a
+ * large block would record an event at each free. */
 bool tarn__fence_can_wait(const struct tarn__pool *pool, const struct tarn__lane *lane,
                           uint64_t bytes)
 {
@@ -74,10 +80,10 @@ bool tarn__fence_can_wait(const struct tarn__pool *pool, const struct tarn__lane
                          pool->heap.with_memory_count <= LANES_MANY));
 }
 
-/* A loop that frees and takes the same memory would be fenced at each free, for nobody's
- * good. So while the pool finds everything at hand, the distance grows; the first search
- * that has to go further makes it short again, or half as long for a stream that is open,
- * where who misses can record. */
+/* A loop that frees and takes the same memory would be fenced at each free, to no use. So
+ * the distance grows while every search finds its memory immediately available. The first
+ * search that has to go further makes it short again. For a registered stream it only
+ * halves, because the thread that misses can record. */
 static void set_interval(const struct tarn__pool *pool, struct tarn__lane *lane)
 {
     bool steady = lane->misses == pool->heap.misses;
@@ -116,16 +122,16 @@ static void keep_event(struct tarn__pool *pool, const struct tarn__scope *scope,
 
 enum { SWEEP_MAX = 512 };
 
-/* What is done becomes ready. `lock` held. */
+/* Make finished frees completed. `lock` held. */
 static void sweep(struct tarn__pool *pool)
 {
     while (tarn__heap_sweep(&pool->heap, SWEEP_MAX)) {
-        tarn__pool_unlock(pool); /* others may have it between */
+        tarn__pool_unlock(pool); /* other threads may take it in between */
         tarn__pool_lock(pool);
     }
 }
 
-/* What nobody in particular freed is behind all work of the context. */
+/* Record an event. For no-stream frees it is behind all work of the context. */
 static CUresult_ record(struct tarn__pool *pool, const struct tarn__scope *scope,
                         const struct tarn__lane *lane, CUstream_ handle, CUevent_ event)
 {
@@ -134,7 +140,8 @@ static CUresult_ record(struct tarn__pool *pool, const struct tarn__scope *scope
     return scope->calls->event_record(event, handle);
 }
 
-/* The epoch is over. False: somebody else is at it, or there is nothing to fence. */
+/* Close the epoch. Returns false if another thread is recording, or there is nothing to
+ * fence. */
 static bool close_epoch(struct tarn__pool *pool, struct tarn__lane *lane,
                         uint64_t *epoch_out)
 {
@@ -154,7 +161,8 @@ static void reopen(struct tarn__pool *pool, struct tarn__lane *lane)
     set_interval(pool, lane);
 }
 
-/* Record, publish. Without an event the epoch stays closed, and the next fence covers it. */
+/* Record and publish. Without an event the epoch stays closed, and the next event fence
+ * covers it. */
 static void fence_by_event(struct tarn__pool *pool, const struct tarn__scope *scope,
                            struct tarn__lane *lane, CUstream_ handle, uint64_t epoch)
 {
@@ -182,10 +190,11 @@ static void fence_by_event(struct tarn__pool *pool, const struct tarn__scope *sc
         keep_event(pool, scope, event);
 }
 
-/* --- a stream that is idle needs no event --- */
+/* --- an idle stream needs no event --- */
 
-/* A stream that blocks may have nothing queued and be behind the legacy stream's work, and
- * legacy behind theirs: an event is behind that, and a question is not. */
+/* A blocking stream with an empty queue may still be ordered behind the legacy stream's
+ * work, and legacy behind that of blocking streams. An event covers that work, and a
+ * query of the stream does not. */
 static bool is_by_itself(struct tarn__pool *pool, const struct tarn__scope *scope,
                          struct tarn__lane *lane, CUstream_ handle)
 {
@@ -208,8 +217,8 @@ static bool is_by_itself(struct tarn__pool *pool, const struct tarn__scope *scop
     return kind == TARN__KIND_BY_ITSELF;
 }
 
-/* Is all done that was queued on the stream? One question then serves for an event and the
- * question about that. */
+/* Return true if all work queued on the stream is done. One query then replaces an event
+ * and the query of that event. */
 static bool is_idle(struct tarn__pool *pool, const struct tarn__scope *scope,
                     struct tarn__lane *lane, CUstream_ handle)
 {
@@ -231,8 +240,8 @@ static bool is_idle(struct tarn__pool *pool, const struct tarn__scope *scope,
     return idle || TARN_MUTATION(stream_not_asked);
 }
 
-/* Close, record, publish; or close, ask, and it is done. `handle` is good, and is the stream
- * of `lane`, which has a user. */
+/* Close, record and publish; or close and query, if the stream is idle. `handle` is
+ * valid, and is the stream of `lane`, which has a user. */
 enum how { BY_EVENT, BY_QUESTION_IF_IDLE };
 
 static void fence(struct tarn__pool *pool, const struct tarn__scope *scope,
@@ -261,7 +270,7 @@ void tarn__fence_nobodys(struct tarn__pool *pool, const struct tarn__scope *scop
     fence(pool, scope, lane, NULL, BY_EVENT);
 }
 
-/* Fences that are asked about whenever one is taken. */
+/* Event fences queried whenever a new one is recorded. */
 enum { POLLS = 2 };
 
 void tarn__fence_if_due(struct tarn__caller *caller)
@@ -276,7 +285,7 @@ void tarn__fence_if_due(struct tarn__caller *caller)
     if (!due)
         return;
     fence(pool, &caller->scope, caller->lane, caller->handle, BY_QUESTION_IF_IDLE);
-    /* What older fences cover is done by now, more often than not. */
+    /* Older event fences are usually complete by now. */
     tarn__fences_poll(pool, POLLS);
 }
 
@@ -291,7 +300,7 @@ void tarn__fence_own(struct tarn__caller *caller)
     tarn__fence_if_due(caller);
 }
 
-/* --- what is done --- */
+/* --- completed event fences --- */
 
 enum { POLL_MAX = 32 };
 
@@ -302,7 +311,7 @@ struct asked {
     bool done;
 };
 
-/* The oldest fence that is not known to be done, or NULL. */
+/* Return the oldest event fence that is not known to be complete, or NULL. */
 static struct tarn__fence *next_fence(const struct tarn__lane *lane)
 {
     for (size_t i = 0; i < lane->fence_count; i++)
@@ -311,11 +320,12 @@ static struct tarn__fence *next_fence(const struct tarn__lane *lane)
     return NULL;
 }
 
-/* Where a lane's fence was not done the last time, its next turns may be left out. */
+/* A lane whose event fence was not complete the last time may be skipped in its next
+ * rounds. */
 enum whom { THOSE_THAT_ARE_DUE, ALL };
 
-/* Pin a fence of each lane that has memory behind one and was not asked in this round.
- * `lock` held. */
+/* Pin an event fence of each lane that has fenced memory and was not queried in this
+ * round. `lock` held. */
 static unsigned choose(struct tarn__pool *pool, uint64_t round, unsigned most,
                        enum whom whom, struct asked *asked)
 {
@@ -354,8 +364,8 @@ static unsigned ask(struct tarn__pool *pool, struct asked *asked, unsigned count
 
 enum { THIS_ROUND = 0 };
 
-/* Ask for some lanes that `round` has not come to; one whose fence was done may be asked
- * for its next. Returns how many were asked. */
+/* Query some lanes that `round` has not come to. A lane whose event fence was complete
+ * may be queried for its next one. Returns the number of queries. */
 static unsigned poll_some(struct tarn__pool *pool, uint64_t round, unsigned most,
                           enum whom whom, unsigned *done_out)
 {
@@ -394,7 +404,8 @@ static uint64_t next_round(struct tarn__pool *pool)
     return round;
 }
 
-/* Goes on where the last one ended, so that lanes that are behind do not hide others. */
+/* Continues where the last call ended, so that lanes that are behind do not hide
+ * others. */
 bool tarn__fences_poll(struct tarn__pool *pool, unsigned most)
 {
     unsigned done;
@@ -427,8 +438,8 @@ bool tarn__fences_poll_all(struct tarn__pool *pool)
 
 enum { ASK_MAX = 8 };
 
-/* Mark lanes that have memory without a fence, and choose those that are open: their
- * owner promised that the handle is good, as long as its lock is held. */
+/* Mark lanes that have unfenced memory, and choose those of registered streams. Their
+ * owner guarantees that the handle is valid while the stream's lock is held. */
 static unsigned mark_wanted(struct tarn__pool *pool, const struct tarn__caller *caller,
                             struct tarn__lane **open)
 {
@@ -448,8 +459,8 @@ static unsigned mark_wanted(struct tarn__pool *pool, const struct tarn__caller *
     return count;
 }
 
-/* Record on an opened stream that is not the caller's. It may have joined a capture
- * without a word, so it is asked. */
+/* Record on a registered stream that is not the caller's. Such a stream may have joined a
+ * capture without notice, so the pool queries it. */
 static void fence_opened(struct tarn__pool *pool, const struct tarn__scope *scope,
                          struct tarn__lane *lane, tarn_stream stream)
 {
@@ -466,7 +477,7 @@ static void fence_opened(struct tarn__pool *pool, const struct tarn__scope *scop
     pthread_mutex_unlock(&opened->lock);
 }
 
-/* The stream's lock is held, and its handle good. */
+/* The stream's lock is held, and its handle is valid. */
 void tarn__fence_last(struct tarn__pool *pool, tarn_stream stream,
                       struct tarn__opened *opened)
 {

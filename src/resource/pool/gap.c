@@ -1,43 +1,45 @@
-/* gap.c -- where few handles do: a hole beside memory that the request can use already.
+/* gap.c -- compaction: where to place moved handles, so that few of them make a block.
  *
- * Moving is paid by the handle, so a growth that has to move memory does best where least is
- * missing. What moved before left holes all over the range, and some of what is free lies
- * beside them. A block for the request can then be made in three ways:
+ * A move costs per handle, so a growth that has to move memory does best where the least
+ * is missing. Earlier moves left unmapped ranges (holes) all over the address range, and
+ * some free memory lies beside them. A block for the request can then be made in three
+ * ways:
  *
- *     behind what is free     [free][ moved ]  hole  [live]
- *     before what is free     [live]  hole  [ moved ][free]
- *     between, all of it      [free][ moved ][free]
+ *     behind free memory      [free][ moved ]  hole  [live]
+ *     before free memory      [live]  hole  [ moved ][free]
+ *     between, filling it     [free][ moved ][free]
  *
- * The handles that fill a place are taken large ones first, and of one size those that lie
- * in short pieces, so that long ones stay whole.
+ * The pool takes large handles first. Of one size it takes those in short pieces first,
+ * so that long pieces stay whole.
  */
 #include "resource/pool/idle.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    HANDLES = 1024, /* that are looked at */
+    HANDLES = 1024, /* the most handles considered */
     HOLES = 256,
-    SIDE = TARN__RUN_MAX / 2 - 1, /* blocks on one side: what tarn__heap_join() finds */
-    TRIES = 6                     /* places that are tried in earnest */
+    /* the most blocks on one side: what tarn__heap_join() finds */
+    SIDE = TARN__RUN_MAX / 2 - 1,
+    TRIES = 6 /* the most places that are tried in full */
 };
 
 enum rank { READY, OWN, OTHERS };
 
 struct handle {
     struct tarn__span span;
-    uint64_t piece; /* bytes of idle handles that lie together with it */
-    uint64_t sum;   /* of this handle and those before it in the list */
-    unsigned part;  /* of `all` */
+    uint64_t piece; /* bytes of reclaimable handles that lie together with it */
+    uint64_t sum;   /* of this handle and the ones before it in the list */
+    unsigned part;  /* index in `all` */
     enum rank rank;
 };
 
 struct place {
-    struct tarn__span low, high; /* what is free on both sides, as far as it is used */
+    struct tarn__span low, high; /* the used part of the free memory on both sides */
     struct tarn__span hole;
-    uint64_t least, most; /* bytes that are to be moved there */
-    bool at_end;          /* to the end of the hole */
-    unsigned handles;     /* that this takes, if they fit */
+    uint64_t least, most; /* bytes to be moved there */
+    bool at_end;          /* it reaches the end of the hole */
+    unsigned handles;     /* number of handles that this takes, if they fit */
 };
 
 struct look {
@@ -49,9 +51,9 @@ struct look {
     unsigned holes;
     struct place places[TRIES]; /* the best first */
     unsigned tries;
-    struct place nearest; /* where the least bytes are missing */
-    uint64_t roomy_least; /* that are missing where there is room for any growth */
-    unsigned chosen[TARN__IDLE_MAX], best[TARN__IDLE_MAX]; /* of `handles` */
+    struct place nearest; /* where the fewest bytes are missing */
+    uint64_t roomy_least; /* the fewest where any growth has enough addresses */
+    unsigned chosen[TARN__IDLE_MAX], best[TARN__IDLE_MAX]; /* indices in `handles` */
 };
 
 /* --- handles --- */
@@ -97,7 +99,7 @@ static void list_part(struct look *look, unsigned which)
     }
 }
 
-/* Of `all`, what is idle. */
+/* List the reclaimable handles in `all`. */
 static void list_handles(struct look *look)
 {
     uint64_t sum = 0;
@@ -110,7 +112,7 @@ static void list_handles(struct look *look)
         look->handles[i].sum = sum += look->handles[i].span.bytes;
 }
 
-/* The first handles that have so much together; 0: all have not. */
+/* Return how many first handles have so many bytes together; 0: all have fewer. */
 static unsigned how_many(const struct look *look, uint64_t bytes)
 {
     unsigned low = 0, high = look->count;
@@ -228,7 +230,7 @@ static bool look_at_hole(void *data, tarn__index index)
 
 /* --- which handles go where --- */
 
-/* Handles for a place, as far as they fit: how many. */
+/* Choose handles for a place, as far as they fit; returns their number. */
 static unsigned fill(struct look *look, const struct place *place, uint64_t *bytes_out)
 {
     uint64_t bytes = 0;
@@ -254,7 +256,7 @@ static uint64_t start_at(const struct place *place, uint64_t bytes)
                          : place->hole.address;
 }
 
-/* The place that takes the fewest handles, into `best`; 0: there is none. */
+/* Choose the place that takes the fewest handles, into `best`; 0: there is none. */
 static unsigned choose_place(struct look *look, struct tarn__gap *out)
 {
     unsigned fewest = 0;
@@ -272,8 +274,8 @@ static unsigned choose_place(struct look *look, struct tarn__gap *out)
     return fewest;
 }
 
-/* How much is to be new where `least` is missing: the step that the user asked for, or whole
- * handles, where the place has room for them. */
+/* Return the new bytes where `least` is missing: the step that the user specified, or
+ * whole handles, where the place has enough addresses for them. */
 static uint64_t fresh_at(const struct look *look, const struct place *place,
                          uint64_t moved, uint64_t least)
 {
@@ -290,9 +292,10 @@ static uint64_t fresh_at(const struct look *look, const struct place *place,
     return whole <= most ? whole : least;
 }
 
-/* Not enough is idle for any place. Where far less is missing than at the range's end, what
- * is idle moves as far as it fits, and the rest is new. How many handles, into `best`; -1:
- * that is nowhere. */
+/* Choose a place where too little memory is reclaimable for any place. If far less is
+ * missing there than at the range's end, reclaimable memory moves as far as it fits,
+ * and the rest is new. Returns the number of handles, in `best`; -1: there is no such
+ * place. */
 static int choose_nearest(struct look *look, struct tarn__gap *out)
 {
     const struct place *place = &look->nearest;
@@ -318,7 +321,7 @@ static int by_address(const void *one, const void *other)
     return compare(a->span.address, b->span.address);
 }
 
-/* What is ready first, and of that large handles first. */
+/* Sort completed memory first, and then large handles first. */
 static int by_order(const void *one, const void *other)
 {
     const struct tarn__idle_part *a = one, *b = other;
@@ -329,7 +332,7 @@ static int by_order(const void *one, const void *other)
     return mean_a != mean_b ? compare(mean_b, mean_a) : by_address(one, other);
 }
 
-/* Handles of one block that touch become one part. */
+/* Merge adjacent handles of one block into one part. */
 static void join_parts(struct tarn__idle *idle)
 {
     unsigned kept = 0;
@@ -367,7 +370,8 @@ static void fill_idle(const struct look *look, unsigned count, uint64_t bytes,
         out->ready++;
 }
 
-/* The best place for the handles of `all`: how many go there; 0: there are too few. */
+/* Find the best place for the handles of `all`. Returns how many go there; 0: there are
+ * too few. */
 static unsigned find_place(struct look *look, struct tarn__gap *out)
 {
     const struct tarn__heap *heap = &look->caller->pool->heap;
@@ -379,7 +383,7 @@ static unsigned find_place(struct look *look, struct tarn__gap *out)
     return choose_place(look, out);
 }
 
-/* Ready memory if that is enough, and then what is behind fences as well. */
+/* Try completed memory alone, and then fenced memory as well. */
 static int find(struct look *look, struct tarn__gap *out)
 {
     struct tarn__idle *all = &look->all;

@@ -1,10 +1,12 @@
-/* gather.c -- handles that lie in pieces of several streams, made one stream's.
+/* gather.c -- cross-stream assembly: handles in pieces of several streams become one
+ * stream's.
  *
- * A handle that is free can move to where it is needed. But where the device is far behind
- * the host nothing is ready, and what is free is cut among the streams that freed it, each
- * piece behind a fence of its own; so no block has a whole handle in it, and the pool would
- * grow beside memory that is free. Here the caller's stream waits for all whose pieces make
- * up a handle. From then on they are one block, in its order, which moves as its own does.
+ * A free handle can move to where it is needed. But where the device is far behind the
+ * host, no free memory is completed. It is then split among the streams that freed it,
+ * each piece behind its own event fence. No block has a whole handle in it, and the pool
+ * would grow although memory is free. Here the caller's stream waits for every stream
+ * whose pieces make up a handle. From then on the pieces are one block, in the caller's
+ * order, and it moves like the stream's own memory.
  */
 #include "resource/pool/idle.h"
 #include "resource/pool/steal.h"
@@ -12,20 +14,20 @@
 
 #define NODE(index) tarn__node(&heap->nodes, (index))
 
-/* Streams that are looked at, and blocks of each, and those of them that are kept; pieces to
- * either side of one; handles that are made whole at once. */
+/* Bounds: streams considered; blocks considered of each, and those kept; pieces to either
+ * side of a block; handles assembled at once. */
 enum { LANES = 64, LOOKS = 512, FOUND = 64, REACH = 64, HANDLES = 64 };
 
 struct gather {
     struct tarn__caller *caller;
     struct tarn__heap *heap;
-    uint64_t wanted; /* bytes of handles still */
+    uint64_t wanted; /* bytes of handles still needed */
     tarn__index found[FOUND];
     unsigned found_count, looks;
-    struct tarn__run handles[HANDLES]; /* the pieces of each */
+    struct tarn__run handles[HANDLES]; /* the pieces of each handle */
     unsigned count;
     struct tarn__covers covers;
-    struct tarn__idle idle; /* what can move as it is */
+    struct tarn__idle idle; /* memory that can move as it is */
 };
 
 static bool is_usable(const struct gather *gather, tarn__index index)
@@ -35,7 +37,7 @@ static bool is_usable(const struct gather *gather, tarn__index index)
     return index && tarn__lane_may_wait_for(heap, gather->caller->lane, NODE(index));
 }
 
-/* A block that can be a part of a handle with a neighbour. */
+/* Keep a block that can form a part of a handle with a neighbour. */
 static bool note(void *data, tarn__index index)
 {
     struct gather *gather = data;
@@ -47,7 +49,7 @@ static bool note(void *data, tarn__index index)
     return gather->found_count < FOUND && ++gather->looks < LOOKS;
 }
 
-/* The pieces of a handle, of which `first` has the start. */
+/* Find the pieces of a handle; `first` has its start. */
 static unsigned pieces(const struct tarn__heap *heap, tarn__index first,
                        struct tarn__span handle)
 {
@@ -58,7 +60,7 @@ static unsigned pieces(const struct tarn__heap *heap, tarn__index first,
     return count;
 }
 
-/* Take them. False: no host memory. */
+/* Take the pieces. Returns false without host memory. */
 static bool take(struct gather *gather, tarn__index first, struct tarn__span handle)
 {
     struct tarn__heap *heap = gather->heap;
@@ -86,8 +88,8 @@ static bool take(struct gather *gather, tarn__index first, struct tarn__span han
     return true;
 }
 
-/* The whole handles in the pieces that touch `index`, but for those within one piece, which
- * can move as they are. False: no more. */
+/* Take the whole handles in the pieces that touch `index`, but not those within one
+ * piece, which can move as they are. Returns false if no more are needed. */
 static bool take_around(struct gather *gather, tarn__index index)
 {
     struct tarn__heap *heap = gather->heap;
@@ -119,7 +121,7 @@ static bool take_around(struct gather *gather, tarn__index index)
     return gather->wanted > 0;
 }
 
-/* Around the blocks of one stream, or the ready ones. */
+/* Take handles around the blocks of one stream, or around completed ones. */
 static bool take_from(struct gather *gather, const struct tarn__bins *bins)
 {
     gather->found_count = gather->looks = 0;
@@ -130,7 +132,7 @@ static bool take_from(struct gather *gather, const struct tarn__bins *bins)
     return true;
 }
 
-/* How much is missing, if all moves that can move as it is? `lock` held. */
+/* Return the bytes missing once everything moves that can move as it is. `lock` held. */
 static uint64_t missing(struct gather *gather, const struct tarn__request *request)
 {
     uint64_t need = (uint64_t)request->granules << TARN__GRANULE_SHIFT;
@@ -140,7 +142,7 @@ static uint64_t missing(struct gather *gather, const struct tarn__request *reque
     return need > gather->idle.bytes ? need - gather->idle.bytes : 0;
 }
 
-/* Take handles in pieces, and what covers them. `lock` held. */
+/* Take handles in pieces, and the event fences that cover them. `lock` held. */
 static void choose(struct gather *gather, const struct tarn__request *request)
 {
     struct tarn__heap *heap = gather->heap;

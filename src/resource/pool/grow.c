@@ -1,15 +1,16 @@
-/* grow.c -- more memory: what both kinds of pages share, and segments of an upstream.
+/* grow.c -- growth: what VMM and segments share, and the segments of an upstream.
  *
- * All of it is done under the growth lock, one at a time: a second thread that misses waits
- * for this growth instead of growing as well. The heap's lock is held only to choose and to
- * publish; between, the pages that change are in nobody's hands but ours.
+ * All of it runs under the growth lock, one growth at a time: a second thread that misses
+ * waits for this growth instead of growing as well. The heap's lock is held only to
+ * choose and to publish. In between, no other thread can reach the pages that change.
  */
 #include "resource/pool/pool.h"
 #include "resource/pool/idle.h"
 #include "base/error.h"
 
-/* What a free may take in of neighbours that have a fence or need none, as a part of the
- * pool: tried on traces/, less keeps memory in pieces, more leaves too much of it unfenced. */
+/* The largest fenced or completed neighbour that a free coalesces with, as a part of the
+ * pool. In trials on bench/traces/, a smaller part kept memory in pieces, and a larger
+ * one left too much of it unfenced. */
 enum { ABSORB_PART = 8 };
 
 void tarn__note_peaks(struct tarn__pool *pool)
@@ -23,7 +24,7 @@ void tarn__note_peaks(struct tarn__pool *pool)
 
 tarn_status tarn__over_limit(const struct tarn__pool *pool, uint64_t bytes)
 {
-    if (pool->limit == UINT64_MAX) /* so far apart lies what is aligned so */
+    if (pool->limit == UINT64_MAX) /* distance of addresses with this alignment */
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "pool: there are no addresses for %llu bytes more, %zu are "
                               "reserved",
@@ -43,8 +44,9 @@ uint64_t tarn__allowance(const struct tarn__pool *pool)
     return pool->limit > reserved ? pool->limit - reserved : 0;
 }
 
-/* The lane that fresh memory is in the order of; NULL: it is ready. Upstream is not asked on
- * legacy while a blocking stream captures: that would end the capture. */
+/* Return the lane that orders new memory; NULL: it is completed. The pool makes no
+ * request to the upstream on legacy while a blocking stream captures: that would end the
+ * capture. */
 static struct tarn__lane *fresh_lane(const struct tarn__caller *caller)
 {
     bool in_order = tarn__pages_is_ordered(caller->pool->pages) && caller->may_record;
@@ -68,8 +70,8 @@ tarn__index tarn__take_fresh(struct tarn__caller *caller,
 
 /* --- segments --- */
 
-/* Memory that is asked for in the order of `lane`; without one it is to be ready, which an
- * upstream that orders by stream need not have made it. */
+/* Request memory in the order of `lane`. Without a lane it has to be completed, which an
+ * upstream that orders by stream does not guarantee. */
 static tarn_status ask_upstream(struct tarn__pool *pool,
                                 const struct tarn__caller *caller,
                                 const struct tarn__lane *lane, size_t bytes,

@@ -1,27 +1,30 @@
-/* grow_vmm.c -- a VMM pool grows: idle handles move to where they are needed, and only what
- * is still missing is new.
+/* grow_vmm.c -- growth of a VMM pool: reclaimable handles move to where they are needed,
+ * and only the missing part is new.
  *
- * Every allocation that fits nowhere ends here, so this is what decides how much a pool
- * has more than is live. What is free in whole handles is never a reason to grow: it is
- * mapped beside the memory that the request can use already (gap.c). Where it is not enough,
- * new memory comes behind it, at the end of the range as a rule.
+ * Every allocation that fits nowhere ends here. This file therefore decides how much
+ * memory a pool reserves beyond the live blocks. Free memory in whole handles is never a
+ * reason to grow. The pool maps it beside the memory that the request can use already
+ * (gap.c). Where it is not enough, new memory comes behind it, usually at the end of the
+ * range.
  *
- * A pool with nothing to spare would have to move something for nearly every large request,
- * and to move a handle costs about what a new one does. So where one stream has all of it, a
- * pool grows and moves nothing until it has a twentieth more than is out, and when it grows
- * takes as much, unless it has half of what it may have.
+ * A pool without spare memory would have to move memory for nearly every large request,
+ * and moving a handle costs about as much as a new one. So where one stream has all of
+ * the memory, the pool grows and moves nothing until it exceeds the live bytes by a
+ * twentieth. When it grows, it takes as much at once, unless it has half of what it may
+ * have.
  *
- * Moving is paid by the handle, so large ones move first.
+ * A move costs per handle, so large ones move first.
  */
 #include "resource/pool/idle.h"
 #include <stdlib.h>
 
-/* One growth: from `at` on `idle->bytes` that move there, then `fresh` that are new. */
+/* One growth: at `at`, `idle->bytes` move there, and `fresh` new bytes follow. */
 struct plan {
-    struct tarn__idle *idle; /* NULL: nothing is to move */
+    struct tarn__idle *idle; /* NULL: nothing moves */
     uint64_t at;
-    uint64_t fresh, least; /* as the step of growth has it; as it is needed */
-    tarn__index moved_room, fresh_room; /* MOVING; 0 where there are no bytes */
+    uint64_t fresh, least; /* by the step of growth; the least needed */
+    /* nodes in transit (MOVING); 0 where there are no bytes */
+    tarn__index moved_room, fresh_room;
 };
 
 static uint64_t moved_bytes(const struct plan *plan)
@@ -29,15 +32,16 @@ static uint64_t moved_bytes(const struct plan *plan)
     return plan->idle ? plan->idle->bytes : 0;
 }
 
-/* Has it half of what it may have, of its limit or of the device? Then it takes no more than
- * it needs. */
+/* Return true if the pool has half of what it may have, of its limit or of the device.
+ * Then it takes no more than it needs. */
 static bool is_half_full(const struct tarn__pool *pool)
 {
     return tarn__pages_reserved(pool->pages) > tarn__capacity(pool) / 2;
 }
 
-/* What the pool may have, nothing moved, once `need` more is out; 0 where it is to have as
- * little as it can. Among several streams that was tried and saved nothing. */
+/* The bytes that the pool may have before it moves memory, once `need` more are live; 0
+ * where it is to have as little as possible. With several streams, spare memory saved
+ * nothing in trials. */
 enum { SPARE_PART = 20 };
 
 static uint64_t roomy(const struct tarn__pool *pool, uint64_t need)
@@ -50,7 +54,7 @@ static uint64_t roomy(const struct tarn__pool *pool, uint64_t need)
     return out + out / SPARE_PART + need;
 }
 
-/* In whole handles, what comes beside `fresh` so that the pool has that. */
+/* Return, in whole handles, the bytes to add to `fresh` so that the pool has that. */
 static uint64_t spare(const struct tarn__pool *pool, uint64_t need, uint64_t fresh)
 {
     uint64_t has = tarn__pages_reserved(pool->pages) + fresh, most = roomy(pool, need);
@@ -59,7 +63,7 @@ static uint64_t spare(const struct tarn__pool *pool, uint64_t need, uint64_t fre
     return most > has ? (most - has) / handle * handle : 0;
 }
 
-/* How much is new, and is that allowed? */
+/* Decide how much is new, and whether the limit allows it. */
 static bool plan_fresh(const struct tarn__pool *pool, const struct tarn__site *site,
                        struct plan *plan)
 {
@@ -91,7 +95,7 @@ static void cancel(struct tarn__pool *pool, const struct plan *plan)
         tarn__heap_make_hole(&pool->heap, plan->fresh_room);
 }
 
-/* `bytes` of the hole that begins at `at`. */
+/* Split `bytes` at `at` off the unmapped range (the hole) that begins there. */
 static tarn__index carve_hole(struct tarn__heap *heap, uint64_t at, uint64_t bytes)
 {
     tarn__index hole = tarn__heap_hole_at(heap, at);
@@ -99,7 +103,8 @@ static tarn__index carve_hole(struct tarn__heap *heap, uint64_t at, uint64_t byt
     return hole ? tarn__heap_carve(heap, hole, at, bytes) : 0;
 }
 
-/* Take all that the plan needs. False: no host memory; nothing is taken. */
+/* Take all that the plan needs. Returns false without host memory; then nothing is
+ * taken. */
 static bool carve(struct tarn__pool *pool, struct plan *plan)
 {
     struct tarn__heap *heap = &pool->heap;
@@ -117,7 +122,7 @@ static bool carve(struct tarn__pool *pool, struct plan *plan)
     return all;
 }
 
-/* Large handles first: of what is ready, then of what is behind fences. */
+/* Find large handles first: completed ones, then fenced ones. */
 static void find_idle(const struct tarn__caller *caller, uint64_t need,
                       const struct tarn__site *site, struct plan *plan)
 {
@@ -127,7 +132,8 @@ static void find_idle(const struct tarn__caller *caller, uint64_t need,
     tarn__idle_find_fenced(caller, plan->idle);
 }
 
-/* With room for what moves in whole handles, where the range still has such a hole. */
+/* Find a site with enough addresses for the moved memory in whole handles, where the
+ * range still has such an unmapped range. */
 static struct tarn__site find_site(const struct tarn__caller *caller,
                                    const struct tarn__request *request)
 {
@@ -138,7 +144,7 @@ static struct tarn__site find_site(const struct tarn__caller *caller,
     return site.hole ? site : tarn__heap_find_site(heap, caller->lane, request, 0);
 }
 
-/* All that is needed moves, or nearly all. */
+/* Plan to move all the memory that is needed, or nearly all. */
 static bool plan_gap(struct tarn__caller *caller, const struct tarn__request *request,
                      struct tarn__idle *found, struct plan *out)
 {
@@ -151,7 +157,7 @@ static bool plan_gap(struct tarn__caller *caller, const struct tarn__request *re
     return carve(caller->pool, out);
 }
 
-/* New memory at the range's end, behind what moves there. `lock` held. */
+/* Plan new memory at the range's end, behind the moved memory. `lock` held. */
 static tarn_status plan_end(struct tarn__caller *caller,
                             const struct tarn__request *request, struct tarn__idle *found,
                             struct plan *out)
@@ -174,7 +180,7 @@ static tarn_status plan_end(struct tarn__caller *caller,
     return TARN_OK;
 }
 
-/* Map what is new; where there is not enough for the step, what is needed. */
+/* Map the new memory; without enough for the step, only what is needed. */
 static tarn_status map_fresh(struct tarn__pool *pool, struct plan *plan)
 {
     uint64_t at = plan->at + moved_bytes(plan);
@@ -196,8 +202,8 @@ static tarn_status map_fresh(struct tarn__pool *pool, struct plan *plan)
     return tarn__pages_grow(pool->pages, at, plan->least, TARN_STREAM_NONE, &span);
 }
 
-/* What was idle is at its new place: for anybody, or, where some of it was waited for, in
- * the order of the caller's stream. `lock` held. */
+/* Publish the moved memory at its new place: as completed, or, where the stream waited
+ * for some of it, in the order of the caller's stream. `lock` held. */
 static void publish_moved(struct tarn__caller *caller, struct plan *plan)
 {
     struct tarn__pool *pool = caller->pool;
@@ -236,8 +242,8 @@ static tarn_status move(const struct tarn__caller *caller, const struct plan *pl
                             plan->at);
 }
 
-/* Carry the plan out; on failure what moved stays where it is now. `*moved_out`: the move,
- * if there was one, has not failed. */
+/* Execute the plan. On failure, moved memory stays at its new place. `*moved_out`: the
+ * move, if there was one, has not failed. */
 static tarn_status carry_out(struct tarn__caller *caller, struct plan *plan,
                              bool *moved_out)
 {
@@ -266,8 +272,8 @@ static tarn_status carry_out(struct tarn__caller *caller, struct plan *plan,
     return status;
 }
 
-/* Handles in pieces of several streams are the caller's now: one may do, or they can move.
- */
+/* Assemble handles from pieces of several streams for the caller: then one may fit, or
+ * they can move. */
 static bool gathered(struct tarn__caller *caller, const struct tarn__request *request,
                      tarn__index *out)
 {
@@ -289,7 +295,8 @@ static bool find_gap(struct tarn__caller *caller, const struct tarn__request *re
     return is_there;
 }
 
-/* `found` NULL: nothing is to move. `*out`: the block, where it needs no growth after all. */
+/* Make the plan. `found` NULL: nothing moves. `*out`: the block, if no growth is needed
+ * after all. */
 static tarn_status make_plan(struct tarn__caller *caller,
                              const struct tarn__request *request,
                              struct tarn__idle *found, struct plan *plan_out,
@@ -327,7 +334,8 @@ static tarn_status grow(struct tarn__caller *caller, const struct tarn__request 
     return status;
 }
 
-/* Has it less than that, with what is wanted? Then nothing is to move. */
+/* Return true if the pool has less than that, with the request included. Then nothing
+ * moves. */
 static bool is_tight(struct tarn__pool *pool, const struct tarn__request *request)
 {
     uint64_t need = (uint64_t)request->granules << TARN__GRANULE_SHIFT;
@@ -350,7 +358,7 @@ tarn_status tarn__grow_vmm(struct tarn__caller *caller,
     struct tarn__idle *found = malloc(sizeof *found); /* without it nothing moves */
     tarn_status status = grow(caller, request, found, &moved, out);
 
-    /* The driver does not move it: then all of it has to be new. */
+    /* The driver does not move it: then all of it must be new. */
     if (status != TARN_OK && !moved)
         status = grow(caller, request, NULL, &moved, out);
     free(found);

@@ -1,10 +1,11 @@
-/* heap.c -- what becomes free: joined to its neighbours, in its lane's order or ready. */
+/* heap.c -- freeing: coalescing with neighbours, in the order of a lane (one stream) or
+ * as completed. */
 #include "resource/pool/heap_inside.h"
 #include "resource/pool/mutations.h"
 #include <string.h>
 
-/* Where several streams have memory, a ready neighbour of up to this much joins what one
- * of them frees beside it: more would be taken from the others. */
+/* Where several streams have memory, a free coalesces with a completed neighbour of at
+ * most this size. A larger bound would take more from the other streams. */
 #define READY_ABSORB ((uint64_t)1 << 20)
 
 void tarn__heap_init(struct tarn__heap *heap)
@@ -22,7 +23,7 @@ tarn__index tarn__heap_find(const struct tarn__heap *heap, uint64_t address)
 
 /* --- free nodes as a whole --- */
 
-/* A node becomes free in `lane` (its open epoch), or ready. */
+/* Free a node into `lane` (its open epoch), or as completed. */
 static inline void attach(struct tarn__heap *heap, tarn__index index,
                           struct tarn__lane *lane)
 {
@@ -39,7 +40,7 @@ static inline void attach(struct tarn__heap *heap, tarn__index index,
     tarn__heap_into_bins(heap, index, lane);
 }
 
-/* As attach, but at the place that an older epoch has in the list. */
+/* Do the same, but at the position of an older epoch in the list. */
 static void attach_in_epoch(struct tarn__heap *heap, tarn__index index,
                             struct tarn__lane *lane, uint64_t epoch)
 {
@@ -62,7 +63,8 @@ static void attach_in_epoch(struct tarn__heap *heap, tarn__index index,
 
 /* --- neighbours --- */
 
-/* The upper neighbour of `index`, which is in no bin and not entered, is a part of it now. */
+/* Drop the upper neighbour of `index`, which is in no bin and not entered, and is part of
+ * it now. */
 static inline void drop_upper(struct tarn__heap *heap, tarn__index index)
 {
     struct tarn__node *node = NODE(index);
@@ -88,7 +90,7 @@ void tarn__heap_swallow(struct tarn__heap *heap, tarn__index index)
     tarn__heap_take_in(heap, index);
 }
 
-/* A free node takes in its upper neighbour, which is MOVING. */
+/* Extend a free node by its upper neighbour, which is MOVING. */
 static inline void extend_up(struct tarn__heap *heap, tarn__index index)
 {
     tarn__heap_resize(heap, index,
@@ -96,7 +98,7 @@ static inline void extend_up(struct tarn__heap *heap, tarn__index index)
     drop_upper(heap, index);
 }
 
-/* A free node takes in its lower neighbour, which is MOVING. */
+/* Extend a free node by its lower neighbour, which is MOVING. */
 static inline void extend_down(struct tarn__heap *heap, tarn__index index)
 {
     struct tarn__node *node = NODE(index);
@@ -114,9 +116,9 @@ static inline void extend_down(struct tarn__heap *heap, tarn__index index)
     heap->blocks--;
 }
 
-/* Does a free neighbour join what `lane` frees now (NULL: what is ready), which has so many
- * granules? It would get the lane's open epoch, so a large one that is fenced or ready stays
- * by itself. */
+/* Return true if a free neighbour coalesces with what `lane` frees now (NULL: with a
+ * completed one), which has so many granules. The neighbour would get the lane's open
+ * epoch, so a large fenced or completed one stays by itself. */
 static bool joins(const struct tarn__heap *heap, const struct tarn__lane *lane,
                   uint32_t granules, const struct tarn__node *neighbour)
 {
@@ -137,7 +139,8 @@ static bool joins(const struct tarn__heap *heap, const struct tarn__lane *lane,
            (bytes <= READY_ABSORB || bytes <= own || heap->with_memory_count < 2);
 }
 
-/* Is it just what `lane` frees now becomes, if it is free? Then that joins it where it is. */
+/* Return true if a free neighbour has the lane and epoch of what `lane` frees now. Then
+ * the new one extends it in place. */
 static inline bool is_alike(const struct tarn__lane *lane,
                             const struct tarn__node *neighbour)
 {
@@ -147,7 +150,8 @@ static inline bool is_alike(const struct tarn__lane *lane,
                 : neighbour->lane == 0;
 }
 
-/* Neighbours that join `index` but are not alike are taken out of their lists first. */
+/* Take neighbours that coalesce with `index`, but are not alike, out of their lists
+ * first. */
 static tarn__index join_others(struct tarn__heap *heap, tarn__index index,
                                const struct tarn__lane *lane)
 {
@@ -170,7 +174,8 @@ static tarn__index join_others(struct tarn__heap *heap, tarn__index index,
     return before;
 }
 
-/* Is a neighbour free that would not simply become longer? Of node 0 no state says so. */
+/* Return true if a free neighbour would not simply become longer. Node 0 has no state
+ * that matches. */
 static inline bool has_others(const struct tarn__heap *heap,
                               const struct tarn__node *node,
                               const struct tarn__lane *lane)
@@ -181,7 +186,7 @@ static inline bool has_others(const struct tarn__heap *heap,
            (tarn__node_state(before) == TARN__FREE && !is_alike(lane, before));
 }
 
-/* What is alike joins, whatever its size, unless the sum is no number. */
+/* Alike neighbours coalesce, whatever their size, unless the sum overflows. */
 static inline bool joins_alike(const struct tarn__lane *lane, uint32_t granules,
                                const struct tarn__node *neighbour)
 {
@@ -189,7 +194,7 @@ static inline bool joins_alike(const struct tarn__lane *lane, uint32_t granules,
            neighbour->granules <= UINT32_MAX - granules;
 }
 
-/* What is MOVING becomes free: a part of neighbours that are alike, or by itself. */
+/* Free a node that is MOVING: as a part of alike neighbours, or by itself. */
 static inline void settle(struct tarn__heap *heap, tarn__index index,
                           struct tarn__lane *lane)
 {
@@ -213,11 +218,11 @@ static inline void settle(struct tarn__heap *heap, tarn__index index,
         attach(heap, index, lane);
 }
 
-/* What is MOVING, in no bin and not entered, becomes free. */
+/* Free a node that is MOVING, in no bin and not entered. */
 static inline void release(struct tarn__heap *heap, tarn__index index,
                            struct tarn__lane *lane)
 {
-    /* What is ready joins ready neighbours alone. */
+    /* A completed node coalesces with completed neighbours alone. */
     if ((lane || TARN_MUTATION(merge_across_lanes)) &&
         has_others(heap, NODE(index), lane))
         index = join_others(heap, index, lane);

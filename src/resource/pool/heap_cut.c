@@ -1,14 +1,15 @@
-/* heap_cut.c -- what goes out: found among what is free, and cut to size. */
+/* heap_cut.c -- allocation from the heap: finding a free block, and splitting it to
+ * size. */
 #include "resource/pool/heap_inside.h"
 #include "resource/pool/mutations.h"
 
-/* What memory is mapped by, and looked up by. */
+/* The page by which memory is mapped, and looked up. */
 #define PAGE ((uint64_t)1 << TARN__PAGE_SHIFT)
 enum { PAGE_GRANULES = 1 << (TARN__PAGE_SHIFT - TARN__GRANULE_SHIFT) };
 
-/* --- cutting --- */
+/* --- splitting --- */
 
-/* A new node right behind `index`, for `granules` that were its last. The room was reserved. */
+/* Make a new node right behind `index`, of its last `granules`. The node was reserved. */
 static tarn__index split(struct tarn__heap *heap, tarn__index index, uint32_t granules)
 {
     tarn__index cut = tarn__nodes_take(&heap->nodes);
@@ -47,7 +48,7 @@ static bool fits(const void *request, const struct tarn__node *node)
     return tarn__request_fits(request, node);
 }
 
-/* Take the whole of `index` out of whatever bins it is in. */
+/* Take the whole of `index` out of its bins. */
 void tarn__heap_take_whole(struct tarn__heap *heap, tarn__index index)
 {
     struct tarn__node *node = NODE(index);
@@ -63,14 +64,15 @@ void tarn__heap_take_whole(struct tarn__heap *heap, tarn__index index)
     heap->out_bytes += tarn__node_bytes(node);
 }
 
-/* Room for so many cuts, of which one goes out. False: no host memory. */
+/* Reserve nodes for so many splits, of which one becomes live. Returns false without host
+ * memory. */
 static inline bool reserve(struct tarn__heap *heap, size_t cuts)
 {
     return tarn__nodes_reserve(&heap->nodes, cuts) &&
            tarn__addresses_reserve(&heap->addresses, &heap->nodes, 1);
 }
 
-/* A free node or a hole gets another size, in the bins where it is. */
+/* Give a free node or a hole another size, in its bins. */
 static inline void resize_in_place(struct tarn__heap *heap, tarn__index index,
                                    uint32_t granules)
 {
@@ -87,7 +89,8 @@ static inline void resize_in_place(struct tarn__heap *heap, tarn__index index,
     tarn__bins_add(&heap->holes, &heap->nodes, index);
 }
 
-/* The bug that remainder_without_fence is: what is left counts as of an older epoch. */
+/* The bug of the mutation remainder_without_fence: the rest counts as of an older
+ * epoch. */
 static void lose_fence(struct tarn__heap *heap, tarn__index index)
 {
     struct tarn__node *node = NODE(index);
@@ -99,8 +102,8 @@ static void lose_fence(struct tarn__heap *heap, tarn__index index)
     tarn__heap_into_bins(heap, index, tarn__lane(heap, node->lane));
 }
 
-/* The first `granules` of a free node or a hole, which has more, become a node of their
- * own: MOVING. What is left keeps its node, and so its lane, epoch and place. */
+/* Split the first `granules` off a free node or a hole, which has more: MOVING. The rest
+ * keeps its node, and so its lane, epoch and position. */
 static inline tarn__index cut_front(struct tarn__heap *heap, tarn__index index,
                                     uint32_t granules)
 {
@@ -127,8 +130,8 @@ static inline tarn__index cut_front(struct tarn__heap *heap, tarn__index index,
     return cut;
 }
 
-/* What lies before `address` in a free node or a hole stays; what is from there on becomes a
- * node beside it, of the same bins, lane and epoch. */
+/* Split a free node or a hole at `address`. The part before it stays; the part from there
+ * on becomes an adjacent node, of the same bins, lane and epoch. */
 static tarn__index split_off(struct tarn__heap *heap, tarn__index index, uint64_t address)
 {
     struct tarn__node *node = NODE(index);
@@ -149,7 +152,7 @@ static tarn__index split_off(struct tarn__heap *heap, tarn__index index, uint64_
     return upper;
 }
 
-/* The first `granules` of a free node or a hole are taken out. 0: no host memory. */
+/* Take out the first `granules` of a free node or a hole. 0: no host memory. */
 static inline tarn__index take_front(struct tarn__heap *heap, tarn__index index,
                                      uint32_t granules)
 {
@@ -171,8 +174,8 @@ tarn__index tarn__heap_carve(struct tarn__heap *heap, tarn__index index, uint64_
     return take_front(heap, index, (uint32_t)(bytes >> TARN__GRANULE_SHIFT));
 }
 
-/* Where in a free block the request is best: at its start, but whole pages at a page, so
- * that they are whole handles again when they are free. */
+/* Return the best address for the request in a free block: its start, but a page border
+ * for whole pages, so that they are whole handles again once they are free. */
 static uint64_t place_in(const struct tarn__node *node,
                          const struct tarn__request *request)
 {
@@ -194,7 +197,7 @@ tarn__index tarn__heap_cut(struct tarn__heap *heap, tarn__index index,
 
 /* --- finding --- */
 
-/* A block for the request of so many granules or less. */
+/* Find a block for the request, of so many granules or less. */
 static inline tarn__index find_in(const struct tarn__heap *heap,
                                   const struct tarn__bins *bins,
                                   const struct tarn__request *request, uint32_t most)
@@ -205,7 +208,7 @@ static inline tarn__index find_in(const struct tarn__heap *heap,
     return tarn__bins_find(bins, &heap->nodes, request->granules, most, NULL, NULL);
 }
 
-/* The own block that is best, or a ready one that is smaller. */
+/* Find the best block of the lane, or a smaller completed one. */
 static inline tarn__index find(const struct tarn__heap *heap,
                                const struct tarn__lane *lane,
                                const struct tarn__request *request)

@@ -1,7 +1,10 @@
-/* heap_inside.h -- the heap for its own files: a free node in its bins, in its lane's list
- * and in the counts; what is out in the table of addresses.
+/* heap_inside.h -- the heap's internal functions, for its own files.
  *
- * Inline, since each cut and each join does several of these. The owner holds the lock.
+ * A free node is in its bins, in the list of its lane (the state of one stream) and in
+ * the counts. A live node is in the table of addresses.
+ *
+ * The functions are inline, since each split and each coalescing does several of these.
+ * The owner holds the lock.
  */
 #ifndef TARN_POOL_HEAP_INSIDE_H
 #define TARN_POOL_HEAP_INSIDE_H
@@ -12,15 +15,14 @@
 
 /* --- in and out of the bins --- */
 
-/* The lane of a free node; NULL: it is ready. */
+/* Return the lane of a free node; NULL: the node is completed. */
 static inline struct tarn__lane *tarn__heap_lane_of(const struct tarn__heap *heap,
                                                     const struct tarn__node *node)
 {
     return node->lane ? tarn__lane(heap, node->lane) : NULL;
 }
 
-/* So many bytes of a free node came; less than none, as a number that wraps, for some that
- * went. */
+/* Count added bytes of a free node. A number that wraps counts removed bytes. */
 static inline void tarn__heap_count(struct tarn__heap *heap, struct tarn__lane *lane,
                                     uint64_t epoch, uint64_t bytes)
 {
@@ -36,7 +38,7 @@ static inline void tarn__heap_count(struct tarn__heap *heap, struct tarn__lane *
     heap->unfenced_bytes += bytes;
 }
 
-/* Enter a free node into the bins where it belongs, and count it. */
+/* Enter a free node into its bins, and count it. */
 static inline void tarn__heap_into_bins(struct tarn__heap *heap, tarn__index index,
                                         struct tarn__lane *lane)
 {
@@ -55,7 +57,7 @@ static inline void tarn__heap_out_of_bins(struct tarn__heap *heap, tarn__index i
     tarn__heap_count(heap, lane, node->epoch, -tarn__node_bytes(node));
 }
 
-/* A free node gets another size. In its class it stays where it is. */
+/* Give a free node another size. Within its class it stays where it is. */
 static inline void tarn__heap_resize(struct tarn__heap *heap, tarn__index index,
                                      uint32_t granules)
 {
@@ -98,7 +100,7 @@ static inline void tarn__heap_unlink(struct tarn__heap *heap, struct tarn__lane 
 
 /* --- free nodes as a whole --- */
 
-/* A free node is taken out of its lists: MOVING. */
+/* Take a free node out of its lists: MOVING. */
 static inline void tarn__heap_detach(struct tarn__heap *heap, tarn__index index)
 {
     struct tarn__node *node = NODE(index);
@@ -114,7 +116,7 @@ static inline void tarn__heap_detach(struct tarn__heap *heap, tarn__index index)
     tarn__node_set(node, TARN__MOVING);
 }
 
-/* --- what is out is found by its address, and so is the first of a segment --- */
+/* --- the address table holds the live nodes, and the first node of each segment --- */
 
 static inline void tarn__heap_enter(struct tarn__heap *heap, tarn__index index)
 {

@@ -1,11 +1,11 @@
-/* heap_ranges.c -- where a heap has memory: segments and ranges come and go, holes are
- * addresses without memory, and one of them is where the pool grows next.
+/* heap_ranges.c -- the address ranges of a heap: adding and removing segments, unmapped
+ * ranges (holes), and where the pool grows next.
  */
 #include "resource/pool/heap_inside.h"
 #include "resource/pool/mutations.h"
 #include <stdlib.h>
 
-/* --- memory comes and goes --- */
+/* --- memory is added and removed --- */
 
 static bool add_start(struct tarn__heap *heap, uint64_t address)
 {
@@ -31,7 +31,7 @@ static void remove_start(struct tarn__heap *heap, uint64_t address)
         heap->starts[i] = heap->starts[--heap->segments];
 }
 
-/* The bug that border_lost is: segments that happen to touch are taken for one. */
+/* The bug of the mutation border_lost: adjacent segments count as one. */
 static void lose_borders(struct tarn__heap *heap, tarn__index index)
 {
     for (size_t i = 0; i < heap->segments; i++) {
@@ -45,7 +45,7 @@ static void lose_borders(struct tarn__heap *heap, tarn__index index)
     }
 }
 
-/* A node for a whole new range: MOVING, counted as out. */
+/* Make a node for a whole new range: MOVING, counted as live. */
 static tarn__index new_range(struct tarn__heap *heap, uint64_t address, uint64_t bytes)
 {
     uint64_t start = (address + TARN__GRANULE - 1) & ~(uint64_t)(TARN__GRANULE - 1);
@@ -164,7 +164,7 @@ struct place {
     unsigned looks;
 };
 
-/* What the request needs of a hole, given what lies before. */
+/* Return how much of a hole the request needs, given the memory before it. */
 static struct tarn__site site_in(const struct place *place, tarn__index index)
 {
     const struct tarn__heap *heap = place->heap;
@@ -186,7 +186,7 @@ static bool look_at_hole(void *data, tarn__index index)
     struct place *place = data;
     struct tarn__site site = site_in(place, index);
 
-    /* The page that it is mapped by has to be in the hole as well. */
+    /* The page that maps it has to be in the hole as well. */
     if (site.bytes + place->spare_bytes <=
             tarn__node_bytes(tarn__node(&place->heap->nodes, index)) &&
         (!place->best.hole || site.bytes < place->best.bytes))

@@ -1,9 +1,9 @@
-/* idle.c -- idle memory: found, taken out of its blocks, given back. */
+/* idle.c -- reclaimable memory: finding it, splitting it off its blocks, releasing it. */
 #include "resource/pool/idle.h"
 #include <stdlib.h>
 
-/* A free block that has whole handles in it, or is a whole segment; of `lane`, NULL where it
- * is ready. */
+/* Note a free block that has whole handles in it, or is a whole segment; of `lane`, NULL
+ * where it is completed. */
 static bool note(struct tarn__idle *idle, tarn__index index, struct tarn__lane *lane)
 {
     const struct tarn__pages *pages = idle->pool->pages;
@@ -54,7 +54,8 @@ static unsigned largest_of(const struct tarn__idle *idle, unsigned first)
     return largest;
 }
 
-/* Of the parts from the `first` on, as many as it takes; `large`: of the largest handles. */
+/* Keep as many parts from `first` on as are needed; `large`: those of the largest
+ * handles. */
 static void keep_enough(struct tarn__idle *idle, unsigned first, bool large)
 {
     unsigned kept = first;
@@ -67,7 +68,7 @@ static void keep_enough(struct tarn__idle *idle, unsigned first, bool large)
     idle->count = kept;
 }
 
-/* Of the last span, only as many handles as it takes. */
+/* Trim the last span to as many handles as are needed. */
 static void trim_last(struct tarn__idle *idle)
 {
     if (idle->bytes <= idle->wanted)
@@ -81,13 +82,14 @@ static void trim_last(struct tarn__idle *idle)
     idle->bytes += last->bytes;
 }
 
-/* The smallest block, in granules, that may have a whole handle in it, or be a segment. */
+/* Return the size in granules of the smallest block that may have a whole handle in it,
+ * or be a segment. */
 static uint32_t least_granules(const struct tarn__pool *pool)
 {
     return tarn__pages_is_vmm(pool->pages) ? TARN__PAGE_BYTES >> TARN__GRANULE_SHIFT : 1;
 }
 
-/* All that is ready, of the largest blocks. */
+/* Find all completed memory, in the largest blocks. */
 static void find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span not_in,
                  struct tarn__idle *out)
 {
@@ -118,7 +120,7 @@ void tarn__idle_find(struct tarn__pool *pool, uint64_t wanted, struct tarn__span
 
 /* --- handles that lie in pieces --- */
 
-/* A lane's blocks that have a neighbour of the same lane, or a ready one. */
+/* Blocks of a lane that have a neighbour of the same lane, or a completed one. */
 enum { PIECES = 64, PIECE_LOOKS = 512 };
 
 struct pieces {
@@ -138,7 +140,7 @@ static bool is_piece(const struct pieces *pieces, tarn__index index)
     if (node->lane == pieces->lane->index)
         return tarn__lane_has_fenced(pieces->lane, node);
     struct tarn__span span = {node->address, tarn__node_bytes(node)};
-    return node->lane == 0 && /* one with handles of its own was chosen already */
+    return node->lane == 0 && /* a block with whole handles was chosen already */
            tarn__pages_removable(pieces->idle->pool->pages, span).bytes == 0;
 }
 
@@ -153,8 +155,8 @@ static bool note_piece(void *data, tarn__index index)
     return pieces->count < PIECES && ++pieces->looks < PIECE_LOOKS;
 }
 
-/* One block of all pieces that touch this one, if it is still there: each is behind a fence
- * of the lane, and the youngest covers all. */
+/* Coalesce all pieces that touch this one, if it still exists. Each is behind an event
+ * fence of the lane, and the youngest fence covers all. */
 static void join_around(struct pieces *pieces, tarn__index index)
 {
     struct tarn__heap *heap = &pieces->idle->pool->heap;
@@ -183,14 +185,14 @@ static void join_pieces(const struct tarn__idle *idle, const struct tarn__lane *
         join_around(&pieces, pieces.found[i]);
 }
 
-/* --- memory behind fences --- */
+/* --- memory behind event fences --- */
 
 static bool wants_more(const struct tarn__idle *idle)
 {
     return idle->count < TARN__IDLE_MAX && idle->bytes < idle->wanted;
 }
 
-/* Lane by lane, as each that is not the caller's is one more to wait for. */
+/* Note memory lane by lane: each lane that is not the caller's costs one more wait. */
 static void note_lane(struct tarn__idle *idle, struct tarn__lane *lane)
 {
     unsigned first = idle->count;
@@ -220,7 +222,7 @@ void tarn__idle_find_fenced(const struct tarn__caller *caller, struct tarn__idle
     trim_last(idle);
 }
 
-/* Is there no younger span of the same lane? */
+/* Return true if no span of the same lane is younger. */
 static bool is_youngest(const struct tarn__idle *idle, unsigned which)
 {
     const struct tarn__idle_part *part = &idle->parts[which], *other;
@@ -254,8 +256,8 @@ bool tarn__idle_wait(const struct tarn__caller *caller, const struct tarn__idle 
     return waited;
 }
 
-/* A segment's span may begin and end outside of its only block, which starts at a multiple
- * of the granule. */
+/* Split off a span. A segment's span may begin and end outside of its only block, which
+ * starts at a multiple of the granule. */
 static tarn__index carve_span(struct tarn__heap *heap, tarn__index index,
                               struct tarn__span span)
 {
@@ -268,7 +270,7 @@ static tarn__index carve_span(struct tarn__heap *heap, tarn__index index,
     return tarn__heap_carve(heap, index, start, end - start);
 }
 
-/* What other parts left of a block, there. */
+/* Return the block there that other parts left over. */
 static tarn__index around(const struct tarn__heap *heap, tarn__index index,
                           uint64_t address)
 {
@@ -280,7 +282,7 @@ static tarn__index around(const struct tarn__heap *heap, tarn__index index,
     return index;
 }
 
-/* The fence that covers a span's last use, in use from now on. */
+/* Pin the event fence that covers a span's last use. */
 static CUevent_ pin(struct tarn__lane *lane, uint64_t epoch)
 {
     return tarn__lane_pin(lane, &lane->fences[tarn__lane_fence_for(lane, epoch)]);
@@ -319,7 +321,7 @@ void tarn__idle_put_back(const struct tarn__idle *idle, unsigned first)
     }
 }
 
-/* Where its addresses end up: nowhere for a segment. */
+/* Retire the addresses of a span; a segment's are dropped. */
 void tarn__idle_retire(const struct tarn__idle *idle, unsigned count)
 {
     struct tarn__heap *heap = &idle->pool->heap;
@@ -335,10 +337,10 @@ void tarn__idle_retire(const struct tarn__idle *idle, unsigned count)
     }
 }
 
-/* --- given back --- */
+/* --- releasing --- */
 
-/* Unmap them for good, as far as the driver does: how many. The others are free again, with
- * what it said in `*status_out`. */
+/* Unmap and release spans, as far as the driver does; returns how many. The others are
+ * free again, and `*status_out` has the driver's status. */
 static unsigned give_back(struct tarn__idle *idle, tarn_status *status_out)
 {
     struct tarn__pool *pool = idle->pool;
@@ -358,7 +360,7 @@ static unsigned give_back(struct tarn__idle *idle, tarn_status *status_out)
     return removed;
 }
 
-/* Never more than `most`: of the last one, what is over stays. */
+/* Trim to at most `most` bytes; the excess of the last one stays. */
 static void trim_to(struct tarn__idle *idle, uint64_t most)
 {
     while (idle->count > 0 && idle->bytes > most) {
@@ -371,7 +373,8 @@ static void trim_to(struct tarn__idle *idle, uint64_t most)
     }
 }
 
-/* Give one round of idle memory back. False: there was none, or a call failed. */
+/* Release one round of reclaimable memory. Returns false if there was none, or a call
+ * failed. */
 static bool shrink_once(struct tarn__pool *pool, uint64_t keep, struct tarn__idle *idle,
                         uint64_t *released, tarn_status *status)
 {

@@ -1,4 +1,5 @@
-/* lane.c -- lanes of the heap: their coming and going, epochs and fences, donors. */
+/* lane.c -- lanes, the states of streams: creation and deletion, epochs, event fences,
+ * source streams. */
 #include "resource/pool/heap.h"
 #include "resource/pool/mutations.h"
 #include <stdlib.h>
@@ -6,7 +7,7 @@
 
 #define NODE(index) tarn__node(&heap->nodes, (index))
 
-/* --- coming and going --- */
+/* --- creation and deletion --- */
 
 static bool add_chunk(struct tarn__heap *heap)
 {
@@ -21,7 +22,7 @@ static bool add_chunk(struct tarn__heap *heap)
     return true;
 }
 
-/* The index of a lane nobody has; 0: no host memory. */
+/* Return the index of an unused lane; 0: no host memory. */
 static tarn__index unused_lane(struct tarn__heap *heap)
 {
     tarn__index index = heap->unused_lane;
@@ -33,7 +34,7 @@ static tarn__index unused_lane(struct tarn__heap *heap)
     if (heap->lanes_made == 0) {
         if (!add_chunk(heap))
             return 0;
-        heap->lanes_made = 1; /* lane 0 is "ready" */
+        heap->lanes_made = 1; /* lane 0 stands for completed frees */
     }
     if (heap->lanes_made % TARN__LANE_CHUNK == 0 && !add_chunk(heap))
         return 0;
@@ -67,7 +68,7 @@ struct tarn__lane *tarn__heap_lane(struct tarn__heap *heap, uint64_t key)
     lane->open_epoch = 1;
     lane->in_order = key != TARN__KEY_LEFT &&
                      (key != TARN__KEY_NOBODY || TARN_MUTATION(nobody_is_in_order));
-    lane->fences = fences; /* its room serves the next one */
+    lane->fences = fences; /* its array serves the next lane */
     lane->fence_room = room;
     tarn__map_put(&heap->by_key, key, &index);
     heap->lane_count++;
@@ -97,7 +98,7 @@ void tarn__lane_unpin(struct tarn__lane *lane, CUevent_ event)
     lane->users--;
 }
 
-/* Take the first `count` fences away; their events serve others. */
+/* Remove the first `count` event fences; their events are reused. */
 static void drop_fences(struct tarn__heap *heap, struct tarn__lane *lane, size_t count)
 {
     size_t kept = 0;
@@ -157,7 +158,8 @@ struct tarn__lane *tarn__heap_name_lane(struct tarn__heap *heap, struct tarn__la
     tarn__index *named = tarn__map_get(&heap->by_handle, handle_key(handle));
     struct tarn__lane *earlier = named ? tarn__lane(heap, *named) : NULL;
 
-    if (named && !tarn__heap_left(heap)) /* the earlier one's memory is to move there */
+    /* the memory of the earlier stream is going to move there */
+    if (named && !tarn__heap_left(heap))
         return NULL;
     if (named)
         *named = lane->index;
@@ -248,7 +250,7 @@ void tarn__heap_collect_events(struct tarn__heap *heap)
     }
 }
 
-/* --- epochs and fences --- */
+/* --- epochs and event fences --- */
 
 uint64_t tarn__lane_close(struct tarn__heap *heap, struct tarn__lane *lane)
 {
@@ -259,7 +261,7 @@ uint64_t tarn__lane_close(struct tarn__heap *heap, struct tarn__lane *lane)
     return lane->open_epoch++;
 }
 
-/* Bytes that were freed after `epoch`, before the open one. */
+/* Return the bytes that were freed after `epoch`, before the open one. */
 static uint64_t bytes_closed_after(const struct tarn__heap *heap,
                                    const struct tarn__lane *lane, uint64_t epoch)
 {
@@ -272,7 +274,8 @@ static uint64_t bytes_closed_after(const struct tarn__heap *heap,
     return bytes;
 }
 
-/* Count anew what no fence covers: an epoch can be done without ever having had one. */
+/* Recount the unfenced bytes: an epoch can complete without ever having had an event
+ * fence. */
 static void recount(struct tarn__heap *heap, struct tarn__lane *lane)
 {
     uint64_t left = bytes_closed_after(heap, lane, lane->fenced_epoch);
@@ -281,7 +284,8 @@ static void recount(struct tarn__heap *heap, struct tarn__lane *lane)
     lane->closed_bytes = left;
 }
 
-/* A fence among others that may go: the next one covers what it covered. 0: none. */
+/* Find an event fence that can be dropped, because the next one covers the same frees. 0:
+ * none. */
 static size_t dispensable(const struct tarn__lane *lane)
 {
     for (size_t i = lane->fence_count; i-- > 1;)
@@ -290,10 +294,10 @@ static size_t dispensable(const struct tarn__lane *lane)
     return 0;
 }
 
-/* The mutation makes few of them many, so that it gets its chance. */
+/* The mutation uses a smaller bound, so that it takes effect. */
 enum { FENCES_MAX = 16, FENCES_FEW = 2 };
 
-/* Room for one more fence. */
+/* Reserve capacity for one more event fence. */
 static bool fence_room(struct tarn__heap *heap, struct tarn__lane *lane)
 {
     size_t most = TARN_MUTATION(event_recycled_in_use) ? FENCES_FEW : FENCES_MAX;
@@ -321,7 +325,7 @@ bool tarn__lane_publish(struct tarn__heap *heap, struct tarn__lane *lane, uint64
     if (!fence_room(heap, lane))
         return false;
     lane->fences[lane->fence_count++] = (struct tarn__fence){epoch, event, 0};
-    if (lane->fenced_epoch < epoch) /* a wait for the device may have come between */
+    if (lane->fenced_epoch < epoch) /* a device-wide wait may have come in between */
         lane->fenced_epoch = epoch;
     recount(heap, lane);
     return true;
@@ -348,7 +352,7 @@ void tarn__lane_settle(struct tarn__heap *heap, struct tarn__lane *lane, uint64_
     tarn__lane_fence_done(heap, lane, epoch);
 }
 
-/* Make what `lane` has done ready, up to `*most` blocks. */
+/* Make the finished frees of `lane` completed, up to `*most` blocks. */
 static void sweep_lane(struct tarn__heap *heap, struct tarn__lane *lane, size_t *most)
 {
     tarn__index index;
@@ -401,7 +405,7 @@ void tarn__heap_all_ready(struct tarn__heap *heap)
         continue;
 }
 
-/* --- donors --- */
+/* --- source streams --- */
 
 size_t tarn__lane_fence_for(const struct tarn__lane *lane, uint64_t epoch)
 {
@@ -417,7 +421,8 @@ struct donor {
     const struct tarn__request *request;
 };
 
-/* A block of the donor that a published fence covers, and that is large enough. */
+/* Return true if a published event fence covers this block of the source stream, and it
+ * is large enough. */
 static bool is_fenced(const void *data, const struct tarn__node *node)
 {
     const struct donor *donor = data;
@@ -426,8 +431,8 @@ static bool is_fenced(const void *data, const struct tarn__node *node)
            tarn__request_fits(donor->request, node);
 }
 
-/* Donors looked at; with more streams than this the others have their turn later, since a
- * lane comes to the front of the list when it gets memory. */
+/* Source streams considered. With more streams than this the others have their turn
+ * later, since a lane moves to the front of the list when it gets memory. */
 enum { DONORS = 64 };
 
 tarn__index tarn__heap_take_from_donor(struct tarn__heap *heap,

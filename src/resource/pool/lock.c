@@ -5,7 +5,7 @@
 #include <sched.h>
 #include <time.h>
 
-/* Looks at once, a few hundred nanoseconds; then looks after others have run; then sleeps. */
+/* Tries at once, for a few hundred nanoseconds; then tries after yields; then sleeps. */
 enum { LOOKS = 64, YIELDS = 64, SLEEP_NS = 20 * 1000 };
 
 static void pause_briefly(void)
@@ -17,8 +17,8 @@ static void pause_briefly(void)
 #endif
 }
 
-/* A thread that is cancelled ends in nanosleep(), with the locks that it has; as with a mutex
- * it goes on here. */
+/* nanosleep() is a cancellation point, and a thread that ended there would keep its
+ * locks. As with a mutex, cancellation is off here. */
 static void sleep_briefly(void)
 {
     const struct timespec time = {.tv_nsec = SLEEP_NS};

@@ -1,10 +1,11 @@
-/* lock.h -- the lock of a pool and those of its magazines: one exchange to take it, one
- * store to leave it.
+/* lock.h -- the lock of a pool and of its thread caches: one exchange to take it, one
+ * store to release it.
  *
- * They are held for tens of nanoseconds and never across a driver call, so a second
- * exchange at each leave, by which a mutex finds out whom to wake, is most of what a mutex
- * costs. Here nobody is woken: who waits looks again, at once, then after others have run,
- * then after short sleeps, so that a thread whose turn comes late waits for no more than that.
+ * A thread holds such a lock for tens of nanoseconds and never across a driver call. A
+ * mutex needs a second exchange at each release, to find out which thread to wake. That
+ * would be most of its cost here. This lock wakes no thread. A waiting thread tries again
+ * at once, then after yielding to others, then after short sleeps. A thread whose turn
+ * comes late therefore waits no longer than one sleep more.
  */
 #ifndef TARN_POOL_LOCK_H
 #define TARN_POOL_LOCK_H
@@ -16,7 +17,7 @@ struct tarn__lock {
     atomic_bool held;
 };
 
-/* lock.c: wait until it is taken. */
+/* Wait until the lock is taken (lock.c). */
 void tarn__lock_wait(struct tarn__lock *lock);
 
 static inline bool tarn__lock_try(struct tarn__lock *lock)

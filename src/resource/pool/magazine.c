@@ -1,18 +1,20 @@
-/* magazine.c -- blocks that one thread freed on one stream, and threads that end.
+/* magazine.c -- thread caches (magazines), and what happens to them when their thread
+ * ends.
  *
- * A thread finds its magazines in a small table of its own, by the pool's serial number and
- * the stream's value. The magazine itself belongs to the pool: it can be drained by any
- * thread, and it goes when its thread ends or the pool does, whichever is first. A serial
- * number never comes back, so what is left of a pool in a thread's table matches nothing.
+ * A thread finds its caches in a small table of its own, by the pool's serial number and
+ * the stream's value. The cache itself belongs to the pool: any thread can drain it. It
+ * is freed when its thread ends or the pool does, whichever is first. A serial number is
+ * never reused, so a stale entry in a thread's table matches no pool.
  */
 #include "resource/pool/magazine_hit.h"
 #include "base/wait.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Frees without a spare: where others had to take the last one, since a thread that frees
- * what another one allocates would send each of its searches the long way; at first, since
- * a stream that ends soon would leave it behind; and where the last one was of no use. */
+/* Frees without a last-freed block (the spare). After other threads took the last one: a
+ * thread that frees another thread's allocations would send each of that thread's
+ * searches the long way. At first: a stream that ends soon would leave the block behind.
+ * And after the last one was of no use. */
 enum { SPARE_REST = 64, SPARE_FIRST = 16, SPARE_UNUSED = 4 };
 
 _Thread_local struct tarn__thread *tarn__this_thread;
@@ -23,9 +25,10 @@ static pthread_key_t thread_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool key_made;
 
-/* --- what a hit asks the driver for --- */
+/* --- driver queries of a cache hit --- */
 
-/* Is the pool's context current? The per-thread stream is another one in each. */
+/* Return true if the pool's context is current. Each context has its own per-thread
+ * stream. */
 static bool is_in_context(const struct tarn__pool *pool)
 {
     CUcontext_ current = NULL;
@@ -55,7 +58,7 @@ bool tarn__magazine_check_raw(struct tarn__pool *pool, struct tarn__magazine *ma
            id == magazine->key;
 }
 
-/* --- the spare --- */
+/* --- the last-freed block (the spare) --- */
 
 bool tarn__magazine_let_go(struct tarn__pool *pool, struct tarn__magazine *magazine)
 {
@@ -97,9 +100,10 @@ bool tarn__magazine_keep_now(struct tarn__pool *pool, struct tarn__magazine *mag
     return true;
 }
 
-/* --- drained --- */
+/* --- draining --- */
 
-/* All blocks go back to the heap, into the lane of their stream. Entered, `lock` held. */
+/* Return all blocks to the heap, into the lane of their stream. The cache is entered,
+ * `lock` held. */
 static void drain(struct tarn__pool *pool, struct tarn__magazine *magazine)
 {
     for (unsigned i = 0; i < TARN__SMALL_CLASSES; i++) {
@@ -124,8 +128,8 @@ static void drain(struct tarn__pool *pool, struct tarn__magazine *magazine)
 
 enum after { STAYS_OPEN, IS_CLOSED };
 
-/* The magazines of a lane (NULL: of any) and of a stream (0: of any). `lock` held: the
- * list only ever loses members under it, and one at work is waited for. */
+/* Drain the caches of a lane (NULL: of any) and of a stream (0: of any). `lock` held:
+ * under it the list only loses members, and this waits for a cache in use. */
 static void drain_some(struct tarn__pool *pool, const struct tarn__lane *lane,
                        tarn_stream stream, enum after after)
 {
@@ -164,7 +168,7 @@ void tarn__magazines_close_lane(struct tarn__pool *pool, const struct tarn__lane
     drain_some(pool, lane, NULL, IS_CLOSED);
 }
 
-/* --- coming and going --- */
+/* --- creation and deletion --- */
 
 static void counts_add(struct tarn__counts *to, const struct tarn__counts *from)
 {
@@ -177,7 +181,7 @@ static void counts_add(struct tarn__counts *to, const struct tarn__counts *from)
         to->classes[i] += from->classes[i];
 }
 
-/* Its blocks go back, its counts are kept. `lock` held. */
+/* Delete a cache: its blocks return to the heap, and its counts are kept. `lock` held. */
 static void end(struct tarn__pool *pool, struct tarn__magazine *magazine)
 {
     struct tarn__magazine **link = &pool->magazines;
@@ -205,7 +209,7 @@ static struct tarn__pool *living(uint64_t serial)
 
 enum why { MAKES_ROOM, THREAD_ENDS };
 
-/* What a slot has goes, if its pool still is. A per-thread stream ends with its
+/* Delete the cache of a slot, if its pool still exists. A per-thread stream ends with its
  * thread. */
 static void clear(struct tarn__slot *slot, enum why why)
 {
@@ -224,7 +228,7 @@ static void clear(struct tarn__slot *slot, enum why why)
     *slot = (struct tarn__slot){0};
 }
 
-/* The thread ends: at the process's end and in a forked child locks may be held. */
+/* The thread ends. At process exit and in a forked child, locks may be held forever. */
 static void thread_ends(void *data)
 {
     struct tarn__thread *thread = data;

@@ -1,18 +1,20 @@
-/* magazine.h -- blocks that one thread freed on one stream, and will have again at once.
+/* magazine.h -- magazine: the thread cache, with blocks that one thread freed on one
+ * stream and can reuse at once.
  *
- * A hit takes no lock that another thread wants: the magazine's own is free but for the
- * moment in which somebody drains it. On a raw stream a hit asks the driver whether the
- * stream captures and, at an allocation, whether it is still the same stream; on an opened
- * one it asks nobody.
+ * A cache hit takes no contended lock. Only its own thread takes the cache's lock, except
+ * for the moment in which another thread drains the cache. On a raw stream a hit queries
+ * the driver for a capture. At an allocation it also queries whether it is still the same
+ * stream. On a registered stream a hit makes no driver call.
  *
- * Small blocks are kept in a stack for each size up to 64 KiB, larger ones one a slot, by
- * the exact size. What a magazine may hold is granted by the pool, whose magazines together
- * hold no more than a part of what it has.
+ * Small blocks have a stack for each size up to 64 KiB. Larger blocks have one slot each,
+ * by the exact size. The pool grants each cache the bytes that it may hold. All caches of
+ * a pool together hold no more than a part of the pool.
  *
- * Beside that it keeps the spare: the one block, of any size, that was freed last and for
- * which there was no room. A loop that frees and takes it again touches neither the heap
- * nor its lock. It is lent, not granted: the thread's next search of the heap gives it back
- * first, and so does any search that finds nothing at hand, of all magazines.
+ * The spare is the last-freed slot: the one block, of any size, that was freed last and
+ * exceeded the capacity. A loop that frees and takes it again touches neither the heap
+ * nor its lock. The pool lends this block and does not grant it. The thread's next search
+ * of the heap returns it first. A search that finds nothing immediately available returns
+ * those of all thread caches.
  */
 #ifndef TARN_POOL_MAGAZINE_H
 #define TARN_POOL_MAGAZINE_H
@@ -30,81 +32,87 @@ enum {
     TARN__SMALL_DEPTH = 32 /* blocks a stack */
 };
 
-/* What was done, by whoever did it. */
+/* What the operations did, whichever thread did them. */
 struct tarn__counts {
     uint64_t allocations, frees, hits;
-    uint64_t allocated_bytes, freed_bytes; /* as asked for */
+    uint64_t allocated_bytes, freed_bytes; /* as requested */
     uint64_t classes[TARN_POOL_SIZE_CLASSES];
 };
 
 struct tarn__magazine {
     struct tarn__lock lock;
-    atomic_bool closed; /* the stream was closed, or has ended: no more hits */
-    bool is_raw;        /* the stream has to be checked at every hit */
-    bool is_per_thread; /* the thread's own (2), which is another one in each context */
-    struct tarn__lane *lane; /* in the pool; the magazine is a user of it */
+    /* the stream was unregistered, or has ended: no more cache hits */
+    atomic_bool closed;
+    bool is_raw; /* the stream is checked at every cache hit */
+    /* the per-thread stream (2), which is another one in each context */
+    bool is_per_thread;
+    struct tarn__lane *lane; /* in the pool; the cache is a user of it */
     uint64_t key;            /* the stream's id */
     tarn_stream stream;
     CUstream_ handle;
     struct tarn__opened *opened;
 
-    /* Who comes with a block looks at these before he takes the lock. */
-    _Atomic uint64_t bytes, granted; /* held; allowed */
+    /* A thread that frees a block reads these before it takes the lock. */
+    _Atomic uint64_t bytes, granted; /* held; granted */
     _Atomic uint8_t small_count[TARN__SMALL_CLASSES];
     _Atomic tarn__index large[TARN__LARGE_SLOTS];
     tarn__index small[TARN__SMALL_CLASSES];
-    uint32_t large_granules[TARN__LARGE_SLOTS]; /* its size, as the thread knows it */
+    uint32_t large_granules[TARN__LARGE_SLOTS]; /* the size, for the thread's own use */
 
-    /* Granules << 32 | index; 0: none. Put in by the thread alone, taken by anybody. */
+    /* Granules << 32 | index; 0: none. Only the thread writes a block here; any thread
+     * may take it. */
     _Atomic uint64_t spare;
-    /* The thread's own: */
-    bool left_spare;         /* one was put in, and not taken by the thread since */
-    uint32_t spare_granules; /* what had this size may be put in again; 0: nothing */
-    unsigned spare_rest;     /* frees that will put none in */
+    /* The thread's own fields: */
+    bool left_spare;         /* the thread put a block in, and has not taken it since */
+    uint32_t spare_granules; /* a block that had this size may be put in again; 0: none */
+    unsigned spare_rest;     /* number of frees that will put no block in */
     struct tarn__counts counts;
-    struct tarn__magazine *next; /* of the pool's; under its lock */
+    struct tarn__magazine *next; /* in the pool's list; under the pool's lock */
 };
 
 enum tarn__use { TARN__TO_ALLOCATE, TARN__TO_FREE };
 enum tarn__put { TARN__PUT_DONE, TARN__PUT_NO_ROOM, TARN__PUT_NOT_OUT };
 
-/* The driver's part of tarn__magazine_check(): magazine_hit.h. */
+/* Do the driver's part of tarn__magazine_check() (magazine_hit.h). */
 bool tarn__magazine_check_raw(struct tarn__pool *pool, struct tarn__magazine *magazine,
                               enum tarn__use use);
 
-/* Make a magazine for the calling thread and a stream, or bring the thread's up to date;
- * nothing happens where there is no host memory, or for streams that have none. Takes and
- * leaves the pool's lock. */
+/* Make a thread cache for the calling thread and a stream, or bring the thread's up to
+ * date. Does nothing without host memory, or for streams that have no thread cache. Takes
+ * and releases the pool's lock. */
 struct tarn__caller;
 void tarn__magazine_make(const struct tarn__caller *caller);
 
-/* The parts of tarn__magazine_keep() and of tarn__magazine_search() that are not for every
- * operation: magazine_hit.h. Under the pool's lock, by the magazine's thread. */
+/* Do the parts of tarn__magazine_keep() and of tarn__magazine_search() that not every
+ * operation needs (magazine_hit.h). The cache's own thread calls them, under the pool's
+ * lock. */
 bool tarn__magazine_keep_now(struct tarn__pool *pool, struct tarn__magazine *magazine,
                              tarn__index index);
 void tarn__magazine_give_up(struct tarn__pool *pool, struct tarn__magazine *magazine);
-/* The spare goes to the heap. False: there is none. Under the pool's lock. */
+/* Return the last-freed block (the spare) to the heap. Returns false if there is none.
+ * Under the pool's lock. */
 bool tarn__magazine_let_go(struct tarn__pool *pool, struct tarn__magazine *magazine);
-/* Those of all magazines. */
+/* Return those of all thread caches. */
 bool tarn__magazines_let_go(struct tarn__pool *pool);
 
-/* Give all blocks of all magazines back to the heap. Takes and leaves `lock`. */
+/* Return all blocks of all thread caches to the heap. Takes and releases `lock`. */
 void tarn__magazines_drain(struct tarn__pool *pool);
-/* The same for those of one stream, of all threads. */
+/* Do the same for the thread caches of one stream, of all threads. */
 void tarn__magazines_drain_lane(struct tarn__pool *pool, const struct tarn__lane *lane);
-/* The same for those of one opened stream, which take no more. */
+/* Do the same for the thread caches of one registered stream, which take no more
+ * blocks. */
 void tarn__magazines_close(struct tarn__pool *pool, tarn_stream stream);
-/* The same for those of a stream that has ended. `lock` held. */
+/* Do the same for the thread caches of a stream that has ended. `lock` held. */
 void tarn__magazines_close_lane(struct tarn__pool *pool, const struct tarn__lane *lane);
-/* All of them go; nobody uses the pool any more. */
+/* Free all thread caches; no thread uses the pool any more. */
 void tarn__magazines_free(struct tarn__pool *pool);
 
-/* Sum up what the magazines counted and hold, and `lock` is held. */
+/* Sum up what the thread caches counted and hold. `lock` held. */
 void tarn__magazines_sum(struct tarn__pool *pool, struct tarn__counts *counts,
                          uint64_t *parked_bytes, uint64_t *parked_blocks,
                          size_t *metadata);
 
-/* The list of all pools, in which a thread that ends finds those that still are. */
+/* The list of all pools, in which a thread that ends finds the pools that still exist. */
 void tarn__pools_add(struct tarn__pool *pool);
 void tarn__pools_remove(struct tarn__pool *pool);
 

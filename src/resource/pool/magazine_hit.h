@@ -1,15 +1,17 @@
-/* magazine_hit.h -- the way of a hit: what pool.c does with a magazine at each operation.
+/* magazine_hit.h -- the path of a cache hit: what pool.c does with a thread cache
+ * (magazine) at each operation.
  *
- * Inline, since most of what a hit costs is calls and what is saved around them. All of it
- * is done by the magazine's thread; what a thread that drains it changes is read under the
- * magazine's lock.
+ * The functions are inline, since most of a hit's cost is calls and the registers saved
+ * around them. Only the cache's own thread calls them. A thread that drains the cache
+ * changes some fields; those are read under the cache's lock.
  */
 #ifndef TARN_POOL_MAGAZINE_HIT_H
 #define TARN_POOL_MAGAZINE_HIT_H
 
 #include "resource/pool/pool.h"
 
-/* What a block may have to be kept: larger ones are few, and go the general way. */
+/* Largest block that a thread cache keeps: larger ones are few, and take the slow
+ * path. */
 #define TARN__LARGE_MAX ((uint32_t)((16u << 20) >> TARN__GRANULE_SHIFT))
 
 /* --- a thread's table --- */
@@ -26,7 +28,7 @@ struct tarn__thread {
     struct tarn__slot slots[TARN__SLOTS];
 };
 
-/* Of this thread, or NULL: it has no magazine yet. */
+/* The table of this thread, or NULL: it has no thread cache yet. */
 extern _Thread_local struct tarn__thread *tarn__this_thread
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
@@ -38,7 +40,7 @@ static inline struct tarn__slot *tarn__slot_of(struct tarn__thread *thread,
     return &thread->slots[mixed >> (64 - TARN__SLOTS_LOG)];
 }
 
-/* The calling thread's magazine for a stream, or NULL. */
+/* Return the calling thread's cache for a stream, or NULL. */
 static inline struct tarn__magazine *tarn__magazine_find(const struct tarn__pool *pool,
                                                          tarn_stream stream)
 {
@@ -50,11 +52,11 @@ static inline struct tarn__magazine *tarn__magazine_find(const struct tarn__pool
     return slot->serial == pool->serial && slot->stream == stream ? slot->magazine : NULL;
 }
 
-/* Is the stream still the one that the magazine was made for, and does it not capture?
- * A free need not know which stream it is: what it gives to the wrong lane is nobody's
- * until the device was waited for, since that lane's stream has ended. The pool learns
- * that at the first call that is no hit (ended.c). Raw streams cost one driver call at
- * a free and two at an allocation. */
+/* Return true if the stream is still the one that the cache was made for, and does not
+ * capture. A free need not know which stream it is. A block freed to the wrong lane is
+ * unavailable until a device-wide wait, since that lane's stream has ended. The pool
+ * learns that at the first call that is no cache hit (ended.c). Raw streams cost one
+ * driver call at a free and two at an allocation. */
 static inline bool tarn__magazine_check(struct tarn__pool *pool,
                                         struct tarn__magazine *magazine,
                                         enum tarn__use use)
@@ -89,7 +91,7 @@ static inline void tarn__count_free(struct tarn__counts *counts, uint64_t asked)
     counts->freed_bytes += asked;
 }
 
-/* --- what it holds: changed under its lock, looked at without --- */
+/* --- contents: changed under the cache's lock, read without --- */
 
 #define TARN__HELD(field) atomic_load_explicit(&(field), memory_order_relaxed)
 #define TARN__HOLD(field, value) \
@@ -100,14 +102,14 @@ static inline uint64_t tarn__magazine_room(const struct tarn__magazine *magazine
     return TARN__HELD(magazine->granted) - TARN__HELD(magazine->bytes);
 }
 
-/* --- out --- */
+/* --- taking a block --- */
 
 static inline unsigned tarn__large_slot(uint32_t granules)
 {
     return granules * 0x9e3779b1u >> 28;
 }
 
-/* A block of this size out of the magazine, entered. */
+/* Take a block of this size out of the cache; the caller has entered the cache. */
 static inline tarn__index tarn__magazine_pop(struct tarn__pool *pool,
                                              struct tarn__magazine *magazine,
                                              uint32_t granules)
@@ -145,7 +147,8 @@ static inline tarn__index tarn__magazine_take_spare(struct tarn__magazine *magaz
     return (tarn__index)spare;
 }
 
-/* May there be a block of this size? What has been drained since may still look so. */
+/* Return true if the cache may have a block of this size. A drain since then may not show
+ * yet. */
 static inline bool tarn__magazine_may_have(const struct tarn__magazine *magazine,
                                            uint32_t granules)
 {
@@ -155,7 +158,7 @@ static inline bool tarn__magazine_may_have(const struct tarn__magazine *magazine
            atomic_load_explicit(&magazine->spare, memory_order_relaxed) >> 32 == granules;
 }
 
-/* A block of `granules` for `asked` bytes, in the hands of the caller; 0: a miss. */
+/* Take a block of `granules` for `asked` bytes, which is then the caller's; 0: a miss. */
 static inline tarn__index tarn__magazine_take(struct tarn__pool *pool,
                                               struct tarn__magazine *magazine,
                                               uint32_t granules, uint64_t asked)
@@ -176,7 +179,7 @@ static inline tarn__index tarn__magazine_take(struct tarn__pool *pool,
     return index;
 }
 
-/* --- in --- */
+/* --- keeping a block --- */
 
 static inline void tarn__magazine_put_spare(struct tarn__pool *pool,
                                             struct tarn__magazine *magazine,
@@ -200,7 +203,7 @@ static inline bool tarn__magazine_has_room(const struct tarn__magazine *magazine
     return TARN__HELD(magazine->large[tarn__large_slot(granules)]) == 0;
 }
 
-/* There is room, and the block is PARKED. */
+/* Enter a block that is PARKED (thread-cached). The cache has capacity. */
 static inline void tarn__magazine_push(struct tarn__pool *pool,
                                        struct tarn__magazine *magazine, tarn__index index)
 {
@@ -219,14 +222,15 @@ static inline void tarn__magazine_push(struct tarn__pool *pool,
     TARN__HOLD(magazine->bytes, TARN__HELD(magazine->bytes) + tarn__node_bytes(node));
 }
 
-/* Is this block to be the spare again? */
+/* Return true if this block is to be the last-freed block (the spare) again. */
 static inline bool tarn__magazine_was_spare(const struct tarn__magazine *magazine,
                                             uint32_t granules)
 {
     return magazine->spare_granules == granules && !magazine->left_spare;
 }
 
-/* Take a LIVE block in. No room: nothing changed. Not out: somebody else gave it back. */
+/* Put a LIVE block in. Without capacity nothing changes. A block that is not live was
+ * freed by another thread. */
 static inline enum tarn__put tarn__magazine_put(struct tarn__pool *pool,
                                                 struct tarn__magazine *magazine,
                                                 tarn__index index, uint64_t block)
@@ -235,7 +239,7 @@ static inline enum tarn__put tarn__magazine_put(struct tarn__pool *pool,
     uint32_t granules = tarn__node_granules(node);
     enum tarn__put result = TARN__PUT_NO_ROOM;
 
-    /* Most that have no room are told so without the lock. */
+    /* Most blocks without capacity are rejected without the lock. */
     if (!tarn__magazine_has_room(magazine, granules) &&
         !tarn__magazine_was_spare(magazine, granules))
         return TARN__PUT_NO_ROOM;
@@ -260,16 +264,17 @@ static inline enum tarn__put tarn__magazine_put(struct tarn__pool *pool,
     return result;
 }
 
-/* --- on the way to the heap, under the pool's lock --- */
+/* --- before the heap, under the pool's lock --- */
 
-/* All magazines of a pool together hold at most this part of it, and may hold this much. */
+/* All thread caches of a pool together hold at most this part of it, and may hold this
+ * much. */
 enum { TARN__PARKED_PART = 64 };
 #define TARN__PARKED_MIN ((uint64_t)512 << 10)
-/* Asked of the pool at once, so that it is not asked at every block. */
+/* Bytes granted at once, so that the pool is not involved at every block. */
 #define TARN__GRANT ((uint64_t)128 << 10)
 
-/* If a block did not fit, may the magazine hold more? Other threads change what it holds and
- * may hold under this lock alone. */
+/* Raise the bytes granted to the cache, if a block did not fit. Other threads change the
+ * held and the granted bytes under this lock alone. */
 static inline void tarn__magazine_ask(struct tarn__pool *pool,
                                       struct tarn__magazine *magazine, uint64_t bytes)
 {
@@ -286,7 +291,8 @@ static inline void tarn__magazine_ask(struct tarn__pool *pool,
     pool->parked_granted += more;
 }
 
-/* The thread comes to the heap: its spare goes there. */
+/* Return the last-freed block (the spare) to the heap; the thread is about to search
+ * there. */
 static inline void tarn__magazine_search(struct tarn__pool *pool,
                                          struct tarn__magazine *magazine)
 {
@@ -295,8 +301,9 @@ static inline void tarn__magazine_search(struct tarn__pool *pool,
     magazine->spare_granules = 0;
 }
 
-/* Keep a block (MOVING) as the spare, if that makes no fence late that is due. False: it
- * belongs into the heap. There is no other spare. */
+/* Keep a block (MOVING) as the last-freed block (the spare), unless that would delay an
+ * event fence that is due. Returns false if the block belongs into the heap. There is no
+ * other spare. */
 static inline bool tarn__magazine_keep(struct tarn__pool *pool,
                                        struct tarn__magazine *magazine, tarn__index index)
 {

@@ -1,11 +1,12 @@
-/* make.c -- how a pool comes to be, and how it ends.
+/* make.c -- creation and destruction of a pool.
  *
- * What needs a context comes first, and is undone from the end; a pool is known to others
- * (those who close streams, threads that end) only when it is whole. At its end its memory
- * goes only when the device is done with it, and where that cannot be known any more,
- * because the process ends, no call is made. A reset of the context ends all work of it.
- * Physical memory and addresses of VMM, and memory of the driver's pools, outlive the
- * reset, so the pool returns them even then.
+ * Creation starts with the parts that need a context, and undoes them in reverse order.
+ * Others learn of the pool (threads that unregister streams, threads that end) only when
+ * it is complete. Destruction releases the memory only when the device has finished with
+ * it. Where that cannot be known any more, because the process ends, it makes no driver
+ * call. A reset of the context ends all its work. Physical memory and addresses of VMM,
+ * and memory of the driver's pools, outlive the reset, so the pool releases them even
+ * then.
  */
 #include "resource/internal.h"
 #include "resource/pool/pool.h"
@@ -38,7 +39,7 @@ static tarn_status check_options(int device, tarn_resource *upstream,
     return TARN_OK;
 }
 
-/* The parts that need a context; undone from the end. */
+/* Open the parts that need a context; they are undone in reverse order. */
 static tarn_status open_pool(struct tarn__pool *pool, tarn_resource *upstream)
 {
     struct tarn__scope scope;
@@ -63,7 +64,7 @@ static tarn_status open_pool(struct tarn__pool *pool, tarn_resource *upstream)
     struct tarn__lane *nobody = tarn__heap_lane(&pool->heap, TARN__KEY_NOBODY);
     if (!nobody)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");
-    nobody->users++; /* it stays */
+    nobody->users++; /* it is never deleted */
     if (tarn__pages_is_vmm(pool->pages)) {
         struct tarn__span range = tarn__pages_range(pool->pages);
         if (!tarn__heap_add_range(&pool->heap, range.address, range.bytes))
@@ -90,7 +91,7 @@ static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
     return pool;
 }
 
-/* What was made without a context. */
+/* Free the parts that need no context. */
 static void free_pool(struct tarn__pool *pool)
 {
     tarn__heap_free(&pool->heap);
@@ -101,7 +102,7 @@ static void free_pool(struct tarn__pool *pool)
     free(pool);
 }
 
-/* A pool that never became a resource. */
+/* Discard a pool that never became a resource. */
 static void discard(struct tarn__pool *pool)
 {
     if (pool->pages)
@@ -109,7 +110,8 @@ static void discard(struct tarn__pool *pool)
     free_pool(pool);
 }
 
-/* An opened stream is closed: a last fence, and nobody looks at its handle again. */
+/* Handle the unregistration of a stream: a last event fence, after which the pool does
+ * not use the handle. */
 static void stream_closes(void *data, tarn_stream stream, struct tarn__opened *opened)
 {
     struct tarn__pool *pool = data;
@@ -121,7 +123,8 @@ static void stream_closes(void *data, tarn_stream stream, struct tarn__opened *o
     tarn__fence_last(pool, stream, opened);
 }
 
-/* Make it a resource, known to those who close streams and to threads that end. */
+/* Make it a resource, and make it known to threads that unregister streams and to threads
+ * that end. */
 static tarn_status introduce(struct tarn__pool *pool, tarn_resource *upstream)
 {
     tarn_resource_ops ops = tarn__pool_ops;
@@ -141,7 +144,8 @@ static tarn_status introduce(struct tarn__pool *pool, tarn_resource *upstream)
     return TARN_OK;
 }
 
-/* Memory comes in whole pages: one that the maximum cuts is not had, at the start either. */
+/* Memory comes in whole pages. A page that the maximum would split is not obtained, at
+ * the start either. */
 static size_t initial_bytes(const tarn_pool_options *options)
 {
     size_t most = options->maximum_bytes - options->maximum_bytes % TARN__PAGE_BYTES;
@@ -221,9 +225,9 @@ static bool is_all_ready(const struct tarn__pool *pool)
     return pool->heap.ready_bytes == pool->heap.free_bytes && pool->old_count == 0;
 }
 
-/* Is the device done with all memory of the pool? The wait is tried twice. After two failures
- * it is, if the context was reset meanwhile. If not, the memory may be in use: it is rather
- * lost than given back. */
+/* Return true if the device has finished with all memory of the pool. The wait is tried
+ * twice. After two failures the answer is still true if the context was reset meanwhile.
+ * If not, the memory may be in use, and it is leaked rather than released. */
 static bool wait_for_last_use(struct tarn__pool *pool)
 {
     tarn__fences_poll_all(pool);
@@ -231,13 +235,15 @@ static bool wait_for_last_use(struct tarn__pool *pool)
            tarn__pages_barrier(pool->pages) == TARN_OK || tarn__pool_check_context(pool);
 }
 
-/* Nobody uses the pool. Its memory goes only when the device is done with it. */
+/* Destroy a pool without users. Its memory is released only when the device has finished
+ * with it. */
 void tarn__pool_destroy(void *self)
 {
     struct tarn__pool *pool = self;
 
-    /* In a forked child the lock of the list of pools may be held for ever, too, and at exit
-     * others may still be at it: what the pool has of the host's goes with the process. */
+    /* In a forked child the lock of the list of pools may be held forever, too. At exit
+     * other threads may still use the pool. The pool's host memory ends with the
+     * process. */
     if (tarn__driver_gone()) {
         tarn__pages_close(pool->pages);
         return;

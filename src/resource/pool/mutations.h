@@ -1,23 +1,23 @@
-/* mutations.h -- places at which a test build of the pool does the wrong thing on purpose.
+/* mutations.h -- places at which a test build of the pool does the wrong thing on
+ * purpose.
  *
- * tests/order proves that no block is handed out too early. That it would see one is
- * proved by breaking the pool, one rule at a time: libtarn is built a second time with
- * TARN_MUTATIONS, and there the environment variable TARN_MUTATION names the rule that is
- * not kept in that process. In every other build TARN_MUTATION(name) is `false` and costs
- * nothing.
+ * tests/order proves that no block is handed out too early. To prove that it would see
+ * one, the test breaks the pool, one rule at a time. libtarn is built a second time with
+ * TARN_MUTATIONS. There the environment variable TARN_MUTATION names the rule that the
+ * process breaks. In every other build TARN_MUTATION(name) is `false` and costs nothing.
  *
  *     if (!TARN_MUTATION(no_renewal))
  *         renew_fence(lane);
  *
- * The list is the test: tests/order/mutations.py runs each line of it, and fails for one
- * that the order harness does not see, or that no code asks for.
+ * The list is the test: tests/order/mutations.py runs each line of it. It fails for a
+ * line that the order harness does not see, or that no code checks.
  */
 #ifndef TARN_POOL_MUTATIONS_H
 #define TARN_POOL_MUTATIONS_H
 
 #include <stdbool.h>
 
-/* X(name, what is done wrong) */
+/* X(name, the wrong behaviour) */
 #define TARN__MUTATIONS(X)                                                               \
     X(no_renewal, "what a thief frees counts as covered by its old fence (RMM #2489)")   \
     X(epoch_closed_after_record, "frees after the record count as covered by it")        \
@@ -51,7 +51,8 @@ enum tarn__mutation {
 #undef X
         TARN__MUTATION_COUNT
 };
-/* Is this the rule to break? Counts that it was asked, which the test wants to see. */
+/* Return true if this rule is the one to break. Counts its calls, which the test
+ * reads. */
 bool tarn__mutation(enum tarn__mutation which);
 #define TARN_MUTATION(name) tarn__mutation(TARN__MUTATION_##name)
 #else

@@ -3,11 +3,11 @@
 #include "resource/pool/node.h"
 #include <sys/mman.h>
 
-/* Nodes that get memory at once: whole pages of the host. And at most, in 7 GB of addresses,
- * which cost nothing; where there are fewer, as few as this. */
+/* Nodes that get memory at once: whole pages of the host. The most nodes, in 7 GB of
+ * addresses, which cost nothing. The fewest, where there are fewer addresses. */
 enum { MORE = 1 << 12, MOST = 1 << 27, LEAST = 1 << 18 };
 
-/* Addresses for many, memory for none. */
+/* Reserve addresses for many nodes, without memory. */
 static bool reserve_addresses(struct tarn__nodes *nodes)
 {
     void *all = MAP_FAILED;

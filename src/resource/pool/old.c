@@ -1,15 +1,16 @@
-/* old.c -- places in a pool's range whose memory moved while queued work still used them.
+/* old.c -- retired mappings: places whose memory moved while queued work still used them.
  *
- * Memory that a stream freed may be had again on that stream at once, and by another one
- * behind a wait, but it cannot be unmapped before the device is done with it. So it is mapped
- * at a second place, where the stream uses it from now on: in order on the device, it is the
- * same bytes at either. The old place stays mapped until an event says that nobody uses it.
+ * Memory that a stream freed is available to that stream at once, and to another stream
+ * after a wait. It cannot be unmapped before the device has finished with it. So the pool
+ * maps it a second time, and the stream uses that mapping from now on. In the order of
+ * the device, both mappings are the same bytes. The retired mapping stays until an event
+ * reports that no work uses it.
  */
 #include "resource/pool/idle.h"
 #include <stdlib.h>
 
 struct tarn__old {
-    tarn__index node; /* OLD; it is exactly the span that moved */
+    tarn__index node; /* the node (OLD) of exactly the span that moved */
     struct tarn__lane *lane;
     uint64_t epoch;
     CUevent_ event; /* behind the last use; pinned */
@@ -38,7 +39,7 @@ void tarn__old_add(struct tarn__pool *pool, tarn__index node, struct tarn__lane 
     pool->olds[pool->old_count++] = (struct tarn__old){node, lane, epoch, event};
 }
 
-/* The driver has unmapped it, or keeps it noted as stuck: a hole. */
+/* Turn the place into a hole. The driver has unmapped it, or keeps it noted as stuck. */
 static void leave(struct tarn__pool *pool, const struct tarn__old *old)
 {
     const struct tarn__node *node = tarn__node(&pool->heap.nodes, old->node);
@@ -53,10 +54,10 @@ static void leave(struct tarn__pool *pool, const struct tarn__old *old)
     tarn__pool_unlock(pool);
 }
 
-/* Events that are asked about. */
+/* The most events queried at once. */
 enum { ASK_MAX = 16 };
 
-/* What was asked in this round. */
+/* The answers of this round. */
 struct answers {
     struct {
         const struct tarn__lane *lane;
@@ -66,8 +67,9 @@ struct answers {
     unsigned count;
 };
 
-/* False: nothing is known of this event. Where one of the lane was not done, the others most
- * likely are not, and a place that is kept for longer costs addresses alone. */
+/* Return false if the state of this event is unknown. If one of the lane was not
+ * complete, the others probably are not. A mapping that is kept longer costs addresses
+ * alone. */
 static bool is_known(const struct answers *answers, const struct tarn__old *old,
                      bool *done_out)
 {

@@ -1,25 +1,27 @@
-/* pages.c -- the face of the memory beneath a pool: which kind it is, how much is asked
- * for at a time, and the barrier.
+/* pages.c -- the interface to the memory beneath a pool: VMM or segments, the size of a
+ * growth, and the device-wide wait.
  */
 #include "resource/pool/pages.h"
 #include "base/sizes.h"
 #include "resource/pool/pages_inside.h"
 #include <stdlib.h>
 
-/* Parts of the pool: what growth overshoots by at most, and what one live block can pin. On
- * an H200 a handle is made, mapped and opened in 41 us, and 0.6 us for each MiB of it, and
- * moves in 26 us, of whatever size (bench/timed). So on the traces handles of a 128th take a
- * tenth less time, and in the long run one to three hundredths more memory. */
+/* Parts of the pool: by how much growth overshoots at most, and how much one live block
+ * can pin. On an H200, creating, mapping and enabling a handle takes 41 us, and 0.6 us
+ * for each MiB of it. Moving it takes 26 us, whatever its size (bench/timed). On the
+ * traces, handles of a 128th take a tenth less time, and over a long run one to three
+ * hundredths more memory. */
 enum { STEP_PART = 96, HANDLE_PART = 192 };
 
-/* A pool that has little of what it may have is still at its beginning, and what a live block
- * pins is little of all: handles are larger then. In bytes, and as a part of what it may
- * have, and of what it has. */
+/* A pool that has little of what it may have is still at its beginning. A live block then
+ * pins little of the whole, so handles are larger. In bytes, as a part of what it may
+ * have, and as a part of what it has. */
 enum { EARLY_BYTES = 32 << 20, EARLY_ROOM_PART = 4096, EARLY_PART = 48 };
 
 enum {
-    LEFT_PART = 4,   /* and no more than this part of what may still come */
-    ROOM_PART = 256, /* of what a limit leaves: near it a live block is to pin little */
+    LEFT_PART = 4, /* and at most this part of what may still be added */
+    /* of the headroom below a limit: near the limit a live block is to pin little */
+    ROOM_PART = 256,
     SPARE_BYTES = 256
 };
 
@@ -31,7 +33,8 @@ static tarn_status was_reset(const struct tarn__pages *pages)
                           pages->device);
 }
 
-/* The life is looked at before, so that no context is made, and in the scope once more. */
+/* The context generation is checked before, so that no context is created, and once more
+ * in the scope. */
 tarn_status tarn__pages_enter(const struct tarn__pages *pages, struct tarn__scope *out)
 {
     if (tarn__driver_gone())
@@ -78,7 +81,8 @@ static tarn_status open_kind(struct tarn__pages *pages, tarn_resource *upstream)
     return pages->is_vmm ? tarn__vmm_open(pages) : open_segments(pages, upstream);
 }
 
-/* On a device: its context's life, the spare block, and then the kind. */
+/* Open on a device: its context generation, the reserve block for waits, and then VMM or
+ * segments. */
 static tarn_status open_on_device(struct tarn__pages *pages, tarn_resource *upstream)
 {
     struct tarn__scope scope;
@@ -136,7 +140,8 @@ tarn_status tarn__pages_open(int device, tarn_resource *upstream, size_t growth_
     return TARN_OK;
 }
 
-/* What the context has of the pool; gone with it, if it is. */
+/* Release what the pool has in the context; it is gone with the context, if that was
+ * reset. */
 static void close_in_context(struct tarn__pages *pages)
 {
     struct tarn__scope scope;
@@ -161,9 +166,9 @@ void tarn__pages_close(struct tarn__pages *pages)
     free(pages);
 }
 
-/* --- how much --- */
+/* --- the size of a growth --- */
 
-/* A power of two, no more than `most`, and what growth_bytes and `left` allow. */
+/* Return a power of two, at most `most`, that growth_bytes and `left` allow. */
 static size_t power_of_two(const struct tarn__pages *pages, size_t most, size_t left)
 {
     size_t unit = TARN__PAGE_BYTES;
@@ -189,7 +194,8 @@ static size_t early_handle(const struct tarn__pages *pages, size_t reserved)
     return least(EARLY_BYTES, least(room / EARLY_ROOM_PART, reserved / EARLY_PART));
 }
 
-/* What the pool's limit leaves; SIZE_MAX where the device has no more than that. */
+/* Return the headroom below the pool's limit; SIZE_MAX where the device has no more than
+ * the limit. */
 static size_t left_by_limit(const struct tarn__pages *pages, size_t reserved)
 {
     size_t most = atomic_load(&pages->most);
@@ -214,8 +220,8 @@ size_t tarn__pages_handle(const struct tarn__pages *pages, size_t more)
     return power_of_two(pages, least(early > late ? early : late, part), left);
 }
 
-/* `need` in whole handles, so that growth leaves no small ones behind; as it is where the
- * user has a step of his own. */
+/* Return `need` in whole handles, so that growth leaves no small ones behind. It is
+ * unchanged where the user specified a step. */
 static size_t whole_handles(const struct tarn__pages *pages, size_t need, size_t most)
 {
     size_t whole;
@@ -365,10 +371,10 @@ tarn_status tarn__pages_set_peer(struct tarn__pages *pages, int peer, bool acces
                          : only_vmm("be opened to a peer");
 }
 
-/* --- the barrier --- */
+/* --- the device-wide wait --- */
 
-/* In a scope. A block is allocated and freed; where no memory is left, the spare one goes,
- * and another takes its place as soon as there is one. */
+/* Wait by allocating and freeing a block. Where no memory is left, the reserve block is
+ * freed, and it is replaced as soon as memory is available. In a scope. */
 static tarn_status wait_by_free(struct tarn__pages *pages,
                                 const struct tarn__calls *calls)
 {
@@ -404,7 +410,7 @@ tarn_status tarn__pages_barrier(struct tarn__pages *pages)
     struct tarn__scope scope;
 
     if (pages->device == TARN_DEVICE_NONE)
-        return TARN_OK; /* nothing is queued anywhere */
+        return TARN_OK; /* no work is queued anywhere */
     tarn_status status = tarn__pages_enter(pages, &scope);
     if (status != TARN_OK)
         return status;

@@ -1,13 +1,13 @@
-/* pages_map.c -- what is mapped in a pool's range, and the driver's calls that change it.
+/* pages_map.c -- the mappings in a pool's range, and the driver calls that change them.
  *
- * A handle is created, mapped and released at once: the mapping alone keeps the memory
- * then, so giving memory back is one cuMemUnmap, which either happens or does not. Where
- * a handle is needed again (to move memory, to put it back) the driver gives it for the
- * address.
+ * The pool creates a handle, maps it and releases it at once: then the mapping alone
+ * keeps the memory. Releasing memory is therefore one cuMemUnmap, which either happens or
+ * does not. Where the pool needs a handle again (to move memory, or to restore it), it
+ * retrieves it from the driver by the address.
  *
- * An undo may fail, too. It is tried again, and what the driver still keeps mapped is
- * noted as stuck and unmapped at a later call, or at the end. So a failure loses memory
- * only as long as the driver refuses.
+ * An undo may fail, too. The pool tries it again. It notes memory that the driver still
+ * keeps mapped as stuck, and unmaps it at a later call or at the end. So a failure loses
+ * memory only as long as the driver fails.
  */
 #include "resource/pool/pages_inside.h"
 
@@ -117,14 +117,15 @@ static void release(const struct tarn__calls *calls, CUmemHandle_ handle)
         calls->mem_release(handle);
 }
 
-/* Does a refusal mean that such memory cannot be exported here? */
+/* Return true if a failure means that such memory cannot be exported here. */
 static bool is_about_export(CUresult_ result)
 {
     return result == CUDA_ERROR_INVALID_VALUE_ || result == CUDA_ERROR_NOT_SUPPORTED_ ||
            result == CUDA_ERROR_NOT_PERMITTED_;
 }
 
-/* Memory that may be exported later, where the driver has such; else plain memory. */
+/* Create memory that can be exported later, where the driver supports it; else plain
+ * memory. */
 static CUresult_ create(struct tarn__vmm *vmm, const struct tarn__calls *calls,
                         size_t bytes, CUmemHandle_ *out)
 {
@@ -200,7 +201,7 @@ CUresult_ tarn__vmm_unmap(const struct tarn__calls *calls, struct tarn__span spa
     return result == CUDA_SUCCESS_ ? result : calls->mem_unmap(span.address, span.bytes);
 }
 
-/* The handles of a span that the driver does not unmap. */
+/* Note the handles of a span that the driver does not unmap as stuck. */
 static void note_stuck(struct tarn__vmm *vmm, struct tarn__span span, bool unknown)
 {
     size_t page = tarn__vmm_page(vmm, span.address);

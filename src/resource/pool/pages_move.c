@@ -1,14 +1,15 @@
-/* pages_move.c -- idle memory taken to where it is needed.
+/* pages_move.c -- moving reclaimable memory to where it is needed.
  *
- * Physical memory may be mapped twice. So it is mapped at its new place first, and the old
- * one is left then: until the first is done an undo leaves everything as it was, and after
- * that nothing can be lost any more. The old place is a hole for the caller at once, though
- * it stays mapped (pages_places.c). Where queued work may still use it, it is one when that
- * is done: work that is ordered behind it sees the same bytes at the new one.
+ * Physical memory may be mapped twice. So the pool maps it at its new place first, and
+ * then drops the old one. Until the first step is done, an undo leaves everything as it
+ * was; after that nothing can be lost. The old place is an unmapped range for the caller
+ * at once, though it stays mapped (pages_places.c). Where queued work may still use the
+ * old place, that happens when the work is done. Work that is ordered behind it sees the
+ * same bytes at the new place.
  */
 #include "resource/pool/pages_inside.h"
 
-/* Map the handles of `span` at `at` as well. `*done_out`: how far that went. */
+/* Map the handles of `span` at `at` as well. `*done_out`: the bytes that were mapped. */
 static tarn_status map_span(struct tarn__pages *pages, const struct tarn__calls *calls,
                             struct tarn__span span, uint64_t at, size_t *done_out)
 {

@@ -1,12 +1,12 @@
-/* pages_peer.c -- other devices that may use a pool's memory.
+/* pages_peer.c -- access of other devices to a pool's memory.
  *
- * Access is set for each mapping, so a new one needs it as well: forgotten there, a peer
- * hangs or fails much later (reference/perf.md, section 1.7). The list of those that have
- * it lies beside the range, and every mapping is given the whole list.
+ * Access is set for each mapping, so a new mapping needs it as well. A peer without
+ * access hangs or fails much later. The list of devices with access lies beside the
+ * range, and every mapping gets access for the whole list.
  */
 #include "resource/pool/pages_inside.h"
 
-/* Where the peer is in the list, or its end. */
+/* Return the peer's position in the list, or the list's end. */
 static size_t find(const struct tarn__vmm *vmm, int peer)
 {
     size_t i = 1;
@@ -16,7 +16,7 @@ static size_t find(const struct tarn__vmm *vmm, int peer)
     return i;
 }
 
-/* In a scope: can the pool's device and the peer reach each other? */
+/* Check that the pool's device and the peer can reach each other. In a scope. */
 static tarn_status check(const struct tarn__pages *pages, const struct tarn__calls *calls,
                          int peer)
 {
@@ -54,7 +54,8 @@ static CUmemAccessDesc_ describe(int peer, bool access)
     };
 }
 
-/* The runs before `end` as they were; tried again once, as nobody can be told. */
+/* Restore the access of the runs before `end`; tried again once, since no caller can be
+ * notified. */
 static void take_back(const struct tarn__vmm *vmm, const struct tarn__calls *calls,
                       size_t end, int peer, bool access)
 {
@@ -66,7 +67,7 @@ static void take_back(const struct tarn__vmm *vmm, const struct tarn__calls *cal
             calls->mem_set_access(run.address, run.bytes, &before, 1);
 }
 
-/* In a scope: all that is mapped, or nothing of it. */
+/* Set access for everything that is mapped, or for nothing of it. In a scope. */
 static tarn_status set_all(const struct tarn__vmm *vmm, const struct tarn__calls *calls,
                            int peer, bool access)
 {
@@ -86,7 +87,8 @@ static tarn_status set_all(const struct tarn__vmm *vmm, const struct tarn__calls
     return TARN_OK;
 }
 
-/* In a scope. While the pool sleeps nothing is mapped: waking maps for all in the list. */
+/* Set a peer's access, in a scope. While the pool is suspended nothing is mapped:
+ * resuming maps for all devices in the list. */
 static tarn_status set_peer(struct tarn__pages *pages, const struct tarn__calls *calls,
                             int peer, bool access)
 {
@@ -100,7 +102,7 @@ static tarn_status set_peer(struct tarn__pages *pages, const struct tarn__calls 
     if (access && vmm->access_count == TARN__ACCESS_MAX)
         return tarn_error_set(TARN_NOT_SUPPORTED, "pool: %d devices have access already",
                               TARN__ACCESS_MAX);
-    if (!access) { /* through the places that it left, and will leave, too */
+    if (!access) { /* through its retired and retiring mappings, too */
         tarn__places_clear_all(vmm, calls);
         tarn__places_part_lingering(vmm);
     }

@@ -1,14 +1,18 @@
-/* pages_places.c -- memory that is mapped at more than one place.
+/* pages_places.c -- memory with more than one mapping (aliases).
  *
- * What moves is mapped at its new place, and nothing forces the old mapping to go. To unmap
- * is most of what a move costs (on an H200 70 us a call, where a second mapping and its
- * access are 26 us a handle), and most old places are not wanted for long. So an old place
- * that no work uses any more is left as it is: a hole for the pool, and unmapped only when
- * other memory is to come there, when its own is to go back to the driver, which has it
- * when no place does, or when the pool sleeps, ends, or takes a peer's access away.
+ * Moved memory is mapped at its new place, and nothing forces the pool to unmap the old
+ * one. Unmapping is most of the cost of a move: on an H200 70 us a call, while a second
+ * mapping and its access take 26 us a handle. Most old places are not reused for long. So
+ * an old place that no work uses any more stays mapped, as a retired mapping. For the
+ * pool it is an unmapped range. The pool unmaps it only in these cases:
  *
- * The places of a handle are a ring through the table. One of them, at most, is in use; the
- * others are left, or linger until queued work is done, or the driver did not unmap them.
+ * - Other memory is to come there.
+ * - Its own memory is to be released; the driver has it back when no mapping is left.
+ * - The pool is suspended, ends, or revokes a peer's access.
+ *
+ * The mappings of a handle form a ring through the table. At most one of them is in use.
+ * The others are retired (left), or retiring until queued work is done, or the driver
+ * failed to unmap them.
  */
 #include "resource/pool/pages_inside.h"
 
@@ -37,7 +41,7 @@ void tarn__places_part(struct tarn__vmm *vmm, size_t page)
     vmm->table[page].next = 0;
 }
 
-/* Where the memory of this place is in use. */
+/* Return the place where the memory of this place is in use. */
 static size_t place_in_use(const struct tarn__vmm *vmm, size_t page)
 {
     size_t place = page;
@@ -56,7 +60,7 @@ static bool is_left(const struct tarn__vmm *vmm, size_t page)
            vmm->table[page].left;
 }
 
-/* A left place of the memory at `page`. */
+/* Return a retired mapping of the memory at `page`. */
 static size_t left_place(const struct tarn__vmm *vmm, size_t page)
 {
     for (size_t place = next_place(vmm, page); place != page;
@@ -66,12 +70,12 @@ static size_t left_place(const struct tarn__vmm *vmm, size_t page)
     return NOWHERE;
 }
 
-/* A handle that moves again and again leaves no more places than this: the ring is walked,
- * and for each of them is a call when the memory goes. */
+/* The most retired mappings of one handle. The pool walks the ring, and makes one call
+ * for each mapping when the memory is released. */
 enum { LEFT_MAX = 16 };
 
-/* Unmap the oldest one if these are too many: the ring is in their order, and begins behind
- * the place that is in use. */
+/* Unmap the oldest one if these are too many. The ring is in their order, and begins
+ * behind the place that is in use. */
 static void bound_left(struct tarn__vmm *vmm, const struct tarn__calls *calls,
                        size_t in_use)
 {
@@ -96,7 +100,7 @@ void tarn__places_leave(struct tarn__vmm *vmm, const struct tarn__calls *calls,
         after = page + vmm->table[page].count;
         vmm->table[page].unknown = 1;
         size_t in_use = place_in_use(vmm, page);
-        if (in_use == NOWHERE) { /* it was given back meanwhile, or is not to stay here */
+        if (in_use == NOWHERE) { /* it was released meanwhile, or must not stay here */
             tarn__vmm_undo(vmm, calls, tarn__vmm_span(vmm, page, after), true);
             continue;
         }
@@ -139,7 +143,8 @@ void tarn__places_part_lingering(struct tarn__vmm *vmm)
     }
 }
 
-/* Left places of handles of `span`, from this one on, that lie together. */
+/* Return the end of the adjacent retired mappings of handles of `span`, from this one
+ * on. */
 static size_t end_of_left(const struct tarn__vmm *vmm, size_t place,
                           struct tarn__span span)
 {

@@ -1,12 +1,13 @@
-/* pages_segments.c -- a pool's memory as blocks of another resource.
+/* pages_segments.c -- the memory of a pool as blocks of another resource.
  *
- * A pool's pages are 2 MiB, and a segment that begins on such a border is the simplest
- * for it. cuMemAlloc gives large blocks so anyway; asked for, it would cost up to 2 MiB
- * more. So upstream is asked with no more than the common alignment first, and with 2 MiB
- * only once it has shown that it needs to be told.
+ * A pool's pages are 2 MiB, so a segment that begins on such a border is the simplest.
+ * cuMemAlloc aligns large blocks that way without a request; requesting it could cost up
+ * to 2 MiB more. So the pool first requests the common alignment from the upstream. It
+ * requests 2 MiB only once the upstream has returned a block that is not aligned.
  *
- * What goes back has been seen done by the host, so the stream matters to nobody: the
- * thread's own default stream is named, which is part of nobody's capture.
+ * The host has seen the device finish with memory before the pool returns it, so the
+ * stream does not matter. The pool passes the thread's own default stream, which no
+ * capture includes.
  */
 #include "base/sizes.h"
 #include "base/warning.h"
@@ -25,8 +26,8 @@ tarn_status tarn__segments_open(struct tarn__pages *pages, tarn_resource *upstre
     return TARN_OK;
 }
 
-/* Give a segment back to upstream, which may have two of its address: that of the life is
- * meant. */
+/* Return a segment to the upstream. The upstream may have two blocks of its address; the
+ * generation selects one. */
 static tarn_status give_back(struct tarn__segments *segments,
                              const struct tarn__segment *segment)
 {
@@ -39,8 +40,8 @@ static tarn_status give_back(struct tarn__segments *segments,
     return status;
 }
 
-/* Give all back. No status can be returned, so what fails is tried again, once, and what
- * stays with the upstream is a warning. */
+/* Return all segments. The function cannot return a status, so a failed return is tried
+ * again once, and a block that stays with the upstream causes a warning. */
 static void give_back_all(struct tarn__segments *segments)
 {
     size_t failed = 0, bytes = 0;
@@ -65,15 +66,15 @@ void tarn__segments_close(struct tarn__pages *pages)
 
     if (pages->device == TARN_DEVICE_NONE || !tarn__driver_gone())
         give_back_all(segments);
-    tarn_resource_release(segments->upstream); /* refused where blocks stay with it */
+    tarn_resource_release(segments->upstream); /* fails where blocks stay with it */
     pthread_mutex_destroy(&segments->lock);
     free(segments->list);
 }
 
 /* --- the list --- */
 
-/* Room for one more, so that entering it cannot fail. Only the one change that is under
- * way calls this, so the room stays. */
+/* Reserve one more entry, so that entering cannot fail. Only the one change that is under
+ * way calls this, so the capacity remains. */
 static bool make_room(struct tarn__pages *pages)
 {
     struct tarn__segments *segments = &pages->segments;
@@ -96,7 +97,8 @@ static bool make_room(struct tarn__pages *pages)
     return true;
 }
 
-/* How many segments begin before `address`. Locked, or by the one that changes. */
+/* Return how many segments begin before `address`. Locked, or called by the one thread
+ * that changes the list. */
 static size_t place_of(const struct tarn__segments *segments, uint64_t address)
 {
     size_t low = 0, high = segments->count;
@@ -131,7 +133,7 @@ static void take_out(struct tarn__segments *segments, size_t place)
     pthread_mutex_unlock(&segments->lock);
 }
 
-/* Is `span` the segment at `place`? */
+/* Return true if `span` is the segment at `place`. */
 static bool is_segment(const struct tarn__segments *segments, size_t place,
                        struct tarn__span span)
 {
@@ -159,7 +161,7 @@ static tarn_status ask(struct tarn__pages *pages, size_t bytes, size_t alignment
     return TARN_OK;
 }
 
-/* A segment on a border of 2 MiB if that can be, else another one. */
+/* Obtain a segment on a border of 2 MiB if possible, else another one. */
 static tarn_status obtain(struct tarn__pages *pages, size_t bytes, tarn_stream stream,
                           struct tarn__segment *out)
 {
@@ -184,7 +186,7 @@ static tarn_status obtain(struct tarn__pages *pages, size_t bytes, tarn_stream s
     }
     if (give_back(segments, &plain) == TARN_OK)
         return TARN_OK;
-    give_back(segments, out); /* keep the one that upstream does not take */
+    give_back(segments, out); /* keep a segment that the upstream does not take back */
     *out = plain;
     return TARN_OK;
 }

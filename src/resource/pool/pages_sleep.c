@@ -1,10 +1,11 @@
-/* pages_sleep.c -- all of a pool's physical memory given back, and had again.
+/* pages_sleep.c -- suspend and resume: releasing all physical memory of a pool, and
+ * restoring it.
  *
- * To sleep: the bytes that are wanted later are copied to page-locked host memory, every
- * handle is held, all is unmapped, and only then are the handles let go. Until that last
- * step everything can be put back as it was. To wake: new memory of the same shape at the
- * same addresses, access for the device and its peers, and the bytes. Until all of that
- * is there, an undo makes the pool sleep on.
+ * Suspend copies the kept bytes to page-locked host memory, holds every handle, and
+ * unmaps everything. Only then does it release the handles. Until that last step
+ * everything can be restored. Resume creates new memory of the same shape at the same
+ * addresses, sets access for the device and its peers, and copies the bytes back. Until
+ * all of that is done, an undo leaves the pool suspended.
  *
  * The copies run on a stream of their own: on a default stream they would end captures of
  * blocking streams.
@@ -29,7 +30,8 @@ static bool has_memory(const struct tarn__vmm *vmm, uint64_t address)
     return vmm->table[tarn__vmm_page(vmm, address)].first != 0;
 }
 
-/* The part of a span from `address` on that has memory throughout, or none throughout. */
+/* Return the part of a span from `address` on that has memory throughout, or none
+ * throughout. */
 static size_t part_from(const struct tarn__vmm *vmm, struct tarn__span span,
                         uint64_t address)
 {
@@ -53,8 +55,8 @@ static tarn_status queue_copy(const struct tarn__calls *calls, bool saves,
     return TARN_OK;
 }
 
-/* What was freed and given back meanwhile has no memory any more: the driver would take its
- * address for the host's, and write there. */
+/* Memory that was freed and released meanwhile is not mapped any more. The driver would
+ * take its address for a host address, and write there. */
 static tarn_status queue_copies(const struct tarn__vmm *vmm,
                                 const struct tarn__calls *calls, bool saves,
                                 CUstream_ stream)
@@ -77,7 +79,7 @@ static tarn_status queue_copies(const struct tarn__vmm *vmm,
     return status;
 }
 
-/* The bytes into host memory (saves), or back. Nothing is under way at the end. */
+/* Copy the bytes into host memory (saves), or back. No copy is under way at the end. */
 static tarn_status copy(const struct tarn__vmm *vmm, const struct tarn__calls *calls,
                         bool saves)
 {
@@ -104,7 +106,7 @@ void tarn__vmm_drop_kept(struct tarn__vmm *vmm, const struct tarn__scope *scope)
 {
     struct tarn__kept *kept = &vmm->kept;
 
-    /* A reset took it with the context. */
+    /* A reset freed it with the context. */
     if (kept->memory && scope && scope->life == kept->life &&
         scope->calls->mem_free_host(kept->memory) != CUDA_SUCCESS_)
         scope->calls->mem_free_host(kept->memory);
@@ -146,9 +148,9 @@ static tarn_status keep(struct tarn__vmm *vmm, const struct tarn__scope *scope,
     return status;
 }
 
-/* --- sleep --- */
+/* --- suspend --- */
 
-/* Handles that are held while nothing maps them. */
+/* Handles that the pool holds while nothing maps them. */
 struct held {
     CUmemHandle_ *handles; /* by address */
     size_t count;
@@ -193,8 +195,8 @@ static bool map_back(const struct tarn__calls *calls, struct tarn__span span,
            calls->mem_map(span.address, span.bytes, 0, handle, 0) == CUDA_SUCCESS_;
 }
 
-/* What was unmapped, which lies before page `end`, is mapped again as it was. False:
- * not all of it, and none of it is to be used. */
+/* Map the unmapped memory before page `end` again as it was. Returns false if not all of
+ * it was mapped; then none of it may be used. */
 static bool put_back(const struct tarn__vmm *vmm, const struct tarn__calls *calls,
                      const struct held *held, size_t end)
 {
@@ -211,8 +213,8 @@ static bool put_back(const struct tarn__vmm *vmm, const struct tarn__calls *call
     return true;
 }
 
-/* Unmap all, or leave all as it was. Where the driver refuses even to put back, the pool
- * sleeps after all, and what it keeps mapped is stuck. */
+/* Unmap all, or leave all as it was. Where the driver fails even to restore, the pool is
+ * suspended after all, and memory that stays mapped is stuck. */
 static tarn_status unmap_all(struct tarn__vmm *vmm, const struct tarn__calls *calls,
                              const struct held *held)
 {
@@ -276,10 +278,10 @@ tarn_status tarn__vmm_sleep(struct tarn__pages *pages, const struct tarn__span *
     return status;
 }
 
-/* --- wake --- */
+/* --- resume --- */
 
-/* Memory and access for every handle that there was. `*end_out`: the page behind the last
- * one that has memory. */
+/* Map memory and set access for every handle that existed. `*end_out`: the page behind
+ * the last one that has memory. */
 static tarn_status map_all(struct tarn__vmm *vmm, const struct tarn__calls *calls,
                            size_t *end_out)
 {

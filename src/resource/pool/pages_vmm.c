@@ -1,8 +1,8 @@
-/* pages_vmm.c -- a pool's one range of addresses, and memory that comes into it and goes.
+/* pages_vmm.c -- the address range of a VMM pool, and adding and removing its memory.
  *
- * The range is several times as long as the device's memory, so that there is always a
- * hole that is long enough, however the memory lies. The table of pages is as long; both
- * cost nothing where nothing is.
+ * The range is several times as long as the device's memory, so that a long enough
+ * unmapped range always exists, wherever the memory lies. The table of pages is as long.
+ * Both cost nothing where they are unused.
  *
  * Moving memory maps it at its new place first (pages_move.c): until that is done nothing
  * has changed, and from then on nothing can be lost.
@@ -30,7 +30,7 @@ static bool has_calls(const struct tarn__calls *calls)
            calls->mem_set_access;
 }
 
-/* Are 2 MiB a multiple of what the device maps? */
+/* Check that 2 MiB is a multiple of the device's mapping granularity. */
 static tarn_status fits_pages(const struct tarn__calls *calls, int device, bool *out)
 {
     CUmemAllocationProp_ properties = {
@@ -89,7 +89,7 @@ static void describe(struct tarn__pages *pages, const struct tarn__calls *calls)
     vmm->access_count = 1;
 }
 
-/* As many addresses as may be had, down to once the device's memory. */
+/* Reserve as many addresses as possible, down to once the device's memory. */
 static tarn_status reserve(struct tarn__vmm *vmm, const struct tarn__calls *calls)
 {
     size_t once = vmm->device_bytes & ~(TARN__HANDLE_BYTES_MAX - 1);
@@ -169,8 +169,8 @@ static void give_all_back(struct tarn__pages *pages, const struct tarn__calls *c
     unreserve(vmm, calls);
 }
 
-/* The driver needs no context for these calls, and memory of a context that was reset is
- * there until it is unmapped. */
+/* The driver needs no context for these calls, and memory of a context that was reset
+ * exists until it is unmapped. */
 void tarn__vmm_close(struct tarn__pages *pages)
 {
     const struct tarn__calls *calls;
@@ -182,7 +182,7 @@ void tarn__vmm_close(struct tarn__pages *pages)
 
 /* --- grow --- */
 
-/* The largest handle for what is left to map: a power of two up to `unit`. */
+/* Return the largest handle for the rest to map: a power of two up to `unit`. */
 static size_t piece_of(size_t left, size_t unit)
 {
     while (unit > left)
@@ -190,7 +190,8 @@ static size_t piece_of(size_t left, size_t unit)
     return unit;
 }
 
-/* Map new memory all over `span`, without access. `*done_out`: how much was. */
+/* Map new memory all over `span`, without access. `*done_out`: the bytes that were
+ * mapped. */
 static tarn_status populate(struct tarn__pages *pages, const struct tarn__calls *calls,
                             struct tarn__span span, size_t *done_out)
 {
@@ -252,7 +253,7 @@ tarn_status tarn__vmm_grow(struct tarn__pages *pages, struct tarn__span span)
 
 /* --- shrink --- */
 
-/* The handle that covers page `page`, which is mapped. */
+/* Return the handle that covers page `page`, which is mapped. */
 static struct tarn__span handle_at(const struct tarn__vmm *vmm, size_t page)
 {
     size_t first = vmm->table[page].first - 1;
@@ -329,7 +330,7 @@ tarn_status tarn__vmm_check_handles(const struct tarn__vmm *vmm, struct tarn__sp
     return TARN_OK;
 }
 
-/* What sleeps has no memory to give back, but where the driver kept it mapped. */
+/* A suspended pool has no memory to release, except where the driver kept it mapped. */
 static tarn_status unmap_asleep(struct tarn__pages *pages,
                                 const struct tarn__calls *calls, struct tarn__span span)
 {
@@ -359,7 +360,7 @@ static tarn_status unmap(struct tarn__pages *pages, struct tarn__span span)
     return TARN_OK;
 }
 
-/* Needs no context, so it gives back what a dead one left, too. */
+/* Needs no context, so it also releases the memory of a destroyed one. */
 tarn_status tarn__vmm_remove(struct tarn__pages *pages, struct tarn__span span)
 {
     tarn_status status = tarn__vmm_check_handles(&pages->vmm, span);

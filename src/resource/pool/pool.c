@@ -1,9 +1,11 @@
-/* pool.c -- the pool as a resource: its operations.
+/* pool.c -- the operations of the pool as a resource.
  *
- * An operation has three ways, tried in this order. A hit: the thread's magazine for this
- * stream. The quick way: the stream is known from the magazine, and the heap's lock is taken
- * once. The slow way, for everything else: caller.c finds out whose stream it is, search.c
- * what can be done.
+ * An operation has three paths, tried in this order.
+ *
+ *    cache hit  The block comes from the thread cache (magazine) of this stream.
+ *    fast path  The thread cache identifies the stream, and the operation takes the
+ *               heap's lock once.
+ *    slow path  caller.c resolves the stream, and search.c finds the memory.
  */
 #include "resource/internal.h"
 #include "resource/pool/magazine_hit.h"
@@ -26,7 +28,7 @@ tarn_status tarn__pool_gone(struct tarn__pool *pool)
         pool->device);
 }
 
-/* Are hits off? What a free may still do is `*forget` it. */
+/* Return the lifecycle state. If it is not 0, cache hits are off. */
 static unsigned gate(const struct tarn__pool *pool)
 {
     return atomic_load_explicit(&((struct tarn__pool *)pool)->gate, memory_order_acquire);
@@ -66,7 +68,8 @@ static tarn_device_ptr hand_out(struct tarn__pool *pool, tarn__index index, size
                                 size_t alignment)
 {
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
-    tarn_device_ptr block = node->address; /* once out, another thread may free it */
+    /* once it is live, another thread may free it */
+    tarn_device_ptr block = node->address;
 
     tarn__node_go_out(node, asked, alignment);
     return block;
@@ -78,9 +81,9 @@ static void note_peak_out(struct tarn__pool *pool)
         pool->peak_allocated = pool->heap.out_bytes;
 }
 
-/* Another stream wants the memory that this one freed, or it is much: fence it. A
- * thread that only frees on a raw stream learns here that the handle names another
- * stream by now, and gets a magazine for that. */
+/* Fence the stream's frees: another stream needs that memory, or it is much. A thread
+ * that only frees on a raw stream learns here that the handle names another stream by
+ * now. It gets a thread cache for that one. */
 static void fence_now(struct tarn__pool *pool, tarn_stream stream)
 {
     struct tarn__caller caller;
@@ -92,7 +95,8 @@ static void fence_now(struct tarn__pool *pool, tarn_stream stream)
     tarn__caller_end(&caller);
 }
 
-/* The stream's own memory, or ready memory (magazine NULL: that alone), with one lock taken. */
+/* Take a same-stream free or a completed free (magazine NULL: a completed one alone),
+ * with one lock taken. */
 static tarn__index quick_take(struct tarn__pool *pool, struct tarn__magazine *magazine,
                               const struct tarn__request *request, size_t asked)
 {
@@ -128,7 +132,7 @@ static tarn_status allocate_slowly(struct tarn__pool *pool,
     if (status != TARN_OK)
         return status;
     status = tarn__search(&caller, request, asked, &index);
-    /* It may have been put to sleep meanwhile. */
+    /* It may have been suspended meanwhile. */
     if (status != TARN_OK && gate(pool) && (status = check_gate(pool)) == TARN_OK)
         status = tarn__search(&caller, request, asked, &index);
     tarn__pool_lock(pool);
@@ -157,7 +161,7 @@ static tarn_status too_large(const struct tarn__pool *pool, size_t bytes)
                           "pool: %zu bytes are more than any pool has", bytes);
 }
 
-/* A program of one stream means that one where it names none. */
+/* With TARN_POOL_NO_STREAM_SINGLE, a call without a stream means the legacy stream. */
 static tarn_stream named(const struct tarn__pool *pool, tarn_stream stream)
 {
     bool is_one = pool->options.no_stream_policy == TARN_POOL_NO_STREAM_SINGLE;
@@ -165,8 +169,9 @@ static tarn_stream named(const struct tarn__pool *pool, tarn_stream stream)
     return is_one && stream == TARN_STREAM_NONE ? TARN_STREAM_LEGACY : stream;
 }
 
-/* Who names no stream makes no driver call by which he would find another context here, so
- * he asks; without a clear answer he goes the slow way. */
+/* Return true if the call names no stream and the pool's context is current. A call
+ * without a stream makes no driver call that would detect another context, so this
+ * queries it. Without a clear answer the call takes the slow path. */
 static bool is_nobody(const struct tarn__pool *pool, tarn_stream stream)
 {
     unsigned long long id = 0;
@@ -223,7 +228,8 @@ static bool is_live(const struct tarn__pool *pool, tarn__index index)
                                          memory_order_acquire) == TARN__LIVE;
 }
 
-/* Is this live block given back as it was asked for? */
+/* Return true if this live block is freed with the bytes and the alignment of its
+ * request. */
 static bool is_as_asked(const struct tarn__pool *pool, tarn__index index, size_t bytes,
                         size_t alignment)
 {
@@ -232,8 +238,8 @@ static bool is_as_asked(const struct tarn__pool *pool, tarn__index index, size_t
     return tarn__node_asked(node) == bytes && tarn__node_alignment(node) == alignment;
 }
 
-/* A look without the lock may miss a block while others change the tables, so what is not
- * there is looked for once more. */
+/* A lookup without the lock may miss a block while other threads change the tables. This
+ * looks again, with the lock. */
 __attribute__((noinline)) static tarn__index find_locked(struct tarn__pool *pool,
                                                          tarn_device_ptr block)
 {
@@ -245,7 +251,7 @@ __attribute__((noinline)) static tarn__index find_locked(struct tarn__pool *pool
     return is_live(pool, index) ? index : 0;
 }
 
-/* Is it still this block? Another thread may free it at any time. */
+/* Return true if it is still this block. Another thread may free it at any time. */
 static bool is_still(const struct tarn__pool *pool, tarn__index index,
                      tarn_device_ptr block)
 {
@@ -253,7 +259,7 @@ static bool is_still(const struct tarn__pool *pool, tarn__index index,
            tarn__node_address(tarn__node(&pool->heap.nodes, index)) == block;
 }
 
-/* The words of a free that is refused. */
+/* Return the error of a rejected free. */
 __attribute__((noinline)) static tarn_status not_as_asked(struct tarn__pool *pool,
                                                           tarn__index index,
                                                           tarn_device_ptr block,
@@ -279,7 +285,7 @@ static inline tarn__index find(struct tarn__pool *pool, tarn_device_ptr block)
     return is_live(pool, index) ? index : find_locked(pool, block);
 }
 
-/* The node of a block that is out, if bytes and alignment are its own. */
+/* Find the node of a live block, if bytes and alignment match. */
 static inline tarn_status find_live(struct tarn__pool *pool, tarn_device_ptr block,
                                     size_t bytes, size_t alignment, tarn__index *out)
 {
@@ -293,7 +299,7 @@ static inline tarn_status find_live(struct tarn__pool *pool, tarn_device_ptr blo
                : not_as_asked(pool, index, block, bytes, alignment);
 }
 
-/* What is over a limit that was lowered, as far as it is idle. `growth` held. */
+/* Release reclaimable memory above a limit that was lowered. `growth` held. */
 static void shrink_to_limit(struct tarn__pool *pool)
 {
     uint64_t released;
@@ -307,7 +313,7 @@ static void shrink_to_limit(struct tarn__pool *pool)
         atomic_store(&pool->over_limit, over > 0);
         if (over == 0 || turn == 2)
             return;
-        /* Handles may be larger than what is over. */
+        /* Handles may be larger than the excess. */
         bool exactly = turn == 0 && free_bytes > over;
         tarn__shrink(pool, exactly ? free_bytes - over : 0, &released);
     }
@@ -348,8 +354,9 @@ static inline void shrink_to_threshold(struct tarn__pool *pool)
         shrink_to_threshold_now(pool);
 }
 
-/* The magazine's spare, or into the heap, in the lane of the magazine's stream, with one
- * lock taken; more room for the magazine, if its blocks do not fit. */
+/* Free a block with one lock taken: as the last-freed block (the spare) of the thread
+ * cache, or into the heap, in the lane of its stream. Raises the cache's capacity if its
+ * blocks do not fit. */
 static tarn_status quick_put(struct tarn__pool *pool, struct tarn__magazine *magazine,
                              tarn__index index, tarn_device_ptr block, tarn_stream stream)
 {
@@ -371,7 +378,7 @@ static tarn_status quick_put(struct tarn__pool *pool, struct tarn__magazine *mag
     return TARN_OK;
 }
 
-/* Into the lane of nobody, with one lock taken. */
+/* Free a block into the no-stream lane, with one lock taken. */
 static tarn_status quick_put_nobodys(struct tarn__pool *pool, tarn__index index,
                                      tarn_device_ptr block)
 {
@@ -449,9 +456,10 @@ static bool pool_supports_streams(const void *self)
     return true;
 }
 
-/* What is freed without a stream is the lane's of nobody until a barrier, and ready memory
- * alone goes to those who name none. Fresh memory is as good as upstream says, or as the
- * barrier makes it that growth takes; of an upstream that knows no streams nothing is known. */
+/* No-stream frees stay in their own lane until a device-wide wait, and calls without a
+ * stream get completed memory alone. New memory is completed if the upstream guarantees
+ * it, or by the wait that growth makes. An upstream that does not support streams
+ * guarantees nothing. */
 static bool pool_serves_no_stream(const void *self)
 {
     const struct tarn__pool *pool = self;
@@ -488,7 +496,8 @@ static size_t pool_blocks_out(const void *self)
     return counts.allocations - counts.frees;
 }
 
-/* More is free than may stay, and some of it has no fence that could be asked about. */
+/* Return true if more is free than may stay, and some of it has no event fence to
+ * query. */
 static bool trim_has_to_wait(struct tarn__pool *pool, size_t keep_bytes)
 {
     tarn__pool_lock(pool);
@@ -524,9 +533,9 @@ static tarn_status pool_trim(void *self, size_t keep_bytes, size_t *released_out
     return status;
 }
 
-/* What the device has, and what the pool has free of it already, magazines' blocks too. The
- * sum can exceed the total: over pinned or managed memory, what the pool has free is not
- * the device's, and other threads move memory between the two questions. */
+/* Report the device's free memory, and the pool's free part of it, thread-cached blocks
+ * included. The sum can exceed the total: over pinned or managed memory, the pool's free
+ * memory is not the device's. Other threads also move memory between the two queries. */
 static tarn_status pool_memory_info(void *self, tarn_stream stream, size_t *free_out,
                                     size_t *total_out)
 {
@@ -559,7 +568,7 @@ static tarn_status pool_memory_info(void *self, tarn_stream stream, size_t *free
     return TARN_OK;
 }
 
-/* --- what a pool is to others --- */
+/* --- the pool as a resource --- */
 
 const tarn_resource_ops tarn__pool_ops = {
     .size = sizeof tarn__pool_ops,

@@ -1,8 +1,9 @@
 /* pressure.c -- out-of-memory callbacks: called before an allocation fails.
  *
- * A callback may do anything: use the pool, add callbacks, remove others or itself. So each is
- * found anew, by its number, before each call. A removal takes it out of the list and waits
- * until no other thread runs it. One that removes itself is freed when its call ends.
+ * A callback may do anything: use the pool, add callbacks, remove others or itself. The
+ * pool therefore looks each one up again, by its number, before each call. A removal
+ * takes the callback out of the list and waits until no other thread runs it. A callback
+ * that removes itself is freed when its call ends.
  */
 #include "base/hook.h"
 #include "resource/pool/pool.h"
@@ -14,11 +15,12 @@ enum { CALLBACKS_MAX = 8, CALLS_MAX = 16 };
 struct tarn__pressure {
     struct tarn__hook hook;      /* a tarn_pool_oom_callback */
     struct tarn__pressure *next; /* in the order of their numbers */
-    uint64_t number;             /* never given twice in a pool; grows */
-    bool goes_with_its_call;     /* it is in no list, and freed when its last call ends */
+    uint64_t number;             /* unique in a pool; increases */
+    /* it is in no list; its last call frees it when it ends */
+    bool goes_with_its_call;
 };
 
-static _Thread_local bool inside; /* this thread runs one, of whatever pool */
+static _Thread_local bool inside; /* this thread runs a callback, of any pool */
 
 void tarn__pressures_free(struct tarn__pressures *all)
 {
@@ -40,8 +42,9 @@ static unsigned behind(const struct tarn__pressure *one)
     return count;
 }
 
-/* Whose turn it is: that of `turn`, if it is still there and may be called once more, so that
- * each behind it has a call left; else the next one's. Locked. */
+/* Choose the next callback. It is that of `turn`, if it still exists and may be called
+ * once more, so that each one after it has a call left. Otherwise it is the next one.
+ * Locked. */
 static struct tarn__pressure *choose(const struct tarn__pressures *all,
                                      struct tarn__turn *turn)
 {
@@ -59,7 +62,7 @@ static struct tarn__pressure *choose(const struct tarn__pressures *all,
     return turn->calls < CALLS_MAX ? one : NULL;
 }
 
-/* False: nobody's turn is left. */
+/* Begin a call. Returns false if no callback is left. */
 static bool begin_call(struct tarn__pressures *all, struct tarn__turn *turn,
                        struct tarn__hook_call *call)
 {
@@ -90,7 +93,7 @@ bool tarn__pressure_ask(struct tarn__pool *pool, uint64_t bytes, struct tarn__tu
     struct tarn__hook_call call;
     bool freed = false;
 
-    /* A callback may allocate, and that may fail. */
+    /* A callback may allocate, and that allocation may fail. */
     while (!freed && !inside && !tarn__driver_gone() &&
            begin_call(&pool->pressures, turn, &call)) {
         inside = true;
@@ -108,7 +111,7 @@ bool tarn__pressure_ask(struct tarn__pool *pool, uint64_t bytes, struct tarn__tu
 
 /* --- coming and going --- */
 
-/* Enter it as the last one. False: there are as many as may be. */
+/* Enter it as the last one. Returns false if the list is full. */
 static bool enter(struct tarn__pressures *all, struct tarn__pressure *made)
 {
     struct tarn__pressure **link = &all->first;
@@ -133,7 +136,7 @@ tarn_status tarn_pool_add_oom_callback(tarn_resource *resource,
 
     if (status == TARN_OK && !call)
         status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: a callback that is NULL");
-    if (status == TARN_OK && tarn__driver_gone()) /* a lock may be held for ever */
+    if (status == TARN_OK && tarn__driver_gone()) /* a lock may be held forever */
         status = tarn_error_set(TARN_DRIVER_FAILURE,
                                 "pool: no callback any more: the process ends, or was "
                                 "forked");
@@ -152,8 +155,9 @@ tarn_status tarn_pool_add_oom_callback(tarn_resource *resource,
                           CALLBACKS_MAX);
 }
 
-/* The link to it, or NULL. Of several alike, the one that this thread runs is meant: two
- * that remove themselves on two threads would wait for each other. Locked. */
+/* Return the link to it, or NULL. Of several equal ones, it is the one that this thread
+ * runs. Otherwise two callbacks that remove themselves on two threads would wait for each
+ * other. Locked. */
 static struct tarn__pressure **find(struct tarn__pressures *all,
                                     tarn__any_function *function, const void *data)
 {
@@ -166,7 +170,7 @@ static struct tarn__pressure **find(struct tarn__pressures *all,
     return found;
 }
 
-/* False: there is none. */
+/* Remove it from the list. Returns false if there is none. */
 static bool take_out(struct tarn__pressures *all, tarn__any_function *function,
                      const void *data)
 {
@@ -194,7 +198,8 @@ tarn_status tarn_pool_remove_oom_callback(tarn_resource *resource,
     struct tarn__pool *pool;
     tarn_status status = tarn__pool_of(resource, "pool", &pool);
 
-    if (status != TARN_OK || tarn__driver_gone()) /* then nobody is asked any more */
+    /* then no callback is called any more */
+    if (status != TARN_OK || tarn__driver_gone())
         return status;
     return take_out(&pool->pressures, (tarn__any_function *)call, data)
                ? TARN_OK

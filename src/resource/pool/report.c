@@ -1,12 +1,13 @@
-/* report.c -- what a pool has and did: statistics, and why memory was out. */
+/* report.c -- the statistics of a pool, and the report of an out-of-memory failure. */
 #include "resource/pool/pool.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the thread's last refusal, made at its first one: a struct here would cost every
- * thread of every program 400 bytes of the room that libraries opened late have to share. */
+/* The thread's last failure, allocated at its first one. A struct here would cost every
+ * thread of every program 400 bytes of the static TLS that libraries loaded late have to
+ * share. */
 static _Thread_local tarn_pool_oom_report *last;
 static pthread_key_t last_key;
 static bool has_last_key;
@@ -62,8 +63,8 @@ static uint64_t largest_free(const struct tarn__pool *pool)
     return (uint64_t)largest << TARN__GRANULE_SHIFT;
 }
 
-/* What the heap has. `lock` held, or not `is_whole`: then it may be in the middle of a
- * change, and what takes a walk through it stays 0. */
+/* Fill in the heap's bytes. `lock` held, or not `is_whole`: then the heap may be in the
+ * middle of a change, and fields that need a walk through it stay 0. */
 static void fill_bytes(struct tarn__pool *pool, bool is_whole, tarn_pool_statistics *out)
 {
     uint64_t parked = 0, parked_blocks = 0;
@@ -216,7 +217,7 @@ tarn_status tarn_pool_last_oom_report(tarn_pool_oom_report *out)
     return TARN_OK;
 }
 
-/* Bytes for people: 3 digits and a unit. */
+/* Format bytes for people: 3 digits and a unit. */
 static const char *sized(uint64_t bytes, char *out, size_t capacity)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};

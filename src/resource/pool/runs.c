@@ -1,29 +1,30 @@
-/* runs.c -- neighbours that are large enough together, where no single block is.
+/* runs.c -- run coalescing: adjacent blocks that are large enough together, where no
+ * single block is.
  *
- * Blocks of different streams do not join, since each has another fence, and large ones of
- * one stream do not while that would cost them theirs. So memory that is free for a
- * request may lie in pieces that touch. Here they are found: for a stream's own and ready
- * pieces, which are joined for good, and for pieces of any stream that are fenced, which
- * are joined once the caller's stream has waited for all of them.
+ * Blocks of different streams do not coalesce, since each has another event fence. Large
+ * blocks of one stream do not while that would cost them their fence. So memory that is
+ * free for a request may lie in adjacent pieces, which are found here. A stream's own and
+ * completed pieces coalesce for good. Fenced pieces of any stream coalesce once the
+ * caller's stream has waited for all of their streams.
  */
 #include "resource/pool/heap.h"
 #include "resource/pool/mutations.h"
 
 #define NODE(index) tarn__node(&heap->nodes, (index))
 
-/* A run while it is looked for. */
+/* A run of adjacent blocks during the search. */
 struct look {
     struct tarn__heap *heap;
     const struct tarn__lane *lane;
     const struct tarn__request *request;
-    bool fenced_too; /* what others freed counts, too */
+    bool fenced_too; /* other streams' frees count, too */
     tarn__index first;
     uint64_t granules; /* 0: none was found */
     unsigned looks;
 };
 
 /* Blocks that are tried: enough to find any run of a pool's large pieces, few enough to
- * stay flat. */
+ * bound the cost. */
 enum { LOOKS = 128 };
 
 static bool is_usable(const struct look *look, const struct tarn__node *node)
@@ -43,7 +44,8 @@ static bool fits(const struct look *look)
     return tarn__request_fits(look->request, &whole);
 }
 
-/* Extend the run around one block to both sides; false, to end the visit, where it fits. */
+/* Extend the run around one block to both sides; returns false, to end the visit, where
+ * it fits. */
 static bool look_around(void *data, tarn__index index)
 {
     struct look *look = data;
@@ -91,7 +93,7 @@ bool tarn__heap_join(struct tarn__heap *heap, struct tarn__lane *lane,
     return true;
 }
 
-/* --- of several, once they were waited for --- */
+/* --- of several streams, after the waits --- */
 
 static bool find(struct look *look)
 {
@@ -105,7 +107,7 @@ static bool find(struct look *look)
     return false;
 }
 
-/* Take one piece, of at most `granules`. False: no host memory. */
+/* Take one piece, of at most `granules`. Returns false without host memory. */
 static bool take(struct tarn__heap *heap, tarn__index index, uint64_t granules,
                  struct tarn__run *out)
 {
@@ -131,7 +133,7 @@ void tarn__heap_take_run(struct tarn__heap *heap, const struct tarn__lane *lane,
     uint64_t granules = request->granules;
 
     out->count = 0;
-    /* A run begins where a block does, which says nothing of large alignments. */
+    /* A run begins where a block does, which does not guarantee large alignments. */
     if (request->alignment > TARN__GRANULE || !find(&look))
         return;
     for (tarn__index i = look.first, next; granules > 0; i = next) {

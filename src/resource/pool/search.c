@@ -1,17 +1,18 @@
-/* search.c -- the slow path of an allocation: what is tried, in which order.
+/* search.c -- the slow path of an allocation: the steps, and their order.
  *
- * The steps are a table: each gives a block or none, and the next one is tried. From the
- * cheap to the dear: what is at hand; what turns out to be done; neighbours joined; another
- * stream's memory behind a wait; more memory; and when there is no more, all that is held
- * back anywhere, the user's callbacks, and a wait for the device.
+ * The steps are a table. Each returns a block or none, and then the pool tries the next
+ * one. They go from cheap to expensive: immediately available memory; frees that turn out
+ * to be completed; coalesced neighbours; another stream's memory after a wait; more
+ * memory. When there is no more, the last steps are all deferred memory, the user's
+ * callbacks, and a device-wide wait.
  */
 #include "resource/pool/pool.h"
 
 struct search {
     struct tarn__caller *caller;
     const struct tarn__request *request;
-    unsigned attempts;   /* callbacks that freed something */
-    tarn_error upstream; /* what growing gave, the last time */
+    unsigned attempts;   /* number of callbacks that freed memory */
+    tarn_error upstream; /* the last failure of growth */
 };
 
 tarn__index tarn__search_at_hand(struct tarn__caller *caller,
@@ -19,7 +20,7 @@ tarn__index tarn__search_at_hand(struct tarn__caller *caller,
 {
     struct tarn__pool *pool = caller->pool;
     bool was_ready, no_memory = false;
-    /* A callback, or another thread, may have put it to sleep. */
+    /* A callback, or another thread, may have suspended it. */
     tarn__index index =
         atomic_load(&pool->gate)
             ? 0
@@ -41,7 +42,8 @@ static tarn__index at_hand(struct search *search)
     return index;
 }
 
-/* The blocks that threads freed last, and of which a loop would have its own again. */
+/* Search again with the last-freed blocks (the spares) of all threads, which a loop would
+ * reuse itself. */
 static tarn__index spares(struct search *search)
 {
     struct tarn__pool *pool = search->caller->pool;
@@ -54,9 +56,9 @@ static tarn__index spares(struct search *search)
     return index;
 }
 
-/* Has another stream free memory, which nobody else can have without a fence? A
- * capture, which gets none behind a fence, does not count as another stream. `lock`
- * held. */
+/* Return true if another stream has free memory that needs an event fence before others
+ * can use it. A capture does not count as another stream: it gets no fenced memory.
+ * `lock` held. */
 static bool others_have_memory(const struct tarn__caller *caller)
 {
     const struct tarn__heap *heap = &caller->pool->heap;
@@ -81,8 +83,8 @@ static tarn__index missed(struct search *search)
     return 0;
 }
 
-/* Fences that a miss asks about: more would cost more than the memory is worth. Where the
- * device is far behind, the next misses need not ask again. */
+/* Event fences that a miss queries: more would cost more than the memory is worth. Where
+ * the device is far behind, the next misses can skip the query. */
 enum { QUERIES = 4 };
 
 static tarn__index what_is_done(struct search *search)
@@ -131,9 +133,10 @@ static tarn__index stolen_before_growth(struct search *search)
     return search->caller->pool->options.grow_first ? 0 : stolen(search);
 }
 
-/* Before the pool grows: what the stream's magazines hold joins its neighbours, and what is
- * done on any stream is known to be, so that it can move to where the request fits. Other
- * streams' magazines stay: without a call of theirs what they hold gets no fence. */
+/* Prepare growth: the blocks in the stream's thread caches coalesce with their
+ * neighbours, and finished frees of every stream become completed. Both can then move to
+ * where the request fits. Other streams' thread caches stay: without a call on those
+ * streams their blocks get no event fence. */
 static tarn__index gathered(struct search *search)
 {
     tarn__magazines_drain_lane(search->caller->pool, search->caller->lane);
@@ -143,7 +146,8 @@ static tarn__index gathered(struct search *search)
     return index ? index : joined(search);
 }
 
-/* Somebody else may have grown while this thread waited for its turn. */
+/* Search again, since another thread may have grown while this one waited for its
+ * turn. */
 static tarn__index grown(struct search *search)
 {
     struct tarn__pool *pool = search->caller->pool;
@@ -164,7 +168,7 @@ static tarn__index grown(struct search *search)
     return index;
 }
 
-/* Blocks in magazines, of all threads. */
+/* Drain the thread caches of all threads. */
 static tarn__index drained(struct search *search)
 {
     tarn__magazines_drain(search->caller->pool);
@@ -172,7 +176,8 @@ static tarn__index drained(struct search *search)
     return index ? index : joined(search);
 }
 
-/* Would what is idle, given back, do it together with what can be had anew? */
+/* Return true if the reclaimable memory, once released, is enough together with new
+ * memory. */
 static bool would_do(struct search *search)
 {
     struct tarn__pool *pool = search->caller->pool;
@@ -191,7 +196,8 @@ static bool would_do(struct search *search)
     return idle + (free_bytes < room ? free_bytes : room) >= wanted;
 }
 
-/* Every fence there is, and idle memory given back so that it can be had elsewhere. */
+/* Query every event fence, and release reclaimable memory so that it is available
+ * elsewhere. */
 static tarn__index reclaimed(struct search *search)
 {
     struct tarn__pool *pool = search->caller->pool;
@@ -214,8 +220,8 @@ static tarn__index reclaimed(struct search *search)
     return released ? grown(search) : 0;
 }
 
-/* So much is held back of what was freed without a stream that it is waited for before the
- * pool grows. */
+/* Complete the no-stream frees if so much is deferred that the pool waits before it
+ * grows. */
 static tarn__index nobodys(struct search *search)
 {
     struct tarn__pool *pool = search->caller->pool;
@@ -226,7 +232,8 @@ static tarn__index nobodys(struct search *search)
     return index ? index : joined(search);
 }
 
-/* Memory is out: no byte of that is held back any more, whatever the last step is. */
+/* Complete all deferred memory. Memory is exhausted, so no byte of it stays deferred,
+ * whatever the `oom_policy` is. */
 static tarn__index held_back(struct search *search)
 {
     return tarn__streamless_settle(search->caller->pool, NULL) ? reclaimed(search) : 0;
@@ -258,8 +265,8 @@ static tarn__index try_steps(struct search *search)
     return 0;
 }
 
-/* Have the callbacks free something, and search again after each that says so. One may have
- * reset the context. */
+/* Call the callbacks, and search again after each one that reports freed memory. A
+ * callback may have reset the context. */
 static tarn__index pressed(struct search *search, uint64_t asked)
 {
     struct tarn__turn turn = {.calls = search->caller->callbacks};

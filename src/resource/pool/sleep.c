@@ -1,8 +1,10 @@
-/* sleep.c -- all physical memory given back for a while, and access of other devices.
+/* sleep.c -- suspend and resume (sleep and wake, vLLM's sleep mode), and access of other
+ * devices.
  *
- * Asleep, the gate is down: no hit, no growth. Blocks stay where they are, live ones too;
- * what is given back meanwhile is only noted. The waking brings back every page that was
- * there, at its address, or none.
+ * Suspend releases all physical memory for a while. The lifecycle state (`gate`) then
+ * stops cache hits and growth. Blocks stay at their addresses, live ones too; the pool
+ * only notes frees meanwhile. Resume restores every page that existed, at its address, or
+ * none.
  */
 #include "resource/pool/pool.h"
 #include <stdlib.h>
@@ -22,7 +24,7 @@ static tarn_status refuse(struct tarn__pool *pool)
     return TARN_OK;
 }
 
-/* Spans of the blocks that are out, merged where they touch; `lock` held. */
+/* Return the spans of the live blocks, merged where they touch; `lock` held. */
 static struct tarn__span *live_spans(const struct tarn__heap *heap, size_t *count)
 {
     struct tarn__span *spans = malloc((heap->blocks + 1) * sizeof *spans);
@@ -45,7 +47,7 @@ static struct tarn__span *live_spans(const struct tarn__heap *heap, size_t *coun
     return spans;
 }
 
-/* The gate is down, so no new work of ours begins; what is queued is waited for. */
+/* The gate is set, so the pool starts no new work; this waits for the queued work. */
 static tarn_status fall_asleep(struct tarn__pool *pool, tarn_pool_suspend_mode mode)
 {
     struct tarn__span *spans = NULL;

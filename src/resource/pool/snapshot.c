@@ -1,12 +1,13 @@
-/* snapshot.c -- every block of a pool, copied piece by piece.
+/* snapshot.c -- a copy of every block of a pool, made slice by slice.
  *
- * A pool may have millions of blocks, and every miss needs the heap's lock. So the lock is
- * held for a slice of them at a time, and host memory is taken between the slices. The heap
- * may change there: the copy goes on at the address where it was. The node that was copied
- * last leads there, as long as it is the block that it was; free nodes are not found by their
- * addresses.
+ * A pool may have millions of blocks, and every miss needs the heap's lock. So the copy
+ * holds the lock for one slice at a time, and allocates host memory between the slices.
+ * The heap may change there. The copy continues at the address where it stopped. The last
+ * copied node leads there, as long as its block is the same; the address table does not
+ * hold free nodes.
  *
- * The owner of a block writes what was asked for without the lock, and its state after that.
+ * The owner of a block writes the requested bytes without the lock, and its state after
+ * that.
  */
 #include "resource/pool/snapshot.h"
 #include "resource/pool/pool.h"
@@ -37,7 +38,7 @@ static tarn_pool_block_state state_of(const struct tarn__heap *heap,
     return node->epoch <= lane->fenced_epoch ? TARN_POOL_FENCED : TARN_POOL_UNFENCED;
 }
 
-/* What was asked is of a live block if it still is live after the look at it. */
+/* The requested bytes belong to a live block if it is still live after the read. */
 static tarn_pool_block describe(const struct tarn__heap *heap,
                                 const struct tarn__node *node, uint64_t segment)
 {
@@ -56,9 +57,9 @@ static tarn_pool_block describe(const struct tarn__heap *heap,
     return block;
 }
 
-/* --- going on where the last slice ended --- */
+/* --- continuing after the last slice --- */
 
-/* The segment that begins last before `address`, or there; 0: none does. */
+/* Return the last segment that begins at or before `address`; 0: none does. */
 static uint64_t segment_around(const struct tarn__heap *heap, uint64_t address)
 {
     uint64_t last = 0;
@@ -69,7 +70,7 @@ static uint64_t segment_around(const struct tarn__heap *heap, uint64_t address)
     return last;
 }
 
-/* The segment that begins first behind `address`; 0: none does. */
+/* Return the first segment that begins behind `address`; 0: none does. */
 static uint64_t segment_behind(const struct tarn__heap *heap, uint64_t address)
 {
     uint64_t first = 0;
@@ -80,8 +81,9 @@ static uint64_t segment_behind(const struct tarn__heap *heap, uint64_t address)
     return first;
 }
 
-/* A node of the segment at `start`, as near to the end of the copy as one of the last slice
- * still is where it was. What lies between `start` and there is of that segment. */
+/* Return a node of the segment at `start`: of the nodes of the last slice that are still
+ * in place, the one nearest to the end of the copy. Everything between `start` and that
+ * node is of that segment. */
 static tarn__index near_end(const struct tarn__heap *heap,
                             const struct tarn__snapshot *copy, uint64_t start)
 {
@@ -96,7 +98,8 @@ static tarn__index near_end(const struct tarn__heap *heap,
     return tarn__heap_find(heap, start);
 }
 
-/* The first block that ends behind what was copied, and its segment; 0: there is none. */
+/* Return the first block that ends behind the copied part, and its segment; 0: there is
+ * none. */
 static tarn__index next_block(const struct tarn__heap *heap,
                               const struct tarn__snapshot *copy, uint64_t *segment)
 {
@@ -115,8 +118,8 @@ static tarn__index next_block(const struct tarn__heap *heap,
 
 /* --- copying --- */
 
-/* There is room. A block that came to be where part of it was copied already is cut: what it
- * is is not known of that moment. */
+/* Append a block; the capacity is there. A block that was made where a part was copied
+ * already is cut: its state at that moment is unknown. */
 static void add(const struct tarn__heap *heap, struct tarn__snapshot *copy,
                 tarn__index index, uint64_t segment)
 {
@@ -133,10 +136,10 @@ static void add(const struct tarn__heap *heap, struct tarn__snapshot *copy,
     copy->end = end;
 }
 
-/* To look for a segment among many takes as long as to copy several blocks. */
+/* Finding a segment among many takes as long as copying several blocks. */
 enum { STARTS_A_BLOCK = 64 };
 
-/* Copy a slice; true: there may be more. `lock` held. */
+/* Copy a slice; returns true if there may be more. `lock` held. */
 static bool copy_slice(const struct tarn__heap *heap, struct tarn__snapshot *copy)
 {
     size_t left = TARN__SLICE, looking = heap->segments / STARTS_A_BLOCK;
@@ -201,7 +204,7 @@ tarn_status tarn_pool_snapshot(tarn_resource *resource, tarn_pool_block_fn visit
 
     if (status == TARN_OK && !visit)
         status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: a snapshot for nobody");
-    if (status == TARN_OK && tarn__driver_gone()) /* a lock may be held for ever */
+    if (status == TARN_OK && tarn__driver_gone()) /* a lock may be held forever */
         status = tarn_error_set(TARN_DRIVER_FAILURE,
                                 "pool: the process ends, or was forked: no snapshot");
     while (status == TARN_OK && more)

@@ -1,4 +1,4 @@
-/* snapshot.h -- a copy of a pool's blocks that is being made, a slice at a time. */
+/* snapshot.h -- a copy of a pool's blocks, made one slice at a time. */
 #ifndef TARN_POOL_SNAPSHOT_H
 #define TARN_POOL_SNAPSHOT_H
 
@@ -9,12 +9,12 @@ enum { TARN__SLICE = 1024 }; /* blocks for which the heap's lock is held */
 
 struct tarn__pool;
 
-/* By address, without gaps within a segment; all zeros at first. */
+/* Blocks by address, without gaps within a segment; all zeros at first. */
 struct tarn__snapshot {
     tarn_pool_block *blocks;
-    tarn__index *nodes; /* of each */
+    tarn__index *nodes; /* the node of each block */
     size_t count, room;
-    uint64_t end; /* what lies below was copied */
+    uint64_t end; /* everything below it was copied */
 };
 
 /* Copy the next slice. TARN_OUT_OF_MEMORY: no host memory; nothing was copied. */

@@ -1,9 +1,10 @@
-/* steal.c -- memory of another stream, behind a wait.
+/* steal.c -- cross-stream reuse: another stream's memory, after a wait.
  *
- * The caller's stream is made to wait for a fence that covers all that the donor queued
- * before it freed the block. What is cut off stays the donor's, with the fence it has. The
- * block is in the order of the caller's stream from then on: when it is freed there, it
- * gets that stream's open epoch, whose fence is recorded behind the wait.
+ * The caller's stream waits for an event fence. The fence covers all the work that the
+ * source stream queued before it freed the block. A split-off part stays with the source
+ * stream, with its event fence. From then on the block is in the order of the caller's
+ * stream. When it is freed there, it gets that stream's open epoch, whose event is
+ * recorded behind the wait.
  */
 #include "resource/pool/steal.h"
 
@@ -29,7 +30,7 @@ static bool choose(struct tarn__caller *caller, const struct tarn__request *requ
     return true;
 }
 
-/* A donor that is gone, and lost its last block here, is forgotten. */
+/* Delete the lane of a source stream that has ended, and lost its last block here. */
 static void let_go(struct tarn__heap *heap, struct tarn__lane *donor, CUevent_ event)
 {
     tarn__lane_unpin(donor, event);
@@ -56,7 +57,8 @@ tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request 
     if (result == CUDA_SUCCESS_ || TARN_MUTATION(wait_failed_taken_as_done)) {
         pool->steals++;
     } else {
-        /* Nothing was waited for: it is the donor's as before, of its open epoch. */
+        /* The stream did not wait: the block returns to the source stream, in its open
+         * epoch. */
         tarn__heap_put(&pool->heap, theft.block, theft.donor);
         theft.block = 0;
     }
@@ -65,7 +67,7 @@ tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request 
     return theft.block;
 }
 
-/* --- neighbours of several streams --- */
+/* --- adjacent blocks of several streams --- */
 
 static void cover(struct tarn__covers *covers, struct tarn__lane *lane, uint64_t epoch)
 {
@@ -116,7 +118,7 @@ void tarn__covers_let_go(const struct tarn__covers *covers, struct tarn__heap *h
         let_go(heap, covers->all[i].lane, covers->all[i].event);
 }
 
-/* Take a run, and pin what covers its pieces. `lock` held. */
+/* Take a run, and pin the event fences that cover its pieces. `lock` held. */
 static bool choose_run(struct tarn__caller *caller, const struct tarn__request *request,
                        struct tarn__run *run, struct tarn__covers *covers)
 {

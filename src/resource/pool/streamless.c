@@ -1,32 +1,33 @@
-/* streamless.c -- memory that was freed by somebody who names no stream, or left by a
- * stream that has ended.
+/* streamless.c -- no-stream frees: memory freed without a stream, or left by a stream
+ * that has ended.
  *
- * It may still be in use by work on any stream, those included that no longer exist, so
- * no event on one stream covers it. It is the lane's of nobody, in whose order no caller
- * is: free, and not to be had. One barrier covers all that lies there, so it is taken
- * once for many frees: when so much is held back that a search would rather wait than
- * grow, and before memory is said to be out.
+ * Work on any stream may still use such memory, streams included that no longer exist. No
+ * event on one stream covers it. It is in the no-stream lane (TARN__KEY_NOBODY), which
+ * orders no caller: free, but deferred. One device-wide wait covers everything there, so
+ * the pool waits once for many frees. It waits when so much is deferred that a search
+ * should wait rather than grow, and before an allocation fails.
  *
- * The same barrier covers what ended streams and captures left (TARN__KEY_LEFT). Their
- * users named streams, so the pool waits for it only where `last_step` allows a wait.
+ * The same wait covers the unfenced frees of ended streams and captures (TARN__KEY_LEFT).
+ * Their users named streams, so the pool waits for it only where `oom_policy` allows a
+ * wait.
  *
- * Who asks for memory without a stream gets what is ready, which no work is pending
- * behind; so both halves of the promise (serves_no_stream in tarn/resource.h) are here
+ * An allocation without a stream gets completed memory, behind which no work is pending.
+ * Both halves of the guarantee (supports_no_stream in tarn/resource.h) are thus kept here
  * and in tarn__heap_take().
  */
 #include "resource/pool/pool.h"
 #include "base/wait.h"
 
-/* Held back at most, before a search waits instead of growing: this part of the pool; or
- * so many blocks of the size that is asked for, and FEW at least, as far as that is a small part
- * of what the pool may have at all; and LEAST in any case. A loop that allocates and frees
- * one size so takes a barrier once in MANY frees, or more. */
+/* The most deferred memory before a search waits instead of growing. It is the largest of
+ * three: this part of the pool; so many blocks of the requested size, FEW at least, as
+ * far as that is a small part of what the pool may have; and LEAST. A loop that allocates
+ * and frees one size therefore waits for the device at most once in MANY frees. */
 enum { POOL_PART = 8, CAPACITY_PART = 32, MANY = 16 };
 #define LEAST ((uint64_t)16 << 20)
 #define FEW ((uint64_t)64 << 20)
 
-/* Held back at most of what ended streams and captures left: so much, or this part of
- * the most that was live at once. */
+/* The most deferred memory of ended streams and captures: so much, or this part of the
+ * peak of live bytes. */
 enum { LEFT_PART = 2 };
 #define LEFT_LEAST ((uint64_t)64 << 20)
 
@@ -40,7 +41,7 @@ static uint64_t smaller(uint64_t one, uint64_t other)
     return one < other ? one : other;
 }
 
-/* For blocks of this size. `lock` held. */
+/* Return the bound for blocks of this size. `lock` held. */
 static uint64_t bound(const struct tarn__pool *pool, uint32_t granules)
 {
     uint64_t asked = (uint64_t)granules << TARN__GRANULE_SHIFT;
@@ -65,7 +66,7 @@ uint64_t tarn__streamless_bytes(const struct tarn__pool *pool)
     return bytes_of(pool, TARN__KEY_NOBODY);
 }
 
-/* For a search of `request`, or any at all for one of NULL. */
+/* Enough for a search of `request`; with NULL, any at all is enough. */
 enum enough { TOO_LITTLE, ENOUGH_OF_NOBODYS, ENOUGH_IS_LEFT };
 
 static enum enough is_enough(struct tarn__pool *pool, const struct tarn__request *request)
@@ -95,9 +96,10 @@ bool tarn__streamless_is_due(const struct tarn__pool *pool, uint32_t granules)
            !lane->recording && tarn__lane_unfenced(lane) >= bound(pool, granules) / 2;
 }
 
-/* Is there a capture that the event would end? Those on non-blocking streams that nobody announced
- * are not seen, unless they have memory of this pool. In a scope. False: announced ones are held,
- * too. */
+/* Return true if the event would end a known capture. The pool does not see captures on
+ * non-blocking streams that were not announced, unless they have memory of this pool. If
+ * it returns false, no capture can be announced until tarn__opened_let_captures_go(). In
+ * a scope. */
 static bool captures_are_known(struct tarn__pool *pool, const struct tarn__scope *scope)
 {
     CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
@@ -129,7 +131,7 @@ void tarn__streamless_fence(struct tarn__pool *pool)
     tarn__scope_leave(&scope);
 }
 
-/* The oldest event of the lane of nobody, pinned; NULL: there is none. `lock` held. */
+/* Pin the oldest event of the no-stream lane; NULL: there is none. `lock` held. */
 static CUevent_ pin_oldest(struct tarn__lane *lane, uint64_t *epoch)
 {
     if (lane->fence_count == 0)
@@ -146,8 +148,8 @@ static void unpin(struct tarn__lane *lane, CUevent_ event)
             lane->fences[i].pins--;
 }
 
-/* Wait for the oldest event, in which nobody else waits. False: there is none, or the driver
- * refuses. */
+/* Wait for the oldest event, which no other thread waits for. Returns false if there is
+ * none, or the driver fails. */
 static bool wait_for_event(struct tarn__pool *pool)
 {
     struct tarn__scope scope;
@@ -174,7 +176,7 @@ static bool wait_for_event(struct tarn__pool *pool)
     return done;
 }
 
-/* --- by a wait for the device --- */
+/* --- by a device-wide wait --- */
 
 bool tarn__streamless_settle(struct tarn__pool *pool, const struct tarn__request *request)
 {
@@ -185,7 +187,7 @@ bool tarn__streamless_settle(struct tarn__pool *pool, const struct tarn__request
     if (request && enough == ENOUGH_OF_NOBODYS && wait_for_event(pool))
         return true;
     pthread_mutex_lock(&pool->barrier);
-    /* Another thread may have waited for it meanwhile, for all. */
+    /* Another thread may have waited meanwhile, for all. */
     bool settled = is_enough(pool, request) == TOO_LITTLE ||
                    tarn__fences_barrier_locked(pool) == TARN_OK;
     pthread_mutex_unlock(&pool->barrier);
