@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """rename.py -- apply tools/renames.tsv to the sources.
 
-    rename.py [--section NAME] [--dry-run]
+    rename.py [--section NAME]        this repository
+    rename.py --to FOLDER FILE...     copies of somebody's C and Python files, for the new names
 
 The table has tab-separated columns: section, scope, old, new. Scopes:
 
@@ -232,9 +233,31 @@ def rename_fields(sources, fields):
         sources.write()
 
 
+def copy_renamed(folder, paths, names, prefixes, fields):
+    """Members go by their name alone here: `.old` and `->old`, where that has one meaning."""
+    meanings = collections.defaultdict(set)
+    for (_, old), new in fields.items():
+        meanings[old].add(new)
+    members = {old: min(news) for old, news in meanings.items() if len(news) == 1}
+    member = re.compile(r"((?:\.|->)\s*)(" + "|".join(members) + r")\b(?!\s*\()")
+    words = re.compile(
+        "|".join([rf"\b{re.escape(old)}\b" for old in names])
+        + "".join(rf"|\b{re.escape(old)}" for old in prefixes)
+    )
+    every = {**names, **prefixes}
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in map(pathlib.Path, paths):
+        text = words.sub(lambda found: every[found.group()], path.read_text())
+        if path.suffix != ".py":
+            text = member.sub(lambda found: found[1] + members[found[2]], text)
+        (folder / path.name).write_text(text)
+
+
 def main():
     parser = argparse.ArgumentParser(description="Apply tools/renames.tsv.")
     parser.add_argument("--section", help="only the rows of this section")
+    parser.add_argument("--to", type=pathlib.Path, help="copy the files there, renamed")
+    parser.add_argument("files", nargs="*", help="with --to")
     arguments = parser.parse_args()
     names, prefixes, fields = {}, {}, {}
     parts, codes = collections.defaultdict(dict), collections.defaultdict(dict)
@@ -257,6 +280,9 @@ def main():
             codes[rest][old] = new
         else:
             sys.exit(f"no such scope: {scope}")
+    if arguments.to:
+        copy_renamed(arguments.to, arguments.files, names, prefixes, fields)
+        return
     sources = Sources()
     if fields:
         rename_fields(sources, fields)

@@ -328,7 +328,7 @@ class _PoolCalls(UpstreamResourceAdaptor):
         """Counts up whenever memory goes from under addresses (trim, sleep)."""
         return _tarn._pool_generation(self)
 
-    def set_peer(self, device: int, access: bool = True) -> None:
+    def set_peer_access(self, device: int, access: bool = True) -> None:
         """Let another device use this memory, or no longer."""
         _tarn._pool_set_peer_access(self, device, access)
 

@@ -42,7 +42,7 @@ def test_counters_are_exact_and_always_on():
     after = tarn.nrt.stats()
     assert after.mi_alloc - before.mi_alloc == after.alloc - before.alloc == 1001
     assert after.mi_free - before.mi_free == after.free - before.free == 1000
-    assert after.bytes_all - before.bytes_all == 100100
+    assert after.bytes_total - before.bytes_total == 100100
     assert after.bytes_live - before.bytes_live == 100
     assert after.histogram[7] - before.histogram[7] == 1001  # 64 to 127 bytes
     assert held.size == 100

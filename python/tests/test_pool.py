@@ -129,16 +129,16 @@ def test_the_options_of_a_pool_are_taken_by_their_names_alone():
 def test_other_devices_use_a_pool_where_they_may():
     pool = PoolMemoryResource()
     with pytest.raises(tarn.InvalidArgumentError, match="its own"):
-        pool.set_peer(0)
+        pool.set_peer_access(0)
     with pytest.raises(tarn.InvalidArgumentError):
-        pool.set_peer(99)
+        pool.set_peer_access(99)
     with pytest.raises(tarn.InvalidArgumentError):
-        pool.set_peer(-1, False)
+        pool.set_peer_access(-1, False)
     if tarn.driver_info().device_count > 1:
-        pool.set_peer(1)
-        pool.set_peer(1, access=False)
+        pool.set_peer_access(1)
+        pool.set_peer_access(1, access=False)
         with pytest.raises(tarn.NotSupportedError):
-            PoolMemoryResource(tarn.mr.CudaMemoryResource()).set_peer(1)
+            PoolMemoryResource(tarn.mr.CudaMemoryResource()).set_peer_access(1)
 
 
 def test_the_limit_changes_while_the_pool_lives(pool):

@@ -53,7 +53,7 @@ class Stats(NamedTuple):
     mi_free: int  # of them gone
     failed: int  # allocations that were not to be had
     misuses: int  # second releases, bytes written past an end
-    bytes_all: int  # of all blocks ever made
+    bytes_total: int  # of all blocks ever made
     bytes_live: int  # of those that are out
     bytes_peak: int  # the most that were out at a time
     bytes_chunks: int  # taken from the allocator for small blocks

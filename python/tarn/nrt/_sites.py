@@ -16,7 +16,7 @@ class Site(NamedTuple):
     """One place that allocated, and what of it is still out."""
 
     function: str  # the compiled function, or a symbol; "" where it is not known
-    where: str  # words that the allocating code gave, or ""
+    label: str  # words that the allocating code gave, or ""
     blocks: int
     bytes: int
     address: int  # in the caller: where the call returns to; 0: not known
@@ -76,10 +76,10 @@ def keep_names() -> None:
 
 def difference(before: list[Site], after: list[Site]) -> list[Site]:
     """What came between two lists; a site that has less than before is left out."""
-    known = {(site.address, site.where): site for site in before}
+    known = {(site.address, site.label): site for site in before}
     found = []
     for site in after:
-        old = known.get((site.address, site.where))
+        old = known.get((site.address, site.label))
         blocks = site.blocks - (old.blocks if old else 0)
         bytes = site.bytes - (old.bytes if old else 0)
         if blocks > 0 or bytes > 0:
