@@ -5,6 +5,6 @@
 tarn_status tarn__legacy_ipc_handle(int device, const tarn_pointer *pointer,
                                     tarn_ipc_handle *out)
 {
-    (void)device; /* the pointer is of this device, calls.c has seen to that */
+    (void)device; /* calls.c has checked that the pointer is of this device */
     return tarn__ipc_export_plain(pointer, out);
 }
