@@ -15,7 +15,8 @@ struct tarn__connection {
     size_t bytes;
 };
 
-/* --- connections.c: only the server's thread changes the list, under tarn__owner_lock() */
+/* --- connections.c: only the server's thread changes the list, under the owner's lock
+ * --- */
 
 /* Allocate space for `most` connections. False: no host memory. */
 bool tarn__connections_make(size_t most);

@@ -46,7 +46,8 @@ static bool is_on_device(const tarn_manager *manager, const tarn_pointer *pointe
     return pointer->device == manager->device;
 }
 
-/* Does it have the addresses of its kind, and the required alignment? */
+/* Does it have the addresses of its kind, and is pinned memory at the requested address?
+ */
 static bool is_placed(const tarn_pointer *pointer, const struct request *request)
 {
     bool for_device = request->kind != TARN_POINTER_PINNED;

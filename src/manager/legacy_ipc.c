@@ -1,4 +1,5 @@
-/* legacy_ipc.c -- a block's handle for another process, as Numba asks a manager for it. */
+/* legacy_ipc.c -- the handle of a block for another process, as Numba's managers make it.
+ */
 #include "manager/manager.h"
 #include "ipc/export.h"
 

@@ -6,7 +6,7 @@
  * further waits. Elsewhere two waits make it safe:
  *
  *   - At the release, Tarn waits for the whole device before the block returns.
- *   - At the allocation, Tarn waits for the stream that the resource prepared the block on.
+ *   - At the allocation, Tarn waits for the stream that the resource prepared it on.
  *
  * That is slow and always correct. The first wait ends every stream capture in the
  * context. Memory that belongs to no device has no device to wait for.
