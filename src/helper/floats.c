@@ -76,7 +76,8 @@ float tarn_aot_nextafterf(float a, float b)
     return nextafterf(a, b);
 }
 
-/* In polar form. For base 0 only the exponents 0 and 1 are defined. */
+/* In polar form. The defined powers of 0 are 0 (real exponent above 0) and 1 (exponent
+ * 0). */
 void tarn_aot_cpow(const tarn_aot_complex *a, const tarn_aot_complex *b,
                    tarn_aot_complex *out)
 {
