@@ -20,9 +20,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define SILENT_NS \
-    UINT64_C(4000000000) /* time to send a request; an importer sends it
-                                        * at once */
+#define SILENT_NS UINT64_C(4000000000) /* an importer sends its request at once */
 enum { ACCEPTED_AT_ONCE = 64 };
 
 static struct {

@@ -143,7 +143,8 @@ static struct tarn__chunk *new_chunk(const struct tarn__source *source, unsigned
     return chunk;
 }
 
-/* All that there is, from 8 to 64 KiB; later an eighth of it. Under the lock. */
+/* The size of the next chunk: as much as the pool has, from 8 to 64 KiB; later an eighth
+ * of it. Under the lock. */
 static size_t next_chunk_bytes(const struct tarn__pool *pool, unsigned class)
 {
     size_t have = pool->bytes[class], bytes = CHUNK_LEAST;
