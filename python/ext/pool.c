@@ -79,9 +79,9 @@ static PyObject *finish(tarn__state *state, struct fresh *fresh, tarn_status sta
     Py_RETURN_NONE;
 }
 
-/* (self, upstream, device, initial_bytes, maximum_bytes, growth, release_threshold,
- * grow_first, OOM policy is FAIL, resume on use, no_stream_policy, no_stream_limit_bytes)
- */
+/* (self, upstream, device, initial_bytes, maximum_bytes, growth_bytes,
+ * release_threshold_bytes, grow_first, is oom_policy FAIL, is suspended_policy RESUME,
+ * no_stream_policy, no_stream_limit_bytes) */
 static PyObject *open_pool(PyObject *module, PyObject *args)
 {
     TARN__CALL;

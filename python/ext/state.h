@@ -39,7 +39,7 @@
     X(DeferredFrees)                                                                   \
     X(resource_types) /* dict: name of a C resource -> class of tarn.mr */             \
     X(registered)     /* dict: device -> the object that Python set there, device.c */ \
-    X(served)         /* the last object returned, of those */                         \
+    X(served)         /* the last one returned */                                      \
     X(DeviceBuffer)   /* type, buffer.c */                                             \
     X(name_ptr)       /* names of its arguments, interned */                           \
     X(name_size)                                                                       \

@@ -105,8 +105,8 @@ static int from_older(PyObject *object, tarn_stream *out)
     return result;
 }
 
-/* The value to use for a Stream: its own; but if it was made from a Stream and is not
- * registered any more, that Stream's. */
+/* The value to use for a Stream. One that is not registered, and was made from a Stream,
+ * has that Stream's; any other has its own. */
 static tarn_stream current(tarn__state *state, PyObject *object)
 {
     const stream_object *stream = (const stream_object *)object;
