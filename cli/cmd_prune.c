@@ -183,7 +183,7 @@ static int read_line(struct job *job, int argc, char **argv, bool *stop)
     return 0;
 }
 
-/* --- files ---------------------------------------------------------------------------- */
+/* --- files -------------------------------------------------------------------------- */
 
 /* Read the whole file into the task. */
 static bool read_all(struct prune_task *task, FILE *file)

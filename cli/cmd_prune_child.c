@@ -41,7 +41,7 @@ struct channel {
     int output, reasons, errors; /* -1: not open */
 };
 
-/* --- the library ---------------------------------------------------------------------- */
+/* --- the library -------------------------------------------------------------------- */
 
 enum { FILE_NAME = 64, PYPIS_LLVM = 22 };
 
@@ -116,7 +116,7 @@ static int load(struct library *library, unsigned llvm)
     return library->bytes && library->old_text ? 0 : no_library(llvm);
 }
 
-/* --- in the child ----------------------------------------------------------------------- */
+/* --- in the child ------------------------------------------------------------------- */
 
 static void write_place(FILE *file, const char *what, const tarn_prune_place *place)
 {
@@ -203,7 +203,7 @@ static void work(const struct library *library, const struct prune_task *task,
     _exit(0);
 }
 
-/* --- in the parent ---------------------------------------------------------------------- */
+/* --- in the parent ------------------------------------------------------------------ */
 
 static void close_channel(struct channel *channel)
 {

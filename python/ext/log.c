@@ -224,7 +224,8 @@ static uint64_t find_settled(void)
     return newest;
 }
 
-/* Append the rows of the failed frees up to number `newest`, the oldest first. Lock held. */
+/* Append the rows of the failed frees up to number `newest`, the oldest first. Lock
+ * held. */
 static void settle(uint64_t newest)
 {
     struct failed **link = &the_log.failed, *oldest_first = NULL;

@@ -38,8 +38,8 @@ bool tarn__look_end(const struct tarn__look *look);
 void tarn__manager_memory(tarn__manager_object *manager, bool may_have_changed,
                           struct tarn__log_call *call);
 
-/* Device memory as an object of `type`, on `stream`, which it keeps (NULL: on the manager's
- * stream). */
+/* Device memory as an object of `type`, on `stream`, which it keeps (NULL: on the
+ * manager's stream). */
 PyObject *tarn__manager_memalloc(tarn__manager_object *manager, PyTypeObject *type,
                                  size_t bytes, PyObject *stream);
 

@@ -351,7 +351,7 @@ void tarn__block_end_as(struct tarn__block *block, bool mi)
     count_end(take_apart(block), bytes, mi, false);
 }
 
-/* --- other sizes --------------------------------------------------------------------- */
+/* --- other sizes -------------------------------------------------------------------- */
 
 /* Record the new size of a block that stays where it is. */
 static struct tarn__block *settle(struct tarn__block *block, size_t before, size_t bytes)

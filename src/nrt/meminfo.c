@@ -103,7 +103,7 @@ TARN__FAST struct MemInfo *allocate(size_t bytes, unsigned alignment, unsigned s
     return set_up(block, (char *)block + TARN__HEAD, bytes, destructor, NULL, NULL);
 }
 
-/* --- the end ------------------------------------------------------------------------- */
+/* --- the end ------------------------------------------------------------------------ */
 
 /* Call the destructor, unless the instance is shut down. The memory of a varsize MemInfo
  * is freed in any case. */
@@ -201,7 +201,7 @@ TARN__FAST void release(struct MemInfo *meminfo)
         release_in_full(meminfo);
 }
 
-/* --- Tarn's own calls ---------------------------------------------------------------- */
+/* --- Tarn's own calls --------------------------------------------------------------- */
 
 tarn_status tarn_meminfo_create(tarn_runtime *runtime, void *data, size_t size,
                                 tarn_meminfo_destructor destructor, void *info,
@@ -290,7 +290,7 @@ tarn_runtime *tarn_meminfo_runtime(const tarn_meminfo *meminfo)
     return NULL;
 }
 
-/* --- Numba's names ------------------------------------------------------------------- */
+/* --- Numba's names ------------------------------------------------------------------ */
 
 NRT_MemInfo *tarn_nrt_MemInfo_new(void *data, size_t size, NRT_dtor_function dtor,
                                   void *dtor_info)

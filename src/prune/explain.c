@@ -139,7 +139,7 @@ static void tell(const struct tarn__view *view, const struct tarn__refop *incref
     options->explain(options->explain_data, &kept);
 }
 
-/* --- which rule ---------------------------------------------------------------------- */
+/* --- which rule --------------------------------------------------------------------- */
 
 static bool has_decref(const struct tarn__view *view, const struct tarn__refop *incref)
 {

@@ -13,7 +13,7 @@ enum { FEW_PARTS = 4 };
  * it. */
 enum { STEPS_PER_BLOCK = 256, STEPS_ALWAYS = 1 << 22 };
 
-/* --- opening -------------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------------------ */
 
 static int by_depth(const void *a, const void *b)
 {
@@ -135,7 +135,7 @@ void tarn__fans_renew(struct tarn__fans *fans)
     fans->steps += fans->cfg->edges + fans->cfg->blocks;
 }
 
-/* --- one search ------------------------------------------------------------------------ */
+/* --- one search --------------------------------------------------------------------- */
 
 static bool refuse(struct tarn__fan *fan, tarn_prune_rule rule, uint32_t block,
                    bool final)

@@ -5,7 +5,7 @@
  * fan holds if
  *
  *   - no block from the head up to the exits has a decref,
- *   - every path ends at an exit, or at a raise after which nothing is released, or nowhere,
+ *   - every path ends at an exit, or nowhere, or at a raise with no release after it,
  *   - no path returns to the head before an exit,
  *   - no path reaches an exit, or enters the fan, except through the head.
  *

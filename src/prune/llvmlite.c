@@ -79,7 +79,7 @@ static bool fail_for_all(struct tarn__llvmlite *search, tarn_prune_rule rule,
     return fail(search, rule, block);
 }
 
-/* --- the walk back -------------------------------------------------------------------- */
+/* --- the walk back ------------------------------------------------------------------ */
 
 /* Do all reverse paths from the blocks marked as tails, `count` of which are on the
  * stack, reach `head` before the entry or another tail? Blocks that raise are skipped in
@@ -109,7 +109,7 @@ static bool held_by_head(struct tarn__llvmlite *search, uint32_t head, size_t co
     return true;
 }
 
-/* --- diamond -------------------------------------------------------------------------- */
+/* --- diamond ------------------------------------------------------------------------ */
 
 static bool make_trees(struct tarn__llvmlite *search)
 {
@@ -197,7 +197,7 @@ bool tarn__llvmlite_diamond(struct tarn__llvmlite *search)
     return changed;
 }
 
-/* --- fan-out -------------------------------------------------------------------------- */
+/* --- fan-out ------------------------------------------------------------------------ */
 
 static bool on_the_way(const struct tarn__llvmlite *search, uint32_t block)
 {

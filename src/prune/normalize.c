@@ -15,8 +15,7 @@ static bool has_incref(const struct tarn__view *view, uint32_t block)
     return false;
 }
 
-/* Records of debug info are attached to instructions and move along when one is removed.
- */
+/* Debug info records are attached to instructions and move along when one is removed. */
 static bool has_records(LLVMValueRef instruction)
 {
 #if LLVM_VERSION_MAJOR >= 20
@@ -76,8 +75,8 @@ static bool is_musttail(const struct tarn__view *view, uint32_t block, LLVMValue
 #endif
 }
 
-/* Nothing may stand between a call that must be a tail call and the ret, so decrefs stay in
- * front of it. llvmlite's pass puts them behind it, which no verifier accepts. */
+/* Nothing may stand between a call that must be a tail call and the ret, so decrefs stay
+ * before it. llvmlite's pass puts them behind it, which no verifier accepts. */
 static LLVMValueRef where_to(const struct tarn__view *view, uint32_t block)
 {
     LLVMValueRef end = LLVMGetBasicBlockTerminator(view->blocks[block]);

@@ -116,7 +116,7 @@ static bool line_starts(const struct line *line, const char *start)
     return starts_with(line->text, line->text + line->length, start);
 }
 
-/* --- one block ------------------------------------------------------------------------ */
+/* --- one block ---------------------------------------------------------------------- */
 
 static bool same_argument(const struct line *a, const struct line *b)
 {
@@ -212,7 +212,7 @@ static void prune_block(struct old *old, size_t from, size_t to)
         prune_line(old, i);
 }
 
-/* --- the module ----------------------------------------------------------------------- */
+/* --- the module --------------------------------------------------------------------- */
 
 /* From the line of a `define` to the line of its `}`: process each run of lines between
  * labels. Empty lines are removed. */

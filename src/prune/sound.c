@@ -189,7 +189,7 @@ bool tarn__sound_prune(struct tarn__sound *sound)
     return !sound->view->pruning->arena.failed;
 }
 
-/* --- explaining ---------------------------------------------------------------------------- */
+/* --- explaining --------------------------------------------------------------------- */
 
 struct tarn__verdict tarn__sound_explain(struct tarn__sound *sound, uint32_t incref)
 {

@@ -67,7 +67,8 @@ struct tarn__view {
 /* Find the blocks and refops of a function. False: no host memory. */
 bool tarn__view_open(struct tarn__view *view, struct tarn__pruning *pruning,
                      LLVMValueRef function);
-/* Give equal values equal numbers, and list the decrefs of each. False: no host memory. */
+/* Give equal values equal numbers, and list the decrefs of each. False: no host
+ * memory. */
 bool tarn__view_number_values(struct tarn__view *view);
 
 /* Had the block a decref of that value, perhaps removed by now? */

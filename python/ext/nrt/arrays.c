@@ -133,8 +133,9 @@ static PyObject *make_ndarray(const struct tarn__nrt_array *array, PyTypeObject 
     return made;
 }
 
-/* Box an array: an object of `type` (ndarray, or a class derived from it). The object gets
- * a reference of its own; the caller keeps that of `array`. NULL with an exception set. */
+/* Box an array: an object of `type` (ndarray, or a class derived from it). The object
+ * gets a reference of its own; the caller keeps that of `array`. NULL with an exception
+ * set. */
 PyObject *tarn__nrt_array_to_ndarray(struct tarn__nrt_array *array, PyTypeObject *type,
                                      int dimensions, int writeable, PyObject *dtype)
 {
