@@ -11,8 +11,8 @@
  * An exception becomes a status on its way through C and is raised again above, see
  * error.c. Blocks of a bridge are aligned to 256 bytes: allocate() takes no alignment.
  *
- * The result of allocate() is checked before C code gets it, since a mistake in Python
- * must become an exception and not another array's bytes. It has to be an aligned
+ * The result of allocate() is checked before C code gets it. A mistake in Python must
+ * become an exception and not another array's bytes. The result has to be an aligned
  * address, of no live block, and as long as requested where the driver knows that.
  */
 #include "state.h"

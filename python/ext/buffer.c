@@ -165,8 +165,8 @@ static int make_room(tarn__state *state, tarn__buffer *self, size_t capacity,
 
 /* --- making and unmaking --- */
 
-/* The device of the blocks of `resource`, or the current device where it has none. Returns
- * 0, or -1 with an exception set. */
+/* The device of the blocks of `resource`, or the current device where it has none.
+ * Returns 0, or -1 with an exception set. */
 static int find_device(tarn__state *state, const tarn_resource *resource, int *out)
 {
     *out = tarn_resource_device(resource);

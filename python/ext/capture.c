@@ -45,7 +45,7 @@ static PyObject *announcement_exit(PyObject *object, PyObject *args)
     if (tarn__stream_end_announcement(self->stream) != 0) {
         if (type == Py_None)
             return NULL;
-        PyErr_Clear(); /* the exception within says more */
+        PyErr_Clear(); /* the exception within is more specific */
     }
     Py_RETURN_FALSE;
 }

@@ -7,9 +7,9 @@
  * `<exit>`.
  *
  * The manager names the place of each of its calls, for the log of the process. A logger
- * adaptor finds it when it writes a row for any other caller (a DeviceBuffer, a plugin
- * for Numba that takes its memory from Tarn). Frames of a plugin are skipped, too:
- * Numba's driver module, or a finalizer, has called them.
+ * adaptor finds it when it writes a row for any other caller. Such a caller is a
+ * DeviceBuffer, or a plugin for Numba that takes its memory from Tarn. Frames of a plugin
+ * are skipped, too: Numba's driver module, or a finalizer, has called them.
  */
 #include "log.h"
 

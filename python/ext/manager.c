@@ -2,8 +2,9 @@
  *
  * It is the process's manager (tarn_memory_manager()), which serves from the device's
  * current resource unless TARN_MEMORY_MANAGER names another manager. Each call sets the
- * place in the user's program for the loggers beneath, releases the GIL, and writes a row
- * into the log of the process. It serves device, mapped, pinned and managed memory.
+ * place in the user's program for the loggers beneath, and releases the GIL. It then
+ * writes a row into the log of the process. It serves device, mapped, pinned and managed
+ * memory.
  */
 #include "pointer.h"
 

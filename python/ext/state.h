@@ -2,8 +2,9 @@
  * functions.
  *
  * The module has one file per type. Each file offers `int tarn__add_<thing>(PyObject
- * *module)`, which creates its type, keeps it in the state and adds it to the module (-1
- * with an exception set on failure). module.c calls them in the order of its table.
+ * *module)`. It creates its type, keeps it in the state and adds it to the module (-1
+ * with an exception set on failure). module.c calls these functions in the order of its
+ * table.
  *
  * No static PyObject anywhere: all of them are in the state, which a method finds with
  * tarn__state_of(Py_TYPE(self)), also in classes derived in Python.

@@ -243,7 +243,7 @@ static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         return NULL;
     }
     if (PyObject_TypeCheck(object, (PyTypeObject *)state->Stream))
-        value = ((stream_object *)object)->value; /* see current(), which asks `object` */
+        value = ((stream_object *)object)->value; /* current() reads `object` */
     else if (tarn__stream_from(state, object, &value) != 0)
         return NULL;
     return make(type, value, -1, object);

@@ -1,7 +1,7 @@
 /* imported.h -- blocks of the driver's pools of other processes, imported once each.
  *
- * All functions are called with one block being opened or closed at a time, which
- * mapping.c ensures, in a relaxed scope of the device that is to use the block.
+ * mapping.c calls all functions, with one block being opened or closed at a time. It
+ * calls them in a relaxed scope of the device that is to use the block.
  */
 #ifndef TARN_IPC_IMPORTED_H
 #define TARN_IPC_IMPORTED_H

@@ -33,7 +33,7 @@ static struct {
     tarn_manager *managers[DEVICES_MAX]; /* a reference each */
 } process = {.made = PTHREAD_COND_INITIALIZER};
 
-/* --- what the environment says --- */
+/* --- the environment --- */
 
 static const struct {
     const char *name;

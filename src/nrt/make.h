@@ -36,7 +36,7 @@ struct tarn__block *tarn__direct_make(tarn_runtime *runtime, size_t bytes,
 /* Free a LIVE block whose destructor has run. `uncounted`: see above. */
 void tarn__block_end(struct tarn__block *block, bool uncounted);
 
-/* The same; `mi` says whether a MemInfo is counted as freed, whatever the block was made
+/* The same; `mi` tells whether a MemInfo is counted as freed, whatever the block was made
  * as. */
 void tarn__block_end_as(struct tarn__block *block, bool mi);
 

@@ -70,7 +70,7 @@ struct MemInfo *tarn__meminfo_new(tarn_runtime *runtime, void *data, size_t size
                                                      .caller = caller});
 }
 
-/* With memory of its own, from the default instance. It is a function of its own, so that
+/* With memory of its own, from the default instance. It is a separate function, so that
  * its arguments cost the fast path no stack. */
 static __attribute__((noinline)) struct MemInfo *allocate_generally(
     size_t bytes, size_t alignment, tarn_meminfo_destructor destructor,

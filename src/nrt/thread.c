@@ -85,7 +85,7 @@ __attribute__((constructor)) static void watch_forks(void)
                    tarn__registry_unlock_all);
 }
 
-/* This thread's entry; &nobody: no host memory. */
+/* This thread's entry; the address of `nobody`: no host memory. */
 static struct tarn__nrt_thread *self(void)
 {
     if (tarn__nrt_self != &nobody)

@@ -5,7 +5,8 @@
  * last incref with the first decref. It compares text only: `ptr %a` and `ptr nonnull %a`
  * are different arguments to it, and only the null of typed pointers counts as null.
  * Labels separate the blocks. A label that has to be quoted for anything but a letter, a
- * digit or one of -$._ is not recognized, and the two blocks are treated as one.
+ * digit or one of -$._ is not recognized. The blocks on both sides of it are treated as
+ * one.
  */
 #define _GNU_SOURCE /* memmem */
 #include "base/hash.h"

@@ -12,7 +12,7 @@
  * raises: its references leak. Without the incref this reference does not leak any more.
  * The rule does not apply if anything is released behind the raise, as in an `except`
  * clause. Nor does it apply where the reference may have been taken for another owner,
- * who keeps it (handed.h).
+ * which keeps it (handed.h).
  */
 #include "prune/sound.h"
 

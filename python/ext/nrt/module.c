@@ -1,9 +1,9 @@
 /* module.c -- the module `_nrt_python`: the contents of Numba's module of that name, on
  * libtarn.
  *
- * Numba's statistics functions show a view. It is off until a caller turns it on, an
- * error while it is off, and stands still in between (Numba's own tests rely on all
- * three). The real counters never stop; tarn.nrt.stats() has those.
+ * Numba's statistics functions show a view. It is off until a caller turns it on. Queries
+ * fail while it is off, and the view stands still meanwhile (Numba's own tests rely on
+ * all three). The real counters never stop; tarn.nrt.stats() has those.
  */
 #include "nrt_python.h"
 

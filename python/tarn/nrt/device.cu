@@ -5,9 +5,9 @@
  * code written for it, work unchanged. tarn.nrt.use_device_runtime() installs it.
  *
  * The last reference must be handled right. The decrement that drops it returns that
- * fact, and no thread reads the count again, which may be freed by then. Sizes cannot wrap. A
- * failed allocation is not counted in the statistics and leaks nothing. A destructor gets
- * the argument that it was set up with.
+ * fact, and no thread reads the count again, which may be freed by then. Sizes cannot
+ * wrap. A failed allocation is not counted in the statistics and leaks nothing. A
+ * destructor gets the argument that it was set up with.
  *
  * No header is included: <cuda/atomic> alone is a second of compilation for each kernel.
  * It is C as well, so that tests/nrt/device_host.c can run it on threads of the host.
