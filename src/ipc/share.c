@@ -8,8 +8,8 @@
  *
  * All releases of a shared pointer come here, under one lock, except those that began
  * before the share existed. Such a release counts down without checking what is left. It
- * can be the owner's last release only while no other release overtakes it. A sweep then
- * finds the share that is left over. Each handle and each request sweeps some of the
+ * can be the owner's last release only while it overtakes no other. A sweep finds the
+ * share that it leaves over. Each handle and each request sweeps some of the
  * shares, in turn, so that the cost does not depend on their number.
  */
 #include "ipc/owner.h"

@@ -251,8 +251,7 @@ static bool direct_end(struct tarn__block *block)
     return true;
 }
 
-/* Return memory to the external allocator that it came from, and release that allocator.
- */
+/* Return memory to the external allocator that it came from. */
 static void return_external(struct tarn__block *block, uint64_t word)
 {
     NRT_ExternalAllocator *external;

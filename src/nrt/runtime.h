@@ -73,8 +73,7 @@ struct tarn__nrt_thread;
 /* A thread's part of an instance. Only its thread writes, except for `next`. */
 struct tarn__shard {
     alignas(128)
-        uint64_t word; /* the instance's, as last seen, or a value that it never has: slow
-                    * path */
+        uint64_t word; /* the instance's as last seen; a value it never has: slow path */
     uint64_t fast; /* header of a small block of the fast path, without class and MI */
     /* The last-freed slot, by class, or NULL. It is kept out of the list: a block that is
      * allocated and freed in turn would make each call wait for the list's last update.
