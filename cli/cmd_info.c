@@ -1,4 +1,4 @@
-/* cmd_info.c -- `tarn info`: which driver this is, and what works with it. */
+/* cmd_info.c -- `tarn info`: the loaded driver, and the features that work with it. */
 #include "tool.h"
 #include <dirent.h>
 #include <stdlib.h>
@@ -7,11 +7,11 @@
 
 enum { TRIAL_BYTES = 1 << 20 };
 
-/* What a resource can do here, found out by trying. */
+/* A trial of a resource: whether it works here. */
 struct trial {
     bool works;
     bool streams, memory_info, free_waits;
-    char why[sizeof tarn_error_last()->message]; /* it does not work */
+    char why[sizeof tarn_error_last()->message]; /* the reason why it does not work */
 };
 
 static tarn_status give_back(tarn_resource *resource, tarn_device_ptr block)
@@ -19,7 +19,8 @@ static tarn_status give_back(tarn_resource *resource, tarn_device_ptr block)
     return tarn_resource_deallocate(resource, block, TRIAL_BYTES, 0, TARN_STREAM_DEFAULT);
 }
 
-/* Allocate and free once. A free that fails is tried again, or the resource could not go.
+/* Allocate and free once. A free that fails is retried; otherwise the resource could not
+ * be released.
  */
 static tarn_status use(tarn_resource *resource)
 {
@@ -87,9 +88,9 @@ static void print_device(int number, const tarn_device_info *device)
     print_resources(number);
 }
 
-/* The metadata of another project's Python distribution `tarn`, which installs into the folder
- * of this one (python/tarn/_clash.py says more). "": there is none, or libtarn does not lie in a
- * Python package. */
+/* Find the metadata of another project's Python distribution `tarn`, which installs into
+ * the folder of this one (python/tarn/_clash.py has the details). "": there is none, or
+ * libtarn does not lie in a Python package. */
 static void find_other_distribution(char name[PATH_BYTES])
 {
     char path[PATH_BYTES];
@@ -190,7 +191,7 @@ static int write_all(const tarn_driver_info *driver, const tarn_device_info *dev
     return 0;
 }
 
-/* Ask first and print then, so that a failure prints nothing else. */
+/* Query first and print then, so that a failure prints nothing else. */
 static int tell(const char *path, bool json)
 {
     tarn_driver_info driver;

@@ -1,4 +1,4 @@
-/* cmd_log.c -- `tarn log`: what a log says, and which of its rows cannot be. */
+/* cmd_log.c -- `tarn log`: a summary of a log, and its inconsistent rows. */
 #define _GNU_SOURCE
 #include "tool.h"
 #include <errno.h>
@@ -8,13 +8,13 @@
 
 enum { PLACES = 10 }; /* in each list of the largest */
 
-/* What is read, and what is to be printed. */
+/* The input of the command, and the output that it collects. */
 struct job {
     struct source source;
     bool check, json;
     tarn_trace_format format;
     tarn_trace_accounting *tally;
-    struct json out; /* with --json; into memory, so that a failure prints none of it */
+    struct json out; /* with --json; in memory, so that a failure prints none of it */
     char *text;      /* that memory */
     size_t text_bytes;
 };
@@ -24,7 +24,7 @@ static const char *format_name(tarn_trace_format format)
     return format == TARN_TRACE_RMM ? "RMM" : "NBEP 7";
 }
 
-/* A row that cannot be: printed as it is found. */
+/* An inconsistent row: printed as soon as it is found. */
 static void on_problem(void *data, uint64_t line, const char *what)
 {
     struct job *job = data;
@@ -42,7 +42,7 @@ static void on_problem(void *data, uint64_t line, const char *what)
     putchar('\n');
 }
 
-/* The count of places that have something in that order, at most PLACES. */
+/* The number of places with a value in that order, at most PLACES. */
 static size_t places_of(const struct job *job, tarn_site_order order,
                         tarn_trace_site sites[PLACES])
 {
@@ -165,7 +165,7 @@ static void write_summary(struct job *job, const tarn_trace_summary *summary)
     write_places(job);
 }
 
-/* Read the log to its end; with --json what is found goes to memory. */
+/* Read the log to its end; with --json the output goes to memory. */
 static int read_log(struct job *job)
 {
     if (job->json && job->check)

@@ -1,4 +1,4 @@
-/* cmd_prune.c -- `tarn prune`: takes reference counts that cancel out from LLVM IR. */
+/* cmd_prune.c -- `tarn prune`: remove reference counts that cancel out from LLVM IR. */
 #define _GNU_SOURCE
 #include "cmd_prune.h"
 #include <errno.h>
@@ -19,7 +19,7 @@ struct job {
 
 enum { SHAPES = 1, COMPAT, LIMIT, MARKS, EMIT, LLVM, OLD, STATS, EXPLAIN, CHECK, OUTPUT };
 
-/* A word for a bit; lists of them are written with commas. */
+/* A name for a bit; lists of names are separated by commas. */
 struct word {
     const char *name;
     unsigned bits;
@@ -46,7 +46,7 @@ static unsigned bits_of(const struct word *words, const char *name, size_t lengt
     return 0;
 }
 
-/* The bits of a list of words; 0 where one of them is none. */
+/* The bits of a list of names; 0 where one of them is unknown. */
 static unsigned read_words(const struct word *words, const char *list)
 {
     unsigned all = 0;
@@ -87,7 +87,7 @@ static bool read_version(const char *text, unsigned *out)
     return true;
 }
 
-/* Put the option into the job; returns 0, or the exit code after words. */
+/* Store the option in the job; return 0, or the exit code after a message. */
 static int apply(struct job *job, int option, const char *value)
 {
     tarn_prune_options *options = &job->task.options;
@@ -142,7 +142,7 @@ static int apply(struct job *job, int option, const char *value)
     }
 }
 
-/* 0, or the exit code; `*stop` is set where the program is to end with it. */
+/* Return 0, or the exit code; `*stop` is set where the program is to end with it. */
 static int read_line(struct job *job, int argc, char **argv, bool *stop)
 {
     static const struct option options[] = {
@@ -183,9 +183,9 @@ static int read_line(struct job *job, int argc, char **argv, bool *stop)
     return 0;
 }
 
-/* --- files ---------------------------------------------------------------------------- */
+/* --- files -------------------------------------------------------------------------- */
 
-/* Everything the file has, into the task. */
+/* Read the whole file into the task. */
 static bool read_all(struct prune_task *task, FILE *file)
 {
     size_t capacity = 0;
@@ -236,7 +236,7 @@ static int cannot_write(const char *path)
     return failed(&verb_prune, "cannot write %s: %s", path, strerror(errno));
 }
 
-/* What is no plain file, a pipe or a device, is written to as it is. */
+/* A file that is not regular, a pipe or a device, is written to directly. */
 static int write_directly(const char *path, const struct prune_result *result)
 {
     FILE *file = fopen(path, "wb");
@@ -247,7 +247,8 @@ static int write_directly(const char *path, const struct prune_result *result)
     return fclose(file) == 0 && good ? 0 : cannot_write(path);
 }
 
-/* Beside the file first, so that a full disk or a signal leaves the old one whole. */
+/* Write a file beside it first, so that a full disk or a signal leaves the old one whole.
+ */
 static int replace(const char *path, const struct prune_result *result)
 {
     char *beside = NULL;
@@ -272,7 +273,7 @@ static int replace(const char *path, const struct prune_result *result)
     return code;
 }
 
-/* --- what is told --------------------------------------------------------------------- */
+/* --- output ------------------------------------------------------------------------- */
 
 static void print_stats(FILE *file, const struct job *job,
                         const struct prune_result *result)

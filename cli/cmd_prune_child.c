@@ -1,8 +1,8 @@
 /* cmd_prune_child.c -- `tarn prune`, the part that runs LLVM, in a process of its own.
  *
  * LLVM's readers stop the process on some broken files, by a signal or by exit(). So the
- * work is done in a child, and a child that does not come back is a file that is no good.
- * What it makes comes back in memory that both have.
+ * work is done in a child. A child that does not finish means that the file is invalid.
+ * Its results come back in memory that both processes share.
  */
 #define _GNU_SOURCE
 #include "cmd_prune.h"
@@ -19,29 +19,29 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The calls of libtarn_prune that are needed, found at run time: without LLVM the rest of
- * the tool works as ever. */
+/* The functions of libtarn_prune that are needed, found at run time: the rest of the tool
+ * works without LLVM. */
 struct library {
     __typeof__(&tarn_prune_bytes) bytes;
     __typeof__(&tarn_prune_old_text) old_text;
 };
 
-/* What the child tells; in memory that parent and child share. */
+/* The child's results, in memory that parent and child share. */
 struct told {
-    bool done; /* it came to its end */
+    bool done; /* it finished */
     tarn_status status;
-    char message[sizeof tarn_error_last()->message]; /* status is not TARN_OK */
+    char message[sizeof tarn_error_last()->message]; /* set if status is not TARN_OK */
     tarn_prune_report report;
     uint64_t old_removed;
 };
 
-/* Files without a name, for what has no fixed size. */
+/* Files without a name, for results of no fixed size. */
 struct channel {
     struct told *told;
     int output, reasons, errors; /* -1: not open */
 };
 
-/* --- the library ---------------------------------------------------------------------- */
+/* --- the library -------------------------------------------------------------------- */
 
 enum { FILE_NAME = 64, PYPIS_LLVM = 22 };
 
@@ -69,8 +69,9 @@ static int no_library(unsigned llvm)
                   llvm ? llvm : PYPIS_LLVM);
 }
 
-/* It lies beside libtarn. By name it is found only where the loader looks for this tool's
- * own libraries, and under a sanitizer, whose dlopen stands between, it is not. */
+/* The file lies beside libtarn. By name alone it is found only where the loader searches
+ * this tool's own libraries. Under a sanitizer, whose dlopen intercepts the call, it is
+ * not found. */
 static void *open_file(const char *name)
 {
     char path[PATH_BYTES];
@@ -80,7 +81,7 @@ static void *open_file(const char *name)
     return handle ? handle : dlopen(name, RTLD_NOW | RTLD_LOCAL);
 }
 
-/* Does the library at hand have that LLVM? */
+/* Does the open library have that LLVM? */
 static bool has_llvm(void *handle, unsigned llvm)
 {
     __typeof__(&tarn_prune_llvm_version) version;
@@ -89,7 +90,7 @@ static bool has_llvm(void *handle, unsigned llvm)
     return version && strtoul(version(), NULL, 10) == llvm;
 }
 
-/* The one for that LLVM; libtarn_prune.so, if that is the one it has. */
+/* Open the library for that LLVM, or libtarn_prune.so if that has it. */
 static void *open_library(unsigned llvm)
 {
     char name[FILE_NAME];
@@ -115,7 +116,7 @@ static int load(struct library *library, unsigned llvm)
     return library->bytes && library->old_text ? 0 : no_library(llvm);
 }
 
-/* --- in the child ----------------------------------------------------------------------- */
+/* --- in the child ------------------------------------------------------------------- */
 
 static void write_place(FILE *file, const char *what, const tarn_prune_place *place)
 {
@@ -189,7 +190,7 @@ static void work(const struct library *library, const struct prune_task *task,
     size_t count = 0;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    setrlimit(RLIMIT_CORE, &none); /* dying is nothing special here */
+    setrlimit(RLIMIT_CORE, &none); /* a crash is expected here */
     dup2(channel->errors, STDERR_FILENO);
     told->status = prune(library, task, channel, &out, &count);
     if (told->status == TARN_OK && !write_all(channel->output, out, count))
@@ -202,7 +203,7 @@ static void work(const struct library *library, const struct prune_task *task,
     _exit(0);
 }
 
-/* --- in the parent ---------------------------------------------------------------------- */
+/* --- in the parent ------------------------------------------------------------------ */
 
 static void close_channel(struct channel *channel)
 {
@@ -228,7 +229,8 @@ static bool open_channel(struct channel *channel)
            channel->errors >= 0;
 }
 
-/* All that is in the file, with a zero behind it; NULL: no memory, or it cannot be read. */
+/* Read the whole file, with a zero byte behind it; NULL: no memory, or it cannot be read.
+ */
 static char *contents(int file, size_t *count_out)
 {
     struct stat facts;
@@ -251,7 +253,7 @@ static char *contents(int file, size_t *count_out)
     return bytes;
 }
 
-/* The child did not come to its end: what LLVM printed last words of is no IR. */
+/* The child did not finish: the input on which LLVM failed is no IR. */
 static int died(const struct prune_task *task, const struct channel *channel, int state)
 {
     size_t count = 0;
@@ -271,7 +273,7 @@ static int died(const struct prune_task *task, const struct channel *channel, in
     return FAILED;
 }
 
-/* The library says `prune: ` first, and so does the tool. */
+/* The library's message begins with `prune: `, and so does the tool's. */
 static const char *without_who(const char *message)
 {
     size_t length = strlen("prune: ");

@@ -1,4 +1,4 @@
-/* cmd_replay.c -- `tarn replay`: a log's allocations, done again on another resource. */
+/* cmd_replay.c -- `tarn replay`: repeat a log's allocations on another resource. */
 #include "tool.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -112,7 +112,7 @@ static int replay_loaded(struct job *job)
     return 0;
 }
 
-/* The resource first: a wrong driver shows before a large log is read. */
+/* Create the resource first: a wrong driver is reported before a large log is read. */
 static int replay(struct job *job, const char *path)
 {
     int code;
@@ -139,7 +139,7 @@ static int replay(struct job *job, const char *path)
     return code;
 }
 
-/* Take one option; WRONG_USE where its value is none. */
+/* Take one option; WRONG_USE where its value is invalid. */
 static int take_option(struct job *job, int option)
 {
     switch (option) {

@@ -1,8 +1,8 @@
-/* cmd_run.c -- `tarn run`: an unchanged Numba program with its memory under Tarn.
+/* cmd_run.c -- `tarn run`: run an unchanged Numba program with its memory under Tarn.
  *
  * The tool sets the environment and replaces itself by the program, so that signals, the
  * terminal and the exit code are the program's own. Numba and cuda.bindings look for the
- * driver by name; for the stand-in the folder that holds it has to come first.
+ * driver by name; for the driver simulator, its folder has to come first.
  */
 #define _GNU_SOURCE
 #include "tool.h"
@@ -18,13 +18,13 @@
 static const char manager[] = "tarn.numba";
 
 struct job {
-    const char *driver;   /* NULL: as the environment says */
+    const char *driver;   /* NULL: as the environment specifies */
     const char *log;      /* NULL: none */
-    const char *resource; /* NULL: as the environment says */
+    const char *resource; /* NULL: as the environment specifies */
     char **program;       /* and its arguments */
 };
 
-/* Paths are put together here; false: too long, errno says so. */
+/* Paths are joined here; false: too long, errno tells so. */
 static bool join(char path[PATH_MAX], const char *format, ...) TARN_PRINTF(2, 3);
 
 static bool join(char path[PATH_MAX], const char *format, ...)
@@ -38,7 +38,7 @@ static bool join(char path[PATH_MAX], const char *format, ...)
     return length >= 0 && length < PATH_MAX;
 }
 
-/* `path` from the root, links left as they are: a driver's name tells what it is. */
+/* Make `path` absolute without resolving links: a driver's name identifies it. */
 static bool make_absolute(const char *path, char absolute[PATH_MAX])
 {
     char folder[PATH_MAX];
@@ -65,7 +65,7 @@ static int set(const char *name, const char *value)
     return failed(&verb_run, "cannot set %s: %s", name, strerror(errno));
 }
 
-/* Put the folder of a driver in front of those that the loader searches. */
+/* Put the folder of a driver before those that the loader searches. */
 static int search_first(const char *driver)
 {
     const char *before = getenv("LD_LIBRARY_PATH");
@@ -80,7 +80,7 @@ static int search_first(const char *driver)
     return code;
 }
 
-/* TARN_DRIVER, and the loader's path where the driver is not the system's own. */
+/* Set TARN_DRIVER, and the loader's path where the driver is not the system's own. */
 static int set_driver(const struct job *job)
 {
     const char *asked = job->driver ? job->driver : getenv("TARN_DRIVER");
@@ -90,7 +90,7 @@ static int set_driver(const struct job *job)
     if (!asked || !*asked)
         return 0;
     if (!job->driver && !is_simulator && !strchr(asked, '/'))
-        return 0; /* a name for the loader to find; Tarn will say if it cannot */
+        return 0; /* a name for the loader to find; Tarn reports it if it cannot */
     if (!(is_simulator ? beside_libtarn("tarn/sim/libcuda.so.1", path)
                        : make_absolute(asked, path)) ||
         !is_file(path))
@@ -102,7 +102,8 @@ static int set_driver(const struct job *job)
     return code;
 }
 
-/* TARN_LOG and whose it is; an old log is emptied, so that none can be taken for new. */
+/* Set TARN_LOG and its process. An old log is emptied, so that it cannot be taken for the
+ * new one. */
 static int set_log(const struct job *job)
 {
     char path[PATH_MAX], process[32];
@@ -122,7 +123,8 @@ static int set_log(const struct job *job)
     return code ? code : set("TARN_LOG_PID", process);
 }
 
-/* Numba's own simulator makes no driver call: nothing of the program would be Tarn's. */
+/* Numba's own simulator makes no driver call: none of the program's memory would be
+ * Tarn's. */
 static int check_numba(void)
 {
     const char *simulator = getenv("NUMBA_ENABLE_CUDASIM");
@@ -147,13 +149,13 @@ static bool is_python_file(const char *program)
     return count > 3 && strcmp(program + count - 3, ".py") == 0;
 }
 
-/* Before the old log is emptied: a program given by its path that is not there. */
+/* Check this before the old log is emptied: a program given by its path has to exist. */
 static int check_program(const char *program)
 {
     bool is_python = is_python_file(program);
 
     if (!is_python && !strchr(program, '/'))
-        return 0; /* on the PATH, or exec says that it is not */
+        return 0; /* on the PATH, or exec reports that it is not */
     if (!is_file(program))
         return failed(&verb_run, "there is no program %s: %s", program, strerror(errno));
     if (!is_python && access(program, X_OK) != 0)
@@ -178,7 +180,7 @@ static int set_environment(const struct job *job)
     return code;
 }
 
-/* The Python beside the tool, which has Tarn installed; else false. */
+/* Find the Python beside the tool, which has Tarn installed; else return false. */
 static bool own_python(char path[PATH_MAX])
 {
     static const char *const names[] = {"python3", "python"};
@@ -195,8 +197,8 @@ static bool own_python(char path[PATH_MAX])
     return false;
 }
 
-/* Run `python -m tarn._run program args`, which says at the end if nothing came through
- * Tarn. Returns only if that fails. */
+/* Run `python -m tarn._run program args`, which reports at the end if no memory came
+ * through Tarn. Returns only if that fails. */
 static int exec_python(char **program)
 {
     static char default_python[] = "python3", as_module[] = "-m", runner[] = "tarn._run";
@@ -228,7 +230,7 @@ static int exec_program(char **program)
     return failed(&verb_run, "cannot run %s: %s", program[0], strerror(errno));
 }
 
-/* Take one option; WRONG_USE where its value is none. */
+/* Take one option; WRONG_USE where its value is invalid. */
 static int take_option(struct job *job, int option)
 {
     const struct resource_kind *kind;

@@ -1,8 +1,8 @@
 /* external.c -- verbs that are programs of their own: tarn-VERB on the PATH.
  *
- * As git and cargo do it. So the Python package, or anybody, can add verbs without a
- * second front door. Empty entries of the PATH mean the current folder; a tool that runs
- * whatever lies there is a trap, so they are skipped.
+ * This is the scheme of git and cargo. So the Python package, or any other project, can
+ * add verbs without a second command. Empty entries of the PATH mean the current folder.
+ * A tool that runs whatever lies there is a trap, so they are skipped.
  */
 #define _GNU_SOURCE
 #include "tool.h"
@@ -20,8 +20,8 @@ static bool is_program(const char *path)
     return stat(path, &facts) == 0 && S_ISREG(facts.st_mode) && access(path, X_OK) == 0;
 }
 
-/* The next folder of the PATH into `folder`; false at the end. Entries that are empty or
- * too long are skipped. */
+/* Copy the next folder of the PATH into `folder`; false at the end. Entries that are
+ * empty or too long are skipped. */
 static bool next_folder(const char **at, char folder[PATH_MAX])
 {
     while (*at && **at) {

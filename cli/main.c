@@ -100,9 +100,9 @@ static int run(int argc, char **argv)
     return run_verb(argc - 1, argv + 1);
 }
 
-/* Where 0, 1 or 2 is closed, the next file that anything opens would get that number, and
- * what is printed would go into it: a log, or memory of the driver. What is put there
- * refuses, as a closed one does, and is gone again in a program that replaces this one. */
+/* If 0, 1 or 2 is closed, the next file that is opened would get that number, and output
+ * would go into it: a log, or memory of the driver. The file opened here fails like a
+ * closed one. It is gone again in a program that replaces this one. */
 static bool fill_closed_files(void)
 {
     for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++) {
@@ -119,7 +119,7 @@ int main(int argc, char **argv)
         return FAILED;
     int code = run(argc, argv);
 
-    /* What was printed must have arrived, or a full disk looks like success. */
+    /* Check that the output was written; otherwise a full disk looks like success. */
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "tarn: cannot write the output: %s\n", strerror(errno));
         return code ? code : FAILED;

@@ -1,9 +1,9 @@
-/* print.c -- text that may come from anywhere, sizes and times for people, JSON. */
+/* print.c -- safe output of text from any source, readable sizes and times, JSON. */
 #include "tool.h"
 #include <inttypes.h>
 
-/* The length of the UTF-8 character at `at` that may be shown as it is; 0: there is none.
- * Control characters may not, in either of their ranges. */
+/* The length of the UTF-8 character at `at` that may be printed unchanged; 0: there is
+ * none. Control characters may not, in either of their ranges. */
 static int showable(const unsigned char *at)
 {
     unsigned char first = at[0];

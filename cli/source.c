@@ -1,6 +1,6 @@
-/* source.c -- a log file, packed with gzip or not, or what comes on stdin.
+/* source.c -- a log file, gzip or not, or stdin.
  *
- * zlib passes on what is not gzip as it is, so there is one way for both.
+ * zlib passes data that is not gzip through unchanged, so one path serves both.
  */
 #define _GNU_SOURCE
 #include "tool.h"
@@ -26,7 +26,8 @@ bool source_open(struct source *source, const char *path)
     return false;
 }
 
-/* zlib puts the name that it knows in front, "<fd:3>: ", which is nobody's. */
+/* zlib puts its own file name "<fd:3>: " before the message, which means nothing to the
+ * user. */
 static const char *without_file(const char *words)
 {
     const char *end = strncmp(words, "<fd:", 4) == 0 ? strstr(words, ">: ") : NULL;
@@ -34,7 +35,7 @@ static const char *without_file(const char *words)
     return end ? end + 3 : words;
 }
 
-/* Why zlib could not go on: errno for the system's reasons, words for its own. */
+/* Record why zlib failed: errno for the system's reasons, a message for its own. */
 static long note_failure(struct source *source)
 {
     int error, system_error = errno;

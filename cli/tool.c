@@ -1,4 +1,4 @@
-/* tool.c -- how verbs refuse, how they read their options, and where libtarn lies. */
+/* tool.c -- error exits and option parsing of the verbs, and the place of libtarn. */
 #define _GNU_SOURCE
 #include "tool.h"
 #include <dlfcn.h>

@@ -1,19 +1,19 @@
-/* bridge.c -- resources that are written in Python, as C code sees them.
+/* bridge.c -- resources that are written in Python, as C code uses them.
  *
  * A class derived from DeviceMemoryResource that defines allocate() and deallocate() is a
  * resource anywhere: under an adaptor, in the registry, behind Numba. C code gets a
  * bridge: a tarn_resource that takes the GIL and calls the object.
  *
- * Each time an object is handed to C code a new bridge is made, and a bridge keeps its
- * object alive. One bridge for ever would be a cycle that no collector sees: the object
+ * Each time an object is passed to C code a new bridge is made, and a bridge keeps its
+ * object alive. One permanent bridge would be a cycle that no collector sees: the object
  * would hold the bridge and the bridge the object. All bridges of one object are equal.
  *
- * An exception becomes a status on its way through C and comes out again above, see
+ * An exception becomes a status on its way through C and is raised again above, see
  * error.c. Blocks of a bridge are aligned to 256 bytes: allocate() takes no alignment.
  *
- * What allocate() returns is checked before C code gets it, since a mistake in Python is to
- * be an exception and not another array's bytes: an aligned address, of no block that is
- * still in use, and as long as was requested where the driver knows that.
+ * The result of allocate() is checked before C code gets it. A mistake in Python must
+ * become an exception and not another array's bytes. The result has to be an aligned
+ * address, of no live block, and as long as requested where the driver knows that.
  */
 #include "state.h"
 
@@ -25,22 +25,23 @@
 
 struct bridge {
     PyObject *object;   /* a DeviceMemoryResource; strong */
-    atomic_long blocks; /* handed out through this bridge less given back through it */
+    atomic_long blocks; /* blocks allocated through this bridge less blocks freed
+                         * through it */
 };
 
 #if PY_VERSION_HEX < 0x030d0000
 #define Py_IsFinalizing _Py_IsFinalizing
 #endif
 
-/* --- the way into Python, and its end ---
+/* --- entering Python, and the end of that ---
  *
- * A thread that asks for the GIL while the interpreter ends is ended in the middle of
- * whatever C code it was in, with the locks that it has: a pool asks its upstream under one.
- * Then the main thread, which frees what is left, would wait for ever. So from the exit
- * handler on, before the interpreter ends, that thread alone gets in, and the handler
- * waits for those that are inside. */
+ * If a thread requests the GIL while the interpreter ends, the interpreter ends the
+ * thread in the middle of its C code, with its locks held: a pool calls its upstream
+ * under one. Then the main thread, which frees the rest, would wait forever. So from the
+ * exit handler on, before the interpreter ends, only the main thread may enter. The
+ * handler waits for the threads inside. */
 
-enum { PATIENCE_MS = 1000 }; /* one of them may itself wait for ever */
+enum { PATIENCE_MS = 1000 }; /* a thread inside may itself wait forever */
 
 static struct {
     atomic_int inside;   /* threads between enter and leave */
@@ -55,7 +56,8 @@ bool tarn__python_is_ending(void)
 
 bool tarn__python_enter(struct tarn__python *stay)
 {
-    atomic_fetch_add(&python.inside, 1); /* first: who does not see `exiting` is seen */
+    atomic_fetch_add(&python.inside, 1); /* first: a thread that does not see `exiting`
+                                          * is seen */
     if (!Py_IsInitialized() || tarn__python_is_ending() ||
         (Py_IsFinalizing() && PyGILState_GetThisThreadState() == NULL)) {
         atomic_fetch_sub(&python.inside, 1);
@@ -97,10 +99,10 @@ static void forget_threads(void)
     atomic_store(&python.inside, 0);
 }
 
-/* --- what C code has from an object, with the GIL held --- */
+/* --- the data of an object, with the GIL held --- */
 
-/* The addresses of its live blocks, as a set; NULL with an exception set. What went with a
- * context that was reset is forgotten: its addresses are handed out again. */
+/* The addresses of its live blocks, as a set; NULL with an exception set. Blocks of a
+ * context that was reset are forgotten: their addresses are reused. */
 static PyObject *live_of(PyObject *object)
 {
     tarn__resource_object *self = (tarn__resource_object *)object;
@@ -112,7 +114,7 @@ static PyObject *live_of(PyObject *object)
     return self->live;
 }
 
-/* Note a block that came: 0, or 1 where it is there already, or -1 with an exception. */
+/* Record a new block: 0, or 1 where it exists already, or -1 with an exception. */
 static int note_block(PyObject *object, PyObject *address)
 {
     PyObject *live = live_of(object);
@@ -121,7 +123,8 @@ static int note_block(PyObject *object, PyObject *address)
     return found != 0 ? found : PySet_Add(live, address);
 }
 
-/* Forget a block that goes: 1, or 0 where it was not noted, or -1 with an exception. */
+/* Forget a block that is freed: 1, or 0 where it was not recorded, or -1 with an
+ * exception. */
 static int forget_block(PyObject *object, PyObject *address)
 {
     PyObject *live = live_of(object);
@@ -144,7 +147,7 @@ static int call_deallocate_once(tarn__state *state, PyObject *object, PyObject *
     return result != NULL ? 0 : -1;
 }
 
-/* The block is forgotten first: as soon as it is back, another thread may be given it. */
+/* Forget the block first: as soon as it is returned, another thread may receive it. */
 static int call_deallocate(tarn__state *state, PyObject *object, tarn_device_ptr block,
                            size_t bytes, tarn_stream stream)
 {
@@ -163,7 +166,7 @@ static int call_deallocate(tarn__state *state, PyObject *object, tarn_device_ptr
     return result;
 }
 
-/* Raise what is wrong with a block of `bytes` that allocate() returned. */
+/* Raise the error about a block of `bytes` that allocate() returned. */
 static int refuse(PyObject *object, PyObject *type, PyObject *returned, size_t bytes,
                   const char *why)
 {
@@ -172,7 +175,7 @@ static int refuse(PyObject *object, PyObject *type, PyObject *returned, size_t b
     return -1;
 }
 
-/* The same of a block that is memory all the same: it is given back. */
+/* The same for a block that is memory all the same: it is freed. */
 static int refuse_memory(tarn__state *state, PyObject *object, PyObject *address,
                          size_t bytes, tarn_stream stream, const char *why)
 {
@@ -181,7 +184,7 @@ static int refuse_memory(tarn__state *state, PyObject *object, PyObject *address
     return refuse(object, PyExc_ValueError, address, bytes, why);
 }
 
-/* Can there be such a block on the object's device? If not, `why` has the reason. */
+/* Is such a block possible on the object's device? If not, `why` has the reason. */
 static bool is_a_block(PyObject *object, tarn_device_ptr block, size_t bytes,
                        char why[static 512])
 {
@@ -197,7 +200,7 @@ static bool is_a_block(PyObject *object, tarn_device_ptr block, size_t bytes,
     return status != TARN_INVALID_ARGUMENT;
 }
 
-/* allocate() returned this number: is that a block that C code can use? */
+/* allocate() returned this number: is it a block that C code can use? */
 static int check_block(tarn__state *state, PyObject *object, PyObject *address,
                        size_t bytes, tarn_stream stream, tarn_device_ptr *out)
 {
@@ -272,8 +275,8 @@ static tarn_status bridge_allocate(void *self, size_t bytes, size_t alignment,
     return tarn__python_leave(&stay, status);
 }
 
-/* At exit what is given back is forgotten, as everywhere in Tarn: it goes with the
- * process.
+/* After exit has begun a freed block is forgotten, as everywhere in Tarn: it ends with
+ * the process.
  */
 static tarn_status bridge_deallocate(void *self, tarn_device_ptr block, size_t bytes,
                                      size_t alignment, tarn_stream stream)
@@ -307,7 +310,7 @@ static void bridge_destroy(void *self)
     free(bridge);
 }
 
-/* --- what an object may define as well: memory_info() and trim() --- */
+/* --- optional methods of an object: memory_info() and trim() --- */
 
 /* Call the method `name` with a number (NULL: with nothing) where the object has one:
  * 1 with the result, 0 where it has none, -1 with an exception set. */
@@ -329,8 +332,8 @@ static int call_optional(PyObject *object, const char *name, const size_t *argum
     return result;
 }
 
-/* Raise what is wrong with what memory_info() or trim() returned, in the place of the
- * exception that is set: a TypeError, where that is one, or a ValueError. */
+/* Raise the error about the result of memory_info() or trim() in place of the current
+ * exception: a TypeError, where that is one, or a ValueError. */
 static int refuse_answer(PyObject *object, const char *method, PyObject *answer,
                          const char *wanted)
 {
@@ -354,7 +357,8 @@ static int parse_memory_info(PyObject *pair, size_t *free_out, size_t *total_out
     return *free_out <= *total_out ? 0 : -1;
 }
 
-/* The object's own numbers; those of what is beneath it, where it has something. */
+/* The object's own numbers; those of its native or upstream resource, where it has one.
+ */
 static int ask_memory_info(PyObject *object, size_t *free_out, size_t *total_out)
 {
     PyObject *pair = NULL;
@@ -439,7 +443,7 @@ static bool bridge_is_equal(const void *self, const void *other)
     return left->object == right->object;
 }
 
-/* Blocks may come back through another bridge of the same object, so less than none is
+/* Blocks may be freed through another bridge of the same object, so a negative count is
  * none. */
 static size_t bridge_blocks_out(const void *self)
 {
@@ -470,14 +474,14 @@ tarn_resource *tarn__bridge_create(tarn__state *state, PyObject *object, int dev
     }
     bridge->object = Py_NewRef(object);
     atomic_init(&bridge->blocks, 0);
-    /* What its methods call through super(), and an adaptor's upstream. */
+    /* The resource that its methods call through super(), and an adaptor's upstream. */
     tarn_resource *beneath = ((tarn__resource_object *)object)->native;
     tarn_status status = tarn_resource_create_with_upstream(&bridge_ops, bridge, device,
                                                             beneath, &resource);
     if (status == TARN_OK)
         return resource;
     tarn__raise(state, status);
-    Py_DECREF(object); /* of the caller's it is not the last */
+    Py_DECREF(object); /* not the last: the caller has one */
     free(bridge);
     return NULL;
 }
@@ -498,7 +502,7 @@ int tarn__add_bridge(PyObject *module)
                            ? PyObject_CallMethod(atexit, "register", "O", function)
                            : NULL;
 
-    atomic_store(&python.exiting, false); /* that of an interpreter before this one */
+    atomic_store(&python.exiting, false); /* that of an earlier interpreter */
     if (!watches_forks)
         watches_forks = pthread_atfork(NULL, NULL, forget_threads) == 0;
     Py_XDECREF(atexit);

@@ -1,14 +1,16 @@
 /* buffer.c -- tarn.DeviceBuffer: a block of device memory as a Python object.
  *
- * It remembers the resource that its block came from and the stream that it was last
- * allocated on, and gives the block back there. It waits where RMM does: after copies on
- * the default stream. And in three more places, where without waiting nobody could know
- * when the bytes are there: when it makes the host object itself (tobytes(),
- * copy_to_host() without `ary`), when it is pickled, and before it reads from an array
- * whose interface names a stream.
+ * A buffer remembers the resource of its block and the stream of its last allocation, and
+ * frees the block there. It waits where RMM does: after copies on the default stream. It
+ * also waits in three more places, where without waiting no code could know when the
+ * bytes are valid:
  *
- * The block is a tarn_pointer, so a buffer without a stream (NO_STREAM) is safe on any
- * resource, and a block that cannot be given back is tried again later.
+ *   - It makes the host object itself (tobytes(), copy_to_host() without `ary`).
+ *   - It is pickled.
+ *   - It is about to read from an array whose interface names a stream.
+ *
+ * The block is a tarn_pointer. So a buffer without a stream (NO_STREAM) is safe on any
+ * resource, and a free that fails is retried later.
  */
 #include "buffer.h"
 
@@ -26,9 +28,9 @@ static tarn_status allocate_block(tarn_resource *resource, size_t bytes,
 }
 
 /* Release a block on its stream, of which `stream_owner` is the object. A failure goes to
- * sys.unraisablehook, and Tarn tries again later: then the stream has to stay for good,
- * since the driver crashes on the handle of one that is gone. The exception that is set
- * stays. */
+ * sys.unraisablehook, and Tarn retries later. Then the stream has to stay permanently,
+ * since the driver crashes on the handle of a destroyed one. The current exception stays
+ * set. */
 static void free_block(tarn__state *state, tarn_pointer *pointer, PyObject *stream_owner,
                        PyObject *object)
 {
@@ -69,8 +71,8 @@ void tarn__buffer_use(tarn__buffer *self, struct tarn__block_use *use)
     use->stream_owner = Py_NewRef(self->stream_owner);
 }
 
-/* A buffer that moved meanwhile has named a stream for the end of the block, which may be
- * gone by now: where this is the last use, it ends without one. */
+/* A buffer that moved meanwhile has set a stream for the end of the block, which may be
+ * destroyed by now. Where this is the last use, the block ends without a stream. */
 void tarn__buffer_unuse(tarn__buffer *self, struct tarn__block_use *use)
 {
     TARN__CALL;
@@ -82,8 +84,8 @@ void tarn__buffer_unuse(tarn__buffer *self, struct tarn__block_use *use)
     Py_DECREF(use->stream_owner);
 }
 
-/* The buffer's stream from now on; its owner before is the caller's, whose end may run any
- * code. Nothing changes on failure. */
+/* Set the buffer's stream. The caller gets the owner of the old one, whose end may run
+ * any code. Nothing changes on failure. */
 static tarn_status set_stream(tarn__buffer *self, tarn_stream stream, PyObject *owner,
                               PyObject **owner_before)
 {
@@ -108,15 +110,16 @@ tarn_stream tarn__buffer_stream(tarn__buffer *self)
         tarn__stream_from(state, self->stream_owner, &stream) != 0 ||
         stream == self->stream)
         return self->stream;
-    /* It was closed since: where this is refused, so would be all that is done on it. */
+    /* The stream was unregistered since: if this fails, so would every operation on it.
+     */
     if (tarn__buffer_address(self) == 0 ||
         tarn_pointer_set_stream(self->pointer, stream) == TARN_OK)
         self->stream = stream;
     return self->stream;
 }
 
-/* Put `*grown` in the place of the buffer's block, on `stream`, with what the buffer holds;
- * the block before is in `*grown` then. Nothing changes on failure. */
+/* Make `*grown` the buffer's block, on `stream`, with the buffer's contents. `*grown` is
+ * then the old block. Nothing changes on failure. */
 static tarn_status move_to(tarn__buffer *self, tarn_pointer **grown, tarn_stream stream,
                            PyObject *owner, PyObject **owner_before)
 {
@@ -135,9 +138,9 @@ static tarn_status move_to(tarn__buffer *self, tarn_pointer **grown, tarn_stream
     return TARN_OK;
 }
 
-/* Have a capacity of `capacity` bytes at least, and the stream, from now on. Between the
- * look at the capacity and the end of what is done about it, the GIL is held and no code
- * of anybody's runs: it may resize this very buffer. On failure nothing has changed. */
+/* Make sure of a capacity of at least `capacity` bytes, and set the stream. From the
+ * check of the capacity to the end of the change, the GIL is held and no other code runs:
+ * it may resize this very buffer. On failure nothing has changed. */
 static int make_room(tarn__state *state, tarn__buffer *self, size_t capacity,
                      tarn_stream stream, PyObject *owner)
 {
@@ -162,8 +165,8 @@ static int make_room(tarn__state *state, tarn__buffer *self, size_t capacity,
 
 /* --- making and unmaking --- */
 
-/* The device of the blocks of `resource`, the current one where it has none. 0, or -1 with
- * an exception set. */
+/* The device of the blocks of `resource`, or the current device where it has none.
+ * Returns 0, or -1 with an exception set. */
 static int find_device(tarn__state *state, const tarn_resource *resource, int *out)
 {
     *out = tarn_resource_device(resource);
@@ -176,9 +179,9 @@ static int find_device(tarn__state *state, const tarn_resource *resource, int *o
     return -1;
 }
 
-/* A block of `resource`, `bytes` long, and an object around it. The object comes last: code
- * that runs before, or the `__del__` of a class derived in Python, never sees a part of
- * one. Takes over the references to `resource` and `mr`. */
+/* Allocate a block of `resource`, `bytes` long, and an object around it. The object comes
+ * last. So code that runs before, or the `__del__` of a class derived in Python, never
+ * sees an incomplete one. Takes over the references to `resource` and `mr`. */
 static tarn__buffer *make_over(PyTypeObject *type, tarn_resource *resource, PyObject *mr,
                                size_t bytes, tarn_stream stream, PyObject *owner)
 {
@@ -211,7 +214,7 @@ static tarn__buffer *make_over(PyTypeObject *type, tarn_resource *resource, PyOb
     return self;
 }
 
-/* `mr` NULL or None is the current resource, `from` 0 is no copy. */
+/* `mr` NULL or None is the current device resource, `from` 0 is no copy. */
 static PyObject *make(PyTypeObject *type, tarn_device_ptr from, size_t bytes,
                       PyObject *stream_object, PyObject *mr)
 {
@@ -249,7 +252,7 @@ PyDoc_STRVAR(
     "the stream, not its number: the buffer keeps it, and frees on it.\n\n"
     "Raises OutOfMemoryError, NoDriverError, TypeError for a stream that is None.");
 
-/* The arguments as they came; NULL: not given. */
+/* The arguments as passed; NULL: not given. */
 static PyObject *make_from(PyTypeObject *type, PyObject *pointer, PyObject *size,
                            PyObject *stream, PyObject *mr)
 {
@@ -272,7 +275,7 @@ static PyObject *buffer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     return make_from(type, pointer, size, stream, mr);
 }
 
-/* The same call as a tuple and a dict, for what buffer_call() does not know. */
+/* The same call as a tuple and a dict, for arguments that buffer_call() cannot handle. */
 static PyObject *call_slowly(PyTypeObject *type, PyObject *const *args, Py_ssize_t count,
                              PyObject *names)
 {
@@ -291,9 +294,9 @@ static PyObject *call_slowly(PyTypeObject *type, PyObject *const *args, Py_ssize
     return self;
 }
 
-/* DeviceBuffer(...) without a tuple and a dict, and with names compared by address: names in
- * Python code are interned. Half of what a buffer costs was the parsing. Classes derived
- * from it come to buffer_new(). */
+/* DeviceBuffer(...) without a tuple and a dict, and with names compared by address: names
+ * in Python code are interned. Parsing was half of a buffer's cost. Classes derived from
+ * it use buffer_new(). */
 static PyObject *buffer_call(PyObject *type, PyObject *const *args, size_t count_and_flag,
                              PyObject *names)
 {
@@ -332,8 +335,8 @@ static int buffer_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
-/* No tp_clear: the block needs its resource and its stream to go back. The other objects
- * of a cycle break it. */
+/* No tp_clear: freeing the block needs its resource and its stream. The other objects of
+ * a cycle break it. */
 static void buffer_dealloc(PyObject *object)
 {
     TARN__CALL;
@@ -490,7 +493,7 @@ static PyObject *buffer_stream(PyObject *object, void *Py_UNUSED(closure))
     return stream;
 }
 
-/* The stream on which a consumer has to wait; None where all work has been waited for. */
+/* The stream on which a consumer has to wait; None where no work is pending. */
 static PyObject *interface_stream(tarn_stream stream)
 {
     if (tarn__stream_is_default(stream))
@@ -511,7 +514,7 @@ static PyObject *buffer_interface(PyObject *object, void *Py_UNUSED(closure))
 static PyObject *buffer_repr(PyObject *object)
 {
     tarn__buffer *self = (tarn__buffer *)object;
-    char address[32]; /* %p has words of its own for 0 */
+    char address[32]; /* %p prints a special text for 0 */
 
     snprintf(address, sizeof address, "0x%llx",
              (unsigned long long)tarn__buffer_address(self));

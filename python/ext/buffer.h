@@ -15,30 +15,30 @@ typedef struct tarn__buffer {
     int device;              /* for copies */
 } tarn__buffer;
 
-/* Where its bytes are; 0 for none. */
+/* The address of its bytes; 0 for none. */
 static inline tarn_device_ptr tarn__buffer_address(const tarn__buffer *self)
 {
     return tarn_pointer_address(self->pointer);
 }
 
-/* The stream on which the block goes back: the one that was named, under its plain name where it
- * was an opened one that has been closed since. */
+/* The stream on which the block is freed: the one that was set. A registered stream that
+ * was unregistered since is replaced by its plain handle. */
 tarn_stream tarn__buffer_stream(tarn__buffer *self);
 
-/* The buffer's block as it is now, and its stream: both stay until the use ends, whatever
- * is done with the buffer meanwhile. Without one, the block may be somebody else's as soon
- * as another thread, or any code that is called, resizes the buffer. */
+/* The buffer's block as it is now, and its stream. Both stay until the use ends, whatever
+ * happens to the buffer meanwhile. Without a use, the block may belong to another owner
+ * as soon as another thread, or any code that is called, resizes the buffer. */
 struct tarn__block_use {
     tarn_pointer *pointer;
     PyObject *stream_owner;
 };
 void tarn__buffer_use(tarn__buffer *self, struct tarn__block_use *use);
-/* The exception that is set stays. */
+/* End the use. The current exception stays set. */
 void tarn__buffer_unuse(tarn__buffer *self, struct tarn__block_use *use);
 
 /* Queue a copy of `bytes` (0: nothing) between two addresses on `stream`, and wait for it
- * if `wait` is set or if RMM would. The buffer's block is in use meanwhile; both addresses
- * have to be looked up right before. 0, or -1 with an exception set. */
+ * if `wait` is set or if RMM would. The buffer's block is in use meanwhile; both
+ * addresses have to be read right before. 0, or -1 with an exception set. */
 int tarn__buffer_transfer(tarn__buffer *self, tarn_device_ptr to, tarn_device_ptr from,
                           size_t bytes, tarn_stream stream, bool wait);
 

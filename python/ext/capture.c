@@ -1,17 +1,17 @@
-/* capture.c -- captures of graphs: the word that a stream is going to capture, and the memory
- * that a pool keeps for a graph.
+/* capture.c -- captures of graphs: the announcement that a stream will capture, and the
+ * memory that a pool retains for a graph.
  *
- * The first is what Stream.capturing() gives, for a `with` around the capture. The second is
- * the handle in a tarn.mr.PoolCapture, whose class and words are in Python. A handle that
- * nobody has any more says nothing about its graph, which may yet be launched: the memory
- * stays with the graph until that is gone.
+ * The first is the result of Stream.capturing(), for a `with` around the capture. The
+ * second is the handle in a tarn.mr.PoolCapture, whose class and documentation are in
+ * Python. A handle that is dropped without release says nothing about its graph, which
+ * may still be launched: the memory stays with the graph until the graph is gone.
  */
 #include "state.h"
 
 /* --- Stream.capturing() --- */
 
 typedef struct announcement {
-    PyObject_HEAD PyObject *stream; /* a Stream; NULL once the collector has been here */
+    PyObject_HEAD PyObject *stream; /* a Stream; NULL once the collector has cleared it */
 } announcement;
 
 PyObject *tarn__announcement_of(tarn__state *state, PyObject *stream)
@@ -33,7 +33,7 @@ static PyObject *announcement_enter(PyObject *object, PyObject *Py_UNUSED(none))
     return Py_NewRef(self->stream);
 }
 
-/* (type, value, traceback) of what went wrong within, or None */
+/* (type, value, traceback) of the exception within, or None */
 static PyObject *announcement_exit(PyObject *object, PyObject *args)
 {
     announcement *self = (announcement *)object;
@@ -45,7 +45,7 @@ static PyObject *announcement_exit(PyObject *object, PyObject *args)
     if (tarn__stream_end_announcement(self->stream) != 0) {
         if (type == Py_None)
             return NULL;
-        PyErr_Clear(); /* what went wrong within says more */
+        PyErr_Clear(); /* the exception within is more specific */
     }
     Py_RETURN_FALSE;
 }
@@ -93,8 +93,8 @@ static PyType_Spec announcement_spec = {
 /* --- the memory of a graph --- */
 
 typedef struct graph_memory {
-    PyObject_HEAD tarn_pool_capture *capture; /* one reference; NULL: it was, or is being,
-                                                 released */
+    PyObject_HEAD tarn_pool_capture *capture; /* one reference; NULL: it was, or is
+                                               * being, released */
 } graph_memory;
 
 /* (pool, stream) */
@@ -146,7 +146,7 @@ static void memory_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-/* (stream). Another thread finds it released while this one is at it. */
+/* (stream). Another thread finds it released while this one is releasing it. */
 static PyObject *memory_release(PyObject *object, PyObject *stream_object)
 {
     TARN__CALL;
@@ -164,13 +164,13 @@ static PyObject *memory_release(PyObject *object, PyObject *stream_object)
     Py_END_ALLOW_THREADS;
     if (status == TARN_OK)
         Py_RETURN_NONE;
-    if (capture != NULL) /* else that of another thread may be back by now */
+    if (capture != NULL) /* else the memory of another thread may be returned by now */
         self->capture = capture;
     return tarn__raise(state, status);
 }
 
-/* (kept, live, live_blocks, streams, is_over); of one that was released, nothing. The GIL is
- * held, so that nobody releases it meanwhile. */
+/* (retained, live, live_blocks, streams, has_ended); zeros for a released one. The GIL is
+ * held, so that no thread releases it meanwhile. */
 static PyObject *memory_statistics(PyObject *object, PyObject *Py_UNUSED(none))
 {
     tarn_pool_capture_statistics all = {.size = sizeof all, .has_ended = true};

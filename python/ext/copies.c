@@ -1,6 +1,6 @@
-/* copies.c -- how bytes get into a DeviceBuffer and out of it.
+/* copies.c -- copies of bytes into a DeviceBuffer and out of it.
  *
- * Who waits is in the first comment of buffer.c.
+ * The first comment of buffer.c lists the places that wait.
  */
 #include "buffer.h"
 
@@ -108,7 +108,7 @@ static PyObject *buffer_bytes(PyObject *object, PyObject *Py_UNUSED(none))
     return bytes_on((tarn__buffer *)object, TARN_STREAM_DEFAULT);
 }
 
-/* The bytes as they are after what is queued on the buffer's own stream. */
+/* The bytes after all work queued on the buffer's own stream. */
 static PyObject *buffer_reduce(PyObject *object, PyObject *Py_UNUSED(none))
 {
     tarn__buffer *self = (tarn__buffer *)object;
@@ -161,11 +161,12 @@ static PyObject *buffer_copy_from_host(PyObject *object, PyObject *args, PyObjec
 
 /* --- from other device arrays --- */
 
-/* What is wanted of a __cuda_array_interface__: one dimension, no gaps. */
+/* The required properties of a __cuda_array_interface__: one dimension, no gaps. */
 struct array {
     tarn_device_ptr address;
     size_t bytes;
-    tarn_stream stream; /* its work has to be done first; TARN_STREAM_NONE: nothing has */
+    tarn_stream stream;     /* its work has to finish first; TARN_STREAM_NONE: no work is
+                         * pending */
     PyObject *stream_owner; /* keeps `stream` valid; NULL, or owned */
 };
 
@@ -194,8 +195,8 @@ static int has_gaps(PyObject *strides, size_t item)
     return (size_t)stride != item;
 }
 
-/* The entries of a __cuda_array_interface__ that are looked at; each one NULL or owned. What
- * reads a number may run code that changes the dict. */
+/* The entries of a __cuda_array_interface__ that are read; each one NULL or owned.
+ * Reading a number may run code that changes the dict. */
 struct interface {
     PyObject *data, *shape, *typestr, *strides, *stream;
 };
@@ -288,7 +289,7 @@ static int array_from(tarn__state *state, PyObject *object, struct array *out)
     return result;
 }
 
-/* Wait for the work that the array names, unless the copy is queued behind it anyhow. */
+/* Wait for the work of the array's stream, unless the copy is queued behind it anyway. */
 static tarn_status wait_for_array(const tarn__buffer *self, const struct array *array,
                                   tarn_stream stream)
 {
@@ -360,7 +361,7 @@ static PyObject *buffer_copy_from_device(PyObject *object, PyObject *args,
         tarn__stream_from(state, stream_object, &stream) != 0 ||
         array_from(state, source, &array) != 0)
         return NULL;
-    /* Of arrays of others their owners see to it that the memory stays. */
+    /* For arrays of other libraries, their owners keep the memory alive. */
     bool is_ours = PyObject_TypeCheck(source, (PyTypeObject *)state->DeviceBuffer);
     if (is_ours)
         tarn__buffer_use((tarn__buffer *)source, &use);

@@ -1,5 +1,5 @@
-/* deferred.c -- tarn.deferred_frees() and tarn.reclaim_deferred_frees(): memory whose last
- * reference is gone and that is not back where it came from.
+/* deferred.c -- tarn.deferred_frees() and tarn.reclaim_deferred_frees(): memory whose
+ * last reference is gone and that is not returned yet.
  */
 #include "state.h"
 

@@ -1,16 +1,16 @@
-/* device.c -- which resource is the current one of a device, from Python.
+/* device.c -- the current device resource of each device, from Python.
  *
- * The registry is libtarn's, one a process: what Python sets serves C code too, and the
- * other way round. `registered` in the module's state is only there so that the very
- * object that Python set comes back, with its attributes.
+ * The registry is libtarn's, one per process: a resource that Python sets serves C code
+ * too, and vice versa. `registered` in the module's state only serves to return the very
+ * object that Python set, with its attributes.
  *
- * The two change together: from the call that changes the registry until `registered`
- * has followed, the GIL is held and no code of anybody's runs, an object's end included.
- * So whatever may wait for the driver comes before that call.
+ * The two change together. From the call that changes the registry until `registered` is
+ * updated, the GIL is held and no other code runs, an object's end included. So anything
+ * that may wait for the driver comes before that call.
  */
 #include "state.h"
 
-/* The object that Python set for `device`, if `resource` is still what it stands for;
+/* The object that Python set for `device`, if `resource` is still the one behind it;
  * borrowed, or NULL. */
 static PyObject *registered_object(tarn__state *state, int device,
                                    const tarn_resource *resource)
@@ -25,8 +25,8 @@ static PyObject *registered_object(tarn__state *state, int device,
     return NULL;
 }
 
-/* What was asked for last, if it still serves `device` (-1: the current one): no lock, no
- * dictionary. Borrowed, or NULL: ask as if there were none. */
+/* The object returned last, if it still serves `device` (-1: the current one): no lock,
+ * no dictionary. Borrowed, or NULL: take the slow path. */
 static PyObject *served_object(tarn__state *state, int device)
 {
     PyObject *object = state->served;
@@ -67,9 +67,8 @@ static tarn_status find_resource(int device, tarn_resource **out)
     return status == TARN_OK ? tarn_device_resource(device, out) : status;
 }
 
-/* The first time opens the driver, which takes a while. After that it is a matter of 50 ns,
- * less than letting go of the GIL takes, and no lock in it is held across a call of
- * anybody's code. */
+/* The first call opens the driver, which takes a while. Later calls take 50 ns, less than
+ * releasing the GIL takes, and no lock in them is held across a call of other code. */
 static tarn_status find_resource_without_gil(int device, tarn_resource **out)
 {
     tarn_status status;
@@ -105,15 +104,15 @@ PyObject *tarn__device_resource(tarn__state *state, int device)
     return object_of(state, tarn_resource_device(resource), resource);
 }
 
-/* What set_resource() puts in the place of what is there. */
+/* The new current resource for set_resource(). */
 struct next {
     int device;
     tarn_resource *resource; /* retained */
-    PyObject *object;        /* to be remembered; NULL: the resource knows its own */
+    PyObject *object;        /* to be remembered; NULL: the resource finds its own */
 };
 
-/* Whatever may take long or call anybody's code: the resource of `object` (None: the
- * default one), and the one before, which is made where nobody has asked for it yet. */
+/* All steps that may take long or call other code: get the resource of `object` (None:
+ * the default one), and the one before, which is created if it was never used. */
 static int prepare(tarn__state *state, PyObject *object, struct next *next)
 {
     tarn_resource *previous = NULL;
@@ -141,8 +140,8 @@ static int prepare(tarn__state *state, PyObject *object, struct next *next)
     return 0;
 }
 
-/* Have `registered` say `object` (NULL: nothing) for the device; what it said before is the
- * caller's. 0, or -1 with an exception set and nothing changed. */
+/* Set `registered` for the device to `object` (NULL: remove it); the caller gets the old
+ * one. 0, or -1 with an exception set and nothing changed. */
 static int remember(tarn__state *state, int device, PyObject *object, PyObject **before)
 {
     PyObject *key = PyLong_FromLong(device);
@@ -163,8 +162,8 @@ static int remember(tarn__state *state, int device, PyObject *object, PyObject *
     return result;
 }
 
-/* The object of `resource`, which served until now, where `registered` said `before`. Takes
- * over one reference to it. */
+/* The object of `resource`, which served until now, where `registered` had `before`.
+ * Takes over one reference to it. */
 static PyObject *object_before(tarn__state *state, tarn_resource *resource,
                                PyObject *before)
 {
@@ -212,7 +211,8 @@ static PyObject *get_current(PyObject *module, PyObject *Py_UNUSED(none))
     return tarn__device_resource(tarn__state_get(module), -1);
 }
 
-/* A device number from Python: not negative, which stands for the current one here. */
+/* A device number from Python: not negative, since negative means the current device
+ * here. */
 static int check_device(int device)
 {
     if (device >= 0)

@@ -1,4 +1,4 @@
-/* driver.c -- which driver is loaded, and what its devices are. */
+/* driver.c -- the loaded driver, and its devices. */
 #include "state.h"
 
 #include <string.h>

@@ -1,17 +1,19 @@
 /* error.c -- from a tarn_status to an exception, and back.
  *
- * Failures that a program would handle differently have a class of their own, the rest is
- * TarnError. Each is also the built-in exception that other libraries raise for the same.
+ * Failures that a program would handle differently have a class of their own; all others
+ * are TarnError. Each is also the built-in exception that other libraries raise for the
+ * same failure.
  *
  * Python code may sit below C code (a resource written in Python under a limiter under a
- * DeviceBuffer). Its exception becomes a status on the way up through C, and has to come
- * out again whole, with its traceback. So it is kept, next to the error message that it
- * left with tarn_error_set(). If that is still the last one when the outer call raises,
- * nobody has failed since, and the same exception is raised again.
+ * DeviceBuffer). Its exception becomes a status on the way up through C, and has to be
+ * raised again unchanged, with its traceback. So it is kept, next to the error message
+ * that tarn_error_set() stored for it. If that is still the last error when the outer
+ * call raises, no later call has failed, and the same exception is raised again.
  *
  * An exception keeps its traceback, a traceback its frames, and a frame all locals of its
- * callers. C code may also swallow a failure: a pool tries again. So an exception belongs
- * to the call of the extension beneath which it was raised, and goes when that returns.
+ * callers. C code may also ignore a failure: a pool retries. So an exception belongs to
+ * the call of the extension beneath which it was raised, and is dropped when that call
+ * returns.
  */
 #include "state.h"
 
@@ -23,10 +25,10 @@ enum {
 };
 
 struct tarn__kept {
-    struct tarn__kept *next; /* older */
-    unsigned depth;          /* of the call that it belongs to */
+    struct tarn__kept *next; /* the next older one */
+    unsigned depth;          /* of the call that owns it */
     PyObject *exception;
-    tarn_error error; /* that it became */
+    tarn_error error; /* the error that it became */
 };
 
 _Thread_local struct tarn__calls tarn__calls;
@@ -73,7 +75,7 @@ static void drop(struct tarn__kept **link)
     struct tarn__kept *kept = *link;
     PyObject *exception = kept->exception;
 
-    *link = kept->next; /* first: what the frames held may call Tarn */
+    *link = kept->next; /* first: the end of held frames may call Tarn */
     PyMem_Free(kept);
     Py_DECREF(exception);
 }
@@ -87,8 +89,8 @@ void tarn__calls_drop(unsigned depth)
     tarn__exception_put(raised);
 }
 
-/* Keep `exception`, which is taken over, for the innermost call; outside of all calls
- * nobody could raise it. */
+/* Keep `exception`, which is taken over, for the innermost call. Outside of all calls it
+ * is dropped, as no call could raise it. */
 static void keep(PyObject *exception, const tarn_error *error)
 {
     struct tarn__kept *kept = tarn__calls.depth > 0 ? PyMem_Malloc(sizeof *kept) : NULL;
@@ -147,7 +149,7 @@ tarn_status tarn__error_keep(tarn__state *state, const char *who)
                               who);
     tarn_error error = error_of(state, who, exception);
     keep(exception, &error);
-    /* Last: what went with an exception may have failed, too. */
+    /* Last: ending objects of an exception may have failed, too. */
     return tarn_error_set(error.status, "%s", error.message);
 }
 
@@ -199,8 +201,8 @@ static PyObject *class_in(tarn__state *state, tarn_status status)
     }
 }
 
-/* Borrowed; a class of Python's own once those of the module are gone, at exit. A thread that
- * is still running when exit begins ends with SystemExit, of which nobody is told. */
+/* Borrowed; a built-in class once those of the module are gone, at exit. A thread that is
+ * still running when exit begins ends with SystemExit, which is not reported. */
 static PyObject *class_for(tarn__state *state, tarn_status status)
 {
     if (tarn__python_is_ending())
@@ -220,7 +222,7 @@ static int set_number(PyObject *exception, const char *name, long value)
 /* An exception of `type` with the numbers of `error`. NULL with another one set. */
 static PyObject *exception_of(PyObject *type, const tarn_error *error)
 {
-    /* A message is cut after so many bytes, and may quote the name of any file. */
+    /* A message is cut at a fixed length, and may quote the name of any file. */
     PyObject *text = PyUnicode_DecodeUTF8(error->message,
                                           (Py_ssize_t)strlen(error->message), "replace");
     PyObject *exception = text != NULL ? PyObject_CallOneArg(type, text) : NULL;

@@ -1,15 +1,15 @@
-/* ipc.c -- tarn._tarn.IpcMemory, and the calls of tarn/ipc.h: memory of another process, or
- * memory of this one that others may have.
+/* ipc.c -- tarn._tarn.IpcMemory, and the functions of tarn/ipc.h: memory of another
+ * process, or memory of this one that others may open.
  *
- * What an IpcMemory holds is one reference to a counted pointer. Its end may wait for the
- * device, and the end of memory that others lease comes on the server's thread, so the
- * owner is let go from any thread, with the GIL taken where there still is one.
+ * An IpcMemory holds one reference to a counted pointer. Its end may wait for the device,
+ * and the end of leased memory comes on the server's thread. So the owner may be released
+ * from any thread; that takes the GIL while an interpreter exists.
  */
 #include "pointer.h"
 
 typedef struct ipc_memory {
     PyObject_HEAD tarn_pointer *pointer; /* one reference; NULL once it is closed */
-    tarn_device_ptr address;             /* may be asked afterwards, too */
+    tarn_device_ptr address;             /* may be read after close(), too */
     size_t bytes;
     int device;
 } ipc_memory;
@@ -17,7 +17,7 @@ typedef struct ipc_memory {
 /* --- the type --- */
 
 /* Release one reference, without the GIL. A failure goes to sys.unraisablehook, with
- * `type` as its place; Tarn tries again later. The exception that is set stays. */
+ * `type` as its place; Tarn retries later. The current exception stays set. */
 static void release(PyTypeObject *type, tarn_pointer *pointer)
 {
     TARN__CALL;
@@ -117,7 +117,7 @@ static PyType_Spec memory_spec = {
     .slots = memory_slots,
 };
 
-/* Takes over the reference, also where it fails. */
+/* Takes over the reference, also on failure. */
 static PyObject *wrap(tarn__state *state, tarn_pointer *pointer)
 {
     PyTypeObject *type = (PyTypeObject *)state->IpcMemory;
@@ -136,7 +136,8 @@ static PyObject *wrap(tarn__state *state, tarn_pointer *pointer)
 
 /* --- memory of this process --- */
 
-/* From any thread, the server's for one. Once Python ends, its objects stay as they are. */
+/* Called from any thread, also the server's. Once Python ends, its objects stay as they
+ * are. */
 static void release_owner(void *owner)
 {
     struct tarn__python stay;
@@ -226,7 +227,7 @@ static PyObject *ipc_export(PyObject *module, PyObject *arguments)
     tarn_pointer *pointer = pointer_of(state, object);
     if (!pointer)
         return NULL;
-    tarn_pointer_retain(pointer); /* another thread may let it go */
+    tarn_pointer_retain(pointer); /* another thread may release it */
     Py_BEGIN_ALLOW_THREADS;
     status = tarn_ipc_export(pointer, served ? TARN_IPC_SERVED : TARN_IPC_PLAIN, &handle);
     Py_END_ALLOW_THREADS;
@@ -243,7 +244,8 @@ static PyObject *ipc_export(PyObject *module, PyObject *arguments)
 
 /* --- memory of another process --- */
 
-/* The tuple of ipc_export(), which came from elsewhere. 0, or -1 with an exception. */
+/* Parse the tuple of ipc_export(), which came from outside. 0, or -1 with an exception.
+ */
 static int handle_from(PyObject *tuple, tarn_ipc_handle *out)
 {
     PyObject *bytes, *offset;

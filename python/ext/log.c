@@ -1,17 +1,17 @@
-/* log.c -- the log of this process, as NBEP 7 has it, in memory and in a file.
+/* log.c -- the log of this process, in the format of NBEP 7, in memory and in a file.
  *
- * The rows are in a queue of bounded length; the oldest go when it is full. Each row has
- * its place in the queue from the moment that decides its order: an allocation when it is
- * over, a free before it begins. A row goes to the file when all before it are complete,
- * so that an address is never seen to be handed out twice.
+ * The rows are in a queue of bounded length; the oldest are dropped when it is full. Each
+ * row takes its place in the queue at the moment that decides its order: an allocation
+ * when it is over, a free before it begins. A row goes to the file when all before it are
+ * complete. So the log never shows an address as allocated twice.
  *
- * A free that failed is taken out of the queue. Tarn tries it again, and its row is written
- * when that was done: before the address is handed out again, or once no failed free is left
- * (tarn_pointer_deferred_frees()).
+ * A free that failed is removed from the queue. Tarn retries it, and its row is written
+ * once a retry has succeeded: before the address is reused, or once no failed free is
+ * left (tarn_pointer_deferred_frees()).
  *
- * The lock is never held while Python or the driver is called, so it may be taken with
- * or without the GIL. All of this is plain C data: blocks are freed, and rows written,
- * after the module's own state has gone.
+ * The lock is never held while Python or the driver is called, so it may be taken with or
+ * without the GIL. All of this is plain C data: blocks are freed, and rows written, after
+ * the module's own state is gone.
  */
 #include "log.h"
 
@@ -32,7 +32,7 @@ enum {
 struct row {
     struct tarn__log_call call;
     uint64_t thread;
-    uint64_t live; /* blocks out after it */
+    uint64_t live; /* live blocks after it */
     bool complete;
     bool withdrawn; /* of a free that failed: not shown */
 };
@@ -49,16 +49,16 @@ static struct {
     struct row *rows;       /* row number n is rows[n % capacity] */
     uint64_t capacity;      /* a power of two */
     uint64_t first, next;   /* numbers of the oldest row kept, and of the next one */
-    uint64_t written;       /* rows below this number are in the file */
+    uint64_t written;       /* rows below this number are written */
     uint64_t lost;          /* rows for which there was no memory */
-    uint64_t withdrawn;     /* rows that were not to be */
-    struct failed *failed;  /* those that are not done, newest first */
-    uint64_t last_failed;   /* number of the newest that there was */
-    atomic_size_t failures; /* how long the list is; read without the lock */
-    uint64_t live;          /* blocks out */
+    uint64_t withdrawn;     /* rows that were removed again */
+    struct failed *failed;  /* those that are still not freed, newest first */
+    uint64_t last_failed;   /* number of the newest one so far */
+    atomic_size_t failures; /* length of the list; read without the lock */
+    uint64_t live;          /* live blocks */
     uint64_t began_ns;      /* when the log began; 0: not yet */
     tarn_trace_writer *out; /* the file, or NULL; flushes itself once a second, at exit */
-    bool each_row;          /* hand the file each row at once */
+    bool each_row;          /* flush the file after each row */
 } the_log = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 uint64_t tarn__log_now(void)
@@ -100,7 +100,7 @@ static struct row *row_at(uint64_t number)
     return &the_log.rows[number & (the_log.capacity - 1)];
 }
 
-/* Write the complete rows that have none incomplete before them. Lock held. */
+/* Write the complete rows up to the first incomplete one. Lock held. */
 static void drain(void)
 {
     uint64_t before = the_log.written;
@@ -110,7 +110,8 @@ static void drain(void)
         if (!row->complete)
             break;
         if (!row->withdrawn)
-            write_row(the_log.out, row, the_log.began_ns); /* log_flush() tells why not */
+            write_row(the_log.out, row, the_log.began_ns); /* log_flush() reports a
+                                                            * failure */
     }
     if (the_log.each_row && the_log.written > before)
         tarn_trace_flush(the_log.out);
@@ -118,7 +119,7 @@ static void drain(void)
 
 /* --- rows in ------------------------------------------------------------------------ */
 
-/* Make the queue twice as long; false if it is as long as it gets. Lock held. */
+/* Double the queue; false if it has its largest size. Lock held. */
 static bool grow(void)
 {
     uint64_t capacity = the_log.capacity ? the_log.capacity * 2 : ROWS_FIRST;
@@ -134,11 +135,11 @@ static bool grow(void)
     return true;
 }
 
-/* The oldest row goes; the file has it first, complete or not. Lock held. */
+/* Drop the oldest row; the file gets it first, complete or not. Lock held. */
 static void drop_oldest(void)
 {
     if (the_log.written == the_log.first) {
-        row_at(the_log.first)->complete = true; /* a free that is still not back */
+        row_at(the_log.first)->complete = true; /* a free that is still running */
         drain();
     }
     the_log.first++;
@@ -146,7 +147,8 @@ static void drop_oldest(void)
         the_log.written = the_log.first;
 }
 
-/* Room for one more row, the oldest one's if need be. NULL: no memory. Lock held. */
+/* Get space for one more row; if need be that of the oldest. NULL: no memory. Lock held.
+ */
 static struct row *room(void)
 {
     if (the_log.next - the_log.first == the_log.capacity && !grow()) {
@@ -180,7 +182,7 @@ static uint64_t append(const struct tarn__log_call *call, bool complete)
 
 /* --- frees that failed --- */
 
-/* Append the row of a free that failed and has been done since. Lock held. */
+/* Append the row of a free that failed and succeeded since. Lock held. */
 static void append_late(struct failed *failed)
 {
     uint64_t now = tarn__log_now();
@@ -191,7 +193,7 @@ static void append_late(struct failed *failed)
     atomic_fetch_sub(&the_log.failures, 1);
 }
 
-/* An address is handed out: if its free failed, that has been done since. Lock held. */
+/* An address is allocated: if its free failed, it has succeeded since. Lock held. */
 static void settle_address(const struct tarn__log_call *call)
 {
     struct failed **link = &the_log.failed;
@@ -206,8 +208,8 @@ static void settle_address(const struct tarn__log_call *call)
     append_late(found);
 }
 
-/* The number of the newest failed free, if none that failed is left; else 0. What fails
- * after this looked has a higher number. */
+/* The number of the newest failed free, if all failed frees have succeeded since; else 0.
+ * Failures after this check have a higher number. */
 static uint64_t find_settled(void)
 {
     tarn_deferred_frees frees = {.size = sizeof frees};
@@ -222,7 +224,8 @@ static uint64_t find_settled(void)
     return newest;
 }
 
-/* Append the rows of the failed frees up to number `newest`, the oldest first. Lock held. */
+/* Append the rows of the failed frees up to number `newest`, the oldest first. Lock
+ * held. */
 static void settle(uint64_t newest)
 {
     struct failed **link = &the_log.failed, *oldest_first = NULL;
@@ -254,7 +257,7 @@ static void settle_all(void)
     pthread_mutex_unlock(&the_log.lock);
 }
 
-/* A row that was not to be: as if it had not come. Lock held. */
+/* Remove a row as if it had never been added. Lock held. */
 static void withdraw(uint64_t number)
 {
     struct failed *failed = malloc(sizeof *failed);
@@ -336,7 +339,7 @@ static void after_fork_in_parent(void)
     pthread_mutex_unlock(&the_log.lock);
 }
 
-/* The child has a log of its own; the parent's file is left to the parent. */
+/* The child has its own log; the parent's file is left to the parent. */
 static void after_fork_in_child(void)
 {
     pthread_mutex_init(&the_log.lock, NULL);
@@ -412,7 +415,7 @@ static PyObject *csv_log(PyObject *module, PyObject *unused)
     return result;
 }
 
-/* A file whose header is written: on a full disk that is known here and not at the end. */
+/* Open a file and write its header: a full disk is reported here and not at the end. */
 static tarn_status open_file(const char *path, tarn_trace_writer **out)
 {
     tarn_trace_writer *writer;

@@ -1,40 +1,41 @@
-/* log.h -- the log of this process: rows of NBEP 7 for all that goes through managers.
+/* log.h -- the log of this process: rows of NBEP 7 for all calls to managers.
  *
- * A manager tells the log what it did; the log keeps the rows in memory, and writes them
- * to a file where one was asked for.
+ * A manager reports its calls to the log. The log keeps the rows in memory, and writes
+ * them to a file where one was requested.
  */
 #ifndef TARN_PYTHON_LOG_H
 #define TARN_PYTHON_LOG_H
 
 #include "state.h"
 
-/* What a row needs to know from the manager. Times are CLOCK_MONOTONIC. */
+/* The data of a row, from the manager. Times are CLOCK_MONOTONIC. */
 struct tarn__log_call {
     tarn_action action;
     int device;
     uint64_t address; /* 0 for a failure */
     uint64_t stream;
     uint64_t bytes;
-    tarn_site site; /* of tarn__log_site(); its words stay for good */
+    tarn_site site; /* of tarn__log_site(); its strings stay permanently */
     uint64_t start_ns, end_ns;
     uint64_t free_bytes, total_bytes; /* after the call; 0: not known */
 };
 
 uint64_t tarn__log_now(void);
 
-/* The place in the user's program that is running: the first frame that is neither
- * Numba's nor Tarn's. `freeing`: a collection is named `<gc>`. GIL held; never fails. */
+/* The current place in the user's program: the first frame that is neither Numba's nor
+ * Tarn's. `freeing`: a garbage collection is reported as `<gc>`. GIL held; never fails.
+ */
 tarn_site tarn__log_site(bool freeing);
 
-/* Have logger adaptors find that place, too, for rows of calls that name none. */
+/* Have logger adaptors find that place, too, for rows of calls without one. */
 void tarn__log_find_sites(void);
 
 /* A call that is over: an allocation, or one that failed. */
 void tarn__log_add(const struct tarn__log_call *call);
 
 /* A free that is about to begin takes its place in the log here, because another thread
- * may get the same address before this one is back; then, when it is over, its end. One that
- * failed has no row until its block is back: Tarn tries it again. */
+ * may get the same address before this call returns. The second function records its end.
+ * A failed free has no row until its block is returned: Tarn retries it. */
 uint64_t tarn__log_free_begin(const struct tarn__log_call *call);
 void tarn__log_free_end(uint64_t row, const struct tarn__log_call *call, bool is_back);
 

@@ -1,25 +1,25 @@
-/* log_site.c -- where in the user's program we are: the Location of a row.
+/* log_site.c -- the current place in the user's program: the Location of a row.
  *
  * The stack is walked from the innermost frame out, to the first whose file is neither
- * Numba's nor Tarn's. Whether a file is one of theirs is found out once: code objects of
- * a module share one string, so its address is the key. A block that goes because of a
- * garbage collection has no place in the program that would mean anything: `<gc>`. One
- * that goes with the interpreter: `<exit>`.
+ * Numba's nor Tarn's. Each file is classified once: code objects of a module share one
+ * string, so its address is the key. A block that a garbage collection frees has no
+ * meaningful place in the program: `<gc>`. One that is freed with the interpreter:
+ * `<exit>`.
  *
  * The manager names the place of each of its calls, for the log of the process. A logger
- * adaptor has it found when it writes a row for anybody else (a DeviceBuffer, a plugin for
- * Numba that takes its memory from Tarn). A plugin is passed over, too: its frames are those
- * that Numba's driver module, or a finalizer, has called.
+ * adaptor finds it when it writes a row for any other caller. Such a caller is a
+ * DeviceBuffer, or a plugin for Numba that takes its memory from Tarn. Frames of a plugin
+ * are skipped, too: Numba's driver module, or a finalizer, has called them.
  */
 #include "log.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILES = 8192 }; /* a power of two; a file more is "<other>" */
+enum { FILES = 8192 }; /* a power of two; further files are "<other>" */
 
 struct file {
-    PyObject *name; /* owned for good, so that its address means this file */
+    PyObject *name; /* owned permanently, so that its address means this file */
     const char *path;
     bool internal;      /* Numba's, Tarn's, or machinery between them and the user */
     bool calls_plugins; /* of these: Numba's driver module, and weakref */
@@ -29,7 +29,7 @@ static struct file files[FILES]; /* GIL held */
 static size_t file_count;
 static char **internal_prefixes; /* ends with NULL; GIL held */
 static bool exiting;
-static _Thread_local int collecting; /* collections that this thread is in */
+static _Thread_local int collecting; /* depth of garbage collections on this thread */
 
 static bool has_internal_prefix(const char *path)
 {
@@ -47,7 +47,7 @@ static bool ends_with(const char *path, const char *end)
     return bytes >= wanted && strcmp(path + bytes - wanted, end) == 0;
 }
 
-/* What is known of a file, by the prefixes as they are now. */
+/* Classify a file by the current prefixes. */
 static void classify(struct file *file)
 {
     file->internal = has_internal_prefix(file->path);
@@ -80,7 +80,7 @@ static const struct file *file_of(PyObject *name)
     }
 }
 
-/* A frame of the stack that is walked: its file (NULL: not known), and the frame, owned. */
+/* A frame of the walk: its file (NULL: not known), and the frame, owned. */
 struct place {
     PyFrameObject *frame; /* NULL: the stack is at its end */
     const struct file *file;
@@ -117,8 +117,8 @@ static tarn_site site_at(const struct place *place)
 
 enum { PLUGIN_FRAMES = 8 };
 
-/* Pass over the frames of a plugin: at most so many, behind which lies code that calls
- * plugins. The place is at its end where they are not a plugin's. */
+/* Skip the frames of a plugin: at most so many, followed by code that calls plugins. The
+ * place is at its end if they are not a plugin's. */
 static void pass_plugin(struct place *place)
 {
     for (int i = 0; i < PLUGIN_FRAMES && place->frame && !is_internal(place); i++)
@@ -130,8 +130,8 @@ static void pass_plugin(struct place *place)
         Py_CLEAR(place->frame);
 }
 
-/* The first frame that is the program's. Where that is also the innermost one, what looks
- * like the program may be a plugin. */
+/* The first frame of the program. If that is also the innermost one, it may be a plugin
+ * instead. */
 static bool find_place(tarn_site *out)
 {
     struct place place;
@@ -161,7 +161,7 @@ static bool is_finalizing(void)
 #endif
 }
 
-/* The place that the program is at. No exception is set before; one may be after. */
+/* The place where the program is. No exception is set before; one may be after. */
 static tarn_site running_site(void)
 {
     tarn_site site = {NULL, 0};
@@ -177,13 +177,14 @@ tarn_site tarn__log_site(bool freeing)
         return (tarn_site){"<exit>", 0};
     if (freeing && collecting > 0)
         return (tarn_site){"<gc>", 0};
-    PyObject *raised = tarn__exception_take(); /* what goes may go because of it */
+    PyObject *raised = tarn__exception_take(); /* the exception may be the reason for
+                                                * the free */
     tarn_site site = running_site();
     tarn__exception_put(raised);
     return site;
 }
 
-/* For a logger: the GIL may be held or not, and the thread may be none of Python's. */
+/* For a logger: the GIL may be held or not, and the thread may be unknown to Python. */
 static tarn_site find_site(bool freeing)
 {
     struct tarn__python stay;

@@ -1,8 +1,8 @@
-/* maker.c -- how the classes of tarn/mr.py get their C resource, and ask it questions.
+/* maker.c -- create the C resources of the classes of tarn/mr.py, and query them.
  *
- * These functions are the module's own business (their names begin with `_`): the classes
- * with documentation and signatures are in Python, and each calls one of these with
- * itself.
+ * These functions are internal to the package (their names begin with `_`). The classes
+ * with documentation and signatures are in Python, and each passes itself to one of these
+ * functions.
  */
 #include "state.h"
 
@@ -16,7 +16,7 @@ static tarn__resource_object *resource_arg(tarn__state *state, PyObject *object)
 
 /* --- sources: an object without a resource gets one --- */
 
-/* The object has what was made for it from now on, or there is an exception. */
+/* Give the object its new resource, or raise an exception. */
 static PyObject *keep(tarn__state *state, tarn__resource_object *self, tarn_status status,
                       tarn_resource *made)
 {
@@ -27,7 +27,7 @@ static PyObject *keep(tarn__state *state, tarn__resource_object *self, tarn_stat
     Py_RETURN_NONE;
 }
 
-/* Make and adopt: `open` is called without the GIL. */
+/* Create and adopt a resource: `open` is called without the GIL. */
 static PyObject *adopt(PyObject *module, PyObject *args,
                        tarn_status (*open)(int device, tarn_resource **out))
 {
@@ -101,8 +101,8 @@ static PyObject *open_async(PyObject *module, PyObject *args)
 
 /* --- adaptors: what UpstreamResourceAdaptor holds is wrapped --- */
 
-/* An adaptor whose native resource is still its upstream's, which is what its base class
- * left; else NULL with an exception. */
+/* An adaptor whose native resource is still its upstream's, as its base class left it;
+ * else NULL with an exception. */
 static tarn__resource_object *unwrapped(tarn__state *state, PyObject *object)
 {
     tarn__resource_object *self = resource_arg(state, object);
@@ -113,7 +113,7 @@ static tarn__resource_object *unwrapped(tarn__state *state, PyObject *object)
     return self;
 }
 
-/* `wrapper` retains what it wraps; it takes the place of that. */
+/* `wrapper` retains the resource that it wraps, and takes its place. */
 static PyObject *replace(tarn__state *state, tarn__resource_object *self,
                          tarn_status status, tarn_resource *wrapper)
 {
@@ -188,7 +188,7 @@ static PyObject *wrap_counter(PyObject *module, PyObject *object)
     return replace(state, self, status, wrapper);
 }
 
-/* --- questions --- */
+/* --- queries --- */
 
 /* The resource of an object that has one. */
 static tarn_resource *native_of(tarn__state *state, PyObject *object)

@@ -1,9 +1,10 @@
 /* manager.c -- tarn._tarn.Manager: Tarn's manager for one device, as Numba calls it.
  *
  * It is the process's manager (tarn_memory_manager()), which serves from the device's
- * current resource unless TARN_MEMORY_MANAGER names another one. Each call names the place
- * in the user's program for the loggers beneath, gives up the GIL, and writes a row into
- * the log of the process: one place for device, mapped, pinned and managed memory.
+ * current resource unless TARN_MEMORY_MANAGER names another manager. Each call sets the
+ * place in the user's program for the loggers beneath, and releases the GIL. It then
+ * writes a row into the log of the process. It serves device, mapped, pinned and managed
+ * memory.
  */
 #include "pointer.h"
 
@@ -14,7 +15,7 @@ static tarn__state *state_of(tarn__manager_object *self)
     return tarn__state_of(Py_TYPE(self));
 }
 
-/* --- what a row says of the device --------------------------------------------------- */
+/* --- the device's memory in a row --------------------------------------------------- */
 
 enum { FRESH_NS = 1000000 };
 
@@ -50,14 +51,14 @@ static void ask_memory(tarn__manager_object *manager, uint64_t now)
     atomic_store(&manager->known_free, free_bytes);
     atomic_store(&manager->known_total, total_bytes);
     atomic_store(&manager->known_ns, now);
-    /* The words are those of the call that the row is about, whatever went on here. */
+    /* Keep the error message of the call that the row is about, whatever failed here. */
     if (kept.status != TARN_OK)
         tarn_error_set_native(kept.status, kept.native, "%s", kept.message);
 }
 
-/* What a pool has at hand counts as free, so a block that it gives or gets back changes that.
- * A pool alone answers without the driver, and rounds up to its quantum. Of a slab, whose
- * blocks are longer, the number is right when it is asked again. */
+/* A pool's cached memory counts as free, so a block that it allocates or frees changes
+ * the number. Only a pool answers without the driver, and rounds up to its quantum. For a
+ * slab, whose blocks are longer, the number is right after the next query. */
 static void count_block(tarn__manager_object *manager, const struct tarn__log_call *call)
 {
     uint64_t taken = (call->bytes + TARN_POOL_QUANTUM - 1) & ~(TARN_POOL_QUANTUM - 1);
@@ -83,10 +84,10 @@ void tarn__manager_memory(tarn__manager_object *manager, bool may_have_changed,
 
 /* --- allocating --------------------------------------------------------------------- */
 
-/* One thing to be asked of the manager, whatever kind of memory it is. */
+/* One request to the manager, for any kind of memory. */
 struct request {
     tarn_pointer_kind kind;
-    bool pin; /* lock the memory at `host` instead of making some */
+    bool pin; /* lock the memory at `host` instead of allocating */
     size_t bytes;
     tarn_stream stream;
     unsigned flags; /* of tarn_host_flags */
@@ -110,7 +111,7 @@ static tarn_status ask(tarn_manager *manager, const struct request *request,
     return tarn_manager_memhostalloc(manager, request->bytes, request->flags, out);
 }
 
-/* Ask, with a row in the log for the answer. Without the GIL. */
+/* Call the manager, and log the result. Without the GIL. */
 static tarn_status ask_logged(tarn__manager_object *self, const struct request *request,
                               struct tarn__log_call *call, tarn_pointer **out)
 {
@@ -121,7 +122,7 @@ static tarn_status ask_logged(tarn__manager_object *self, const struct request *
     call->start_ns = tarn__log_now();
     tarn_status status = ask(self->manager, request, out);
     call->end_ns = tarn__log_now();
-    /* Of other kinds than device memory nobody promises to tell. */
+    /* For other kinds than device memory no notification is guaranteed. */
     bool may_have_changed = tarn__look_end(&look) || request->kind != TARN_POINTER_DEVICE;
     if (status == TARN_OK)
         call->address = tarn_pointer_address(*out);
@@ -151,7 +152,7 @@ static tarn_status ask_with_row(tarn__manager_object *self, const struct request
     return status;
 }
 
-/* Device memory is mostly at hand. */
+/* Device memory is mostly available immediately. */
 static tarn_status ask_holding_gil(tarn_manager *manager, const struct request *request,
                                    tarn_pointer **out)
 {
@@ -202,7 +203,7 @@ PyObject *tarn__manager_memalloc(tarn__manager_object *self, PyTypeObject *type,
     struct request request = {.kind = TARN_POINTER_DEVICE,
                               .bytes = bytes,
                               .stream = self->stream,
-                              .owner = stream, /* the block goes back on it */
+                              .owner = stream, /* the block is freed on it */
                               .type = type};
 
     if (stream && tarn__stream_from(state_of(self), stream, &request.stream) != 0)
@@ -324,7 +325,7 @@ static PyObject *manager_get_ipc_handle(tarn__manager_object *self, PyObject *ar
         PyErr_SetString(PyExc_ValueError, "get_ipc_handle(): the block has gone");
         return NULL;
     }
-    tarn_pointer_retain(pointer); /* another thread may let it go */
+    tarn_pointer_retain(pointer); /* another thread may release it */
     Py_BEGIN_ALLOW_THREADS;
     status = tarn_manager_get_ipc_handle(self->manager, pointer, &handle);
     Py_END_ALLOW_THREADS;
@@ -359,7 +360,7 @@ static PyObject *manager_get_memory_info(tarn__manager_object *self, PyObject *u
                          (unsigned long long)total_bytes);
 }
 
-/* Call an operation that takes nothing and gives nothing. */
+/* Call an operation without arguments and results. */
 static PyObject *plain(tarn__manager_object *self, tarn_status (*call)(tarn_manager *))
 {
     TARN__CALL;
@@ -387,8 +388,8 @@ PyDoc_STRVAR(
     "the host, where a\npointer to what has gone ends the program. May come before "
     "initialize(), and with no\ncontext current.");
 
-/* The newest block that reset() takes back. Looked for anew each time: while one goes,
- * the GIL is away and the list may change. */
+/* The newest block that reset() frees. It is searched anew each time: during a free the
+ * GIL is released and the list may change. */
 static tarn__pointer_object *next_to_reset(tarn__manager_object *self)
 {
     tarn__pointer_object *pointer = self->newest;

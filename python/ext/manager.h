@@ -1,4 +1,4 @@
-/* manager.h -- what pointer.c and manager.c know of each other. */
+/* manager.h -- the shared declarations of pointer.c and manager.c. */
 #ifndef TARN_PYTHON_MANAGER_H
 #define TARN_PYTHON_MANAGER_H
 
@@ -11,35 +11,35 @@ struct tarn__pointer_object;
 typedef struct tarn__manager_object {
     PyObject_HEAD tarn_manager *manager; /* one reference */
     int device;
-    bool logging;       /* do blocks made from now on go into the log? */
-    tarn_stream stream; /* on which memory comes and goes whose caller names none */
-    /* The blocks that are out, newest first. They own the manager, not it them: the list
-     * is there so that reset() can take all of them back. GIL held. */
+    bool logging;       /* are new blocks recorded in the log? */
+    tarn_stream stream; /* the stream for memory whose caller names none */
+    /* The live blocks, newest first. They own the manager; it does not own them. reset()
+     * frees all blocks of this list. GIL held. */
     struct tarn__pointer_object *newest;
-    /* What the device had left when it was asked for a row, and when: with no lock, since
-     * what two threads mix is a millisecond old at most. */
+    /* The device's memory at the last query for a row, and the time of the query. There
+     * is no lock: the values that two threads mix are at most a millisecond old. */
     _Atomic uint64_t known_free, known_total, known_ns; /* ns 0: never */
 } tarn__manager_object;
 
-/* Was anything asked of the driver, or of anybody who takes long, between begin and end? A
- * call for which nothing was has changed nothing (tarn_set_blocking_hook()). Without the GIL. */
+/* Did the driver, or other slow code, run between begin and end? A call without such work
+ * has changed nothing (tarn_set_blocking_hook()). Without the GIL. */
 struct tarn__look {
-    tarn_blocking_hook before; /* first: it is the look too */
+    tarn_blocking_hook before; /* first: it is a tarn__look too */
     tarn_blocking_hook *outer;
     bool is_told;
 };
 void tarn__look_begin(struct tarn__look *look);
 bool tarn__look_end(const struct tarn__look *look);
 
-/* Bytes free and in total on the manager's device at `call->end_ns`; zeros where it cannot
- * say. The device is asked if the call may have changed it, and else once in a millisecond:
- * the question takes longer than a block. Without the GIL; the thread's last error stays as
- * it was. */
+/* Bytes free and in total on the manager's device at `call->end_ns`; zeros where they are
+ * unknown. The device is queried if the call may have changed it, and else once a
+ * millisecond: a query takes longer than an allocation. Without the GIL; the thread's
+ * last error is unchanged. */
 void tarn__manager_memory(tarn__manager_object *manager, bool may_have_changed,
                           struct tarn__log_call *call);
 
-/* Device memory as an object of `type`, on `stream`, which it keeps (NULL: on the manager's
- * stream). */
+/* Device memory as an object of `type`, on `stream`, which it keeps (NULL: on the
+ * manager's stream). */
 PyObject *tarn__manager_memalloc(tarn__manager_object *manager, PyTypeObject *type,
                                  size_t bytes, PyObject *stream);
 

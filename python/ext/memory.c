@@ -1,10 +1,10 @@
-/* memory.c -- tarn._tarn.MemoryPointer: what Numba's arrays hold of a block.
+/* memory.c -- tarn._tarn.MemoryPointer: the object for a block in Numba's arrays.
  *
- * tarn.numba makes a class of this type and of the MemoryPointer of the Numba at hand, so
- * that an instance is one of Numba's. From that class come views, own() and memset(),
- * which are Numba's business; what every array reads, and the end of the block, are here.
- * The block goes when the object goes: a finalizer of Python's, which Numba's own class
- * has, costs more than all the rest.
+ * tarn.numba derives a class from this type and from the MemoryPointer of the installed
+ * Numba, so that an instance is one of Numba's. Numba's class provides views, own() and
+ * memset(). The attributes that every array reads, and the end of the block, are here.
+ * The block is freed with the object: a Python finalizer, which Numba's own class has,
+ * costs more than all the rest.
  */
 #include "pointer.h"
 
@@ -55,8 +55,8 @@ static PyObject *memory_free(tarn__memory_object *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-/* Made when it is asked for: most arrays come and go without. Two threads may ask at once,
- * and get the same. */
+/* Created at its first use: most arrays never need it. Two threads may request it at
+ * once, and get the same. */
 static PyObject *get_address(tarn__memory_object *self, void *unused)
 {
     (void)unused;

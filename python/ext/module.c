@@ -1,8 +1,8 @@
-/* module.c -- the extension module tarn._tarn: its state, and the table of what is in it.
+/* module.c -- the extension module tarn._tarn: its state, and the table of its contents.
  *
- * Initialised in two phases, with all state in the module. It works in the main
+ * It is initialised in two phases, with all state in the module. It works in the main
  * interpreter only: resources written in Python are called from any thread through
- * PyGILState, which knows no other.
+ * PyGILState, which knows no other interpreter.
  */
 #include "state.h"
 
@@ -11,11 +11,12 @@ tarn__state *tarn__state_get(PyObject *module)
     return PyModule_GetState(module);
 }
 
-/* The state of the module that was made last, as long as it is there. */
+/* The state of the newest module, while that exists. */
 static tarn__state *last_state;
 
-/* The garbage collector takes a class apart, its way to the module included, before it
- * frees the last objects of it: with a cycle through the class, and always at exit. */
+/* The garbage collector clears a class, its reference to the module included, before it
+ * frees the last objects of it. That happens with a cycle through the class, and always
+ * at exit. */
 tarn__state *tarn__state_of(PyTypeObject *type)
 {
     PyObject *module =
@@ -71,7 +72,7 @@ static int place_of(const struct tarn__signature *signature, PyObject *name)
     return -1;
 }
 
-/* The usual call: false where anything is odd about it. */
+/* The usual call: false for any other form. */
 static bool match(const struct tarn__signature *signature, PyObject *const *args,
                   Py_ssize_t count, PyObject *names, PyObject *given[3])
 {
@@ -129,7 +130,7 @@ static int (*const parts[])(PyObject *module) = {
     tarn__add_nrt,     tarn__add_deferred, tarn__add_bridge,
 };
 
-/* 3.12 asks the slot below only of interpreters that are isolated, 3.11 asks nobody. */
+/* 3.12 checks the slot below only for isolated interpreters; 3.11 ignores it. */
 static int check_interpreter(void)
 {
     if (PyInterpreterState_Get() == PyInterpreterState_Main())
@@ -183,8 +184,8 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     return 0;
 }
 
-/* No m_clear: what goes last, at exit, still needs the types and the named streams. Each
- * cycle through the module is one through a type, too, which the collector takes apart. */
+/* No m_clear: the last objects, at exit, still need the types and the named streams. Each
+ * cycle through the module is one through a type, too, which the collector clears. */
 static void module_free(void *module)
 {
     tarn__state *state = tarn__state_get(module);

@@ -1,7 +1,7 @@
-/* nrt.c -- the runtime for compiled code as Python sees it: counters, modes, who allocated.
+/* nrt.c -- the runtime for compiled code in Python: counters, modes, allocation sites.
  *
- * These are the numbers of libtarn's default instance, whether Numba runs on it or a C
- * library does. tarn/nrt makes readable objects of them.
+ * These are the numbers of libtarn's default instance, whether Numba or a C library runs
+ * on it. tarn/nrt makes readable objects of them.
  */
 #include "state.h"
 
@@ -106,7 +106,7 @@ static PyObject *nrt_trim(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)
     return PyLong_FromSize_t(tarn_runtime_trim(tarn_runtime_default()));
 }
 
-/* --- who allocated --- */
+/* --- allocation sites --- */
 
 static PyObject *site_tuple(const tarn_nrt_site *site)
 {
@@ -154,16 +154,17 @@ static PyObject *nrt_sites(PyObject *module, PyObject *Py_UNUSED(none))
 
 /* --- names of compiled functions, for the report at exit --- */
 
-/* It is printed when Python is gone, so the names are copied, once, when it ends. */
+/* The report is printed after Python has ended, so the names are copied, once, at that
+ * end. */
 struct named {
     uintptr_t start;
     char *name;
 };
 
-static struct named *named; /* by address; stays to the end of the process */
+static struct named *named; /* by address; stays until the process ends */
 static Py_ssize_t named_count;
 
-/* No function that Numba compiled is taken to be longer. */
+/* No function compiled by Numba is assumed to be longer. */
 enum { LONGEST_FUNCTION = 1 << 20 };
 
 static bool find_name(void *Py_UNUSED(data), const void *address, char *out, size_t bytes)

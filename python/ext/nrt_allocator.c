@@ -1,8 +1,8 @@
 /* nrt_allocator.c -- one allocator for each memory resource that compiled code has used.
  *
- * Blocks outlive whatever made the choice, so an allocator stays until the process ends,
- * and with it its resource. A runtime knows a few allocators in its life, so asking for
- * the same resource again must not make another.
+ * Blocks may outlive the object that chose the resource. So an allocator stays until the
+ * process ends, and with it its resource. A runtime has few allocators in its life, so a
+ * second request for the same resource must not create another.
  */
 #include "state.h"
 
@@ -16,9 +16,9 @@ struct known {
     struct known *next;
 };
 
-/* The first of all, which stay: entries are only ever put before it, without a lock. One
- * would be held in a forked child for ever, and by a resource written in Python while it
- * waits for the interpreter. */
+/* The first entry of a permanent list. Entries are only ever added before it, without a
+ * lock. A lock could be held forever in a forked child, or by a resource written in
+ * Python while it waits for the interpreter. */
 static _Atomic(struct known *) all_known;
 
 static struct known *find(tarn_resource *resource)
@@ -30,7 +30,7 @@ static struct known *find(tarn_resource *resource)
     return known;
 }
 
-/* Enter one, unless another thread has entered one for its resource. */
+/* Add an entry, unless another thread has added one for its resource. */
 static struct known *enter(struct known *made)
 {
     struct known *known;

@@ -1,15 +1,16 @@
-/* plugin.c -- tarn._tarn.Plugin: what Numba calls for every array, of tarn.numba's manager.
+/* plugin.c -- tarn._tarn.Plugin: the calls that Numba makes for every array, of
+ * tarn.numba's manager.
  *
- * Numba calls initialize() before each of its own functions and memalloc() for each array.
- * Both are here; all else, a first call and whatever fails among them, is in the class
- * that tarn.numba derives from this one.
+ * Numba calls initialize() before each of its own functions and memalloc() for each
+ * array. Both are here. All else, a first call and any failure among them, is in the
+ * class that tarn.numba derives from this one.
  */
 #include "pointer.h"
 
 typedef struct plugin {
     PyObject_HEAD tarn__manager_object *manager; /* owned; NULL until _prepare() */
-    PyTypeObject *type; /* of the memory handed out, from MemoryPointer; owned */
-    PyObject *context;  /* what the memory has as its context; owned */
+    PyTypeObject *type; /* type of the memory handed out, from MemoryPointer; owned */
+    PyObject *context;  /* the context of that memory for Numba; owned */
     bool ready;         /* between _prepare() and the next _reset() */
 } plugin;
 
@@ -39,7 +40,7 @@ static PyObject *plugin_initialize(plugin *self, PyObject *unused)
 PyDoc_STRVAR(allocate_doc, "_allocate($self, size, stream=0)\n--\n\n"
                            "memalloc() once, failing as Tarn fails.");
 
-/* 0 and None name no stream: memory that is safe on all. */
+/* 0 and None name no stream: such memory is safe on all streams. */
 static bool names_stream(PyObject *stream)
 {
     if (stream == NULL || stream == Py_None)
@@ -57,7 +58,7 @@ static PyObject *allocate(plugin *self, PyObject *size, PyObject *stream)
         PyErr_SetString(PyExc_RuntimeError, "Plugin: _prepare() has not been called");
         return NULL;
     }
-    /* _prepare() may come meanwhile, from any thread. */
+    /* _prepare() may run meanwhile, on any thread. */
     PyObject *manager = Py_NewRef((PyObject *)self->manager);
     PyObject *type = Py_NewRef((PyObject *)self->type);
     PyObject *context = Py_NewRef(self->context);
@@ -101,7 +102,7 @@ static PyObject *plugin_allocate(plugin *self, PyObject *const *args, Py_ssize_t
     return allocate(self, given[0], given[1]);
 }
 
-/* An allocation failed: the class says what comes of it. */
+/* An allocation failed: the class decides what follows. */
 static PyObject *try_again(plugin *self, PyObject *size, PyObject *stream)
 {
     const tarn__state *state = tarn__state_of(Py_TYPE(self));
@@ -161,7 +162,7 @@ static PyObject *plugin_prepare(plugin *self, PyObject *arguments)
                      ((PyTypeObject *)type)->tp_name);
         return NULL;
     }
-    /* All three at once, and only then the end of those before: it may run any code. */
+    /* Set all three, and only then drop the old ones: that may run any code. */
     PyObject *before[] = {(PyObject *)self->manager, (PyObject *)self->type,
                           self->context};
     self->manager = (tarn__manager_object *)Py_NewRef(manager);

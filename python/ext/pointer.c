@@ -1,9 +1,9 @@
 /* pointer.c -- tarn._tarn.Pointer: one reference to a counted pointer of a manager.
  *
- * The block goes back when the object goes, when release() is called, or when its manager
- * is reset, whatever comes first; afterwards the object still says where it was. The GIL
- * is given up meanwhile: a free may wait for the device, and the device for a callback
- * that is written in Python.
+ * The block is freed when the object ends, when release() is called, or when its manager
+ * is reset, whichever comes first. Afterwards the object still reports its address. The
+ * GIL is released meanwhile: a free may wait for the device, and the device for a
+ * callback written in Python.
  */
 #include "pointer.h"
 
@@ -32,7 +32,7 @@ static void unlink_from(tarn__manager_object *manager, tarn__pointer_object *sel
 
 /* --- the end of a block ------------------------------------------------------------- */
 
-/* Release, with a row in the log around it, if the memory went. Without the GIL. */
+/* Release, with a row in the log around it, if the memory was freed. Without the GIL. */
 static tarn_status release_logged(tarn__manager_object *manager, tarn_pointer *pointer,
                                   struct tarn__log_call *call)
 {
@@ -44,7 +44,7 @@ static tarn_status release_logged(tarn__manager_object *manager, tarn_pointer *p
     tarn__look_begin(&look);
     tarn_status status = tarn_pointer_release_checked(pointer);
     call->end_ns = tarn__log_now();
-    /* A block whose free failed does not count as free: the device is asked. */
+    /* A block whose free failed does not count as free: the device is queried. */
     bool may_have_changed = tarn__look_end(&look) || status != TARN_OK;
     tarn__manager_memory(manager, may_have_changed, call);
     tarn__log_free_end(row, call, status == TARN_OK);
@@ -105,14 +105,15 @@ bool tarn__pointer_let_go(tarn__pointer_object *self, tarn_status *out)
     if (self->manager)
         unlink_from(self->manager, self);
     *out = self->logged ? release_with_row(self, pointer) : release_plainly(pointer);
-    /* It is freed later: on a stream that has to stay for good, since the driver crashes on
-     * one that is gone, or it is memory of the owner's that is still page-locked. */
+    /* It is freed later. Its stream then has to stay permanently, since the driver
+     * crashes on a destroyed one. Or it is memory of the owner's that is still
+     * page-locked. */
     if (*out != TARN_OK && self->manager)
         Py_XINCREF(self->owner);
     return true;
 }
 
-/* What sys.unraisablehook shows in the place of the object, which is about to go. */
+/* The text that sys.unraisablehook shows instead of the object, which is about to end. */
 static PyObject *describe_free(const tarn__pointer_object *self)
 {
     void *address = self->address ? (void *)(uintptr_t)self->address : self->host;
@@ -182,7 +183,8 @@ int tarn__pointer_traverse(tarn__pointer_object *self, visitproc visit, void *ar
     return 0;
 }
 
-/* The owner goes after the block: a view's base, or the array that was page-locked. */
+/* The owner is dropped after the block: a view's base, or the array that was page-locked.
+ */
 int tarn__pointer_clear(tarn__pointer_object *self)
 {
     bool is_view = !self->manager && self->owner;

@@ -1,8 +1,9 @@
-/* pool.c -- how the pools of tarn/mr.py get their C resource, and what can be asked of one.
+/* pool.c -- create the C resources of the pools of tarn/mr.py, and query them.
  *
- * As in maker.c these functions are the module's own business; the classes, their
- * documentation and the names of what is returned are in Python. Statistics and reports come
- * as dicts with the names of the C structs' members, so that one list names them.
+ * As in maker.c these functions are internal to the package. The classes, their
+ * documentation and the names of the results are in Python. Statistics and reports are
+ * returned as dicts with the names of the C structs' members, so that one list names
+ * them.
  */
 #include "state.h"
 
@@ -29,8 +30,8 @@ static PyObject *none_or_raise(tarn__state *state, tarn_status status)
 
 /* --- making them --- */
 
-/* What a new pool, slab or binning object starts from: an object without a resource, and
- * the C resource beneath (None: NULL). */
+/* The inputs of a new pool, slab or binning object: an object without a resource, and the
+ * upstream C resource (None: NULL). */
 struct fresh {
     tarn__resource_object *self;
     PyObject *upstream_object;
@@ -62,7 +63,7 @@ static int begin(tarn__state *state, PyObject *object, PyObject *upstream, int d
     return 0;
 }
 
-/* The object has `made` from now on, or there is an exception. */
+/* Give the object its new resource `made`, or raise an exception. */
 static PyObject *finish(tarn__state *state, struct fresh *fresh, tarn_status status,
                         tarn_resource *made)
 {
@@ -78,8 +79,9 @@ static PyObject *finish(tarn__state *state, struct fresh *fresh, tarn_status sta
     Py_RETURN_NONE;
 }
 
-/* (self, upstream, device, initial, maximum, growth, threshold, grow_first, give_up, wake,
- * streamless, streamless_bytes) */
+/* (self, upstream, device, initial_bytes, maximum_bytes, growth_bytes,
+ * release_threshold_bytes, grow_first, is oom_policy FAIL, is suspended_policy RESUME,
+ * no_stream_policy, no_stream_limit_bytes) */
 static PyObject *open_pool(PyObject *module, PyObject *args)
 {
     TARN__CALL;
@@ -140,7 +142,7 @@ static PyObject *open_slab(PyObject *module, PyObject *args)
     return finish(state, &fresh, status, made);
 }
 
-/* (self, upstream, smallest_log2, largest_log2) */
+/* (self, upstream, min_size_exponent, max_size_exponent) */
 static PyObject *open_binning(PyObject *module, PyObject *args)
 {
     TARN__CALL;
@@ -186,9 +188,9 @@ static PyObject *binning_add(PyObject *module, PyObject *args)
     return result;
 }
 
-/* --- calls without much in them --- */
+/* --- short calls --- */
 
-/* (self, keep_bytes): the bytes that went back. */
+/* (self, keep_bytes): the number of bytes returned. */
 static PyObject *trim(PyObject *module, PyObject *args)
 {
     TARN__CALL;
@@ -386,13 +388,13 @@ static const struct member report_members[] = {
 };
 #undef R
 
-/* A message, which was cut after so many bytes; NULL with an exception set. */
+/* An error message, which was cut at a fixed length; NULL with an exception set. */
 static PyObject *message_of(const char *text)
 {
     return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
 }
 
-/* The words of a report; NULL with an exception set. */
+/* The text of a report; NULL with an exception set. */
 static PyObject *text_of(const tarn_pool_oom_report *report)
 {
     size_t bytes = tarn_pool_oom_report_text(report, NULL, 0) + 1;
@@ -406,7 +408,7 @@ static PyObject *text_of(const tarn_pool_oom_report *report)
     return result;
 }
 
-/* This thread's last report, or None. */
+/* This thread's last out-of-memory report, or None. */
 static PyObject *last_report(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     tarn_pool_oom_report report = {.size = sizeof report};
@@ -427,8 +429,8 @@ static PyObject *last_report(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(no
 
 /* --- a snapshot --- */
 
-/* Blocks that the visitor copied; Python's objects are made after it, since making one may
- * run a finalizer that calls the pool. */
+/* Blocks that the callback copied; Python's objects are created after the walk, since
+ * creating one may run a finalizer that calls the pool. */
 struct blocks {
     tarn_pool_block *all;
     size_t count, room;

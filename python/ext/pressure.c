@@ -1,14 +1,15 @@
-/* pressure.c -- how a pool that is short of memory asks Python.
+/* pressure.c -- out-of-memory callbacks: how a pool that is short of memory calls Python.
  *
- * The C pool knows one callback for each Python object whose class wants to be asked, and
- * that knows the object weakly: the functions to call are in the object's own list, where
- * the garbage collector sees them. The C pool may live longer than the object, and a thread
- * may be about to ask when the object goes, so the callback's few bytes are never freed; once
- * the object is gone it says no.
+ * The C pool has one callback for each Python object whose class registers callbacks.
+ * That callback refers to the object weakly: the functions to call are in the object's
+ * own list, where the garbage collector sees them. The C pool may outlive the object, and
+ * a thread may be about to call back when the object ends. So the callback's few bytes
+ * are never freed. Once the object is gone it returns false.
  */
 #include "state.h"
 
-/* Did this one free something? An exception has nowhere to go, and is a no. */
+/* Did this callback free something? An exception cannot be raised here, and counts as no.
+ */
 static bool ask_one(PyObject *callback, size_t bytes, unsigned attempt)
 {
     PyObject *answer = PyObject_CallFunction(callback, "nI", (Py_ssize_t)bytes, attempt);
@@ -20,7 +21,8 @@ static bool ask_one(PyObject *callback, size_t bytes, unsigned attempt)
     return yes > 0;
 }
 
-/* Is this object in the list? Looked up by identity, as equality may be anybody's code. */
+/* Is this object in the list? It is compared by identity, as equality may run any code.
+ */
 static bool is_in(PyObject *list, const PyObject *callback)
 {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++)
@@ -29,8 +31,8 @@ static bool is_in(PyObject *list, const PyObject *callback)
     return false;
 }
 
-/* Ask each of those that are there at first, unless one before it, or another thread, has
- * removed it since. */
+/* Call each callback that is in the list at first, unless an earlier callback or another
+ * thread has removed it since. */
 static bool ask_all(PyObject *list, size_t bytes, unsigned attempt)
 {
     PyObject *all = PyList_GetSlice(list, 0, PyList_GET_SIZE(list));
@@ -71,7 +73,7 @@ static bool pressure(void *data, tarn_resource *pool, size_t bytes, unsigned att
     return again;
 }
 
-/* (self): from now on the callables in the list self._callbacks are asked. */
+/* (self): from now on the callables in the list self._callbacks are called. */
 static PyObject *begin_pressure(PyObject *module, PyObject *object)
 {
     tarn__state *state = tarn__state_get(module);
@@ -85,7 +87,7 @@ static PyObject *begin_pressure(PyObject *module, PyObject *object)
         Py_DECREF(weak);
         return tarn__raise(state, status);
     }
-    Py_RETURN_NONE; /* `weak` is the pool's for good */
+    Py_RETURN_NONE; /* the pool keeps `weak` permanently */
 }
 
 static PyMethodDef pressure_functions[] = {

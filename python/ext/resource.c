@@ -2,8 +2,8 @@
  * UpstreamResourceAdaptor.
  *
  * An object holds a C resource, `native`, and allocate() and deallocate() call that. The
- * classes in tarn/mr.py differ in how they make theirs (maker.c). A class that defines
- * these two methods itself is a resource written in Python, whatever it derives from: C
+ * classes in tarn/mr.py differ in how they create theirs (maker.c). A class that defines
+ * these two methods itself is a resource written in Python, whatever it derives from. C
  * code then calls the methods (bridge.c), and the methods may call super()'s.
  */
 #include "state.h"
@@ -24,9 +24,9 @@ static int is_written_in_python(tarn__state *state, PyTypeObject *type)
     return result;
 }
 
-/* The same of an object. Looking two methods up costs more than allocating a block, so the
- * type's version is remembered: it changes, or becomes 0, when the class or one that it
- * derives from is changed. */
+/* The same of an object. Looking two methods up costs more than an allocation, so the
+ * type's version is remembered: it changes, or becomes 0, when the class or one of its
+ * bases is changed. */
 static int object_is_written_in_python(tarn__state *state, tarn__resource_object *self)
 {
     PyTypeObject *type = Py_TYPE((PyObject *)self);
@@ -39,7 +39,7 @@ static int object_is_written_in_python(tarn__state *state, tarn__resource_object
     return written;
 }
 
-/* The device of an object without a native resource is settled when it is first used. */
+/* The device of an object without a native resource is set at its first use. */
 static int settle_device(tarn__state *state, tarn__resource_object *self, int device)
 {
     if (self->native != NULL) {
@@ -120,7 +120,7 @@ static PyTypeObject *class_of(tarn__state *state, tarn_resource *resource)
     PyObject *base = state->DeviceMemoryResource;
     tarn_resource *upstream = NULL;
 
-    /* Python code can put anything there. */
+    /* Python code can put any object there. */
     if (type != NULL && PyType_Check(type) &&
         PyType_IsSubtype((PyTypeObject *)type, (PyTypeObject *)base))
         return (PyTypeObject *)Py_NewRef(type);
@@ -270,8 +270,8 @@ static int resource_traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
-/* No tp_clear: a DeviceBuffer in the same cycle still has to give its block back here.
- * The other objects of a cycle break it. */
+/* No tp_clear: a DeviceBuffer in the same cycle still has to free its block here. The
+ * other objects of a cycle break it. */
 static void resource_dealloc(PyObject *object)
 {
     TARN__CALL;
@@ -408,7 +408,8 @@ static PyType_Spec adaptor_spec = {
     .name = "tarn.mr.UpstreamResourceAdaptor",
     .basicsize = sizeof(tarn__resource_object),
     .flags =
-        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, /* the collector's part: its base's */
+        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, /* the collector's flag: its base has
+                                                   * it */
     .slots = adaptor_slots,
 };
 

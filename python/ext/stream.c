@@ -1,27 +1,28 @@
-/* stream.c -- tarn.Stream, and what else may stand for a stream.
+/* stream.c -- tarn.Stream, and the other objects that are accepted as streams.
  *
- * A Stream is a handle and, where there is one, the object that keeps the handle valid: a
- * stream of Tarn's own destroys it, one made from another library's object holds that
- * object. A destroyed stream's handle crashes the driver, so whoever stores a handle (a
- * DeviceBuffer) stores the Stream.
+ * A Stream is a handle and, where there is one, the object that keeps the handle valid. A
+ * stream of Tarn's own destroys its handle; one made from another library's object holds
+ * that object. The handle of a destroyed stream crashes the driver, so an object that
+ * stores a handle (a DeviceBuffer) stores the Stream.
  *
- * An opened one (Stream.register()) holds the Stream that it names and closes its value when it
- * goes, so that the value is always closed before the stream is destroyed. Closed by hand it
- * is the Stream that it named from then on, so that buffers that are on it can still go.
+ * A registered one (Stream.register()) holds the Stream that it names. It unregisters its
+ * value when it ends, so that this always happens before the stream is destroyed. After
+ * unregister() it behaves as the Stream that it named, so that buffers on it can still be
+ * freed.
  */
 #include "state.h"
 
 typedef struct stream_object {
     PyObject ob_base;
-    tarn_stream value; /* see current() */
-    PyObject *owner;   /* keeps the handle valid; NULL: nobody has to */
-    int device;        /* where a stream of our own was made; -1: `value` is not ours */
-    bool opened;       /* `value` is to be closed */
-    bool was_opened;   /* by open(), and may have been closed since */
+    tarn_stream value;      /* see current() */
+    PyObject *owner;        /* keeps the handle valid; NULL: none is needed */
+    int device;             /* device of a stream of our own; -1: `value` is not ours */
+    bool opened;            /* `value` has to be unregistered */
+    bool was_opened;        /* made by register(), and perhaps unregistered since */
     unsigned announcements; /* capturing() that have been entered and not left */
 } stream_object;
 
-/* --- what may stand for a stream --- */
+/* --- objects accepted as streams --- */
 
 static int from_integer(PyObject *object, tarn_stream *out)
 {
@@ -72,8 +73,8 @@ static bool is_of_cupy(PyObject *object)
     return is;
 }
 
-/* A stream of a PyTorch before 2.10 or of a CuPy before 14: an int under another name. NULL: it is
- * none, or an exception is set. New reference. */
+/* The handle of a stream of a PyTorch before 2.10 or of a CuPy before 14: an int under
+ * another name. NULL: it has none, or an exception is set. New reference. */
 static PyObject *older_handle(PyObject *object)
 {
     PyObject *handle =
@@ -104,8 +105,8 @@ static int from_older(PyObject *object, tarn_stream *out)
     return result;
 }
 
-/* What is to be used for a Stream: its value; but that of the one that it was made from, if
- * that is a Stream, unless it is open itself. */
+/* The value to use for a Stream. One that is not registered, and was made from a Stream,
+ * has that Stream's; any other has its own. */
 static tarn_stream current(tarn__state *state, PyObject *object)
 {
     const stream_object *stream = (const stream_object *)object;
@@ -242,7 +243,7 @@ static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         return NULL;
     }
     if (PyObject_TypeCheck(object, (PyTypeObject *)state->Stream))
-        value = ((stream_object *)object)->value; /* see current(), which asks `object` */
+        value = ((stream_object *)object)->value; /* current() reads `object` */
     else if (tarn__stream_from(state, object, &value) != 0)
         return NULL;
     return make(type, value, -1, object);
@@ -255,14 +256,14 @@ static int stream_traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
-/* A value is closed, a stream of our own destroyed. */
+/* Unregister the value, or destroy a stream of our own. */
 static tarn_status let_go(const stream_object *stream)
 {
     return stream->opened ? tarn_stream_unregister(stream->value)
                           : tarn_stream_destroy(stream->device, stream->value);
 }
 
-/* No tp_clear: whoever is in a cycle with a stream may still need its handle to free
+/* No tp_clear: an object in a cycle with a stream may still need its handle to free
  * memory; the other objects of the cycle break it. */
 static void stream_dealloc(PyObject *self)
 {
@@ -324,7 +325,7 @@ static PyObject *stream_open(PyObject *self, PyObject *Py_UNUSED(none))
     return opened;
 }
 
-/* `what` cannot be done with a stream that open() did not give. */
+/* `what` is not possible for a stream that register() did not return. */
 static PyObject *raise_not_open(PyObject *self, const char *what)
 {
     return tarn__raise(tarn__state_of(Py_TYPE(self)),
@@ -497,7 +498,7 @@ static PyObject *stream_is_opened(PyObject *self, void *Py_UNUSED(closure))
     return PyBool_FromLong(((stream_object *)self)->opened);
 }
 
-/* What tells one stream from another, whatever value names it. */
+/* The number that identifies a stream, whatever value names it. */
 static uintptr_t number_of(tarn_stream stream)
 {
     return stream == TARN_STREAM_NONE ? UINTPTR_MAX
@@ -512,7 +513,7 @@ static PyObject *stream_repr(PyObject *self)
 
     if (value == TARN_STREAM_NONE)
         return PyUnicode_FromString("<tarn.Stream: no stream>");
-    if (number == 0) /* %p has words of its own for it */
+    if (number == 0) /* %p prints a special text for it */
         return PyUnicode_FromFormat("<tarn.Stream 0x0%s>", opened);
     return PyUnicode_FromFormat("<tarn.Stream %p%s>", (void *)number, opened);
 }

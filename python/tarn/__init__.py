@@ -1,7 +1,7 @@
-"""Tarn: one small library that looks after the GPU memory of a process.
+"""Tarn: one small library that manages the GPU memory of a process.
 
-`tarn.mr` has the memory resources, `tarn.numba` puts Numba's memory under them, `tarn.nrt`
-has the runtime for what Numba compiles for CPUs, and a `DeviceBuffer` is a block of memory
+`tarn.mr` has the memory resources, and `tarn.numba` puts Numba's memory under them. `tarn.nrt`
+has the runtime for the code that Numba compiles for CPUs. A `DeviceBuffer` is a block of memory
 as an object. Names follow RMM's. Importing tarn loads no driver and needs neither Numba
 nor numpy.
 """
@@ -73,22 +73,22 @@ __all__ = [
 
 
 class CudaStreamFlags(enum.IntEnum):
-    """How a new Stream is made."""
+    """How a new Stream is created."""
 
-    SYNC_DEFAULT = 0  # waits for the default stream, and it for this one
+    SYNC_DEFAULT = 0  # waits for the default stream, and vice versa
     NON_BLOCKING = 1
 
 
 def use_tarn_for_numba(cuda: Any = None, resource: Any = None, **options: Any) -> None:
-    """Put Numba's memory under Tarn: tarn.numba.use_tarn_for_numba(), which says more."""
+    """Put Numba's memory under Tarn: see tarn.numba.use_tarn_for_numba()."""
     from tarn import numba
 
     numba.use_tarn_for_numba(cuda, resource, **options)
 
 
 def __getattr__(name: str) -> Any:
-    """What Numba looks for where NUMBA_CUDA_MEMORY_MANAGER is `tarn`: made when it is
-    looked for, and without Numba."""
+    """The class that Numba looks up where NUMBA_CUDA_MEMORY_MANAGER is `tarn`. It is created at
+    that lookup; without Numba there is none."""
     if name == "_numba_memory_manager":
         from tarn import numba
 
@@ -104,7 +104,7 @@ def get_include() -> str:
 def get_library_dir() -> str:
     """The folder of libtarn, for a linker's -L and -rpath.
 
-    The process that imports tarn has loaded this very library: link to it, not to another
-    copy, or there will be two registries.
+    The process that imports tarn has loaded this library: link to it, and not to another
+    copy, or the process has two registries.
     """
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib")

@@ -1,7 +1,7 @@
 """Another project's package `tarn`, installed into the folder of this one.
 
-Both have a folder `tarn` in site-packages, so that the one that is installed last replaces
-files of the other. Where this package still runs, it says so.
+Both have a folder `tarn` in site-packages, so the one that is installed last replaces files of
+the other. Where this package still runs, it warns of that.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """CuPy's memory pool as a resource: NBEP 7 runs Numba on it.
 
-A pool is anything with the methods of cupy.cuda.MemoryPool. It hands out objects that have
-an address and give their block back when they go, and it keeps free blocks by stream: by
-CuPy's current one at the time of the allocation. So an allocation makes its stream CuPy's
-current one, and a block that is freed on another stream than it was allocated on waits for
-that first.
+A pool is any object with the methods of cupy.cuda.MemoryPool. It returns objects that have an
+address and free their block when they end. It keeps free blocks by stream: by CuPy's current one
+at the time of the allocation. So an allocation makes its stream CuPy's current one. A block that
+is freed on another stream than it was allocated on waits for that stream first.
 
 CuPy is imported when a resource is made, not by importing this module.
 """
@@ -18,19 +17,19 @@ from typing import Any
 
 from tarn import _tarn
 
-_NAMELESS = -1  # what stands for NO_STREAM among handles
+_NAMELESS = -1  # the handle that means NO_STREAM
 
 
 class CupyMemoryResource(_tarn.DeviceMemoryResource):
-    """Serves from a memory pool of CuPy's, so that Numba and others share it with CuPy.
+    """Allocates from a memory pool of CuPy's, so that Numba and others share it with CuPy.
 
     pool: a cupy.cuda.MemoryPool or MemoryAsyncPool, or an object with the same malloc();
         None: the one that CuPy's own arrays come from, cupy.get_default_memory_pool().
 
-    A pool's blocks are of the device that is current; one resource serves one device.
-    Blocks that come and go without a stream have to be waited for by whoever asks, as
-    tarn.numba does. A pool that is not CuPy's is told of no streams, so allocations on a named
-    one wait for the device, and of no devices: the right one has to be current.
+    A pool allocates on the current device; one resource serves one device. A caller without a
+    stream has to wait for the blocks itself, as tarn.numba does. A pool that is not CuPy's
+    cannot use CuPy's streams, so allocations on a stream wait for the device. Nor can Tarn set
+    its device: the right one has to be current.
 
     Raises ImportError where no pool is given and there is no CuPy.
     """
@@ -48,7 +47,7 @@ class CupyMemoryResource(_tarn.DeviceMemoryResource):
         return f"<tarn.mr.CupyMemoryResource of device {self.device} over {self.pool!r}>"
 
     def allocate(self, nbytes: int, stream: Any = _tarn.DEFAULT_STREAM) -> int:
-        """As the base class. CuPy's OutOfMemoryError is a MemoryError, and comes through."""
+        """As the base class. CuPy's OutOfMemoryError is a MemoryError, and is passed on."""
         stream = _stream_of(stream)
         if nbytes == 0:
             return 0
@@ -66,21 +65,21 @@ class CupyMemoryResource(_tarn.DeviceMemoryResource):
         if block is None or nbytes != expected:
             what = "it is not out here" if block is None else f"it has {expected}"
             raise _tarn.InvalidArgumentError(f"cupy: {nbytes} bytes at {ptr:#x}: {what}")
-        # The pool will hand the block out to the stream that it came from.
+        # The pool will reuse the block on the stream that it came from.
         if _handle_of(stream) not in (handle, _NAMELESS):
             stream.synchronize()
         del self._blocks[ptr]
 
     def memory_info(self) -> tuple[int, int]:
-        """Bytes free, those that the pool keeps ready included, and in all."""
+        """Free bytes, those that the pool caches included, and total bytes."""
         info = _tarn.device_info(self._number())
         with self._on_device():
             free = info.free_bytes + self.pool.free_bytes()
-        return min(free, info.total_bytes), info.total_bytes  # others allocate meanwhile
+        return min(free, info.total_bytes), info.total_bytes  # other threads allocate meanwhile
 
     def trim(self, keep_bytes: int = 0) -> int:
-        """Have the pool give free memory back where it keeps more than `keep_bytes`;
-        returns how much that was. CuPy gives back whole segments, and all of them."""
+        """Have the pool release free memory where it keeps more than `keep_bytes`; return the
+        released bytes. CuPy releases whole segments, and all of them."""
         with self._on_device():
             before = int(self.pool.total_bytes())
             if self.pool.free_bytes() > keep_bytes:
@@ -91,14 +90,14 @@ class CupyMemoryResource(_tarn.DeviceMemoryResource):
         return _tarn.current_device() if self.device is None else self.device
 
     def _on_device(self) -> contextlib.AbstractContextManager[Any]:
-        """CuPy asks the CUDA runtime which device is meant."""
+        """Make the device current: CuPy uses the CUDA runtime's current device."""
         if self._cupy is None or self.device in (None, self._cupy.cuda.runtime.getDevice()):
             return contextlib.nullcontext()
         device: contextlib.AbstractContextManager[Any] = self._cupy.cuda.Device(self.device)
         return device
 
     def _on_stream(self, stream: _tarn.Stream) -> contextlib.AbstractContextManager[Any]:
-        """Have the pool know the stream; where it cannot, nothing may be pending at all."""
+        """Set the pool's stream; if that is impossible, wait so that no work is pending."""
         if _handle_of(stream) == _NAMELESS:
             return contextlib.nullcontext()
         if self._cupy is None:

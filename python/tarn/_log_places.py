@@ -1,7 +1,7 @@
-"""Whose frames the Location of a row passes over: Tarn's, Numba's, and what lies between
-them and a program.
+"""The frames that the Location of a row skips: Tarn's, Numba's, and those between them and a
+program.
 
-The rows are made in C. log_site.c walks the stack; this module names the files to skip.
+The rows are written in C. log_site.c walks the stack; this module names the files to skip.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _PACKAGES = (
 
 
 def _folders(package: str) -> list[str]:
-    """Where the code of a package lies; the package itself is not imported."""
+    """The folders of a package's code; the package itself is not imported."""
     try:
         spec = importlib.util.find_spec(package)
-    except (ImportError, ValueError, AttributeError):  # it, or what it is in, is not there
+    except (ImportError, ValueError, AttributeError):  # it, or its parent package, does not exist
         return []
     return [os.path.join(path, "") for path in (spec and spec.submodule_search_locations) or ()]
 
 
 def know() -> None:
-    """Name the files that the walk of the stack skips, and have collections noted.
-    Costs a millisecond the first time; the answer is the same in all of a process."""
+    """Name the files that the walk of the stack skips, and record garbage collections.
+    The first call costs a millisecond; the result is the same in all of a process."""
     if _tarn.log_collecting in gc.callbacks:
         return
     folders = [folder for package in _PACKAGES for folder in _folders(package)]

@@ -1,7 +1,7 @@
-"""Host arrays that are passed straight to kernels, from Tarn too.
+"""Device memory from Tarn for host arrays that are passed straight to kernels.
 
 numba-cuda copies them into memory of cuda.core's `Device.memory_resource` and not into
-memory of its manager. That can be set, so Tarn sets it, where the program has not.
+memory of its manager. Tarn sets that attribute, unless the program has set it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ def _resource_class(base: type) -> Any:
     """cuda.core's interface over a manager of tarn.numba."""
 
     class TarnMemoryResource(base):  # type: ignore[misc]
-        """Memory of a device from Tarn, as cuda.core wants it.
+        """Memory of a device from Tarn, with cuda.core's interface.
 
-        It has no work of any stream behind it when it comes, and is not handed out while
-        earlier work uses it, whatever streams are named: cuda.core's buffers may outlive
-        the stream that they were made on.
+        New memory has no pending work of any stream, and memory is not reused while earlier
+        work uses it, whatever streams are specified: cuda.core's buffers may outlive the
+        stream that they were created on.
         """
 
         is_device_accessible = True
@@ -50,8 +50,8 @@ def _resource_class(base: type) -> Any:
 
 
 def serve(device: Any, manager: Any) -> None:
-    """Let Numba's `device` take what it needs for host arrays from `manager`, unless the
-    program has put a resource of its own there."""
+    """Let Numba's `device` allocate memory for host arrays from `manager`, unless the program
+    has set a resource of its own there."""
     of_core = getattr(device, "_dev", None)  # numba-cuda since 0.25, and numba-cuda-mlir
     if of_core is None or not hasattr(of_core, "memory_resource"):
         return

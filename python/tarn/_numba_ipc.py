@@ -1,4 +1,4 @@
-"""Numba's IpcHandle for memory that has no handle of CUDA's, but a server (tarn.ipc)."""
+"""Numba's IpcHandle for memory without a CUDA handle, which a server (tarn.ipc) names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_served(words: bytes) -> bool:
 
 
 class _Operations:
-    """What replaces the members of Numba's class; its errors keep their words."""
+    """Replaces the members of Numba's class; its errors keep their messages."""
 
     _target: Target
     base: Any
@@ -42,7 +42,7 @@ class _Operations:
         memory = self._target.cuda.MemoryPointer(
             weakref.proxy(context), self._target.as_address(opened.address), self.size
         )
-        memory._tarn_opened = opened  # whoever has the pointer has the memory
+        memory._tarn_opened = opened  # the pointer keeps the memory alive
         self._impl = (opened, copy)
         return memory
 
@@ -50,7 +50,7 @@ class _Operations:
         return self._open(context, copy=False)
 
     def open_staged(self, context: Any) -> Any:
-        """The copy belongs to whoever has the pointer; close() leaves it alone."""
+        """The copy belongs to the holder of the pointer; close() leaves it unchanged."""
         return self._open(context, copy=True)
 
     def close(self) -> None:
@@ -84,20 +84,19 @@ def _rebuild(name: str, parts: tuple[Any, ...], source: Any) -> Any:
 
 
 def handle_of(target: Target, memory: Any, block: Any, inside: int, source: Any) -> Any:
-    """The handle of `memory`, which begins `inside` a block of Tarn's."""
+    """The handle of `memory`, which begins `inside` bytes into a block of Tarn's."""
     reserved, _, offset, device, uuid = _tarn.ipc_export(block, False)
     parts = (reserved, memory.size, offset + inside, device, uuid)
     return _make(target, memory, parts, source)
 
 
 def handle_of_foreign(target: Target, memory: Any, device: int) -> Any:
-    """The handle of memory that did not come from Numba, but is a server's all the same;
-    else None."""
+    """The handle of memory that did not come from Numba, if a server names it; else None."""
     try:
         held = _tarn.ipc_hold(memory.device_pointer_value, memory.size, device, memory)
         parts = _tarn.ipc_export(held, False)
     except _tarn.TarnError:
-        return None  # Numba's own way has Numba's own words
+        return None  # Numba's own path has Numba's own messages
     if not is_served(parts[0]):
         return None
     source = target.device(device).get_device_identity()

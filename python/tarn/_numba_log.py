@@ -1,7 +1,7 @@
 """The log of a process that tarn.numba serves: its file, its name in children, its end.
 
-The rows are made in C (log.c); here is decided when the log begins and which file a process
-may write to.
+The rows are written in C (log.c). This module decides when the log begins and which file a
+process may write to.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Any
 
 from . import _log_places, _tarn
 
-_process: int | None = None  # whose log is set up; a forked child is another
-_is_registered = False  # for the end of the interpreter; a forked child inherits that
+_process: int | None = None  # process of this log; a forked child is another
+_is_registered = False  # an atexit handler; a forked child inherits it
 
 
 def _first_process() -> str:
-    """The process that the log's own name is for. A child that multiprocessing made is not
-    it, though it may be the first one to ask: its siblings would take the same file."""
+    """The process that uses the log's own name. It is no child of multiprocessing, though such a
+    child may call this first: its siblings would take the same file."""
     multiprocessing = sys.modules.get("multiprocessing.process")
     parent: Any = multiprocessing.parent_process() if multiprocessing else None
     return str(parent.pid if parent else os.getpid())
 
 
 def _open_file() -> None:
-    """Open the file that TARN_LOG asks for, under the name that this process may use."""
+    """Open the file of TARN_LOG, under the name that this process may use."""
     path = os.environ.get("TARN_LOG")
     if not path:
         return
@@ -35,14 +35,14 @@ def _open_file() -> None:
         os.environ["TARN_LOG_PID"] = _first_process()
         os.environ["TARN_LOG"] = path = os.path.abspath(path)
     is_child = os.environ["TARN_LOG_PID"] != process
-    # A pool ends its workers with a signal, at which nothing could still be written.
+    # A pool ends its workers with a signal; then no row could still be written.
     _tarn.log_open(f"{path}.{process}" if is_child else path, each_row=is_child)
     if "multiprocessing.util" in sys.modules:  # forked children end with os._exit()
         sys.modules["multiprocessing.util"].Finalize(None, _flush, exitpriority=-1000)
 
 
 def _flush() -> None:
-    """A log that ends early has to say so: it looks like a whole one."""
+    """Flush the log, and warn if it ends early: it looks like a complete one."""
     try:
         _tarn.log_flush()
     except _tarn.TarnError as error:

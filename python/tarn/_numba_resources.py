@@ -1,7 +1,7 @@
-"""Which resource serves a device under Numba: by name, by object, for a while.
+"""The resource that serves a device under Numba: set by name, by object, or for a while.
 
-The manager of NBEP 7 cannot be changed once Numba has a context. The resource under it can,
-at any time: each block goes back to where it came from.
+The manager of NBEP 7 cannot be changed once Numba has a context. The resource under it can be
+changed at any time: each block is freed to the resource that it came from.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any
 
 from . import _tarn
 
-# Safe without a stream, faster by far than the driver's calls, and what it hands out can be
-# shared with programs that know no Tarn.
+# Safe without a stream, much faster than the driver's calls, and its memory can be shared with
+# programs that do not use Tarn.
 DEFAULT = "cuda-pool"
 
-# What NUMBA_CUDA_MEMORY_MANAGER may call the plugin: both have `_numba_memory_manager`.
+# The plugin's names in NUMBA_CUDA_MEMORY_MANAGER: both have `_numba_memory_manager`.
 MODULES = ("tarn", "tarn.numba")
 
-is_for_numba = False  # Tarn's manager was asked for by a call
-_asked: str | None = None  # name of the resource for devices that have the default
-_asked_for_one = False  # a resource itself was asked for
-_chosen: set[int] = set()  # devices for which choose() has been here
-_made: dict[int, Any] = {}  # device -> what was put in charge of it by name
+is_for_numba = False  # a call has requested Tarn's manager
+_asked: str | None = None  # name of the resource requested for devices with the default
+_asked_for_one = False  # a resource object was requested
+_chosen: set[int] = set()  # devices for which choose() has run
+_made: dict[int, Any] = {}  # device -> its current resource, set by name
 
 
 def _binning(device: int) -> Any:
@@ -52,7 +52,7 @@ def _cuda_pool(device: int) -> Any:
 
 
 def _class_of(name: str) -> Any:
-    """What makes a resource of this name, given a device."""
+    """The function that creates a resource of this name for a device."""
     from . import mr
 
     classes: dict[str, Any] = {
@@ -81,8 +81,8 @@ def _put_in_charge(name: str, device: int) -> None:
 
 
 def choose(device: int, default: str | None = None) -> None:
-    """Before a device's first use: put the resource in charge that was asked for by name,
-    or `default`, unless the program has put one there itself, be it Tarn's own default."""
+    """Before a device's first use: make the resource requested by name current, or `default`,
+    unless the program has set one itself, be it Tarn's own default."""
     name = _asked or os.environ.get("TARN_RESOURCE") or default
     if device in _chosen or not name:
         return
@@ -96,18 +96,18 @@ def choose(device: int, default: str | None = None) -> None:
 
 
 def is_named() -> bool:
-    """Does the environment put Numba under Tarn?"""
+    """Does the environment set Tarn as Numba's memory manager?"""
     return os.environ.get("NUMBA_CUDA_MEMORY_MANAGER") in MODULES
 
 
 def was_asked_for() -> bool:
-    """Did somebody say which resource is to serve Numba, by a call or by the environment?"""
+    """Was a resource for Numba requested, by a call or by the environment?"""
     return _asked_for_one or bool(_asked or os.environ.get("TARN_RESOURCE"))
 
 
 def begin_anew(device: int) -> None:
-    """The device's context may be about to end, and a pool of Tarn's ends with it: at the
-    next use there is to be another, if its maker was here."""
+    """The device's context may be about to end, and a pool of Tarn's ends with it. Create
+    another at the next use, if this module created the pool."""
     _chosen.discard(device)
 
 
@@ -119,8 +119,8 @@ def _check(resource: Any) -> None:
 
 
 def serve_from(resource: Any, used: set[int]) -> None:
-    """What a program asks for itself holds at once, on the devices that are `used`; a name
-    holds for the others at their first use."""
+    """Apply a program's own request at once on the devices that are `used`. A name applies to
+    the other devices at their first use."""
     from . import mr
 
     global _asked, _asked_for_one
@@ -132,7 +132,7 @@ def serve_from(resource: Any, used: set[int]) -> None:
         return
     _check(resource)
     _asked_for_one = True
-    if resource.device is None:  # of a class that is written in Python
+    if resource.device is None:  # its class is written in Python
         mr.set_current_device_resource(resource)
     else:
         mr.set_per_device_resource(resource.device, resource)
@@ -146,13 +146,13 @@ def using_resource(resource: Any, device: int | None = None) -> Iterator[Any]:
             array = cuda.device_array(1000)
 
     It may be used before Numba's first use of CUDA and at any time after it, with Tarn's
-    manager or without. Blocks go back to where they came from, in the block and after it.
-    It nests. A device has one current resource for all threads: what another thread
-    allocates meanwhile comes from it too, and two threads that swap the same device's have
-    to agree on an order, as the end of a block puts back what its beginning found.
+    manager or without. Memory is freed to the resource that it came from, in the block and
+    after it. It nests. A device has one current resource for all threads: memory that another
+    thread allocates meanwhile comes from it too. Two threads that swap the same device's
+    resource have to agree on an order, as the end of a block restores the earlier resource.
 
     :param resource: a resource of ``tarn.mr``, or the name of one (``"pool"``).
-    :param device: which device's; by default the resource's own, or the current one.
+    :param device: the device to change; by default the resource's own, or the current one.
     """
     from . import mr
 
@@ -163,7 +163,7 @@ def using_resource(resource: Any, device: int | None = None) -> Iterator[Any]:
     if isinstance(resource, str):
         resource = _class_of(resource)(device=device)
     _check(resource)
-    # Or the first use in the block would find this resource and stay without the default.
+    # Otherwise the first use in the block would find this resource and set no default.
     choose(device, DEFAULT if is_for_numba or is_named() else None)
     before = mr.set_per_device_resource(device, resource)
     try:

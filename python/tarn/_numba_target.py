@@ -1,9 +1,9 @@
-"""The Numbas that have the memory interface of NBEP 7, and what differs between them.
+"""The Numbas that have the memory interface of NBEP 7, and their differences.
 
 numba-cuda and numba-cuda-mlir call the driver through cuda-bindings; the target that is part
-of Numba itself through ctypes, unless it is told otherwise. All have the same classes, most
-of them as public names of their `cuda` module. A Target is one of these modules as Tarn
-sees it; nothing here imports Numba by itself.
+of Numba itself through ctypes, unless configured otherwise. All have the same classes, most of
+them as public names of their `cuda` module. A Target is Tarn's view of one of these modules.
+Importing this module does not import Numba.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HANDLE_BYTES = 64  # of a CUipcMemHandle
 
 
 class Target:
-    """One Numba. Made by target_of() and target_of_driver(), one for each."""
+    """One Numba. target_of() and target_of_driver() create one for each."""
 
     def __init__(self, driver: Any) -> None:
         self.driver = driver  # the module that has the interface
@@ -31,18 +31,18 @@ class Target:
 
     @property
     def as_address(self) -> Callable[[int], Any]:
-        """What this Numba wants device addresses in."""
+        """A device address in this Numba's type."""
         if self.is_ctypes:
             return ctypes.c_uint64
         made: Callable[[int], Any] = self.driver.binding.CUdeviceptr
         return made
 
     def as_host(self, address: int) -> Any:
-        """What it wants the addresses of host memory in."""
+        """A host address in this Numba's type."""
         return ctypes.c_void_p(address) if self.is_ctypes else address
 
     def result(self, number: int) -> Any:
-        """A result of the driver as its errors have them in `code`."""
+        """A result of the driver in the type of its errors' `code`."""
         if self.is_ctypes:
             return number
         try:
@@ -60,9 +60,10 @@ class Target:
         return self.cuda.gpus[number]
 
     def keep_context(self, number: int) -> None:
-        """cuda.close() resets and then releases the primary context, which cuda.core
-        retains at the first use alone: the second close would end it under everybody who
-        still uses it. So each reset, which may be a close, retains it once more. The
+        """Retain the primary context once more at each reset, which may be a close.
+
+        cuda.close() resets and then releases the primary context, which cuda.core retains only
+        at the first use. So a second close would end it while other code still uses it. The
         ctypes binding retains it at each use after a close."""
         if not self.is_ctypes:
             device = self.driver.binding.CUdevice(number)
@@ -70,8 +71,8 @@ class Target:
 
     # --- handles for other processes ---
     #
-    # Numba's IpcHandle reads and writes CUipcMemHandle.reserved, which cuda-bindings has no
-    # more since 13.4: there Numba's own handles cannot be pickled. Tarn's can, with any.
+    # Numba's IpcHandle reads and writes CUipcMemHandle.reserved, which cuda-bindings lacks
+    # since 13.4: there Numba's own handles cannot be pickled. Tarn's can, with any version.
 
     def ipc_handle(self, base: Any, words: bytes, size: int, source: Any, offset: int) -> Any:
         """Numba's IpcHandle over 64 bytes; `base` is the exporter's memory, or None."""
@@ -84,7 +85,7 @@ class Target:
         return handle_class(base, raw, size, source, offset)
 
     def ipc_words(self, handle: Any) -> bytes:
-        """The 64 bytes of a handle that Numba made."""
+        """The 64 bytes of a handle that Numba created."""
         return bytes(handle) if self.is_ctypes else _words_of(handle)
 
 
@@ -99,7 +100,7 @@ def _default_cuda() -> Any:
         from numba import cuda
 
         return cuda
-    except ImportError as missing:  # there is no Numba, or one without CUDA
+    except ImportError as missing:  # Numba is missing, or has no CUDA
         if missing.name not in ("numba", "numba.cuda"):
             raise
     try:
@@ -116,7 +117,7 @@ def _default_cuda() -> Any:
 
 def is_simulator(cuda: Any = None) -> bool:
     """Is this cuda module (by default that of target_of()) Numba's own simulator, which
-    NUMBA_ENABLE_CUDASIM puts in the place of the real one?"""
+    NUMBA_ENABLE_CUDASIM selects?"""
     if cuda is None:
         cuda = _default_cuda()
     return not hasattr(cuda, "BaseCUDAMemoryManager") and (
@@ -164,7 +165,7 @@ def _reduce_ipc(self: Any) -> Any:
 
 
 def _open_direct(self: Any, context: Any) -> Any:
-    """As Numba's, and what is opened has to be as large as the handle says."""
+    """As Numba's; the opened memory has to have the size in the handle."""
     target = self._target
     memory = super(_ipc_classes(target)[1], self).open_direct(context)
     begin = memory.device_pointer_value - self.offset
@@ -181,7 +182,7 @@ def _open_direct(self: Any, context: Any) -> Any:
 
 @functools.cache
 def _ipc_classes(target: Target) -> tuple[Any, Any]:
-    """The driver's handle with its bytes in reach, and Numba's object around one."""
+    """The driver's handle with accessible bytes, and Numba's object around one."""
     raw: Any = ctypes.c_byte * _HANDLE_BYTES
     if not target.is_ctypes:
         members = {"__module__": __name__, "reserved": property(_words_of, _set_words)}

@@ -1,4 +1,4 @@
-"""Objects that are Numba's and Tarn's at once: errors and pointers."""
+"""Classes that are Numba's and Tarn's at once: errors and pointers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _rebuild_error(driver_name: str, kind: str, words: str, code: int, status: i
 
 
 class _ErrorOperations:
-    """What the errors have that are Tarn's and Numba's at once."""
+    """The methods of errors that are Tarn's and Numba's at once."""
 
     def __reduce__(self) -> Any:
         error: Any = self
@@ -50,8 +50,8 @@ def _numba_error(target: Target, kind: type, words: str, number: int, status: in
 
 
 def as_numba_error(target: Target, error: Any) -> Any:
-    """The same failure for a program that knows Numba's errors; those that did not come
-    from a driver, and would not have with Numba's own manager, stay as they are."""
+    """The same failure for a program that catches Numba's errors. Errors that did not come from
+    a driver, and would not with Numba's own manager, are returned unchanged."""
     if isinstance(error, MemoryError):
         words = str(error) or type(error).__name__
         return _numba_error(target, _tarn.OutOfMemoryError, words, 2, _OUT_OF_MEMORY)
@@ -76,10 +76,10 @@ _TARN_ERRORS = (
 
 @functools.cache
 def pointer_class(target: Target) -> Any:
-    """A MemoryPointer of Numba's whose block goes back when the object goes.
+    """A MemoryPointer of Numba's whose block is freed when the object ends.
 
-    Numba ties the life of a MemoryPointer's memory to the object (an AutoFreePointer's to
-    a count, which to_device() takes to zero on its way).
+    Numba ties the life of a MemoryPointer's memory to the object (an AutoFreePointer's to a
+    count, which to_device() reduces to zero before it returns).
     """
     numbas = target.cuda.MemoryPointer
     members = {
@@ -92,7 +92,7 @@ def pointer_class(target: Target) -> Any:
 
 
 def finalizer(block: Any, allocations: dict[int, Any], key: int) -> Callable[[], None]:
-    """Give a host or managed block back, and forget it."""
+    """Free a host or managed block, and forget it."""
 
     def finalize() -> None:
         allocations.pop(key, None)

@@ -1,6 +1,6 @@
-"""What a pool says of itself: the tuples that tarn.mr hands out.
+"""A pool's statistics, blocks and out-of-memory report: the tuples that tarn.mr returns.
 
-C gives dicts whose keys are the members of the structs in include/tarn/pool.h, so a name
+C returns dicts whose keys are the members of the structs in include/tarn/pool.h. A name
 that is missing on either side is an error here.
 """
 
@@ -12,41 +12,41 @@ from tarn import _tarn
 
 
 class PoolStatistics(NamedTuple):
-    """What a pool has and did; bytes where a comment does not say otherwise."""
+    """The memory and the counters of a pool; bytes where a comment does not say otherwise."""
 
-    live: int  # in blocks that are out, as rounded by the pool
-    live_requested: int  # the same, as asked for
+    live: int  # in live blocks, as rounded by the pool
+    live_requested: int  # in live blocks, as requested
     live_blocks: int  # how many
-    thread_cached: int  # kept by threads for their next allocation
+    thread_cached: int  # cached by threads for their next allocation
     cached: int  # free
-    unfenced: int  # of the free bytes, those that one stream alone may have as yet
-    captured: int  # kept for graphs
-    reserved: int  # taken from upstream; live + parked + cached + captured
-    suspended: int  # of these, without physical memory at the moment
+    unfenced: int  # free bytes that only one stream may use so far
+    captured: int  # retained for graphs
+    reserved: int  # from upstream; live + thread_cached + cached + captured
+    suspended: int  # of these, without physical memory now
     maximum: int | None  # None: no limit
-    peak_allocated: int  # most bytes live and parked at once
+    peak_allocated: int  # the most live and thread-cached bytes at once
     peak_reserved: int
     largest_free: int  # the largest free block
     fragmentation: float  # 1 - largest_free / cached
     allocations: int  # counts from here on
     frees: int
     failures: int
-    cache_hits: int  # allocations that the thread served itself with what it keeps,
-    same_stream: int  # ... that the stream's own free memory served,
-    completed: int  # ... memory whose last use is done,
-    steals: int  # ... another stream's memory, behind a wait,
-    grown: int  # ... new memory
+    cache_hits: int  # allocations served from the thread's cache,
+    same_stream: int  # ... from memory freed on the same stream,
+    completed: int  # ... from memory whose last use is done,
+    steals: int  # ... from another stream's memory, behind a wait,
+    grown: int  # ... from new memory
     stream_waits: int  # driver calls: cuStreamWaitEvent,
     events_recorded: int  # ... cuEventRecord,
     queries: int  # ... cuEventQuery and cuStreamQuery,
     growths: int  # ... maps,
     shrinks: int  # ... unmaps,
-    moves: int  # ... moves of idle memory,
-    device_synchronizations: int  # ... waits for the device,
+    moves: int  # ... moves of reclaimable memory,
+    device_synchronizations: int  # ... device-wide waits,
     driver_calls: int  # ... and all of these
     streams: int  # streams that the pool knows
     metadata: int  # bytes of host memory
-    no_stream_deferred: int  # bytes that are held back: no stream was named at their free
+    no_stream_deferred: int  # bytes deferred because they were freed without a stream
     size_classes: dict[int, int]  # allocations of n to 2n - 1 bytes, by n
 
 
@@ -55,14 +55,14 @@ class PoolBlock(NamedTuple):
 
     address: int
     bytes: int  # as the pool rounds
-    requested_bytes: int  # of a live block, as asked for; else 0
+    requested_bytes: int  # of a live block, as requested; else 0
     state: str  # see _STATES
-    stream_id: int  # of the stream that it is bound to; 0: of none
+    stream_id: int  # of the stream that it is bound to; 0: no stream
     segment: int  # the first address of the range that it lies in
 
 
 class PoolOomReport(NamedTuple):
-    """Why an allocation failed for want of memory; `text` has all of it in words."""
+    """The reason why an allocation ran out of memory; `text` is the complete message."""
 
     requested: int
     alignment: int
@@ -73,37 +73,37 @@ class PoolOomReport(NamedTuple):
     captured: int
     reserved: int
     maximum: int | None
-    same_stream: int  # free on the stream that asked
+    same_stream: int  # free on the requesting stream
     other_streams: int  # free on other streams
-    completed: int  # free for anybody
-    largest_free: int  # of what this stream could have had
+    completed: int  # free for all streams
+    largest_free: int  # the largest free block that this stream could use
     fragmentation: float  # of the pool, as in its statistics
-    device_free: int  # as the driver says
+    device_free: int  # as the driver reports
     device_total: int
-    attempts: int  # callbacks that were asked
-    upstream_message: str  # what growing said
+    attempts: int  # callbacks that were called
+    upstream_message: str  # the error message of growing
     text: str
 
 
 class PoolCaptureStatistics(NamedTuple):
-    """What is kept for a captured graph; bytes where a comment does not say otherwise."""
+    """Memory retained for a captured graph; bytes where a comment does not say otherwise."""
 
-    retained: int  # free, and nobody's but the graph's
-    live: int  # in blocks of the graph that are out, as rounded by the pool
+    retained: int  # free, for the graph alone
+    live: int  # in live blocks of the graph, as rounded by the pool
     live_blocks: int  # how many
-    streams: int  # of the capture, that had memory here
-    has_ended: bool  # it was let go: released, or the graph is gone
+    streams: int  # streams of the capture with memory here
+    has_ended: bool  # released, or the graph is gone
 
 
 class PoolCapture:
     """The memory of a captured graph: what PoolMemoryResource.get_capture() gives.
 
-    What a capturing stream allocates and frees is used at each launch, so it stays with the
-    graph and is handed out again within the same capture alone. It comes back by release(),
-    or by itself when the graph and all that was instantiated from it are gone. An object
-    that goes without release() says nothing: then the second holds.
+    Each launch uses the memory that a capturing stream allocates and frees. So it stays with
+    the graph and is reused only within the same capture. It returns to the pool by release(),
+    or automatically when the graph and everything instantiated from it are gone. If an object
+    ends without release(), only the second applies.
 
-    pool: the resource that it is of.
+    pool: the resource of this memory.
     """
 
     __slots__ = ("__weakref__", "_memory", "pool")
@@ -117,14 +117,14 @@ class PoolCapture:
         return f"<tarn.mr.PoolCapture of {self.pool!r}: {state}>"
 
     def release(self, stream: Any = _tarn.DEFAULT_STREAM) -> None:
-        """Let the memory go, in the order of `stream`, on which the last launch was queued.
+        """Release the memory, in the order of `stream`, on which the last launch was queued.
 
-        With this you say that the graph is not launched any more. Where get_capture() gave
-        several objects for one capture, the last release counts. Blocks that are out stay
-        so. Again it does nothing.
+        The caller guarantees that the graph is not launched any more. Where get_capture()
+        returned several objects for one capture, the last release counts. Live blocks stay
+        live. A second call does nothing.
 
-        Raises InvalidArgumentError for a stream that captures, or is of another device:
-        nothing was let go.
+        Raises InvalidArgumentError for a stream that captures, or is of another device; then
+        nothing is released.
         """
         self._memory.release(stream)
 
@@ -134,7 +134,7 @@ class PoolCapture:
         return self._memory.is_released
 
     def statistics(self) -> PoolCaptureStatistics:
-        """What is kept for the graph. Once released: zeros, and has_ended."""
+        """The memory retained for the graph. Once released: zeros, and has_ended."""
         return PoolCaptureStatistics(*self._memory.statistics())
 
 
@@ -156,13 +156,13 @@ def maximum_of(number: int) -> int | None:
 
 
 def block_of(block: tuple[int, int, int, int, int, int]) -> PoolBlock:
-    """A block as C gives it, with the word for its state."""
+    """A block from C, with the name of its state."""
     address, size, asked, state, stream_id, segment = block
     return PoolBlock(address, size, asked, _STATES[state], stream_id, segment)
 
 
 def last_oom_report() -> PoolOomReport | None:
-    """Why this thread's last allocation from a pool failed; None where none has."""
+    """The reason why this thread's last allocation from a pool failed; None where none has."""
     found = _tarn._pool_last_oom_report()
     if found is None:
         return None

@@ -1,9 +1,9 @@
-"""Runs a Python program for `tarn run`, and says at the end if nothing came through Tarn.
+"""Runs a Python program for `tarn run`, and reports at the end if no memory came through Tarn.
 
 `python -m tarn._run PROGRAM ARGS` does what `python PROGRAM ARGS` does: the program is
 `__main__`, its folder is first on the path, its traceback begins with its own frames. A
-log that was asked for and has no rows is worth nothing without the reason: the program set
-a manager of its own, runs on Numba's simulator, or never used CUDA.
+requested log without rows needs a reason: the program set a manager of its own, runs on Numba's
+simulator, or never used CUDA.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _say_at_exit() -> None:
 
 
 def _main_module(path: str) -> ModuleType:
-    """`__main__`, empty, as Python makes it for a program in a file."""
+    """An empty `__main__`, as Python creates it for a program in a file."""
     module = sys.modules["__main__"]
     annotations: Any = {"__annotations__": {}} if "__annotations__" in vars(module) else {}
     module.__dict__.clear()
@@ -79,7 +79,7 @@ def _main_module(path: str) -> ModuleType:
 
 
 def run_file(path: str, who: str = "tarn run") -> None:
-    """Run a program in a file as Python would; `who` speaks where it cannot be read."""
+    """Run a program in a file as Python would; `who` names the program in a message."""
     try:
         with open(path, "rb") as file:
             source = file.read()

@@ -9,11 +9,11 @@ The owner makes a handle and sends it, pickled or otherwise; the importer opens 
     with tarn.ipc.open(queue.get()) as memory:  # the importer
         ...                                     # memory.__cuda_array_interface__
 
-A *plain* handle (`export`) names memory: the two have to agree on how long it is there. A
-*served* one (`serve`) names a block, which stays as long as somebody has it open, however
-that ends. Which memory can be exported, and whom to trust with it, is in docs/ipc.md:
-whoever opens a block can use the whole allocation around it. Unpickling runs code, so
-unpickle only what your own user sent.
+A *plain* handle (`export`) names memory: the two processes have to agree on its lifetime. A
+*served* one (`serve`) names a block, which stays as long as a process has it open, however
+that ends. docs/ipc.md lists the memory that can be exported and the trust that it needs: an
+importer of a block can use the whole allocation around it. Unpickling runs code, so unpickle
+only data that your own user sent.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ __all__ = [
 
 
 class Handle(NamedTuple):
-    """What another process needs to open a block; plain data."""
+    """The data that another process needs to open a block."""
 
     reserved: bytes
     size: int
     offset: int
-    device: int  # as its owner numbers it
+    device: int  # the owner's number of the device
     uuid: bytes  # of that device
 
 
 class Lease(NamedTuple):
-    """Who has a block of this process open."""
+    """A block of this process that another process has open."""
 
     process: int
     since_ns: int  # CLOCK_MONOTONIC
@@ -55,7 +55,7 @@ class Lease(NamedTuple):
 
 
 class _Memory:
-    """Memory with an end: close(), or the end of a with statement."""
+    """Memory that ends by close(), or with a with statement."""
 
     def __init__(self, memory: _tarn.IpcMemory) -> None:
         self._memory = memory
@@ -77,7 +77,7 @@ class _Memory:
         return self._memory.closed
 
     def close(self) -> None:
-        """Let it go; ValueError if it has gone."""
+        """Release it; ValueError if it is released already."""
         self._memory.close()
 
     def __enter__(self) -> Any:
@@ -89,8 +89,8 @@ class _Memory:
 
 
 class Opened(_Memory):
-    """Memory of another process. After close() nothing may use it any more; it waits for
-    the work that does."""
+    """Memory of another process. No work may use it after close(), which waits for pending
+    work."""
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -111,8 +111,8 @@ class Opened(_Memory):
 
 
 class Served(_Memory):
-    """Memory of this process that others may open by `handle`. After close() nobody may
-    any more; who has it open keeps it."""
+    """Memory of this process that others may open by `handle`. After close() no process may open
+    it any more; a process that has it open keeps it."""
 
     def __init__(self, memory: _tarn.IpcMemory) -> None:
         super().__init__(memory)
@@ -120,7 +120,7 @@ class Served(_Memory):
 
 
 def _extent(data: Any) -> tuple[int, int]:
-    """Where an object with an array interface lies, and how long it is."""
+    """The address and the length of an object with an array interface."""
     interface = data.__cuda_array_interface__
     if interface.get("strides") is not None:
         raise ValueError("ipc: only what is contiguous can be exported")
@@ -143,13 +143,13 @@ def _hold(data: Any, device: int | None) -> _tarn.IpcMemory:
 
 
 def export(data: Any, *, device: int | None = None) -> Handle:
-    """A plain handle of a Pointer, a DeviceBuffer, or anything contiguous with
+    """A plain handle of a Pointer, a DeviceBuffer, or any contiguous object with
     ``__cuda_array_interface__``, on `device` (its own, or the current one)."""
     return Handle(*_tarn.ipc_export(_hold(data, device), False))
 
 
 def serve(data: Any, *, device: int | None = None) -> Served:
-    """Let others open `data`, which is kept until close() and the end of the last lease."""
+    """Serve `data` to other processes; it is kept until close() and the end of the last lease."""
     return Served(_hold(data, device))
 
 
@@ -160,8 +160,8 @@ def open(
     copy: bool = False,
     timeout: float = 10.0,
 ) -> Opened:
-    """Open a handle for `device` (the one that the memory lies on). Where that does not
-    reach the memory, or with `copy`, the result is a copy that is this process's own.
+    """Open a handle for `device` (default: the one that the memory lies on). If that device does
+    not reach the memory, or with `copy`, the result is a copy that this process owns.
     `timeout`: seconds that the owner has to answer."""
     number = -1 if device is None else device
     milliseconds = max(1, min(int(timeout * 1000), 2**31 - 1))
@@ -169,10 +169,10 @@ def open(
 
 
 def leases() -> list[Lease]:
-    """Who has blocks of this process open."""
+    """The leases that other processes have on blocks of this process."""
     return [Lease(*lease) for lease in _tarn.ipc_leases()]
 
 
 def counts() -> dict[str, int]:
-    """What goes on between this process and others; as ``tarn_ipc_counts``."""
+    """Counts of the sharing between this process and others; as ``tarn_ipc_counts``."""
     return _tarn.ipc_counts()

@@ -1,8 +1,8 @@
-"""Memory resources: things that hand out device memory and take it back.
+"""Memory resources: objects that allocate and free device memory.
 
-Names and arguments are those of rmm.mr; docs/rmm-names.md lists what is the same. A source
-hands out memory of the device that is current when it is made, or of `device=`. Adaptors
-stack in any order and keep what is beneath them alive.
+Names and arguments are those of rmm.mr; docs/rmm-names.md lists the equal ones. A source
+allocates memory of the device that is current when it is created, or of `device=`. Adaptors
+stack in any order and keep their upstreams alive.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _UNITS = {
 
 
 def _bytes_of(size: int | str | None) -> int:
-    """A number of bytes, from that or from words such as "4GiB" or "1.5 MB"; None is 0."""
+    """A number of bytes, from an int or a string such as "4GiB" or "1.5 MB"; None is 0."""
     if size is None:
         return 0
     if not isinstance(size, str):
@@ -96,7 +96,7 @@ class _Source(DeviceMemoryResource):
 class CudaMemoryResource(_Source):
     """cuMemAlloc and cuMemFree. Frees wait for the device; streams are ignored.
 
-    Raises NoDriverError, InvalidArgumentError for a device that is not there.
+    Raises NoDriverError, InvalidArgumentError for a device that does not exist.
     """
 
     def __init__(self, *, device: int | None = None) -> None:
@@ -106,7 +106,7 @@ class CudaMemoryResource(_Source):
 class CudaAsyncMemoryResource(_Source):
     """The driver's stream-ordered pool (cuMemAllocAsync).
 
-    initial_pool_size: bytes to reserve at once; an int, or words such as "4GiB".
+    initial_pool_size: bytes to reserve at once; an int, or a string such as "4GiB".
     release_threshold: bytes that stay cached when the device is synchronized; None: all.
     enable_ipc: other processes may open its memory (tarn.ipc).
     enable_fabric: not offered; NotSupportedError.
@@ -128,7 +128,7 @@ class CudaAsyncMemoryResource(_Source):
     ) -> None:
         if enable_fabric:
             raise _tarn.NotSupportedError("async: memory for other machines is not offered")
-        # In C 0 stands for the default, which is to keep all; 1 byte is never kept.
+        # In C 0 means the default, which is to keep all; 1 byte is never kept.
         keep = 0 if release_threshold is None else max(release_threshold, 1)
         initial = _bytes_of(initial_pool_size)
         number = _device_of(device)
@@ -169,7 +169,7 @@ class _Adaptor(UpstreamResourceAdaptor):
 
 
 class LimitingResourceAdaptor(_Adaptor):
-    """Keeps what is out within `allocation_limit` bytes; over it: OutOfMemoryError.
+    """Keeps live memory within `allocation_limit` bytes; over it: OutOfMemoryError.
 
     Each block counts rounded up to 256 bytes.
     """
@@ -222,7 +222,7 @@ class LoggingResourceAdaptor(_Adaptor):
         _tarn._wrap_logger(self, self._file_name, _FORMATS[format])
 
     def flush(self) -> None:
-        """Hand all lines to the file."""
+        """Write all lines to the file."""
         _tarn._logger_flush(self)
 
     def get_file_name(self) -> str:
@@ -231,9 +231,9 @@ class LoggingResourceAdaptor(_Adaptor):
 
 
 class StatisticsResourceAdaptor(_Adaptor):
-    """Counts bytes (as asked for) and blocks: now, at most, in all.
+    """Counts bytes (as requested) and blocks: current, peak and total.
 
-    The counts are a stack: push_counters() begins a new set, pop_counters() ends it and
+    The counts are a stack: push_counters() begins a new set; pop_counters() ends it and
     merges it into the one beneath.
     """
 
@@ -259,7 +259,7 @@ class StatisticsResourceAdaptor(_Adaptor):
 
 
 class _PoolCalls(UpstreamResourceAdaptor):
-    """What can be asked of a pool and of a slab, which is one."""
+    """The methods of a pool and of a slab, which is a pool."""
 
     _callbacks: list[Callable[[int, int], bool]] | None = None
 
@@ -271,37 +271,37 @@ class _PoolCalls(UpstreamResourceAdaptor):
         return self.statistics().reserved
 
     def statistics(self) -> PoolStatistics:
-        """What the pool has and did."""
+        """The memory and the counters of the pool."""
         found = _tarn._pool_statistics(self)
         return PoolStatistics(**{**found, "maximum": maximum_of(found["maximum"])})
 
     def snapshot(self) -> list[PoolBlock]:
         """All blocks, by address.
 
-        They are as they were at one moment, up to 1,024 of them; of more, each such part is,
-        and what changed across two parts is "in_transit".
+        Up to 1,024 blocks are in their state at one moment. More blocks come in such parts, and
+        blocks that changed between two parts are "in_transit".
         """
         return [block_of(block) for block in _tarn._pool_snapshot(self)]
 
     def get_capture(self, stream: Any) -> PoolCapture:
-        """The memory of the capture that goes on on `stream`: ask before it ends.
+        """The memory of the capture in progress on `stream`: call this before it ends.
 
         stream: the capturing stream, or one that joined it; a tarn.Stream, an int (a
-            CUstream), or anything with __cuda_stream__.
+            CUstream), or any object with __cuda_stream__.
 
-        Raises TarnError where it does not capture, or its capture is lost.
+        Raises TarnError if it does not capture, or its capture is lost.
         """
         return PoolCapture(self, stream)
 
     def trim(self, keep_bytes: int | str = 0) -> int:
-        """Give free memory over `keep_bytes` back; returns how much that was."""
+        """Release free memory over `keep_bytes`; return the released bytes."""
         return _tarn._trim(self, _bytes_of(keep_bytes))
 
     @property
     def maximum_pool_size(self) -> int | None:
-        """The most bytes that it may have; None: no limit. Can be set.
+        """The most bytes that the pool may have; None: no limit. Can be set.
 
-        Raises InvalidArgumentError for less than what is out.
+        Raises InvalidArgumentError for less than the live bytes.
         """
         return self.statistics().maximum
 
@@ -310,22 +310,25 @@ class _PoolCalls(UpstreamResourceAdaptor):
         _tarn._pool_set_maximum(self, _bytes_of(maximum))
 
     def suspend(self, keep: bool = False) -> None:
-        """Give all physical memory back; addresses stay.
+        """Release all physical memory; addresses stay (vLLM's sleep mode).
 
-        Nothing may use the memory until resume(). keep: what live blocks hold is kept in
-        page-locked host memory; else it is lost.
+        No work may use the memory until resume(). keep: the contents of live blocks are kept in
+        page-locked host memory; else they are lost.
 
         Raises NotSupportedError for a pool with an upstream.
         """
         _tarn._pool_suspend(self, keep)
 
     def resume(self) -> None:
-        """Have all of it back at the same addresses. Raises OutOfMemoryError: it sleeps on."""
+        """Map all memory again at the same addresses.
+
+        Raises OutOfMemoryError; then the pool stays suspended.
+        """
         _tarn._pool_resume(self)
 
     @property
     def generation(self) -> int:
-        """Counts up whenever memory goes from under addresses (trim, sleep)."""
+        """Incremented whenever addresses lose their memory (trim, suspend)."""
         return _tarn._pool_generation(self)
 
     def set_peer_access(self, device: int, access: bool = True) -> None:
@@ -333,13 +336,13 @@ class _PoolCalls(UpstreamResourceAdaptor):
         _tarn._pool_set_peer_access(self, device, access)
 
     def add_oom_callback(self, callback: Callable[[int, int], bool]) -> None:
-        """Have `callback(nbytes, attempt)` asked before an allocation fails.
+        """Call `callback(nbytes, attempt)` before an allocation fails for want of memory.
 
-        It may free something, also of this pool, and return True: then the search is
-        repeated, and where memory is still short all are asked again, up to 16 times for one
-        allocation; `attempt` counts from 0. Of several each is asked in turn. It may remove
-        itself and others. What it allocates asks no callback. What it raises goes to
-        sys.unraisablehook, and counts as False. Callbacks go with this object.
+        It may free something, also of this pool, and return True. Then the search is repeated,
+        and if memory is still short, all are called again, up to 16 times for one allocation;
+        `attempt` counts from 0. Several callbacks are called in turn. A callback may remove
+        itself and others. Its own allocations call no callback. An exception of it goes to
+        sys.unraisablehook, and counts as False. Callbacks end with this object.
         """
         if not callable(callback):
             raise TypeError(f"{callback!r} cannot be called")
@@ -353,44 +356,44 @@ class _PoolCalls(UpstreamResourceAdaptor):
         self._callbacks.append(callback)
 
     def remove_oom_callback(self, callback: Callable[[int, int], bool]) -> None:
-        """Ask it no more. Raises ValueError where it is not there.
+        """Remove a callback. Raises ValueError where it is not registered.
 
-        A call that another thread has begun goes on.
+        A call that another thread has begun continues.
         """
         (self._callbacks or []).remove(callback)
 
 
-_NO_STREAM = ("synchronize", "event", "single-stream")  # as tarn_pool_no_stream_policy counts them
+_NO_STREAM = ("synchronize", "event", "single-stream")  # in the order of the C enum
 
 
 class PoolMemoryResource(_PoolCalls):
-    """A pool: what is freed is handed out again, to all streams, without the driver.
+    """A pool: freed memory is reused, on all streams, without the driver.
 
-    upstream_mr: where its memory comes from. None: the device itself, in one range of
-        addresses, which is faster, wastes less and can sleep.
-    initial_pool_size: bytes to have from the start; an int, or words such as "4GiB".
-        None: none (RMM: half of what is free; here growing is cheap).
-    maximum_pool_size: the most bytes to have, of which whole pages of 2 MiB are used; None:
-        all that there is.
+    upstream_mr: the source of its memory. None: the device itself, in one range of
+        addresses, which is faster, wastes less and can be suspended.
+    initial_pool_size: bytes to reserve at the start; an int, or a string such as "4GiB".
+        None: none (RMM: half of the free memory; here growing is cheap).
+    maximum_pool_size: the most bytes of the pool, of which whole pages of 2 MiB are used; None:
+        no limit.
     growth: grow by at least this; 0: by more as the pool grows, 2 MiB to 256 MiB.
-    release_threshold: give idle memory over this back at once; 0: only in trim().
-    grow_first: grow before memory of another stream is taken behind a wait.
-    synchronize_on_oom: wait for the device before out of memory is said, and, instead of
-        growing, once streams that were destroyed without Stream.register() left 64 MiB or half
-        of the peak unusable. False: what they left stays unusable.
-    resume_on_use: an allocation wakes a pool that sleeps, instead of failing.
-    no_stream: what is done about memory that is freed by a program that names no stream,
-        as Numba, and that work on any stream may still use. "synchronize": it is held back, and
-        one wait for the device serves many frees; no capture ends. "event": an event
-        serves instead, for which mostly nobody waits; it ends captures on non-blocking streams
-        that Tarn does not know of. "single-stream": the program promises to use one stream,
-        and has it again at once.
-    no_stream_limit: hold this much of it back at most before an allocation waits; 0: by
-        the sizes of the pool, the device and the request, at least 16 MiB.
+    release_threshold: release reclaimable memory over this at once; 0: only in trim().
+    grow_first: grow before stealing memory of another stream behind a wait.
+    synchronize_on_oom: wait for the device before the pool reports out of memory. Also wait,
+        instead of growing, once streams that were destroyed without Stream.register() left
+        64 MiB or half of the peak unusable. False: that memory stays unusable.
+    resume_on_use: an allocation resumes a suspended pool, instead of failing.
+    no_stream: the policy for memory that is freed without a stream, as Numba does, while work
+        on any stream may still use it. "synchronize": it is deferred, and one wait for the
+        device serves many frees; no capture ends. "event": an event serves instead, and a wait
+        for it is rare; it ends captures on non-blocking streams unknown to Tarn.
+        "single-stream": the program promises to use one stream, and the memory is reused at
+        once.
+    no_stream_limit: defer at most this much of it before an allocation waits; 0: by the sizes
+        of the pool, the device and the request, at least 16 MiB.
 
-    Streams made by Stream.register() cost the least.
+    Streams created by Stream.register() cost the least.
 
-    Raises OutOfMemoryError where the initial bytes are not to be had,
+    Raises OutOfMemoryError where the initial bytes are unavailable,
     InvalidArgumentError where they are over the maximum.
     """
 
@@ -428,14 +431,14 @@ class PoolMemoryResource(_PoolCalls):
 
 
 def _pool_device(upstream_mr: DeviceMemoryResource | None, device: int | None) -> int:
-    """That of upstream (-1) where there is one and no other is named."""
+    """The given device; by default the upstream's (-1), if there is one."""
     return -1 if upstream_mr is not None and device is None else _device_of(device)
 
 
 class FixedSizeMemoryResource(_PoolCalls):
-    """Blocks of `block_size` bytes for all requests of up to that; a pool in all else.
+    """Blocks of `block_size` bytes for all requests up to that size; otherwise a pool.
 
-    blocks_to_preallocate: have this many from the start, and grow by as many.
+    blocks_to_preallocate: allocate this many at the start, and grow by as many.
     maximum_blocks: never have memory for more, in whole pages of 2 MiB; None: no limit.
 
     A larger request is an OutOfMemoryError.
@@ -458,7 +461,7 @@ class FixedSizeMemoryResource(_PoolCalls):
 
 
 class BinningMemoryResource(_Adaptor):
-    """Sends each request to the bin for its size, and what fits into none upstream.
+    """Sends each request to the bin for its size, and a request that fits no bin upstream.
 
     min_size_exponent, max_size_exponent: bins of fixed size for the powers of two from
         2**min to 2**max; -1: none but those of add_bin().
@@ -482,11 +485,11 @@ class BinningMemoryResource(_Adaptor):
     def add_bin(
         self, allocation_size: int, bin_resource: DeviceMemoryResource | None = None
     ) -> None:
-        """Have requests of up to `allocation_size` served by `bin_resource`.
+        """Serve requests of up to `allocation_size` from `bin_resource`.
 
         None: by a new FixedSizeMemoryResource. A bin of that size stays as it is.
 
-        Raises TarnError while blocks are out: they go back by their size.
+        Raises TarnError while blocks are live: they are freed by their size.
         """
         bins = self._bins or {}
         if allocation_size in bins:
@@ -502,17 +505,17 @@ class BinningMemoryResource(_Adaptor):
         return list((self._bins or {}).values())
 
     def trim(self, keep_bytes: int | str = 0) -> int:
-        """Give what is free in bins and upstream back; upstream keeps `keep_bytes`."""
+        """Release free memory of the bins and of upstream; upstream keeps `keep_bytes`."""
         return _tarn._trim(self, _bytes_of(keep_bytes))
 
 
 def available_device_memory() -> tuple[int, int]:
-    """Bytes of the current device: free, and in all."""
+    """Bytes of the current device: free and total."""
     info = _tarn.device_info(_tarn.current_device())
     return (info.free_bytes, info.total_bytes)
 
 
-# A C resource that comes from elsewhere becomes an object of the class that fits.
+# A C resource without a Python object gets an object of the matching class.
 _tarn._resource_types.update(
     {
         "cuda": CudaMemoryResource,

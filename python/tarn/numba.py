@@ -8,12 +8,12 @@ Either of these puts all device, mapped, pinned and managed memory of a program 
     NUMBA_CUDA_MEMORY_MANAGER=tarn python program.py
 
 It serves numba-cuda, numba-cuda-mlir and the CUDA target that is part of Numba. Device
-memory comes from the device's current resource (``tarn.mr``), so what serves a program can
-be changed at any time without changing the manager: ``using_resource()`` does it for a while.
+memory comes from the device's current resource (``tarn.mr``). So a program's resource can be
+changed at any time without changing the manager: ``using_resource()`` does it for a while.
 
-Environment: ``TARN_RESOURCE`` (cuda, async, async-exportable, managed, pinned, pool, cuda-pool, slab,
-binning or exportable: the current resource, set at first use), ``TARN_LOG`` (a file for the log) and
-``TARN_LOG_PID`` (the process that writes to that very file; all others write to
+Environment: ``TARN_RESOURCE`` (cuda, async, async-exportable, managed, pinned, pool, cuda-pool,
+slab, binning or exportable: the current resource, set at first use), ``TARN_LOG`` (a file for the
+log) and ``TARN_LOG_PID`` (the process that writes to that file; all others write to
 ``FILE.PID``).
 
 Numba is imported when it is first needed, not by importing this module.
@@ -47,7 +47,7 @@ _MODES = ("any-stream", "single-stream")
 
 
 class _Settings:
-    """What use_tarn_for_numba() and the environment asked for."""
+    """The settings of use_tarn_for_numba() and of the environment."""
 
     lock = threading.RLock()
     logging = True
@@ -80,9 +80,9 @@ def _takes_nbytes(method: Callable[..., Any]) -> Callable[..., Any]:
 class _ManagerOperations(_tarn.Plugin):
     """The members of NBEP 7; manager_class() puts them on top of Numba's base class.
 
-    There is one instance a Context of Numba's. What they stand for belongs to the device,
-    because several Contexts may stand for one primary context. Until initialize() there
-    is nothing: Numba makes an instance without a context to ask for the version.
+    There is one instance per Context of Numba's. Their shared manager belongs to the device,
+    because several Contexts may use one primary context. Until initialize() there is none:
+    Numba creates an instance without a context to query the version.
 
     initialize() and memalloc(), which Numba calls for every array, are in C (plugin.c).
     They call _begin() before a first use, and _again() after a failure.
@@ -139,8 +139,8 @@ class _ManagerOperations(_tarn.Plugin):
             return self._again(error, allocate, *arguments)
 
     def _again(self, error: Exception, allocate: Callable[..., Any], *arguments: Any) -> Any:
-        """As Numba's own manager: out of memory means flush what is pending, and again."""
-        if not isinstance(error, MemoryError):  # Python's own, of a resource in Python, too
+        """As Numba's own manager: when memory runs out, reclaim deferred frees and retry."""
+        if not isinstance(error, MemoryError):  # also Python's own, from a resource in Python
             raise types.as_numba_error(self._target, error) from None
         self.deallocations.clear()
         self.context.deallocations.clear()
@@ -198,7 +198,7 @@ class _ManagerOperations(_tarn.Plugin):
     def get_ipc_handle(self, memory: Any, stream: Any = 0) -> Any:
         """`stream`, of NBEP 7's draft, is ignored: the caller has waited for the memory."""
         block = getattr(memory, "owner", None)
-        if not isinstance(block, _tarn.MemoryPointer):  # of others, by the array interface
+        if not isinstance(block, _tarn.MemoryPointer):  # another library's, by the array interface
             foreign = _numba_ipc.handle_of_foreign(self._target, memory, self._device_number())
             if foreign is not None:
                 return foreign
@@ -211,12 +211,12 @@ class _ManagerOperations(_tarn.Plugin):
         inside = memory.device_pointer_value - block.address
         offset += inside
         source = self._target.device(self._manager.device).get_device_identity()
-        if _numba_ipc.is_served(words):  # of VMM memory, which has no handle of CUDA's
+        if _numba_ipc.is_served(words):  # VMM memory has no CUDA handle
             return _numba_ipc.handle_of(self._target, memory, block, inside, source)
         return self._target.ipc_handle(memory, words, memory.size, source, offset)
 
     def _export(self, block: Any) -> tuple[bytes, int]:
-        """The handle of the allocation around a block, and where in it that begins."""
+        """The handle of the allocation around a block, and the block's offset in it."""
         try:
             words, _, offset = self._manager.get_ipc_handle(block)
         except _tarn.TarnError as error:
@@ -275,21 +275,21 @@ def manager_class(cuda: Any = None) -> Any:
 
 
 class _VersionOnly:
-    """What Numba makes without a context, to see the version."""
+    """The instance that Numba creates without a context, to query the version."""
 
     interface_version = _INTERFACE_VERSION
 
 
 def _numba_memory_manager(*, context: Any) -> Any:
-    """What Numba takes for a class where the environment names this module. Which Numba
-    that is, its Context tells."""
+    """The manager class for Numba where the environment names this module. The Context tells
+    which Numba that is."""
     if context is None:
         return _VersionOnly()
     return _class_for(target_of_driver(type(context).__module__))(context=context)
 
 
 def _check_not_too_late(driver: Any, wanted: Any) -> None:
-    """NBEP 7 demands this of Numba, which says nothing and goes on with the old one."""
+    """Fail if it is too late. NBEP 7 requires this of Numba, which silently keeps the old one."""
     present = driver._memory_manager
     if present in (wanted, _numba_memory_manager):
         return
@@ -322,7 +322,7 @@ def _warn_of_environment() -> None:
 
 
 def _warn_of_manager(name: str) -> None:
-    """Others than Tarn's default do not look at resources."""
+    """Warn that managers other than Tarn's default ignore resources."""
     if name != "resource":
         warnings.warn(
             f"tarn.numba: memory comes from the manager {name} that TARN_MEMORY_MANAGER or "
@@ -344,13 +344,13 @@ def use_tarn_for_numba(
 
     :param cuda: the module to serve: ``numba.cuda`` (the default), ``numba_cuda_mlir.cuda``
         or another with the same interface.
-    :param resource: what device memory comes from: a resource of ``tarn.mr``, for its
-        device, or the name of one (``"async"``), which devices in use get at once and
-        others at first use unless the program has put something else there. Without it
-        that is ``"cuda-pool"``, a pool over what ``cuMemAlloc`` gives. Raises ValueError
-        for an unknown name.
+    :param resource: the source of device memory: a resource of ``tarn.mr``, for its
+        device, or the name of one (``"async"``). Devices in use get a named one at once, and
+        others at first use unless the program has set another resource there. The default is
+        ``"cuda-pool"``, a pool over memory from ``cuMemAlloc``. Raises ValueError for an
+        unknown name.
     :param logging: keep the log that ``tarn.csv_log()`` shows. A row costs about a
-        microsecond, and now and then a question to the driver for its free memory.
+        microsecond, and now and then a query to the driver for its free memory.
     :param mode: ``"any-stream"``: memory is safe whatever streams work on it.
         ``"single-stream"``: the program promises that all its work is on the default stream,
         so that memory can be handed out again at once.
@@ -386,7 +386,7 @@ def use_tarn_for_numba(
 
 
 def __getattr__(name: str) -> Any:
-    """The class is made when Numba is there."""
+    """Create the class at its first use, when Numba is available."""
     if name == "TarnNumbaManager":
         return manager_class()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,5 @@
-/* alias.h -- a helper under Numba's name too: `numba_sdiv` is `tarn_aot_sdiv`. */
+/* alias.h -- a support function under Numba's name too: `numba_sdiv` is `tarn_aot_sdiv`.
+ */
 #ifndef TARN_AOT_ALIAS_H
 #define TARN_AOT_ALIAS_H
 

@@ -1,21 +1,24 @@
-/* call.c -- what stands around a call of compiled code: arrays to lend, errors in words.
+/* call.c -- support around a call of compiled code: arrays for it, error messages from
+ * it.
  *
- * The bytes of an error are a pickle of a tuple whose first items are the exception's class and its
- * arguments. A pickle is a small program; only its texts matter here, in their order: the
- * module and the name of the class, then the first text among the arguments.
+ * The bytes of an error are a pickle of a tuple whose first items are the exception's
+ * class and its arguments. A pickle is a small program; only its texts matter here, in
+ * their order: the module and the name of the class, then the first text among the
+ * arguments.
  */
 #include "helper/alias.h"
 #include <stdio.h>
 #include <string.h>
 #include <tarn/helper.h>
 
-/* Bytes that are still to be read. */
+/* Bytes that are still unread. */
 struct bytes {
     const unsigned char *at;
     size_t left;
 };
 
-/* Does the instruction `code` carry a text? Then how many bytes its length has. */
+/* If the instruction `code` carries a text, the number of bytes of its length field; else
+ * 0. */
 static size_t length_bytes(unsigned char code)
 {
     switch (code) {
@@ -28,7 +31,7 @@ static size_t length_bytes(unsigned char code)
     }
 }
 
-/* How many bytes follow other instructions that Python writes for such a tuple. */
+/* How many bytes follow the other instructions that Python writes for such a tuple? */
 static size_t argument_bytes(unsigned char code)
 {
     switch (code) {

@@ -1,5 +1,5 @@
-/* floats.c -- functions of floats whose corners differ between systems, and some of C's
- * under Numba's names. */
+/* floats.c -- float functions whose corner cases differ between systems, and some of C's
+ * functions under Numba's names. */
 #include "helper/alias.h"
 #include <math.h>
 #include <tarn/helper.h>
@@ -76,7 +76,8 @@ float tarn_aot_nextafterf(float a, float b)
     return nextafterf(a, b);
 }
 
-/* In polar form. Of 0 only the powers that are 0 or 1 exist. */
+/* In polar form. The defined powers of 0 are 0 (real exponent above 0) and 1 (exponent
+ * 0). */
 void tarn_aot_cpow(const tarn_aot_complex *a, const tarn_aot_complex *b,
                    tarn_aot_complex *out)
 {

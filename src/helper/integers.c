@@ -1,4 +1,4 @@
-/* integers.c -- division, and floats as unsigned integers. */
+/* integers.c -- division, and conversion of floats to unsigned integers. */
 #include "helper/alias.h"
 #include <tarn/helper.h>
 
@@ -24,8 +24,8 @@ uint64_t tarn_aot_urem(uint64_t a, uint64_t b)
     return b ? a % b : 0;
 }
 
-/* Through a signed integer, so that -1.0 is the largest number as it is for C's casts of
- * integers. From 2^63 on a signed integer has no room. */
+/* Convert through a signed integer, so that -1.0 is the largest number, as in C's casts
+ * of integers. From 2^63 on a signed integer is too small. */
 uint64_t tarn_aot_fptoui(double x)
 {
     if (x >= -0x1p63 && x < 0x1p63)

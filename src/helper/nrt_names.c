@@ -1,7 +1,7 @@
-/* nrt_names.c -- the runtime's functions under the names that object files ask for.
+/* nrt_names.c -- the runtime's functions under the names that object files refer to.
  *
- * libtarn does not export them (tarn/nrt_names.h says why); here they are hidden in the
- * program that links this library. Each is one jump.
+ * libtarn does not export them (tarn/nrt_names.h gives the reason). Here they are hidden
+ * symbols of the program that links this library. Each is one jump.
  */
 #define TARN_NRT_NO_NAMES
 #include <tarn/nrt.h>

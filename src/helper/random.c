@@ -1,8 +1,8 @@
 /* random.c -- the Mersenne Twister behind random.* and np.random.* of compiled code.
  *
- * Compiled code takes words from the state by itself and calls for the next ones; the
- * layout is Numba's. A state is a thread's own. It is seeded by the system when it is first
- * asked for, and a forked child begins anew, so that it does not repeat its parent.
+ * Compiled code reads words from the state directly and calls for the next ones; the
+ * layout is Numba's. Each thread has its own state. It is seeded by the system at its
+ * first use. A forked child seeds anew, so that it does not repeat its parent's numbers.
  */
 #define _GNU_SOURCE
 #include "helper/alias.h"
@@ -25,7 +25,7 @@ static _Thread_local tarn_aot_random python_state, numpy_state, internal_state;
 
 /* --- the twister --- */
 
-/* One word out of the high bit of one, the low bits of the next and a far one. */
+/* Combine the high bit of one word, the low bits of the next and a far word. */
 static uint32_t twist(uint32_t high, uint32_t low, uint32_t far)
 {
     uint32_t mixed = (high & 0x80000000u) | (low & 0x7fffffffu);
@@ -61,8 +61,8 @@ void tarn_aot_rnd_init(tarn_aot_random *state, uint32_t seed)
 
 /* --- seeding --- */
 
-/* All words from the system. Where it has none (long after boot it always does) time and
- * process stand in. A state of zeros alone would give zeros for ever. */
+/* Seed all words from the system. If it has none (long after boot it always does), use
+ * time and process id. A state of zeros alone would give zeros forever. */
 static void seed_by_system(tarn_aot_random *state)
 {
     char *bytes = (char *)state->words;

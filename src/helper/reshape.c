@@ -1,10 +1,10 @@
 /* reshape.c -- can an array have another shape without a copy?
  *
- * Axes of length 1 do not matter. The rest of the old axes is joined into runs: axes in
- * which one step of the slower is a whole walk along the faster. The new axes have to
- * divide the runs: each run is the product of consecutive new axes, whose strides follow
- * from the stride of the run's fastest axis. The work is done from the fastest axis to
- * the slowest, so that Fortran's order is the same work with the axes turned round.
+ * Axes of length 1 do not matter. The other old axes are joined into runs: axes in which
+ * one step of the slower axis is a whole walk along the faster. The new axes have to
+ * divide the runs. Each run is the product of consecutive new axes, whose strides follow
+ * from the stride of the run's fastest axis. The work goes from the fastest axis to the
+ * slowest, so that Fortran order is the same work with the axes reversed.
  */
 #include "helper/alias.h"
 #include <stdbool.h>
@@ -16,7 +16,7 @@ static intptr_t axis(intptr_t nd, intptr_t i, int fortran)
     return fortran ? i : nd - 1 - i;
 }
 
-/* Axes of the old array that are still to be used, fastest first. */
+/* Axes of the old array that are still unused, fastest first. */
 struct axes {
     intptr_t nd, next;
     const intptr_t *shape, *strides;
@@ -51,8 +51,8 @@ static intptr_t product(intptr_t nd, const intptr_t *shape)
     return items;
 }
 
-/* Walk over the new axes, fastest first, taking each from what is left of a run. With
- * `out` NULL nothing is written: whether it can be done is found out first. */
+/* Walk over the new axes, fastest first, and take each from the rest of a run. With `out`
+ * NULL nothing is written; that call checks whether the division is possible. */
 static bool divide_runs(struct axes axes, intptr_t nd, const intptr_t *shape,
                         intptr_t item_bytes, intptr_t *out)
 {
@@ -82,7 +82,7 @@ int tarn_aot_attempt_nocopy_reshape(intptr_t nd, const intptr_t *shape,
 
     if (items != product(nd, shape))
         return 0;
-    if (items == 0) { /* nothing is ever read, so any strides will do */
+    if (items == 0) { /* no item is ever read, so any strides will do */
         for (intptr_t i = 0; i < new_nd; i++)
             new_strides[i] = item_bytes;
         return 1;

@@ -1,7 +1,7 @@
-/* client.c -- asking an owner's server what a handle names.
+/* client.c -- query an owner's server for the memory that a handle names.
  *
- * Nothing of this waits longer than the caller allows, whatever is at the other side. The
- * server has to be of our own user, as we have to be of its.
+ * No call here waits longer than the caller allows, whatever the peer does. The server
+ * must run as our own user, just as the server requires of us.
  */
 #define _GNU_SOURCE
 #include "ipc/client.h"
@@ -15,7 +15,7 @@
 #include <sys/un.h>
 #include <time.h>
 
-enum { RETRY_NS = 1000000 }; /* while the server's queue is full */
+enum { RETRY_NS = 1000000 }; /* pause between tries while the server's queue is full */
 
 static tarn_status gone(const struct tarn__ticket *ticket)
 {
@@ -47,7 +47,7 @@ static bool is_over(uint64_t deadline_ns)
 
 /* --- connecting --- */
 
-/* A full queue is waited for; all else is final. */
+/* Wait while the queue is full; every other error is final. */
 static int connect_until(int connection, const struct sockaddr_un *address,
                          uint64_t deadline_ns)
 {
@@ -88,9 +88,9 @@ static int connect_in(int folder, const struct tarn__ticket *ticket, uint64_t de
     return 0;
 }
 
-/* An owner's environment may name another folder than ours, so all are looked into. In one
- * that cannot be used there is no socket. TARN_INVALID_ARGUMENT: our environment names none
- * that there could be. */
+/* An owner's environment may name another socket directory than ours, so all are
+ * searched. A directory that cannot be used has no socket. TARN_INVALID_ARGUMENT: our
+ * environment names no possible directory. */
 static tarn_status connect_anywhere(const struct tarn__ticket *ticket,
                                     uint64_t deadline_ns, int *why_out, int *out)
 {
@@ -134,7 +134,7 @@ static tarn_status connect_to(const struct tarn__ticket *ticket, uint64_t deadli
 
 /* --- the answer --- */
 
-/* Until there is something to read. False: not in time. */
+/* Wait until there is something to read. False: not in time. */
 static bool wait_for_answer(int connection, uint64_t deadline_ns)
 {
     struct pollfd one = {.fd = connection, .events = POLLIN};
@@ -163,7 +163,7 @@ static tarn_status receive(const struct tarn__ticket *ticket, unsigned timeout_m
     return came == TARN__CAME_WHOLE ? TARN_OK : nonsense(ticket, "a wrong length");
 }
 
-/* The owner's refusal, in its own words but for what a terminal might act upon. */
+/* Report the owner's rejection with the owner's own message, made safe for a terminal. */
 static tarn_status relay(const struct tarn__ticket *ticket, struct tarn__reply *reply)
 {
     tarn_status status = reply->status < TARN_STATUS_COUNT ? (tarn_status)reply->status
@@ -203,7 +203,7 @@ static tarn_status check_reply(const struct tarn__ticket *ticket,
     return TARN_OK;
 }
 
-/* On a connection. */
+/* Exchange request and answer on a connection. */
 static tarn_status ask(const struct tarn__ticket *ticket, unsigned timeout_ms,
                        uint64_t deadline_ns, struct tarn__given *given)
 {

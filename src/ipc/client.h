@@ -1,17 +1,17 @@
-/* client.h -- asking an owner's server what a handle names. */
+/* client.h -- query an owner's server for the memory that a handle names. */
 #ifndef TARN_IPC_CLIENT_H
 #define TARN_IPC_CLIENT_H
 
 #include "ipc/wire.h"
 
-/* What an owner gave. */
+/* The owner's answer. */
 struct tarn__given {
     struct tarn__reply reply; /* its status is TARN_OK */
     int memory;               /* a descriptor of the segment or pool; -1: there is none */
     int connection;           /* of a lease; -1: it is closed */
 };
 
-/* Ask. Both descriptors are to be closed with tarn__file_close(). */
+/* Query the owner. Close both descriptors with tarn__file_close(). */
 tarn_status tarn__ask_owner(const struct tarn__ticket *ticket, unsigned timeout_ms,
                             struct tarn__given *out);
 

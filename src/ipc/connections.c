@@ -1,11 +1,12 @@
-/* connections.c -- who is connected to the server, what they asked, and what they hold.
+/* connections.c -- the server's connections: their peers, requests and leases.
  *
- * A peer is of our own user and may still be broken or malicious. Nothing waits for one: a
- * connection has four seconds to ask, and its answer is sent or not. One process may have a
- * quarter of the places, so that it cannot take those of others.
+ * A peer runs as our own user and may still be broken or malicious. The server waits for
+ * no peer: a connection has four seconds to send its request, and its answer is sent or
+ * dropped. One process may have a quarter of the places, so that it cannot take those of
+ * others.
  *
- * A connection that has asked for a served block is a lease: it stays, and its end,
- * however it came, is the end of the lease. Whatever else is said on it ends it, too.
+ * A connection that has requested a served block is a lease: it stays open. Its end,
+ * however it came, is the end of the lease. Any further message on it ends it, too.
  */
 #define _GNU_SOURCE
 #include "ipc/server.h"
@@ -19,11 +20,11 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define SILENT_NS UINT64_C(4000000000) /* to ask in; an importer asks at once */
+#define SILENT_NS UINT64_C(4000000000) /* an importer sends its request at once */
 enum { ACCEPTED_AT_ONCE = 64 };
 
 static struct {
-    struct tarn__connection *all; /* room for `most` */
+    struct tarn__connection *all; /* capacity: `most` */
     size_t count, most;
     atomic_uint_least64_t requests, refused;
 } connections;
@@ -58,9 +59,9 @@ void tarn__connections_counts(size_t *connections_out, uint64_t *requests_out,
     *refused_out = atomic_load(&connections.refused);
 }
 
-/* --- leases, as they are reported --- */
+/* --- leases for reports --- */
 
-/* Under the lock: how many there are, and the first `room` of them. */
+/* Under the lock: return the number of leases, and store the first `room` of them. */
 static size_t list_leases(tarn_ipc_lease *out, size_t room)
 {
     size_t count = 0;
@@ -100,7 +101,7 @@ static size_t count_of(int process)
     return count;
 }
 
-/* A place for one more of that process; false: it has too many, or there are too many. */
+/* Add a connection of that process. False: the process has too many, or all have. */
 static bool take_in(int file, int process)
 {
     if (connections.count == connections.most ||
@@ -130,11 +131,11 @@ bool tarn__connections_accept(int listener)
         atomic_fetch_add(&connections.refused, 1);
         tarn__file_close(file);
     }
-    return true; /* the others after those that have a place */
+    return true; /* the remaining free ones follow those in use */
 }
 
-/* A lease is reported until the block is back, if it goes back now. The last connection
- * takes the place of the one that goes. */
+/* A lease is reported until its block is returned, if it is returned now. The last
+ * connection takes the place of the dropped one. */
 static void drop(size_t index)
 {
     struct tarn__connection gone = connections.all[index];
@@ -194,7 +195,7 @@ static tarn_status answer_pooled(const struct tarn__pooled_name *pooled,
     return status;
 }
 
-/* What memory it is, and a descriptor of it where it has one. */
+/* Put the kind of memory into the reply, and its descriptor where it has one. */
 static tarn_status answer_memory(const struct tarn__share_memory *memory,
                                  struct tarn__reply *reply, int *file_out)
 {
@@ -207,7 +208,7 @@ static tarn_status answer_memory(const struct tarn__share_memory *memory,
     return TARN_OK;
 }
 
-/* What a plain ticket names. */
+/* The memory that a plain handle names. */
 static struct tarn__share_memory memory_of(const struct tarn__ticket *ticket)
 {
     if (tarn__backing_of(ticket) == TARN__BACKING_SEGMENT)
@@ -234,7 +235,8 @@ static tarn_status answer(const struct tarn__request *request, struct tarn__repl
     return status == TARN_OK ? answer_memory(&memory, reply, file_out) : status;
 }
 
-/* What the connection holds, before the peer knows that it does, or not after all. */
+/* Record the lease before the peer knows of it; withdraw it if the answer could not be
+ * sent. */
 static void hold(struct tarn__connection *connection, tarn_pointer *leased)
 {
     tarn__owner_lock();
@@ -268,7 +270,7 @@ static bool serve_request(struct tarn__connection *connection,
     return sent && connection->leased;
 }
 
-/* True: it stays. */
+/* True: the connection stays. */
 static bool serve(struct tarn__connection *connection)
 {
     struct tarn__request request;
@@ -298,7 +300,8 @@ static bool is_overdue(const struct tarn__connection *connection, uint64_t now)
     return !connection->leased && now - connection->since_ns >= SILENT_NS;
 }
 
-/* From the last to the first: a dropped one's place is taken by one that was seen. */
+/* From the last to the first: the place of a dropped connection goes to one served
+ * already. */
 void tarn__connections_serve(const struct pollfd *polls, size_t count)
 {
     for (size_t i = count; i-- > 0;) {

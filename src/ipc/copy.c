@@ -1,9 +1,10 @@
-/* copy.c -- a block's bytes on another device, by way of the host.
+/* copy.c -- copy a block to another device, through the host.
  *
- * The copy is for devices that do not reach each other, where the driver goes by the host
- * as well. Each half is done by the device that has access to its side, so it does not
- * matter what kind of memory it is. Streams of its own keep it out of captures and do not
- * wait for the default stream; the mode is relaxed, as synchronizing would end captures.
+ * The copy is for devices that cannot reach each other, where the driver goes through the
+ * host as well. Each half is done by the device with access to its side, so the kind of
+ * memory does not matter. The copy uses streams of its own. They keep it out of captures,
+ * and do not wait for the default stream. The mode is relaxed, as synchronizing would end
+ * captures.
  */
 #include "ipc/copy.h"
 #include "driver/driver.h"
@@ -12,7 +13,7 @@
 
 enum { CHUNK_BYTES = 4 << 20 };
 
-/* One of the two sides. */
+/* One side of a copy. */
 struct side {
     int device;
     tarn_device_ptr address;
@@ -22,7 +23,7 @@ struct side {
 struct transfer {
     struct side from, to;
     size_t bytes;
-    unsigned char *buffer; /* of CHUNK_BYTES, or of `bytes` where these are less */
+    unsigned char *buffer; /* of CHUNK_BYTES, or of `bytes` where that is less */
 };
 
 static size_t chunk_of(size_t left)
@@ -56,7 +57,7 @@ static tarn_status copy_all(const struct transfer *transfer)
     return status;
 }
 
-/* The second try is for a driver that fails once. The words of before stay. */
+/* The second try is for a driver that fails once. The earlier error message stays. */
 static void end_stream(const struct side *side)
 {
     struct tarn__kept_error why = tarn__error_keep();

@@ -1,9 +1,10 @@
 /* export.c -- from a pointer to a handle.
  *
- * A handle names a whole allocation, and a block may lie anywhere in one, so its offset
- * goes along (A71, B12). For memory of cuMemAlloc the driver knows where the allocation
- * begins and has the handle. For segments our own table does, for blocks of the driver's
- * pools the driver; their handles name this process's server, which starts now.
+ * A CUDA handle names a whole allocation, and a block may lie anywhere in it. So the
+ * block's offset is part of the handle. For memory of cuMemAlloc, the driver knows where
+ * the allocation begins and has its handle. For segments Tarn's own table knows; for
+ * blocks of the driver's pools the driver knows. Their handles name this process's
+ * server, which starts now.
  */
 #include "ipc/export.h"
 #include "ipc/files.h"
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* --- uuids, asked for once --- */
+/* --- uuids, queried once --- */
 
 enum { DEVICES_MAX = 128 };
 
@@ -61,7 +62,7 @@ tarn_status tarn__ipc_uuid(int device, unsigned char out[16])
     return status;
 }
 
-/* --- where the block lies --- */
+/* --- the block's place in its allocation --- */
 
 static tarn_status cannot_export(const tarn_pointer *pointer, CUresult_ result,
                                  const char *why)
@@ -74,7 +75,7 @@ static tarn_status cannot_export(const tarn_pointer *pointer, CUresult_ result,
         tarn_pointer_bytes(pointer), tarn_pointer_address(pointer), why);
 }
 
-/* Does the block lie within `bytes` from `base` on, where it begins? */
+/* Does the block lie within the `bytes` bytes from `base` on, and where? */
 static tarn_status check_within(const tarn_pointer *pointer, tarn_device_ptr base,
                                 size_t bytes)
 {
@@ -117,7 +118,7 @@ static tarn_status find_cuda(const struct tarn__calls *calls, const tarn_pointer
     return TARN_OK;
 }
 
-/* In a relaxed scope: memory that the driver knows about and we do not. */
+/* In a relaxed scope: memory that the driver knows and Tarn does not. */
 static tarn_status find_by_driver(const struct tarn__calls *calls,
                                   const tarn_pointer *pointer,
                                   struct tarn__share_memory *out,
@@ -160,7 +161,7 @@ static tarn_status find_memory(const tarn_pointer *pointer,
 
 /* --- the handle --- */
 
-/* A handle that names our server, and what `ticket` has already. */
+/* A handle that names our server, with the fields that `ticket` has already. */
 static tarn_status name_server(struct tarn__ticket ticket, tarn_ipc_handle *out)
 {
     tarn_status status = tarn__server_start(ticket.server);
@@ -239,7 +240,7 @@ tarn_status tarn__ipc_export_plain(const tarn_pointer *pointer, tarn_ipc_handle 
     return status;
 }
 
-/* The server first: a share without one would have its pointer for nothing. */
+/* Start the server first: without it the share would hold its pointer for nothing. */
 static tarn_status export_served(tarn_pointer *pointer, tarn_ipc_handle *out)
 {
     tarn_ipc_handle handle = {.bytes = 0};
@@ -278,7 +279,7 @@ tarn_status tarn_ipc_export(tarn_pointer *pointer, tarn_ipc_kind kind,
                                    : tarn__ipc_export_plain(pointer, out);
 }
 
-/* Connections first: what ends with one has ended before it is not counted any more. */
+/* Connections first: a lease ends before its connection is no longer counted. */
 void tarn_ipc_get_counts(tarn_ipc_counts *out)
 {
     tarn_ipc_counts counts;

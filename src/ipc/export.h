@@ -4,10 +4,10 @@
 
 #include <tarn/ipc.h>
 
-/* tarn_ipc_export() of a plain handle, which leaves the pointer alone. */
+/* Make a plain handle like tarn_ipc_export(), without changing the pointer. */
 tarn_status tarn__ipc_export_plain(const tarn_pointer *pointer, tarn_ipc_handle *out);
 
-/* The uuid of a device, which every process knows it by. */
+/* The uuid that identifies a device in every process. */
 tarn_status tarn__ipc_uuid(int device, unsigned char out[16]);
 
 #endif

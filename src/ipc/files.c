@@ -1,9 +1,9 @@
 /* files.c -- descriptors that a forked child must not have.
  *
- * The lock is held while the driver makes a descriptor, and a driver may hold locks of its
- * own over a fork. Handlers of a fork run from the last to the first; ours come after the
- * driver's, as nothing here makes a descriptor before it is open, so that both ways the
- * order is the same: this lock, then the driver's.
+ * The lock is held while the driver creates a descriptor, and a driver may hold locks of
+ * its own over a fork. Fork handlers run from the last to the first. Ours come after the
+ * driver's, as no descriptor is created here before the driver is open. So both paths
+ * take the locks in the same order: this lock, then the driver's.
  */
 #define _GNU_SOURCE
 #include "ipc/files.h"
@@ -121,7 +121,7 @@ void tarn__file_close(int file)
     tarn__files_unlock();
 }
 
-/* Does not see to forks, as this may be asked before the driver is open. */
+/* Installs no fork handler, as this may be called before the driver is open. */
 size_t tarn__file_count(void)
 {
     pthread_mutex_lock(&kept.lock);

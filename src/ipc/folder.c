@@ -1,12 +1,14 @@
-/* folder.c -- where the sockets of servers are: in a folder that our user alone may enter.
+/* folder.c -- the socket directory: the servers' sockets lie where only our user may
+ * enter.
  *
- * Abstract sockets have no owner, and in a shared folder anybody may be first with a name.
- * So the folder is opened without following a link, looked at, and used by its descriptor
- * from then on: what lies at its path later does not matter.
+ * Abstract sockets have no owner, and in a shared directory any user may take a name
+ * first. So the directory is opened without following a link, checked, and used by its
+ * descriptor from then on: what lies at its path later does not matter.
  *
- * A socket's file outlives a process that was killed. Nobody answers at it; who starts a
- * server removes such files. A server binds under a name with a dot and takes its real
- * name when it listens, so a file that is just being made is not taken for a dead one.
+ * The file of a socket outlives a process that was killed. No process answers at it; each
+ * starting server removes such files. A server binds under a name with a dot and takes
+ * its real name when it listens. So a file that is just being made is not taken for a
+ * dead one.
  */
 #define _GNU_SOURCE
 #include "ipc/folder.h"
@@ -26,7 +28,7 @@
 
 enum { PATH_BYTES = PATH_MAX, SWEPT_AT_ONCE = 1024 };
 
-/* What the environment says; NULL where that is nothing. */
+/* The value of an environment variable; NULL if it is unset or empty. */
 static const char *text_of(const char *name)
 {
     const char *text = secure_getenv(name);
@@ -34,7 +36,8 @@ static const char *text_of(const char *name)
     return text && *text ? text : NULL;
 }
 
-/* Behind a slash, or a slash and a dot, the system would follow a link. */
+/* Remove trailing slashes, also with a dot: behind them the system would follow a link.
+ */
 static void cut_slashes(char *path)
 {
     size_t length = strlen(path);
@@ -44,7 +47,7 @@ static void cut_slashes(char *path)
         path[--length] = '\0';
 }
 
-/* The path of folder `which`. TARN_NOT_FOUND: there is none. */
+/* The path of directory `which`. TARN_NOT_FOUND: there is none. */
 static tarn_status folder_path(unsigned which, char out[PATH_BYTES])
 {
     const char *named = text_of("TARN_IPC_DIR"), *runtime = text_of("XDG_RUNTIME_DIR");
@@ -129,7 +132,7 @@ void tarn__socket_path(int folder, const char *name, char out[TARN__SOCKET_PATH]
     snprintf(out, TARN__SOCKET_PATH, "/proc/self/fd/%d/%.64s", folder, name);
 }
 
-/* Does nobody listen at this socket any more? */
+/* Does no process listen at this socket any more? */
 static bool is_dead(int folder, const char *name)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -147,7 +150,7 @@ static bool is_dead(int folder, const char *name)
     return dead;
 }
 
-/* Is this a name of ours: PID-32 hexadecimal digits, with a dot in front or not? */
+/* Is this a name of ours: PID-32 hexadecimal digits, with or without a dot in front? */
 static bool is_socket_name(const char *name, int *process_out)
 {
     char *end;
@@ -165,7 +168,7 @@ static bool may_go(int folder, const char *name)
 
     if (!is_socket_name(name, &process))
         return false;
-    if (*name == '.') /* being made, unless its maker died over it */
+    if (*name == '.') /* being made, unless its maker died meanwhile */
         return kill(process, 0) != 0 && errno == ESRCH;
     return is_dead(folder, name);
 }

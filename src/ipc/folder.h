@@ -1,4 +1,4 @@
-/* folder.h -- where the sockets of servers are. */
+/* folder.h -- the socket directory of the servers. */
 #ifndef TARN_IPC_FOLDER_H
 #define TARN_IPC_FOLDER_H
 
@@ -6,17 +6,17 @@
 
 enum { TARN__FOLDERS = 2, TARN__SOCKET_NAME = 64, TARN__SOCKET_PATH = 108 };
 
-/* Open folder number `which`: the ones that may be asked for a socket, the one to have it
- * first. It is ours and nobody else may enter; `make`: it is made where there is none.
- * TARN_NOT_FOUND: there is no folder of that number. TARN_INVALID_ARGUMENT: its path is too
- * long. Close with tarn__file_close(). */
+/* Open directory number `which` of those that may contain a socket; the server uses the
+ * first. It is ours, and no other user may enter. `make`: create it if it does not exist.
+ * TARN_NOT_FOUND: there is no directory of that number. TARN_INVALID_ARGUMENT: its path
+ * is too long. Close it with tarn__file_close(). */
 tarn_status tarn__folder_open(unsigned which, bool make, int *out);
 
-/* The name of a server's socket in its folder. */
+/* The name of a server's socket in its directory. */
 void tarn__socket_name(int process, const unsigned char server[TARN__SERVER_BYTES],
                        char out[TARN__SOCKET_NAME]);
 
-/* A path for bind() and connect(), which take no folder. */
+/* A path for bind() and connect(), which take no directory descriptor. */
 void tarn__socket_path(int folder, const char *name, char out[TARN__SOCKET_PATH]);
 
 /* Remove sockets whose servers are gone. */

@@ -1,12 +1,13 @@
 /* imported.c -- blocks of the driver's pools of other processes, imported once each.
  *
- * A pool is imported with its first block and let go after its last. Where it is imported,
- * and a block in it, the driver gives the same again for a second try and does not count
- * the tries, so we do.
+ * A pool is imported with its first block and released after its last. For a second
+ * import of a pool, or of a block in it, the driver returns the same one and does not
+ * count the imports. So this module counts them.
  *
- * A block has to be freed here before its owner frees it. If the owner was first, and
- * handed the memory out again, the driver's books and ours say that the old block is still
- * here; a new one at its place is refused then, as it could not be told from the old one.
+ * A block has to be freed here before its owner frees it. If the owner frees first and
+ * reuses the memory, the accounting of the driver and of this module still lists the old
+ * block. A new block at its address is rejected then, as it could not be told from the
+ * old one.
  */
 #include "ipc/imported.h"
 #include "base/hash.h"
@@ -17,10 +18,10 @@
 /* A pool of another process. */
 struct pool {
     struct pool *next;
-    unsigned char server[TARN__SERVER_BYTES]; /* whose */
-    uint64_t number;                          /* which of those */
+    unsigned char server[TARN__SERVER_BYTES]; /* the owner's server */
+    uint64_t number;                          /* the owner's number for the pool */
     CUmemoryPool_ handle;
-    size_t blocks; /* imported; 0: it is to go, and the driver did not let it */
+    size_t blocks; /* imported; 0: to be released, but the driver failed to do so */
 };
 
 enum { BUCKETS = 1024 };
@@ -31,12 +32,12 @@ struct tarn__imported {
     struct pool *pool;
     CUdeviceptr_ base;
     size_t bytes;
-    size_t users; /* devices that use it */
+    size_t users; /* number of devices that use it */
 };
 
 static struct pool *pools;
-static struct tarn__imported *blocks[BUCKETS]; /* by ticket */
-static struct tarn__map bases;                 /* where they lie */
+static struct tarn__imported *blocks[BUCKETS]; /* by handle */
+static struct tarn__map bases;                 /* by address */
 
 tarn_device_ptr tarn__imported_base(const struct tarn__imported *imported)
 {
@@ -83,7 +84,8 @@ static tarn_status import_pool(const struct tarn__calls *calls,
     return TARN_OK;
 }
 
-/* Let go of pools without blocks. One that the driver keeps is tried again with the next. */
+/* Release pools without blocks. A pool that the driver fails to release is retried with
+ * the next one. */
 static void end_pools(const struct tarn__calls *calls)
 {
     for (struct pool **link = &pools; *link;) {
@@ -99,7 +101,7 @@ static void end_pools(const struct tarn__calls *calls)
     }
 }
 
-/* What an imported pool gives is usable on its own device, others are let in. */
+/* An imported pool is usable on its own device; give other devices access. */
 static tarn_status let_in(const struct tarn__calls *calls, const struct pool *pool,
                           int device)
 {
@@ -167,7 +169,7 @@ static tarn_status import_pointer(const struct tarn__calls *calls,
     return TARN_OK;
 }
 
-/* Where it lies here, how long it is, and who may use it. */
+/* Find the block's address here, check its length, and give access to its users. */
 static tarn_status import_block(const struct tarn__calls *calls, int device,
                                 const struct tarn__import_offer *offer,
                                 struct tarn__imported *block)

@@ -1,7 +1,7 @@
 /* imported.h -- blocks of the driver's pools of other processes, imported once each.
  *
- * All of it is called with one block being opened or closed at a time, which mapping.c
- * sees to, in a relaxed scope of the device that is to use the block.
+ * mapping.c calls all functions, with one block being opened or closed at a time. It
+ * calls them in a relaxed scope of the device that is to use the block.
  */
 #ifndef TARN_IPC_IMPORTED_H
 #define TARN_IPC_IMPORTED_H
@@ -11,7 +11,7 @@
 
 struct tarn__imported;
 
-/* What an owner offers. */
+/* An owner's offer. */
 struct tarn__import_offer {
     struct tarn__ticket ticket; /* plain; names the block */
     int file;                   /* of the pool; the caller's */
@@ -19,7 +19,7 @@ struct tarn__import_offer {
     unsigned char pointer[64];  /* the block, as the pool exports it */
 };
 
-/* Import it for `device`, or take what is imported already. */
+/* Import the block for `device`, or use the import that exists already. */
 tarn_status tarn__imported_open(const struct tarn__calls *calls, int device,
                                 const struct tarn__import_offer *offer,
                                 struct tarn__imported **out);
@@ -27,8 +27,8 @@ tarn_status tarn__imported_open(const struct tarn__calls *calls, int device,
 tarn_device_ptr tarn__imported_base(const struct tarn__imported *imported);
 size_t tarn__imported_bytes(const struct tarn__imported *imported);
 
-/* One user less; the last one gives it back. Nobody uses it any more. After a failure it is
- * there as before. */
+/* Drop one user; the last one releases the block. No work may use it any more. After a
+ * failure it is unchanged. */
 CUresult_ tarn__imported_close(const struct tarn__calls *calls,
                                struct tarn__imported *imported);
 

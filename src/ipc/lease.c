@@ -1,7 +1,7 @@
 /* lease.c -- leases that this process has on blocks of others: an open connection each.
  *
- * A block that is opened twice has one lease. The second opening looks at the connection:
- * where the owner has gone, it is refused, though what is open stays as it is.
+ * A block that is opened twice has one lease. The second opening checks the connection.
+ * If the owner has gone, the opening is rejected, and open memory stays as it is.
  */
 #include "ipc/lease.h"
 #include "base/hash.h"
@@ -17,12 +17,13 @@ struct tarn__lease {
     int device;
     int connection;
     size_t references;
-    struct tarn__origin origin; /* of the mapping that each who has the lease has, too */
+    struct tarn__origin origin; /* of the mapping that each holder of the lease has,
+                                 * too */
 };
 
 static struct {
     pthread_mutex_t lock;
-    struct tarn__lease *buckets[BUCKETS]; /* by ticket */
+    struct tarn__lease *buckets[BUCKETS]; /* by handle */
 } leases = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static struct tarn__lease **bucket_of(const struct tarn__ticket *ticket)
@@ -41,7 +42,7 @@ static struct tarn__lease *find(const struct tarn__ticket *ticket, int device)
     return lease;
 }
 
-/* Under the lock. No mapping: whoever had the lease is about to let go of it, too. */
+/* Under the lock. No mapping: the lease's last holder is about to release it, too. */
 static struct tarn__mapping *retain(struct tarn__lease *lease)
 {
     struct tarn__mapping *mapping = tarn__mapping_find(&lease->origin, lease->device);

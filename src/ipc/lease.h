@@ -7,19 +7,19 @@
 
 struct tarn__lease;
 
-/* Another reference to a lease that is there, and one to its mapping; both stay NULL where
- * there is none. TARN_NOT_FOUND: there is one, but its owner has gone. */
+/* Retain an existing lease and its mapping; both stay NULL where there is none.
+ * TARN_NOT_FOUND: there is one, but its owner has gone. */
 tarn_status tarn__lease_find(const struct tarn__ticket *ticket, int device,
                              struct tarn__mapping **mapping_out,
                              struct tarn__lease **lease_out);
 
-/* A lease on `connection`, which it owns from now on, in any case; for a block in what
- * `origin` names. Two threads that open at once get one each. */
+/* Create a lease that owns `connection` from now on, in any case. It is for a block in
+ * the memory that `origin` names. Two threads that open at once get one each. */
 tarn_status tarn__lease_make(const struct tarn__ticket *ticket, int device,
                              int connection, const struct tarn__origin *origin,
                              struct tarn__lease **out);
 
-/* One reference less; the last one ends it. NULL is allowed. */
+/* Drop one reference; the last one ends the lease. NULL is allowed. */
 void tarn__lease_release(struct tarn__lease *lease);
 
 #endif

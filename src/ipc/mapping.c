@@ -1,10 +1,10 @@
 /* mapping.c -- allocations of other processes that are mapped here, once each.
  *
  * Opening costs a millisecond and more, and blocks of one allocation come many at a time.
- * So what is open is found by what its handle says, under a lock that covers no driver
- * call but the question whether the context is still the same. A second lock lets one
- * allocation be opened or closed at a time; who has to wait for it waits for the driver
- * anyway.
+ * So an open mapping is found by the contents of its handle. The lock for that covers no
+ * driver call but the check that the context is still the same. A second lock lets one
+ * allocation be opened or closed at a time; a thread that waits for it would wait for the
+ * driver anyway.
  */
 #include "ipc/mapping.h"
 #include "base/hash.h"
@@ -20,14 +20,14 @@ enum { BUCKETS = 1024, GRANULARITY = 2 << 20 };
 
 static struct {
     pthread_mutex_t lock; /* for the buckets and the references */
-    pthread_mutex_t work; /* while the driver opens or closes; before `lock` */
+    pthread_mutex_t work; /* held while the driver opens or closes; before `lock` */
     struct tarn__mapping *buckets[BUCKETS];
-    atomic_size_t count; /* that are open, those about to be closed included */
+    atomic_size_t count; /* open mappings, those about to be closed included */
 } mappings = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_MUTEX_INITIALIZER};
 
 size_t tarn__mapping_count(void)
 {
-    return atomic_load(&mappings.count); /* a forked child asks, too: no lock */
+    return atomic_load(&mappings.count); /* a forked child calls this, too: no lock */
 }
 
 static struct tarn__mapping **bucket_of(const struct tarn__origin *origin)
@@ -36,7 +36,7 @@ static struct tarn__mapping **bucket_of(const struct tarn__origin *origin)
                 .buckets[tarn__hash_bytes(origin->bytes, sizeof origin->bytes) % BUCKETS];
 }
 
-/* What the driver opened went with its context, if that was reset. */
+/* A context reset ended what the driver had opened. */
 static bool is_alive(const struct tarn__mapping *mapping)
 {
     return mapping->origin.backing != TARN__BACKING_CUDA ||
@@ -175,7 +175,7 @@ static bool has_calls(const struct tarn__calls *calls)
            calls->mem_set_access;
 }
 
-/* The mapping alone keeps the memory; the handle is let go at once. */
+/* The mapping alone keeps the memory; the handle is released at once. */
 static tarn_status open_segment(const struct tarn__calls *calls,
                                 struct tarn__mapping *mapping, int memory)
 {
@@ -299,7 +299,7 @@ static CUresult_ close_segment(const struct tarn__calls *calls,
     return result;
 }
 
-/* Closing a CUDA handle is not known to wait, so we do. */
+/* Closing a CUDA handle is not known to wait, so this function waits. */
 static CUresult_ close_cuda(const struct tarn__calls *calls,
                             const struct tarn__mapping *mapping)
 {
@@ -308,7 +308,7 @@ static CUresult_ close_cuda(const struct tarn__calls *calls,
     return result == CUDA_SUCCESS_ ? calls->ipc_close_mem_handle(mapping->base) : result;
 }
 
-/* Of memory of a driver's pool a free does not wait, so we do. */
+/* A free of memory of a driver's pool does not wait, so this function waits. */
 static CUresult_ close_pooled(const struct tarn__calls *calls,
                               const struct tarn__mapping *mapping)
 {

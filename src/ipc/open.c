@@ -1,11 +1,12 @@
-/* open.c -- from a handle to a pointer: directly where the device reaches the memory, by a
- * copy where it does not.
+/* open.c -- from a handle to a pointer: directly where the device reaches the memory, by
+ * a copy elsewhere.
  *
- * A handle is data from outside. Offset and size are compared with what the driver mapped,
- * by differences, so that nothing can wrap; nothing else in it decides about memory.
+ * A handle is data from outside. Its offset and size are checked against the driver's
+ * mapping, by differences, so that nothing can wrap. Nothing else in it decides about
+ * memory.
  *
- * A copy needs the handle no longer than it takes, and its memory is the copy's own: it
- * comes from the device's resource and goes back there as any other (A110, C29).
+ * A copy needs the handle no longer than the copying takes. Its memory belongs to the
+ * copy: it comes from the device's resource and returns there like any other block.
  */
 #include "ipc/copy.h"
 #include "ipc/export.h"
@@ -20,7 +21,7 @@
 
 enum { DEFAULT_TIMEOUT_MS = 10000 };
 
-/* What an opened pointer has; its owner, in the words of pointer.h. */
+/* The data of an opened pointer; its `owner` in pointer.h. */
 struct opened {
     struct tarn__mapping *mapping; /* with a reference */
     struct tarn__lease *lease;     /* with a reference; NULL: the handle was plain */
@@ -28,7 +29,7 @@ struct opened {
 
 /* --- closing --- */
 
-/* The mapping first: until it is gone the owner's memory is in use. */
+/* Release the mapping first: until it is gone the owner's memory is in use. */
 static tarn_status give_back(tarn_pointer *pointer)
 {
     struct opened *opened = pointer->owner;
@@ -47,7 +48,7 @@ static tarn_status undo(struct tarn__mapping *mapping, struct tarn__lease *lease
     struct tarn__kept_error why = tarn__error_keep();
 
     if (tarn__mapping_release(mapping) != TARN_OK)
-        tarn__mapping_release(mapping); /* nobody is left who could try later */
+        tarn__mapping_release(mapping); /* nothing is left that could retry later */
     tarn__lease_release(lease);
     tarn__error_restore(&why);
     return status;
@@ -66,7 +67,7 @@ static tarn_status check_bounds(const tarn_ipc_handle *handle,
                           handle->bytes, handle->offset, mapping->bytes);
 }
 
-/* A pointer over what is open. It owns both references, but on failure. */
+/* Make a pointer over the mapping. It owns both references, except on failure. */
 static tarn_status make_pointer(const tarn_ipc_handle *handle, int device,
                                 struct tarn__mapping *mapping, struct tarn__lease *lease,
                                 tarn_pointer **out)
@@ -89,7 +90,7 @@ static tarn_status make_pointer(const tarn_ipc_handle *handle, int device,
     return TARN_OK;
 }
 
-/* What a plain ticket names. */
+/* The memory that a plain handle names. */
 static struct tarn__origin origin_of(const struct tarn__ticket *ticket)
 {
     struct tarn__origin origin = {.backing = tarn__backing_of(ticket)};
@@ -98,7 +99,7 @@ static struct tarn__origin origin_of(const struct tarn__ticket *ticket)
     return origin;
 }
 
-/* What the owner of a served block says that lies under it. */
+/* The memory under a served block, as its owner reports it. */
 static struct tarn__origin origin_under(const struct tarn__ticket *ticket,
                                         const struct tarn__reply *reply)
 {
@@ -117,7 +118,7 @@ static struct tarn__origin origin_under(const struct tarn__ticket *ticket,
     return origin_of(&plain);
 }
 
-/* Map what an owner gave. */
+/* Map the memory that an owner gave. */
 static tarn_status map_given(const struct tarn__ticket *ticket,
                              const struct tarn__given *given, int device,
                              struct tarn__mapping **out)
@@ -130,7 +131,7 @@ static tarn_status map_given(const struct tarn__ticket *ticket,
     return tarn__mapping_make(&origin, device, &source, out);
 }
 
-/* Ask, map, and note the lease where there is one. */
+/* Query the owner, map, and record the lease where there is one. */
 static tarn_status ask_and_map(const struct tarn__ticket *ticket, int device,
                                unsigned timeout_ms, struct tarn__mapping **mapping_out,
                                struct tarn__lease **lease_out)
@@ -185,7 +186,7 @@ static tarn_status obtain_by_ticket(const tarn_ipc_handle *handle, int device,
     return ask_and_map(&ticket, device, timeout_ms, mapping_out, lease_out);
 }
 
-/* A reference to what is mapped, and to the lease behind it. */
+/* Retain the mapping, and the lease behind it. */
 static tarn_status obtain(const tarn_ipc_handle *handle, int device, unsigned timeout_ms,
                           struct tarn__mapping **mapping_out,
                           struct tarn__lease **lease_out)
@@ -265,7 +266,7 @@ static tarn_status no_device(const tarn_ipc_handle *handle)
                           handle->device);
 }
 
-/* Which device of this process has that uuid. It may have another number. */
+/* Find the device of this process with that uuid. It may have another number here. */
 static tarn_status find_device(const tarn_ipc_handle *handle, int *out)
 {
     const struct tarn__calls *calls;
@@ -279,7 +280,7 @@ static tarn_status find_device(const tarn_ipc_handle *handle, int *out)
     for (int i = 0; i < count; i++) {
         int device = (handle->device >= 0 && handle->device < count)
                          ? (handle->device + i) % count
-                         : i; /* mostly it has the same number */
+                         : i; /* try the owner's number first: it is mostly the same */
         unsigned char uuid[16];
         status = tarn__ipc_uuid(device, uuid);
         if (status != TARN_OK)

@@ -1,9 +1,9 @@
-/* owner.h -- what a process has that others may open: segments, blocks of the driver's
- * pools, shares, and the lock.
+/* owner.h -- memory of a process that others may open: segments, blocks of the driver's
+ * pools, the export table, and the lock.
  *
  * One lock covers both tables and the list of connections. It is held for a few
- * instructions, never over a driver call, a message or a release; and over a fork, so
- * that a child finds nothing half done. The lock of files.h comes after it.
+ * instructions, and never over a driver call, a message or a release. It is held over a
+ * fork, so that a child finds consistent data. The lock of files.h comes after it.
  */
 #ifndef TARN_IPC_OWNER_H
 #define TARN_IPC_OWNER_H
@@ -16,7 +16,7 @@ void tarn__owner_unlock(void);
 
 /* --- segment.c: allocations made for export --- */
 
-/* Where the segment is named, and how long it is. */
+/* The place of a segment in the table, and its length. */
 struct tarn__segment_name {
     uint32_t slot;
     uint64_t generation;
@@ -24,11 +24,11 @@ struct tarn__segment_name {
     size_t bytes;
 };
 
-/* The segment around an address; false: none. */
+/* Find the segment around an address; false: none. */
 bool tarn__segment_around(tarn_device_ptr address, struct tarn__segment_name *out);
 
-/* A descriptor of the segment's memory, to be closed with tarn__file_close(). `bytes_out`
- * is its length. TARN_NOT_FOUND: that one is gone. */
+/* Open a descriptor of the segment's memory; close it with tarn__file_close().
+ * `bytes_out` is its length. TARN_NOT_FOUND: the segment is gone. */
 tarn_status tarn__segment_open(uint32_t slot, uint64_t generation, size_t *bytes_out,
                                int *file_out);
 
@@ -36,7 +36,7 @@ size_t tarn__segment_count(void);
 
 /* --- pooled.c: blocks of the driver's own pools --- */
 
-/* What a block is named by, and how long it is. */
+/* The name of a block in a driver's pool, and its length. */
 struct tarn__pooled_name {
     int device;
     uint64_t number; /* the driver's, for this allocation alone */
@@ -44,58 +44,60 @@ struct tarn__pooled_name {
     size_t bytes;
 };
 
-/* What an importer needs besides the pool's descriptor. */
+/* The data that an importer needs besides the pool's descriptor. */
 struct tarn__pooled_offer {
     uint64_t pool; /* which one it is */
     unsigned char pointer[64];
 };
 
-/* In a relaxed scope: the block around `address`, if that lies in a driver's pool.
+/* In a relaxed scope: find the block around `address`, if that lies in a driver's pool.
  * TARN_NOT_SUPPORTED: it does, but the pool cannot be exported. */
 tarn_status tarn__pooled_around(const struct tarn__calls *calls, int device,
                                 tarn_device_ptr address, struct tarn__pooled_name *out,
                                 bool *is_pooled_out);
 
-/* A descriptor of the block's pool, to be closed with tarn__file_close(). TARN_NOT_FOUND:
- * the block is gone. */
+/* Open a descriptor of the block's pool; close it with tarn__file_close().
+ * TARN_NOT_FOUND: the block is gone. */
 tarn_status tarn__pooled_open(const struct tarn__pooled_name *name,
                               struct tarn__pooled_offer *offer_out, int *file_out);
 
 /* --- share.c: pointers with a served handle --- */
 
-/* What lies under a share. */
+/* The memory under a share. */
 struct tarn__share_memory {
-    enum tarn__backing backing; /* which of the three it is */
+    enum tarn__backing backing; /* which of the three kinds it is */
     struct tarn__segment_name segment;
     struct tarn__pooled_name pooled;
     unsigned char cuda_handle[64];
 };
 
-/* The share of the memory of `pointer`, which is no view; made where it has none yet. */
+/* Find the share of the memory of `pointer`, which is no view, or create it. */
 tarn_status tarn__share_of(tarn_pointer *pointer, const struct tarn__share_memory *memory,
                            uint32_t *slot_out, uint64_t *generation_out);
 
-/* A lease: one reference more to a shared pointer. TARN_NOT_FOUND: it was freed. */
+/* Begin a lease: retain a shared pointer. TARN_NOT_FOUND: it was freed. */
 tarn_status tarn__share_lease(uint32_t slot, uint64_t generation,
                               struct tarn__share_memory *memory_out,
                               tarn_pointer **pointer_out);
 
-/* The end of a lease. The block goes back here if it was freed meanwhile. */
+/* End a lease. The block returns here if it was freed meanwhile. */
 void tarn__share_end_lease(tarn_pointer *pointer);
 
-/* Let go of shares whose pointers nobody has any more, among the next few; see share.c. */
+/* Release shares whose pointers have no other references, among the next few; see
+ * share.c. */
 void tarn__share_sweep(void);
 
 size_t tarn__share_count(void);
 
 /* --- quiet.c --- */
 
-/* In a relaxed scope: wait until the device has done all work, ending no capture. */
+/* In a relaxed scope: wait until the device has done all work, without ending a capture.
+ */
 CUresult_ tarn__wait_for_quiet(const struct tarn__calls *calls);
 
 /* --- server.c --- */
 
-/* The random name of this process's server, which runs from now on. */
+/* Start this process's server, unless it runs, and return its random name. */
 tarn_status tarn__server_start(unsigned char name_out[TARN__SERVER_BYTES]);
 
 /* Is `name` this process's own server? */

@@ -1,14 +1,14 @@
-/* pooled.c -- blocks of the driver's own pools: named in handles, and given to importers.
+/* pooled.c -- driver-pool export: blocks of the driver's own pools, named in handles.
  *
- * A pool that was made for export is exported as a descriptor, and a block in it as 64
- * bytes that mean something to whoever has the pool. A ticket has room for neither, so it
- * names the block by its address and by the driver's number for it, which no other
- * allocation of the process ever has; the server asks the driver for the rest when
- * somebody opens it. Of a block that has gone the number is not there any more: there is
- * no table, and nothing to keep for handles that nobody opens.
+ * A pool that was created for export is exported as a descriptor. A block in it is
+ * exported as 64 bytes that are meaningful together with the pool. A handle has space for
+ * neither. So it names the block by its address and by the driver's number for it, which
+ * no other allocation of the process ever gets. The server queries the driver for the
+ * rest when an importer opens the handle. The number of a freed block no longer exists.
+ * So there is no table, and handles that no process opens cost nothing.
  *
- * CUDA wants the importer to let go before the owner frees. A lease sees to it; for plain
- * handles the two have to.
+ * CUDA requires the importer to release before the owner frees. A lease ensures that. For
+ * plain handles the two processes have to.
  */
 #include "ipc/files.h"
 #include "ipc/owner.h"
@@ -21,7 +21,7 @@ static bool has_calls(const struct tarn__calls *calls)
            calls->mem_pool_export_pointer;
 }
 
-/* The pool around `address`; NULL: it lies in none. */
+/* Find the pool around `address`; NULL: it lies in none. */
 static CUresult_ pool_around(const struct tarn__calls *calls, tarn_device_ptr address,
                              CUmemoryPool_ *out)
 {
@@ -65,8 +65,8 @@ static CUresult_ export_file(const struct tarn__calls *calls, CUmemoryPool_ pool
 
 /* --- for the owner's handle --- */
 
-/* Can others have the block at `base`? On an H200 it was refused where its pool had never
- * been exported itself. */
+/* Can other processes open the block at `base`? On an H200 the driver rejected a block
+ * whose pool had never been exported itself. */
 static CUresult_ try_export(const struct tarn__calls *calls, CUmemoryPool_ pool,
                             tarn_device_ptr base)
 {
@@ -126,7 +126,7 @@ tarn_status tarn__pooled_around(const struct tarn__calls *calls, int device,
 
 /* --- for an importer --- */
 
-/* NULL in `*pool_out`: the block has gone. */
+/* NULL in `*pool_out`: the block is gone. */
 static CUresult_ find_pool(const struct tarn__calls *calls,
                            const struct tarn__pooled_name *name, CUmemoryPool_ *pool_out)
 {
@@ -156,7 +156,7 @@ static CUresult_ export_block(const struct tarn__calls *calls,
     return CUDA_SUCCESS_;
 }
 
-/* With the lock of pools: a block that is there before and after was there in between. */
+/* With the lock of pools: a block that exists before and after existed in between. */
 static tarn_status open_in_scope(const struct tarn__calls *calls,
                                  const struct tarn__pooled_name *name,
                                  struct tarn__pooled_offer *offer, int *file_out)

@@ -1,8 +1,8 @@
-/* quiet.c -- waiting until nobody uses memory that is about to be unmapped.
+/* quiet.c -- wait until no work uses memory that is about to be unmapped.
  *
- * cuMemUnmap does not wait, so it pulls memory from under running work. cuCtxSynchronize
- * waits, but loses every capture in the context. Allocating and freeing a little covers
- * the same work and does no harm in relaxed mode (reference/driver.md, section 4).
+ * cuMemUnmap does not wait, so it would remove memory from under running work.
+ * cuCtxSynchronize waits, but loses every capture in the context. Allocating and freeing
+ * a little memory waits for the same work, and in relaxed mode it ends no capture.
  */
 #include "ipc/owner.h"
 
@@ -19,6 +19,6 @@ CUresult_ tarn__wait_for_quiet(const struct tarn__calls *calls)
         return result;
     result = calls->mem_free(little);
     if (result != CUDA_SUCCESS_)
-        result = calls->mem_free(little); /* else it would be lost */
+        result = calls->mem_free(little); /* else this memory would leak */
     return result;
 }

@@ -1,13 +1,13 @@
 /* segment.c -- the resource `exportable`: each block is one allocation made for export.
  *
- * A pool's own VMM memory moves, sleeps and is trimmed in handles that follow no block's
- * borders; a handle of it would be stale before it arrived. So memory that others may map
- * has a resource of its own, which does none of that, and a pool over it serves small
- * blocks.
+ * A pool's own VMM memory is moved, suspended and trimmed in physical handles that do not
+ * follow the bounds of blocks. A handle of it would be stale before it arrived. So memory
+ * that others may map has a resource of its own without these operations. A pool over it
+ * serves small blocks.
  *
- * The table tells which segment lies around an address. The server asks the driver for a
- * descriptor while the segment's owner may be freeing it: `users` holds the free up until
- * then, so that what is exported is never what came after it at the same address.
+ * The table tells which segment lies around an address. The server requests a descriptor
+ * from the driver while the segment's owner may be freeing it. `users` delays the free
+ * until then. So the exported memory is never what came after it at the same address.
  */
 #define _GNU_SOURCE
 #include "base/sizes.h"
@@ -23,18 +23,18 @@ enum { GRANULARITY = 2 << 20 };
 
 struct segment {
     CUdeviceptr_ base;
-    CUmemHandle_ handle; /* kept for exports; 0: released, the mapping alone is left */
+    CUmemHandle_ handle; /* kept for exports; 0: released, only the mapping is left */
     size_t bytes;        /* a multiple of GRANULARITY */
     int device;
     uint32_t slot;
     uint64_t generation;
-    unsigned users; /* that have its memory exported at the moment */
-    bool ending;    /* a free waits for the users, or works */
+    unsigned users; /* threads that export its memory now */
+    bool ending;    /* a free waits for the users, or runs */
 };
 
 static struct {
     pthread_mutex_t lock; /* tarn__owner_lock() */
-    pthread_cond_t idle;  /* a segment has no users any more */
+    pthread_cond_t idle;  /* signalled when a segment has no users any more */
     struct tarn__slots table;
     void *by_address; /* the same segments, as a tree of tsearch() */
 } owner = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER};
@@ -57,7 +57,7 @@ size_t tarn__segment_count(void)
     return count;
 }
 
-/* Segments do not overlap, so two that do are the same. */
+/* Segments do not overlap, so two that overlap are the same. */
 static int compare(const void *one, const void *other)
 {
     const struct segment *a = one, *b = other;
@@ -89,7 +89,7 @@ bool tarn__segment_around(tarn_device_ptr address, struct tarn__segment_name *ou
 
 /* --- a descriptor --- */
 
-/* The segment, with one user more; NULL: it is gone, or about to go. */
+/* Return the segment and add a user; NULL: it is gone, or about to go. */
 static struct segment *begin_use(uint32_t slot, uint64_t generation)
 {
     tarn__owner_lock();
@@ -149,7 +149,7 @@ tarn_status tarn__segment_open(uint32_t slot, uint64_t generation, size_t *bytes
 
 /* --- the resource --- */
 
-/* What a failed allocation undoes. The second tries are for a driver that fails once. */
+/* Undo a failed allocation. The second tries are for a driver that fails once. */
 static void release(const struct tarn__calls *calls, CUmemHandle_ handle)
 {
     if (calls->mem_release(handle) != CUDA_SUCCESS_)
@@ -227,7 +227,7 @@ static bool list(struct segment *segment)
     tarn__owner_lock();
     if (tarn__slots_reserve(&owner.table))
         entered = tsearch(segment, &owner.by_address, compare);
-    bool is_in = entered && *entered == segment; /* no other one is there */
+    bool is_in = entered && *entered == segment; /* no other segment is at that address */
     if (is_in)
         tarn__slots_put(&owner.table, segment, &segment->slot, &segment->generation);
     tarn__owner_unlock();
@@ -262,7 +262,7 @@ static CUresult_ exportable_allocate(struct tarn__backed *self,
     return CUDA_SUCCESS_;
 }
 
-/* From now on nobody exports it. Waits for those that do. */
+/* Mark the segment so that no thread exports it from now on. Wait for those that do. */
 static struct segment *begin_end(CUdeviceptr_ base)
 {
     tarn__owner_lock();
@@ -276,8 +276,9 @@ static struct segment *begin_end(CUdeviceptr_ base)
     return segment;
 }
 
-/* First the handle, then the mapping: each goes or stays, and a second free goes on where
- * the first one failed. Without the handle nobody exports it any more. */
+/* First the handle, then the mapping: each is released or stays, and a second free
+ * continues where the first one failed. Without the handle the segment cannot be exported
+ * any more. */
 static CUresult_ release_and_unmap(const struct tarn__calls *calls,
                                    struct segment *segment)
 {
@@ -329,7 +330,7 @@ static const struct tarn__backed_kind exportable_kind = {
     .free = exportable_free,
 };
 
-/* --- may there be one? --- */
+/* --- is it supported? --- */
 
 static bool has_calls(const struct tarn__calls *calls)
 {

@@ -1,10 +1,11 @@
-/* server.c -- the one thread that hands out what handles name.
+/* server.c -- the thread that answers importers' requests for memory that handles name.
  *
  * It starts with the first handle that needs it and stays until the process ends. Its
- * socket's name holds a random number that handles carry, so a process that gets our
- * number after us, or a copy of our memory by fork(), is not taken for us.
+ * socket's name contains a random number that handles carry. So neither a later process
+ * with our process id nor a forked copy of our memory is taken for us.
  *
- * The socket's file goes at exit; where the process is killed, the next server removes it.
+ * The socket's file is removed at exit; if the process is killed, the next server removes
+ * it.
  */
 #define _GNU_SOURCE
 #include "ipc/server.h"
@@ -29,7 +30,7 @@ enum { QUEUED = 128, FEWEST = 32, MOST = 4096, PAUSE_MS = 50 };
 static struct {
     pthread_mutex_t start; /* one start at a time */
     atomic_bool runs;
-    int process; /* whose thread it is */
+    int process; /* the process of the thread */
     int folder, listener;
     struct pollfd *polls; /* the thread's: the listener's first */
     char name[TARN__SOCKET_NAME];
@@ -50,7 +51,8 @@ void tarn__server_forget(void)
     tarn__connections_forget();
 }
 
-/* A lookup by name would follow what lies there now; the folder's descriptor does not. */
+/* A lookup by name would follow what lies there now; the directory's descriptor does not.
+ */
 static void remove_socket(void)
 {
     if (atomic_load(&server.runs) && server.process == (int)getpid())
@@ -59,8 +61,8 @@ static void remove_socket(void)
 
 /* --- the thread --- */
 
-/* Ends with the process. Where descriptors have run out, the listener rests: it would be
- * ready at once. */
+/* Runs until the process ends. Where descriptors have run out, the listener pauses: it
+ * would be ready at once. */
 static void *run(void *unused)
 {
     bool rests = false;
@@ -74,7 +76,7 @@ static void *run(void *unused)
         if (rests && (due < 0 || due > PAUSE_MS))
             due = PAUSE_MS;
         if (poll(server.polls, count + 1, due) < 0)
-            poll(NULL, 0, PAUSE_MS); /* the system is short of memory; not for ever */
+            poll(NULL, 0, PAUSE_MS); /* the system is short of memory, but not forever */
         tarn__connections_serve(server.polls + 1, count);
         rests = !tarn__connections_accept(server.listener);
         tarn__share_sweep();
@@ -195,7 +197,8 @@ static tarn_status open_and_run(void)
     return status;
 }
 
-/* With the lock of starts. What it makes before the thread runs, nobody else looks at. */
+/* With the lock of starts. Before the thread runs, no other thread reads what this makes.
+ */
 static tarn_status start(void)
 {
     if (getrandom(server.server, sizeof server.server, 0) !=

@@ -1,16 +1,16 @@
-/* share.c -- pointers with a served handle, and leases on them.
+/* share.c -- the export table: pointers with a served handle, and leases on them.
  *
- * A share has a reference to its pointer, so that a lease can be given at any moment; but
- * it must not keep the memory alive on its own. So it does the pointer's releases: when
- * nothing is left but its own reference and those of leases, the owner has freed the
- * block. Then the share goes, new leases are refused, and the block goes back with the
+ * A share holds a reference to its pointer, so that a lease can begin at any moment. But
+ * it must not keep the memory alive on its own. So it handles the pointer's releases.
+ * When only its own reference and those of leases are left, the owner has freed the
+ * block. Then the share ends, new leases are rejected, and the block returns with the
  * last lease, or at once where there is none.
  *
- * All releases of a shared pointer come here, under one lock, but for those that began
- * before there was a share: such a one counts down without a look at what is left. That
- * can be the last one of the owner's only while it overtakes nobody; what it leaves behind
- * is found by a sweep. Each handle and each request sweeps some of the shares, in turn, so
- * that it costs the same however many there are.
+ * All releases of a shared pointer come here, under one lock, except those that began
+ * before the share existed. Such a release counts down without checking what is left. It
+ * can be the owner's last release only while it overtakes no other. A sweep finds the
+ * share that it leaves over. Each handle and each request sweeps some of the
+ * shares, in turn, so that the cost does not depend on their number.
  */
 #include "ipc/owner.h"
 #include "ipc/slots.h"
@@ -25,7 +25,7 @@ struct share {
     uint32_t slot;
     uint64_t generation;
     struct tarn__share_memory memory;
-    struct share *next, *previous; /* in the order in which sweeps come by */
+    struct share *next, *previous; /* in the order of the sweeps */
 };
 
 static struct tarn__slots shares; /* under tarn__owner_lock() */
@@ -58,7 +58,7 @@ static void take_out(struct share *share)
     share->next->previous = share->previous;
 }
 
-/* Under the lock: there is no share any more. Its reference is the caller's. */
+/* Under the lock: remove the share. The caller gets its reference. */
 static tarn_pointer *withdraw(struct share *share)
 {
     tarn_pointer *pointer = share->pointer;
@@ -70,7 +70,7 @@ static tarn_pointer *withdraw(struct share *share)
     return pointer;
 }
 
-/* One reference less, of the owner or of a lease. */
+/* Drop one reference, of the owner or of a lease. */
 static void release(tarn_pointer *pointer, bool is_lease)
 {
     tarn_pointer *freed = NULL;
@@ -98,7 +98,8 @@ void tarn__share_end_lease(tarn_pointer *pointer)
     release(pointer, true);
 }
 
-/* The first share among the next `*looks` that is left over, withdrawn, or NULL. */
+/* Find the first left-over share among the next `*looks`, withdraw it, and return its
+ * pointer or NULL. */
 static tarn_pointer *take_freed(unsigned *looks)
 {
     tarn_pointer *freed = NULL;
@@ -137,7 +138,7 @@ static struct share *share_new(tarn_pointer *pointer,
     share->pointer = tarn_pointer_retain(pointer);
     share->memory = *memory;
     tarn__slots_put(&shares, share, &share->slot, &share->generation);
-    put_behind(share, &order); /* one that is left over is most often a new one */
+    put_behind(share, &order); /* a left-over share is most often a new one */
     pointer->release_data = share;
     atomic_store_explicit(&pointer->release, release_shared, memory_order_release);
     return share;

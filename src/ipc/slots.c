@@ -1,4 +1,4 @@
-/* slots.c -- a table whose places are told to others by number and generation. */
+/* slots.c -- a table whose entries are known outside by slot number and generation. */
 #include "ipc/slots.h"
 #include <stdatomic.h>
 #include <stdlib.h>

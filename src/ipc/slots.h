@@ -1,7 +1,8 @@
-/* slots.h -- a table whose places are told to others by number and generation.
+/* slots.h -- a table whose entries are known outside by slot number and generation.
  *
- * A place is used again; its generation never is. So what was told of something that is
- * gone finds nothing, and not what came after it. Not locked: the owner does that.
+ * A slot is reused; its generation never is. So a name of an entry that is gone finds
+ * nothing, and not the entry that came after it. The table has no lock; the owner's lock
+ * guards it.
  */
 #ifndef TARN_IPC_SLOTS_H
 #define TARN_IPC_SLOTS_H
@@ -22,10 +23,10 @@ struct tarn__slots {
     uint32_t first_free; /* + 1; 0: none */
 };
 
-/* Make sure that the next put has a place. False: no host memory. */
+/* Make sure that the next put has a slot. False: no host memory. */
 bool tarn__slots_reserve(struct tarn__slots *table);
 
-/* Put `item` into a reserved place. */
+/* Put `item` into a reserved slot. */
 void tarn__slots_put(struct tarn__slots *table, void *item, uint32_t *slot_out,
                      uint64_t *generation_out);
 
@@ -33,7 +34,7 @@ void tarn__slots_put(struct tarn__slots *table, void *item, uint32_t *slot_out,
 void *tarn__slots_find(const struct tarn__slots *table, uint32_t slot,
                        uint64_t generation);
 
-/* Free a place that is in use. */
+/* Free a slot that is in use. */
 void tarn__slots_take(struct tarn__slots *table, uint32_t slot);
 
 #endif

@@ -1,7 +1,8 @@
-/* ticket.c -- handles that name a server: written, and not trusted when read.
+/* ticket.c -- the encoding of handles that name a server: written, and validated when
+ * read.
  *
- * The check tells bytes that were cut off or mixed up from a handle whose owner has gone.
- * It keeps nobody out: who may open is decided by the socket, which knows its peer.
+ * The checksum tells bytes that were cut off or mixed up from a handle whose owner has
+ * gone. It is no access control: the socket decides that, as it knows its peer.
  */
 #include "ipc/ticket.h"
 #include <string.h>
@@ -13,7 +14,8 @@ enum { MAGIC_WITHOUT_VERSION = 7 };
 _Static_assert(offsetof(struct tarn__ticket, check) % sizeof(uint64_t) == 0,
                "the check is over whole words");
 
-/* A word at a time: it is done for each opening, of memory that is open already, too. */
+/* One word at a time: the checksum is computed at each opening, also of memory that is
+ * open already. */
 static uint64_t check_of(const struct tarn__ticket *ticket)
 {
     uint64_t words[offsetof(struct tarn__ticket, check) / sizeof(uint64_t)];

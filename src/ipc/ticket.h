@@ -1,4 +1,5 @@
-/* ticket.h -- the 64 bytes of a handle that names a server instead of a CUDA handle. */
+/* ticket.h -- handle encoding: the 64 bytes that name a server instead of a CUDA handle.
+ */
 #ifndef TARN_IPC_TICKET_H
 #define TARN_IPC_TICKET_H
 
@@ -10,29 +11,29 @@ enum { TARN__SERVER_BYTES = 16 };
 struct tarn__ticket {
     unsigned char magic[8];
     uint32_t kind;   /* a tarn_ipc_kind */
-    int32_t process; /* the owner's, for words alone: numbers come back */
+    int32_t process; /* the owner's, for messages only: process ids are reused */
     uint32_t user;   /* the owner's effective user */
-    uint32_t slot;   /* where in the owner's table the memory is; of a block of a driver's
-                        pool: its device */
+    uint32_t slot;   /* the slot of the memory in the owner's table; of a block of a
+                      * driver's pool: its device */
     unsigned char server[TARN__SERVER_BYTES]; /* random; names the socket */
     uint64_t generation; /* of the slot, or the driver's number for the block; neither is
                             used twice in a process */
     uint64_t base;       /* of a block of a driver's pool: its address; else 0 */
-    uint64_t check;      /* over all before it */
+    uint64_t check;      /* checksum of all fields before it */
 };
 _Static_assert(sizeof(struct tarn__ticket) == 64, "a ticket is as long as a CUDA handle");
 
 /* Fill in magic and check. */
 void tarn__ticket_seal(struct tarn__ticket *ticket);
 
-/* Do these bytes claim to be a ticket? If not they are a CUDA handle. */
+/* Do these bytes claim to be such a handle? If not, they are a CUDA handle. */
 bool tarn__ticket_claims(const unsigned char bytes[64]);
 
-/* The ticket in bytes that claim to be one; TARN_INVALID_ARGUMENT where they are garbage or
+/* Decode bytes that claim to be a ticket; TARN_INVALID_ARGUMENT where they are garbage or
  * of another version. */
 tarn_status tarn__ticket_read(const unsigned char bytes[64], struct tarn__ticket *out);
 
-/* TARN_INVALID_ARGUMENT where the ticket is of another user. */
+/* Fail with TARN_INVALID_ARGUMENT where the ticket is of another user. */
 tarn_status tarn__ticket_check_user(const struct tarn__ticket *ticket);
 
 #endif

@@ -1,4 +1,5 @@
-/* wire.c -- one message and perhaps a descriptor, and nothing that was not asked for. */
+/* wire.c -- send and receive one message, perhaps with a descriptor, and nothing
+ * unrequested. */
 #define _GNU_SOURCE
 #include "ipc/wire.h"
 #include "ipc/files.h"
@@ -7,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { FILES_AT_ONCE = 4 }; /* the system drops what has no room here */
+enum { FILES_AT_ONCE = 4 }; /* the system drops descriptors beyond this number */
 
 union control {
     struct cmsghdr header;
@@ -41,7 +42,7 @@ static enum tarn__came judge(ssize_t got, int why, int flags, size_t bytes)
     if (got < 0)
         return why == EAGAIN || why == EINTR ? TARN__CAME_NOTHING : TARN__CAME_END;
     if (got == 0)
-        return TARN__CAME_END; /* an empty message is no better */
+        return TARN__CAME_END; /* an empty message is treated as the end */
     return (size_t)got == bytes && !(flags & MSG_TRUNC) ? TARN__CAME_WHOLE
                                                         : TARN__CAME_WRONG;
 }

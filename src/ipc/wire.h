@@ -1,11 +1,11 @@
-/* wire.h -- what an importer and an owner's server say to each other.
+/* wire.h -- the protocol between an importer and an owner's server.
  *
- * One message each way, of fixed sizes, on a socket that keeps messages apart: a message
- * that is too short, too long or cut off is seen as such. The importer says what it wants;
- * the server answers with what lies there and, unless it has a CUDA handle, with one
- * descriptor: of the segment, or of the driver's pool that the block is in. A
- * connection on which a served handle was asked for stays open: it is the lease. Nothing
- * more is said on it.
+ * One message goes each way, of fixed size, on a socket that keeps messages apart. A
+ * message that is too short, too long or cut off is detected. The importer sends its
+ * request. The server answers with the kind of memory. Unless that has a CUDA handle, the
+ * answer carries one descriptor: of the segment, or of the driver's pool that the block
+ * is in. A connection on which a served handle was requested stays open: it is the lease.
+ * It carries no further message.
  */
 #ifndef TARN_IPC_WIRE_H
 #define TARN_IPC_WIRE_H
@@ -25,7 +25,7 @@ enum tarn__backing {
     TARN__BACKING_POOLED = 2 /* a block of a driver's pool */
 };
 
-/* What a plain ticket names. */
+/* The kind of memory that a plain handle names. */
 static inline enum tarn__backing tarn__backing_of(const struct tarn__ticket *ticket)
 {
     return ticket->base ? TARN__BACKING_POOLED : TARN__BACKING_SEGMENT;
@@ -33,14 +33,14 @@ static inline enum tarn__backing tarn__backing_of(const struct tarn__ticket *tic
 
 struct tarn__reply {
     uint64_t magic;
-    uint32_t status;  /* a tarn_status; all after it means something for TARN_OK alone */
+    uint32_t status;  /* a tarn_status; the fields after it are valid for TARN_OK alone */
     uint32_t backing; /* a tarn__backing */
     uint32_t slot;    /* these three as in the ticket of a plain handle */
     uint32_t zero;
     uint64_t generation;
     uint64_t base;
     uint64_t bytes;            /* of the segment */
-    uint64_t pool;             /* its number, which the owner uses once */
+    uint64_t pool;             /* the pool's number, which the owner uses once */
     unsigned char pointer[64]; /* the allocation's CUDA handle; the block, as its pool
                                   exports it */
     char words[136];           /* where status is not TARN_OK; terminated */
@@ -48,7 +48,8 @@ struct tarn__reply {
 _Static_assert(sizeof(struct tarn__request) == 72, "no padding");
 _Static_assert(sizeof(struct tarn__reply) == 256, "no padding");
 
-/* What came: a message that fills `message` exactly, nothing yet, or no more. */
+/* The result of receiving: a message that fills `message` exactly, nothing yet, or the
+ * end. */
 enum tarn__came {
     TARN__CAME_WHOLE,
     TARN__CAME_NOTHING,
@@ -56,17 +57,18 @@ enum tarn__came {
     TARN__CAME_WRONG
 };
 
-/* Receive without waiting. Descriptors that come along: the first one is `*file_out`,
- * where that is not NULL, else -1; all others are closed. One that comes with a wrong
- * message is closed, too. */
+/* Receive without waiting. The first descriptor of the message goes to `*file_out`, where
+ * that is not NULL; without one that is -1. All others are closed, also that of a wrong
+ * message. */
 enum tarn__came tarn__wire_receive(int connection, void *message, size_t bytes,
                                    int *file_out);
 
 /* Send without waiting, with a descriptor unless that is -1. False: the peer is gone or
- * does not read, errno says which. */
+ * does not read; errno tells which. */
 bool tarn__wire_send(int connection, const void *message, size_t bytes, int file);
 
-/* Is the peer a process of our own user? `*process_out` (may be NULL) is which one. */
+/* Is the peer a process of our own user? `*process_out` (may be NULL) is its process id.
+ */
 bool tarn__wire_peer(int connection, int *process_out);
 
 #endif

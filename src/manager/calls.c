@@ -1,11 +1,17 @@
 /* calls.c -- the operations of a manager, as runtimes call them.
  *
- * A runtime calls these, never a table by itself. Here is what every manager gets for
- * nothing: arguments are checked, zero bytes never reach it, nor do mapped ones where the
- * device cannot map host memory, its device's context is current, initialize() has come
- * before the first allocation and again after a reset, every result is compared with what
- * was requested, and an operation that it does not have is answered. Tarn's own managers
- * pass the same checks.
+ * A runtime calls these functions and never uses a table directly. They give every
+ * manager the same guarantees:
+ *
+ *   - Arguments are checked.
+ *   - A request of zero bytes never reaches the manager.
+ *   - Nor does a mapped one where the device cannot map host memory.
+ *   - The context of the manager's device is current.
+ *   - initialize() has run before the first allocation, and again after a reset.
+ *   - Every result is compared with the request.
+ *   - An operation that the manager lacks is answered.
+ *
+ * Tarn's own managers pass the same checks.
  */
 #include "manager/dispatch.h"
 #include "manager/manager.h"
@@ -16,12 +22,12 @@
 #include "resource/backed.h"
 #include <string.h>
 
-/* What an allocating operation was asked for. */
+/* The request of an allocating operation. */
 struct request {
     const char *operation; /* its name, for messages */
     tarn_pointer_kind kind;
     size_t bytes;
-    const void *host; /* of mempin: where the memory is; else NULL */
+    const void *host; /* of mempin: the memory to pin; else NULL */
     void *owner;      /* of mempin: the caller's until the operation succeeds */
     void (*owner_release)(void *);
 };
@@ -40,7 +46,8 @@ static bool is_on_device(const tarn_manager *manager, const tarn_pointer *pointe
     return pointer->device == manager->device;
 }
 
-/* Does it have the addresses that its kind has, and lie where it has to? */
+/* Does it have the addresses of its kind, and is pinned memory at the requested address?
+ */
 static bool is_placed(const tarn_pointer *pointer, const struct request *request)
 {
     bool for_device = request->kind != TARN_POINTER_PINNED;
@@ -52,7 +59,7 @@ static bool is_placed(const tarn_pointer *pointer, const struct request *request
     return !request->host || pointer->host == request->host;
 }
 
-/* Is this what was requested: the kind, on the device, at an address, as long? */
+/* Is this what was requested: the kind, the device, an address and the length? */
 static bool keeps_promise(const tarn_manager *manager, const tarn_pointer *pointer,
                           const struct request *request)
 {
@@ -60,8 +67,8 @@ static bool keeps_promise(const tarn_manager *manager, const tarn_pointer *point
            is_on_device(manager, pointer) && is_placed(pointer, request);
 }
 
-/* A pointer that is not what was requested is released. The owner of memory that was to
- * be pinned stays the caller's, as after any failure. */
+/* Release a pointer that does not match its request. The caller keeps the owner of memory
+ * that was to be pinned, as after any failure. */
 static tarn_status refuse(const tarn_manager *manager, tarn_pointer *pointer,
                           const struct request *request)
 {
@@ -81,8 +88,8 @@ static tarn_status refuse(const tarn_manager *manager, tarn_pointer *pointer,
     return TARN_PLUGIN_FAILURE;
 }
 
-/* Hand out what an operation returned, if it is what was requested. What a failing
- * operation left in its output is not looked at: it may be dangling. */
+/* Return the result of an operation if it matches the request. The output of a failing
+ * operation is ignored: it may be dangling. */
 static tarn_status deliver(const tarn_manager *manager, const struct request *request,
                            unsigned before, tarn_status status, tarn_pointer *pointer,
                            tarn_pointer **out)
@@ -103,7 +110,8 @@ static tarn_status no_place(const char *operation)
                           "manager: %s needs a place for the result", operation);
 }
 
-/* Zero bytes: a pointer of the kind asked for, with nothing behind it but its owner. */
+/* Zero bytes: a pointer of the requested kind, with no memory behind it but with its
+ * owner. */
 static tarn_status make_empty(const tarn_manager *manager, tarn_pointer_kind kind,
                               void *owner, void (*owner_release)(void *),
                               tarn_pointer **out)
@@ -131,7 +139,7 @@ static tarn_status check_flags(const char *operation, unsigned flags, unsigned k
     return TARN_OK;
 }
 
-/* What a Context of Numba asks before mempin() (A92); mapped memory that is allocated needs
+/* The check that a Context of Numba makes before mempin(). Allocating mapped memory needs
  * the same of the device. */
 static tarn_status check_mapping(const tarn_manager *manager, const char *operation,
                                  unsigned flags)
@@ -149,7 +157,7 @@ static tarn_status check_mapping(const tarn_manager *manager, const char *operat
     return status;
 }
 
-/* Does its memalloc() call tarn__wait_ahead() itself, where it has to? */
+/* Does its memalloc() call tarn__wait_ahead() itself, where that is needed? */
 static bool tells_waits(const tarn_manager *manager)
 {
     return manager && manager->ops.memalloc == tarn_resource_manager_ops()->memalloc;
@@ -209,7 +217,7 @@ tarn_status tarn_manager_memhostalloc(tarn_manager *manager, size_t bytes, unsig
     return status;
 }
 
-/* Memory that is there has its caching already, so write-combined makes no sense. */
+/* Memory that exists already has its caching, so write-combined makes no sense. */
 static tarn_status check_pin(const void *host, size_t bytes, unsigned flags)
 {
     tarn_status status =
@@ -303,8 +311,8 @@ static tarn_status check_export(const tarn_manager *manager, const tarn_pointer 
     return TARN_OK;
 }
 
-/* A handle of this very block? What its 64 bytes name, only its importer can tell; that
- * they are zeros, and numbers that cannot be, are seen here. */
+/* Is this a handle of this very block? Only the importer can tell what its 64 bytes name.
+ * This function detects zeros and impossible numbers. */
 static tarn_status check_handle(const tarn_manager *manager, const tarn_pointer *pointer,
                                 const tarn_ipc_handle *handle)
 {
@@ -413,7 +421,7 @@ static bool take_begin(tarn_manager *manager)
     return true;
 }
 
-/* An end is not refused for want of a context: the caller will not come again. */
+/* An end does not fail for want of a context: the caller will not call it again. */
 tarn_status tarn_manager_defer_cleanup_end(tarn_manager *manager)
 {
     struct tarn__scope scope;

@@ -1,11 +1,10 @@
 /* host_memory.c -- page-locked, pinned and managed memory, straight from the driver.
  *
- * These do not come from the current resource: that one serves device memory, and each of
- * these is asked for with flags of its own. The driver waits for the device by itself
- * before it frees any of them (reference/driver.md, section 5), so no stream is needed.
- * The calls are made in relaxed mode, so that no capture ends by them.
- * Unpinning is done at once, even while cleanup is deferred (A98): the owner wants its
- * memory back.
+ * This memory does not come from the current device resource. That resource serves device
+ * memory, and each request here has flags of its own. The driver itself waits for the
+ * device before it frees any of it, so no stream is needed. The calls are made in relaxed
+ * mode, so that they end no capture. Unpinning is immediate, even while cleanup is
+ * deferred: the owner needs its memory back.
  */
 #include "manager/manager.h"
 #include "driver/driver.h"
@@ -13,8 +12,9 @@
 
 typedef CUresult_ undo_fn(const struct tarn__calls *calls, const tarn_pointer *pointer);
 
-/* Give memory back by one driver call, in the context of its device. After exit has begun
- * there is nobody to give it to, and what a reset took is nobody's or somebody else's. */
+/* Release memory by one driver call, in the context of its device. After exit has begun
+ * there is no driver to release it to. After a reset the driver has freed the memory
+ * already, or another owner has it. */
 static tarn_status give_back(const tarn_pointer *pointer, undo_fn *undo,
                              const char *symbol)
 {
@@ -64,7 +64,7 @@ static tarn_status free_managed(tarn_pointer *pointer)
     return give_back(pointer, undo_managed, "cuMemFree");
 }
 
-/* A mapped block has a second address, the device's. */
+/* A mapped block has a second address, which the device uses. */
 static tarn_status find_device_address(const struct tarn__scope *scope,
                                        tarn_pointer *pointer)
 {
@@ -134,8 +134,8 @@ static tarn_status obtain_managed(const struct tarn__scope *scope, tarn_pointer 
 typedef tarn_status obtain_fn(const struct tarn__scope *scope, tarn_pointer *pointer,
                               unsigned flags);
 
-/* Put memory behind a blank pointer in its device's context; once more if it runs out and
- * something could be reclaimed. */
+/* Put memory behind a blank pointer in the context of its device. Try once more if memory
+ * runs out and something was reclaimed. */
 static tarn_status fill(tarn_pointer *pointer, obtain_fn *obtain, unsigned flags)
 {
     struct tarn__scope scope;
@@ -155,7 +155,7 @@ static tarn_pointer_kind host_kind(unsigned flags)
     return flags & TARN_HOST_MAPPED ? TARN_POINTER_MAPPED : TARN_POINTER_PINNED;
 }
 
-/* A pointer of `kind` whose memory is freed by a call that waits for the device. */
+/* Make a pointer of `kind`. The call that frees its memory waits for the device. */
 static tarn_status allocate(tarn_pointer_kind kind, int device, size_t bytes,
                             obtain_fn *obtain, unsigned flags, tarn_pointer **out)
 {
@@ -187,7 +187,7 @@ tarn_status tarn__managed_memory_allocate(int device, size_t bytes, bool attach_
                     attach_global ? CU_MEM_ATTACH_GLOBAL_ : CU_MEM_ATTACH_HOST_, out);
 }
 
-/* The owner becomes the pointer's only when nothing can fail any more. */
+/* The pointer takes over the owner only when nothing can fail any more. */
 tarn_status tarn__host_memory_pin(int device, void *host, size_t bytes, unsigned flags,
                                   void *owner, void (*owner_release)(void *),
                                   tarn_pointer **out)

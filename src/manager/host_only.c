@@ -1,10 +1,10 @@
-/* host_only.c -- the base of managers that bring device memory alone (A10, A58-A66).
+/* host_only.c -- the base of managers that provide device memory alone.
  *
- * What NBEP 7 has as a class to inherit from are plain operations here: a plugin names
- * them in its table, or calls them from its own. They have nothing of the plugin's, so
- * they find the device by the context, which is current whenever an operation is called;
- * but for the ends that come also where it could not be made current, and there Tarn says
- * which device it is.
+ * NBEP 7 has a class to inherit from. Here its members are plain operations: a plugin
+ * names them in its table, or calls them from its own. They have no data of the plugin,
+ * so they find the device by the current context, which is current whenever an operation
+ * is called. The ends run also where the context could not be made current. There Tarn
+ * passes the device.
  */
 #include "manager/manager.h"
 #include "driver/driver.h"
@@ -28,7 +28,7 @@ static tarn_status find_device(int *out)
     return TARN_OK;
 }
 
-/* A pointer that was just made waits for others when it is let go. */
+/* A fresh pointer joins the deferred frees when its last reference is dropped. */
 static tarn_status keep(tarn_status status, tarn_pointer *pointer, tarn_pointer **out)
 {
     if (status != TARN_OK)
@@ -69,7 +69,7 @@ tarn_status tarn_host_only_memhostalloc(void *self, size_t bytes, unsigned flags
     return keep(status, pointer, out);
 }
 
-/* Not kept: who pinned memory wants it back (A98). */
+/* Not deferred: the caller that pinned memory needs it back. */
 tarn_status tarn_host_only_mempin(void *self, void *host, size_t bytes, unsigned flags,
                                   void *owner, void (*owner_release)(void *),
                                   tarn_pointer **out)

@@ -1,10 +1,9 @@
 /* load.c -- managers from shared libraries.
  *
- * A plugin is code: whoever chooses the file chooses what runs in this process. So the
- * path has to have a `/` (else the search path of the dynamic linker would choose), and a
- * program that has rights which its user has not (set-uid, file capabilities) loads none.
- * What is wrong with a plugin is told apart in words: these are read by people who have
- * just compiled one.
+ * A plugin is code: the choice of the file decides what runs in this process. So the path
+ * must contain a `/`; otherwise the dynamic linker's search path would choose. A program
+ * with rights that its user lacks (set-uid, file capabilities) loads no plugin. Error
+ * messages say exactly what is wrong with a plugin: their readers have just compiled one.
  */
 #include "manager/dispatch.h"
 #include "manager/load.h"
@@ -53,7 +52,7 @@ static tarn_status find_function(void *library, const char *path, const char *sy
     return TARN_OK;
 }
 
-/* The plugin's table, if it is one that fits. */
+/* The plugin's table, if it is valid. */
 static tarn_status ask_for_table(tarn_manager_plugin_fn function, const char *path,
                                  const char *symbol, const tarn_manager_ops **out)
 {
@@ -69,8 +68,8 @@ static tarn_status ask_for_table(tarn_manager_plugin_fn function, const char *pa
     return TARN_OK;
 }
 
-/* The library stays, whatever becomes of the manager: its code runs until the last pointer
- * is gone. A second dlopen() of it is one reference more. */
+/* The library stays loaded whatever becomes of the manager: its code runs until the last
+ * pointer is gone. A second dlopen() of it adds a reference. */
 tarn_status tarn_manager_load(const char *path, const char *symbol,
                               const tarn_manager_ops **out)
 {

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* Has the program rights that its user has not (set-uid, file capabilities)? */
+/* Does the program have rights that its user lacks (set-uid, file capabilities)? */
 bool tarn__is_privileged(void);
 
 #endif

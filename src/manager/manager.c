@@ -1,7 +1,7 @@
-/* manager.c -- instances of managers: the table checked and copied, made, counted, ended.
+/* manager.c -- instances of managers: check and copy the table, create, count, destroy.
  *
- * The table comes from a plugin that may be older or newer than this Tarn, so its size is
- * looked at first, its version next, and only then what is in it.
+ * The table comes from a plugin that may be older or newer than this Tarn. So the size is
+ * checked first, the version next, and only then the contents.
  */
 #include "manager/dispatch.h"
 #include "manager/manager.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ENDED = 1 << 30 }; /* references, while it is destroyed; no program has as many */
+enum { ENDED = 1 << 30 }; /* references while it is destroyed; no program has as many */
 
 #define END_OF(field) \
     (offsetof(tarn_manager_ops, field) + sizeof(((tarn_manager_ops *)0)->field))
@@ -80,7 +80,7 @@ tarn_status tarn__manager_relay(const tarn_manager *manager, const char *operati
     return status;
 }
 
-/* The life that the context is in now: a scope may have been entered in an older one. */
+/* The current context generation: a scope may have been entered in an older one. */
 static uint64_t present_life(const tarn_manager *manager, const struct tarn__scope *scope)
 {
     uint64_t life = tarn__context_life(manager->device);
@@ -88,8 +88,8 @@ static uint64_t present_life(const tarn_manager *manager, const struct tarn__sco
     return life ? life : scope->life;
 }
 
-/* Does this thread tell the plugin of a life's end or beginning? Then the plugin calls its
- * own manager. */
+/* Is this thread notifying the plugin of a context generation's end or beginning? Then
+ * the plugin is calling its own manager. */
 static bool is_preparer(tarn_manager *manager)
 {
     return pthread_equal(atomic_load(&manager->preparer), pthread_self());
@@ -107,8 +107,8 @@ static void end_preparing(tarn_manager *manager)
     pthread_mutex_unlock(&manager->preparing);
 }
 
-/* Tell the plugin if its context was reset: before anything else is asked of it, for what
- * it has cached is gone. */
+/* Notify the plugin if its context was reset. This comes before any other call, since the
+ * plugin's cached memory is gone. */
 static void notice_reset(tarn_manager *manager, const struct tarn__scope *scope)
 {
     uint64_t known = atomic_load(&manager->known);
@@ -118,7 +118,7 @@ static void notice_reset(tarn_manager *manager, const struct tarn__scope *scope)
     tarn__wait_ahead();
     begin_preparing(manager);
     uint64_t life = present_life(manager, scope);
-    if (atomic_load(&manager->known) != life) { /* nobody was faster */
+    if (atomic_load(&manager->known) != life) { /* no other thread was faster */
         atomic_store(&manager->ready, 0);
         if (manager->ops.context_lost)
             manager->ops.context_lost(manager->self);
@@ -158,7 +158,7 @@ tarn_status tarn__manager_enter_ready(tarn_manager *manager, const char *operati
         return status;
     tarn__wait_ahead();
     begin_preparing(manager);
-    if (atomic_load(&manager->ready) == 0) { /* nobody was faster */
+    if (atomic_load(&manager->ready) == 0) { /* no other thread was faster */
         unsigned before = tarn__error_count;
         status = tarn__manager_relay(manager, "initialize", before,
                                      manager->ops.initialize(manager->self));
@@ -230,7 +230,8 @@ tarn_manager *tarn_manager_retain(tarn_manager *manager)
     return manager;
 }
 
-/* What was deferred and never ended is ended here, or it would stay deferred for good. */
+/* Cleanup that was deferred and never ended is ended here; otherwise it would stay
+ * deferred forever. */
 static void destroy(tarn_manager *manager)
 {
     struct tarn__scope scope;
@@ -260,7 +261,8 @@ void tarn_manager_release(tarn_manager *manager)
     if (!manager || atomic_fetch_sub(&manager->count, 1) != 1)
         return;
     struct tarn__kept_error before = tarn__error_keep();
-    /* What its operations retain and release meanwhile cannot end it once more. */
+    /* References that its operations retain and release meanwhile cannot destroy it
+     * again. */
     atomic_store(&manager->count, ENDED);
     destroy(manager);
     tarn__error_restore(&before);
@@ -271,8 +273,8 @@ const char *tarn_manager_name(const tarn_manager *manager)
     return manager->ops.name;
 }
 
-/* Runtimes call this before everything else, so where nothing is to be prepared there is
- * one question: whether the context is still the same. */
+/* Runtimes call this before everything else. So where nothing needs preparing there is
+ * one check: whether the context is still the same. */
 tarn_status tarn_manager_initialize(tarn_manager *manager)
 {
     struct tarn__scope scope;
@@ -291,7 +293,7 @@ tarn_status tarn_manager_reset(tarn_manager *manager)
     struct tarn__scope scope;
 
     if (manager && tarn__driver_gone())
-        return TARN_OK; /* nothing is left to let go of */
+        return TARN_OK; /* nothing is left to release */
     tarn_status status = tarn__manager_enter(manager, "reset", &scope);
     if (status != TARN_OK)
         return status;

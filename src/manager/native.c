@@ -1,9 +1,8 @@
-/* native.c -- the manager that does as Numba's own: cuMemAlloc, and frees in company.
+/* native.c -- the manager that does as Numba's own: cuMemAlloc, and deferred frees.
  *
- * It is the host-only base with device memory (A102), and shares what is pending with it
- * (A103). A cuMemFree waits for all work of the context; ten that are given back together
- * wait once for work and nine times for nothing. That wait is also what makes memory safe
- * that is let go by somebody who names no stream.
+ * It is the host-only base with device memory, and shares the base's deferred frees. A
+ * cuMemFree waits for all work of the context. Of ten that run together the first waits
+ * for work, and nine find none left. That wait also makes no-stream frees safe.
  */
 #include "manager/manager.h"
 #include "pointer/pointer.h"
@@ -32,7 +31,7 @@ static tarn_status native_create(void *config, int device, void *context, void *
     return TARN_OK;
 }
 
-/* Pointers that are out, and pending ones, have references of their own. */
+/* Live and deferred pointers have references of their own. */
 static void native_destroy(void *self)
 {
     struct native *native = self;
@@ -51,7 +50,7 @@ static tarn_status native_memalloc(void *self, size_t bytes, tarn_stream stream,
 
     if (status != TARN_OK)
         return status;
-    /* It goes back some time, when a raw stream may be gone; cuMemFree needs none. */
+    /* The block is freed later, when a raw stream may be gone; cuMemFree needs none. */
     atomic_store(&pointer->stream, TARN_STREAM_NONE);
     tarn__pending_add(pointer);
     *out = pointer;

@@ -1,8 +1,10 @@
-/* pending.c -- when memory that nobody holds goes back: limits, from the environment or by
- * call (A11, A87).
+/* pending.c -- the limits of deferred frees, from the environment or set by a call.
  *
- * The entries themselves are pointers in a list of the room below (pointer/unreturned.c),
- * where out of memory, a reset and the end of deferred cleanup find them.
+ * The limits keep Numba's default: a list of at most 10 blocks or a fifth of the device.
+ * Each cuMemFree waits for the device, so several frees at one moment cost about as much
+ * as one. The entries themselves are pointers in a list of the module below
+ * (pointer/unreturned.c). There running out of memory, a reset and the end of deferred
+ * cleanup find them.
  */
 #include "manager/manager.h"
 #include "base/warning.h"
@@ -13,7 +15,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* What the environment says; NULL where that is nothing. */
+/* The value of an environment variable; NULL if it is unset or empty. */
 static const char *text_of(const char *name)
 {
     const char *text = getenv(name);
@@ -36,7 +38,7 @@ static bool read_count(const char *text, size_t *out)
 
 static bool is_ratio(double ratio)
 {
-    return ratio >= 0 && ratio <= 1; /* what is not a number is neither */
+    return ratio >= 0 && ratio <= 1; /* NaN is neither */
 }
 
 static bool read_ratio(const char *text, double *out)
@@ -50,7 +52,7 @@ static bool read_ratio(const char *text, double *out)
     return true;
 }
 
-/* What the environment says and is no limit, to be warned of once. */
+/* Invalid values in the environment, to be warned of once. */
 static struct {
     const char *count, *ratio; /* NULL: nothing */
     atomic_bool warned;
@@ -99,8 +101,8 @@ static void warn(void)
             wrong.ratio, ratio);
 }
 
-/* The environment is read once, before the first call can change what it says. The
- * warnings come after that: their handler is a user's code. */
+/* Read the environment once, before the first call can change its limits. The warnings
+ * come after that: their handler is a user's code. */
 static void begin(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

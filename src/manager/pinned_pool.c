@@ -1,15 +1,14 @@
-/* pinned_pool.c -- page-locked host memory that a manager keeps for the next who asks.
+/* pinned_pool.c -- page-locked host memory that a manager caches for later requests.
  *
- * The driver takes 0.36 ms for a MiB of it, and to free it waits for the device, 6 ms at
- * least (reference/driver.md, section 5). So it comes from a pool over the resource
- * `pinned`, with a promise that is that of device memory without a stream: who gives a
- * block back may have copies of it queued on any stream, and who gets it may write into it
- * at once, from the host. The pool hands out nothing that work queued before its free may
- * still read or write, and no block that has such work behind it, because it is asked with
- * TARN_STREAM_NONE on both ways.
+ * The driver takes 0.36 ms to allocate a MiB of it. To free it, the driver waits for the
+ * device, 6 ms at least. So it comes from a pool over the resource `pinned`, with the
+ * guarantee of no-stream device memory. The caller that frees a block may have copies of
+ * it queued on any stream. The caller that receives a block may write into it at once,
+ * from the host. So the pool never returns a block that work queued before its free may
+ * still read or write. It is called with TARN_STREAM_NONE for both allocation and free.
  *
- * The pointer of a block owns a second one, the pool's: what comes from a pool is device
- * memory to its pointer.
+ * The pointer of a block owns a second pointer, the pool's: to its pointer, a block of a
+ * pool is device memory.
  */
 #include "manager/pinned_pool.h"
 #include "pointer/pointer.h"

@@ -1,15 +1,16 @@
-/* pool_manager.c -- the manager with a pool of its own for each context (A16, A18).
+/* pool_manager.c -- the manager with a pool of its own for each context.
  *
- * A block goes back to the pool at once, whatever is deferred. What deferred cleanup keeps
- * from happening is that empty segments go back to the driver, which is the expensive part
- * with a pool; the last end makes up for it.
+ * A block returns to the pool at once, even while cleanup is deferred. Deferred cleanup
+ * only keeps empty segments from going back to the driver, which is the expensive part
+ * with a pool. The last end then trims the pool.
  *
- * Any resource can be the pool. All that is asked of it is trim(), once for so many bytes
- * that were freed and not at each free.
+ * Any resource can be the pool. The manager calls only its trim(), once after many freed
+ * bytes and not at each free.
  *
- * The instance is counted: pointers need its numbers when their blocks are back, and that
- * may be after the instance's end. When somebody resets the context the pool's memory is
- * gone, so the next one is a new pool; pointers of before keep the old one until they go.
+ * The instance is counted. Pointers need its numbers when their blocks are returned, and
+ * that may be after the instance's end. A context reset destroys the pool's memory, so
+ * the manager creates a new pool. Pointers from before the reset keep the old pool until
+ * they are released.
  */
 #include "manager/manager.h"
 #include "manager/pinned_pool.h"
@@ -24,18 +25,20 @@
 struct pool_manager {
     tarn_pool_manager_options options; /* never change */
     int device;
-    atomic_size_t count;     /* the instance, and pointers whose blocks are not back */
-    struct tarn__mutex lock; /* for `pool`; held for no call */
-    tarn_resource *pool;     /* retained; NULL: not initialized in this life */
+    atomic_size_t count;     /* the instance, and pointers whose blocks are not
+                              * returned */
+    struct tarn__mutex lock; /* for `pool`; not held during any call */
+    tarn_resource *pool;     /* retained; NULL: not initialized in this context
+                              * generation */
     atomic_size_t deferring; /* depth of deferred cleanup */
     atomic_size_t freed;     /* bytes since the last trim */
     struct tarn__pinned_pool pinned;
 };
 
-/* What is known of each block until it is back. */
+/* The data of each block until it is returned. */
 struct block {
     struct pool_manager *manager; /* counted */
-    tarn_resource *pool;          /* retained; which one the block is from */
+    tarn_resource *pool;          /* retained; the pool that the block is from */
     size_t bytes;
 };
 
@@ -84,7 +87,7 @@ static void pool_manager_destroy(void *self)
     drop(self);
 }
 
-/* The pool, retained; NULL before initialize. */
+/* The pool, retained; NULL before initialize(). */
 static tarn_resource *pool_of(struct pool_manager *manager)
 {
     tarn__mutex_lock(&manager->lock);
@@ -129,7 +132,7 @@ static tarn_status make_pool(const struct pool_manager *manager, tarn_resource *
     return TARN_OK;
 }
 
-/* One at a time, as the table of operations promises. */
+/* One thread at a time, as the table of operations guarantees. */
 static tarn_status pool_manager_initialize(void *self)
 {
     struct pool_manager *manager = self;
@@ -152,8 +155,9 @@ static void pool_manager_context_gone(void *self)
     atomic_store(&manager->freed, 0);
 }
 
-/* Host memory that was put off, and what the pools keep cached. All steps are tried, the
- * first failure is told, if not in its own words. Before initialize there is no pool. */
+/* Release deferred host memory and the cached memory of the pools. All steps are tried,
+ * and the status of the first failure is returned; its message may be another one's.
+ * Before initialize() there is no pool. */
 static tarn_status pool_manager_reset(void *self)
 {
     struct pool_manager *manager = self;
@@ -170,8 +174,8 @@ static tarn_status pool_manager_reset(void *self)
     return status == TARN_OK ? trimmed : status;
 }
 
-/* Have the pool give back what it has cached over the limit. That is nobody's request, so
- * a failure is nobody's news, and the words of the last error stay. */
+/* Have the pool release cached memory over the limit. No caller requested this, so a
+ * failure is not reported, and the last error's message stays. */
 static void trim(struct pool_manager *manager, tarn_resource *pool)
 {
     struct tarn__kept_error before = tarn__error_keep();
@@ -181,7 +185,7 @@ static void trim(struct pool_manager *manager, tarn_resource *pool)
     tarn__error_restore(&before);
 }
 
-/* The owner of each pointer: called when its block is back. */
+/* The owner of each pointer: called when its block is returned. */
 static void note_return(void *owner)
 {
     struct block *block = owner;
@@ -206,7 +210,7 @@ static tarn_status no_room(const struct pool_manager *manager, size_t bytes)
                           bytes, manager->device);
 }
 
-/* Takes the reference to the pool. */
+/* Takes over the reference to the pool. */
 static tarn_status allocate(struct pool_manager *manager, tarn_resource *pool,
                             size_t bytes, tarn_stream stream, tarn_pointer **out)
 {

@@ -1,17 +1,17 @@
 /* resource_manager.c -- the manager over Tarn's resources.
  *
- * Device memory comes from whatever resource is in charge of the device at the time of
- * the call, and each block goes back to the one that it came from. So the resource can be
- * swapped under a running program, which NBEP 7 forbids for the manager itself.
+ * Device memory comes from the current device resource at the time of the call. Each
+ * block returns to the resource that it came from. So the resource can be swapped under a
+ * running program, which NBEP 7 forbids for the manager itself.
  *
- * An instance holds nothing but a pool of pinned memory: blocks belong to their pointers.
- * So initialize() has nothing to prepare, pointers stay good over a reset() and may be
- * released at any time after it, and an instance can go before its pointers do. What a
- * reset gives back is what no pointer holds: blocks that are unreturned and memory that
- * the resource, or the pool, keeps cached.
+ * An instance holds only a pool of pinned memory: blocks belong to their pointers. So
+ * initialize() has nothing to prepare, and an instance can end before its pointers do.
+ * Pointers stay valid over a reset() and may be released at any time after it. A reset
+ * releases what no pointer holds: deferred frees, and memory that the resource or the
+ * pool caches.
  *
- * Blocks whose return would wait for the device are kept back while cleanup is deferred;
- * those that go back without a wait go at once.
+ * While cleanup is deferred, blocks whose return would wait for the device are deferred
+ * too. Blocks that return without a wait are returned at once.
  */
 #include "manager/manager.h"
 #include "manager/pinned_pool.h"
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 
 struct resource_manager {
-    int device; /* whose current resource serves; never changes */
+    int device; /* the device whose current resource serves; never changes */
     struct tarn__pinned_pool pinned;
 };
 
@@ -87,8 +87,8 @@ static void resource_manager_context_gone(void *self)
     tarn__pinned_pool_forget(&manager->pinned);
 }
 
-/* The pointer has a reference to the resource of its own, so ours is not the last one
- * unless somebody has just put another resource in charge and nothing was allocated. */
+/* The pointer has its own reference to the resource. So ours is not the last one, unless
+ * another thread has just made another resource current and nothing was allocated. */
 static tarn_status resource_manager_memalloc(void *self, size_t bytes, tarn_stream stream,
                                              tarn_pointer **out)
 {
@@ -103,8 +103,8 @@ static tarn_status resource_manager_memalloc(void *self, size_t bytes, tarn_stre
     return status;
 }
 
-/* What the device sees at an address of its own, and write-combined memory, come from the
- * driver as they are asked for; plain pinned memory is kept. */
+/* Memory with a device address of its own, and write-combined memory, come from the
+ * driver at each request. Plain pinned memory is cached. */
 static tarn_status resource_manager_memhostalloc(void *self, size_t bytes, unsigned flags,
                                                  tarn_pointer **out)
 {
@@ -154,7 +154,7 @@ static tarn_status resource_manager_get_memory_info(void *self, size_t *free_out
     if (status != TARN_OK)
         return status;
     status = tarn_resource_memory_info(resource, TARN_STREAM_NONE, free_out, total_out);
-    if (status == TARN_NOT_SUPPORTED) /* it, or what is beneath it, has no numbers */
+    if (status == TARN_NOT_SUPPORTED) /* the resource, or its upstream, has no numbers */
         status = tarn__device_memory_info(manager->device, free_out, total_out);
     tarn_resource_release(resource);
     return status;

@@ -1,13 +1,14 @@
-/* set.c -- which manager serves the process: said once, by call or by the environment.
+/* set.c -- which manager serves the process: set once, by a call or by the environment.
  *
- * NBEP 7 asks for two checks when a manager is set, that nothing is served already and
- * that no other one was set, and Numba makes neither: there a manager that comes too late
- * is taken without a word and serves nothing. Here both are made, under the lock that
- * making an instance takes as well.
+ * NBEP 7 requires two checks when a manager is set: that nothing is served already, and
+ * that no other manager was set. Numba makes neither: it accepts a manager that comes too
+ * late without a message, and that manager serves nothing. Here both checks are made,
+ * under the lock that creating an instance takes as well.
  *
- * There is one instance for each device's primary context, whoever asks. Making it calls
- * the plugin, so the lock is not held meanwhile; others that ask wait for the maker.
- * Instances stay until the process ends, as pointers and threads may need them until then.
+ * There is one instance for each device's primary context, shared by all callers.
+ * Creating it calls the plugin, so the lock is not held meanwhile; other callers wait for
+ * the creating thread. Instances stay until the process ends, as pointers and threads may
+ * need them until then.
  */
 #define _GNU_SOURCE
 #include "manager/dispatch.h"
@@ -17,22 +18,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEVICES_MAX = 128 }; /* tarn__device_check() lets no larger number pass */
+enum { DEVICES_MAX = 128 }; /* tarn__device_check() rejects larger numbers */
 
 TARN__STATIC_MUTEX(lock); /* for `process` */
 static struct {
-    pthread_cond_t made;  /* the maker is done */
-    bool is_known;        /* which manager it is; the two below are good */
+    pthread_cond_t made;  /* the creating thread is done */
+    bool is_known;        /* the manager is chosen; the two fields below are valid */
     tarn_manager_ops ops; /* a copy */
     void *config;
     bool is_set;                         /* ... by a call */
-    bool is_making;                      /* a thread makes an instance, or tries to */
-    pthread_t maker;                     /* good while is_making */
+    bool is_making;                      /* a thread is creating an instance */
+    pthread_t maker;                     /* valid while is_making */
     bool is_serving;                     /* an instance was made */
     tarn_manager *managers[DEVICES_MAX]; /* a reference each */
 } process = {.made = PTHREAD_COND_INITIALIZER};
 
-/* --- what the environment says --- */
+/* --- the environment --- */
 
 static const struct {
     const char *name;
@@ -51,7 +52,7 @@ static const tarn_manager_ops *find_known(const char *name)
     return NULL;
 }
 
-/* What the environment names, or NULL. */
+/* The value of the environment variable, or NULL. */
 static const char *named(void)
 {
     const char *name = getenv("TARN_MEMORY_MANAGER");
@@ -104,8 +105,8 @@ static tarn_status ask_environment(const tarn_manager_ops **out)
 
 /* --- set --- */
 
-/* Is this the manager that there is? By its operations: a table of the same ones is the
- * same, wherever it lies. */
+/* Is this the manager already chosen? The operations decide: a table with the same
+ * operations is the same, wherever it lies. */
 static bool is_present(const tarn_manager_ops *ops, const void *config)
 {
     const size_t first = offsetof(tarn_manager_ops, create);
@@ -175,7 +176,7 @@ tarn_status tarn_set_memory_manager(const tarn_manager_ops *ops, void *config)
 
 /* --- instances --- */
 
-/* The instance of `device`, or NULL where this thread has become the one that makes it. */
+/* The instance of `device`, or NULL where this thread becomes its creator. */
 static tarn_status find_or_begin(int device, tarn_manager **out)
 {
     tarn_status status = TARN_OK;
@@ -198,7 +199,8 @@ static tarn_status find_or_begin(int device, tarn_manager **out)
     return status;
 }
 
-/* Let others on, with the instance or (NULL) without. Returns a reference for the caller. */
+/* Wake waiting threads, with the new instance or (NULL) without. Return a reference for
+ * the caller. */
 static tarn_manager *end_making(int device, tarn_manager *made)
 {
     tarn__mutex_lock(&lock);
@@ -211,8 +213,9 @@ static tarn_manager *end_making(int device, tarn_manager *made)
     return made;
 }
 
-/* This thread is the maker: nobody else changes which manager it is meanwhile. Once known,
- * it is the same for all contexts (A20), whatever becomes of the environment. */
+/* Create an instance. This thread is the creator, so no other thread changes the chosen
+ * manager meanwhile. Once chosen, the manager is the same for all contexts, even if the
+ * environment changes. */
 static tarn_status make_instance(int device, tarn_manager **out)
 {
     const tarn_manager_ops *ops = &process.ops;

@@ -1,8 +1,8 @@
 /* api.c -- the function table, one for each instance.
  *
- * Its functions are not told which instance they serve, so each index has functions of
- * its own. A table outlives its instance: it then answers NULL, in words. That is also the
- * answer for one that was never made; in Numba such a table is an access violation (F38).
+ * Its functions get no instance as an argument, so each index has functions of its own. A
+ * table outlives its instance: it then returns NULL, with an error message. A table whose
+ * instance was never created does the same. In Numba such a table is an access violation.
  */
 #include "nrt/meminfo.h"
 
@@ -30,7 +30,7 @@ static NRT_MemInfo *allocate(unsigned index, size_t bytes,
         .runtime = runtime, .bytes = bytes, .external = external, .caller = caller});
 }
 
-/* The managed destructor, which takes the data alone, is what comes with this one. */
+/* The managed destructor, which takes the data alone, is passed as `info`. */
 static void destroy_managed(void *data, size_t size, void *info)
 {
     union {

@@ -1,15 +1,15 @@
-/* block.h -- what stands in front of every block: 16 bytes that say whose it is.
+/* block.h -- the header before every block: 16 bytes that name its owner and its state.
  *
- * The 48 bytes of a MemInfo are Numba's: compiled code reads and changes the count at 0
- * and reads the data at 24 by itself, so no field may move, and there is no room for
- * anything else. A header in front of them has the rest. Raw memory has the same header,
- * so a free needs to be told nothing.
+ * The 48 bytes of a MemInfo are Numba's. Compiled code itself reads and changes the count
+ * at 0 and reads the data at 24. So no field may move, and there is no space for anything
+ * else. A header before them has the rest. Raw memory has the same header, so a free
+ * needs no arguments.
  *
  *     a MemInfo   [header 16][MemInfo 48][front][data][back]
  *     raw memory  [header 16][data][back]
  *     raw memory of an external allocator   [allocator 16][header 16][data][back]
  *
- * `front` is there in blocks that are dressed (debug modes), `back` in guarded ones.
+ * `front` exists in blocks with red zones (debug modes), `back` in guarded ones.
  */
 #ifndef TARN_NRT_BLOCK_H
 #define TARN_NRT_BLOCK_H
@@ -19,26 +19,26 @@
 
 /* The counted block. */
 struct MemInfo {
-    atomic_size_t refct; /* compiled code counts here too; 0 in a block that is gone */
+    atomic_size_t refct; /* compiled code counts here too; 0 in a freed block */
     tarn_meminfo_destructor dtor;
     void *dtor_info; /* given with dtor, and passed to it */
     void *data;
-    size_t size; /* as given; bytes of data are in the header */
+    size_t size; /* as given; the bytes of the data are in the header */
     NRT_ExternalAllocator *external_allocator; /* NULL: the instance's own */
 };
 
 /* The header. The word is read by calls that may come too late, so it is atomic. */
 struct tarn__block {
-    _Atomic uint64_t word; /* state, runtime, class, source, flags, site: see below */
-    uint64_t bytes;        /* asked for: what statistics count */
+    _Atomic uint64_t word; /* state, runtime, class, allocator, flags, site: see below */
+    uint64_t bytes;        /* as requested: the number that statistics count */
 };
 
-/* A free block: what the links of lists lie over. The count stays 0 and the header says
- * FREE, so that a late release is seen. */
+/* A free block: this struct overlays it. The count stays 0 and the header says FREE, so
+ * that a late release is detected. */
 struct tarn__free {
     struct tarn__block block;
     atomic_size_t refct;
-    struct tarn__free *next;       /* in its list, or its batch, or quarantine */
+    struct tarn__free *next;       /* in its list, its batch, or quarantine */
     struct tarn__free *next_batch; /* of the first of a batch */
     size_t count;                  /* of the first of a batch: its length */
 };
@@ -48,9 +48,9 @@ enum {
     TARN__STATE_BITS = 16,
     TARN__RUNTIME_SHIFT = 16, /* 8 bits: index of the instance */
     TARN__CLASS_SHIFT = 24,   /* 8 bits: size class, or one of the two below */
-    TARN__SOURCE_SHIFT = 32,  /* 8 bits: which allocator of the instance */
+    TARN__SOURCE_SHIFT = 32,  /* 8 bits: number of the instance's allocator */
     TARN__FLAGS_SHIFT = 40,   /* 8 bits */
-    TARN__SITE_SHIFT = 48     /* 16 bits: who allocated; 0 is unknown */
+    TARN__SITE_SHIFT = 48     /* 16 bits: allocation site; 0 is unknown */
 };
 
 enum {
@@ -60,24 +60,24 @@ enum {
     TARN__FREE = 0x4e46
 };
 
-/* In the source of a block that is not a small one, so that it looks like no small block
- * of any source. */
+/* In the allocator number of a block that is not small, so that it resembles no small
+ * block of any allocator. */
 enum { TARN__SINGLE = 0x80 };
 
 enum {
-    TARN__DIRECT = 255,  /* class of a block that came by itself from its source */
+    TARN__DIRECT = 255,  /* class of a block that came singly from its allocator */
     TARN__EXTERNAL = 254 /* ... or from an external allocator */
 };
 
 enum {
     TARN__MI = 1,      /* counted as a MemInfo */
     TARN__PREFIX = 2,  /* raw, with its external allocator in front */
-    TARN__DRESSED = 4, /* has a front: 8 bytes that say where the data are, 8 of guard */
+    TARN__DRESSED = 4, /* has a front: 8 bytes with the place of the data, 8 of guard */
     TARN__POISON = 8,
     TARN__GUARD = 16,
     TARN__HOLD = 32, /* goes into quarantine */
     TARN__TRACE = 64,
-    TARN__MARKED = 128 /* Valgrind or ASan know of it, and have to be told */
+    TARN__MARKED = 128 /* Valgrind or ASan knows of it, and has to be notified */
 };
 
 enum {

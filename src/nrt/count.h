@@ -1,9 +1,10 @@
 /* count.h -- counting in a shard: one writer, so no atomic addition, only whole words.
  *
- * The peak is a maximum over time of a sum over threads, which nobody sees. A shard knows
- * its own difference of bytes made and gone, and its highest since it last told the
- * instance; it tells again when the difference has moved by 64 KiB. With one thread the
- * peak is exact, with more of them off by at most that much a thread.
+ * The peak is a maximum over time of a sum over threads, which no thread can observe. A
+ * shard knows its own difference of allocated and freed bytes, and its highest value
+ * since the last flush to the instance. It flushes again when the difference has moved by
+ * 64 KiB. With one thread the peak is exact. With more threads its error is at most 64
+ * KiB a thread.
  */
 #ifndef TARN_NRT_COUNT_H
 #define TARN_NRT_COUNT_H
@@ -22,7 +23,7 @@ static inline void tarn__bump(_Atomic uint64_t *counter, uint64_t more)
     atomic_store_explicit(counter, tarn__read(counter) + more, memory_order_relaxed);
 }
 
-/* The same, and whoever reads it with acquire sees all that came before. */
+/* The same; a thread that reads it with acquire sees all that came before. */
 static inline void tarn__bump_last(_Atomic uint64_t *counter)
 {
     atomic_store_explicit(counter, tarn__read(counter) + 1, memory_order_release);
@@ -43,7 +44,7 @@ static inline int64_t tarn__difference(const struct tarn__shard *shard)
                      tarn__read(&shard->counters.bytes_gone));
 }
 
-/* stats.c: tell the instance what this shard has. */
+/* stats.c: flush this shard's counts to the instance. */
 void tarn__count_flush(struct tarn__shard *shard);
 /* The same for a thread that could get no shard. */
 void tarn__count_made_shared(tarn_runtime *runtime, size_t bytes, bool mi);
@@ -72,8 +73,8 @@ static inline void tarn__count_bytes_gone(struct tarn__shard *shard, size_t byte
         tarn__count_flush(shard);
 }
 
-/* The block first, then that it is raw: who reads them the other way round never sees
- * more raw blocks than blocks. */
+/* Count the block first, then that it is raw. A thread that reads in the reverse order
+ * never sees more raw blocks than blocks. */
 static inline void tarn__count_made(struct tarn__shard *shard, size_t bytes, bool mi)
 {
     tarn__bump(&shard->counters.histogram[tarn__bucket(bytes)], 1);
@@ -82,7 +83,7 @@ static inline void tarn__count_made(struct tarn__shard *shard, size_t bytes, boo
     tarn__count_bytes_made(shard, bytes);
 }
 
-/* The last touch of the instance: it may be released by another thread right after. */
+/* The last access to the instance: another thread may release it right after. */
 static inline void tarn__count_gone(struct tarn__shard *shard, size_t bytes, bool mi)
 {
     tarn__count_bytes_gone(shard, bytes);

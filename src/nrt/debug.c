@@ -1,4 +1,4 @@
-/* debug.c -- printing, and an allocator to try things with. */
+/* debug.c -- printing, and an external allocator for tests. */
 #include "nrt/runtime.h"
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* describe.c -- words for an address in code: what a symbolizer knows, else what the
- * dynamic linker does.
+/* describe.c -- describe an address in code: by the symbolizer, else by the dynamic
+ * linker.
  */
 #define _GNU_SOURCE
 #include "base/hook.h"

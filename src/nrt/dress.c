@@ -1,12 +1,13 @@
-/* dress.c -- the bytes around and in a block that tell of misuse.
+/* dress.c -- red zones: the bytes around and in a block that reveal misuse.
  *
- * A dressed MemInfo has 16 bytes or more between itself and its data: the first 8 say
- * where the data begin (the field of the MemInfo is in everybody's reach), all others are
- * guard. A guarded block has 16 guard bytes behind its data. Raw memory has no front: what
- * is written before its data hits the header, whose state is then no state.
+ * A MemInfo with red zones ("dressed") has 16 bytes or more between itself and its data.
+ * The first 8 say where the data begin, since any code can overwrite the MemInfo's own
+ * field. All others are guard. A guarded block has 16 guard bytes behind its data. Raw
+ * memory has no front: a write before its data hits the header, whose state is then
+ * invalid.
  *
  * The links of quarantine lie over the first bytes of raw memory, which are therefore not
- * looked over.
+ * checked.
  */
 #include "nrt/dress.h"
 #include "nrt/runtime.h"
@@ -61,7 +62,7 @@ char *tarn__dress_data(struct tarn__block *block)
                : NULL;
 }
 
-/* How many of these bytes are not as they were written. */
+/* The number of these bytes that differ from the written pattern. */
 static size_t spoilt(const char *from, size_t bytes)
 {
     size_t count = 0;

@@ -1,16 +1,17 @@
-/* dress.h -- the bytes around and in a block that tell of misuse. */
+/* dress.h -- red zones: the bytes around and in a block that reveal misuse. */
 #ifndef TARN_NRT_DRESS_H
 #define TARN_NRT_DRESS_H
 
 #include "nrt/block.h"
 
-/* Write front, back and fill of a new block, as its flags say. */
+/* Write front, back and fill of a new block, as its flags require. */
 void tarn__dress(struct tarn__block *block, char *data);
 
-/* Where the data begin, by the front where there is one; NULL: the front is spoilt. */
+/* Find the beginning of the data, by the front where there is one; NULL: the front is
+ * damaged. */
 char *tarn__dress_data(struct tarn__block *block);
 
-/* Is the guard of this block whole? If not, say so. */
+/* Check the guard of this block, and report damage. */
 void tarn__dress_check(tarn_runtime *runtime, struct tarn__block *block);
 
 /* Fill the data with 0xDE. */

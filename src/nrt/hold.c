@@ -1,8 +1,8 @@
-/* hold.c -- quarantine: freed blocks that are held back for a while.
+/* hold.c -- quarantine: freed blocks that are kept for a while.
  *
- * A block that waits here is out of every list, so a late release of it is always seen,
- * and so are bytes that were written into it: it is full of 0xDE, and is looked over when
- * it goes. The oldest go first, when more is held than the instance allows. They are
+ * A quarantined block is in no list of free blocks, so a late release of it is always
+ * detected. So are writes into it: it is full of 0xDE, and is checked when it leaves. The
+ * oldest blocks leave first, when the quarantine exceeds the instance's limit. They are
  * counted as freed already.
  */
 #include "nrt/hold.h"
@@ -10,13 +10,14 @@
 #include "nrt/dress.h"
 #include "nrt/watch.h"
 
-/* What holding a block costs, more or less. */
+/* The approximate cost of keeping a block. */
 static size_t weight(const struct tarn__block *block)
 {
     return block->bytes + TARN__HEAD;
 }
 
-/* The first that has to go so that at most `limit` are held, or NULL. */
+/* Take the first block that has to leave so that at most `limit` bytes are kept, or NULL.
+ */
 static struct tarn__free *take_oldest(tarn_runtime *runtime, size_t limit)
 {
     pthread_mutex_lock(&runtime->lock);
@@ -31,7 +32,7 @@ static struct tarn__free *take_oldest(tarn_runtime *runtime, size_t limit)
     return oldest;
 }
 
-/* Data of a held block that no link lies over. */
+/* The data of a quarantined block that no link overlays. */
 static void *idle_data(struct tarn__block *block, size_t *bytes_out)
 {
     char *data = tarn__dress_data(block);
@@ -43,7 +44,7 @@ static void *idle_data(struct tarn__block *block, size_t *bytes_out)
     return *bytes_out ? data + linked : NULL;
 }
 
-/* Has anybody written into it since? */
+/* Check whether the block was written to since. */
 static void look_over(tarn_runtime *runtime, struct tarn__block *block)
 {
     size_t bytes;

@@ -1,8 +1,8 @@
-/* make.c -- a block of memory from its making to its end, the general way.
+/* make.c -- a block of memory from its allocation to its end, the slow path.
  *
- * Every debug mode, every allocator and every alignment goes through here; the fast way
- * (make.h) is the same with all of them off. What a block has had done to it at its making
- * is written in its flags, and undone by them at its end, whatever the modes are then.
+ * Every debug mode, every allocator and every alignment goes through here. The fast path
+ * (make.h) is the same with all of them off. The flags of a block record how it was
+ * allocated. Its end follows these flags, whatever the modes are then.
  */
 #include "nrt/make.h"
 #include "nrt/dress.h"
@@ -15,10 +15,10 @@
 struct shape {
     unsigned flags;
     size_t head;      /* bytes before front or data */
-    size_t front;     /* of guard and place */
-    size_t alignment; /* of the data; 1 where 16 will do */
-    size_t total;     /* bytes to be had, but for slack */
-    size_t slack;     /* more, so that the data can be moved up */
+    size_t front;     /* of guard and data place */
+    size_t alignment; /* of the data; 1 where 16 is enough */
+    size_t total;     /* bytes to allocate, without slack */
+    size_t slack;     /* more, so that the data can be aligned */
 };
 
 static unsigned flags_for(const struct tarn__request *request, unsigned modes)
@@ -30,7 +30,8 @@ static unsigned flags_for(const struct tarn__request *request, unsigned modes)
     if (modes & TARN_NRT_GUARD)
         flags |= TARN__GUARD;
     if (modes & TARN_NRT_QUARANTINE && !request->external)
-        flags |= TARN__HOLD; /* an external allocator may go before what is held back */
+        flags |= TARN__HOLD; /* an external allocator may be gone before the
+                              * quarantined block */
     if (modes & TARN_NRT_TRACE)
         flags |= TARN__TRACE;
     if (flags & TARN__MI && flags & (TARN__POISON | TARN__GUARD | TARN__HOLD))
@@ -61,8 +62,8 @@ static bool work_out(const struct tarn__request *request, unsigned flags,
     return shape->total <= PTRDIFF_MAX && shape->slack <= PTRDIFF_MAX - shape->total;
 }
 
-/* The class of small blocks that serves; false: none. Slots begin at multiples of up to
- * 64, so undressed data need no slack there. */
+/* Find the class of small blocks that fits; false: none. Slots begin at multiples of up
+ * to 64, so data without red zones need no slack there. */
 static bool find_class(struct shape *shape, unsigned *class_out)
 {
     unsigned steps = shape->alignment == 32 ? 1 : shape->alignment == 64 ? 2 : 0;
@@ -82,7 +83,7 @@ static bool small_blocks_allowed(unsigned modes)
            (!tarn__runtime_watched() || modes & TARN_NRT_SLABS);
 }
 
-/* A small block, its header written but for what all blocks have. */
+/* A small block; its header is written except for the fields that all blocks have. */
 static struct tarn__block *take_small(struct tarn__shard *shard, struct shape *shape,
                                       unsigned class)
 {
@@ -100,7 +101,7 @@ static struct tarn__block *take_small(struct tarn__shard *shard, struct shape *s
     return &slot->block;
 }
 
-/* A block by itself, from the instance's allocator or an external one. */
+/* A single block, from the instance's allocator or an external one. */
 static struct tarn__block *take_single(const struct tarn__request *request,
                                        const struct shape *shape, unsigned source)
 {
@@ -206,8 +207,8 @@ struct tarn__block *tarn__block_make(const struct tarn__request *request, void *
     return block;
 }
 
-/* The header of a MemInfo that came by itself from the shard's allocator, with nothing
- * special about it. Its source is marked, so that it is never taken for a small one. */
+/* The header of a MemInfo that came singly from the shard's allocator, with no special
+ * flags. Its allocator number is marked, so that it is never taken for a small block. */
 static uint64_t direct_word(const struct tarn__shard *shard)
 {
     return shard->fast | (uint64_t)TARN__DIRECT << TARN__CLASS_SHIFT |
@@ -235,7 +236,7 @@ struct tarn__block *tarn__direct_make(tarn_runtime *runtime, size_t bytes,
     return block;
 }
 
-/* The end of such a block, where still no mode is on. */
+/* End such a block while still no mode is on. */
 static bool direct_end(struct tarn__block *block)
 {
     uint64_t word = tarn__block_word(block);
@@ -250,7 +251,7 @@ static bool direct_end(struct tarn__block *block)
     return true;
 }
 
-/* The memory that an external allocator gave, and that allocator. */
+/* Return memory to the external allocator that it came from. */
 static void return_external(struct tarn__block *block, uint64_t word)
 {
     NRT_ExternalAllocator *external;
@@ -310,7 +311,7 @@ static void count_end(tarn_runtime *runtime, size_t bytes, bool mi, bool uncount
         tarn__count_gone(shard, bytes, mi);
 }
 
-/* Everything but counting. */
+/* All steps of a block's end except counting. */
 static tarn_runtime *take_apart(struct tarn__block *block)
 {
     uint64_t word = tarn__block_word(block);
@@ -320,7 +321,7 @@ static tarn_runtime *take_apart(struct tarn__block *block)
     tarn__dress_check(runtime, block);
     if (flags & (TARN__POISON | TARN__HOLD))
         tarn__dress_fill(block);
-    if (flags & TARN__MI) /* which the fill may have covered */
+    if (flags & TARN__MI) /* the fill may have covered the MemInfo */
         atomic_store_explicit(&tarn__block_meminfo(block)->refct, 0,
                               memory_order_relaxed);
     if (TARN__SITE(word))
@@ -349,9 +350,9 @@ void tarn__block_end_as(struct tarn__block *block, bool mi)
     count_end(take_apart(block), bytes, mi, false);
 }
 
-/* --- other sizes --------------------------------------------------------------------- */
+/* --- other sizes -------------------------------------------------------------------- */
 
-/* The block is as large as it was asked to be, where it is. */
+/* Record the new size of a block that stays where it is. */
 static struct tarn__block *settle(struct tarn__block *block, size_t before, size_t bytes)
 {
     uint64_t word = tarn__block_word(block);
@@ -370,7 +371,7 @@ static struct tarn__block *settle(struct tarn__block *block, size_t before, size
     return block;
 }
 
-/* Elsewhere, the bytes copied. */
+/* Allocate another block and copy the bytes. */
 static struct tarn__block *move(tarn_runtime *runtime, struct tarn__block *block,
                                 size_t bytes, const void *caller)
 {
@@ -393,7 +394,7 @@ static struct tarn__block *move(tarn_runtime *runtime, struct tarn__block *block
     return other;
 }
 
-/* A block by itself, with nothing around it, as its allocator can. */
+/* Resize a single block without red zones, as its allocator can. */
 static struct tarn__block *resize_single(tarn_runtime *runtime, struct tarn__block *block,
                                          size_t bytes)
 {

@@ -1,17 +1,17 @@
-/* make.h -- a block of memory from its making to its end: the general way, and the fast
- * one for small blocks, which is nothing but loads, compares and stores of this thread's.
+/* make.h -- a block of memory from its allocation to its end: the slow path, and the fast
+ * path for small blocks, which is only loads, compares and stores of this thread.
  */
 #ifndef TARN_NRT_MAKE_H
 #define TARN_NRT_MAKE_H
 
 #include "nrt/count.h"
 
-/* The few functions on the way of every call are one with their callers, and those for
- * the rest are kept out of it. */
+/* The few functions on the path of every call are inlined into their callers. The
+ * functions for the other cases are kept out of line. */
 #define TARN__FAST static inline __attribute__((always_inline))
 #define TARN__SELDOM __attribute__((noinline, cold))
 
-/* What is wanted. */
+/* An allocation request. */
 struct tarn__request {
     tarn_runtime *runtime;
     size_t bytes;
@@ -23,29 +23,31 @@ struct tarn__request {
     const char *where;
 };
 
-/* A LIVE block; `*data_out` is where its data begin. NULL, with words: no memory. */
+/* Allocate a LIVE block; `*data_out` is where its data begin. NULL with an error message:
+ * no memory. */
 struct tarn__block *tarn__block_make(const struct tarn__request *request,
                                      void **data_out);
 
 /* The same for a MemInfo too large for a small block, where no mode is on and `alignment`
- * is 0 or a power of two. NULL, without words: go the general way. */
+ * is 0 or a power of two. NULL without a message: use the slow path. */
 struct tarn__block *tarn__direct_make(tarn_runtime *runtime, size_t bytes,
                                       size_t alignment, void **data_out);
 
-/* Take a LIVE block back, whose destructor has run. `uncounted`: see above. */
+/* Free a LIVE block whose destructor has run. `uncounted`: see above. */
 void tarn__block_end(struct tarn__block *block, bool uncounted);
 
-/* The same, of which a MemInfo (`mi`) is gone or not, whatever it was made as. */
+/* The same; `mi` tells whether a MemInfo is counted as freed, whatever the block was made
+ * as. */
 void tarn__block_end_as(struct tarn__block *block, bool mi);
 
-/* Another size for a raw LIVE block. NULL, with words: no memory, all as before. */
+/* Resize a raw LIVE block. NULL with an error message: no memory, nothing changed. */
 struct tarn__block *tarn__block_resize(struct tarn__block *block, size_t bytes,
                                        const void *caller);
 
-/* Give the memory of a block back for good; its header is no longer needed. */
+/* Return the memory of a block for good; its header is no longer needed. */
 void tarn__block_return(struct tarn__block *block);
 
-/* A small block of this thread's; NULL: go the general way. */
+/* Take a small block of this thread; NULL: use the slow path. */
 TARN__FAST struct tarn__block *tarn__fast_take(tarn_runtime *runtime, unsigned index,
                                                size_t bytes, unsigned class,
                                                unsigned flags)
@@ -64,7 +66,7 @@ TARN__FAST struct tarn__block *tarn__fast_take(tarn_runtime *runtime, unsigned i
             return NULL;
         list->first = slot->next;
         list->count--;
-        __builtin_prefetch(list->first, 1); /* another thread may have had it last */
+        __builtin_prefetch(list->first, 1); /* another thread may have used it last */
     }
     tarn__block_set_word(&slot->block, shard->fast |
                                            (uint64_t)class << TARN__CLASS_SHIFT |
@@ -74,8 +76,8 @@ TARN__FAST struct tarn__block *tarn__fast_take(tarn_runtime *runtime, unsigned i
     return &slot->block;
 }
 
-/* A small block of this thread's, ready but for its MemInfo; NULL: go the general way.
- * `steps` is 0, 1 or 2 for data at multiples of 16, 32, 64. */
+/* Take a small block of this thread, complete except for its MemInfo; NULL: use the slow
+ * path. `steps` is 0, 1 or 2 for data at multiples of 16, 32, 64. */
 TARN__FAST struct tarn__block *tarn__fast_make(tarn_runtime *runtime, unsigned index,
                                                size_t bytes, unsigned steps)
 {
@@ -97,7 +99,7 @@ TARN__FAST struct tarn__block *tarn__fast_make_raw(tarn_runtime *runtime, unsign
                            0);
 }
 
-/* Take a LIVE block back the fast way, or return false and leave it. */
+/* Free a LIVE block by the fast path, or return false and leave it unchanged. */
 TARN__FAST bool tarn__fast_end(struct tarn__block *block, uint64_t word)
 {
     const uint64_t open = (uint64_t)0xff << TARN__CLASS_SHIFT | TARN__FLAG(TARN__MI);

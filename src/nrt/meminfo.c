@@ -1,12 +1,11 @@
-/* meminfo.c -- one counted block: made, counted, gone.
+/* meminfo.c -- one counted block: create, count, free.
  *
- * An increment orders nothing: who has a reference has got it in an ordered way already.
- * A decrement is acquire and release at once, so that everything done with the block by
- * any thread happened before the destructor sees it. Numba's device runtime leaves that
- * out (reference/nrt.md, section 6).
+ * An increment needs no memory order: a thread with a reference received it in an ordered
+ * way. A decrement is acquire and release at once. So all accesses to the block by any
+ * thread happen before its destructor runs. Numba's device runtime has no such ordering.
  *
- * Who finds a count of one has the only reference there is, so nobody can be counting at
- * the same time: the last release is a load and a store.
+ * A thread that finds a count of one has the only reference, so no other thread can be
+ * counting at the same time. So the last release is a load and a store.
  */
 #include "nrt/meminfo.h"
 #include "base/options.h"
@@ -71,8 +70,8 @@ struct MemInfo *tarn__meminfo_new(tarn_runtime *runtime, void *data, size_t size
                                                      .caller = caller});
 }
 
-/* With memory of its own, from the default instance. It stands by itself, so that its
- * arguments cost the fast way no stack. */
+/* With memory of its own, from the default instance. It is a separate function, so that
+ * its arguments cost the fast path no stack. */
 static __attribute__((noinline)) struct MemInfo *allocate_generally(
     size_t bytes, size_t alignment, tarn_meminfo_destructor destructor,
     const void *caller)
@@ -104,10 +103,10 @@ TARN__FAST struct MemInfo *allocate(size_t bytes, unsigned alignment, unsigned s
     return set_up(block, (char *)block + TARN__HEAD, bytes, destructor, NULL, NULL);
 }
 
-/* --- the end ------------------------------------------------------------------------- */
+/* --- the end ------------------------------------------------------------------------ */
 
 /* Call the destructor, unless the instance is shut down. The memory of a varsize MemInfo
- * goes in any case. */
+ * is freed in any case. */
 void tarn__meminfo_destruct(struct MemInfo *meminfo)
 {
     struct tarn__block *block = tarn__block_of(meminfo);
@@ -132,7 +131,7 @@ static bool is_traced(const struct MemInfo *meminfo)
     return TARN__FLAGS(tarn__block_word(tarn__block_of(meminfo))) & TARN__TRACE;
 }
 
-/* All references are gone. */
+/* End a MemInfo without references. */
 static void finish(struct MemInfo *meminfo)
 {
     if (is_traced(meminfo))
@@ -142,8 +141,8 @@ static void finish(struct MemInfo *meminfo)
     tarn__block_finish(tarn__block_of(meminfo));
 }
 
-/* The end of a MemInfo that has no destructor, was not traced, and so on. False: it has
- * to be done in full. */
+/* End a MemInfo that has no destructor, was not traced, and so on. False: the full path
+ * is needed. */
 TARN__FAST bool finish_fast(struct MemInfo *meminfo)
 {
     struct tarn__block *block = tarn__block_of(meminfo);
@@ -168,7 +167,7 @@ TARN__FAST void acquire(struct MemInfo *meminfo)
         tarn__trace("acquire %p, %zu before", (void *)meminfo, before);
 }
 
-/* One reference less; true: it was the last. */
+/* Drop one reference; true: it was the last. */
 static bool let_go(struct MemInfo *meminfo)
 {
     size_t count = atomic_load_explicit(&meminfo->refct, memory_order_acquire);
@@ -202,7 +201,7 @@ TARN__FAST void release(struct MemInfo *meminfo)
         release_in_full(meminfo);
 }
 
-/* --- Tarn's own calls ---------------------------------------------------------------- */
+/* --- Tarn's own calls --------------------------------------------------------------- */
 
 tarn_status tarn_meminfo_create(tarn_runtime *runtime, void *data, size_t size,
                                 tarn_meminfo_destructor destructor, void *info,
@@ -291,7 +290,7 @@ tarn_runtime *tarn_meminfo_runtime(const tarn_meminfo *meminfo)
     return NULL;
 }
 
-/* --- Numba's names ------------------------------------------------------------------- */
+/* --- Numba's names ------------------------------------------------------------------ */
 
 NRT_MemInfo *tarn_nrt_MemInfo_new(void *data, size_t size, NRT_dtor_function dtor,
                                   void *dtor_info)
@@ -300,8 +299,8 @@ NRT_MemInfo *tarn_nrt_MemInfo_new(void *data, size_t size, NRT_dtor_function dto
                              __builtin_return_address(0));
 }
 
-/* `mi` is raw memory, and is one more MemInfo but no block more: one raw block less, which
- * may make a shard's own number negative, but not the sum. */
+/* `mi` is raw memory, and becomes a MemInfo but no additional block. So there is one raw
+ * block less. This may make a shard's own number negative, but not the sum. */
 void tarn_nrt_MemInfo_init(NRT_MemInfo *mi, void *data, size_t size,
                            NRT_dtor_function dtor, void *dtor_info,
                            NRT_ExternalAllocator *allocator)
@@ -335,7 +334,7 @@ NRT_MemInfo *tarn_nrt_MemInfo_alloc_dtor(size_t size, NRT_dtor_function dtor)
     return allocate(size, 0, 0, dtor, __builtin_return_address(0));
 }
 
-/* 0, 1 or 2 for what slots are aligned to anyhow; 3: the general way. */
+/* 0, 1 or 2 for the alignments that slots have anyway; 3: use the slow path. */
 static inline unsigned steps_of(unsigned align)
 {
     switch (align) {
@@ -423,7 +422,7 @@ static __attribute__((noinline)) void call_destructor(NRT_MemInfo *mi)
     finish(mi);
 }
 
-/* Compiled code has brought the count to zero by itself. */
+/* Compiled code itself has brought the count to zero. */
 void tarn_nrt_MemInfo_call_dtor(NRT_MemInfo *mi)
 {
     if (mi && !finish_fast(mi))
@@ -442,7 +441,7 @@ void tarn_nrt_MemInfo_destroy(NRT_MemInfo *mi)
     tarn__block_finish(tarn__block_of(mi));
 }
 
-/* The block is then raw memory, which is freed. */
+/* The block becomes raw memory, which is freed. */
 void tarn_nrt_dealloc(NRT_MemInfo *mi)
 {
     if (!mi)

@@ -1,13 +1,14 @@
-/* meminfo.h -- how MemInfos are made, for those of this room that make them. */
+/* meminfo.h -- how MemInfos are created, for the files of this module that create them.
+ */
 #ifndef TARN_NRT_MEMINFO_H
 #define TARN_NRT_MEMINFO_H
 
 #include "nrt/make.h"
 
-/* A MemInfo that is wanted. */
+/* A request for a MemInfo. */
 struct tarn__recipe {
     tarn_runtime *runtime;
-    bool borrowed; /* over `data`, which is not ours; else with `bytes` of its own */
+    bool borrowed; /* over `data` of the caller; else with `bytes` of its own */
     void *data;
     size_t bytes;
     size_t alignment;
@@ -19,22 +20,22 @@ struct tarn__recipe {
     const char *where;
 };
 
-/* NULL, with words: no memory. */
+/* Create a MemInfo. NULL with an error message: no memory. */
 struct MemInfo *tarn__meminfo_make(const struct tarn__recipe *recipe);
 
-/* Over memory that is there; the fast way where it is open. */
+/* Create a MemInfo over existing memory, by the fast path where that is possible. */
 struct MemInfo *tarn__meminfo_new(tarn_runtime *runtime, void *data, size_t size,
                                   tarn_meminfo_destructor destructor, void *info,
                                   const void *caller);
 
-/* Raw memory; NULL, with words. */
+/* Allocate raw memory; NULL with an error message. */
 void *tarn__raw_make(tarn_runtime *runtime, size_t bytes, NRT_ExternalAllocator *external,
                      const void *caller);
 void *tarn__raw_resize(void *start, size_t bytes, const void *caller);
 void tarn__raw_free(void *start);
 
-/* The mark of a varsize MemInfo: its destructor, which frees its memory even after a
- * shutdown and calls the elements' destructor, which is in dtor_info, only before. */
+/* The mark of a varsize MemInfo: its destructor. It frees the MemInfo's memory even after
+ * a shutdown, and calls the elements' destructor (in dtor_info) only before. */
 void tarn__varsize_destructor(void *data, size_t size, void *info);
 void tarn__varsize_end(struct MemInfo *meminfo, bool shut);
 

@@ -1,8 +1,8 @@
 /* memsys.c -- the default instance under Numba's names, and the view of its counters.
  *
- * Counting cannot be turned off, but what these calls show can: Numba's own tests want
- * queries to fail while statistics are off and counters to stand still meanwhile. What
- * was counted while they were off is subtracted for good.
+ * Counting cannot be turned off, but the output of these calls can. Numba's own tests
+ * require queries to fail while statistics are off, and counters to stand still
+ * meanwhile. Counts from that time are subtracted permanently.
  */
 #include "nrt/runtime.h"
 #include <stdlib.h>
@@ -12,8 +12,8 @@ enum { COUNTERS = 4, HIDDEN = 0x41414141 };
 static struct {
     pthread_mutex_t lock;
     bool enabled;
-    uint64_t at_disable[COUNTERS]; /* what was real when they were turned off */
-    uint64_t hidden[COUNTERS];     /* of what is real, never shown */
+    uint64_t at_disable[COUNTERS]; /* the real values when they were turned off */
+    uint64_t hidden[COUNTERS];     /* part of the real values that is never shown */
 } view = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void tarn__view_lock(void)

@@ -1,8 +1,8 @@
-/* misuse.c -- what is said when a block is used that is not there, or not whole.
+/* misuse.c -- report the use of a block that is freed or damaged.
  *
- * Calls that release return nothing, so the words go to a handler, or to stderr. The block
- * is left as it is: a release too many that is ignored does no harm, one that is carried
- * out frees somebody else's memory.
+ * Calls that release return no status, so the message goes to a handler, or to stderr.
+ * The block is left as it is. An ignored extra release does no harm; an executed one
+ * would free another owner's memory.
  */
 #include "nrt/runtime.h"
 #include "base/hook.h"
@@ -44,7 +44,7 @@ void tarn__misuse(tarn_runtime *runtime, const char *format, ...)
         abort();
 }
 
-/* What a block is whose header is not LIVE. */
+/* Describe a block whose header is not LIVE. */
 static const char *condition(unsigned state)
 {
     switch (state) {

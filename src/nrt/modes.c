@@ -1,4 +1,4 @@
-/* modes.c -- debug modes: their names, and how an instance takes them on. */
+/* modes.c -- debug modes: their names, and how an instance applies them. */
 #include "nrt/runtime.h"
 #include <string.h>
 
@@ -15,7 +15,7 @@ static const struct {
     {"slabs", TARN_NRT_SLABS},
 };
 
-/* The mode that the first `length` characters name; 0: none. */
+/* The mode named by the first `length` characters; 0: none. */
 static unsigned mode_named(const char *text, size_t length)
 {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)

@@ -1,4 +1,4 @@
-/* raw.c -- memory without a MemInfo, which knows its size and where it came from. */
+/* raw.c -- memory without a MemInfo, with a header for its size and its allocator. */
 #include "nrt/meminfo.h"
 
 void *tarn__raw_make(tarn_runtime *runtime, size_t bytes, NRT_ExternalAllocator *external,

@@ -1,10 +1,9 @@
-/* runtime.c -- instances of the runtime: the list of them, their allocators, their end.
+/* runtime.c -- instances of the runtime: their registry, their allocators, their end.
  *
  * Numba shuts its runtime down at exit, sets its allocator at import and counts its
- * leaks. None of that may touch device memory, so pointers live in one instance and
- * compiled code in another. A block names its instance by an index of 8 bits. An instance
- * does not know its blocks, only how many there are: that is what a release has to be
- * refused for.
+ * leaks. None of that may affect device memory, so pointers use one instance and compiled
+ * code another. A block names its instance by an index of 8 bits. An instance does not
+ * know its blocks, only their number: it cannot be released while that is not zero.
  */
 #include "nrt/runtime.h"
 #include "nrt/hold.h"
@@ -103,7 +102,7 @@ bool tarn__runtime_watched(void)
     return watched;
 }
 
-/* Put a new instance into the registry; false: it is full. */
+/* Add a new instance to the registry; false: it is full. */
 static bool enrol(tarn_runtime *runtime)
 {
     bool found = false;
@@ -146,7 +145,7 @@ tarn_status tarn_runtime_create(const char *name, tarn_runtime **out)
     return TARN_OK;
 }
 
-/* How many blocks are out; MemInfos are blocks too, but for those over raw memory. */
+/* Fail while blocks are live; MemInfos are blocks too, except those over raw memory. */
 static tarn_status refuse_while_used(tarn_runtime *runtime)
 {
     tarn_runtime_stats stats = {.size = sizeof stats};
@@ -193,7 +192,8 @@ static bool same_source(const struct tarn__source *a, const struct tarn__source 
            a->malloc == b->malloc && a->realloc == b->realloc && a->free == b->free;
 }
 
-/* Its number, new or known; TARN__SOURCES: there are too many. Under the lock. */
+/* The number of an allocator, new or known; TARN__SOURCES: there are too many. Under the
+ * lock. */
 static unsigned find_source(tarn_runtime *runtime, const struct tarn__source *source)
 {
     for (unsigned i = 0; i < runtime->source_count; i++)

@@ -1,10 +1,11 @@
-/* runtime.h -- an instance, its share of every thread, and where its memory comes from.
+/* runtime.h -- an instance, its part of every thread, and its allocators.
  *
  * A thread has a shard of each instance that it uses: counters that it alone writes, and
- * small blocks ready to be handed out. Most calls touch nothing else. What is shared (the
- * lists of batches, chunks, quarantine) has one lock an instance. No allocator, destructor
- * or handler is ever called under it: CPython's raw allocator takes the GIL while
- * tracemalloc traces, and whoever has the GIL may be waiting for the lock.
+ * small blocks that are immediately available. Most calls access nothing else. Shared
+ * data (the lists of batches, chunks, quarantine) have one lock per instance. No
+ * allocator, destructor or handler is ever called under it. CPython's raw allocator takes
+ * the GIL while tracemalloc traces, and a thread with the GIL may be waiting for the
+ * lock.
  *
  * Order of locks: the view (memsys.c), the registry (runtime.c), an instance's, sites,
  * hooks.
@@ -23,9 +24,9 @@ enum {
     TARN__SMALL_BYTES = 1088 /* data of the largest small MemInfo */
 };
 
-/* An allocator, with an argument of its own or without. */
+/* An allocator, with or without an argument of its own. */
 struct tarn__source {
-    NRT_ExternalAllocator with; /* with.malloc NULL: the plain ones below */
+    NRT_ExternalAllocator with; /* with.malloc NULL: the plain functions below */
     NRT_malloc_func malloc;
     NRT_realloc_func realloc;
     NRT_free_func free;
@@ -34,30 +35,32 @@ struct tarn__source {
 /* Memory for small blocks of one class. */
 struct tarn__chunk {
     struct tarn__chunk *next;       /* of the pool */
-    struct tarn__chunk *next_fresh; /* of those that are not all cut */
+    struct tarn__chunk *next_fresh; /* of those with uncut blocks */
     char *first;                    /* its first block */
-    size_t bytes;                   /* as the source was asked for */
+    size_t bytes;                   /* as requested from the allocator */
     uint32_t blocks;
-    uint32_t cut;   /* of them: those before have been somebody's. Under the lock */
-    uint32_t ready; /* of them: nobody has; counted by trim alone */
+    uint32_t cut;   /* blocks before this one have been used. Under the lock */
+    uint32_t ready; /* of them: available; counted by trim alone */
     uint32_t class;
 };
 
-/* Small blocks of one source that no thread has. Under the instance's lock. */
+/* Small blocks of one allocator that no thread has. Under the instance's lock. */
 struct tarn__pool {
     struct tarn__free *batches[TARN__CLASSES]; /* by the first block of each */
     struct tarn__chunk *fresh[TARN__CLASSES];  /* with blocks that are not cut */
     struct tarn__chunk *chunks;
-    size_t bytes[TARN__CLASSES]; /* of chunks: the more, the larger the next */
+    size_t bytes[TARN__CLASSES]; /* of chunks: the next chunk grows with it */
 };
 
-/* Counters. One writer, or atomic additions where there is more than one. */
+/* Counters. They have one writer, or use atomic additions where there are more. */
 struct tarn__counters {
-    _Atomic uint64_t raw_alloc, raw_free; /* blocks that are no MemInfos: made, gone */
-    _Atomic uint64_t mi_free;             /* MemInfos gone, and their blocks */
+    _Atomic uint64_t raw_alloc, raw_free; /* blocks that are no MemInfos: allocated,
+                                           * freed */
+    _Atomic uint64_t mi_free;             /* MemInfos freed, and their blocks */
     _Atomic uint64_t failed;
     _Atomic uint64_t bytes_made, bytes_gone;
-    _Atomic uint64_t histogram[TARN_NRT_HISTOGRAM]; /* their sum is the blocks made */
+    _Atomic uint64_t histogram[TARN_NRT_HISTOGRAM]; /* their sum is the number of
+                                                     * blocks allocated */
 };
 
 struct tarn__list {
@@ -67,13 +70,14 @@ struct tarn__list {
 
 struct tarn__nrt_thread;
 
-/* A thread's part of an instance. Only its thread writes, but for `next`. */
+/* A thread's part of an instance. Only its thread writes, except for `next`. */
 struct tarn__shard {
-    alignas(128) uint64_t
-        word;      /* the instance's as last seen, or one that it never has: go slow */
-    uint64_t fast; /* header of a small block that may go fast, but for class and MI */
-    /* The block freed last, by class, or NULL: kept out of the list, because a block that
-     * comes and goes would make each call wait for the list as the one before left it. */
+    alignas(128)
+        uint64_t word; /* the instance's as last seen; a value it never has: slow path */
+    uint64_t fast; /* header of a small block of the fast path, without class and MI */
+    /* The last-freed slot, by class, or NULL. It is kept out of the list: a block that is
+     * allocated and freed in turn would make each call wait for the list's last update.
+     */
     struct tarn__free *hot[TARN__CLASSES];
     struct tarn__list lists[TARN__CLASSES];
     struct tarn__counters counters;
@@ -83,19 +87,20 @@ struct tarn__shard {
     _Atomic int64_t flushed; /* how much of it is in the instance's `live` */
     struct tarn__list spare[TARN__CLASSES]; /* full, or empty: see slab.c */
     unsigned source;                        /* of the blocks in the lists */
-    struct tarn__nrt_thread *thread;        /* whose it is */
+    struct tarn__nrt_thread *thread;        /* the owning thread */
     tarn_runtime *runtime;
     struct tarn__shard *next; /* of the instance; under the registry's lock */
 };
 
-/* Of one thread. */
+/* The runtime's data of one thread. */
 struct tarn__nrt_thread {
     _Atomic(struct tarn__shard *) shard[TARN__RUNTIMES]; /* none: &tarn__no_shard */
 };
 
 /* An instance. */
 struct tarn_runtime {
-    _Atomic uint64_t word; /* source, generation, TARN__SLOW: what a fast call compares */
+    _Atomic uint64_t word; /* allocator, generation, TARN__SLOW: the fast path compares
+                            * it */
     atomic_uint modes;
     unsigned index; /* in the registry */
     atomic_bool shut;
@@ -103,8 +108,8 @@ struct tarn_runtime {
     struct tarn__shard *shards; /* under the registry's lock */
     struct tarn__counters
         folded;        /* of threads that ended, and of those without a shard */
-    atomic_llong live; /* bytes out, as far as shards have flushed */
-    atomic_llong peak; /* the most that was ever seen there */
+    atomic_llong live; /* live bytes, as far as shards have flushed */
+    atomic_llong peak; /* the highest value seen there */
     _Atomic uint64_t misuses;
     _Atomic uint64_t bytes_chunks;
     pthread_mutex_t lock;
@@ -116,17 +121,17 @@ struct tarn_runtime {
     size_t held_bytes, held_limit;              /* under the lock */
 };
 
-/* Bits of tarn_runtime.word above the source (8 bits) and the generation. */
+/* Bits of tarn_runtime.word above the allocator (8 bits) and the generation. */
 #define TARN__SLOW (UINT64_C(1) << 63)
-/* Modes that no allocation has to know of. */
+/* Modes that no allocation has to check. */
 #define TARN__QUIET_MODES (TARN_NRT_ABORT | TARN_NRT_EXIT_REPORT | TARN_NRT_SLABS)
-#define TARN__UNREADY (UINT64_C(1) << 62) /* nothing was done with it yet */
+#define TARN__UNREADY (UINT64_C(1) << 62) /* not initialized yet */
 
 extern tarn_runtime tarn__default_runtime;
 extern _Atomic(tarn_runtime *) tarn__runtimes[TARN__RUNTIMES];
 extern struct tarn__shard tarn__no_shard;
 
-/* One pointer a thread, in the thread's static block: a load relative to the thread
+/* One pointer per thread, in the thread's static block: a load relative to the thread
  * register. A library that is opened late gets its 8 bytes from the surplus that libc
  * keeps for that (docs/nrt.md has the figures). */
 #ifndef TARN_NRT_TLS_MODEL
@@ -155,41 +160,41 @@ void tarn__registry_unlock(void);
 /* memsys.c: the view of the default instance's counters. It comes before the registry. */
 void tarn__view_lock(void);
 void tarn__view_unlock(void);
-/* All locks of this room, for fork. */
+/* All locks of this module, for fork. */
 void tarn__registry_lock_all(void);
 void tarn__registry_unlock_all(void);
-/* Does Valgrind or ASan watch this process? After tarn__runtime_ready(). */
+/* Does Valgrind or ASan watch this process? Valid after tarn__runtime_ready(). */
 bool tarn__runtime_watched(void);
-/* snapshot.c: print what is still out when the process ends; once. */
+/* snapshot.c: print what is still live when the process ends; once. */
 void tarn__report_at_exit(void);
-/* Work out `word` anew. Under the instance's lock. */
+/* Recompute `word`. Under the instance's lock. */
 void tarn__runtime_reword(tarn_runtime *runtime);
 tarn_status tarn__runtime_use(tarn_runtime *runtime, const struct tarn__source *source);
 
-/* thread.c: this thread's shard of an instance, made where there is none; NULL: no host
- * memory. It follows changes of allocator and modes. */
+/* thread.c: this thread's shard of an instance, created if missing; NULL: no host memory.
+ * It follows changes of allocator and modes. */
 struct tarn__shard *tarn__shard_get(tarn_runtime *runtime);
 /* Take all shards of an instance away from their threads. Under the registry's lock. */
 void tarn__shards_free(tarn_runtime *runtime);
 
 /* slab.c: small blocks. */
 extern const uint16_t tarn__class_bytes[TARN__CLASSES];
-/* By whole 16 bytes: the class for so many bytes of data behind a MemInfo, at multiples
- * of 16, 32 and 64. */
+/* The class for data of a given number of 16-byte units behind a MemInfo, at multiples of
+ * 16, 32 and 64. */
 extern uint8_t tarn__class_of[3][TARN__SMALL_BYTES / 16 + 1];
 void tarn__classes_init(void);
 /* A block of `class`, its header still FREE; NULL: no host memory. */
 struct tarn__free *tarn__slab_take(struct tarn__shard *shard, unsigned class);
-/* Put a FREE block of `source` back; `shard` may be NULL. */
+/* Return a FREE block of `source`; `shard` may be NULL. */
 void tarn__slab_put(tarn_runtime *runtime, struct tarn__shard *shard, unsigned source,
                     struct tarn__free *block);
-/* The list of a class is full: make room for one more. */
+/* The list of a class is full: make space for one more. */
 void tarn__slab_overflow(struct tarn__shard *shard, unsigned class);
 /* How many blocks a list holds at most. */
 extern const uint16_t tarn__batch_blocks[TARN__CLASSES];
-/* Give everything in the lists of a shard to its instance. */
+/* Return all blocks in the lists of a shard to its instance. */
 void tarn__slab_drain(struct tarn__shard *shard);
-/* Free chunks that nobody uses, or all of an instance that ends. Returns the bytes. */
+/* Free unused chunks, or all chunks of an instance that ends. Return the bytes. */
 size_t tarn__slab_trim(tarn_runtime *runtime);
 void tarn__slab_free_all(tarn_runtime *runtime);
 
@@ -200,7 +205,7 @@ void tarn__source_free(const struct tarn__source *source, void *memory);
 
 /* misuse.c */
 void tarn__misuse(tarn_runtime *runtime, const char *format, ...) TARN_PRINTF(2, 3);
-/* `block` is not LIVE, or a count is not what it has to be: say what it is. */
+/* Report that `block` is not LIVE, or that its count is invalid. */
 void tarn__misuse_block(const struct tarn__block *block, const char *what);
 /* A line of TARN_NRT_TRACE. */
 void tarn__trace(const char *format, ...) TARN_PRINTF(1, 2);

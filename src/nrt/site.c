@@ -1,9 +1,9 @@
-/* site.c -- who allocated what is out: a table of places, each with two counters.
+/* site.c -- allocation sites of live blocks: a table of sites, each with two counters.
  *
- * A place is a return address and the words of the time, in one instance. A block that is
- * made while TARN_NRT_SITES is on keeps the number of its place in 16 bits of its header.
- * The table is one for all instances, never shrinks and is read without a lock; a place
- * that no longer fits is counted nowhere, and its blocks are unknown (0).
+ * A site is a return address and the current label, in one instance. A block that is
+ * allocated while TARN_NRT_SITES is on keeps the number of its site in 16 bits of its
+ * header. All instances share one table, which never shrinks and is read without a lock.
+ * A site that does not fit into the table is not counted, and its blocks are unknown (0).
  */
 #include "nrt/site.h"
 #include <stdlib.h>
@@ -11,15 +11,15 @@
 enum { SITES = 65536, PROBES = 64 };
 
 struct site {
-    atomic_bool ready; /* the next three are there, and do not change */
+    atomic_bool ready; /* the next three are set, and do not change */
     uint8_t runtime;
     const void *caller;
     const char *where;
-    atomic_llong blocks, bytes; /* out now */
+    atomic_llong blocks, bytes; /* live now */
 };
 
 static struct {
-    pthread_mutex_t lock;         /* for new places */
+    pthread_mutex_t lock;         /* for new sites */
     _Atomic(struct site *) table; /* SITES of them; made at the first use, never freed */
 } sites = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -65,8 +65,8 @@ static unsigned step(unsigned number)
     return number + 1 < SITES ? number + 1 : 1;
 }
 
-/* The number of a place that is in the table; 0: it is not. `*free_out`: where it could
- * go, or 0. */
+/* The number of a site in the table; 0: it is not there. `*free_out`: a place for it, or
+ * 0. */
 static unsigned find(struct site *table, unsigned runtime, const void *caller,
                      const char *where, unsigned *free_out)
 {
@@ -100,7 +100,7 @@ static struct site *table_made(void)
     return table;
 }
 
-/* A place that was not found: look again under the lock, and put it in. */
+/* A site that was not found: look again under the lock, and insert it. */
 static unsigned insert(struct site *table, unsigned runtime, const void *caller,
                        const char *where)
 {

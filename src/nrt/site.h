@@ -1,10 +1,11 @@
-/* site.h -- places that allocate, for those that report them. */
+/* site.h -- allocation sites, for the code that reports them. */
 #ifndef TARN_NRT_SITE_H
 #define TARN_NRT_SITE_H
 
 #include "nrt/runtime.h"
 
-/* The place with this number (1 to tarn__site_count() - 1), if it is one of `runtime`. */
+/* Read the site with this number (1 to tarn__site_count() - 1), if it is one of
+ * `runtime`. */
 bool tarn__site_read(const tarn_runtime *runtime, unsigned number, tarn_nrt_site *out);
 unsigned tarn__site_count(void);
 

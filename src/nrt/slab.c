@@ -1,23 +1,24 @@
-/* slab.c -- small blocks: cut from chunks, kept by threads, passed on in batches.
+/* slab.c -- small blocks: cut from chunks, cached by threads, exchanged in batches.
  *
  * A freed block stays with the thread that freed it. A thread keeps at most two lists of
- * a class; when both are full, one goes to the instance as a whole, and a thread that has
- * none takes a whole one from there. So a block that is made here and freed there costs
- * one lock in as many calls as a list is long, and no thread keeps more than two lists of
- * what others may need. Most of what such a block costs is the way of that lock and of the
- * first block of the list from core to core, so lists are long (docs/nrt.md has figures).
+ * a class. When both are full, one list goes to the instance as a whole. A thread with no
+ * list takes a whole one from there. So a block that one thread allocates and another
+ * frees costs one lock in as many calls as a list is long. No thread keeps more than two
+ * lists that others may need. Most of such a block's cost is the transfer of that lock,
+ * and of the list's first block, from core to core. So lists are long (docs/nrt.md has
+ * figures).
  *
- * A thread that finds no batch cuts one from a chunk for itself, outside of the lock: what
- * nobody needs yet is not touched. A chunk is known to no block in it: only trim asks
- * which chunk a block is of, and looks it up by address.
+ * A thread that finds no batch cuts one from a chunk for itself, outside of the lock:
+ * blocks that no thread needs yet are not touched. A block has no link to its chunk. Only
+ * trim needs the chunk of a block, and looks it up by address.
  */
 #include "nrt/runtime.h"
 #include "nrt/watch.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a whole block with its header. Powers of two in quarters; a block lies at a multiple
- * of the largest power of two in its size, up to 64. */
+/* Sizes of a whole block with its header: powers of two in quarters. A block lies at a
+ * multiple of the largest power of two in its size, up to 64. */
 const uint16_t tarn__class_bytes[TARN__CLASSES] = {64,  80,  96,  112, 128,  160,
                                                    192, 224, 256, 320, 384,  448,
                                                    512, 640, 768, 896, 1024, 1152};
@@ -28,7 +29,7 @@ const uint16_t tarn__batch_blocks[TARN__CLASSES] = {
 
 enum {
     LINE = 64,          /* blocks begin at a multiple of it, if their size is one */
-    MALLOC_HEADER = 16, /* so that a chunk and libc's share of it are whole pages */
+    MALLOC_HEADER = 16, /* so that a chunk with libc's header fills whole pages */
     CHUNK_LEAST = 8 << 10,
     CHUNK_USUAL = 64 << 10,
     CHUNK_MOST = 512 << 10
@@ -72,7 +73,7 @@ static struct tarn__list pop_batch(struct tarn__pool *pool, unsigned class)
     return (struct tarn__list){first, first->count};
 }
 
-/* The header of a block that nobody has had yet. */
+/* The header of a block that was never used. */
 static struct tarn__free *cut(const tarn_runtime *runtime, unsigned source,
                               unsigned class, char *place)
 {
@@ -86,7 +87,7 @@ static struct tarn__free *cut(const tarn_runtime *runtime, unsigned source,
     return slot;
 }
 
-/* Some blocks of a chunk that are the caller's, not cut yet. */
+/* Blocks of a chunk that belong to the caller and are not cut yet. */
 struct range {
     const struct tarn__chunk *chunk;
     size_t from;
@@ -108,7 +109,7 @@ static struct tarn__list cut_range(const tarn_runtime *runtime, unsigned source,
     return list;
 }
 
-/* At most a whole list of blocks that nobody has had. Under the lock. */
+/* At most a whole list of unused blocks. Under the lock. */
 static struct range reserve(struct tarn__pool *pool, unsigned class)
 {
     struct tarn__chunk *chunk = pool->fresh[class];
@@ -142,7 +143,8 @@ static struct tarn__chunk *new_chunk(const struct tarn__source *source, unsigned
     return chunk;
 }
 
-/* As much as there is, from 8 to 64 KiB; later an eighth of it. Under the lock. */
+/* The size of the next chunk: as much as the pool has, from 8 to 64 KiB; later an eighth
+ * of it. Under the lock. */
 static size_t next_chunk_bytes(const struct tarn__pool *pool, unsigned class)
 {
     size_t have = pool->bytes[class], bytes = CHUNK_LEAST;
@@ -154,7 +156,7 @@ static size_t next_chunk_bytes(const struct tarn__pool *pool, unsigned class)
     return bytes - MALLOC_HEADER;
 }
 
-/* A new chunk: blocks of it for the caller, the others are everybody's. */
+/* A new chunk: some blocks for the caller, the others for all threads. */
 static struct range grow(tarn_runtime *runtime, unsigned source, unsigned class,
                          size_t bytes)
 {
@@ -175,7 +177,7 @@ static struct range grow(tarn_runtime *runtime, unsigned source, unsigned class,
     return mine;
 }
 
-/* Put the hot block back into its list. */
+/* Put the last-freed block back into its list. */
 static void drop_hot(struct tarn__shard *shard, unsigned class)
 {
     struct tarn__free *slot = shard->hot[class];
@@ -188,7 +190,8 @@ static void drop_hot(struct tarn__shard *shard, unsigned class)
     shard->hot[class] = NULL;
 }
 
-/* The list of a class is empty: the spare one, somebody's, or a new one; else nothing. */
+/* The list of a class is empty: use the second list, a batch of the instance, or a new
+ * one; else return nothing. */
 static struct tarn__list refill(struct tarn__shard *shard, unsigned class)
 {
     tarn_runtime *runtime = shard->runtime;
@@ -272,7 +275,7 @@ void tarn__slab_drain(struct tarn__shard *shard)
     pthread_mutex_unlock(&runtime->lock);
 }
 
-/* Give a list of chunks back. Under no lock. */
+/* Free a list of chunks. Under no lock. */
 static size_t free_chunks(tarn_runtime *runtime, unsigned source,
                           struct tarn__chunk *chunk)
 {
@@ -297,9 +300,9 @@ void tarn__slab_free_all(tarn_runtime *runtime)
     }
 }
 
-/* --- trim: chunks none of whose blocks anybody has ----------------------------------- */
+/* --- trim: chunks with no used block ------------------------------------------------ */
 
-/* A merge sort by address, so that it needs no memory. */
+/* A merge sort by address, which needs no memory. */
 static struct tarn__chunk *sort_chunks(struct tarn__chunk *chunks)
 {
     struct tarn__chunk *halves[2] = {NULL, NULL}, *sorted, **end = &sorted;
@@ -375,7 +378,7 @@ static bool is_unused(const struct tarn__chunk *chunk)
     return chunk->ready == chunk->blocks;
 }
 
-/* Take the blocks of chunks that go out of a batch. */
+/* Remove the blocks of chunks that are freed from a batch. */
 static struct tarn__list filter(const struct chunk_index *index, struct tarn__free *slot)
 {
     struct tarn__list kept = {NULL, 0};
@@ -418,7 +421,7 @@ static void filter_fresh(struct tarn__pool *pool)
     }
 }
 
-/* Take the chunks that are all ready out of a pool. Under the lock. */
+/* Take the chunks with only available blocks out of a pool. Under the lock. */
 static struct tarn__chunk *unused_chunks(tarn_runtime *runtime, unsigned source)
 {
     struct tarn__pool *pool = &runtime->pools[source];

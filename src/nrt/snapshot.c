@@ -1,4 +1,4 @@
-/* snapshot.c -- what is out at one time, by place; two of them compared; printed. */
+/* snapshot.c -- live memory at one time, by site; two snapshots compared; printed. */
 #include "nrt/site.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -38,14 +38,14 @@ static tarn_nrt_snapshot *blank(const char *name, size_t sites)
     return snapshot;
 }
 
-/* Add a site that says something. */
+/* Add a site that has blocks. */
 static void put(tarn_nrt_snapshot *snapshot, tarn_nrt_site site)
 {
     if (site.blocks || site.bytes)
         snapshot->sites[snapshot->count++] = site;
 }
 
-/* What is out and of no known place. */
+/* Live memory of no known site. */
 static tarn_nrt_site unknown(tarn_runtime *runtime, const tarn_nrt_snapshot *known)
 {
     tarn_runtime_stats stats = {.size = sizeof stats};
@@ -94,7 +94,7 @@ static int by_place(const void *left, const void *right)
     return (a->label > b->label) - (a->label < b->label);
 }
 
-/* Sites of one place become one. The array is sorted by place. */
+/* Merge entries of one site. The array is sorted by site. */
 static void merge(tarn_nrt_snapshot *snapshot)
 {
     size_t count = snapshot->count;
@@ -198,7 +198,7 @@ void tarn_nrt_snapshot_print(const tarn_nrt_snapshot *snapshot, FILE *out)
         print_site(&snapshot->sites[i], sign, out);
 }
 
-/* At exit: every instance that wants it and has something out. */
+/* At exit: every instance with the report mode and live memory. */
 static void report(void)
 {
     for (unsigned i = 0; i < TARN__RUNTIMES; i++) {

@@ -1,4 +1,4 @@
-/* source.c -- memory from an allocator, whichever of the two kinds it is. */
+/* source.c -- memory from an allocator of either kind. */
 #include "nrt/runtime.h"
 
 void *tarn__source_malloc(const struct tarn__source *source, size_t bytes)

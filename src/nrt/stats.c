@@ -1,4 +1,4 @@
-/* stats.c -- what an instance has counted: the sum over its threads, those that ended
+/* stats.c -- the statistics of an instance: the sum over its threads, ended ones
  * included.
  */
 #include "nrt/count.h"
@@ -71,7 +71,7 @@ static uint64_t sum(const tarn_runtime *runtime, size_t offset)
 
 #define SUM(runtime, field) sum(runtime, offsetof(struct tarn__counters, field))
 
-/* Blocks made, all in all, and by size. Under the registry's lock. */
+/* Blocks allocated, in total and by size. Under the registry's lock. */
 static uint64_t sum_histogram(const tarn_runtime *runtime, uint64_t *histogram)
 {
     uint64_t total = 0;
@@ -81,9 +81,9 @@ static uint64_t sum_histogram(const tarn_runtime *runtime, uint64_t *histogram)
     return total;
 }
 
-/* What is gone is read first: a block that comes and goes in between is then counted as
- * one that is still there, and never as one that went before it came. Raw blocks are read
- * before all blocks, for the same reason. Under the registry's lock. */
+/* Frees are read first. A block that is allocated and freed in between is then counted as
+ * still live, and never as freed before its allocation. Raw blocks are read before all
+ * blocks, for the same reason. Under the registry's lock. */
 static void read_blocks(const tarn_runtime *runtime, tarn_runtime_stats *stats)
 {
     stats->mi_free = SUM(runtime, mi_free);
@@ -104,7 +104,8 @@ void tarn_runtime_counts_read(tarn_runtime *runtime, tarn_runtime_counts *out)
     out->destroyed = stats.mi_free;
 }
 
-/* The highest of all shards, were the others as they are now. Under the registry's lock.
+/* The highest peak of all shards, if the others stayed as they are now. Under the
+ * registry's lock.
  */
 static int64_t peak_now(tarn_runtime *runtime, int64_t live)
 {

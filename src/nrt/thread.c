@@ -1,12 +1,12 @@
-/* thread.c -- what a thread has of each instance, from its first call to its end.
+/* thread.c -- a thread's data of each instance, from its first call to its end.
  *
- * A thread's place is made at its first call and hangs on one thread-local pointer. When
- * the thread ends, its counters are added to the instance's and its small blocks go to
- * everybody. A destructor of another library that runs after that finds the thread as if
- * it were new, and everything is done again.
+ * A thread's entry is created at its first call and hangs on one thread-local pointer.
+ * When the thread ends, its counters are added to the instance's, and its small blocks go
+ * to all threads. A destructor of another library that runs later finds the thread
+ * without an entry, and everything is done again.
  *
- * A child of fork has one thread; the shards of the others stay where they are, so that
- * the sums stay right, and their small blocks are lost to it.
+ * A child of fork has one thread. The shards of the others stay where they are, so that
+ * the sums stay right. The child loses their small blocks.
  */
 #include "nrt/count.h"
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static struct tarn__nrt_thread nobody = {
 _Thread_local struct tarn__nrt_thread *tarn__nrt_self = &nobody;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_key_t key; /* its value is the thread's place, for end_thread() */
+static pthread_key_t key; /* its value is the thread's entry, for end_thread() */
 static bool key_made;
 
 static void add(_Atomic uint64_t *to, const _Atomic uint64_t *from)
@@ -27,7 +27,7 @@ static void add(_Atomic uint64_t *to, const _Atomic uint64_t *from)
     atomic_fetch_add(to, atomic_load_explicit(from, memory_order_relaxed));
 }
 
-/* The counters of a thread that ends stay, as the instance's. Nobody reads meanwhile:
+/* Add the counters of an ending thread to the instance's. No thread reads meanwhile:
  * under the registry's lock. */
 static void fold(struct tarn__shard *shard)
 {
@@ -85,7 +85,7 @@ __attribute__((constructor)) static void watch_forks(void)
                    tarn__registry_unlock_all);
 }
 
-/* This thread's place; &nobody: no host memory. */
+/* This thread's entry; the address of `nobody`: no host memory. */
 static struct tarn__nrt_thread *self(void)
 {
     if (tarn__nrt_self != &nobody)
@@ -126,7 +126,7 @@ static struct tarn__shard *make_shard(tarn_runtime *runtime)
     return shard;
 }
 
-/* The instance has another allocator, or other modes, than when this shard last looked. */
+/* Update a shard: the instance's allocator or modes have changed since its last check. */
 static void follow(struct tarn__shard *shard, uint64_t word)
 {
     unsigned source = (unsigned)(word & 0xff);

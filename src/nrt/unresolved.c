@@ -1,16 +1,17 @@
-/* unresolved.c -- what stands in for a function that was never compiled (F15).
+/* unresolved.c -- the placeholder for a function that was never compiled.
  *
  * A compiler that compiles one of two functions that call each other has no address for
- * the other yet, and puts this one there. It takes no arguments, and every calling
- * convention of C that Tarn runs on lets a function be called with more than it takes. If
- * it is ever called, the compiler has a bug: the host is told.
+ * the other yet, and uses this one. It takes no arguments, and every C calling convention
+ * that Tarn runs on allows calls with more arguments than a function takes. A call of it
+ * is a bug of the compiler: the host is notified.
  */
 #include "base/hook.h"
 #include <tarn/nrt.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A tarn_nrt_unresolved_hook; none: abort. It may not return, so nobody waits for its calls. */
+/* A tarn_nrt_unresolved_hook; none: abort. It may not return, so no caller waits for its
+ * calls. */
 static struct tarn__hook unresolved;
 
 void tarn_nrt_set_unresolved_hook(tarn_nrt_unresolved_hook hook, void *data)

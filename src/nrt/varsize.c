@@ -1,11 +1,11 @@
 /* varsize.c -- MemInfos whose memory can change its size: lists and sets.
  *
- * The memory is a raw block beside the MemInfo, of the same instance. Failure leaves the
- * MemInfo with the memory that it had.
+ * The memory is a raw block beside the MemInfo, of the same instance. A failure leaves
+ * the MemInfo with its previous memory.
  */
 #include "nrt/meminfo.h"
 
-/* Never called as such: tarn__meminfo_destruct() knows it by its address. */
+/* Never called as such: tarn__meminfo_destruct() recognizes its address. */
 void tarn__varsize_destructor(void *data, size_t size, void *info)
 {
     (void)size;
@@ -54,7 +54,7 @@ NRT_MemInfo *tarn_nrt_MemInfo_new_varsize_dtor(size_t size, NRT_dtor_function dt
     return make(size, dtor, __builtin_return_address(0));
 }
 
-/* The instance of a varsize MemInfo; NULL, in words: it is none. */
+/* The instance of a varsize MemInfo; NULL with an error message: it is not one. */
 static tarn_runtime *check(const NRT_MemInfo *mi, const char *what)
 {
     if (mi && mi->dtor == tarn__varsize_destructor)

@@ -1,7 +1,7 @@
-/* watch.h -- what Valgrind and AddressSanitizer are told, where they are there.
+/* watch.h -- sanitizer annotations: notify Valgrind and AddressSanitizer where they run.
  *
- * Their headers are used if the build has them; without them nothing is told. ASan's two
- * calls are weak, so that a libtarn that was built without it serves a program that was
+ * Their headers are used if the build has them; without them nothing is annotated. ASan's
+ * two calls are weak, so that a libtarn that was built without ASan works in a program
  * built with it.
  */
 #ifndef TARN_NRT_WATCH_H
@@ -22,7 +22,7 @@ void __asan_poison_memory_region(void const volatile *memory, size_t bytes)
 void __asan_unpoison_memory_region(void const volatile *memory, size_t bytes)
     __attribute__((weak));
 
-/* Is anybody watching this process? */
+/* Does a sanitizer watch this process? */
 static inline bool tarn__watched(void)
 {
 #ifdef TARN__VALGRIND
@@ -32,7 +32,7 @@ static inline bool tarn__watched(void)
     return __asan_poison_memory_region != NULL;
 }
 
-/* Nobody may touch these bytes from now on. */
+/* These bytes may not be accessed from now on. */
 static inline void tarn__watch_forbid(void *memory, size_t bytes)
 {
 #ifdef TARN__VALGRIND
@@ -42,7 +42,7 @@ static inline void tarn__watch_forbid(void *memory, size_t bytes)
         __asan_poison_memory_region(memory, bytes);
 }
 
-/* They are somebody's, and have no value yet. */
+/* These bytes are allocated, and have no value yet. */
 static inline void tarn__watch_allow(void *memory, size_t bytes)
 {
     if (__asan_unpoison_memory_region)
@@ -54,7 +54,7 @@ static inline void tarn__watch_allow(void *memory, size_t bytes)
     (void)bytes;
 }
 
-/* They can be read again, as they are. */
+/* These bytes can be read again, with their values. */
 static inline void tarn__watch_show(void *memory, size_t bytes)
 {
     if (__asan_unpoison_memory_region)

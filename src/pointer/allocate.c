@@ -1,19 +1,22 @@
 /* allocate.c -- pointers over blocks of a resource.
  *
- * Who names a stream gets the resource's own order. Who names none (TARN_STREAM_NONE) may
- * use the block on any stream and let it go while any stream still works on it. Where the
- * resource promises to serve such callers (tarn_resource_supports_no_stream()) that is safe as it is.
- * Where it does not, two waits make it safe: at the release for the whole device, before
- * the block goes back; at the allocation for the stream on which the resource has made the
- * block ready. That is slow and never wrong (reference/driver.md, section 4), and the
- * first ends every stream capture in the context. Memory that belongs to no device has no device to wait for.
+ * With a stream, the resource's own stream order applies. Without one (TARN_STREAM_NONE),
+ * the caller may use the block on any stream, and may release it while any stream still
+ * works on it. Where tarn_resource_supports_no_stream() is true, that is safe without
+ * further waits. Elsewhere two waits make it safe:
+ *
+ *   - At the release, Tarn waits for the whole device before the block returns.
+ *   - At the allocation, Tarn waits for the stream that the resource prepared it on.
+ *
+ * That is slow and always correct. The first wait ends every stream capture in the
+ * context. Memory that belongs to no device has no device to wait for.
  */
 #include "pointer/pointer.h"
 #include "driver/driver.h"
 #include "base/wait.h"
 #include "resource/life.h"
 
-/* Does a block that comes and goes without a stream need Tarn's own waits? */
+/* Does a block that is allocated and freed without a stream need Tarn's own waits? */
 static bool needs_waits(const tarn_resource *resource, tarn_stream stream)
 {
     return stream == TARN_STREAM_NONE &&
@@ -21,8 +24,9 @@ static bool needs_waits(const tarn_resource *resource, tarn_stream stream)
            !tarn_resource_supports_no_stream(resource);
 }
 
-/* Nothing may be pending behind a block that was handed out without a stream. A resource
- * that orders by stream did so on the default stream; of another one nothing is known. */
+/* No work may be pending behind a block that was allocated without a stream. A resource
+ * that orders by stream prepared it on the default stream. Of other resources nothing is
+ * known. */
 static tarn_status wait_until_ready(tarn_resource *resource, tarn_stream stream)
 {
     if (!needs_waits(resource, stream))
@@ -34,7 +38,7 @@ static tarn_status wait_until_ready(tarn_resource *resource, tarn_stream stream)
     return tarn_driver_synchronize(tarn_resource_device(resource));
 }
 
-/* After exit has begun no driver call is started: no wait either. */
+/* After exit has begun Tarn starts no driver call, so there is no wait either. */
 static tarn_status wait_for_last_use(tarn_resource *resource, tarn_stream stream)
 {
     if (!needs_waits(resource, stream) || tarn__driver_gone())
@@ -43,8 +47,8 @@ static tarn_status wait_for_last_use(tarn_resource *resource, tarn_stream stream
     return tarn_driver_synchronize(tarn_resource_device(resource));
 }
 
-/* The resource is told even where the block went with its context, so that the books of
- * adaptors are right. */
+/* The resource is notified even where a context reset took the block, so that the
+ * accounting of adaptors stays right. */
 static tarn_status deallocate(const tarn_pointer *pointer, tarn_stream stream)
 {
     uint64_t before = tarn__block_life_set(pointer->life);
@@ -55,8 +59,9 @@ static tarn_status deallocate(const tarn_pointer *pointer, tarn_stream stream)
     return status;
 }
 
-/* The block first, then the reference to the resource; the second can be refused as well,
- * while somebody has blocks out and no reference. `address` says how far it came. */
+/* Return the block first, then the reference to the resource. Releasing the reference can
+ * also fail, while another caller has live blocks and no reference. `address` records the
+ * progress. */
 static tarn_status give_back_block(tarn_pointer *pointer)
 {
     tarn_stream stream = atomic_load(&pointer->stream);
@@ -74,8 +79,7 @@ static tarn_status give_back_block(tarn_pointer *pointer)
     return tarn_resource_release(pointer->resource);
 }
 
-/* Out of memory is final only when everything unreturned went back and it did not help.
- */
+/* Out of memory is final only after all deferred frees were reclaimed without success. */
 static tarn_status obtain(tarn_resource *resource, size_t bytes, tarn_stream stream,
                           tarn_device_ptr *out)
 {
@@ -135,7 +139,8 @@ tarn_status tarn_pointer_allocate(tarn_resource *resource, size_t bytes,
     return tarn__pointer_allocate(resource, bytes, stream, false, out);
 }
 
-/* A wrong stream is found here, where it can be said, and not when the block goes back.
+/* Detect a wrong stream here, where the call can report it, and not when the block
+ * returns.
  */
 static tarn_status check_stream(int device, tarn_stream stream)
 {

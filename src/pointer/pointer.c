@@ -1,8 +1,8 @@
-/* pointer.c -- counted pointers and views: made, counted, ended.
+/* pointer.c -- counted pointers and views: create, count, end.
  *
  * The count is a MemInfo of a runtime instance that belongs to pointers alone. A view is
- * a pointer of its own, whose end lets go of the first owner; so a chain of views is
- * never longer than one, however often a window is opened in a window.
+ * a pointer of its own, whose end releases the first owner. So a chain of views is never
+ * longer than one, even for views of views.
  */
 #include "pointer/pointer.h"
 #include "driver/driver.h"
@@ -14,10 +14,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Made at the first pointer, and there until the process ends. */
+/* Created at the first pointer; stays until the process ends. */
 static struct {
     pthread_once_t once;
-    tarn_runtime *runtime; /* NULL: it could not be made */
+    tarn_runtime *runtime; /* NULL: it could not be created */
 } pointers = {.once = PTHREAD_ONCE_INIT};
 
 static void make_runtime(void)
@@ -25,7 +25,7 @@ static void make_runtime(void)
     tarn_runtime_create("pointers", &pointers.runtime);
 }
 
-/* The instance whose MemInfos pointers are counted by; NULL, with words. */
+/* The runtime instance that counts pointers; NULL with an error message. */
 static tarn_runtime *pointers_runtime(void)
 {
     pthread_once(&pointers.once, make_runtime);
@@ -47,7 +47,7 @@ static void end_pointer(void *data, size_t size, void *info)
         return;
     }
     if (pointer->finalizer || pointer->owner_release)
-        tarn__wait_ahead(); /* code of somebody else's */
+        tarn__wait_ahead(); /* the finalizer is the user's code */
     if (pointer->finalizer)
         pointer->finalizer(pointer->finalizer_data, pointer->address, pointer->bytes);
     tarn__pointer_return(pointer);
@@ -61,7 +61,8 @@ tarn_status tarn__pointer_blank(tarn_pointer_kind kind, int device, size_t bytes
 
     if (!runtime)
         return TARN_OUT_OF_MEMORY;
-    /* Not calloc(), which in glibc passes over the thread's own cache: four times malloc(). */
+    /* Not calloc(): in glibc it bypasses the thread's own cache and costs four times
+     * malloc(). */
     if (!(pointer = malloc(sizeof *pointer)))
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "pointer: no host memory for one of "

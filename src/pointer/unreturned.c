@@ -1,21 +1,24 @@
-/* unreturned.c -- memory whose last reference is gone and that is not back yet.
+/* unreturned.c -- deferred frees: memory whose last reference is gone and that is not
+ * returned yet.
  *
- * A release returns nothing. Forgetting a block that the driver or a resource refused would
- * lose it, and for good: nobody else knows it. So the pointer itself becomes an entry of a
- * list, which needs no memory that could be missing, and later releases and allocations
- * try again, one failure at most each: a device that is lost for good costs every call one
- * vain try, not one for each block.
+ * A release returns no status. If the driver or a resource fails to free a block,
+ * forgetting the block would leak it for good, since no other module knows it. So the
+ * pointer itself becomes an entry of a list, which needs no memory that could be missing.
+ * Later releases and allocations retry. Each of them stops at the first failure. So on a
+ * device that is permanently lost, every call costs one vain retry, and not one for each
+ * block.
  *
  * The second list is for managers. While cleanup is deferred on a device, blocks whose
- * return would wait for it stay here; the last end, or running out of memory, gives them
- * back. Lazy ones stay here at any time, until there are enough of them: each cuMemFree
- * waits for the device, so ten at one moment cost about as much as one (A11, A87).
+ * return would wait for the device stay here. The last end, or running out of memory,
+ * returns them. Lazy blocks stay here at any time, until there are enough of them. Each
+ * cuMemFree waits for the device, so ten at one moment cost about as much as one.
  *
- * The first failure of each pointer is reported: to a call that returns a status to its
- * caller, which watches for it (tarn_pointer_release_checked()), else as a warning.
- * Retries report nothing.
+ * The first failure of each pointer is reported. A call that returns a status watches for
+ * it (tarn_pointer_release_checked()) and reports it to its caller; otherwise it is a
+ * warning. Retries report nothing.
  *
- * After exit has begun and in a forked child what cannot be given back at once is dropped.
+ * After exit has begun and in a forked child, memory that cannot be returned at once is
+ * dropped.
  */
 #include "pointer/pointer.h"
 #include "driver/driver.h"
@@ -32,7 +35,7 @@ struct list {
     tarn_pointer *last;  /* valid while there is a first */
 };
 
-/* What is put off on one device. All but `deferring` under the lock. */
+/* The deferred frees of one device. All fields but `deferring` are under the lock. */
 struct put_off {
     atomic_int deferring; /* depth of deferred cleanup; changed under the lock */
     size_t count;         /* entries in the list */
@@ -42,14 +45,13 @@ struct put_off {
 
 TARN__STATIC_MUTEX(lock); /* for the lists; never held during a give_back */
 static struct {
-    struct list failed;  /* to be tried again at any time */
-    struct list put_off; /* not before there are enough, or the last end */
+    struct list failed;  /* to be retried at any time */
+    struct list put_off; /* kept until there are enough, or until the last end */
     atomic_size_t count; /* entries of both; read without the lock */
     atomic_size_t failed_count,
-        failed_bytes; /* that failed and are not back: in the list,
-                                                 or taken out of it to be tried */
-    size_t most;      /* lazy entries that one device keeps */
-    double ratio;     /* of its capacity that they may have */
+        failed_bytes; /* bytes whose free failed: in the list, or taken out for a retry */
+    size_t most;      /* lazy entries that one device keeps at most */
+    double ratio;     /* share of its capacity that they may have */
     struct put_off devices[DEVICES_MAX];
 } unreturned = {.most = 10, .ratio = 0.2};
 
@@ -68,7 +70,7 @@ static void watch_begin(struct watch *watch)
     watching = watch;
 }
 
-/* What failed, which becomes the last error then. */
+/* Return the first failure; it becomes the last error. */
 static tarn_status watch_end(const struct watch *watch)
 {
     watching = watch->outer;
@@ -120,7 +122,8 @@ static size_t device_bytes(const tarn_pointer *pointer)
     return pointer->kind == TARN_POINTER_PINNED ? 0 : pointer->bytes;
 }
 
-/* Make what was put off on `device` (TARN_DEVICE_NONE: on any) due. Under the lock. */
+/* Make the deferred frees of `device` (TARN_DEVICE_NONE: of all devices) due. Under the
+ * lock. */
 static void make_due(int device)
 {
     struct list rest = {NULL, NULL};
@@ -138,7 +141,7 @@ static void make_due(int device)
     unreturned.put_off = rest;
 }
 
-/* Is it time to give back what is put off on a device? Under the lock. */
+/* Is it time to return the deferred frees of a device? Under the lock. */
 static bool are_enough(const struct put_off *device)
 {
     if (atomic_load(&device->deferring) > 0)
@@ -148,7 +151,7 @@ static bool are_enough(const struct put_off *device)
             (double)device->bytes > unreturned.ratio * (double)device->capacity);
 }
 
-/* Put `pointer` off; true where that made all of its device due. */
+/* Defer `pointer`; true where that made all deferred frees of its device due. */
 static bool put_off(tarn_pointer *pointer)
 {
     struct put_off *device = &unreturned.devices[pointer->device];
@@ -165,9 +168,9 @@ static bool put_off(tarn_pointer *pointer)
     return is_due;
 }
 
-/* --- giving back --- */
+/* --- returning memory --- */
 
-/* Its memory is back: what the pointer kept goes, and then the pointer. */
+/* Its memory is returned: release what the pointer kept, and then free the pointer. */
 static void finish(tarn_pointer *pointer)
 {
     if (pointer->owner_release)
@@ -192,7 +195,7 @@ static bool is_put_off(const tarn_pointer *pointer)
            !tarn_resource_supports_no_stream(pointer->resource);
 }
 
-/* Did the block go back, so that only the reference to its resource is left? */
+/* Was the block returned, so that only the reference to its resource is left? */
 static bool is_back(const tarn_pointer *pointer)
 {
     return pointer->resource && pointer->bytes && !pointer->address;
@@ -225,10 +228,10 @@ static void note_return(tarn_pointer *pointer)
     atomic_fetch_sub(&unreturned.failed_count, 1);
 }
 
-/* Give the memory of one back, or keep it as failed. */
+/* Return the memory of one pointer, or keep the pointer as failed. */
 static tarn_status try_one(tarn_pointer *pointer)
 {
-    if (!pointer->resource) /* which tells itself */
+    if (!pointer->resource) /* the resource reports for itself */
         tarn__wait_ahead();
     tarn_status status = pointer->give_back(pointer);
     if (status == TARN_OK || tarn__driver_gone() || is_back(pointer))
@@ -237,7 +240,7 @@ static tarn_status try_one(tarn_pointer *pointer)
         finish(pointer);
         return status;
     }
-    note_failure(pointer, status); /* before others can take it from the list */
+    note_failure(pointer, status); /* before other threads can take it from the list */
     keep(&unreturned.failed, pointer);
     return status;
 }
@@ -298,7 +301,7 @@ static tarn_status flush(int device)
     return try_all();
 }
 
-/* The caller hears of the first failure by the status. */
+/* The status reports the first failure to the caller. */
 tarn_status tarn__pointer_flush(int device)
 {
     struct watch watch;
@@ -329,7 +332,7 @@ size_t tarn_pointer_deferred_count(void)
     return atomic_load(&unreturned.count);
 }
 
-/* Add what waits in a list without having failed. Under the lock. */
+/* Count the entries of a list that wait and have not failed. Under the lock. */
 static void add_waiting(const struct list *list, tarn_deferred_frees *out)
 {
     for (const tarn_pointer *pointer = list->first; pointer; pointer = pointer->next)

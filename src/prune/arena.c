@@ -1,5 +1,4 @@
-/* arena.c -- memory that is given back all at once, for the time that one function takes.
- */
+/* arena.c -- memory for the processing of one function, freed all at once. */
 #include "prune/arena.h"
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +15,8 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* A block that holds `bytes`, at least twice the one before: their number stays small. */
+/* Add a block of `bytes`, at least twice the size of the last one: the number of blocks
+ * stays small. */
 static bool grow(struct tarn__arena *arena, size_t bytes)
 {
     size_t twice = arena->blocks ? 2 * arena->blocks->capacity : FIRST_BYTES;

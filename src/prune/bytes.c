@@ -1,9 +1,9 @@
-/* bytes.c -- a module as bytes in, a module as bytes out.
+/* bytes.c -- prune a module given as bytes, and return it as bytes.
  *
  * Python's LLVM and this one are two copies in one process, hidden from each other, and a
- * file knows no pointers at all: what they can share is bitcode, or text. Every call has an
- * LLVM context of its own, with a handler for diagnostics: without one LLVM prints an error
- * and ends the process.
+ * file has no pointers at all. They can only share bitcode or text. Every call has an
+ * LLVM context of its own, with a handler for diagnostics: without one LLVM prints an
+ * error and ends the process.
  */
 #include <llvm-c/Analysis.h>
 #include <llvm-c/BitWriter.h>
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <tarn/prune.h>
 
-/* One module between its bytes. */
+/* One module between its input and its output bytes. */
 struct passage {
     const char *name; /* for messages */
     LLVMContextRef context;
@@ -22,7 +22,7 @@ struct passage {
     char trouble[400]; /* the first error that LLVM reported, one line */
 };
 
-/* Keep the first line of the first message. */
+/* Keep the first line of the first diagnostic. */
 static void keep(struct passage *passage, const char *message)
 {
     size_t length = strcspn(message, "\n");
@@ -60,7 +60,7 @@ static tarn_status read_module(struct passage *passage, const void *ir, size_t b
         LLVMCreateMemoryBufferWithMemoryRangeCopy(ir, bytes, passage->name);
     char *words = NULL;
 
-    /* This call takes the buffer, whatever becomes of it. */
+    /* This call takes over the buffer, also on failure. */
     bool failed =
         LLVMParseIRInContext(passage->context, buffer, &passage->module, &words);
     if (failed && words)
@@ -70,14 +70,15 @@ static tarn_status read_module(struct passage *passage, const void *ir, size_t b
         return TARN_OK;
     if (failed)
         passage->module = NULL;
-    /* LLVM begins with the name, mostly, and then says where: `name:3:5: error: ...`. */
+    /* LLVM mostly begins with the name, and then gives the place: `name:3:5: error: ...`.
+     */
     bool named = strncmp(passage->trouble, passage->name, strlen(passage->name)) == 0;
     return tarn_error_set(TARN_BAD_FORMAT, "prune: LLVM %s refuses %s%s%s",
                           tarn_prune_llvm_version(), named ? "" : passage->name,
                           named ? "" : ": ", passage->trouble);
 }
 
-/* The first function that the verifier does not like by itself, or NULL. */
+/* The first function that the verifier rejects on its own, or NULL. */
 static const char *bad_function(LLVMModuleRef module)
 {
     size_t length;
@@ -139,7 +140,7 @@ static tarn_status write_module(struct passage *passage, bool bitcode, char **ou
     return status;
 }
 
-/* Everything between reading and writing. */
+/* All steps between reading and writing. */
 static tarn_status prune(struct passage *passage, const tarn_prune_options *options,
                          tarn_prune_report *report)
 {
@@ -167,7 +168,7 @@ tarn_status tarn_prune_bytes(const void *ir, size_t bytes, const char *name,
         form != TARN_PRUNE_BITCODE)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "prune: there is no form %d",
                               (int)form);
-    if (bytes == 0) /* to LLVM that is a module with nothing in it; it is a lost file */
+    if (bytes == 0) /* to LLVM that is an empty module; it is a lost file */
         return tarn_error_set(TARN_BAD_FORMAT, "prune: %s is empty", passage.name);
     bool bitcode = form == TARN_PRUNE_BITCODE ||
                    (form == TARN_PRUNE_AS_GIVEN && is_bitcode(ir, bytes));

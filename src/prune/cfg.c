@@ -1,7 +1,8 @@
-/* cfg.c -- where control goes from each block of a function, and where it comes from. */
+/* cfg.c -- the control flow graph: the successors and predecessors of each block. */
 #include "prune/cfg.h"
 
-/* Where a block is, or would be, in the table; open addressing, at most half full. */
+/* The index of a block in the table, or of its free entry; open addressing, at most half
+ * full. */
 static size_t slot_of(const struct tarn__cfg *cfg, LLVMBasicBlockRef block)
 {
     size_t slot = (size_t)(((uintptr_t)block >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 20);
@@ -57,7 +58,7 @@ static void list_targets(struct tarn__cfg *cfg, const struct tarn__view *view)
 
 static void list_sources(struct tarn__cfg *cfg)
 {
-    size_t *fill = cfg->first_in + 1; /* one ahead: where the next of a block goes */
+    size_t *fill = cfg->first_in + 1; /* one ahead: the place for a block's next entry */
 
     for (size_t edge = 0; edge < cfg->edges; edge++)
         cfg->first_in[cfg->targets[edge] + 2]++;

@@ -1,7 +1,7 @@
-/* cfg.h -- where control goes from each block of a function, and where it comes from.
+/* cfg.h -- the control flow graph: the successors and predecessors of each block.
  *
- * LLVM-C knows the successors of a block and nothing else. Both lists are made once, as
- * numbers; control flow never changes while the pruner works.
+ * LLVM-C has only the successors of a block. Both lists are made once, as numbers;
+ * control flow never changes while the pruner works.
  */
 #ifndef TARN_PRUNE_CFG_H
 #define TARN_PRUNE_CFG_H
@@ -27,7 +27,7 @@ bool tarn__cfg_open(struct tarn__cfg *cfg, const struct tarn__view *view);
 /* The number of a block of the function. */
 uint32_t tarn__cfg_number(const struct tarn__cfg *cfg, LLVMBasicBlockRef block);
 
-/* The same edges the other way round; shares the arrays. */
+/* The graph with reversed edges; it shares the arrays. */
 struct tarn__cfg tarn__cfg_reversed(const struct tarn__cfg *cfg);
 
 #endif

@@ -1,8 +1,8 @@
-/* cycles.c -- which blocks can come back to themselves: Tarjan's way, without recursion.
+/* cycles.c -- which blocks lie on a cycle: Tarjan's algorithm, without recursion.
  *
- * Blocks are numbered as they are found. A block that leads back to no lower number than
- * its own closes a part of the graph in which every block leads to every other; it is a
- * cycle if it has two blocks, or one that leads to itself.
+ * Blocks are numbered in the order of discovery. A block that leads back to no lower
+ * number than its own closes a strongly connected component: there every block leads to
+ * every other. It is a cycle if it has two blocks, or one that leads to itself.
  */
 #include "prune/cycles.h"
 #include <string.h>
@@ -47,7 +47,7 @@ static void lower(struct search *search, uint32_t block, uint32_t number)
         search->at->lowest[block] = number;
 }
 
-/* Take the part that `block` closes off the path. */
+/* Remove the component that `block` closes from the path. */
 static void close_part(struct search *search, uint32_t block)
 {
     struct tarn__cycles *at = search->at;

@@ -1,10 +1,11 @@
-/* dominators.c -- dominator trees in nearly linear time: the semi-NCA way.
+/* dominators.c -- dominator trees in nearly linear time: the semi-NCA algorithm.
  *
- * Number the blocks as a walk from the root finds them. A block's semidominator is the
- * lowest number from which some way leads to it through higher numbers only; its immediate
- * dominator is then the nearest ancestor, in the tree that grows, whose number is not above
+ * Number the blocks in the order of a walk from the root. A block's semidominator is the
+ * lowest number with a path to the block through higher numbers only. Its immediate
+ * dominator is then the nearest ancestor, in the growing tree, whose number is not above
  * the semidominator's (L. Georgiadis, Linear-Time Algorithms for Dominators and Related
- * Problems, 2005). Numbers begin at 1 here, which is the root; a virtual one if need be.
+ * Problems, 2005). Numbers begin at 1 here, which is the root, or a virtual root if
+ * needed.
  */
 #include "prune/dominators.h"
 
@@ -14,13 +15,14 @@ struct build {
     uint32_t *number;            /* by block; 0: not reached */
     /* By number: */
     uint32_t *block;  /* TARN__NONE for the virtual root */
-    uint32_t *above;  /* in the walk's tree; shortened while semidominators are sought */
+    uint32_t *above;  /* in the walk's tree; shortened during the search for
+                       * semidominators */
     uint32_t *parent; /* in the walk's tree, then the immediate dominator */
     uint32_t *semi;
-    uint32_t *best;         /* the number with the lowest semi on the way above */
-    bool virtual;           /* is the root virtual? Then these are what it leads to: */
+    uint32_t *best;         /* the number with the lowest semi on the path above */
+    bool virtual;           /* is the root virtual? Then these are its successors: */
     bool *is_root;          /* by block */
-    uint32_t *stack, *from; /* of blocks, and of the numbers that they were met from */
+    uint32_t *stack, *from; /* blocks, and the numbers that they were found from */
 };
 
 static uint32_t give_number(struct build *build, uint32_t block, uint32_t parent)
@@ -35,7 +37,7 @@ static uint32_t give_number(struct build *build, uint32_t block, uint32_t parent
     return number;
 }
 
-/* Number all that is reached from `root`. */
+/* Number all blocks that are reachable from `root`. */
 static void walk(struct build *build, uint32_t root, uint32_t parent)
 {
     const struct tarn__cfg *cfg = build->cfg;
@@ -57,11 +59,11 @@ static void walk(struct build *build, uint32_t root, uint32_t parent)
     }
 }
 
-/* The number with the lowest semidominator from `number` up to what is not linked yet,
- * that is, to numbers below `linked`. The way is shortened for the next. */
+/* Find the number with the lowest semidominator from `number` up to the first unlinked
+ * number, that is, below `linked`. The path is compressed for the next call. */
 static uint32_t lowest(struct build *build, uint32_t number, uint32_t linked)
 {
-    uint32_t *stack = build->from; /* free by now */
+    uint32_t *stack = build->from; /* unused by now */
     size_t depth = 0;
     uint32_t at = number;
 
@@ -114,8 +116,8 @@ static void find_dominators(struct build *build)
     }
 }
 
-/* Parents have lower numbers: sizes are summed up from the end, and places are handed out
- * from the front. */
+/* Parents have lower numbers. Sizes are summed from the end, and places are assigned from
+ * the front. */
 static bool fill_tree(struct tarn__tree *tree, struct build *build,
                       struct tarn__arena *arena)
 {

@@ -1,8 +1,8 @@
-/* dominators.h -- which blocks every way to a block goes through.
+/* dominators.h -- dominator trees: the blocks that every path to a block passes.
  *
- * LLVM has such trees, LLVM-C does not hand them out. The same code makes both: for
- * dominators from the entry, for post-dominators on the reversed edges from the roots that
- * LLVM would choose, tied together by a virtual root.
+ * LLVM has such trees, but LLVM-C does not expose them. The same code makes both.
+ * Dominators start from the entry. Post-dominators use reversed edges, from the roots
+ * that LLVM would choose, joined by a virtual root.
  */
 #ifndef TARN_PRUNE_DOMINATORS_H
 #define TARN_PRUNE_DOMINATORS_H
@@ -27,7 +27,7 @@ static inline bool tarn__tree_reached(const struct tarn__tree *tree, uint32_t bl
     return tree->enter[block] != 0;
 }
 
-/* Does `above` dominate `block`, or is it that block? Both are reached. */
+/* Does `above` dominate `block`, or is it that block? Both are reachable. */
 static inline bool tarn__tree_above(const struct tarn__tree *tree, uint32_t above,
                                     uint32_t block)
 {
@@ -35,9 +35,9 @@ static inline bool tarn__tree_above(const struct tarn__tree *tree, uint32_t abov
            tree->enter[block] <= tree->leave[above];
 }
 
-/* The blocks from which LLVM starts a post-dominator tree: those that end the function, and
- * one for each part of it that never ends. `roots` has room for every block. False: no
- * host memory. (roots.c) */
+/* Find the blocks from which LLVM starts a post-dominator tree: those that end the
+ * function, and one for each part of it that never ends. `roots` has space for every
+ * block. False: no host memory. (roots.c) */
 bool tarn__post_dominator_roots(const struct tarn__cfg *cfg, struct tarn__arena *arena,
                                 uint32_t *roots, uint32_t *count_out);
 

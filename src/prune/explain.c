@@ -1,8 +1,8 @@
-/* explain.c -- why an incref stayed, told once a function is done.
+/* explain.c -- explain why an incref stayed, after a function is done.
  *
- * The search that allows most is asked once more about every incref that is left; what it
- * says is put into words with the names that the IR prints, and the line of the source
- * where there is debug info.
+ * The most permissive search is repeated for every incref that is left. Its verdict
+ * becomes a message with the names that the IR prints, and with the source line where
+ * there is debug info.
  */
 #include "prune/explain.h"
 #include <stdio.h>
@@ -49,8 +49,8 @@ static bool is_void(LLVMValueRef instruction)
     return LLVMGetTypeKind(LLVMTypeOf(instruction)) == LLVMVoidTypeKind;
 }
 
-/* The number that IR prints for a block without a name: arguments, blocks and results that
- * have none are counted together. */
+/* The number that IR prints for a block without a name. Arguments, blocks and results
+ * without names share one numbering. */
 static unsigned printed_number(const struct tarn__view *view, uint32_t wanted)
 {
     unsigned number = 0;
@@ -104,7 +104,7 @@ static tarn_prune_place place_of(const struct tarn__view *view, uint32_t block,
     return place;
 }
 
-/* For a block as a whole the place in the source is that of its end. */
+/* For a block as a whole, the source place is that of its end. */
 static tarn_prune_place place_of_verdict(const struct tarn__view *view,
                                          const struct tarn__verdict *verdict)
 {
@@ -139,7 +139,7 @@ static void tell(const struct tarn__view *view, const struct tarn__refop *incref
     options->explain(options->explain_data, &kept);
 }
 
-/* --- which rule ---------------------------------------------------------------------- */
+/* --- which rule --------------------------------------------------------------------- */
 
 static bool has_decref(const struct tarn__view *view, const struct tarn__refop *incref)
 {

@@ -1,18 +1,19 @@
-/* fan.c -- the ways from a block to the first decrefs behind it. */
+/* fan.c -- fan-out regions: the paths from a block to the first decrefs behind it. */
 #include "prune/fan.h"
 #include "prune/marks.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define PART_IS_FAN (UINT32_C(1) << 31) /* the rest is the index of the fan */
+#define PART_IS_FAN (UINT32_C(1) << 31) /* the other bits are the index of the fan */
 
-/* A fan of up to so many parts is taken apart by those around it. */
+/* A fan of up to this many parts is expanded by the fans around it. */
 enum { FEW_PARTS = 4 };
 
-/* The limit is there for graphs made to be slow; compilers' functions are far below. */
+/* The limit guards against graphs built to be slow; compilers' functions are far below
+ * it. */
 enum { STEPS_PER_BLOCK = 256, STEPS_ALWAYS = 1 << 22 };
 
-/* --- opening -------------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------------------ */
 
 static int by_depth(const void *a, const void *b)
 {
@@ -29,8 +30,8 @@ static bool has_incref(const struct tarn__view *view, uint32_t block)
     return false;
 }
 
-/* One fan for each block with an incref that the entry leads to, in the order in which a
- * walk of the dominator tree enters them: what is inside comes after what is around it. */
+/* One fan for each reachable block with an incref, in the order in which a walk of the
+ * dominator tree enters them: an inner fan comes after the fans around it. */
 static bool list_fans(struct tarn__fans *fans)
 {
     const struct tarn__view *view = fans->view;
@@ -57,7 +58,7 @@ static bool list_fans(struct tarn__fans *fans)
     return true;
 }
 
-/* Does the function, as it came, release something in this block? */
+/* Did the original function release something in this block? */
 static bool released(const struct tarn__view *view, uint32_t block)
 {
     for (uint32_t i = view->first_refop[block]; i < view->first_refop[block + 1]; i++)
@@ -66,8 +67,8 @@ static bool released(const struct tarn__view *view, uint32_t block)
     return false;
 }
 
-/* Which blocks lead to no decref? That asks for all that there were: code that raises and
- * still gives things back keeps its books, whatever of that could be left out. */
+/* Find the blocks that lead to no decref. All original decrefs count. Code that raises
+ * and still releases keeps its own accounting, whatever part of it could be removed. */
 static void find_quiet(struct tarn__fans *fans)
 {
     const struct tarn__cfg *cfg = fans->cfg;
@@ -134,7 +135,7 @@ void tarn__fans_renew(struct tarn__fans *fans)
     fans->steps += fans->cfg->edges + fans->cfg->blocks;
 }
 
-/* --- one search ------------------------------------------------------------------------ */
+/* --- one search --------------------------------------------------------------------- */
 
 static bool refuse(struct tarn__fan *fan, tarn_prune_rule rule, uint32_t block,
                    bool final)
@@ -144,7 +145,7 @@ static bool refuse(struct tarn__fan *fan, tarn_prune_rule rule, uint32_t block,
     return false;
 }
 
-/* Does a way that comes to this block end there, by a raise that gives nothing back? */
+/* Does a path end at this block, by a raise that releases nothing? */
 static bool ends_in_raise(struct tarn__fans *fans, uint32_t block)
 {
     if (!(fans->view->pruning->options.shapes & TARN_PRUNE_FANOUT_RAISE))
@@ -164,14 +165,15 @@ static void add_part(struct tarn__fans *fans, struct tarn__fan *fan, uint32_t pa
     fan->exit_count += exits;
 }
 
-/* Go on behind this block when its turn comes. */
+/* Continue behind this block later. */
 static void go_through(struct tarn__fans *fans, uint32_t block)
 {
     fans->inside[block] = fans->search;
     fans->stack[fans->depth++] = block;
 }
 
-/* An exit of a fan inside. Where it lost its decrefs since, ways go on behind it. */
+/* Handle an exit of an inner fan. If it has lost its decrefs since, paths continue behind
+ * it. */
 static bool take_exit(struct tarn__fans *fans, struct tarn__fan *fan, uint32_t block)
 {
     if (fans->seen[block] == fans->search)
@@ -186,7 +188,7 @@ static bool take_exit(struct tarn__fans *fans, struct tarn__fan *fan, uint32_t b
     return true;
 }
 
-/* The exits of a fan inside are exits of this one. Large fans stay one part, as long as
+/* The exits of an inner fan are exits of this one. Large fans stay one part, as long as
  * no block lost its decrefs since they were found. */
 static bool take_over(struct tarn__fans *fans, struct tarn__fan *fan, uint32_t index)
 {
@@ -213,7 +215,7 @@ static bool take_over(struct tarn__fans *fans, struct tarn__fan *fan, uint32_t i
     return good;
 }
 
-/* Does what made this fan fail make every fan around it fail, or this one? */
+/* Does the cause of this fan's failure make every fan around it fail, or this one? */
 static bool fails_here_too(const struct tarn__fans *fans, const struct tarn__fan *inner,
                            const struct tarn__fan *fan)
 {
@@ -222,8 +224,7 @@ static bool fails_here_too(const struct tarn__fans *fans, const struct tarn__fan
             !tarn__tree_above(&fans->dominators, fan->head, inner->why.block));
 }
 
-/* A block without a decref, met for the first time: is it the head of a fan that is known?
- */
+/* A block without a decref, visited for the first time: is it the head of a known fan? */
 static bool pass(struct tarn__fans *fans, struct tarn__fan *fan, uint32_t block)
 {
     uint32_t index = fans->fan_of[block];
@@ -240,7 +241,7 @@ static bool pass(struct tarn__fans *fans, struct tarn__fan *fan, uint32_t block)
     return true;
 }
 
-/* A way leads from the head to this block. */
+/* A path leads from the head to this block. */
 static bool meet(struct tarn__fans *fans, struct tarn__fan *fan, uint32_t block)
 {
     fans->steps++;
@@ -272,8 +273,8 @@ static bool meet_targets(struct tarn__fans *fans, struct tarn__fan *fan, uint32_
     return good;
 }
 
-/* A way into the fan that does not come from its head comes from behind an exit: the head
- * dominates where it enters. */
+/* A path into the fan that does not come from its head comes from behind an exit: the
+ * head dominates the block that it enters. */
 static bool only_head_leads_in(struct tarn__fans *fans, struct tarn__fan *fan)
 {
     const struct tarn__cfg *cfg = fans->cfg;

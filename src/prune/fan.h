@@ -1,20 +1,21 @@
-/* fan.h -- the ways from a block to the first decrefs behind it.
+/* fan.h -- fan-out regions: the paths from a block to the first decrefs behind it.
  *
- * A fan is what lies between a head, a block in which references are taken, and its exits:
- * the blocks with decrefs that ways from the head come to first. It holds if
+ * A fan is the region between its head and its exits. The head is a block that takes
+ * references. The exits are the first blocks with decrefs on the paths from the head. The
+ * fan holds if
  *
  *   - no block from the head up to the exits has a decref,
- *   - every way ends at an exit, or at a raise after which nothing is released, or nowhere,
- *   - no way comes back to the head before an exit,
- *   - no way comes to an exit, or into the fan, but through the head.
+ *   - every path ends at an exit, or nowhere, or at a raise with no release after it,
+ *   - no path returns to the head before an exit,
+ *   - no path reaches an exit, or enters the fan, except through the head.
  *
- * Then each exit is reached once for each time that the head is passed, and not otherwise.
- * Whether the value of an incref in the head has a decref in each exit is not asked here:
- * all increfs of a head share its fan.
+ * Then each pass through the head reaches one exit, once, and no exit is reached
+ * otherwise. Whether the value of an incref in the head has a decref in each exit is not
+ * checked here: all increfs of a head share its fan.
  *
- * Fans are looked for from the inside out, and one that holds is one step for those around
- * it, as nothing but its head leads into it. So the work grows with the function's size,
- * not with its square.
+ * Fans are searched from the inside out. A fan that holds is one step for the fans around
+ * it, as only its head leads into it. So the work grows with the function's size, not
+ * with its square.
  */
 #ifndef TARN_PRUNE_FAN_H
 #define TARN_PRUNE_FAN_H
@@ -24,13 +25,13 @@
 
 struct tarn__fan {
     uint32_t head;
-    bool known; /* was it looked for? */
+    bool known; /* was it searched? */
     bool holds;
-    bool final;  /* why it does not hold is as true for every fan around it */
-    bool raises; /* some way ends at a raise */
-    struct tarn__verdict why; /* it does not hold */
+    bool final;  /* the reason for failure holds for every fan around it too */
+    bool raises; /* some path ends at a raise */
+    struct tarn__verdict why; /* why it does not hold */
     uint32_t exit_count;
-    uint32_t *parts; /* exits, and heads of fans inside; see PART_IS_FAN in fan.c */
+    uint32_t *parts; /* exits, and heads of inner fans; see PART_IS_FAN in fan.c */
     uint32_t part_count;
     uint32_t age; /* tarn__fans.freed when it was found */
 };
@@ -42,29 +43,28 @@ struct tarn__fans {
     struct tarn__cycles cycles;
     struct tarn__arena arena; /* for the parts; emptied by tarn__fans_renew() */
 
-    uint32_t *fan_of; /* by block: its fan's index, or TARN__NONE */
-    struct tarn__fan
-        *fans; /* by where the head stands in the dominator tree, deepest last */
+    uint32_t *fan_of;       /* by block: its fan's index, or TARN__NONE */
+    struct tarn__fan *fans; /* by place of the head in the dominator tree, deepest last */
     uint32_t fan_count;
-    uint32_t *open; /* fans that are being taken apart */
+    uint32_t *open; /* fans that are being expanded */
 
-    uint32_t freed; /* grows when a block loses its last decref */
+    uint32_t freed; /* incremented when a block loses its last decref */
     size_t steps, most_steps;
 
     /* By block: */
     bool *quiet;  /* no decref is reached from here */
     bool *cyclic; /* leads back to itself without a decref */
 
-    /* Of the search in progress. A block is marked where it has the search's number. */
+    /* Data of the current search. A block is marked if it has the search's number. */
     uint32_t search;
     uint32_t *seen, *inside;
     uint32_t *stack;
     size_t depth;
-    uint32_t *entered; /* blocks whose sources have to be inside */
+    uint32_t *entered; /* blocks whose predecessors have to be inside */
     uint32_t entered_count;
     uint32_t *found; /* parts */
     uint32_t found_count;
-    bool explaining; /* look for `loud_raise`, too */
+    bool explaining; /* search for `loud_raise`, too */
     uint32_t
         loud_raise; /* a block that raises and has decrefs behind it, or TARN__NONE */
 };
@@ -74,17 +74,18 @@ bool tarn__fans_open(struct tarn__fans *fans, struct tarn__view *view,
                      const struct tarn__cfg *cfg);
 void tarn__fans_close(struct tarn__fans *fans);
 
-/* Forget all fans: decrefs have gone since they were looked for. */
+/* Forget all fans: decrefs were removed since they were found. */
 void tarn__fans_renew(struct tarn__fans *fans);
 
-/* The fan of this head, as things are now. One that ended at the limit says TOO_LARGE. */
+/* Find the fan of this head in the current state. A search that hits the limit gives
+ * TOO_LARGE. */
 struct tarn__fan *tarn__fan_find(struct tarn__fans *fans, struct tarn__fan *fan);
 
-/* A block in the fan that would end a way by a raise, were nothing released behind it; or
- * TARN__NONE. For explanations: it looks again. */
+/* Find a block in the fan that would end a path by a raise, if nothing were released
+ * behind it; or TARN__NONE. For explanations: it searches again. */
 uint32_t tarn__fan_loud_raise(struct tarn__fans *fans, struct tarn__fan *fan);
 
-/* List the exits of a fan that holds; they are in fans->found, and live until the next
+/* List the exits of a fan that holds; they are in fans->found, and valid until the next
  * search. */
 uint32_t *tarn__fan_exits(struct tarn__fans *fans, const struct tarn__fan *fan,
                           uint32_t *count_out);

@@ -1,9 +1,10 @@
-/* handed.c -- when a way raises, may a reference be somebody else's already? */
+/* handed.c -- ownership transfer: on a path that raises, may another owner hold the
+ * reference? */
 #include "prune/handed.h"
 #include "prune/marks.h"
 #include <stdlib.h>
 
-/* An incref on its way into order. */
+/* An incref during sorting. */
 struct entry {
     uint32_t value, enter, refop;
 };
@@ -64,21 +65,20 @@ static bool is_gone(const struct tarn__handed *handed, uint32_t place)
     return handed->fans->view->refops[handed->increfs[place]].call == NULL;
 }
 
-/* The first place from here on whose incref is still there, or `end`. */
+/* The first place from here on whose incref still exists, or `end`. */
 static uint32_t next_place(struct tarn__handed *handed, uint32_t place, uint32_t end)
 {
     uint32_t *next = handed->next;
 
     while (place < end && is_gone(handed, place)) {
         if (next[place] < end && is_gone(handed, next[place]))
-            next[place] =
-                next[next[place]]; /* the way is shorter for whoever comes next */
+            next[place] = next[next[place]]; /* shorten the path for later calls */
         place = next[place];
     }
     return place < end ? place : end;
 }
 
-/* Is there still an incref of the value in a block that the walk of the dominator tree
+/* Does an incref of the value still exist in a block that the walk of the dominator tree
  * enters from `enter` to `leave`? */
 static bool is_taken(struct tarn__handed *handed, uint32_t value, uint32_t enter,
                      uint32_t leave)
@@ -96,8 +96,8 @@ static bool is_taken(struct tarn__handed *handed, uint32_t value, uint32_t enter
     return low < end && enter_of(handed, low) <= leave;
 }
 
-/* Is there something in this block of the fan that shifts references? If it is no exit, go
- * on behind it when its turn comes. What leads to no decref is no way to an exit. */
+/* Does this block of the fan shift references? If it is no exit, continue behind it
+ * later. A block that leads to no decref is on no path to an exit. */
 static bool shifts(struct tarn__handed *handed, uint32_t value, uint32_t block)
 {
     struct tarn__fans *fans = handed->fans;
@@ -133,11 +133,12 @@ static uint32_t walk(struct tarn__handed *handed, const struct tarn__fan *fan,
     return TARN__NONE;
 }
 
-/* --- is it stored? ------------------------------------------------------------------- */
+/* --- is the value stored? -------------------------------------------------------------
+ */
 
 enum { STORED = 1, NOT_STORED = 2 };
 
-/* Which blocks lead to a raise, or have one? */
+/* Find the blocks that lead to a raise, or have one. */
 static void find_before_raise(struct tarn__handed *handed)
 {
     struct tarn__fans *fans = handed->fans;
@@ -175,13 +176,13 @@ static bool is_before_raise(struct tarn__handed *handed, LLVMValueRef instructio
 static bool has_use_that_stores(struct tarn__handed *handed, LLVMValueRef value,
                                 bool is_cast);
 
-/* Can the reference leave the function through this use before a raise, or go on under
+/* Can the reference leave the function through this use before a raise, or continue under
  * another name? */
 static bool use_stores(struct tarn__handed *handed, LLVMValueRef user, LLVMValueRef value,
                        bool is_cast)
 {
     switch (LLVMGetInstructionOpcode(user)) {
-    case LLVMCall: /* what is called may borrow it, and counts for itself if it keeps it */
+    case LLVMCall: /* a callee may borrow it, and counts for itself if it keeps it */
     case LLVMLoad:
     case LLVMICmp:
     case LLVMGetElementPtr:

@@ -1,15 +1,16 @@
-/* handed.h -- when a way raises, may a reference be somebody else's already?
+/* handed.h -- ownership transfer: on a path that raises, may another owner hold the
+ * reference?
  *
- * A way that raises loses the references that the function holds, and once a pair has gone
- * with a raising fan it loses one less. That is right if the function still holds the one
- * that its decrefs give back on the other ways. It need not. A reference may be taken for
- * somebody else, a list that lives on; IR does not say which is whose. So it is asked
+ * A path that raises loses the references that the function holds. Once a pair was
+ * removed with a raising fan, it loses one less. That is right if the function still
+ * holds the reference that its decrefs release on the other paths. But a reference may be
+ * taken for another owner, a list that lives on. IR does not tell which reference is
+ * whose. So these checks are made:
  *
- *   - whether the value is stored before some raise. A callee that keeps it counts for
- *     itself;
- *   - whether it is taken again in the fan: then the decrefs may be for that one;
- *   - whether it was given back in the fan, by a decref that has gone since: then what is
- *     left may be the other's.
+ *   - Is the value stored before some raise? A callee that keeps it counts for itself.
+ *   - Is it taken again in the fan? Then the decrefs may be for that reference.
+ *   - Was it released in the fan, by a decref that was removed since? Then the remaining
+ *     reference may be the other owner's.
  */
 #ifndef TARN_PRUNE_HANDED_H
 #define TARN_PRUNE_HANDED_H
@@ -20,16 +21,17 @@ struct tarn__handed {
     struct tarn__fans *fans;
     bool *before_raise; /* by block: it leads to a raise, or has one */
     bool know_before_raise;
-    unsigned char *stored; /* by value: where it matters; 0: not asked yet */
-    uint32_t *increfs;     /* refops, by value and then as the dominator tree is walked */
-    uint32_t *next;        /* for a place: one further on, to go on from if it is gone */
+    unsigned char *stored; /* by value: the result of the check; 0: not checked yet */
+    uint32_t *increfs;     /* refops, by value and then in the order of a dominator
+                            * tree walk */
+    uint32_t *next;        /* for a place: the next place to try if its incref is gone */
     uint32_t *first; /* value v has increfs[first[v]] .. increfs[first[v + 1] - 1] */
 };
 
 /* False: no host memory. */
 bool tarn__handed_open(struct tarn__handed *handed, struct tarn__fans *fans);
 
-/* For an incref of the fan's head: a block of the fan that speaks against it, or
+/* For an incref of the fan's head: a block of the fan that forbids removal, or
  * TARN__NONE. */
 uint32_t tarn__handed_over(struct tarn__handed *handed, const struct tarn__fan *fan,
                            uint32_t incref);

@@ -1,15 +1,15 @@
-/* llvmlite.c -- pairs across blocks, found and refused exactly as llvmlite's pass does.
+/* llvmlite.c -- pairs across blocks, found and rejected exactly as llvmlite's pass does.
  *
  * Diamond: the incref dominates the decref, the decref post-dominates the incref, and no
- * block from the one up to the other has a decref of anything. Fan-out: every way from the
- * incref comes to a block with a decref of the same value, or, in the raising kind, to one
- * that raises, and no way comes to those blocks past the incref.
+ * block from the one up to the other has a decref of anything. Fan-out: every path from
+ * the incref reaches a block with a decref of the same value or, in the raising kind, a
+ * block that raises. No path reaches those blocks without passing the incref.
  *
- * The fan-out search visits a block once for every way to it. It gives up on ways of more
- * than 15 blocks and after a number of visits, and remembers the incref's block as bad for
- * some failures and not for others, which decides over the block's other increfs. All this
- * shows in what is removed, so it is kept as it is. What costs nothing here is asking a
- * block what it holds: the counts are kept up to date.
+ * The fan-out search visits a block once for every path to it. It gives up on paths of
+ * more than 15 blocks and after a number of visits. It remembers the incref's block as
+ * bad for some failures and not for others, which affects the block's other increfs. All
+ * this shows in the result, so it is reproduced unchanged. Only querying a block's
+ * contents is cheap here: the counts are kept up to date.
  */
 #include "prune/marks.h"
 #include "prune/shapes.h"
@@ -22,21 +22,21 @@ struct tarn__llvmlite {
     struct tarn__tree dominators, post_dominators; /* made when first needed */
     bool trees_made;
 
-    /* By block. A mark says yes where it equals the number of the search. */
+    /* By block. A mark is set where it equals the number of the search. */
     uint32_t search;
     uint32_t *visited;
     uint32_t *tail; /* one of the blocks that a search ended at */
     uint32_t *bad;  /* no fan-out starts here; equals `pass` */
     uint32_t pass;
-    uint32_t *stack; /* room for every edge and one more */
+    uint32_t *stack; /* space for every edge and one more */
 
-    /* Of the fan-out search in progress: */
+    /* Data of the current fan-out search: */
     uint32_t value, head;
     bool raise;
     size_t visits;
-    uint32_t way[LONGEST_WAY]; /* from the head to the block in hand */
+    uint32_t way[LONGEST_WAY]; /* from the head to the current block */
     unsigned way_length;
-    uint32_t *decref_blocks, decref_block_count; /* where ways ended */
+    uint32_t *decref_blocks, decref_block_count; /* where paths ended */
     uint32_t *raise_blocks, raise_block_count;
     struct tarn__verdict why; /* of the last failure */
 };
@@ -71,7 +71,7 @@ static bool fail(struct tarn__llvmlite *search, tarn_prune_rule rule, uint32_t b
     return false;
 }
 
-/* Fail, and look at no other incref of the head in this pass. */
+/* Fail, and skip all other increfs of the head in this pass. */
 static bool fail_for_all(struct tarn__llvmlite *search, tarn_prune_rule rule,
                          uint32_t block)
 {
@@ -79,11 +79,11 @@ static bool fail_for_all(struct tarn__llvmlite *search, tarn_prune_rule rule,
     return fail(search, rule, block);
 }
 
-/* --- the walk back -------------------------------------------------------------------- */
+/* --- the walk back ------------------------------------------------------------------ */
 
-/* Do all ways back from the blocks marked as tails, `count` of which are on the stack, come
- * to `head` before the entry or another tail? Blocks that raise are passed over in a
- * search for raising fan-outs; llvmlite learned that in 0.43. */
+/* Do all reverse paths from the blocks marked as tails, `count` of which are on the
+ * stack, reach `head` before the entry or another tail? Blocks that raise are skipped in
+ * a search for raising fan-outs; llvmlite does so since 0.43. */
 static bool held_by_head(struct tarn__llvmlite *search, uint32_t head, size_t count,
                          bool raise)
 {
@@ -109,7 +109,7 @@ static bool held_by_head(struct tarn__llvmlite *search, uint32_t head, size_t co
     return true;
 }
 
-/* --- diamond -------------------------------------------------------------------------- */
+/* --- diamond ------------------------------------------------------------------------ */
 
 static bool make_trees(struct tarn__llvmlite *search)
 {
@@ -122,7 +122,7 @@ static bool make_trees(struct tarn__llvmlite *search)
     return search->trees_made;
 }
 
-/* What is not reached is dominated by everything and dominates nothing that is. */
+/* An unreachable block is dominated by every block and dominates no reachable one. */
 static bool dominates(const struct tarn__tree *tree, uint32_t above, uint32_t block)
 {
     if (!tarn__tree_reached(tree, block))
@@ -162,7 +162,7 @@ static bool is_diamond(struct tarn__llvmlite *search, uint32_t head, uint32_t ta
     return held_by_head(search, head, 1, false) && !has_decref_before(search, head, tail);
 }
 
-/* Take the first decref of the incref's value that makes a diamond with it. */
+/* Remove the first decref of the incref's value that makes a diamond with it. */
 static bool prune_diamond(struct tarn__llvmlite *search, uint32_t incref)
 {
     struct tarn__view *view = search->view;
@@ -197,7 +197,7 @@ bool tarn__llvmlite_diamond(struct tarn__llvmlite *search)
     return changed;
 }
 
-/* --- fan-out -------------------------------------------------------------------------- */
+/* --- fan-out ------------------------------------------------------------------------ */
 
 static bool on_the_way(const struct tarn__llvmlite *search, uint32_t block)
 {
@@ -218,7 +218,7 @@ static void end_at(struct tarn__llvmlite *search, uint32_t block, uint32_t *list
 
 static bool walk_on(struct tarn__llvmlite *search, uint32_t block);
 
-/* Does every way through this block end well? */
+/* Does every path through this block end well? */
 static bool walk(struct tarn__llvmlite *search, uint32_t block)
 {
     if (search->way_length >= LONGEST_WAY) {

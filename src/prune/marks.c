@@ -1,7 +1,7 @@
-/* marks.c -- does a block raise? Compilers say so with metadata.
+/* marks.c -- raise metadata: does a block raise?
  *
  * Numba marks the store that tells its caller what was raised; before version 0.57 it
- * marked the ret that follows. Exceptions that come from further inside have no mark.
+ * marked the ret that follows. Exceptions from inner calls have no mark.
  */
 #include "prune/marks.h"
 #include <string.h>
@@ -14,7 +14,7 @@ static unsigned kind_of_metadata(struct tarn__pruning *pruning, const char *name
     return *known;
 }
 
-/* Asked for without LLVMGetMetadata(), which leaves a wrapper behind in the context. */
+/* Queried without LLVMGetMetadata(), which leaves a wrapper behind in the context. */
 static bool has_metadata(LLVMValueRef instruction, unsigned kind)
 {
     size_t count;

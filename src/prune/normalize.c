@@ -1,8 +1,8 @@
-/* normalize.c -- within a block, what is taken comes before what is given back.
+/* normalize.c -- move the decrefs of a block behind its increfs.
  *
- * A decref that runs later keeps its object alive longer, which harms nobody, and once all
- * of a block's decrefs stand behind everything else any of them may go with an incref of
- * the block: nothing lies between an early release and the one that was removed.
+ * A decref that runs later keeps its object alive longer, which is harmless. Once all of
+ * a block's decrefs stand behind everything else, any of them may form a pair with an
+ * incref of the block: nothing lies between an early release and the removed one.
  */
 #include "prune/shapes.h"
 #include <llvm/Config/llvm-config.h>
@@ -15,21 +15,21 @@ static bool has_incref(const struct tarn__view *view, uint32_t block)
     return false;
 }
 
-/* Records of debug info hang on instructions and move along when one is taken out. */
+/* Debug info records are attached to instructions and move along when one is removed. */
 static bool has_records(LLVMValueRef instruction)
 {
 #if LLVM_VERSION_MAJOR >= 20
     return LLVMGetFirstDbgRecord(instruction) != NULL;
 #elif LLVM_VERSION_MAJOR == 19
     (void)instruction;
-    return true; /* cannot be asked */
+    return true; /* LLVM-C cannot query it */
 #else
     (void)instruction;
     return false;
 #endif
 }
 
-/* Do the block's decrefs stand in a row before its end already? */
+/* Do the block's decrefs already stand in a row before its end? */
 static bool is_normal(const struct tarn__view *view, uint32_t block, LLVMValueRef end)
 {
     LLVMValueRef expected = end;
@@ -53,13 +53,13 @@ static void move_before(struct tarn__pruning *pruning, LLVMValueRef call,
         pruning->builder = LLVMCreateBuilderInContext(pruning->context);
     LLVMInstructionRemoveFromParent(call);
     LLVMPositionBuilderBefore(pruning->builder, end);
-    /* Or the builder would give the call the place in the source that `end` has. */
+    /* Otherwise the builder would give the call the source place of `end`. */
     LLVMSetCurrentDebugLocation2(pruning->builder, NULL);
     LLVMInsertIntoBuilder(pruning->builder, call);
 }
 
-/* Is this a call that has to be a tail call? LLVM-C before version 18 knows tail calls of
- * any kind only; then it may be one where it is no refop. */
+/* Does this call have to be a tail call? LLVM-C before version 18 cannot tell the kinds
+ * of tail calls apart; then any tail call that is no refop may be one. */
 static bool is_musttail(const struct tarn__view *view, uint32_t block, LLVMValueRef call)
 {
     if (LLVMGetInstructionOpcode(call) != LLVMCall)
@@ -75,8 +75,8 @@ static bool is_musttail(const struct tarn__view *view, uint32_t block, LLVMValue
 #endif
 }
 
-/* Nothing may stand between a call that must be a tail call and the ret, so decrefs stay in
- * front of it. llvmlite's pass puts them behind it, which no verifier accepts. */
+/* Nothing may stand between a call that must be a tail call and the ret, so decrefs stay
+ * before it. llvmlite's pass puts them behind it, which no verifier accepts. */
 static LLVMValueRef where_to(const struct tarn__view *view, uint32_t block)
 {
     LLVMValueRef end = LLVMGetBasicBlockTerminator(view->blocks[block]);

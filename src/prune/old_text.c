@@ -1,11 +1,12 @@
 /* old_text.c -- the pruner of Numba before 0.52, on the text of a module.
  *
- * It looks at one block at a time. All decrefs of the block move behind its last refop;
- * then increfs and decrefs whose arguments are the same text go in pairs, the last incref
- * with the first decref. Text is all it knows: `ptr %a` and `ptr nonnull %a` are two things
- * to it, and only the null of typed pointers counts as null. Blocks are told by their
- * labels; a label that has to be quoted for anything but a letter, a digit or one of -$._
- * is not seen, and the two blocks are taken as one.
+ * It processes one block at a time. All decrefs of the block move behind its last refop.
+ * Then increfs and decrefs whose arguments are the same text are removed in pairs, the
+ * last incref with the first decref. It compares text only: `ptr %a` and `ptr nonnull %a`
+ * are different arguments to it, and only the null of typed pointers counts as null.
+ * Labels separate the blocks. A label that has to be quoted for anything but a letter, a
+ * digit or one of -$._ is not recognized. The blocks on both sides of it are treated as
+ * one.
  */
 #define _GNU_SOURCE /* memmem */
 #include "base/hash.h"
@@ -19,13 +20,13 @@ struct line {
     const char *text;
     size_t length;
     enum kind kind;
-    const char *argument; /* of a refop: what stands between the brackets */
+    const char *argument; /* of a refop: the text between the brackets */
     size_t argument_length;
     size_t below; /* the incref before it with the same argument, + 1; or 0 */
     bool gone;
 };
 
-/* The increfs of a block by their argument: each slot has the last of one, + 1. Open
+/* The increfs of a block by their argument: each slot has the last one's index + 1. Open
  * addressing, at most half full. */
 struct table {
     size_t *slots;
@@ -35,12 +36,13 @@ struct table {
 struct old {
     struct line *lines;
     size_t count;
-    struct line *moved; /* room for the lines of a block in their new order */
+    struct line *moved; /* space for the lines of a block in their new order */
     struct table table;
     uint64_t removed;
 };
 
-/* --- what a line is ------------------------------------------------------------------- */
+/* --- the kinds of lines --------------------------------------------------------------
+ */
 
 static bool starts_with(const char *text, const char *end, const char *start)
 {
@@ -56,7 +58,7 @@ static const char *skip_space(const char *at, const char *end)
     return at;
 }
 
-/* A call of NRT_incref or NRT_decref, plain or marked `tail`; its argument is all up to the
+/* A call of NRT_incref or NRT_decref, plain or marked `tail`; its argument ends at the
  * line's last closing bracket. */
 static void classify(struct line *line)
 {
@@ -92,7 +94,8 @@ static bool is_quote(const char *at, const char *end)
     return at < end && (*at == '"' || *at == '\'');
 }
 
-/* A name, in quotes or not, and a colon; or the comment of old that numbers a block. */
+/* A name, in quotes or not, and a colon; or the comment that numbers a block in old IR.
+ */
 static bool is_label(const struct line *line)
 {
     const char *end = line->text + line->length;
@@ -114,7 +117,7 @@ static bool line_starts(const struct line *line, const char *start)
     return starts_with(line->text, line->text + line->length, start);
 }
 
-/* --- one block ------------------------------------------------------------------------ */
+/* --- one block ---------------------------------------------------------------------- */
 
 static bool same_argument(const struct line *a, const struct line *b)
 {
@@ -182,13 +185,14 @@ static void prune_line(struct old *old, size_t index)
         struct line *incref = &old->lines[*last - 1];
         remove_line(old, incref);
         remove_line(old, line);
-        /* The slot keeps naming its argument where no incref of it is left. */
+        /* The slot keeps its argument when no incref of it is left. */
         if (incref->below)
             *last = incref->below;
     }
 }
 
-/* Size the table for this block alone, or emptying it would cost more than the work. */
+/* Size the table for this block alone; otherwise emptying it would cost more than the
+ * work. */
 static void open_table(struct old *old, size_t from, size_t to)
 {
     size_t refops = 0, slots = 4;
@@ -209,10 +213,10 @@ static void prune_block(struct old *old, size_t from, size_t to)
         prune_line(old, i);
 }
 
-/* --- the module ----------------------------------------------------------------------- */
+/* --- the module --------------------------------------------------------------------- */
 
-/* From the line of a `define` to the line of its `}`: each run of lines between labels.
- * Empty lines go. */
+/* From the line of a `define` to the line of its `}`: process each run of lines between
+ * labels. Empty lines are removed. */
 static void prune_function(struct old *old, size_t first, size_t last)
 {
     size_t from = first + 1;

@@ -1,8 +1,8 @@
 /* per_block.c -- pairs within one block.
  *
- * Decrefs stand behind increfs by now. The increfs are taken from the last to the first and
- * each goes with the first decref of its value, so that the longest-held references stay.
- * A refop on null does nothing and goes by itself.
+ * Decrefs stand behind increfs by now. The increfs are processed from the last to the
+ * first. Each forms a pair with the first decref of its value, so that the longest-held
+ * references stay. A refop on null does nothing and is removed alone.
  */
 #include "prune/shapes.h"
 

@@ -1,8 +1,8 @@
-/* prune.c -- prunes the functions of a module, one after the other.
+/* prune.c -- prune the functions of a module, one after the other.
  *
- * For each: find its refops, put decrefs behind increfs, then let every shape take what it
- * allows until none finds anything more. What one shape takes away may open the way for
- * another. Most functions have no incref at all and are done after one look.
+ * For each function: find its refops, move decrefs behind increfs, then let every shape
+ * remove the pairs that it allows, until none finds any more. A removal by one shape may
+ * enable another. Most functions have no incref at all and need only one look.
  */
 #include "prune/explain.h"
 #include "prune/sound.h"
@@ -88,7 +88,7 @@ static bool prune_as_llvmlite(struct tarn__view *view, struct tarn__llvmlite *se
     return !view->pruning->arena.failed;
 }
 
-/* The search that allows most is the one to ask. */
+/* The most permissive search gives the explanation. */
 static struct tarn__verdict ask_llvmlite(void *data, uint32_t incref)
 {
     struct tarn__llvmlite *search = data;
@@ -137,7 +137,7 @@ static bool prune_across_blocks(struct tarn__view *view)
                : across_soundly(view, &cfg);
 }
 
-/* Everything but finding the refops; false: no host memory. */
+/* All steps except finding the refops; false: no host memory. */
 static bool prune_view(struct tarn__view *view)
 {
     tarn__normalize(view);
@@ -160,7 +160,8 @@ static tarn_status check_ends(const struct tarn__view *view)
     return TARN_OK;
 }
 
-/* llvmlite's pass went by that attribute only when it came into LLVM's new pass manager. */
+/* llvmlite's pass respects that attribute only since it is part of LLVM's new pass
+ * manager. */
 static bool is_optnone(const struct tarn__view *view)
 {
     if (tarn__llvmlite_is_old(&view->pruning->options))

@@ -1,24 +1,25 @@
-/* roots.c -- where a post-dominator tree begins.
+/* roots.c -- the roots of a post-dominator tree.
  *
- * A block without successors is a root. What cannot reach one, an endless loop, needs a
- * root of its own, and which block of the loop that is decides who post-dominates whom.
- * There is no right answer; to give the answers of LLVM's analysis, its choice has to be
- * made in the same way: from the first such block in the function's order walk forward,
- * the later block first, and take the block that is found last. A root from which another
- * root can be reached is one too many.
+ * A block without successors is a root. A block that cannot reach one, in an endless
+ * loop, needs a root of its own. The choice of that block in the loop decides which
+ * blocks post-dominate which. There is no right choice, so this code reproduces LLVM's to
+ * get the results of its analysis. From the first such block in the function's order it
+ * walks forward, the later block first, and takes the block that is found last. A root
+ * that reaches another root is redundant.
  */
 #include "prune/dominators.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* What the walks share. A block is marked with the number of the walk that found it. */
+/* The data that the walks share. A block is marked with the number of the walk that found
+ * it. */
 struct walk {
     const struct tarn__cfg *cfg;
     uint32_t *found_by; /* by block */
-    uint32_t number;    /* of the walk in progress */
-    uint32_t *stack;    /* room for every edge and one more */
-    bool *covered;      /* by block: some root is reached from it */
-    uint32_t *order;    /* room for the targets of one block */
+    uint32_t number;    /* of the current walk */
+    uint32_t *stack;    /* space for every edge and one more */
+    bool *covered;      /* by block: it reaches some root */
+    uint32_t *order;    /* space for the targets of one block */
 };
 
 static int descending(const void *a, const void *b)
@@ -28,7 +29,7 @@ static int descending(const void *a, const void *b)
     return (left < right) - (left > right);
 }
 
-/* Push the targets of a block, the earliest block last or, as here, the latest on top. */
+/* Push the targets of a block so that the latest one is on top. */
 static size_t push_in_order(struct walk *walk, size_t depth, uint32_t block)
 {
     const struct tarn__cfg *cfg = walk->cfg;
@@ -42,7 +43,7 @@ static size_t push_in_order(struct walk *walk, size_t depth, uint32_t block)
     return depth;
 }
 
-/* The block found last on a walk forward from `start` through what is not covered. */
+/* The block found last on a walk forward from `start` through uncovered blocks. */
 static uint32_t furthest(struct walk *walk, uint32_t start)
 {
     size_t depth = 0;
@@ -61,7 +62,7 @@ static uint32_t furthest(struct walk *walk, uint32_t start)
     return last;
 }
 
-/* Everything from which `root` is reached is covered now. */
+/* Mark all blocks that reach `root` as covered. */
 static void cover(struct walk *walk, uint32_t root)
 {
     const struct tarn__cfg *cfg = walk->cfg;
@@ -83,7 +84,7 @@ static bool ends(const struct tarn__cfg *cfg, uint32_t block)
     return cfg->first_out[block] == cfg->first_out[block + 1];
 }
 
-/* Does a walk forward from `root` come to another root? */
+/* Does a walk forward from `root` reach another root? */
 static bool reaches_a_root(struct walk *walk, uint32_t root, const bool *is_root)
 {
     const struct tarn__cfg *cfg = walk->cfg;
@@ -104,7 +105,7 @@ static bool reaches_a_root(struct walk *walk, uint32_t root, const bool *is_root
     return false;
 }
 
-/* The last root takes the place of one that goes, and is looked at next. */
+/* Remove a redundant root: the last root takes its place, and is checked next. */
 static uint32_t drop_needless(struct walk *walk, uint32_t *roots, uint32_t count,
                               bool *is_root)
 {

@@ -1,17 +1,18 @@
-/* shapes.h -- the steps of a pruning, and what they share.
+/* shapes.h -- the steps of a pruning, and their shared declarations.
  *
- * A step takes the pairs that its rule allows and says whether there were any. Each kind
- * of shape exists twice: as llvmlite has it, and with rules that no program can get round.
+ * A step removes the pairs that its rule allows and returns whether there were any. Each
+ * kind of shape exists twice: as llvmlite has it, and with sound rules that hold for
+ * every program.
  */
 #ifndef TARN_PRUNE_SHAPES_H
 #define TARN_PRUNE_SHAPES_H
 
 #include "prune/dominators.h"
 
-/* Where a search said no, and why. */
+/* The result of a search, with the place and rule of a failure. */
 struct tarn__verdict {
     bool allowed;
-    tarn_prune_rule rule;     /* if not */
+    tarn_prune_rule rule;     /* the rule that failed */
     uint32_t block;           /* where; or TARN__NONE */
     LLVMValueRef instruction; /* which; or NULL for the block as a whole */
 };
@@ -38,20 +39,20 @@ bool tarn__prune_per_block(struct tarn__view *view);
 
 struct tarn__llvmlite;
 
-/* Is the pass that is wanted llvmlite's of before 0.40, which knew the mark at the ret? */
+/* Is the requested pass llvmlite's before 0.40, which used the mark at the ret? */
 static inline bool tarn__llvmlite_is_old(const tarn_prune_options *options)
 {
     return options->mode == TARN_PRUNE_LLVMLITE &&
            options->raise_marks == TARN_PRUNE_MARK_RET;
 }
 
-/* NULL: no host memory. All lies in the arena. */
+/* NULL: no host memory. All data lie in the arena. */
 struct tarn__llvmlite *tarn__llvmlite_open(struct tarn__view *view,
                                            const struct tarn__cfg *cfg);
 const struct tarn__view *tarn__llvmlite_view(const struct tarn__llvmlite *search);
 bool tarn__llvmlite_diamond(struct tarn__llvmlite *search);
 bool tarn__llvmlite_fanout(struct tarn__llvmlite *search, bool raise);
-/* Why the fan-out search for this incref, still there, ends without success. */
+/* The reason why the fan-out search for this remaining incref fails. */
 struct tarn__verdict tarn__llvmlite_explain(struct tarn__llvmlite *search,
                                             uint32_t incref, bool raise);
 

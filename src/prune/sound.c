@@ -1,20 +1,23 @@
-/* sound.c -- pairs across blocks, by rules that no program gets round.
+/* sound.c -- pairs across blocks, by sound rules that hold for every program.
  *
- * Take an incref and one decref of the same value in each exit of its block's fan (fan.h).
- * Whenever the incref runs, one of the decrefs runs before it runs again, and none of them
- * runs otherwise. Without them the object's count is lower by one in between, and nowhere
- * else. It was at least one before the incref, as nobody may count what is dead; and from
- * there to the exits nothing counts down. So the object lives as long as it did, but for
- * what happens in an exit before its decref, which tail.h looks after.
+ * Take an incref and one decref of the same value in each exit of its block's fan
+ * (fan.h). Whenever the incref runs, one of the decrefs runs before it runs again, and
+ * none of them runs otherwise. Without them the object's count is lower by one in
+ * between, and nowhere else. The count was at least one before the incref, as no code may
+ * count a dead object. From there to the exits nothing counts down. So the object lives
+ * as long as before, except for what happens in an exit before its decref. tail.h checks
+ * that.
  *
- * A way may end at a raise instead of an exit. Compiled code gives nothing back when it
- * raises: what it took is lost. Without the incref it is not lost any more. Should anything
- * be released behind the raise, as in an `except` clause, the rule does not apply; nor where
- * the reference may have been taken for somebody else, who keeps it (handed.h).
+ * A path may end at a raise instead of an exit. Compiled code releases nothing when it
+ * raises: its references leak. Without the incref this reference does not leak any more.
+ * The rule does not apply if anything is released behind the raise, as in an `except`
+ * clause. Nor does it apply where the reference may have been taken for another owner,
+ * which keeps it (handed.h).
  */
 #include "prune/sound.h"
 
-/* Pairs within pairs need a sweep a level, outside first; few functions have more. */
+/* Nested pairs need one sweep per level, outside first; few functions have more levels.
+ */
 enum { SWEEPS_OUTSIDE_FIRST = 8 };
 
 bool tarn__sound_open(struct tarn__sound *sound, struct tarn__view *view,
@@ -31,9 +34,10 @@ void tarn__sound_close(struct tarn__sound *sound)
     tarn__fans_close(&sound->fans);
 }
 
-/* --- may this incref go? --------------------------------------------------------------- */
+/* --- may this incref be removed?
+ * --------------------------------------------------------- */
 
-/* Which shape a fan is, of those that are wanted; 0 if it is none of them. */
+/* The requested shape that a fan has; 0 if it has none of them. */
 static unsigned shape_of(const struct tarn__sound *sound, const struct tarn__fan *fan)
 {
     unsigned wanted = sound->view->pruning->options.shapes;
@@ -57,7 +61,8 @@ static struct tarn__verdict ask_exit(struct tarn__sound *sound, uint32_t value,
     return tarn__allow();
 }
 
-/* Has each exit a decref of the value that may go, and is that right where ways raise? */
+/* Does each exit have a removable decref of the value, and is that right where paths
+ * raise? */
 static struct tarn__verdict ask_fan(struct tarn__sound *sound, uint32_t incref,
                                     const struct tarn__fan *fan, const uint32_t *exits,
                                     uint32_t count)
@@ -80,7 +85,8 @@ static uint32_t decrefs_of(const struct tarn__view *view, uint32_t value)
     return view->first_place[value + 1] - view->first_place[value];
 }
 
-/* --- taking ------------------------------------------------------------------------------ */
+/* --- removing
+ * ------------------------------------------------------------------------------ */
 
 static void remove_decref(struct tarn__sound *sound, uint32_t value, uint32_t exit)
 {
@@ -105,7 +111,7 @@ static void take(struct tarn__sound *sound, uint32_t incref, const uint32_t *exi
         report->fanout_raise += count + 1;
 }
 
-/* Take what may go of the increfs of one head. */
+/* Remove all removable increfs of one head. */
 static bool prune_head(struct tarn__sound *sound, struct tarn__fan *fan)
 {
     struct tarn__view *view = sound->view;
@@ -127,7 +133,7 @@ static bool prune_head(struct tarn__sound *sound, struct tarn__fan *fan)
     return view->removed != before;
 }
 
-/* The fan at this place in the list, if pairs may be taken from its head. */
+/* The fan at this place in the list, if pairs may be removed from its head. */
 static struct tarn__fan *fan_at(struct tarn__sound *sound, uint32_t index)
 {
     struct tarn__fan *fan = &sound->fans.fans[index];
@@ -138,8 +144,8 @@ static struct tarn__fan *fan_at(struct tarn__sound *sound, uint32_t index)
     return fan;
 }
 
-/* Find all fans from the inside out, then take from the outside in: of two increfs that
- * want the same decref, the one with more ways behind it gets it. */
+/* Find all fans from the inside out, then remove from the outside in. Of two increfs that
+ * need the same decref, the one with more paths behind it gets it. */
 static bool sweep_outside_first(struct tarn__sound *sound)
 {
     struct tarn__fans *fans = &sound->fans;
@@ -153,7 +159,8 @@ static bool sweep_outside_first(struct tarn__sound *sound)
     return changed;
 }
 
-/* Find and take from the inside out: pairs within pairs go at once, however deep. */
+/* Find and remove from the inside out: nested pairs are removed in one sweep, at any
+ * depth. */
 static bool sweep_inside_first(struct tarn__sound *sound)
 {
     bool changed = false;
@@ -163,7 +170,7 @@ static bool sweep_inside_first(struct tarn__sound *sound)
         if (!fan || !prune_head(sound, fan))
             continue;
         changed = true;
-        tarn__fan_find(&sound->fans, fan); /* its exits may be others now */
+        tarn__fan_find(&sound->fans, fan); /* its exits may be different now */
     }
     return changed;
 }
@@ -182,7 +189,7 @@ bool tarn__sound_prune(struct tarn__sound *sound)
     return !sound->view->pruning->arena.failed;
 }
 
-/* --- explaining ---------------------------------------------------------------------------- */
+/* --- explaining --------------------------------------------------------------------- */
 
 struct tarn__verdict tarn__sound_explain(struct tarn__sound *sound, uint32_t incref)
 {

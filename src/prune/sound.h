@@ -1,4 +1,4 @@
-/* sound.h -- pairs across blocks, by rules that no program gets round. */
+/* sound.h -- pairs across blocks, by sound rules that hold for every program. */
 #ifndef TARN_PRUNE_SOUND_H
 #define TARN_PRUNE_SOUND_H
 
@@ -12,15 +12,15 @@ struct tarn__sound {
     struct tarn__handed handed;
 };
 
-/* False: no host memory. To be closed in either case. */
+/* False: no host memory. Close it in either case. */
 bool tarn__sound_open(struct tarn__sound *sound, struct tarn__view *view,
                       const struct tarn__cfg *cfg);
 void tarn__sound_close(struct tarn__sound *sound);
 
-/* Take every pair that may go. False: no host memory. */
+/* Remove every removable pair. False: no host memory. */
 bool tarn__sound_prune(struct tarn__sound *sound);
 
-/* Why this incref, still there, stays. */
+/* The reason why this remaining incref stays. */
 struct tarn__verdict tarn__sound_explain(struct tarn__sound *sound, uint32_t incref);
 
 #endif

@@ -1,4 +1,5 @@
-/* tail.c -- may a decref go, for all that stands before it in its own block? */
+/* tail.c -- tail decrefs: may a decref be removed, given the code before it in its own
+ * block? */
 #include "prune/tail.h"
 #include <string.h>
 
@@ -30,7 +31,7 @@ static bool is_decref(const struct tarn__view *view, uint32_t refop)
     return view->refops[refop].call && !view->refops[refop].incref;
 }
 
-/* The first decref of a block that is still there; there is one. */
+/* The first decref of a block that still exists; there is one. */
 static uint32_t first_decref(struct tarn__tails *tails, uint32_t block)
 {
     while (!is_decref(tails->view, tails->first[block]))
@@ -38,7 +39,7 @@ static uint32_t first_decref(struct tarn__tails *tails, uint32_t block)
     return tails->first[block];
 }
 
-/* Calls that LLVM knows to be no calls at all. */
+/* Intrinsics that LLVM knows to generate no call. */
 static bool is_note(LLVMValueRef call)
 {
     static const char *const notes[] = {"llvm.dbg.", "llvm.lifetime."};
@@ -51,7 +52,7 @@ static bool is_note(LLVMValueRef call)
     return false;
 }
 
-/* Can the instruction touch memory? What is not known to leave it alone can. */
+/* Can the instruction touch memory? Unknown instructions can. */
 static bool touches_memory(LLVMValueRef instruction)
 {
     LLVMOpcode opcode = LLVMGetInstructionOpcode(instruction);

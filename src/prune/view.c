@@ -1,4 +1,4 @@
-/* view.c -- one function as the pruner sees it: blocks with numbers, and their refops. */
+/* view.c -- the function index: one function's blocks with numbers, and their refops. */
 #include "prune/view.h"
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,8 @@ static enum kind kind_of_name(LLVMValueRef callee)
     return memcmp(name, "NRT_decref", length) == 0 ? DECREF : OTHER;
 }
 
-/* What a call calls goes by its name, whatever has it. A global is known by its address;
- * an argument or the result of an instruction has to be asked. */
+/* The name of the called function decides, whatever kind of value it is. A global is
+ * known by its address; an argument or an instruction's result has to be queried. */
 static enum kind kind_of_call(const struct tarn__pruning *pruning, LLVMValueRef call)
 {
     LLVMValueRef callee = LLVMGetCalledValue(call);
@@ -43,13 +43,14 @@ static enum kind kind_of(const struct tarn__pruning *pruning, LLVMValueRef instr
     enum kind kind = kind_of_call(pruning, instruction);
     if (kind == OTHER)
         return OTHER;
-    /* One without an argument counts nothing; one whose result is used cannot go. */
+    /* A refop without an argument counts nothing; one whose result is used cannot be
+     * removed. */
     if (LLVMGetNumArgOperands(instruction) == 0 || LLVMGetFirstUse(instruction))
         return OTHER;
     return kind;
 }
 
-/* Room for one more element of `size` bytes behind `count`. */
+/* Make space for one more element of `size` bytes behind `count`. */
 static bool room_for_one(void *array, size_t size, size_t count, size_t *capacity)
 {
     void **at = array;
@@ -142,7 +143,7 @@ static size_t hash(LLVMValueRef value)
     return (size_t)(((uintptr_t)value >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 20);
 }
 
-/* Number the values in the order in which they come up. */
+/* Number the values in the order of appearance. */
 static bool number_values(struct tarn__view *view)
 {
     size_t slots = 16;
@@ -211,7 +212,7 @@ uint32_t tarn__view_next_place(struct tarn__view *view, uint32_t value_number,
     uint32_t *next = view->next_place;
 
     while (place < end && next[place] != place) {
-        next[place] = next[next[place]]; /* the way is shorter for whoever comes next */
+        next[place] = next[next[place]]; /* shorten the path for later calls */
         place = next[place];
     }
     return place < end ? place : end;

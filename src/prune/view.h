@@ -1,8 +1,8 @@
-/* view.h -- one function as the pruner sees it: blocks with numbers, and their refops.
+/* view.h -- the function index: one function's blocks with numbers, and their refops.
  *
- * A refop is a call of NRT_incref or NRT_decref. They are found once; what is removed
- * afterwards is marked as gone, and the counts follow. Instructions are only looked at
- * again where a rule asks what lies between two of them.
+ * A refop is a call of NRT_incref or NRT_decref. Refops are found once. A removed refop
+ * is marked as gone, and the counts are updated. Instructions are read again only where a
+ * rule needs the code between two of them.
  */
 #ifndef TARN_PRUNE_VIEW_H
 #define TARN_PRUNE_VIEW_H
@@ -15,25 +15,25 @@
 
 struct tarn__refop {
     LLVMValueRef call;  /* NULL once it is gone */
-    LLVMValueRef value; /* what it counts: the first argument */
+    LLVMValueRef value; /* the counted value: the first argument */
     uint32_t block;
     uint32_t value_number; /* equal for equal values */
     uint32_t place;        /* a decref's: its index in `by_value` */
     bool incref;
 };
 
-/* What is the same for all functions of one call. */
+/* Data shared by all functions of one call. */
 struct tarn__pruning {
     tarn_prune_options options;
     tarn_prune_report report;
     LLVMContextRef context;
-    LLVMBuilderRef builder;        /* moves decrefs; owned, made when first needed */
+    LLVMBuilderRef builder;        /* moves decrefs; owned, created when first needed */
     LLVMValueRef incref, decref;   /* the module's globals of these names; may be NULL */
     unsigned optnone;              /* the kind of that attribute */
-    unsigned store_mark, ret_mark; /* kinds of metadata; 0: not asked for yet */
-    struct tarn__arena arena;      /* for the function in hand */
+    unsigned store_mark, ret_mark; /* kinds of metadata; 0: not queried yet */
+    struct tarn__arena arena;      /* for the current function */
 
-    /* The refops and blocks of the function in hand; kept from one to the next. */
+    /* The refops and blocks of the current function; the arrays are reused. */
     struct tarn__refop *refops;
     size_t refop_capacity;
     LLVMBasicBlockRef *blocks;
@@ -52,35 +52,37 @@ struct tarn__view {
     uint32_t
         *first_refop; /* block b has refops first_refop[b] .. first_refop[b + 1] - 1 */
     uint32_t incref_count, null_count; /* found */
-    uint32_t removed;                  /* refops gone so far */
+    uint32_t removed;                  /* number of removed refops */
 
     /* From tarn__view_number_values() on: */
-    uint32_t *decrefs_in;   /* by block: decrefs that are still there */
-    unsigned char *raising; /* by block: what marks.c found; 0: it was not asked yet */
+    uint32_t *decrefs_in;   /* by block: decrefs that still exist */
+    unsigned char *raising; /* by block: the result of marks.c; 0: not queried yet */
     uint32_t value_count;   /* value numbers are below this */
     uint32_t *first_place;  /* value v has the decrefs by_value[first_place[v]] and on */
     uint32_t *by_value;     /* refops that are decrefs, by value and then in order */
-    uint32_t *next_place;   /* for a place: itself, or one further on if it is gone */
+    uint32_t *next_place;   /* for a place: itself, or a later one if its decref is
+                             * gone */
 };
 
 /* Find the blocks and refops of a function. False: no host memory. */
 bool tarn__view_open(struct tarn__view *view, struct tarn__pruning *pruning,
                      LLVMValueRef function);
-/* Give equal values equal numbers, and list the decrefs of each. False: no host memory. */
+/* Give equal values equal numbers, and list the decrefs of each. False: no host
+ * memory. */
 bool tarn__view_number_values(struct tarn__view *view);
 
-/* Had the block a decref of that value, be it gone by now? */
+/* Had the block a decref of that value, perhaps removed by now? */
 bool tarn__view_had_decref(const struct tarn__view *view, uint32_t value_number,
                            uint32_t block);
-/* The first decref of that value that is still in the block, or TARN__NONE. */
+/* The first existing decref of that value in the block, or TARN__NONE. */
 uint32_t tarn__view_decref(struct tarn__view *view, uint32_t value_number,
                            uint32_t block);
-/* The first decref at or after a place of `by_value` that is still there, or the place
- * behind the value's last. */
+/* The first existing decref at or after a place of `by_value`, or the place behind the
+ * value's last. */
 uint32_t tarn__view_next_place(struct tarn__view *view, uint32_t value_number,
                                uint32_t place);
 
-/* Erase a refop from the IR and count it out. */
+/* Erase a refop from the IR and update the counts. */
 void tarn__view_remove(struct tarn__view *view, uint32_t refop);
 
 #endif

@@ -1,7 +1,8 @@
-/* field.c -- fields of a row made into numbers, and words for those that are none.
+/* field.c -- convert fields of a row to numbers, with an error message for those that are
+ * none.
  *
- * Digits are read one by one: strtoull takes signs and blanks, strtod asks the locale
- * what a decimal point is, and neither says where a number became too large.
+ * Digits are read one by one. strtoull accepts signs and blanks, strtod uses the locale's
+ * decimal point, and neither reports where a number became too large.
  */
 #include "trace/format.h"
 #include <stdio.h>

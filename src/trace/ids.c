@@ -1,4 +1,4 @@
-/* ids.c -- thread ids, stream handles and device numbers, made into small numbers. */
+/* ids.c -- map thread ids, stream handles and device numbers to small numbers. */
 #include "trace/tally.h"
 
 void tarn__ids_init(struct tarn__ids *ids)

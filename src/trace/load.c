@@ -1,8 +1,8 @@
-/* load.c -- a log, read once and kept as a list of things to do.
+/* load.c -- a log, read once and kept as a list of operations.
  *
- * Addresses become block numbers, thread ids and stream handles small indices; what
- * cannot be done again (a free of nothing, a failure, a block of no bytes) stays out. So
- * replay has nothing to look up and nothing to check.
+ * Addresses become block numbers; thread ids and stream handles become small indices.
+ * Rows that cannot be replayed (a free of no block, a failure, a block of no bytes) are
+ * left out. So replay has nothing to look up and nothing to check.
  */
 #include "trace/load.h"
 #include "trace/tally.h"
@@ -21,7 +21,7 @@ struct loader {
     size_t blocks_capacity;
 };
 
-/* Make room for one more of `size` bytes in an array. */
+/* Make space for one more element of `size` bytes in an array. */
 static bool make_room(void **items, size_t count, size_t *capacity, size_t size)
 {
     if (count < *capacity)
@@ -46,7 +46,7 @@ static bool append(tarn_trace *trace, struct tarn__op op)
     return true;
 }
 
-/* The bytes of each block, since frees in a log may not say. */
+/* Record the bytes of each block, since frees in a log may not have them. */
 static bool note_bytes(struct loader *loader, uint32_t block, uint64_t bytes)
 {
     void *all = loader->block_bytes;

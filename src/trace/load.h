@@ -1,4 +1,4 @@
-/* load.h -- a loaded log as replay sees it. */
+/* load.h -- a loaded log, as replay uses it. */
 #ifndef TARN_TRACE_LOAD_H
 #define TARN_TRACE_LOAD_H
 
@@ -6,7 +6,7 @@
 
 #define TARN__FREE_BIT 0x80000000u
 
-/* One thing to do, 24 bytes: logs have millions. */
+/* One operation, 24 bytes: logs have millions. */
 struct tarn__op {
     uint64_t bytes;
     uint32_t block;  /* numbered by allocation: 0, 1, 2 ... */

@@ -1,9 +1,9 @@
-/* nbep7_csv.c -- the log of NBEP 7: twelve columns, as its example prints them.
+/* nbep7_csv.c -- the log of NBEP 7: twelve columns, in the format of its example.
  *
  * The document's prototype wrote 0 into columns that it did not know (the size of a free,
- * the memory of the device); here every column has its value. Two things go beyond the
- * example: an allocation that failed is `Alloc Failure`, and memory of nobody's stream
- * has the stream `none`. Threads are not in this format.
+ * the memory of the device). Here every column has its value. Two things go beyond the
+ * example: a failed allocation is `Alloc Failure`, and no-stream memory has the stream
+ * `none`. This format has no threads.
  */
 #include "trace/format.h"
 #include <limits.h>

@@ -1,9 +1,10 @@
-/* player.c -- what each thread of a replay does.
+/* player.c -- the work of each thread of a replay.
  *
- * Only the calls into the resource are timed; waiting for another thread's block, the
- * books and looking at the device's memory are not. The device is looked at when the live
- * bytes have grown by a 256th since the last look and are about to shrink, so that the
- * peak is not missed by more than that, and now and then for pools that grow otherwise.
+ * Only the calls into the resource are timed. Waiting for another thread's block, the
+ * accounting and queries of the device's memory are not. The device's memory is queried
+ * when the live bytes have grown by a 256th since the last query and are about to shrink.
+ * So the peak is missed by no more than that. It is also queried now and then, for pools
+ * that grow otherwise.
  */
 #include "trace/player.h"
 #include "base/clock.h"
@@ -28,7 +29,7 @@ static void fail(struct tarn__player *player)
     pthread_mutex_unlock(&player->lock);
 }
 
-/* Publish what became of an allocation. */
+/* Publish the outcome of an allocation. */
 static void settle(struct tarn__player *player, struct tarn__block *block,
                    enum tarn__block_state state)
 {
@@ -40,7 +41,8 @@ static void settle(struct tarn__player *player, struct tarn__block *block,
     pthread_mutex_unlock(&player->lock);
 }
 
-/* Wait until the block's allocation is over, here or on another thread; its state. */
+/* Wait until the block's allocation is over, here or on another thread; return its state.
+ */
 static enum tarn__block_state await(struct tarn__player *player,
                                     struct tarn__block *block)
 {
@@ -95,7 +97,7 @@ static void play_free(struct tarn__worker *worker, uint32_t index)
         player->resource, block->address, op->bytes, 0, player->streams[op->stream]);
     uint64_t end = tarn__now_ns();
     if (status != TARN_OK) {
-        fail(player); /* it stays out; the end tries it once more */
+        fail(player); /* it stays live; the end tries it once more */
         return;
     }
     atomic_store(&block->state, BLOCK_BACK);
@@ -104,7 +106,7 @@ static void play_free(struct tarn__worker *worker, uint32_t index)
     worker->frees++;
 }
 
-/* Look at the device's memory. */
+/* Query the device's free memory. */
 static void look(struct tarn__worker *worker, const struct tarn__scope *scope)
 {
     struct tarn__player *player = worker->player;
@@ -119,7 +121,8 @@ static void look(struct tarn__worker *worker, const struct tarn__scope *scope)
     worker->paused_ns += tarn__now_ns() - start;
 }
 
-/* Have the live bytes grown since `*seen`, by enough to look before they shrink? */
+/* Have the live bytes grown enough since `*seen` to query the memory before they shrink?
+ */
 static bool has_grown(const struct tarn__player *player, uint64_t *seen)
 {
     uint64_t live = atomic_load_explicit(&player->live_bytes, memory_order_relaxed);

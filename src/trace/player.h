@@ -1,4 +1,4 @@
-/* player.h -- one replay while it runs: the blocks, the workers, what they count. */
+/* player.h -- a running replay: the blocks, the workers and their counts. */
 #ifndef TARN_TRACE_PLAYER_H
 #define TARN_TRACE_PLAYER_H
 
@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* The duration of a call that was not made, or failed. */
+/* The duration of a call that was not made, or that failed. */
 #define TARN__NOT_DONE UINT64_MAX
 
 enum tarn__block_state { BLOCK_TO_COME, BLOCK_OUT, BLOCK_FAILED, BLOCK_BACK };
@@ -21,17 +21,19 @@ struct tarn__player {
     const tarn_trace *trace;
     tarn_resource *resource;
     int device;           /* of the resource */
-    tarn_stream *streams; /* for each of the trace's; those we made come from `made` */
+    tarn_stream *streams; /* one for each of the trace's; the replay's own come from
+                           * `made` */
     struct tarn__block *blocks;
     uint64_t *durations; /* for each operation, ns */
     atomic_uint_fast64_t live_bytes, peak_live_bytes;
 
-    bool sees_memory;   /* the free memory of the device can be asked for */
+    bool sees_memory;   /* can the free memory of the device be queried? */
     size_t free_before; /* of the device, before the replay */
     atomic_uint_fast64_t peak_reserved_bytes;
 
     pthread_mutex_t lock;   /* guards what follows; held while workers are started */
-    pthread_cond_t changed; /* a block for which someone waits came out; a worker ended */
+    pthread_cond_t changed; /* a block with a waiting worker was allocated; a worker
+                             * ended */
     atomic_int waiting;     /* workers that wait for a block */
     atomic_bool stop;       /* a worker failed: all end */
     tarn_error failure;     /* the first; TARN_OK: none */
@@ -46,7 +48,7 @@ struct tarn__worker {
     atomic_size_t done; /* of them; read for the progress */
     uint64_t allocations, frees, failures;
     uint64_t start_ns, end_ns;
-    uint64_t paused_ns; /* spent on looking at the device's memory */
+    uint64_t paused_ns; /* spent on queries of the device's memory */
 };
 
 /* The body of a worker's thread; `data` is the worker. */

@@ -1,9 +1,9 @@
 /* reader.c -- a log from any source of bytes, row by row, in a fixed amount of memory.
  *
- * Logs come from other programs, from crashed ones and from strangers: nothing here
- * trusts a length, and every refusal names the line. Rows are CSV as RFC 4180 has it:
- * quoted fields may hold commas, quotes and line ends; lines end with LF or CRLF, and the
- * last may have no end. The header tells the format.
+ * Logs come from other programs, from crashed ones and from strangers. So nothing here
+ * trusts a length, and every rejection names the line. Rows are CSV as in RFC 4180:
+ * quoted fields may contain commas, quotes and line ends. Lines end with LF or CRLF, and
+ * the last may have no end. The header tells the format.
  */
 #include "trace/format.h"
 #include "base/error.h"
@@ -14,7 +14,7 @@
 
 enum { CHUNK_BYTES = 64 * 1024, LINE_BYTES_DEFAULT = 64 * 1024 };
 
-/* What comes instead of a byte. */
+/* Returned instead of a byte. */
 enum { END = -1, FAILED = -2 };
 
 enum state {
@@ -32,16 +32,16 @@ struct reader {
     struct tarn__place place;
     size_t line_limit; /* most bytes of a row */
 
-    unsigned char *chunk; /* CHUNK_BYTES; bytes read and not yet looked at */
+    unsigned char *chunk; /* CHUNK_BYTES; bytes read and not yet parsed */
     size_t chunk_at, chunk_count;
 
     /* The row: its fields one after the other in `text`, each ended with NUL. */
     char *text; /* line_limit + 2 bytes */
     size_t text_count;
-    size_t row_bytes; /* as they came, quotes and commas included */
+    size_t row_bytes; /* as read, quotes and commas included */
     size_t starts[COLUMNS_MAX];
     unsigned fields; /* may be more than COLUMNS_MAX, then only counted */
-    uint64_t lines;  /* of the source that the row takes */
+    uint64_t lines;  /* lines of the source that the row takes */
     bool torn;       /* the source ended before the line did */
 };
 
@@ -124,7 +124,7 @@ static enum state take_plain(struct reader *reader, enum state state, int byte,
     return keep(reader, byte, PLAIN);
 }
 
-/* The source is at its end: is that the end of a row as well? */
+/* The source is at its end: is that also the end of a row? */
 static tarn_status end_of_source(struct reader *reader, enum state state)
 {
     reader->torn = reader->row_bytes > 0;
@@ -226,7 +226,7 @@ static tarn_status read_header(struct reader *reader, const struct tarn__format 
                           tarn__printable(reader->text, shown, sizeof shown));
 }
 
-/* The row that was read as an event. */
+/* Parse the current row as an event. */
 static tarn_status parse_row(struct reader *reader, const struct tarn__format *format,
                              tarn_trace_event *out)
 {
@@ -244,7 +244,7 @@ static tarn_status parse_row(struct reader *reader, const struct tarn__format *f
     return format->parse(&reader->place, fields, out);
 }
 
-/* Pass a row on. A failure that has no message gets one. */
+/* Pass a row on. A failure without a message gets one. */
 static tarn_status hand_on(const struct reader *reader, tarn_trace_event_fn on_event,
                            void *event_data, const tarn_trace_event *event)
 {

@@ -1,8 +1,7 @@
-/* replay.c -- a loaded log, run against a resource, and what it cost.
+/* replay.c -- run a loaded log against a resource, and measure its cost.
  *
- * The caller's thread only watches; the work is done by workers, one or as many as the
- * log has threads. Whatever happens, everything that was allocated is freed again before
- * the call returns.
+ * The caller's thread only watches; one worker does the work, or as many as the log has
+ * threads. Whatever happens, every allocation is freed again before the call returns.
  */
 #define _GNU_SOURCE
 #include "trace/player.h"
@@ -15,13 +14,13 @@
 
 enum { THREADS_MAX = 1024, STREAMS_MAX = 4096, PROGRESS_MS = 100, NON_BLOCKING = 1 };
 
-/* A stream of the log that is no real one: a default stream, or none at all. */
+/* Is this stream of the log no real one: a default stream, or no stream? */
 static bool is_given(uint64_t raw)
 {
     return raw <= 2 || raw == UINT64_MAX;
 }
 
-/* Close and destroy the first `count` streams, as far as we opened and made them. */
+/* Unregister and destroy the first `count` streams, as far as this replay made them. */
 static void destroy_streams(struct tarn__player *player, const struct tarn__scope *scope,
                             uint32_t count)
 {
@@ -35,7 +34,7 @@ static void destroy_streams(struct tarn__player *player, const struct tarn__scop
     }
 }
 
-/* One for the log's stream `i`; on failure there is none. */
+/* Create a stream for the log's stream `i`; none on failure. */
 static tarn_status create_stream(struct tarn__player *player,
                                  const struct tarn__scope *scope, uint32_t i, bool open)
 {
@@ -77,8 +76,8 @@ static tarn_status create_streams(struct tarn__player *player,
     return TARN_OK;
 }
 
-/* Order the operations by thread, each thread's in the order of the log, and deal them
- * out. `order` has room for all of them. */
+/* Sort the operations by thread, each thread's in the order of the log, and assign them
+ * to workers. `order` has space for all of them. */
 static void deal(struct tarn__player *player, struct tarn__worker *workers,
                  unsigned count, uint32_t *order)
 {
@@ -112,7 +111,7 @@ static void tell_progress(const struct tarn__player *player,
     options->progress(options->progress_data, done, player->trace->count);
 }
 
-/* Wait until all workers have ended, with a word on the progress in between. */
+/* Wait until all workers have ended, and report the progress meanwhile. */
 static void watch(struct tarn__player *player, const struct tarn__worker *workers,
                   unsigned count, const tarn_replay_options *options)
 {
@@ -120,7 +119,7 @@ static void watch(struct tarn__player *player, const struct tarn__worker *worker
 
     pthread_mutex_lock(&player->lock);
     clock_gettime(CLOCK_MONOTONIC, &until);
-    do { /* once at least: all workers may have ended by now */
+    do { /* at least once: all workers may have ended by now */
         until.tv_nsec += PROGRESS_MS * 1000000;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
@@ -135,8 +134,7 @@ static void watch(struct tarn__player *player, const struct tarn__worker *worker
     pthread_mutex_unlock(&player->lock);
 }
 
-/* The first failure is the one that counts, whatever fails after it. Under the lock while
- * workers run. */
+/* Keep the first failure, whatever fails after it. Under the lock while workers run. */
 static void keep_failure(struct tarn__player *player)
 {
     if (player->failure.status == TARN_OK)
@@ -181,8 +179,8 @@ static tarn_status free_block(const struct tarn__player *player,
                                     op->bytes, 0, player->streams[op->stream]);
 }
 
-/* Free what the log left live. A free that fails is tried once more: nobody else knows of
- * the block. */
+/* Free the blocks that the log left live. A free that fails is tried once more: no other
+ * module knows of the block. */
 static void free_the_rest(struct tarn__player *player, uint64_t *count_out)
 {
     for (size_t i = 0; i < player->trace->count; i++) {
@@ -206,8 +204,8 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Mean and percentiles of the allocations, or of the frees. `room` holds as many numbers
- * as there are operations. */
+/* Mean and percentiles of the allocations, or of the frees. `room` has space for as many
+ * numbers as there are operations. */
 static void measure(const struct tarn__player *player, bool frees, uint64_t *room,
                     double *mean_out, uint64_t out[5])
 {
@@ -250,7 +248,8 @@ static void report(const struct tarn__player *player, const struct tarn__worker 
     out->peak_reserved_bytes = atomic_load(&player->peak_reserved_bytes);
 }
 
-/* What a replay needs memory for; all at once, so that there is one way to fail. */
+/* The memory that a replay needs; allocated together, so that there is one way to fail.
+ */
 struct room {
     struct tarn__worker *workers;
     uint32_t *order;
@@ -271,7 +270,7 @@ static tarn_status make_room(struct tarn__player *player, unsigned workers,
                              struct room *room)
 {
     const tarn_trace *trace = player->trace;
-    size_t count = trace->count + 1; /* none is no failure of calloc */
+    size_t count = trace->count + 1; /* calloc of zero elements is no failure */
 
     player->blocks = calloc((size_t)trace->blocks + 1, sizeof *player->blocks);
     player->durations = malloc(count * sizeof *player->durations);
@@ -289,7 +288,7 @@ static tarn_status make_room(struct tarn__player *player, unsigned workers,
                           trace->count);
 }
 
-/* Everything between having memory and giving it back; in a scope of the device. */
+/* All steps between allocating and freeing the memory, in a scope of the device. */
 static tarn_status replay_in_scope(struct tarn__player *player, struct room *room,
                                    unsigned workers, const struct tarn__scope *scope,
                                    const tarn_replay_options *options,

@@ -1,8 +1,8 @@
-/* rmm_csv.c -- the log of RMM's logging adaptor: six columns (reference/rmm.md 1.5).
+/* rmm_csv.c -- the log of RMM's logging adaptor: six columns.
  *
- * The time is the local time of day in microseconds, without a date; the pointer is
- * printed as glibc's %p does, so a failure has `(nil)`; the stream is 0 or hexadecimal.
- * Devices, locations and the end of a call are not in this format.
+ * The time is the local time of day in microseconds, without a date. The pointer is
+ * printed in the style of glibc's %p, so a failure has `(nil)`. The stream is 0 or
+ * hexadecimal. Devices, locations and the end of a call are not in this format.
  */
 #include "trace/format.h"
 #include <string.h>
@@ -50,7 +50,7 @@ static void rmm_write(struct tarn__row *row, const tarn_trace_event *event)
         tarn__row_text(row, "0");
 }
 
-/* `count` digits at `*at` below `limit`, and step over them. */
+/* Read `count` digits at `*at`, below `limit`, and step over them. */
 static bool take_digits(const char **at, int count, uint64_t limit, uint64_t *out)
 {
     uint64_t value = 0;
@@ -64,7 +64,7 @@ static bool take_digits(const char **at, int count, uint64_t limit, uint64_t *ou
     return value < limit;
 }
 
-/* The digits after the point of the seconds as nanoseconds; none are 0. */
+/* The digits after the decimal point of the seconds, as nanoseconds; no digits are 0. */
 static bool take_fraction(const char **at, uint64_t *out_ns)
 {
     uint64_t scale = 100000000;

@@ -1,7 +1,7 @@
-/* row.c -- the pieces of which rows are written: numbers, text, quoted text.
+/* row.c -- the parts of a row: numbers, text, quoted text.
  *
- * By hand and not with printf: a logged allocation is meant to cost little more than one
- * that is not, and a row has eleven numbers.
+ * They are written by hand and not with printf. A logged allocation should cost little
+ * more than one that is not, and a row has eleven numbers.
  */
 #define _GNU_SOURCE
 #include "trace/format.h"

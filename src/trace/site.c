@@ -1,9 +1,9 @@
-/* site.c -- where in the user's program the calling thread is.
+/* site.c -- the place in the user's program where the calling thread is.
  *
- * Only the language above knows which line of the user's program asks for memory, and
- * only the logger beneath writes it down; in between lie resources that know nothing of
- * either. So the plugin leaves the place with the thread, and the logger picks it up. Or
- * the logger has it found, when it is about to write it.
+ * Only the language runtime above knows which line of the user's program requests memory,
+ * and only the logger below records it. The resources in between know neither. So the
+ * plugin sets the place for the thread, and the logger reads it. Or the logger calls a
+ * finder for it, just before it writes the row.
  */
 #include "trace/site.h"
 #include <stdatomic.h>

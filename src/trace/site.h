@@ -4,7 +4,7 @@
 
 #include <tarn/trace.h>
 
-/* Return the calling thread's site; where it has set none, what the finder returns. */
+/* Return the calling thread's site; if it has set none, the result of the finder. */
 tarn_site tarn__site_find(bool freeing);
 
 #endif

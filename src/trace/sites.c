@@ -1,8 +1,8 @@
-/* sites.c -- which place of the program holds how much.
+/* sites.c -- the live and peak bytes of each place of the program.
  *
  * A place's share of the overall peak would need a copy of all places at every new peak.
- * Instead each place notes its own figure when it changes for the first time after a
- * peak: until then the figure is still that of the peak.
+ * Instead each place records its own figure when it changes for the first time after a
+ * peak. Until then the figure is still that of the peak.
  */
 #define _GNU_SOURCE
 #include "trace/tally.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What strangers' logs can make us remember. */
+/* A bound for the memory that a log from a stranger can make us allocate. */
 enum { SITES_MAX = 65536 };
 static const size_t TEXT_BYTES_MAX = 64 * 1024 * 1024;
 
@@ -29,7 +29,7 @@ void tarn__sites_free(struct tarn__sites *sites)
     tarn__sites_init(sites);
 }
 
-/* Never 0, which the map has for itself. */
+/* Never 0, which the map uses itself. */
 static uint64_t hash_of(const char *text)
 {
     uint64_t hash = tarn__hash_bytes(text, strlen(text));
@@ -74,7 +74,7 @@ bool tarn__sites_index(struct tarn__sites *sites, const char *location, uint32_t
     uint64_t hash = hash_of(text);
     const uint32_t *index;
 
-    /* Different texts of one hash move on to the next free one. */
+    /* Different texts with one hash use the next free hash. */
     while ((index = tarn__map_get(&sites->by_hash, hash)) != NULL) {
         if (strcmp(sites->items[*index].location, text) == 0) {
             *out = *index;

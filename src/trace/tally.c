@@ -1,8 +1,8 @@
-/* tally.c -- the books of a log: every row is entered, and must be possible.
+/* tally.c -- the accounting of a log: every row is entered and checked for consistency.
  *
- * Blocks are known by their address alone: a free in a log names nothing else, and
- * addresses of several devices do not meet. Blocks may overlap: an adaptor that rounds or
- * a pool beneath another logger makes such logs, and RMM's are full of them.
+ * Only the address identifies a block: a free in a log has nothing else, and addresses of
+ * several devices do not collide. Blocks may overlap. An adaptor that rounds, or a pool
+ * below another logger, writes such logs, and RMM's are full of them.
  */
 #include "trace/tally.h"
 #include <inttypes.h>
@@ -14,10 +14,10 @@
 static const size_t LIVE_ROWS_DEFAULT = 16 * 1024 * 1024;
 static const uint64_t DAY_NS = 24 * 60 * 60 * (uint64_t)1000000000u;
 
-/* A block that is out. */
+/* A live block. */
 struct live {
     uint64_t bytes;
-    uint64_t line; /* of its allocation */
+    uint64_t line; /* line of its allocation */
     uint32_t block;
     uint32_t site;
     int device;
@@ -35,7 +35,7 @@ struct tarn_trace_accounting {
     uint32_t blocks;       /* numbered so far */
     struct tarn__ids threads, streams, devices;
     struct tarn__sites sites;
-    tarn_trace_summary summary; /* but for what other fields say */
+    tarn_trace_summary summary; /* except the fields that are computed at the end */
 
     uint64_t day_ns; /* added to times: midnights passed since the first row */
     uint64_t last_ns, first_ns, latest_ns;
@@ -108,7 +108,7 @@ static tarn_status over_limit(const tarn_trace_accounting *tally, uint64_t line,
                           tally->name, line, tally->live_rows_limit, things);
 }
 
-/* Who and where: numbered, and told to the loader. */
+/* Number the thread, stream, device and site of a row, and pass them to the loader. */
 static tarn_status note_ids(tarn_trace_accounting *tally, const tarn_trace_event *event,
                             uint64_t line, struct tarn__match *out)
 {
@@ -125,8 +125,8 @@ static tarn_status note_ids(tarn_trace_accounting *tally, const tarn_trace_event
     return TARN_OK;
 }
 
-/* RMM's times begin anew at midnight: a step back by more than half a day is a step over
- * midnight, and one forward the step back of a thread that was late. */
+/* RMM's times restart at midnight. A step back by more than half a day is a step over
+ * midnight. A step forward by as much is a late thread's step back over it. */
 static void note_times(tarn_trace_accounting *tally, const tarn_trace_event *event,
                        uint64_t line)
 {
@@ -163,7 +163,7 @@ static void note_peak(tarn_trace_accounting *tally)
     }
 }
 
-/* Put a new block at an address that is not out into the books. */
+/* Enter a new block at an address that has no live block. */
 static tarn_status begin_block(tarn_trace_accounting *tally,
                                const tarn_trace_event *event, uint64_t line,
                                struct tarn__match *out)
@@ -329,7 +329,7 @@ static uint64_t rank_of(const tarn_trace_site *site, tarn_site_order order)
     return site->total_bytes;
 }
 
-/* Put `site` where it belongs among the `count` largest, which are sorted. */
+/* Insert `site` in order among the `count` largest, which are sorted. */
 static size_t insert(tarn_trace_site *sites, size_t count, size_t capacity,
                      const tarn_trace_site *site, tarn_site_order order)
 {

@@ -1,13 +1,16 @@
 /* writer.c -- events on their way into a log: one buffer, whole lines, any thread.
  *
  * A row is built in the buffer itself, under the writer's lock, so lines of two threads
- * cannot mix. The buffer is handed on when it is full, when a second has passed since the
- * last time (so that a log can be watched, and a crash loses little), and when the
- * program exits: many programs never let go of what they log with.
+ * cannot mix. The buffer is written out in three cases:
  *
- * A log that once could not be written stays broken and says so each time: going on would
- * leave a hole in it that nobody sees. A forked child has a copy of the buffer and the
- * file, and must use neither.
+ *   - It is full.
+ *   - A second has passed since the last write, so that a log can be watched and a crash
+ *     loses little.
+ *   - The program exits: many programs never release their logger.
+ *
+ * A write that fails once breaks the log permanently, and every later call reports that.
+ * Continuing would leave an unnoticed gap in it. A forked child has a copy of the buffer
+ * and the file, and must use neither.
  */
 #define _GNU_SOURCE
 #include "trace/format.h"
@@ -33,16 +36,17 @@ struct tarn_trace_writer {
     tarn_trace_write_fn write; /* takes whole lines; called under the lock */
     void *data;                /* of `write` */
     _Atomic(pthread_t) inside; /* the thread that is in `write`; 0: none */
-    int file;                  /* ours to close; -1: there is none */
+    int file;                  /* to be closed by the writer; -1: there is none */
     char *name;                /* for messages; owned */
     atomic_uint references;
-    unsigned process;  /* value of `processes` when it was made */
+    unsigned process;  /* value of `processes` when the writer was made */
     uint64_t made_ns;  /* CLOCK_MONOTONIC */
     uint64_t made_day; /* the same moment in ns since midnight, local time */
-    struct tarn_trace_writer *next, *previous; /* among all; under all.lock */
+    struct tarn_trace_writer *next, *previous; /* in the list of all writers; under
+                                                * all.lock */
 
     pthread_mutex_t lock; /* guards what follows */
-    int broken;           /* errno of the write that failed; 0: none did */
+    int broken;           /* errno of the write that failed; 0: none failed */
     uint64_t handed_on_ns;
     size_t count; /* bytes in the buffer */
     char buffer[BUFFER_BYTES];
@@ -53,10 +57,10 @@ static struct {
     pthread_once_t once;
     pthread_mutex_t lock;
     struct tarn_trace_writer *first;
-    atomic_bool exiting; /* nothing may stay in a buffer any more */
+    atomic_bool exiting; /* from now on nothing may stay in a buffer */
 } all = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* One more in each forked child: tells a parent's writers from the child's own. */
+/* Incremented in each forked child: tells a parent's writers from the child's own. */
 static unsigned processes;
 
 static bool is_inherited(const tarn_trace_writer *writer)
@@ -71,7 +75,7 @@ static tarn_status refuse_broken(const tarn_trace_writer *writer)
                                  strerror(writer->broken));
 }
 
-/* Hand the buffer on. Under the lock. */
+/* Write the buffer out. Under the lock. */
 static tarn_status hand_on(tarn_trace_writer *writer)
 {
     if (writer->broken)
@@ -120,8 +124,8 @@ static void flush_all_at_exit(void)
                    tarn_error_last()->message);
 }
 
-/* Local time less UTC, in seconds. glibc takes a lock to find it, which in a forked child
- * may be held for ever: a child has that of its parent at the fork. */
+/* Local time minus UTC, in seconds. glibc takes a lock to find it. In a forked child that
+ * lock may be held forever, so a child uses the value that its parent had at the fork. */
 static atomic_llong zone;
 
 static void note_zone(void)
@@ -134,7 +138,7 @@ static void note_zone(void)
                                 now % DAY_SECONDS);
 }
 
-/* In a forked child: forget the parent's writers, whoever held the lock. */
+/* In a forked child: forget the parent's writers, whichever thread held the lock. */
 static void start_anew(void)
 {
     processes++;
@@ -142,7 +146,7 @@ static void start_anew(void)
     all.first = NULL;
 }
 
-/* When the library is loaded: a child of a process without a writer may make one. */
+/* When the library is loaded: a child of a process without a writer may create one. */
 __attribute__((constructor)) static void watch_forks(void)
 {
     pthread_atfork(note_zone, NULL, start_anew);
@@ -197,7 +201,7 @@ static void write_header(tarn_trace_writer *writer)
     writer->count = (size_t)(row.at - writer->buffer);
 }
 
-/* A writer with nowhere to write to yet; its header is in the buffer. */
+/* Create a writer without a destination yet; its header is in the buffer. */
 static tarn_status make_writer(tarn_trace_format id, const char *name,
                                tarn_trace_writer **out)
 {
@@ -289,7 +293,7 @@ tarn_trace_format tarn_trace_writer_format(const tarn_trace_writer *writer)
     return writer->format->id;
 }
 
-/* Is this thread in the writer's own `write`, and so has its lock? */
+/* Is this thread in the writer's own `write`, and so holds its lock? */
 static bool is_inside(const tarn_trace_writer *writer)
 {
     return pthread_equal(atomic_load(&writer->inside), pthread_self());
@@ -314,7 +318,7 @@ static tarn_status check_writer(const tarn_trace_writer *writer)
     return is_inside(writer) ? refuse_inside(writer) : TARN_OK;
 }
 
-/* Append a row. Under the lock, with room for it. */
+/* Append a row. Under the lock, with enough space in the buffer. */
 static void append(tarn_trace_writer *writer, const tarn_trace_event *event)
 {
     struct tarn__row row = {writer->buffer + writer->count};
@@ -369,7 +373,7 @@ tarn_trace_writer *tarn_trace_writer_retain(tarn_trace_writer *writer)
     return writer;
 }
 
-/* Some file systems report only here that they had no room. */
+/* Some file systems report only here that they had no space. */
 static tarn_status close_file(tarn_trace_writer *writer)
 {
     if (writer->file < 0 || close(writer->file) == 0)

@@ -1,18 +1,18 @@
 /* arrays.c -- NumPy arrays and buffers from and to compiled code.
  *
- * An array that goes into compiled code gets a MemInfo whose destructor gives the Python
- * object back. One that comes out and is still the array that went in is that very object;
- * any other becomes a new array whose base is a MemInfo object.
+ * An array that goes into compiled code gets a MemInfo whose destructor releases the
+ * Python object. An array that comes out unchanged is that very object. Any other becomes
+ * a new array whose base is a MemInfo object.
  */
 #include "numpy_abi.h"
 #include "nrt_python.h"
 #include <stdbool.h>
 
-static void **numpy;       /* NumPy's table; NULL until the first array comes */
-static bool dtype_is_of_1; /* as NumPy 1.x has it */
+static void **numpy;       /* NumPy's table; NULL until the first array */
+static bool dtype_is_of_1; /* NumPy 1.x's layout */
 
-/* NumPy's table, once: true, or false with an exception set. Not at import, so that the
- * extension is of use where there is no NumPy. */
+/* Get NumPy's table, once: true, or false with an exception set. This is not done at
+ * import, so that the extension works without NumPy. */
 static bool find_numpy(void)
 {
     if (numpy != NULL)
@@ -59,7 +59,7 @@ static void set_shape(struct tarn__nrt_array *array, int dimensions,
     }
 }
 
-/* 0; -1 if it is no array or there is no memory, and Numba's compiled code raises. */
+/* 0; -1 if it is no array or there is no memory; then Numba's compiled code raises. */
 int tarn__nrt_array_from_ndarray(PyObject *object, struct tarn__nrt_array *array)
 {
     if (!find_numpy() || !is_ndarray(object))
@@ -76,7 +76,8 @@ int tarn__nrt_array_from_ndarray(PyObject *object, struct tarn__nrt_array *array
     return 0;
 }
 
-/* A buffer without an owner outlives the call by what its caller promises. */
+/* Wrap a buffer. Without an owner its memory has to outlive the call; the caller
+ * guarantees that. */
 void tarn__nrt_array_from_buffer(Py_buffer *buffer, struct tarn__nrt_array *array)
 {
     if (buffer->obj != NULL)
@@ -87,9 +88,9 @@ void tarn__nrt_array_from_buffer(Py_buffer *buffer, struct tarn__nrt_array *arra
     set_shape(array, buffer->ndim, buffer->shape, buffer->strides);
 }
 
-/* --- out of it --- */
+/* --- out of compiled code --- */
 
-/* Is what comes out still `object`, as it went in? An exception of a comparison means no. */
+/* Is the result still `object`, unchanged? An exception of a comparison means no. */
 static bool is_unchanged(const struct tarn__nrt_array *array, PyObject *object,
                          int dimensions, PyObject *dtype)
 {
@@ -113,7 +114,7 @@ static bool is_unchanged(const struct tarn__nrt_array *array, PyObject *object,
     return same > 0;
 }
 
-/* A new array over the data; `base` (may be NULL) is taken over, whatever happens. */
+/* A new array over the data; `base` (may be NULL) is taken over, also on failure. */
 static PyObject *make_ndarray(const struct tarn__nrt_array *array, PyTypeObject *type,
                               int dimensions, PyObject *dtype, PyObject *base)
 {
@@ -132,8 +133,9 @@ static PyObject *make_ndarray(const struct tarn__nrt_array *array, PyTypeObject 
     return made;
 }
 
-/* Box an array: an object of `type` (ndarray, or a class derived from it). The object gets
- * a reference of its own; the caller keeps that of `array`. NULL with an exception set. */
+/* Box an array: an object of `type` (ndarray, or a class derived from it). The object
+ * gets a reference of its own; the caller keeps that of `array`. NULL with an exception
+ * set. */
 PyObject *tarn__nrt_array_to_ndarray(struct tarn__nrt_array *array, PyTypeObject *type,
                                      int dimensions, int writeable, PyObject *dtype)
 {

@@ -1,7 +1,7 @@
 /* helpers.c -- the addresses that Numba's compiler registers for compiled code.
  *
- * Numba takes every entry of c_helpers and makes it known to LLVM as "NRT_" + name, or by
- * its name alone where that begins with "_".
+ * Numba registers every entry of c_helpers with LLVM as "NRT_" + name, or by its name
+ * alone where that begins with "_".
  */
 #include "nrt_python.h"
 

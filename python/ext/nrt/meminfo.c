@@ -1,10 +1,10 @@
 /* meminfo.c -- the Python object around a MemInfo, and Python objects as owners of data.
  *
- * An object of this class owns one reference. What compiled code returns has one as its
- * base; `arr.base.refcount` is how a program looks at the count.
+ * An object of this class owns one reference. An array from compiled code has one as its
+ * base; `arr.base.refcount` shows the count to a program.
  *
- * A program may make one itself from an address. Any number would do for Numba's class,
- * which then crashes; here the address has to be readable and a live MemInfo.
+ * A program may create one itself from an address. Numba's class accepts any number, and
+ * then crashes. Here the address has to be readable and a live MemInfo.
  */
 #define _GNU_SOURCE
 #include "nrt_python.h"
@@ -17,10 +17,11 @@
 #include <unistd.h>
 
 typedef struct {
-    PyObject_HEAD NRT_MemInfo *meminfo; /* one reference; NULL: none yet, all refuse */
+    PyObject_HEAD NRT_MemInfo *meminfo; /* one reference; NULL: none yet, all methods
+                                         * fail */
 } MemInfo;
 
-static PyTypeObject *meminfo_type; /* one a process, see nrt_python.h */
+static PyTypeObject *meminfo_type; /* one per process, see nrt_python.h */
 
 /* --- owners --- */
 
@@ -28,7 +29,7 @@ static PyTypeObject *meminfo_type; /* one a process, see nrt_python.h */
 #define Py_IsFinalizing _Py_IsFinalizing
 #endif
 
-/* A thread that asks for the GIL anew is not given it while Python ends. */
+/* While Python ends, a thread that requests the GIL does not get it. */
 static bool interpreter_is_gone(void)
 {
     return !Py_IsInitialized() ||
@@ -36,7 +37,7 @@ static bool interpreter_is_gone(void)
 }
 
 /* The last release of a MemInfo over a Python object's data. At the very end of a process
- * there is no interpreter to ask, and what the object owns goes with the process. */
+ * there is no interpreter to call, and the object's memory ends with the process. */
 static void release_owner(void *data, size_t size, void *owner)
 {
     PyObject *type, *value, *traceback;
@@ -63,8 +64,8 @@ NRT_MemInfo *tarn__nrt_meminfo_of_owner(void *data, PyObject *owner)
 
 /* --- is this address a MemInfo? --- */
 
-/* Can 8 bytes be read at `address`? The kernel looks at the set before it finds that there
- * is no such way to change a signal mask; nothing is changed. */
+/* Can 8 bytes be read at `address`? The kernel reads the set before it rejects the
+ * unknown way to change a signal mask; nothing is changed. */
 static int is_readable(uintptr_t address)
 {
     int before = errno;
@@ -187,8 +188,8 @@ static PyObject *meminfo_external_allocator(PyObject *self, void *Py_UNUSED(clos
                            : NULL;
 }
 
-/* The Python object that owns the data. What stands in the same place of other MemInfos
- * is a destructor or a size, and no object. */
+/* The Python object that owns the data. Other MemInfos have a destructor or a size in the
+ * same field, and no object. */
 static PyObject *meminfo_parent(PyObject *self, void *Py_UNUSED(closure))
 {
     NRT_MemInfo *meminfo = meminfo_of(self);

@@ -1,8 +1,9 @@
-/* module.c -- the module `_nrt_python`: what Numba's module of that name has, on libtarn.
+/* module.c -- the module `_nrt_python`: the contents of Numba's module of that name, on
+ * libtarn.
  *
- * Numba's statistics functions show a view: off until somebody turns it on, an error while
- * it is off, standing still in between (Numba's own tests count on all three). The real
- * counters never stop; tarn.nrt.stats() has those.
+ * Numba's statistics functions show a view. It is off until a caller turns it on. Queries
+ * fail while it is off, and the view stands still meanwhile (Numba's own tests rely on
+ * all three). The real counters never stop; tarn.nrt.stats() has those.
  */
 #include "nrt_python.h"
 
@@ -73,7 +74,7 @@ static PyObject *memsys_get_stats_mi_free(PyObject *Py_UNUSED(module),
     return counter(NRT_MemSys_get_stats_mi_free);
 }
 
-/* Numba before 0.57 hands its own atomics over, compiled by LLVM. Tarn has others. */
+/* Numba before 0.57 passes its own atomics, compiled by LLVM. Tarn uses others. */
 static PyObject *memsys_set_atomic_inc_dec(PyObject *Py_UNUSED(module),
                                            PyObject *Py_UNUSED(arguments))
 {
@@ -98,7 +99,7 @@ static PyObject *meminfo_new(PyObject *Py_UNUSED(module), PyObject *arguments)
     return PyLong_FromVoidPtr(tarn__nrt_meminfo_of_owner(data, owner));
 }
 
-/* A size from the arguments; false with an exception set. None is less than 0. */
+/* A size from the arguments; false with an exception set. A negative size is an error. */
 static int parse_size(PyObject *arguments, size_t *out)
 {
     Py_ssize_t size;

@@ -1,13 +1,13 @@
-/* nrt_python.h -- what the files of the extension `_nrt_python` share.
+/* nrt_python.h -- shared declarations of the extension `_nrt_python`.
  *
- * Numba's own extension of that name is replaced by this one (tarn/nrt/_finder.py). It has
- * no counted memory of its own: that is libtarn's. Here is what touches Python: the class
- * MemInfo, NumPy arrays and buffers from and to compiled code, and the table of addresses
- * that Numba's compiler asks for.
+ * This extension replaces Numba's own extension of that name (tarn/nrt/_finder.py). Its
+ * counted memory is libtarn's. It has the parts that use Python: the class MemInfo, NumPy
+ * arrays and buffers from and to compiled code, and the table of addresses that Numba's
+ * compiler needs.
  *
  * Compiled code calls these functions by address, in any thread that holds the GIL, with
- * no module at hand. So the class is one a process, made with the first module and never
- * freed; that is also why there is none in a subinterpreter.
+ * no module available. So there is one class per process, created with the first module
+ * and never freed. For the same reason there is none in a subinterpreter.
  */
 #ifndef TARN_PYTHON_NRT_H
 #define TARN_PYTHON_NRT_H
@@ -22,23 +22,25 @@
 /* The class MemInfo as an attribute of `module`: 0, or -1 with an exception set. */
 int tarn__nrt_add_meminfo(PyObject *module);
 
-/* A new MemInfo over `data`, which belongs to `owner`: a reference to the owner is kept
- * until the last release. NULL where there is no memory, no exception set. GIL held. */
+/* A new MemInfo over `data`, which belongs to `owner`: it keeps a reference to the owner
+ * until the last release. NULL without an exception where there is no memory. GIL held.
+ */
 NRT_MemInfo *tarn__nrt_meminfo_of_owner(void *data, PyObject *owner);
 
-/* The object around a MemInfo. It takes over one reference, if it succeeds. NULL with an
+/* The object around a MemInfo. It takes over one reference on success. NULL with an
  * exception set. */
 PyObject *tarn__nrt_meminfo_wrap(NRT_MemInfo *meminfo);
 
-/* The MemInfo of an object, with a reference more; NULL with a TypeError or ValueError. */
+/* Retain the MemInfo of an object; NULL with a TypeError or ValueError. */
 NRT_MemInfo *tarn__nrt_meminfo_unwrap(PyObject *object);
 
 /* --- arrays.c --- */
 
-/* An array as compiled code sees it; the layout is Numba's (its _arraystruct.h). */
+/* An array in the layout of compiled code, which is Numba's (its _arraystruct.h). */
 struct tarn__nrt_array {
     NRT_MemInfo *meminfo; /* one reference, or NULL */
-    PyObject *parent;     /* borrowed: what it was unpacked from; NULL: made in there */
+    PyObject *parent;     /* borrowed: the object it came from; NULL: made in compiled
+                           * code */
     Py_ssize_t items;
     Py_ssize_t item_bytes;
     void *data;

@@ -1,10 +1,10 @@
 /* numpy_abi.h -- the few parts of NumPy's C interface that arrays.c needs, declared here.
  *
- * With NumPy's own headers NumPy would have to be there when Tarn is built, and the build
- * would be tied to one of its two binary interfaces. The struct of an array has been the
- * same since 1.7, entries of the function table never move, and of a dtype only the place
- * of its size differs between 1.x and 2.x. python/tests/test_nrt_numpy.py compares these
- * declarations with the headers of the NumPy that is installed.
+ * With NumPy's own headers, the build of Tarn would need NumPy, and would be tied to one
+ * of its two binary interfaces. The struct of an array has been the same since 1.7.
+ * Entries of the function table never move. Of a dtype only the offset of its size
+ * differs between 1.x and 2.x. python/tests/test_nrt_numpy.py compares these declarations
+ * with the headers of the installed NumPy.
  */
 #ifndef TARN_PYTHON_NUMPY_ABI_H
 #define TARN_PYTHON_NUMPY_ABI_H
@@ -43,7 +43,7 @@ struct numpy_dtype_2 {
 enum {
     NUMPY_WRITEABLE = 0x0400,
 
-    /* Places in the table `_ARRAY_API`. */
+    /* Indices in the table `_ARRAY_API`. */
     NUMPY_ABI_VERSION = 0,
     NUMPY_ARRAY_TYPE = 2,
     NUMPY_DTYPE_TYPE = 3,
@@ -52,12 +52,12 @@ enum {
 };
 
 typedef unsigned int (*numpy_abi_version)(void);
-/* Takes over the reference to the dtype, whatever happens. */
+/* Takes over the reference to the dtype, also on failure. */
 typedef PyObject *(*numpy_new_from_descr)(PyTypeObject *type, PyObject *dtype, int nd,
                                           const Py_ssize_t *shape,
                                           const Py_ssize_t *strides, void *data,
                                           int flags, PyObject *finalize_from);
-/* Takes over the reference to the base, whatever happens. */
+/* Takes over the reference to the base, also on failure. */
 typedef int (*numpy_set_base_object)(PyObject *array, PyObject *base);
 
 #endif

@@ -1,9 +1,9 @@
 """Counted memory for compiled code: Numba's runtime, as Tarn has it.
 
 `python -m tarn.nrt program.py` runs an unchanged program, and all Python processes that it
-starts, with a stock Numba on Tarn's runtime; `install()` does the same for this process
-before it imports Numba. `stats()` has counters that are always on, `leaks()` says who
-allocated what is still out. `use_device_runtime()` is for kernels, under numba-cuda.
+starts, with a stock Numba on Tarn's runtime. `install()` does the same for this process
+before it imports Numba. `stats()` has counters that are always on. `leaks()` lists the
+allocation sites of live memory. `use_device_runtime()` is for kernels, under numba-cuda.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ MODES = {
 
 
 class Stats(NamedTuple):
-    """What the runtime has counted since the process began."""
+    """The runtime's counters since the process began."""
 
-    alloc: int  # blocks made: MemInfos with their memory, and raw ones
-    free: int  # of them given back
-    mi_alloc: int  # MemInfos made
-    mi_free: int  # of them gone
-    failed: int  # allocations that were not to be had
+    alloc: int  # blocks allocated: MemInfos with their memory, and raw ones
+    free: int  # blocks freed
+    mi_alloc: int  # MemInfos allocated
+    mi_free: int  # MemInfos freed
+    failed: int  # allocations that failed
     misuses: int  # second releases, bytes written past an end
-    bytes_total: int  # of all blocks ever made
-    bytes_live: int  # of those that are out
-    bytes_peak: int  # the most that were out at a time
+    bytes_total: int  # of all blocks ever allocated
+    bytes_live: int  # of live blocks
+    bytes_peak: int  # the most live bytes at a time
     bytes_chunks: int  # taken from the allocator for small blocks
-    bytes_quarantine: int  # freed, and held back
+    bytes_quarantine: int  # freed, and kept in quarantine
     histogram: tuple[int, ...]  # blocks by size: 0 bytes, then 2**(n-1) .. 2**n - 1
 
 
@@ -79,20 +79,20 @@ def installed() -> bool:
 
 
 def stats() -> Stats:
-    """The runtime's counters. They always run, whatever Numba's own functions show."""
+    """The runtime's counters. They always count, whatever Numba's own functions show."""
     return Stats(*_tarn.nrt_stats())
 
 
 def snapshot() -> list[Site]:
-    """What is out now, by who allocated it, the most bytes first.
+    """Live memory by allocation site, the most bytes first.
 
-    Who allocated is known of blocks made while the mode `sites` was on: debug("sites").
+    The site is known for blocks that were allocated in the mode `sites`: debug("sites").
     """
     return _sites.read()
 
 
 def leaks(since: list[Site] | None = None) -> list[Site]:
-    """What is out now and was not in the snapshot `since`, the most bytes first."""
+    """Live memory that was not in the snapshot `since`, the most bytes first."""
     return _sites.difference(since or [], snapshot())
 
 
@@ -100,7 +100,7 @@ def debug(*modes: str) -> tuple[str, ...]:
     """Set the debug modes, by name; none: off. Returns those before.
 
     poison, guard, quarantine, sites, trace, abort, unpooled, report, slabs: tarn/nrt.h
-    says what each does. They hold for blocks made from now on.
+    documents each. They apply to blocks allocated from now on.
     """
     from tarn.nrt import _tracing
 
@@ -116,17 +116,17 @@ def debug_modes() -> tuple[str, ...]:
 
 
 def trim() -> int:
-    """Give memory that no block needs back to where it came from; returns the bytes."""
+    """Return unused memory to its allocator; return the number of bytes."""
     return _tarn.nrt_trim()
 
 
 def use_resource(resource: Any = None) -> None:
-    """Take memory of compiled code from a resource; None: from CPython, as at first.
+    """Allocate the memory of compiled code from a resource; None: from CPython, the default.
 
     np.empty() in a jitted function is pinned memory after
-    `use_resource(tarn.mr.PinnedHostMemoryResource())`. A block goes back to where it came
-    from, whenever. The resource is kept until the process ends; InvalidArgumentError
-    where the host cannot reach its memory.
+    `use_resource(tarn.mr.PinnedHostMemoryResource())`. A block always returns to the resource
+    that it came from. The resource is kept until the process ends. InvalidArgumentError where
+    the host cannot reach its memory.
     """
     if resource is None:
         _tarn.nrt_use_python()
@@ -138,10 +138,10 @@ def use_resource(resource: Any = None) -> None:
 def use_device_runtime() -> None:
     """Link Tarn's device runtime, not numba-cuda's, with kernels that are compiled from now on.
 
-    It is `device.cu` in this folder. Whether kernels have a runtime at all is still
-    numba-cuda's switch, NUMBA_CUDA_ENABLE_NRT. Twice is no error; RuntimeError where a
-    function was compiled with numba-cuda's already, where there is no numba-cuda, and where
-    it is one that Tarn does not know. It holds for this process.
+    It is `device.cu` in this folder. numba-cuda's switch NUMBA_CUDA_ENABLE_NRT still decides
+    whether kernels have a runtime at all. A second call is no error. RuntimeError where a
+    function was compiled with numba-cuda's runtime already, where there is no numba-cuda, and
+    where Tarn does not know its version. It applies to this process.
     """
     from tarn.nrt import _device
 

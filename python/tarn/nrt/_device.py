@@ -1,8 +1,8 @@
 """Puts Tarn's device runtime (device.cu) where numba-cuda links its own.
 
-numba-cuda has no hook for that. It keeps its source as one `CUSource`, NRT_LIBRARY, under
-that name in three modules; there another takes its place. Nothing else is touched but the
-key of the cache on disk, where kernels lie linked: those of the two runtimes are kept apart.
+numba-cuda has no hook for that. It keeps its source as one `CUSource`, NRT_LIBRARY, under that
+name in three modules. This module replaces it there. The only other change is the key of the
+cache on disk, which holds linked kernels: those of the two runtimes are kept apart.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from types import ModuleType
 from typing import Any
 
 NAME = "NRT_LIBRARY"
-HOLDERS = (  # who has it under that name; the first one makes it
+HOLDERS = (  # the modules with that name; the first one creates it
     "numba.cuda.memory_management.nrt",
     "numba.cuda.dispatcher",
     "numba.cuda.codegen",
 )
 PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "device.cu")
 
-# What device.cu has in common with numba-cuda: fields, in their order, of structs in headers.
+# The layouts that device.cu shares with numba-cuda: fields of structs in headers, in order.
 LAYOUTS = {
     ("nrt.cuh", "MemInfo"): ("refct", "dtor", "dtor_info", "data", "size"),
     ("memsys.cuh", "NRT_MemSys"): ("enabled", "alloc", "free", "mi_alloc", "mi_free"),
@@ -57,7 +57,7 @@ def in_use() -> bool:
 
 
 def put_in_place(source: str, name: str) -> Any:
-    """Link this text, whatever it is, in the place of numba-cuda's runtime; returns its CUSource."""
+    """Link this text in place of numba-cuda's runtime; return its CUSource."""
     from numba import cuda
 
     library = cuda.CUSource(source, name=name, nrt=True)
@@ -69,7 +69,7 @@ def put_in_place(source: str, name: str) -> Any:
 
 
 def _holders() -> list[ModuleType]:
-    """The modules that have the source, all of them the same."""
+    """The modules that have the source; all have the same one."""
     try:
         modules = [importlib.import_module(name) for name in HOLDERS]
     except ImportError as error:
@@ -87,7 +87,7 @@ def _holders() -> list[ModuleType]:
 
 
 def _check_layouts(runtime: ModuleType) -> None:
-    """Are numba-cuda's structs still those of device.cu?"""
+    """Check that numba-cuda's structs are still those of device.cu."""
     for (header, struct), wanted in LAYOUTS.items():
         try:
             with open(os.path.join(runtime.get_include(), header), encoding="utf-8") as file:
@@ -109,7 +109,7 @@ def fields(text: str, struct: str) -> tuple[str, ...]:
 
 
 def kernels_linked_with(library: Any) -> int:
-    """How many compiled functions have it in the set of what they are linked with."""
+    """The number of compiled functions that are linked with it."""
     return sum(isinstance(holder, set) for holder in gc.get_referrers(library))
 
 

@@ -1,8 +1,8 @@
-"""Puts Tarn's runtime where Numba looks for its own, for one name of one module.
+"""Puts Tarn's runtime where Numba looks for its own, under one module name.
 
 Numba's compiled code reaches its runtime through the module
-`numba.core.runtime._nrt_python` alone. A finder in front of all others answers for that
-name with Tarn's extension and for no other, so no file of Numba is changed.
+`numba.core.runtime._nrt_python` alone. A finder before all others finds Tarn's extension for
+that name and for no other, so no file of Numba is changed.
 
 A child process gets the finder from `tarn_nrt.pth`, which imports this module where
 TARN_NRT is set. Nothing else is imported until Numba is.
@@ -71,17 +71,17 @@ class _State:
 
 
 def keep_allocator(chosen: bool) -> None:
-    """Has the program chosen where memory comes from? Then Numba's import does not."""
+    """If the program has chosen an allocator, Numba's import does not replace it."""
     _State.allocator_chosen = chosen
 
 
 def is_ours(module: ModuleType) -> bool:
-    """Is the module that Numba runs on Tarn's?"""
+    """Is Numba's runtime module Tarn's?"""
     return hasattr(module, "tarn_version")
 
 
 def in_place() -> bool:
-    """Does Numba run on Tarn's runtime, or will it?"""
+    """Does Numba run on Tarn's runtime now, or after its import?"""
     loaded = sys.modules.get(NAME)
     if loaded is not None:
         return is_ours(loaded)
@@ -101,7 +101,7 @@ def put_in_place() -> None:
 
 
 def start() -> None:
-    """What `tarn_nrt.pth` calls in each process: acts where TARN_NRT is 1 alone."""
+    """The hook of `tarn_nrt.pth` in each process: it acts only where TARN_NRT is 1."""
     wish = os.environ.get(VARIABLE, "")
     if wish in ("", "0"):
         return

@@ -1,4 +1,4 @@
-"""Who allocated: addresses of callers made readable, and the difference of two lists."""
+"""Allocation sites: readable callers' addresses, and the difference of two lists."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any, NamedTuple
 
 from tarn import _tarn
 
-_LONGEST = 1 << 20  # bytes; no function that Numba compiled is taken to be longer
+_LONGEST = 1 << 20  # bytes; the assumed maximum of a function compiled by Numba
 
 
 class Site(NamedTuple):
-    """One place that allocated, and what of it is still out."""
+    """One allocation site, and its live memory."""
 
     function: str  # the compiled function, or a symbol; "" where it is not known
-    label: str  # words that the allocating code gave, or ""
+    label: str  # the label that the allocating code set, or ""
     blocks: int
     bytes: int
-    address: int  # in the caller: where the call returns to; 0: not known
+    address: int  # the return address in the caller; 0: not known
 
 
 def _compiled_functions() -> list[tuple[int, str]]:
     """Address and name of every function that Numba's dispatchers have compiled, sorted.
 
-    Numba keeps no list of its dispatchers; the garbage collector knows them.
+    Numba keeps no list of its dispatchers; the garbage collector finds them.
     """
     numba: Any = sys.modules.get("numba.core.dispatcher")
     found = []
@@ -40,14 +40,14 @@ def _compiled_functions() -> list[tuple[int, str]]:
 
 
 def _addresses(result: Any) -> list[int]:
-    """Where a compiled function, and its wrapper that Python calls, begin."""
+    """The start addresses of a compiled function and of its wrapper that Python calls."""
     names = (result.fndesc.llvm_func_name, result.fndesc.llvm_cpython_wrapper_name)
     library = result.library
     return [address for name in names if (address := library.get_pointer_to_function(name))]
 
 
 def read() -> list[Site]:
-    """The sites of everything that is out, the most bytes first."""
+    """The sites of all live memory, the most bytes first."""
     rows = _tarn.nrt_sites()
     compiled = _compiled_functions() if any(row[0] for row in rows) else []
     return [
@@ -57,7 +57,7 @@ def read() -> list[Site]:
 
 
 def _name(address: int, words: str, compiled: list[tuple[int, str]]) -> str:
-    """The compiled function that an address lies in; else what the linker says."""
+    """The compiled function that contains an address; else the linker's symbol."""
     if not words.startswith("0x"):
         return words  # a symbol, or nothing
     place = bisect.bisect_right(compiled, (address, chr(0x10FFFF))) - 1
@@ -67,7 +67,7 @@ def _name(address: int, words: str, compiled: list[tuple[int, str]]) -> str:
 
 
 def keep_names() -> None:
-    """For the report at exit, which is printed when Python is gone."""
+    """Keep the names for the report at exit, which is printed after Python has ended."""
     from tarn.nrt import debug_modes
 
     if "report" in debug_modes():
@@ -75,7 +75,7 @@ def keep_names() -> None:
 
 
 def difference(before: list[Site], after: list[Site]) -> list[Site]:
-    """What came between two lists; a site that has less than before is left out."""
+    """The growth between two lists; a site that shrank is left out."""
     known = {(site.address, site.label): site for site in before}
     found = []
     for site in after:

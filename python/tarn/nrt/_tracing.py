@@ -1,8 +1,8 @@
 """Shows every block to tracemalloc while it traces.
 
 Large blocks come from CPython's raw allocator one by one, and tracemalloc sees them. Small
-ones share chunks, which it would see in place of them; so while it traces, they come one
-by one too. tracemalloc tells nobody when it begins, so its start() and stop() are wrapped.
+blocks share chunks, and it would see those instead; so while it traces, they come one by one
+too. tracemalloc has no notification of its start, so its start() and stop() are wrapped.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tarn import _tarn
 
 ONE_BY_ONE = 64
 
-_wanted = [0]  # the modes that the program asked for
+_wanted = [0]  # the modes that the program has set
 
 
 def set_wanted(modes: int) -> None:
-    """Set the modes, and what tracemalloc needs besides."""
+    """Set the modes, and add those that tracemalloc needs."""
     _wanted[0] = modes
     _apply()
 
@@ -44,7 +44,7 @@ def _followed(function: Any) -> Any:
 
 
 def follow() -> None:
-    """Do what tracemalloc needs from now on, whoever starts it."""
+    """Follow tracemalloc from now on, whatever code starts it."""
     import _tracemalloc
 
     if not hasattr(_tracemalloc.start, "__tarn_nrt__"):

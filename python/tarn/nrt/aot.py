@@ -5,9 +5,9 @@ kernels.h. A C program includes the header and links with libtarn_helper.a and l
 
     cc main.c kernels.o -ltarn_helper -ltarn -lm
 
-All functions of a program go through one call: two object files define the same names.
-A function whose object needs the interpreter is refused, with the names that it needs;
-mostly it raises an exception whose arguments are known at run time alone.
+All functions of a program go through one call: two object files would define the same names.
+A function whose object needs the interpreter is rejected, with the names that it needs. Mostly
+it raises an exception whose arguments are known only at run time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-# What libtarn_helper.a has under Numba's names.
+# The functions of libtarn_helper.a under Numba's names.
 HELPERS = frozenset(
     f"numba_{name}"
     for name in [
@@ -88,7 +88,7 @@ _C_NAMES = {
 
 
 class NeedsPythonError(TypeError):
-    """A function's object calls what is not there without the interpreter.
+    """A function's object calls names that need the interpreter.
 
     `needs` has the names, by function.
     """
@@ -110,7 +110,7 @@ def compile_ahead(
 
     The keys are the names in C. `cpu` is a name that LLVM knows, "host" for this machine's;
     None: any of its kind. NeedsPythonError, and no file, where one needs the interpreter;
-    TypeError for a type that the header has no word for. Returns the paths of both files.
+    TypeError for a type without a C declaration. Return the paths of both files.
     """
     signatures = {symbol: _signature(wanted) for symbol, (_, wanted) in functions.items()}
     header = _header(name, signatures)
@@ -139,14 +139,14 @@ def _signature(wanted: Any) -> Any:
 
 def _object_of(name: str, entries: list[tuple[str, Any, Any]], cpu: str | None) -> bytes:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # pycc may go one day; this Numba has it
+        warnings.simplefilter("ignore")  # pycc is deprecated; this Numba has it
         from numba.core.registry import cpu_target
         from numba.core.runtime import rtsys
         from numba.pycc.compiler import ExportEntry, ModuleCompiler
 
     options = {} if cpu is None else {"cpu_name": cpu}
-    # Whichever context comes first makes the runtime of the process; one for objects cannot
-    # make one that functions compiled later run on.
+    # The first context creates the runtime of the process. A context for objects cannot create
+    # one for functions that are compiled later.
     rtsys.initialize(cpu_target.target_context)
     compiler = ModuleCompiler(
         [ExportEntry(*entry) for entry in entries], name, use_nrt=True, **options
@@ -164,7 +164,7 @@ def _missing(code: bytes) -> list[str]:
 
 
 def undefined_names(code: bytes) -> list[str]:
-    """The names that an ELF object of this machine (64 bits) takes from elsewhere."""
+    """The undefined names of an ELF object of this machine (64 bits)."""
     if code[:5] != b"\x7fELF\x02":
         raise ValueError("tarn.nrt.aot: no ELF object of 64 bits")
     table, count = struct.unpack_from("<40xQ12xH", code)[0], struct.unpack_from("<60xH", code)[0]

@@ -1,12 +1,12 @@
 /* device.cu -- Numba's runtime for compiled code on the GPU: counted blocks on its heap.
  *
- * numba-cuda links a source like this one with every kernel that makes arrays. This is one
- * to link instead: the names and layouts are numba-cuda's, so that its host side, and C++
- * that was written for it, stay as they are. tarn.nrt.use_device_runtime() puts it there.
+ * numba-cuda links a source like this one with every kernel that makes arrays. This file
+ * replaces it. The names and layouts are numba-cuda's, so that its host side, and C++
+ * code written for it, work unchanged. tarn.nrt.use_device_runtime() installs it.
  *
- * What must be right here is the last reference: the one decrement that took it says so by
- * itself, and no thread looks at the count again, which may be gone by then. Sizes cannot
- * wrap, an allocation that failed is none in the statistics and loses nothing, and a
+ * The last reference must be handled right. The decrement that drops it returns that
+ * fact, and no thread reads the count again, which may be freed by then. Sizes cannot
+ * wrap. A failed allocation is not counted in the statistics and leaks nothing. A
  * destructor gets the argument that it was set up with.
  *
  * No header is included: <cuda/atomic> alone is a second of compilation for each kernel.
@@ -20,11 +20,11 @@ typedef void (*NRT_dtor_function)(void *data, size_t size, void *info);
 
 /* As generated code and nrt.cuh have it. */
 typedef struct MemInfo {
-    unsigned long long refct; /* references; who takes the last one ends the block */
-    NRT_dtor_function dtor;   /* NULL: the memory alone goes */
+    unsigned long long refct; /* references; the last release ends the block */
+    NRT_dtor_function dtor;   /* NULL: only the memory is freed */
     void *dtor_info;          /* its third argument */
     void *data;
-    size_t size; /* bytes at data that somebody asked for */
+    size_t size; /* bytes at data, as requested */
 } NRT_MemInfo;
 
 /* As memsys.cu has it, which makes it, reads it and sets `enabled` from the host. */
@@ -32,9 +32,9 @@ typedef struct NRT_MemSys {
     struct {
         bool enabled;
         unsigned long long alloc;    /* blocks of the heap, MemInfos among them */
-        unsigned long long free;     /* of them given back */
+        unsigned long long free;     /* blocks freed */
         unsigned long long mi_alloc; /* MemInfos set up */
-        unsigned long long mi_free;  /* of them gone */
+        unsigned long long mi_free;  /* MemInfos freed */
     } stats;
 } NRT_MemSys;
 
@@ -44,13 +44,13 @@ static_assert(sizeof(NRT_MemSys) == 40, "numba-cuda's layout");
 #endif
 
 enum {
-    HEAP_ALIGNMENT = 16, /* what data has without asking */
+    HEAP_ALIGNMENT = 16, /* the default of data */
     POISON_NEW = 0xCB,   /* bytes of Numba's `safe` blocks, whose first 256 are filled */
     POISON_OLD = 0xDE,
     POISON_BYTES = 256
 };
 
-/* Where this module counts; NULL till the host says, as it does if statistics are on. */
+/* This module's counters; NULL until the host sets them, if statistics are on. */
 __device__ NRT_MemSys *TheMSys;
 
 __global__ void NRT_MemSys_set(NRT_MemSys *memsys)
@@ -58,7 +58,7 @@ __global__ void NRT_MemSys_set(NRT_MemSys *memsys)
     TheMSys = memsys;
 }
 
-/* --- raw memory ----------------------------------------------------------------------- */
+/* --- raw memory --------------------------------------------------------------------- */
 
 /* Volatile: the host can switch while a kernel runs. */
 static __device__ bool counting(void)
@@ -66,7 +66,7 @@ static __device__ bool counting(void)
     return TheMSys && *(volatile bool *)&TheMSys->stats.enabled;
 }
 
-/* A block of no bytes is one too: NULL says that there is no memory. */
+/* A block of no bytes is valid too: NULL means that there is no memory. */
 __device__ void *NRT_Allocate(size_t size)
 {
     void *block = malloc(size ? size : 1);
@@ -90,7 +90,7 @@ __device__ void NRT_Free(void *block)
         atomicAdd(&TheMSys->stats.free, 1ull);
 }
 
-/* --- the end of a MemInfo --------------------------------------------------------------- */
+/* --- the end of a MemInfo ----------------------------------------------------------- */
 
 __device__ void NRT_dealloc(NRT_MemInfo *mi)
 {
@@ -111,29 +111,29 @@ __device__ void NRT_MemInfo_call_dtor(NRT_MemInfo *mi)
     NRT_MemInfo_destroy(mi);
 }
 
-/* --- references ------------------------------------------------------------------------- */
+/* --- references --------------------------------------------------------------------- */
 
-/* Who takes a reference has one already, so nothing has to be ordered. */
+/* The caller already has a reference, so an increment needs no memory order. */
 __device__ void NRT_incref(NRT_MemInfo *mi)
 {
     if (mi)
         atomicAdd(&mi->refct, 1ull);
 }
 
-/* What threads did with the block comes before they let it go, and its end after that of
- * all: hence a fence on either side. */
+/* All accesses to the block come before its releases, and its end comes after all
+ * releases: hence a fence on either side. */
 __device__ void NRT_decref(NRT_MemInfo *mi)
 {
     if (!mi)
         return;
     __threadfence();
-    if (atomicAdd(&mi->refct, ~0ull) != 1) /* minus 1; what was there before */
+    if (atomicAdd(&mi->refct, ~0ull) != 1) /* minus 1; returns the old value */
         return;
     __threadfence();
     NRT_MemInfo_call_dtor(mi);
 }
 
-/* --- MemInfos ----------------------------------------------------------------------------- */
+/* --- MemInfos ----------------------------------------------------------------------- */
 
 __device__ void NRT_MemInfo_init(NRT_MemInfo *mi, void *data, size_t size,
                                  NRT_dtor_function dtor, void *dtor_info)
@@ -147,7 +147,7 @@ __device__ void NRT_MemInfo_init(NRT_MemInfo *mi, void *data, size_t size,
         atomicAdd(&TheMSys->stats.mi_alloc, 1ull);
 }
 
-/* For data that is there already. NULL: the caller still has it. */
+/* For existing data. NULL: no memory; the caller still owns the data. */
 __device__ NRT_MemInfo *NRT_MemInfo_new(void *data, size_t size, NRT_dtor_function dtor,
                                         void *dtor_info)
 {
@@ -163,7 +163,7 @@ __device__ void *NRT_MemInfo_data_fast(NRT_MemInfo *mi)
     return mi->data;
 }
 
-/* A MemInfo and its data in one block. NULL: no memory, or `size` is beyond all. */
+/* A MemInfo and its data in one block. NULL: no memory, or `size` is too large. */
 static __device__ NRT_MemInfo *make(size_t size, unsigned align, NRT_dtor_function dtor,
                                     void *dtor_info)
 {
@@ -197,7 +197,7 @@ __device__ NRT_MemInfo *NRT_MemInfo_alloc_dtor(size_t size, NRT_dtor_function dt
     return make(size, 0, dtor, (void *)size);
 }
 
-/* --- the same, filled: NUMBA_DEBUG_NRT=1 --------------------------------------------------- */
+/* --- the same, filled: NUMBA_DEBUG_NRT=1 -------------------------------------------- */
 
 static __device__ void fill(void *data, size_t size, int byte)
 {
@@ -236,9 +236,9 @@ __device__ NRT_MemInfo *NRT_MemInfo_alloc_dtor_safe(size_t size, NRT_dtor_functi
     return make_filled(size, 0, dtor);
 }
 
-/* --- data in a block of its own, whose size can change ------------------------------------- */
+/* --- data in a block of its own, whose size can change ------------------------------ */
 
-/* The elements first: `info` is what looks after them, or NULL. */
+/* End the elements first: `info` is their destructor, or NULL. */
 static __device__ void end_varsize(void *data, size_t size, void *info)
 {
     if (info)
@@ -263,7 +263,7 @@ __device__ NRT_MemInfo *NRT_MemInfo_new_varsize(size_t size)
     return NRT_MemInfo_new_varsize_dtor(size, 0);
 }
 
-/* New data; the caller has the old and frees it. NULL: nothing has changed. */
+/* Allocate new data; the caller has the old and frees it. NULL: nothing has changed. */
 __device__ void *NRT_MemInfo_varsize_alloc(NRT_MemInfo *mi, size_t size)
 {
     void *data = NRT_Allocate(size);

@@ -2,7 +2,7 @@
 
 Numba counts the references of arrays, lists and strings in the code that it compiles, and
 removes the pairs of counts that change nothing with a pass of llvmlite's. That pass can
-remove one too many; Tarn's does not (docs/prune.md says how we know). In a stock Numba:
+remove one too many; Tarn's does not (docs/prune.md has the evidence). In a stock Numba:
 
     import tarn.prune
     tarn.prune.install()      # functions compiled from here on are pruned by Tarn
@@ -82,7 +82,7 @@ def prune(
 
 
 def old_text(ir: str) -> tuple[str, int]:
-    """What Numba's pass before 0.52 makes of IR text, and how many operations it removed.
+    """IR text after Numba's pass before 0.52, and how many operations that pass removed.
 
     It looks at one block at a time and at names alone: see docs/prune.md before use.
     """
@@ -95,8 +95,8 @@ def install(mode: str = "sound") -> None:
 
     Numba's own settings hold: NUMBA_LLVM_REFPRUNE_PASS=0 switches to the old pass, and
     NUMBA_LLVM_REFPRUNE_FLAGS says which shapes are looked for. Functions in Numba's cache on
-    disk that another pruner, or another version or mode of this one, has worked on are
-    compiled anew. The same again is no error; another mode replaces the first.
+    disk from another pruner, or from another version or mode of this one, are compiled anew. The
+    same call again is no error; another mode replaces the first.
     """
     from tarn.prune import _numba
 
@@ -104,21 +104,21 @@ def install(mode: str = "sound") -> None:
 
 
 def uninstall() -> None:
-    """Give pruning back to llvmlite; what was compiled stays as it is."""
+    """Return pruning to llvmlite; compiled functions stay unchanged."""
     from tarn.prune import _numba
 
     _numba.uninstall()
 
 
 def statistics() -> Report:
-    """What all pruning in Numba did so far in this process, since install()."""
+    """The totals of all pruning in Numba in this process, since install()."""
     from tarn.prune import _numba
 
     return _numba.totals()
 
 
 def explain(what: Any, mode: str = "sound") -> list[Kept]:
-    """Why increfs stayed in IR, or in every version of a function that Numba compiled."""
+    """The reasons why increfs stayed in IR, or in every compiled version of a function."""
     if isinstance(what, (str, bytes)):
         return prune(what, mode=mode, explain=True).kept
     if not hasattr(what, "inspect_llvm"):

@@ -1,9 +1,9 @@
 """libtarn_prune, called through ctypes.
 
-The pruner's library needs LLVM, which is large and which most programs that use Tarn have no
-use for. So nothing links it: it is opened when somebody prunes, and a Tarn that was built
-without it says so then. A Tarn may have it for several LLVMs (libtarn_prune-14 beside
-libtarn_prune); a program that has llvmlite gets the one for llvmlite's LLVM.
+The pruner's library needs LLVM, which is large, and most programs that use Tarn do not need it.
+So no module links it: it is opened at the first pruning, and a Tarn that was built without it
+reports that then. A Tarn may have it for several LLVMs (libtarn_prune-14 beside libtarn_prune);
+a program that has llvmlite gets the one for llvmlite's LLVM.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _plain(function: str) -> str:
 
 
 class Kept(NamedTuple):
-    """An incref that stayed, and why."""
+    """An incref that stayed, with the reason."""
 
     rule: int
     message: str
@@ -68,7 +68,7 @@ class Kept(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What one call did. The first four count operations: a pair is two."""
+    """The counts of one call. The first four count operations: a pair is two."""
 
     per_block: int = 0
     diamond: int = 0
@@ -92,7 +92,7 @@ class Pruned(NamedTuple):
 
     ir: str | bytes  # as it was given: text, or bitcode
     report: Report
-    kept: list[Kept]  # empty unless it was asked for
+    kept: list[Kept]  # empty unless requested
 
 
 class _CPlace(ctypes.Structure):
@@ -145,8 +145,8 @@ class _CError(ctypes.Structure):
 
 
 def library_path() -> str:
-    """Where libtarn_prune is: $TARN_PRUNE_LIBRARY, or beside libtarn, for llvmlite's LLVM if
-    there is such a one and the program has imported llvmlite."""
+    """The path of libtarn_prune: $TARN_PRUNE_LIBRARY, or beside libtarn, for llvmlite's LLVM if
+    there is such a file and the program has imported llvmlite."""
     named = os.environ.get("TARN_PRUNE_LIBRARY")
     if named:
         return named
@@ -197,7 +197,7 @@ def llvm_version() -> str:
 
 
 def check(status: int) -> None:
-    """Raise what the last call had to say, unless it went well."""
+    """Raise the error of the last call, unless it succeeded."""
     if status == 0:
         return
     words = library().tarn_error_last().contents.message.decode(errors="replace")
@@ -230,7 +230,7 @@ def make_options(
     form: str,
     subgraph_limit: int,
     kept: list[Kept] | None,
-    raise_marks: int = 0,  # 0: those that the mode knows
+    raise_marks: int = 0,  # 0: those of the mode
 ) -> _COptions:
     if mode not in MODES:
         raise ValueError(f"prune: mode {mode!r} is none of {', '.join(MODES)}")
@@ -249,7 +249,7 @@ def make_options(
 
 
 def _take(out: ctypes.c_void_p, size: ctypes.c_size_t) -> bytes:
-    """The bytes that a call handed out, which go back to it."""
+    """Copy the bytes that a call returned, and free its buffer."""
     try:
         return ctypes.string_at(out, size.value)
     finally:

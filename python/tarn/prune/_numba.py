@@ -1,15 +1,15 @@
-"""How a stock Numba comes to use Tarn's pruner.
+"""Makes a stock Numba use Tarn's pruner.
 
 Numba runs llvmlite's pass three times: on each function by itself, then on the library's
 module after a first cheap round of optimization has inlined what it calls, then once more
 after the full round.
 
-Where llvmlite and libtarn_prune have one libLLVM between them, as in Debian, Tarn does the same
-in place. The wheel of llvmlite hides its LLVM. There modules travel as bitcode; a trip costs as
-much as several passes, so it is made after each round for the module as a whole, and not for
-single functions: what is not pruned in a function by itself is pruned after the first round.
+Where llvmlite and libtarn_prune share one libLLVM, as in Debian, Tarn does the same in place. The
+wheel of llvmlite hides its LLVM. There modules are passed as bitcode, which costs as much as
+several passes. So that is done after each round for the module as a whole, and not for single
+functions: pairs not pruned in a single function are pruned after the first round.
 
-What is replaced, and put back by uninstall():
+These are replaced, and restored by uninstall():
 
     CPUCodegen._module_pass_manager     leaves llvmlite's pass out, and prunes at the end
     CPUCodegen._function_pass_manager   leaves llvmlite's pass out, and prunes in place
@@ -41,7 +41,7 @@ from tarn.prune._library import Report
 class _Settings:
     mode: str | None = None  # None: not installed
     in_place = False
-    replaced: list[tuple[Any, str, Any]] = []  # object, name, what was there
+    replaced: list[tuple[Any, str, Any]] = []  # object, name, the original
     totals = Report()
 
 
@@ -61,7 +61,7 @@ def _add(report: Report) -> None:
 
 
 def _options() -> Any | None:
-    """As Numba's settings want it; None: no pruning."""
+    """The options from Numba's settings; None: no pruning."""
     shapes = int(codegen._parse_refprune_flags())
     if shapes == 0 or _Settings.mode is None:
         return None
@@ -95,13 +95,13 @@ def _pruned(module: Any) -> Any:
 
 
 def _raise_marks(mode: str) -> int:
-    """In mode llvmlite what llvmlite looks at: before 0.40 that was the mark at the ret."""
+    """In mode llvmlite the mark that llvmlite uses: before 0.40 that was the one at the ret."""
     old = tuple(map(int, llvmlite.__version__.split(".")[:2])) < (0, 40)
     return _library.MARKS["ret"] if old and mode == "llvmlite" else 0
 
 
 class _ThenPrune:
-    """A pass manager of a module that prunes the library's module when it is through."""
+    """A pass manager of a module that prunes the library's module at its end."""
 
     def __init__(self, manager: Any, library: Any):
         self._manager = manager
@@ -120,7 +120,7 @@ class _ThenPrune:
 
 
 class _ThenPruneFunction:
-    """A pass manager of functions that prunes each in place when it is through."""
+    """A pass manager of functions that prunes each in place at its end."""
 
     def __init__(self, manager: Any):
         self._manager = manager
@@ -142,7 +142,7 @@ class _ThenPruneFunction:
 
 
 def _without_llvmlites_pass(make: Any, *arguments: Any, **options: Any) -> Any:
-    """Call what makes a pass manager as if no pruning were wanted."""
+    """Call the function that creates a pass manager with pruning turned off."""
     before = config.LLVM_REFPRUNE_PASS
     config.LLVM_REFPRUNE_PASS = 0
     try:
@@ -175,8 +175,8 @@ def _function_pass_manager(original: Any) -> Any:
 
 
 def _managers_to_keep(generator: Any) -> tuple[Any, Any]:
-    """For a Numba that keeps its pass managers: the two without llvmlite's pass, made as
-    CPUCodegen._init() makes them."""
+    """For a Numba that keeps its pass managers: the two without llvmlite's pass, created as
+    CPUCodegen._init() does."""
     if not hasattr(generator, "_tarn_managers"):
         cheap = {
             "loop_vectorize": getattr(generator, "_loopvect", False),
@@ -262,7 +262,7 @@ def _check_versions() -> None:
 
 
 def _shares_llvm() -> bool:
-    """Do llvmlite and libtarn_prune call one and the same LLVM?"""
+    """Do llvmlite and libtarn_prune use the same LLVM?"""
 
     def address(library: Any) -> int | None:
         call = getattr(library, "LLVMGetModuleContext", None)  # llvmlite's wheel hides it
