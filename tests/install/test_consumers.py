@@ -25,8 +25,8 @@ def test_cmake_finds_the_helpers_of_compiled_code(root, request, tmp_path):
 
 
 def test_cmake_refuses_a_version_that_is_not_there(prefix, tmp_path):
-    with pytest.raises(AssertionError, match=r'compatible\s+with requested version "0.2"'):
-        build("consumer", tmp_path, prefix, "-Dwanted=0.2")
+    with pytest.raises(AssertionError, match=r'compatible\s+with requested version "0.1"'):
+        build("consumer", tmp_path, prefix, "-Dwanted=0.1")
 
 
 def compile_with_pkg_config(prefix, source, out, *options):

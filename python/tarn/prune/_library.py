@@ -150,14 +150,15 @@ def library_path() -> str:
     named = os.environ.get("TARN_PRUNE_LIBRARY")
     if named:
         return named
-    folder, major = tarn.get_library_dir(), tarn.__version__.partition(".")[0]
+    folder = tarn.get_library_dir()
+    minor = ".".join(tarn.__version__.split(".")[:2])
     llvmlite = sys.modules.get("llvmlite.binding")
     if llvmlite:
-        suffix = f"-{llvmlite.llvm_version_info[0]}.so.{major}"
+        suffix = f"-{llvmlite.llvm_version_info[0]}.so.{minor}"
         path = os.path.join(folder, "libtarn_prune" + suffix)
         if os.path.exists(path):
             return path
-    return os.path.join(folder, f"libtarn_prune.so.{major}")
+    return os.path.join(folder, f"libtarn_prune.so.{minor}")
 
 
 def library() -> Any:
