@@ -49,9 +49,11 @@ enum { FILE_NAME = 64, PYPIS_LLVM = 22 };
 static void name_library(unsigned llvm, char name[FILE_NAME])
 {
     if (llvm == 0)
-        snprintf(name, FILE_NAME, "libtarn_prune.so.%d", TARN_VERSION_MAJOR);
+        snprintf(name, FILE_NAME, "libtarn_prune.so.%d.%d", TARN_VERSION_MAJOR,
+                 TARN_VERSION_MINOR);
     else
-        snprintf(name, FILE_NAME, "libtarn_prune-%u.so.%d", llvm, TARN_VERSION_MAJOR);
+        snprintf(name, FILE_NAME, "libtarn_prune-%u.so.%d.%d", llvm, TARN_VERSION_MAJOR,
+                 TARN_VERSION_MINOR);
 }
 
 static int no_library(unsigned llvm)
