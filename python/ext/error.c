@@ -263,7 +263,10 @@ void tarn__raise_unraisable(tarn__state *state, tarn_status status, PyObject *ob
 {
     PyObject *before = tarn__exception_take();
     tarn__raise(state, status);
-    PyErr_WriteUnraisable(object);
+    if (tarn__python_is_ending() && PyErr_ExceptionMatches(PyExc_SystemExit))
+        PyErr_Clear(); /* the end of a thread, see class_for() */
+    else
+        PyErr_WriteUnraisable(object);
     tarn__exception_put(before);
 }
 
