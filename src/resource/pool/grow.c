@@ -139,18 +139,16 @@ tarn_status tarn__grow(struct tarn__caller *caller, const struct tarn__request *
                                                    : grow_segment(caller, request, out);
 }
 
-bool tarn__growth_take(struct tarn__pool *pool)
+tarn_status tarn__growth_take(struct tarn__pool *pool)
 {
-    if (pthread_equal(atomic_load(&pool->grower), pthread_self())) {
-        tarn_error_set(TARN_REENTRANT_CALL,
-                       "pool: its upstream uses the pool, of device %d, while the pool "
-                       "waits for it",
-                       pool->device);
-        return false;
-    }
+    if (pthread_equal(atomic_load(&pool->grower), pthread_self()))
+        return tarn_error_set(TARN_REENTRANT_CALL,
+                              "pool: its upstream uses the pool, of device %d, while the "
+                              "pool waits for it",
+                              pool->device);
     pthread_mutex_lock(&pool->growth);
     atomic_store(&pool->grower, pthread_self());
-    return true;
+    return TARN_OK;
 }
 
 void tarn__growth_leave(struct tarn__pool *pool)
@@ -174,8 +172,8 @@ tarn_status tarn__grow_by(struct tarn__pool *pool, uint64_t bytes)
     status = tarn__caller_begin(pool, TARN_STREAM_NONE, &caller);
     if (status != TARN_OK)
         return status;
-    status = TARN_REENTRANT_CALL;
-    if (tarn__growth_take(pool)) {
+    status = tarn__growth_take(pool);
+    if (status == TARN_OK) {
         status = tarn__grow(&caller, &request, &index);
         tarn__growth_leave(pool);
     }

@@ -513,14 +513,15 @@ static tarn_status pool_trim(void *self, size_t keep_bytes, size_t *released_out
 {
     struct tarn__pool *pool = self;
     uint64_t released = 0;
-    tarn_status status = TARN_OK;
+    tarn_status status;
 
     if (tarn__pool_check_context(pool) || gate(pool)) {
         *released_out = 0;
         return TARN_OK;
     }
-    if (!tarn__growth_take(pool))
-        return TARN_REENTRANT_CALL;
+    status = tarn__growth_take(pool);
+    if (status != TARN_OK)
+        return status;
     tarn__magazines_drain(pool);
     tarn__fences_poll_all(pool);
     if (trim_has_to_wait(pool, keep_bytes))
@@ -603,8 +604,9 @@ tarn_status tarn_pool_set_maximum(tarn_resource *resource, size_t bytes)
         return status;
     if (tarn__pool_check_context(pool))
         return check_gate(pool);
-    if (!tarn__growth_take(pool))
-        return TARN_REENTRANT_CALL;
+    status = tarn__growth_take(pool);
+    if (status != TARN_OK)
+        return status;
     tarn__magazines_drain(pool);
     tarn__pool_lock(pool);
     uint64_t out_bytes = pool->heap.out_bytes;

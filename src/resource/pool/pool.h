@@ -81,9 +81,9 @@ struct tarn__pool {
     struct tarn__pool *next;         /* in the list of pools; under its lock */
 };
 
-/* Take and release `growth`. Returns false, with TARN_REENTRANT_CALL as the last failure,
- * if this thread has it: its upstream, which is called under it, has called the pool. */
-bool tarn__growth_take(struct tarn__pool *pool);
+/* Take and release `growth`. TARN_REENTRANT_CALL: this thread has it, so its upstream, which
+ * is called under it, has called the pool. */
+tarn_status tarn__growth_take(struct tarn__pool *pool);
 void tarn__growth_leave(struct tarn__pool *pool);
 
 /* --- caller.c: stream resolution of one call --- */

@@ -153,7 +153,7 @@ static tarn__index grown(struct search *search)
     struct tarn__pool *pool = search->caller->pool;
     tarn__index index;
 
-    if (!tarn__growth_take(pool)) {
+    if (tarn__growth_take(pool) != TARN_OK) {
         search->upstream = *tarn_error_last();
         return 0;
     }
@@ -213,7 +213,7 @@ static tarn__index reclaimed(struct search *search)
         index = grown(search);
     if (index || !would_do(search))
         return index;
-    if (!tarn__growth_take(pool))
+    if (tarn__growth_take(pool) != TARN_OK)
         return 0;
     tarn__shrink(pool, 0, &released);
     tarn__growth_leave(pool);

@@ -79,10 +79,10 @@ tarn_status tarn_pool_suspend(tarn_resource *resource, tarn_pool_suspend_mode mo
                                 (int)mode);
     if (status == TARN_OK)
         status = refuse(pool);
+    if (status == TARN_OK)
+        status = tarn__growth_take(pool);
     if (status != TARN_OK)
         return status;
-    if (!tarn__growth_take(pool))
-        return TARN_REENTRANT_CALL;
     if (!(atomic_load(&pool->gate) & TARN__GATE_ASLEEP)) {
         atomic_fetch_or(&pool->gate, TARN__GATE_ASLEEP);
         tarn__magazines_drain(pool);
@@ -104,10 +104,10 @@ tarn_status tarn_pool_resume(tarn_resource *resource)
 
     if (status == TARN_OK)
         status = refuse(pool);
+    if (status == TARN_OK)
+        status = tarn__growth_take(pool);
     if (status != TARN_OK)
         return status;
-    if (!tarn__growth_take(pool))
-        return TARN_REENTRANT_CALL;
     if (atomic_load(&pool->gate) & TARN__GATE_ASLEEP) {
         status = tarn__pages_wake(pool->pages);
         if (status == TARN_OK)
@@ -142,10 +142,10 @@ tarn_status tarn_pool_set_peer_access(tarn_resource *resource, int peer, bool ac
         status = tarn__device_check("pool", peer);
     if (status == TARN_OK)
         status = refuse(pool);
+    if (status == TARN_OK)
+        status = tarn__growth_take(pool);
     if (status != TARN_OK)
         return status;
-    if (!tarn__growth_take(pool))
-        return TARN_REENTRANT_CALL;
     status = tarn__pages_set_peer(pool->pages, peer, access);
     tarn__growth_leave(pool);
     return status;
