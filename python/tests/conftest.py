@@ -42,6 +42,15 @@ def counted():
 
 
 @pytest.fixture
+def quick_switches():
+    """The interpreter changes threads all the time."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.fixture
 def unraisable(monkeypatch):
     """What finalizers had to say."""
 

@@ -264,25 +264,20 @@ def test_a_free_that_fails_for_good_is_reported_once_however_often_it_is_tried(u
     assert source.live == {}
 
 
-def test_failures_of_others_are_not_reported_again(unraisable):
+def test_failures_of_others_are_not_reported_again(unraisable, quick_switches):
     """Many threads, one resource that refuses each block once."""
     sources = [Source() for _ in range(4)]
-    interval = sys.getswitchinterval()
 
     def work(source):
         source.on_free = raises(source)
         for _ in range(50):
             tarn.DeviceBuffer(size=8, mr=source)
 
-    sys.setswitchinterval(1e-6)
-    try:
-        threads = [threading.Thread(target=work, args=(source,)) for source in sources]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
+    threads = [threading.Thread(target=work, args=(source,)) for source in sources]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     for source in sources:
         source.on_free = lambda ptr: None
     for _ in range(1000):

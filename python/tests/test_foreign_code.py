@@ -79,13 +79,11 @@ class Neighbours:
 
 
 @pytest.fixture
-def busy_interpreter():
+def busy_interpreter(quick_switches):
     """Threads change all the time, and the collector runs at each chance."""
-    interval, threshold = sys.getswitchinterval(), gc.get_threshold()
-    sys.setswitchinterval(1e-6)
+    threshold = gc.get_threshold()
     gc.set_threshold(1)
     yield
-    sys.setswitchinterval(interval)
     gc.set_threshold(*threshold)
 
 

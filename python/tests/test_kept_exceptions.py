@@ -5,7 +5,6 @@ swallowed it, returns: its traceback has every local of every caller.
 import ctypes
 import gc
 import pathlib
-import sys
 import threading
 import weakref
 
@@ -225,7 +224,7 @@ def test_of_many_failures_in_one_call_the_last_few_are_kept(capfd):
     assert capfd.readouterr().err.count("tarn: warning: pool:") == 1  # in C nobody can raise
 
 
-def test_each_thread_has_its_own(upstream):
+def test_each_thread_has_its_own(upstream, quick_switches):
     """Failures of many threads at once: each one gets the one of its own call."""
     limiter = mr.LimitingResourceAdaptor(upstream, MIB)
     wrong = []
@@ -247,16 +246,11 @@ def test_each_thread_has_its_own(upstream):
                 if error.args[0] != threading.get_ident():
                     wrong.append(error)
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        threads = [threading.Thread(target=work) for _ in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert wrong == []
 
 

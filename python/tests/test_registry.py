@@ -119,14 +119,6 @@ def made(kind):
     return Pool() if kind is Pool else kind(mr.StatisticsResourceAdaptor(mr.CudaMemoryResource()))
 
 
-@pytest.fixture
-def quick_switches():
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(interval)
-
-
 @pytest.mark.parametrize("kinds", [(Mine, Mine), (Pool, Mine), (Written, Mine), (Mine, Written)])
 def test_while_threads_set_it_others_get_one_of_those_that_were_set(kinds, quick_switches):
     resources = [made(kind) for kind in kinds]
