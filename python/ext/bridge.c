@@ -180,7 +180,7 @@ static int refuse_memory(tarn__state *state, PyObject *object, PyObject *address
                          size_t bytes, tarn_stream stream, const char *why)
 {
     if (call_deallocate_once(state, object, address, bytes, stream) != 0)
-        PyErr_WriteUnraisable(object);
+        tarn__write_unraisable(object);
     return refuse(object, PyExc_ValueError, address, bytes, why);
 }
 

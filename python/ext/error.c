@@ -259,14 +259,19 @@ PyObject *tarn__raise(tarn__state *state, tarn_status status)
     return NULL;
 }
 
-void tarn__raise_unraisable(tarn__state *state, tarn_status status, PyObject *object)
+void tarn__write_unraisable(PyObject *object)
 {
-    PyObject *before = tarn__exception_take();
-    tarn__raise(state, status);
     if (tarn__python_is_ending() && PyErr_ExceptionMatches(PyExc_SystemExit))
         PyErr_Clear(); /* the end of a thread, see class_for() */
     else
         PyErr_WriteUnraisable(object);
+}
+
+void tarn__raise_unraisable(tarn__state *state, tarn_status status, PyObject *object)
+{
+    PyObject *before = tarn__exception_take();
+    tarn__raise(state, status);
+    tarn__write_unraisable(object);
     tarn__exception_put(before);
 }
 

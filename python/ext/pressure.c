@@ -17,7 +17,7 @@ static bool ask_one(PyObject *callback, size_t bytes, unsigned attempt)
 
     Py_XDECREF(answer);
     if (PyErr_Occurred())
-        PyErr_WriteUnraisable(callback);
+        tarn__write_unraisable(callback);
     return yes > 0;
 }
 
@@ -55,7 +55,7 @@ static bool ask(PyObject *weak, size_t bytes, unsigned attempt)
     if (list != NULL && PyList_Check(list))
         any = ask_all(list, bytes, attempt);
     if (PyErr_Occurred())
-        PyErr_WriteUnraisable(weak);
+        tarn__write_unraisable(weak);
     Py_XDECREF(list);
     Py_XDECREF(object);
     return any;

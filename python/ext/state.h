@@ -188,6 +188,10 @@ tarn_status tarn__error_keep(tarn__state *state, const char *who);
 PyObject *tarn__exception_take(void);
 void tarn__exception_put(PyObject *exception);
 
+/* Give the current exception to sys.unraisablehook, with `object` as its place. The SystemExit
+ * that ends a thread once exit has begun is dropped. GIL held. */
+void tarn__write_unraisable(PyObject *object);
+
 /* The same as tarn__raise() where no exception can be raised: it goes to
  * sys.unraisablehook, with `object` as its place. The current exception stays set. GIL
  * held. */
