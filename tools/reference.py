@@ -46,8 +46,9 @@ def returns(member) -> bool:
 
 
 def function_gaps(member):
+    described = described_parameters(member)
     for name in parameters(member):
-        if name not in described_parameters(member):
+        if name not in described:
             yield f"parameter {name} has no @param"
     if returns(member) and not sections(member, "return"):
         yield "no @return"

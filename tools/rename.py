@@ -9,11 +9,9 @@ The table has tab-separated columns: section, scope, old, new. Scopes:
     name          an identifier with the prefix tarn or TARN, wherever the word stands
     prefix        the beginning of such identifiers
     field:STRUCT  a member of a C struct; clang finds each use of it
-    part:GLOB     a part between underscores of identifiers in the C code of these files
-    code:GLOB     an identifier in the C or Python code of these files, or a whole string
 
-Strings, comments and documents change for `name` and `prefix` alone: their words have several
-meanings. A field needs the compile_commands.json of build/release and of the wheel's build.
+Strings, comments and documents change for `name` and `prefix` alone. A field needs the
+compile_commands.json of build/release and of the wheel's build.
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ from __future__ import annotations
 import argparse
 import collections
 import concurrent.futures
-import fnmatch
 import json
 import os
 import pathlib
@@ -31,14 +28,9 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-C_FILES = (".c", ".h", ".cpp", ".hpp", ".py.in")
 NOT_HERE = ("CHANGELOG.md", "tools/renames.tsv", "tools/rename.py")
 C_TOKEN = re.compile(
     r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|[A-Za-z_]\w*|[\s\S]', re.S
-)
-PY_TOKEN = re.compile(
-    r'[A-Za-z_]\w*(?=["\'])|"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\'|#[^\n]*|"(?:\\.|[^"\\\n])*"'
-    r"|'(?:\\.|[^'\\\n])*'|[A-Za-z_]\w*|[\s\S]"
 )
 
 
@@ -83,49 +75,6 @@ def rename_words(sources, words, prefixes):
     every = {**words, **prefixes}
     for name, text in sources.text.items():
         sources.text[name] = pattern.sub(lambda found: every[found.group()], text)
-
-
-def tokens_of(name):
-    return PY_TOKEN if name.endswith((".py", ".pyi")) else C_TOKEN
-
-
-def is_identifier(token):
-    return token[0].isalpha() or token[0] == "_"
-
-
-def rename_code(sources, glob, words):
-    """`code`: identifiers, and strings that are the word and nothing else."""
-    for name in fnmatch.filter(sources.text, glob):
-        out = []
-        for token in tokens_of(name).findall(sources.text[name]):
-            if token in words:
-                token = words[token]
-            elif token[0] in "\"'" and token[1:-1] in words and len(token) > 2:
-                token = token[0] + words[token[1:-1]] + token[0]
-            out.append(token)
-        sources.text[name] = "".join(out)
-
-
-PUBLIC = re.compile(r"(tarn_[a-z]|TARN_[A-Z]|NRT_|nrt_|cu[A-Z]|CU_?[A-Za-z]|cuda)")
-
-
-def rename_parts(sources, glob, words):
-    """`part`: between underscores, in the case of the identifier."""
-    both = {**words, **{old.upper(): new.upper() for old, new in words.items()}}
-    pattern = re.compile(
-        r"(?<![A-Za-z0-9])(" + "|".join(sorted(both, key=len, reverse=True)) + r")(?![A-Za-z0-9])"
-    )
-    for name in fnmatch.filter(sources.text, glob):
-        if not name.endswith(C_FILES):
-            continue
-        out = []
-        for token in C_TOKEN.findall(sources.text[name]):
-            if is_identifier(token) and not PUBLIC.match(token):
-                token = pattern.sub(lambda found: both[found.group()], token)
-            elif token.startswith('"') and re.fullmatch(r'"[\w/]+\.h"', token):
-                pass  # files are moved in a commit of their own
-            out.append(token)
-        sources.text[name] = "".join(out)
 
 
 # --- members of structs ------------------------------------------------------------------------
@@ -260,7 +209,6 @@ def main():
     parser.add_argument("files", nargs="*", help="with --to")
     arguments = parser.parse_args()
     names, prefixes, fields = {}, {}, {}
-    parts, codes = collections.defaultdict(dict), collections.defaultdict(dict)
     for line in (ROOT / "tools/renames.tsv").read_text().splitlines():
         if not line or line.startswith("#"):
             continue
@@ -274,10 +222,6 @@ def main():
             prefixes[old] = new
         elif kind == "field":
             fields[rest, old] = new
-        elif kind == "part":
-            parts[rest][old] = new
-        elif kind == "code":
-            codes[rest][old] = new
         else:
             sys.exit(f"no such scope: {scope}")
     if arguments.to:
@@ -287,10 +231,6 @@ def main():
     if fields:
         rename_fields(sources, fields)
     rename_words(sources, names, prefixes)
-    for glob, words in codes.items():
-        rename_code(sources, glob, words)
-    for glob, words in parts.items():
-        rename_parts(sources, glob, words)
     print(f"{sources.write()} files changed")
 
 
