@@ -24,6 +24,14 @@ void tarn__note_peaks(struct tarn__pool *pool)
 
 tarn_status tarn__over_limit(const struct tarn__pool *pool, uint64_t bytes)
 {
+    if (tarn__pages_is_vmm(pool->pages) && pool->limit > pool->device_bytes &&
+        bytes > tarn__allowance(pool))
+        return tarn_error_set(TARN_OUT_OF_MEMORY,
+                              "pool: %llu bytes more are over the device's memory, %zu "
+                              "of %llu are reserved",
+                              (unsigned long long)bytes,
+                              tarn__pages_reserved(pool->pages),
+                              (unsigned long long)pool->device_bytes);
     if (pool->limit == UINT64_MAX) /* distance of addresses with this alignment */
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "pool: there are no addresses for %llu bytes more, %zu are "
@@ -40,8 +48,9 @@ tarn_status tarn__over_limit(const struct tarn__pool *pool, uint64_t bytes)
 uint64_t tarn__allowance(const struct tarn__pool *pool)
 {
     size_t reserved = tarn__pages_reserved(pool->pages);
+    uint64_t most = tarn__pages_is_vmm(pool->pages) ? tarn__capacity(pool) : pool->limit;
 
-    return pool->limit > reserved ? pool->limit - reserved : 0;
+    return most > reserved ? most - reserved : 0;
 }
 
 /* Return the lane that orders new memory; NULL: it is completed. The pool makes no

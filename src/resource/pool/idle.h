@@ -91,7 +91,8 @@ bool tarn__gap_find(const struct tarn__caller *caller,
 
 /* --- grow.c --- */
 
-/* Return the headroom: the bytes left below the limit. `lock` held. */
+/* Return the headroom: the bytes left below the limit, and with VMM below the memory of
+ * the device. `lock` held. */
 uint64_t tarn__allowance(const struct tarn__pool *pool);
 tarn_status tarn__over_limit(const struct tarn__pool *pool, uint64_t bytes);
 /* Take the request out of the memory that was just added. `lock` held. */

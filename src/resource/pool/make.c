@@ -50,6 +50,7 @@ static tarn_status open_pool(struct tarn__pool *pool, tarn_resource *upstream)
     pool->life = scope.life;
     pool->calls = scope.calls;
     size_t free_bytes = 0, total_bytes = 0;
+    pool->device_bytes = UINT64_MAX;
     if (scope.calls->mem_get_info(&free_bytes, &total_bytes) == CUDA_SUCCESS_)
         pool->device_bytes = total_bytes;
     tarn__scope_leave(&scope);

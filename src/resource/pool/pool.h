@@ -49,7 +49,7 @@ struct tarn__pool {
     tarn_pool_options options;
     size_t least_bytes;    /* of a block: in a slab the whole block; in a pool 0 */
     size_t most_bytes;     /* of a request */
-    uint64_t device_bytes; /* all memory of the device */
+    uint64_t device_bytes; /* all memory of the device; UINT64_MAX: not known */
     struct tarn__pages *pages;
     _Atomic unsigned gate;
     atomic_bool over_limit; /* the limit was lowered, and the pool still exceeds it */

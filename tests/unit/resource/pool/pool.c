@@ -185,6 +185,24 @@ TEST(memory_over_a_lowered_limit_goes_as_it_becomes_idle)
     end_pool(pool);
 }
 
+TEST(request_larger_than_the_device_fails_without_a_call_that_maps_memory)
+{
+    use_driver(0);
+    tarn_resource *pool = new_pool(NULL);
+    tarn_device_ptr block = take(pool, 2 * MIB, NULL);
+    size_t reserved = statistics(pool).reserved;
+    unsigned long long calls = on_sim() ? sim_calls() : 0;
+
+    CHECK(is_refused(pool, (size_t)400 << 30, NULL));
+    CHECK(strstr(tarn_error_last()->message, "429496729600 bytes more are over the "
+                                             "device's memory"));
+    if (on_sim()) /* mapping all memory of the device takes more */
+        CHECK(sim_calls() - calls < 50);
+    CHECK_EQUAL(reserved, statistics(pool).reserved);
+    put(pool, block, 2 * MIB, NULL);
+    end_pool(pool);
+}
+
 TEST(trim_keeps_what_it_is_told_and_not_much_more)
 {
     use_driver(0);
