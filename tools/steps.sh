@@ -135,7 +135,7 @@ prune_numba() {
     .venv/bin/python tools/prune_numba.py "$1" $(prune_tests)
 }
 
-# --- style: every file in git -----------------------------------------------------------------
+# --- style: every file in git ---------------------------------------------------------------
 
 lint_format() {
     git ls-files -z '*.c' '*.h' |
