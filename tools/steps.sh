@@ -1,7 +1,7 @@
 # steps.sh -- the commands of ./check's steps; tools/steps.py names them.
 #
-# tools/setup.sh is read before this file. RESULTS is the folder for results, STEP the name of
-# the step, JOBS how many processes may run at once.
+# Source tools/setup.sh before this file. RESULTS is the folder for results, STEP the name of
+# the step, JOBS the number of processes that may run at once.
 # shellcheck shell=sh
 set -u
 
@@ -28,7 +28,7 @@ builds() {
     done
 }
 
-# Ten minutes of functions made from random bytes.
+# Prune functions made from random bytes, for ten minutes.
 fuzz() {
     CC=clang cmake -G Ninja -S . -B build/fuzz -DTARN_FUZZ=ON -DTARN_EXAMPLES=OFF -DTARN_TESTS=ON \
         -DTARN_SANITIZE=address,fuzzer-no-link &&
@@ -42,7 +42,7 @@ py_tests() {
     .venv/bin/python -m pytest -q -n "$JOBS" --dist loadgroup --junitxml="$RESULTS/$STEP.xml" "$@"
 }
 
-# The package of the build under ASan and UBSan: the modules as they lie here, beside the
+# The package of the build with ASan and UBSan: links to the modules of this checkout, and the
 # extension and libtarn of that build.
 build_asan_python() {
     cmake --preset asan -DTARN_PYTHON=ON -DPython_EXECUTABLE="$PWD/.venv/bin/python" &&
@@ -54,8 +54,8 @@ build_asan_python() {
             "$PWD/include" $package
 }
 
-# Python's own small blocks come from malloc, so that they are watched too. What Python
-# keeps until the end is no leak of ours.
+# Python's own small blocks come from malloc, so that ASan checks them too. Memory that Python
+# keeps until its end is not a leak of Tarn.
 under_asan() {
     LD_PRELOAD=$(cc -print-file-name=libasan.so) PYTHONMALLOC=malloc \
         PYTHONPATH="$PWD/build/asan/package" \
@@ -71,7 +71,7 @@ asan_py_tests() {
     under_asan .venv/bin/python -m pytest -q -n "$JOBS" --junitxml="$RESULTS/$STEP.xml" "$@"
 }
 
-# Without those that ask of a block that has gone, on purpose, whether it lives.
+# Without the tests that query freed blocks on purpose.
 asan_py_tests_full() {
     export PYTEST_ADDOPTS='-k "not gone_is_none and not second_release"'
     asan_py_tests captures registry errors exit leaks written_in_python \
@@ -94,7 +94,7 @@ built_in_suite() {
         --junit "$PWD/$RESULTS/$STEP.xml" --out "$PWD/$RESULTS/$STEP.json"
 }
 
-# The commands of CONTRIBUTING.md, in an empty folder. Root becomes somebody else for them.
+# Run the commands of CONTRIBUTING.md in an empty folder; root runs them as another user.
 contributing() {
     folder=$(mktemp -d) || return 1
     sed -n '/^git clone/,/^```/p' CONTRIBUTING.md | sed '/^```/,$d' >"$folder/commands"
@@ -122,7 +122,7 @@ prune_compare() {
     .venv/bin/python tools/prune_compare.py "$@"
 }
 
-# The modules of Numba's tests, before they are pruned: the same from both pruners?
+# Compare the results of both pruners on the unpruned modules of Numba's tests.
 prune_corpus() {
     # shellcheck disable=SC2046 # a list of modules
     .venv/bin/python tools/prune_corpus.py "$RESULTS/corpus" $(prune_tests) \
@@ -135,7 +135,7 @@ prune_numba() {
     .venv/bin/python tools/prune_numba.py "$1" $(prune_tests)
 }
 
-# --- hygiene: every file that git has ---------------------------------------------------------
+# --- style: every file in git ---------------------------------------------------------------
 
 lint_format() {
     git ls-files -z '*.c' '*.h' |
@@ -160,8 +160,7 @@ lint_mypy() {
     .venv-lint/bin/mypy
 }
 
-# The C files that differ from TARN_BASE: by default the commit that origin's main has, or
-# else the one before this.
+# The C files that differ from the merge base with origin/main, or else from the previous commit.
 lint_tidy() {
     base=$(git merge-base HEAD origin/main 2>/dev/null) || base=HEAD
     [ "$base" != "$(git rev-parse HEAD)" ] || base=HEAD~1
@@ -169,7 +168,7 @@ lint_tidy() {
         xargs -0 -r -n 8 -P "$JOBS" .venv-lint/bin/clang-tidy --quiet -p build/release
 }
 
-# The reference of the C API: see tools/reference.py.
+# Build the reference of the C API with tools/reference.py.
 reference() {
     "$PYTHON" tools/reference.py
 }

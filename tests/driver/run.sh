@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds driver_facts without cmake and runs it: tests/driver/run.sh [driver [theme]...]
+# run.sh -- builds driver_facts without cmake and runs it: tests/driver/run.sh [driver [theme]...]
 set -e
 here=$(cd "$(dirname "$0")" && pwd)
 build=${TMPDIR:-/tmp}/driver_facts.$$

@@ -3,11 +3,11 @@
 #
 #     PYTHON=python3 OUT=folder tests/gpu/bench.sh
 #
-# Builds Tarn, the benchmark of peers and the shims that are possible there (rmm.cpp with
-# librmm from .whl, torch.cpp with the torch that the interpreter has), runs all of them on
-# the same work, and leaves one table and one JSON file in $OUT, for bench/results/. No
-# network: see prepare.sh. What is not there is left out and said. Within BUDGET seconds;
-# every part has a limit of its own.
+# It builds Tarn, the benchmark of peers, and the shims that the machine can build: rmm.cpp with
+# librmm from .whl, torch.cpp with the interpreter's torch. It runs all of them on the same
+# work, and writes a table and a JSON file to $OUT, for bench/results/. It needs no network: see
+# prepare.sh. It skips missing peers and names them. It takes at most BUDGET seconds, and every
+# part has its own limit.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -42,7 +42,7 @@ build() {
             bench-pool_traces
 }
 
-# The wheels of RMM, unpacked: their headers and libraries are all that the shim needs.
+# The shim needs only the headers and libraries of RMM's wheels.
 rmm_shim() {
     for wheel in .whl/librmm_cu13-*.whl .whl/rapids_logger-*.whl; do
         "$PYTHON" -m zipfile -e "$wheel" $work/rmm || return
@@ -63,8 +63,8 @@ torch_shim() {
         -L"$cuda/lib64" -lcudart -Wl,-rpath,"$torch/lib:$cuda/lib64"
 }
 
-# Those shims that could be built; a peer that fails takes the ones behind it with it, so
-# each has a process of its own.
+# The shims that were built. A peer that crashes would end the peers after it, so each has a
+# separate process.
 peers() {
     build/release/bin/bench-peers --json "$OUT/results.jsonl" "$@" "$TRACES"/*.csv.gz
 }

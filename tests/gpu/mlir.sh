@@ -2,18 +2,19 @@
 # mlir.sh -- numba-cuda-mlir's own tests on a machine with a GPU: under its own manager and
 # under Tarn, compared.
 #
-#     tests/gpu/mlir.sh prepare SOURCES        here: fills .gpu/mlir/
-#     OUT=folder tests/gpu/mlir.sh [both|numba|tarn|compare]      there
+#     tests/gpu/mlir.sh prepare SOURCES        with a network: fills .gpu/mlir/
+#     OUT=folder tests/gpu/mlir.sh [both|numba|tarn|compare]      on the machine with the GPU
 #
-# SOURCES are numba-cuda-mlir's, for its wheel has no tests. Their tests and the wheel with
-# what the tests need, for CPython 3.12 (PYTHON_VERSION names another), are carried there in
-# .gpu/mlir/, which git ignores: 53 MB, as the wheel is packed anew. No network there. Where
-# a command may not last long enough for both managers, give one at a time and compare then.
+# SOURCES are those of numba-cuda-mlir, because its wheel has no tests. .gpu/mlir/, which git
+# ignores, has these tests, the wheel, and the packages of the tests, for CPython 3.12 or
+# PYTHON_VERSION. It has 53 MB, since the wheel is compressed again. Copy it to the machine with
+# the GPU, which needs no network. If one command is too short for both managers, run one
+# manager at a time, and then compare.
 set -eu
 cd "$(dirname "$0")/../.."
 . tests/gpu/common.sh
 
-# Unpacked and packed again, much smaller: what travels is often limited.
+# Unpack the wheels and compress them again, much smaller: the size of a copy is often limited.
 prepare() {
     rm -rf .gpu/mlir && mkdir -p .gpu/mlir/site
     fetch_wheels .gpu/mlir/wheels "numba-cuda-mlir==${VERSION:-0.6.0}" \
@@ -28,7 +29,7 @@ prepare() {
     du -sh .gpu/mlir
 }
 
-# The packages of PYTHON's own environment, lent to .venv-mlir, behind those of .gpu/mlir.
+# .venv-mlir has the packages of .gpu/mlir, and after them those of PYTHON's own environment.
 environment() {
     "$PYTHON" -m venv .venv-mlir
     site=$(echo .venv-mlir/lib/python3*/site-packages)
@@ -41,7 +42,7 @@ environment() {
 
 under() {
     .venv-mlir/bin/python tools/numba_others.py mlir .gpu/mlir --manager "$1" \
-        --jobs "${JOBS:-$(nproc)}" --pattern "${PATTERN:-}" --out "$OUT/mlir-$1.json" || true # the comparison decides
+        --jobs "${JOBS:-$(nproc)}" --pattern "${PATTERN:-}" --out "$OUT/mlir-$1.json" || true # compare() reports failures
 }
 
 compare() {

@@ -1,10 +1,10 @@
 #!/bin/sh
-# prepare.sh -- brings together what a machine with a GPU and no network lacks.
+# prepare.sh -- downloads the packages that a machine with a GPU and no network lacks.
 #
 #     tests/gpu/prepare.sh        fills .whl/ (Python wheels) and .gpu/ (cmocka)
 #
-# Both folders are ignored by git and have to be carried there. The wheels are for CPython
-# 3.12 (PYTHON_VERSION names another); what the machine has already is in MACHINE.md.
+# Git ignores both folders; copy them to that machine. The wheels are for CPython 3.12, or
+# PYTHON_VERSION. MACHINE.md lists the packages of the machine.
 set -eu
 cd "$(dirname "$0")/../.."
 . tools/setup.sh

@@ -5,14 +5,14 @@
 #     PYTHON=python3 OUT=folder tests/gpu/run.sh numba        another one
 #     PYTHON=python3 OUT=folder tests/gpu/run.sh PHASE...     these phases alone
 #
-# `tests` has the C and the Python tests on the real driver, the facts about the driver, the
-# order of memory and the demo. `numba` has numba-cuda's own tests under Numba's manager, under
-# Tarn and on CuPy's pool, compared test by test, and what memory costs. Both build first what
-# is not there. What measures the memory of the card runs alone, the rest side by side.
+# `tests` runs the C and the Python tests on the real driver, the order of memory and the demo.
+# `numba` runs numba-cuda's own tests under Numba's manager, under Tarn and on CuPy's pool,
+# compared test by test, the facts about the driver, and the cost of memory. Both first build
+# what is missing. Phases that measure the memory of the GPU run alone, the others side by side.
 #
-# A phase has a limit, and one that fails does not stop the next. All ends within BUDGET
-# seconds. The summary comes last and names what was cut. All output is in $OUT/logs.tar.gz.
-# No network is needed: see prepare.sh and README.md.
+# Each phase has a limit, and a failed phase does not stop the next. A call takes at most BUDGET
+# seconds. The summary comes last and names the phases that were cut. All output is in
+# $OUT/logs.tar.gz. No network is needed: see prepare.sh and README.md.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -31,8 +31,8 @@ seconds_left() {
     echo $((BUDGET - $(date +%s) + began))
 }
 
-# phase NAME SECONDS COMMAND...: run a function of this file or a program, in a process of its
-# own that can be stopped.
+# phase NAME SECONDS COMMAND...: run a function of this file, or a program, in a separate
+# process that a time limit can stop.
 phase() {
     name=$1 limit=$2 started=$(date +%s); shift 2
     left=$(seconds_left)
@@ -55,7 +55,7 @@ machine() {
     uname -a; nvidia-smi -L; cmake --version; cc --version; "$PYTHON" --version
 }
 
-# The packages of PYTHON's own environment, with those of .whl before them.
+# .venv has the packages of .whl, and after them those of PYTHON's own environment.
 environment() {
     rm -rf .venv && "$PYTHON" -m venv .venv &&
         .venv/bin/pip install -q --no-index --no-deps --no-compile .whl/*.whl &&
@@ -64,12 +64,12 @@ environment() {
         .venv/bin/python -c 'from numba import cuda; import numba_cuda, numpy, rmm; assert "numba_cuda" in cuda.__file__, cuda.__file__; print(numba_cuda.__version__, numpy.__version__)'
 }
 
-# Tests open the driver of the machine: no TARN_DRIVER is set for them.
+# Tests use the driver of the machine: TARN_DRIVER is not set for them.
 build() {
     cmake --preset release -DTARN_TEST_DRIVER= && cmake --build --preset release -j "$jobs"
 }
 
-# Without what needs the simulator: torture makes its calls fail, unit-sim looks inside it.
+# Without tests that need the simulator: torture makes its calls fail, unit-sim inspects it.
 c_tests() {
     name=$1; shift
     ctest --preset release --timeout 200 "$@" \
@@ -77,14 +77,15 @@ c_tests() {
         --output-junit "$PWD/$logs/$name.xml" --test-output-size-passed 10000000
 }
 
-# What this driver does, beside what H200s did before; unasked.txt gets its answers here.
+# Compare this driver with earlier runs on H200s; print its results for the facts of unasked.txt.
 driver_facts() {
     build/release/bin/driver_facts >"$logs/facts.txt" &&
         tests/driver/check.py --facts "$logs/facts.txt"
 }
 
-# A million reuses in all, kernels write and verify; and a few under the memory checker,
-# where that is. (Calls that are refused are no error: some ask what may be asked.)
+# A million reuses in total; kernels write and verify. order_checked runs a few of them under
+# the memory checker, if it is installed. (It ignores failed driver calls: some only test what
+# the driver allows.)
 order() {
     build/release/bin/order --reuses 72000 --seeds 2
 }
@@ -100,25 +101,25 @@ wheel() {
     build_wheel . && install_wheel .venv && .venv/bin/tarn info
 }
 
-# Without the pruner's library, which needs LLVM's development files: they are not there.
+# Without the pruner's library, which needs LLVM's development files; the machine lacks them.
 python_tests() {
     name=$1; shift
     .venv/bin/python -m pytest -q -p no:cacheprovider --tb=short -rfE "$@" \
         --ignore-glob='*/test_*prune*.py' --junitxml="$logs/$name.xml" python/tests
 }
 
-# CuPy's pool under Numba, where there is a CuPy.
+# CuPy's pool under Numba, if CuPy is installed.
 cupy_tests() {
     .venv/bin/python -m pytest -q -p no:cacheprovider --junitxml="$logs/cupy-gpu.xml" tests/gpu/test_cupy.py
 }
 
-# Does numba-cuda's device runtime free twice, and does Tarn's not? By itself:
+# Show that numba-cuda's device runtime frees a block twice, and Tarn's does not. Alone:
 # tests/gpu/run.sh environment wheel device-nrt
 device_nrt() {
     .venv/bin/python tests/gpu/nrt_decref.py
 }
 
-# An array goes while a kernel reads it: no element may be wrong, on whatever streams.
+# Free an array while a kernel reads it: no element may be wrong, on any streams.
 streamless() {
     .venv/bin/python tests/gpu/streamless.py
 }
@@ -132,23 +133,23 @@ compared() {
         --junit "$PWD/$logs/$1-compared.xml"
 }
 
-# What an array costs, under each manager.
+# The cost of an array, under each manager.
 numba_cost() {
     .venv/bin/python bench/micro/numba_memory.py
 }
 
-# What opening memory of another process costs.
+# The cost of opening memory of another process.
 ipc_cost() {
     build/release/bin/bench-ipc
 }
 
-# The plugin on CuPy's pool, by its module.
+# numba-cuda's tests with the plugin on CuPy's pool, named by its module.
 numba_on_cupy() {
     export PYTHONPATH="$PWD/examples/numba/plugins"
     numba_tests nbep7_cupy
 }
 
-# All of numba-cuda's tests, three times at once.
+# All of numba-cuda's tests, under three managers at once.
 numba_all() {
     numba_tests numba & own=$!
     numba_tests tarn & tarn=$!
@@ -192,7 +193,7 @@ numba() {
     phase ipc-cost 30 ipc_cost
 }
 
-# One phase by its name; the function has the name with underscores.
+# one NAME: run one phase; its function has the name with underscores.
 one() {
     phase "$1" 570 "$(echo "$1" | tr - _)"
 }
