@@ -208,7 +208,8 @@ static PyMethodDef memory_methods[] = {
 };
 
 static PyGetSetDef memory_fields[] = {
-    {"is_released", memory_is_released, NULL, NULL, NULL},
+    {"is_released", memory_is_released, NULL,
+     "Whether release() has released the memory.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
