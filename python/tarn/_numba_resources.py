@@ -28,24 +28,28 @@ _made: dict[int, Any] = {}  # device -> its current resource, set by name
 
 
 def _binning(device: int) -> Any:
+    """Create bins of 2**8 to 2**20 bytes over a pool."""
     from . import mr
 
     return mr.BinningMemoryResource(mr.PoolMemoryResource(device=device), 8, 20)
 
 
 def _exportable(device: int) -> Any:
+    """Create a pool over memory that other processes may open."""
     from . import mr
 
     return mr.PoolMemoryResource(mr.ExportableMemoryResource(device=device), device=device)
 
 
 def _async_exportable(device: int) -> Any:
+    """Create a pool of the driver that other processes may open."""
     from . import mr
 
     return mr.CudaAsyncMemoryResource(enable_ipc=True, device=device)
 
 
 def _cuda_pool(device: int) -> Any:
+    """Create a pool over memory of cuMemAlloc."""
     from . import mr
 
     return mr.PoolMemoryResource(mr.CudaMemoryResource(device=device), device=device)

@@ -159,6 +159,8 @@ def _without_llvmlites_pass(make: Any, *arguments: Any, **options: Any) -> Any:
 
 
 def _module_pass_manager(original: Any) -> Any:
+    """Replace CPUCodegen._module_pass_manager."""
+
     def replacement(self: Any, **options: Any) -> Any:
         library = getattr(_working, "library", None)
         if not config.LLVM_REFPRUNE_PASS or library is None:
@@ -170,6 +172,8 @@ def _module_pass_manager(original: Any) -> Any:
 
 
 def _function_pass_manager(original: Any) -> Any:
+    """Replace CPUCodegen._function_pass_manager."""
+
     def replacement(self: Any, *module: Any, **options: Any) -> Any:
         made = _without_llvmlites_pass(original, self, *module, **options)
         if not _Settings.in_place or not config.LLVM_REFPRUNE_PASS:
@@ -228,6 +232,8 @@ def _new_managers_for(library: Any) -> Iterator[None]:
 
 
 def _optimize_final_module(original: Any) -> Any:
+    """Replace CPUCodeLibrary._optimize_final_module."""
+
     def replacement(self: Any) -> Any:
         if not config.LLVM_REFPRUNE_PASS:
             return original(self)
@@ -240,6 +246,8 @@ def _optimize_final_module(original: Any) -> Any:
 
 
 def _magic_tuple(original: Any) -> Any:
+    """Replace JITCPUCodegen.magic_tuple."""
+
     def replacement(self: Any) -> tuple[Any, ...]:
         key: tuple[Any, ...] = original(self)
         return (*key, f"tarn.prune {tarn.__version__} {_Settings.mode}")
@@ -248,6 +256,8 @@ def _magic_tuple(original: Any) -> Any:
 
 
 def _dump_refprune_stats(original: Any) -> Any:
+    """Replace dump_refprune_stats() of llvmlite."""
+
     def replacement(printout: bool = False) -> Any:
         theirs = original(printout)
         return theirs + type(theirs)(*_Settings.totals[:4])
