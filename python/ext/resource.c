@@ -183,9 +183,9 @@ PyDoc_STRVAR(
     "Allocate at least `nbytes` bytes, aligned to 256.\n\n"
     "The block is ready for work that is queued on `stream` from now on. The caller\n"
     "frees it with deallocate(). Returns the address, an int; 0 for 0 bytes.\n\n"
-    "Raises OutOfMemoryError, NoDriverError, TypeError if `stream` is None,\n"
-    "OverflowError for a size that is negative or too large, and the exception of a\n"
-    "resource in Python.");
+    "Raises OutOfMemoryError, NoDriverError, and the exception of a resource in Python.\n"
+    "Raises TypeError if `stream` is None, and OverflowError if the size is negative or\n"
+    "too large.");
 
 static PyObject *resource_allocate(PyObject *object, PyObject *const *args,
                                    Py_ssize_t count, PyObject *names)
@@ -301,15 +301,17 @@ PyDoc_STRVAR(
     resource_doc,
     "DeviceMemoryResource()\n--\n\n"
     "The base class of all memory resources.\n\n"
-    "A class derived from it in Python defines allocate(nbytes, stream), which\n"
-    "returns the address of at least `nbytes` bytes, aligned to 256, and\n"
-    "deallocate(ptr, nbytes, stream). Its objects work wherever a resource does.\n"
-    "Calls may come from any thread. Two methods are optional: memory_info(), which\n"
-    "returns (free, total) in bytes, and trim(keep_bytes), which releases cached\n"
-    "memory over that and returns the bytes.\n\n"
-    "Tarn checks each address that such a class returns to C code. It raises\n"
-    "ValueError and frees the block if the address is not aligned or belongs to a\n"
-    "live block, or if the driver reports fewer bytes or another device.");
+    "A class derived from it in Python defines allocate(nbytes, stream) and\n"
+    "deallocate(ptr, nbytes, stream). Its objects work wherever a resource does. Calls\n"
+    "may come from any thread. allocate() returns the address of at least `nbytes`\n"
+    "bytes, aligned to 256. Two methods are optional: memory_info(), which returns\n"
+    "(free, total) in bytes, and trim(keep_bytes), which releases cached memory over\n"
+    "that and returns the bytes.\n\n"
+    "Tarn checks each address that such a class returns to C code. For an invalid one "
+    "it\n"
+    "raises ValueError and frees the block. An address is invalid if it is not aligned\n"
+    "or belongs to a live block, or if the driver reports fewer bytes or another "
+    "device.");
 
 static PyMethodDef resource_methods[] = {
     {"allocate", (PyCFunction)(void (*)(void))resource_allocate,

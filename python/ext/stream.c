@@ -186,8 +186,8 @@ PyDoc_STRVAR(
     "object. `flags` is a CudaStreamFlags: 0, or 1 for a stream that does not wait\n"
     "for the default stream. With `obj` it is the stream of an int (a CUstream), a\n"
     "Stream, or an object with __cuda_stream__ (version 0); `obj` is kept alive.\n\n"
-    "Raises TypeError if `obj` is none of these, ValueError for other flags or for\n"
-    "flags with an `obj`, NoDriverError, and TarnError if a driver call fails.");
+    "Raises TypeError if `obj` is no stream. Raises ValueError for other flags, and for\n"
+    "flags with an `obj`. Raises NoDriverError, and TarnError if a driver call fails.");
 
 /* CudaStreamFlags: 0 or 1. */
 static int flags_from(PyObject *object, bool *non_blocking_out)

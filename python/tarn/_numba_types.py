@@ -80,7 +80,7 @@ _TARN_ERRORS = (
 
 @functools.cache
 def pointer_class(target: Target) -> Any:
-    """Create the MemoryPointer class of one Numba whose block is freed with the object.
+    """Create the MemoryPointer class of one Numba; the block is freed with the object.
 
     Numba ties the life of a MemoryPointer's memory to the object. It ties that of an
     AutoFreePointer to a count, which to_device() reduces to zero before it returns.

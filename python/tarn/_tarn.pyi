@@ -933,8 +933,8 @@ class Manager:
         Returns
         -------
         tuple of (bytes, int, int)
-            64 bytes that name an allocation, the size of the block in bytes, and the offset of the
-            block in the allocation in bytes.
+            64 bytes that name an allocation; size of the block; offset of the block in the
+            allocation. Sizes are bytes.
 
         Raises
         ------

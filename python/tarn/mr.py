@@ -725,7 +725,8 @@ class FixedSizeMemoryResource(_PoolCalls):
     OutOfMemoryError
         The first blocks are unavailable.
     InvalidArgumentError
-        The upstream is of another device, or the device does not exist.
+        `blocks_to_preallocate` is over `maximum_blocks`, the upstream is of another device, or
+        the device does not exist.
     """
 
     def __init__(
@@ -794,7 +795,12 @@ class BinningMemoryResource(_Adaptor):
         Raises
         ------
         TarnError
-            Blocks are live: the bins are searched by the size of a block when it is freed.
+            Blocks are live: a block returns to its bin by its size. Or `bin_resource` makes the
+            stack deeper, and another resource has this one as its upstream already.
+        InvalidArgumentError
+            The bin is of another device, or there are 64 bins already.
+        ValueError
+            `allocation_size` is less than 1.
         """
         bins = self._bins or {}
         if allocation_size in bins:

@@ -70,7 +70,7 @@ def _is_logging() -> bool:
 
 
 def _takes_nbytes(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Accept `nbytes`, the name in NBEP 7's draft, for what Numba's managers call `size`."""
+    """Accept `nbytes`, the name in NBEP 7's draft, for the `size` of Numba's managers."""
 
     @functools.wraps(method)
     def named(*arguments: Any, **keywords: Any) -> Any:
