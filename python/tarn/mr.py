@@ -800,7 +800,7 @@ class BinningMemoryResource(_Adaptor):
         InvalidArgumentError
             The bin is of another device, or there are 64 bins already.
         ValueError
-            `allocation_size` is less than 1.
+            `allocation_size` is 0.
         """
         bins = self._bins or {}
         if allocation_size in bins:
