@@ -175,7 +175,7 @@ class PoolOomReport(NamedTuple):
     device_free, device_total : int
         Free and total bytes of the device, as the driver reports them.
     attempts : int
-        Number of calls of out-of-memory callbacks that returned True.
+        Number of times that callbacks returned True and the pool searched again.
     upstream_message : str
         Error message of the last attempt to grow.
     text : str
