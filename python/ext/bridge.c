@@ -494,7 +494,10 @@ PyObject *tarn__bridge_object(const tarn_resource *resource)
 
 int tarn__add_bridge(PyObject *module)
 {
-    static PyMethodDef handler = {"_exit_begins", exit_begins, METH_NOARGS, NULL};
+    static PyMethodDef handler = {
+        "_exit_begins", exit_begins, METH_NOARGS,
+        "_exit_begins()\n--\n\n"
+        "Record that exit has begun, and wait for calls of resources in Python."};
     static bool watches_forks; /* the hook is the process's, not the module's */
     PyObject *atexit = PyImport_ImportModule("atexit");
     PyObject *function = PyCFunction_New(&handler, module);

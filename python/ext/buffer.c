@@ -245,12 +245,17 @@ static PyObject *make(PyTypeObject *type, tarn_device_ptr from, size_t bytes,
 PyDoc_STRVAR(
     buffer_doc,
     "DeviceBuffer(*, ptr=0, size=0, stream=0, mr=None)\n--\n\n"
-    "`size` bytes of device memory from `mr` (None: the current resource), with a\n"
-    "copy of what is at `ptr` (host or device; 0: nothing is copied).\n\n"
-    "After a copy on the default stream the stream is synchronized. On another one\n"
-    "the source has to stay as it is until that is done. Give the object that owns\n"
-    "the stream, not its number: the buffer keeps it, and frees on it.\n\n"
-    "Raises OutOfMemoryError, NoDriverError, TypeError for a stream that is None.");
+    "A block of device memory as an object.\n\n"
+    "size: bytes. ptr: address of host or device memory whose first `size` bytes are\n"
+    "copied; 0: no copy. stream: the stream of the allocation, of the copy and of the\n"
+    "free. mr: the resource, which the buffer keeps alive; None: the current device\n"
+    "resource.\n\n"
+    "The buffer synchronizes the default stream after a copy on it. On another stream\n"
+    "the source has to stay unchanged until the copy is done. Pass the object that\n"
+    "owns the stream, not its number: the buffer keeps it alive, and frees the block\n"
+    "on it.\n\n"
+    "Raises OutOfMemoryError, NoDriverError, TypeError for a stream that is None, and\n"
+    "OverflowError for a negative size.");
 
 /* The arguments as passed; NULL: not given. */
 static PyObject *make_from(PyTypeObject *type, PyObject *pointer, PyObject *size,
@@ -357,9 +362,10 @@ static void buffer_dealloc(PyObject *object)
 PyDoc_STRVAR(
     to_device_doc,
     "to_device($type, b, stream=0, mr=None)\n--\n\n"
-    "A new DeviceBuffer with a copy of the bytes of `b`, anything with a contiguous\n"
-    "buffer. On a stream other than the default one `b` has to stay as it is until\n"
-    "the stream is synchronized.");
+    "Return a new buffer with a copy of the bytes of `b`.\n\n"
+    "b: any object with a contiguous buffer. On a stream other than the default one\n"
+    "it has to stay unchanged until the stream is synchronized. Raises as\n"
+    "DeviceBuffer().");
 
 static PyObject *buffer_to_device(PyObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -377,7 +383,7 @@ static PyObject *buffer_to_device(PyObject *type, PyObject *args, PyObject *kwar
 }
 
 PyDoc_STRVAR(copy_doc, "copy($self)\n--\n\n"
-                       "A new DeviceBuffer with the same bytes, resource and stream.");
+                       "Return a new buffer with the same bytes, resource and stream.");
 
 static PyObject *buffer_copy(PyObject *object, PyObject *Py_UNUSED(none))
 {
@@ -414,8 +420,10 @@ static int parse_and_make_room(PyObject *object, PyObject *args, PyObject *kwarg
 PyDoc_STRVAR(
     reserve_doc,
     "reserve($self, new_capacity, stream=0)\n--\n\n"
-    "Make room for so many bytes without changing the size; the copy into the new\n"
-    "block is queued on `stream`, which becomes the buffer's.");
+    "Increase the capacity to at least `new_capacity` bytes; the size stays.\n\n"
+    "A new block is allocated if necessary. The copy into it is queued on `stream`,\n"
+    "which becomes the stream of the buffer. Raises OutOfMemoryError; then nothing\n"
+    "has changed.");
 
 static PyObject *buffer_reserve(PyObject *object, PyObject *args, PyObject *kwargs)
 {
@@ -430,10 +438,12 @@ static PyObject *buffer_reserve(PyObject *object, PyObject *args, PyObject *kwar
 PyDoc_STRVAR(
     resize_doc,
     "resize($self, new_size, stream=0)\n--\n\n"
-    "Change the size. Up to the capacity the block stays where it is; beyond, what\n"
-    "is there is copied on `stream`, which becomes the buffer's. Arrays that others\n"
-    "made of it before (`__cuda_array_interface__`) have the old address then, and\n"
-    "may not be used any more.");
+    "Change the size to `new_size` bytes.\n\n"
+    "Up to the capacity the block stays. Above it the buffer gets a new block, and\n"
+    "the copy into it is queued on `stream`, which becomes the stream of the buffer.\n"
+    "Arrays made of __cuda_array_interface__ before then have the old address: do not\n"
+    "use them any more.\n\n"
+    "Raises OutOfMemoryError; then nothing has changed.");
 
 static PyObject *buffer_resize(PyObject *object, PyObject *args, PyObject *kwargs)
 {
@@ -526,25 +536,31 @@ static PyMethodDef buffer_methods[] = {
     {"to_device", TARN__WITH_KEYWORDS(buffer_to_device),
      METH_CLASS | METH_VARARGS | METH_KEYWORDS, to_device_doc},
     {"copy", buffer_copy, METH_NOARGS, copy_doc},
-    {"__copy__", buffer_copy, METH_NOARGS, copy_doc},
-    {"__sizeof__", buffer_sizeof, METH_NOARGS, NULL},
+    {"__copy__", buffer_copy, METH_NOARGS,
+     "__copy__($self)\n--\n\n"
+     "Return a new buffer with the same bytes, resource and stream."},
+    {"__sizeof__", buffer_sizeof, METH_NOARGS,
+     "__sizeof__($self)\n--\n\n"
+     "Return the bytes of the buffer."},
     {"reserve", TARN__WITH_KEYWORDS(buffer_reserve), METH_VARARGS | METH_KEYWORDS,
      reserve_doc},
     {"resize", TARN__WITH_KEYWORDS(buffer_resize), METH_VARARGS | METH_KEYWORDS,
      resize_doc},
     {"capacity", buffer_capacity, METH_NOARGS,
-     "capacity($self)\n--\n\nBytes that fit without another allocation."},
+     "capacity($self)\n--\n\n"
+     "Return the bytes that fit without another allocation."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef buffer_attributes[] = {
-    {"size", buffer_size, NULL, "Bytes.", NULL},
-    {"nbytes", buffer_size, NULL, "Bytes.", NULL},
-    {"ptr", buffer_ptr, NULL, "The address on the device, an int; 0 for 0 bytes.", NULL},
-    {"mr", buffer_mr, NULL, "The resource that the block came from.", NULL},
-    {"stream", buffer_stream, NULL, "The stream on which the block goes back.", NULL},
+    {"size", buffer_size, NULL, "Size in bytes.", NULL},
+    {"nbytes", buffer_size, NULL, "Size in bytes, the same as size.", NULL},
+    {"ptr", buffer_ptr, NULL, "Address on the device, an int; 0 for 0 bytes.", NULL},
+    {"mr", buffer_mr, NULL,
+     "The resource that the block came from; the buffer keeps it alive.", NULL},
+    {"stream", buffer_stream, NULL, "The Stream on which the block is freed.", NULL},
     {"__cuda_array_interface__", buffer_interface, NULL,
-     "Version 3 of the interface, as bytes.", NULL},
+     "The buffer as an array of bytes, version 3 of the interface.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -68,12 +68,17 @@ static void announcement_dealloc(PyObject *object)
 }
 
 static PyMethodDef announcement_methods[] = {
-    {"__enter__", announcement_enter, METH_NOARGS, NULL},
-    {"__exit__", announcement_exit, METH_VARARGS, NULL},
+    {"__enter__", announcement_enter, METH_NOARGS,
+     "__enter__($self)\n--\n\n"
+     "Announce the capture and return the stream."},
+    {"__exit__", announcement_exit, METH_VARARGS,
+     "__exit__($self, *args)\n--\n\n"
+     "Announce that the capture has ended; TarnError while the stream captures."},
     {NULL, NULL, 0, NULL},
 };
 
-PyDoc_STRVAR(announcement_doc, "What Stream.capturing() gives: for a `with`.");
+PyDoc_STRVAR(announcement_doc,
+             "The announcement of a capture, as Stream.capturing() returns it.");
 
 static PyType_Slot announcement_slots[] = {
     {Py_tp_doc, (void *)announcement_doc},
@@ -193,13 +198,18 @@ static PyObject *memory_is_released(PyObject *object, void *Py_UNUSED(closure))
 }
 
 static PyMethodDef memory_methods[] = {
-    {"release", memory_release, METH_O, NULL},
-    {"statistics", memory_statistics, METH_NOARGS, NULL},
+    {"release", memory_release, METH_O,
+     "release($self, stream, /)\n--\n\n"
+     "Release the memory in the order of a stream."},
+    {"statistics", memory_statistics, METH_NOARGS,
+     "statistics($self)\n--\n\n"
+     "Return (retained, live, live_blocks, streams, has_ended); zeros once released."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef memory_fields[] = {
-    {"is_released", memory_is_released, NULL, NULL, NULL},
+    {"is_released", memory_is_released, NULL,
+     "Whether release() has released the memory.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -221,7 +231,9 @@ static PyType_Spec memory_spec = {
 };
 
 static PyMethodDef capture_functions[] = {
-    {"_pool_get_capture", get_capture, METH_VARARGS, NULL},
+    {"_pool_get_capture", get_capture, METH_VARARGS,
+     "_pool_get_capture(mr, stream, /)\n--\n\n"
+     "Return the memory of the capture in progress on a stream."},
     {NULL, NULL, 0, NULL},
 };
 

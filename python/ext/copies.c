@@ -51,11 +51,12 @@ static int copy_into(tarn__buffer *self, PyObject *host, tarn_stream stream, boo
 PyDoc_STRVAR(
     copy_to_host_doc,
     "copy_to_host($self, ary=None, stream=0)\n--\n\n"
-    "Copy all bytes into `ary`, a writable buffer of at least as many, and return\n"
-    "it. With an `ary` and a stream other than the default one, synchronize the\n"
-    "stream before you read it. Without `ary`: a new numpy array of uint8, or a\n"
-    "bytearray where numpy is not installed, complete when it is returned.\n\n"
-    "Raises ValueError if `ary` is too small.");
+    "Copy all bytes to the host.\n\n"
+    "ary: a writable buffer of at least as many bytes. After a copy on a stream other\n"
+    "than the default one, synchronize the stream before you read it. None: a new\n"
+    "numpy array of uint8, or a bytearray if numpy is not installed. It is complete\n"
+    "on return.\n\n"
+    "Returns `ary` or the new array. Raises ValueError if `ary` is too small.");
 
 static PyObject *buffer_copy_to_host(PyObject *object, PyObject *args, PyObject *kwargs)
 {
@@ -89,7 +90,7 @@ static PyObject *bytes_on(tarn__buffer *self, tarn_stream stream)
 }
 
 PyDoc_STRVAR(tobytes_doc, "tobytes($self, stream=0)\n--\n\n"
-                          "All bytes, complete when they are returned.");
+                          "Return a copy of all bytes, complete on return.");
 
 static PyObject *buffer_tobytes(PyObject *object, PyObject *args, PyObject *kwargs)
 {
@@ -127,10 +128,10 @@ static PyObject *buffer_reduce(PyObject *object, PyObject *Py_UNUSED(none))
 PyDoc_STRVAR(
     copy_from_host_doc,
     "copy_from_host($self, ary, stream=0)\n--\n\n"
-    "Copy the bytes of `ary`, anything with a contiguous buffer, to the beginning of\n"
-    "this one. On a stream other than the default one `ary` has to stay as it is\n"
-    "until the stream is synchronized.\n\n"
-    "Raises ValueError if `ary` has more bytes than this.");
+    "Copy the bytes of a host object to the beginning of the buffer.\n\n"
+    "ary: any object with a contiguous buffer. On a stream other than the default one\n"
+    "it has to stay unchanged until the stream is synchronized.\n\n"
+    "Raises ValueError if `ary` has more bytes than the buffer.");
 
 static PyObject *buffer_copy_from_host(PyObject *object, PyObject *args, PyObject *kwargs)
 {
@@ -340,10 +341,11 @@ static int copy_array(tarn__state *state, tarn__buffer *self, const struct array
 PyDoc_STRVAR(
     copy_from_device_doc,
     "copy_from_device($self, cuda_ary, stream=0)\n--\n\n"
-    "Copy an array with __cuda_array_interface__, of one dimension and without gaps,\n"
-    "to the beginning of this one; not waited for. If the array names a stream, its\n"
-    "work is waited for first.\n\n"
-    "Raises ValueError if it has more bytes than this, or another shape.");
+    "Queue a copy of a device array to the beginning of the buffer.\n\n"
+    "cuda_ary: an object with __cuda_array_interface__, of one dimension and without\n"
+    "gaps. If it names a stream, the call waits for that stream first. It does not\n"
+    "wait for the copy.\n\n"
+    "Raises ValueError if the array has more bytes than the buffer, or another shape.");
 
 static PyObject *buffer_copy_from_device(PyObject *object, PyObject *args,
                                          PyObject *kwargs)
@@ -383,8 +385,12 @@ static PyMethodDef copies[] = {
      METH_VARARGS | METH_KEYWORDS, copy_from_device_doc},
     {"tobytes", TARN__WITH_KEYWORDS(buffer_tobytes), METH_VARARGS | METH_KEYWORDS,
      tobytes_doc},
-    {"__bytes__", buffer_bytes, METH_NOARGS, NULL},
-    {"__reduce__", buffer_reduce, METH_NOARGS, NULL},
+    {"__bytes__", buffer_bytes, METH_NOARGS,
+     "__bytes__($self)\n--\n\n"
+     "Return a copy of all bytes, as tobytes()."},
+    {"__reduce__", buffer_reduce, METH_NOARGS,
+     "__reduce__($self)\n--\n\n"
+     "Return the bytes for pickle, after the work of the buffer's stream."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -4,22 +4,24 @@
 #include "state.h"
 
 static PyStructSequence_Field fields[] = {
-    {"failed", "blocks whose free failed; it is tried again by later calls"},
-    {"failed_bytes", "their bytes"},
-    {"waiting", "blocks whose free waits, e.g. for the end of deferred cleanup"},
-    {"waiting_bytes", "their bytes"},
+    {"failed", "Number of blocks whose free failed; later calls try it again."},
+    {"failed_bytes", "Bytes of the blocks whose free failed."},
+    {"waiting", "Number of blocks whose free waits."},
+    {"waiting_bytes", "Bytes of the blocks whose free waits."},
     {NULL, NULL},
 };
 static PyStructSequence_Desc desc = {
-    "tarn.DeferredFrees", "Frees that are not done, of blocks without references.",
+    "tarn.DeferredFrees",
+    "Counts of deferred frees: blocks without a reference that are not freed yet.",
     fields, 4};
 
 PyDoc_STRVAR(
     deferred_frees_doc,
     "deferred_frees()\n--\n\n"
-    "How much memory has no references and is not back where it came from, as\n"
-    "a DeferredFrees: its free failed, which sys.unraisablehook got a report of, or it\n"
-    "waits for the end of defer_cleanup() or for other frees.");
+    "Return the counts of deferred frees, as a DeferredFrees.\n\n"
+    "These are blocks that have lost their last reference and are not freed yet. The\n"
+    "free failed, and sys.unraisablehook has received the error. Or it waits: for the\n"
+    "end of defer_cleanup(), or for other frees that share one wait for the device.");
 
 static PyObject *deferred_frees(PyObject *module, PyObject *Py_UNUSED(none))
 {
@@ -45,8 +47,9 @@ static PyObject *deferred_frees(PyObject *module, PyObject *Py_UNUSED(none))
 PyDoc_STRVAR(
     reclaim_doc,
     "reclaim_deferred_frees()\n--\n\n"
-    "Free now what deferred_frees() counts, what waits as well. Raises the first\n"
-    "failure, once everything was tried; what failed stays counted.");
+    "Free all blocks that deferred_frees() counts, those that wait included.\n\n"
+    "Raises TarnError for the first failure, after all were tried. The blocks whose\n"
+    "free failed stay counted.");
 
 static PyObject *reclaim_deferred_frees(PyObject *module, PyObject *Py_UNUSED(none))
 {

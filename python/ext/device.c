@@ -200,11 +200,10 @@ static PyObject *set_resource(tarn__state *state, int device, PyObject *object)
     return result;
 }
 
-PyDoc_STRVAR(
-    get_current_doc,
-    "get_current_device_resource()\n--\n\n"
-    "The resource in charge of the current device; a CudaMemoryResource where none\n"
-    "was set.\n\nRaises NoDriverError.");
+PyDoc_STRVAR(get_current_doc,
+             "get_current_device_resource()\n--\n\n"
+             "Return the current device resource of the current device.\n\n"
+             "It is a CudaMemoryResource if none was set. Raises NoDriverError.");
 
 static PyObject *get_current(PyObject *module, PyObject *Py_UNUSED(none))
 {
@@ -223,8 +222,10 @@ static int check_device(int device)
 
 PyDoc_STRVAR(get_per_device_doc,
              "get_per_device_resource(device)\n--\n\n"
-             "The resource in charge of device number `device`.\n\n"
-             "Raises InvalidArgumentError if there is no such device.");
+             "Return the current device resource of a device.\n\n"
+             "device: number of the device.\n\n"
+             "Raises InvalidArgumentError if there is no such device, ValueError for a\n"
+             "negative number, and NoDriverError.");
 
 static PyObject *get_per_device(PyObject *module, PyObject *args, PyObject *kwargs)
 {
@@ -241,9 +242,11 @@ static PyObject *get_per_device(PyObject *module, PyObject *args, PyObject *kwar
 PyDoc_STRVAR(
     set_current_doc,
     "set_current_device_resource(mr)\n--\n\n"
-    "Put `mr` (None: the default) in charge of the current device; returns what was\n"
-    "before. Blocks that are out go back to where they came from.\n\n"
-    "Raises InvalidArgumentError for a resource of another device.");
+    "Make a resource the current device resource of the current device.\n\n"
+    "mr: the resource, which the registry keeps alive; None: the default one. Live\n"
+    "blocks return to the resource that they came from.\n\n"
+    "Returns the previous resource. Raises InvalidArgumentError for a resource of\n"
+    "another device, TypeError for an object that is no resource, and NoDriverError.");
 
 static PyObject *set_current(PyObject *module, PyObject *args, PyObject *kwargs)
 {
@@ -264,9 +267,11 @@ static PyObject *set_current(PyObject *module, PyObject *args, PyObject *kwargs)
 PyDoc_STRVAR(
     set_per_device_doc,
     "set_per_device_resource(device, mr)\n--\n\n"
-    "Put `mr` (None: the default) in charge of device number `device`; returns what\n"
-    "was before.\n\n"
-    "Raises InvalidArgumentError for a resource of another device.");
+    "Make a resource the current device resource of a device.\n\n"
+    "device: number of the device. mr: as in set_current_device_resource().\n\n"
+    "Returns the previous resource. Raises InvalidArgumentError for a resource of\n"
+    "another device, TypeError for an object that is no resource, ValueError for a\n"
+    "negative number, and NoDriverError.");
 
 static PyObject *set_per_device(PyObject *module, PyObject *args, PyObject *kwargs)
 {
@@ -281,9 +286,11 @@ static PyObject *set_per_device(PyObject *module, PyObject *args, PyObject *kwar
     return set_resource(tarn__state_get(module), device, object);
 }
 
-PyDoc_STRVAR(was_set_doc, "_resource_was_set(device)\n--\n\n"
-                          "Has Python code put a resource of C's in charge of it, be it "
-                          "the default?");
+PyDoc_STRVAR(
+    was_set_doc,
+    "_resource_was_set(device, /)\n--\n\n"
+    "Return True if Python code has set a C resource for a device, also the default\n"
+    "one.");
 
 static PyObject *was_set(PyObject *module, PyObject *device)
 {

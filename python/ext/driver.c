@@ -11,12 +11,13 @@ static tarn__state *state_from(PyObject *module)
 PyDoc_STRVAR(
     driver_open_doc,
     "open_driver(path=None)\n--\n\n"
-    "Open the GPU driver: a library's path, or \"sim\" for the stand-in that comes\n"
-    "with Tarn; None: the environment's TARN_DRIVER, else libcuda.so.1. Once a\n"
-    "process: the same one again is no error, another one is TarnError. Every\n"
-    "other call opens the driver in the order of None when it needs one.\n\n"
-    "Raises NoDriverError if it cannot be loaded, is older than CUDA 12.0, or has\n"
-    "no device.");
+    "Open the GPU driver of this process.\n\n"
+    "path: a library, or \"sim\" for the driver simulator that comes with Tarn. None:\n"
+    "the environment variable TARN_DRIVER, else libcuda.so.1. All other calls open\n"
+    "the driver as with None when they need it. Opening the same driver again has no\n"
+    "effect.\n\n"
+    "Raises NoDriverError if the driver cannot be loaded, is older than CUDA 12.0, or\n"
+    "has no device; TarnError if another driver is open.");
 
 static PyObject *driver_open(PyObject *module, PyObject *args, PyObject *kwargs)
 {
@@ -62,8 +63,8 @@ static PyObject *named_tuple(PyObject *type, PyObject *const *values, Py_ssize_t
 PyDoc_STRVAR(
     driver_info_doc,
     "driver_info()\n--\n\n"
-    "What is known about the driver, as a DriverInfo; opens it if none is open.\n\n"
-    "Raises NoDriverError where there is none.");
+    "Return the properties of the driver, as a DriverInfo.\n\n"
+    "It opens the driver if none is open. Raises NoDriverError if there is none.");
 
 static PyObject *driver_info(PyObject *module, PyObject *Py_UNUSED(none))
 {
@@ -88,8 +89,9 @@ static PyObject *driver_info(PyObject *module, PyObject *Py_UNUSED(none))
 PyDoc_STRVAR(
     device_info_doc,
     "device_info(device=0)\n--\n\n"
-    "What is known about one device, as a DeviceInfo. Makes its primary context.\n\n"
-    "Raises InvalidArgumentError for a number that is no device.");
+    "Return the properties of a device, as a DeviceInfo.\n\n"
+    "device: number of the device. The call creates its primary context.\n\n"
+    "Raises InvalidArgumentError if there is no such device, and NoDriverError.");
 
 static PyObject *device_info(PyObject *module, PyObject *args, PyObject *kwargs)
 {
@@ -122,10 +124,10 @@ static PyObject *device_info(PyObject *module, PyObject *args, PyObject *kwargs)
     return named_tuple(state->DeviceInfo, values, sizeof values / sizeof *values);
 }
 
-PyDoc_STRVAR(
-    current_device_doc,
-    "current_device()\n--\n\n"
-    "The device of the calling thread's current context; 0 where none is current.");
+PyDoc_STRVAR(current_device_doc,
+             "current_device()\n--\n\n"
+             "Return the number of the device of this thread's current context.\n\n"
+             "It is 0 if no context is current. Raises NoDriverError.");
 
 static PyObject *current_device(PyObject *module, PyObject *Py_UNUSED(none))
 {
@@ -143,8 +145,10 @@ static PyObject *current_device(PyObject *module, PyObject *Py_UNUSED(none))
 PyDoc_STRVAR(
     synchronize_doc,
     "synchronize(device=0)\n--\n\n"
-    "Wait until all work of the device's primary context is done. Ends every stream\n"
-    "capture in that context.");
+    "Wait until all work of a device's primary context is done.\n\n"
+    "The call ends every stream capture in that context. It releases the GIL.\n\n"
+    "Raises InvalidArgumentError if there is no such device, TarnError for the error\n"
+    "of earlier work.");
 
 static PyObject *synchronize(PyObject *module, PyObject *args, PyObject *kwargs)
 {
@@ -163,31 +167,33 @@ static PyObject *synchronize(PyObject *module, PyObject *args, PyObject *kwargs)
 }
 
 static PyStructSequence_Field driver_fields[] = {
-    {"path", "the file that is loaded"},
-    {"version", "as cuDriverGetVersion: 13000 is 13.0"},
-    {"is_simulator", "it is Tarn's stand-in: kernels do not run"},
-    {"device_count", "at least 1"},
+    {"path", "Path of the loaded library, a str."},
+    {"version", "Version as in cuDriverGetVersion: 13000 is CUDA 13.0."},
+    {"is_simulator", "Whether it is the driver simulator, which runs no kernels."},
+    {"device_count", "Number of devices, at least 1."},
     {NULL, NULL},
 };
 static PyStructSequence_Desc driver_desc = {
-    "tarn.DriverInfo", "What is known about the driver that is open.", driver_fields, 4};
+    "tarn.DriverInfo", "Properties of the open driver, as the driver reports them.",
+    driver_fields, 4};
 
 static PyStructSequence_Field device_fields[] = {
-    {"name", "the driver's name for it"},
-    {"uuid", "\"GPU-xxxxxxxx-xxxx-...\""},
-    {"compute_capability", "(major, minor)"},
-    {"total_bytes", "device memory in all"},
-    {"free_bytes", "free at the moment of the call"},
-    {"has_memory_pools", "cuMemAllocAsync works"},
-    {"has_vmm", "cuMemCreate and cuMemMap work"},
-    {"has_managed", "cuMemAllocManaged works"},
-    {"has_host_mapping", "host memory can be mapped into the device"},
-    {"has_legacy_ipc", "cuIpcGetMemHandle works"},
-    {"has_concurrent_managed", "host and device may touch managed memory at once"},
+    {"name", "Name that the driver reports."},
+    {"uuid", "UUID of the device, such as \"GPU-xxxxxxxx-xxxx-...\"."},
+    {"compute_capability", "Compute capability, as (major, minor)."},
+    {"total_bytes", "Device memory in total, in bytes."},
+    {"free_bytes", "Free device memory at the time of the call, in bytes."},
+    {"has_memory_pools", "Whether cuMemAllocAsync works."},
+    {"has_vmm", "Whether cuMemCreate and cuMemMap work."},
+    {"has_managed", "Whether cuMemAllocManaged works."},
+    {"has_host_mapping", "Whether the device can map host memory."},
+    {"has_legacy_ipc", "Whether cuIpcGetMemHandle works."},
+    {"has_concurrent_managed", "Whether host and device may use managed memory at once."},
     {NULL, NULL},
 };
 static PyStructSequence_Desc device_desc = {
-    "tarn.DeviceInfo", "What is known about one device.", device_fields, 11};
+    "tarn.DeviceInfo", "Properties of one device, as the driver reports them.",
+    device_fields, 11};
 
 static PyMethodDef driver_functions[] = {
     {"open_driver", (PyCFunction)(void (*)(void))driver_open,

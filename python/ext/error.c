@@ -277,18 +277,25 @@ void tarn__raise_unraisable(tarn__state *state, tarn_status status, PyObject *ob
 
 /* --- the classes --- */
 
-PyDoc_STRVAR(
-    tarn_error_doc,
-    "A call of Tarn failed. The words say who refused, what, and the numbers.\n\n"
-    "status: the tarn_status, an int (see include/tarn/status.h).\n"
-    "native: the driver's own code (a CUresult) or errno; 0 if there is none.");
-PyDoc_STRVAR(out_of_memory_doc, "Not enough memory, or over a limit.");
+PyDoc_STRVAR(tarn_error_doc,
+             "A call of Tarn failed.\n\n"
+             "The message has the component, the problem and the numbers.\n\n"
+             "status: the tarn_status, an int (see include/tarn/status.h).\n"
+             "native: the driver's CUresult, or errno; 0 if there is none.");
+PyDoc_STRVAR(out_of_memory_doc,
+             "Memory is unavailable, or the allocation is over a limit.\n\n"
+             "It is also a MemoryError.");
 PyDoc_STRVAR(
     invalid_argument_doc,
-    "An argument is out of range: a foreign pointer, a second free, wrong sizes.");
-PyDoc_STRVAR(not_supported_doc, "This device or resource does not offer the operation.");
-PyDoc_STRVAR(no_driver_doc, "No GPU driver could be loaded. TARN_DRIVER=sim asks for the "
-                            "stand-in that comes with Tarn.");
+    "An argument is invalid.\n\n"
+    "Examples are an unknown address, a second free, or a wrong size. It is also a\n"
+    "ValueError.");
+PyDoc_STRVAR(not_supported_doc,
+             "This device or resource does not support the operation.\n\n"
+             "It is also a NotImplementedError.");
+PyDoc_STRVAR(no_driver_doc,
+             "No GPU driver can be loaded.\n\n"
+             "TARN_DRIVER=sim selects the driver simulator that comes with Tarn.");
 
 static int add_class(PyObject *module, PyObject **slot, const char *name, const char *doc,
                      PyObject *base, PyObject *builtin)

@@ -50,7 +50,11 @@ static void memory_dealloc(ipc_memory *self)
     Py_DECREF(type);
 }
 
-PyDoc_STRVAR(close_doc, "close()\n\nLet the memory go; ValueError if it has gone.");
+PyDoc_STRVAR(
+    close_doc,
+    "close($self)\n--\n\n"
+    "Release the memory.\n\n"
+    "The call may wait for the device. Raises ValueError if it is released already.");
 
 static PyObject *memory_close(ipc_memory *self, PyObject *unused)
 {
@@ -87,10 +91,12 @@ static PyObject *get_closed(ipc_memory *self, void *unused)
 }
 
 static PyGetSetDef memory_fields[] = {
-    {"address", (getter)get_address, NULL, "where it is, as the device sees it", NULL},
-    {"bytes", (getter)get_bytes, NULL, "how long it is", NULL},
-    {"device", (getter)get_device, NULL, "number of the device that uses it", NULL},
-    {"closed", (getter)get_closed, NULL, "True once it has been let go", NULL},
+    {"address", (getter)get_address, NULL,
+     "Address for the device; it stays readable after close().", NULL},
+    {"bytes", (getter)get_bytes, NULL, "Size in bytes.", NULL},
+    {"device", (getter)get_device, NULL, "Number of the device that uses the memory.",
+     NULL},
+    {"closed", (getter)get_closed, NULL, "Whether close() was called.", NULL},
     {0},
 };
 
@@ -148,10 +154,12 @@ static void release_owner(void *owner)
     tarn__python_leave(&stay, TARN_OK);
 }
 
-PyDoc_STRVAR(ipc_hold_doc,
-             "ipc_hold(address, bytes, device, owner) -> IpcMemory\n\nDevice memory that "
-             "`owner` keeps. The owner is kept until it is closed and no\nlease on it is "
-             "left.");
+PyDoc_STRVAR(
+    ipc_hold_doc,
+    "ipc_hold(address, bytes, device, owner, /)\n--\n\n"
+    "Return existing device memory as an IpcMemory.\n\n"
+    "The owner of the memory is kept alive until close() and the end of the last\n"
+    "lease.");
 
 static PyObject *ipc_hold(PyObject *module, PyObject *arguments)
 {
@@ -197,8 +205,10 @@ static tarn_pointer *pointer_of(tarn__state *state, PyObject *object)
     return pointer;
 }
 
-PyDoc_STRVAR(ipc_retain_doc, "ipc_retain(pointer) -> IpcMemory\n\nAnother reference to "
-                             "the block of a Pointer.");
+PyDoc_STRVAR(ipc_retain_doc,
+             "ipc_retain(pointer, /)\n--\n\n"
+             "Return an IpcMemory with another reference to the block of a Pointer.\n\n"
+             "Raises ValueError for a freed block.");
 
 static PyObject *ipc_retain(PyObject *module, PyObject *object)
 {
@@ -210,8 +220,12 @@ static PyObject *ipc_retain(PyObject *module, PyObject *object)
 
 PyDoc_STRVAR(
     ipc_export_doc,
-    "ipc_export(memory, served) -> (reserved, bytes, offset, device, uuid)\n\n"
-    "What another process needs to open the memory of a Pointer or an IpcMemory.");
+    "ipc_export(memory, served, /)\n--\n\n"
+    "Return (reserved, bytes, offset, device, uuid): a handle for another process.\n\n"
+    "memory: a Pointer or an IpcMemory. served: the handle names the block, and a\n"
+    "lease keeps that allocated. Otherwise it names memory.\n\n"
+    "Raises NotSupportedError, InvalidArgumentError, TarnError, and ValueError for\n"
+    "released memory.");
 
 static PyObject *ipc_export(PyObject *module, PyObject *arguments)
 {
@@ -269,9 +283,15 @@ static int handle_from(PyObject *tuple, tarn_ipc_handle *out)
     return 0;
 }
 
-PyDoc_STRVAR(ipc_open_doc,
-             "ipc_open(handle, device, copy, timeout_ms) -> IpcMemory\n\nOpen the tuple "
-             "of ipc_export() for a device; -1: the one that the memory lies on.");
+PyDoc_STRVAR(
+    ipc_open_doc,
+    "ipc_open(handle, device, copy, timeout_ms, /)\n--\n\n"
+    "Open a handle of ipc_export() of another process; return an IpcMemory.\n\n"
+    "device: number of the device that uses the memory; -1: the device of the memory.\n"
+    "copy: copy the block in any case. timeout_ms: milliseconds to wait for the\n"
+    "owner's answer.\n\n"
+    "Raises InvalidArgumentError, NotSupportedError, OutOfMemoryError, TarnError, and\n"
+    "ValueError for a handle of the wrong length.");
 
 static PyObject *ipc_open(PyObject *module, PyObject *arguments)
 {
@@ -320,8 +340,10 @@ static PyObject *lease_list(const tarn_ipc_lease *leases, size_t count)
     return list;
 }
 
-PyDoc_STRVAR(ipc_leases_doc, "ipc_leases() -> [(process, since_ns, address, bytes)]\n\n"
-                             "Leases that others have on memory of this process.");
+PyDoc_STRVAR(
+    ipc_leases_doc,
+    "ipc_leases()\n--\n\n"
+    "Return the leases of other processes, as (process, since_ns, address, bytes).");
 
 static PyObject *ipc_leases(PyObject *module, PyObject *unused)
 {
@@ -339,8 +361,8 @@ static PyObject *ipc_leases(PyObject *module, PyObject *unused)
     return list;
 }
 
-PyDoc_STRVAR(ipc_counts_doc, "ipc_counts() -> dict\n\nWhat goes on between this process "
-                             "and others; as tarn_ipc_counts.");
+PyDoc_STRVAR(ipc_counts_doc, "ipc_counts()\n--\n\n"
+                             "Return the numbers of tarn_ipc_counts, by name.");
 
 static PyObject *ipc_counts(PyObject *module, PyObject *unused)
 {

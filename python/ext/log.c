@@ -391,11 +391,13 @@ static tarn_status text_of_log(struct text *text)
     return status != TARN_OK ? status : closed;
 }
 
-PyDoc_STRVAR(csv_log_doc,
-             "csv_log()\n--\n\n"
-             "The log of this process as text: NBEP 7's twelve columns, a row for each "
-             "block that a\nmanager handed out or took back. It remembers the last "
-             "65,536 rows; log_counts() says\nhow many there were.");
+PyDoc_STRVAR(
+    csv_log_doc,
+    "csv_log()\n--\n\n"
+    "Return the log of this process as text of comma-separated values.\n\n"
+    "It has NBEP 7's twelve columns, and a row for each block that a manager of\n"
+    "tarn.numba allocated or freed. It has the last 65,536 rows. Raises TarnError if\n"
+    "host memory for the text is unavailable.");
 
 static PyObject *csv_log(PyObject *module, PyObject *unused)
 {
@@ -433,9 +435,10 @@ static tarn_status open_file(const char *path, tarn_trace_writer **out)
 
 PyDoc_STRVAR(
     log_open_doc,
-    "log_open(path, each_row=False)\n\nWrite the rows to a file as well, from the "
-    "oldest on that is remembered. With each_row\nthe file has every row at once: "
-    "for processes that may be ended from outside.");
+    "log_open(path, /, each_row=False)\n--\n\n"
+    "Write the rows to a file as well, from the oldest row in memory on.\n\n"
+    "each_row: write every row at once, for processes that another one may end.\n"
+    "Raises TarnError if the file cannot be written.");
 
 static PyObject *log_open(PyObject *module, PyObject *arguments, PyObject *keywords)
 {
@@ -463,8 +466,10 @@ static PyObject *log_open(PyObject *module, PyObject *arguments, PyObject *keywo
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(log_flush_doc, "log_flush()\n\nHand the file all rows that are complete; "
-                            "raises what went wrong with it since.");
+PyDoc_STRVAR(log_flush_doc,
+             "log_flush()\n--\n\n"
+             "Write all complete rows to the file.\n\n"
+             "Raises TarnError for a failure of the file since the last flush.");
 
 static PyObject *log_flush(PyObject *module, PyObject *unused)
 {
@@ -478,7 +483,8 @@ static PyObject *log_flush(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(log_close_doc, "log_close()\n\nEnd the file and forget all rows.");
+PyDoc_STRVAR(log_close_doc, "log_close()\n--\n\n"
+                            "Close the file and drop all rows.");
 
 static PyObject *log_close(PyObject *module, PyObject *unused)
 {
@@ -498,9 +504,12 @@ static PyObject *log_close(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(log_counts_doc,
-             "log_counts() -> (rows, kept, live)\n\nRows that there were, rows "
-             "that are remembered, blocks that are out.");
+PyDoc_STRVAR(
+    log_counts_doc,
+    "log_counts()\n--\n\n"
+    "Return (rows, kept, live).\n\n"
+    "rows: number of all rows. kept: number of rows in memory. live: number of live\n"
+    "blocks.");
 
 static PyObject *log_counts(PyObject *module, PyObject *unused)
 {

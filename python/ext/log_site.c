@@ -203,10 +203,10 @@ void tarn__log_find_sites(void)
     tarn_site_set_finder(find_site);
 }
 
-PyDoc_STRVAR(
-    log_internal_doc,
-    "log_internal(prefixes)\n\nFiles whose names begin with one of these are not the "
-    "user's program: Location\npasses over their frames.");
+PyDoc_STRVAR(log_internal_doc,
+             "log_internal(paths, /)\n--\n\n"
+             "Set the path prefixes of files that are not the user's program.\n\n"
+             "The Location of a row skips their frames.");
 
 static void free_prefixes(char **prefixes)
 {
@@ -245,8 +245,9 @@ static PyObject *log_internal(PyObject *module, PyObject *argument)
 }
 
 PyDoc_STRVAR(log_collecting_doc,
-             "log_collecting(phase, info)\n\nFor gc.callbacks: what is freed between "
-             "'start' and 'stop' has the Location <gc>.");
+             "log_collecting(phase, info, /)\n--\n\n"
+             "Record a garbage collection; an entry of gc.callbacks.\n\n"
+             "Blocks that are freed between 'start' and 'stop' have the Location <gc>.");
 
 static PyObject *log_collecting(PyObject *module, PyObject *const *arguments,
                                 Py_ssize_t count)
@@ -263,8 +264,9 @@ static PyObject *log_collecting(PyObject *module, PyObject *const *arguments,
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(log_exiting_doc, "log_exiting()\n\nExit has begun: what is freed from now "
-                              "on has the Location <exit>.");
+PyDoc_STRVAR(log_exiting_doc,
+             "log_exiting()\n--\n\n"
+             "Record that exit has begun: later frees have the Location <exit>.");
 
 static PyObject *log_exiting(PyObject *module, PyObject *unused)
 {

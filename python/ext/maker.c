@@ -280,32 +280,61 @@ static PyObject *logger_flush(PyObject *module, PyObject *object)
 }
 
 static PyStructSequence_Field statistics_fields[] = {
-    {"current_bytes", "bytes out now, as asked for"},
-    {"current_count", "blocks out now"},
-    {"peak_bytes", "most bytes out at once"},
-    {"peak_count", "most blocks out at once"},
-    {"total_bytes", "bytes of all allocations"},
-    {"total_count", "allocations"},
+    {"current_bytes", "Bytes of the live blocks, as requested."},
+    {"current_count", "Number of live blocks."},
+    {"peak_bytes", "The most bytes that were live at once."},
+    {"peak_count", "The most blocks that were live at once."},
+    {"total_bytes", "Sum of the bytes of all allocations."},
+    {"total_count", "Number of all allocations."},
     {NULL, NULL},
 };
 static PyStructSequence_Desc statistics_desc = {
-    "tarn.mr.Statistics", "What a StatisticsResourceAdaptor saw.", statistics_fields, 6};
+    "tarn.mr.Statistics", "One set of counts of a StatisticsResourceAdaptor.",
+    statistics_fields, 6};
 
 static PyMethodDef maker_functions[] = {
-    {"_open_cuda", open_cuda, METH_VARARGS, NULL},
-    {"_open_managed", open_managed, METH_VARARGS, NULL},
-    {"_open_exportable", open_exportable, METH_VARARGS, NULL},
-    {"_open_pinned", open_pinned, METH_VARARGS, NULL},
-    {"_open_async", open_async, METH_VARARGS, NULL},
-    {"_wrap_logger", wrap_logger, METH_VARARGS, NULL},
-    {"_wrap_limiter", wrap_limiter, METH_VARARGS, NULL},
-    {"_wrap_counter", wrap_counter, METH_O, NULL},
-    {"_limiter_used", limiter_used, METH_O, NULL},
-    {"_limiter_limit", limiter_limit, METH_O, NULL},
-    {"_counter_read", counter_read, METH_O, NULL},
-    {"_counter_push", counter_push, METH_O, NULL},
-    {"_counter_pop", counter_pop, METH_O, NULL},
-    {"_logger_flush", logger_flush, METH_O, NULL},
+    {"_open_cuda", open_cuda, METH_VARARGS,
+     "_open_cuda(mr, device, /)\n--\n\n"
+     "Create the resource of a CudaMemoryResource."},
+    {"_open_managed", open_managed, METH_VARARGS,
+     "_open_managed(mr, device, /)\n--\n\n"
+     "Create the resource of a ManagedMemoryResource."},
+    {"_open_exportable", open_exportable, METH_VARARGS,
+     "_open_exportable(mr, device, /)\n--\n\n"
+     "Create the resource of an ExportableMemoryResource."},
+    {"_open_pinned", open_pinned, METH_VARARGS,
+     "_open_pinned(mr, device, /)\n--\n\n"
+     "Create the resource of a PinnedHostMemoryResource."},
+    {"_open_async", open_async, METH_VARARGS,
+     "_open_async(mr, device, initial, threshold, use_default, exportable, /)\n--\n\n"
+     "Create the resource of a CudaAsyncMemoryResource; sizes are bytes."},
+    {"_wrap_logger", wrap_logger, METH_VARARGS,
+     "_wrap_logger(mr, path, format, /)\n--\n\n"
+     "Put a logger over the upstream of an adaptor; `format` is a tarn_trace_format."},
+    {"_wrap_limiter", wrap_limiter, METH_VARARGS,
+     "_wrap_limiter(mr, limit, /)\n--\n\n"
+     "Put a limiter of `limit` bytes over the upstream of an adaptor."},
+    {"_wrap_counter", wrap_counter, METH_O,
+     "_wrap_counter(mr, /)\n--\n\n"
+     "Put a counter over the upstream of an adaptor."},
+    {"_limiter_used", limiter_used, METH_O,
+     "_limiter_used(mr, /)\n--\n\n"
+     "Return the bytes that a limiter has charged."},
+    {"_limiter_limit", limiter_limit, METH_O,
+     "_limiter_limit(mr, /)\n--\n\n"
+     "Return the limit of a limiter in bytes."},
+    {"_counter_read", counter_read, METH_O,
+     "_counter_read(mr, /)\n--\n\n"
+     "Return the topmost set of counts."},
+    {"_counter_push", counter_push, METH_O,
+     "_counter_push(mr, /)\n--\n\n"
+     "Push a new set of counts; return the one before."},
+    {"_counter_pop", counter_pop, METH_O,
+     "_counter_pop(mr, /)\n--\n\n"
+     "Pop the topmost set of counts and return it."},
+    {"_logger_flush", logger_flush, METH_O,
+     "_logger_flush(mr, /)\n--\n\n"
+     "Write the buffered lines of a logger to its file."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -213,10 +213,12 @@ PyObject *tarn__manager_memalloc(tarn__manager_object *self, PyTypeObject *type,
 
 PyDoc_STRVAR(
     memalloc_doc,
-    "memalloc(bytes, stream=None) -> Pointer\n\nDevice memory from the device's "
-    "current resource. Without a stream it has no work of\nany stream pending "
-    "behind it, unless single_stream is set. With one it comes and goes on\nthat, "
-    "and keeps it.");
+    "memalloc($self, bytes, stream=None, /)\n--\n\n"
+    "Allocate device memory from the device's current resource.\n\n"
+    "Without a stream no work of any stream is pending behind the memory, unless\n"
+    "single_stream is set. With a stream the block is allocated and freed in its\n"
+    "order, and keeps the stream object alive.\n\n"
+    "Returns a Pointer. Raises OutOfMemoryError, or TarnError if a driver call fails.");
 
 static PyObject *manager_memalloc(tarn__manager_object *self, PyObject *const *arguments,
                                   Py_ssize_t count)
@@ -233,9 +235,13 @@ static PyObject *manager_memalloc(tarn__manager_object *self, PyObject *const *a
     return tarn__manager_memalloc(self, NULL, bytes, on_stream ? arguments[1] : NULL);
 }
 
-PyDoc_STRVAR(memhostalloc_doc,
-             "memhostalloc(bytes, mapped=False, portable=False, wc=False) -> Pointer\n\n"
-             "Page-locked host memory.");
+PyDoc_STRVAR(
+    memhostalloc_doc,
+    "memhostalloc($self, bytes, mapped=False, portable=False, wc=False)\n--\n\n"
+    "Allocate page-locked host memory.\n\n"
+    "mapped: also map it into the device. portable: page-locked for all contexts. wc:\n"
+    "write-combined. Returns a Pointer. Raises OutOfMemoryError, or TarnError if a\n"
+    "driver call fails.");
 
 static PyObject *manager_memhostalloc(tarn__manager_object *self, PyObject *arguments,
                                       PyObject *keywords)
@@ -255,9 +261,12 @@ static PyObject *manager_memhostalloc(tarn__manager_object *self, PyObject *argu
     return tarn__size_from(bytes, &request.bytes) == 0 ? allocate(self, &request) : NULL;
 }
 
-PyDoc_STRVAR(mempin_doc,
-             "mempin(owner, address, bytes, mapped=False) -> Pointer\n\nPage-lock host "
-             "memory that is there; `owner` is kept until it is unlocked.");
+PyDoc_STRVAR(
+    mempin_doc,
+    "mempin($self, owner, address, bytes, mapped=False)\n--\n\n"
+    "Page-lock existing host memory.\n\n"
+    "`owner` is kept alive until the memory is unlocked. mapped: also map it into the\n"
+    "device. Returns a Pointer. Raises TarnError if the driver cannot lock it.");
 
 static PyObject *manager_mempin(tarn__manager_object *self, PyObject *arguments,
                                 PyObject *keywords)
@@ -281,8 +290,10 @@ static PyObject *manager_mempin(tarn__manager_object *self, PyObject *arguments,
 }
 
 PyDoc_STRVAR(memallocmanaged_doc,
-             "memallocmanaged(bytes, attach_global=True) -> Pointer\n\nMemory that host "
-             "and device share.");
+             "memallocmanaged($self, bytes, attach_global=True)\n--\n\n"
+             "Allocate managed memory, which host and device can use.\n\n"
+             "attach_global: as in cuMemAllocManaged. Returns a Pointer. Raises\n"
+             "OutOfMemoryError, NotSupportedError, or TarnError if a driver call fails.");
 
 static PyObject *manager_memallocmanaged(tarn__manager_object *self, PyObject *arguments,
                                          PyObject *keywords)
@@ -302,9 +313,14 @@ static PyObject *manager_memallocmanaged(tarn__manager_object *self, PyObject *a
 
 /* --- the other operations ----------------------------------------------------------- */
 
-PyDoc_STRVAR(get_ipc_handle_doc,
-             "get_ipc_handle(pointer) -> (handle, bytes, offset)\n\nThe 64 bytes for "
-             "another process, and where in what they name the block is.");
+PyDoc_STRVAR(
+    get_ipc_handle_doc,
+    "get_ipc_handle($self, pointer, /)\n--\n\n"
+    "Return (handle, bytes, offset) for another process.\n\n"
+    "handle: 64 bytes that name an allocation. bytes: size of the block. offset:\n"
+    "offset of the block in the allocation, in bytes.\n\n"
+    "Raises NotSupportedError for memory without handles, ValueError for a freed\n"
+    "block.");
 
 static PyObject *manager_get_ipc_handle(tarn__manager_object *self, PyObject *argument)
 {
@@ -341,8 +357,10 @@ static PyObject *manager_get_ipc_handle(tarn__manager_object *self, PyObject *ar
 
 PyDoc_STRVAR(
     get_memory_info_doc,
-    "get_memory_info() -> (free, total)\n\nIn bytes; the device's where the current "
-    "resource cannot say.");
+    "get_memory_info($self)\n--\n\n"
+    "Return (free, total) in bytes.\n\n"
+    "They come from the current resource. If that reports none, they come from the\n"
+    "driver.");
 
 static PyObject *manager_get_memory_info(tarn__manager_object *self, PyObject *unused)
 {
@@ -374,7 +392,9 @@ static PyObject *plain(tarn__manager_object *self, tarn_status (*call)(tarn_mana
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(initialize_doc, "initialize()\n\nPrepare for use; may come often.");
+PyDoc_STRVAR(initialize_doc,
+             "initialize($self)\n--\n\n"
+             "Prepare the manager for use; repeated calls have no effect.");
 
 static PyObject *manager_initialize(tarn__manager_object *self, PyObject *unused)
 {
@@ -384,9 +404,11 @@ static PyObject *manager_initialize(tarn__manager_object *self, PyObject *unused
 
 PyDoc_STRVAR(
     reset_doc,
-    "reset()\n\nTake back all blocks but pinned ones: those are ordinary memory to "
-    "the host, where a\npointer to what has gone ends the program. May come before "
-    "initialize(), and with no\ncontext current.");
+    "reset($self)\n--\n\n"
+    "Free all blocks but pinned ones.\n\n"
+    "Pinned blocks are ordinary memory for the host, where an access to freed memory\n"
+    "ends the process. The call may come before initialize(), and with no context\n"
+    "current.");
 
 /* The newest block that reset() frees. It is searched anew each time: during a free the
  * GIL is released and the list may change. */
@@ -411,8 +433,8 @@ static PyObject *manager_reset(tarn__manager_object *self, PyObject *unused)
     return plain(self, tarn_manager_reset);
 }
 
-PyDoc_STRVAR(defer_begin_doc, "defer_cleanup_begin()\n\nExpensive cleanup waits from now "
-                              "on; nests.");
+PyDoc_STRVAR(defer_begin_doc, "defer_cleanup_begin($self)\n--\n\n"
+                              "Defer expensive cleanup from now on; it nests.");
 
 static PyObject *manager_defer_begin(tarn__manager_object *self, PyObject *unused)
 {
@@ -420,8 +442,9 @@ static PyObject *manager_defer_begin(tarn__manager_object *self, PyObject *unuse
     return plain(self, tarn_manager_defer_cleanup_begin);
 }
 
-PyDoc_STRVAR(defer_end_doc, "defer_cleanup_end()\n\nAt the last end, what waited is "
-                            "done.");
+PyDoc_STRVAR(defer_end_doc,
+             "defer_cleanup_end($self)\n--\n\n"
+             "End deferred cleanup; the last end does the cleanup that waited.");
 
 static PyObject *manager_defer_end(tarn__manager_object *self, PyObject *unused)
 {
@@ -531,13 +554,13 @@ static int set_one_stream(tarn__manager_object *self, PyObject *value, void *unu
 }
 
 static PyGetSetDef manager_fields[] = {
-    {"device", (getter)get_device, NULL, "number of its device", NULL},
-    {"name", (getter)get_name, NULL, "name of the C manager", NULL},
-    {"live", (getter)get_live, NULL, "blocks that are out", NULL},
+    {"device", (getter)get_device, NULL, "Number of the device.", NULL},
+    {"name", (getter)get_name, NULL, "Name of the C manager.", NULL},
+    {"live", (getter)get_live, NULL, "Number of live blocks that are not empty.", NULL},
     {"logging", (getter)get_logging, (setter)set_logging,
-     "do new blocks go into the log?", NULL},
+     "Whether new blocks are written to the log; can be set.", NULL},
     {"single_stream", (getter)get_one_stream, (setter)set_one_stream,
-     "is all work on the default stream, so that new blocks come and go on that one?",
+     "Whether new blocks are allocated and freed on the default stream; can be set.",
      NULL},
     {0},
 };
@@ -563,8 +586,10 @@ static PyMethodDef manager_methods[] = {
 
 PyDoc_STRVAR(
     manager_doc,
-    "Manager(device, logging=True)\n\nTarn's memory manager for one device: what "
-    "tarn.numba serves Numba from.");
+    "Manager(device, logging=True)\n--\n\n"
+    "Tarn's memory manager for one device, from which tarn.numba serves Numba.\n\n"
+    "device: number of the device. logging: write blocks to the log.\n\n"
+    "Raises InvalidArgumentError if there is no such device, and NoDriverError.");
 
 static PyType_Slot manager_slots[] = {
     {Py_tp_doc, (void *)manager_doc}, {Py_tp_new, manager_new},

@@ -37,8 +37,11 @@ static void memory_dealloc(tarn__memory_object *self)
     Py_DECREF(type);
 }
 
-PyDoc_STRVAR(free_doc, "free()\n\nLet the memory go now; RuntimeError if it has gone. "
-                       "Raises why its free failed.");
+PyDoc_STRVAR(
+    free_doc,
+    "free($self)\n--\n\n"
+    "Free the block now.\n\n"
+    "Raises RuntimeError if it was freed before, and TarnError if the free failed.");
 
 static PyObject *memory_free(tarn__memory_object *self, PyObject *unused)
 {
@@ -114,23 +117,25 @@ static PyObject *get_true(tarn__memory_object *self, void *unused)
 }
 
 static PyGetSetDef memory_fields[] = {
-    {"device_pointer", (getter)get_address, NULL, "its address, as Numba has one", NULL},
-    {"handle", (getter)get_address, NULL, "the same", NULL},
+    {"device_pointer", (getter)get_address, NULL,
+     "Address for the device, in Numba's type.", NULL},
+    {"handle", (getter)get_address, NULL,
+     "Address for the device, in Numba's type; the same as device_pointer.", NULL},
     {"device_pointer_value", (getter)get_address_value, NULL,
-     "its address as a number; None where there is no memory", NULL},
-    {"size", (getter)get_size, NULL, "bytes", NULL},
+     "Address for the device, an int; None if the block is empty.", NULL},
+    {"size", (getter)get_size, NULL, "Size in bytes.", NULL},
     {"_cuda_memsize_", (getter)get_memsize, (setter)set_memsize,
-     "bytes, unless something else was assigned", NULL},
-    {"owner", (getter)get_owner, NULL, "itself", NULL},
-    {"is_managed", (getter)get_true, NULL, "True: it frees its memory", NULL},
+     "Size in bytes, or the value that was assigned.", NULL},
+    {"owner", (getter)get_owner, NULL, "This object.", NULL},
+    {"is_managed", (getter)get_true, NULL, "True: the object frees its memory.", NULL},
     {0},
 };
 
 static PyMemberDef memory_members[] = {
     {"context", T_OBJECT_EX, offsetof(tarn__memory_object, context), 0,
-     "Numba's context, by a weak proxy"},
+     "Weak proxy of Numba's context."},
     {"refct", T_PYSSIZET, offsetof(tarn__memory_object, refct), 0,
-     "what Numba's views count; the life of the memory does not depend on it"},
+     "The count of Numba's views; the lifetime of the memory does not depend on it."},
     {0},
 };
 
@@ -139,8 +144,9 @@ static PyMethodDef memory_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-PyDoc_STRVAR(memory_doc, "A Pointer that Numba's arrays can hold: the part in C of the "
-                         "MemoryPointers of tarn.numba.");
+PyDoc_STRVAR(
+    memory_doc,
+    "A Pointer for Numba's arrays: the base of the MemoryPointers of tarn.numba.");
 
 static PyType_Slot memory_slots[] = {
     {Py_tp_doc, (void *)memory_doc},   {Py_tp_dealloc, memory_dealloc},

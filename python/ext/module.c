@@ -208,7 +208,7 @@ static PyModuleDef_Slot module_slots[] = {
 struct PyModuleDef tarn__module = {
     PyModuleDef_HEAD_INIT,
     .m_name = "tarn._tarn",
-    .m_doc = "The part of Tarn's Python package that is written in C.",
+    .m_doc = "The C extension of Tarn's Python package.",
     .m_size = sizeof(tarn__state),
     .m_slots = module_slots,
     .m_traverse = module_traverse,

@@ -247,15 +247,34 @@ static PyObject *nrt_use_python(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED
 }
 
 static PyMethodDef nrt_functions[] = {
-    {"nrt_stats", nrt_stats, METH_NOARGS, "The counters of the default runtime."},
-    {"nrt_modes", nrt_modes, METH_NOARGS, "Its debug modes, a sum."},
-    {"nrt_set_modes", nrt_set_modes, METH_O, "Set them."},
-    {"nrt_modes_parse", nrt_modes_parse, METH_O, "The sum of modes that words name."},
-    {"nrt_trim", nrt_trim, METH_NOARGS, "Give back what no block needs; the bytes."},
-    {"nrt_sites", nrt_sites, METH_NOARGS, "What is out, by who allocated it."},
-    {"nrt_set_names", nrt_set_names, METH_O, "Names of functions, by address."},
-    {"nrt_use_resource", nrt_use_resource, METH_O, "Memory comes from a resource."},
-    {"nrt_use_python", nrt_use_python, METH_NOARGS, "Memory comes from CPython."},
+    {"nrt_stats", nrt_stats, METH_NOARGS,
+     "nrt_stats()\n--\n\n"
+     "Return the counters of the default runtime: eleven numbers and the histogram."},
+    {"nrt_modes", nrt_modes, METH_NOARGS,
+     "nrt_modes()\n--\n\n"
+     "Return the debug modes of the default runtime, a sum of bits."},
+    {"nrt_set_modes", nrt_set_modes, METH_O,
+     "nrt_set_modes(modes, /)\n--\n\n"
+     "Set the debug modes; InvalidArgumentError for an unknown bit."},
+    {"nrt_modes_parse", nrt_modes_parse, METH_O,
+     "nrt_modes_parse(text, /)\n--\n\n"
+     "Return the sum of the modes that are named; InvalidArgumentError for an unknown "
+     "name."},
+    {"nrt_trim", nrt_trim, METH_NOARGS,
+     "nrt_trim()\n--\n\n"
+     "Return unused memory to its allocator; return the number of bytes."},
+    {"nrt_sites", nrt_sites, METH_NOARGS,
+     "nrt_sites()\n--\n\n"
+     "Return the sites of live memory, as (address, label, symbol, blocks, bytes)."},
+    {"nrt_set_names", nrt_set_names, METH_O,
+     "nrt_set_names(names, /)\n--\n\n"
+     "Set the names of compiled functions, a list of (address, name) in order."},
+    {"nrt_use_resource", nrt_use_resource, METH_O,
+     "nrt_use_resource(resource, /)\n--\n\n"
+     "Allocate the memory of compiled code from a resource of host memory."},
+    {"nrt_use_python", nrt_use_python, METH_NOARGS,
+     "nrt_use_python()\n--\n\n"
+     "Allocate the memory of compiled code from CPython's raw allocator."},
     {NULL, NULL, 0, NULL},
 };
 

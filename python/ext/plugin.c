@@ -27,7 +27,8 @@ static int prepare(plugin *self)
 }
 
 PyDoc_STRVAR(initialize_doc,
-             "initialize($self)\n--\n\nComes before every call of numba.cuda.");
+             "initialize($self)\n--\n\n"
+             "Prepare the manager; Numba calls it before each of its own calls.");
 
 static PyObject *plugin_initialize(plugin *self, PyObject *unused)
 {
@@ -37,8 +38,9 @@ static PyObject *plugin_initialize(plugin *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(allocate_doc, "_allocate($self, size, stream=0)\n--\n\n"
-                           "memalloc() once, failing as Tarn fails.");
+PyDoc_STRVAR(allocate_doc,
+             "_allocate($self, size, stream=0)\n--\n\n"
+             "Allocate once, as memalloc(), and raise Tarn's own error on failure.");
 
 /* 0 and None name no stream: such memory is safe on all streams. */
 static bool names_stream(PyObject *stream)
@@ -125,10 +127,12 @@ static PyObject *try_again(plugin *self, PyObject *size, PyObject *stream)
 PyDoc_STRVAR(
     memalloc_doc,
     "memalloc($self, size, stream=0)\n--\n\n"
-    "Device memory, at least `size` bytes, as Numba's MemoryPointer. Without a stream\n"
-    "(0 or None) it is safe for work on any. With one, it comes and goes in the order\n"
-    "of that stream, and keeps it. `nbytes`, as NBEP 7's draft says, is another name\n"
-    "of `size`.");
+    "Allocate at least `size` bytes of device memory, as Numba's MemoryPointer.\n\n"
+    "Without a stream (0 or None) the memory is safe on all streams. With a stream\n"
+    "the block is allocated and freed in its order, and keeps the stream object\n"
+    "alive. `nbytes`, the name in NBEP 7's draft, is another name of `size`.\n\n"
+    "If memory is unavailable, Numba's pending deallocations are freed and the call\n"
+    "tries once more. Raises an error that is Tarn's and Numba's CudaAPIError.");
 
 static PyObject *plugin_memalloc(plugin *self, PyObject *const *args, Py_ssize_t count,
                                  PyObject *names)
@@ -145,8 +149,8 @@ static PyObject *plugin_memalloc(plugin *self, PyObject *const *args, Py_ssize_t
 
 PyDoc_STRVAR(
     prepare_doc,
-    "_prepare(manager, type, context)\n\nServe from this Manager, with memory of "
-    "this class, which has this context, until the next _unprepare().");
+    "_prepare($self, manager, type, context, /)\n--\n\n"
+    "Serve from a Manager, with memory of `type` in `context`, until _unprepare().");
 
 static PyObject *plugin_prepare(plugin *self, PyObject *arguments)
 {
@@ -174,7 +178,8 @@ static PyObject *plugin_prepare(plugin *self, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(unprepare_doc, "_unprepare()\n\nCall _begin() again before anything else.");
+PyDoc_STRVAR(unprepare_doc, "_unprepare($self)\n--\n\n"
+                            "Have the next call begin with _begin().");
 
 static PyObject *plugin_unprepare(plugin *self, PyObject *unused)
 {
@@ -220,7 +225,7 @@ static void plugin_dealloc(plugin *self)
 }
 
 static PyGetSetDef plugin_fields[] = {
-    {"_manager", (getter)get_manager, NULL, "the Manager that it serves from, or None",
+    {"_manager", (getter)get_manager, NULL, "The Manager that it serves from, or None.",
      NULL},
     {0},
 };
@@ -236,7 +241,10 @@ static PyMethodDef plugin_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-PyDoc_STRVAR(plugin_doc, "The part in C of the managers of tarn.numba.");
+PyDoc_STRVAR(
+    plugin_doc,
+    "The base of the managers of tarn.numba: the calls that Numba makes for every\n"
+    "array.");
 
 static PyType_Slot plugin_slots[] = {
     {Py_tp_doc, (void *)plugin_doc}, {Py_tp_new, PyType_GenericNew},

@@ -207,11 +207,11 @@ static void pointer_dealloc(tarn__pointer_object *self)
     Py_DECREF(type);
 }
 
-PyDoc_STRVAR(
-    release_doc,
-    "release() -> bool\n\nLet the block go now; False if it went before. Not while views "
-    "of it are alive. Raises\nwhy its free failed; it is tried again later then, see "
-    "tarn.deferred_frees().");
+PyDoc_STRVAR(release_doc,
+             "release($self)\n--\n\n"
+             "Free the block now; return False if it was freed before.\n\n"
+             "Raises BufferError while views of it are alive, and TarnError if the free\n"
+             "failed. A failed free is tried again later, see tarn.deferred_frees().");
 
 static PyObject *pointer_release(tarn__pointer_object *self, PyObject *unused)
 {
@@ -229,8 +229,12 @@ static PyObject *pointer_release(tarn__pointer_object *self, PyObject *unused)
     return PyBool_FromLong(went);
 }
 
-PyDoc_STRVAR(view_doc,
-             "view(offset, bytes) -> Pointer\n\nA window of it, which keeps it alive.");
+PyDoc_STRVAR(
+    view_doc,
+    "view($self, offset, bytes, /)\n--\n\n"
+    "Return a Pointer to a part of the block, which keeps the block alive.\n\n"
+    "Raises ValueError for a negative number or a freed block, InvalidArgumentError\n"
+    "for a part that is not inside the block.");
 
 static PyObject *pointer_view(tarn__pointer_object *self, PyObject *arguments)
 {
@@ -306,13 +310,17 @@ static PyObject *get_count(tarn__pointer_object *self, void *unused)
 }
 
 static PyGetSetDef pointer_fields[] = {
-    {"address", (getter)get_address, NULL, "where it is, as the device sees it", NULL},
-    {"host", (getter)get_host, NULL, "where it is, as the host sees it, or None", NULL},
-    {"bytes", (getter)get_bytes, NULL, "how long it is", NULL},
-    {"device", (getter)get_device, NULL, "number of its device", NULL},
-    {"kind", (getter)get_kind, NULL, "'device', 'mapped', 'pinned' or 'managed'", NULL},
-    {"alive", (getter)get_alive, NULL, "False once it has been let go", NULL},
-    {"count", (getter)get_count, NULL, "references to the block; 0 if it went", NULL},
+    {"address", (getter)get_address, NULL,
+     "Address for the device; it stays readable after the free.", NULL},
+    {"host", (getter)get_host, NULL, "Address for the host, or None.", NULL},
+    {"bytes", (getter)get_bytes, NULL, "Size in bytes.", NULL},
+    {"device", (getter)get_device, NULL, "Number of the device of the memory.", NULL},
+    {"kind", (getter)get_kind, NULL,
+     "Kind of the memory: 'device', 'mapped', 'pinned' or 'managed'.", NULL},
+    {"alive", (getter)get_alive, NULL,
+     "Whether this object still has its reference to the block.", NULL},
+    {"count", (getter)get_count, NULL,
+     "Number of references to the block; 0 after the free.", NULL},
     {0},
 };
 
@@ -322,8 +330,9 @@ static PyMethodDef pointer_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-PyDoc_STRVAR(pointer_doc, "A block of memory that a Manager handed out, or a view of "
-                          "one. It goes back when the object goes.");
+PyDoc_STRVAR(
+    pointer_doc,
+    "A block of memory of a Manager, or a view of one; it is freed with the object.");
 
 static PyType_Slot pointer_slots[] = {
     {Py_tp_doc, (void *)pointer_doc},

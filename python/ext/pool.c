@@ -497,19 +497,48 @@ static PyObject *snapshot(PyObject *module, PyObject *object)
 }
 
 static PyMethodDef pool_functions[] = {
-    {"_open_pool", open_pool, METH_VARARGS, NULL},
-    {"_open_slab", open_slab, METH_VARARGS, NULL},
-    {"_open_binning", open_binning, METH_VARARGS, NULL},
-    {"_binning_add", binning_add, METH_VARARGS, NULL},
-    {"_trim", trim, METH_VARARGS, NULL},
-    {"_pool_set_maximum", set_limit, METH_VARARGS, NULL},
-    {"_pool_suspend", put_to_sleep, METH_VARARGS, NULL},
-    {"_pool_resume", wake, METH_O, NULL},
-    {"_pool_generation", generation, METH_O, NULL},
-    {"_pool_set_peer_access", set_peer, METH_VARARGS, NULL},
-    {"_pool_statistics", statistics, METH_O, NULL},
-    {"_pool_last_oom_report", last_report, METH_NOARGS, NULL},
-    {"_pool_snapshot", snapshot, METH_O, NULL},
+    {"_open_pool", open_pool, METH_VARARGS,
+     "_open_pool(mr, upstream, device, initial, maximum, growth, threshold, grow_first, "
+     "fail_on_oom, resume_on_use, no_stream, no_stream_limit, /)\n--\n\n"
+     "Create the resource of a PoolMemoryResource; sizes are bytes."},
+    {"_open_slab", open_slab, METH_VARARGS,
+     "_open_slab(mr, upstream, device, block_bytes, initial_blocks, maximum_blocks, "
+     "/)\n--\n\n"
+     "Create the resource of a FixedSizeMemoryResource."},
+    {"_open_binning", open_binning, METH_VARARGS,
+     "_open_binning(mr, upstream, low, high, /)\n--\n\n"
+     "Create the resource of a BinningMemoryResource; 0, 0: no bins."},
+    {"_binning_add", binning_add, METH_VARARGS,
+     "_binning_add(mr, bytes, bin, /)\n--\n\n"
+     "Add a bin for requests of up to `bytes` bytes."},
+    {"_trim", trim, METH_VARARGS,
+     "_trim(mr, keep, /)\n--\n\n"
+     "Release free memory over `keep` bytes; return the released bytes."},
+    {"_pool_set_maximum", set_limit, METH_VARARGS,
+     "_pool_set_maximum(mr, bytes, /)\n--\n\n"
+     "Set the maximum of a pool in bytes; 0: none."},
+    {"_pool_suspend", put_to_sleep, METH_VARARGS,
+     "_pool_suspend(mr, keep, /)\n--\n\n"
+     "Suspend a pool, and keep the contents of live blocks if `keep` is true."},
+    {"_pool_resume", wake, METH_O,
+     "_pool_resume(mr, /)\n--\n\n"
+     "Resume a suspended pool."},
+    {"_pool_generation", generation, METH_O,
+     "_pool_generation(mr, /)\n--\n\n"
+     "Return how often the pool has removed physical memory from its addresses."},
+    {"_pool_set_peer_access", set_peer, METH_VARARGS,
+     "_pool_set_peer_access(mr, peer, access, /)\n--\n\n"
+     "Allow or forbid another device to use the memory of a pool."},
+    {"_pool_statistics", statistics, METH_O,
+     "_pool_statistics(mr, /)\n--\n\n"
+     "Return the statistics of a pool, by the names of tarn_pool_statistics."},
+    {"_pool_last_oom_report", last_report, METH_NOARGS,
+     "_pool_last_oom_report()\n--\n\n"
+     "Return this thread's last out-of-memory report, or None."},
+    {"_pool_snapshot", snapshot, METH_O,
+     "_pool_snapshot(mr, /)\n--\n\n"
+     "Return all blocks as (address, bytes, requested_bytes, state, stream_id, "
+     "segment)."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -91,7 +91,9 @@ static PyObject *begin_pressure(PyObject *module, PyObject *object)
 }
 
 static PyMethodDef pressure_functions[] = {
-    {"_pool_begin_oom_callbacks", begin_pressure, METH_O, NULL},
+    {"_pool_begin_oom_callbacks", begin_pressure, METH_O,
+     "_pool_begin_oom_callbacks(mr, /)\n--\n\n"
+     "Have the pool call the callables in the list `mr._callbacks`."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -180,10 +180,12 @@ static PyObject *resource_new(PyTypeObject *type, PyObject *Py_UNUSED(args),
 PyDoc_STRVAR(
     allocate_doc,
     "allocate($self, nbytes, stream=0)\n--\n\n"
-    "The address of at least `nbytes` bytes, aligned to 256, ready for work that is\n"
-    "queued on `stream` from now on. 0 bytes is address 0.\n\n"
-    "Raises OutOfMemoryError, NoDriverError, or what a resource written in Python\n"
-    "raised.");
+    "Allocate at least `nbytes` bytes, aligned to 256.\n\n"
+    "The block is ready for work that is queued on `stream` from now on. The caller\n"
+    "frees it with deallocate(). Returns the address, an int; 0 for 0 bytes.\n\n"
+    "Raises OutOfMemoryError, NoDriverError, and the exception of a resource in Python.\n"
+    "Raises TypeError if `stream` is None, and OverflowError if the size is negative or\n"
+    "too large.");
 
 static PyObject *resource_allocate(PyObject *object, PyObject *const *args,
                                    Py_ssize_t count, PyObject *names)
@@ -218,10 +220,11 @@ static PyObject *resource_allocate(PyObject *object, PyObject *const *args,
 PyDoc_STRVAR(
     deallocate_doc,
     "deallocate($self, ptr, nbytes, stream=0)\n--\n\n"
-    "Give a block back, with the `nbytes` of its allocation, on a stream on which it\n"
-    "may be reused at once.\n\n"
-    "Raises InvalidArgumentError for a foreign pointer, a second free or wrong\n"
-    "bytes, where the resource can tell; nothing has changed then.");
+    "Free a block of this resource, in the order of `stream`.\n\n"
+    "nbytes: the bytes of its allocation. All work on the block has to be queued on\n"
+    "`stream`, or ordered before it. The memory may be reused at once on that stream.\n\n"
+    "Raises InvalidArgumentError for an unknown address, a second free or a wrong\n"
+    "size, if the resource can detect it. Then nothing has changed.");
 
 static PyObject *resource_deallocate(PyObject *object, PyObject *const *args,
                                      Py_ssize_t count, PyObject *names)
@@ -297,15 +300,18 @@ static void resource_dealloc(PyObject *object)
 PyDoc_STRVAR(
     resource_doc,
     "DeviceMemoryResource()\n--\n\n"
-    "Something that hands out device memory and takes it back; the base class of all.\n\n"
-    "To write one, derive from it and define allocate(nbytes, stream), which returns\n"
-    "the address of at least `nbytes`, aligned to 256 bytes, and deallocate(ptr,\n"
-    "nbytes, stream). It works wherever a resource does; calls may come from any\n"
-    "thread. An address that cannot be right is a ValueError and is given back: one\n"
-    "that is not aligned, where the driver knows of fewer bytes or of another device,\n"
-    "or of a block that is still in use. Where it has them, C code also calls\n"
-    "memory_info(), which gives (free, total) in bytes, and trim(keep_bytes), which\n"
-    "gives back what is cached over that and says how much.");
+    "The base class of all memory resources.\n\n"
+    "A class derived from it in Python defines allocate(nbytes, stream) and\n"
+    "deallocate(ptr, nbytes, stream). Its objects work wherever a resource does. Calls\n"
+    "may come from any thread. allocate() returns the address of at least `nbytes`\n"
+    "bytes, aligned to 256. Two methods are optional: memory_info(), which returns\n"
+    "(free, total) in bytes, and trim(keep_bytes), which releases cached memory over\n"
+    "that and returns the bytes.\n\n"
+    "Tarn checks each address that such a class returns to C code. For an invalid one "
+    "it\n"
+    "raises ValueError and frees the block. An address is invalid if it is not aligned\n"
+    "or belongs to a live block, or if the driver reports fewer bytes or another "
+    "device.");
 
 static PyMethodDef resource_methods[] = {
     {"allocate", (PyCFunction)(void (*)(void))resource_allocate,
@@ -317,8 +323,7 @@ static PyMethodDef resource_methods[] = {
 
 static PyGetSetDef resource_attributes[] = {
     {"device", resource_device, NULL,
-     "The device whose memory this is; None where that is not settled, or none is.",
-     NULL},
+     "Number of the device; None before the first use, and if there is none.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -344,9 +349,10 @@ static PyType_Spec resource_spec = {
 PyDoc_STRVAR(
     adaptor_doc,
     "UpstreamResourceAdaptor(upstream_mr)\n--\n\n"
-    "A resource around a resource, which it keeps alive; the base class of the -ers.\n\n"
-    "To write one, derive from it and define allocate() and deallocate(): super()'s\n"
-    "call upstream.");
+    "The base class of the resources that have an upstream.\n\n"
+    "It passes all calls to `upstream_mr`, which it keeps alive. A class derived from\n"
+    "it in Python defines allocate() and deallocate(), and may call those of super().\n\n"
+    "Raises TypeError if `upstream_mr` is no resource.");
 
 static int adaptor_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
@@ -387,12 +393,14 @@ static PyObject *adaptor_get_upstream(PyObject *self, PyObject *Py_UNUSED(none))
 
 static PyMethodDef adaptor_methods[] = {
     {"get_upstream", adaptor_get_upstream, METH_NOARGS,
-     "get_upstream($self)\n--\n\nThe resource beneath, as upstream_mr."},
+     "get_upstream($self)\n--\n\n"
+     "Return the resource beneath, as upstream_mr."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef adaptor_attributes[] = {
-    {"upstream_mr", adaptor_upstream, NULL, "The resource beneath.", NULL},
+    {"upstream_mr", adaptor_upstream, NULL,
+     "The resource beneath, which this one keeps alive.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

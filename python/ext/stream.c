@@ -181,12 +181,13 @@ PyObject *tarn__stream_wrap(tarn__state *state, tarn_stream stream)
 PyDoc_STRVAR(
     stream_doc,
     "Stream(obj=None, flags=None)\n--\n\n"
-    "A CUDA stream. Without `obj`, a new one on the current device, destroyed with\n"
-    "the object; flags is a CudaStreamFlags: 0, or 1 for one that does not wait for\n"
-    "the default stream. With `obj` (an int handle, a Stream, or anything with\n"
-    "__cuda_stream__, version 0) that stream; `obj` is kept.\n\n"
-    "Raises TypeError if obj is none of these, ValueError for flags with an obj,\n"
-    "NoDriverError, and TarnError where the driver refuses.");
+    "A CUDA stream.\n\n"
+    "Without `obj` it is a new stream on the current device, destroyed with the\n"
+    "object. `flags` is a CudaStreamFlags: 0, or 1 for a stream that does not wait\n"
+    "for the default stream. With `obj` it is the stream of an int (a CUstream), a\n"
+    "Stream, or an object with __cuda_stream__ (version 0); `obj` is kept alive.\n\n"
+    "Raises TypeError if `obj` is no stream. Raises ValueError for other flags, and for\n"
+    "flags with an `obj`. Raises NoDriverError, and TarnError if a driver call fails.");
 
 /* CudaStreamFlags: 0 or 1. */
 static int flags_from(PyObject *object, bool *non_blocking_out)
@@ -291,14 +292,14 @@ static void stream_dealloc(PyObject *self)
 PyDoc_STRVAR(
     open_doc,
     "register($self)\n--\n\n"
-    "The same stream under a name of its own, with which a pool need not ask the\n"
-    "driver about it at every call. It keeps the stream, and is closed when it goes,\n"
-    "by unregister(), or at the end of a `with`.\n\n"
-    "Who uses it promises one thing: to say with capturing() or announce_capture()\n"
-    "that the stream is going to capture and when that has ended, also where it joins\n"
-    "a capture.\n\n"
-    "Raises InvalidArgumentError for a per-thread or an opened stream, TarnError while\n"
-    "it captures.");
+    "Register the stream, so that a pool need not query the driver at every call.\n\n"
+    "Returns a new Stream for the same CUstream, which keeps this one alive. It is\n"
+    "unregistered with the object, by unregister(), or at the end of a with\n"
+    "statement.\n\n"
+    "The caller announces each capture, with capturing() or announce_capture(),\n"
+    "before the stream begins or joins it, and again when it has ended.\n\n"
+    "Raises InvalidArgumentError for a per-thread or a registered stream, TarnError\n"
+    "while the stream captures.");
 
 static PyObject *stream_open(PyObject *self, PyObject *Py_UNUSED(none))
 {
@@ -337,11 +338,11 @@ static PyObject *raise_not_open(PyObject *self, const char *what)
 PyDoc_STRVAR(
     close_doc,
     "unregister($self)\n--\n\n"
-    "Close an opened stream: it is the stream that it names from then on, also for the\n"
-    "buffers that are on it. Others can have what was freed on it once its work is "
-    "done.\n"
-    "Again it does nothing. No other thread may be using it.\n\n"
-    "Raises InvalidArgumentError for a stream that was not opened.");
+    "Unregister a registered stream.\n\n"
+    "From then on the object is the raw stream, also for the buffers on it. Other\n"
+    "streams can reuse memory that was freed on it once its work is done. A second\n"
+    "call does nothing. No other thread may be using the stream.\n\n"
+    "Raises InvalidArgumentError for a stream that register() did not return.");
 
 static PyObject *stream_close(PyObject *self, PyObject *Py_UNUSED(none))
 {
@@ -415,10 +416,12 @@ int tarn__stream_end_announcement(PyObject *self)
 PyDoc_STRVAR(
     announce_doc,
     "announce_capture($self, capturing, /)\n--\n\n"
-    "Say that an opened stream is going to capture, or to join a capture, before it\n"
-    "does so; or that this has ended. capturing() says both.\n\n"
-    "Raises InvalidArgumentError for a stream that was not opened, TarnError where\n"
-    "it still captures when that is to have ended: the announcement stands.");
+    "Announce that a registered stream is about to capture, or that the capture has\n"
+    "ended.\n\n"
+    "Call it with True before the stream begins or joins a capture, and with False\n"
+    "after the end. capturing() does both.\n\n"
+    "Raises InvalidArgumentError for a stream that is not registered; TarnError for\n"
+    "False while the stream captures, and then the announcement remains.");
 
 static PyObject *stream_announce(PyObject *self, PyObject *capturing)
 {
@@ -432,15 +435,14 @@ static PyObject *stream_announce(PyObject *self, PyObject *capturing)
 PyDoc_STRVAR(
     capturing_doc,
     "capturing($self)\n--\n\n"
-    "For a `with` around a capture on an opened stream, or around the part of one that\n"
-    "it joins: says before it begins that the stream captures, and at the end that it "
-    "no\n"
-    "longer does. The capture itself is yours, and begins and ends within:\n\n"
+    "Announce a capture on a registered stream for the length of a with statement.\n\n"
+    "The capture begins and ends inside the statement. It is the program's own\n"
+    "capture, or that of another stream, which this stream joins:\n\n"
     "    with stream.capturing(), torch.cuda.graph(graph, stream=torch_stream):\n"
     "        ...\n\n"
-    "Entering raises InvalidArgumentError for a stream that was not opened; which needs\n"
-    "no word. Leaving raises TarnError where it still captures, if nothing else was\n"
-    "raised; the announcement stands then.");
+    "Entering raises InvalidArgumentError for a stream that is not registered; such a\n"
+    "stream needs no announcement. Leaving raises TarnError while the stream\n"
+    "captures, unless an exception was raised inside; then the announcement remains.");
 
 static PyObject *stream_capturing(PyObject *self, PyObject *Py_UNUSED(none))
 {
@@ -449,9 +451,11 @@ static PyObject *stream_capturing(PyObject *self, PyObject *Py_UNUSED(none))
     return tarn__state_is_there(state) ? tarn__announcement_of(state, self) : NULL;
 }
 
-PyDoc_STRVAR(synchronize_doc, "synchronize($self)\n--\n\n"
-                              "Wait for all work that is queued on the stream.\n\n"
-                              "Raises TarnError with what the driver says.");
+PyDoc_STRVAR(
+    synchronize_doc,
+    "synchronize($self)\n--\n\n"
+    "Wait for all work that is queued on the stream.\n\n"
+    "The call releases the GIL. Raises TarnError if the driver reports an error.");
 
 static PyObject *stream_synchronize(PyObject *self, PyObject *Py_UNUSED(none))
 {
@@ -471,8 +475,9 @@ static PyObject *stream_synchronize(PyObject *self, PyObject *Py_UNUSED(none))
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(is_default_doc, "is_default($self)\n--\n\n"
-                             "Is it the default stream (handle 0 or 1), or none at all?");
+PyDoc_STRVAR(is_default_doc,
+             "is_default($self)\n--\n\n"
+             "Return True for the default stream (handle 0 or 1) and for NO_STREAM.");
 
 static PyObject *stream_is_default(PyObject *self, PyObject *Py_UNUSED(none))
 {
@@ -480,7 +485,7 @@ static PyObject *stream_is_default(PyObject *self, PyObject *Py_UNUSED(none))
 }
 
 PyDoc_STRVAR(protocol_doc, "__cuda_stream__($self)\n--\n\n"
-                           "(0, handle): the CUDA stream protocol, version 0.");
+                           "Return (0, handle): the CUDA stream protocol, version 0.");
 
 static PyObject *stream_protocol(PyObject *self, PyObject *Py_UNUSED(none))
 {
@@ -540,8 +545,12 @@ static Py_hash_t stream_hash(PyObject *self)
 static PyMethodDef stream_methods[] = {
     {"register", stream_open, METH_NOARGS, open_doc},
     {"unregister", stream_close, METH_NOARGS, close_doc},
-    {"__enter__", stream_enter, METH_NOARGS, NULL},
-    {"__exit__", stream_exit, METH_VARARGS, NULL},
+    {"__enter__", stream_enter, METH_NOARGS,
+     "__enter__($self)\n--\n\n"
+     "Return the registered stream; InvalidArgumentError for another one."},
+    {"__exit__", stream_exit, METH_VARARGS,
+     "__exit__($self, *args)\n--\n\n"
+     "Unregister the stream."},
     {"announce_capture", stream_announce, METH_O, announce_doc},
     {"capturing", stream_capturing, METH_NOARGS, capturing_doc},
     {"synchronize", stream_synchronize, METH_NOARGS, synchronize_doc},
@@ -551,9 +560,9 @@ static PyMethodDef stream_methods[] = {
 };
 
 static PyGetSetDef stream_attributes[] = {
-    {"handle", stream_handle, NULL, "The CUstream, an int.", NULL},
+    {"handle", stream_handle, NULL, "The CUstream, an int; 0 for NO_STREAM.", NULL},
     {"is_registered", stream_is_opened, NULL,
-     "Was it made by open(), and not closed since?", NULL},
+     "Whether register() returned it and it is still registered.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -1,9 +1,10 @@
 """Tarn: one small library that manages the GPU memory of a process.
 
-`tarn.mr` has the memory resources, and `tarn.numba` puts Numba's memory under them. `tarn.nrt`
-has the runtime for the code that Numba compiles for CPUs. A `DeviceBuffer` is a block of memory
-as an object. Names follow RMM's. Importing tarn loads no driver and needs neither Numba
-nor numpy.
+`tarn.mr` has the memory resources. `tarn.numba` makes Numba allocate from them. `tarn.nrt` has
+the runtime for the code that Numba compiles for CPUs. `tarn.ipc` shares device memory with
+other processes, and `tarn.prune` removes reference counts from compiled code. A `DeviceBuffer`
+is a block of memory as an object. Names follow RMM's. Importing tarn loads no driver and needs
+neither Numba nor numpy.
 """
 
 from __future__ import annotations
@@ -73,22 +74,47 @@ __all__ = [
 
 
 class CudaStreamFlags(enum.IntEnum):
-    """How a new Stream is created."""
+    """Flags for the creation of a Stream, as in CUDA.
 
-    SYNC_DEFAULT = 0  # waits for the default stream, and vice versa
+    Attributes
+    ----------
+    SYNC_DEFAULT : int
+        0: the stream and the default stream wait for each other.
+    NON_BLOCKING : int
+        1: they do not wait for each other.
+    """
+
+    SYNC_DEFAULT = 0
     NON_BLOCKING = 1
 
 
 def use_tarn_for_numba(cuda: Any = None, resource: Any = None, **options: Any) -> None:
-    """Put Numba's memory under Tarn: see tarn.numba.use_tarn_for_numba()."""
+    """Make Numba allocate its GPU memory from Tarn.
+
+    Parameters
+    ----------
+    cuda : module, optional
+        The module to serve. None: `numba.cuda`.
+    resource : DeviceMemoryResource or str, optional
+        The source of device memory.
+    **options
+        `logging`, `mode` and `host_arrays` of tarn.numba.use_tarn_for_numba().
+
+    Raises
+    ------
+    ModuleNotFoundError, RuntimeError, TypeError, ValueError
+        As in tarn.numba.use_tarn_for_numba().
+    """
     from tarn import numba
 
     numba.use_tarn_for_numba(cuda, resource, **options)
 
 
 def __getattr__(name: str) -> Any:
-    """The class that Numba looks up where NUMBA_CUDA_MEMORY_MANAGER is `tarn`. It is created at
-    that lookup; without Numba there is none."""
+    """Return the class that Numba looks up where NUMBA_CUDA_MEMORY_MANAGER is `tarn`.
+
+    The class is created at that lookup. Without Numba there is none.
+    """
     if name == "_numba_memory_manager":
         from tarn import numba
 
@@ -97,14 +123,25 @@ def __getattr__(name: str) -> Any:
 
 
 def get_include() -> str:
-    """The folder for a C compiler's -I: `#include <tarn/tarn.h>`."""
+    """Return the folder of Tarn's headers, for the -I of a C compiler.
+
+    Returns
+    -------
+    str
+        An absolute path; the headers are in its folder `tarn`.
+    """
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")
 
 
 def get_library_dir() -> str:
-    """The folder of libtarn, for a linker's -L and -rpath.
+    """Return the folder of libtarn, for the -L and -rpath of a linker.
 
-    The process that imports tarn has loaded this library: link to it, and not to another
-    copy, or the process has two registries.
+    The process that imports tarn has loaded this library. Link to it and to no other copy:
+    another copy has another registry of resources.
+
+    Returns
+    -------
+    str
+        An absolute path.
     """
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib")

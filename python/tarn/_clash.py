@@ -1,4 +1,4 @@
-"""Another project's package `tarn`, installed into the folder of this one.
+"""A warning for another project's package `tarn`, installed into the folder of this one.
 
 Both have a folder `tarn` in site-packages, so the one that is installed last replaces files of
 the other. Where this package still runs, it warns of that.
@@ -14,7 +14,7 @@ _OTHER = re.compile(r"tarn-[^-]+\.(dist-info|egg-info)")
 
 
 def other_distribution(folder: str) -> str | None:
-    """The metadata of a distribution `tarn` beside the package in `folder`, or None.
+    """Return the metadata of a distribution `tarn` beside the package in `folder`, or None.
 
     This project's distribution is `tarn-gpu`, whose metadata begin with `tarn_gpu-`.
     """
@@ -26,7 +26,7 @@ def other_distribution(folder: str) -> str | None:
 
 
 def warn(package: str) -> None:
-    """Warn if a distribution `tarn` lies beside the folder `package`. The extension calls it."""
+    """Warn if a distribution `tarn` lies beside the folder `package`; the extension calls it."""
     other = other_distribution(os.path.dirname(package))
     if other is not None:
         warnings.warn(

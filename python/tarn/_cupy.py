@@ -1,11 +1,11 @@
-"""CuPy's memory pool as a resource: NBEP 7 runs Numba on it.
+"""CuPy's memory pool as a resource, so that Numba can allocate from it.
 
-A pool is any object with the methods of cupy.cuda.MemoryPool. It returns objects that have an
-address and free their block when they end. It keeps free blocks by stream: by CuPy's current one
-at the time of the allocation. So an allocation makes its stream CuPy's current one. A block that
-is freed on another stream than it was allocated on waits for that stream first.
+A pool is any object with the methods of cupy.cuda.MemoryPool. Its malloc() returns objects
+that have an address and free their block when they end. It keeps free blocks by stream: by
+CuPy's current stream at the time of the allocation. So an allocation makes its stream CuPy's
+current one. A free on another stream than that of the allocation waits for that stream first.
 
-CuPy is imported when a resource is made, not by importing this module.
+CuPy is imported when a resource is created, not by importing this module.
 """
 
 from __future__ import annotations
@@ -21,17 +21,31 @@ _NAMELESS = -1  # the handle that means NO_STREAM
 
 
 class CupyMemoryResource(_tarn.DeviceMemoryResource):
-    """Allocates from a memory pool of CuPy's, so that Numba and others share it with CuPy.
+    """Allocate from a memory pool of CuPy, so that CuPy and other libraries share it.
 
-    pool: a cupy.cuda.MemoryPool or MemoryAsyncPool, or an object with the same malloc();
-        None: the one that CuPy's own arrays come from, cupy.get_default_memory_pool().
+    Parameters
+    ----------
+    pool : cupy.cuda.MemoryPool or cupy.cuda.MemoryAsyncPool, optional
+        The pool, or an object with the same malloc(); the resource keeps it alive. None: the
+        pool of CuPy's own arrays, cupy.get_default_memory_pool().
 
-    A pool allocates on the current device; one resource serves one device. A caller without a
-    stream has to wait for the blocks itself, as tarn.numba does. A pool that is not CuPy's
-    cannot use CuPy's streams, so allocations on a stream wait for the device. Nor can Tarn set
-    its device: the right one has to be current.
+    Attributes
+    ----------
+    pool : object
+        The pool.
 
-    Raises ImportError where no pool is given and there is no CuPy.
+    Raises
+    ------
+    ImportError
+        No pool is given and CuPy is not installed.
+
+    Notes
+    -----
+    A pool allocates on the current device, and one resource serves one device. A caller without
+    a stream has to wait for the blocks itself, as tarn.numba does.
+
+    A pool that is not CuPy's cannot use CuPy's streams, so allocations on a stream wait for the
+    device. Tarn cannot set the device of such a pool: the program makes the device current.
     """
 
     def __init__(self, pool: Any = None) -> None:
@@ -47,7 +61,27 @@ class CupyMemoryResource(_tarn.DeviceMemoryResource):
         return f"<tarn.mr.CupyMemoryResource of device {self.device} over {self.pool!r}>"
 
     def allocate(self, nbytes: int, stream: Any = _tarn.DEFAULT_STREAM) -> int:
-        """As the base class. CuPy's OutOfMemoryError is a MemoryError, and is passed on."""
+        """Allocate a block from the pool, for work that is queued on a stream from now on.
+
+        Parameters
+        ----------
+        nbytes : int
+            Size in bytes. 0 allocates nothing.
+        stream : Stream, int or object with __cuda_stream__
+            The stream of the first use.
+
+        Returns
+        -------
+        int
+            The address; 0 for 0 bytes.
+
+        Raises
+        ------
+        MemoryError
+            CuPy's OutOfMemoryError, unchanged.
+        TypeError
+            `stream` is None.
+        """
         stream = _stream_of(stream)
         if nbytes == 0:
             return 0
@@ -57,7 +91,24 @@ class CupyMemoryResource(_tarn.DeviceMemoryResource):
         return int(block.ptr)
 
     def deallocate(self, ptr: int, nbytes: int, stream: Any = _tarn.DEFAULT_STREAM) -> None:
-        """As the base class."""
+        """Free a block of this resource, in the order of a stream.
+
+        Parameters
+        ----------
+        ptr : int
+            The address that allocate() returned.
+        nbytes : int
+            Size in bytes, as at the allocation.
+        stream : Stream, int or object with __cuda_stream__
+            The stream of the last use. If it is not that of the allocation, the call waits for it.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The address is not a live allocation of this resource, or has another size.
+        TypeError
+            `stream` is None.
+        """
         stream = _stream_of(stream)
         if ptr == 0 and nbytes == 0:
             return
@@ -71,15 +122,32 @@ class CupyMemoryResource(_tarn.DeviceMemoryResource):
         del self._blocks[ptr]
 
     def memory_info(self) -> tuple[int, int]:
-        """Free bytes, those that the pool caches included, and total bytes."""
+        """Return the free and the total bytes of the device.
+
+        Returns
+        -------
+        tuple of (int, int)
+            Free bytes, as the driver reports them, with those that the pool caches; total bytes.
+        """
         info = _tarn.device_info(self._number())
         with self._on_device():
             free = info.free_bytes + self.pool.free_bytes()
         return min(free, info.total_bytes), info.total_bytes  # other threads allocate meanwhile
 
     def trim(self, keep_bytes: int = 0) -> int:
-        """Have the pool release free memory where it keeps more than `keep_bytes`; return the
-        released bytes. CuPy releases whole segments, and all of them."""
+        """Release free memory of the pool.
+
+        Parameters
+        ----------
+        keep_bytes : int
+            Nothing is released if the pool has at most this many free bytes. Otherwise CuPy releases
+            all segments that are free as a whole.
+
+        Returns
+        -------
+        int
+            The released bytes.
+        """
         with self._on_device():
             before = int(self.pool.total_bytes())
             if self.pool.free_bytes() > keep_bytes:
@@ -87,6 +155,7 @@ class CupyMemoryResource(_tarn.DeviceMemoryResource):
             return before - int(self.pool.total_bytes())
 
     def _number(self) -> int:
+        """Return the number of the device, or of the current one before the first use."""
         return _tarn.current_device() if self.device is None else self.device
 
     def _on_device(self) -> contextlib.AbstractContextManager[Any]:
@@ -112,10 +181,12 @@ class CupyMemoryResource(_tarn.DeviceMemoryResource):
 
 
 def _stream_of(stream: Any) -> _tarn.Stream:
+    """Return `stream` as a Stream."""
     if stream is None:
         raise TypeError("cupy: None is no stream")
     return stream if isinstance(stream, _tarn.Stream) else _tarn.Stream(stream)
 
 
 def _handle_of(stream: _tarn.Stream) -> int:
+    """Return the CUstream of a Stream, or -1 for NO_STREAM."""
     return _NAMELESS if stream == _tarn.NO_STREAM else stream.handle

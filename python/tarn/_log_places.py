@@ -1,7 +1,6 @@
-"""The frames that the Location of a row skips: Tarn's, Numba's, and those between them and a
-program.
+"""The files that the Location of a row skips: Tarn's, Numba's, and those between them and a program.
 
-The rows are written in C. log_site.c walks the stack; this module names the files to skip.
+The extension writes the rows. log_site.c walks the stack; this module names the files to skip.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _PACKAGES = (
 
 
 def _folders(package: str) -> list[str]:
-    """The folders of a package's code; the package itself is not imported."""
+    """Return the folders of a package's code without importing the package itself."""
     try:
         spec = importlib.util.find_spec(package)
     except (ImportError, ValueError, AttributeError):  # it, or its parent package, does not exist
@@ -31,7 +30,9 @@ def _folders(package: str) -> list[str]:
 
 def know() -> None:
     """Name the files that the walk of the stack skips, and record garbage collections.
-    The first call costs a millisecond; the result is the same in all of a process."""
+
+    The first call costs a millisecond. The result is the same in all of a process.
+    """
     if _tarn.log_collecting in gc.callbacks:
         return
     folders = [folder for package in _PACKAGES for folder in _folders(package)]

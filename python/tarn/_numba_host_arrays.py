@@ -1,7 +1,7 @@
 """Device memory from Tarn for host arrays that are passed straight to kernels.
 
-numba-cuda copies them into memory of cuda.core's `Device.memory_resource` and not into
-memory of its manager. Tarn sets that attribute, unless the program has set it.
+numba-cuda copies them into memory of cuda.core's `Device.memory_resource` and not into memory of
+its manager. Tarn sets that attribute, unless the program has set it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from typing import Any
 
 @functools.cache
 def _resource_class(base: type) -> Any:
-    """cuda.core's interface over a manager of tarn.numba."""
+    """Create cuda.core's interface over a manager of tarn.numba."""
 
     class TarnMemoryResource(base):  # type: ignore[misc]
         """Memory of a device from Tarn, with cuda.core's interface.
 
-        New memory has no pending work of any stream, and memory is not reused while earlier
-        work uses it, whatever streams are specified: cuda.core's buffers may outlive the
-        stream that they were created on.
+        New memory has no pending work of any stream. Memory is not reused while earlier work uses it,
+        whatever streams are specified: cuda.core's buffers may outlive the stream of their creation.
         """
 
         is_device_accessible = True
@@ -33,9 +32,11 @@ def _resource_class(base: type) -> Any:
 
         @property
         def device_id(self) -> int:
+            """Number of the device."""
             return self._device
 
         def allocate(self, size: int, stream: Any = None) -> Any:
+            """Allocate `size` bytes and return cuda.core's Buffer; `stream` is ignored."""
             from cuda.core import Buffer
 
             memory = self._manager.memalloc(size)
@@ -44,14 +45,17 @@ def _resource_class(base: type) -> Any:
             return Buffer.from_handle(address, size, mr=self)
 
         def deallocate(self, ptr: Any, size: int, stream: Any = None) -> None:
+            """Free the block at `ptr`; `size` and `stream` are ignored."""
             self._memory.pop(int(ptr), None)
 
     return TarnMemoryResource
 
 
 def serve(device: Any, manager: Any) -> None:
-    """Let Numba's `device` allocate memory for host arrays from `manager`, unless the program
-    has set a resource of its own there."""
+    """Let Numba's `device` allocate memory for host arrays from `manager`.
+
+    A resource that the program has set there stays.
+    """
     of_core = getattr(device, "_dev", None)  # numba-cuda since 0.25, and numba-cuda-mlir
     if of_core is None or not hasattr(of_core, "memory_resource"):
         return

@@ -15,12 +15,12 @@ _TIMEOUT_MS = 10000
 
 
 def is_served(words: bytes) -> bool:
-    """Do these 64 bytes name a server, and not an allocation of cuMemAlloc?"""
+    """Return True if these 64 bytes name a server, and not an allocation of cuMemAlloc."""
     return words.startswith(_MAGIC)
 
 
 class _Operations:
-    """Replaces the members of Numba's class; its errors keep their messages."""
+    """The members that replace those of Numba's class; its errors keep their messages."""
 
     _target: Target
     base: Any
@@ -30,6 +30,7 @@ class _Operations:
     _parts: tuple[Any, ...]  # of tarn.ipc.Handle
 
     def _open(self, context: Any, copy: bool) -> Any:
+        """Open the handle for the device of a context, as memory or as a copy."""
         if self.base is not None:
             raise ValueError("opening IpcHandle from original process")
         if self._impl is not None:
@@ -47,13 +48,15 @@ class _Operations:
         return memory
 
     def open_direct(self, context: Any) -> Any:
+        """Open the memory itself, as Numba's IpcHandle."""
         return self._open(context, copy=False)
 
     def open_staged(self, context: Any) -> Any:
-        """The copy belongs to the holder of the pointer; close() leaves it unchanged."""
+        """Open a copy, which belongs to the holder of the pointer; close() leaves it unchanged."""
         return self._open(context, copy=True)
 
     def close(self) -> None:
+        """Close the handle; ValueError if it is not open."""
         if self._impl is None:
             raise ValueError("IpcHandle not opened")
         (opened, copy), self._impl = self._impl, None
@@ -66,11 +69,13 @@ class _Operations:
 
 @functools.cache
 def _class(target: Target) -> Any:
+    """Create the handle class over the class of one Numba."""
     _, base = _ipc_classes(target)
     return type("TarnServedIpcHandle", (_Operations, base), {"__module__": __name__})
 
 
 def _make(target: Target, base: Any, parts: tuple[Any, ...], source: Any) -> Any:
+    """Create a handle from the parts of a tarn.ipc.Handle."""
     reserved, size, offset = parts[:3]
     raw = target.ipc_handle(None, reserved, size, source, offset).handle
     handle = _class(target)(base, raw, size, source, offset)
@@ -79,19 +84,19 @@ def _make(target: Target, base: Any, parts: tuple[Any, ...], source: Any) -> Any
 
 
 def _rebuild(name: str, parts: tuple[Any, ...], source: Any) -> Any:
-    """For pickle: a handle that another process exported."""
+    """For pickle: create a handle that another process exported."""
     return _make(target_of_driver(name), None, parts, source)
 
 
 def handle_of(target: Target, memory: Any, block: Any, inside: int, source: Any) -> Any:
-    """The handle of `memory`, which begins `inside` bytes into a block of Tarn's."""
+    """Return the handle of `memory`, which begins `inside` bytes into a block of Tarn's."""
     reserved, _, offset, device, uuid = _tarn.ipc_export(block, False)
     parts = (reserved, memory.size, offset + inside, device, uuid)
     return _make(target, memory, parts, source)
 
 
 def handle_of_foreign(target: Target, memory: Any, device: int) -> Any:
-    """The handle of memory that did not come from Numba, if a server names it; else None."""
+    """Return the handle of memory that did not come from Numba, if a server names it; else None."""
     try:
         held = _tarn.ipc_hold(memory.device_pointer_value, memory.size, device, memory)
         parts = _tarn.ipc_export(held, False)

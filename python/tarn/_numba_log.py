@@ -1,6 +1,6 @@
-"""The log of a process that tarn.numba serves: its file, its name in children, its end.
+"""The log of a process that tarn.numba serves: its file, its name in child processes, its end.
 
-The rows are written in C (log.c). This module decides when the log begins and which file a
+The extension writes the rows (log.c). This module decides when the log begins and which file a
 process may write to.
 """
 
@@ -18,8 +18,11 @@ _is_registered = False  # an atexit handler; a forked child inherits it
 
 
 def _first_process() -> str:
-    """The process that uses the log's own name. It is no child of multiprocessing, though such a
-    child may call this first: its siblings would take the same file."""
+    """Return the id of the process that uses the log's own name.
+
+    It is no child of multiprocessing, though such a child may call this first: its siblings would
+    take the same file.
+    """
     multiprocessing = sys.modules.get("multiprocessing.process")
     parent: Any = multiprocessing.parent_process() if multiprocessing else None
     return str(parent.pid if parent else os.getpid())
@@ -50,6 +53,7 @@ def _flush() -> None:
 
 
 def _begin_exit() -> None:
+    """Flush the log when exit begins; later frees have the Location `<exit>`."""
     _tarn.log_exiting()
     _flush()
 

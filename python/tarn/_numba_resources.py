@@ -28,31 +28,35 @@ _made: dict[int, Any] = {}  # device -> its current resource, set by name
 
 
 def _binning(device: int) -> Any:
+    """Create bins of 2**8 to 2**20 bytes over a pool."""
     from . import mr
 
     return mr.BinningMemoryResource(mr.PoolMemoryResource(device=device), 8, 20)
 
 
 def _exportable(device: int) -> Any:
+    """Create a pool over memory that other processes may open."""
     from . import mr
 
     return mr.PoolMemoryResource(mr.ExportableMemoryResource(device=device), device=device)
 
 
 def _async_exportable(device: int) -> Any:
+    """Create a pool of the driver that other processes may open."""
     from . import mr
 
     return mr.CudaAsyncMemoryResource(enable_ipc=True, device=device)
 
 
 def _cuda_pool(device: int) -> Any:
+    """Create a pool over memory of cuMemAlloc."""
     from . import mr
 
     return mr.PoolMemoryResource(mr.CudaMemoryResource(device=device), device=device)
 
 
 def _class_of(name: str) -> Any:
-    """The function that creates a resource of this name for a device."""
+    """Return the function that creates a resource of this name for a device."""
     from . import mr
 
     classes: dict[str, Any] = {
@@ -74,6 +78,7 @@ def _class_of(name: str) -> Any:
 
 
 def _put_in_charge(name: str, device: int) -> None:
+    """Create a resource by name and make it the current one of a device."""
     from . import mr
 
     _made[device] = _class_of(name)(device=device)
@@ -81,8 +86,11 @@ def _put_in_charge(name: str, device: int) -> None:
 
 
 def choose(device: int, default: str | None = None) -> None:
-    """Before a device's first use: make the resource requested by name current, or `default`,
-    unless the program has set one itself, be it Tarn's own default."""
+    """Make a resource current before the first use of a device.
+
+    It is the resource that was requested by name, or `default`. A resource that the program set
+    itself stays, also where that is Tarn's own default.
+    """
     name = _asked or os.environ.get("TARN_RESOURCE") or default
     if device in _chosen or not name:
         return
@@ -96,22 +104,25 @@ def choose(device: int, default: str | None = None) -> None:
 
 
 def is_named() -> bool:
-    """Does the environment set Tarn as Numba's memory manager?"""
+    """Return True if the environment sets Tarn as Numba's memory manager."""
     return os.environ.get("NUMBA_CUDA_MEMORY_MANAGER") in MODULES
 
 
 def was_asked_for() -> bool:
-    """Was a resource for Numba requested, by a call or by the environment?"""
+    """Return True if a call or the environment requested a resource for Numba."""
     return _asked_for_one or bool(_asked or os.environ.get("TARN_RESOURCE"))
 
 
 def begin_anew(device: int) -> None:
-    """The device's context may be about to end, and a pool of Tarn's ends with it. Create
-    another at the next use, if this module created the pool."""
+    """Have the next use of a device create its pool again, if this module created it.
+
+    The device's context may be about to end, and a pool of Tarn's ends with it.
+    """
     _chosen.discard(device)
 
 
 def _check(resource: Any) -> None:
+    """Raise TypeError unless `resource` is a resource of tarn.mr."""
     from . import mr
 
     if not isinstance(resource, mr.DeviceMemoryResource):
@@ -119,8 +130,10 @@ def _check(resource: Any) -> None:
 
 
 def serve_from(resource: Any, used: set[int]) -> None:
-    """Apply a program's own request at once on the devices that are `used`. A name applies to
-    the other devices at their first use."""
+    """Make a resource current on the devices that are `used`.
+
+    A name also applies to the other devices at their first use.
+    """
     from . import mr
 
     global _asked, _asked_for_one
@@ -140,19 +153,40 @@ def serve_from(resource: Any, used: set[int]) -> None:
 
 @contextlib.contextmanager
 def using_resource(resource: Any, device: int | None = None) -> Iterator[Any]:
-    """In this block, new memory of a device comes from `resource`::
+    """Allocate new memory of a device from a resource inside a with statement.
+
+    ::
 
         with tarn.numba.using_resource("pool") as pool:
             array = cuda.device_array(1000)
 
-    It may be used before Numba's first use of CUDA and at any time after it, with Tarn's
-    manager or without. Memory is freed to the resource that it came from, in the block and
-    after it. It nests. A device has one current resource for all threads: memory that another
-    thread allocates meanwhile comes from it too. Two threads that swap the same device's
-    resource have to agree on an order, as the end of a block restores the earlier resource.
+    It may be used before and after Numba's first use of CUDA, with Tarn's manager or without. It
+    nests. Memory is freed to the resource that it came from, inside the block and after it.
 
-    :param resource: a resource of ``tarn.mr``, or the name of one (``"pool"``).
-    :param device: the device to change; by default the resource's own, or the current one.
+    Parameters
+    ----------
+    resource : DeviceMemoryResource or str
+        A resource of ``tarn.mr``, or the name of one (``"pool"``).
+    device : int, optional
+        The device to change. None: the resource's own, or the current one.
+
+    Yields
+    ------
+    DeviceMemoryResource
+        The resource, which is current on the device until the end of the block.
+
+    Raises
+    ------
+    ValueError
+        The name is unknown.
+    TypeError
+        `resource` is neither a resource of ``tarn.mr`` nor a name.
+
+    Notes
+    -----
+    A device has one current resource for all threads: memory that another thread allocates
+    meanwhile comes from it too. The end of a block restores the earlier resource. So two threads
+    that change the resource of one device have to agree on an order.
     """
     from . import mr
 

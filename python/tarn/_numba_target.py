@@ -1,9 +1,9 @@
 """The Numbas that have the memory interface of NBEP 7, and their differences.
 
-numba-cuda and numba-cuda-mlir call the driver through cuda-bindings; the target that is part
-of Numba itself through ctypes, unless configured otherwise. All have the same classes, most of
-them as public names of their `cuda` module. A Target is Tarn's view of one of these modules.
-Importing this module does not import Numba.
+numba-cuda and numba-cuda-mlir call the driver through cuda-bindings. The target that is part
+of Numba itself calls it through ctypes, unless configured otherwise. All have the same classes,
+most of them as public names of their `cuda` module. A Target is Tarn's view of one of these
+modules. Importing this module does not import Numba.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HANDLE_BYTES = 64  # of a CUipcMemHandle
 
 
 class Target:
-    """One Numba. target_of() and target_of_driver() create one for each."""
+    """One Numba; target_of() and target_of_driver() create one Target for each."""
 
     def __init__(self, driver: Any) -> None:
         self.driver = driver  # the module that has the interface
@@ -31,18 +31,18 @@ class Target:
 
     @property
     def as_address(self) -> Callable[[int], Any]:
-        """A device address in this Numba's type."""
+        """The type of a device address in this Numba."""
         if self.is_ctypes:
             return ctypes.c_uint64
         made: Callable[[int], Any] = self.driver.binding.CUdeviceptr
         return made
 
     def as_host(self, address: int) -> Any:
-        """A host address in this Numba's type."""
+        """Return a host address in this Numba's type."""
         return ctypes.c_void_p(address) if self.is_ctypes else address
 
     def result(self, number: int) -> Any:
-        """A result of the driver in the type of its errors' `code`."""
+        """Return a result of the driver in the type of the errors' `code`."""
         if self.is_ctypes:
             return number
         try:
@@ -51,12 +51,13 @@ class Target:
             return number
 
     def result_name(self, number: int) -> str:
+        """Return the name of a result of the driver."""
         code = self.result(number)
         names = getattr(self.driver, "ERROR_MAP", {})  # of the ctypes binding
         return str(getattr(code, "name", names.get(number, f"error {number}")))
 
     def device(self, number: int) -> Any:
-        """Numba's own object for a device."""
+        """Return Numba's own object for a device."""
         return self.cuda.gpus[number]
 
     def keep_context(self, number: int) -> None:
@@ -64,7 +65,8 @@ class Target:
 
         cuda.close() resets and then releases the primary context, which cuda.core retains only
         at the first use. So a second close would end it while other code still uses it. The
-        ctypes binding retains it at each use after a close."""
+        ctypes binding retains it at each use after a close.
+        """
         if not self.is_ctypes:
             device = self.driver.binding.CUdevice(number)
             self.driver.driver.cuDevicePrimaryCtxRetain(device)
@@ -75,7 +77,7 @@ class Target:
     # since 13.4: there Numba's own handles cannot be pickled. Tarn's can, with any version.
 
     def ipc_handle(self, base: Any, words: bytes, size: int, source: Any, offset: int) -> Any:
-        """Numba's IpcHandle over 64 bytes; `base` is the exporter's memory, or None."""
+        """Return Numba's IpcHandle over 64 bytes; `base` is the exporter's memory, or None."""
         raw_class, handle_class = _ipc_classes(self)
         if self.is_ctypes:
             raw = raw_class.from_buffer_copy(words)
@@ -85,17 +87,18 @@ class Target:
         return handle_class(base, raw, size, source, offset)
 
     def ipc_words(self, handle: Any) -> bytes:
-        """The 64 bytes of a handle that Numba created."""
+        """Return the 64 bytes of a handle that Numba created."""
         return bytes(handle) if self.is_ctypes else _words_of(handle)
 
 
 @functools.cache
 def target_of_driver(name: str) -> Target:
-    """The Target whose interface is in the module of this name."""
+    """Return the Target whose interface is in the module of this name."""
     return Target(importlib.import_module(name))
 
 
 def _default_cuda() -> Any:
+    """Import numba.cuda, or numba_cuda_mlir.cuda without it."""
     try:
         from numba import cuda
 
@@ -116,8 +119,10 @@ def _default_cuda() -> Any:
 
 
 def is_simulator(cuda: Any = None) -> bool:
-    """Is this cuda module (by default that of target_of()) Numba's own simulator, which
-    NUMBA_ENABLE_CUDASIM selects?"""
+    """Return True if a cuda module is Numba's simulator, which NUMBA_ENABLE_CUDASIM selects.
+
+    None stands for the module of target_of().
+    """
     if cuda is None:
         cuda = _default_cuda()
     return not hasattr(cuda, "BaseCUDAMemoryManager") and (
@@ -126,8 +131,10 @@ def is_simulator(cuda: Any = None) -> bool:
 
 
 def target_of(cuda: Any = None) -> Target:
-    """The Target of a cuda module: `numba.cuda` if none is given, or `numba_cuda_mlir.cuda`
-    where there is no Numba."""
+    """Return the Target of a cuda module.
+
+    None stands for `numba.cuda`, or for `numba_cuda_mlir.cuda` without Numba.
+    """
     if cuda is None:
         cuda = _default_cuda()
     base = getattr(cuda, "BaseCUDAMemoryManager", None)
@@ -145,19 +152,22 @@ def target_of(cuda: Any = None) -> Target:
 
 
 def _words_of(handle: Any) -> bytes:
+    """Return the 64 bytes of a handle of cuda-bindings."""
     return ctypes.string_at(handle.getPtr(), _HANDLE_BYTES)
 
 
 def _set_words(handle: Any, words: bytes) -> None:
+    """Set the 64 bytes of a handle of cuda-bindings."""
     ctypes.memmove(handle.getPtr(), bytes(words), _HANDLE_BYTES)
 
 
 def _rebuild_ipc(name: str, words: bytes, size: int, source: Any, offset: int) -> Any:
-    """For pickle: a handle that another process exported."""
+    """For pickle: create a handle that another process exported."""
     return target_of_driver(name).ipc_handle(None, words, size, source, offset)
 
 
 def _reduce_ipc(self: Any) -> Any:
+    """For pickle: return the parts of a handle."""
     words = self._target.ipc_words(self.handle)
     return _rebuild_ipc, (
         self._target.name, words, self.size, self.source_info, self.offset,
@@ -165,7 +175,7 @@ def _reduce_ipc(self: Any) -> Any:
 
 
 def _open_direct(self: Any, context: Any) -> Any:
-    """As Numba's; the opened memory has to have the size in the handle."""
+    """Open a handle as Numba does; the opened memory has to have the size in the handle."""
     target = self._target
     memory = super(_ipc_classes(target)[1], self).open_direct(context)
     begin = memory.device_pointer_value - self.offset
@@ -182,7 +192,7 @@ def _open_direct(self: Any, context: Any) -> Any:
 
 @functools.cache
 def _ipc_classes(target: Target) -> tuple[Any, Any]:
-    """The driver's handle with accessible bytes, and Numba's object around one."""
+    """Return the driver's handle class with accessible bytes, and Numba's class around one."""
     raw: Any = ctypes.c_byte * _HANDLE_BYTES
     if not target.is_ctypes:
         members = {"__module__": __name__, "reserved": property(_words_of, _set_words)}

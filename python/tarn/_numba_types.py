@@ -13,7 +13,7 @@ from ._numba_target import Target, target_of_driver
 
 
 def _rebuild_error(driver_name: str, kind: str, words: str, code: int, status: int) -> Any:
-    """For pickle: such an error of another process."""
+    """For pickle: create such an error of another process."""
     target = target_of_driver(driver_name)
     return _numba_error(target, getattr(_tarn, kind), words, code, status)
 
@@ -34,13 +34,14 @@ class _ErrorOperations:
 
 @functools.cache
 def _error_class(target: Target, tarn_class: type) -> type:
-    """A class that programs catch as Tarn's error and as Numba's CudaAPIError."""
+    """Create a class that programs catch as Tarn's error and as Numba's CudaAPIError."""
     members = {"_target": target, "_tarn_class": tarn_class, "__module__": "tarn.numba"}
     bases = (_ErrorOperations, tarn_class, target.driver.CudaAPIError)
     return type(tarn_class.__name__, bases, members)
 
 
 def _numba_error(target: Target, kind: type, words: str, number: int, status: int) -> Any:
+    """Create an error of both kinds from a CUresult and a message."""
     code = target.result(number)
     error: Any = _error_class(target, kind)(code, words)
     error.code, error.native, error.status, error.words = code, number, status, words
@@ -50,8 +51,11 @@ def _numba_error(target: Target, kind: type, words: str, number: int, status: in
 
 
 def as_numba_error(target: Target, error: Any) -> Any:
-    """The same failure for a program that catches Numba's errors. Errors that did not come from
-    a driver, and would not with Numba's own manager, are returned unchanged."""
+    """Return the same failure for a program that catches Numba's errors.
+
+    Errors that did not come from a driver, and would not with Numba's own manager, are returned
+    unchanged.
+    """
     if isinstance(error, MemoryError):
         words = str(error) or type(error).__name__
         return _numba_error(target, _tarn.OutOfMemoryError, words, 2, _OUT_OF_MEMORY)
@@ -76,10 +80,10 @@ _TARN_ERRORS = (
 
 @functools.cache
 def pointer_class(target: Target) -> Any:
-    """A MemoryPointer of Numba's whose block is freed when the object ends.
+    """Create the MemoryPointer class of one Numba; the block is freed with the object.
 
-    Numba ties the life of a MemoryPointer's memory to the object (an AutoFreePointer's to a
-    count, which to_device() reduces to zero before it returns).
+    Numba ties the life of a MemoryPointer's memory to the object. It ties that of an
+    AutoFreePointer to a count, which to_device() reduces to zero before it returns.
     """
     numbas = target.cuda.MemoryPointer
     members = {
@@ -92,7 +96,7 @@ def pointer_class(target: Target) -> Any:
 
 
 def finalizer(block: Any, allocations: dict[int, Any], key: int) -> Callable[[], None]:
-    """Free a host or managed block, and forget it."""
+    """Return a function that frees a host or managed block and removes it from `allocations`."""
 
     def finalize() -> None:
         allocations.pop(key, None)

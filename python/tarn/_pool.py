@@ -1,7 +1,7 @@
 """A pool's statistics, blocks and out-of-memory report: the tuples that tarn.mr returns.
 
-C returns dicts whose keys are the members of the structs in include/tarn/pool.h. A name
-that is missing on either side is an error here.
+The extension returns dicts whose keys are the members of the structs in
+include/tarn/pool.h. A name that is missing on either side is an error here.
 """
 
 from __future__ import annotations
@@ -12,57 +12,175 @@ from tarn import _tarn
 
 
 class PoolStatistics(NamedTuple):
-    """The memory and the counters of a pool; bytes where a comment does not say otherwise."""
+    """The memory and the counters of a pool, as PoolMemoryResource.statistics() returns them.
 
-    live: int  # in live blocks, as rounded by the pool
-    live_requested: int  # in live blocks, as requested
-    live_blocks: int  # how many
-    thread_cached: int  # cached by threads for their next allocation
-    cached: int  # free
-    unfenced: int  # free bytes that only one stream may use so far
-    captured: int  # retained for graphs
-    reserved: int  # from upstream; live + thread_cached + cached + captured
-    suspended: int  # of these, without physical memory now
-    maximum: int | None  # None: no limit
-    peak_allocated: int  # the most live and thread-cached bytes at once
+    The numbers come from the pool's counters. `reserved` is
+    `live + thread_cached + cached + captured`.
+
+    Attributes
+    ----------
+    live : int
+        Bytes in live blocks, as rounded by the pool.
+    live_requested : int
+        Bytes in live blocks, as requested.
+    live_blocks : int
+        Number of live blocks.
+    thread_cached : int
+        Bytes in thread caches.
+    cached : int
+        Free bytes.
+    unfenced : int
+        Free bytes without an event fence: one stream alone can reuse them.
+    captured : int
+        Bytes retained for graphs.
+    reserved : int
+        Bytes taken from upstream, or mapped.
+    suspended : int
+        Reserved bytes without physical memory now.
+    maximum : int or None
+        Maximum in bytes; None: no maximum.
+    peak_allocated : int
+        The most bytes that were live and thread-cached at once.
+    peak_reserved : int
+        The most bytes that were reserved at once.
+    largest_free : int
+        Bytes of the largest free block.
+    fragmentation : float
+        `1 - largest_free / cached`; 0 if nothing is cached.
+    allocations, frees, failures : int
+        Number of allocations, frees and failed allocations.
+    cache_hits : int
+        Allocations from a thread cache.
+    same_stream : int
+        Allocations from memory that was freed on the same stream.
+    completed : int
+        Allocations from memory whose last use is done.
+    steals : int
+        Allocations from another stream's memory, behind a wait.
+    grown : int
+        Allocations that grew the pool.
+    stream_waits : int
+        Calls of cuStreamWaitEvent.
+    events_recorded : int
+        Calls of cuEventRecord and cuCtxRecordEvent.
+    queries : int
+        Calls of cuEventQuery and cuStreamQuery.
+    growths, shrinks : int
+        Times that the pool mapped or obtained memory, and unmapped or returned it.
+    moves : int
+        Moves of free memory.
+    device_synchronizations : int
+        Device-wide waits.
+    driver_calls : int
+        Sum of the seven numbers from `stream_waits` to `device_synchronizations`.
+    streams : int
+        Number of streams that the pool knows.
+    metadata : int
+        Host bytes that the pool uses for itself.
+    no_stream_deferred : int
+        Cached bytes of no-stream frees, which the pool still defers.
+    size_classes : dict of int to int
+        Number of allocations of n to 2n - 1 requested bytes, by n, a power of two.
+    """
+
+    live: int
+    live_requested: int
+    live_blocks: int
+    thread_cached: int
+    cached: int
+    unfenced: int
+    captured: int
+    reserved: int
+    suspended: int
+    maximum: int | None
+    peak_allocated: int
     peak_reserved: int
-    largest_free: int  # the largest free block
-    fragmentation: float  # 1 - largest_free / cached
-    allocations: int  # counts from here on
+    largest_free: int
+    fragmentation: float
+    allocations: int
     frees: int
     failures: int
-    cache_hits: int  # allocations served from the thread's cache,
-    same_stream: int  # ... from memory freed on the same stream,
-    completed: int  # ... from memory whose last use is done,
-    steals: int  # ... from another stream's memory, behind a wait,
-    grown: int  # ... from new memory
-    stream_waits: int  # driver calls: cuStreamWaitEvent,
-    events_recorded: int  # ... cuEventRecord,
-    queries: int  # ... cuEventQuery and cuStreamQuery,
-    growths: int  # ... maps,
-    shrinks: int  # ... unmaps,
-    moves: int  # ... moves of reclaimable memory,
-    device_synchronizations: int  # ... device-wide waits,
-    driver_calls: int  # ... and all of these
-    streams: int  # streams that the pool knows
-    metadata: int  # bytes of host memory
-    no_stream_deferred: int  # bytes deferred because they were freed without a stream
-    size_classes: dict[int, int]  # allocations of n to 2n - 1 bytes, by n
+    cache_hits: int
+    same_stream: int
+    completed: int
+    steals: int
+    grown: int
+    stream_waits: int
+    events_recorded: int
+    queries: int
+    growths: int
+    shrinks: int
+    moves: int
+    device_synchronizations: int
+    driver_calls: int
+    streams: int
+    metadata: int
+    no_stream_deferred: int
+    size_classes: dict[int, int]
 
 
 class PoolBlock(NamedTuple):
-    """A block of PoolMemoryResource.snapshot()."""
+    """A block of PoolMemoryResource.snapshot().
+
+    Attributes
+    ----------
+    address : int
+        First address of the block.
+    bytes : int
+        Size in bytes, as rounded by the pool.
+    requested_bytes : int
+        Size in bytes as requested, for a live block; else 0.
+    state : str
+        "live", "thread_cached", "completed", "fenced", "unfenced", "captured", "unmapped" or
+        "in_transit".
+    stream_id : int
+        The block is free in the order of this stream; 0: no stream.
+    segment : int
+        First address of the range around the block.
+    """
 
     address: int
-    bytes: int  # as the pool rounds
-    requested_bytes: int  # of a live block, as requested; else 0
-    state: str  # see _STATES
-    stream_id: int  # of the stream that it is bound to; 0: no stream
-    segment: int  # the first address of the range that it lies in
+    bytes: int
+    requested_bytes: int
+    state: str
+    stream_id: int
+    segment: int
 
 
 class PoolOomReport(NamedTuple):
-    """The reason why an allocation ran out of memory; `text` is the complete message."""
+    """The reason why an allocation from a pool failed for lack of memory.
+
+    The pool fills it at the failure. `live` to `maximum` are as in PoolStatistics.
+
+    Attributes
+    ----------
+    requested : int
+        Bytes that were requested.
+    alignment : int
+        Alignment that was requested, in bytes.
+    live, thread_cached, cached, unfenced, captured, reserved : int
+        Bytes of the pool by state.
+    maximum : int or None
+        Maximum of the pool in bytes; None: no maximum.
+    same_stream : int
+        Bytes that are free on the stream of the request.
+    other_streams : int
+        Bytes that are free on other streams.
+    completed : int
+        Bytes that are free for every stream.
+    largest_free : int
+        Bytes of the largest block that the stream could use.
+    fragmentation : float
+        Fragmentation of the pool, as in PoolStatistics.
+    device_free, device_total : int
+        Free and total bytes of the device, as the driver reports them.
+    attempts : int
+        Number of times that callbacks returned True and the pool searched again.
+    upstream_message : str
+        Error message of the last attempt to grow.
+    text : str
+        The complete message, in several lines.
+    """
 
     requested: int
     alignment: int
@@ -73,37 +191,61 @@ class PoolOomReport(NamedTuple):
     captured: int
     reserved: int
     maximum: int | None
-    same_stream: int  # free on the requesting stream
-    other_streams: int  # free on other streams
-    completed: int  # free for all streams
-    largest_free: int  # the largest free block that this stream could use
-    fragmentation: float  # of the pool, as in its statistics
-    device_free: int  # as the driver reports
+    same_stream: int
+    other_streams: int
+    completed: int
+    largest_free: int
+    fragmentation: float
+    device_free: int
     device_total: int
-    attempts: int  # callbacks that were called
-    upstream_message: str  # the error message of growing
+    attempts: int
+    upstream_message: str
     text: str
 
 
 class PoolCaptureStatistics(NamedTuple):
-    """Memory retained for a captured graph; bytes where a comment does not say otherwise."""
+    """The memory that a pool retains for a captured graph.
 
-    retained: int  # free, for the graph alone
-    live: int  # in live blocks of the graph, as rounded by the pool
-    live_blocks: int  # how many
-    streams: int  # streams of the capture with memory here
-    has_ended: bool  # released, or the graph is gone
+    Attributes
+    ----------
+    retained : int
+        Free bytes that only this capture can use.
+    live : int
+        Bytes of its live blocks, as rounded by the pool.
+    live_blocks : int
+        Number of its live blocks.
+    streams : int
+        Streams of the capture that allocated or freed here.
+    has_ended : bool
+        The memory was released, or the graph is destroyed.
+    """
+
+    retained: int
+    live: int
+    live_blocks: int
+    streams: int
+    has_ended: bool
 
 
 class PoolCapture:
-    """The memory of a captured graph: what PoolMemoryResource.get_capture() gives.
+    """The memory of a captured graph, as PoolMemoryResource.get_capture() returns it.
 
-    Each launch uses the memory that a capturing stream allocates and frees. So it stays with
-    the graph and is reused only within the same capture. It returns to the pool by release(),
-    or automatically when the graph and everything instantiated from it are gone. If an object
-    ends without release(), only the second applies.
+    Each launch uses the memory that a capturing stream allocated and freed. So the memory stays
+    with the graph, and only the same capture reuses it. It returns to the pool at release(), or
+    when the graph and everything instantiated from it are destroyed. If an object ends without
+    release(), only the second applies.
 
-    pool: the resource of this memory.
+    Parameters
+    ----------
+    pool : PoolMemoryResource or FixedSizeMemoryResource
+        The pool.
+    stream : Stream, int or object with __cuda_stream__
+        A stream that captures.
+
+    Attributes
+    ----------
+    pool : UpstreamResourceAdaptor
+        The resource of this memory; the object keeps it alive.
     """
 
     __slots__ = ("__weakref__", "_memory", "pool")
@@ -117,24 +259,37 @@ class PoolCapture:
         return f"<tarn.mr.PoolCapture of {self.pool!r}: {state}>"
 
     def release(self, stream: Any = _tarn.DEFAULT_STREAM) -> None:
-        """Release the memory, in the order of `stream`, on which the last launch was queued.
+        """Release the memory in the order of a stream.
 
-        The caller guarantees that the graph is not launched any more. Where get_capture()
-        returned several objects for one capture, the last release counts. Live blocks stay
+        The caller guarantees that the graph is not launched any more. The last launch was queued on
+        `stream`. If several objects share one capture, the last release counts. Live blocks stay
         live. A second call does nothing.
 
-        Raises InvalidArgumentError for a stream that captures, or is of another device; then
-        nothing is released.
+        Parameters
+        ----------
+        stream : Stream, int or object with __cuda_stream__
+            The stream of the last launch.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The stream captures, or is of another device. Then nothing is released.
         """
         self._memory.release(stream)
 
     @property
     def is_released(self) -> bool:
-        """Was release() called?"""
+        """Whether release() has released the memory through this object."""
         return self._memory.is_released
 
     def statistics(self) -> PoolCaptureStatistics:
-        """The memory retained for the graph. Once released: zeros, and has_ended."""
+        """Return the memory that the pool retains for the graph.
+
+        Returns
+        -------
+        PoolCaptureStatistics
+            The numbers, from the pool. After release(): zeros, and `has_ended`.
+        """
         return PoolCaptureStatistics(*self._memory.statistics())
 
 
@@ -152,17 +307,24 @@ _NO_LIMIT = 2**64 - 1
 
 
 def maximum_of(number: int) -> int | None:
+    """Return a maximum of C, in bytes, as None if there is none."""
     return None if number == _NO_LIMIT else number
 
 
 def block_of(block: tuple[int, int, int, int, int, int]) -> PoolBlock:
-    """A block from C, with the name of its state."""
+    """Return a block of the extension with the name of its state."""
     address, size, asked, state, stream_id, segment = block
     return PoolBlock(address, size, asked, _STATES[state], stream_id, segment)
 
 
 def last_oom_report() -> PoolOomReport | None:
-    """The reason why this thread's last allocation from a pool failed; None where none has."""
+    """Return why this thread's last failed allocation from a pool ran out of memory.
+
+    Returns
+    -------
+    PoolOomReport or None
+        The report of the pool; None if no allocation of this thread has failed.
+    """
     found = _tarn._pool_last_oom_report()
     if found is None:
         return None

@@ -1,9 +1,9 @@
-"""Runs a Python program for `tarn run`, and reports at the end if no memory came through Tarn.
+"""Run a Python program for `tarn run`, and report at the end if no memory came through Tarn.
 
 `python -m tarn._run PROGRAM ARGS` does what `python PROGRAM ARGS` does: the program is
-`__main__`, its folder is first on the path, its traceback begins with its own frames. A
-requested log without rows needs a reason: the program set a manager of its own, runs on Numba's
-simulator, or never used CUDA.
+`__main__`, its folder is first on the path, and its traceback begins with its own frames. If a
+requested log has no rows, the report names the reason. Examples: the program set a manager of its
+own, runs on Numba's simulator, or never used CUDA.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DRIVERS = ("numba.cuda.cudadrv.driver", "numba_cuda_mlir.numba_cuda.cudadrv.dri
 
 
 def why_nothing_came() -> str | None:
-    """The reason why no memory of this process came through Tarn; None if some did."""
+    """Return why no memory of this process came through Tarn; None if some did."""
     plugin: Any = sys.modules.get("tarn.numba")
     if plugin is not None and plugin._tarn.log_counts()[0] > 0:
         return None
@@ -37,6 +37,7 @@ def why_nothing_came() -> str | None:
 
 
 def _why_not_with(driver: Any) -> str:
+    """Return the reason that the state of Numba's driver module gives."""
     manager = driver._memory_manager
     if manager is None:
         return "Numba made no CUDA context"
@@ -49,6 +50,7 @@ def _why_not_with(driver: Any) -> str:
 
 
 def _say_at_exit() -> None:
+    """Print the reason on stderr, if there is one."""
     reason = why_nothing_came()
     if reason is None:
         return
@@ -60,7 +62,7 @@ def _say_at_exit() -> None:
 
 
 def _main_module(path: str) -> ModuleType:
-    """An empty `__main__`, as Python creates it for a program in a file."""
+    """Return an empty `__main__`, as Python creates it for a program in a file."""
     module = sys.modules["__main__"]
     annotations: Any = {"__annotations__": {}} if "__annotations__" in vars(module) else {}
     module.__dict__.clear()
@@ -78,13 +80,13 @@ def _main_module(path: str) -> ModuleType:
     return module
 
 
-def run_file(path: str, who: str = "tarn run") -> None:
-    """Run a program in a file as Python would; `who` names the program in a message."""
+def run_file(path: str, command: str = "tarn run") -> None:
+    """Run a program in a file as Python would; `command` is the name in an error message."""
     try:
         with open(path, "rb") as file:
             source = file.read()
     except OSError as error:
-        print(f"{who}: can't open {path!r}: {error.strerror}", file=sys.stderr)
+        print(f"{command}: can't open {path!r}: {error.strerror}", file=sys.stderr)
         raise SystemExit(2) from None
     if not sys.flags.safe_path:
         sys.path[0] = os.path.dirname(os.path.realpath(path))
@@ -104,6 +106,7 @@ def run_source(source: bytes | str, name: str, module: ModuleType) -> None:
 
 
 def main() -> None:
+    """Run the program that the command line names."""
     if len(sys.argv) < 2:
         print("usage: python -m tarn._run PROGRAM ARGS...", file=sys.stderr)
         raise SystemExit(2)

@@ -1,6 +1,6 @@
 """Device memory for other processes of the same user.
 
-The owner makes a handle and sends it, pickled or otherwise; the importer opens it::
+The owner makes a handle and sends it, pickled or otherwise. The importer opens it::
 
     with tarn.ipc.serve(buffer) as served:      # the owner
         queue.put(served.handle)
@@ -10,10 +10,10 @@ The owner makes a handle and sends it, pickled or otherwise; the importer opens 
         ...                                     # memory.__cuda_array_interface__
 
 A *plain* handle (`export`) names memory: the two processes have to agree on its lifetime. A
-*served* one (`serve`) names a block, which stays as long as a process has it open, however
-that ends. docs/ipc.md lists the memory that can be exported and the trust that it needs: an
-importer of a block can use the whole allocation around it. Unpickling runs code, so unpickle
-only data that your own user sent.
+*served* handle (`serve`) names a block. The block stays allocated while a process has it
+open, even if that process is killed. docs/ipc.md lists the memory that can be exported and
+the trust that it needs: an importer of a block can use the whole allocation around it.
+Unpickling runs code, so unpickle only data that your own user sent.
 """
 
 from __future__ import annotations
@@ -36,48 +36,84 @@ __all__ = [
 
 
 class Handle(NamedTuple):
-    """The data that another process needs to open a block."""
+    """The data that another process needs to open a block.
+
+    Attributes
+    ----------
+    reserved : bytes
+        64 bytes: a CUipcMemHandle, or bytes of Tarn that name a server.
+    size : int
+        Size of the block in bytes.
+    offset : int
+        Offset of the block in the allocation of the handle, in bytes.
+    device : int
+        The owner's number of the device.
+    uuid : bytes
+        16 bytes: the UUID of that device, which may have another number in another process.
+    """
 
     reserved: bytes
     size: int
     offset: int
-    device: int  # the owner's number of the device
-    uuid: bytes  # of that device
+    device: int
+    uuid: bytes
 
 
 class Lease(NamedTuple):
-    """A block of this process that another process has open."""
+    """A block of this process that another process has open.
+
+    Attributes
+    ----------
+    process : int
+        Process id of the importer.
+    since_ns : int
+        Begin of the lease, in nanoseconds of CLOCK_MONOTONIC.
+    address : int
+        Address of the block.
+    size : int
+        Size of the block in bytes.
+    """
 
     process: int
-    since_ns: int  # CLOCK_MONOTONIC
+    since_ns: int
     address: int
     size: int
 
 
 class _Memory:
-    """Memory that ends by close(), or with a with statement."""
+    """Memory that ends at close(), or at the end of a with statement."""
 
     def __init__(self, memory: _tarn.IpcMemory) -> None:
         self._memory = memory
 
     @property
     def ptr(self) -> int:
+        """Address of the memory on the device; it stays readable after close()."""
         return self._memory.address
 
     @property
     def size(self) -> int:
+        """Size of the memory in bytes."""
         return self._memory.bytes
 
     @property
     def device(self) -> int:
+        """Number of the device that uses the memory."""
         return self._memory.device
 
     @property
     def closed(self) -> bool:
+        """Whether close() was called."""
         return self._memory.closed
 
     def close(self) -> None:
-        """Release it; ValueError if it is released already."""
+        """Release the memory.
+
+        Raises
+        ------
+        ValueError
+            The memory is released already.
+        """
         self._memory.close()
 
     def __enter__(self) -> Any:
@@ -89,11 +125,21 @@ class _Memory:
 
 
 class Opened(_Memory):
-    """Memory of another process. No work may use it after close(), which waits for pending
-    work."""
+    """Memory of another process, as open() returns it.
+
+    No work may use the memory after close(), which waits for pending work. The memory stays open
+    until close() or the end of the object.
+    """
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The memory as an array of bytes, version 3 of the interface.
+
+        Raises
+        ------
+        AttributeError
+            The memory is closed.
+        """
         if self.closed:
             raise AttributeError("ipc: this memory is not open")
         return {
@@ -111,8 +157,15 @@ class Opened(_Memory):
 
 
 class Served(_Memory):
-    """Memory of this process that others may open by `handle`. After close() no process may open
-    it any more; a process that has it open keeps it."""
+    """Memory of this process that others may open, as serve() returns it.
+
+    After close() no process may open the memory any more. A process that has it open keeps it.
+
+    Attributes
+    ----------
+    handle : Handle
+        The served handle, for other processes.
+    """
 
     def __init__(self, memory: _tarn.IpcMemory) -> None:
         super().__init__(memory)
@@ -120,7 +173,7 @@ class Served(_Memory):
 
 
 def _extent(data: Any) -> tuple[int, int]:
-    """The address and the length of an object with an array interface."""
+    """Return the address and the size in bytes of an object with an array interface."""
     interface = data.__cuda_array_interface__
     if interface.get("strides") is not None:
         raise ValueError("ipc: only what is contiguous can be exported")
@@ -131,7 +184,7 @@ def _extent(data: Any) -> tuple[int, int]:
 
 
 def _hold(data: Any, device: int | None) -> _tarn.IpcMemory:
-    """`data` as memory that can be exported, and keeps it."""
+    """Return `data` as memory that can be exported, which keeps `data` alive."""
     if isinstance(data, _tarn.Pointer):
         return _tarn.ipc_retain(data)
     address, size = _extent(data)
@@ -143,13 +196,56 @@ def _hold(data: Any, device: int | None) -> _tarn.IpcMemory:
 
 
 def export(data: Any, *, device: int | None = None) -> Handle:
-    """A plain handle of a Pointer, a DeviceBuffer, or any contiguous object with
-    ``__cuda_array_interface__``, on `device` (its own, or the current one)."""
+    """Return a plain handle of device memory.
+
+    The handle does not keep the memory alive: the two processes agree on its lifetime.
+
+    Parameters
+    ----------
+    data : DeviceBuffer or object with __cuda_array_interface__
+        The memory; contiguous. A Pointer of the extension is allowed too.
+    device : int, optional
+        Number of the device. None: that of `data.mr`, or the current device.
+
+    Returns
+    -------
+    Handle
+        A handle for processes of the same user on this machine.
+
+    Raises
+    ------
+    NotSupportedError
+        Memory of this resource has no handles, see docs/ipc.md.
+    InvalidArgumentError
+        The memory is empty.
+    ValueError
+        The memory is not contiguous.
+    TarnError
+        The server of this process does not start, or a driver call failed.
+    """
     return Handle(*_tarn.ipc_export(_hold(data, device), False))
 
 
 def serve(data: Any, *, device: int | None = None) -> Served:
-    """Serve `data` to other processes; it is kept until close() and the end of the last lease."""
+    """Serve device memory to other processes.
+
+    Parameters
+    ----------
+    data : DeviceBuffer or object with __cuda_array_interface__
+        The memory; contiguous. It is kept until close() and the end of the last lease.
+    device : int, optional
+        Number of the device. None: that of `data.mr`, or the current device.
+
+    Returns
+    -------
+    Served
+        The memory with its handle.
+
+    Raises
+    ------
+    NotSupportedError, InvalidArgumentError, ValueError, TarnError
+        As in export().
+    """
     return Served(_hold(data, device))
 
 
@@ -160,19 +256,73 @@ def open(
     copy: bool = False,
     timeout: float = 10.0,
 ) -> Opened:
-    """Open a handle for `device` (default: the one that the memory lies on). If that device does
-    not reach the memory, or with `copy`, the result is a copy that this process owns.
-    `timeout`: seconds that the owner has to answer."""
+    """Open a handle of another process.
+
+    Parameters
+    ----------
+    handle : Handle
+        A handle of export() or of Served.handle.
+    device : int, optional
+        Number of the device that uses the memory. None: the device of the memory. If the device
+        cannot reach the memory, the result is a copy.
+    copy : bool
+        Copy the block in any case. This process alone owns the copy, which is memory of the
+        device's current resource.
+    timeout : float
+        Seconds to wait for the owner's answer; at least 0.001.
+
+    Returns
+    -------
+    Opened
+        The memory, until close() or the end of the object.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The bytes are no handle, or the handle is of this process itself or of another user.
+    ValueError
+        The parts of the handle have the wrong length, or the device number is invalid.
+    OutOfMemoryError
+        Memory is unavailable.
+    NotSupportedError
+        The driver cannot open such memory.
+    TarnError
+        The block was freed, the owner has ended or does not answer in time, or no device here
+        has that UUID.
+    """
     number = -1 if device is None else device
     milliseconds = max(1, min(int(timeout * 1000), 2**31 - 1))
     return Opened(_tarn.ipc_open(tuple(handle), number, copy, milliseconds))
 
 
 def leases() -> list[Lease]:
-    """The leases that other processes have on blocks of this process."""
+    """Return the leases that other processes have on blocks of this process.
+
+    Returns
+    -------
+    list of Lease
+        The leases, from the server of this process.
+    """
     return [Lease(*lease) for lease in _tarn.ipc_leases()]
 
 
 def counts() -> dict[str, int]:
-    """Counts of the sharing between this process and others; as ``tarn_ipc_counts``."""
+    """Return the numbers of the memory that this process shares.
+
+    Returns
+    -------
+    dict of str to int
+        "segments": live allocations of exportable memory.
+        "served": pointers with a served handle.
+        "leases": leases of other processes on blocks of this process.
+        "connections": connections to the server, leases included.
+        "mapped": allocations of other processes that are open here.
+        "descriptors": file descriptors that Tarn has open for sharing.
+        "requests": requests that the server answered, rejected ones included.
+        "rejected": rejected requests and dropped connections.
+
+    Notes
+    -----
+    The numbers are those of `tarn_ipc_get_counts()`. They are exact while no call is under way.
+    """
     return _tarn.ipc_counts()

@@ -3,6 +3,9 @@
 Names and arguments are those of rmm.mr; docs/rmm-names.md lists the equal ones. A source
 allocates memory of the device that is current when it is created, or of `device=`. Adaptors
 stack in any order and keep their upstreams alive.
+
+Sizes are bytes. Where a size may be a string, the units are those of "4GiB" and "1.5 MB". A
+string without a known unit raises ValueError.
 """
 
 from __future__ import annotations
@@ -85,18 +88,34 @@ def _bytes_of(size: int | str | None) -> int:
 
 
 def _device_of(device: int | None) -> int:
+    """Return the device number, or that of the current device for None."""
     return _tarn.current_device() if device is None else device
 
 
 class _Source(DeviceMemoryResource):
+    """The base of the resources that have no upstream."""
+
     def __repr__(self) -> str:
         return f"<tarn.mr.{type(self).__name__} of device {self.device}>"
 
 
 class CudaMemoryResource(_Source):
-    """cuMemAlloc and cuMemFree. Frees wait for the device; streams are ignored.
+    """Allocate with cuMemAlloc and free with cuMemFree.
 
-    Raises NoDriverError, InvalidArgumentError for a device that does not exist.
+    A free waits for the device. The resource ignores streams. All objects of a device share one
+    C resource.
+
+    Parameters
+    ----------
+    device : int, optional
+        Number of the device. None: the current device.
+
+    Raises
+    ------
+    NoDriverError
+        No driver can be opened.
+    InvalidArgumentError
+        The device does not exist.
     """
 
     def __init__(self, *, device: int | None = None) -> None:
@@ -104,16 +123,33 @@ class CudaMemoryResource(_Source):
 
 
 class CudaAsyncMemoryResource(_Source):
-    """The driver's stream-ordered pool (cuMemAllocAsync).
+    """Allocate from a stream-ordered pool of the driver with cuMemAllocAsync.
 
-    initial_pool_size: bytes to reserve at once; an int, or a string such as "4GiB".
-    release_threshold: bytes that stay cached when the device is synchronized; None: all.
-    enable_ipc: other processes may open its memory (tarn.ipc).
-    enable_fabric: not offered; NotSupportedError.
-    use_default_pool: the device's own pool instead of a new one. It cannot be exported:
-        with enable_ipc InvalidArgumentError.
+    Parameters
+    ----------
+    initial_pool_size : int or str, optional
+        Bytes to reserve at once. None: none.
+    release_threshold : int, optional
+        Bytes that stay cached when the device is synchronized. None: all.
+    enable_ipc : bool
+        Allow other processes to open the memory (tarn.ipc).
+    enable_fabric : bool
+        Not supported: True raises NotSupportedError.
+    device : int, optional
+        Number of the device. None: the current device.
+    use_default_pool : bool
+        Use the device's default pool instead of a new one. Its memory cannot be exported.
 
-    Raises NotSupportedError where the device has no pools, or cannot export them.
+    Raises
+    ------
+    NotSupportedError
+        The device has no pools, or cannot export them, or `enable_fabric` is True.
+    InvalidArgumentError
+        The device does not exist, or `use_default_pool` and `enable_ipc` are both True.
+    OutOfMemoryError
+        The initial bytes are unavailable.
+    ValueError
+        `initial_pool_size` is a string without a known unit.
     """
 
     def __init__(
@@ -136,9 +172,19 @@ class CudaAsyncMemoryResource(_Source):
 
 
 class ManagedMemoryResource(_Source):
-    """Managed memory (cuMemAllocManaged): host and device may both use it.
+    """Allocate managed memory, which host and device can use, with cuMemAllocManaged.
 
-    Raises NotSupportedError where the device has none.
+    Parameters
+    ----------
+    device : int, optional
+        Number of the device. None: the current device.
+
+    Raises
+    ------
+    NotSupportedError
+        The device has no managed memory.
+    InvalidArgumentError
+        The device does not exist.
     """
 
     def __init__(self, *, device: int | None = None) -> None:
@@ -146,10 +192,22 @@ class ManagedMemoryResource(_Source):
 
 
 class ExportableMemoryResource(_Source):
-    """Device memory that other processes may open (tarn.ipc): blocks of whole 2 MiB. Put a
-    PoolMemoryResource over it for small ones.
+    """Allocate device memory that other processes may open with tarn.ipc.
 
-    Raises NotSupportedError where the device cannot.
+    A block is one allocation of cuMemCreate, of a multiple of 2 MiB. A PoolMemoryResource over
+    this resource serves small blocks. A free waits for the device.
+
+    Parameters
+    ----------
+    device : int, optional
+        Number of the device. None: the current device.
+
+    Raises
+    ------
+    NotSupportedError
+        The device cannot export memory as file descriptors.
+    InvalidArgumentError
+        The device does not exist.
     """
 
     def __init__(self, *, device: int | None = None) -> None:
@@ -157,21 +215,42 @@ class ExportableMemoryResource(_Source):
 
 
 class PinnedHostMemoryResource(_Source):
-    """Page-locked host memory, mapped into the device (cuMemHostAlloc)."""
+    """Allocate page-locked host memory, mapped into the device, with cuMemHostAlloc.
+
+    Parameters
+    ----------
+    device : int, optional
+        Number of the device. None: the current device.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The device does not exist.
+    """
 
     def __init__(self, *, device: int | None = None) -> None:
         _tarn._open_pinned(self, _device_of(device))
 
 
 class _Adaptor(UpstreamResourceAdaptor):
+    """The base of the resources that have an upstream and take a name for repr() from it."""
+
     def __repr__(self) -> str:
         return f"<tarn.mr.{type(self).__name__} over {self.upstream_mr!r}>"
 
 
 class LimitingResourceAdaptor(_Adaptor):
-    """Keeps live memory within `allocation_limit` bytes; over it: OutOfMemoryError.
+    """Keep the live memory of an upstream within a number of bytes.
 
-    Each block counts rounded up to 256 bytes.
+    An allocation over the limit raises OutOfMemoryError. Each block counts with its size,
+    rounded up to 256 bytes.
+
+    Parameters
+    ----------
+    upstream_mr : DeviceMemoryResource
+        The resource beneath; the adaptor keeps it alive.
+    allocation_limit : int
+        The limit in bytes; it never changes.
     """
 
     def __init__(self, upstream_mr: DeviceMemoryResource, allocation_limit: int) -> None:
@@ -179,11 +258,11 @@ class LimitingResourceAdaptor(_Adaptor):
         _tarn._wrap_limiter(self, allocation_limit)
 
     def get_allocated_bytes(self) -> int:
-        """Bytes that count against the limit now."""
+        """Return the bytes that count against the limit now."""
         return _tarn._limiter_used(self)
 
     def get_allocation_limit(self) -> int:
-        """The limit in bytes."""
+        """Return the limit in bytes."""
         return _tarn._limiter_limit(self)
 
 
@@ -191,16 +270,29 @@ _FORMATS = {"nbep7": 0, "rmm": 1}
 
 
 class LoggingResourceAdaptor(_Adaptor):
-    """Writes a line for each allocation and each free to a CSV file.
+    """Write a line for each allocation and each free to a CSV file.
 
-    log_file_name: the file; None: the environment variable RMM_LOG_FILE. As RMM does,
-        `.devN` goes in before the extension, N being the device. An existing file is
-        emptied.
-    format: "rmm" (Thread,Time,Action,Pointer,Size,Stream), or "nbep7", 12 columns. The last,
-        Location, is the line of the program: the first frame that is neither Tarn's nor
-        Numba's nor that of a plugin for Numba.
+    An existing file is emptied. The file ends with the object. A failure of the log does not
+    fail the allocation; flush() reports it.
 
-    Raises ValueError where neither names a file, TarnError where it cannot be written.
+    Parameters
+    ----------
+    upstream_mr : DeviceMemoryResource
+        The resource beneath; the adaptor keeps it alive.
+    log_file_name : str or path, optional
+        The file. None: the environment variable RMM_LOG_FILE. As in RMM, `.devN` is added before
+        the extension, N being the number of the device.
+    format : {"rmm", "nbep7"}
+        "rmm" has the columns Thread, Time, Action, Pointer, Size, Stream. "nbep7" has 12 columns.
+        The last one, Location, is a line of the program: the first frame that is neither
+        Tarn's nor Numba's nor that of a plugin for Numba.
+
+    Raises
+    ------
+    ValueError
+        Neither `log_file_name` nor RMM_LOG_FILE names a file, or `format` is unknown.
+    TarnError
+        The file cannot be written.
     """
 
     def __init__(
@@ -222,19 +314,30 @@ class LoggingResourceAdaptor(_Adaptor):
         _tarn._wrap_logger(self, self._file_name, _FORMATS[format])
 
     def flush(self) -> None:
-        """Write all lines to the file."""
+        """Write all buffered lines to the file.
+
+        Raises
+        ------
+        TarnError
+            The file could not be written, now or since the last flush.
+        """
         _tarn._logger_flush(self)
 
     def get_file_name(self) -> str:
-        """The file's absolute path, `.devN` included."""
+        """Return the absolute path of the file, `.devN` included."""
         return self._file_name
 
 
 class StatisticsResourceAdaptor(_Adaptor):
-    """Counts bytes (as requested) and blocks: current, peak and total.
+    """Count bytes, as requested, and blocks: current, peak and total.
 
-    The counts are a stack: push_counters() begins a new set; pop_counters() ends it and
-    merges it into the one beneath.
+    The counts are a stack. push_counters() begins a new set. pop_counters() ends it and merges
+    it into the set beneath. Requests for 0 bytes and failed requests do not count.
+
+    Parameters
+    ----------
+    upstream_mr : DeviceMemoryResource
+        The resource beneath; the adaptor keeps it alive.
     """
 
     def __init__(self, upstream_mr: DeviceMemoryResource) -> None:
@@ -243,15 +346,35 @@ class StatisticsResourceAdaptor(_Adaptor):
 
     @property
     def allocation_counts(self) -> Statistics:
-        """The counts since the last push, or since the beginning."""
+        """The counts of the topmost set, from the C counter, as a Statistics.
+
+        The set begins at the last push that was not popped, or at the creation of the object.
+        """
         return _tarn._counter_read(self)
 
     def push_counters(self) -> Statistics:
-        """Begin a new set of counts; returns the one before."""
+        """Begin a new set of counts, all 0.
+
+        Returns
+        -------
+        Statistics
+            The counts of the set that was topmost before.
+        """
         return _tarn._counter_push(self)
 
     def pop_counters(self) -> Statistics:
-        """End the topmost set and return it. Raises IndexError for the lowest one."""
+        """End the topmost set of counts and merge it into the set beneath.
+
+        Returns
+        -------
+        Statistics
+            The counts of the set that ended.
+
+        Raises
+        ------
+        IndexError
+            Only the lowest set is left.
+        """
         try:
             return _tarn._counter_pop(self)
         except _tarn.InvalidArgumentError as error:
@@ -267,41 +390,91 @@ class _PoolCalls(UpstreamResourceAdaptor):
         return f"<tarn.mr.{type(self).__name__} of device {self.device}>"
 
     def pool_size(self) -> int:
-        """Bytes taken from upstream: `statistics().reserved`."""
+        """Return the bytes taken from upstream: `statistics().reserved`."""
         return self.statistics().reserved
 
     def statistics(self) -> PoolStatistics:
-        """The memory and the counters of the pool."""
+        """Return the memory and the counters of the pool as a PoolStatistics.
+
+        The numbers come from the pool's own counters. They are exact while no other call on the
+        pool is under way.
+        """
         found = _tarn._pool_statistics(self)
         return PoolStatistics(**{**found, "maximum": maximum_of(found["maximum"])})
 
     def snapshot(self) -> list[PoolBlock]:
-        """All blocks, by address.
+        """Return all blocks of the pool, in the order of their addresses.
 
-        Up to 1,024 blocks are in their state at one moment. More blocks come in such parts, and
-        blocks that changed between two parts are "in_transit".
+        Returns
+        -------
+        list of PoolBlock
+            Up to 1,024 blocks are in their state at one moment. A larger pool is copied in such
+            parts. Blocks that changed between two parts are "in_transit".
+
+        Raises
+        ------
+        MemoryError
+            Host memory for the copy is unavailable.
         """
         return [block_of(block) for block in _tarn._pool_snapshot(self)]
 
     def get_capture(self, stream: Any) -> PoolCapture:
-        """The memory of the capture in progress on `stream`: call this before it ends.
+        """Return the memory of the capture in progress on a stream.
 
-        stream: the capturing stream, or one that joined it; a tarn.Stream, an int (a
-            CUstream), or any object with __cuda_stream__.
+        Call this before the capture ends.
 
-        Raises TarnError if it does not capture, or its capture is lost.
+        Parameters
+        ----------
+        stream : Stream, int or object with __cuda_stream__
+            The capturing stream, or one that joined the capture. An int is a CUstream.
+
+        Returns
+        -------
+        PoolCapture
+            An object that shares the memory with other objects for the same capture.
+
+        Raises
+        ------
+        TarnError
+            The stream does not capture, or its capture is lost.
+        InvalidArgumentError
+            The stream belongs to another context, or was unregistered.
         """
         return PoolCapture(self, stream)
 
     def trim(self, keep_bytes: int | str = 0) -> int:
-        """Release free memory over `keep_bytes`; return the released bytes."""
+        """Release free memory above a number of bytes.
+
+        Parameters
+        ----------
+        keep_bytes : int or str
+            Free bytes that the pool keeps.
+
+        Returns
+        -------
+        int
+            The released bytes.
+
+        Raises
+        ------
+        TarnError
+            The upstream of the pool makes this call during a call of the pool.
+        ValueError
+            `keep_bytes` is a string without a known unit.
+        """
         return _tarn._trim(self, _bytes_of(keep_bytes))
 
     @property
     def maximum_pool_size(self) -> int | None:
-        """The most bytes that the pool may have; None: no limit. Can be set.
+        """The most bytes that the pool reserves; None: no maximum.
 
-        Raises InvalidArgumentError for less than the live bytes.
+        It can be set, also while the pool is in use. The pool releases reclaimable memory over a
+        new maximum at once, and the rest as it becomes reclaimable. 0 and None remove the maximum.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The new maximum is less than the live bytes.
         """
         return self.statistics().maximum
 
@@ -310,39 +483,95 @@ class _PoolCalls(UpstreamResourceAdaptor):
         _tarn._pool_set_maximum(self, _bytes_of(maximum))
 
     def suspend(self, keep: bool = False) -> None:
-        """Release all physical memory; addresses stay (vLLM's sleep mode).
+        """Release all physical memory and keep the addresses.
 
-        No work may use the memory until resume(). keep: the contents of live blocks are kept in
-        page-locked host memory; else they are lost.
+        vLLM calls this sleep mode. The call waits for the device. No work may use the memory until
+        resume(). On failure nothing has changed.
 
-        Raises NotSupportedError for a pool with an upstream.
+        Parameters
+        ----------
+        keep : bool
+            True keeps the contents of live blocks in page-locked host memory. False discards them.
+
+        Raises
+        ------
+        NotSupportedError
+            The pool does not use VMM: it has an upstream, or the device has no VMM.
+        OutOfMemoryError
+            Host memory for the contents is unavailable.
         """
         _tarn._pool_suspend(self, keep)
 
     def resume(self) -> None:
-        """Map all memory again at the same addresses.
+        """Map all memory of a suspended pool again, at the same addresses.
 
-        Raises OutOfMemoryError; then the pool stays suspended.
+        On failure the pool stays suspended.
+
+        Raises
+        ------
+        OutOfMemoryError
+            The device has too little free memory.
+        NotSupportedError
+            The pool does not use VMM.
         """
         _tarn._pool_resume(self)
 
     @property
     def generation(self) -> int:
-        """Incremented whenever addresses lose their memory (trim, suspend)."""
+        """The number of times that the pool removed physical memory from its addresses.
+
+        A trim, a suspension and a move of memory increase it. The pool counts them.
+        """
         return _tarn._pool_generation(self)
 
     def set_peer_access(self, device: int, access: bool = True) -> None:
-        """Let another device use this memory, or no longer."""
+        """Allow or forbid another device to use the memory of the pool.
+
+        The setting covers all memory of the pool, present and future. Set it before the pool is
+        used.
+
+        Parameters
+        ----------
+        device : int
+            Number of the other device.
+        access : bool
+            True: the other device reads and writes the memory. False: it has no access.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The device does not exist, or is the pool's own.
+        NotSupportedError
+            The pool does not use VMM, or the devices cannot reach each other.
+        TarnError
+            A driver call failed, for example because the pool has moved memory already.
+        """
         _tarn._pool_set_peer_access(self, device, access)
 
     def add_oom_callback(self, callback: Callable[[int, int], bool]) -> None:
-        """Call `callback(nbytes, attempt)` before an allocation fails for want of memory.
+        """Call a function before an allocation fails for lack of memory.
 
-        It may free something, also of this pool, and return True. Then the search is repeated,
-        and if memory is still short, all are called again, up to 16 times for one allocation;
-        `attempt` counts from 0. Several callbacks are called in turn. A callback may remove
-        itself and others. Its own allocations call no callback. An exception of it goes to
-        sys.unraisablehook, and counts as False. Callbacks end with this object.
+        The callback may free memory, also of this pool, and return True. Then the pool searches
+        again. If memory is still short, the pool calls all callbacks again, up to 16 times for one
+        allocation.
+
+        Parameters
+        ----------
+        callback : callable
+            `callback(nbytes, attempt)` returns True if it freed memory. `nbytes` is the size of the
+            request in bytes. `attempt` counts the calls for one allocation from 0. The pool keeps
+            the callback until it is removed or until this object ends.
+
+        Raises
+        ------
+        TypeError
+            `callback` is not callable.
+
+        Notes
+        -----
+        The pool calls the callbacks in the order in which they were added, on the thread that
+        allocates. A callback may remove itself and others. Its own allocations call no callback. An
+        exception in it goes to sys.unraisablehook and counts as False.
         """
         if not callable(callback):
             raise TypeError(f"{callback!r} cannot be called")
@@ -356,9 +585,19 @@ class _PoolCalls(UpstreamResourceAdaptor):
         self._callbacks.append(callback)
 
     def remove_oom_callback(self, callback: Callable[[int, int], bool]) -> None:
-        """Remove a callback. Raises ValueError where it is not registered.
+        """Remove an out-of-memory callback.
 
         A call that another thread has begun continues.
+
+        Parameters
+        ----------
+        callback : callable
+            A callback that add_oom_callback() added.
+
+        Raises
+        ------
+        ValueError
+            The pool has no such callback.
         """
         (self._callbacks or []).remove(callback)
 
@@ -367,34 +606,60 @@ _NO_STREAM = ("synchronize", "event", "single-stream")  # in the order of the C 
 
 
 class PoolMemoryResource(_PoolCalls):
-    """A pool: freed memory is reused, on all streams, without the driver.
+    """Reuse freed memory on all streams of a device without calls of the driver.
 
-    upstream_mr: the source of its memory. None: the device itself, in one range of
-        addresses, which is faster, wastes less and can be suspended.
-    initial_pool_size: bytes to reserve at the start; an int, or a string such as "4GiB".
-        None: none (RMM: half of the free memory; here growing is cheap).
-    maximum_pool_size: the most bytes of the pool, of which whole pages of 2 MiB are used; None:
-        no limit.
-    growth: grow by at least this; 0: by more as the pool grows, 2 MiB to 256 MiB.
-    release_threshold: release reclaimable memory over this at once; 0: only in trim().
-    grow_first: grow before stealing memory of another stream behind a wait.
-    synchronize_on_oom: wait for the device before the pool reports out of memory. Also wait,
-        instead of growing, once streams that were destroyed without Stream.register() left
-        64 MiB or half of the peak unusable. False: that memory stays unusable.
-    resume_on_use: an allocation resumes a suspended pool, instead of failing.
-    no_stream: the policy for memory that is freed without a stream, as Numba does, while work
-        on any stream may still use it. "synchronize": it is deferred, and one wait for the
-        device serves many frees; no capture ends. "event": an event serves instead, and a wait
-        for it is rare; it ends captures on non-blocking streams unknown to Tarn.
-        "single-stream": the program promises to use one stream, and the memory is reused at
-        once.
-    no_stream_limit: defer at most this much of it before an allocation waits; 0: by the sizes
-        of the pool, the device and the request, at least 16 MiB.
+    Parameters
+    ----------
+    upstream_mr : DeviceMemoryResource, optional
+        The resource that the pool takes its memory from; the pool keeps it alive. None: the
+        device itself, in one range of addresses. That is faster, wastes less and can be
+        suspended.
+    initial_pool_size : int or str, optional
+        Bytes to reserve at the start. None: none. RMM reserves half of the free memory instead.
+    maximum_pool_size : int or str, optional
+        The most bytes of the pool. It uses whole pages of 2 MiB of them. None: no maximum.
+    device : int, optional
+        Number of the device. None: the upstream's, or the current device.
+    growth : int or str
+        The fewest bytes by which the pool grows. 0: a step of 2 MiB to 256 MiB, which grows with
+        the pool.
+    release_threshold : int or str
+        Free bytes above which a free releases reclaimable memory. 0: only trim() releases it.
+    grow_first : bool
+        True: grow before the pool reuses memory of another stream behind a wait. False: after.
+    synchronize_on_oom : bool
+        True: wait for the device before the pool reports out of memory. The pool also waits,
+        instead of growing, once destroyed raw streams left `max(64 MiB, peak_allocated / 2)`
+        bytes unusable. False: that memory stays unusable.
+    resume_on_use : bool
+        True: an allocation resumes a suspended pool. False: it raises TarnError.
+    no_stream : {"synchronize", "event", "single-stream"}
+        The policy for memory that was freed without a stream, see Notes.
+    no_stream_limit : int or str
+        Bytes of deferred no-stream frees at which an allocation waits instead of growing. 0:
+        by the sizes of the pool, the device and the request, at least 16 MiB.
 
-    Streams created by Stream.register() cost the least.
+    Raises
+    ------
+    OutOfMemoryError
+        The initial bytes are unavailable.
+    InvalidArgumentError
+        The initial bytes are over the maximum, the upstream is of another device, or the device
+        does not exist.
+    ValueError
+        `no_stream` is unknown, or a size is a string without a known unit.
 
-    Raises OutOfMemoryError where the initial bytes are unavailable,
-    InvalidArgumentError where they are over the maximum.
+    Notes
+    -----
+    Numba frees memory without a stream. Work on any stream may still use such memory.
+
+    - "synchronize": the pool defers its reuse. One device-wide wait serves many frees, and ends
+      no capture.
+    - "event": the pool records an event instead, and mostly no thread waits. Recording it ends
+      captures on non-blocking streams that Tarn does not know.
+    - "single-stream": the program promises to use one stream. The pool reuses the memory at once.
+
+    Streams of Stream.register() cost the pool the least.
     """
 
     def __init__(
@@ -436,12 +701,32 @@ def _pool_device(upstream_mr: DeviceMemoryResource | None, device: int | None) -
 
 
 class FixedSizeMemoryResource(_PoolCalls):
-    """Blocks of `block_size` bytes for all requests up to that size; otherwise a pool.
+    """Serve all requests of up to `block_size` bytes with blocks of that size.
 
-    blocks_to_preallocate: allocate this many at the start, and grow by as many.
-    maximum_blocks: never have memory for more, in whole pages of 2 MiB; None: no limit.
+    It is a pool otherwise. A larger request raises OutOfMemoryError.
 
-    A larger request is an OutOfMemoryError.
+    Parameters
+    ----------
+    upstream_mr : DeviceMemoryResource, optional
+        The resource that the blocks come from; it is kept alive. None: the device itself.
+    block_size : int
+        Bytes of a block.
+    blocks_to_preallocate : int
+        Number of blocks to allocate at the start, and by which to grow.
+    device : int, optional
+        Number of the device. None: the upstream's, or the current device.
+    maximum_blocks : int, optional
+        The most blocks that there is memory for, in whole pages of 2 MiB. None: no maximum.
+
+    Raises
+    ------
+    ValueError
+        `block_size` is less than 1.
+    OutOfMemoryError
+        The first blocks are unavailable.
+    InvalidArgumentError
+        `blocks_to_preallocate` is over `maximum_blocks`, the upstream is of another device, or
+        the device does not exist.
     """
 
     def __init__(
@@ -461,10 +746,21 @@ class FixedSizeMemoryResource(_PoolCalls):
 
 
 class BinningMemoryResource(_Adaptor):
-    """Sends each request to the bin for its size, and a request that fits no bin upstream.
+    """Serve each request from the bin for its size, and all other requests from upstream.
 
-    min_size_exponent, max_size_exponent: bins of fixed size for the powers of two from
-        2**min to 2**max; -1: none but those of add_bin().
+    Parameters
+    ----------
+    upstream_mr : DeviceMemoryResource
+        The resource for requests that fit no bin; it is kept alive.
+    min_size_exponent : int
+        The smallest bin has blocks of 2**min_size_exponent bytes. -1: no bins.
+    max_size_exponent : int
+        The largest bin has blocks of 2**max_size_exponent bytes. -1: no bins.
+
+    Raises
+    ------
+    ValueError
+        One exponent alone is negative, or the minimum is over the maximum.
     """
 
     _bins: dict[int, DeviceMemoryResource] | None = None
@@ -485,11 +781,26 @@ class BinningMemoryResource(_Adaptor):
     def add_bin(
         self, allocation_size: int, bin_resource: DeviceMemoryResource | None = None
     ) -> None:
-        """Serve requests of up to `allocation_size` from `bin_resource`.
+        """Serve requests of up to `allocation_size` bytes from another resource.
 
-        None: by a new FixedSizeMemoryResource. A bin of that size stays as it is.
+        An existing bin of that size stays as it is.
 
-        Raises TarnError while blocks are live: they are freed by their size.
+        Parameters
+        ----------
+        allocation_size : int
+            The largest request for this bin, in bytes.
+        bin_resource : DeviceMemoryResource, optional
+            The resource of the bin; it is kept alive. None: a new FixedSizeMemoryResource.
+
+        Raises
+        ------
+        TarnError
+            Blocks are live: a block returns to its bin by its size. Or `bin_resource` makes the
+            stack deeper, and another resource has this one as its upstream already.
+        InvalidArgumentError
+            The bin is of another device, or there are 64 bins already.
+        ValueError
+            `allocation_size` is 0.
         """
         bins = self._bins or {}
         if allocation_size in bins:
@@ -501,16 +812,27 @@ class BinningMemoryResource(_Adaptor):
 
     @property
     def bin_mrs(self) -> list[DeviceMemoryResource]:
-        """The resources of the bins, in the order in which they were added."""
+        """The resources of the bins, as a new list in the order in which they were added."""
         return list((self._bins or {}).values())
 
     def trim(self, keep_bytes: int | str = 0) -> int:
-        """Release free memory of the bins and of upstream; upstream keeps `keep_bytes`."""
+        """Release free memory of the bins and of upstream.
+
+        Parameters
+        ----------
+        keep_bytes : int or str
+            Free bytes that upstream keeps.
+
+        Returns
+        -------
+        int
+            The released bytes.
+        """
         return _tarn._trim(self, _bytes_of(keep_bytes))
 
 
 def available_device_memory() -> tuple[int, int]:
-    """Bytes of the current device: free and total."""
+    """Return the free and the total bytes of the current device, as the driver reports them."""
     info = _tarn.device_info(_tarn.current_device())
     return (info.free_bytes, info.total_bytes)
 

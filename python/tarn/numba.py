@@ -1,20 +1,23 @@
-"""Numba's GPU memory under Tarn: the plugin of NBEP 7.
+"""Numba's GPU memory from Tarn: the memory manager of NBEP 7.
 
-Either of these puts all device, mapped, pinned and managed memory of a program under Tarn::
+Either of these makes Numba allocate all device, mapped, pinned and managed memory of a program
+from Tarn::
 
     import tarn.numba
     tarn.numba.use_tarn_for_numba()          # before the first use of CUDA
 
     NUMBA_CUDA_MEMORY_MANAGER=tarn python program.py
 
-It serves numba-cuda, numba-cuda-mlir and the CUDA target that is part of Numba. Device
-memory comes from the device's current resource (``tarn.mr``). So a program's resource can be
-changed at any time without changing the manager: ``using_resource()`` does it for a while.
+The module serves numba-cuda, numba-cuda-mlir and the CUDA target that is part of Numba. Device
+memory comes from the device's current resource (``tarn.mr``). So a program can change the
+resource at any time without changing the manager. ``using_resource()`` changes it for a while.
 
-Environment: ``TARN_RESOURCE`` (cuda, async, async-exportable, managed, pinned, pool, cuda-pool,
-slab, binning or exportable: the current resource, set at first use), ``TARN_LOG`` (a file for the
-log) and ``TARN_LOG_PID`` (the process that writes to that file; all others write to
-``FILE.PID``).
+Environment:
+
+- ``TARN_RESOURCE``: the name of the current resource, set at first use. It is one of cuda, async,
+  async-exportable, managed, pinned, pool, cuda-pool, slab, binning and exportable.
+- ``TARN_LOG``: a file for the log.
+- ``TARN_LOG_PID``: the process that writes to that file. All others write to ``FILE.PID``.
 
 Numba is imported when it is first needed, not by importing this module.
 """
@@ -59,6 +62,7 @@ class _Settings:
 
 
 def _is_logging() -> bool:
+    """Return True if a call or the environment requested the log."""
     return _Settings.logging or "TARN_LOG" in os.environ
 
 
@@ -66,7 +70,7 @@ def _is_logging() -> bool:
 
 
 def _takes_nbytes(method: Callable[..., Any]) -> Callable[..., Any]:
-    """NBEP 7's draft calls `nbytes` what Numba's own managers call `size`."""
+    """Accept `nbytes`, the name in NBEP 7's draft, for the `size` of Numba's managers."""
 
     @functools.wraps(method)
     def named(*arguments: Any, **keywords: Any) -> Any:
@@ -80,9 +84,9 @@ def _takes_nbytes(method: Callable[..., Any]) -> Callable[..., Any]:
 class _ManagerOperations(_tarn.Plugin):
     """The members of NBEP 7; manager_class() puts them on top of Numba's base class.
 
-    There is one instance per Context of Numba's. Their shared manager belongs to the device,
-    because several Contexts may use one primary context. Until initialize() there is none:
-    Numba creates an instance without a context to query the version.
+    Numba creates one instance for each of its Contexts. The instances of a device share one
+    manager, because several Contexts may use one primary context. Before initialize() an instance
+    has no manager: Numba creates one without a context to query the version.
 
     initialize() and memalloc(), which Numba calls for every array, are in C (plugin.c).
     They call _begin() before a first use, and _again() after a failure.
@@ -95,9 +99,11 @@ class _ManagerOperations(_tarn.Plugin):
 
     @property
     def interface_version(self) -> int:
+        """The version of the memory interface of NBEP 7: 1."""
         return _INTERFACE_VERSION
 
     def _begin(self) -> None:
+        """Prepare the manager of the device, and serve Numba from it."""
         with _Settings.lock:
             try:
                 manager = self._device_manager()
@@ -112,6 +118,7 @@ class _ManagerOperations(_tarn.Plugin):
             host_arrays.serve(self.context.device, self)
 
     def _device_manager(self) -> Any:
+        """Return the manager of the device with the current settings; the first call creates it."""
         device = self._device_number()
         key = (self._target.name, device)
         if _is_logging():
@@ -126,6 +133,7 @@ class _ManagerOperations(_tarn.Plugin):
         return _Settings.managers[key]
 
     def _device_number(self) -> int:
+        """Return the number of the device of this instance's context."""
         device = self.context.device  # a Device, or the CUdevice of a hand-made Context
         try:
             return int(getattr(device, "id", device))
@@ -133,13 +141,14 @@ class _ManagerOperations(_tarn.Plugin):
             return _tarn.current_device()
 
     def _attempt(self, allocate: Callable[..., Any], *arguments: Any) -> Any:
+        """Allocate; after a failure continue with _again()."""
         try:
             return allocate(*arguments)
         except (MemoryError, _tarn.TarnError) as error:
             return self._again(error, allocate, *arguments)
 
     def _again(self, error: Exception, allocate: Callable[..., Any], *arguments: Any) -> Any:
-        """As Numba's own manager: when memory runs out, reclaim deferred frees and retry."""
+        """Reclaim deferred frees and allocate once more, as Numba's own manager does."""
         if not isinstance(error, MemoryError):  # also Python's own, from a resource in Python
             raise types.as_numba_error(self._target, error) from None
         self.deallocations.clear()
@@ -152,7 +161,7 @@ class _ManagerOperations(_tarn.Plugin):
             raise types.as_numba_error(self._target, second) from second
 
     def _host_memory(self, block: Any, size: int, mapped: bool, owner: Any = None) -> Any:
-        """Numba's own object for a block that the host sees."""
+        """Return Numba's own object for a block that the host can access."""
         context, host = weakref.proxy(self.context), self._target.as_host(block.host)
         if not mapped:  # nothing to forget: the block's own release() is the finalizer
             pinned = self._target.cuda.PinnedMemory
@@ -164,25 +173,92 @@ class _ManagerOperations(_tarn.Plugin):
         return memory.own()
 
     def prepare_for_use(self) -> None:
-        """What NBEP 7's draft calls initialize()."""
+        """Prepare the manager, as initialize(): the name in NBEP 7's draft."""
         self.initialize()
 
     @_takes_nbytes
     def memhostalloc(
         self, size: int, mapped: bool = False, portable: bool = False, wc: bool = False
     ) -> Any:
+        """Allocate page-locked host memory.
+
+        Parameters
+        ----------
+        size : int
+            Size in bytes; `nbytes` is another name of it.
+        mapped : bool
+            Map the memory into the device.
+        portable : bool
+            Make the memory page-locked for all contexts.
+        wc : bool
+            Use write-combined memory.
+
+        Returns
+        -------
+        MappedMemory or PinnedMemory
+            Numba's own object; the memory is freed with it.
+
+        Raises
+        ------
+        CudaAPIError
+            Memory is unavailable, also after Numba's pending deallocations were freed. The error is
+            Tarn's too, for example OutOfMemoryError.
+        """
         self.initialize()
         allocate = self._manager.memhostalloc
         block = self._attempt(allocate, max(size, _PIN_AT_LEAST), mapped, portable, wc)
         return self._host_memory(block, size, mapped)
 
     def mempin(self, owner: Any, pointer: Any, size: int, mapped: bool = False) -> Any:
+        """Page-lock existing host memory.
+
+        Parameters
+        ----------
+        owner : object
+            The object that owns the memory; it is kept until the memory is unlocked.
+        pointer : int or ctypes pointer
+            The address.
+        size : int
+            Size in bytes.
+        mapped : bool
+            Map the memory into the device.
+
+        Returns
+        -------
+        MappedMemory or PinnedMemory
+            Numba's own object; the memory is unlocked with it.
+
+        Raises
+        ------
+        CudaAPIError
+            The driver cannot lock the memory.
+        """
         self.initialize()
         address = getattr(pointer, "value", pointer)  # ctypes has objects for addresses
         block = self._attempt(self._manager.mempin, owner, address, size, mapped)
         return self._host_memory(block, size, mapped, owner)
 
     def memallocmanaged(self, size: int, attach_global: bool = True) -> Any:
+        """Allocate managed memory, which host and device can use.
+
+        Parameters
+        ----------
+        size : int
+            Size in bytes.
+        attach_global : bool
+            True: any stream may use the memory. False: host and one stream at a time, see
+            cuMemAllocManaged.
+
+        Returns
+        -------
+        ManagedMemory
+            Numba's own object; the memory is freed with it.
+
+        Raises
+        ------
+        CudaAPIError
+            Memory is unavailable.
+        """
         self.initialize()
         allocate = self._manager.memallocmanaged
         block = self._attempt(allocate, max(size, _PIN_AT_LEAST), attach_global)
@@ -196,7 +272,25 @@ class _ManagerOperations(_tarn.Plugin):
         return memory.own()
 
     def get_ipc_handle(self, memory: Any, stream: Any = 0) -> Any:
-        """`stream`, of NBEP 7's draft, is ignored: the caller has waited for the memory."""
+        """Return a handle with which another process opens device memory.
+
+        Parameters
+        ----------
+        memory : MemoryPointer
+            The memory; the handle keeps it in this process.
+        stream : object
+            Ignored; a parameter of NBEP 7's draft. The caller has waited for the memory.
+
+        Returns
+        -------
+        IpcHandle
+            Numba's own object. It can be pickled.
+
+        Raises
+        ------
+        CudaAPIError
+            The memory has no handles, see docs/ipc.md.
+        """
         block = getattr(memory, "owner", None)
         if not isinstance(block, _tarn.MemoryPointer):  # another library's, by the array interface
             foreign = _numba_ipc.handle_of_foreign(self._target, memory, self._device_number())
@@ -216,7 +310,7 @@ class _ManagerOperations(_tarn.Plugin):
         return self._target.ipc_handle(memory, words, memory.size, source, offset)
 
     def _export(self, block: Any) -> tuple[bytes, int]:
-        """The handle of the allocation around a block, and the block's offset in it."""
+        """Return the handle of the allocation around a block, and the block's offset in it."""
         try:
             words, _, offset = self._manager.get_ipc_handle(block)
         except _tarn.TarnError as error:
@@ -224,6 +318,19 @@ class _ManagerOperations(_tarn.Plugin):
         return words, offset
 
     def get_memory_info(self) -> Any:
+        """Return the free and the total memory of the device.
+
+        Returns
+        -------
+        MemoryInfo
+            Bytes, from the current resource of the device. If the resource reports none, they come
+            from the driver.
+
+        Raises
+        ------
+        CudaAPIError
+            A driver call failed.
+        """
         self.initialize()
         try:
             free, total = self._manager.get_memory_info()
@@ -232,7 +339,11 @@ class _ManagerOperations(_tarn.Plugin):
         return self._target.cuda.MemoryInfo(free=free, total=total)
 
     def reset(self) -> None:
-        """May come before initialize(), and with no context current."""
+        """Free all memory of Numba's context.
+
+        It may come before initialize(), and with no context current. The next use prepares the
+        manager again.
+        """
         super().reset()  # type: ignore[misc]
         self._unprepare()
         if self._manager is not None:
@@ -242,6 +353,7 @@ class _ManagerOperations(_tarn.Plugin):
 
     @contextlib.contextmanager
     def defer_cleanup(self) -> Iterator[None]:
+        """Defer the frees of this context until the end of a with statement."""
         self.initialize()
         with super().defer_cleanup():  # type: ignore[misc]
             self._manager.defer_cleanup_begin()
@@ -259,6 +371,7 @@ _keys = itertools.count()
 
 @functools.cache
 def _class_for(target: Target) -> Any:
+    """Create the manager class over the base class of one Numba."""
     members = {
         "__module__": __name__,
         "__qualname__": "TarnNumbaManager",
@@ -270,7 +383,25 @@ def _class_for(target: Target) -> Any:
 
 
 def manager_class(cuda: Any = None) -> Any:
-    """The manager for a cuda module (``numba.cuda`` if none is given); always the same."""
+    """Return the manager class for a cuda module; always the same class.
+
+    Parameters
+    ----------
+    cuda : module, optional
+        The module. None: `numba.cuda`, or `numba_cuda_mlir.cuda` without Numba.
+
+    Returns
+    -------
+    type
+        A class for the module's set_memory_manager().
+
+    Raises
+    ------
+    ModuleNotFoundError
+        No Numba with CUDA is installed.
+    RuntimeError
+        The module has no memory interface, for example because it is Numba's simulator.
+    """
     return _class_for(target_of(cuda))
 
 
@@ -281,15 +412,20 @@ class _VersionOnly:
 
 
 def _numba_memory_manager(*, context: Any) -> Any:
-    """The manager class for Numba where the environment names this module. The Context tells
-    which Numba that is."""
+    """Create the manager of a Context, where the environment names this module.
+
+    The Context determines which Numba that is.
+    """
     if context is None:
         return _VersionOnly()
     return _class_for(target_of_driver(type(context).__module__))(context=context)
 
 
 def _check_not_too_late(driver: Any, wanted: Any) -> None:
-    """Fail if it is too late. NBEP 7 requires this of Numba, which silently keeps the old one."""
+    """Raise RuntimeError if Numba has another manager already, or a context with one.
+
+    NBEP 7 requires this of Numba, which silently keeps the old manager.
+    """
     present = driver._memory_manager
     if present in (wanted, _numba_memory_manager):
         return
@@ -307,11 +443,13 @@ def _check_not_too_late(driver: Any, wanted: Any) -> None:
 
 
 def _name_of(manager: Any) -> str:
+    """Return the full name of a manager class."""
     module = getattr(manager, "__module__", "?")
     return f"{module}.{getattr(manager, '__qualname__', repr(manager))}"
 
 
 def _warn_of_environment() -> None:
+    """Warn that a call overrides NUMBA_CUDA_MEMORY_MANAGER."""
     named = os.environ.get("NUMBA_CUDA_MEMORY_MANAGER", "default")
     if named not in ("default", *resources.MODULES):
         warnings.warn(
@@ -338,24 +476,41 @@ def use_tarn_for_numba(
     mode: str = "any-stream",
     host_arrays: bool = True,
 ) -> None:
-    """Put Numba's memory under Tarn. Has to come before the first use of CUDA; a second
-    call is no error. On Numba's simulator (NUMBA_ENABLE_CUDASIM) it warns and does nothing.
-    Raises ModuleNotFoundError where no Numba with CUDA is installed.
+    """Make Numba allocate its GPU memory from Tarn.
 
-    :param cuda: the module to serve: ``numba.cuda`` (the default), ``numba_cuda_mlir.cuda``
-        or another with the same interface.
-    :param resource: the source of device memory: a resource of ``tarn.mr``, for its
-        device, or the name of one (``"async"``). Devices in use get a named one at once, and
-        others at first use unless the program has set another resource there. The default is
-        ``"cuda-pool"``, a pool over memory from ``cuMemAlloc``. Raises ValueError for an
-        unknown name.
-    :param logging: keep the log that ``tarn.csv_log()`` shows. A row costs about a
-        microsecond, and now and then a query to the driver for its free memory.
-    :param mode: ``"any-stream"``: memory is safe whatever streams work on it.
-        ``"single-stream"``: the program promises that all its work is on the default stream,
-        so that memory can be handed out again at once.
-    :param host_arrays: memory for host arrays that are passed to kernels comes from Tarn
-        too, where Numba takes it from cuda.core.
+    The call has to come before the first use of CUDA. A second call changes the settings. On
+    Numba's simulator (NUMBA_ENABLE_CUDASIM) the call warns and does nothing.
+
+    Parameters
+    ----------
+    cuda : module, optional
+        The module to serve: ``numba.cuda``, ``numba_cuda_mlir.cuda`` or another with the same
+        interface. None: ``numba.cuda``, or ``numba_cuda_mlir.cuda`` without Numba.
+    resource : DeviceMemoryResource or str, optional
+        The source of device memory: a resource of ``tarn.mr``, for its device, or the name of
+        one (``"async"``). A named one serves the devices in use at once. It serves other devices
+        from their first use, unless the program has set another resource there. None:
+        ``"cuda-pool"``, a pool over memory of ``cuMemAlloc``.
+    logging : bool
+        Keep the log that ``tarn.csv_log()`` returns. A row costs about a microsecond, and now
+        and then a query to the driver for its free memory.
+    mode : {"any-stream", "single-stream"}
+        ``"any-stream"``: memory is safe on all streams. ``"single-stream"``: the program
+        promises that all its work is on the default stream, so that memory is reused at once.
+    host_arrays : bool
+        Memory for host arrays that are passed to kernels comes from Tarn too, where Numba takes
+        it from cuda.core.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        No Numba with CUDA is installed.
+    RuntimeError
+        Numba has a context with another manager, or another manager is set.
+    ValueError
+        `mode` or the name of the resource is unknown.
+    TypeError
+        `resource` is neither a resource of ``tarn.mr`` nor a name.
     """
     if mode not in _MODES:
         raise ValueError(f"tarn.numba: there is no mode {mode!r}, only {', '.join(_MODES)}")
@@ -386,7 +541,7 @@ def use_tarn_for_numba(
 
 
 def __getattr__(name: str) -> Any:
-    """Create the class at its first use, when Numba is available."""
+    """Create the class TarnNumbaManager at its first use, when Numba is available."""
     if name == "TarnNumbaManager":
         return manager_class()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

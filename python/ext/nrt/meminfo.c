@@ -203,28 +203,35 @@ static PyObject *meminfo_parent(PyObject *self, void *Py_UNUSED(closure))
 }
 
 static PyMethodDef meminfo_methods[] = {
-    {"acquire", meminfo_acquire, METH_NOARGS, "One reference more."},
-    {"release", meminfo_release, METH_NOARGS, "One reference less."},
+    {"acquire", meminfo_acquire, METH_NOARGS,
+     "acquire($self)\n--\n\n"
+     "Add a reference."},
+    {"release", meminfo_release, METH_NOARGS,
+     "release($self)\n--\n\n"
+     "Drop a reference; the last one frees the memory."},
     {0},
 };
 
 static PyGetSetDef meminfo_getsets[] = {
-    {"data", meminfo_data, NULL, "The address of the data.", NULL},
-    {"refcount", meminfo_refcount, NULL, "The number of references.", NULL},
+    {"data", meminfo_data, NULL, "Address of the data.", NULL},
+    {"refcount", meminfo_refcount, NULL, "Number of references.", NULL},
     {"external_allocator", meminfo_external_allocator, NULL,
-     "The address of the block's own allocator; 0: it has none.", NULL},
-    {"parent", meminfo_parent, NULL, "The object that owns the data, or None.", NULL},
+     "Address of the block's own allocator; 0: it has none.", NULL},
+    {"parent", meminfo_parent, NULL, "The Python object that owns the data, or None.",
+     NULL},
     {0},
 };
 
+PyDoc_STRVAR(meminfo_doc,
+             "_MemInfo(ptr)\n--\n\n"
+             "A reference to the MemInfo at an address, which is dropped with "
+             "the object.");
+
 static PyType_Slot meminfo_slots[] = {
-    {Py_tp_init, meminfo_init},
-    {Py_tp_new, PyType_GenericNew},
-    {Py_tp_dealloc, meminfo_dealloc},
-    {Py_tp_methods, meminfo_methods},
-    {Py_tp_getset, meminfo_getsets},
-    {Py_bf_getbuffer, meminfo_getbuffer},
-    {0, NULL},
+    {Py_tp_doc, (void *)meminfo_doc},     {Py_tp_init, meminfo_init},
+    {Py_tp_new, PyType_GenericNew},       {Py_tp_dealloc, meminfo_dealloc},
+    {Py_tp_methods, meminfo_methods},     {Py_tp_getset, meminfo_getsets},
+    {Py_bf_getbuffer, meminfo_getbuffer}, {0, NULL},
 };
 
 static PyType_Spec meminfo_spec = {

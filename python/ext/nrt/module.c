@@ -132,24 +132,30 @@ static PyObject *meminfo_alloc_safe(PyObject *Py_UNUSED(module), PyObject *argum
     return PyLong_FromVoidPtr(NRT_MemInfo_alloc_safe(size));
 }
 
-#define PLAIN(name, words) {#name, name, METH_NOARGS, words}
-#define TAKES(name, words) {#name, name, METH_VARARGS, words}
+#define PLAIN(name, doc) {#name, name, METH_NOARGS, #name "()\n--\n\n" doc}
+#define TAKES(name, signature, doc) \
+    {#name, name, METH_VARARGS, #name signature "\n--\n\n" doc}
 
 static PyMethodDef methods[] = {
-    PLAIN(memsys_use_cpython_allocator, "Blocks come from CPython's raw allocator."),
-    PLAIN(memsys_shutdown, "No destructor is called from here on."),
-    PLAIN(memsys_enable_stats, "Show the counters."),
-    PLAIN(memsys_disable_stats, "Hide them; they stand still as they are seen here."),
-    PLAIN(memsys_stats_enabled, "Are they shown?"),
-    PLAIN(memsys_get_stats_alloc, "Blocks of memory handed out."),
-    PLAIN(memsys_get_stats_free, "Blocks of memory taken back."),
-    PLAIN(memsys_get_stats_mi_alloc, "MemInfos made."),
-    PLAIN(memsys_get_stats_mi_free, "MemInfos gone."),
-    TAKES(memsys_set_atomic_inc_dec, "For Numba before 0.57: does nothing."),
-    TAKES(memsys_set_atomic_cas, "For Numba before 0.57: does nothing."),
-    TAKES(meminfo_new, "(address, owner): the address of a new MemInfo; 0: no memory."),
-    TAKES(meminfo_alloc, "(bytes): the address of a new MemInfo; 0: no memory."),
-    TAKES(meminfo_alloc_safe, "meminfo_alloc, filled with 0xCB, and 0xDE in the end."),
+    PLAIN(memsys_use_cpython_allocator,
+          "Allocate all blocks from CPython's raw allocator."),
+    PLAIN(memsys_shutdown, "Call no destructor any more."),
+    PLAIN(memsys_enable_stats, "Show the counters through this module."),
+    PLAIN(memsys_disable_stats,
+          "Hide the counters, which keep their values here meanwhile."),
+    PLAIN(memsys_stats_enabled, "Return True if the counters are shown."),
+    PLAIN(memsys_get_stats_alloc, "Return the number of allocated blocks."),
+    PLAIN(memsys_get_stats_free, "Return the number of freed blocks."),
+    PLAIN(memsys_get_stats_mi_alloc, "Return the number of allocated MemInfos."),
+    PLAIN(memsys_get_stats_mi_free, "Return the number of freed MemInfos."),
+    TAKES(memsys_set_atomic_inc_dec, "(*args)", "Do nothing; for Numba before 0.57."),
+    TAKES(memsys_set_atomic_cas, "(*args)", "Do nothing; for Numba before 0.57."),
+    TAKES(meminfo_new, "(address, owner, /)",
+          "Return the address of a new MemInfo for memory of `owner`; 0: no memory."),
+    TAKES(meminfo_alloc, "(bytes, /)",
+          "Return the address of a new MemInfo with `bytes` bytes; 0: no memory."),
+    TAKES(meminfo_alloc_safe, "(bytes, /)",
+          "As meminfo_alloc(), filled with 0xCB, and with 0xDE when it is freed."),
     {0},
 };
 
@@ -185,7 +191,7 @@ static PyModuleDef_Slot module_slots[] = {
 static struct PyModuleDef module_definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "_nrt_python",
-    .m_doc = "Numba's runtime, as Tarn has it.",
+    .m_doc = "Numba's runtime (NRT), implemented by Tarn.",
     .m_methods = methods,
     .m_slots = module_slots,
 };

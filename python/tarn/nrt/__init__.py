@@ -1,9 +1,9 @@
-"""Counted memory for compiled code: Numba's runtime, as Tarn has it.
+"""Counted memory for compiled code: Numba's runtime (NRT), implemented by Tarn.
 
-`python -m tarn.nrt program.py` runs an unchanged program, and all Python processes that it
-starts, with a stock Numba on Tarn's runtime. `install()` does the same for this process
-before it imports Numba. `stats()` has counters that are always on. `leaks()` lists the
-allocation sites of live memory. `use_device_runtime()` is for kernels, under numba-cuda.
+`python -m tarn.nrt program.py` runs an unchanged program with a stock Numba on Tarn's runtime,
+and all Python processes that it starts. `install()` does the same for this process before it
+imports Numba. `stats()` has counters that are always on. `leaks()` lists the allocation sites of
+live memory. `use_device_runtime()` is for kernels, under numba-cuda.
 """
 
 from __future__ import annotations
@@ -45,28 +45,68 @@ MODES = {
 
 
 class Stats(NamedTuple):
-    """The runtime's counters since the process began."""
+    """The runtime's counters since the process began.
 
-    alloc: int  # blocks allocated: MemInfos with their memory, and raw ones
-    free: int  # blocks freed
-    mi_alloc: int  # MemInfos allocated
-    mi_free: int  # MemInfos freed
-    failed: int  # allocations that failed
-    misuses: int  # second releases, bytes written past an end
-    bytes_total: int  # of all blocks ever allocated
-    bytes_live: int  # of live blocks
-    bytes_peak: int  # the most live bytes at a time
-    bytes_chunks: int  # taken from the allocator for small blocks
-    bytes_quarantine: int  # freed, and kept in quarantine
-    histogram: tuple[int, ...]  # blocks by size: 0 bytes, then 2**(n-1) .. 2**n - 1
+    They come from libtarn's default runtime, whether Numba or a C library runs on it. Bytes are
+    requested bytes without headers, except `bytes_chunks` and `bytes_quarantine`.
+
+    Attributes
+    ----------
+    alloc : int
+        Blocks allocated: MemInfos with their memory, and memory without a MemInfo.
+    free : int
+        Blocks freed.
+    mi_alloc : int
+        MemInfos allocated.
+    mi_free : int
+        MemInfos freed.
+    failed : int
+        Allocations that failed; no other counter includes them.
+    misuses : int
+        Detected misuses: second releases, and bytes written past an end.
+    bytes_total : int
+        Bytes of all blocks ever allocated.
+    bytes_live : int
+        Bytes of live blocks.
+    bytes_peak : int
+        The most live bytes so far.
+    bytes_chunks : int
+        Bytes of chunks taken from the allocator for small blocks.
+    bytes_quarantine : int
+        Bytes of freed blocks in quarantine, plus 64 for each.
+    histogram : tuple of int
+        Blocks allocated, by size. [0] counts 0 bytes, [n] counts 2**(n-1) to 2**n - 1 bytes.
+        The last one also counts all larger blocks.
+    """
+
+    alloc: int
+    free: int
+    mi_alloc: int
+    mi_free: int
+    failed: int
+    misuses: int
+    bytes_total: int
+    bytes_live: int
+    bytes_peak: int
+    bytes_chunks: int
+    bytes_quarantine: int
+    histogram: tuple[int, ...]
 
 
 def install(children: bool = True) -> None:
-    """Put Tarn's runtime in place of Numba's, before Numba is imported.
+    """Use Tarn's runtime instead of Numba's, before Numba is imported.
 
-    With `children` the Python processes that this one starts get it too, through TARN_NRT
-    in their environment. Installing twice is no error; RuntimeError where Numba has loaded
-    its own runtime already.
+    Installing twice is no error.
+
+    Parameters
+    ----------
+    children : bool
+        Python processes that this one starts use it too, through TARN_NRT in their environment.
+
+    Raises
+    ------
+    RuntimeError
+        Numba has loaded its own runtime already.
     """
     _finder.put_in_place()
     if children:
@@ -74,33 +114,72 @@ def install(children: bool = True) -> None:
 
 
 def installed() -> bool:
-    """Does Numba run on Tarn's runtime, or will it when it is imported?"""
+    """Return True if Numba runs on Tarn's runtime, or will when it is imported."""
     return _finder.in_place()
 
 
 def stats() -> Stats:
-    """The runtime's counters. They always count, whatever Numba's own functions show."""
+    """Return the runtime's counters, which always count.
+
+    Returns
+    -------
+    Stats
+        The counters. The switch of Numba's own functions for statistics has no effect on them.
+    """
     return Stats(*_tarn.nrt_stats())
 
 
 def snapshot() -> list[Site]:
-    """Live memory by allocation site, the most bytes first.
+    """Return the live memory by allocation site, the most bytes first.
 
-    The site is known for blocks that were allocated in the mode `sites`: debug("sites").
+    Returns
+    -------
+    list of Site
+        The sites of blocks that were allocated in the mode `sites`: debug("sites").
+
+    Raises
+    ------
+    OutOfMemoryError
+        Host memory for the list is unavailable.
     """
     return _sites.read()
 
 
 def leaks(since: list[Site] | None = None) -> list[Site]:
-    """Live memory that was not in the snapshot `since`, the most bytes first."""
+    """Return the live memory that was not in an earlier snapshot, the most bytes first.
+
+    Parameters
+    ----------
+    since : list of Site, optional
+        A result of snapshot(). None: nothing, so all live memory is returned.
+
+    Returns
+    -------
+    list of Site
+        The growth of each site. A site that did not grow is left out.
+    """
     return _sites.difference(since or [], snapshot())
 
 
 def debug(*modes: str) -> tuple[str, ...]:
-    """Set the debug modes, by name; none: off. Returns those before.
+    """Set the debug modes by name; no name switches them off.
 
-    poison, guard, quarantine, sites, trace, abort, unpooled, report, slabs: tarn/nrt.h
-    documents each. They apply to blocks allocated from now on.
+    The modes apply to blocks that are allocated from now on. tarn/nrt.h documents each.
+
+    Parameters
+    ----------
+    *modes : str
+        poison, guard, quarantine, sites, trace, abort, unpooled, report, slabs.
+
+    Returns
+    -------
+    tuple of str
+        The modes before the call.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A name is unknown.
     """
     from tarn.nrt import _tracing
 
@@ -111,22 +190,40 @@ def debug(*modes: str) -> tuple[str, ...]:
 
 
 def debug_modes() -> tuple[str, ...]:
-    """The names of the debug modes that are on."""
+    """Return the names of the debug modes that are on."""
     return tuple(name for name, bit in MODES.items() if _tarn.nrt_modes() & bit)
 
 
 def trim() -> int:
-    """Return unused memory to its allocator; return the number of bytes."""
+    """Return unused memory to its allocator.
+
+    Returns
+    -------
+    int
+        The released bytes.
+    """
     return _tarn.nrt_trim()
 
 
 def use_resource(resource: Any = None) -> None:
-    """Allocate the memory of compiled code from a resource; None: from CPython, the default.
+    """Allocate the memory of compiled code from a resource.
 
     np.empty() in a jitted function is pinned memory after
     `use_resource(tarn.mr.PinnedHostMemoryResource())`. A block always returns to the resource
-    that it came from. The resource is kept until the process ends. InvalidArgumentError where
-    the host cannot reach its memory.
+    that it came from.
+
+    Parameters
+    ----------
+    resource : DeviceMemoryResource, optional
+        The resource, which is kept until the process ends. None: CPython's allocator, which is
+        the default.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The host cannot reach the memory of the resource.
+    TypeError
+        `resource` is no resource of tarn.mr.
     """
     if resource is None:
         _tarn.nrt_use_python()
@@ -136,12 +233,17 @@ def use_resource(resource: Any = None) -> None:
 
 
 def use_device_runtime() -> None:
-    """Link Tarn's device runtime, not numba-cuda's, with kernels that are compiled from now on.
+    """Link Tarn's device runtime with kernels that are compiled from now on.
 
-    It is `device.cu` in this folder. numba-cuda's switch NUMBA_CUDA_ENABLE_NRT still decides
-    whether kernels have a runtime at all. A second call is no error. RuntimeError where a
-    function was compiled with numba-cuda's runtime already, where there is no numba-cuda, and
-    where Tarn does not know its version. It applies to this process.
+    It is `device.cu` in this folder and replaces numba-cuda's in this process. numba-cuda's switch
+    NUMBA_CUDA_ENABLE_NRT still decides whether kernels have a runtime at all. A second call is no
+    error.
+
+    Raises
+    ------
+    RuntimeError
+        A function was compiled with numba-cuda's runtime already, there is no numba-cuda, or
+        Tarn does not know its version.
     """
     from tarn.nrt import _device
 
@@ -149,7 +251,13 @@ def use_device_runtime() -> None:
 
 
 def device_runtime_in_use() -> bool:
-    """Do kernels that are compiled now get Tarn's device runtime?"""
+    """Return True if kernels that are compiled now use Tarn's device runtime.
+
+    Raises
+    ------
+    RuntimeError
+        There is no numba-cuda with a device runtime, or Tarn does not know its version.
+    """
     from tarn.nrt import _device
 
     return _device.in_use()

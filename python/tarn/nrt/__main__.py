@@ -1,7 +1,7 @@
-"""`python -m tarn.nrt [-m MODULE | -c CODE | FILE] ARGS...`: a program on Tarn's runtime.
+"""Run a program on Tarn's runtime: `python -m tarn.nrt [-m MODULE | -c CODE | FILE] ARGS...`.
 
-The program runs in this process as Python would run it; Numba, when it is imported, gets
-Tarn's runtime, and so does every Python that the program starts.
+The program runs in this process as Python would run it. Numba uses Tarn's runtime when it is
+imported, and so does every Python that the program starts.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ USAGE = "usage: python -m tarn.nrt [-m MODULE | -c CODE | FILE] ARGS..."
 
 
 def _run_code(code: str) -> None:
+    """Run the text of a program, as `python -c` does."""
     from tarn import _run
 
     sys.argv = ["-c", *sys.argv[3:]]
@@ -30,12 +31,14 @@ def _run_code(code: str) -> None:
 
 
 def _run_module(name: str) -> None:
+    """Run a module, as `python -m` does."""
     sys.argv = ["-m", *sys.argv[3:]]  # runpy writes the file's name over the "-m"
     sys.modules["__main__"].__dict__.pop("__file__", None)
     runpy._run_module_as_main(name)  # type: ignore[attr-defined]  # what `python -m` does
 
 
 def _run_path(path: str) -> None:
+    """Run a file, or a folder with a `__main__.py`."""
     from tarn import _run
 
     del sys.argv[0]
@@ -46,6 +49,7 @@ def _run_path(path: str) -> None:
 
 
 def main() -> None:
+    """Run the program that the command line names."""
     from tarn import nrt
 
     words = sys.argv[1:]

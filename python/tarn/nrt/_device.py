@@ -1,4 +1,4 @@
-"""Puts Tarn's device runtime (device.cu) where numba-cuda links its own.
+"""Replaces numba-cuda's device runtime with Tarn's (device.cu).
 
 numba-cuda has no hook for that. It keeps its source as one `CUSource`, NRT_LIBRARY, under that
 name in three modules. This module replaces it there. The only other change is the key of the
@@ -31,6 +31,8 @@ LAYOUTS = {
 
 
 class _State:
+    """The CUSource of this process."""
+
     library: Any = None  # ours, once it is in place
 
 
@@ -52,7 +54,7 @@ def use() -> None:
 
 
 def in_use() -> bool:
-    """Do kernels that are compiled now get device.cu?"""
+    """Return True if kernels that are compiled now are linked with device.cu."""
     return _State.library is not None and getattr(_holders()[0], NAME) is _State.library
 
 
@@ -69,7 +71,7 @@ def put_in_place(source: str, name: str) -> Any:
 
 
 def _holders() -> list[ModuleType]:
-    """The modules that have the source; all have the same one."""
+    """Return the modules that have the source; all have the same one."""
     try:
         modules = [importlib.import_module(name) for name in HOLDERS]
     except ImportError as error:
@@ -87,7 +89,7 @@ def _holders() -> list[ModuleType]:
 
 
 def _check_layouts(runtime: ModuleType) -> None:
-    """Check that numba-cuda's structs are still those of device.cu."""
+    """Raise RuntimeError unless numba-cuda's structs are those of device.cu."""
     for (header, struct), wanted in LAYOUTS.items():
         try:
             with open(os.path.join(runtime.get_include(), header), encoding="utf-8") as file:
@@ -102,14 +104,14 @@ def _check_layouts(runtime: ModuleType) -> None:
 
 
 def fields(text: str, struct: str) -> tuple[str, ...]:
-    """The names of a struct's fields, those of unnamed structs in it too."""
+    """Return the names of a struct's fields, those of unnamed structs in it too."""
     text = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
     body = re.search(rf"\bstruct\s+{struct}\s*\{{(.*?)\}}\s*;", text, re.S)  # `} stats;` is inside
     return tuple(re.findall(r"(\w+)\s*;", re.sub(r"\}\s*\w+\s*;", "}", body[1]))) if body else ()
 
 
 def kernels_linked_with(library: Any) -> int:
-    """The number of compiled functions that are linked with it."""
+    """Return the number of compiled functions that are linked with a library."""
     return sum(isinstance(holder, set) for holder in gc.get_referrers(library))
 
 
@@ -126,6 +128,7 @@ def _mark_cache(codegen: ModuleType, digest: str) -> None:
 
 
 def _version() -> str:
+    """Return the name and the version of numba-cuda."""
     import numba_cuda
 
     return f"numba-cuda {numba_cuda.__version__}"

@@ -1,4 +1,4 @@
-"""Puts Tarn's runtime where Numba looks for its own, under one module name.
+"""Replaces Numba's runtime with Tarn's, under one module name.
 
 Numba's compiled code reaches its runtime through the module
 `numba.core.runtime._nrt_python` alone. A finder before all others finds Tarn's extension for
@@ -24,7 +24,7 @@ VARIABLE = "TARN_NRT"  # "1": processes that start with it run Numba on Tarn
 
 
 def extension_path() -> str:
-    """The file of Tarn's `_nrt_python`, which lies beside the package's modules."""
+    """Return the file of Tarn's `_nrt_python`, which lies beside the package's modules."""
     folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     for suffix in importlib.machinery.EXTENSION_SUFFIXES:
         path = os.path.join(folder, "_nrt_python" + suffix)
@@ -37,6 +37,7 @@ class Loader(importlib.machinery.ExtensionFileLoader):
     """Loads the extension; from then on tracemalloc sees every block."""
 
     def exec_module(self, module: Any) -> None:
+        """Load the module, and keep the allocator that the program has chosen."""
         from tarn.nrt import _sites, _tracing
 
         super().exec_module(module)
@@ -51,7 +52,7 @@ class Loader(importlib.machinery.ExtensionFileLoader):
 
 
 def _counts_without_a_switch() -> bool:
-    """Numba before 0.57 has no switch for statistics: they are always on."""
+    """Return True for a Numba before 0.57, whose statistics are always on."""
     words = getattr(sys.modules.get("numba"), "__version__", "").split(".")
     return words[0] == "0" and len(words) > 1 and words[1].isdigit() and int(words[1]) < 57
 
@@ -60,6 +61,7 @@ class Finder(importlib.abc.MetaPathFinder):
     """Finds Tarn's extension under Numba's name."""
 
     def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> Any:
+        """Return the specification of the extension for Numba's name; None for all others."""
         if name != NAME:
             return None
         file = extension_path()
@@ -67,21 +69,23 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 class _State:
+    """Whether the program has chosen an allocator."""
+
     allocator_chosen = False
 
 
 def keep_allocator(chosen: bool) -> None:
-    """If the program has chosen an allocator, Numba's import does not replace it."""
+    """Keep the allocator that the program has chosen when Numba is imported."""
     _State.allocator_chosen = chosen
 
 
 def is_ours(module: ModuleType) -> bool:
-    """Is Numba's runtime module Tarn's?"""
+    """Return True if Numba's runtime module is Tarn's."""
     return hasattr(module, "tarn_version")
 
 
 def in_place() -> bool:
-    """Does Numba run on Tarn's runtime now, or after its import?"""
+    """Return True if Numba runs on Tarn's runtime now, or will after its import."""
     loaded = sys.modules.get(NAME)
     if loaded is not None:
         return is_ours(loaded)
@@ -101,7 +105,7 @@ def put_in_place() -> None:
 
 
 def start() -> None:
-    """The hook of `tarn_nrt.pth` in each process: it acts only where TARN_NRT is 1."""
+    """Act as the hook of `tarn_nrt.pth` in each process, where TARN_NRT is 1."""
     wish = os.environ.get(VARIABLE, "")
     if wish in ("", "0"):
         return

@@ -13,17 +13,31 @@ _LONGEST = 1 << 20  # bytes; the assumed maximum of a function compiled by Numba
 
 
 class Site(NamedTuple):
-    """One allocation site, and its live memory."""
+    """One allocation site, and its live memory.
 
-    function: str  # the compiled function, or a symbol; "" where it is not known
-    label: str  # the label that the allocating code set, or ""
+    Attributes
+    ----------
+    function : str
+        The compiled function, or a symbol of the linker; "" if unknown.
+    label : str
+        The label that the allocating code set, or "".
+    blocks : int
+        Number of live blocks; in a difference, the growth.
+    bytes : int
+        Requested bytes of these blocks; in a difference, the growth.
+    address : int
+        The return address in the caller; 0: unknown.
+    """
+
+    function: str
+    label: str
     blocks: int
     bytes: int
-    address: int  # the return address in the caller; 0: not known
+    address: int
 
 
 def _compiled_functions() -> list[tuple[int, str]]:
-    """Address and name of every function that Numba's dispatchers have compiled, sorted.
+    """Return address and name of every function that Numba's dispatchers have compiled, sorted.
 
     Numba keeps no list of its dispatchers; the garbage collector finds them.
     """
@@ -40,14 +54,14 @@ def _compiled_functions() -> list[tuple[int, str]]:
 
 
 def _addresses(result: Any) -> list[int]:
-    """The start addresses of a compiled function and of its wrapper that Python calls."""
+    """Return the start addresses of a compiled function and of its wrapper that Python calls."""
     names = (result.fndesc.llvm_func_name, result.fndesc.llvm_cpython_wrapper_name)
     library = result.library
     return [address for name in names if (address := library.get_pointer_to_function(name))]
 
 
 def read() -> list[Site]:
-    """The sites of all live memory, the most bytes first."""
+    """Return the sites of all live memory, the most bytes first."""
     rows = _tarn.nrt_sites()
     compiled = _compiled_functions() if any(row[0] for row in rows) else []
     return [
@@ -57,7 +71,7 @@ def read() -> list[Site]:
 
 
 def _name(address: int, words: str, compiled: list[tuple[int, str]]) -> str:
-    """The compiled function that contains an address; else the linker's symbol."""
+    """Return the compiled function that contains an address; else the linker's symbol."""
     if not words.startswith("0x"):
         return words  # a symbol, or nothing
     place = bisect.bisect_right(compiled, (address, chr(0x10FFFF))) - 1
@@ -75,7 +89,7 @@ def keep_names() -> None:
 
 
 def difference(before: list[Site], after: list[Site]) -> list[Site]:
-    """The growth between two lists; a site that shrank is left out."""
+    """Return the growth between two lists; a site that did not grow is left out."""
     known = {(site.address, site.label): site for site in before}
     found = []
     for site in after:

@@ -1,8 +1,8 @@
 """Shows every block to tracemalloc while it traces.
 
 Large blocks come from CPython's raw allocator one by one, and tracemalloc sees them. Small
-blocks share chunks, and it would see those instead; so while it traces, they come one by one
-too. tracemalloc has no notification of its start, so its start() and stop() are wrapped.
+blocks share chunks, and it would see those instead. So they come one by one too while it traces.
+tracemalloc has no notification of its start, so its start() and stop() are wrapped.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ def set_wanted(modes: int) -> None:
 
 
 def _apply() -> None:
+    """Set the modes of the runtime for the present state of tracemalloc."""
     import _tracemalloc
 
     tracing = ONE_BY_ONE if _tracemalloc.is_tracing() else 0
@@ -32,6 +33,8 @@ def _apply() -> None:
 
 
 def _followed(function: Any) -> Any:
+    """Return a function that also sets the modes at its end."""
+
     @functools.wraps(function)
     def wrapper(*arguments: Any, **names: Any) -> Any:
         try:

@@ -1,7 +1,8 @@
 """Functions compiled ahead of time by a stock Numba, for programs without Python.
 
 `compile_ahead("kernels", {"norm": (norm, "float64(float64[::1])")})` writes kernels.o and
-kernels.h. A C program includes the header and links with libtarn_helper.a and libtarn:
+kernels.h. A C program includes the header and links with libtarn_helper.a, the AOT support
+library, and with libtarn:
 
     cc main.c kernels.o -ltarn_helper -ltarn -lm
 
@@ -88,9 +89,12 @@ _C_NAMES = {
 
 
 class NeedsPythonError(TypeError):
-    """A function's object calls names that need the interpreter.
+    """An error for a function whose object calls names that need the interpreter.
 
-    `needs` has the names, by function.
+    Attributes
+    ----------
+    needs : dict of str to list of str
+        The names, by function.
     """
 
     def __init__(self, needs: Mapping[str, list[str]]) -> None:
@@ -106,11 +110,31 @@ def compile_ahead(
     folder: str | os.PathLike[str] = ".",
     cpu: str | None = None,
 ) -> tuple[str, str]:
-    """Compile functions with their signatures into `folder`/`name`.o and .h.
+    """Compile functions with their signatures into an object file and a header.
 
-    The keys are the names in C. `cpu` is a name that LLVM knows, "host" for this machine's;
-    None: any of its kind. NeedsPythonError, and no file, where one needs the interpreter;
-    TypeError for a type without a C declaration. Return the paths of both files.
+    Parameters
+    ----------
+    name : str
+        Name of both files, without `.o` and `.h`.
+    functions : mapping of str to (callable, signature)
+        The functions by their names in C. A signature is one of Numba's, with the type of the
+        result.
+    folder : str or path
+        Folder of both files.
+    cpu : str, optional
+        A name that LLVM knows; "host" for this machine's. None: any CPU of its kind.
+
+    Returns
+    -------
+    tuple of (str, str)
+        The paths of the object file and of the header.
+
+    Raises
+    ------
+    NeedsPythonError
+        A function needs the interpreter. No file is written.
+    TypeError
+        A type has no C declaration, or a signature has no type for the result.
     """
     signatures = {symbol: _signature(wanted) for symbol, (_, wanted) in functions.items()}
     header = _header(name, signatures)
@@ -129,6 +153,7 @@ def compile_ahead(
 
 
 def _signature(wanted: Any) -> Any:
+    """Return a signature in Numba's form; TypeError without a type for the result."""
     from numba.core import sigutils
 
     arguments, result = sigutils.normalize_signature(wanted)
@@ -138,6 +163,7 @@ def _signature(wanted: Any) -> Any:
 
 
 def _object_of(name: str, entries: list[tuple[str, Any, Any]], cpu: str | None) -> bytes:
+    """Return the object file of functions, as bytes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # pycc is deprecated; this Numba has it
         from numba.core.registry import cpu_target
@@ -155,7 +181,7 @@ def _object_of(name: str, entries: list[tuple[str, Any, Any]], cpu: str | None) 
 
 
 def _missing(code: bytes) -> list[str]:
-    """Names that an object asks for and a program without Python does not have."""
+    """Return the names that an object needs and a program without Python does not have."""
     return [
         name
         for name in undefined_names(code)
@@ -164,7 +190,13 @@ def _missing(code: bytes) -> list[str]:
 
 
 def undefined_names(code: bytes) -> list[str]:
-    """The undefined names of an ELF object of this machine (64 bits)."""
+    """Return the undefined names of an ELF object of this machine (64 bits).
+
+    Raises
+    ------
+    ValueError
+        The bytes are no such object.
+    """
     if code[:5] != b"\x7fELF\x02":
         raise ValueError("tarn.nrt.aot: no ELF object of 64 bits")
     table, count = struct.unpack_from("<40xQ12xH", code)[0], struct.unpack_from("<60xH", code)[0]
@@ -186,12 +218,14 @@ def undefined_names(code: bytes) -> list[str]:
 
 
 def _is_array(kind: Any) -> bool:
+    """Return True for an array of one or two dimensions."""
     from numba.core import types
 
     return isinstance(kind, types.Array) and kind.ndim in (1, 2)
 
 
 def _c_name(kind: Any) -> str:
+    """Return the C type of one of Numba's types; TypeError without one."""
     if _is_array(kind):
         return f"tarn_aot_array{kind.ndim}"
     name = _C_NAMES.get(str(kind))
@@ -201,12 +235,14 @@ def _c_name(kind: Any) -> str:
 
 
 def _parameter(number: int, kind: Any) -> str:
+    """Return the C declaration of parameter number `number`."""
     if _is_array(kind):
         return f"TARN_AOT_ARRAY{kind.ndim}_PARAMETERS(a{number})"
     return f"{_c_name(kind)} a{number}"
 
 
 def _prototype(symbol: str, signature: Any) -> str:
+    """Return the C prototype of a function."""
     result = _c_name(signature.return_type).rstrip()
     parameters = [_parameter(i, kind) for i, kind in enumerate(signature.args)]
     return (
@@ -218,6 +254,7 @@ def _prototype(symbol: str, signature: Any) -> str:
 
 
 def _header(name: str, signatures: Mapping[str, Any]) -> str:
+    """Return the text of the header."""
     guard = re.sub(r"\W", "_", name).upper() + "_H"
     prototypes = "\n".join(_prototype(*item) for item in signatures.items())
     return (

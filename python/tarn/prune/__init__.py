@@ -1,14 +1,14 @@
 """Reference counts that cancel out, removed from compiled code.
 
-Numba counts the references of arrays, lists and strings in the code that it compiles, and
-removes the pairs of counts that change nothing with a pass of llvmlite's. That pass can
-remove one too many; Tarn's does not (docs/prune.md has the evidence). In a stock Numba:
+Numba counts the references of arrays, lists and strings in the code that it compiles. A pass of
+llvmlite removes the pairs of counts that change nothing. That pass can remove one too many;
+Tarn's does not (docs/prune.md has the evidence). In a stock Numba:
 
     import tarn.prune
     tarn.prune.install()      # functions compiled from here on are pruned by Tarn
 
-or, without touching the program, `python -m tarn.prune program.py`. `prune()` works on IR,
-from whatever compiler. `tarn prune` is the same as a command.
+or, without changing the program, `python -m tarn.prune program.py`. `prune()` works on IR of any
+compiler. The command `tarn prune` does the same.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def _bits(what: str, known: dict[str, int], asked: Iterable[str] | None) -> int:
-    """The sum of the names' bits; 0, which is all of them, for None."""
+    """Return the sum of the names' bits; 0, which selects the default, for None."""
     if asked is None:
         return 0
     names = list(asked)
@@ -55,17 +55,47 @@ def prune(
     explain: bool = False,
     name: str = "<ir>",
 ) -> Pruned:
-    """Prune a module: text comes back as text, bitcode as bitcode.
+    """Prune a module: text is returned as text, bitcode as bitcode.
 
-    `mode="llvmlite"` gives the result of llvmlite's pass, its mistakes included;
-    `subgraph_limit` belongs to it. `shapes` are those of "per_block", "diamond", "fanout"
-    and "fanout_raise" that are looked for; None is all of them. `marks` says how blocks are
-    marked that raise: "store" (a store to excinfo), "ret" (a ret, before Numba 0.57); None is
-    both, with `mode="llvmlite"` the store. With `explain` the result has each incref that
-    stayed beside a decref of the same value, with the reason.
+    Parameters
+    ----------
+    ir : str or bytes
+        The module.
+    mode : {"sound", "llvmlite"}
+        "sound" never frees an object early. "llvmlite" gives the result of llvmlite's pass, its
+        mistakes included.
+    shapes : iterable of str, optional
+        The shapes to look for: "per_block", "diamond", "fanout", "fanout_raise". None: all.
+    marks : iterable of str, optional
+        The raise metadata of blocks that raise: "store" (a store to excinfo), "ret" (a ret,
+        before Numba 0.57). None: both, but with `mode="llvmlite"` the store.
+    subgraph_limit : int
+        With `mode="llvmlite"`: the most block visits of one fan-out search.
+    explain : bool
+        Fill `kept` of the result.
+    name : str
+        Name of the module in error messages.
 
-    LLVM's reader can end the process on bytes that are not IR at all: this is for modules
-    of a compiler that you trust, `tarn prune` for others.
+    Returns
+    -------
+    Pruned
+        The module, the counts, and the increfs that stayed.
+
+    Raises
+    ------
+    ValueError
+        A mode, a shape or a mark is unknown.
+    NotSupportedError
+        The pruner's library is not installed, or cannot be loaded.
+    OutOfMemoryError
+        Host memory is unavailable.
+    TarnError
+        LLVM cannot read the module, or its verifier rejects it.
+
+    Notes
+    -----
+    LLVM's reader can end the process on bytes that are not IR at all. So use this function for
+    modules of a compiler that you trust, and `tarn prune` for others.
     """
     kept: list[Kept] = []
     options = _library.make_options(
@@ -82,21 +112,52 @@ def prune(
 
 
 def old_text(ir: str) -> tuple[str, int]:
-    """IR text after Numba's pass before 0.52, and how many operations that pass removed.
+    """Prune IR text as Numba's pass before 0.52 did.
 
-    It looks at one block at a time and at names alone: see docs/prune.md before use.
+    The pass looks at one block at a time and at names alone: see docs/prune.md before use.
+
+    Parameters
+    ----------
+    ir : str
+        The text of a module.
+
+    Returns
+    -------
+    tuple of (str, int)
+        The pruned text, and the number of operations that the pass removed.
+
+    Raises
+    ------
+    NotSupportedError
+        The pruner's library is not installed, or cannot be loaded.
+    OutOfMemoryError
+        Host memory is unavailable.
     """
     out, removed = _library.old_text(ir.encode())
     return out.decode(), removed
 
 
 def install(mode: str = "sound") -> None:
-    """Let Tarn prune what Numba compiles from now on, instead of llvmlite's pass.
+    """Let Tarn prune the functions that Numba compiles from now on, instead of llvmlite's pass.
 
-    Numba's own settings hold: NUMBA_LLVM_REFPRUNE_PASS=0 switches to the old pass, and
-    NUMBA_LLVM_REFPRUNE_FLAGS says which shapes are looked for. Functions in Numba's cache on
-    disk from another pruner, or from another version or mode of this one, are compiled anew. The
-    same call again is no error; another mode replaces the first.
+    Numba's own settings apply. NUMBA_LLVM_REFPRUNE_PASS=0 selects the old pass, and
+    NUMBA_LLVM_REFPRUNE_FLAGS selects the shapes. Numba compiles functions again that its cache on
+    disk has from another pruner, or from another version or mode of this one. The same call again
+    is no error; another mode replaces the first.
+
+    Parameters
+    ----------
+    mode : {"sound", "llvmlite"}
+        As in prune().
+
+    Raises
+    ------
+    ImportError
+        Numba is not installed.
+    ValueError
+        The mode is unknown.
+    NotSupportedError
+        The pruner's library is not installed, or has another LLVM than llvmlite.
     """
     from tarn.prune import _numba
 
@@ -104,21 +165,58 @@ def install(mode: str = "sound") -> None:
 
 
 def uninstall() -> None:
-    """Return pruning to llvmlite; compiled functions stay unchanged."""
+    """Return pruning to llvmlite; compiled functions stay unchanged.
+
+    Raises
+    ------
+    ImportError
+        Numba is not installed.
+    """
     from tarn.prune import _numba
 
     _numba.uninstall()
 
 
 def statistics() -> Report:
-    """The totals of all pruning in Numba in this process, since install()."""
+    """Return the totals of all pruning in Numba in this process, since install().
+
+    Returns
+    -------
+    Report
+        Sums, and the maximum of `peak_bytes`.
+
+    Raises
+    ------
+    ImportError
+        Numba is not installed.
+    """
     from tarn.prune import _numba
 
     return _numba.totals()
 
 
 def explain(what: Any, mode: str = "sound") -> list[Kept]:
-    """The reasons why increfs stayed in IR, or in every compiled version of a function."""
+    """Return the reasons why increfs stayed in IR, or in a compiled function.
+
+    Parameters
+    ----------
+    what : str, bytes or compiled function
+        IR, or a function with Numba's inspect_llvm(), of which every compiled version counts.
+    mode : {"sound", "llvmlite"}
+        As in prune().
+
+    Returns
+    -------
+    list of Kept
+        The increfs that stayed beside a decref of the same value.
+
+    Raises
+    ------
+    TypeError
+        `what` is neither IR nor a compiled function.
+    NotSupportedError, OutOfMemoryError, TarnError, ValueError
+        As in prune().
+    """
     if isinstance(what, (str, bytes)):
         return prune(what, mode=mode, explain=True).kept
     if not hasattr(what, "inspect_llvm"):

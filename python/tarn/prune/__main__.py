@@ -13,17 +13,20 @@ from tarn.prune._library import MODES
 
 
 def _say_totals() -> None:
+    """Print the counts of the whole process on stderr."""
     report = tarn.prune.statistics()
     words = ", ".join(f"{name} {count}" for name, count in report._asdict().items())
     print(f"tarn.prune: {words}", file=sys.stderr)
 
 
 def _usage() -> int:
+    """Print the usage on stderr and return the exit status."""
     print(__doc__, end="", file=sys.stderr)
     return 2
 
 
 def main(arguments: list[str]) -> int:
+    """Run the program that the arguments name; return the exit status."""
     mode, stats = "sound", False
     while arguments and arguments[0] in ("--mode", "--stats"):
         if arguments.pop(0) == "--stats":

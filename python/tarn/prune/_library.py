@@ -2,8 +2,8 @@
 
 The pruner's library needs LLVM, which is large, and most programs that use Tarn do not need it.
 So no module links it: it is opened at the first pruning, and a Tarn that was built without it
-reports that then. A Tarn may have it for several LLVMs (libtarn_prune-14 beside libtarn_prune);
-a program that has llvmlite gets the one for llvmlite's LLVM.
+reports that then. A Tarn may have it for several LLVMs (libtarn_prune-14 beside libtarn_prune).
+A program that has llvmlite gets the one for llvmlite's LLVM.
 """
 
 from __future__ import annotations
@@ -24,7 +24,19 @@ MARKS = {"store": 1, "ret": 2}
 
 
 class Place(NamedTuple):
-    """A place in the IR, and in the source where there is debug info."""
+    """A place in the IR, and in the source if there is debug info.
+
+    Attributes
+    ----------
+    block : str
+        Name of the block as IR prints it.
+    instruction : str
+        Instruction as IR prints it; "" for a whole block.
+    file : str
+        Source file; "" without debug info.
+    line, column : int
+        Line and column of the source, from 1; 0 without debug info.
+    """
 
     block: str
     instruction: str
@@ -41,7 +53,7 @@ class Place(NamedTuple):
 
 
 def _plain(function: str) -> str:
-    """A mangled name of Numba's as the source has it: _ZN8__main__1fB2v1... is __main__.f."""
+    """Return a mangled name of Numba's as in the source: _ZN8__main__1fB2v1... is __main__.f."""
     parts, rest = [], function.removeprefix("_ZN")
     while rest != function and rest[:1].isdigit():
         digits = len(rest) - len(rest.lstrip("0123456789"))
@@ -52,7 +64,23 @@ def _plain(function: str) -> str:
 
 
 class Kept(NamedTuple):
-    """An incref that stayed, with the reason."""
+    """An incref that stayed although its function has a decref of the same value.
+
+    Attributes
+    ----------
+    rule : int
+        Number of the rule that kept it, a `tarn_prune_rule`.
+    message : str
+        Message of the rule.
+    function : str
+        Name of the function in the IR.
+    value : str
+        The reference as IR prints it.
+    incref : Place
+        The place of the incref.
+    at : Place
+        The place that breaks the rule; "" and 0 if there is none.
+    """
 
     rule: int
     message: str
@@ -68,7 +96,33 @@ class Kept(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The counts of one call. The first four count operations: a pair is two."""
+    """The counts of one call, or the totals of a process.
+
+    The pruner counts them. The first four count removed operations: a pair is two.
+
+    Attributes
+    ----------
+    per_block : int
+        Operations removed within a block.
+    diamond : int
+        Operations removed by diamonds.
+    fanout : int
+        Operations removed by fan-outs.
+    fanout_raise : int
+        Operations removed by fan-outs with raise.
+    functions : int
+        Functions with a body.
+    functions_changed : int
+        Functions from which something was removed.
+    increfs, decrefs : int
+        Operations found before anything was removed.
+    kept : int
+        Increfs that stayed although a decref of the value exists.
+    gave_up : int
+        Searches that ended at a limit.
+    peak_bytes : int
+        The most host memory of the pruner's own at any time, in bytes.
+    """
 
     per_block: int = 0
     diamond: int = 0
@@ -84,18 +138,31 @@ class Report(NamedTuple):
 
     @property
     def removed(self) -> int:
+        """Operations removed in all shapes; a pair is two."""
         return self.per_block + self.diamond + self.fanout + self.fanout_raise
 
 
 class Pruned(NamedTuple):
-    """A module without the pairs that cancelled out."""
+    """A module without the pairs that cancelled out.
 
-    ir: str | bytes  # as it was given: text, or bitcode
+    Attributes
+    ----------
+    ir : str or bytes
+        The module in the format of the input: text, or bitcode.
+    report : Report
+        The counts.
+    kept : list of Kept
+        The increfs that stayed; empty unless requested.
+    """
+
+    ir: str | bytes
     report: Report
-    kept: list[Kept]  # empty unless requested
+    kept: list[Kept]
 
 
 class _CPlace(ctypes.Structure):
+    """tarn_prune_place in C."""
+
     _fields_ = [
         ("block", ctypes.c_char_p),
         ("instruction", ctypes.c_char_p),
@@ -106,6 +173,8 @@ class _CPlace(ctypes.Structure):
 
 
 class _CKept(ctypes.Structure):
+    """tarn_prune_kept in C."""
+
     _fields_ = [
         ("rule", ctypes.c_int),
         ("message", ctypes.c_char_p),
@@ -120,6 +189,8 @@ _Explain = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(_CKept))
 
 
 class _COptions(ctypes.Structure):
+    """tarn_prune_options in C."""
+
     _fields_ = [
         ("mode", ctypes.c_int),
         ("shapes", ctypes.c_uint),
@@ -133,10 +204,14 @@ class _COptions(ctypes.Structure):
 
 
 class _CReport(ctypes.Structure):
+    """tarn_prune_report in C."""
+
     _fields_ = [(name, ctypes.c_uint64) for name in Report._fields]
 
 
 class _CError(ctypes.Structure):
+    """tarn_error in C."""
+
     _fields_ = [
         ("status", ctypes.c_int),
         ("native", ctypes.c_int),
@@ -145,8 +220,10 @@ class _CError(ctypes.Structure):
 
 
 def library_path() -> str:
-    """The path of libtarn_prune: $TARN_PRUNE_LIBRARY, or beside libtarn, for llvmlite's LLVM if
-    there is such a file and the program has imported llvmlite."""
+    """Return the path of libtarn_prune: $TARN_PRUNE_LIBRARY, or a file beside libtarn.
+
+    If the program has imported llvmlite, it is the file for llvmlite's LLVM, where that exists.
+    """
     named = os.environ.get("TARN_PRUNE_LIBRARY")
     if named:
         return named
@@ -162,12 +239,13 @@ def library_path() -> str:
 
 
 def library() -> Any:
-    """The library, opened at the first call."""
+    """Return the library, opened at the first call."""
     return _open(library_path())
 
 
 @functools.cache
 def _open(path: str) -> Any:
+    """Open a library and declare its functions; NotSupportedError if that fails."""
     if not os.path.exists(path):
         raise tarn.NotSupportedError(
             f"prune: {path} is not there: install the distribution tarn-gpu-prune"
@@ -192,7 +270,13 @@ def _open(path: str) -> Any:
 
 
 def llvm_version() -> str:
-    """The version of LLVM that the pruner uses, e.g. "22.1.8"."""
+    """Return the version of LLVM that the pruner uses, such as "22.1.8".
+
+    Raises
+    ------
+    NotSupportedError
+        The pruner's library is not installed, or cannot be loaded.
+    """
     version: bytes = library().tarn_prune_llvm_version()
     return version.decode()
 
@@ -208,15 +292,19 @@ def check(status: int) -> None:
 
 
 def _text(words: bytes | None) -> str:
+    """Return a string of C as str."""
     return (words or b"").decode(errors="replace")
 
 
 def _place(place: _CPlace) -> Place:
+    """Return a place of C as a Place."""
     words = (_text(place.block), _text(place.instruction), _text(place.file))
     return Place(*words, place.line, place.column)
 
 
 def _listener(kept: list[Kept]) -> Any:
+    """Return a function for C that appends each incref that stayed to `kept`."""
+
     def listen(_: Any, pointer: Any) -> None:
         row = pointer.contents
         words = (_text(row.message), _text(row.function), _text(row.value))
@@ -233,6 +321,7 @@ def make_options(
     kept: list[Kept] | None,
     raise_marks: int = 0,  # 0: those of the mode
 ) -> _COptions:
+    """Return the options of C; ValueError for an unknown mode or set of shapes."""
     if mode not in MODES:
         raise ValueError(f"prune: mode {mode!r} is none of {', '.join(MODES)}")
     if not 0 < shapes <= ALL_SHAPES:
@@ -258,10 +347,12 @@ def _take(out: ctypes.c_void_p, size: ctypes.c_size_t) -> bytes:
 
 
 def _report(report: _CReport) -> Report:
+    """Return a report of C as a Report."""
     return Report(*(getattr(report, field) for field in Report._fields))
 
 
 def prune_bytes(data: bytes, name: str, options: _COptions) -> tuple[bytes, Report]:
+    """Prune a module of bytes; return it with the counts."""
     out, size, report = ctypes.c_void_p(), ctypes.c_size_t(), _CReport()
     check(
         library().tarn_prune_bytes(
@@ -278,8 +369,10 @@ def prune_bytes(data: bytes, name: str, options: _COptions) -> tuple[bytes, Repo
 
 
 def prune_in_place(what: str, pointer: Any, options: _COptions) -> Report:
-    """Prune a "module" or a "function" of the library's own LLVM: what LLVM-C calls an
-    LLVMModuleRef or an LLVMValueRef."""
+    """Prune a "module" or a "function" of the library's own LLVM.
+
+    The pointer is an LLVMModuleRef or an LLVMValueRef of LLVM-C.
+    """
     report = _CReport()
     call = getattr(library(), f"tarn_prune_{what}")
     address = ctypes.cast(pointer, ctypes.c_void_p)
@@ -288,6 +381,7 @@ def prune_in_place(what: str, pointer: Any, options: _COptions) -> Report:
 
 
 def old_text(data: bytes) -> tuple[bytes, int]:
+    """Prune text as Numba's pass before 0.52 did; return it with the number of operations."""
     out, size, removed = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_uint64()
     check(
         library().tarn_prune_old_text(

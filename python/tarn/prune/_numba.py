@@ -1,8 +1,8 @@
-"""Makes a stock Numba use Tarn's pruner.
+"""Replaces the pass of llvmlite with Tarn's pruner in a stock Numba.
 
-Numba runs llvmlite's pass three times: on each function by itself, then on the library's
-module after a first cheap round of optimization has inlined what it calls, then once more
-after the full round.
+Numba runs llvmlite's pass three times. The first is on each function by itself. The second is on
+the library's module, after a first cheap round of optimization has inlined what it calls. The
+third is after the full round.
 
 Where llvmlite and libtarn_prune share one libLLVM, as in Debian, Tarn does the same in place. The
 wheel of llvmlite hides its LLVM. There modules are passed as bitcode, which costs as much as
@@ -39,6 +39,8 @@ from tarn.prune._library import Report
 
 
 class _Settings:
+    """The state of the installation, and the totals."""
+
     mode: str | None = None  # None: not installed
     in_place = False
     replaced: list[tuple[Any, str, Any]] = []  # object, name, the original
@@ -50,10 +52,12 @@ _working = threading.local()  # .library: whose module this thread optimizes
 
 
 def totals() -> Report:
+    """Return the sum of all reports since install()."""
     return _Settings.totals
 
 
 def _add(report: Report) -> None:
+    """Add a report to the totals."""
     with _lock:
         sums = (a + b for a, b in zip(_Settings.totals, report, strict=True))
         peak = max(_Settings.totals.peak_bytes, report.peak_bytes)
@@ -61,7 +65,7 @@ def _add(report: Report) -> None:
 
 
 def _options() -> Any | None:
-    """The options from Numba's settings; None: no pruning."""
+    """Return the options from Numba's settings; None: no pruning."""
     shapes = int(codegen._parse_refprune_flags())
     if shapes == 0 or _Settings.mode is None:
         return None
@@ -73,6 +77,7 @@ def _options() -> Any | None:
 
 
 def _prune_in_place(what: str, reference: Any) -> None:
+    """Prune a module or a function of llvmlite's own LLVM."""
     options = _options()
     if options is not None:
         with ll.ffi.lib._lock:  # all modules of llvmlite are in one LLVM context
@@ -81,7 +86,7 @@ def _prune_in_place(what: str, reference: Any) -> None:
 
 
 def _pruned(module: Any) -> Any:
-    """The module after pruning: itself where it counts no references, else a new one."""
+    """Return the module after pruning: itself if it counts no references, else a new one."""
     options = _options()
     if options is None:
         return module
@@ -95,7 +100,7 @@ def _pruned(module: Any) -> Any:
 
 
 def _raise_marks(mode: str) -> int:
-    """In mode llvmlite the mark that llvmlite uses: before 0.40 that was the one at the ret."""
+    """Return the mark that llvmlite uses, for mode llvmlite: before 0.40 the one at the ret."""
     old = tuple(map(int, llvmlite.__version__.split(".")[:2])) < (0, 40)
     return _library.MARKS["ret"] if old and mode == "llvmlite" else 0
 
@@ -111,6 +116,7 @@ class _ThenPrune:
         return getattr(self._manager, name)
 
     def run(self, module: Any, *arguments: Any) -> Any:
+        """Run the passes, then prune; return whether the passes changed the module."""
         changed = self._manager.run(module, *arguments)
         if _Settings.in_place:
             _prune_in_place("module", module)
@@ -136,6 +142,7 @@ class _ThenPruneFunction:
         return self._manager.__exit__(*exception)
 
     def run(self, function: Any, *arguments: Any) -> Any:
+        """Run the passes, then prune; return whether the passes changed the function."""
         changed = self._manager.run(function, *arguments)
         _prune_in_place("function", function)
         return changed
@@ -152,6 +159,8 @@ def _without_llvmlites_pass(make: Any, *arguments: Any, **options: Any) -> Any:
 
 
 def _module_pass_manager(original: Any) -> Any:
+    """Replace CPUCodegen._module_pass_manager."""
+
     def replacement(self: Any, **options: Any) -> Any:
         library = getattr(_working, "library", None)
         if not config.LLVM_REFPRUNE_PASS or library is None:
@@ -163,6 +172,8 @@ def _module_pass_manager(original: Any) -> Any:
 
 
 def _function_pass_manager(original: Any) -> Any:
+    """Replace CPUCodegen._function_pass_manager."""
+
     def replacement(self: Any, *module: Any, **options: Any) -> Any:
         made = _without_llvmlites_pass(original, self, *module, **options)
         if not _Settings.in_place or not config.LLVM_REFPRUNE_PASS:
@@ -175,8 +186,10 @@ def _function_pass_manager(original: Any) -> Any:
 
 
 def _managers_to_keep(generator: Any) -> tuple[Any, Any]:
-    """For a Numba that keeps its pass managers: the two without llvmlite's pass, created as
-    CPUCodegen._init() does."""
+    """Return two pass managers without llvmlite's pass, for a Numba that keeps its own.
+
+    They are created as CPUCodegen._init() does.
+    """
     if not hasattr(generator, "_tarn_managers"):
         cheap = {
             "loop_vectorize": getattr(generator, "_loopvect", False),
@@ -195,6 +208,7 @@ def _managers_to_keep(generator: Any) -> tuple[Any, Any]:
 
 @contextlib.contextmanager
 def _kept_managers_for(library: Any) -> Iterator[None]:
+    """Replace the kept pass managers of a library's code generator for a while."""
     generator = library._codegen
     outer = generator._mpm_cheap, generator._mpm_full
     cheap, full = _managers_to_keep(generator)
@@ -208,6 +222,7 @@ def _kept_managers_for(library: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _new_managers_for(library: Any) -> Iterator[None]:
+    """Set the library for which this thread creates pass managers."""
     outer = getattr(_working, "library", None)
     _working.library = library
     try:
@@ -217,6 +232,8 @@ def _new_managers_for(library: Any) -> Iterator[None]:
 
 
 def _optimize_final_module(original: Any) -> Any:
+    """Replace CPUCodeLibrary._optimize_final_module."""
+
     def replacement(self: Any) -> Any:
         if not config.LLVM_REFPRUNE_PASS:
             return original(self)
@@ -229,6 +246,8 @@ def _optimize_final_module(original: Any) -> Any:
 
 
 def _magic_tuple(original: Any) -> Any:
+    """Replace JITCPUCodegen.magic_tuple."""
+
     def replacement(self: Any) -> tuple[Any, ...]:
         key: tuple[Any, ...] = original(self)
         return (*key, f"tarn.prune {tarn.__version__} {_Settings.mode}")
@@ -237,6 +256,8 @@ def _magic_tuple(original: Any) -> Any:
 
 
 def _dump_refprune_stats(original: Any) -> Any:
+    """Replace dump_refprune_stats() of llvmlite."""
+
     def replacement(printout: bool = False) -> Any:
         theirs = original(printout)
         return theirs + type(theirs)(*_Settings.totals[:4])
@@ -245,12 +266,13 @@ def _dump_refprune_stats(original: Any) -> Any:
 
 
 def _statistics() -> list[Any]:
-    """The modules of llvmlite with a dump_refprune_stats()."""
+    """Return the modules of llvmlite with a dump_refprune_stats()."""
     modules = [getattr(ll, name, None) for name in ("newpassmanagers", "passmanagers")]
     return [module for module in modules if hasattr(module, "dump_refprune_stats")]
 
 
 def _check_versions() -> None:
+    """Raise NotSupportedError unless llvmlite and the pruner have the same major LLVM."""
     theirs = ".".join(map(str, ll.llvm_version_info))
     ours = _library.llvm_version()
     major = theirs.partition(".")[0]
@@ -262,7 +284,7 @@ def _check_versions() -> None:
 
 
 def _shares_llvm() -> bool:
-    """Do llvmlite and libtarn_prune use the same LLVM?"""
+    """Return True if llvmlite and libtarn_prune use the same LLVM."""
 
     def address(library: Any) -> int | None:
         call = getattr(library, "LLVMGetModuleContext", None)  # llvmlite's wheel hides it
@@ -273,12 +295,14 @@ def _shares_llvm() -> bool:
 
 
 def _replace(owner: Any, name: str, make: Any) -> None:
+    """Replace an attribute, and remember the original for uninstall()."""
     before = getattr(owner, name)
     _Settings.replaced.append((owner, name, before))
     setattr(owner, name, make(before))
 
 
 def install(mode: str) -> None:
+    """Replace llvmlite's pass, or change the mode."""
     _library.make_options(mode, _library.ALL_SHAPES, "bitcode", 0, None)  # a mode?
     _check_versions()
     if _Settings.mode is None:
@@ -294,6 +318,7 @@ def install(mode: str) -> None:
 
 
 def uninstall() -> None:
+    """Restore all that install() replaced."""
     while _Settings.replaced:
         owner, name, before = _Settings.replaced.pop()
         setattr(owner, name, before)
