@@ -278,10 +278,10 @@ static uint64_t bytes_closed_after(const struct tarn__heap *heap,
  * fence. */
 static void recount(struct tarn__heap *heap, struct tarn__lane *lane)
 {
-    uint64_t left = bytes_closed_after(heap, lane, lane->fenced_epoch);
+    uint64_t rest = bytes_closed_after(heap, lane, lane->fenced_epoch);
 
-    heap->unfenced_bytes -= lane->closed_bytes - left;
-    lane->closed_bytes = left;
+    heap->unfenced_bytes -= lane->closed_bytes - rest;
+    lane->closed_bytes = rest;
 }
 
 /* Find an event fence that can be dropped, because the next one covers the same frees. 0:
