@@ -9,9 +9,13 @@ The table has tab-separated columns: section, scope, old, new. Scopes:
     name          an identifier with the prefix tarn or TARN, wherever the word stands
     prefix        the beginning of such identifiers
     field:STRUCT  a member of a C struct; clang finds each use of it
+    token:PATHS   an identifier in the C files below these paths (a list with commas)
+    word:PATHS    a word in any file below these paths, wherever it stands
+    file          a path: the file moves, and every mention of its path changes
 
-Strings, comments and documents change for `name` and `prefix` alone. A field needs the
-compile_commands.json of build/release and of the wheel's build.
+Strings and documents change for `name`, `prefix`, `word` and `file` alone. Comments change for a
+token with an underscore. A field needs the compile_commands.json of build/release and of the
+wheel's build. All tokens change in one pass, so that one row's new name can be another's old one.
 """
 
 from __future__ import annotations
@@ -75,6 +79,63 @@ def rename_words(sources, words, prefixes):
     every = {**words, **prefixes}
     for name, text in sources.text.items():
         sources.text[name] = pattern.sub(lambda found: every[found.group()], text)
+
+
+# --- identifiers of a part of the sources -------------------------------------------------------
+
+
+def below(name, paths):
+    return any(name == path or (path.endswith("/") and name.startswith(path)) for path in paths)
+
+
+def rename_tokens(sources, rows):
+    """`token`: identifiers in code; those that no sentence contains change in comments, too."""
+    for name, text in sources.text.items():
+        if not name.endswith((".c", ".h", ".cpp", ".hpp")):
+            continue
+        here = {}
+        for paths, old, new in rows:
+            if below(name, paths) and here.setdefault(old, new) != new:
+                sys.exit(f"{name}: {old} becomes {here[old]} and {new}")
+        if not here:
+            continue
+        compound = [old for old in here if "_" in old]
+        pattern = re.compile(r"\b(" + "|".join(compound) + r")\b") if compound else None
+        tokens = C_TOKEN.findall(text)
+        for place, token in enumerate(tokens):
+            if token.startswith(("/*", "//")):
+                if pattern:
+                    tokens[place] = pattern.sub(lambda found: here[found[1]], token)
+            else:
+                tokens[place] = here.get(token, token)
+        sources.text[name] = "".join(tokens)
+
+
+def rename_words_below(sources, rows):
+    for paths, old, new in rows:
+        for name, text in sources.text.items():
+            if below(name, paths):
+                sources.text[name] = re.sub(rf"\b{re.escape(old)}\b", new, text)
+
+
+def move_files(sources, moves):
+    """The mentions are of the path, of the path below src or tests, or of the include path."""
+    for old, new in moves.items():
+        (ROOT / new).parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["git", "mv", old, new], cwd=ROOT, check=True)
+    sources = Sources()
+    every = {}
+    for old, new in moves.items():
+        every[old] = new
+        for root in ("src/", "tests/", "python/"):
+            if old.startswith(root) and new.startswith(root) and old.count("/") > 1:
+                every[old[len(root) :]] = new[len(root) :]
+    pattern = re.compile(
+        r"(?<![\w.-])(" + "|".join(map(re.escape, sorted(every, key=len, reverse=True))) + r")(?!\w)"
+    )
+    for name, text in sources.text.items():
+        sources.text[name] = pattern.sub(lambda found: every[found[1]], text)
+    return sources.write()
 
 
 # --- members of structs ------------------------------------------------------------------------
@@ -208,7 +269,7 @@ def main():
     parser.add_argument("--to", type=pathlib.Path, help="copy the files there, renamed")
     parser.add_argument("files", nargs="*", help="with --to")
     arguments = parser.parse_args()
-    names, prefixes, fields = {}, {}, {}
+    names, prefixes, fields, tokens, words, moves = {}, {}, {}, [], [], {}
     for line in (ROOT / "tools/renames.tsv").read_text().splitlines():
         if not line or line.startswith("#"):
             continue
@@ -222,6 +283,12 @@ def main():
             prefixes[old] = new
         elif kind == "field":
             fields[rest, old] = new
+        elif kind == "token":
+            tokens.append((rest.split(","), old, new))
+        elif kind == "word":
+            words.append((rest.split(","), old, new))
+        elif kind == "file":
+            moves[old] = new
         else:
             sys.exit(f"no such scope: {scope}")
     if arguments.to:
@@ -231,7 +298,11 @@ def main():
     if fields:
         rename_fields(sources, fields)
     rename_words(sources, names, prefixes)
+    rename_tokens(sources, tokens)
+    rename_words_below(sources, words)
     print(f"{sources.write()} files changed")
+    if moves:
+        print(f"{move_files(sources, moves)} files mention moved ones")
 
 
 if __name__ == "__main__":
