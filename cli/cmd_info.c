@@ -10,11 +10,11 @@ enum { TRIAL_BYTES = 1 << 20 };
 /* A trial of a resource: whether it works here. */
 struct trial {
     bool works;
-    bool streams, memory_info, free_waits;
+    bool streams, memory_info, deallocate_synchronizes;
     char why[sizeof tarn_error_last()->message]; /* the reason why it does not work */
 };
 
-static tarn_status give_back(tarn_resource *resource, tarn_device_ptr block)
+static tarn_status free_block(tarn_resource *resource, tarn_device_ptr block)
 {
     return tarn_resource_deallocate(resource, block, TRIAL_BYTES, 0, TARN_STREAM_DEFAULT);
 }
@@ -30,9 +30,9 @@ static tarn_status use(tarn_resource *resource)
 
     if (status != TARN_OK)
         return status;
-    status = give_back(resource, block);
+    status = free_block(resource, block);
     if (status != TARN_OK)
-        give_back(resource, block);
+        free_block(resource, block);
     return status;
 }
 
@@ -45,7 +45,7 @@ static struct trial try_resource(const struct resource_kind *kind, int device)
         trial.works = true;
         trial.streams = tarn_resource_supports_streams(resource);
         trial.memory_info = tarn_resource_supports_memory_info(resource);
-        trial.free_waits = tarn_resource_deallocate_synchronizes(resource);
+        trial.deallocate_synchronizes = tarn_resource_deallocate_synchronizes(resource);
     } else {
         snprintf(trial.why, sizeof trial.why, "%s", tarn_error_last()->message);
     }
@@ -62,7 +62,7 @@ static void print_resources(int device)
         if (trial.works) {
             printf("  %-9s %-6s %-8s %-12s %s\n", kind->name, "yes",
                    trial.streams ? "yes" : "no", trial.memory_info ? "yes" : "no",
-                   trial.free_waits ? "yes" : "no");
+                   trial.deallocate_synchronizes ? "yes" : "no");
             continue;
         }
         printf("  %-9s %-6s ", kind->name, "no");
@@ -77,8 +77,8 @@ static void print_device(int number, const tarn_device_info *device)
     print_text(stdout, device->name);
     printf(", compute %d.%d, %s\n", device->compute_major, device->compute_minor,
            device->uuid);
-    printf("  memory %s, %s free\n", bytes_in_words(device->total_bytes).text,
-           bytes_in_words(device->free_bytes).text);
+    printf("  memory %s, %s free\n", bytes_text(device->total_bytes).text,
+           bytes_text(device->free_bytes).text);
     printf(
         "  memory pools %s, virtual memory %s, managed %s, host mapping %s, legacy IPC "
         "%s\n",
@@ -95,20 +95,20 @@ static void find_other_distribution(char name[PATH_BYTES])
 {
     char path[PATH_BYTES];
     struct dirent *entry;
-    DIR *folder = NULL;
+    DIR *directory = NULL;
 
     name[0] = '\0';
     if (beside_libtarn("../__init__.py", path) && access(path, F_OK) == 0 &&
         beside_libtarn("../..", path))
-        folder = opendir(path);
-    while (folder && !name[0] && (entry = readdir(folder)) != NULL) {
+        directory = opendir(path);
+    while (directory && !name[0] && (entry = readdir(directory)) != NULL) {
         const char *end = strrchr(entry->d_name, '.');
         if (strncmp(entry->d_name, "tarn-", 5) == 0 && end &&
             (strcmp(end, ".dist-info") == 0 || strcmp(end, ".egg-info") == 0))
             snprintf(name, PATH_BYTES, "%s", entry->d_name);
     }
-    if (folder)
-        closedir(folder);
+    if (directory)
+        closedir(directory);
 }
 
 static void warn_of_other_distribution(void)
@@ -145,7 +145,7 @@ static void write_resources(struct json *out, int device)
         if (trial.works) {
             json_bool(out, "streams", trial.streams);
             json_bool(out, "memory_info", trial.memory_info);
-            json_bool(out, "free_waits", trial.free_waits);
+            json_bool(out, "free_waits", trial.deallocate_synchronizes);
         } else {
             json_text(out, "why", trial.why);
         }
@@ -192,7 +192,7 @@ static int write_all(const tarn_driver_info *driver, const tarn_device_info *dev
 }
 
 /* Query first and print then, so that a failure prints nothing else. */
-static int tell(const char *path, bool json)
+static int print_info(const char *path, bool json)
 {
     tarn_driver_info driver;
     tarn_status status = tarn_driver_open(path);
@@ -200,7 +200,7 @@ static int tell(const char *path, bool json)
     if (status == TARN_OK)
         status = tarn_driver_get_info(&driver);
     if (status != TARN_OK)
-        return failed_as_told(&verb_info);
+        return failed_with_last_error(&verb_info);
     tarn_device_info *devices = calloc((size_t)driver.device_count, sizeof *devices);
     if (!devices)
         return failed(&verb_info, "no memory for %d devices", driver.device_count);
@@ -208,7 +208,7 @@ static int tell(const char *path, bool json)
         status = tarn_driver_device_info(i, &devices[i]);
     int code;
     if (status != TARN_OK)
-        code = failed_as_told(&verb_info);
+        code = failed_with_last_error(&verb_info);
     else
         code = json ? write_all(&driver, devices) : print_all(&driver, devices);
     free(devices);
@@ -236,7 +236,7 @@ static int run(int argc, char **argv)
     if (optind != argc)
         return wrong_use(&verb_info, "takes no argument %s", argv[optind]);
     warn_of_other_distribution();
-    return tell(path, json);
+    return print_info(path, json);
 }
 
 const struct verb verb_info = {

@@ -13,7 +13,7 @@ struct job {
     struct source source;
     bool check, json;
     tarn_trace_format format;
-    tarn_trace_accounting *tally;
+    tarn_trace_accounting *accounting;
     struct json out; /* with --json; in memory, so that a failure prints none of it */
     char *text;      /* that memory */
     size_t text_bytes;
@@ -46,7 +46,7 @@ static void on_problem(void *data, uint64_t line, const char *what)
 static size_t places_of(const struct job *job, tarn_site_order order,
                         tarn_trace_site sites[PLACES])
 {
-    size_t count = tarn_trace_accounting_sites(job->tally, order, PLACES, sites);
+    size_t count = tarn_trace_accounting_sites(job->accounting, order, PLACES, sites);
 
     if (count > PLACES)
         count = PLACES;
@@ -79,18 +79,18 @@ static void print_places(const struct job *job)
                "at the peak", "at the end", "in all", "allocations");
         for (size_t i = 0; i < count; i++) {
             printf("  %12s %12s %12s %11" PRIu64 "  ",
-                   bytes_in_words(sites[i].peak_bytes).text,
-                   bytes_in_words(sites[i].live_bytes).text,
-                   bytes_in_words(sites[i].total_bytes).text, sites[i].allocations);
+                   bytes_text(sites[i].peak_bytes).text,
+                   bytes_text(sites[i].live_bytes).text,
+                   bytes_text(sites[i].total_bytes).text, sites[i].allocations);
             print_text(stdout, *sites[i].location ? sites[i].location : "(not known)");
             putchar('\n');
         }
     }
 }
 
-static void print_count(const char *what, uint64_t count, bool is_said)
+static void print_count(const char *what, uint64_t count, bool is_recorded)
 {
-    if (is_said)
+    if (is_recorded)
         printf("%s %" PRIu64, what, count);
     else
         printf("%s not in the log", what);
@@ -100,15 +100,15 @@ static void print_summary(const struct job *job, const tarn_trace_summary *summa
 {
     print_text(stdout, job->source.name);
     printf(": log of %s, %" PRIu64 " rows, %s\n", format_name(job->format),
-           summary->events, time_in_words((double)summary->duration_ns).text);
+           summary->events, time_text((double)summary->duration_ns).text);
     printf("  allocations    %10" PRIu64 "  %s in all\n", summary->allocations,
-           bytes_in_words(summary->total_bytes).text);
+           bytes_text(summary->total_bytes).text);
     printf("  frees          %10" PRIu64 "\n", summary->frees);
     printf("  failures       %10" PRIu64 "\n", summary->failures);
     printf("  peak live      %10" PRIu64 "  %s\n", summary->peak_live_blocks,
-           bytes_in_words(summary->peak_live_bytes).text);
+           bytes_text(summary->peak_live_bytes).text);
     printf("  live at end    %10" PRIu64 "  %s\n  ", summary->end_live_blocks,
-           bytes_in_words(summary->end_live_bytes).text);
+           bytes_text(summary->end_live_bytes).text);
     print_count("threads", summary->threads, summary->threads > 0);
     print_count(", streams", summary->streams, true);
     print_count(", devices", summary->devices, summary->devices > 0);
@@ -172,10 +172,11 @@ static int read_log(struct job *job)
         json_open(&job->out, "problems", '[');
     if (tarn_trace_accounting_create(job->source.name, NULL,
                                      job->check ? on_problem : NULL, job,
-                                     &job->tally) != TARN_OK)
-        return failed_as_told(&verb_log);
+                                     &job->accounting) != TARN_OK)
+        return failed_with_last_error(&verb_log);
     if (tarn_trace_read(job->source.name, source_read, &job->source, NULL,
-                        tarn_trace_accounting_add, job->tally, &job->format) != TARN_OK)
+                        tarn_trace_accounting_add, job->accounting,
+                        &job->format) != TARN_OK)
         return source_failed(&verb_log, &job->source);
     if (job->json && job->check)
         json_close(&job->out, ']');
@@ -189,7 +190,7 @@ static int summarize(struct job *job)
 
     if (code != 0)
         return code;
-    tarn_trace_accounting_summary(job->tally, &summary);
+    tarn_trace_accounting_summary(job->accounting, &summary);
     if (job->json)
         write_summary(job, &summary);
     else
@@ -239,7 +240,7 @@ static int run(int argc, char **argv)
     if (!source_open(&job.source, argv[optind]))
         return failed(&verb_log, "cannot open %s: %s", job.source.name, strerror(errno));
     code = job.json ? summarize_as_json(&job) : summarize(&job);
-    tarn_trace_accounting_release(job.tally);
+    tarn_trace_accounting_release(job.accounting);
     source_close(&job.source);
     return code;
 }

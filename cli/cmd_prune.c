@@ -20,12 +20,12 @@ struct job {
 enum { SHAPES = 1, COMPAT, LIMIT, MARKS, EMIT, LLVM, OLD, STATS, EXPLAIN, CHECK, OUTPUT };
 
 /* A name for a bit; lists of names are separated by commas. */
-struct word {
+struct flag_name {
     const char *name;
     unsigned bits;
 };
 
-static const struct word shapes[] = {
+static const struct flag_name shapes[] = {
     {"all", TARN_PRUNE_ALL},
     {"per_bb", TARN_PRUNE_PER_BLOCK},
     {"diamond", TARN_PRUNE_DIAMOND},
@@ -33,27 +33,29 @@ static const struct word shapes[] = {
     {"fanout_raise", TARN_PRUNE_FANOUT_RAISE},
     {NULL, 0},
 };
-static const struct word marks[] = {
+static const struct flag_name marks[] = {
     {"store", TARN_PRUNE_MARK_STORE}, {"ret", TARN_PRUNE_MARK_RET}, {NULL, 0}};
-static const struct word forms[] = {
+static const struct flag_name forms[] = {
     {"ll", TARN_PRUNE_TEXT}, {"bc", TARN_PRUNE_BITCODE}, {NULL, 0}};
 
-static unsigned bits_of(const struct word *words, const char *name, size_t length)
+static unsigned bits_of(const struct flag_name *flag_names, const char *name,
+                        size_t length)
 {
-    for (; words->name; words++)
-        if (strlen(words->name) == length && memcmp(words->name, name, length) == 0)
-            return words->bits;
+    for (; flag_names->name; flag_names++)
+        if (strlen(flag_names->name) == length &&
+            memcmp(flag_names->name, name, length) == 0)
+            return flag_names->bits;
     return 0;
 }
 
 /* The bits of a list of names; 0 where one of them is unknown. */
-static unsigned read_words(const struct word *words, const char *list)
+static unsigned read_flags(const struct flag_name *flag_names, const char *list)
 {
     unsigned all = 0;
 
     for (;;) {
         size_t length = strcspn(list, ",");
-        unsigned bits = bits_of(words, list, length);
+        unsigned bits = bits_of(flag_names, list, length);
         if (bits == 0)
             return 0;
         all |= bits;
@@ -94,7 +96,7 @@ static int apply(struct job *job, int option, const char *value)
 
     switch (option) {
     case SHAPES:
-        options->shapes = read_words(shapes, value);
+        options->shapes = read_flags(shapes, value);
         return options->shapes
                    ? 0
                    : wrong_use(&verb_prune,
@@ -111,7 +113,7 @@ static int apply(struct job *job, int option, const char *value)
                    ? 0
                    : wrong_use(&verb_prune, "--limit: no number above 0: %s", value);
     case MARKS:
-        options->raise_marks = read_words(marks, value);
+        options->raise_marks = read_flags(marks, value);
         return options->raise_marks
                    ? 0
                    : wrong_use(&verb_prune, "--marks: no list of store, ret: %s", value);
@@ -298,7 +300,7 @@ static void print_stats(FILE *file, const struct job *job,
     fprintf(file, "    fanout_raise %10" PRIu64 "\n", report->fanout_raise);
     fprintf(file, "  pairs that stay%10" PRIu64 "\n", report->kept);
     fprintf(file, "  given up       %10" PRIu64 "\n", report->gave_up);
-    fprintf(file, "  memory at peak %10s\n", bytes_in_words(report->peak_bytes).text);
+    fprintf(file, "  memory at peak %10s\n", bytes_text(report->peak_bytes).text);
 }
 
 static int deliver(const struct job *job, const struct prune_result *result)

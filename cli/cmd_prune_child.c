@@ -27,7 +27,7 @@ struct library {
 };
 
 /* The child's results, in memory that parent and child share. */
-struct told {
+struct child_result {
     bool done; /* it finished */
     tarn_status status;
     char message[sizeof tarn_error_last()->message]; /* set if status is not TARN_OK */
@@ -37,7 +37,7 @@ struct told {
 
 /* Files without a name, for results of no fixed size. */
 struct channel {
-    struct told *told;
+    struct child_result *child_result;
     int output, reasons, errors; /* -1: not open */
 };
 
@@ -170,13 +170,14 @@ static tarn_status prune(const struct library *library, const struct prune_task 
 
     if (task->old)
         return library->old_text(task->input, task->input_bytes, out, out_bytes,
-                                 &channel->told->old_removed);
+                                 &channel->child_result->old_removed);
     if (task->explain && reasons) {
         options.explain = write_reason;
         options.explain_data = reasons;
     }
-    tarn_status status = library->bytes(task->input, task->input_bytes, task->name,
-                                        &options, &channel->told->report, out, out_bytes);
+    tarn_status status =
+        library->bytes(task->input, task->input_bytes, task->name, &options,
+                       &channel->child_result->report, out, out_bytes);
     if (reasons && fflush(reasons) != 0 && status == TARN_OK)
         status = tarn_error_set(TARN_SYSTEM_FAILURE, "prune: cannot keep the reasons: %s",
                                 strerror(errno));
@@ -186,7 +187,7 @@ static tarn_status prune(const struct library *library, const struct prune_task 
 static void work(const struct library *library, const struct prune_task *task,
                  struct channel *channel)
 {
-    struct told *told = channel->told;
+    struct child_result *child_result = channel->child_result;
     struct rlimit none = {0, 0};
     char *out = NULL;
     size_t count = 0;
@@ -194,14 +195,15 @@ static void work(const struct library *library, const struct prune_task *task,
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setrlimit(RLIMIT_CORE, &none); /* a crash is expected here */
     dup2(channel->errors, STDERR_FILENO);
-    told->status = prune(library, task, channel, &out, &count);
-    if (told->status == TARN_OK && !write_all(channel->output, out, count))
-        told->status =
+    child_result->status = prune(library, task, channel, &out, &count);
+    if (child_result->status == TARN_OK && !write_all(channel->output, out, count))
+        child_result->status =
             tarn_error_set(TARN_SYSTEM_FAILURE, "prune: cannot keep %zu bytes: %s", count,
                            strerror(errno));
-    if (told->status != TARN_OK)
-        snprintf(told->message, sizeof told->message, "%s", tarn_error_last()->message);
-    told->done = true;
+    if (child_result->status != TARN_OK)
+        snprintf(child_result->message, sizeof child_result->message, "%s",
+                 tarn_error_last()->message);
+    child_result->done = true;
     _exit(0);
 }
 
@@ -214,20 +216,20 @@ static void close_channel(struct channel *channel)
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         if (files[i] >= 0)
             close(files[i]);
-    if (channel->told)
-        munmap(channel->told, sizeof *channel->told);
+    if (channel->child_result)
+        munmap(channel->child_result, sizeof *channel->child_result);
 }
 
 static bool open_channel(struct channel *channel)
 {
-    void *shared = mmap(NULL, sizeof *channel->told, PROT_READ | PROT_WRITE,
+    void *shared = mmap(NULL, sizeof *channel->child_result, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-    channel->told = shared == MAP_FAILED ? NULL : shared;
+    channel->child_result = shared == MAP_FAILED ? NULL : shared;
     channel->output = memfd_create("output", MFD_CLOEXEC);
     channel->reasons = memfd_create("reasons", MFD_CLOEXEC);
     channel->errors = memfd_create("errors", MFD_CLOEXEC);
-    return channel->told && channel->output >= 0 && channel->reasons >= 0 &&
+    return channel->child_result && channel->output >= 0 && channel->reasons >= 0 &&
            channel->errors >= 0;
 }
 
@@ -259,24 +261,24 @@ static char *contents(int file, size_t *count_out)
 static int died(const struct prune_task *task, const struct channel *channel, int state)
 {
     size_t count = 0;
-    char *words = contents(channel->errors, &count);
+    char *error_text = contents(channel->errors, &count);
     char how[64];
 
-    if (words)
-        words[strcspn(words, "\n")] = 0;
+    if (error_text)
+        error_text[strcspn(error_text, "\n")] = 0;
     if (WIFSIGNALED(state))
         snprintf(how, sizeof how, "signal %d, %s", WTERMSIG(state),
                  strsignal(WTERMSIG(state)));
     else
         snprintf(how, sizeof how, "exit code %d", WEXITSTATUS(state));
     failed(&verb_prune, "%s is no valid IR: LLVM died of it (%s)%s%s", task->name, how,
-           words && *words ? ": " : "", words ? words : "");
-    free(words);
+           error_text && *error_text ? ": " : "", error_text ? error_text : "");
+    free(error_text);
     return FAILED;
 }
 
 /* The library's message begins with `prune: `, and so does the tool's. */
-static const char *without_who(const char *message)
+static const char *without_component(const char *message)
 {
     size_t length = strlen("prune: ");
 
@@ -286,14 +288,14 @@ static const char *without_who(const char *message)
 static int collect(const struct prune_task *task, const struct channel *channel,
                    int state, struct prune_result *out)
 {
-    const struct told *told = channel->told;
+    const struct child_result *child_result = channel->child_result;
 
-    if (!told->done || !WIFEXITED(state) || WEXITSTATUS(state) != 0)
+    if (!child_result->done || !WIFEXITED(state) || WEXITSTATUS(state) != 0)
         return died(task, channel, state);
-    if (told->status != TARN_OK)
-        return failed(&verb_prune, "%s", without_who(told->message));
-    *out =
-        (struct prune_result){.report = told->report, .old_removed = told->old_removed};
+    if (child_result->status != TARN_OK)
+        return failed(&verb_prune, "%s", without_component(child_result->message));
+    *out = (struct prune_result){.report = child_result->report,
+                                 .old_removed = child_result->old_removed};
     out->output = contents(channel->output, &out->output_bytes);
     out->reasons = contents(channel->reasons, &out->reasons_bytes);
     if (out->output && out->reasons)

@@ -28,9 +28,9 @@ static void show_progress(void *data, uint64_t done, uint64_t total)
 static void print_times(const char *what, uint64_t count, double mean,
                         const uint64_t ns[5])
 {
-    printf("  %-9s %10" PRIu64 " %10s", what, count, time_in_words(mean).text);
+    printf("  %-9s %10" PRIu64 " %10s", what, count, time_text(mean).text);
     for (int i = 0; i < 5; i++)
-        printf(" %10s", time_in_words((double)ns[i]).text);
+        printf(" %10s", time_text((double)ns[i]).text);
     putchar('\n');
 }
 
@@ -38,7 +38,7 @@ static void print_report(const struct job *job, const tarn_replay_report *report
 {
     print_text(stdout, job->source.name);
     printf(" on %s: %" PRIu64 " operations in %s\n", job->kind->name, report->operations,
-           time_in_words((double)report->wall_ns).text);
+           time_text((double)report->wall_ns).text);
     printf("  %-9s %10s %10s %10s %10s %10s %10s %10s\n", "", "count", "mean", "p50",
            "p90", "p99", "p99.9", "longest");
     print_times("allocate", report->allocations, report->allocate_mean_ns,
@@ -46,12 +46,12 @@ static void print_report(const struct job *job, const tarn_replay_report *report
     print_times("free", report->frees, report->free_mean_ns, report->free_ns);
     printf("  failures            %" PRIu64 "\n", report->failures);
     printf("  freed after the end %" PRIu64 "\n", report->end_frees);
-    printf("  peak live           %s\n", bytes_in_words(report->peak_live_bytes).text);
+    printf("  peak live           %s\n", bytes_text(report->peak_live_bytes).text);
     if (report->peak_reserved_bytes == 0)
         printf("  peak reserved       not known\n");
     else
         printf("  peak reserved       %s (%.2f of the peak live)\n",
-               bytes_in_words(report->peak_reserved_bytes).text,
+               bytes_text(report->peak_reserved_bytes).text,
                report->peak_live_bytes
                    ? (double)report->peak_reserved_bytes / (double)report->peak_live_bytes
                    : 0.0);
@@ -104,7 +104,7 @@ static int replay_loaded(struct job *job)
     if (job->progress)
         fputc('\n', stderr);
     if (status != TARN_OK)
-        return failed_as_told(&verb_replay);
+        return failed_with_last_error(&verb_replay);
     if (job->json)
         write_report(job, &report);
     else
@@ -118,9 +118,9 @@ static int replay(struct job *job, const char *path)
     int code;
 
     if (job->kind->on_device && tarn_driver_open(job->driver) != TARN_OK)
-        return failed_as_told(&verb_replay);
+        return failed_with_last_error(&verb_replay);
     if (job->kind->create(0, &job->resource) != TARN_OK)
-        return failed_as_told(&verb_replay);
+        return failed_with_last_error(&verb_replay);
     if (!source_open(&job->source, path)) {
         code =
             failed(&verb_replay, "cannot open %s: %s", job->source.name, strerror(errno));
@@ -135,7 +135,7 @@ static int replay(struct job *job, const char *path)
     tarn_trace_release(job->trace);
     source_close(&job->source);
     if (tarn_resource_release(job->resource) != TARN_OK && code == 0)
-        code = failed_as_told(&verb_replay);
+        code = failed_with_last_error(&verb_replay);
     return code;
 }
 

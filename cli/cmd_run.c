@@ -41,11 +41,12 @@ static bool join(char path[PATH_MAX], const char *format, ...)
 /* Make `path` absolute without resolving links: a driver's name identifies it. */
 static bool make_absolute(const char *path, char absolute[PATH_MAX])
 {
-    char folder[PATH_MAX];
+    char directory[PATH_MAX];
 
     if (path[0] == '/')
         return join(absolute, "%s", path);
-    return getcwd(folder, sizeof folder) && join(absolute, "%s/%s", folder, path);
+    return getcwd(directory, sizeof directory) &&
+           join(absolute, "%s/%s", directory, path);
 }
 
 static bool is_file(const char *path)
@@ -83,19 +84,19 @@ static int search_first(const char *driver)
 /* Set TARN_DRIVER, and the loader's path where the driver is not the system's own. */
 static int set_driver(const struct job *job)
 {
-    const char *asked = job->driver ? job->driver : getenv("TARN_DRIVER");
-    bool is_simulator = asked && strcmp(asked, "sim") == 0;
+    const char *requested = job->driver ? job->driver : getenv("TARN_DRIVER");
+    bool is_simulator = requested && strcmp(requested, "sim") == 0;
     char path[PATH_MAX];
 
-    if (!asked || !*asked)
+    if (!requested || !*requested)
         return 0;
-    if (!job->driver && !is_simulator && !strchr(asked, '/'))
+    if (!job->driver && !is_simulator && !strchr(requested, '/'))
         return 0; /* a name for the loader to find; Tarn reports it if it cannot */
     if (!(is_simulator ? beside_libtarn("tarn/sim/libcuda.so.1", path)
-                       : make_absolute(asked, path)) ||
+                       : make_absolute(requested, path)) ||
         !is_file(path))
-        return failed(&verb_run, "there is no driver %s: %s", is_simulator ? path : asked,
-                      strerror(errno));
+        return failed(&verb_run, "there is no driver %s: %s",
+                      is_simulator ? path : requested, strerror(errno));
     int code = set("TARN_DRIVER", is_simulator ? "sim" : path);
     if (code == 0 && strcmp(strrchr(path, '/'), "/libcuda.so.1") == 0)
         code = search_first(path);

@@ -22,7 +22,7 @@ static bool is_program(const char *path)
 
 /* Copy the next folder of the PATH into `folder`; false at the end. Entries that are
  * empty or too long are skipped. */
-static bool next_folder(const char **at, char folder[PATH_MAX])
+static bool next_directory(const char **at, char directory[PATH_MAX])
 {
     while (*at && **at) {
         size_t count = strcspn(*at, ":");
@@ -30,8 +30,8 @@ static bool next_folder(const char **at, char folder[PATH_MAX])
         *at += count + (entry[count] == ':');
         if (count == 0 || count >= PATH_MAX)
             continue;
-        memcpy(folder, entry, count);
-        folder[count] = 0;
+        memcpy(directory, entry, count);
+        directory[count] = 0;
         return true;
     }
     return false;
@@ -40,12 +40,12 @@ static bool next_folder(const char **at, char folder[PATH_MAX])
 bool run_external(const char *name, char **argv)
 {
     const char *at = getenv("PATH");
-    char folder[PATH_MAX], path[2 * PATH_MAX];
+    char directory[PATH_MAX], path[2 * PATH_MAX];
 
     if (!*name || *name == '-' || strchr(name, '/'))
         return false;
-    while (next_folder(&at, folder)) {
-        int length = snprintf(path, sizeof path, "%s/tarn-%s", folder, name);
+    while (next_directory(&at, directory)) {
+        int length = snprintf(path, sizeof path, "%s/tarn-%s", directory, name);
         if (length >= (int)sizeof path || !is_program(path))
             continue;
         argv[0] = path;
@@ -57,13 +57,13 @@ bool run_external(const char *name, char **argv)
 void list_external(FILE *file, const char *indent)
 {
     const char *at = getenv("PATH");
-    char folder[PATH_MAX], path[2 * PATH_MAX];
+    char directory[PATH_MAX], path[2 * PATH_MAX];
 
-    while (next_folder(&at, folder)) {
-        DIR *list = opendir(folder);
+    while (next_directory(&at, directory)) {
+        DIR *list = opendir(directory);
         struct dirent *entry;
         while (list && (entry = readdir(list)) != NULL) {
-            snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+            snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
             if (strncmp(entry->d_name, "tarn-", 5) != 0 || !is_program(path))
                 continue;
             fputs(indent, file);

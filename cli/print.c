@@ -35,10 +35,10 @@ void print_text(FILE *file, const char *text)
     }
 }
 
-struct words bytes_in_words(uint64_t bytes)
+struct short_text bytes_text(uint64_t bytes)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    struct words words;
+    struct short_text short_text;
     double value = (double)bytes;
     int unit = -1;
 
@@ -47,16 +47,16 @@ struct words bytes_in_words(uint64_t bytes)
         unit++;
     }
     if (unit < 0)
-        snprintf(words.text, sizeof words.text, "%" PRIu64 " B", bytes);
+        snprintf(short_text.text, sizeof short_text.text, "%" PRIu64 " B", bytes);
     else
-        snprintf(words.text, sizeof words.text, "%.2f %s", value, units[unit]);
-    return words;
+        snprintf(short_text.text, sizeof short_text.text, "%.2f %s", value, units[unit]);
+    return short_text;
 }
 
-struct words time_in_words(double ns)
+struct short_text time_text(double ns)
 {
     static const char *const units[] = {"ns", "us", "ms", "s"};
-    struct words words;
+    struct short_text short_text;
     int unit = 0;
 
     while (unit < 3 && ns >= 999.95) {
@@ -64,9 +64,9 @@ struct words time_in_words(double ns)
         unit++;
     }
     /* From 999.5 on %.3g would write 1e+03. */
-    snprintf(words.text, sizeof words.text,
+    snprintf(short_text.text, sizeof short_text.text,
              unit == 0 || ns >= 999.5 ? "%.0f %s" : "%.3g %s", ns, units[unit]);
-    return words;
+    return short_text;
 }
 
 static void json_string(FILE *file, const char *text)

@@ -28,9 +28,9 @@ static tarn_status create_binning(int device, tarn_resource **out)
     if (status != TARN_OK)
         return status;
     status = tarn_binning_create(pool, &options, out);
-    tarn_error words = *tarn_error_last();
+    tarn_error failure = *tarn_error_last();
     tarn_resource_release(pool);
-    tarn_error_set_native(words.status, words.native, "%s", words.message);
+    tarn_error_set_native(failure.status, failure.native, "%s", failure.message);
     return status;
 }
 

@@ -28,25 +28,25 @@ bool source_open(struct source *source, const char *path)
 
 /* zlib puts its own file name "<fd:3>: " before the message, which means nothing to the
  * user. */
-static const char *without_file(const char *words)
+static const char *without_file(const char *message)
 {
-    const char *end = strncmp(words, "<fd:", 4) == 0 ? strstr(words, ">: ") : NULL;
+    const char *end = strncmp(message, "<fd:", 4) == 0 ? strstr(message, ">: ") : NULL;
 
-    return end ? end + 3 : words;
+    return end ? end + 3 : message;
 }
 
 /* Record why zlib failed: errno for the system's reasons, a message for its own. */
 static long note_failure(struct source *source)
 {
     int error, system_error = errno;
-    const char *words = gzerror(source->file, &error);
+    const char *message = gzerror(source->file, &error);
 
     if (error == Z_OK || error == Z_STREAM_END)
         return 0;
     if (error == Z_BUF_ERROR)
         source->why = "the gzip file ends too early";
     else if (error != Z_ERRNO)
-        source->why = *words ? without_file(words) : "not a sound gzip file";
+        source->why = *message ? without_file(message) : "not a sound gzip file";
     errno = error == Z_ERRNO && system_error ? system_error : EBADMSG;
     return -1;
 }
@@ -69,5 +69,5 @@ int source_failed(const struct verb *verb, const struct source *source)
 {
     if (source->why && tarn_error_last()->status == TARN_SYSTEM_FAILURE)
         return failed(verb, "%s: %s", source->name, source->why);
-    return failed_as_told(verb);
+    return failed_with_last_error(verb);
 }

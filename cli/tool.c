@@ -35,7 +35,7 @@ int failed(const struct verb *verb, const char *format, ...)
     return FAILED;
 }
 
-int failed_as_told(const struct verb *verb)
+int failed_with_last_error(const struct verb *verb)
 {
     return failed(verb, "%s", tarn_error_last()->message);
 }

@@ -26,7 +26,7 @@ void print_help(const struct verb *verb);
 /* Print one line on stderr, control characters escaped; return FAILED. */
 int failed(const struct verb *verb, const char *format, ...) TARN_PRINTF(2, 3);
 /* The same with the message of the last failure in libtarn. */
-int failed_as_told(const struct verb *verb);
+int failed_with_last_error(const struct verb *verb);
 /* Print a line and the usage on stderr; return WRONG_USE. */
 int wrong_use(const struct verb *verb, const char *format, ...) TARN_PRINTF(2, 3);
 
@@ -49,11 +49,11 @@ bool beside_libtarn(const char *name, char path[PATH_BYTES]);
 /* Print text from outside, with control characters and invalid UTF-8 escaped. */
 void print_text(FILE *file, const char *text);
 /* "1.50 GiB"; the string lies in `buffer`. */
-struct words {
+struct short_text {
     char text[32];
 };
-struct words bytes_in_words(uint64_t bytes);
-struct words time_in_words(double ns);
+struct short_text bytes_text(uint64_t bytes);
+struct short_text time_text(double ns);
 
 /* JSON on its way to a file: commas and indentation are handled here. */
 struct json {

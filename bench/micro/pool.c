@@ -31,7 +31,7 @@ static struct {
     unsigned shrink; /* everything is done so many times less often: --quick */
 } bench = {.spec = "pool", .shrink = 1};
 
-enum stream_kind { RAW, OPENED, DEFAULT, STREAM_KINDS };
+enum stream_kind { RAW, REGISTERED, DEFAULT, STREAM_KINDS };
 static const char *const kind_names[] = {"raw", "opened", "default"};
 
 struct stream {
@@ -46,7 +46,7 @@ static struct stream stream_of(enum stream_kind kind)
         return stream;
     bench_must(tarn_stream_create(0, true, &stream.raw), "stream");
     stream.stream = stream.raw;
-    if (kind == OPENED)
+    if (kind == REGISTERED)
         bench_must(tarn_stream_register(0, stream.raw, &stream.stream), "open");
     return stream;
 }
@@ -90,7 +90,7 @@ static double pair_ns(size_t bytes, tarn_stream stream)
     return bench_median(ns, BATCHES);
 }
 
-static void tell(const char *what, const char *metric, double value)
+static void report_result(const char *what, const char *metric, double value)
 {
     printf("%-40s %-24s %14.1f\n", what, metric, value);
     fflush(stdout);
@@ -107,7 +107,7 @@ static void measure_sizes(void)
             char what[64];
             snprintf(what, sizeof what, "pair of %zu, %s stream", sizes[i],
                      kind_names[kind]);
-            tell(what, "ns", pair_ns(sizes[i], stream.stream));
+            report_result(what, "ns", pair_ns(sizes[i], stream.stream));
             stream_end(stream);
         }
 }
@@ -135,14 +135,14 @@ static void tell_percentiles(const char *what, uint64_t *ns, size_t count)
 
     bench_sort(ns, count);
     for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
-        tell(what, shares[i].name, bench_percentile(ns, count, shares[i].share));
+        report_result(what, shares[i].name, bench_percentile(ns, count, shares[i].share));
 }
 
 static void measure_percentiles(void)
 {
     size_t count = SINGLES / bench.shrink;
-    uint64_t *ns = bench_room(count, sizeof *ns), clock = clock_ns();
-    struct stream stream = stream_of(OPENED);
+    uint64_t *ns = bench_allocate(count, sizeof *ns), clock = clock_ns();
+    struct stream stream = stream_of(REGISTERED);
 
     for (size_t i = 0; i < count; i++) {
         size_t bytes = (size_t)256 << (i * 7 % 14);
@@ -160,9 +160,9 @@ static void measure_percentiles(void)
 static void measure_growth(void)
 {
     size_t count = 4096 / bench.shrink, bytes = 1 << 20;
-    uint64_t *ns = bench_room(count, sizeof *ns);
-    tarn_device_ptr *blocks = bench_room(count, sizeof *blocks);
-    struct stream stream = stream_of(OPENED);
+    uint64_t *ns = bench_allocate(count, sizeof *ns);
+    tarn_device_ptr *blocks = bench_allocate(count, sizeof *blocks);
+    struct stream stream = stream_of(REGISTERED);
 
     for (size_t i = 0; i < count; i++) {
         uint64_t start = bench_now_ns();
@@ -230,15 +230,15 @@ static void run_threads(unsigned count, enum stream_kind kind, bool one_stream)
     pthread_barrier_destroy(&start);
     snprintf(what, sizeof what, "%u threads, %s, %s stream", count,
              one_stream ? "one" : "own", kind_names[kind]);
-    tell(what, "M pairs/s", (double)count * (double)pairs / took * 1e3);
+    report_result(what, "M pairs/s", (double)count * (double)pairs / took * 1e3);
 }
 
 static void measure_threads(void)
 {
     for (unsigned count = 1; count <= THREADS_MAX; count *= 2) {
-        run_threads(count, OPENED, false);
+        run_threads(count, REGISTERED, false);
         run_threads(count, RAW, false);
-        run_threads(count, OPENED, true);
+        run_threads(count, REGISTERED, true);
     }
 }
 
@@ -257,8 +257,8 @@ static uint64_t metadata(void)
 /* One of `count` live blocks after the other is replaced. */
 static void measure_live(size_t count)
 {
-    tarn_device_ptr *blocks = bench_room(count, sizeof *blocks);
-    struct stream stream = stream_of(OPENED);
+    tarn_device_ptr *blocks = bench_allocate(count, sizeof *blocks);
+    struct stream stream = stream_of(REGISTERED);
     uint64_t before = metadata(), random = 1;
     size_t bytes = 1024, pairs = 200000 / bench.shrink;
     char what[64];
@@ -276,9 +276,10 @@ static void measure_live(size_t count)
     for (size_t i = 0; i < count; i++)
         put(blocks[i], bytes, stream.stream);
     snprintf(what, sizeof what, "replace one of %zu live blocks", count);
-    tell(what, "ns", ns);
+    report_result(what, "ns", ns);
     if (after > before)
-        tell(what, "host bytes a block", (double)(after - before) / (double)count);
+        report_result(what, "host bytes a block",
+                      (double)(after - before) / (double)count);
     stream_end(stream);
     free(blocks);
 }
@@ -286,17 +287,18 @@ static void measure_live(size_t count)
 static void measure_holes(void)
 {
     size_t count = 2 * HOLES;
-    tarn_device_ptr *blocks = bench_room(count, sizeof *blocks);
-    struct stream stream = stream_of(OPENED);
+    tarn_device_ptr *blocks = bench_allocate(count, sizeof *blocks);
+    struct stream stream = stream_of(REGISTERED);
 
     for (size_t i = 0; i < count; i++)
         blocks[i] = get(HOLE_BYTES, stream.stream);
     uint64_t start = bench_now_ns();
     for (size_t i = 0; i < count; i += 2)
         put(blocks[i], HOLE_BYTES, stream.stream);
-    tell("65,536 holes", "ns to make one", (double)(bench_now_ns() - start) / HOLES);
-    tell("65,536 holes, pair of 64 KiB", "ns", pair_ns(65536, stream.stream));
-    tell("65,536 holes, pair of 16 MiB", "ns", pair_ns(16 << 20, stream.stream));
+    report_result("65,536 holes", "ns to make one",
+                  (double)(bench_now_ns() - start) / HOLES);
+    report_result("65,536 holes, pair of 64 KiB", "ns", pair_ns(65536, stream.stream));
+    report_result("65,536 holes, pair of 16 MiB", "ns", pair_ns(16 << 20, stream.stream));
     for (size_t i = 1; i < count; i += 2)
         put(blocks[i], HOLE_BYTES, stream.stream);
     stream_end(stream);
@@ -309,7 +311,7 @@ static void measure_holes(void)
  * before each free) behind waits. */
 static void measure_exchange(bool busy)
 {
-    struct stream streams[2] = {stream_of(OPENED), stream_of(OPENED)};
+    struct stream streams[2] = {stream_of(REGISTERED), stream_of(REGISTERED)};
     tarn_pool_statistics before = {.size = sizeof before}, after = before;
     bool is_pool = bench_is_pool(bench.spec);
     unsigned pairs = 20000 / bench.shrink;
@@ -330,12 +332,13 @@ static void measure_exchange(bool busy)
         put(block, 64 << 20, stream->stream);
         took += bench_now_ns() - start;
     }
-    tell(what, "ns", (double)took / pairs);
+    report_result(what, "ns", (double)took / pairs);
     if (is_pool) {
         bench_must(tarn_pool_get_statistics(bench.resource, &after), "statistics");
-        tell(what, "stolen/1000", (double)(after.steals - before.steals) * 1e3 / pairs);
-        tell(what, "locking calls/1000",
-             (double)(after.driver_calls - before.driver_calls) * 1e3 / pairs);
+        report_result(what, "stolen/1000",
+                      (double)(after.steals - before.steals) * 1e3 / pairs);
+        report_result(what, "locking calls/1000",
+                      (double)(after.driver_calls - before.driver_calls) * 1e3 / pairs);
     }
     for (int i = 0; i < 2; i++)
         stream_end(streams[i]);
@@ -347,14 +350,14 @@ static void measure_steal(void)
 {
     const size_t bytes = 64 << 20; /* so long to fill that nothing is done in time */
     unsigned rounds = STEALS / (bench.shrink > 8 ? 8 : 1);
-    uint64_t *ns = bench_room(rounds, sizeof *ns);
+    uint64_t *ns = bench_allocate(rounds, sizeof *ns);
     tarn_pool_statistics statistics = {.size = sizeof statistics};
     tarn_resource *whole = bench.resource;
 
     if (strcmp(bench.spec, "pool") != 0)
         return;
     bench.resource = bench_resource("pool:maximum=64MiB,give_up", 0);
-    struct stream streams[2] = {stream_of(OPENED), stream_of(OPENED)};
+    struct stream streams[2] = {stream_of(REGISTERED), stream_of(REGISTERED)};
     tarn_device_ptr block = get(bytes, streams[0].stream);
     for (unsigned i = 0; i < rounds; i++) {
         bench_must(tarn_memset_async(0, block, 1, bytes, streams[i % 2].raw), "fill");
@@ -366,8 +369,8 @@ static void measure_steal(void)
     put(block, bytes, streams[rounds % 2].stream);
     bench_must(tarn_pool_get_statistics(bench.resource, &statistics), "statistics");
     tell_percentiles("64 MiB stolen of a busy stream", ns, rounds);
-    tell("64 MiB stolen of a busy stream", "stolen/1000",
-         (double)statistics.steals * 1e3 / rounds);
+    report_result("64 MiB stolen of a busy stream", "stolen/1000",
+                  (double)statistics.steals * 1e3 / rounds);
     bench_must(tarn_driver_synchronize(0), "synchronize");
     for (int i = 0; i < 2; i++)
         stream_end(streams[i]);

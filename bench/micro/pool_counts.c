@@ -14,7 +14,7 @@
 enum { ROUNDS = 1000, WARM = 2000, HOLES = 65536, SMALL = 1024, GENERAL = 64 << 20 };
 
 static tarn_resource *resource;
-static tarn_stream raw[2], opened[2];
+static tarn_stream raw[2], registered[2];
 
 static tarn_device_ptr get(size_t bytes, tarn_stream stream)
 {
@@ -37,9 +37,9 @@ __attribute__((noinline)) void bench_measured(void (*path)(void))
         path();
 }
 
-static void small_opened(void)
+static void small_registered(void)
 {
-    put(get(SMALL, opened[0]), SMALL, opened[0]);
+    put(get(SMALL, registered[0]), SMALL, registered[0]);
 }
 
 static void small_raw(void)
@@ -47,12 +47,12 @@ static void small_raw(void)
     put(get(SMALL, raw[0]), SMALL, raw[0]);
 }
 
-static void spare_opened(void)
+static void last_freed_registered(void)
 {
-    put(get(GENERAL, opened[0]), GENERAL, opened[0]);
+    put(get(GENERAL, registered[0]), GENERAL, registered[0]);
 }
 
-static void spare_raw(void)
+static void last_freed_raw(void)
 {
     put(get(GENERAL, raw[0]), GENERAL, raw[0]);
 }
@@ -66,9 +66,9 @@ static void general(tarn_stream stream)
     put(get(bytes, stream), bytes, stream);
 }
 
-static void general_opened(void)
+static void general_registered(void)
 {
-    general(opened[0]);
+    general(registered[0]);
 }
 
 static void general_raw(void)
@@ -82,27 +82,27 @@ static void merge(void)
     tarn_device_ptr blocks[3];
 
     for (int i = 0; i < 3; i++)
-        blocks[i] = get(GENERAL, opened[0]);
-    put(blocks[0], GENERAL, opened[0]);
-    put(blocks[2], GENERAL, opened[0]);
-    put(blocks[1], GENERAL, opened[0]);
+        blocks[i] = get(GENERAL, registered[0]);
+    put(blocks[0], GENERAL, registered[0]);
+    put(blocks[2], GENERAL, registered[0]);
+    put(blocks[1], GENERAL, registered[0]);
 }
 
 /* The memory of one stream goes to the other and back. */
 static void exchange(void)
 {
     for (int i = 0; i < 2; i++)
-        put(get(GENERAL, opened[i]), GENERAL, opened[i]);
+        put(get(GENERAL, registered[i]), GENERAL, registered[i]);
 }
 
 static void make_holes(void)
 {
-    tarn_device_ptr *blocks = bench_room(2 * HOLES, sizeof *blocks);
+    tarn_device_ptr *blocks = bench_allocate(2 * HOLES, sizeof *blocks);
 
     for (size_t i = 0; i < 2 * HOLES; i++)
-        blocks[i] = get(512, opened[0]);
+        blocks[i] = get(512, registered[0]);
     for (size_t i = 0; i < 2 * HOLES; i += 2)
-        put(blocks[i], 512, opened[0]);
+        put(blocks[i], 512, registered[0]);
     free(blocks); /* the odd ones stay out until the process ends */
 }
 
@@ -111,15 +111,15 @@ static const struct {
     void (*run)(void);
     bool holes;
 } paths[] = {
-    {"magazine-pair-opened", small_opened, false},
+    {"magazine-pair-opened", small_registered, false},
     {"magazine-pair-raw", small_raw, false},
-    {"spare-pair-opened", spare_opened, false},
-    {"spare-pair-raw", spare_raw, false},
-    {"general-pair-opened", general_opened, false},
+    {"spare-pair-opened", last_freed_registered, false},
+    {"spare-pair-raw", last_freed_raw, false},
+    {"general-pair-opened", general_registered, false},
     {"general-pair-raw", general_raw, false},
     {"three-and-merge", merge, false},
     {"exchange-of-two-streams", exchange, false},
-    {"general-pair-65536-holes", general_opened, true},
+    {"general-pair-65536-holes", general_registered, true},
 };
 
 int main(int argc, char **argv)
@@ -132,7 +132,7 @@ int main(int argc, char **argv)
         resource = bench_resource("pool", 0);
         for (int s = 0; s < 2; s++) {
             bench_must(tarn_stream_create(0, true, &raw[s]), "stream");
-            bench_must(tarn_stream_register(0, raw[s], &opened[s]), "open");
+            bench_must(tarn_stream_register(0, raw[s], &registered[s]), "open");
         }
         if (paths[i].holes)
             make_holes();

@@ -28,7 +28,7 @@ enum { SPECS_MAX = 32, FILL_BYTES = 8, LOOK_EVERY = 64 };
 static struct {
     const char *specs[SPECS_MAX];
     int spec_count;
-    bool busy, idle, opened, one_stream;
+    bool busy, idle, registered, one_stream;
     const char *latency, *seed;
     double limit, scale;
     int passes;
@@ -65,12 +65,12 @@ static tarn_pool_statistics statistics(const struct run *run)
 
 static void create_streams(struct run *run)
 {
-    run->raw = bench_room(run->trace->streams, sizeof *run->raw);
-    run->streams = bench_room(run->trace->streams, sizeof *run->streams);
+    run->raw = bench_allocate(run->trace->streams, sizeof *run->raw);
+    run->streams = bench_allocate(run->trace->streams, sizeof *run->streams);
     for (unsigned i = 0; i < run->trace->streams; i++) {
         bench_must(tarn_stream_create(0, true, &run->raw[i]), "stream");
         run->streams[i] = run->raw[i];
-        if (options.opened)
+        if (options.registered)
             bench_must(tarn_stream_register(0, run->raw[i], &run->streams[i]), "open");
     }
 }
@@ -78,7 +78,7 @@ static void create_streams(struct run *run)
 static void destroy_streams(struct run *run)
 {
     for (unsigned i = 0; i < run->trace->streams; i++) {
-        if (options.opened)
+        if (options.registered)
             bench_must(tarn_stream_unregister(run->streams[i]), "close");
         bench_must(tarn_stream_destroy(0, run->raw[i]), "stream");
     }
@@ -152,7 +152,7 @@ static struct figures pass(struct run *run, int number)
     char name[96];
 
     snprintf(name, sizeof name, "%s%s, pass %d", trace->name,
-             options.opened ? ", opened" : "", number);
+             options.registered ? ", opened" : "", number);
     bench_timed_pass(name);
     uint64_t start = bench_now_ns();
     for (size_t i = 0; i < trace->count; i++) {
@@ -186,7 +186,7 @@ static void begin(struct run *run, const char *spec, uint64_t maximum)
     bench_memory_start();
     run->is_pool = bench_is_pool(spec);
     run->resource = bench_resource(spec, maximum);
-    run->blocks = bench_room(run->trace->blocks, sizeof *run->blocks);
+    run->blocks = bench_allocate(run->trace->blocks, sizeof *run->blocks);
     run->taken = run->live = run->peak_live = 0;
     create_streams(run);
 }
@@ -278,7 +278,7 @@ static const char *take_options(int argc, char **argv)
             options.idle = true;
             break;
         case 'o':
-            options.opened = true;
+            options.registered = true;
             break;
         case '1':
             options.one_stream = true;

@@ -37,13 +37,13 @@ static double now_ns(void)
 static LLVMModuleRef read_ir(LLVMContextRef context, const char *ir, size_t bytes)
 {
     LLVMModuleRef module;
-    char *words;
+    char *message;
     LLVMMemoryBufferRef buffer =
         LLVMCreateMemoryBufferWithMemoryRangeCopy(ir, bytes, "bench");
 
-    if (!LLVMParseIRInContext(context, buffer, &module, &words))
+    if (!LLVMParseIRInContext(context, buffer, &module, &message))
         return module;
-    fprintf(stderr, "bench-prune: %s\n", words);
+    fprintf(stderr, "bench-prune: %s\n", message);
     exit(1);
 }
 

@@ -13,36 +13,36 @@
 
 enum { PAIRS = 4096, WARM = 2048 };
 
-struct way {
+struct variant {
     const char *name;
     tarn_stream stream;
     int mode; /* of a pool; -1: no pool */
 };
 
-static tarn_resource *make(const struct way *way)
+static tarn_resource *make(const struct variant *variant)
 {
     tarn_resource *resource = NULL;
     tarn_pool_options options = {.size = sizeof options};
 
-    if (way->mode < 0) {
+    if (variant->mode < 0) {
         bench_must(tarn_cuda_create(0, &resource), "cuda");
         return resource;
     }
-    options.no_stream_policy = (tarn_pool_no_stream_policy)way->mode;
+    options.no_stream_policy = (tarn_pool_no_stream_policy)variant->mode;
     bench_must(tarn_pool_create(0, NULL, &options, &resource), "pool");
     return resource;
 }
 
-static uint64_t held_back(tarn_resource *resource, bool is_pool, uint64_t *barriers,
-                          uint64_t *fences)
+static uint64_t deferred_bytes(tarn_resource *resource, bool is_pool,
+                               uint64_t *device_waits, uint64_t *fences)
 {
     tarn_pool_statistics statistics = {.size = sizeof statistics};
 
-    *barriers = *fences = 0;
+    *device_waits = *fences = 0;
     if (!is_pool)
         return 0;
     bench_must(tarn_pool_get_statistics(resource, &statistics), "statistics");
-    *barriers = statistics.device_synchronizations;
+    *device_waits = statistics.device_synchronizations;
     *fences = statistics.events_recorded;
     return statistics.no_stream_deferred;
 }
@@ -60,29 +60,29 @@ static void pairs(tarn_resource *resource, size_t bytes, tarn_stream stream, int
     }
 }
 
-static void measure(const struct way *way, size_t bytes)
+static void measure(const struct variant *variant, size_t bytes)
 {
-    tarn_resource *resource = make(way);
-    bool is_pool = way->mode >= 0;
-    uint64_t barriers, fences, most = 0, barriers_before, fences_before;
+    tarn_resource *resource = make(variant);
+    bool is_pool = variant->mode >= 0;
+    uint64_t device_waits, fences, most = 0, device_waits_before, fences_before;
 
-    pairs(resource, bytes, way->stream, WARM);
-    held_back(resource, is_pool, &barriers_before, &fences_before);
+    pairs(resource, bytes, variant->stream, WARM);
+    deferred_bytes(resource, is_pool, &device_waits_before, &fences_before);
     uint64_t before = bench_driver_calls();
     uint64_t start = bench_now_ns();
-    pairs(resource, bytes, way->stream, PAIRS);
+    pairs(resource, bytes, variant->stream, PAIRS);
     uint64_t took = bench_now_ns() - start;
     uint64_t calls = bench_driver_calls() - before;
-    held_back(resource, is_pool, &barriers, &fences);
+    deferred_bytes(resource, is_pool, &device_waits, &fences);
     for (int i = 0; i < WARM; i++) {
         uint64_t ignored;
-        pairs(resource, bytes, way->stream, 1);
-        uint64_t held = held_back(resource, is_pool, &ignored, &ignored);
+        pairs(resource, bytes, variant->stream, 1);
+        uint64_t held = deferred_bytes(resource, is_pool, &ignored, &ignored);
         most = held > most ? held : most;
     }
     printf("%-22s %9zu B %9.0f ns %7.2f calls %7.1f barriers %7.1f events %7.1f MiB\n",
-           way->name, bytes, (double)took / PAIRS, (double)calls / PAIRS,
-           (double)(barriers - barriers_before) * 1000 / PAIRS,
+           variant->name, bytes, (double)took / PAIRS, (double)calls / PAIRS,
+           (double)(device_waits - device_waits_before) * 1000 / PAIRS,
            (double)(fences - fences_before) * 1000 / PAIRS, (double)most / (1 << 20));
     fflush(stdout);
     bench_must(tarn_driver_synchronize(0), "wait");
@@ -92,7 +92,7 @@ static void measure(const struct way *way, size_t bytes)
 int main(void)
 {
     static const size_t sizes[] = {256, 64 << 10, 1 << 20, 16 << 20};
-    const struct way ways[] = {
+    const struct variant variants[] = {
         {"default stream", TARN_STREAM_LEGACY, TARN_POOL_NO_STREAM_SYNCHRONIZE},
         {"none, one-stream", TARN_STREAM_NONE, TARN_POOL_NO_STREAM_SINGLE},
         {"none, barrier", TARN_STREAM_NONE, TARN_POOL_NO_STREAM_SYNCHRONIZE},
@@ -100,7 +100,7 @@ int main(void)
         {"none, cuda", TARN_STREAM_NONE, -1}};
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        for (size_t k = 0; k < sizeof ways / sizeof *ways; k++)
-            measure(&ways[k], sizes[i]);
+        for (size_t k = 0; k < sizeof variants / sizeof *variants; k++)
+            measure(&variants[k], sizes[i]);
     return 0;
 }

@@ -31,8 +31,8 @@ struct tarn_peer {
     struct {
         void *raw;
         tarn_stream stream;
-    } opened[64];
-    unsigned opened_count;
+    } registered[64];
+    unsigned registered_count;
     pthread_mutex_t lock;
     size_t peak; /* what the device had less at most: not a pool's */
 };
@@ -49,17 +49,17 @@ static tarn_stream stream_for(struct tarn_peer *peer, void *raw)
         return last;
     pthread_mutex_lock(&peer->lock);
     unsigned i = 0;
-    while (i < peer->opened_count && peer->opened[i].raw != raw)
+    while (i < peer->registered_count && peer->registered[i].raw != raw)
         i++;
-    if (i == peer->opened_count) {
-        if (i == sizeof peer->opened / sizeof *peer->opened)
+    if (i == peer->registered_count) {
+        if (i == sizeof peer->registered / sizeof *peer->registered)
             bench_die("too many streams");
-        bench_must(tarn_stream_register(0, (tarn_stream)raw, &peer->opened[i].stream),
+        bench_must(tarn_stream_register(0, (tarn_stream)raw, &peer->registered[i].stream),
                    "open");
-        peer->opened[i].raw = raw;
-        peer->opened_count++;
+        peer->registered[i].raw = raw;
+        peer->registered_count++;
     }
-    last = peer->opened[i].stream;
+    last = peer->registered[i].stream;
     pthread_mutex_unlock(&peer->lock);
     last_peer = peer;
     last_raw = raw;
@@ -68,7 +68,7 @@ static tarn_stream stream_for(struct tarn_peer *peer, void *raw)
 
 static void *tarn_open(const char *spec, size_t most, bool opens)
 {
-    struct tarn_peer *peer = bench_room(1, sizeof *peer);
+    struct tarn_peer *peer = bench_allocate(1, sizeof *peer);
 
     peer->opens = opens;
     peer->is_pool = bench_is_pool(spec);
@@ -84,7 +84,7 @@ static void *open_raw(size_t most, size_t live)
     return tarn_open("pool", most, false);
 }
 
-static void *open_opened(size_t most, size_t live)
+static void *register_stream(size_t most, size_t live)
 {
     (void)live;
     return tarn_open("pool", most, true);
@@ -136,8 +136,8 @@ static void tarn_peer_close(void *self)
 {
     struct tarn_peer *peer = self;
 
-    for (unsigned i = 0; i < peer->opened_count; i++)
-        bench_must(tarn_stream_unregister(peer->opened[i].stream), "close");
+    for (unsigned i = 0; i < peer->registered_count; i++)
+        bench_must(tarn_stream_unregister(peer->registered[i].stream), "close");
     bench_must(tarn_resource_release(peer->resource), "release");
     pthread_mutex_destroy(&peer->lock);
     free(peer);
@@ -147,7 +147,7 @@ static void tarn_peer_close(void *self)
     {name,           limits,         true,           open, tarn_peer_allocate, \
      tarn_peer_free, tarn_peer_peak, tarn_peer_close}
 static const struct peer tarn_peers[] = {TARN_PEER("Tarn raw", true, open_raw),
-                                         TARN_PEER("Tarn opened", true, open_opened),
+                                         TARN_PEER("Tarn opened", true, register_stream),
                                          TARN_PEER("driver pool", false, open_async)};
 
 /* --- one peer at work ------------------------------------------------------------------ */
@@ -210,8 +210,8 @@ static double pair_ns(struct session *session, size_t bytes)
     return bench_median(ns, BATCHES);
 }
 
-static void tell(const struct peer *peer, const char *what, const char *metric,
-                 double value)
+static void report_result(const struct peer *peer, const char *what, const char *metric,
+                          double value)
 {
     printf("%-14s %-34s %-22s %12.3f\n", peer->name, what, metric, value);
     fflush(stdout);
@@ -225,7 +225,7 @@ static void measure_pairs(struct session *session)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         char what[64];
         snprintf(what, sizeof what, "pair of %zu", sizes[i]);
-        tell(session->peer, what, "ns", pair_ns(session, sizes[i]));
+        report_result(session->peer, what, "ns", pair_ns(session, sizes[i]));
     }
 }
 
@@ -279,14 +279,14 @@ static void measure_threads(struct session *session, unsigned count)
     }
     pthread_barrier_destroy(&start);
     snprintf(what, sizeof what, "%u threads, own streams", count);
-    tell(session->peer, what, "M pairs/s",
-         (double)count * pairs / (double)(ended - began) * 1e3);
+    report_result(session->peer, what, "M pairs/s",
+                  (double)count * pairs / (double)(ended - began) * 1e3);
 }
 
 static void measure_holes(struct session *session)
 {
     size_t count = 2 * HOLES / shrink;
-    unsigned long long *blocks = bench_room(count, sizeof *blocks);
+    unsigned long long *blocks = bench_allocate(count, sizeof *blocks);
     tarn_stream stream = session->streams[0];
 
     for (size_t i = 0; i < count; i++)
@@ -295,7 +295,8 @@ static void measure_holes(struct session *session)
         put(session, blocks[i], 512, stream);
     unsigned was = shrink;
     shrink = shrink < 20 ? 20 : shrink; /* some take 0.3 ms for each */
-    tell(session->peer, "65,536 holes, pair of 64 KiB", "ns", pair_ns(session, 65536));
+    report_result(session->peer, "65,536 holes, pair of 64 KiB", "ns",
+                  pair_ns(session, 65536));
     shrink = was;
     for (size_t i = 1; i < count; i += 2)
         put(session, blocks[i], 512, stream);
@@ -352,7 +353,7 @@ static void pass(struct replay *replay, const char *what, const char *which)
 {
     const struct bench_trace *trace = replay->trace;
     const struct peer *peer = replay->session.peer;
-    uint64_t *ns = bench_room(trace->count, sizeof *ns), sum = 0, live = 0, most = 0;
+    uint64_t *ns = bench_allocate(trace->count, sizeof *ns), sum = 0, live = 0, most = 0;
     char metric[64];
 
     for (size_t i = 0; i < trace->count; i++) {
@@ -366,14 +367,14 @@ static void pass(struct replay *replay, const char *what, const char *which)
     }
     bench_sort(ns, trace->count);
     snprintf(metric, sizeof metric, "%s pass, mean ns", which);
-    tell(peer, what, metric, (double)sum / (double)trace->count);
+    report_result(peer, what, metric, (double)sum / (double)trace->count);
     snprintf(metric, sizeof metric, "%s pass, p99.9 ns", which);
-    tell(peer, what, metric, bench_percentile(ns, trace->count, 0.999));
+    report_result(peer, what, metric, bench_percentile(ns, trace->count, 0.999));
     if (peer->reserves) {
         snprintf(metric, sizeof metric, "%s pass, reserved:live", which);
-        tell(peer, what, metric,
-             (double)peer->reserved_peak(replay->session.self) /
-                 (double)trace->peak_live_bytes);
+        report_result(peer, what, metric,
+                      (double)peer->reserved_peak(replay->session.self) /
+                          (double)trace->peak_live_bytes);
     }
     free(ns);
 }
@@ -385,7 +386,7 @@ static bool replay_begin(struct replay *replay, const struct peer *peer,
     replay->failed = 0;
     if (!begin(&replay->session, peer, most, trace->peak_live_bytes))
         return false;
-    replay->blocks = bench_room(trace->blocks, sizeof *replay->blocks);
+    replay->blocks = bench_allocate(trace->blocks, sizeof *replay->blocks);
     return true;
 }
 
@@ -408,14 +409,14 @@ static void measure_trace(const struct peer *peer, const struct bench_trace *tra
     bench_must(tarn_driver_synchronize(0), "synchronize");
     pass(&replay, what, "second");
     if (replay.failed)
-        tell(peer, what, "failed", (double)replay.failed);
+        report_result(peer, what, "failed", (double)replay.failed);
     replay_end(&replay);
     if (!peer->limits ||
         !replay_begin(&replay, peer, trace, trace->peak_live_bytes / 20 * 21))
         return;
     for (size_t i = 0; i < trace->count; i++)
         play(&replay, &trace->ops[i]);
-    tell(peer, what, "failed with 1.05 x live", (double)replay.failed);
+    report_result(peer, what, "failed with 1.05 x live", (double)replay.failed);
     replay_end(&replay);
 }
 
@@ -486,7 +487,7 @@ int main(int argc, char **argv)
     setenv("TARN_SIM", "memory=64GiB", 0);
     bench_results_open("peers", json);
     int trace_count = argc - optind;
-    struct bench_trace **traces = bench_room((size_t)trace_count, sizeof *traces);
+    struct bench_trace **traces = bench_allocate((size_t)trace_count, sizeof *traces);
     for (int i = 0; i < trace_count; i++)
         traces[i] = bench_trace_load(argv[optind + i]);
     for (size_t i = 0; !only_peers && i < sizeof tarn_peers / sizeof *tarn_peers; i++)

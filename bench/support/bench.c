@@ -37,13 +37,13 @@ void bench_must(tarn_status status, const char *what)
                   tarn_error_last()->message);
 }
 
-void *bench_room(size_t count, size_t size)
+void *bench_allocate(size_t count, size_t size)
 {
-    void *room = calloc(count ? count : 1, size);
+    void *memory = calloc(count ? count : 1, size);
 
-    if (!room)
+    if (!memory)
         bench_die("no host memory for %zu times %zu bytes", count, size);
-    return room;
+    return memory;
 }
 
 void bench_results_open(const char *bench, const char *path)
@@ -56,13 +56,13 @@ void bench_results_open(const char *bench, const char *path)
         bench_die("cannot write %s", path);
 }
 
-void bench_result(const char *who, const char *what, const char *metric, double value)
+void bench_result(const char *subject, const char *what, const char *metric, double value)
 {
     if (results)
         fprintf(results,
                 "{\"bench\": \"%s\", \"who\": \"%s\", \"case\": \"%s\", "
                 "\"metric\": \"%s\", \"value\": %.10g}\n",
-                bench_name, who, what, metric, value);
+                bench_name, subject, what, metric, value);
 }
 
 void bench_results_close(void)

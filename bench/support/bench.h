@@ -16,14 +16,15 @@ uint64_t bench_now_ns(void);
 void bench_die(const char *format, ...) TARN_PRINTF(1, 2) __attribute__((noreturn));
 void bench_must(tarn_status status, const char *what);
 /* As calloc, or die. */
-void *bench_room(size_t count, size_t size);
+void *bench_allocate(size_t count, size_t size);
 
 /* --- results ------------------------------------------------------------------------- */
 
 /* Open the file of JSON lines; NULL: none. `bench` is the name in each row. */
 void bench_results_open(const char *bench, const char *path);
 /* One figure. */
-void bench_result(const char *who, const char *what, const char *metric, double value);
+void bench_result(const char *subject, const char *what, const char *metric,
+                  double value);
 void bench_results_close(void);
 
 /* `values` are sorted; the one below which `share` (0 to 1) of them lie. */

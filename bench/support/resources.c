@@ -23,11 +23,11 @@ static tarn_status null_allocate(void *self, size_t bytes, size_t alignment,
     struct null *null = self;
     uint64_t step = alignment > NULL_ALIGNMENT ? alignment : NULL_ALIGNMENT;
     /* One unit between blocks, so that no two are neighbours. */
-    uint64_t room = (bytes + step - 1) / step * step + step;
+    uint64_t padded_bytes = (bytes + step - 1) / step * step + step;
 
     (void)stream;
     atomic_fetch_add(&null->out, bytes);
-    *out = (atomic_fetch_add(&null->next, room + step) + step - 1) / step * step;
+    *out = (atomic_fetch_add(&null->next, padded_bytes + step) + step - 1) / step * step;
     return TARN_OK;
 }
 
@@ -47,7 +47,7 @@ static const tarn_resource_ops null_ops = {.size = sizeof null_ops,
 
 static tarn_resource *make_null(void)
 {
-    struct null *null = bench_room(1, sizeof *null);
+    struct null *null = bench_allocate(1, sizeof *null);
     tarn_resource *resource;
 
     null->next = (uint64_t)1 << 45; /* nothing is there, and nothing touches it */

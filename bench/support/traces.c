@@ -32,8 +32,8 @@ static void grow(struct numbers *numbers)
 
     numbers->capacity = old.capacity ? old.capacity * 2 : 1024;
     numbers->used = 0;
-    numbers->keys = bench_room(numbers->capacity, sizeof *numbers->keys);
-    numbers->values = bench_room(numbers->capacity, sizeof *numbers->values);
+    numbers->keys = bench_allocate(numbers->capacity, sizeof *numbers->keys);
+    numbers->values = bench_allocate(numbers->capacity, sizeof *numbers->values);
     for (size_t i = 0; i < old.capacity; i++)
         if (old.keys[i] && old.values[i] != GRAVE)
             put(numbers, old.keys[i], old.values[i]);
@@ -154,7 +154,7 @@ static char *short_name(const char *path)
 
 struct bench_trace *bench_trace_load(const char *path)
 {
-    struct bench_trace *trace = bench_room(1, sizeof *trace);
+    struct bench_trace *trace = bench_allocate(1, sizeof *trace);
     struct loading loading = {.trace = trace};
     tarn_trace_format format;
     gzFile file = gzopen(path, "rb");

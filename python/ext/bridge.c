@@ -106,11 +106,11 @@ static void forget_threads(void)
 static PyObject *live_of(PyObject *object)
 {
     tarn__resource_object *self = (tarn__resource_object *)object;
-    uint64_t life = tarn_context_generation(self->device);
+    uint64_t context_generation = tarn_context_generation(self->device);
 
-    if (self->live == NULL || self->live_life != life)
+    if (self->live == NULL || self->live_generation != context_generation)
         Py_XSETREF(self->live, PySet_New(NULL));
-    self->live_life = life;
+    self->live_generation = context_generation;
     return self->live;
 }
 
@@ -167,7 +167,7 @@ static int call_deallocate(tarn__state *state, PyObject *object, tarn_device_ptr
 }
 
 /* Raise the error about a block of `bytes` that allocate() returned. */
-static int refuse(PyObject *object, PyObject *type, PyObject *returned, size_t bytes,
+static int reject(PyObject *object, PyObject *type, PyObject *returned, size_t bytes,
                   const char *why)
 {
     PyErr_Format(type, "allocate() of %.200s returned %R for %zu bytes: %s",
@@ -176,12 +176,12 @@ static int refuse(PyObject *object, PyObject *type, PyObject *returned, size_t b
 }
 
 /* The same for a block that is memory all the same: it is freed. */
-static int refuse_memory(tarn__state *state, PyObject *object, PyObject *address,
+static int reject_memory(tarn__state *state, PyObject *object, PyObject *address,
                          size_t bytes, tarn_stream stream, const char *why)
 {
     if (call_deallocate_once(state, object, address, bytes, stream) != 0)
         tarn__write_unraisable(object);
-    return refuse(object, PyExc_ValueError, address, bytes, why);
+    return reject(object, PyExc_ValueError, address, bytes, why);
 }
 
 /* Is such a block possible on the object's device? If not, `why` has the reason. */
@@ -209,19 +209,19 @@ static int check_block(tarn__state *state, PyObject *object, PyObject *address,
 
     if (PyErr_Occurred()) {
         PyErr_Clear();
-        return refuse(object, PyExc_ValueError, address, bytes, "that is no address");
+        return reject(object, PyExc_ValueError, address, bytes, "that is no address");
     }
     if (block == 0)
-        return refuse(object, PyExc_ValueError, address, bytes, "that is no memory");
+        return reject(object, PyExc_ValueError, address, bytes, "that is no memory");
     if (block % TARN_ALIGNMENT != 0) {
         snprintf(why, sizeof why, "that is not a multiple of %u", TARN_ALIGNMENT);
-        return refuse_memory(state, object, address, bytes, stream, why);
+        return reject_memory(state, object, address, bytes, stream, why);
     }
     if (!is_a_block(object, block, bytes, why))
-        return refuse_memory(state, object, address, bytes, stream, why);
+        return reject_memory(state, object, address, bytes, stream, why);
     int there = note_block(object, address);
     if (there > 0)
-        return refuse(object, PyExc_ValueError, address, bytes,
+        return reject(object, PyExc_ValueError, address, bytes,
                       "that block is still in use");
     *out = block;
     return there;
@@ -243,7 +243,7 @@ static int call_allocate(tarn__state *state, PyObject *object, size_t bytes,
     if (address != NULL)
         result = check_block(state, object, address, bytes, stream, out);
     else if (!PyErr_Occurred())
-        refuse(object, PyExc_TypeError, returned, bytes, "that is no address");
+        reject(object, PyExc_TypeError, returned, bytes, "that is no address");
     Py_XDECREF(address);
     Py_DECREF(returned);
     return result;
@@ -334,7 +334,7 @@ static int call_optional(PyObject *object, const char *name, const size_t *argum
 
 /* Raise the error about the result of memory_info() or trim() in place of the current
  * exception: a TypeError, where that is one, or a ValueError. */
-static int refuse_answer(PyObject *object, const char *method, PyObject *answer,
+static int reject_answer(PyObject *object, const char *method, PyObject *answer,
                          const char *wanted)
 {
     bool of_type = PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_TypeError);
@@ -359,13 +359,13 @@ static int parse_memory_info(PyObject *pair, size_t *free_out, size_t *total_out
 
 /* The object's own numbers; those of its native or upstream resource, where it has one.
  */
-static int ask_memory_info(PyObject *object, size_t *free_out, size_t *total_out)
+static int query_memory_info(PyObject *object, size_t *free_out, size_t *total_out)
 {
     PyObject *pair = NULL;
     int found = call_optional(object, "memory_info", NULL, &pair);
 
     if (found == 1 && parse_memory_info(pair, free_out, total_out) != 0)
-        found = refuse_answer(object, "memory_info", pair,
+        found = reject_answer(object, "memory_info", pair,
                               "(free, total) with 0 <= free <= total in bytes");
     Py_XDECREF(pair);
     return found;
@@ -393,7 +393,7 @@ static tarn_status bridge_memory_info(void *self, tarn_stream stream, size_t *fr
 
     if (!tarn__python_enter(&stay))
         return info_beneath(bridge, stream, free_out, total_out);
-    int found = ask_memory_info(bridge->object, &free_bytes, &total_bytes);
+    int found = query_memory_info(bridge->object, &free_bytes, &total_bytes);
     if (found < 0)
         status = tarn__error_keep(tarn__state_of(Py_TYPE(bridge->object)), "python");
     tarn__python_leave(&stay, status);
@@ -406,13 +406,13 @@ static tarn_status bridge_memory_info(void *self, tarn_stream stream, size_t *fr
     return status;
 }
 
-static int ask_trim(PyObject *object, size_t keep_bytes, size_t *released_out)
+static int call_trim(PyObject *object, size_t keep_bytes, size_t *released_out)
 {
     PyObject *number = NULL;
     int found = call_optional(object, "trim", &keep_bytes, &number);
 
     if (found == 1 && tarn__size_from(number, released_out) != 0)
-        found = refuse_answer(object, "trim", number, "a count of bytes");
+        found = reject_answer(object, "trim", number, "a count of bytes");
     Py_XDECREF(number);
     return found;
 }
@@ -428,7 +428,7 @@ static tarn_status bridge_trim(void *self, size_t keep_bytes, size_t *released_o
         return TARN_OK;
     if (keep_bytes > PY_SSIZE_T_MAX)
         keep_bytes = PY_SSIZE_T_MAX;
-    int found = ask_trim(bridge->object, keep_bytes, released_out);
+    int found = call_trim(bridge->object, keep_bytes, released_out);
     if (found < 0)
         status = tarn__error_keep(tarn__state_of(Py_TYPE(bridge->object)), "python");
     tarn__python_leave(&stay, status);
@@ -445,7 +445,7 @@ static bool bridge_is_equal(const void *self, const void *other)
 
 /* Blocks may be freed through another bridge of the same object, so a negative count is
  * none. */
-static size_t bridge_blocks_out(const void *self)
+static size_t bridge_live_blocks(const void *self)
 {
     long blocks = atomic_load(&((struct bridge *)(uintptr_t)self)->blocks);
     return blocks > 0 ? (size_t)blocks : 0;
@@ -460,7 +460,7 @@ static const tarn_resource_ops bridge_ops = {
     .memory_info = bridge_memory_info,
     .is_equal = bridge_is_equal,
     .trim = bridge_trim,
-    .live_blocks = bridge_blocks_out,
+    .live_blocks = bridge_live_blocks,
 };
 
 tarn_resource *tarn__bridge_create(tarn__state *state, PyObject *object, int device)

@@ -19,11 +19,11 @@
 static tarn_status allocate_block(tarn_resource *resource, size_t bytes,
                                   tarn_stream stream, tarn_pointer **out)
 {
-    tarn__hold hold;
+    tarn__gil_hold hold;
 
-    tarn__hold_begin(&hold);
+    tarn__gil_hold_begin(&hold);
     tarn_status status = tarn_pointer_allocate(resource, bytes, stream, out);
-    tarn__hold_end(&hold);
+    tarn__gil_hold_end(&hold);
     return status;
 }
 
@@ -34,11 +34,11 @@ static tarn_status allocate_block(tarn_resource *resource, size_t bytes,
 static void free_block(tarn__state *state, tarn_pointer *pointer, PyObject *stream_owner,
                        PyObject *object)
 {
-    tarn__hold hold;
+    tarn__gil_hold hold;
 
-    tarn__hold_begin(&hold);
+    tarn__gil_hold_begin(&hold);
     tarn_status status = tarn_pointer_release_checked(pointer);
-    tarn__hold_end(&hold);
+    tarn__gil_hold_end(&hold);
     if (status != TARN_OK) {
         Py_XINCREF(stream_owner);
         tarn__raise_unraisable(state, status, object);
@@ -141,8 +141,8 @@ static tarn_status move_to(tarn__buffer *self, tarn_pointer **grown, tarn_stream
 /* Make sure of a capacity of at least `capacity` bytes, and set the stream. From the
  * check of the capacity to the end of the change, the GIL is held and no other code runs:
  * it may resize this very buffer. On failure nothing has changed. */
-static int make_room(tarn__state *state, tarn__buffer *self, size_t capacity,
-                     tarn_stream stream, PyObject *owner)
+static int reserve(tarn__state *state, tarn__buffer *self, size_t capacity,
+                   tarn_stream stream, PyObject *owner)
 {
     TARN__CALL;
     tarn_pointer *grown = NULL;
@@ -400,8 +400,8 @@ static PyObject *buffer_copy(PyObject *object, PyObject *Py_UNUSED(none))
 /* --- size --- */
 
 /* Parse (size, stream), make room for `size` bytes on that stream. */
-static int parse_and_make_room(PyObject *object, PyObject *args, PyObject *kwargs,
-                               const char *format, char **names, size_t *bytes_out)
+static int parse_and_reserve(PyObject *object, PyObject *args, PyObject *kwargs,
+                             const char *format, char **names, size_t *bytes_out)
 {
     tarn__buffer *self = (tarn__buffer *)object;
     tarn__state *state = tarn__state_of(Py_TYPE(object));
@@ -414,7 +414,7 @@ static int parse_and_make_room(PyObject *object, PyObject *args, PyObject *kwarg
         tarn__stream_from(state, stream_object, &stream) != 0)
         return -1;
     PyObject *owner = stream_object != NULL ? stream_object : state->default_stream;
-    return make_room(state, self, *bytes_out, stream, owner);
+    return reserve(state, self, *bytes_out, stream, owner);
 }
 
 PyDoc_STRVAR(
@@ -430,7 +430,7 @@ static PyObject *buffer_reserve(PyObject *object, PyObject *args, PyObject *kwar
     static char *names[] = {"new_capacity", "stream", NULL};
     size_t bytes;
 
-    if (parse_and_make_room(object, args, kwargs, "O|O:reserve", names, &bytes) != 0)
+    if (parse_and_reserve(object, args, kwargs, "O|O:reserve", names, &bytes) != 0)
         return NULL;
     Py_RETURN_NONE;
 }
@@ -450,7 +450,7 @@ static PyObject *buffer_resize(PyObject *object, PyObject *args, PyObject *kwarg
     static char *names[] = {"new_size", "stream", NULL};
     size_t bytes;
 
-    if (parse_and_make_room(object, args, kwargs, "O|O:resize", names, &bytes) != 0)
+    if (parse_and_reserve(object, args, kwargs, "O|O:resize", names, &bytes) != 0)
         return NULL;
     ((tarn__buffer *)object)->bytes = bytes; /* no capacity ever shrinks */
     Py_RETURN_NONE;

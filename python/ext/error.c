@@ -127,27 +127,27 @@ static tarn_status status_of(tarn__state *state, PyObject *exception)
                : TARN_PLUGIN_FAILURE;
 }
 
-static tarn_error error_of(tarn__state *state, const char *who, PyObject *exception)
+static tarn_error error_of(tarn__state *state, const char *component, PyObject *exception)
 {
     tarn_error error = {.status = status_of(state, exception)};
     PyObject *text = PyObject_Str(exception);
     const char *message = text != NULL ? PyUnicode_AsUTF8(text) : NULL;
 
-    snprintf(error.message, sizeof error.message, "%s: %s: %s", who,
+    snprintf(error.message, sizeof error.message, "%s: %s: %s", component,
              Py_TYPE(exception)->tp_name, message != NULL ? message : "(no message)");
     Py_XDECREF(text);
     PyErr_Clear();
     return error;
 }
 
-tarn_status tarn__error_keep(tarn__state *state, const char *who)
+tarn_status tarn__error_keep(tarn__state *state, const char *component)
 {
     PyObject *exception = tarn__exception_take();
 
     if (exception == NULL)
         return tarn_error_set(TARN_PLUGIN_FAILURE, "%s: failed without an exception",
-                              who);
-    tarn_error error = error_of(state, who, exception);
+                              component);
+    tarn_error error = error_of(state, component, exception);
     keep(exception, &error);
     /* Last: ending objects of an exception may have failed, too. */
     return tarn_error_set(error.status, "%s", error.message);

@@ -30,7 +30,7 @@ static void release(PyTypeObject *type, tarn_pointer *pointer)
         tarn__raise_unraisable(tarn__state_of(type), status, (PyObject *)type);
 }
 
-static bool let_go(ipc_memory *self)
+static bool close_memory(ipc_memory *self)
 {
     tarn_pointer *pointer = self->pointer;
 
@@ -45,7 +45,7 @@ static void memory_dealloc(ipc_memory *self)
 {
     PyTypeObject *type = Py_TYPE(self);
 
-    let_go(self);
+    close_memory(self);
     type->tp_free((PyObject *)self);
     Py_DECREF(type);
 }
@@ -59,7 +59,7 @@ PyDoc_STRVAR(
 static PyObject *memory_close(ipc_memory *self, PyObject *unused)
 {
     (void)unused;
-    if (!let_go(self)) {
+    if (!close_memory(self)) {
         PyErr_SetString(PyExc_ValueError, "ipc: this memory is not open");
         return NULL;
     }
@@ -347,16 +347,16 @@ PyDoc_STRVAR(
 
 static PyObject *ipc_leases(PyObject *module, PyObject *unused)
 {
-    size_t room, count = 0;
+    size_t capacity, count = 0;
 
     (void)module;
     (void)unused;
-    tarn_ipc_leases(NULL, 0, &room);
-    tarn_ipc_lease *leases = PyMem_Calloc(room + 1, sizeof *leases);
+    tarn_ipc_leases(NULL, 0, &capacity);
+    tarn_ipc_lease *leases = PyMem_Calloc(capacity + 1, sizeof *leases);
     if (!leases)
         return PyErr_NoMemory();
-    tarn_ipc_leases(leases, room, &count);
-    PyObject *list = lease_list(leases, count < room ? count : room);
+    tarn_ipc_leases(leases, capacity, &count);
+    PyObject *list = lease_list(leases, count < capacity ? count : capacity);
     PyMem_Free(leases);
     return list;
 }

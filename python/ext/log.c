@@ -149,7 +149,7 @@ static void drop_oldest(void)
 
 /* Get space for one more row; if need be that of the oldest. NULL: no memory. Lock held.
  */
-static struct row *room(void)
+static struct row *next_row(void)
 {
     if (the_log.next - the_log.first == the_log.capacity && !grow()) {
         if (the_log.capacity == 0) {
@@ -168,7 +168,7 @@ static uint64_t append(const struct tarn__log_call *call, bool complete)
         the_log.live++;
     else if (call->action == TARN_ACTION_FREE && the_log.live > 0)
         the_log.live--;
-    struct row *row = room();
+    struct row *row = next_row();
     if (!row)
         return UINT64_MAX;
     *row = (struct row){.call = *call,

@@ -19,28 +19,28 @@ static tarn__state *state_of(tarn__manager_object *self)
 
 enum { FRESH_NS = 1000000 };
 
-static void told(tarn_blocking_hook *self)
+static void note_blocking_call(tarn_blocking_hook *self)
 {
-    struct tarn__look *look = (struct tarn__look *)self;
+    struct tarn__hook_probe *hook_probe = (struct tarn__hook_probe *)self;
 
-    look->is_told = true;
-    if (look->outer)
-        look->outer->call(look->outer);
+    hook_probe->was_called = true;
+    if (hook_probe->outer)
+        hook_probe->outer->call(hook_probe->outer);
 }
 
-void tarn__look_begin(struct tarn__look *look)
+void tarn__hook_probe_begin(struct tarn__hook_probe *hook_probe)
 {
-    *look = (struct tarn__look){.before = {told}};
-    look->outer = tarn_set_blocking_hook(&look->before);
+    *hook_probe = (struct tarn__hook_probe){.before = {note_blocking_call}};
+    hook_probe->outer = tarn_set_blocking_hook(&hook_probe->before);
 }
 
-bool tarn__look_end(const struct tarn__look *look)
+bool tarn__hook_probe_end(const struct tarn__hook_probe *hook_probe)
 {
-    tarn_set_blocking_hook(look->is_told ? NULL : look->outer);
-    return look->is_told;
+    tarn_set_blocking_hook(hook_probe->was_called ? NULL : hook_probe->outer);
+    return hook_probe->was_called;
 }
 
-static void ask_memory(tarn__manager_object *manager, uint64_t now)
+static void query_memory(tarn__manager_object *manager, uint64_t now)
 {
     const tarn_error kept = *tarn_error_last();
     size_t free_bytes = 0, total_bytes = 0;
@@ -75,7 +75,7 @@ void tarn__manager_memory(tarn__manager_object *manager, bool may_have_changed,
     uint64_t known = atomic_load(&manager->known_ns), now = call->end_ns;
 
     if (may_have_changed || known == 0 || now - known > FRESH_NS)
-        ask_memory(manager, now);
+        query_memory(manager, now);
     else if (atomic_load(&manager->known_total) > 0)
         count_block(manager, call);
     call->free_bytes = atomic_load(&manager->known_free);
@@ -97,8 +97,8 @@ struct request {
     PyTypeObject *type; /* of the object; NULL: Pointer */
 };
 
-static tarn_status ask(tarn_manager *manager, const struct request *request,
-                       tarn_pointer **out)
+static tarn_status perform_request(tarn_manager *manager, const struct request *request,
+                                   tarn_pointer **out)
 {
     if (request->pin)
         return tarn_manager_mempin(manager, request->host, request->bytes, request->flags,
@@ -112,18 +112,20 @@ static tarn_status ask(tarn_manager *manager, const struct request *request,
 }
 
 /* Call the manager, and log the result. Without the GIL. */
-static tarn_status ask_logged(tarn__manager_object *self, const struct request *request,
-                              struct tarn__log_call *call, tarn_pointer **out)
+static tarn_status perform_logged(tarn__manager_object *self,
+                                  const struct request *request,
+                                  struct tarn__log_call *call, tarn_pointer **out)
 {
     tarn_site before = tarn_site_set(call->site);
-    struct tarn__look look;
+    struct tarn__hook_probe hook_probe;
 
-    tarn__look_begin(&look);
+    tarn__hook_probe_begin(&hook_probe);
     call->start_ns = tarn__log_now();
-    tarn_status status = ask(self->manager, request, out);
+    tarn_status status = perform_request(self->manager, request, out);
     call->end_ns = tarn__log_now();
     /* For other kinds than device memory no notification is guaranteed. */
-    bool may_have_changed = tarn__look_end(&look) || request->kind != TARN_POINTER_DEVICE;
+    bool may_have_changed =
+        tarn__hook_probe_end(&hook_probe) || request->kind != TARN_POINTER_DEVICE;
     if (status == TARN_OK)
         call->address = tarn_pointer_address(*out);
     else
@@ -136,8 +138,8 @@ static tarn_status ask_logged(tarn__manager_object *self, const struct request *
     return status;
 }
 
-static tarn_status ask_with_row(tarn__manager_object *self, const struct request *request,
-                                tarn_pointer **out)
+static tarn_status allocate_logged(tarn__manager_object *self,
+                                   const struct request *request, tarn_pointer **out)
 {
     struct tarn__log_call call = {.action = TARN_ACTION_ALLOCATE,
                                   .device = self->device,
@@ -147,31 +149,31 @@ static tarn_status ask_with_row(tarn__manager_object *self, const struct request
     tarn_status status;
 
     Py_BEGIN_ALLOW_THREADS;
-    status = ask_logged(self, request, &call, out);
+    status = perform_logged(self, request, &call, out);
     Py_END_ALLOW_THREADS;
     return status;
 }
 
 /* Device memory is mostly available immediately. */
-static tarn_status ask_holding_gil(tarn_manager *manager, const struct request *request,
-                                   tarn_pointer **out)
+static tarn_status perform_holding_gil(tarn_manager *manager,
+                                       const struct request *request, tarn_pointer **out)
 {
-    tarn__hold hold;
+    tarn__gil_hold hold;
 
-    tarn__hold_begin(&hold);
+    tarn__gil_hold_begin(&hold);
     tarn_status status =
         tarn_manager_memalloc(manager, request->bytes, request->stream, out);
-    tarn__hold_end(&hold);
+    tarn__gil_hold_end(&hold);
     return status;
 }
 
-static tarn_status ask_without_gil(tarn_manager *manager, const struct request *request,
-                                   tarn_pointer **out)
+static tarn_status perform_without_gil(tarn_manager *manager,
+                                       const struct request *request, tarn_pointer **out)
 {
     tarn_status status;
 
     Py_BEGIN_ALLOW_THREADS;
-    status = ask(manager, request, out);
+    status = perform_request(manager, request, out);
     Py_END_ALLOW_THREADS;
     return status;
 }
@@ -186,11 +188,11 @@ static PyObject *allocate(tarn__manager_object *self, const struct request *requ
     if (!tarn__state_is_there(state))
         return NULL;
     if (self->logging && request->bytes > 0)
-        status = ask_with_row(self, request, &pointer);
+        status = allocate_logged(self, request, &pointer);
     else if (request->kind == TARN_POINTER_DEVICE)
-        status = ask_holding_gil(self->manager, request, &pointer);
+        status = perform_holding_gil(self->manager, request, &pointer);
     else
-        status = ask_without_gil(self->manager, request, &pointer);
+        status = perform_without_gil(self->manager, request, &pointer);
     if (status != TARN_OK)
         return tarn__raise(state, status);
     PyTypeObject *type = request->type ? request->type : (PyTypeObject *)state->Pointer;

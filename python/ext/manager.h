@@ -23,13 +23,13 @@ typedef struct tarn__manager_object {
 
 /* Did the driver, or other slow code, run between begin and end? A call without such work
  * has changed nothing (tarn_set_blocking_hook()). Without the GIL. */
-struct tarn__look {
-    tarn_blocking_hook before; /* first: it is a tarn__look too */
+struct tarn__hook_probe {
+    tarn_blocking_hook before; /* first: it is a tarn__hook_probe too */
     tarn_blocking_hook *outer;
-    bool is_told;
+    bool was_called;
 };
-void tarn__look_begin(struct tarn__look *look);
-bool tarn__look_end(const struct tarn__look *look);
+void tarn__hook_probe_begin(struct tarn__hook_probe *look);
+bool tarn__hook_probe_end(const struct tarn__hook_probe *look);
 
 /* Bytes free and in total on the manager's device at `call->end_ns`; zeros where they are
  * unknown. The device is queried if the call may have changed it, and else once a

@@ -49,7 +49,7 @@ static PyObject *memory_free(tarn__memory_object *self, PyObject *unused)
     tarn_status status = TARN_OK;
 
     (void)unused;
-    if (!tarn__pointer_let_go(&self->block, &status)) {
+    if (!tarn__pointer_drop_reference(&self->block, &status)) {
         PyErr_SetString(PyExc_RuntimeError, "Freeing dead memory");
         return NULL;
     }

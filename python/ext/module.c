@@ -58,9 +58,9 @@ int tarn__size_from(PyObject *object, size_t *out)
     return 0;
 }
 
-void tarn__hold_let_go(tarn_blocking_hook *before)
+void tarn__gil_hold_release(tarn_blocking_hook *before)
 {
-    ((tarn__hold *)before)->away = PyEval_SaveThread();
+    ((tarn__gil_hold *)before)->away = PyEval_SaveThread();
 }
 
 /* The place of a keyword, or -1. */
@@ -124,7 +124,7 @@ int tarn__arguments(const struct tarn__signature *signature, PyObject *const *ar
 
 static int (*const parts[])(PyObject *module) = {
     tarn__add_errors,  tarn__add_driver,   tarn__add_stream,  tarn__add_resource,
-    tarn__add_maker,   tarn__add_pool,     tarn__add_capture, tarn__add_pressure,
+    tarn__add_maker,   tarn__add_pool,     tarn__add_capture, tarn__add_oom_callbacks,
     tarn__add_device,  tarn__add_buffer,   tarn__add_pointer, tarn__add_memory,
     tarn__add_manager, tarn__add_plugin,   tarn__add_ipc,     tarn__add_log,
     tarn__add_nrt,     tarn__add_deferred, tarn__add_bridge,
@@ -145,7 +145,7 @@ static int check_interpreter(void)
 static int check_clash(PyObject *module)
 {
     PyObject *file = PyModule_GetFilenameObject(module);
-    PyObject *clash = NULL, *os_path = NULL, *folder = NULL, *done = NULL;
+    PyObject *clash = NULL, *os_path = NULL, *directory = NULL, *done = NULL;
 
     if (file == NULL) {
         PyErr_Clear();
@@ -153,11 +153,11 @@ static int check_clash(PyObject *module)
     }
     if ((clash = PyImport_ImportModule("tarn._clash")) != NULL &&
         (os_path = PyImport_ImportModule("os.path")) != NULL &&
-        (folder = PyObject_CallMethod(os_path, "dirname", "O", file)) != NULL)
-        done = PyObject_CallMethod(clash, "warn", "O", folder);
+        (directory = PyObject_CallMethod(os_path, "dirname", "O", file)) != NULL)
+        done = PyObject_CallMethod(clash, "warn", "O", directory);
     Py_XDECREF(clash);
     Py_XDECREF(os_path);
-    Py_XDECREF(folder);
+    Py_XDECREF(directory);
     Py_XDECREF(done);
     Py_DECREF(file);
     return done != NULL ? 0 : -1;

@@ -90,11 +90,11 @@ static PyObject *nrt_set_modes(PyObject *module, PyObject *number)
 static PyObject *nrt_modes_parse(PyObject *module, PyObject *text)
 {
     unsigned modes;
-    const char *words = PyUnicode_AsUTF8(text);
+    const char *text_bytes = PyUnicode_AsUTF8(text);
 
-    if (words == NULL)
+    if (text_bytes == NULL)
         return NULL;
-    tarn_status status = tarn_nrt_modes_parse(words, &modes);
+    tarn_status status = tarn_nrt_modes_parse(text_bytes, &modes);
     if (status != TARN_OK)
         return tarn__raise(tarn__state_get(module), status);
     return PyLong_FromUnsignedLong(modes);
@@ -110,16 +110,16 @@ static PyObject *nrt_trim(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)
 
 static PyObject *site_tuple(const tarn_nrt_site *site)
 {
-    char words[512] = "";
+    char text_bytes[512] = "";
     const char *where = site->label != NULL ? site->label : "";
 
     if (site->address != NULL)
-        tarn_nrt_describe(site->address, words, sizeof words);
+        tarn_nrt_describe(site->address, text_bytes, sizeof text_bytes);
     /* A symbol may be cut in the middle of a character. */
     return Py_BuildValue(
         "(NNNLL)", PyLong_FromVoidPtr((void *)(uintptr_t)site->address),
         PyUnicode_DecodeUTF8(where, (Py_ssize_t)strlen(where), "replace"),
-        PyUnicode_DecodeUTF8(words, (Py_ssize_t)strlen(words), "replace"),
+        PyUnicode_DecodeUTF8(text_bytes, (Py_ssize_t)strlen(text_bytes), "replace"),
         (long long)site->blocks, (long long)site->bytes);
 }
 

@@ -37,15 +37,15 @@ static tarn_status release_logged(tarn__manager_object *manager, tarn_pointer *p
                                   struct tarn__log_call *call)
 {
     tarn_site before = tarn_site_set(call->site);
-    struct tarn__look look;
+    struct tarn__hook_probe hook_probe;
 
     call->start_ns = call->end_ns = tarn__log_now();
     uint64_t row = tarn__log_free_begin(call);
-    tarn__look_begin(&look);
+    tarn__hook_probe_begin(&hook_probe);
     tarn_status status = tarn_pointer_release_checked(pointer);
     call->end_ns = tarn__log_now();
     /* A block whose free failed does not count as free: the device is queried. */
-    bool may_have_changed = tarn__look_end(&look) || status != TARN_OK;
+    bool may_have_changed = tarn__hook_probe_end(&hook_probe) || status != TARN_OK;
     tarn__manager_memory(manager, may_have_changed, call);
     tarn__log_free_end(row, call, status == TARN_OK);
     tarn_site_set(before);
@@ -78,11 +78,11 @@ static tarn_status release_with_row(const tarn__pointer_object *self,
 
 static tarn_status release_plainly(tarn_pointer *pointer)
 {
-    tarn__hold hold;
+    tarn__gil_hold hold;
 
-    tarn__hold_begin(&hold);
+    tarn__gil_hold_begin(&hold);
     tarn_status status = tarn_pointer_release_checked(pointer);
-    tarn__hold_end(&hold);
+    tarn__gil_hold_end(&hold);
     return status;
 }
 
@@ -95,7 +95,7 @@ void tarn__pointer_release(PyTypeObject *type, tarn_pointer *pointer)
         tarn__raise_unraisable(tarn__state_of(type), status, (PyObject *)type);
 }
 
-bool tarn__pointer_let_go(tarn__pointer_object *self, tarn_status *out)
+bool tarn__pointer_drop_reference(tarn__pointer_object *self, tarn_status *out)
 {
     tarn_pointer *pointer = self->pointer;
 
@@ -128,7 +128,7 @@ void tarn__pointer_end(tarn__pointer_object *self)
     TARN__CALL;
     tarn_status status = TARN_OK;
 
-    if (!tarn__pointer_let_go(self, &status) || status == TARN_OK)
+    if (!tarn__pointer_drop_reference(self, &status) || status == TARN_OK)
         return;
     PyObject *exception = tarn__exception_take();
     PyObject *what = describe_free(self);
@@ -223,10 +223,10 @@ static PyObject *pointer_release(tarn__pointer_object *self, PyObject *unused)
         return NULL;
     }
     tarn_status status = TARN_OK;
-    bool went = tarn__pointer_let_go(self, &status);
+    bool was_open = tarn__pointer_drop_reference(self, &status);
     if (status != TARN_OK)
         return tarn__raise(tarn__state_of(Py_TYPE(self)), status);
-    return PyBool_FromLong(went);
+    return PyBool_FromLong(was_open);
 }
 
 PyDoc_STRVAR(

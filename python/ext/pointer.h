@@ -28,7 +28,7 @@ PyObject *tarn__pointer_wrap(PyTypeObject *type, tarn__manager_object *manager,
 
 /* Free the block now; false if it is freed already. The status of a failed free is in
  * `*out`, for tarn__raise() in the caller's TARN__CALL. GIL held, released meanwhile. */
-bool tarn__pointer_let_go(tarn__pointer_object *self, tarn_status *out);
+bool tarn__pointer_drop_reference(tarn__pointer_object *self, tarn_status *out);
 
 /* The same where no exception can be raised: a failure goes to sys.unraisablehook, and
  * the current exception stays set. */

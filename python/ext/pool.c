@@ -88,26 +88,26 @@ static PyObject *open_pool(PyObject *module, PyObject *args)
     tarn__state *state = tarn__state_get(module);
     tarn_pool_options options = {.size = sizeof options};
     PyObject *object, *upstream, *initial, *maximum, *growth, *threshold;
-    PyObject *held_back;
-    int device, grow_first, give_up, wake, streamless;
+    PyObject *no_stream_limit;
+    int device, grow_first, oom_fail, resume, no_stream_policy;
     tarn_resource *made = NULL;
     struct fresh fresh;
     tarn_status status;
 
     if (!PyArg_ParseTuple(args, "OOiOOOOpppiO", &object, &upstream, &device, &initial,
-                          &maximum, &growth, &threshold, &grow_first, &give_up, &wake,
-                          &streamless, &held_back) ||
-        tarn__size_from(held_back, &options.no_stream_limit_bytes) != 0 ||
+                          &maximum, &growth, &threshold, &grow_first, &oom_fail, &resume,
+                          &no_stream_policy, &no_stream_limit) ||
+        tarn__size_from(no_stream_limit, &options.no_stream_limit_bytes) != 0 ||
         tarn__size_from(initial, &options.initial_bytes) != 0 ||
         tarn__size_from(maximum, &options.maximum_bytes) != 0 ||
         tarn__size_from(growth, &options.growth_bytes) != 0 ||
         tarn__size_from(threshold, &options.release_threshold_bytes) != 0)
         return NULL;
     options.grow_first = grow_first;
-    options.oom_policy = give_up ? TARN_POOL_OOM_FAIL : TARN_POOL_OOM_SYNCHRONIZE;
-    options.no_stream_policy = (tarn_pool_no_stream_policy)streamless;
+    options.oom_policy = oom_fail ? TARN_POOL_OOM_FAIL : TARN_POOL_OOM_SYNCHRONIZE;
+    options.no_stream_policy = (tarn_pool_no_stream_policy)no_stream_policy;
     options.suspended_policy =
-        wake ? TARN_POOL_SUSPENDED_RESUME : TARN_POOL_SUSPENDED_FAIL;
+        resume ? TARN_POOL_SUSPENDED_RESUME : TARN_POOL_SUSPENDED_FAIL;
     if (begin(state, object, upstream, device, &fresh) != 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
@@ -211,7 +211,7 @@ static PyObject *trim(PyObject *module, PyObject *args)
 }
 
 /* (self, bytes) */
-static PyObject *set_limit(PyObject *module, PyObject *args)
+static PyObject *set_maximum(PyObject *module, PyObject *args)
 {
     TARN__CALL;
     tarn__state *state = tarn__state_get(module);
@@ -231,7 +231,7 @@ static PyObject *set_limit(PyObject *module, PyObject *args)
 }
 
 /* (self, keep) */
-static PyObject *put_to_sleep(PyObject *module, PyObject *args)
+static PyObject *suspend(PyObject *module, PyObject *args)
 {
     TARN__CALL;
     tarn__state *state = tarn__state_get(module);
@@ -250,7 +250,7 @@ static PyObject *put_to_sleep(PyObject *module, PyObject *args)
     return none_or_raise(state, status);
 }
 
-static PyObject *wake(PyObject *module, PyObject *object)
+static PyObject *resume(PyObject *module, PyObject *object)
 {
     TARN__CALL;
     tarn__state *state = tarn__state_get(module);
@@ -409,7 +409,7 @@ static PyObject *text_of(const tarn_pool_oom_report *report)
 }
 
 /* This thread's last out-of-memory report, or None. */
-static PyObject *last_report(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+static PyObject *last_oom_report(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     tarn_pool_oom_report report = {.size = sizeof report};
 
@@ -433,7 +433,7 @@ static PyObject *last_report(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(no
  * creating one may run a finalizer that calls the pool. */
 struct blocks {
     tarn_pool_block *all;
-    size_t count, room;
+    size_t count, capacity;
     bool no_memory;
 };
 
@@ -441,15 +441,15 @@ static bool keep_block(void *data, const tarn_pool_block *block)
 {
     struct blocks *blocks = data;
 
-    if (blocks->count == blocks->room) {
-        size_t room = blocks->room ? 2 * blocks->room : 256;
-        tarn_pool_block *all = realloc(blocks->all, room * sizeof *all);
+    if (blocks->count == blocks->capacity) {
+        size_t capacity = blocks->capacity ? 2 * blocks->capacity : 256;
+        tarn_pool_block *all = realloc(blocks->all, capacity * sizeof *all);
         if (!all) {
             blocks->no_memory = true;
             return false;
         }
         blocks->all = all;
-        blocks->room = room;
+        blocks->capacity = capacity;
     }
     blocks->all[blocks->count++] = *block;
     return true;
@@ -514,13 +514,13 @@ static PyMethodDef pool_functions[] = {
     {"_trim", trim, METH_VARARGS,
      "_trim(mr, keep, /)\n--\n\n"
      "Release free memory over `keep` bytes; return the released bytes."},
-    {"_pool_set_maximum", set_limit, METH_VARARGS,
+    {"_pool_set_maximum", set_maximum, METH_VARARGS,
      "_pool_set_maximum(mr, bytes, /)\n--\n\n"
      "Set the maximum of a pool in bytes; 0: none."},
-    {"_pool_suspend", put_to_sleep, METH_VARARGS,
+    {"_pool_suspend", suspend, METH_VARARGS,
      "_pool_suspend(mr, keep, /)\n--\n\n"
      "Suspend a pool, and keep the contents of live blocks if `keep` is true."},
-    {"_pool_resume", wake, METH_O,
+    {"_pool_resume", resume, METH_O,
      "_pool_resume(mr, /)\n--\n\n"
      "Resume a suspended pool."},
     {"_pool_generation", generation, METH_O,
@@ -532,7 +532,7 @@ static PyMethodDef pool_functions[] = {
     {"_pool_statistics", statistics, METH_O,
      "_pool_statistics(mr, /)\n--\n\n"
      "Return the statistics of a pool, by the names of tarn_pool_statistics."},
-    {"_pool_last_oom_report", last_report, METH_NOARGS,
+    {"_pool_last_oom_report", last_oom_report, METH_NOARGS,
      "_pool_last_oom_report()\n--\n\n"
      "Return this thread's last out-of-memory report, or None."},
     {"_pool_snapshot", snapshot, METH_O,

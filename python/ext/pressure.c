@@ -10,12 +10,12 @@
 
 /* Did this callback free something? An exception cannot be raised here, and counts as no.
  */
-static bool ask_one(PyObject *callback, size_t bytes, unsigned attempt)
+static bool call_one(PyObject *callback, size_t bytes, unsigned attempt)
 {
-    PyObject *answer = PyObject_CallFunction(callback, "nI", (Py_ssize_t)bytes, attempt);
-    int yes = answer != NULL ? PyObject_IsTrue(answer) : 0;
+    PyObject *result = PyObject_CallFunction(callback, "nI", (Py_ssize_t)bytes, attempt);
+    int yes = result != NULL ? PyObject_IsTrue(result) : 0;
 
-    Py_XDECREF(answer);
+    Py_XDECREF(result);
     if (PyErr_Occurred())
         tarn__write_unraisable(callback);
     return yes > 0;
@@ -33,19 +33,19 @@ static bool is_in(PyObject *list, const PyObject *callback)
 
 /* Call each callback that is in the list at first, unless an earlier callback or another
  * thread has removed it since. */
-static bool ask_all(PyObject *list, size_t bytes, unsigned attempt)
+static bool call_all(PyObject *list, size_t bytes, unsigned attempt)
 {
     PyObject *all = PyList_GetSlice(list, 0, PyList_GET_SIZE(list));
     bool any = false;
 
     for (Py_ssize_t i = 0; all != NULL && i < PyList_GET_SIZE(all); i++)
         if (is_in(list, PyList_GET_ITEM(all, i)))
-            any |= ask_one(PyList_GET_ITEM(all, i), bytes, attempt);
+            any |= call_one(PyList_GET_ITEM(all, i), bytes, attempt);
     Py_XDECREF(all);
     return any;
 }
 
-static bool ask(PyObject *weak, size_t bytes, unsigned attempt)
+static bool call_list(PyObject *weak, size_t bytes, unsigned attempt)
 {
     PyObject *object = PyObject_CallNoArgs(weak), *list = NULL;
     bool any = false;
@@ -53,7 +53,7 @@ static bool ask(PyObject *weak, size_t bytes, unsigned attempt)
     if (object != NULL && object != Py_None)
         list = PyObject_GetAttrString(object, "_callbacks");
     if (list != NULL && PyList_Check(list))
-        any = ask_all(list, bytes, attempt);
+        any = call_all(list, bytes, attempt);
     if (PyErr_Occurred())
         tarn__write_unraisable(weak);
     Py_XDECREF(list);
@@ -61,20 +61,21 @@ static bool ask(PyObject *weak, size_t bytes, unsigned attempt)
     return any;
 }
 
-static bool pressure(void *data, tarn_resource *pool, size_t bytes, unsigned attempt)
+static bool call_callbacks(void *data, tarn_resource *pool, size_t bytes,
+                           unsigned attempt)
 {
     struct tarn__python stay;
 
     (void)pool;
     if (!tarn__python_enter(&stay))
         return false;
-    bool again = ask(data, bytes, attempt);
+    bool again = call_list(data, bytes, attempt);
     tarn__python_leave(&stay, TARN_OK);
     return again;
 }
 
 /* (self): from now on the callables in the list self._callbacks are called. */
-static PyObject *begin_pressure(PyObject *module, PyObject *object)
+static PyObject *begin_oom_callbacks(PyObject *module, PyObject *object)
 {
     tarn__state *state = tarn__state_get(module);
     tarn_resource *pool = tarn__pool_of(state, object);
@@ -82,7 +83,7 @@ static PyObject *begin_pressure(PyObject *module, PyObject *object)
 
     if (weak == NULL)
         return NULL;
-    tarn_status status = tarn_pool_add_oom_callback(pool, pressure, weak);
+    tarn_status status = tarn_pool_add_oom_callback(pool, call_callbacks, weak);
     if (status != TARN_OK) {
         Py_DECREF(weak);
         return tarn__raise(state, status);
@@ -90,14 +91,14 @@ static PyObject *begin_pressure(PyObject *module, PyObject *object)
     Py_RETURN_NONE; /* the pool keeps `weak` permanently */
 }
 
-static PyMethodDef pressure_functions[] = {
-    {"_pool_begin_oom_callbacks", begin_pressure, METH_O,
+static PyMethodDef oom_callback_functions[] = {
+    {"_pool_begin_oom_callbacks", begin_oom_callbacks, METH_O,
      "_pool_begin_oom_callbacks(mr, /)\n--\n\n"
      "Have the pool call the callables in the list `mr._callbacks`."},
     {NULL, NULL, 0, NULL},
 };
 
-int tarn__add_pressure(PyObject *module)
+int tarn__add_oom_callbacks(PyObject *module)
 {
-    return PyModule_AddFunctions(module, pressure_functions);
+    return PyModule_AddFunctions(module, oom_callback_functions);
 }

@@ -198,7 +198,7 @@ static PyObject *resource_allocate(PyObject *object, PyObject *const *args,
     PyObject *given[3];
     tarn_stream stream;
     tarn_device_ptr block = 0;
-    tarn__hold hold;
+    tarn__gil_hold hold;
     size_t bytes;
 
     if (tarn__arguments(&signature, args, count, names, given) != 0 ||
@@ -209,9 +209,9 @@ static PyObject *resource_allocate(PyObject *object, PyObject *const *args,
         raise_no_memory(object);
         return NULL;
     }
-    tarn__hold_begin(&hold);
+    tarn__gil_hold_begin(&hold);
     tarn_status status = tarn_resource_allocate(self->native, bytes, 0, stream, &block);
-    tarn__hold_end(&hold);
+    tarn__gil_hold_end(&hold);
     if (status != TARN_OK)
         return tarn__raise(state, status);
     return PyLong_FromUnsignedLongLong(block);
@@ -237,7 +237,7 @@ static PyObject *resource_deallocate(PyObject *object, PyObject *const *args,
     PyObject *given[3];
     tarn_stream stream;
     size_t block, bytes;
-    tarn__hold hold;
+    tarn__gil_hold hold;
 
     if (tarn__arguments(&signature, args, count, names, given) != 0 ||
         tarn__size_from(given[0], &block) != 0 ||
@@ -248,9 +248,9 @@ static PyObject *resource_deallocate(PyObject *object, PyObject *const *args,
         raise_no_memory(object);
         return NULL;
     }
-    tarn__hold_begin(&hold);
+    tarn__gil_hold_begin(&hold);
     tarn_status status = tarn_resource_deallocate(self->native, block, bytes, 0, stream);
-    tarn__hold_end(&hold);
+    tarn__gil_hold_end(&hold);
     if (status != TARN_OK)
         return tarn__raise(state, status);
     Py_RETURN_NONE;

@@ -103,7 +103,7 @@ int tarn__add_bridge(PyObject *module);
 int tarn__add_maker(PyObject *module);
 int tarn__add_pool(PyObject *module);
 int tarn__add_capture(PyObject *module);
-int tarn__add_pressure(PyObject *module);
+int tarn__add_oom_callbacks(PyObject *module);
 int tarn__add_device(PyObject *module);
 int tarn__add_buffer(PyObject *module);
 int tarn__add_pointer(PyObject *module);
@@ -120,22 +120,22 @@ int tarn__add_nrt(PyObject *module);
  * Such a call keeps the GIL, and releases it when Tarn reports that the call is going to
  * take long: releasing and taking it costs more than an allocation. Between begin and end
  * no other Python code runs on this thread unless the GIL was released. */
-typedef struct tarn__hold {
+typedef struct tarn__gil_hold {
     tarn_blocking_hook before; /* first: the hook's address is the hold's too */
     tarn_blocking_hook *outer; /* the hook that was set before */
     PyThreadState *away;       /* NULL: the GIL was kept */
-} tarn__hold;
+} tarn__gil_hold;
 
-void tarn__hold_let_go(tarn_blocking_hook *before);
+void tarn__gil_hold_release(tarn_blocking_hook *before);
 
-static inline void tarn__hold_begin(tarn__hold *hold)
+static inline void tarn__gil_hold_begin(tarn__gil_hold *hold)
 {
-    hold->before.call = tarn__hold_let_go;
+    hold->before.call = tarn__gil_hold_release;
     hold->away = NULL;
     hold->outer = tarn_set_blocking_hook(&hold->before);
 }
 
-static inline void tarn__hold_end(const tarn__hold *hold)
+static inline void tarn__gil_hold_end(const tarn__gil_hold *hold)
 {
     tarn_set_blocking_hook(hold->outer);
     if (hold->away)
@@ -181,7 +181,7 @@ PyObject *tarn__raise(tarn__state *state, tarn_status status);
  * MemoryError is TARN_OUT_OF_MEMORY, a TarnError its own status, all others
  * TARN_PLUGIN_FAILURE. The exception is kept until the call of the extension returns
  * beneath which it was raised. `state` may be NULL. GIL held. */
-tarn_status tarn__error_keep(tarn__state *state, const char *who);
+tarn_status tarn__error_keep(tarn__state *state, const char *component);
 
 /* Take the current exception away, as one object (NULL: there is none); and set it again.
  * Put takes over the reference. */
@@ -242,7 +242,7 @@ typedef struct tarn__resource_object {
     int device;                /* the device set for one written in Python; -1: none */
     PyObject *live;            /* set of the live addresses that C code has from one
                                 * written in Python, bridge.c; NULL: none yet */
-    uint64_t live_life;        /* context generation of these addresses */
+    uint64_t live_generation;  /* context generation of these addresses */
     unsigned plain_version;    /* version of its type when its allocate() and deallocate()
                              * were found to be the base class's; 0: not checked */
 } tarn__resource_object;

@@ -17,8 +17,8 @@ typedef struct stream_object {
     tarn_stream value;      /* see current() */
     PyObject *owner;        /* keeps the handle valid; NULL: none is needed */
     int device;             /* device of a stream of our own; -1: `value` is not ours */
-    bool opened;            /* `value` has to be unregistered */
-    bool was_opened;        /* made by register(), and perhaps unregistered since */
+    bool registered;        /* `value` has to be unregistered */
+    bool was_registered;    /* made by register(), and perhaps unregistered since */
     unsigned announcements; /* capturing() that have been entered and not left */
 } stream_object;
 
@@ -111,7 +111,7 @@ static tarn_stream current(tarn__state *state, PyObject *object)
 {
     const stream_object *stream = (const stream_object *)object;
 
-    while (!stream->opened && stream->owner != NULL && state != NULL &&
+    while (!stream->registered && stream->owner != NULL && state != NULL &&
            state->Stream != NULL &&
            PyObject_TypeCheck(stream->owner, (PyTypeObject *)state->Stream))
         stream = (const stream_object *)stream->owner;
@@ -258,10 +258,10 @@ static int stream_traverse(PyObject *self, visitproc visit, void *arg)
 }
 
 /* Unregister the value, or destroy a stream of our own. */
-static tarn_status let_go(const stream_object *stream)
+static tarn_status release_stream(const stream_object *stream)
 {
-    return stream->opened ? tarn_stream_unregister(stream->value)
-                          : tarn_stream_destroy(stream->device, stream->value);
+    return stream->registered ? tarn_stream_unregister(stream->value)
+                              : tarn_stream_destroy(stream->device, stream->value);
 }
 
 /* No tp_clear: an object in a cycle with a stream may still need its handle to free
@@ -275,9 +275,9 @@ static void stream_dealloc(PyObject *self)
 
     PyObject_GC_UnTrack(self);
     Py_TRASHCAN_BEGIN(self, stream_dealloc);
-    if (stream->opened || (stream->device >= 0 && !stream->was_opened)) {
+    if (stream->registered || (stream->device >= 0 && !stream->was_registered)) {
         Py_BEGIN_ALLOW_THREADS;
-        status = let_go(stream);
+        status = release_stream(stream);
         Py_END_ALLOW_THREADS;
     }
     tarn__state *state = tarn__state_of(type);
@@ -290,7 +290,7 @@ static void stream_dealloc(PyObject *self)
 }
 
 PyDoc_STRVAR(
-    open_doc,
+    register_doc,
     "register($self)\n--\n\n"
     "Register the stream, so that a pool need not query the driver at every call.\n\n"
     "Returns a new Stream for the same CUstream, which keeps this one alive. It is\n"
@@ -301,7 +301,7 @@ PyDoc_STRVAR(
     "Raises InvalidArgumentError for a per-thread or a registered stream, TarnError\n"
     "while the stream captures.");
 
-static PyObject *stream_open(PyObject *self, PyObject *Py_UNUSED(none))
+static PyObject *stream_register(PyObject *self, PyObject *Py_UNUSED(none))
 {
     stream_object *stream = (stream_object *)self;
     tarn_stream raw = current_of(self), value;
@@ -316,14 +316,14 @@ static PyObject *stream_open(PyObject *self, PyObject *Py_UNUSED(none))
     Py_END_ALLOW_THREADS;
     if (status != TARN_OK)
         return tarn__raise(tarn__state_of(Py_TYPE(self)), status);
-    PyObject *opened = make(Py_TYPE(self), value, device, self);
-    if (opened == NULL) {
+    PyObject *registered = make(Py_TYPE(self), value, device, self);
+    if (registered == NULL) {
         tarn_stream_unregister(value);
         return NULL;
     }
-    ((stream_object *)opened)->opened = true;
-    ((stream_object *)opened)->was_opened = true;
-    return opened;
+    ((stream_object *)registered)->registered = true;
+    ((stream_object *)registered)->was_registered = true;
+    return registered;
 }
 
 /* `what` is not possible for a stream that register() did not return. */
@@ -336,7 +336,7 @@ static PyObject *raise_not_open(PyObject *self, const char *what)
 }
 
 PyDoc_STRVAR(
-    close_doc,
+    unregister_doc,
     "unregister($self)\n--\n\n"
     "Unregister a registered stream.\n\n"
     "From then on the object is the raw stream, also for the buffers on it. Other\n"
@@ -344,17 +344,17 @@ PyDoc_STRVAR(
     "call does nothing. No other thread may be using the stream.\n\n"
     "Raises InvalidArgumentError for a stream that register() did not return.");
 
-static PyObject *stream_close(PyObject *self, PyObject *Py_UNUSED(none))
+static PyObject *stream_unregister(PyObject *self, PyObject *Py_UNUSED(none))
 {
     TARN__CALL;
     stream_object *stream = (stream_object *)self;
     tarn_status status;
 
-    if (!stream->was_opened)
+    if (!stream->was_registered)
         return raise_not_open(self, "unregister");
-    if (!stream->opened)
+    if (!stream->registered)
         Py_RETURN_NONE;
-    stream->opened = false; /* first: another thread may come while the GIL is away */
+    stream->registered = false; /* first: another thread may come while the GIL is away */
     stream->announcements = 0;
     Py_BEGIN_ALLOW_THREADS;
     status = tarn_stream_unregister(stream->value);
@@ -366,13 +366,13 @@ static PyObject *stream_close(PyObject *self, PyObject *Py_UNUSED(none))
 
 static PyObject *stream_enter(PyObject *self, PyObject *Py_UNUSED(none))
 {
-    return ((stream_object *)self)->opened ? Py_NewRef(self)
-                                           : raise_not_open(self, "enter");
+    return ((stream_object *)self)->registered ? Py_NewRef(self)
+                                               : raise_not_open(self, "enter");
 }
 
 static PyObject *stream_exit(PyObject *self, PyObject *Py_UNUSED(args))
 {
-    PyObject *closed = stream_close(self, NULL);
+    PyObject *closed = stream_unregister(self, NULL);
 
     if (closed == NULL)
         return NULL;
@@ -498,9 +498,9 @@ static PyObject *stream_handle(PyObject *self, void *Py_UNUSED(closure))
     return PyLong_FromVoidPtr(tarn_stream_handle(current_of(self)));
 }
 
-static PyObject *stream_is_opened(PyObject *self, void *Py_UNUSED(closure))
+static PyObject *stream_is_registered(PyObject *self, void *Py_UNUSED(closure))
 {
-    return PyBool_FromLong(((stream_object *)self)->opened);
+    return PyBool_FromLong(((stream_object *)self)->registered);
 }
 
 /* The number that identifies a stream, whatever value names it. */
@@ -514,13 +514,13 @@ static PyObject *stream_repr(PyObject *self)
 {
     tarn_stream value = current_of(self);
     uintptr_t number = number_of(value);
-    const char *opened = ((stream_object *)self)->opened ? " (opened)" : "";
+    const char *registered = ((stream_object *)self)->registered ? " (opened)" : "";
 
     if (value == TARN_STREAM_NONE)
         return PyUnicode_FromString("<tarn.Stream: no stream>");
     if (number == 0) /* %p prints a special text for it */
-        return PyUnicode_FromFormat("<tarn.Stream 0x0%s>", opened);
-    return PyUnicode_FromFormat("<tarn.Stream %p%s>", (void *)number, opened);
+        return PyUnicode_FromFormat("<tarn.Stream 0x0%s>", registered);
+    return PyUnicode_FromFormat("<tarn.Stream %p%s>", (void *)number, registered);
 }
 
 static PyObject *stream_compare(PyObject *self, PyObject *other, int how)
@@ -543,8 +543,8 @@ static Py_hash_t stream_hash(PyObject *self)
 }
 
 static PyMethodDef stream_methods[] = {
-    {"register", stream_open, METH_NOARGS, open_doc},
-    {"unregister", stream_close, METH_NOARGS, close_doc},
+    {"register", stream_register, METH_NOARGS, register_doc},
+    {"unregister", stream_unregister, METH_NOARGS, unregister_doc},
     {"__enter__", stream_enter, METH_NOARGS,
      "__enter__($self)\n--\n\n"
      "Return the registered stream; InvalidArgumentError for another one."},
@@ -561,7 +561,7 @@ static PyMethodDef stream_methods[] = {
 
 static PyGetSetDef stream_attributes[] = {
     {"handle", stream_handle, NULL, "The CUstream, an int; 0 for NO_STREAM.", NULL},
-    {"is_registered", stream_is_opened, NULL,
+    {"is_registered", stream_is_registered, NULL,
      "Whether register() returned it and it is still registered.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

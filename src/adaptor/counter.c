@@ -107,10 +107,10 @@ const tarn_resource_ops tarn__counter_ops = {
     .destroy = counter_destroy,
     .memory_info = tarn__forward_memory_info,
     .supports_streams = tarn__forward_supports_streams,
-    .deallocate_synchronizes = tarn__forward_free_waits,
+    .deallocate_synchronizes = tarn__forward_deallocate_synchronizes,
     .trim = tarn__forward_trim,
-    .requested_bytes = tarn__forward_block_bytes,
-    .supports_no_stream = tarn__forward_serves_no_stream,
+    .requested_bytes = tarn__forward_requested_bytes,
+    .supports_no_stream = tarn__forward_supports_no_stream,
 };
 
 /* Reserve one more set; on failure the old ones stay. */

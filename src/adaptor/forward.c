@@ -46,12 +46,12 @@ bool tarn__forward_supports_streams(const void *self)
     return tarn_resource_supports_streams(upstream_of(self));
 }
 
-bool tarn__forward_free_waits(const void *self)
+bool tarn__forward_deallocate_synchronizes(const void *self)
 {
     return tarn_resource_deallocate_synchronizes(upstream_of(self));
 }
 
-bool tarn__forward_serves_no_stream(const void *self)
+bool tarn__forward_supports_no_stream(const void *self)
 {
     return tarn_resource_supports_no_stream(upstream_of(self));
 }
@@ -61,7 +61,7 @@ tarn_status tarn__forward_trim(void *self, size_t keep_bytes, size_t *released_o
     return tarn_resource_trim(upstream_of(self), keep_bytes, released_out);
 }
 
-tarn_status tarn__forward_block_bytes(void *self, tarn_device_ptr block, size_t *out)
+tarn_status tarn__forward_requested_bytes(void *self, tarn_device_ptr block, size_t *out)
 {
     return tarn_resource_requested_bytes(upstream_of(self), block, out);
 }

@@ -22,10 +22,10 @@ void tarn__adaptor_end(struct tarn__adaptor *self);
 tarn_status tarn__forward_memory_info(void *self, tarn_stream stream, size_t *free_out,
                                       size_t *total_out);
 bool tarn__forward_supports_streams(const void *self);
-bool tarn__forward_free_waits(const void *self);
-bool tarn__forward_serves_no_stream(const void *self);
+bool tarn__forward_deallocate_synchronizes(const void *self);
+bool tarn__forward_supports_no_stream(const void *self);
 tarn_status tarn__forward_trim(void *self, size_t keep_bytes, size_t *released_out);
-tarn_status tarn__forward_block_bytes(void *self, tarn_device_ptr block, size_t *out);
+tarn_status tarn__forward_requested_bytes(void *self, tarn_device_ptr block, size_t *out);
 
 /* The tables, by which forward.c recognizes an adaptor. */
 extern const tarn_resource_ops tarn__limiter_ops, tarn__counter_ops, tarn__logger_ops;

@@ -97,10 +97,10 @@ const tarn_resource_ops tarn__limiter_ops = {
     .destroy = limiter_destroy,
     .memory_info = tarn__forward_memory_info,
     .supports_streams = tarn__forward_supports_streams,
-    .deallocate_synchronizes = tarn__forward_free_waits,
+    .deallocate_synchronizes = tarn__forward_deallocate_synchronizes,
     .trim = tarn__forward_trim,
-    .requested_bytes = tarn__forward_block_bytes,
-    .supports_no_stream = tarn__forward_serves_no_stream,
+    .requested_bytes = tarn__forward_requested_bytes,
+    .supports_no_stream = tarn__forward_supports_no_stream,
 };
 
 tarn_status tarn_limiter_create(tarn_resource *upstream, size_t limit_bytes,

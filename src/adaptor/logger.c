@@ -36,7 +36,7 @@ enum { FRESH_NS = 1000000 };
 /* The device's free memory at a query. */
 struct figures {
     size_t free_bytes, total_bytes;
-    uint64_t asked_ns; /* 0: never */
+    uint64_t queried_ns; /* 0: never */
 };
 
 /* A free between its upstream call and its row; on the stack of the freeing thread. */
@@ -121,31 +121,31 @@ static void forget_other_threads(struct tarn__mutex *lock)
 
 /* Detects whether the call was a blocking one. It also calls the hook that was set
  * before. */
-struct watch {
+struct hook_probe {
     tarn_blocking_hook before; /* first: told() gets its address */
     tarn_blocking_hook *outer;
-    bool is_told;
+    bool was_called;
 };
 
-static void told(tarn_blocking_hook *self)
+static void note_blocking_call(tarn_blocking_hook *self)
 {
-    struct watch *watch = (struct watch *)self;
+    struct hook_probe *hook_probe = (struct hook_probe *)self;
 
-    watch->is_told = true;
-    if (watch->outer)
-        watch->outer->call(watch->outer);
+    hook_probe->was_called = true;
+    if (hook_probe->outer)
+        hook_probe->outer->call(hook_probe->outer);
 }
 
-static void watch_begin(struct watch *watch)
+static void hook_probe_begin(struct hook_probe *hook_probe)
 {
-    *watch = (struct watch){.before = {told}};
-    watch->outer = tarn_set_blocking_hook(&watch->before);
+    *hook_probe = (struct hook_probe){.before = {note_blocking_call}};
+    hook_probe->outer = tarn_set_blocking_hook(&hook_probe->before);
 }
 
-static bool watch_end(struct watch *watch)
+static bool hook_probe_end(struct hook_probe *hook_probe)
 {
-    tarn_set_blocking_hook(watch->is_told ? NULL : watch->outer);
-    return watch->is_told;
+    tarn_set_blocking_hook(hook_probe->was_called ? NULL : hook_probe->outer);
+    return hook_probe->was_called;
 }
 
 static struct figures known_figures(struct logger *logger)
@@ -159,13 +159,13 @@ static struct figures known_figures(struct logger *logger)
 static void keep_figures(struct logger *logger, const struct figures *figures)
 {
     tarn__mutex_lock(&logger->lock);
-    if (figures->asked_ns >= logger->figures.asked_ns)
+    if (figures->queried_ns >= logger->figures.queried_ns)
         logger->figures = *figures;
     tarn__mutex_unlock(&logger->lock);
 }
 
 /* Query the figures; zeros mean unknown. */
-static void ask_figures(int device, struct figures *out)
+static void query_figures(int device, struct figures *out)
 {
     struct tarn__scope scope;
     size_t free_bytes = 0, total_bytes = 0;
@@ -188,9 +188,10 @@ static void read_memory(struct logger *logger, bool may_have_changed, uint64_t n
 {
     struct figures figures = known_figures(logger);
 
-    if (may_have_changed || figures.asked_ns == 0 || now - figures.asked_ns > FRESH_NS) {
-        figures = (struct figures){.asked_ns = now};
-        ask_figures(event->device, &figures);
+    if (may_have_changed || figures.queried_ns == 0 ||
+        now - figures.queried_ns > FRESH_NS) {
+        figures = (struct figures){.queried_ns = now};
+        query_figures(event->device, &figures);
         keep_figures(logger, &figures);
     }
     event->free_bytes = figures.free_bytes;
@@ -215,7 +216,7 @@ static void read_place(char place[PLACE_BYTES], tarn_trace_event *event)
 static void write_row(struct logger *logger, bool may_have_changed,
                       tarn_trace_event *event)
 {
-    struct tarn__kept_error words = tarn__error_keep();
+    struct tarn__kept_error last_error = tarn__error_keep();
     uint64_t now = event->end_ns;
     char place[PLACE_BYTES];
 
@@ -228,7 +229,7 @@ static void write_row(struct logger *logger, bool may_have_changed,
         read_place(place, event);
     }
     tarn_trace_write(logger->writer, event);
-    tarn__error_restore(&words);
+    tarn__error_restore(&last_error);
 }
 
 /* --- operations --- */
@@ -239,14 +240,14 @@ static tarn_status logger_allocate(void *self, size_t bytes, size_t alignment,
     struct logger *logger = self;
     tarn_trace_event event = {.stream = tarn__stream_number(stream), .bytes = bytes};
     tarn_device_ptr block = 0;
-    struct watch watch;
+    struct hook_probe hook_probe;
 
-    watch_begin(&watch);
+    hook_probe_begin(&hook_probe);
     event.start_ns = tarn__now_ns();
     tarn_status status = tarn_resource_allocate(logger->adaptor.upstream, bytes,
                                                 alignment, stream, &block);
     event.end_ns = tarn__now_ns();
-    bool may_have_changed = watch_end(&watch);
+    bool may_have_changed = hook_probe_end(&hook_probe);
     if (status == TARN_OK) {
         await_row_of_free(logger, block);
         event.action = TARN_ACTION_ALLOCATE;
@@ -269,15 +270,15 @@ static tarn_status logger_deallocate(void *self, tarn_device_ptr block, size_t b
                               .address = block,
                               .stream = tarn__stream_number(stream),
                               .bytes = bytes};
-    struct watch watch;
+    struct hook_probe hook_probe;
 
     begin_free(logger, &passing);
-    watch_begin(&watch);
+    hook_probe_begin(&hook_probe);
     event.start_ns = tarn__now_ns();
     tarn_status status = tarn_resource_deallocate(logger->adaptor.upstream, block, bytes,
                                                   alignment, stream);
     event.end_ns = tarn__now_ns();
-    bool may_have_changed = watch_end(&watch);
+    bool may_have_changed = hook_probe_end(&hook_probe);
     if (status == TARN_OK) {
         event.live_blocks = atomic_fetch_sub(&logger->live_blocks, 1) - 1;
         write_row(logger, may_have_changed, &event);
@@ -312,10 +313,10 @@ const tarn_resource_ops tarn__logger_ops = {
     .destroy = logger_destroy,
     .memory_info = tarn__forward_memory_info,
     .supports_streams = tarn__forward_supports_streams,
-    .deallocate_synchronizes = tarn__forward_free_waits,
+    .deallocate_synchronizes = tarn__forward_deallocate_synchronizes,
     .trim = tarn__forward_trim,
-    .requested_bytes = tarn__forward_block_bytes,
-    .supports_no_stream = tarn__forward_serves_no_stream,
+    .requested_bytes = tarn__forward_requested_bytes,
+    .supports_no_stream = tarn__forward_supports_no_stream,
 };
 
 tarn_status tarn_logger_create(tarn_resource *upstream, tarn_trace_writer *writer,

@@ -11,19 +11,20 @@
 #include <string.h>
 
 static const tarn_error none = {.status = TARN_OK, .message = ""};
-static const tarn_error no_room = {
+static const tarn_error no_host_memory = {
     .status = TARN_OUT_OF_MEMORY, .message = "no host memory for the words of a failure"};
 
 _Thread_local unsigned tarn__error_count;
-static _Thread_local bool wordless; /* the last failure found no memory for its message */
+static _Thread_local bool
+    message_lost; /* the last failure found no memory for its message */
 
 const tarn_error *tarn_error_last(void)
 {
-    const struct tarn__words *words = tarn__words_look();
+    const struct tarn__thread_messages *messages = tarn__thread_messages_find();
 
-    if (wordless)
-        return &no_room;
-    return words ? &words->error : &none;
+    if (message_lost)
+        return &no_host_memory;
+    return messages ? &messages->error : &none;
 }
 
 TARN_PRINTF(3, 0)
@@ -33,14 +34,14 @@ static tarn_status record(tarn_status status, int native, const char *format,
     char message[sizeof none.message];
 
     vsnprintf(message, sizeof message, format, arguments);
-    struct tarn__words *words = tarn__words_get();
+    struct tarn__thread_messages *messages = tarn__thread_messages_get();
     tarn__error_count++;
-    wordless = !words;
-    if (wordless)
+    message_lost = !messages;
+    if (message_lost)
         return status;
-    words->error.status = status;
-    words->error.native = native;
-    memcpy(words->error.message, message, sizeof message);
+    messages->error.status = status;
+    messages->error.native = native;
+    memcpy(messages->error.message, message, sizeof message);
     return status;
 }
 

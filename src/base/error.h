@@ -14,7 +14,7 @@ extern _Thread_local unsigned tarn__error_count
 
 /* Return true if a call that returned `status` left a message of its own. `before` is the
  * count before the call. */
-static inline bool tarn__error_is_told(unsigned before, tarn_status status)
+static inline bool tarn__error_has_message(unsigned before, tarn_status status)
 {
     return tarn__error_count != before && tarn_error_last()->status == status;
 }

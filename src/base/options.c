@@ -13,19 +13,19 @@ static bool is_zero(const unsigned char *bytes, size_t from, size_t to)
     return from >= to;
 }
 
-tarn_status tarn__options_refuse(const char *who, const void *options, size_t least,
+tarn_status tarn__options_reject(const char *component, const void *options, size_t least,
                                  size_t known)
 {
-    size_t given = *(const size_t *)options;
+    size_t given_size = *(const size_t *)options;
 
-    if (given < least)
+    if (given_size < least)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "%s: options of %zu bytes are too short, %zu are needed",
-                              who, given, least);
-    if (given > OPTIONS_MOST || !is_zero(options, known, given))
+                              component, given_size, least);
+    if (given_size > OPTIONS_MOST || !is_zero(options, known, given_size))
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "%s: options of %zu bytes, of which something is set that "
                               "this libtarn does not know; it knows %zu",
-                              who, given, known);
+                              component, given_size, known);
     return TARN_OK;
 }

@@ -1,21 +1,21 @@
 /* wait.c -- the blocking-call hook of each thread. */
 #include "base/wait.h"
 
-_Thread_local tarn_blocking_hook *tarn__before_wait;
+_Thread_local tarn_blocking_hook *tarn__current_blocking_hook;
 
 /* The hook is cleared first: it may call Tarn, and must not be called again. */
-void tarn__wait_tell(void)
+void tarn__run_blocking_hook(void)
 {
-    tarn_blocking_hook *before = tarn__before_wait;
+    tarn_blocking_hook *before = tarn__current_blocking_hook;
 
-    tarn__before_wait = NULL;
+    tarn__current_blocking_hook = NULL;
     before->call(before);
 }
 
 tarn_blocking_hook *tarn_set_blocking_hook(tarn_blocking_hook *next)
 {
-    tarn_blocking_hook *previous = tarn__before_wait;
+    tarn_blocking_hook *previous = tarn__current_blocking_hook;
 
-    tarn__before_wait = next;
+    tarn__current_blocking_hook = next;
     return previous;
 }

@@ -9,21 +9,21 @@
  * Calling it too often costs nothing. Not calling it can deadlock a Python program, see
  * status.h.
  */
-#ifndef TARN_BASE_WAIT_H
-#define TARN_BASE_WAIT_H
+#ifndef TARN_BASE_BLOCKING_HOOK_H
+#define TARN_BASE_BLOCKING_HOOK_H
 
 #include <tarn/status.h>
 
 /* The hook of this thread. NULL: it has none, or this call has called it already. */
-extern _Thread_local tarn_blocking_hook *tarn__before_wait
+extern _Thread_local tarn_blocking_hook *tarn__current_blocking_hook
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
-void tarn__wait_tell(void);
+void tarn__run_blocking_hook(void);
 
-static inline void tarn__wait_ahead(void)
+static inline void tarn__call_blocking_hook(void)
 {
-    if (tarn__before_wait)
-        tarn__wait_tell();
+    if (tarn__current_blocking_hook)
+        tarn__run_blocking_hook();
 }
 
 #endif

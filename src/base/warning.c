@@ -21,33 +21,34 @@ static void write_to_stderr(void *data, const char *message)
         fprintf(stderr, "tarn: warning: %s\n", message);
 }
 
-static struct tarn__hook heard = {.function = (tarn__any_function *)write_to_stderr};
+static struct tarn__hook warning_hook = {.function =
+                                             (tarn__any_function *)write_to_stderr};
 
 void tarn_set_warning_handler(tarn_warning_handler handler, void *data)
 {
-    tarn__hook_set(&heard, (tarn__any_function *)handler, data);
+    tarn__hook_set(&warning_hook, (tarn__any_function *)handler, data);
 }
 
 const char *tarn_warning_last(void)
 {
-    const struct tarn__words *words = tarn__words_look();
+    const struct tarn__thread_messages *messages = tarn__thread_messages_find();
 
-    return words ? words->warning : "";
+    return messages ? messages->warning : "";
 }
 
 void tarn__warn(const char *format, ...)
 {
-    struct tarn__words *words = tarn__words_get();
-    char message[sizeof words->warning];
+    struct tarn__thread_messages *messages = tarn__thread_messages_get();
+    char message[sizeof messages->warning];
     va_list arguments;
 
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    if (words)
-        memcpy(words->warning, message, sizeof message);
+    if (messages)
+        memcpy(messages->warning, message, sizeof message);
     struct tarn__hook_call call;
-    if (tarn__hook_begin(&heard, &call)) {
+    if (tarn__hook_begin(&warning_hook, &call)) {
         ((tarn_warning_handler)call.function)(call.data, message);
         tarn__hook_end(&call);
     }

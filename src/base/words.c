@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-static _Thread_local struct tarn__words *own; /* NULL: none yet */
+static _Thread_local struct tarn__thread_messages *own; /* NULL: none yet */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key; /* its value is `own`, for end_thread() */
 static bool key_made;
@@ -25,17 +25,17 @@ static void make_key(void)
     key_made = pthread_key_create(&key, end_thread) == 0;
 }
 
-const struct tarn__words *tarn__words_look(void)
+const struct tarn__thread_messages *tarn__thread_messages_find(void)
 {
     return own;
 }
 
-struct tarn__words *tarn__words_get(void)
+struct tarn__thread_messages *tarn__thread_messages_get(void)
 {
     if (own)
         return own;
     pthread_once(&once, make_key);
-    struct tarn__words *fresh = key_made ? calloc(1, sizeof *fresh) : NULL;
+    struct tarn__thread_messages *fresh = key_made ? calloc(1, sizeof *fresh) : NULL;
     if (fresh && pthread_setspecific(key, fresh) != 0) {
         free(fresh);
         return NULL;

@@ -1,17 +1,17 @@
 /* words.h -- the last messages of a thread: its failure and its warning. */
-#ifndef TARN_BASE_WORDS_H
-#define TARN_BASE_WORDS_H
+#ifndef TARN_BASE_THREAD_MESSAGES_H
+#define TARN_BASE_THREAD_MESSAGES_H
 
 #include <tarn/status.h>
 
-struct tarn__words {
+struct tarn__thread_messages {
     tarn_error error;
     char warning[480];
 };
 
 /* Return this thread's messages, allocated at the first use; NULL: no host memory. */
-struct tarn__words *tarn__words_get(void);
+struct tarn__thread_messages *tarn__thread_messages_get(void);
 /* Return the same, or NULL where there is none yet. */
-const struct tarn__words *tarn__words_look(void);
+const struct tarn__thread_messages *tarn__thread_messages_find(void);
 
 #endif

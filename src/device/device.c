@@ -57,7 +57,7 @@ tarn_status tarn_device_resource(int device, tarn_resource **out)
     if (!out)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "device: resource into NULL");
     while (!(resource = look_up(device))) {
-        tarn__wait_ahead();
+        tarn__call_blocking_hook();
         status = tarn_cuda_create(device, &resource);
         if (status != TARN_OK)
             return status;
@@ -94,7 +94,8 @@ static tarn_resource *take_over(int device, tarn_resource *next)
 
 /* Release the previous one. If the registry was its last owner and blocks of it are live,
  * that would leak it: it becomes current again. */
-static tarn_status let_go(int device, tarn_resource *previous, tarn_resource *next)
+static tarn_status release_previous(int device, tarn_resource *previous,
+                                    tarn_resource *next)
 {
     tarn_status status = tarn_resource_release(previous);
 
@@ -129,7 +130,7 @@ tarn_status tarn_device_set_resource(int device, tarn_resource *resource,
     }
     previous = take_over(device, next);
     if (!previous_out)
-        return let_go(device, previous, next);
+        return release_previous(device, previous, next);
     *previous_out = previous;
     return TARN_OK;
 }

@@ -34,12 +34,12 @@ tarn_status tarn__driver_check(void);
  * fails, `call` the driver's name of the call; the numbers follow.
  * CUDA_ERROR_OUT_OF_MEMORY becomes TARN_OUT_OF_MEMORY. NOT_SUPPORTED, INVALID_VALUE and
  * the like keep their meaning; all others become TARN_DRIVER_FAILURE. */
-tarn_status tarn__driver_failed(const char *who, const char *call, CUresult_ result,
+tarn_status tarn__driver_failed(const char *component, const char *call, CUresult_ result,
                                 const char *format, ...) TARN_PRINTF(4, 5);
 
 /* Check that `device` is one of the driver's, else TARN_INVALID_ARGUMENT with a message
  * that names `who`. */
-tarn_status tarn__device_check(const char *who, int device);
+tarn_status tarn__device_check(const char *component, int device);
 
 /* Return the primary context of a device, which is retained once and never released. */
 tarn_status tarn__primary_context(int device, CUcontext_ *out);
@@ -52,9 +52,10 @@ bool tarn__device_of_context(CUcontext_ context, int *out);
  * the previous context. If the context was reset since, enter retains it anew. */
 struct tarn__scope {
     const struct tarn__calls *calls;
-    uint64_t life; /* the context's id, its generation: another one after each reset */
-    bool pushed;   /* another context was current, so leave has to pop */
-    bool relaxed;  /* the capture mode was exchanged, so leave has to restore it */
+    uint64_t
+        context_generation; /* the context's id, its generation: another one after each reset */
+    bool pushed;            /* another context was current, so leave has to pop */
+    bool relaxed; /* the capture mode was exchanged, so leave has to restore it */
     CUstreamCaptureMode_ mode; /* the previous mode */
 };
 tarn_status tarn__scope_enter(int device, struct tarn__scope *out);
@@ -73,18 +74,18 @@ void tarn__relaxed_leave(const struct tarn__calls *calls, CUstreamCaptureMode_ m
 
 /* Return the current generation of a device's primary context; 0 where it has none.
  * Creates no context. */
-uint64_t tarn__context_life(int device);
+uint64_t tarn__context_generation(int device);
 
 /* Return true if the primary context of `device` still has the generation of a scope. (0
  * is unknown and counts as current.) If not, the reset freed all its memory, and the
  * addresses may be another owner's by now. Costs 8 ns, and creates no context. */
-bool tarn__context_lives(int device, uint64_t life);
+bool tarn__context_generation_is_current(int device, uint64_t context_generation);
 
 /* Check that a stream is usable with `device`: a default stream, or a stream of its
  * primary context, raw or registered on that device. Inside a scope of that device.
  * TARN_STREAM_NONE is usable. After it tarn_stream_handle() has an answer, until the
  * stream is unregistered. */
-tarn_status tarn__stream_check(const char *who, const struct tarn__scope *scope,
+tarn_status tarn__stream_check(const char *component, const struct tarn__scope *scope,
                                tarn_stream stream, int device);
 
 /* Return the CUstream as a number, for logs: all bits set for TARN_STREAM_NONE; the value

@@ -32,7 +32,7 @@ static struct {
     struct tarn__calls calls;
     tarn_driver_info info;
     /* the argument of tarn_driver_open(), or the environment's value */
-    char asked[PATH_BYTES];
+    char requested[PATH_BYTES];
 } driver = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 atomic_bool tarn__driver_is_gone;
@@ -127,12 +127,12 @@ static tarn_status check_other_drivers(const char *ours)
 
 /* Return the path of the simulator: tarn/sim/ beside the file that holds this
  * function. */
-static tarn_status sim_path(char path[PATH_BYTES])
+static tarn_status simulator_path(char path[PATH_BYTES])
 {
     Dl_info info;
     char here[PATH_BYTES], *slash;
 
-    if (!dladdr((void *)(uintptr_t)&sim_path, &info) || !info.dli_fname)
+    if (!dladdr((void *)(uintptr_t)&simulator_path, &info) || !info.dli_fname)
         return tarn_error_set(TARN_NO_DRIVER, "driver: cannot tell where libtarn lies");
     snprintf(here, sizeof here, "%s", info.dli_fname);
     slash = strrchr(here, '/');
@@ -146,14 +146,14 @@ static tarn_status sim_path(char path[PATH_BYTES])
 }
 
 /* Turn `asked` into a path for dlopen. */
-static tarn_status resolve(const char *asked, char path[PATH_BYTES])
+static tarn_status resolve(const char *requested, char path[PATH_BYTES])
 {
-    if (strcmp(asked, "sim") == 0)
-        return sim_path(path);
-    if (strlen(asked) >= PATH_BYTES)
+    if (strcmp(requested, "sim") == 0)
+        return simulator_path(path);
+    if (strlen(requested) >= PATH_BYTES)
         return tarn_error_set(TARN_NO_DRIVER, "driver: a path of %zu bytes is too long",
-                              strlen(asked));
-    snprintf(path, PATH_BYTES, "%s", asked);
+                              strlen(requested));
+    snprintf(path, PATH_BYTES, "%s", requested);
     return TARN_OK;
 }
 
@@ -214,11 +214,11 @@ static tarn_status start(const char *path, const struct tarn__calls *calls,
     return TARN_OK;
 }
 
-static tarn_status no_library(const char *asked, const char *path)
+static tarn_status no_library(const char *requested, const char *path)
 {
     const char *why = dlerror();
 
-    if (strcmp(asked, "libcuda.so.1") == 0)
+    if (strcmp(requested, "libcuda.so.1") == 0)
         return tarn_error_set(
             TARN_NO_DRIVER, "driver: there is no CUDA driver here (libcuda.so.1); "
                             "TARN_DRIVER=sim asks for the stand-in, which needs no GPU");
@@ -228,18 +228,18 @@ static tarn_status no_library(const char *asked, const char *path)
 
 /* Open the requested driver into the state. Under the lock; nothing changes on
  * failure. */
-static tarn_status load_and_start(const char *asked)
+static tarn_status load_and_start(const char *requested)
 {
     struct tarn__calls calls = {0};
     tarn_driver_info info = {0};
     char path[PATH_BYTES];
-    tarn_status status = resolve(asked, path);
+    tarn_status status = resolve(requested, path);
 
     if (status != TARN_OK)
         return status;
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library)
-        return no_library(asked, path);
+        return no_library(requested, path);
     if (!file_of(library, info.path)) {
         dlclose(library);
         return tarn_error_set(TARN_NO_DRIVER,
@@ -257,33 +257,33 @@ static tarn_status load_and_start(const char *asked)
     info.is_simulator = dlsym(library, "tarn_sim_configure") != NULL;
     driver.calls = calls;
     driver.info = info;
-    snprintf(driver.asked, sizeof driver.asked, "%s", asked);
+    snprintf(driver.requested, sizeof driver.requested, "%s", requested);
     atexit(mark_gone);
     atomic_store(&driver.current, &driver.calls);
     return TARN_OK;
 }
 
 /* Under the lock. */
-static tarn_status open_locked(const char *asked)
+static tarn_status open_locked(const char *requested)
 {
     tarn_status status = tarn__driver_check();
 
     if (status != TARN_OK)
         return status;
     atomic_store(&driver.is_begun, true);
-    status = load_and_start(asked);
+    status = load_and_start(requested);
     atomic_store(&driver.is_begun, status == TARN_OK);
     return status;
 }
 
 /* Return true if `asked` is the open driver: by name, or by the file that it leads to. */
-static bool is_open_as(const char *asked)
+static bool is_open_as(const char *requested)
 {
     char path[PATH_BYTES];
 
-    if (strcmp(asked, driver.asked) == 0)
+    if (strcmp(requested, driver.requested) == 0)
         return true;
-    return resolve(asked, path) == TARN_OK && same_file(path, driver.info.path);
+    return resolve(requested, path) == TARN_OK && same_file(path, driver.info.path);
 }
 
 /* A program with more rights than its caller (set-user-ID) loads no library that the

@@ -8,7 +8,7 @@
  * A stream may be registered under several values. They share the state of the stream:
  * the number of its values, and on how many of them a capture is announced.
  *
- * There are two locks. A thread holds `watches_lock` while it calls the watches of an
+ * There are two locks. A thread holds `callbacks_lock` while it calls the watches of an
  * unregistration, which make driver calls. `places_lock` guards the free places, the
  * registered streams and the announcements. A thread holds it while it records an event
  * of the whole context, so that no capture is announced meanwhile. Calls with a
@@ -24,41 +24,43 @@ enum { CHUNK_PLACES = 256, CHUNKS = 4096, DEVICES_MAX = 128 };
 
 _Static_assert(sizeof(uintptr_t) == 8, "the number of an opening is the upper half");
 
-struct watch {
-    tarn__opened_watch call;
+struct callback {
+    tarn__unregister_callback call;
     void *data;
-    struct watch *next;
+    struct callback *next;
 };
 
-static pthread_mutex_t watches_lock = PTHREAD_MUTEX_INITIALIZER; /* taken first */
-static struct watch *watches;
+static pthread_mutex_t callbacks_lock = PTHREAD_MUTEX_INITIALIZER; /* taken first */
+static struct callback *callbacks;
 
 static pthread_mutex_t places_lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic(struct tarn__opened *) chunks[CHUNKS];
+static _Atomic(struct tarn__registration *) chunks[CHUNKS];
 static uint32_t chunk_count;
 static uint32_t first_free; /* index + 1; 0: none */
 
 /* A registered stream. Under the lock of places, as the three below. */
-struct tarn__open_stream {
+struct tarn__registered_stream {
     CUstream_ handle;
     int device;
-    uint64_t life;
+    uint64_t context_generation;
     size_t announced; /* values on which a capture is announced */
     uint64_t changes; /* how often `announced` changed */
     /* Its values. Those that have not seen the last change come first. */
-    struct tarn__opened *first, *last;
-    struct tarn__open_stream *next; /* of the same handle */
+    struct tarn__registration *first, *last;
+    struct tarn__registered_stream *next; /* of the same handle */
 };
 
-static struct tarn__map streams; /* of handle + 1: the first struct tarn__open_stream */
+static struct tarn__map
+    streams; /* of handle + 1: the first struct tarn__registered_stream */
 /* values that know that their stream captures, by device */
 static size_t capturing[DEVICES_MAX];
 
 /* --- values and places --- */
 
-static tarn_stream value_of(uint32_t index, uint32_t opening)
+static tarn_stream value_of(uint32_t index, uint32_t registration_number)
 {
-    return (tarn_stream)((uintptr_t)opening << 32 | (uintptr_t)index << 1 | 1);
+    return (tarn_stream)((uintptr_t)registration_number << 32 | (uintptr_t)index << 1 |
+                         1);
 }
 
 static uint32_t index_of(tarn_stream stream)
@@ -66,41 +68,43 @@ static uint32_t index_of(tarn_stream stream)
     return (uint32_t)(uintptr_t)stream >> 1;
 }
 
-static uint32_t opening_of(tarn_stream stream)
+static uint32_t registration_number_of(tarn_stream stream)
 {
     return (uint32_t)((uintptr_t)stream >> 32);
 }
 
 /* Return the place of an index, or NULL where there is none. */
-static struct tarn__opened *place_at(uint32_t index)
+static struct tarn__registration *place_at(uint32_t index)
 {
     if (index / CHUNK_PLACES >= CHUNKS)
         return NULL;
-    struct tarn__opened *chunk =
+    struct tarn__registration *chunk =
         atomic_load_explicit(&chunks[index / CHUNK_PLACES], memory_order_acquire);
     return chunk ? &chunk[index % CHUNK_PLACES] : NULL;
 }
 
-struct tarn__opened *tarn__opened_find(tarn_stream stream)
+struct tarn__registration *tarn__registration_find(tarn_stream stream)
 {
-    uint32_t opening = opening_of(stream);
+    uint32_t registration_number = registration_number_of(stream);
 
-    if (!tarn__stream_is_opened(stream) || opening == 0)
+    if (!tarn__stream_is_registered(stream) || registration_number == 0)
         return NULL;
-    struct tarn__opened *opened = place_at(index_of(stream));
-    if (!opened ||
-        atomic_load_explicit(&opened->opening, memory_order_acquire) != opening)
+    struct tarn__registration *registration = place_at(index_of(stream));
+    if (!registration ||
+        atomic_load_explicit(&registration->registration_number, memory_order_acquire) !=
+            registration_number)
         return NULL;
-    return opened;
+    return registration;
 }
 
 /* --- streams --- */
 
 /* Return the fields that tell the stream of a place from others. */
-static struct tarn__opened stream_of(const struct tarn__opened *place)
+static struct tarn__registration stream_of(const struct tarn__registration *place)
 {
-    return (struct tarn__opened){
-        .device = place->device, .handle = place->handle, .life = place->life};
+    return (struct tarn__registration){.device = place->device,
+                                       .handle = place->handle,
+                                       .context_generation = place->context_generation};
 }
 
 static uint64_t key_of(CUstream_ handle)
@@ -108,35 +112,39 @@ static uint64_t key_of(CUstream_ handle)
     return (uint64_t)(uintptr_t)handle + 1;
 }
 
-static struct tarn__open_stream *first_of(CUstream_ handle)
+static struct tarn__registered_stream *first_of(CUstream_ handle)
 {
-    struct tarn__open_stream **first = tarn__map_get(&streams, key_of(handle));
+    struct tarn__registered_stream **first = tarn__map_get(&streams, key_of(handle));
 
     return first ? *first : NULL;
 }
 
-static struct tarn__open_stream *find_stream(const struct tarn__opened *like)
+static struct tarn__registered_stream *find_stream(const struct tarn__registration *like)
 {
-    struct tarn__open_stream *stream = first_of(like->handle);
+    struct tarn__registered_stream *stream = first_of(like->handle);
 
-    while (stream && (stream->device != like->device || stream->life != like->life))
+    while (stream && (stream->device != like->device ||
+                      stream->context_generation != like->context_generation))
         stream = stream->next;
     return stream;
 }
 
 /* Add a stream without values; NULL: no host memory. */
-static struct tarn__open_stream *add_stream(const struct tarn__opened *like)
+static struct tarn__registered_stream *add_stream(const struct tarn__registration *like)
 {
-    struct tarn__open_stream *stream = malloc(sizeof *stream);
-    struct tarn__open_stream *next = first_of(like->handle);
+    struct tarn__registered_stream *stream = malloc(sizeof *stream);
+    struct tarn__registered_stream *next = first_of(like->handle);
 
     if (!stream)
         return NULL;
-    *stream = (struct tarn__open_stream){
-        .handle = like->handle, .device = like->device, .life = like->life, .next = next};
+    *stream =
+        (struct tarn__registered_stream){.handle = like->handle,
+                                         .device = like->device,
+                                         .context_generation = like->context_generation,
+                                         .next = next};
     if (next)
-        *(struct tarn__open_stream **)tarn__map_get(&streams, key_of(like->handle)) =
-            stream;
+        *(struct tarn__registered_stream **)tarn__map_get(&streams,
+                                                          key_of(like->handle)) = stream;
     else if (!tarn__map_put(&streams, key_of(like->handle), &stream)) {
         free(stream);
         return NULL;
@@ -145,9 +153,10 @@ static struct tarn__open_stream *add_stream(const struct tarn__opened *like)
 }
 
 /* Remove a stream whose last value was unregistered. */
-static void remove_stream(struct tarn__open_stream *stream)
+static void remove_stream(struct tarn__registered_stream *stream)
 {
-    struct tarn__open_stream **link = tarn__map_get(&streams, key_of(stream->handle));
+    struct tarn__registered_stream **link =
+        tarn__map_get(&streams, key_of(stream->handle));
 
     if (*link == stream && !stream->next)
         tarn__map_take(&streams, key_of(stream->handle), NULL);
@@ -159,7 +168,8 @@ static void remove_stream(struct tarn__open_stream *stream)
     free(stream);
 }
 
-static void append(struct tarn__open_stream *stream, struct tarn__opened *place)
+static void append(struct tarn__registered_stream *stream,
+                   struct tarn__registration *place)
 {
     place->stream = stream;
     place->next = NULL;
@@ -168,9 +178,9 @@ static void append(struct tarn__open_stream *stream, struct tarn__opened *place)
     stream->last = place;
 }
 
-static void take_out(struct tarn__opened *place)
+static void unlink_registration(struct tarn__registration *place)
 {
-    struct tarn__open_stream *stream = place->stream;
+    struct tarn__registered_stream *stream = place->stream;
 
     *(place->previous ? &place->previous->next : &stream->first) = place->next;
     *(place->next ? &place->next->previous : &stream->last) = place->previous;
@@ -178,7 +188,7 @@ static void take_out(struct tarn__opened *place)
 }
 
 /* Note that the value has seen all changes so far. */
-static void set_captures(struct tarn__opened *place, bool captures)
+static void set_captures(struct tarn__registration *place, bool captures)
 {
     size_t before = atomic_load_explicit(&place->captures, memory_order_relaxed);
 
@@ -187,17 +197,17 @@ static void set_captures(struct tarn__opened *place, bool captures)
     place->changes = place->stream->changes;
 }
 
-bool tarn__opened_has(int device, CUstream_ handle)
+bool tarn__raw_stream_is_registered(int device, CUstream_ handle)
 {
     pthread_mutex_lock(&places_lock);
-    const struct tarn__open_stream *stream = first_of(handle);
+    const struct tarn__registered_stream *stream = first_of(handle);
     while (stream && stream->device != device)
         stream = stream->next;
     pthread_mutex_unlock(&places_lock);
     return stream != NULL;
 }
 
-bool tarn__opened_hold_captures(int device)
+bool tarn__capture_announcements_block(int device)
 {
     pthread_mutex_lock(&places_lock);
     if (capturing[device] == 0)
@@ -206,7 +216,7 @@ bool tarn__opened_hold_captures(int device)
     return false;
 }
 
-void tarn__opened_let_captures_go(void)
+void tarn__capture_announcements_unblock(void)
 {
     pthread_mutex_unlock(&places_lock);
 }
@@ -214,7 +224,7 @@ void tarn__opened_let_captures_go(void)
 /* --- announced captures --- */
 
 /* Note that a capture is announced on a value, or no longer is. */
-static void note_announced(struct tarn__opened *place, bool announced)
+static void note_announced(struct tarn__registration *place, bool announced)
 {
     if (place->announced == announced)
         return;
@@ -224,11 +234,11 @@ static void note_announced(struct tarn__opened *place, bool announced)
 }
 
 /* Return a value of the stream that has not seen the last change; NULL: all have. */
-static struct tarn__opened *find_unaware(const struct tarn__opened *like)
+static struct tarn__registration *find_unaware(const struct tarn__registration *like)
 {
     pthread_mutex_lock(&places_lock);
-    const struct tarn__open_stream *stream = find_stream(like);
-    struct tarn__opened *found = stream ? stream->first : NULL;
+    const struct tarn__registered_stream *stream = find_stream(like);
+    struct tarn__registration *found = stream ? stream->first : NULL;
     if (found && found->changes == stream->changes)
         found = NULL;
     pthread_mutex_unlock(&places_lock);
@@ -237,17 +247,17 @@ static struct tarn__opened *find_unaware(const struct tarn__opened *like)
 
 /* Make all values of a stream see the change. A thread that queried before this whether
  * the stream captures has recorded its event once this thread has the value's lock. */
-static void tell_all(const struct tarn__opened *like)
+static void update_registrations(const struct tarn__registration *like)
 {
-    struct tarn__opened *place;
+    struct tarn__registration *place;
 
     while ((place = find_unaware(like)) != NULL) {
         pthread_mutex_lock(&place->lock);
         pthread_mutex_lock(&places_lock);
-        struct tarn__open_stream *stream = find_stream(like);
+        struct tarn__registered_stream *stream = find_stream(like);
         if (stream && place->stream == stream) {
             set_captures(place, stream->announced > 0);
-            take_out(place);
+            unlink_registration(place);
             append(stream, place);
         }
         pthread_mutex_unlock(&places_lock);
@@ -261,9 +271,9 @@ static void tell_all(const struct tarn__opened *like)
  * lock. */
 static void free_place(uint32_t index)
 {
-    struct tarn__opened *place = place_at(index);
+    struct tarn__registration *place = place_at(index);
 
-    if (place->last_opening == UINT32_MAX)
+    if (place->registration_count == UINT32_MAX)
         return; /* all its numbers are used */
     place->next_free = first_free;
     first_free = index + 1;
@@ -272,15 +282,15 @@ static void free_place(uint32_t index)
 /* Under the lock. */
 static bool add_chunk(void)
 {
-    struct tarn__opened *chunk =
-        chunk_count == CHUNKS
-            ? NULL
-            : aligned_alloc(_Alignof(struct tarn__opened), CHUNK_PLACES * sizeof *chunk);
+    struct tarn__registration *chunk =
+        chunk_count == CHUNKS ? NULL
+                              : aligned_alloc(_Alignof(struct tarn__registration),
+                                              CHUNK_PLACES * sizeof *chunk);
 
     if (!chunk)
         return false;
     if (chunk_count == 0)
-        tarn__map_init(&streams, sizeof(struct tarn__open_stream *));
+        tarn__map_init(&streams, sizeof(struct tarn__registered_stream *));
     memset(chunk, 0, CHUNK_PLACES * sizeof *chunk);
     for (int i = 0; i < CHUNK_PLACES; i++)
         pthread_mutex_init(&chunk[i].lock, NULL);
@@ -292,29 +302,30 @@ static bool add_chunk(void)
 }
 
 /* Put the new registration into the first free place. Under the lock. */
-static tarn_stream fill_place(const struct tarn__opened *made,
-                              struct tarn__open_stream *stream)
+static tarn_stream fill_place(const struct tarn__registration *made,
+                              struct tarn__registered_stream *stream)
 {
     uint32_t index = first_free - 1;
-    struct tarn__opened *place = place_at(index);
+    struct tarn__registration *place = place_at(index);
 
     first_free = place->next_free;
     place->device = made->device;
     place->handle = made->handle;
     place->id = made->id;
-    place->life = made->life;
+    place->context_generation = made->context_generation;
     place->announced = false;
     append(stream, place);
     set_captures(place, stream->announced > 0);
-    place->last_opening++;
-    atomic_store_explicit(&place->opening, place->last_opening, memory_order_release);
-    return value_of(index, place->last_opening);
+    place->registration_count++;
+    atomic_store_explicit(&place->registration_number, place->registration_count,
+                          memory_order_release);
+    return value_of(index, place->registration_count);
 }
 
 /* Find a place for `made`; its value is `*out`. */
-static tarn_status enter(const struct tarn__opened *made, tarn_stream *out)
+static tarn_status enter(const struct tarn__registration *made, tarn_stream *out)
 {
-    struct tarn__open_stream *stream = NULL;
+    struct tarn__registered_stream *stream = NULL;
 
     pthread_mutex_lock(&places_lock);
     bool has_place = first_free != 0 || add_chunk();
@@ -339,8 +350,8 @@ static tarn_status enter(const struct tarn__opened *made, tarn_stream *out)
 
 /* In a scope: query the id of a stream that does not capture; the query would end its
  * capture. */
-static tarn_status ask_id(const struct tarn__scope *scope, CUstream_ handle,
-                          unsigned long long *out)
+static tarn_status query_id(const struct tarn__scope *scope, CUstream_ handle,
+                            unsigned long long *out)
 {
     CUstreamCaptureStatus_ capture = CU_STREAM_CAPTURE_STATUS_NONE_;
     CUresult_ result = scope->calls->stream_is_capturing(handle, &capture);
@@ -359,18 +370,18 @@ static tarn_status ask_id(const struct tarn__scope *scope, CUstream_ handle,
     return TARN_OK;
 }
 
-static bool can_be_opened(tarn_stream raw)
+static bool can_be_registered(tarn_stream raw)
 {
-    return !tarn__stream_is_opened(raw) && raw != TARN_STREAM_PER_THREAD &&
+    return !tarn__stream_is_registered(raw) && raw != TARN_STREAM_PER_THREAD &&
            raw != TARN_STREAM_NONE;
 }
 
 tarn_status tarn_stream_register(int device, tarn_stream raw, tarn_stream *out)
 {
-    struct tarn__opened made = {.device = device, .handle = (CUstream_)raw};
+    struct tarn__registration made = {.device = device, .handle = (CUstream_)raw};
     struct tarn__scope scope;
 
-    if (!out || !can_be_opened(raw))
+    if (!out || !can_be_registered(raw))
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "stream: %p cannot be opened%s: a CUstream of one's own or "
                               "a default stream (0, 1) can",
@@ -378,11 +389,11 @@ tarn_status tarn_stream_register(int device, tarn_stream raw, tarn_stream *out)
     tarn_status status = tarn__scope_enter(device, &scope);
     if (status != TARN_OK)
         return status;
-    made.life = scope.life;
+    made.context_generation = scope.context_generation;
     made.id = TARN__LEGACY_ID;
     status = tarn__stream_check("stream", &scope, raw, device);
     if (status == TARN_OK && (uintptr_t)raw > (uintptr_t)TARN_STREAM_PER_THREAD)
-        status = ask_id(&scope, made.handle, &made.id);
+        status = query_id(&scope, made.handle, &made.id);
     tarn__scope_leave(&scope);
     return status == TARN_OK ? enter(&made, out) : status;
 }
@@ -399,30 +410,33 @@ static tarn_status not_open(const char *verb, tarn_stream stream)
 }
 
 /* Return true if its handle may be passed to the driver. */
-static bool handle_is_good(const struct tarn__opened *opened)
+static bool handle_is_good(const struct tarn__registration *registration)
 {
-    return !tarn__driver_gone() && tarn__context_lives(opened->device, opened->life);
+    return !tarn__driver_gone() &&
+           tarn__context_generation_is_current(registration->device,
+                                               registration->context_generation);
 }
 
 /* After driver shutdown no watch is called, and the place is not used again. */
 static tarn_status close_for_good(tarn_stream stream)
 {
-    struct tarn__opened *opened = tarn__opened_find(stream);
-    uint32_t opening = opening_of(stream);
+    struct tarn__registration *registration = tarn__registration_find(stream);
+    uint32_t registration_number = registration_number_of(stream);
 
-    if (!opened || !atomic_compare_exchange_strong(&opened->opening, &opening, 0))
+    if (!registration || !atomic_compare_exchange_strong(
+                             &registration->registration_number, &registration_number, 0))
         return not_open("close", stream);
     return TARN_OK;
 }
 
 /* Free the place of a value that was unregistered. Under the lock of places. */
-static void leave_place(struct tarn__opened *place, uint32_t index)
+static void leave_place(struct tarn__registration *place, uint32_t index)
 {
-    struct tarn__open_stream *stream = place->stream;
+    struct tarn__registered_stream *stream = place->stream;
 
     note_announced(place, false);
     set_captures(place, false);
-    take_out(place);
+    unlink_registration(place);
     if (!stream->first)
         remove_stream(stream);
     free_place(index);
@@ -430,100 +444,100 @@ static void leave_place(struct tarn__opened *place, uint32_t index)
 
 tarn_status tarn_stream_unregister(tarn_stream stream)
 {
-    struct tarn__opened *opened;
+    struct tarn__registration *registration;
 
     if (tarn__driver_gone())
         return close_for_good(stream);
-    pthread_mutex_lock(&watches_lock);
+    pthread_mutex_lock(&callbacks_lock);
     /* under the lock: of two unregistrations one fails */
-    opened = tarn__opened_find(stream);
-    if (!opened) {
-        pthread_mutex_unlock(&watches_lock);
+    registration = tarn__registration_find(stream);
+    if (!registration) {
+        pthread_mutex_unlock(&callbacks_lock);
         return not_open("close", stream);
     }
-    pthread_mutex_lock(&opened->lock);
-    if (handle_is_good(opened))
-        for (struct watch *watch = watches; watch; watch = watch->next)
-            watch->call(watch->data, stream, opened);
-    atomic_store_explicit(&opened->opening, 0, memory_order_release);
-    pthread_mutex_unlock(&opened->lock);
+    pthread_mutex_lock(&registration->lock);
+    if (handle_is_good(registration))
+        for (struct callback *callback = callbacks; callback; callback = callback->next)
+            callback->call(callback->data, stream, registration);
+    atomic_store_explicit(&registration->registration_number, 0, memory_order_release);
+    pthread_mutex_unlock(&registration->lock);
     pthread_mutex_lock(&places_lock);
-    bool announced = opened->announced;
-    const struct tarn__opened like = stream_of(opened);
-    leave_place(opened, index_of(stream));
+    bool announced = registration->announced;
+    const struct tarn__registration like = stream_of(registration);
+    leave_place(registration, index_of(stream));
     pthread_mutex_unlock(&places_lock);
-    pthread_mutex_unlock(&watches_lock);
+    pthread_mutex_unlock(&callbacks_lock);
     if (announced) /* no other thread may have announced it */
-        tell_all(&like);
+        update_registrations(&like);
     return TARN_OK;
 }
 
 /* Return true if the owner's stream captures. A stream whose capture was invalidated does
  * not any more. */
-static bool is_capturing(const struct tarn__opened *opened)
+static bool is_capturing(const struct tarn__registration *registration)
 {
     CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
     struct tarn__scope scope;
 
-    if (opened->id == TARN__LEGACY_ID || !handle_is_good(opened) ||
-        tarn__scope_enter(opened->device, &scope) != TARN_OK)
+    if (registration->id == TARN__LEGACY_ID || !handle_is_good(registration) ||
+        tarn__scope_enter(registration->device, &scope) != TARN_OK)
         return false;
-    bool is =
-        scope.calls->stream_is_capturing(opened->handle, &status) == CUDA_SUCCESS_ &&
-        status == CU_STREAM_CAPTURE_STATUS_ACTIVE_;
+    bool is = scope.calls->stream_is_capturing(registration->handle, &status) ==
+                  CUDA_SUCCESS_ &&
+              status == CU_STREAM_CAPTURE_STATUS_ACTIVE_;
     tarn__scope_leave(&scope);
     return is;
 }
 
 tarn_status tarn_stream_announce_capture(tarn_stream stream, bool begins)
 {
-    struct tarn__opened *opened = tarn__opened_find(stream);
+    struct tarn__registration *registration = tarn__registration_find(stream);
 
-    if (!opened)
+    if (!registration)
         return not_open("announce a capture on", stream);
-    if (!begins && is_capturing(opened))
+    if (!begins && is_capturing(registration))
         return tarn_error_set(TARN_STREAM_CAPTURING,
                               "stream: %p still captures, so that this has ended cannot "
                               "be announced",
-                              (void *)opened->handle);
+                              (void *)registration->handle);
     if (tarn__driver_gone())
         return TARN_OK; /* no call uses the answer any more */
     pthread_mutex_lock(&places_lock);
-    bool is_open = tarn__opened_find(stream) == opened;
-    const struct tarn__opened like = stream_of(opened);
+    bool is_open = tarn__registration_find(stream) == registration;
+    const struct tarn__registration like = stream_of(registration);
     if (is_open)
-        note_announced(opened, begins);
+        note_announced(registration, begins);
     pthread_mutex_unlock(&places_lock);
     if (!is_open) /* it was unregistered just now */
         return not_open("announce a capture on", stream);
-    tell_all(&like);
+    update_registrations(&like);
     return TARN_OK;
 }
 
-tarn_status tarn__opened_add_watch(tarn__opened_watch call, void *data)
+tarn_status tarn__unregister_callback_add(tarn__unregister_callback call, void *data)
 {
-    struct watch *watch = malloc(sizeof *watch);
+    struct callback *callback = malloc(sizeof *callback);
 
-    if (!watch)
+    if (!callback)
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "stream: no host memory to watch for closed streams");
-    pthread_mutex_lock(&watches_lock);
-    *watch = (struct watch){.call = call, .data = data, .next = watches};
-    watches = watch;
-    pthread_mutex_unlock(&watches_lock);
+    pthread_mutex_lock(&callbacks_lock);
+    *callback = (struct callback){.call = call, .data = data, .next = callbacks};
+    callbacks = callback;
+    pthread_mutex_unlock(&callbacks_lock);
     return TARN_OK;
 }
 
-void tarn__opened_remove_watch(tarn__opened_watch call, void *data)
+void tarn__unregister_callback_remove(tarn__unregister_callback call, void *data)
 {
-    struct watch **link = &watches;
+    struct callback **link = &callbacks;
 
-    pthread_mutex_lock(&watches_lock);
+    pthread_mutex_lock(&callbacks_lock);
     while (*link && ((*link)->call != call || (*link)->data != data))
         link = &(*link)->next;
-    struct watch *found = *link;
+    struct callback *found = *link;
     if (found)
         *link = found->next;
-    pthread_mutex_unlock(&watches_lock);
+    pthread_mutex_unlock(&callbacks_lock);
     free(found);
 }

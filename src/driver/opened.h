@@ -8,8 +8,8 @@
  * An unregistration calls the watches while the stream's handle is still valid. Pools use
  * that for a last event fence, and drop their state of the stream.
  */
-#ifndef TARN_DRIVER_OPENED_H
-#define TARN_DRIVER_OPENED_H
+#ifndef TARN_DRIVER_REGISTERED_STREAMS_H
+#define TARN_DRIVER_REGISTERED_STREAMS_H
 
 #include "driver/driver.h"
 #include <pthread.h>
@@ -19,34 +19,35 @@
  * ends the capture of a blocking stream. No stream of the driver has it. */
 enum { TARN__LEGACY_ID = 0 };
 
-struct tarn__open_stream;
+struct tarn__registered_stream;
 
 /* A place of the table, with a registered stream or none. The fields that cache hits read
  * lie in one cache line, which the locking of other threads does not touch. The fields up
  * to `life` change only while no stream is registered in the place, except `opening`. The
  * lock of places guards the fields marked as the table's. */
-struct tarn__opened {
+struct tarn__registration {
     /* number in the valid value; 0: unregistered */
-    _Alignas(64) _Atomic uint32_t opening;
+    _Alignas(64) _Atomic uint32_t registration_number;
     int device;
     CUstream_ handle;      /* valid while it is registered */
     unsigned long long id; /* cuStreamGetId at the registration, or TARN__LEGACY_ID */
-    uint64_t life;         /* generation of the context, at the registration */
-    atomic_bool captures;  /* announced, on this value or on another one of the stream */
-    bool announced;        /* on this value; the table's */
-    uint32_t last_opening; /* registrations so far; the table's */
-    uint32_t next_free;    /* index + 1 of the next free place, 0: none; the table's */
+    uint64_t context_generation; /* generation of the context, at the registration */
+    atomic_bool captures; /* announced, on this value or on another one of the stream */
+    bool announced;       /* on this value; the table's */
+    uint32_t registration_count; /* registrations so far; the table's */
+    uint32_t next_free; /* index + 1 of the next free place, 0: none; the table's */
     /* changes of its stream that this value has seen; the table's */
     uint64_t changes;
     /* Held during the announcement of a capture, during the unregistration, and while
      * `handle` is used outside of a call that was given the value. */
     _Alignas(64) pthread_mutex_t lock;
     /* the stream of this value, or NULL; the table's */
-    struct tarn__open_stream *stream;
-    struct tarn__opened *next, *previous; /* other values of the stream; the table's */
+    struct tarn__registered_stream *stream;
+    struct tarn__registration *next,
+        *previous; /* other values of the stream; the table's */
 };
 
-static inline bool tarn__stream_is_opened(tarn_stream stream)
+static inline bool tarn__stream_is_registered(tarn_stream stream)
 {
     uintptr_t word = (uintptr_t)stream;
 
@@ -55,26 +56,26 @@ static inline bool tarn__stream_is_opened(tarn_stream stream)
 
 /* Return the registered stream of `stream`, or NULL: it was unregistered, or never
  * registered. No lock, no driver call. */
-struct tarn__opened *tarn__opened_find(tarn_stream stream);
+struct tarn__registration *tarn__registration_find(tarn_stream stream);
 
 /* Return true if the raw stream `handle` of `device` is registered. Then it must not be
  * destroyed. */
-bool tarn__opened_has(int device, CUstream_ handle);
+bool tarn__raw_stream_is_registered(int device, CUstream_ handle);
 
 /* Hold off announcements of captures. Returns false if the owner of a registered stream
  * of `device` has announced a capture. Else none is announced until
- * tarn__opened_let_captures_go(), which must follow soon. No stream is registered or
+ * tarn__capture_announcements_unblock(), which must follow soon. No stream is registered or
  * unregistered meanwhile either. */
-bool tarn__opened_hold_captures(int device);
-void tarn__opened_let_captures_go(void);
+bool tarn__capture_announcements_block(int device);
+void tarn__capture_announcements_unblock(void);
 
 /* Called for each unregistration, with the stream's lock held and its handle still valid.
  * Not called where no driver call may be started any more, nor for a stream whose context
  * was reset. */
-typedef void (*tarn__opened_watch)(void *data, tarn_stream stream,
-                                   struct tarn__opened *opened);
-tarn_status tarn__opened_add_watch(tarn__opened_watch watch, void *data);
+typedef void (*tarn__unregister_callback)(void *data, tarn_stream stream,
+                                          struct tarn__registration *registration);
+tarn_status tarn__unregister_callback_add(tarn__unregister_callback callback, void *data);
 /* Remove a watch. When this returns, no call of that watch is under way. */
-void tarn__opened_remove_watch(tarn__opened_watch watch, void *data);
+void tarn__unregister_callback_remove(tarn__unregister_callback callback, void *data);
 
 #endif

@@ -35,14 +35,14 @@ tarn_status tarn_stream_destroy(int device, tarn_stream stream)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "stream: %p is a default stream, nobody's to destroy",
                               (void *)stream);
-    if (tarn__stream_is_opened(stream))
+    if (tarn__stream_is_registered(stream))
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "stream: %p is a name for a stream; close it, then destroy "
                               "the stream itself",
                               (void *)stream);
     if (tarn__driver_gone())
         return TARN_OK;
-    if (tarn__opened_has(device, (CUstream_)stream))
+    if (tarn__raw_stream_is_registered(device, (CUstream_)stream))
         return tarn_error_set(TARN_STILL_IN_USE,
                               "stream: %p of device %d is open; close it before it is "
                               "destroyed",

@@ -19,9 +19,9 @@ enum { DEVICES_MAX = 128 };
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(CUcontext_) contexts[DEVICES_MAX];
 /* generation last seen at an entry; 0: never */
-static _Atomic uint64_t lives[DEVICES_MAX];
+static _Atomic uint64_t context_generations[DEVICES_MAX];
 
-tarn_status tarn__driver_failed(const char *who, const char *call, CUresult_ result,
+tarn_status tarn__driver_failed(const char *component, const char *call, CUresult_ result,
                                 const char *format, ...)
 {
     const struct tarn__calls *calls;
@@ -40,8 +40,8 @@ tarn_status tarn__driver_failed(const char *who, const char *call, CUresult_ res
         status = TARN_OUT_OF_MEMORY;
     else if (result == CUDA_ERROR_NOT_SUPPORTED_)
         status = TARN_NOT_SUPPORTED;
-    return tarn_error_set_native(status, result, "%s: %s gives %s (%d), %s", who, call,
-                                 name ? name : "an unknown error", result, numbers);
+    return tarn_error_set_native(status, result, "%s: %s gives %s (%d), %s", component,
+                                 call, name ? name : "an unknown error", result, numbers);
 }
 
 tarn_status tarn__driver_check(void)
@@ -52,7 +52,7 @@ tarn_status tarn__driver_check(void)
                                                "process ends, or was forked");
 }
 
-tarn_status tarn__device_check(const char *who, int device)
+tarn_status tarn__device_check(const char *component, int device)
 {
     const struct tarn__calls *calls;
     tarn_status status = tarn__driver(&calls);
@@ -61,7 +61,7 @@ tarn_status tarn__device_check(const char *who, int device)
         return status;
     if (device < 0 || device >= tarn__driver_device_count() || device >= DEVICES_MAX)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "%s: there is no device %d, only %d",
-                              who, device, tarn__driver_device_count());
+                              component, device, tarn__driver_device_count());
     return TARN_OK;
 }
 
@@ -96,7 +96,7 @@ tarn_status tarn__primary_context(int device, CUcontext_ *out)
         *out = context;
         return TARN_OK;
     }
-    tarn__wait_ahead();
+    tarn__call_blocking_hook();
     status = tarn__driver(&calls);
     if (status == TARN_OK)
         status = tarn__driver_check();
@@ -125,13 +125,13 @@ bool tarn__device_of_context(CUcontext_ context, int *out)
 }
 
 /* Retain a context that was reset. */
-static tarn_status begin_new_life(const struct tarn__calls *calls, int device,
-                                  CUcontext_ context)
+static tarn_status retain_after_reset(const struct tarn__calls *calls, int device,
+                                      CUcontext_ context)
 {
     unsigned long long id;
     tarn_status status = TARN_OK;
 
-    tarn__wait_ahead();
+    tarn__call_blocking_hook();
     pthread_mutex_lock(&contexts_lock);
     /* Another thread may have been faster. */
     if (calls->ctx_get_id(context, &id) == CUDA_ERROR_CONTEXT_IS_DESTROYED_)
@@ -141,27 +141,27 @@ static tarn_status begin_new_life(const struct tarn__calls *calls, int device,
 }
 
 /* Return the id of the context's current generation. */
-static tarn_status context_life(const struct tarn__calls *calls, int device,
-                                CUcontext_ context, uint64_t *out)
+static tarn_status read_context_generation(const struct tarn__calls *calls, int device,
+                                           CUcontext_ context, uint64_t *out)
 {
     unsigned long long id = 0;
     CUresult_ result = calls->ctx_get_id(context, &id);
 
     if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED_) {
-        tarn_status status = begin_new_life(calls, device, context);
+        tarn_status status = retain_after_reset(calls, device, context);
         if (status != TARN_OK)
             return status;
         result = calls->ctx_get_id(context, &id);
     }
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("driver", "cuCtxGetId", result, "device %d", device);
-    if (atomic_load_explicit(&lives[device], memory_order_relaxed) != id)
-        atomic_store_explicit(&lives[device], id, memory_order_relaxed);
+    if (atomic_load_explicit(&context_generations[device], memory_order_relaxed) != id)
+        atomic_store_explicit(&context_generations[device], id, memory_order_relaxed);
     *out = id;
     return TARN_OK;
 }
 
-uint64_t tarn__context_life(int device)
+uint64_t tarn__context_generation(int device)
 {
     CUcontext_ context = device < 0 ? NULL : atomic_load(&contexts[device]);
     const struct tarn__calls *calls;
@@ -170,33 +170,36 @@ uint64_t tarn__context_life(int device)
     if (!context || tarn__driver(&calls) != TARN_OK)
         return 0;
     if (tarn__driver_gone())
-        return atomic_load(&lives[device]);
+        return atomic_load(&context_generations[device]);
     CUresult_ result = calls->ctx_get_id(context, &id);
     if (result == CUDA_SUCCESS_)
         return id;
     /* Where the driver does not answer, the generation seen last counts. */
-    return result == CUDA_ERROR_CONTEXT_IS_DESTROYED_ ? 0 : atomic_load(&lives[device]);
+    return result == CUDA_ERROR_CONTEXT_IS_DESTROYED_
+               ? 0
+               : atomic_load(&context_generations[device]);
 }
 
 uint64_t tarn_context_generation(int device)
 {
     if (tarn__driver_gone() || device >= DEVICES_MAX)
         return 0;
-    return tarn__context_life(device);
+    return tarn__context_generation(device);
 }
 
-bool tarn__context_lives(int device, uint64_t life)
+bool tarn__context_generation_is_current(int device, uint64_t context_generation)
 {
     CUcontext_ context = device < 0 ? NULL : atomic_load(&contexts[device]);
     const struct tarn__calls *calls;
     unsigned long long id = 0;
 
-    if (!context || life == 0 || tarn__driver_gone() || tarn__driver(&calls) != TARN_OK)
+    if (!context || context_generation == 0 || tarn__driver_gone() ||
+        tarn__driver(&calls) != TARN_OK)
         return true;
     CUresult_ result = calls->ctx_get_id(context, &id);
     /* Only a definite answer means that it has ended. */
     return result != CUDA_ERROR_CONTEXT_IS_DESTROYED_ &&
-           (result != CUDA_SUCCESS_ || id == life);
+           (result != CUDA_SUCCESS_ || id == context_generation);
 }
 
 tarn_status tarn__scope_enter(int device, struct tarn__scope *out)
@@ -210,7 +213,8 @@ tarn_status tarn__scope_enter(int device, struct tarn__scope *out)
     if (status == TARN_OK)
         status = tarn__primary_context(device, &context);
     if (status == TARN_OK)
-        status = context_life(scope.calls, device, context, &scope.life);
+        status = read_context_generation(scope.calls, device, context,
+                                         &scope.context_generation);
     if (status != TARN_OK)
         return status;
     CUresult_ result = scope.calls->ctx_get_current(&current);
@@ -262,11 +266,11 @@ void *tarn_stream_handle(tarn_stream stream)
 {
     if (stream == TARN_STREAM_NONE)
         return NULL;
-    if (!tarn__stream_is_opened(stream))
+    if (!tarn__stream_is_registered(stream))
         return (void *)stream;
-    const struct tarn__opened *opened = tarn__opened_find(stream);
-    if (opened)
-        return (void *)opened->handle;
+    const struct tarn__registration *registration = tarn__registration_find(stream);
+    if (registration)
+        return (void *)registration->handle;
     tarn_error_set(TARN_INVALID_ARGUMENT, "stream: %p is not open, it has no handle",
                    (void *)stream);
     return NULL;
@@ -274,33 +278,35 @@ void *tarn_stream_handle(tarn_stream stream)
 
 uint64_t tarn__stream_number(tarn_stream stream)
 {
-    const struct tarn__opened *opened = tarn__opened_find(stream);
+    const struct tarn__registration *registration = tarn__registration_find(stream);
 
-    return opened ? (uintptr_t)opened->handle : (uintptr_t)stream;
+    return registration ? (uintptr_t)registration->handle : (uintptr_t)stream;
 }
 
 /* Check without a driver call: all is known since the registration. */
-static tarn_status check_opened(const char *who, const struct tarn__scope *scope,
-                                tarn_stream stream, int device)
+static tarn_status check_registered(const char *component,
+                                    const struct tarn__scope *scope, tarn_stream stream,
+                                    int device)
 {
-    const struct tarn__opened *opened = tarn__opened_find(stream);
+    const struct tarn__registration *registration = tarn__registration_find(stream);
 
-    if (!opened)
+    if (!registration)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "%s: stream %p is not open: it was closed, or is no stream",
-                              who, (void *)stream);
-    if (opened->device != device)
+                              component, (void *)stream);
+    if (registration->device != device)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "%s: stream %p was opened on device %d, this is device %d",
-                              who, (void *)stream, opened->device, device);
-    if (opened->id != TARN__LEGACY_ID && opened->life != scope->life)
+                              component, (void *)stream, registration->device, device);
+    if (registration->id != TARN__LEGACY_ID &&
+        registration->context_generation != scope->context_generation)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "%s: stream %p went when device %d was reset", who,
+                              "%s: stream %p went when device %d was reset", component,
                               (void *)stream, device);
     return TARN_OK;
 }
 
-static tarn_status check_raw(const char *who, const struct tarn__scope *scope,
+static tarn_status check_raw(const char *component, const struct tarn__scope *scope,
                              tarn_stream stream, int device)
 {
     CUcontext_ wanted, context = NULL;
@@ -313,24 +319,24 @@ static tarn_status check_raw(const char *who, const struct tarn__scope *scope,
         /* more is unknown until its capture ends; memory may be freed on it */
         return TARN_OK;
     if (result != CUDA_SUCCESS_)
-        return tarn__driver_failed(who, "cuStreamGetCtx", result, "stream %p",
+        return tarn__driver_failed(component, "cuStreamGetCtx", result, "stream %p",
                                    (void *)stream);
     if (context != wanted)
         return tarn_error_set(
             TARN_INVALID_ARGUMENT,
             "%s: stream %p belongs to context %p, the primary context of "
             "device %d is %p",
-            who, (void *)stream, (void *)context, device, (void *)wanted);
+            component, (void *)stream, (void *)context, device, (void *)wanted);
     return TARN_OK;
 }
 
-tarn_status tarn__stream_check(const char *who, const struct tarn__scope *scope,
+tarn_status tarn__stream_check(const char *component, const struct tarn__scope *scope,
                                tarn_stream stream, int device)
 {
     if ((uintptr_t)stream <= (uintptr_t)TARN_STREAM_PER_THREAD ||
         stream == TARN_STREAM_NONE)
         return TARN_OK;
-    if (tarn__stream_is_opened(stream))
-        return check_opened(who, scope, stream, device);
-    return check_raw(who, scope, stream, device);
+    if (tarn__stream_is_registered(stream))
+        return check_registered(component, scope, stream, device);
+    return check_raw(component, scope, stream, device);
 }

@@ -17,27 +17,29 @@
 
 enum { RETRY_NS = 1000000 }; /* pause between tries while the server's queue is full */
 
-static tarn_status gone(const struct tarn__ticket *ticket)
+static tarn_status gone(const struct tarn__handle_encoding *encoding)
 {
     return tarn_error_set(TARN_NOT_FOUND,
                           "ipc: process %d, which has the memory, is gone: nobody "
                           "listens at its socket",
-                          ticket->process);
+                          encoding->process);
 }
 
-static tarn_status silent(const struct tarn__ticket *ticket, unsigned timeout_ms)
+static tarn_status silent(const struct tarn__handle_encoding *encoding,
+                          unsigned timeout_ms)
 {
     return tarn_error_set(TARN_SYSTEM_FAILURE,
                           "ipc: process %d, which has the memory, gave no answer in %u "
                           "ms",
-                          ticket->process, timeout_ms);
+                          encoding->process, timeout_ms);
 }
 
-static tarn_status nonsense(const struct tarn__ticket *ticket, const char *what)
+static tarn_status invalid_answer(const struct tarn__handle_encoding *encoding,
+                                  const char *what)
 {
     return tarn_error_set(TARN_SYSTEM_FAILURE,
                           "ipc: process %d, which has the memory, answers nonsense: %s",
-                          ticket->process, what);
+                          encoding->process, what);
 }
 
 static bool is_over(uint64_t deadline_ns)
@@ -65,16 +67,16 @@ static int connect_until(int connection, const struct sockaddr_un *address,
 }
 
 /* An errno. */
-static int connect_in(int folder, const struct tarn__ticket *ticket, uint64_t deadline_ns,
-                      int *out)
+static int connect_in(int directory, const struct tarn__handle_encoding *encoding,
+                      uint64_t deadline_ns, int *out)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     char name[TARN__SOCKET_NAME];
 
-    tarn__socket_name(ticket->process, ticket->server, name);
-    tarn__socket_path(folder, name, address.sun_path);
+    tarn__socket_name(encoding->process, encoding->server, name);
+    tarn__socket_path(directory, name, address.sun_path);
     tarn__files_lock();
-    int connection = tarn__file_keep(
+    int connection = tarn__file_record(
         socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     int why = connection < 0 ? errno : 0;
     tarn__files_unlock();
@@ -91,16 +93,17 @@ static int connect_in(int folder, const struct tarn__ticket *ticket, uint64_t de
 /* An owner's environment may name another socket directory than ours, so all are
  * searched. A directory that cannot be used has no socket. TARN_INVALID_ARGUMENT: our
  * environment names no possible directory. */
-static tarn_status connect_anywhere(const struct tarn__ticket *ticket,
+static tarn_status connect_anywhere(const struct tarn__handle_encoding *encoding,
                                     uint64_t deadline_ns, int *why_out, int *out)
 {
     *why_out = ENOENT;
-    for (unsigned which = 0; which < TARN__FOLDERS && *why_out == ENOENT; which++) {
-        int folder;
-        tarn_status status = tarn__folder_open(which, false, &folder);
+    for (unsigned which = 0; which < TARN__SOCKET_DIRECTORIES && *why_out == ENOENT;
+         which++) {
+        int directory;
+        tarn_status status = tarn__socket_directory_open(which, false, &directory);
         if (status == TARN_OK) {
-            *why_out = connect_in(folder, ticket, deadline_ns, out);
-            tarn__file_close(folder);
+            *why_out = connect_in(directory, encoding, deadline_ns, out);
+            tarn__file_close(directory);
         } else if (status == TARN_INVALID_ARGUMENT) {
             return status;
         }
@@ -108,25 +111,25 @@ static tarn_status connect_anywhere(const struct tarn__ticket *ticket,
     return TARN_OK;
 }
 
-static tarn_status connect_to(const struct tarn__ticket *ticket, uint64_t deadline_ns,
-                              unsigned timeout_ms, int *out)
+static tarn_status connect_to(const struct tarn__handle_encoding *encoding,
+                              uint64_t deadline_ns, unsigned timeout_ms, int *out)
 {
     int why, connection = -1;
-    tarn_status status = connect_anywhere(ticket, deadline_ns, &why, &connection);
+    tarn_status status = connect_anywhere(encoding, deadline_ns, &why, &connection);
 
     if (status != TARN_OK)
         return status;
     if (why == ETIMEDOUT)
-        return silent(ticket, timeout_ms);
+        return silent(encoding, timeout_ms);
     if (why == ENOENT || why == ECONNREFUSED)
-        return gone(ticket);
+        return gone(encoding);
     if (why != 0)
         return tarn_error_set_native(TARN_SYSTEM_FAILURE, why,
                                      "ipc: cannot connect to process %d: %s",
-                                     ticket->process, strerror(why));
+                                     encoding->process, strerror(why));
     if (!tarn__wire_peer(connection, NULL)) {
         tarn__file_close(connection);
-        return nonsense(ticket, "its socket is of another user");
+        return invalid_answer(encoding, "its socket is of another user");
     }
     *out = connection;
     return TARN_OK;
@@ -147,95 +150,99 @@ static bool wait_for_answer(int connection, uint64_t deadline_ns)
     return false;
 }
 
-static tarn_status receive(const struct tarn__ticket *ticket, unsigned timeout_ms,
-                           uint64_t deadline_ns, struct tarn__given *given)
+static tarn_status receive(const struct tarn__handle_encoding *encoding,
+                           unsigned timeout_ms, uint64_t deadline_ns,
+                           struct tarn__owner_answer *answer)
 {
     enum tarn__came came = TARN__CAME_NOTHING;
 
     while (came == TARN__CAME_NOTHING) {
-        if (!wait_for_answer(given->connection, deadline_ns))
-            return silent(ticket, timeout_ms);
-        came = tarn__wire_receive(given->connection, &given->reply, sizeof given->reply,
-                                  &given->memory);
+        if (!wait_for_answer(answer->connection, deadline_ns))
+            return silent(encoding, timeout_ms);
+        came = tarn__wire_receive(answer->connection, &answer->reply,
+                                  sizeof answer->reply, &answer->memory);
     }
     if (came == TARN__CAME_END)
-        return gone(ticket);
-    return came == TARN__CAME_WHOLE ? TARN_OK : nonsense(ticket, "a wrong length");
+        return gone(encoding);
+    return came == TARN__CAME_WHOLE ? TARN_OK
+                                    : invalid_answer(encoding, "a wrong length");
 }
 
 /* Report the owner's rejection with the owner's own message, made safe for a terminal. */
-static tarn_status relay(const struct tarn__ticket *ticket, struct tarn__reply *reply)
+static tarn_status relay(const struct tarn__handle_encoding *encoding,
+                         struct tarn__reply *reply)
 {
     tarn_status status = reply->status < TARN_STATUS_COUNT ? (tarn_status)reply->status
                                                            : TARN_SYSTEM_FAILURE;
 
-    reply->words[sizeof reply->words - 1] = '\0';
-    for (char *letter = reply->words; *letter; letter++)
+    reply->message[sizeof reply->message - 1] = '\0';
+    for (char *letter = reply->message; *letter; letter++)
         if (*letter < ' ' || *letter > '~')
             *letter = '?';
-    return tarn_error_set(status, "ipc: process %d refuses: %s", ticket->process,
-                          reply->words);
+    return tarn_error_set(status, "ipc: process %d refuses: %s", encoding->process,
+                          reply->message);
 }
 
-static bool is_what_was_asked_for(const struct tarn__ticket *ticket,
-                                  const struct tarn__reply *reply)
+static bool is_requested_memory(const struct tarn__handle_encoding *encoding,
+                                const struct tarn__reply *reply)
 {
-    return reply->backing == tarn__backing_of(ticket) && reply->slot == ticket->slot &&
-           reply->generation == ticket->generation && reply->base == ticket->base;
+    return reply->backing == tarn__backing_of(encoding) &&
+           reply->slot == encoding->slot && reply->generation == encoding->generation &&
+           reply->base == encoding->base;
 }
 
-static tarn_status check_reply(const struct tarn__ticket *ticket,
-                               struct tarn__given *given)
+static tarn_status check_reply(const struct tarn__handle_encoding *encoding,
+                               struct tarn__owner_answer *answer)
 {
-    struct tarn__reply *reply = &given->reply;
+    struct tarn__reply *reply = &answer->reply;
 
     if (reply->magic != TARN__WIRE_MAGIC)
-        return nonsense(ticket, "no reply");
+        return invalid_answer(encoding, "no reply");
     if (reply->status != TARN_OK)
-        return relay(ticket, reply);
-    if (reply->backing > TARN__BACKING_POOLED ||
-        (reply->backing == TARN__BACKING_POOLED) != (reply->base != 0))
-        return nonsense(ticket, "an unknown kind of memory");
-    if ((reply->backing != TARN__BACKING_CUDA) != (given->memory >= 0))
-        return nonsense(ticket, "a descriptor too many or too few");
-    if (ticket->kind == TARN_IPC_PLAIN && !is_what_was_asked_for(ticket, reply))
-        return nonsense(ticket, "another segment");
+        return relay(encoding, reply);
+    if (reply->backing > TARN__BACKING_DRIVER_POOL ||
+        (reply->backing == TARN__BACKING_DRIVER_POOL) != (reply->base != 0))
+        return invalid_answer(encoding, "an unknown kind of memory");
+    if ((reply->backing != TARN__BACKING_CUDA) != (answer->memory >= 0))
+        return invalid_answer(encoding, "a descriptor too many or too few");
+    if (encoding->kind == TARN_IPC_PLAIN && !is_requested_memory(encoding, reply))
+        return invalid_answer(encoding, "another segment");
     return TARN_OK;
 }
 
 /* Exchange request and answer on a connection. */
-static tarn_status ask(const struct tarn__ticket *ticket, unsigned timeout_ms,
-                       uint64_t deadline_ns, struct tarn__given *given)
+static tarn_status ask(const struct tarn__handle_encoding *encoding, unsigned timeout_ms,
+                       uint64_t deadline_ns, struct tarn__owner_answer *answer)
 {
-    struct tarn__request request = {TARN__WIRE_MAGIC, *ticket};
+    struct tarn__request request = {TARN__WIRE_MAGIC, *encoding};
 
-    if (!tarn__wire_send(given->connection, &request, sizeof request, -1))
-        return gone(ticket);
-    tarn_status status = receive(ticket, timeout_ms, deadline_ns, given);
-    return status == TARN_OK ? check_reply(ticket, given) : status;
+    if (!tarn__wire_send(answer->connection, &request, sizeof request, -1))
+        return gone(encoding);
+    tarn_status status = receive(encoding, timeout_ms, deadline_ns, answer);
+    return status == TARN_OK ? check_reply(encoding, answer) : status;
 }
 
-tarn_status tarn__ask_owner(const struct tarn__ticket *ticket, unsigned timeout_ms,
-                            struct tarn__given *out)
+tarn_status tarn__query_owner(const struct tarn__handle_encoding *encoding,
+                              unsigned timeout_ms, struct tarn__owner_answer *out)
 {
     uint64_t deadline_ns = tarn__now_ns() + (uint64_t)timeout_ms * 1000000;
-    struct tarn__given given = {.memory = -1, .connection = -1};
-    tarn_status status = tarn__ticket_check_user(ticket);
+    struct tarn__owner_answer answer = {.memory = -1, .connection = -1};
+    tarn_status status = tarn__handle_check_user(encoding);
 
     if (status == TARN_OK)
-        status = connect_to(ticket, deadline_ns, timeout_ms, &given.connection);
+        status = connect_to(encoding, deadline_ns, timeout_ms, &answer.connection);
     if (status != TARN_OK)
         return status;
-    status = ask(ticket, timeout_ms, deadline_ns, &given);
-    if (status != TARN_OK || ticket->kind != TARN_IPC_SERVED) {
-        tarn__file_close(given.connection);
-        given.connection = -1;
+    status = ask(encoding, timeout_ms, deadline_ns, &answer);
+    if (status != TARN_OK || encoding->kind != TARN_IPC_SERVED) {
+        tarn__file_close(answer.connection);
+        answer.connection = -1;
     }
     if (status != TARN_OK) {
-        tarn__file_close(given.memory);
+        tarn__file_close(answer.memory);
         return status;
     }
-    *out = given;
+    *out = answer;
     return TARN_OK;
 }
 

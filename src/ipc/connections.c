@@ -26,7 +26,7 @@ enum { ACCEPTED_AT_ONCE = 64 };
 static struct {
     struct tarn__connection *all; /* capacity: `most` */
     size_t count, most;
-    atomic_uint_least64_t requests, refused;
+    atomic_uint_least64_t requests, rejected;
 } connections;
 
 bool tarn__connections_make(size_t most)
@@ -50,19 +50,19 @@ void tarn__connections_forget(void)
 }
 
 void tarn__connections_counts(size_t *connections_out, uint64_t *requests_out,
-                              uint64_t *refused_out)
+                              uint64_t *rejected_out)
 {
     tarn__owner_lock();
     *connections_out = connections.count;
     tarn__owner_unlock();
     *requests_out = atomic_load(&connections.requests);
-    *refused_out = atomic_load(&connections.refused);
+    *rejected_out = atomic_load(&connections.rejected);
 }
 
 /* --- leases for reports --- */
 
 /* Under the lock: return the number of leases, and store the first `room` of them. */
-static size_t list_leases(tarn_ipc_lease *out, size_t room)
+static size_t list_leases(tarn_ipc_lease *out, size_t capacity)
 {
     size_t count = 0;
 
@@ -70,7 +70,7 @@ static size_t list_leases(tarn_ipc_lease *out, size_t room)
         const struct tarn__connection *one = &connections.all[i];
         if (!one->leased)
             continue;
-        if (count < room)
+        if (count < capacity)
             out[count] =
                 (tarn_ipc_lease){one->process, one->since_ns, one->address, one->bytes};
         count++;
@@ -78,12 +78,13 @@ static size_t list_leases(tarn_ipc_lease *out, size_t room)
     return count;
 }
 
-tarn_status tarn_ipc_leases(tarn_ipc_lease *out, size_t room, size_t *count_out)
+tarn_status tarn_ipc_leases(tarn_ipc_lease *out, size_t capacity, size_t *count_out)
 {
-    if (room > 0 && !out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: %zu leases into NULL", room);
+    if (capacity > 0 && !out)
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: %zu leases into NULL",
+                              capacity);
     tarn__owner_lock();
-    size_t count = list_leases(out, room);
+    size_t count = list_leases(out, capacity);
     tarn__owner_unlock();
     if (count_out)
         *count_out = count;
@@ -120,15 +121,15 @@ bool tarn__connections_accept(int listener)
         int process = 0;
 
         tarn__files_lock();
-        int file =
-            tarn__file_keep(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        int file = tarn__file_record(
+            accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
         int why = errno;
         tarn__files_unlock();
         if (file < 0)
             return why != EMFILE && why != ENFILE && why != ENOMEM && why != ENOBUFS;
         if (tarn__wire_peer(file, &process) && take_in(file, process))
             continue;
-        atomic_fetch_add(&connections.refused, 1);
+        atomic_fetch_add(&connections.rejected, 1);
         tarn__file_close(file);
     }
     return true; /* the remaining free ones follow those in use */
@@ -142,7 +143,7 @@ static void drop(size_t index)
 
     tarn__file_close(gone.file);
     if (gone.leased)
-        tarn__share_end_lease(gone.leased);
+        tarn__export_end_lease(gone.leased);
     tarn__owner_lock();
     connections.all[index] = connections.all[--connections.count];
     tarn__owner_unlock();
@@ -150,19 +151,20 @@ static void drop(size_t index)
 
 /* --- answering --- */
 
-static void refuse(struct tarn__reply *reply, tarn_status status)
+static void reply_failure(struct tarn__reply *reply, tarn_status status)
 {
     reply->status = (uint32_t)status;
-    snprintf(reply->words, sizeof reply->words, "%.135s", tarn_error_last()->message);
-    atomic_fetch_add(&connections.refused, 1);
+    snprintf(reply->message, sizeof reply->message, "%.135s", tarn_error_last()->message);
+    atomic_fetch_add(&connections.rejected, 1);
 }
 
 static tarn_status check_request(const struct tarn__request *request,
-                                 struct tarn__ticket *out)
+                                 struct tarn__handle_encoding *out)
 {
     if (request->magic != TARN__WIRE_MAGIC)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "ipc: the request is garbage");
-    tarn_status status = tarn__ticket_read((const unsigned char *)&request->ticket, out);
+    tarn_status status =
+        tarn__handle_decode((const unsigned char *)&request->encoding, out);
     if (status == TARN_OK && !tarn__server_is_ours(out->server))
         status = tarn_error_set(TARN_NOT_FOUND, "ipc: the handle is of another server");
     return status;
@@ -181,57 +183,58 @@ static tarn_status answer_segment(const struct tarn__segment_name *segment,
     return status;
 }
 
-static tarn_status answer_pooled(const struct tarn__pooled_name *pooled,
-                                 struct tarn__reply *reply, int *file_out)
+static tarn_status answer_driver_pool(const struct tarn__driver_pool_block *driver_pool,
+                                      struct tarn__reply *reply, int *file_out)
 {
-    struct tarn__pooled_offer offer = {.pool = 0};
-    tarn_status status = tarn__pooled_open(pooled, &offer, file_out);
+    struct tarn__driver_pool_offer offer = {.pool = 0};
+    tarn_status status = tarn__driver_pool_open(driver_pool, &offer, file_out);
 
-    reply->slot = (uint32_t)pooled->device;
-    reply->generation = pooled->number;
-    reply->base = pooled->base;
+    reply->slot = (uint32_t)driver_pool->device;
+    reply->generation = driver_pool->number;
+    reply->base = driver_pool->base;
     reply->pool = offer.pool;
     memcpy(reply->pointer, offer.pointer, sizeof reply->pointer);
     return status;
 }
 
 /* Put the kind of memory into the reply, and its descriptor where it has one. */
-static tarn_status answer_memory(const struct tarn__share_memory *memory,
+static tarn_status answer_memory(const struct tarn__export_memory *memory,
                                  struct tarn__reply *reply, int *file_out)
 {
     reply->backing = memory->backing;
     if (memory->backing == TARN__BACKING_SEGMENT)
         return answer_segment(&memory->segment, reply, file_out);
-    if (memory->backing == TARN__BACKING_POOLED)
-        return answer_pooled(&memory->pooled, reply, file_out);
+    if (memory->backing == TARN__BACKING_DRIVER_POOL)
+        return answer_driver_pool(&memory->driver_pool, reply, file_out);
     memcpy(reply->pointer, memory->cuda_handle, sizeof reply->pointer);
     return TARN_OK;
 }
 
 /* The memory that a plain handle names. */
-static struct tarn__share_memory memory_of(const struct tarn__ticket *ticket)
+static struct tarn__export_memory memory_of(const struct tarn__handle_encoding *encoding)
 {
-    if (tarn__backing_of(ticket) == TARN__BACKING_SEGMENT)
-        return (struct tarn__share_memory){
+    if (tarn__backing_of(encoding) == TARN__BACKING_SEGMENT)
+        return (struct tarn__export_memory){
             .backing = TARN__BACKING_SEGMENT,
-            .segment = {.slot = ticket->slot, .generation = ticket->generation}};
-    return (struct tarn__share_memory){.backing = TARN__BACKING_POOLED,
-                                       .pooled = {.device = (int)ticket->slot,
-                                                  .number = ticket->generation,
-                                                  .base = ticket->base}};
+            .segment = {.slot = encoding->slot, .generation = encoding->generation}};
+    return (struct tarn__export_memory){.backing = TARN__BACKING_DRIVER_POOL,
+                                        .driver_pool = {.device = (int)encoding->slot,
+                                                        .number = encoding->generation,
+                                                        .base = encoding->base}};
 }
 
 static tarn_status answer(const struct tarn__request *request, struct tarn__reply *reply,
                           int *file_out, tarn_pointer **leased_out)
 {
-    struct tarn__share_memory memory;
-    struct tarn__ticket ticket;
-    tarn_status status = check_request(request, &ticket);
+    struct tarn__export_memory memory;
+    struct tarn__handle_encoding encoding;
+    tarn_status status = check_request(request, &encoding);
 
-    if (status == TARN_OK && ticket.kind == TARN_IPC_SERVED)
-        status = tarn__share_lease(ticket.slot, ticket.generation, &memory, leased_out);
+    if (status == TARN_OK && encoding.kind == TARN_IPC_SERVED)
+        status = tarn__export_begin_lease(encoding.slot, encoding.generation, &memory,
+                                          leased_out);
     else if (status == TARN_OK)
-        memory = memory_of(&ticket);
+        memory = memory_of(&encoding);
     return status == TARN_OK ? answer_memory(&memory, reply, file_out) : status;
 }
 
@@ -259,12 +262,12 @@ static bool serve_request(struct tarn__connection *connection,
                              : answer(request, &reply, &file, &leased);
 
     if (status != TARN_OK)
-        refuse(&reply, status);
+        reply_failure(&reply, status);
     atomic_fetch_add(&connections.requests, 1);
     if (status == TARN_OK)
         hold(connection, leased);
     else if (leased)
-        tarn__share_end_lease(leased);
+        tarn__export_end_lease(leased);
     bool sent = tarn__wire_send(connection->file, &reply, sizeof reply, file);
     tarn__file_close(file);
     return sent && connection->leased;
@@ -282,7 +285,7 @@ static bool serve(struct tarn__connection *connection)
     if (came == TARN__CAME_WHOLE && !connection->leased)
         return serve_request(connection, &request);
     if (came != TARN__CAME_END)
-        atomic_fetch_add(&connections.refused, 1);
+        atomic_fetch_add(&connections.rejected, 1);
     return false;
 }
 
@@ -308,7 +311,7 @@ void tarn__connections_serve(const struct pollfd *polls, size_t count)
         struct tarn__connection *one = &connections.all[i];
         bool stays = polls[i].revents == 0 || serve(one);
         if (stays && is_overdue(one, tarn__now_ns())) {
-            atomic_fetch_add(&connections.refused, 1);
+            atomic_fetch_add(&connections.rejected, 1);
             stays = false;
         }
         if (!stays)

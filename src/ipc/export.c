@@ -28,7 +28,7 @@ static struct {
     } of[DEVICES_MAX];
 } uuids = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static tarn_status ask_uuid(int device, unsigned char out[16])
+static tarn_status query_uuid(int device, unsigned char out[16])
 {
     const struct tarn__calls *calls;
     CUdevice_ handle = 0;
@@ -53,7 +53,7 @@ tarn_status tarn__ipc_uuid(int device, unsigned char out[16])
 
     pthread_mutex_lock(&uuids.lock);
     if (!uuids.of[device].is_known) {
-        status = ask_uuid(device, uuids.of[device].bytes);
+        status = query_uuid(device, uuids.of[device].bytes);
         uuids.of[device].is_known = status == TARN_OK;
     }
     if (status == TARN_OK)
@@ -88,7 +88,7 @@ static tarn_status check_within(const tarn_pointer *pointer, tarn_device_ptr bas
 
 /* In a scope: the allocation of cuMemAlloc around the block, and its handle. */
 static tarn_status find_cuda(const struct tarn__calls *calls, const tarn_pointer *pointer,
-                             struct tarn__share_memory *out, tarn_device_ptr *base_out)
+                             struct tarn__export_memory *out, tarn_device_ptr *base_out)
 {
     CUipcMemHandle_ handle;
     CUdeviceptr_ base = 0;
@@ -121,32 +121,32 @@ static tarn_status find_cuda(const struct tarn__calls *calls, const tarn_pointer
 /* In a relaxed scope: memory that the driver knows and Tarn does not. */
 static tarn_status find_by_driver(const struct tarn__calls *calls,
                                   const tarn_pointer *pointer,
-                                  struct tarn__share_memory *out,
+                                  struct tarn__export_memory *out,
                                   tarn_device_ptr *base_out)
 {
-    bool is_pooled = false;
-    tarn_status status =
-        tarn__pooled_around(calls, tarn_pointer_device(pointer),
-                            tarn_pointer_address(pointer), &out->pooled, &is_pooled);
+    bool is_in_driver_pool = false;
+    tarn_status status = tarn__driver_pool_find_block(
+        calls, tarn_pointer_device(pointer), tarn_pointer_address(pointer),
+        &out->driver_pool, &is_in_driver_pool);
 
     if (status == TARN_NOT_SUPPORTED)
         return cannot_export(pointer, tarn_error_last()->native,
                              "their driver's pool was not made for it");
     if (status != TARN_OK)
         return status;
-    if (!is_pooled)
+    if (!is_in_driver_pool)
         return find_cuda(calls, pointer, out, base_out);
-    out->backing = TARN__BACKING_POOLED;
-    *base_out = out->pooled.base;
-    return check_within(pointer, out->pooled.base, out->pooled.bytes);
+    out->backing = TARN__BACKING_DRIVER_POOL;
+    *base_out = out->driver_pool.base;
+    return check_within(pointer, out->driver_pool.base, out->driver_pool.bytes);
 }
 
 static tarn_status find_memory(const tarn_pointer *pointer,
-                               struct tarn__share_memory *out, tarn_device_ptr *base_out)
+                               struct tarn__export_memory *out, tarn_device_ptr *base_out)
 {
     struct tarn__scope scope;
 
-    *out = (struct tarn__share_memory){.backing = TARN__BACKING_SEGMENT};
+    *out = (struct tarn__export_memory){.backing = TARN__BACKING_SEGMENT};
     if (tarn__segment_around(tarn_pointer_address(pointer), &out->segment)) {
         *base_out = out->segment.base;
         return check_within(pointer, out->segment.base, out->segment.bytes);
@@ -162,48 +162,49 @@ static tarn_status find_memory(const tarn_pointer *pointer,
 /* --- the handle --- */
 
 /* A handle that names our server, with the fields that `ticket` has already. */
-static tarn_status name_server(struct tarn__ticket ticket, tarn_ipc_handle *out)
+static tarn_status encode_with_server(struct tarn__handle_encoding encoding,
+                                      tarn_ipc_handle *out)
 {
-    tarn_status status = tarn__server_start(ticket.server);
+    tarn_status status = tarn__server_start(encoding.server);
 
     if (status != TARN_OK)
         return status;
-    ticket.process = (int32_t)getpid();
-    ticket.user = (uint32_t)geteuid();
-    tarn__ticket_seal(&ticket);
-    memcpy(out->reserved, &ticket, sizeof ticket);
+    encoding.process = (int32_t)getpid();
+    encoding.user = (uint32_t)geteuid();
+    tarn__handle_seal(&encoding);
+    memcpy(out->reserved, &encoding, sizeof encoding);
     return TARN_OK;
 }
 
-static tarn_status name_share(uint32_t slot, uint64_t generation, tarn_ipc_handle *out)
+static tarn_status encode_served(uint32_t slot, uint64_t generation, tarn_ipc_handle *out)
 {
-    return name_server((struct tarn__ticket){.kind = TARN_IPC_SERVED,
-                                             .slot = slot,
-                                             .generation = generation},
-                       out);
+    return encode_with_server((struct tarn__handle_encoding){.kind = TARN_IPC_SERVED,
+                                                             .slot = slot,
+                                                             .generation = generation},
+                              out);
 }
 
-static tarn_status name_memory(const struct tarn__share_memory *memory,
-                               tarn_ipc_handle *out)
+static tarn_status encode_plain(const struct tarn__export_memory *memory,
+                                tarn_ipc_handle *out)
 {
-    struct tarn__ticket ticket = {.kind = TARN_IPC_PLAIN};
+    struct tarn__handle_encoding encoding = {.kind = TARN_IPC_PLAIN};
 
     if (memory->backing == TARN__BACKING_CUDA) {
         memcpy(out->reserved, memory->cuda_handle, sizeof out->reserved);
         return TARN_OK;
     }
     if (memory->backing == TARN__BACKING_SEGMENT) {
-        ticket.slot = memory->segment.slot;
-        ticket.generation = memory->segment.generation;
+        encoding.slot = memory->segment.slot;
+        encoding.generation = memory->segment.generation;
     } else {
-        ticket.slot = (uint32_t)memory->pooled.device;
-        ticket.generation = memory->pooled.number;
-        ticket.base = memory->pooled.base;
+        encoding.slot = (uint32_t)memory->driver_pool.device;
+        encoding.generation = memory->driver_pool.number;
+        encoding.base = memory->driver_pool.base;
     }
-    return name_server(ticket, out);
+    return encode_with_server(encoding, out);
 }
 
-static tarn_status begin(const tarn_pointer *pointer, struct tarn__share_memory *memory,
+static tarn_status begin(const tarn_pointer *pointer, struct tarn__export_memory *memory,
                          tarn_ipc_handle *handle)
 {
     tarn_device_ptr base = 0;
@@ -230,11 +231,11 @@ static tarn_status begin(const tarn_pointer *pointer, struct tarn__share_memory 
 tarn_status tarn__ipc_export_plain(const tarn_pointer *pointer, tarn_ipc_handle *out)
 {
     tarn_ipc_handle handle = {.bytes = 0};
-    struct tarn__share_memory memory;
+    struct tarn__export_memory memory;
     tarn_status status = begin(pointer, &memory, &handle);
 
     if (status == TARN_OK)
-        status = name_memory(&memory, &handle);
+        status = encode_plain(&memory, &handle);
     if (status == TARN_OK)
         *out = handle;
     return status;
@@ -244,19 +245,19 @@ tarn_status tarn__ipc_export_plain(const tarn_pointer *pointer, tarn_ipc_handle 
 static tarn_status export_served(tarn_pointer *pointer, tarn_ipc_handle *out)
 {
     tarn_ipc_handle handle = {.bytes = 0};
-    struct tarn__share_memory memory;
+    struct tarn__export_memory memory;
     uint64_t generation = 0;
     uint32_t slot = 0;
 
-    tarn__share_sweep();
+    tarn__export_sweep();
     tarn_status status = begin(pointer, &memory, &handle);
     if (status == TARN_OK)
-        status = name_share(0, 0, &handle);
+        status = encode_served(0, 0, &handle);
     if (status == TARN_OK)
-        status = tarn__share_of(pointer->base ? pointer->base : pointer, &memory, &slot,
-                                &generation);
+        status = tarn__export_find_or_add(pointer->base ? pointer->base : pointer,
+                                          &memory, &slot, &generation);
     if (status == TARN_OK)
-        status = name_share(slot, generation, &handle);
+        status = encode_served(slot, generation, &handle);
     if (status == TARN_OK)
         *out = handle;
     return status;
@@ -287,7 +288,7 @@ void tarn_ipc_get_counts(tarn_ipc_counts *out)
     tarn__connections_counts(&counts.connections, &counts.requests, &counts.rejected);
     tarn_ipc_leases(NULL, 0, &counts.leases);
     counts.segments = tarn__segment_count();
-    counts.served = tarn__share_count();
+    counts.served = tarn__export_count();
     counts.mapped = tarn__mapping_count();
     counts.descriptors = tarn__file_count();
     *out = counts;

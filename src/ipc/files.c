@@ -17,30 +17,30 @@
 
 static struct {
     pthread_mutex_t lock;
-    bool *is_kept; /* by descriptor */
-    size_t count, room;
-} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    bool *is_recorded; /* by descriptor */
+    size_t count, capacity;
+} recorded = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void before_fork(void)
 {
     tarn__owner_lock();
-    pthread_mutex_lock(&kept.lock);
+    pthread_mutex_lock(&recorded.lock);
 }
 
 static void after_fork(void)
 {
-    pthread_mutex_unlock(&kept.lock);
+    pthread_mutex_unlock(&recorded.lock);
     tarn__owner_unlock();
 }
 
 static void in_child(void)
 {
-    for (size_t file = 0; file < kept.room; file++) {
-        if (kept.is_kept[file])
+    for (size_t file = 0; file < recorded.capacity; file++) {
+        if (recorded.is_recorded[file])
             close((int)file);
-        kept.is_kept[file] = false;
+        recorded.is_recorded[file] = false;
     }
-    kept.count = 0;
+    recorded.count = 0;
     tarn__server_forget();
     after_fork();
 }
@@ -52,45 +52,46 @@ static void watch_forks(void)
 
 void tarn__files_lock(void)
 {
-    static pthread_once_t watched = PTHREAD_ONCE_INIT;
+    static pthread_once_t fork_handlers_once = PTHREAD_ONCE_INIT;
 
-    pthread_once(&watched, watch_forks);
-    pthread_mutex_lock(&kept.lock);
+    pthread_once(&fork_handlers_once, watch_forks);
+    pthread_mutex_lock(&recorded.lock);
 }
 
 void tarn__files_unlock(void)
 {
-    pthread_mutex_unlock(&kept.lock);
+    pthread_mutex_unlock(&recorded.lock);
 }
 
-static bool make_room(size_t file)
+static bool reserve(size_t file)
 {
-    size_t room = kept.room ? kept.room : 64;
+    size_t capacity = recorded.capacity ? recorded.capacity : 64;
 
-    while (room <= file)
-        room *= 2;
-    if (room == kept.room)
+    while (capacity <= file)
+        capacity *= 2;
+    if (capacity == recorded.capacity)
         return true;
-    bool *is_kept = realloc(kept.is_kept, room * sizeof *is_kept);
-    if (!is_kept)
+    bool *is_recorded = realloc(recorded.is_recorded, capacity * sizeof *is_recorded);
+    if (!is_recorded)
         return false;
-    memset(is_kept + kept.room, 0, (room - kept.room) * sizeof *is_kept);
-    kept.is_kept = is_kept;
-    kept.room = room;
+    memset(is_recorded + recorded.capacity, 0,
+           (capacity - recorded.capacity) * sizeof *is_recorded);
+    recorded.is_recorded = is_recorded;
+    recorded.capacity = capacity;
     return true;
 }
 
-int tarn__file_keep(int file)
+int tarn__file_record(int file)
 {
     if (file < 0)
         return -1;
-    if (!make_room((size_t)file)) {
+    if (!reserve((size_t)file)) {
         close(file);
         errno = ENOMEM;
         return -1;
     }
-    kept.is_kept[file] = true;
-    kept.count++;
+    recorded.is_recorded[file] = true;
+    recorded.count++;
     return file;
 }
 
@@ -98,7 +99,7 @@ CUresult_ tarn__file_exported(CUresult_ result, int file, int *out)
 {
     if (result == CUDA_SUCCESS_) {
         fcntl(file, F_SETFD, FD_CLOEXEC);
-        file = tarn__file_keep(file);
+        file = tarn__file_record(file);
     }
     tarn__files_unlock();
     if (result == CUDA_SUCCESS_ && file < 0)
@@ -113,9 +114,9 @@ void tarn__file_close(int file)
     if (file < 0)
         return;
     tarn__files_lock();
-    if ((size_t)file < kept.room && kept.is_kept[file]) {
-        kept.is_kept[file] = false;
-        kept.count--;
+    if ((size_t)file < recorded.capacity && recorded.is_recorded[file]) {
+        recorded.is_recorded[file] = false;
+        recorded.count--;
         close(file);
     }
     tarn__files_unlock();
@@ -124,8 +125,8 @@ void tarn__file_close(int file)
 /* Installs no fork handler, as this may be called before the driver is open. */
 size_t tarn__file_count(void)
 {
-    pthread_mutex_lock(&kept.lock);
-    size_t count = kept.count;
+    pthread_mutex_lock(&recorded.lock);
+    size_t count = recorded.count;
     tarn__files_unlock();
     return count;
 }

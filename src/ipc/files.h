@@ -19,7 +19,7 @@ void tarn__files_unlock(void);
 
 /* Record `file`, under the lock, and return it. If that fails, close it and return -1. A
  * `file` of -1 is returned as -1, and its errno stays. */
-int tarn__file_keep(int file);
+int tarn__file_record(int file);
 
 /* Call this after a driver call that exports memory or a pool as `file`, with its
  * `result`. On success, set close-on-exec, which the driver may not have set, and record

@@ -48,7 +48,7 @@ static void cut_slashes(char *path)
 }
 
 /* The path of directory `which`. TARN_NOT_FOUND: there is none. */
-static tarn_status folder_path(unsigned which, char out[PATH_BYTES])
+static tarn_status directory_path(unsigned which, char out[PATH_BYTES])
 {
     const char *named = text_of("TARN_IPC_DIR"), *runtime = text_of("XDG_RUNTIME_DIR");
     int length = 0;
@@ -71,11 +71,11 @@ static tarn_status folder_path(unsigned which, char out[PATH_BYTES])
     return TARN_OK;
 }
 
-static tarn_status check_folder(int folder, const char *path)
+static tarn_status check_directory(int directory, const char *path)
 {
     struct stat status;
 
-    if (fstat(folder, &status) != 0)
+    if (fstat(directory, &status) != 0)
         return tarn_error_set_native(TARN_SYSTEM_FAILURE, errno,
                                      "ipc: cannot look at %.200s: %s", path,
                                      strerror(errno));
@@ -88,10 +88,10 @@ static tarn_status check_folder(int folder, const char *path)
     return TARN_OK;
 }
 
-tarn_status tarn__folder_open(unsigned which, bool make, int *out)
+tarn_status tarn__socket_directory_open(unsigned which, bool make, int *out)
 {
     char path[PATH_BYTES];
-    tarn_status status = folder_path(which, path);
+    tarn_status status = directory_path(which, path);
 
     if (status != TARN_OK)
         return status;
@@ -100,20 +100,20 @@ tarn_status tarn__folder_open(unsigned which, bool make, int *out)
                                      "ipc: cannot make %.200s: %s", path,
                                      strerror(errno));
     tarn__files_lock();
-    int folder =
-        tarn__file_keep(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    int directory =
+        tarn__file_record(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     int why = errno;
     tarn__files_unlock();
-    if (folder < 0)
+    if (directory < 0)
         return tarn_error_set_native(TARN_SYSTEM_FAILURE, why,
                                      "ipc: cannot open the folder %.200s: %s", path,
                                      strerror(why));
-    status = check_folder(folder, path);
+    status = check_directory(directory, path);
     if (status != TARN_OK) {
-        tarn__file_close(folder);
+        tarn__file_close(directory);
         return status;
     }
-    *out = folder;
+    *out = directory;
     return TARN_OK;
 }
 
@@ -127,20 +127,20 @@ void tarn__socket_name(int process, const unsigned char server[TARN__SERVER_BYTE
                            server[i]);
 }
 
-void tarn__socket_path(int folder, const char *name, char out[TARN__SOCKET_PATH])
+void tarn__socket_path(int directory, const char *name, char out[TARN__SOCKET_PATH])
 {
-    snprintf(out, TARN__SOCKET_PATH, "/proc/self/fd/%d/%.64s", folder, name);
+    snprintf(out, TARN__SOCKET_PATH, "/proc/self/fd/%d/%.64s", directory, name);
 }
 
 /* Does no process listen at this socket any more? */
-static bool is_dead(int folder, const char *name)
+static bool is_dead(int directory, const char *name)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const struct sockaddr *generic = (const struct sockaddr *)(const void *)&address;
 
-    tarn__socket_path(folder, name, address.sun_path);
+    tarn__socket_path(directory, name, address.sun_path);
     tarn__files_lock();
-    int probe = tarn__file_keep(
+    int probe = tarn__file_record(
         socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     tarn__files_unlock();
     if (probe < 0)
@@ -162,7 +162,7 @@ static bool is_socket_name(const char *name, int *process_out)
            end[1 + 2 * TARN__SERVER_BYTES] == '\0';
 }
 
-static bool may_go(int folder, const char *name)
+static bool is_stale(int directory, const char *name)
 {
     int process;
 
@@ -170,15 +170,15 @@ static bool may_go(int folder, const char *name)
         return false;
     if (*name == '.') /* being made, unless its maker died meanwhile */
         return kill(process, 0) != 0 && errno == ESRCH;
-    return is_dead(folder, name);
+    return is_dead(directory, name);
 }
 
-void tarn__folder_sweep(int folder)
+void tarn__socket_directory_sweep(int directory)
 {
     const struct dirent *entry;
 
     tarn__files_lock();
-    int listed = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int listed = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *list = listed < 0 ? NULL : fdopendir(listed);
     tarn__files_unlock();
     if (!list) {
@@ -187,7 +187,7 @@ void tarn__folder_sweep(int folder)
         return;
     }
     for (int i = 0; i < SWEPT_AT_ONCE && (entry = readdir(list)); i++)
-        if (may_go(folder, entry->d_name))
-            unlinkat(folder, entry->d_name, 0);
+        if (is_stale(directory, entry->d_name))
+            unlinkat(directory, entry->d_name, 0);
     closedir(list);
 }

@@ -28,7 +28,7 @@ enum { BUCKETS = 1024 };
 
 struct tarn__imported {
     struct tarn__imported *next; /* in its bucket */
-    struct tarn__ticket ticket;
+    struct tarn__handle_encoding encoding;
     struct pool *pool;
     CUdeviceptr_ base;
     size_t bytes;
@@ -55,8 +55,9 @@ static struct pool *find_pool(const struct tarn__import_offer *offer)
 {
     struct pool *pool = pools;
 
-    while (pool && (pool->number != offer->pool ||
-                    memcmp(pool->server, offer->ticket.server, sizeof pool->server) != 0))
+    while (pool &&
+           (pool->number != offer->pool ||
+            memcmp(pool->server, offer->encoding.server, sizeof pool->server) != 0))
         pool = pool->next;
     return pool;
 }
@@ -74,9 +75,9 @@ static tarn_status import_pool(const struct tarn__calls *calls,
     if (result != CUDA_SUCCESS_) {
         free(pool);
         return tarn__driver_failed("ipc", "cuMemPoolImportFromShareableHandle", result,
-                                   "a pool of process %d", offer->ticket.process);
+                                   "a pool of process %d", offer->encoding.process);
     }
-    memcpy(pool->server, offer->ticket.server, sizeof pool->server);
+    memcpy(pool->server, offer->encoding.server, sizeof pool->server);
     pool->number = offer->pool;
     pool->next = pools;
     pools = pool;
@@ -102,8 +103,8 @@ static void end_pools(const struct tarn__calls *calls)
 }
 
 /* An imported pool is usable on its own device; give other devices access. */
-static tarn_status let_in(const struct tarn__calls *calls, const struct pool *pool,
-                          int device)
+static tarn_status enable_access(const struct tarn__calls *calls, const struct pool *pool,
+                                 int device)
 {
     CUmemLocation_ location = {CU_MEM_LOCATION_TYPE_DEVICE_, device};
     CUmemAccessDesc_ access = {location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE_};
@@ -120,16 +121,16 @@ static tarn_status let_in(const struct tarn__calls *calls, const struct pool *po
 
 /* --- blocks --- */
 
-static struct tarn__imported **bucket_of(const struct tarn__ticket *ticket)
+static struct tarn__imported **bucket_of(const struct tarn__handle_encoding *encoding)
 {
-    return &blocks[tarn__hash_bytes(ticket, sizeof *ticket) % BUCKETS];
+    return &blocks[tarn__hash_bytes(encoding, sizeof *encoding) % BUCKETS];
 }
 
-static struct tarn__imported *find_block(const struct tarn__ticket *ticket)
+static struct tarn__imported *find_block(const struct tarn__handle_encoding *encoding)
 {
-    struct tarn__imported *block = *bucket_of(ticket);
+    struct tarn__imported *block = *bucket_of(encoding);
 
-    while (block && memcmp(&block->ticket, ticket, sizeof *ticket) != 0)
+    while (block && memcmp(&block->encoding, encoding, sizeof *encoding) != 0)
         block = block->next;
     return block;
 }
@@ -141,13 +142,14 @@ static void free_block(const struct tarn__calls *calls, CUdeviceptr_ base)
         calls->mem_free(base);
 }
 
-static tarn_status its_place_is_taken(const struct tarn__ticket *ticket, CUresult_ result)
+static tarn_status block_not_found(const struct tarn__handle_encoding *encoding,
+                                   CUresult_ result)
 {
     return tarn_error_set_native(TARN_NOT_FOUND, result,
                                  "ipc: the driver has no such block of process %d: it "
                                  "was freed, or lies where one "
                                  "did that its owner freed and that is still open here",
-                                 ticket->process);
+                                 encoding->process);
 }
 
 static tarn_status import_pointer(const struct tarn__calls *calls,
@@ -161,10 +163,10 @@ static tarn_status import_pointer(const struct tarn__calls *calls,
     CUresult_ result = calls->mem_pool_import_pointer(&base, pool, &pointer);
     if (result == CUDA_ERROR_INVALID_VALUE_ ||
         (result == CUDA_SUCCESS_ && tarn__map_get(&bases, base)))
-        return its_place_is_taken(&offer->ticket, result);
+        return block_not_found(&offer->encoding, result);
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("ipc", "cuMemPoolImportPointer", result,
-                                   "a block of process %d", offer->ticket.process);
+                                   "a block of process %d", offer->encoding.process);
     *out = base;
     return TARN_OK;
 }
@@ -181,7 +183,7 @@ static tarn_status import_block(const struct tarn__calls *calls, int device,
         return status;
     CUresult_ result = calls->mem_get_address_range(&base, &block->bytes, block->base);
     status = result == CUDA_SUCCESS_
-                 ? let_in(calls, block->pool, device)
+                 ? enable_access(calls, block->pool, device)
                  : tarn__driver_failed("ipc", "cuMemGetAddressRange", result,
                                        "an imported block at 0x%llx", block->base);
     if (status != TARN_OK)
@@ -194,7 +196,7 @@ static tarn_status make_block(const struct tarn__calls *calls, int device,
                               struct tarn__imported **out)
 {
     struct tarn__imported *block = calloc(1, sizeof *block);
-    struct tarn__imported **bucket = bucket_of(&offer->ticket);
+    struct tarn__imported **bucket = bucket_of(&offer->encoding);
 
     if (bases.stride == 0)
         tarn__map_init(&bases, 0);
@@ -202,7 +204,7 @@ static tarn_status make_block(const struct tarn__calls *calls, int device,
         free(block);
         return tarn_error_set(TARN_OUT_OF_MEMORY, "ipc: no host memory for a block");
     }
-    block->ticket = offer->ticket;
+    block->encoding = offer->encoding;
     block->pool = pool;
     block->users = 1;
     tarn_status status = import_block(calls, device, offer, block);
@@ -250,11 +252,11 @@ tarn_status tarn__imported_open(const struct tarn__calls *calls, int device,
                                 const struct tarn__import_offer *offer,
                                 struct tarn__imported **out)
 {
-    struct tarn__imported *block = find_block(&offer->ticket);
+    struct tarn__imported *block = find_block(&offer->encoding);
 
     if (!block)
         return open_new(calls, device, offer, out);
-    tarn_status status = let_in(calls, block->pool, device);
+    tarn_status status = enable_access(calls, block->pool, device);
     if (status != TARN_OK)
         return status;
     block->users++;
@@ -265,7 +267,7 @@ tarn_status tarn__imported_open(const struct tarn__calls *calls, int device,
 CUresult_ tarn__imported_close(const struct tarn__calls *calls,
                                struct tarn__imported *imported)
 {
-    struct tarn__imported **link = bucket_of(&imported->ticket);
+    struct tarn__imported **link = bucket_of(&imported->encoding);
 
     if (imported->users > 1) {
         imported->users--;

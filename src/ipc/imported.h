@@ -13,10 +13,10 @@ struct tarn__imported;
 
 /* An owner's offer. */
 struct tarn__import_offer {
-    struct tarn__ticket ticket; /* plain; names the block */
-    int file;                   /* of the pool; the caller's */
-    uint64_t pool;              /* the owner's number for it */
-    unsigned char pointer[64];  /* the block, as the pool exports it */
+    struct tarn__handle_encoding encoding; /* plain; names the block */
+    int file;                              /* of the pool; the caller's */
+    uint64_t pool;                         /* the owner's number for it */
+    unsigned char pointer[64];             /* the block, as the pool exports it */
 };
 
 /* Import the block for `device`, or use the import that exists already. */

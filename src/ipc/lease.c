@@ -13,7 +13,7 @@ enum { BUCKETS = 1024 };
 
 struct tarn__lease {
     struct tarn__lease *next; /* in its bucket */
-    struct tarn__ticket ticket;
+    struct tarn__handle_encoding encoding;
     int device;
     int connection;
     size_t references;
@@ -26,18 +26,18 @@ static struct {
     struct tarn__lease *buckets[BUCKETS]; /* by handle */
 } leases = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static struct tarn__lease **bucket_of(const struct tarn__ticket *ticket)
+static struct tarn__lease **bucket_of(const struct tarn__handle_encoding *encoding)
 {
-    return &leases.buckets[tarn__hash_bytes(ticket, sizeof *ticket) % BUCKETS];
+    return &leases.buckets[tarn__hash_bytes(encoding, sizeof *encoding) % BUCKETS];
 }
 
 /* Under the lock. */
-static struct tarn__lease *find(const struct tarn__ticket *ticket, int device)
+static struct tarn__lease *find(const struct tarn__handle_encoding *encoding, int device)
 {
-    struct tarn__lease *lease = *bucket_of(ticket);
+    struct tarn__lease *lease = *bucket_of(encoding);
 
     while (lease && (lease->device != device ||
-                     memcmp(&lease->ticket, ticket, sizeof *ticket) != 0))
+                     memcmp(&lease->encoding, encoding, sizeof *encoding) != 0))
         lease = lease->next;
     return lease;
 }
@@ -52,14 +52,14 @@ static struct tarn__mapping *retain(struct tarn__lease *lease)
     return mapping;
 }
 
-tarn_status tarn__lease_find(const struct tarn__ticket *ticket, int device,
+tarn_status tarn__lease_find(const struct tarn__handle_encoding *encoding, int device,
                              struct tarn__mapping **mapping_out,
                              struct tarn__lease **lease_out)
 {
     bool is_gone = false;
 
     pthread_mutex_lock(&leases.lock);
-    struct tarn__lease *lease = find(ticket, device);
+    struct tarn__lease *lease = find(encoding, device);
     if (lease)
         is_gone = tarn__owner_is_gone(lease->connection);
     if (lease && !is_gone && (*mapping_out = retain(lease)))
@@ -69,21 +69,21 @@ tarn_status tarn__lease_find(const struct tarn__ticket *ticket, int device,
         return tarn_error_set(TARN_NOT_FOUND,
                               "ipc: process %d, which has the memory, is gone; what is "
                               "open of it stays",
-                              ticket->process);
+                              encoding->process);
     return TARN_OK;
 }
 
-tarn_status tarn__lease_make(const struct tarn__ticket *ticket, int device,
+tarn_status tarn__lease_make(const struct tarn__handle_encoding *encoding, int device,
                              int connection, const struct tarn__origin *origin,
                              struct tarn__lease **out)
 {
-    struct tarn__lease *lease = malloc(sizeof *lease), **bucket = bucket_of(ticket);
+    struct tarn__lease *lease = malloc(sizeof *lease), **bucket = bucket_of(encoding);
 
     if (!lease) {
         tarn__file_close(connection);
         return tarn_error_set(TARN_OUT_OF_MEMORY, "ipc: no host memory for a lease");
     }
-    *lease = (struct tarn__lease){.ticket = *ticket,
+    *lease = (struct tarn__lease){.encoding = *encoding,
                                   .device = device,
                                   .connection = connection,
                                   .references = 1,
@@ -103,7 +103,7 @@ void tarn__lease_release(struct tarn__lease *lease)
     pthread_mutex_lock(&leases.lock);
     bool is_last = --lease->references == 0;
     if (is_last) {
-        struct tarn__lease **link = bucket_of(&lease->ticket);
+        struct tarn__lease **link = bucket_of(&lease->encoding);
         while (*link != lease)
             link = &(*link)->next;
         *link = lease->next;

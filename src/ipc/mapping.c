@@ -40,7 +40,8 @@ static struct tarn__mapping **bucket_of(const struct tarn__origin *origin)
 static bool is_alive(const struct tarn__mapping *mapping)
 {
     return mapping->origin.backing != TARN__BACKING_CUDA ||
-           tarn__context_lives(mapping->device, mapping->life);
+           tarn__context_generation_is_current(mapping->device,
+                                               mapping->context_generation);
 }
 
 struct tarn__mapping *tarn__mapping_find(const struct tarn__origin *origin, int device)
@@ -204,13 +205,13 @@ static tarn_status open_segment(const struct tarn__calls *calls,
 
 /* --- a block of a driver's pool --- */
 
-static tarn_status open_pooled(const struct tarn__calls *calls,
-                               struct tarn__mapping *mapping,
-                               const struct tarn__source *source)
+static tarn_status open_driver_pool(const struct tarn__calls *calls,
+                                    struct tarn__mapping *mapping,
+                                    const struct tarn__source *source)
 {
     struct tarn__import_offer offer = {.file = source->memory, .pool = source->pool};
 
-    memcpy(&offer.ticket, mapping->origin.bytes, sizeof offer.ticket);
+    memcpy(&offer.encoding, mapping->origin.bytes, sizeof offer.encoding);
     memcpy(offer.pointer, source->pointer, sizeof offer.pointer);
     tarn_status status =
         tarn__imported_open(calls, mapping->device, &offer, &mapping->imported);
@@ -229,8 +230,8 @@ static tarn_status open_in_scope(const struct tarn__calls *calls,
 {
     if (mapping->origin.backing == TARN__BACKING_SEGMENT)
         return open_segment(calls, mapping, source->memory);
-    if (mapping->origin.backing == TARN__BACKING_POOLED)
-        return open_pooled(calls, mapping, source);
+    if (mapping->origin.backing == TARN__BACKING_DRIVER_POOL)
+        return open_driver_pool(calls, mapping, source);
     return open_cuda(calls, mapping);
 }
 
@@ -243,7 +244,7 @@ static tarn_status open_new(struct tarn__mapping *mapping,
 
     if (status != TARN_OK)
         return status;
-    mapping->life = scope.life;
+    mapping->context_generation = scope.context_generation;
     status = open_in_scope(scope.calls, mapping, source);
     tarn__scope_leave(&scope);
     return status;
@@ -290,7 +291,7 @@ tarn_status tarn__mapping_make(const struct tarn__origin *origin, int device,
 static CUresult_ close_segment(const struct tarn__calls *calls,
                                const struct tarn__mapping *mapping)
 {
-    CUresult_ result = tarn__wait_for_quiet(calls);
+    CUresult_ result = tarn__quiesce_device(calls);
 
     if (result == CUDA_SUCCESS_)
         result = calls->mem_unmap(mapping->base, mapping->bytes);
@@ -303,16 +304,16 @@ static CUresult_ close_segment(const struct tarn__calls *calls,
 static CUresult_ close_cuda(const struct tarn__calls *calls,
                             const struct tarn__mapping *mapping)
 {
-    CUresult_ result = tarn__wait_for_quiet(calls);
+    CUresult_ result = tarn__quiesce_device(calls);
 
     return result == CUDA_SUCCESS_ ? calls->ipc_close_mem_handle(mapping->base) : result;
 }
 
 /* A free of memory of a driver's pool does not wait, so this function waits. */
-static CUresult_ close_pooled(const struct tarn__calls *calls,
-                              const struct tarn__mapping *mapping)
+static CUresult_ close_driver_pool(const struct tarn__calls *calls,
+                                   const struct tarn__mapping *mapping)
 {
-    CUresult_ result = tarn__wait_for_quiet(calls);
+    CUresult_ result = tarn__quiesce_device(calls);
 
     return result == CUDA_SUCCESS_ ? tarn__imported_close(calls, mapping->imported)
                                    : result;
@@ -325,7 +326,7 @@ static const struct {
 } endings[] = {
     [TARN__BACKING_SEGMENT] = {close_segment, "cuMemUnmap"},
     [TARN__BACKING_CUDA] = {close_cuda, "cuIpcCloseMemHandle"},
-    [TARN__BACKING_POOLED] = {close_pooled, "cuMemFree"},
+    [TARN__BACKING_DRIVER_POOL] = {close_driver_pool, "cuMemFree"},
 };
 
 static tarn_status close_in_scope(const struct tarn__mapping *mapping)

@@ -25,7 +25,7 @@ struct tarn__mapping {
     int device;        /* the device that uses it */
     size_t references; /* 0: it is in no bucket, and about to be closed */
     uint64_t
-        life; /* of that device's context; only what has a CUDA handle ends with it */
+        context_generation; /* of that device's context; only what has a CUDA handle ends with it */
     tarn_device_ptr base;
     size_t bytes;
     struct tarn__imported *imported; /* of a block of a driver's pool */

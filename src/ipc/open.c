@@ -30,7 +30,7 @@ struct opened {
 /* --- closing --- */
 
 /* Release the mapping first: until it is gone the owner's memory is in use. */
-static tarn_status give_back(tarn_pointer *pointer)
+static tarn_status release_import(tarn_pointer *pointer)
 {
     struct opened *opened = pointer->owner;
 
@@ -85,26 +85,26 @@ static tarn_status make_pointer(const tarn_ipc_handle *handle, int device,
     *opened = (struct opened){mapping, lease};
     pointer->owner = opened;
     pointer->owner_release = free;
-    tarn__pointer_place(pointer, mapping->base + handle->offset, NULL, give_back);
+    tarn__pointer_place(pointer, mapping->base + handle->offset, NULL, release_import);
     *out = pointer;
     return TARN_OK;
 }
 
 /* The memory that a plain handle names. */
-static struct tarn__origin origin_of(const struct tarn__ticket *ticket)
+static struct tarn__origin origin_of(const struct tarn__handle_encoding *encoding)
 {
-    struct tarn__origin origin = {.backing = tarn__backing_of(ticket)};
+    struct tarn__origin origin = {.backing = tarn__backing_of(encoding)};
 
-    memcpy(origin.bytes, ticket, sizeof *ticket);
+    memcpy(origin.bytes, encoding, sizeof *encoding);
     return origin;
 }
 
 /* The memory under a served block, as its owner reports it. */
-static struct tarn__origin origin_under(const struct tarn__ticket *ticket,
+static struct tarn__origin origin_under(const struct tarn__handle_encoding *encoding,
                                         const struct tarn__reply *reply)
 {
     struct tarn__origin origin = {.backing = TARN__BACKING_CUDA};
-    struct tarn__ticket plain = *ticket;
+    struct tarn__handle_encoding plain = *encoding;
 
     if (reply->backing == TARN__BACKING_CUDA) {
         memcpy(origin.bytes, reply->pointer, sizeof origin.bytes);
@@ -113,50 +113,51 @@ static struct tarn__origin origin_under(const struct tarn__ticket *ticket,
     plain.kind = TARN_IPC_PLAIN;
     plain.slot = reply->slot;
     plain.generation = reply->generation;
-    plain.base = reply->backing == TARN__BACKING_POOLED ? reply->base : 0;
-    tarn__ticket_seal(&plain);
+    plain.base = reply->backing == TARN__BACKING_DRIVER_POOL ? reply->base : 0;
+    tarn__handle_seal(&plain);
     return origin_of(&plain);
 }
 
 /* Map the memory that an owner gave. */
-static tarn_status map_given(const struct tarn__ticket *ticket,
-                             const struct tarn__given *given, int device,
-                             struct tarn__mapping **out)
+static tarn_status map_answer(const struct tarn__handle_encoding *encoding,
+                              const struct tarn__owner_answer *answer, int device,
+                              struct tarn__mapping **out)
 {
-    const struct tarn__reply *reply = &given->reply;
-    struct tarn__origin origin = origin_under(ticket, reply);
-    struct tarn__source source = {given->memory, (size_t)reply->bytes, reply->pool, {0}};
+    const struct tarn__reply *reply = &answer->reply;
+    struct tarn__origin origin = origin_under(encoding, reply);
+    struct tarn__source source = {answer->memory, (size_t)reply->bytes, reply->pool, {0}};
 
     memcpy(source.pointer, reply->pointer, sizeof source.pointer);
     return tarn__mapping_make(&origin, device, &source, out);
 }
 
 /* Query the owner, map, and record the lease where there is one. */
-static tarn_status ask_and_map(const struct tarn__ticket *ticket, int device,
-                               unsigned timeout_ms, struct tarn__mapping **mapping_out,
-                               struct tarn__lease **lease_out)
+static tarn_status query_and_map(const struct tarn__handle_encoding *encoding, int device,
+                                 unsigned timeout_ms, struct tarn__mapping **mapping_out,
+                                 struct tarn__lease **lease_out)
 {
-    struct tarn__given given;
-    tarn_status status = tarn__ask_owner(ticket, timeout_ms, &given);
+    struct tarn__owner_answer answer;
+    tarn_status status = tarn__query_owner(encoding, timeout_ms, &answer);
 
     if (status != TARN_OK)
         return status;
-    status = map_given(ticket, &given, device, mapping_out);
-    tarn__file_close(given.memory);
+    status = map_answer(encoding, &answer, device, mapping_out);
+    tarn__file_close(answer.memory);
     if (status != TARN_OK) {
-        tarn__file_close(given.connection);
+        tarn__file_close(answer.connection);
         return status;
     }
-    if (ticket->kind == TARN_IPC_PLAIN)
+    if (encoding->kind == TARN_IPC_PLAIN)
         return TARN_OK;
-    status = tarn__lease_make(ticket, device, given.connection, &(*mapping_out)->origin,
-                              lease_out);
+    status = tarn__lease_make(encoding, device, answer.connection,
+                              &(*mapping_out)->origin, lease_out);
     return status == TARN_OK ? TARN_OK : undo(*mapping_out, NULL, status);
 }
 
-static tarn_status check_ticket(const tarn_ipc_handle *handle, struct tarn__ticket *out)
+static tarn_status check_encoding(const tarn_ipc_handle *handle,
+                                  struct tarn__handle_encoding *out)
 {
-    tarn_status status = tarn__ticket_read(handle->reserved, out);
+    tarn_status status = tarn__handle_decode(handle->reserved, out);
 
     if (status == TARN_OK && tarn__server_is_ours(out->server))
         return tarn_error_set(TARN_INVALID_ARGUMENT,
@@ -165,25 +166,25 @@ static tarn_status check_ticket(const tarn_ipc_handle *handle, struct tarn__tick
     return status;
 }
 
-static tarn_status obtain_by_ticket(const tarn_ipc_handle *handle, int device,
-                                    unsigned timeout_ms,
-                                    struct tarn__mapping **mapping_out,
-                                    struct tarn__lease **lease_out)
+static tarn_status obtain_by_encoding(const tarn_ipc_handle *handle, int device,
+                                      unsigned timeout_ms,
+                                      struct tarn__mapping **mapping_out,
+                                      struct tarn__lease **lease_out)
 {
-    struct tarn__ticket ticket;
-    tarn_status status = check_ticket(handle, &ticket);
+    struct tarn__handle_encoding encoding;
+    tarn_status status = check_encoding(handle, &encoding);
 
     if (status != TARN_OK)
         return status;
-    if (ticket.kind == TARN_IPC_SERVED)
-        status = tarn__lease_find(&ticket, device, mapping_out, lease_out);
+    if (encoding.kind == TARN_IPC_SERVED)
+        status = tarn__lease_find(&encoding, device, mapping_out, lease_out);
     else {
-        struct tarn__origin origin = origin_of(&ticket);
+        struct tarn__origin origin = origin_of(&encoding);
         *mapping_out = tarn__mapping_find(&origin, device);
     }
     if (status != TARN_OK || *mapping_out)
         return status;
-    return ask_and_map(&ticket, device, timeout_ms, mapping_out, lease_out);
+    return query_and_map(&encoding, device, timeout_ms, mapping_out, lease_out);
 }
 
 /* Retain the mapping, and the lease behind it. */
@@ -194,8 +195,8 @@ static tarn_status obtain(const tarn_ipc_handle *handle, int device, unsigned ti
     struct tarn__origin origin = {.backing = TARN__BACKING_CUDA};
     struct tarn__source none = {.memory = -1};
 
-    if (tarn__ticket_claims(handle->reserved))
-        return obtain_by_ticket(handle, device, timeout_ms, mapping_out, lease_out);
+    if (tarn__handle_has_magic(handle->reserved))
+        return obtain_by_encoding(handle, device, timeout_ms, mapping_out, lease_out);
     memcpy(origin.bytes, handle->reserved, sizeof origin.bytes);
     *mapping_out = tarn__mapping_find(&origin, device);
     return *mapping_out ? TARN_OK
@@ -343,7 +344,7 @@ static tarn_status check_arguments(const tarn_ipc_handle *handle,
 tarn_status tarn_ipc_open(const tarn_ipc_handle *handle,
                           const tarn_ipc_open_options *options, tarn_pointer **out)
 {
-    tarn_ipc_open_options asked = {.size = sizeof asked};
+    tarn_ipc_open_options requested = {.size = sizeof requested};
     int source = 0;
     bool is_reached = true;
     tarn_status status = check_arguments(handle, options, out);
@@ -351,19 +352,19 @@ tarn_status tarn_ipc_open(const tarn_ipc_handle *handle,
     if (status != TARN_OK)
         return status;
     if (options)
-        asked = *options;
-    if (asked.timeout_ms == 0)
-        asked.timeout_ms = DEFAULT_TIMEOUT_MS;
+        requested = *options;
+    if (requested.timeout_ms == 0)
+        requested.timeout_ms = DEFAULT_TIMEOUT_MS;
     status = find_device(handle, &source);
     if (status != TARN_OK)
         return status;
-    int device = asked.device_plus_1 ? asked.device_plus_1 - 1 : source;
+    int device = requested.device_plus_1 ? requested.device_plus_1 - 1 : source;
     status = tarn__device_check("ipc", device);
     if (status == TARN_OK)
         status = reaches(device, source, &is_reached);
     if (status != TARN_OK)
         return status;
-    if (!is_reached || asked.always_copy)
-        return open_copy(handle, source, device, asked.timeout_ms, out);
-    return open_on(handle, device, asked.timeout_ms, out);
+    if (!is_reached || requested.always_copy)
+        return open_copy(handle, source, device, requested.timeout_ms, out);
+    return open_on(handle, device, requested.timeout_ms, out);
 }

@@ -37,7 +37,7 @@ size_t tarn__segment_count(void);
 /* --- pooled.c: blocks of the driver's own pools --- */
 
 /* The name of a block in a driver's pool, and its length. */
-struct tarn__pooled_name {
+struct tarn__driver_pool_block {
     int device;
     uint64_t number; /* the driver's, for this allocation alone */
     tarn_device_ptr base;
@@ -45,55 +45,58 @@ struct tarn__pooled_name {
 };
 
 /* The data that an importer needs besides the pool's descriptor. */
-struct tarn__pooled_offer {
+struct tarn__driver_pool_offer {
     uint64_t pool; /* which one it is */
     unsigned char pointer[64];
 };
 
 /* In a relaxed scope: find the block around `address`, if that lies in a driver's pool.
  * TARN_NOT_SUPPORTED: it does, but the pool cannot be exported. */
-tarn_status tarn__pooled_around(const struct tarn__calls *calls, int device,
-                                tarn_device_ptr address, struct tarn__pooled_name *out,
-                                bool *is_pooled_out);
+tarn_status tarn__driver_pool_find_block(const struct tarn__calls *calls, int device,
+                                         tarn_device_ptr address,
+                                         struct tarn__driver_pool_block *out,
+                                         bool *is_in_driver_pool_out);
 
 /* Open a descriptor of the block's pool; close it with tarn__file_close().
  * TARN_NOT_FOUND: the block is gone. */
-tarn_status tarn__pooled_open(const struct tarn__pooled_name *name,
-                              struct tarn__pooled_offer *offer_out, int *file_out);
+tarn_status tarn__driver_pool_open(const struct tarn__driver_pool_block *name,
+                                   struct tarn__driver_pool_offer *offer_out,
+                                   int *file_out);
 
 /* --- share.c: pointers with a served handle --- */
 
 /* The memory under a share. */
-struct tarn__share_memory {
+struct tarn__export_memory {
     enum tarn__backing backing; /* which of the three kinds it is */
     struct tarn__segment_name segment;
-    struct tarn__pooled_name pooled;
+    struct tarn__driver_pool_block driver_pool;
     unsigned char cuda_handle[64];
 };
 
 /* Find the share of the memory of `pointer`, which is no view, or create it. */
-tarn_status tarn__share_of(tarn_pointer *pointer, const struct tarn__share_memory *memory,
-                           uint32_t *slot_out, uint64_t *generation_out);
+tarn_status tarn__export_find_or_add(tarn_pointer *pointer,
+                                     const struct tarn__export_memory *memory,
+                                     uint32_t *slot_out, uint64_t *generation_out);
 
 /* Begin a lease: retain a shared pointer. TARN_NOT_FOUND: it was freed. */
-tarn_status tarn__share_lease(uint32_t slot, uint64_t generation,
-                              struct tarn__share_memory *memory_out,
-                              tarn_pointer **pointer_out);
+tarn_status tarn__export_begin_lease(uint32_t slot, uint64_t generation,
+                                     struct tarn__export_memory *memory_out,
+                                     tarn_pointer **pointer_out);
 
 /* End a lease. The block returns here if it was freed meanwhile. */
-void tarn__share_end_lease(tarn_pointer *pointer);
+void tarn__export_end_lease(tarn_pointer *pointer);
 
 /* Release shares whose pointers have no other references, among the next few; see
  * share.c. */
-void tarn__share_sweep(void);
+void tarn__export_sweep(void);
 
-size_t tarn__share_count(void);
+size_t tarn__export_count(void);
 
 /* --- quiet.c --- */
 
 /* In a relaxed scope: wait until the device has done all work, without ending a capture.
  */
-CUresult_ tarn__wait_for_quiet(const struct tarn__calls *calls);
+CUresult_ tarn__quiesce_device(const struct tarn__calls *calls);
 
 /* --- server.c --- */
 

@@ -46,8 +46,8 @@ static CUresult_ number_of(const struct tarn__calls *calls, tarn_device_ptr base
     return result == CUDA_ERROR_INVALID_VALUE_ ? CUDA_SUCCESS_ : result;
 }
 
-static tarn_status asking_failed(const char *call, CUresult_ result,
-                                 tarn_device_ptr address)
+static tarn_status query_failed(const char *call, CUresult_ result,
+                                tarn_device_ptr address)
 {
     return tarn__driver_failed("ipc", call, result, "memory at 0x%llx", address);
 }
@@ -84,38 +84,40 @@ static CUresult_ try_export(const struct tarn__calls *calls, CUmemoryPool_ pool,
 }
 
 static tarn_status name_block(const struct tarn__calls *calls, CUmemoryPool_ pool,
-                              tarn_device_ptr address, struct tarn__pooled_name *out)
+                              tarn_device_ptr address,
+                              struct tarn__driver_pool_block *out)
 {
     CUresult_ result = calls->mem_get_address_range(&out->base, &out->bytes, address);
 
     if (result != CUDA_SUCCESS_)
-        return asking_failed("cuMemGetAddressRange", result, address);
+        return query_failed("cuMemGetAddressRange", result, address);
     result = number_of(calls, out->base, &out->number);
     if (result != CUDA_SUCCESS_)
-        return asking_failed("cuPointerGetAttribute", result, address);
+        return query_failed("cuPointerGetAttribute", result, address);
     result = try_export(calls, pool, out->base);
     if (result == CUDA_ERROR_INVALID_VALUE_ || out->number == 0)
         return tarn_error_set_native(TARN_NOT_SUPPORTED, result,
                                      "ipc: the driver exports no block at 0x%llx",
                                      out->base);
     if (result != CUDA_SUCCESS_)
-        return asking_failed("cuMemPoolExportPointer", result, address);
+        return query_failed("cuMemPoolExportPointer", result, address);
     return TARN_OK;
 }
 
-tarn_status tarn__pooled_around(const struct tarn__calls *calls, int device,
-                                tarn_device_ptr address, struct tarn__pooled_name *out,
-                                bool *is_pooled_out)
+tarn_status tarn__driver_pool_find_block(const struct tarn__calls *calls, int device,
+                                         tarn_device_ptr address,
+                                         struct tarn__driver_pool_block *out,
+                                         bool *is_in_driver_pool_out)
 {
-    struct tarn__pooled_name name = {.device = device};
+    struct tarn__driver_pool_block name = {.device = device};
     CUmemoryPool_ pool = NULL;
 
     if (has_calls(calls)) {
         CUresult_ result = pool_around(calls, address, &pool);
         if (result != CUDA_SUCCESS_)
-            return asking_failed("cuPointerGetAttribute", result, address);
+            return query_failed("cuPointerGetAttribute", result, address);
     }
-    *is_pooled_out = pool != NULL;
+    *is_in_driver_pool_out = pool != NULL;
     if (!pool)
         return TARN_OK;
     tarn_status status = name_block(calls, pool, address, &name);
@@ -128,7 +130,8 @@ tarn_status tarn__pooled_around(const struct tarn__calls *calls, int device,
 
 /* NULL in `*pool_out`: the block is gone. */
 static CUresult_ find_pool(const struct tarn__calls *calls,
-                           const struct tarn__pooled_name *name, CUmemoryPool_ *pool_out)
+                           const struct tarn__driver_pool_block *name,
+                           CUmemoryPool_ *pool_out)
 {
     uint64_t number = 0;
     CUresult_ result = number_of(calls, name->base, &number);
@@ -141,8 +144,9 @@ static CUresult_ find_pool(const struct tarn__calls *calls,
 
 /* With the lock of pools. */
 static CUresult_ export_block(const struct tarn__calls *calls,
-                              const struct tarn__pooled_name *name, CUmemoryPool_ pool,
-                              struct tarn__pooled_offer *offer, int *file_out)
+                              const struct tarn__driver_pool_block *name,
+                              CUmemoryPool_ pool, struct tarn__driver_pool_offer *offer,
+                              int *file_out)
 {
     CUmemPoolPtrExportData_ pointer;
     CUresult_ result = export_file(calls, pool, file_out);
@@ -158,8 +162,8 @@ static CUresult_ export_block(const struct tarn__calls *calls,
 
 /* With the lock of pools: a block that exists before and after existed in between. */
 static tarn_status open_in_scope(const struct tarn__calls *calls,
-                                 const struct tarn__pooled_name *name,
-                                 struct tarn__pooled_offer *offer, int *file_out)
+                                 const struct tarn__driver_pool_block *name,
+                                 struct tarn__driver_pool_offer *offer, int *file_out)
 {
     CUmemoryPool_ before = NULL, after = NULL;
     CUresult_ exported = CUDA_SUCCESS_, result = find_pool(calls, name, &before);
@@ -180,11 +184,11 @@ static tarn_status open_in_scope(const struct tarn__calls *calls,
                ? tarn_error_set(TARN_NOT_FOUND,
                                 "ipc: the block at 0x%llx of a driver's pool was freed",
                                 name->base)
-               : asking_failed("cuMemPoolExportPointer", result, name->base);
+               : query_failed("cuMemPoolExportPointer", result, name->base);
 }
 
-tarn_status tarn__pooled_open(const struct tarn__pooled_name *name,
-                              struct tarn__pooled_offer *offer, int *file_out)
+tarn_status tarn__driver_pool_open(const struct tarn__driver_pool_block *name,
+                                   struct tarn__driver_pool_offer *offer, int *file_out)
 {
     struct tarn__scope scope;
     tarn_status status = tarn__device_check("ipc", name->device);

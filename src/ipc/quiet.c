@@ -8,7 +8,7 @@
 
 enum { A_LITTLE = 256 };
 
-CUresult_ tarn__wait_for_quiet(const struct tarn__calls *calls)
+CUresult_ tarn__quiesce_device(const struct tarn__calls *calls)
 {
     CUdeviceptr_ little = 0;
     CUresult_ result = calls->mem_alloc(&little, A_LITTLE);

@@ -294,7 +294,7 @@ static CUresult_ release_and_unmap(const struct tarn__calls *calls,
 
 static CUresult_ end(const struct tarn__calls *calls, struct segment *segment)
 {
-    CUresult_ result = tarn__wait_for_quiet(calls);
+    CUresult_ result = tarn__quiesce_device(calls);
 
     if (result == CUDA_SUCCESS_)
         result = release_and_unmap(calls, segment);
@@ -322,7 +322,7 @@ static CUresult_ exportable_free(const struct tarn__calls *calls, CUdeviceptr_ b
 }
 
 static const struct tarn__backed_kind exportable_kind = {
-    .who = "exportable",
+    .component = "exportable",
     .allocate_call = "cuMemCreate",
     .free_call = "cuMemUnmap",
     .survives_reset = true,

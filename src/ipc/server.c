@@ -31,11 +31,11 @@ static struct {
     pthread_mutex_t start; /* one start at a time */
     atomic_bool runs;
     int process; /* the process of the thread */
-    int folder, listener;
+    int directory, listener;
     struct pollfd *polls; /* the thread's: the listener's first */
     char name[TARN__SOCKET_NAME];
     unsigned char server[TARN__SERVER_BYTES];
-} server = {.start = PTHREAD_MUTEX_INITIALIZER, .folder = -1, .listener = -1};
+} server = {.start = PTHREAD_MUTEX_INITIALIZER, .directory = -1, .listener = -1};
 
 bool tarn__server_is_ours(const unsigned char name[TARN__SERVER_BYTES])
 {
@@ -47,7 +47,7 @@ bool tarn__server_is_ours(const unsigned char name[TARN__SERVER_BYTES])
 void tarn__server_forget(void)
 {
     atomic_store(&server.runs, false);
-    server.folder = server.listener = -1;
+    server.directory = server.listener = -1;
     tarn__connections_forget();
 }
 
@@ -56,7 +56,7 @@ void tarn__server_forget(void)
 static void remove_socket(void)
 {
     if (atomic_load(&server.runs) && server.process == (int)getpid())
-        unlinkat(server.folder, server.name, 0);
+        unlinkat(server.directory, server.name, 0);
 }
 
 /* --- the thread --- */
@@ -79,7 +79,7 @@ static void *run(void *unused)
             poll(NULL, 0, PAUSE_MS); /* the system is short of memory, but not forever */
         tarn__connections_serve(server.polls + 1, count);
         rests = !tarn__connections_accept(server.listener);
-        tarn__share_sweep();
+        tarn__export_sweep();
     }
     return NULL; /* not reached */
 }
@@ -122,21 +122,21 @@ static tarn_status listen_at(int listener)
     char new_name[TARN__SOCKET_NAME + 1];
 
     snprintf(new_name, sizeof new_name, ".%s", server.name);
-    tarn__socket_path(server.folder, new_name, address.sun_path);
+    tarn__socket_path(server.directory, new_name, address.sun_path);
     if (bind(listener, generic, sizeof address) != 0)
         return failed("bind a socket");
     if (listen(listener, QUEUED) == 0 &&
-        renameat(server.folder, new_name, server.folder, server.name) == 0)
+        renameat(server.directory, new_name, server.directory, server.name) == 0)
         return TARN_OK;
     tarn_status status = failed("listen at a socket");
-    unlinkat(server.folder, new_name, 0);
+    unlinkat(server.directory, new_name, 0);
     return status;
 }
 
 static tarn_status open_socket(void)
 {
     tarn__files_lock();
-    int listener = tarn__file_keep(
+    int listener = tarn__file_record(
         socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     tarn__files_unlock();
     if (listener < 0)
@@ -152,7 +152,7 @@ static tarn_status open_socket(void)
 
 static void close_socket(void)
 {
-    unlinkat(server.folder, server.name, 0);
+    unlinkat(server.directory, server.name, 0);
     tarn__file_close(server.listener);
     server.listener = -1;
 }
@@ -187,7 +187,7 @@ static tarn_status make_tables(void)
 
 static tarn_status open_and_run(void)
 {
-    tarn__folder_sweep(server.folder);
+    tarn__socket_directory_sweep(server.directory);
     tarn_status status = open_socket();
     if (status != TARN_OK)
         return status;
@@ -208,13 +208,13 @@ static tarn_status start(void)
     tarn__socket_name(server.process, server.server, server.name);
     tarn_status status = make_tables();
     if (status == TARN_OK)
-        status = tarn__folder_open(0, true, &server.folder);
+        status = tarn__socket_directory_open(0, true, &server.directory);
     if (status != TARN_OK)
         return status;
     status = open_and_run();
     if (status != TARN_OK) {
-        tarn__file_close(server.folder);
-        server.folder = -1;
+        tarn__file_close(server.directory);
+        server.directory = -1;
         return status;
     }
     atomic_store(&server.runs, true);
@@ -223,12 +223,12 @@ static tarn_status start(void)
 
 tarn_status tarn__server_start(unsigned char name_out[TARN__SERVER_BYTES])
 {
-    static bool sees_to_exit;
+    static bool has_exit_handler;
     tarn_status status = TARN_OK;
 
     pthread_mutex_lock(&server.start);
-    if (!sees_to_exit)
-        sees_to_exit = atexit(remove_socket) == 0;
+    if (!has_exit_handler)
+        has_exit_handler = atexit(remove_socket) == 0;
     if (!atomic_load(&server.runs))
         status = start();
     if (status == TARN_OK)

@@ -40,6 +40,6 @@ void tarn__connections_forget(void);
 
 /* The number of answers, and of these the rejections and the dropped connections. */
 void tarn__connections_counts(size_t *connections_out, uint64_t *requests_out,
-                              uint64_t *refused_out);
+                              uint64_t *rejected_out);
 
 #endif

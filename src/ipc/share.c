@@ -19,54 +19,54 @@
 
 enum { SWEPT_AT_ONCE = 64 };
 
-struct share {
+struct entry {
     tarn_pointer *pointer; /* with a reference; no view */
     size_t leases;         /* references of leases */
     uint32_t slot;
     uint64_t generation;
-    struct tarn__share_memory memory;
-    struct share *next, *previous; /* in the order of the sweeps */
+    struct tarn__export_memory memory;
+    struct entry *next, *previous; /* in the order of the sweeps */
 };
 
-static struct tarn__slots shares; /* under tarn__owner_lock() */
-static struct share order = {.next = &order, .previous = &order}; /* the same in a ring */
+static struct tarn__slots entries; /* under tarn__owner_lock() */
+static struct entry order = {.next = &order, .previous = &order}; /* the same in a ring */
 
-size_t tarn__share_count(void)
+size_t tarn__export_count(void)
 {
     tarn__owner_lock();
-    size_t count = shares.count;
+    size_t count = entries.count;
     tarn__owner_unlock();
     return count;
 }
 
 /* Under the lock: has the owner freed the block? */
-static bool is_freed(const struct share *share)
+static bool is_freed(const struct entry *entry)
 {
-    return tarn_pointer_use_count(share->pointer) == 1 + share->leases;
+    return tarn_pointer_use_count(entry->pointer) == 1 + entry->leases;
 }
 
-static void put_behind(struct share *share, struct share *previous)
+static void insert_after(struct entry *entry, struct entry *previous)
 {
-    share->previous = previous;
-    share->next = previous->next;
-    share->next->previous = previous->next = share;
+    entry->previous = previous;
+    entry->next = previous->next;
+    entry->next->previous = previous->next = entry;
 }
 
-static void take_out(struct share *share)
+static void unlink_entry(struct entry *entry)
 {
-    share->previous->next = share->next;
-    share->next->previous = share->previous;
+    entry->previous->next = entry->next;
+    entry->next->previous = entry->previous;
 }
 
 /* Under the lock: remove the share. The caller gets its reference. */
-static tarn_pointer *withdraw(struct share *share)
+static tarn_pointer *withdraw(struct entry *entry)
 {
-    tarn_pointer *pointer = share->pointer;
+    tarn_pointer *pointer = entry->pointer;
 
-    take_out(share);
-    tarn__slots_take(&shares, share->slot);
+    unlink_entry(entry);
+    tarn__slots_take(&entries, entry->slot);
     pointer->release_data = NULL;
-    free(share);
+    free(entry);
     return pointer;
 }
 
@@ -76,15 +76,15 @@ static void release(tarn_pointer *pointer, bool is_lease)
     tarn_pointer *freed = NULL;
 
     tarn__owner_lock();
-    struct share *share = pointer->release_data;
-    if (share) {
+    struct entry *entry = pointer->release_data;
+    if (entry) {
         tarn__pointer_release_plain(pointer); /* not the last: the share has one */
-        share->leases -= is_lease;
-        if (is_freed(share))
-            freed = withdraw(share);
+        entry->leases -= is_lease;
+        if (is_freed(entry))
+            freed = withdraw(entry);
     }
     tarn__owner_unlock();
-    if (!share || freed)
+    if (!entry || freed)
         tarn__pointer_release_plain(pointer);
 }
 
@@ -93,7 +93,7 @@ static void release_shared(tarn_pointer *pointer)
     release(pointer, false);
 }
 
-void tarn__share_end_lease(tarn_pointer *pointer)
+void tarn__export_end_lease(tarn_pointer *pointer)
 {
     release(pointer, true);
 }
@@ -106,19 +106,19 @@ static tarn_pointer *take_freed(unsigned *looks)
 
     tarn__owner_lock();
     for (; *looks > 0 && order.next != &order && !freed; --*looks) {
-        struct share *share = order.next;
-        if (is_freed(share)) {
-            freed = withdraw(share);
+        struct entry *entry = order.next;
+        if (is_freed(entry)) {
+            freed = withdraw(entry);
         } else {
-            take_out(share);
-            put_behind(share, order.previous);
+            unlink_entry(entry);
+            insert_after(entry, order.previous);
         }
     }
     tarn__owner_unlock();
     return freed;
 }
 
-void tarn__share_sweep(void)
+void tarn__export_sweep(void)
 {
     unsigned looks = SWEPT_AT_ONCE;
     tarn_pointer *freed;
@@ -128,52 +128,53 @@ void tarn__share_sweep(void)
 }
 
 /* Under the lock. NULL: no host memory. */
-static struct share *share_new(tarn_pointer *pointer,
-                               const struct tarn__share_memory *memory)
+static struct entry *entry_new(tarn_pointer *pointer,
+                               const struct tarn__export_memory *memory)
 {
-    struct share *share;
+    struct entry *entry;
 
-    if (!tarn__slots_reserve(&shares) || !(share = calloc(1, sizeof *share)))
+    if (!tarn__slots_reserve(&entries) || !(entry = calloc(1, sizeof *entry)))
         return NULL;
-    share->pointer = tarn_pointer_retain(pointer);
-    share->memory = *memory;
-    tarn__slots_put(&shares, share, &share->slot, &share->generation);
-    put_behind(share, &order); /* a left-over share is most often a new one */
-    pointer->release_data = share;
+    entry->pointer = tarn_pointer_retain(pointer);
+    entry->memory = *memory;
+    tarn__slots_put(&entries, entry, &entry->slot, &entry->generation);
+    insert_after(entry, &order); /* a left-over share is most often a new one */
+    pointer->release_data = entry;
     atomic_store_explicit(&pointer->release, release_shared, memory_order_release);
-    return share;
+    return entry;
 }
 
-tarn_status tarn__share_of(tarn_pointer *pointer, const struct tarn__share_memory *memory,
-                           uint32_t *slot_out, uint64_t *generation_out)
+tarn_status tarn__export_find_or_add(tarn_pointer *pointer,
+                                     const struct tarn__export_memory *memory,
+                                     uint32_t *slot_out, uint64_t *generation_out)
 {
     tarn__owner_lock();
-    struct share *share = pointer->release_data;
-    if (!share)
-        share = share_new(pointer, memory);
-    if (share) {
-        *slot_out = share->slot;
-        *generation_out = share->generation;
+    struct entry *entry = pointer->release_data;
+    if (!entry)
+        entry = entry_new(pointer, memory);
+    if (entry) {
+        *slot_out = entry->slot;
+        *generation_out = entry->generation;
     }
     tarn__owner_unlock();
-    return share ? TARN_OK
+    return entry ? TARN_OK
                  : tarn_error_set(TARN_OUT_OF_MEMORY,
                                   "ipc: no host memory for a served handle");
 }
 
-tarn_status tarn__share_lease(uint32_t slot, uint64_t generation,
-                              struct tarn__share_memory *memory_out,
-                              tarn_pointer **pointer_out)
+tarn_status tarn__export_begin_lease(uint32_t slot, uint64_t generation,
+                                     struct tarn__export_memory *memory_out,
+                                     tarn_pointer **pointer_out)
 {
     tarn__owner_lock();
-    struct share *share = tarn__slots_find(&shares, slot, generation);
-    if (share) {
-        share->leases++;
-        *memory_out = share->memory;
-        *pointer_out = tarn_pointer_retain(share->pointer);
+    struct entry *entry = tarn__slots_find(&entries, slot, generation);
+    if (entry) {
+        entry->leases++;
+        *memory_out = entry->memory;
+        *pointer_out = tarn_pointer_retain(entry->pointer);
     }
     tarn__owner_unlock();
-    return share ? TARN_OK
+    return entry ? TARN_OK
                  : tarn_error_set(TARN_NOT_FOUND,
                                   "ipc: the block was freed, there is no share %u of "
                                   "generation %llu",

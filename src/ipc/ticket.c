@@ -11,17 +11,17 @@
 static const unsigned char magic[8] = {'t', 'a', 'r', 'n', 'i', 'p', 'c', '2'};
 enum { MAGIC_WITHOUT_VERSION = 7 };
 
-_Static_assert(offsetof(struct tarn__ticket, check) % sizeof(uint64_t) == 0,
+_Static_assert(offsetof(struct tarn__handle_encoding, check) % sizeof(uint64_t) == 0,
                "the check is over whole words");
 
 /* One word at a time: the checksum is computed at each opening, also of memory that is
  * open already. */
-static uint64_t check_of(const struct tarn__ticket *ticket)
+static uint64_t check_of(const struct tarn__handle_encoding *encoding)
 {
-    uint64_t words[offsetof(struct tarn__ticket, check) / sizeof(uint64_t)];
+    uint64_t words[offsetof(struct tarn__handle_encoding, check) / sizeof(uint64_t)];
     uint64_t check = sizeof words;
 
-    memcpy(words, ticket, sizeof words);
+    memcpy(words, encoding, sizeof words);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         check = (check ^ words[i]) * UINT64_C(0x9fb21c651e98df25);
         check ^= check >> 32;
@@ -29,40 +29,41 @@ static uint64_t check_of(const struct tarn__ticket *ticket)
     return check;
 }
 
-void tarn__ticket_seal(struct tarn__ticket *ticket)
+void tarn__handle_seal(struct tarn__handle_encoding *encoding)
 {
-    memcpy(ticket->magic, magic, sizeof magic);
-    ticket->check = check_of(ticket);
+    memcpy(encoding->magic, magic, sizeof magic);
+    encoding->check = check_of(encoding);
 }
 
-bool tarn__ticket_claims(const unsigned char bytes[64])
+bool tarn__handle_has_magic(const unsigned char bytes[64])
 {
     return memcmp(bytes, magic, MAGIC_WITHOUT_VERSION) == 0;
 }
 
-tarn_status tarn__ticket_read(const unsigned char bytes[64], struct tarn__ticket *out)
+tarn_status tarn__handle_decode(const unsigned char bytes[64],
+                                struct tarn__handle_encoding *out)
 {
-    struct tarn__ticket ticket;
+    struct tarn__handle_encoding encoding;
 
-    memcpy(&ticket, bytes, sizeof ticket);
-    if (ticket.magic[MAGIC_WITHOUT_VERSION] != magic[MAGIC_WITHOUT_VERSION])
+    memcpy(&encoding, bytes, sizeof encoding);
+    if (encoding.magic[MAGIC_WITHOUT_VERSION] != magic[MAGIC_WITHOUT_VERSION])
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "ipc: a handle of version 0x%02x, this Tarn reads 0x%02x",
-                              ticket.magic[MAGIC_WITHOUT_VERSION],
+                              encoding.magic[MAGIC_WITHOUT_VERSION],
                               magic[MAGIC_WITHOUT_VERSION]);
-    if (ticket.check != check_of(&ticket) || ticket.kind > TARN_IPC_SERVED)
+    if (encoding.check != check_of(&encoding) || encoding.kind > TARN_IPC_SERVED)
         return tarn_error_set(
             TARN_INVALID_ARGUMENT,
             "ipc: the handle's bytes are garbage, their check is wrong");
-    *out = ticket;
+    *out = encoding;
     return TARN_OK;
 }
 
-tarn_status tarn__ticket_check_user(const struct tarn__ticket *ticket)
+tarn_status tarn__handle_check_user(const struct tarn__handle_encoding *encoding)
 {
-    if (ticket->user == (uint32_t)geteuid())
+    if (encoding->user == (uint32_t)geteuid())
         return TARN_OK;
     return tarn_error_set(TARN_INVALID_ARGUMENT,
                           "ipc: the handle is of user %u, this process is of %u",
-                          ticket->user, (unsigned)geteuid());
+                          encoding->user, (unsigned)geteuid());
 }

@@ -1,14 +1,14 @@
 /* ticket.h -- handle encoding: the 64 bytes that name a server instead of a CUDA handle.
  */
-#ifndef TARN_IPC_TICKET_H
-#define TARN_IPC_TICKET_H
+#ifndef TARN_IPC_HANDLE_ENCODING_H
+#define TARN_IPC_HANDLE_ENCODING_H
 
 #include <tarn/ipc.h>
 
 enum { TARN__SERVER_BYTES = 16 };
 
 /* Native byte order: a handle means nothing on another machine. */
-struct tarn__ticket {
+struct tarn__handle_encoding {
     unsigned char magic[8];
     uint32_t kind;   /* a tarn_ipc_kind */
     int32_t process; /* the owner's, for messages only: process ids are reused */
@@ -21,19 +21,21 @@ struct tarn__ticket {
     uint64_t base;       /* of a block of a driver's pool: its address; else 0 */
     uint64_t check;      /* checksum of all fields before it */
 };
-_Static_assert(sizeof(struct tarn__ticket) == 64, "a ticket is as long as a CUDA handle");
+_Static_assert(sizeof(struct tarn__handle_encoding) == 64,
+               "a ticket is as long as a CUDA handle");
 
 /* Fill in magic and check. */
-void tarn__ticket_seal(struct tarn__ticket *ticket);
+void tarn__handle_seal(struct tarn__handle_encoding *encoding);
 
 /* Do these bytes claim to be such a handle? If not, they are a CUDA handle. */
-bool tarn__ticket_claims(const unsigned char bytes[64]);
+bool tarn__handle_has_magic(const unsigned char bytes[64]);
 
 /* Decode bytes that claim to be a ticket; TARN_INVALID_ARGUMENT where they are garbage or
  * of another version. */
-tarn_status tarn__ticket_read(const unsigned char bytes[64], struct tarn__ticket *out);
+tarn_status tarn__handle_decode(const unsigned char bytes[64],
+                                struct tarn__handle_encoding *out);
 
 /* Fail with TARN_INVALID_ARGUMENT where the ticket is of another user. */
-tarn_status tarn__ticket_check_user(const struct tarn__ticket *ticket);
+tarn_status tarn__handle_check_user(const struct tarn__handle_encoding *encoding);
 
 #endif

@@ -29,7 +29,7 @@ static int take_first(struct msghdr *message)
             int file;
             memcpy(&file, CMSG_DATA(part) + i * sizeof file, sizeof file);
             if (first < 0)
-                first = tarn__file_keep(file);
+                first = tarn__file_record(file);
             else
                 close(file);
         }

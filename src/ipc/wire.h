@@ -16,19 +16,20 @@
 
 struct tarn__request {
     uint64_t magic;
-    struct tarn__ticket ticket; /* as the handle has it */
+    struct tarn__handle_encoding encoding; /* as the handle has it */
 };
 
 enum tarn__backing {
     TARN__BACKING_SEGMENT = 0,
     TARN__BACKING_CUDA = 1,
-    TARN__BACKING_POOLED = 2 /* a block of a driver's pool */
+    TARN__BACKING_DRIVER_POOL = 2 /* a block of a driver's pool */
 };
 
 /* The kind of memory that a plain handle names. */
-static inline enum tarn__backing tarn__backing_of(const struct tarn__ticket *ticket)
+static inline enum tarn__backing tarn__backing_of(
+    const struct tarn__handle_encoding *encoding)
 {
-    return ticket->base ? TARN__BACKING_POOLED : TARN__BACKING_SEGMENT;
+    return encoding->base ? TARN__BACKING_DRIVER_POOL : TARN__BACKING_SEGMENT;
 }
 
 struct tarn__reply {
@@ -43,7 +44,7 @@ struct tarn__reply {
     uint64_t pool;             /* the pool's number, which the owner uses once */
     unsigned char pointer[64]; /* the allocation's CUDA handle; the block, as its pool
                                   exports it */
-    char words[136];           /* where status is not TARN_OK; terminated */
+    char message[136];         /* where status is not TARN_OK; terminated */
 };
 _Static_assert(sizeof(struct tarn__request) == 72, "no padding");
 _Static_assert(sizeof(struct tarn__reply) == 256, "no padding");

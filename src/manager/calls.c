@@ -69,8 +69,8 @@ static bool keeps_promise(const tarn_manager *manager, const tarn_pointer *point
 
 /* Release a pointer that does not match its request. The caller keeps the owner of memory
  * that was to be pinned, as after any failure. */
-static tarn_status refuse(const tarn_manager *manager, tarn_pointer *pointer,
-                          const struct request *request)
+static tarn_status reject_pointer(const tarn_manager *manager, tarn_pointer *pointer,
+                                  const struct request *request)
 {
     static const char *const kinds[] = {"device", "mapped", "pinned", "managed"};
 
@@ -99,7 +99,7 @@ static tarn_status deliver(const tarn_manager *manager, const struct request *re
     if (!pointer)
         return no_pointer(manager, request);
     if (!keeps_promise(manager, pointer, request))
-        return refuse(manager, pointer, request);
+        return reject_pointer(manager, pointer, request);
     *out = pointer;
     return TARN_OK;
 }
@@ -157,8 +157,8 @@ static tarn_status check_mapping(const tarn_manager *manager, const char *operat
     return status;
 }
 
-/* Does its memalloc() call tarn__wait_ahead() itself, where that is needed? */
-static bool tells_waits(const tarn_manager *manager)
+/* Does its memalloc() call tarn__call_blocking_hook() itself, where that is needed? */
+static bool calls_blocking_hook(const tarn_manager *manager)
 {
     return manager && manager->ops.memalloc == tarn_resource_manager_ops()->memalloc;
 }
@@ -175,8 +175,8 @@ tarn_status tarn_manager_memalloc(tarn_manager *manager, size_t bytes, tarn_stre
         return no_place("memalloc");
     if (manager && bytes == 0)
         return make_empty(manager, TARN_POINTER_DEVICE, NULL, NULL, out);
-    if (!tells_waits(manager))
-        tarn__wait_ahead();
+    if (!calls_blocking_hook(manager))
+        tarn__call_blocking_hook();
     tarn_status status = tarn__manager_enter_ready(manager, "memalloc", &scope);
     if (status != TARN_OK)
         return status;

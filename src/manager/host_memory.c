@@ -15,12 +15,13 @@ typedef CUresult_ undo_fn(const struct tarn__calls *calls, const tarn_pointer *p
 /* Release memory by one driver call, in the context of its device. After exit has begun
  * there is no driver to release it to. After a reset the driver has freed the memory
  * already, or another owner has it. */
-static tarn_status give_back(const tarn_pointer *pointer, undo_fn *undo,
-                             const char *symbol)
+static tarn_status return_memory(const tarn_pointer *pointer, undo_fn *undo,
+                                 const char *symbol)
 {
     struct tarn__scope scope;
 
-    if (tarn__driver_gone() || !tarn__context_lives(pointer->device, pointer->life))
+    if (tarn__driver_gone() || !tarn__context_generation_is_current(
+                                   pointer->device, pointer->context_generation))
         return TARN_OK;
     tarn_status status = tarn__scope_enter_relaxed(pointer->device, &scope);
     if (status != TARN_OK)
@@ -51,17 +52,17 @@ static CUresult_ undo_managed(const struct tarn__calls *calls,
 
 static tarn_status free_host(tarn_pointer *pointer)
 {
-    return give_back(pointer, undo_host, "cuMemFreeHost");
+    return return_memory(pointer, undo_host, "cuMemFreeHost");
 }
 
 static tarn_status unpin(tarn_pointer *pointer)
 {
-    return give_back(pointer, undo_pin, "cuMemHostUnregister");
+    return return_memory(pointer, undo_pin, "cuMemHostUnregister");
 }
 
 static tarn_status free_managed(tarn_pointer *pointer)
 {
-    return give_back(pointer, undo_managed, "cuMemFree");
+    return return_memory(pointer, undo_managed, "cuMemFree");
 }
 
 /* A mapped block has a second address, which the device uses. */
@@ -78,7 +79,7 @@ static tarn_status find_device_address(const struct tarn__scope *scope,
         return tarn__driver_failed("manager", "cuMemHostGetDevicePointer", result,
                                    "%zu bytes at %p of device %d", pointer->bytes,
                                    pointer->host, pointer->device);
-    tarn__pointer_place(pointer, address, pointer->host, pointer->give_back);
+    tarn__pointer_place(pointer, address, pointer->host, pointer->return_memory);
     return TARN_OK;
 }
 
@@ -144,7 +145,7 @@ static tarn_status fill(tarn_pointer *pointer, obtain_fn *obtain, unsigned flags
     if (status != TARN_OK)
         return status;
     status = obtain(&scope, pointer, flags);
-    if (!pointer->give_back && tarn__pointer_reclaimed(status))
+    if (!pointer->return_memory && tarn__pointer_reclaimed(status))
         status = obtain(&scope, pointer, flags);
     tarn__scope_leave(&scope);
     return status;

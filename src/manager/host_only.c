@@ -29,7 +29,8 @@ static tarn_status find_device(int *out)
 }
 
 /* A fresh pointer joins the deferred frees when its last reference is dropped. */
-static tarn_status keep(tarn_status status, tarn_pointer *pointer, tarn_pointer **out)
+static tarn_status finish_allocation(tarn_status status, tarn_pointer *pointer,
+                                     tarn_pointer **out)
 {
     if (status != TARN_OK)
         return status;
@@ -66,7 +67,7 @@ tarn_status tarn_host_only_memhostalloc(void *self, size_t bytes, unsigned flags
     (void)self;
     if (status == TARN_OK)
         status = tarn__host_memory_allocate(device, bytes, flags, &pointer);
-    return keep(status, pointer, out);
+    return finish_allocation(status, pointer, out);
 }
 
 /* Not deferred: the caller that pinned memory needs it back. */
@@ -93,7 +94,7 @@ tarn_status tarn_host_only_memallocmanaged(void *self, size_t bytes, bool attach
     (void)self;
     if (status == TARN_OK)
         status = tarn__managed_memory_allocate(device, bytes, attach_global, &pointer);
-    return keep(status, pointer, out);
+    return finish_allocation(status, pointer, out);
 }
 
 tarn_status tarn_host_only_get_ipc_handle(void *self, const tarn_pointer *pointer,

@@ -53,8 +53,8 @@ static tarn_status find_function(void *library, const char *path, const char *sy
 }
 
 /* The plugin's table, if it is valid. */
-static tarn_status ask_for_table(tarn_manager_plugin_fn function, const char *path,
-                                 const char *symbol, const tarn_manager_ops **out)
+static tarn_status get_table(tarn_manager_plugin_fn function, const char *path,
+                             const char *symbol, const tarn_manager_ops **out)
 {
     const tarn_manager_ops *ops = function();
 
@@ -89,7 +89,7 @@ tarn_status tarn_manager_load(const char *path, const char *symbol,
                               dlerror());
     status = find_function(library, path, symbol, &function);
     if (status == TARN_OK)
-        status = ask_for_table(function, path, symbol, out);
+        status = get_table(function, path, symbol, out);
     if (status != TARN_OK)
         dlclose(library);
     return status;

@@ -74,18 +74,19 @@ void tarn__manager_copy_table(tarn_manager_ops *to, const tarn_manager_ops *from
 tarn_status tarn__manager_relay(const tarn_manager *manager, const char *operation,
                                 unsigned before, tarn_status status)
 {
-    if (status != TARN_OK && !tarn__error_is_told(before, status))
+    if (status != TARN_OK && !tarn__error_has_message(before, status))
         tarn_error_set(status, "manager: %s of %s failed, device %d", operation,
                        manager->ops.name, manager->device);
     return status;
 }
 
 /* The current context generation: a scope may have been entered in an older one. */
-static uint64_t present_life(const tarn_manager *manager, const struct tarn__scope *scope)
+static uint64_t present_generation(const tarn_manager *manager,
+                                   const struct tarn__scope *scope)
 {
-    uint64_t life = tarn__context_life(manager->device);
+    uint64_t context_generation = tarn__context_generation(manager->device);
 
-    return life ? life : scope->life;
+    return context_generation ? context_generation : scope->context_generation;
 }
 
 /* Is this thread notifying the plugin of a context generation's end or beginning? Then
@@ -113,16 +114,17 @@ static void notice_reset(tarn_manager *manager, const struct tarn__scope *scope)
 {
     uint64_t known = atomic_load(&manager->known);
 
-    if (known == 0 || known == scope->life)
+    if (known == 0 || known == scope->context_generation)
         return;
-    tarn__wait_ahead();
+    tarn__call_blocking_hook();
     begin_preparing(manager);
-    uint64_t life = present_life(manager, scope);
-    if (atomic_load(&manager->known) != life) { /* no other thread was faster */
+    uint64_t context_generation = present_generation(manager, scope);
+    if (atomic_load(&manager->known) !=
+        context_generation) { /* no other thread was faster */
         atomic_store(&manager->ready, 0);
         if (manager->ops.context_lost)
             manager->ops.context_lost(manager->self);
-        atomic_store(&manager->known, life);
+        atomic_store(&manager->known, context_generation);
     }
     end_preparing(manager);
 }
@@ -156,7 +158,7 @@ tarn_status tarn__manager_enter_ready(tarn_manager *manager, const char *operati
 
     if (status != TARN_OK || atomic_load(&manager->ready) != 0)
         return status;
-    tarn__wait_ahead();
+    tarn__call_blocking_hook();
     begin_preparing(manager);
     if (atomic_load(&manager->ready) == 0) { /* no other thread was faster */
         unsigned before = tarn__error_count;
@@ -190,7 +192,7 @@ static tarn_status create_instance(tarn_manager *manager, void *config)
     if (status != TARN_OK)
         return status;
     manager->self = self;
-    atomic_init(&manager->known, scope.life);
+    atomic_init(&manager->known, scope.context_generation);
     return TARN_OK;
 }
 

@@ -139,7 +139,7 @@ tarn_status tarn_manager_pending_deallocs(int device, size_t *count_out,
     if (!count_out || !bytes_out)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "manager: pending needs a place for the result");
-    tarn__pointer_put_off(device, count_out, bytes_out);
+    tarn__pointer_deferred_on(device, count_out, bytes_out);
     return TARN_OK;
 }
 

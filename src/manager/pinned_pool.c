@@ -22,7 +22,7 @@ void tarn__pinned_pool_begin(struct tarn__pinned_pool *self, int device)
 }
 
 /* Its blocks have references of their own, so this is never refused for them. */
-static void let_go(tarn_resource *pool)
+static void release_quietly(tarn_resource *pool)
 {
     struct tarn__kept_error before = tarn__error_keep();
 
@@ -33,7 +33,7 @@ static void let_go(tarn_resource *pool)
 
 void tarn__pinned_pool_end(struct tarn__pinned_pool *self)
 {
-    let_go(self->pool);
+    release_quietly(self->pool);
     pthread_mutex_destroy(&self->lock);
 }
 
@@ -45,7 +45,7 @@ static tarn_status make_pool(int device, tarn_resource **out)
     if (status != TARN_OK)
         return status;
     status = tarn_pool_create(device, pinned, NULL, out);
-    let_go(pinned);
+    release_quietly(pinned);
     return status;
 }
 
@@ -69,7 +69,7 @@ void tarn__pinned_pool_forget(struct tarn__pinned_pool *self)
     tarn_resource *pool = self->pool;
     self->pool = NULL;
     pthread_mutex_unlock(&self->lock);
-    let_go(pool);
+    release_quietly(pool);
 }
 
 static void release_block(void *block)
@@ -106,7 +106,7 @@ tarn_status tarn__pinned_pool_allocate(struct tarn__pinned_pool *self, size_t by
     if (status != TARN_OK)
         return status;
     status = tarn__pointer_allocate(pool, bytes, TARN_STREAM_NONE, true, &block);
-    let_go(pool);
+    release_quietly(pool);
     return status == TARN_OK ? wrap(block, self->device, out) : status;
 }
 
@@ -118,6 +118,6 @@ tarn_status tarn__pinned_pool_trim(struct tarn__pinned_pool *self)
     if (!pool)
         return TARN_OK;
     tarn_status status = tarn_resource_trim(pool, 0, NULL);
-    let_go(pool);
+    release_quietly(pool);
     return status;
 }

@@ -115,7 +115,7 @@ static tarn_status make_pool(const struct pool_manager *manager, tarn_resource *
     unsigned before = tarn__error_count;
     tarn_status status =
         manager->options.make(manager->options.data, manager->device, &pool);
-    if (status != TARN_OK && !tarn__error_is_told(before, status))
+    if (status != TARN_OK && !tarn__error_has_message(before, status))
         return tarn_error_set(status, "pool manager: no resource was made for device %d",
                               manager->device);
     if (status != TARN_OK)
@@ -202,7 +202,7 @@ static void note_return(void *owner)
     drop(manager);
 }
 
-static tarn_status no_room(const struct pool_manager *manager, size_t bytes)
+static tarn_status no_host_memory(const struct pool_manager *manager, size_t bytes)
 {
     return tarn_error_set(TARN_OUT_OF_MEMORY,
                           "pool manager: no host memory for a block of %zu bytes, device "
@@ -216,7 +216,7 @@ static tarn_status allocate(struct pool_manager *manager, tarn_resource *pool,
 {
     struct block *block = malloc(sizeof *block);
     tarn_pointer *pointer;
-    tarn_status status = block ? TARN_OK : no_room(manager, bytes);
+    tarn_status status = block ? TARN_OK : no_host_memory(manager, bytes);
 
     if (status == TARN_OK)
         status = tarn__pointer_allocate(pool, bytes, stream, true, &pointer);

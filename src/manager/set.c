@@ -83,7 +83,7 @@ static tarn_status load_named(const char *name, const tarn_manager_ops **out)
     return status;
 }
 
-static tarn_status ask_environment(const tarn_manager_ops **out)
+static tarn_status read_environment(const tarn_manager_ops **out)
 {
     const char *name = named();
 
@@ -220,7 +220,7 @@ static tarn_status make_instance(int device, tarn_manager **out)
 {
     const tarn_manager_ops *ops = &process.ops;
     tarn_manager *made = NULL;
-    tarn_status status = process.is_known ? TARN_OK : ask_environment(&ops);
+    tarn_status status = process.is_known ? TARN_OK : read_environment(&ops);
 
     if (status == TARN_OK)
         status = tarn_manager_create(ops, process.config, device, &made);

@@ -46,17 +46,17 @@ struct tarn__free {
 /* The word, from its lowest bit up. */
 enum {
     TARN__STATE_BITS = 16,
-    TARN__RUNTIME_SHIFT = 16, /* 8 bits: index of the instance */
-    TARN__CLASS_SHIFT = 24,   /* 8 bits: size class, or one of the two below */
-    TARN__SOURCE_SHIFT = 32,  /* 8 bits: number of the instance's allocator */
-    TARN__FLAGS_SHIFT = 40,   /* 8 bits */
-    TARN__SITE_SHIFT = 48     /* 16 bits: allocation site; 0 is unknown */
+    TARN__RUNTIME_SHIFT = 16,   /* 8 bits: index of the instance */
+    TARN__CLASS_SHIFT = 24,     /* 8 bits: size class, or one of the two below */
+    TARN__ALLOCATOR_SHIFT = 32, /* 8 bits: number of the instance's allocator */
+    TARN__FLAGS_SHIFT = 40,     /* 8 bits */
+    TARN__SITE_SHIFT = 48       /* 16 bits: allocation site; 0 is unknown */
 };
 
 enum {
     TARN__LIVE = 0x4e52,
-    TARN__ENDING = 0x4e45, /* its destructor runs */
-    TARN__HELD = 0x4e48,   /* freed, in quarantine */
+    TARN__ENDING = 0x4e45,      /* its destructor runs */
+    TARN__QUARANTINED = 0x4e48, /* freed, in quarantine */
     TARN__FREE = 0x4e46
 };
 
@@ -70,14 +70,14 @@ enum {
 };
 
 enum {
-    TARN__MI = 1,      /* counted as a MemInfo */
-    TARN__PREFIX = 2,  /* raw, with its external allocator in front */
-    TARN__DRESSED = 4, /* has a front: 8 bytes with the place of the data, 8 of guard */
+    TARN__MI = 1,       /* counted as a MemInfo */
+    TARN__PREFIX = 2,   /* raw, with its external allocator in front */
+    TARN__RED_ZONE = 4, /* has a front: 8 bytes with the place of the data, 8 of guard */
     TARN__POISON = 8,
     TARN__GUARD = 16,
-    TARN__HOLD = 32, /* goes into quarantine */
+    TARN__QUARANTINE = 32, /* goes into quarantine */
     TARN__TRACE = 64,
-    TARN__MARKED = 128 /* Valgrind or ASan knows of it, and has to be notified */
+    TARN__ANNOTATED = 128 /* Valgrind or ASan knows of it, and has to be notified */
 };
 
 enum {

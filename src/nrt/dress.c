@@ -19,7 +19,8 @@ enum { POISON_NEW = 0xCB, POISON_OLD = 0xDE, GUARD_BYTE = 0xFD };
 
 static bool has_front(uint64_t word)
 {
-    return (TARN__FLAGS(word) & (TARN__MI | TARN__DRESSED)) == (TARN__MI | TARN__DRESSED);
+    return (TARN__FLAGS(word) & (TARN__MI | TARN__RED_ZONE)) ==
+           (TARN__MI | TARN__RED_ZONE);
 }
 
 static char *front_of(struct tarn__block *block)
@@ -36,7 +37,7 @@ static void write_front(struct tarn__block *block, char *data)
     memset(front + sizeof place, GUARD_BYTE, (size_t)(data - front) - sizeof place);
 }
 
-void tarn__dress(struct tarn__block *block, char *data)
+void tarn__red_zone_write(struct tarn__block *block, char *data)
 {
     uint64_t word = tarn__block_word(block);
 
@@ -48,7 +49,7 @@ void tarn__dress(struct tarn__block *block, char *data)
         memset(data + block->bytes, GUARD_BYTE, TARN__BACK);
 }
 
-char *tarn__dress_data(struct tarn__block *block)
+char *tarn__red_zone_data(struct tarn__block *block)
 {
     uint64_t word = tarn__block_word(block), place;
 
@@ -63,7 +64,7 @@ char *tarn__dress_data(struct tarn__block *block)
 }
 
 /* The number of these bytes that differ from the written pattern. */
-static size_t spoilt(const char *from, size_t bytes)
+static size_t count_damaged(const char *from, size_t bytes)
 {
     size_t count = 0;
 
@@ -72,9 +73,9 @@ static size_t spoilt(const char *from, size_t bytes)
     return count;
 }
 
-void tarn__dress_check(tarn_runtime *runtime, struct tarn__block *block)
+void tarn__red_zone_check(tarn_runtime *runtime, struct tarn__block *block)
 {
-    char *data = tarn__dress_data(block);
+    char *data = tarn__red_zone_data(block);
 
     if (!(TARN__FLAGS(tarn__block_word(block)) & TARN__GUARD))
         return;
@@ -82,8 +83,8 @@ void tarn__dress_check(tarn_runtime *runtime, struct tarn__block *block)
     if (data) {
         bool front = has_front(tarn__block_word(block));
         char *guard = front_of(block) + sizeof(uint64_t);
-        before = front ? spoilt(guard, (size_t)(data - guard)) : 0;
-        after = spoilt(data + block->bytes, TARN__BACK);
+        before = front ? count_damaged(guard, (size_t)(data - guard)) : 0;
+        after = count_damaged(data + block->bytes, TARN__BACK);
     }
     if (before || after)
         tarn__misuse(runtime,
@@ -92,15 +93,15 @@ void tarn__dress_check(tarn_runtime *runtime, struct tarn__block *block)
                      (size_t)block->bytes, (void *)data, runtime->name, before, after);
 }
 
-void tarn__dress_fill(struct tarn__block *block)
+void tarn__poison_freed(struct tarn__block *block)
 {
-    char *data = tarn__dress_data(block);
+    char *data = tarn__red_zone_data(block);
 
     if (data && block->bytes)
         memset(data, POISON_OLD, block->bytes);
 }
 
-const void *tarn__dress_changed(const void *data, size_t bytes)
+const void *tarn__poison_changed(const void *data, size_t bytes)
 {
     const unsigned char *byte = data;
 

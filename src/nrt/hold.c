@@ -21,21 +21,21 @@ static size_t weight(const struct tarn__block *block)
 static struct tarn__free *take_oldest(tarn_runtime *runtime, size_t limit)
 {
     pthread_mutex_lock(&runtime->lock);
-    struct tarn__free *oldest = runtime->held_first;
-    if (runtime->held_bytes <= limit)
+    struct tarn__free *oldest = runtime->quarantine_first;
+    if (runtime->quarantine_bytes <= limit)
         oldest = NULL;
     if (oldest) {
-        runtime->held_first = oldest->next;
-        runtime->held_bytes -= weight(&oldest->block);
+        runtime->quarantine_first = oldest->next;
+        runtime->quarantine_bytes -= weight(&oldest->block);
     }
     pthread_mutex_unlock(&runtime->lock);
     return oldest;
 }
 
 /* The data of a quarantined block that no link overlays. */
-static void *idle_data(struct tarn__block *block, size_t *bytes_out)
+static void *unlinked_data(struct tarn__block *block, size_t *bytes_out)
 {
-    char *data = tarn__dress_data(block);
+    char *data = tarn__red_zone_data(block);
     size_t linked = data && data < (char *)block + sizeof(struct tarn__free)
                         ? sizeof(struct tarn__free) - TARN__HEADER
                         : 0;
@@ -45,13 +45,13 @@ static void *idle_data(struct tarn__block *block, size_t *bytes_out)
 }
 
 /* Check whether the block was written to since. */
-static void look_over(tarn_runtime *runtime, struct tarn__block *block)
+static void check_block(tarn_runtime *runtime, struct tarn__block *block)
 {
     size_t bytes;
-    void *data = idle_data(block, &bytes);
+    void *data = unlinked_data(block, &bytes);
     if (data)
-        tarn__watch_show(data, bytes);
-    const void *changed = tarn__dress_changed(data, bytes);
+        tarn__annotate_defined(data, bytes);
+    const void *changed = tarn__poison_changed(data, bytes);
 
     if (changed)
         tarn__misuse(runtime,
@@ -60,45 +60,45 @@ static void look_over(tarn_runtime *runtime, struct tarn__block *block)
                      (size_t)block->bytes, runtime->name, changed);
 }
 
-size_t tarn__hold_shrink(tarn_runtime *runtime, size_t limit)
+size_t tarn__quarantine_shrink(tarn_runtime *runtime, size_t limit)
 {
     struct tarn__free *oldest;
     size_t bytes = 0;
 
     while ((oldest = take_oldest(runtime, limit))) {
         bytes += weight(&oldest->block);
-        look_over(runtime, &oldest->block);
+        check_block(runtime, &oldest->block);
         tarn__block_return(&oldest->block);
     }
     return bytes;
 }
 
-void tarn__hold(tarn_runtime *runtime, struct tarn__block *block)
+void tarn__quarantine_add(tarn_runtime *runtime, struct tarn__block *block)
 {
     struct tarn__free *slot = (struct tarn__free *)block;
     size_t bytes;
-    void *data = idle_data(block, &bytes);
+    void *data = unlinked_data(block, &bytes);
 
     if (data)
-        tarn__watch_forbid(data, bytes);
-    tarn__block_set_state(block, TARN__HELD);
+        tarn__annotate_no_access(data, bytes);
+    tarn__block_set_state(block, TARN__QUARANTINED);
     pthread_mutex_lock(&runtime->lock);
     slot->next = NULL;
-    if (runtime->held_first)
-        runtime->held_last->next = slot;
+    if (runtime->quarantine_first)
+        runtime->quarantine_last->next = slot;
     else
-        runtime->held_first = slot;
-    runtime->held_last = slot;
-    runtime->held_bytes += weight(block);
-    size_t limit = runtime->held_limit;
+        runtime->quarantine_first = slot;
+    runtime->quarantine_last = slot;
+    runtime->quarantine_bytes += weight(block);
+    size_t limit = runtime->quarantine_limit;
     pthread_mutex_unlock(&runtime->lock);
-    tarn__hold_shrink(runtime, limit);
+    tarn__quarantine_shrink(runtime, limit);
 }
 
 void tarn_runtime_set_quarantine(tarn_runtime *runtime, size_t bytes)
 {
     pthread_mutex_lock(&runtime->lock);
-    runtime->held_limit = bytes;
+    runtime->quarantine_limit = bytes;
     pthread_mutex_unlock(&runtime->lock);
-    tarn__hold_shrink(runtime, bytes);
+    tarn__quarantine_shrink(runtime, bytes);
 }

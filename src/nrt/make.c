@@ -30,12 +30,12 @@ static unsigned flags_for(const struct tarn__request *request, unsigned modes)
     if (modes & TARN_NRT_GUARD)
         flags |= TARN__GUARD;
     if (modes & TARN_NRT_QUARANTINE && !request->external)
-        flags |= TARN__HOLD; /* an external allocator may be gone before the
+        flags |= TARN__QUARANTINE; /* an external allocator may be gone before the
                               * quarantined block */
     if (modes & TARN_NRT_TRACE)
         flags |= TARN__TRACE;
-    if (flags & TARN__MI && flags & (TARN__POISON | TARN__GUARD | TARN__HOLD))
-        flags |= TARN__DRESSED;
+    if (flags & TARN__MI && flags & (TARN__POISON | TARN__GUARD | TARN__QUARANTINE))
+        flags |= TARN__RED_ZONE;
     if (request->external && !(flags & TARN__MI))
         flags |= TARN__PREFIX;
     return flags;
@@ -45,19 +45,19 @@ static unsigned flags_for(const struct tarn__request *request, unsigned modes)
 static bool work_out(const struct tarn__request *request, unsigned flags,
                      struct shape *shape)
 {
-    bool mi = flags & TARN__MI, dressed = flags & TARN__DRESSED;
+    bool mi = flags & TARN__MI, has_red_zone = flags & TARN__RED_ZONE;
     size_t alignment = request->alignment ? request->alignment : 1;
 
     shape->flags = flags;
     shape->head = mi ? TARN__HEAD : TARN__HEADER;
     shape->head += flags & TARN__PREFIX ? TARN__PREFIX_BYTES : 0;
-    shape->front = mi && dressed ? TARN__FRONT : 0;
+    shape->front = mi && has_red_zone ? TARN__FRONT : 0;
     shape->alignment = 16 % alignment == 0 ? 1 : alignment;
     shape->slack = shape->alignment > 1 ? shape->alignment : 0;
     shape->total = shape->head + shape->front + (flags & TARN__GUARD ? TARN__BACK : 0);
     if (!tarn__size_add(shape->total, request->bytes, &shape->total))
         return false;
-    if (flags & TARN__HOLD && shape->total < sizeof(struct tarn__free))
+    if (flags & TARN__QUARANTINE && shape->total < sizeof(struct tarn__free))
         shape->total = sizeof(struct tarn__free);
     return shape->total <= PTRDIFF_MAX && shape->slack <= PTRDIFF_MAX - shape->total;
 }
@@ -80,7 +80,7 @@ static bool find_class(struct shape *shape, unsigned *class_out)
 static bool small_blocks_allowed(unsigned modes)
 {
     return !(modes & TARN_NRT_UNPOOLED) &&
-           (!tarn__runtime_watched() || modes & TARN_NRT_SLABS);
+           (!tarn__runtime_has_sanitizer() || modes & TARN_NRT_SLABS);
 }
 
 /* A small block; its header is written except for the fields that all blocks have. */
@@ -91,10 +91,10 @@ static struct tarn__block *take_small(struct tarn__shard *shard, struct shape *s
 
     if (!slot)
         return NULL;
-    if (tarn__runtime_watched()) {
-        shape->flags |= TARN__MARKED;
-        tarn__watch_allow((char *)slot + TARN__HEADER,
-                          tarn__class_bytes[class] - (size_t)TARN__HEADER);
+    if (tarn__runtime_has_sanitizer()) {
+        shape->flags |= TARN__ANNOTATED;
+        tarn__annotate_undefined((char *)slot + TARN__HEADER,
+                                 tarn__class_bytes[class] - (size_t)TARN__HEADER);
     }
     tarn__block_set_word(&slot->block,
                          shard->fast | (uint64_t)class << TARN__CLASS_SHIFT);
@@ -103,13 +103,14 @@ static struct tarn__block *take_small(struct tarn__shard *shard, struct shape *s
 
 /* A single block, from the instance's allocator or an external one. */
 static struct tarn__block *take_single(const struct tarn__request *request,
-                                       const struct shape *shape, unsigned source)
+                                       const struct shape *shape, unsigned allocator)
 {
     tarn_runtime *runtime = request->runtime;
     NRT_ExternalAllocator *external = request->external;
     size_t bytes = shape->total + shape->slack;
-    char *memory = external ? external->malloc(bytes, external->opaque_data)
-                            : tarn__source_malloc(&runtime->sources[source], bytes);
+    char *memory = external
+                       ? external->malloc(bytes, external->opaque_data)
+                       : tarn__allocator_malloc(&runtime->allocators[allocator], bytes);
 
     if (!memory)
         return NULL;
@@ -122,7 +123,7 @@ static struct tarn__block *take_single(const struct tarn__request *request,
                 (uint64_t)TARN__LIVE | (uint64_t)runtime->index << TARN__RUNTIME_SHIFT |
                     (uint64_t)(external ? TARN__EXTERNAL : TARN__DIRECT)
                         << TARN__CLASS_SHIFT |
-                    (uint64_t)(source | TARN__SINGLE) << TARN__SOURCE_SHIFT);
+                    (uint64_t)(allocator | TARN__SINGLE) << TARN__ALLOCATOR_SHIFT);
     return block;
 }
 
@@ -170,8 +171,8 @@ static void count_failure(struct tarn__shard *shard, tarn_runtime *runtime)
         atomic_fetch_add(&runtime->folded.failed, 1);
 }
 
-static struct tarn__block *refuse(const struct tarn__request *request,
-                                  struct tarn__shard *shard, const char *why)
+static struct tarn__block *fail_request(const struct tarn__request *request,
+                                        struct tarn__shard *shard, const char *why)
 {
     count_failure(shard, request->runtime);
     tarn_error_set(TARN_OUT_OF_MEMORY,
@@ -189,10 +190,10 @@ struct tarn__block *tarn__block_make(const struct tarn__request *request, void *
     struct shape shape;
 
     if (!work_out(request, flags_for(request, modes), &shape))
-        return refuse(request, shard, ": that is more than there are addresses");
+        return fail_request(request, shard, ": that is more than there are addresses");
     struct tarn__block *block = take(request, &shape, shard, modes);
     if (!block)
-        return refuse(request, shard, "");
+        return fail_request(request, shard, "");
     uint64_t site =
         modes & TARN_NRT_SITES
             ? tarn__site_enter(runtime, request->caller, request->where, request->bytes)
@@ -201,7 +202,7 @@ struct tarn__block *tarn__block_make(const struct tarn__request *request, void *
                                     site << TARN__SITE_SHIFT);
     block->bytes = request->bytes;
     char *data = place_data(block, &shape);
-    tarn__dress(block, data);
+    tarn__red_zone_write(block, data);
     count(shard, request);
     *data_out = data;
     return block;
@@ -212,7 +213,7 @@ struct tarn__block *tarn__block_make(const struct tarn__request *request, void *
 static uint64_t direct_word(const struct tarn__shard *shard)
 {
     return shard->fast | (uint64_t)TARN__DIRECT << TARN__CLASS_SHIFT |
-           (uint64_t)TARN__SINGLE << TARN__SOURCE_SHIFT | TARN__FLAG(TARN__MI);
+           (uint64_t)TARN__SINGLE << TARN__ALLOCATOR_SHIFT | TARN__FLAG(TARN__MI);
 }
 
 struct tarn__block *tarn__direct_make(tarn_runtime *runtime, size_t bytes,
@@ -224,8 +225,9 @@ struct tarn__block *tarn__direct_make(tarn_runtime *runtime, size_t bytes,
     if (shard->word != atomic_load_explicit(&runtime->word, memory_order_relaxed) ||
         alignment & (alignment - 1) || slack > PTRDIFF_MAX / 2 || bytes > PTRDIFF_MAX / 4)
         return NULL;
-    struct tarn__block *block = tarn__source_malloc(
-        &runtime->sources[shard->source % TARN__SINGLE], TARN__HEAD + bytes + slack);
+    struct tarn__block *block =
+        tarn__allocator_malloc(&runtime->allocators[shard->allocator % TARN__SINGLE],
+                               TARN__HEAD + bytes + slack);
     if (!block)
         return NULL;
     uintptr_t mask = slack ? slack - 1 : 0;
@@ -246,7 +248,8 @@ static bool direct_end(struct tarn__block *block)
     if (shard == &tarn__no_shard || word != direct_word(shard))
         return false;
     tarn__block_set_state(block, TARN__FREE);
-    tarn__source_free(&shard->runtime->sources[shard->source % TARN__SINGLE], block);
+    tarn__allocator_free(&shard->runtime->allocators[shard->allocator % TARN__SINGLE],
+                         block);
     tarn__count_gone(shard, bytes, true);
     return true;
 }
@@ -272,12 +275,12 @@ static void return_small(tarn_runtime *runtime, struct tarn__block *block, uint6
     unsigned class = TARN__FIELD(word, TARN__CLASS_SHIFT);
     struct tarn__free *slot = (struct tarn__free *)block;
 
-    if (TARN__FLAGS(word) & TARN__MARKED)
-        tarn__watch_forbid((char *)block + TARN__HEAD,
-                           tarn__class_bytes[class] - (size_t)TARN__HEAD);
+    if (TARN__FLAGS(word) & TARN__ANNOTATED)
+        tarn__annotate_no_access((char *)block + TARN__HEAD,
+                                 tarn__class_bytes[class] - (size_t)TARN__HEAD);
     atomic_store_explicit(&slot->refct, 0, memory_order_relaxed);
     tarn__slab_put(runtime, shard == &tarn__no_shard ? NULL : shard,
-                   TARN__FIELD(word, TARN__SOURCE_SHIFT), slot);
+                   TARN__FIELD(word, TARN__ALLOCATOR_SHIFT), slot);
 }
 
 void tarn__block_return(struct tarn__block *block)
@@ -290,8 +293,8 @@ void tarn__block_return(struct tarn__block *block)
     if (class == TARN__EXTERNAL)
         return_external(block, word);
     else if (class == TARN__DIRECT)
-        tarn__source_free(
-            &runtime->sources[TARN__FIELD(word, TARN__SOURCE_SHIFT) % TARN__SINGLE],
+        tarn__allocator_free(
+            &runtime->allocators[TARN__FIELD(word, TARN__ALLOCATOR_SHIFT) % TARN__SINGLE],
             block);
     else
         return_small(runtime, block, word);
@@ -318,16 +321,16 @@ static tarn_runtime *take_apart(struct tarn__block *block)
     unsigned flags = TARN__FLAGS(word);
     tarn_runtime *runtime = tarn__runtime_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
 
-    tarn__dress_check(runtime, block);
-    if (flags & (TARN__POISON | TARN__HOLD))
-        tarn__dress_fill(block);
+    tarn__red_zone_check(runtime, block);
+    if (flags & (TARN__POISON | TARN__QUARANTINE))
+        tarn__poison_freed(block);
     if (flags & TARN__MI) /* the fill may have covered the MemInfo */
         atomic_store_explicit(&tarn__block_meminfo(block)->refct, 0,
                               memory_order_relaxed);
     if (TARN__SITE(word))
         tarn__site_leave(TARN__SITE(word), block->bytes);
-    if (flags & TARN__HOLD)
-        tarn__hold(runtime, block);
+    if (flags & TARN__QUARANTINE)
+        tarn__quarantine_add(runtime, block);
     else
         tarn__block_return(block);
     return runtime;
@@ -399,17 +402,17 @@ static struct tarn__block *resize_single(tarn_runtime *runtime, struct tarn__blo
                                          size_t bytes)
 {
     uint64_t word = tarn__block_word(block);
-    const struct tarn__source *source =
-        &runtime->sources[TARN__FIELD(word, TARN__SOURCE_SHIFT) % TARN__SINGLE];
+    const struct tarn__allocator *allocator =
+        &runtime->allocators[TARN__FIELD(word, TARN__ALLOCATOR_SHIFT) % TARN__SINGLE];
     struct tarn__request request = {.runtime = runtime, .bytes = bytes};
     size_t before = block->bytes, total;
 
     if (!tarn__size_add(bytes, TARN__HEADER, &total) || total > PTRDIFF_MAX)
-        return refuse(&request, tarn__shard_get(runtime),
-                      ": that is more than there are addresses");
-    struct tarn__block *other = tarn__source_realloc(source, block, total);
+        return fail_request(&request, tarn__shard_get(runtime),
+                            ": that is more than there are addresses");
+    struct tarn__block *other = tarn__allocator_realloc(allocator, block, total);
     if (!other)
-        return refuse(&request, tarn__shard_get(runtime), "");
+        return fail_request(&request, tarn__shard_get(runtime), "");
     return settle(other, before, bytes);
 }
 
@@ -419,14 +422,15 @@ struct tarn__block *tarn__block_resize(struct tarn__block *block, size_t bytes,
     uint64_t word = tarn__block_word(block);
     unsigned class = TARN__FIELD(word, TARN__CLASS_SHIFT);
     tarn_runtime *runtime = tarn__runtime_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
-    const struct tarn__source *source =
-        &runtime->sources[TARN__FIELD(word, TARN__SOURCE_SHIFT) % TARN__SINGLE];
+    const struct tarn__allocator *allocator =
+        &runtime->allocators[TARN__FIELD(word, TARN__ALLOCATOR_SHIFT) % TARN__SINGLE];
 
-    if (TARN__FLAGS(word) & (TARN__POISON | TARN__GUARD | TARN__HOLD | TARN__PREFIX))
+    if (TARN__FLAGS(word) &
+        (TARN__POISON | TARN__GUARD | TARN__QUARANTINE | TARN__PREFIX))
         return move(runtime, block, bytes, caller);
     if (class < TARN__CLASSES && bytes <= tarn__class_bytes[class] - (size_t)TARN__HEADER)
         return settle(block, block->bytes, bytes);
-    if (class == TARN__DIRECT && (!source->with.malloc || source->with.realloc))
+    if (class == TARN__DIRECT && (!allocator->with.malloc || allocator->with.realloc))
         return resize_single(runtime, block, bytes);
     return move(runtime, block, bytes, caller);
 }

@@ -168,7 +168,7 @@ TARN__FAST void acquire(struct MemInfo *meminfo)
 }
 
 /* Drop one reference; true: it was the last. */
-static bool let_go(struct MemInfo *meminfo)
+static bool drop_reference(struct MemInfo *meminfo)
 {
     size_t count = atomic_load_explicit(&meminfo->refct, memory_order_acquire);
 
@@ -188,7 +188,7 @@ static bool let_go(struct MemInfo *meminfo)
 
 static __attribute__((noinline)) void release_in_full(struct MemInfo *meminfo)
 {
-    if (let_go(meminfo))
+    if (drop_reference(meminfo))
         finish(meminfo);
 }
 

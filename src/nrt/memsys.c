@@ -14,16 +14,16 @@ static struct {
     bool enabled;
     uint64_t at_disable[COUNTERS]; /* the real values when they were turned off */
     uint64_t hidden[COUNTERS];     /* part of the real values that is never shown */
-} view = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} memsys = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-void tarn__view_lock(void)
+void tarn__memsys_lock(void)
 {
-    pthread_mutex_lock(&view.lock);
+    pthread_mutex_lock(&memsys.lock);
 }
 
-void tarn__view_unlock(void)
+void tarn__memsys_unlock(void)
 {
-    pthread_mutex_unlock(&view.lock);
+    pthread_mutex_unlock(&memsys.lock);
 }
 
 static void read_real(uint64_t real[COUNTERS])
@@ -41,28 +41,28 @@ void tarn_nrt_MemSys_enable_stats(void)
 {
     uint64_t real[COUNTERS];
 
-    tarn__view_lock();
+    tarn__memsys_lock();
     read_real(real);
-    for (int i = 0; i < COUNTERS && !view.enabled; i++)
-        view.hidden[i] += real[i] - view.at_disable[i];
-    view.enabled = true;
-    tarn__view_unlock();
+    for (int i = 0; i < COUNTERS && !memsys.enabled; i++)
+        memsys.hidden[i] += real[i] - memsys.at_disable[i];
+    memsys.enabled = true;
+    tarn__memsys_unlock();
 }
 
 void tarn_nrt_MemSys_disable_stats(void)
 {
-    tarn__view_lock();
-    if (view.enabled)
-        read_real(view.at_disable);
-    view.enabled = false;
-    tarn__view_unlock();
+    tarn__memsys_lock();
+    if (memsys.enabled)
+        read_real(memsys.at_disable);
+    memsys.enabled = false;
+    tarn__memsys_unlock();
 }
 
 size_t tarn_nrt_MemSys_stats_enabled(void)
 {
-    tarn__view_lock();
-    size_t enabled = view.enabled;
-    tarn__view_unlock();
+    tarn__memsys_lock();
+    size_t enabled = memsys.enabled;
+    tarn__memsys_unlock();
     return enabled;
 }
 
@@ -71,12 +71,12 @@ static size_t show(int which)
     uint64_t real[COUNTERS];
     size_t shown = HIDDEN;
 
-    tarn__view_lock();
-    if (view.enabled) {
+    tarn__memsys_lock();
+    if (memsys.enabled) {
         read_real(real);
-        shown = (size_t)(real[which] - view.hidden[which]);
+        shown = (size_t)(real[which] - memsys.hidden[which]);
     }
-    tarn__view_unlock();
+    tarn__memsys_unlock();
     return shown;
 }
 
@@ -104,12 +104,12 @@ void tarn_nrt_MemSys_init(void)
 {
     tarn_runtime_shutdown(&tarn__default_runtime, false);
     tarn_runtime_set_allocator(&tarn__default_runtime, NULL);
-    tarn__view_lock();
-    view.enabled = false;
-    read_real(view.at_disable);
+    tarn__memsys_lock();
+    memsys.enabled = false;
+    read_real(memsys.at_disable);
     for (int i = 0; i < COUNTERS; i++)
-        view.hidden[i] = view.at_disable[i];
-    tarn__view_unlock();
+        memsys.hidden[i] = memsys.at_disable[i];
+    tarn__memsys_unlock();
 }
 
 void tarn_nrt_MemSys_shutdown(void)
@@ -121,11 +121,11 @@ void tarn_nrt_MemSys_set_allocator(NRT_malloc_func malloc_function,
                                    NRT_realloc_func realloc_function,
                                    NRT_free_func free_function)
 {
-    struct tarn__source source = {
+    struct tarn__allocator allocator = {
         .malloc = malloc_function, .realloc = realloc_function, .free = free_function};
 
     if (malloc_function && realloc_function && free_function)
-        tarn__runtime_use(&tarn__default_runtime, &source);
+        tarn__runtime_use(&tarn__default_runtime, &allocator);
     else
         tarn_error_set(TARN_INVALID_ARGUMENT,
                        "nrt: an allocator needs a malloc, a realloc and a free; it stays "

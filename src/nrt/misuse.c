@@ -10,36 +10,36 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static struct tarn__hook told; /* a tarn_nrt_misuse_handler; none: stderr */
+static struct tarn__hook misuse_hook; /* a tarn_nrt_misuse_handler; none: stderr */
 
 void tarn_nrt_set_misuse_handler(tarn_nrt_misuse_handler handler, void *data)
 {
-    tarn__hook_set(&told, (tarn__any_function *)handler, data);
+    tarn__hook_set(&misuse_hook, (tarn__any_function *)handler, data);
 }
 
-static void tell(const char *words)
+static void report_misuse(const char *message)
 {
     struct tarn__hook_call call;
 
-    if (tarn__hook_begin(&told, &call)) {
-        ((tarn_nrt_misuse_handler)call.function)(call.data, words);
+    if (tarn__hook_begin(&misuse_hook, &call)) {
+        ((tarn_nrt_misuse_handler)call.function)(call.data, message);
         tarn__hook_end(&call);
     } else {
-        fprintf(stderr, "tarn: %s\n", words);
+        fprintf(stderr, "tarn: %s\n", message);
     }
 }
 
 void tarn__misuse(tarn_runtime *runtime, const char *format, ...)
 {
-    char words[sizeof tarn_error_last()->message];
+    char message[sizeof tarn_error_last()->message];
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(words, sizeof words, format, arguments);
+    vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     atomic_fetch_add(&runtime->misuses, 1);
-    tarn_error_set(TARN_INVALID_ARGUMENT, "%s", words);
-    tell(words);
+    tarn_error_set(TARN_INVALID_ARGUMENT, "%s", message);
+    report_misuse(message);
     if (atomic_load(&runtime->modes) & TARN_NRT_ABORT)
         abort();
 }
@@ -52,7 +52,7 @@ static const char *condition(unsigned state)
         return "has no reference";
     case TARN__ENDING:
         return "is being destroyed";
-    case TARN__HELD:
+    case TARN__QUARANTINED:
     case TARN__FREE:
         return "was freed before";
     }
@@ -65,7 +65,7 @@ void tarn__misuse_block(const struct tarn__block *block, const char *what)
     unsigned state = TARN__STATE(word);
     tarn_runtime *runtime = NULL;
 
-    if (state == TARN__LIVE || state == TARN__ENDING || state == TARN__HELD ||
+    if (state == TARN__LIVE || state == TARN__ENDING || state == TARN__QUARANTINED ||
         state == TARN__FREE)
         runtime = tarn__runtime_at(TARN__FIELD(word, TARN__RUNTIME_SHIFT));
     if (!runtime)

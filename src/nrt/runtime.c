@@ -12,22 +12,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HELD_LIMIT = 16 << 20 };
+enum { QUARANTINE_LIMIT = 16 << 20 };
 
 tarn_runtime tarn__default_runtime = {
     .name = "default",
     .word = TARN__UNREADY | TARN__SLOW,
     .lock = PTHREAD_MUTEX_INITIALIZER,
-    .sources = {{.malloc = malloc, .realloc = realloc, .free = free}},
-    .source_count = 1,
-    .held_limit = HELD_LIMIT,
+    .allocators = {{.malloc = malloc, .realloc = realloc, .free = free}},
+    .allocator_count = 1,
+    .quarantine_limit = QUARANTINE_LIMIT,
 };
 
 _Atomic(tarn_runtime *) tarn__runtimes[TARN__RUNTIMES] = {&tarn__default_runtime};
 
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t environment = PTHREAD_ONCE_INIT;
-static bool watched; /* by Valgrind or ASan; written once */
+static bool has_sanitizer; /* by Valgrind or ASan; written once */
 
 void tarn__registry_lock(void)
 {
@@ -41,7 +41,7 @@ void tarn__registry_unlock(void)
 
 void tarn__registry_lock_all(void)
 {
-    tarn__view_lock();
+    tarn__memsys_lock();
     tarn__registry_lock();
     for (unsigned i = 0; i < TARN__RUNTIMES; i++)
         if (tarn__runtime_at(i))
@@ -56,7 +56,7 @@ void tarn__registry_unlock_all(void)
         if (tarn__runtime_at(i))
             pthread_mutex_unlock(&tarn__runtime_at(i)->lock);
     tarn__registry_unlock();
-    tarn__view_unlock();
+    tarn__memsys_unlock();
 }
 
 tarn_runtime *tarn_runtime_default(void)
@@ -69,7 +69,7 @@ void tarn__runtime_reword(tarn_runtime *runtime)
     uint64_t word = atomic_load(&runtime->word) & 0xff;
 
     word |= ++runtime->generation << 8 & ~(TARN__SLOW | TARN__UNREADY);
-    if (atomic_load(&runtime->modes) & ~(unsigned)TARN__QUIET_MODES || watched)
+    if (atomic_load(&runtime->modes) & ~(unsigned)TARN__UNCHECKED_MODES || has_sanitizer)
         word |= TARN__SLOW;
     atomic_store_explicit(&runtime->word, word, memory_order_release);
 }
@@ -79,7 +79,7 @@ static void read_environment(void)
     const char *text = getenv("TARN_NRT_DEBUG");
     unsigned modes = 0;
 
-    watched = tarn__watched();
+    has_sanitizer = tarn__sanitizer_is_present();
     tarn__classes_init();
     if (text && tarn_nrt_modes_parse(text, &modes) != TARN_OK)
         fprintf(stderr, "tarn: TARN_NRT_DEBUG: %s\n", tarn_error_last()->message);
@@ -97,13 +97,13 @@ void tarn__runtime_ready(tarn_runtime *runtime)
     pthread_mutex_unlock(&runtime->lock);
 }
 
-bool tarn__runtime_watched(void)
+bool tarn__runtime_has_sanitizer(void)
 {
-    return watched;
+    return has_sanitizer;
 }
 
 /* Add a new instance to the registry; false: it is full. */
-static bool enrol(tarn_runtime *runtime)
+static bool add_to_registry(tarn_runtime *runtime)
 {
     bool found = false;
 
@@ -129,12 +129,12 @@ tarn_status tarn_runtime_create(const char *name, tarn_runtime **out)
                               name);
     snprintf(runtime->name, sizeof runtime->name, "%s", name);
     pthread_mutex_init(&runtime->lock, NULL);
-    runtime->sources[0] = tarn__default_runtime.sources[0];
-    runtime->source_count = 1;
-    runtime->held_limit = HELD_LIMIT;
+    runtime->allocators[0] = tarn__default_runtime.allocators[0];
+    runtime->allocator_count = 1;
+    runtime->quarantine_limit = QUARANTINE_LIMIT;
     atomic_init(&runtime->word, TARN__UNREADY | TARN__SLOW);
     tarn__runtime_ready(runtime);
-    if (!enrol(runtime)) {
+    if (!add_to_registry(runtime)) {
         pthread_mutex_destroy(&runtime->lock);
         free(runtime);
         return tarn_error_set(TARN_OUT_OF_MEMORY,
@@ -146,7 +146,7 @@ tarn_status tarn_runtime_create(const char *name, tarn_runtime **out)
 }
 
 /* Fail while blocks are live; MemInfos are blocks too, except those over raw memory. */
-static tarn_status refuse_while_used(tarn_runtime *runtime)
+static tarn_status reject_while_used(tarn_runtime *runtime)
 {
     tarn_runtime_stats stats = {.size = sizeof stats};
 
@@ -171,10 +171,10 @@ tarn_status tarn_runtime_release(tarn_runtime *runtime)
     if (runtime == &tarn__default_runtime)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "nrt: the default runtime is not released");
-    tarn_status status = refuse_while_used(runtime);
+    tarn_status status = reject_while_used(runtime);
     if (status != TARN_OK)
         return status;
-    tarn__hold_shrink(runtime, 0);
+    tarn__quarantine_shrink(runtime, 0);
     tarn__registry_lock();
     atomic_store(&tarn__runtimes[runtime->index], NULL);
     tarn__shards_free(runtime);
@@ -185,56 +185,59 @@ tarn_status tarn_runtime_release(tarn_runtime *runtime)
     return TARN_OK;
 }
 
-static bool same_source(const struct tarn__source *a, const struct tarn__source *b)
+static bool same_allocator(const struct tarn__allocator *a,
+                           const struct tarn__allocator *b)
 {
     return a->with.malloc == b->with.malloc && a->with.realloc == b->with.realloc &&
            a->with.free == b->with.free && a->with.opaque_data == b->with.opaque_data &&
            a->malloc == b->malloc && a->realloc == b->realloc && a->free == b->free;
 }
 
-/* The number of an allocator, new or known; TARN__SOURCES: there are too many. Under the
+/* The number of an allocator, new or known; TARN__ALLOCATORS: there are too many. Under the
  * lock. */
-static unsigned find_source(tarn_runtime *runtime, const struct tarn__source *source)
+static unsigned find_allocator(tarn_runtime *runtime,
+                               const struct tarn__allocator *candidate)
 {
-    for (unsigned i = 0; i < runtime->source_count; i++)
-        if (same_source(&runtime->sources[i], source))
+    for (unsigned i = 0; i < runtime->allocator_count; i++)
+        if (same_allocator(&runtime->allocators[i], candidate))
             return i;
-    if (runtime->source_count == TARN__SOURCES)
-        return TARN__SOURCES;
-    runtime->sources[runtime->source_count] = *source;
-    return runtime->source_count++;
+    if (runtime->allocator_count == TARN__ALLOCATORS)
+        return TARN__ALLOCATORS;
+    runtime->allocators[runtime->allocator_count] = *candidate;
+    return runtime->allocator_count++;
 }
 
-tarn_status tarn__runtime_use(tarn_runtime *runtime, const struct tarn__source *source)
+tarn_status tarn__runtime_use(tarn_runtime *runtime,
+                              const struct tarn__allocator *candidate)
 {
     tarn__runtime_ready(runtime);
     pthread_mutex_lock(&runtime->lock);
-    unsigned number = find_source(runtime, source);
-    if (number < TARN__SOURCES) {
+    unsigned number = find_allocator(runtime, candidate);
+    if (number < TARN__ALLOCATORS) {
         atomic_store(&runtime->word,
                      (atomic_load(&runtime->word) & ~UINT64_C(0xff)) | number);
         tarn__runtime_reword(runtime);
     }
     pthread_mutex_unlock(&runtime->lock);
-    if (number == TARN__SOURCES)
+    if (number == TARN__ALLOCATORS)
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "nrt: runtime %s has had %d allocators, no more fit",
-                              runtime->name, TARN__SOURCES);
+                              runtime->name, TARN__ALLOCATORS);
     return TARN_OK;
 }
 
 tarn_status tarn_runtime_set_allocator(tarn_runtime *runtime,
                                        const NRT_ExternalAllocator *allocator)
 {
-    struct tarn__source source = {.malloc = NULL};
+    struct tarn__allocator candidate = {.malloc = NULL};
 
     if (!runtime || (allocator && (!allocator->malloc || !allocator->free)))
         return tarn_error_set(TARN_INVALID_ARGUMENT, "nrt: an allocator needs %s",
                               runtime ? "a malloc and a free" : "a runtime");
     if (!allocator)
-        return tarn__runtime_use(runtime, &tarn__default_runtime.sources[0]);
-    source.with = *allocator;
-    return tarn__runtime_use(runtime, &source);
+        return tarn__runtime_use(runtime, &tarn__default_runtime.allocators[0]);
+    candidate.with = *allocator;
+    return tarn__runtime_use(runtime, &candidate);
 }
 
 void tarn_runtime_shutdown(tarn_runtime *runtime, bool shut)
@@ -245,7 +248,7 @@ void tarn_runtime_shutdown(tarn_runtime *runtime, bool shut)
 size_t tarn_runtime_trim(tarn_runtime *runtime)
 {
     struct tarn__shard *shard = tarn__shard_get(runtime);
-    size_t bytes = tarn__hold_shrink(runtime, 0);
+    size_t bytes = tarn__quarantine_shrink(runtime, 0);
 
     if (shard)
         tarn__slab_drain(shard);

@@ -19,13 +19,13 @@
 
 enum {
     TARN__RUNTIMES = 64,     /* indices of instances; 0 is the default one */
-    TARN__SOURCES = 16,      /* allocators in the life of an instance; 0 is libc */
+    TARN__ALLOCATORS = 16,   /* allocators in the life of an instance; 0 is libc */
     TARN__CLASSES = 18,      /* sizes of small blocks */
     TARN__SMALL_BYTES = 1088 /* data of the largest small MemInfo */
 };
 
 /* An allocator, with or without an argument of its own. */
-struct tarn__source {
+struct tarn__allocator {
     NRT_ExternalAllocator with; /* with.malloc NULL: the plain functions below */
     NRT_malloc_func malloc;
     NRT_realloc_func realloc;
@@ -85,9 +85,9 @@ struct tarn__shard {
     int64_t low;             /* flush when the difference falls below this */
     int64_t over;            /* ... and when `high` rises above this */
     _Atomic int64_t flushed; /* how much of it is in the instance's `live` */
-    struct tarn__list spare[TARN__CLASSES]; /* full, or empty: see slab.c */
-    unsigned source;                        /* of the blocks in the lists */
-    struct tarn__nrt_thread *thread;        /* the owning thread */
+    struct tarn__list full_batch[TARN__CLASSES]; /* full, or empty: see slab.c */
+    unsigned allocator;                          /* of the blocks in the lists */
+    struct tarn__nrt_thread *thread;             /* the owning thread */
     tarn_runtime *runtime;
     struct tarn__shard *next; /* of the instance; under the registry's lock */
 };
@@ -113,18 +113,20 @@ struct tarn_runtime {
     _Atomic uint64_t misuses;
     _Atomic uint64_t bytes_chunks;
     pthread_mutex_t lock;
-    struct tarn__source sources[TARN__SOURCES]; /* written once each, then published */
-    unsigned source_count;                      /* under the lock */
-    uint64_t generation;                        /* under the lock */
-    struct tarn__pool pools[TARN__SOURCES];     /* under the lock */
-    struct tarn__free *held_first, *held_last;  /* quarantine, oldest first; the lock */
-    size_t held_bytes, held_limit;              /* under the lock */
+    struct tarn__allocator
+        allocators[TARN__ALLOCATORS];          /* written once each, then published */
+    unsigned allocator_count;                  /* under the lock */
+    uint64_t generation;                       /* under the lock */
+    struct tarn__pool pools[TARN__ALLOCATORS]; /* under the lock */
+    struct tarn__free *quarantine_first,
+        *quarantine_last;                      /* quarantine, oldest first; the lock */
+    size_t quarantine_bytes, quarantine_limit; /* under the lock */
 };
 
 /* Bits of tarn_runtime.word above the allocator (8 bits) and the generation. */
 #define TARN__SLOW (UINT64_C(1) << 63)
 /* Modes that no allocation has to check. */
-#define TARN__QUIET_MODES (TARN_NRT_ABORT | TARN_NRT_EXIT_REPORT | TARN_NRT_SLABS)
+#define TARN__UNCHECKED_MODES (TARN_NRT_ABORT | TARN_NRT_EXIT_REPORT | TARN_NRT_SLABS)
 #define TARN__UNREADY (UINT64_C(1) << 62) /* not initialized yet */
 
 extern tarn_runtime tarn__default_runtime;
@@ -158,18 +160,19 @@ void tarn__runtime_ready(tarn_runtime *runtime);
 void tarn__registry_lock(void);
 void tarn__registry_unlock(void);
 /* memsys.c: the view of the default instance's counters. It comes before the registry. */
-void tarn__view_lock(void);
-void tarn__view_unlock(void);
+void tarn__memsys_lock(void);
+void tarn__memsys_unlock(void);
 /* All locks of this module, for fork. */
 void tarn__registry_lock_all(void);
 void tarn__registry_unlock_all(void);
 /* Does Valgrind or ASan watch this process? Valid after tarn__runtime_ready(). */
-bool tarn__runtime_watched(void);
+bool tarn__runtime_has_sanitizer(void);
 /* snapshot.c: print what is still live when the process ends; once. */
 void tarn__report_at_exit(void);
 /* Recompute `word`. Under the instance's lock. */
 void tarn__runtime_reword(tarn_runtime *runtime);
-tarn_status tarn__runtime_use(tarn_runtime *runtime, const struct tarn__source *source);
+tarn_status tarn__runtime_use(tarn_runtime *runtime,
+                              const struct tarn__allocator *allocator);
 
 /* thread.c: this thread's shard of an instance, created if missing; NULL: no host memory.
  * It follows changes of allocator and modes. */
@@ -186,7 +189,7 @@ void tarn__classes_init(void);
 /* A block of `class`, its header still FREE; NULL: no host memory. */
 struct tarn__free *tarn__slab_take(struct tarn__shard *shard, unsigned class);
 /* Return a FREE block of `source`; `shard` may be NULL. */
-void tarn__slab_put(tarn_runtime *runtime, struct tarn__shard *shard, unsigned source,
+void tarn__slab_put(tarn_runtime *runtime, struct tarn__shard *shard, unsigned allocator,
                     struct tarn__free *block);
 /* The list of a class is full: make space for one more. */
 void tarn__slab_overflow(struct tarn__shard *shard, unsigned class);
@@ -199,9 +202,10 @@ size_t tarn__slab_trim(tarn_runtime *runtime);
 void tarn__slab_free_all(tarn_runtime *runtime);
 
 /* source.c: memory from an allocator. */
-void *tarn__source_malloc(const struct tarn__source *source, size_t bytes);
-void *tarn__source_realloc(const struct tarn__source *source, void *old, size_t bytes);
-void tarn__source_free(const struct tarn__source *source, void *memory);
+void *tarn__allocator_malloc(const struct tarn__allocator *allocator, size_t bytes);
+void *tarn__allocator_realloc(const struct tarn__allocator *allocator, void *old,
+                              size_t bytes);
+void tarn__allocator_free(const struct tarn__allocator *allocator, void *memory);
 
 /* misuse.c */
 void tarn__misuse(tarn_runtime *runtime, const char *format, ...) TARN_PRINTF(2, 3);

@@ -23,14 +23,14 @@ static struct {
     _Atomic(struct site *) table; /* SITES of them; made at the first use, never freed */
 } sites = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static _Thread_local const char *words_of_thread
+static _Thread_local const char *thread_label
     __attribute__((tls_model(TARN_NRT_TLS_MODEL)));
 
-const char *tarn_nrt_set_label(const char *words)
+const char *tarn_nrt_set_label(const char *label)
 {
-    const char *before = words_of_thread;
+    const char *before = thread_label;
 
-    words_of_thread = words;
+    thread_label = label;
     return before;
 }
 
@@ -127,7 +127,7 @@ unsigned tarn__site_enter(const tarn_runtime *runtime, const void *caller,
 
     if (!table)
         return 0;
-    where = where ? where : words_of_thread;
+    where = where ? where : thread_label;
     unsigned number = find(table, runtime->index, caller, where, &place);
     if (!number && place)
         number = insert(table, runtime->index, caller, where);

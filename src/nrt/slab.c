@@ -51,10 +51,10 @@ void tarn__classes_init(void)
 }
 
 /* Batches of a pool are a stack. Under the lock. */
-static void push_batch(tarn_runtime *runtime, unsigned source, unsigned class,
+static void push_batch(tarn_runtime *runtime, unsigned allocator, unsigned class,
                        struct tarn__list batch)
 {
-    struct tarn__pool *pool = &runtime->pools[source];
+    struct tarn__pool *pool = &runtime->pools[allocator];
 
     if (!batch.first)
         return;
@@ -74,7 +74,7 @@ static struct tarn__list pop_batch(struct tarn__pool *pool, unsigned class)
 }
 
 /* The header of a block that was never used. */
-static struct tarn__free *cut(const tarn_runtime *runtime, unsigned source,
+static struct tarn__free *cut(const tarn_runtime *runtime, unsigned allocator,
                               unsigned class, char *place)
 {
     struct tarn__free *slot = (struct tarn__free *)(void *)place;
@@ -82,7 +82,7 @@ static struct tarn__free *cut(const tarn_runtime *runtime, unsigned source,
     atomic_init(&slot->block.word, (uint64_t)TARN__FREE |
                                        (uint64_t)runtime->index << TARN__RUNTIME_SHIFT |
                                        (uint64_t)class << TARN__CLASS_SHIFT |
-                                       (uint64_t)source << TARN__SOURCE_SHIFT);
+                                       (uint64_t)allocator << TARN__ALLOCATOR_SHIFT);
     atomic_init(&slot->refct, 0);
     return slot;
 }
@@ -94,14 +94,14 @@ struct range {
     size_t count; /* 0: there are none */
 };
 
-static struct tarn__list cut_range(const tarn_runtime *runtime, unsigned source,
+static struct tarn__list cut_range(const tarn_runtime *runtime, unsigned allocator,
                                    const struct range *range)
 {
     struct tarn__list list = {NULL, range->count};
     unsigned class = range->chunk->class;
 
     for (size_t i = range->from + range->count; i-- > range->from;) {
-        struct tarn__free *slot = cut(runtime, source, class,
+        struct tarn__free *slot = cut(runtime, allocator, class,
                                       range->chunk->first + i * tarn__class_bytes[class]);
         slot->next = list.first;
         list.first = slot;
@@ -126,10 +126,10 @@ static struct range reserve(struct tarn__pool *pool, unsigned class)
 }
 
 /* Memory for as many blocks of `class` as go into `bytes`. */
-static struct tarn__chunk *new_chunk(const struct tarn__source *source, unsigned class,
-                                     size_t bytes)
+static struct tarn__chunk *new_chunk(const struct tarn__allocator *allocator,
+                                     unsigned class, size_t bytes)
 {
-    struct tarn__chunk *chunk = tarn__source_malloc(source, bytes);
+    struct tarn__chunk *chunk = tarn__allocator_malloc(allocator, bytes);
 
     if (!chunk)
         return NULL;
@@ -157,11 +157,11 @@ static size_t next_chunk_bytes(const struct tarn__pool *pool, unsigned class)
 }
 
 /* A new chunk: some blocks for the caller, the others for all threads. */
-static struct range grow(tarn_runtime *runtime, unsigned source, unsigned class,
+static struct range grow(tarn_runtime *runtime, unsigned allocator, unsigned class,
                          size_t bytes)
 {
-    struct tarn__pool *pool = &runtime->pools[source];
-    struct tarn__chunk *chunk = new_chunk(&runtime->sources[source], class, bytes);
+    struct tarn__pool *pool = &runtime->pools[allocator];
+    struct tarn__chunk *chunk = new_chunk(&runtime->allocators[allocator], class, bytes);
 
     if (!chunk)
         return (struct range){NULL, 0, 0};
@@ -195,13 +195,13 @@ static void drop_hot(struct tarn__shard *shard, unsigned class)
 static struct tarn__list refill(struct tarn__shard *shard, unsigned class)
 {
     tarn_runtime *runtime = shard->runtime;
-    struct tarn__list spare = shard->spare[class];
+    struct tarn__list full_batch = shard->full_batch[class];
 
-    if (spare.first) {
-        shard->spare[class] = (struct tarn__list){NULL, 0};
-        return spare;
+    if (full_batch.first) {
+        shard->full_batch[class] = (struct tarn__list){NULL, 0};
+        return full_batch;
     }
-    struct tarn__pool *pool = &runtime->pools[shard->source];
+    struct tarn__pool *pool = &runtime->pools[shard->allocator];
     struct range range = {NULL, 0, 0};
     pthread_mutex_lock(&runtime->lock);
     struct tarn__list batch = pop_batch(pool, class);
@@ -212,8 +212,8 @@ static struct tarn__list refill(struct tarn__shard *shard, unsigned class)
     if (batch.first)
         return batch;
     if (!range.count)
-        range = grow(runtime, shard->source, class, bytes);
-    return range.count ? cut_range(runtime, shard->source, &range) : batch;
+        range = grow(runtime, shard->allocator, class, bytes);
+    return range.count ? cut_range(runtime, shard->allocator, &range) : batch;
 }
 
 struct tarn__free *tarn__slab_take(struct tarn__shard *shard, unsigned class)
@@ -233,24 +233,24 @@ struct tarn__free *tarn__slab_take(struct tarn__shard *shard, unsigned class)
 
 void tarn__slab_overflow(struct tarn__shard *shard, unsigned class)
 {
-    if (shard->spare[class].first) {
+    if (shard->full_batch[class].first) {
         pthread_mutex_lock(&shard->runtime->lock);
-        push_batch(shard->runtime, shard->source, class, shard->spare[class]);
+        push_batch(shard->runtime, shard->allocator, class, shard->full_batch[class]);
         pthread_mutex_unlock(&shard->runtime->lock);
     }
-    shard->spare[class] = shard->lists[class];
+    shard->full_batch[class] = shard->lists[class];
     shard->lists[class] = (struct tarn__list){NULL, 0};
 }
 
-void tarn__slab_put(tarn_runtime *runtime, struct tarn__shard *shard, unsigned source,
+void tarn__slab_put(tarn_runtime *runtime, struct tarn__shard *shard, unsigned allocator,
                     struct tarn__free *slot)
 {
     unsigned class = TARN__FIELD(tarn__block_word(&slot->block), TARN__CLASS_SHIFT);
 
-    if (!shard || shard->source != source) {
+    if (!shard || shard->allocator != allocator) {
         slot->next = NULL;
         pthread_mutex_lock(&runtime->lock);
-        push_batch(runtime, source, class, (struct tarn__list){slot, 1});
+        push_batch(runtime, allocator, class, (struct tarn__list){slot, 1});
         pthread_mutex_unlock(&runtime->lock);
         return;
     }
@@ -268,15 +268,15 @@ void tarn__slab_drain(struct tarn__shard *shard)
     pthread_mutex_lock(&runtime->lock);
     for (unsigned class = 0; class < TARN__CLASSES; class++) {
         drop_hot(shard, class);
-        push_batch(runtime, shard->source, class, shard->lists[class]);
-        push_batch(runtime, shard->source, class, shard->spare[class]);
-        shard->lists[class] = shard->spare[class] = (struct tarn__list){NULL, 0};
+        push_batch(runtime, shard->allocator, class, shard->lists[class]);
+        push_batch(runtime, shard->allocator, class, shard->full_batch[class]);
+        shard->lists[class] = shard->full_batch[class] = (struct tarn__list){NULL, 0};
     }
     pthread_mutex_unlock(&runtime->lock);
 }
 
 /* Free a list of chunks. Under no lock. */
-static size_t free_chunks(tarn_runtime *runtime, unsigned source,
+static size_t free_chunks(tarn_runtime *runtime, unsigned allocator,
                           struct tarn__chunk *chunk)
 {
     size_t bytes = 0;
@@ -285,8 +285,8 @@ static size_t free_chunks(tarn_runtime *runtime, unsigned source,
         struct tarn__chunk *next = chunk->next;
         bytes += chunk->bytes;
         atomic_fetch_sub(&runtime->bytes_chunks, chunk->bytes);
-        tarn__watch_allow(chunk, chunk->bytes);
-        tarn__source_free(&runtime->sources[source], chunk);
+        tarn__annotate_undefined(chunk, chunk->bytes);
+        tarn__allocator_free(&runtime->allocators[allocator], chunk);
         chunk = next;
     }
     return bytes;
@@ -294,9 +294,9 @@ static size_t free_chunks(tarn_runtime *runtime, unsigned source,
 
 void tarn__slab_free_all(tarn_runtime *runtime)
 {
-    for (unsigned source = 0; source < TARN__SOURCES; source++) {
-        free_chunks(runtime, source, runtime->pools[source].chunks);
-        memset(&runtime->pools[source], 0, sizeof runtime->pools[source]);
+    for (unsigned allocator = 0; allocator < TARN__ALLOCATORS; allocator++) {
+        free_chunks(runtime, allocator, runtime->pools[allocator].chunks);
+        memset(&runtime->pools[allocator], 0, sizeof runtime->pools[allocator]);
     }
 }
 
@@ -396,14 +396,14 @@ static struct tarn__list filter(const struct chunk_index *index, struct tarn__fr
 }
 
 static void filter_batches(const struct chunk_index *index, tarn_runtime *runtime,
-                           unsigned source)
+                           unsigned allocator)
 {
     for (unsigned class = 0; class < TARN__CLASSES; class++) {
-        struct tarn__free *batch = runtime->pools[source].batches[class];
-        runtime->pools[source].batches[class] = NULL;
+        struct tarn__free *batch = runtime->pools[allocator].batches[class];
+        runtime->pools[allocator].batches[class] = NULL;
         while (batch) {
             struct tarn__free *next = batch->next_batch;
-            push_batch(runtime, source, class, filter(index, batch));
+            push_batch(runtime, allocator, class, filter(index, batch));
             batch = next;
         }
     }
@@ -422,9 +422,9 @@ static void filter_fresh(struct tarn__pool *pool)
 }
 
 /* Take the chunks with only available blocks out of a pool. Under the lock. */
-static struct tarn__chunk *unused_chunks(tarn_runtime *runtime, unsigned source)
+static struct tarn__chunk *unused_chunks(tarn_runtime *runtime, unsigned allocator)
 {
-    struct tarn__pool *pool = &runtime->pools[source];
+    struct tarn__pool *pool = &runtime->pools[allocator];
     struct tarn__chunk *unused = NULL;
     struct chunk_index index;
 
@@ -432,7 +432,7 @@ static struct tarn__chunk *unused_chunks(tarn_runtime *runtime, unsigned source)
     if (!pool->chunks || !make_index(&index, pool->chunks))
         return NULL;
     count_ready(&index, pool);
-    filter_batches(&index, runtime, source);
+    filter_batches(&index, runtime, allocator);
     filter_fresh(pool);
     pool->chunks = NULL;
     for (size_t i = index.count; i-- > 0;) {
@@ -451,11 +451,11 @@ size_t tarn__slab_trim(tarn_runtime *runtime)
 {
     size_t bytes = 0;
 
-    for (unsigned source = 0; source < TARN__SOURCES; source++) {
+    for (unsigned allocator = 0; allocator < TARN__ALLOCATORS; allocator++) {
         pthread_mutex_lock(&runtime->lock);
-        struct tarn__chunk *unused = unused_chunks(runtime, source);
+        struct tarn__chunk *unused = unused_chunks(runtime, allocator);
         pthread_mutex_unlock(&runtime->lock);
-        bytes += free_chunks(runtime, source, unused);
+        bytes += free_chunks(runtime, allocator, unused);
     }
     return bytes;
 }

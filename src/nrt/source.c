@@ -1,24 +1,25 @@
 /* source.c -- memory from an allocator of either kind. */
 #include "nrt/runtime.h"
 
-void *tarn__source_malloc(const struct tarn__source *source, size_t bytes)
+void *tarn__allocator_malloc(const struct tarn__allocator *allocator, size_t bytes)
 {
-    if (source->with.malloc)
-        return source->with.malloc(bytes, source->with.opaque_data);
-    return source->malloc(bytes);
+    if (allocator->with.malloc)
+        return allocator->with.malloc(bytes, allocator->with.opaque_data);
+    return allocator->malloc(bytes);
 }
 
-void *tarn__source_realloc(const struct tarn__source *source, void *old, size_t bytes)
+void *tarn__allocator_realloc(const struct tarn__allocator *allocator, void *old,
+                              size_t bytes)
 {
-    if (source->with.malloc)
-        return source->with.realloc(old, bytes, source->with.opaque_data);
-    return source->realloc(old, bytes);
+    if (allocator->with.malloc)
+        return allocator->with.realloc(old, bytes, allocator->with.opaque_data);
+    return allocator->realloc(old, bytes);
 }
 
-void tarn__source_free(const struct tarn__source *source, void *memory)
+void tarn__allocator_free(const struct tarn__allocator *allocator, void *memory)
 {
-    if (source->with.malloc)
-        source->with.free(memory, source->with.opaque_data);
+    if (allocator->with.malloc)
+        allocator->with.free(memory, allocator->with.opaque_data);
     else
-        source->free(memory);
+        allocator->free(memory);
 }

@@ -145,7 +145,7 @@ tarn_status tarn_runtime_stats_read(tarn_runtime *runtime, tarn_runtime_stats *o
     stats.misuses = atomic_load(&runtime->misuses);
     stats.bytes_chunks = atomic_load(&runtime->bytes_chunks);
     pthread_mutex_lock(&runtime->lock);
-    stats.bytes_quarantine = runtime->held_bytes;
+    stats.bytes_quarantine = runtime->quarantine_bytes;
     pthread_mutex_unlock(&runtime->lock);
     size_t size = out->size < sizeof stats ? out->size : sizeof stats;
     memcpy((char *)out + sizeof size, (char *)&stats + sizeof size, size - sizeof size);

@@ -13,10 +13,10 @@
 
 struct tarn__shard tarn__no_shard = {.word = UINT64_MAX};
 
-static struct tarn__nrt_thread nobody = {
+static struct tarn__nrt_thread no_thread = {
     .shard = {[0 ... TARN__RUNTIMES - 1] = &tarn__no_shard}};
 
-_Thread_local struct tarn__nrt_thread *tarn__nrt_self = &nobody;
+_Thread_local struct tarn__nrt_thread *tarn__nrt_self = &no_thread;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key; /* its value is the thread's entry, for end_thread() */
@@ -58,7 +58,7 @@ static void end_thread(void *value)
 {
     struct tarn__nrt_thread *thread = value;
 
-    tarn__nrt_self = &nobody;
+    tarn__nrt_self = &no_thread;
     tarn__registry_lock();
     for (unsigned i = 0; i < TARN__RUNTIMES; i++) {
         struct tarn__shard *shard = atomic_load(&thread->shard[i]);
@@ -88,15 +88,15 @@ __attribute__((constructor)) static void watch_forks(void)
 /* This thread's entry; the address of `nobody`: no host memory. */
 static struct tarn__nrt_thread *self(void)
 {
-    if (tarn__nrt_self != &nobody)
+    if (tarn__nrt_self != &no_thread)
         return tarn__nrt_self;
     pthread_once(&once, make_key);
     struct tarn__nrt_thread *thread = malloc(sizeof *thread);
     if (!thread)
-        return &nobody;
+        return &no_thread;
     if (!key_made || pthread_setspecific(key, thread) != 0) {
         free(thread);
-        return &nobody;
+        return &no_thread;
     }
     for (unsigned i = 0; i < TARN__RUNTIMES; i++)
         atomic_init(&thread->shard[i], &tarn__no_shard);
@@ -107,7 +107,7 @@ static struct tarn__shard *make_shard(tarn_runtime *runtime)
 {
     struct tarn__nrt_thread *thread = self();
 
-    if (thread == &nobody)
+    if (thread == &no_thread)
         return NULL;
     struct tarn__shard *shard = aligned_alloc(alignof(struct tarn__shard), sizeof *shard);
     if (!shard)
@@ -115,7 +115,7 @@ static struct tarn__shard *make_shard(tarn_runtime *runtime)
     *shard = (struct tarn__shard){.word = UINT64_MAX,
                                   .low = -(int64_t)TARN__FLUSH,
                                   .over = TARN__FLUSH,
-                                  .source = UINT32_MAX,
+                                  .allocator = UINT32_MAX,
                                   .thread = thread,
                                   .runtime = runtime};
     tarn__registry_lock();
@@ -129,14 +129,14 @@ static struct tarn__shard *make_shard(tarn_runtime *runtime)
 /* Update a shard: the instance's allocator or modes have changed since its last check. */
 static void follow(struct tarn__shard *shard, uint64_t word)
 {
-    unsigned source = (unsigned)(word & 0xff);
+    unsigned allocator = (unsigned)(word & 0xff);
 
-    if (source != shard->source && shard->source != UINT32_MAX)
+    if (allocator != shard->allocator && shard->allocator != UINT32_MAX)
         tarn__slab_drain(shard);
-    shard->source = source;
+    shard->allocator = allocator;
     shard->fast = (uint64_t)TARN__LIVE |
                   (uint64_t)shard->runtime->index << TARN__RUNTIME_SHIFT |
-                  (uint64_t)source << TARN__SOURCE_SHIFT;
+                  (uint64_t)allocator << TARN__ALLOCATOR_SHIFT;
     shard->word = word & TARN__SLOW ? UINT64_MAX : word;
 }
 
@@ -151,7 +151,7 @@ struct tarn__shard *tarn__shard_get(tarn_runtime *runtime)
     }
     if (shard == &tarn__no_shard)
         shard = make_shard(runtime);
-    if (shard && (shard->word != word || shard->source == UINT32_MAX))
+    if (shard && (shard->word != word || shard->allocator == UINT32_MAX))
         follow(shard, word);
     return shard;
 }

@@ -4,8 +4,8 @@
  * two calls are weak, so that a libtarn that was built without ASan works in a program
  * built with it.
  */
-#ifndef TARN_NRT_WATCH_H
-#define TARN_NRT_WATCH_H
+#ifndef TARN_NRT_SANITIZER_H
+#define TARN_NRT_SANITIZER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ void __asan_unpoison_memory_region(void const volatile *memory, size_t bytes)
     __attribute__((weak));
 
 /* Does a sanitizer watch this process? */
-static inline bool tarn__watched(void)
+static inline bool tarn__sanitizer_is_present(void)
 {
 #ifdef TARN__VALGRIND
     if (RUNNING_ON_VALGRIND)
@@ -33,7 +33,7 @@ static inline bool tarn__watched(void)
 }
 
 /* These bytes may not be accessed from now on. */
-static inline void tarn__watch_forbid(void *memory, size_t bytes)
+static inline void tarn__annotate_no_access(void *memory, size_t bytes)
 {
 #ifdef TARN__VALGRIND
     VALGRIND_MAKE_MEM_NOACCESS(memory, bytes);
@@ -43,7 +43,7 @@ static inline void tarn__watch_forbid(void *memory, size_t bytes)
 }
 
 /* These bytes are allocated, and have no value yet. */
-static inline void tarn__watch_allow(void *memory, size_t bytes)
+static inline void tarn__annotate_undefined(void *memory, size_t bytes)
 {
     if (__asan_unpoison_memory_region)
         __asan_unpoison_memory_region(memory, bytes);
@@ -55,7 +55,7 @@ static inline void tarn__watch_allow(void *memory, size_t bytes)
 }
 
 /* These bytes can be read again, with their values. */
-static inline void tarn__watch_show(void *memory, size_t bytes)
+static inline void tarn__annotate_defined(void *memory, size_t bytes)
 {
     if (__asan_unpoison_memory_region)
         __asan_unpoison_memory_region(memory, bytes);

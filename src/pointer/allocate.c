@@ -31,7 +31,7 @@ static tarn_status wait_until_ready(tarn_resource *resource, tarn_stream stream)
 {
     if (!needs_waits(resource, stream))
         return TARN_OK;
-    tarn__wait_ahead();
+    tarn__call_blocking_hook();
     if (tarn_resource_supports_streams(resource))
         return tarn_stream_synchronize(tarn_resource_device(resource),
                                        TARN_STREAM_LEGACY);
@@ -43,7 +43,7 @@ static tarn_status wait_for_last_use(tarn_resource *resource, tarn_stream stream
 {
     if (!needs_waits(resource, stream) || tarn__driver_gone())
         return TARN_OK;
-    tarn__wait_ahead();
+    tarn__call_blocking_hook();
     return tarn_driver_synchronize(tarn_resource_device(resource));
 }
 
@@ -51,24 +51,25 @@ static tarn_status wait_for_last_use(tarn_resource *resource, tarn_stream stream
  * accounting of adaptors stays right. */
 static tarn_status deallocate(const tarn_pointer *pointer, tarn_stream stream)
 {
-    uint64_t before = tarn__block_life_set(pointer->life);
+    uint64_t before = tarn__block_generation_set(pointer->context_generation);
     tarn_status status = tarn_resource_deallocate(pointer->resource, pointer->address,
                                                   pointer->bytes, 0, stream);
 
-    tarn__block_life_set(before);
+    tarn__block_generation_set(before);
     return status;
 }
 
 /* Return the block first, then the reference to the resource. Releasing the reference can
  * also fail, while another caller has live blocks and no reference. `address` records the
  * progress. */
-static tarn_status give_back_block(tarn_pointer *pointer)
+static tarn_status return_block(tarn_pointer *pointer)
 {
     tarn_stream stream = atomic_load(&pointer->stream);
     tarn_status status = TARN_OK;
 
     if (pointer->address) {
-        if (tarn__context_lives(pointer->device, pointer->life))
+        if (tarn__context_generation_is_current(pointer->device,
+                                                pointer->context_generation))
             status = wait_for_last_use(pointer->resource, stream);
         if (status == TARN_OK)
             status = deallocate(pointer, stream);
@@ -104,7 +105,7 @@ static tarn_status fill(tarn_pointer *pointer, tarn_resource *resource,
     tarn__pointer_place(pointer, block,
                         pointer->device == TARN_DEVICE_NONE ? (void *)(uintptr_t)block
                                                             : NULL,
-                        give_back_block);
+                        return_block);
     return wait_until_ready(resource, stream);
 }
 

@@ -47,7 +47,7 @@ static void end_pointer(void *data, size_t size, void *info)
         return;
     }
     if (pointer->finalizer || pointer->owner_release)
-        tarn__wait_ahead(); /* the finalizer is the user's code */
+        tarn__call_blocking_hook(); /* the finalizer is the user's code */
     if (pointer->finalizer)
         pointer->finalizer(pointer->finalizer_data, pointer->address, pointer->bytes);
     tarn__pointer_return(pointer);
@@ -81,12 +81,13 @@ tarn_status tarn__pointer_blank(tarn_pointer_kind kind, int device, size_t bytes
 }
 
 void tarn__pointer_place(tarn_pointer *pointer, tarn_device_ptr address, void *host,
-                         tarn__give_back *give_back)
+                         tarn__return_memory *return_memory)
 {
     pointer->address = address;
     pointer->host = host;
-    pointer->give_back = give_back;
-    pointer->life = give_back ? tarn__context_life(pointer->device) : 0;
+    pointer->return_memory = return_memory;
+    pointer->context_generation =
+        return_memory ? tarn__context_generation(pointer->device) : 0;
     pointer->meminfo->data = address ? (void *)(uintptr_t)address : host;
 }
 
@@ -134,13 +135,13 @@ tarn_status tarn_pointer_create(const tarn_pointer_options *options, tarn_pointe
     return TARN_OK;
 }
 
-tarn_status tarn__pointer_check_alive(const char *who, const tarn_pointer *pointer)
+tarn_status tarn__pointer_check_alive(const char *component, const tarn_pointer *pointer)
 {
     if (tarn_pointer_use_count(pointer) > 0)
         return TARN_OK;
     return tarn_error_set(TARN_INVALID_ARGUMENT,
-                          "%s: %zu bytes at 0x%llx have lost their last reference", who,
-                          pointer->bytes, pointer->address);
+                          "%s: %zu bytes at 0x%llx have lost their last reference",
+                          component, pointer->bytes, pointer->address);
 }
 
 /* Differences instead of sums, so that nothing can wrap. */
@@ -199,7 +200,7 @@ void tarn_pointer_release(tarn_pointer *pointer)
         return;
     tarn__release release = atomic_load_explicit(&pointer->release, memory_order_acquire);
     if (release) {
-        tarn__wait_ahead();
+        tarn__call_blocking_hook();
         release(pointer);
     } else
         tarn_meminfo_release(pointer->meminfo);

@@ -12,7 +12,7 @@
 
 /* Returns memory to where it came from. After a failure nothing has changed, and it is
  * called again later. No lock is held. */
-typedef tarn_status tarn__give_back(tarn_pointer *pointer);
+typedef tarn_status tarn__return_memory(tarn_pointer *pointer);
 
 typedef void (*tarn__release)(tarn_pointer *pointer);
 
@@ -20,21 +20,21 @@ struct tarn_pointer {
     tarn_meminfo *meminfo; /* the count; its destructor ends this pointer */
     tarn_pointer *base;    /* of a view: the first owner, retained; else NULL */
     tarn_pointer_kind kind;
-    int device;              /* TARN_DEVICE_NONE for plain host memory */
-    uint64_t life;           /* context generation when the memory was allocated; 0:
+    int device;                  /* TARN_DEVICE_NONE for plain host memory */
+    uint64_t context_generation; /* context generation when the memory was allocated; 0:
                               * none */
-    tarn_device_ptr address; /* the device's address; 0 if the device has none */
-    void *host;              /* the host's address; NULL if the host has none */
+    tarn_device_ptr address;     /* the device's address; 0 if the device has none */
+    void *host;                  /* the host's address; NULL if the host has none */
     size_t bytes;
     tarn_finalizer finalizer; /* the user's, which cannot fail; may be NULL */
     void *finalizer_data;
     void *owner; /* released after all else; both may be NULL */
     void (*owner_release)(void *);
-    tarn__give_back *give_back;  /* NULL: the pointer owns no memory */
-    bool deferrable;             /* a give_back that waits may be deferred */
-    bool lazy;                   /* deferred until enough are,
+    tarn__return_memory *return_memory; /* NULL: the pointer owns no memory */
+    bool deferrable;                    /* a return_memory that waits may be deferred */
+    bool lazy;                          /* deferred until enough are,
                                  * tarn__pointer_set_limits() */
-    bool failed;                 /* a give_back failed, and the memory is not returned
+    bool failed;                 /* a return_memory failed, and the memory is not returned
                                  * yet */
     tarn_resource *resource;     /* retained until the block is returned; NULL: from
                                  * none */
@@ -53,7 +53,7 @@ tarn_status tarn__pointer_blank(tarn_pointer_kind kind, int device, size_t bytes
 
 /* Put memory behind a blank pointer: from now on its last release returns the memory. */
 void tarn__pointer_place(tarn_pointer *pointer, tarn_device_ptr address, void *host,
-                         tarn__give_back *give_back);
+                         tarn__return_memory *return_memory);
 
 /* tarn_pointer_allocate(). `deferrable` is set for managers, see
  * tarn__pointer_defer_begin(). */
@@ -94,14 +94,14 @@ void tarn__pointer_set_capacity(int device, size_t bytes);
 
 /* Report the deferred frees of `device` now. Pinned memory counts no bytes: it is not the
  * device's. */
-void tarn__pointer_put_off(int device, size_t *count_out, size_t *bytes_out);
+void tarn__pointer_deferred_on(int device, size_t *count_out, size_t *bytes_out);
 
 /* Return all memory of `device` whose free was deferred or failed. */
 tarn_status tarn__pointer_flush(int device);
 
 /* Fail with TARN_INVALID_ARGUMENT where the last reference of `pointer` is gone: its
  * finalizer is calling. */
-tarn_status tarn__pointer_check_alive(const char *who, const tarn_pointer *pointer);
+tarn_status tarn__pointer_check_alive(const char *component, const tarn_pointer *pointer);
 
 /* Release `pointer` after a failure whose message stays the last error. */
 void tarn__pointer_drop(tarn_pointer *pointer);

@@ -36,48 +36,48 @@ struct list {
 };
 
 /* The deferred frees of one device. All fields but `deferring` are under the lock. */
-struct put_off {
+struct defer {
     atomic_int deferring; /* depth of deferred cleanup; changed under the lock */
     size_t count;         /* entries in the list */
     size_t bytes;         /* that they have on the device */
     size_t capacity;      /* bytes of the device; 0: not known */
 };
 
-TARN__STATIC_MUTEX(lock); /* for the lists; never held during a give_back */
+TARN__STATIC_MUTEX(lock); /* for the lists; never held during a return_memory */
 static struct {
     struct list failed;  /* to be retried at any time */
-    struct list put_off; /* kept until there are enough, or until the last end */
+    struct list defer;   /* kept until there are enough, or until the last end */
     atomic_size_t count; /* entries of both; read without the lock */
     atomic_size_t failed_count,
         failed_bytes; /* bytes whose free failed: in the list, or taken out for a retry */
     size_t most;      /* lazy entries that one device keeps at most */
     double ratio;     /* share of its capacity that they may have */
-    struct put_off devices[DEVICES_MAX];
-} unreturned = {.most = 10, .ratio = 0.2};
+    struct defer devices[DEVICES_MAX];
+} deferred_frees = {.most = 10, .ratio = 0.2};
 
 /* Keeps the first failure of a free on a thread. */
-struct watch {
-    struct watch *outer;
+struct failure_record {
+    struct failure_record *outer;
     tarn_error why; /* TARN_OK: none has failed */
 };
 
-static _Thread_local struct watch *watching;
+static _Thread_local struct failure_record *failure_target;
 
-static void watch_begin(struct watch *watch)
+static void failure_record_begin(struct failure_record *failure_record)
 {
-    watch->outer = watching;
-    watch->why.status = TARN_OK;
-    watching = watch;
+    failure_record->outer = failure_target;
+    failure_record->why.status = TARN_OK;
+    failure_target = failure_record;
 }
 
 /* Return the first failure; it becomes the last error. */
-static tarn_status watch_end(const struct watch *watch)
+static tarn_status failure_record_end(const struct failure_record *failure_record)
 {
-    watching = watch->outer;
-    if (watch->why.status == TARN_OK)
+    failure_target = failure_record->outer;
+    if (failure_record->why.status == TARN_OK)
         return TARN_OK;
-    return tarn_error_set_native(watch->why.status, watch->why.native, "%s",
-                                 watch->why.message);
+    return tarn_error_set_native(failure_record->why.status, failure_record->why.native,
+                                 "%s", failure_record->why.message);
 }
 
 static void append(struct list *list, tarn_pointer *pointer)
@@ -99,20 +99,20 @@ static tarn_pointer *take_first(struct list *list)
     return pointer;
 }
 
-static void keep(struct list *list, tarn_pointer *pointer)
+static void add_to_list(struct list *list, tarn_pointer *pointer)
 {
     tarn__mutex_lock(&lock);
     append(list, pointer);
-    atomic_fetch_add(&unreturned.count, 1);
+    atomic_fetch_add(&deferred_frees.count, 1);
     tarn__mutex_unlock(&lock);
 }
 
 static tarn_pointer *take_failed(void)
 {
     tarn__mutex_lock(&lock);
-    tarn_pointer *pointer = take_first(&unreturned.failed);
+    tarn_pointer *pointer = take_first(&deferred_frees.failed);
     if (pointer)
-        atomic_fetch_sub(&unreturned.count, 1);
+        atomic_fetch_sub(&deferred_frees.count, 1);
     tarn__mutex_unlock(&lock);
     return pointer;
 }
@@ -129,41 +129,41 @@ static void make_due(int device)
     struct list rest = {NULL, NULL};
     tarn_pointer *pointer;
 
-    while ((pointer = take_first(&unreturned.put_off))) {
+    while ((pointer = take_first(&deferred_frees.defer))) {
         if (device != TARN_DEVICE_NONE && pointer->device != device) {
             append(&rest, pointer);
             continue;
         }
-        unreturned.devices[pointer->device].count--;
-        unreturned.devices[pointer->device].bytes -= device_bytes(pointer);
-        append(&unreturned.failed, pointer);
+        deferred_frees.devices[pointer->device].count--;
+        deferred_frees.devices[pointer->device].bytes -= device_bytes(pointer);
+        append(&deferred_frees.failed, pointer);
     }
-    unreturned.put_off = rest;
+    deferred_frees.defer = rest;
 }
 
 /* Is it time to return the deferred frees of a device? Under the lock. */
-static bool are_enough(const struct put_off *device)
+static bool limits_exceeded(const struct defer *device)
 {
     if (atomic_load(&device->deferring) > 0)
         return false;
-    return device->count > unreturned.most ||
+    return device->count > deferred_frees.most ||
            (device->capacity &&
-            (double)device->bytes > unreturned.ratio * (double)device->capacity);
+            (double)device->bytes > deferred_frees.ratio * (double)device->capacity);
 }
 
 /* Defer `pointer`; true where that made all deferred frees of its device due. */
-static bool put_off(tarn_pointer *pointer)
+static bool defer(tarn_pointer *pointer)
 {
-    struct put_off *device = &unreturned.devices[pointer->device];
+    struct defer *device = &deferred_frees.devices[pointer->device];
 
     tarn__mutex_lock(&lock);
-    append(&unreturned.put_off, pointer);
-    atomic_fetch_add(&unreturned.count, 1);
+    append(&deferred_frees.defer, pointer);
+    atomic_fetch_add(&deferred_frees.count, 1);
     device->count++;
     device->bytes += device_bytes(pointer);
-    bool is_due = are_enough(device);
+    bool is_due = limits_exceeded(device);
     if (is_due)
-        make_due((int)(device - unreturned.devices));
+        make_due((int)(device - deferred_frees.devices));
     tarn__mutex_unlock(&lock);
     return is_due;
 }
@@ -178,17 +178,17 @@ static void finish(tarn_pointer *pointer)
     free(pointer);
 }
 
-static bool is_put_off(const tarn_pointer *pointer)
+static bool must_defer(const tarn_pointer *pointer)
 {
     if (pointer->device < 0 || pointer->device >= DEVICES_MAX)
         return false;
     if (pointer->lazy)
         return true;
     if (!pointer->deferrable ||
-        atomic_load_explicit(&unreturned.devices[pointer->device].deferring,
+        atomic_load_explicit(&deferred_frees.devices[pointer->device].deferring,
                              memory_order_relaxed) == 0)
         return false;
-    tarn__wait_ahead();
+    tarn__call_blocking_hook();
     if (!pointer->resource || tarn_resource_deallocate_synchronizes(pointer->resource))
         return true;
     return atomic_load(&pointer->stream) == TARN_STREAM_NONE &&
@@ -196,22 +196,22 @@ static bool is_put_off(const tarn_pointer *pointer)
 }
 
 /* Was the block returned, so that only the reference to its resource is left? */
-static bool is_back(const tarn_pointer *pointer)
+static bool is_returned(const tarn_pointer *pointer)
 {
     return pointer->resource && pointer->bytes && !pointer->address;
 }
 
-/* Its give_back failed with `status`: count it, and report it once. */
+/* Its return_memory failed with `status`: count it, and report it once. */
 static void note_failure(tarn_pointer *pointer, tarn_status status)
 {
-    if (pointer->failed || is_back(pointer))
+    if (pointer->failed || is_returned(pointer))
         return;
     pointer->failed = true;
-    atomic_fetch_add(&unreturned.failed_bytes, pointer->bytes);
-    atomic_fetch_add(&unreturned.failed_count, 1);
-    if (watching && watching->why.status == TARN_OK) {
-        watching->why = *tarn_error_last();
-        watching->why.status = status;
+    atomic_fetch_add(&deferred_frees.failed_bytes, pointer->bytes);
+    atomic_fetch_add(&deferred_frees.failed_count, 1);
+    if (failure_target && failure_target->why.status == TARN_OK) {
+        failure_target->why = *tarn_error_last();
+        failure_target->why.status = status;
     } else {
         tarn__warn(
             "pointer: %zu bytes at 0x%llx are not freed, later calls try again: %s",
@@ -224,33 +224,33 @@ static void note_return(tarn_pointer *pointer)
     if (!pointer->failed)
         return;
     pointer->failed = false;
-    atomic_fetch_sub(&unreturned.failed_bytes, pointer->bytes);
-    atomic_fetch_sub(&unreturned.failed_count, 1);
+    atomic_fetch_sub(&deferred_frees.failed_bytes, pointer->bytes);
+    atomic_fetch_sub(&deferred_frees.failed_count, 1);
 }
 
 /* Return the memory of one pointer, or keep the pointer as failed. */
 static tarn_status try_one(tarn_pointer *pointer)
 {
     if (!pointer->resource) /* the resource reports for itself */
-        tarn__wait_ahead();
-    tarn_status status = pointer->give_back(pointer);
-    if (status == TARN_OK || tarn__driver_gone() || is_back(pointer))
+        tarn__call_blocking_hook();
+    tarn_status status = pointer->return_memory(pointer);
+    if (status == TARN_OK || tarn__driver_gone() || is_returned(pointer))
         note_return(pointer);
     if (status == TARN_OK || tarn__driver_gone()) {
         finish(pointer);
         return status;
     }
     note_failure(pointer, status); /* before other threads can take it from the list */
-    keep(&unreturned.failed, pointer);
+    add_to_list(&deferred_frees.failed, pointer);
     return status;
 }
 
 void tarn__pointer_return(tarn_pointer *pointer)
 {
-    if (!pointer->give_back)
+    if (!pointer->return_memory)
         finish(pointer);
-    else if (is_put_off(pointer) && !tarn__driver_gone()) {
-        if (put_off(pointer))
+    else if (must_defer(pointer) && !tarn__driver_gone()) {
+        if (defer(pointer))
             tarn__pointer_retry();
     } else if (try_one(pointer) == TARN_OK)
         tarn__pointer_retry();
@@ -263,7 +263,7 @@ void tarn__pointer_retry(void)
 
     if (tries == 0 || tarn__driver_gone())
         return;
-    tarn__wait_ahead();
+    tarn__call_blocking_hook();
     struct tarn__kept_error before = tarn__error_keep();
     while (tries-- && (pointer = take_failed()))
         if (try_one(pointer) != TARN_OK)
@@ -304,11 +304,11 @@ static tarn_status flush(int device)
 /* The status reports the first failure to the caller. */
 tarn_status tarn__pointer_flush(int device)
 {
-    struct watch watch;
+    struct failure_record failure_record;
 
-    watch_begin(&watch);
+    failure_record_begin(&failure_record);
     tarn_status status = flush(device);
-    watching = watch.outer;
+    failure_target = failure_record.outer;
     return status;
 }
 
@@ -329,14 +329,14 @@ bool tarn__pointer_reclaimed(tarn_status status)
 
 size_t tarn_pointer_deferred_count(void)
 {
-    return atomic_load(&unreturned.count);
+    return atomic_load(&deferred_frees.count);
 }
 
 /* Count the entries of a list that wait and have not failed. Under the lock. */
 static void add_waiting(const struct list *list, tarn_deferred_frees *out)
 {
     for (const tarn_pointer *pointer = list->first; pointer; pointer = pointer->next)
-        if (!pointer->failed && !is_back(pointer)) {
+        if (!pointer->failed && !is_returned(pointer)) {
             out->waiting_count++;
             out->waiting_bytes += pointer->bytes;
         }
@@ -348,55 +348,56 @@ tarn_status tarn_pointer_deferred_frees(tarn_deferred_frees *out)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "pointer: deferred frees into %zu bytes, they have %zu",
                               out ? out->size : 0, sizeof *out);
-    *out = (tarn_deferred_frees){.size = sizeof *out,
-                                 .failed_count = atomic_load(&unreturned.failed_count),
-                                 .failed_bytes = atomic_load(&unreturned.failed_bytes)};
+    *out =
+        (tarn_deferred_frees){.size = sizeof *out,
+                              .failed_count = atomic_load(&deferred_frees.failed_count),
+                              .failed_bytes = atomic_load(&deferred_frees.failed_bytes)};
     if (tarn__driver_gone())
         return TARN_OK;
     tarn__mutex_lock(&lock);
-    add_waiting(&unreturned.put_off, out);
-    add_waiting(&unreturned.failed, out);
+    add_waiting(&deferred_frees.defer, out);
+    add_waiting(&deferred_frees.failed, out);
     tarn__mutex_unlock(&lock);
     return TARN_OK;
 }
 
 tarn_status tarn_pointer_release_checked(tarn_pointer *pointer)
 {
-    struct watch watch;
+    struct failure_record failure_record;
 
-    watch_begin(&watch);
+    failure_record_begin(&failure_record);
     tarn_pointer_release(pointer);
-    return watch_end(&watch);
+    return failure_record_end(&failure_record);
 }
 
 void tarn__pointer_set_limits(size_t count, double ratio)
 {
     tarn__mutex_lock(&lock);
-    unreturned.most = count;
-    unreturned.ratio = ratio;
+    deferred_frees.most = count;
+    deferred_frees.ratio = ratio;
     tarn__mutex_unlock(&lock);
 }
 
 void tarn__pointer_limits(size_t *count_out, double *ratio_out)
 {
     tarn__mutex_lock(&lock);
-    *count_out = unreturned.most;
-    *ratio_out = unreturned.ratio;
+    *count_out = deferred_frees.most;
+    *ratio_out = deferred_frees.ratio;
     tarn__mutex_unlock(&lock);
 }
 
 void tarn__pointer_set_capacity(int device, size_t bytes)
 {
     tarn__mutex_lock(&lock);
-    unreturned.devices[device].capacity = bytes;
+    deferred_frees.devices[device].capacity = bytes;
     tarn__mutex_unlock(&lock);
 }
 
-void tarn__pointer_put_off(int device, size_t *count_out, size_t *bytes_out)
+void tarn__pointer_deferred_on(int device, size_t *count_out, size_t *bytes_out)
 {
     tarn__mutex_lock(&lock);
-    *count_out = unreturned.devices[device].count;
-    *bytes_out = unreturned.devices[device].bytes;
+    *count_out = deferred_frees.devices[device].count;
+    *bytes_out = deferred_frees.devices[device].bytes;
     tarn__mutex_unlock(&lock);
 }
 
@@ -405,26 +406,26 @@ void tarn__pointer_defer_begin(int device)
     if (tarn__driver_gone())
         return;
     tarn__mutex_lock(&lock);
-    atomic_fetch_add(&unreturned.devices[device].deferring, 1);
+    atomic_fetch_add(&deferred_frees.devices[device].deferring, 1);
     tarn__mutex_unlock(&lock);
 }
 
 tarn_status tarn__pointer_defer_end(int device)
 {
-    struct watch watch;
+    struct failure_record failure_record;
 
     if (tarn__driver_gone())
         return TARN_OK;
     tarn__mutex_lock(&lock);
-    bool last = atomic_fetch_sub(&unreturned.devices[device].deferring, 1) == 1;
+    bool last = atomic_fetch_sub(&deferred_frees.devices[device].deferring, 1) == 1;
     if (last)
         make_due(device);
     tarn__mutex_unlock(&lock);
     if (!last)
         return TARN_OK;
     struct tarn__kept_error before = tarn__error_keep();
-    watch_begin(&watch);
+    failure_record_begin(&failure_record);
     try_all();
     tarn__error_restore(&before);
-    return watch_end(&watch);
+    return failure_record_end(&failure_record);
 }

@@ -37,13 +37,13 @@ static void keep(struct passage *passage, const char *message)
 
 static void on_diagnostic(LLVMDiagnosticInfoRef diagnostic, void *data)
 {
-    char *words;
+    char *text;
 
     if (LLVMGetDiagInfoSeverity(diagnostic) != LLVMDSError)
         return;
-    words = LLVMGetDiagInfoDescription(diagnostic);
-    keep(data, words);
-    LLVMDisposeMessage(words);
+    text = LLVMGetDiagInfoDescription(diagnostic);
+    keep(data, text);
+    LLVMDisposeMessage(text);
 }
 
 static bool is_bitcode(const unsigned char *bytes, size_t count)
@@ -58,14 +58,13 @@ static tarn_status read_module(struct passage *passage, const void *ir, size_t b
 {
     LLVMMemoryBufferRef buffer =
         LLVMCreateMemoryBufferWithMemoryRangeCopy(ir, bytes, passage->name);
-    char *words = NULL;
+    char *text = NULL;
 
     /* This call takes over the buffer, also on failure. */
-    bool failed =
-        LLVMParseIRInContext(passage->context, buffer, &passage->module, &words);
-    if (failed && words)
-        keep(passage, words);
-    LLVMDisposeMessage(words);
+    bool failed = LLVMParseIRInContext(passage->context, buffer, &passage->module, &text);
+    if (failed && text)
+        keep(passage, text);
+    LLVMDisposeMessage(text);
     if (!failed && !passage->trouble[0])
         return TARN_OK;
     if (failed)
@@ -93,22 +92,22 @@ static const char *bad_function(LLVMModuleRef module)
 
 static tarn_status verify(struct passage *passage, const char *when)
 {
-    char *words = NULL;
+    char *text = NULL;
 
-    if (!LLVMVerifyModule(passage->module, LLVMReturnStatusAction, &words)) {
-        LLVMDisposeMessage(words);
+    if (!LLVMVerifyModule(passage->module, LLVMReturnStatusAction, &text)) {
+        LLVMDisposeMessage(text);
         return TARN_OK;
     }
     const char *function = bad_function(passage->module);
-    keep(passage, words);
-    LLVMDisposeMessage(words);
+    keep(passage, text);
+    LLVMDisposeMessage(text);
     return tarn_error_set(TARN_BAD_FORMAT, "prune: %s is not valid IR%s%s%s: %s",
                           passage->name, when, function ? ", in function " : "",
                           function ? function : "", passage->trouble);
 }
 
-static tarn_status hand_out(const char *bytes, size_t count, char **out,
-                            size_t *out_bytes)
+static tarn_status copy_result(const char *bytes, size_t count, char **out,
+                               size_t *out_bytes)
 {
     char *copy = malloc(count + 1);
 
@@ -129,13 +128,13 @@ static tarn_status write_module(struct passage *passage, bool bitcode, char **ou
 
     if (!bitcode) {
         char *text = LLVMPrintModuleToString(passage->module);
-        status = hand_out(text, strlen(text), out, out_bytes);
+        status = copy_result(text, strlen(text), out, out_bytes);
         LLVMDisposeMessage(text);
         return status;
     }
     LLVMMemoryBufferRef buffer = LLVMWriteBitcodeToMemoryBuffer(passage->module);
-    status =
-        hand_out(LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer), out, out_bytes);
+    status = copy_result(LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer), out,
+                         out_bytes);
     LLVMDisposeMemoryBuffer(buffer);
     return status;
 }

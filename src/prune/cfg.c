@@ -18,37 +18,40 @@ uint32_t tarn__cfg_number(const struct tarn__cfg *cfg, LLVMBasicBlockRef block)
     return cfg->slots[slot_of(cfg, block)] - 1;
 }
 
-static bool number_blocks(struct tarn__cfg *cfg, const struct tarn__view *view)
+static bool number_blocks(struct tarn__cfg *cfg,
+                          const struct tarn__function_index *function_index)
 {
     size_t slots = 16;
 
-    while (slots < 2 * (size_t)view->block_count)
+    while (slots < 2 * (size_t)function_index->block_count)
         slots *= 2;
-    cfg->slots = TARN__TAKE(&view->pruning->arena, uint32_t, slots);
+    cfg->slots = TARN__TAKE(&function_index->pruning->arena, uint32_t, slots);
     cfg->slot_mask = slots - 1;
-    cfg->names = view->blocks;
+    cfg->names = function_index->blocks;
     if (!cfg->slots)
         return false;
-    for (uint32_t b = 0; b < view->block_count; b++)
-        cfg->slots[slot_of(cfg, view->blocks[b])] = b + 1;
+    for (uint32_t b = 0; b < function_index->block_count; b++)
+        cfg->slots[slot_of(cfg, function_index->blocks[b])] = b + 1;
     return true;
 }
 
-static size_t count_edges(const struct tarn__view *view)
+static size_t count_edges(const struct tarn__function_index *function_index)
 {
     size_t edges = 0;
 
-    for (uint32_t b = 0; b < view->block_count; b++)
-        edges += LLVMGetNumSuccessors(LLVMGetBasicBlockTerminator(view->blocks[b]));
+    for (uint32_t b = 0; b < function_index->block_count; b++)
+        edges +=
+            LLVMGetNumSuccessors(LLVMGetBasicBlockTerminator(function_index->blocks[b]));
     return edges;
 }
 
-static void list_targets(struct tarn__cfg *cfg, const struct tarn__view *view)
+static void list_targets(struct tarn__cfg *cfg,
+                         const struct tarn__function_index *function_index)
 {
     size_t edge = 0;
 
     for (uint32_t b = 0; b < cfg->blocks; b++) {
-        LLVMValueRef end = LLVMGetBasicBlockTerminator(view->blocks[b]);
+        LLVMValueRef end = LLVMGetBasicBlockTerminator(function_index->blocks[b]);
         unsigned count = LLVMGetNumSuccessors(end);
         for (unsigned i = 0; i < count; i++)
             cfg->targets[edge++] = tarn__cfg_number(cfg, LLVMGetSuccessor(end, i));
@@ -69,22 +72,23 @@ static void list_sources(struct tarn__cfg *cfg)
             cfg->sources[fill[cfg->targets[edge]]++] = b;
 }
 
-bool tarn__cfg_open(struct tarn__cfg *cfg, const struct tarn__view *view)
+bool tarn__cfg_open(struct tarn__cfg *cfg,
+                    const struct tarn__function_index *function_index)
 {
-    struct tarn__arena *arena = &view->pruning->arena;
-    size_t edges = count_edges(view);
+    struct tarn__arena *arena = &function_index->pruning->arena;
+    size_t edges = count_edges(function_index);
 
     *cfg = (struct tarn__cfg){
-        .blocks = view->block_count,
+        .blocks = function_index->block_count,
         .edges = edges,
-        .first_out = TARN__TAKE(arena, size_t, (size_t)view->block_count + 2),
+        .first_out = TARN__TAKE(arena, size_t, (size_t)function_index->block_count + 2),
         .targets = TARN__TAKE(arena, uint32_t, edges),
-        .first_in = TARN__TAKE(arena, size_t, (size_t)view->block_count + 2),
+        .first_in = TARN__TAKE(arena, size_t, (size_t)function_index->block_count + 2),
         .sources = TARN__TAKE(arena, uint32_t, edges),
     };
-    if (arena->failed || !number_blocks(cfg, view))
+    if (arena->failed || !number_blocks(cfg, function_index))
         return false;
-    list_targets(cfg, view);
+    list_targets(cfg, function_index);
     list_sources(cfg);
     return true;
 }

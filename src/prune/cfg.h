@@ -22,7 +22,8 @@ struct tarn__cfg {
 };
 
 /* False: no host memory. Every block has a terminator. */
-bool tarn__cfg_open(struct tarn__cfg *cfg, const struct tarn__view *view);
+bool tarn__cfg_open(struct tarn__cfg *cfg,
+                    const struct tarn__function_index *function_index);
 
 /* The number of a block of the function. */
 uint32_t tarn__cfg_number(const struct tarn__cfg *cfg, LLVMBasicBlockRef block);

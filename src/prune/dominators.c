@@ -25,7 +25,7 @@ struct build {
     uint32_t *stack, *from; /* blocks, and the numbers that they were found from */
 };
 
-static uint32_t give_number(struct build *build, uint32_t block, uint32_t parent)
+static uint32_t assign_number(struct build *build, uint32_t block, uint32_t parent)
 {
     uint32_t number = ++build->count;
 
@@ -49,7 +49,7 @@ static void walk(struct build *build, uint32_t root, uint32_t parent)
         uint32_t block = build->stack[--depth];
         if (build->number[block])
             continue;
-        uint32_t number = give_number(build, block, build->from[depth]);
+        uint32_t number = assign_number(build, block, build->from[depth]);
         for (size_t i = cfg->first_out[block]; i < cfg->first_out[block + 1]; i++) {
             if (build->number[cfg->targets[i]])
                 continue;
@@ -190,7 +190,7 @@ bool tarn__post_dominators(struct tarn__tree *tree, const struct tarn__cfg *cfg,
     if (!roots || !prepare(&build, tree, arena) ||
         !tarn__post_dominator_roots(cfg, arena, roots, &count))
         return false;
-    uint32_t root = give_number(&build, TARN__NONE, 0);
+    uint32_t root = assign_number(&build, TARN__NONE, 0);
     for (uint32_t i = 0; i < count; i++)
         build.is_root[roots[i]] = true;
     for (uint32_t i = 0; i < count; i++)

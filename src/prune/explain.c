@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const rule_words[] = {
-#define X(name, value, words) [TARN_PRUNE_##name] = words,
+static const char *const rule_messages[] = {
+#define X(name, value, message) [TARN_PRUNE_##name] = message,
     TARN_PRUNE_RULE_MAP(X)
 #undef X
 };
@@ -51,25 +51,27 @@ static bool is_void(LLVMValueRef instruction)
 
 /* The number that IR prints for a block without a name. Arguments, blocks and results
  * without names share one numbering. */
-static unsigned printed_number(const struct tarn__view *view, uint32_t wanted)
+static unsigned printed_number(const struct tarn__function_index *function_index,
+                               uint32_t wanted)
 {
     unsigned number = 0;
 
-    for (unsigned i = 0; i < LLVMCountParams(view->function); i++)
-        number += takes_number(LLVMGetParam(view->function, i));
+    for (unsigned i = 0; i < LLVMCountParams(function_index->function); i++)
+        number += takes_number(LLVMGetParam(function_index->function, i));
     for (uint32_t b = 0; b < wanted; b++) {
-        LLVMValueRef at = LLVMGetFirstInstruction(view->blocks[b]);
-        number += takes_number(LLVMBasicBlockAsValue(view->blocks[b]));
+        LLVMValueRef at = LLVMGetFirstInstruction(function_index->blocks[b]);
+        number += takes_number(LLVMBasicBlockAsValue(function_index->blocks[b]));
         for (; at; at = LLVMGetNextInstruction(at))
             number += !is_void(at) && takes_number(at);
     }
     return number;
 }
 
-static const char *block_name(const struct tarn__view *view, uint32_t block)
+static const char *block_name(const struct tarn__function_index *function_index,
+                              uint32_t block)
 {
-    struct tarn__arena *arena = &view->pruning->arena;
-    LLVMValueRef value = LLVMBasicBlockAsValue(view->blocks[block]);
+    struct tarn__arena *arena = &function_index->pruning->arena;
+    LLVMValueRef value = LLVMBasicBlockAsValue(function_index->blocks[block]);
     size_t length;
     const char *name = LLVMGetValueName2(value, &length);
     char *text = TARN__TAKE(arena, char, length + 16);
@@ -77,7 +79,7 @@ static const char *block_name(const struct tarn__view *view, uint32_t block)
     if (!text)
         return "";
     if (length == 0)
-        snprintf(text, 16, "%%%u", printed_number(view, block));
+        snprintf(text, 16, "%%%u", printed_number(function_index, block));
     else
         snprintf(text, length + 16, "%%%.*s", (int)length, name);
     return text;
@@ -85,15 +87,15 @@ static const char *block_name(const struct tarn__view *view, uint32_t block)
 
 /* --- places ------------------------------------------------------------------------- */
 
-static tarn_prune_place place_of(const struct tarn__view *view, uint32_t block,
-                                 LLVMValueRef instruction)
+static tarn_prune_place place_of(const struct tarn__function_index *function_index,
+                                 uint32_t block, LLVMValueRef instruction)
 {
-    struct tarn__arena *arena = &view->pruning->arena;
+    struct tarn__arena *arena = &function_index->pruning->arena;
     tarn_prune_place place = {.block = "", .instruction = "", .file = ""};
     unsigned length = 0;
 
     if (block != TARN__NONE)
-        place.block = block_name(view, block);
+        place.block = block_name(function_index, block);
     if (instruction) {
         const char *file = LLVMGetDebugLocFilename(instruction, &length);
         place.instruction = printed(arena, instruction);
@@ -105,85 +107,90 @@ static tarn_prune_place place_of(const struct tarn__view *view, uint32_t block,
 }
 
 /* For a block as a whole, the source place is that of its end. */
-static tarn_prune_place place_of_verdict(const struct tarn__view *view,
-                                         const struct tarn__verdict *verdict)
+static tarn_prune_place place_of_verdict(
+    const struct tarn__function_index *function_index,
+    const struct tarn__verdict *verdict)
 {
     tarn_prune_place place;
 
     if (verdict->instruction || verdict->block == TARN__NONE)
-        return place_of(view, verdict->block, verdict->instruction);
-    place = place_of(view, verdict->block,
-                     LLVMGetBasicBlockTerminator(view->blocks[verdict->block]));
+        return place_of(function_index, verdict->block, verdict->instruction);
+    place = place_of(function_index, verdict->block,
+                     LLVMGetBasicBlockTerminator(function_index->blocks[verdict->block]));
     place.instruction = "";
     return place;
 }
 
-static void tell(const struct tarn__view *view, const struct tarn__refop *incref,
-                 const struct tarn__verdict *verdict)
+static void report_incref(const struct tarn__function_index *function_index,
+                          const struct tarn__refop *incref,
+                          const struct tarn__verdict *verdict)
 {
-    const tarn_prune_options *options = &view->pruning->options;
-    struct tarn__arena *arena = &view->pruning->arena;
+    const tarn_prune_options *options = &function_index->pruning->options;
+    struct tarn__arena *arena = &function_index->pruning->arena;
     size_t length;
-    const char *function = LLVMGetValueName2(view->function, &length);
+    const char *function = LLVMGetValueName2(function_index->function, &length);
 
     if (!options->explain)
         return;
     tarn_prune_kept kept = {
         .rule = verdict->rule,
-        .message = rule_words[verdict->rule],
+        .message = rule_messages[verdict->rule],
         .function = copied(arena, function, length),
         .value = printed(arena, incref->value),
-        .incref = place_of(view, incref->block, incref->call),
-        .at = place_of_verdict(view, verdict),
+        .incref = place_of(function_index, incref->block, incref->call),
+        .at = place_of_verdict(function_index, verdict),
     };
     options->explain(options->explain_data, &kept);
 }
 
 /* --- which rule --------------------------------------------------------------------- */
 
-static bool has_decref(const struct tarn__view *view, const struct tarn__refop *incref)
+static bool has_decref(const struct tarn__function_index *function_index,
+                       const struct tarn__refop *incref)
 {
     uint32_t value = incref->value_number;
 
-    return view->first_place[value] < view->first_place[value + 1];
+    return function_index->first_place[value] < function_index->first_place[value + 1];
 }
 
-static bool all_gone(struct tarn__view *view, uint32_t value)
+static bool all_gone(struct tarn__function_index *function_index, uint32_t value)
 {
-    return tarn__view_next_place(view, value, view->first_place[value]) ==
-           view->first_place[value + 1];
+    return tarn__function_index_next_place(function_index, value,
+                                           function_index->first_place[value]) ==
+           function_index->first_place[value + 1];
 }
 
-bool tarn__explain(struct tarn__view *view, tarn__ask_fn ask, void *search)
+bool tarn__explain(struct tarn__function_index *function_index, tarn__explain_fn ask,
+                   void *search)
 {
-    for (uint32_t i = 0; i < view->refop_count; i++) {
-        const struct tarn__refop *refop = &view->refops[i];
-        if (!refop->incref || !refop->call || !has_decref(view, refop))
+    for (uint32_t i = 0; i < function_index->refop_count; i++) {
+        const struct tarn__refop *refop = &function_index->refops[i];
+        if (!refop->incref || !refop->call || !has_decref(function_index, refop))
             continue;
-        view->pruning->report.kept++;
-        if (!view->pruning->options.explain)
+        function_index->pruning->report.kept++;
+        if (!function_index->pruning->options.explain)
             continue;
         struct tarn__verdict verdict =
-            all_gone(view, refop->value_number)
-                ? tarn__refuse(TARN_PRUNE_FEWER_DECREFS, TARN__NONE)
+            all_gone(function_index, refop->value_number)
+                ? tarn__reject(TARN_PRUNE_FEWER_DECREFS, TARN__NONE)
                 : ask(search, i);
-        tell(view, refop, &verdict);
+        report_incref(function_index, refop, &verdict);
     }
-    return !view->pruning->arena.failed;
+    return !function_index->pruning->arena.failed;
 }
 
-bool tarn__explain_optnone(struct tarn__view *view)
+bool tarn__explain_optnone(struct tarn__function_index *function_index)
 {
-    struct tarn__verdict verdict = tarn__refuse(TARN_PRUNE_NOT_OPTIMIZED, TARN__NONE);
+    struct tarn__verdict verdict = tarn__reject(TARN_PRUNE_NOT_OPTIMIZED, TARN__NONE);
 
-    if (!tarn__view_number_values(view))
+    if (!tarn__function_index_number_values(function_index))
         return false;
-    for (uint32_t i = 0; i < view->refop_count; i++) {
-        const struct tarn__refop *refop = &view->refops[i];
-        if (!refop->incref || !has_decref(view, refop))
+    for (uint32_t i = 0; i < function_index->refop_count; i++) {
+        const struct tarn__refop *refop = &function_index->refops[i];
+        if (!refop->incref || !has_decref(function_index, refop))
             continue;
-        view->pruning->report.kept++;
-        tell(view, refop, &verdict);
+        function_index->pruning->report.kept++;
+        report_incref(function_index, refop, &verdict);
     }
-    return !view->pruning->arena.failed;
+    return !function_index->pruning->arena.failed;
 }

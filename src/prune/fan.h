@@ -17,13 +17,13 @@
  * it, as only its head leads into it. So the work grows with the function's size, not
  * with its square.
  */
-#ifndef TARN_PRUNE_FAN_H
-#define TARN_PRUNE_FAN_H
+#ifndef TARN_PRUNE_FANOUT_REGION_H
+#define TARN_PRUNE_FANOUT_REGION_H
 
 #include "prune/cycles.h"
 #include "prune/shapes.h"
 
-struct tarn__fan {
+struct tarn__fanout_region {
     uint32_t head;
     bool known; /* was it searched? */
     bool holds;
@@ -31,29 +31,30 @@ struct tarn__fan {
     bool raises; /* some path ends at a raise */
     struct tarn__verdict why; /* why it does not hold */
     uint32_t exit_count;
-    uint32_t *parts; /* exits, and heads of inner fans; see PART_IS_FAN in fan.c */
+    uint32_t *parts; /* exits, and heads of inner fans; see PART_IS_REGION in fan.c */
     uint32_t part_count;
-    uint32_t age; /* tarn__fans.freed when it was found */
+    uint32_t age; /* tarn__fanout_regions.freed when it was found */
 };
 
-struct tarn__fans {
-    struct tarn__view *view;
+struct tarn__fanout_regions {
+    struct tarn__function_index *function_index;
     const struct tarn__cfg *cfg;
     struct tarn__tree dominators;
     struct tarn__cycles cycles;
-    struct tarn__arena arena; /* for the parts; emptied by tarn__fans_renew() */
+    struct tarn__arena arena; /* for the parts; emptied by tarn__fanout_regions_renew() */
 
-    uint32_t *fan_of;       /* by block: its fan's index, or TARN__NONE */
-    struct tarn__fan *fans; /* by place of the head in the dominator tree, deepest last */
-    uint32_t fan_count;
+    uint32_t *region_of; /* by block: its fan's index, or TARN__NONE */
+    struct tarn__fanout_region
+        *regions; /* by place of the head in the dominator tree, deepest last */
+    uint32_t region_count;
     uint32_t *open; /* fans that are being expanded */
 
     uint32_t freed; /* incremented when a block loses its last decref */
     size_t steps, most_steps;
 
     /* By block: */
-    bool *quiet;  /* no decref is reached from here */
-    bool *cyclic; /* leads back to itself without a decref */
+    bool *releases_nothing; /* no decref is reached from here */
+    bool *cyclic;           /* leads back to itself without a decref */
 
     /* Data of the current search. A block is marked if it has the search's number. */
     uint32_t search;
@@ -64,30 +65,34 @@ struct tarn__fans {
     uint32_t entered_count;
     uint32_t *found; /* parts */
     uint32_t found_count;
-    bool explaining; /* search for `loud_raise`, too */
+    bool explaining; /* search for `releasing_raise`, too */
     uint32_t
-        loud_raise; /* a block that raises and has decrefs behind it, or TARN__NONE */
+        releasing_raise; /* a block that raises and has decrefs behind it, or TARN__NONE */
 };
 
 /* False: no host memory. */
-bool tarn__fans_open(struct tarn__fans *fans, struct tarn__view *view,
-                     const struct tarn__cfg *cfg);
-void tarn__fans_close(struct tarn__fans *fans);
+bool tarn__fanout_regions_open(struct tarn__fanout_regions *regions,
+                               struct tarn__function_index *function_index,
+                               const struct tarn__cfg *cfg);
+void tarn__fanout_regions_close(struct tarn__fanout_regions *regions);
 
 /* Forget all fans: decrefs were removed since they were found. */
-void tarn__fans_renew(struct tarn__fans *fans);
+void tarn__fanout_regions_renew(struct tarn__fanout_regions *regions);
 
 /* Find the fan of this head in the current state. A search that hits the limit gives
  * TOO_LARGE. */
-struct tarn__fan *tarn__fan_find(struct tarn__fans *fans, struct tarn__fan *fan);
+struct tarn__fanout_region *tarn__fanout_region_find(struct tarn__fanout_regions *regions,
+                                                     struct tarn__fanout_region *region);
 
 /* Find a block in the fan that would end a path by a raise, if nothing were released
  * behind it; or TARN__NONE. For explanations: it searches again. */
-uint32_t tarn__fan_loud_raise(struct tarn__fans *fans, struct tarn__fan *fan);
+uint32_t tarn__fanout_region_releasing_raise(struct tarn__fanout_regions *regions,
+                                             struct tarn__fanout_region *region);
 
 /* List the exits of a fan that holds; they are in fans->found, and valid until the next
  * search. */
-uint32_t *tarn__fan_exits(struct tarn__fans *fans, const struct tarn__fan *fan,
-                          uint32_t *count_out);
+uint32_t *tarn__fanout_region_exits(struct tarn__fanout_regions *regions,
+                                    const struct tarn__fanout_region *region,
+                                    uint32_t *count_out);
 
 #endif

@@ -12,13 +12,13 @@
  *   - Was it released in the fan, by a decref that was removed since? Then the remaining
  *     reference may be the other owner's.
  */
-#ifndef TARN_PRUNE_HANDED_H
-#define TARN_PRUNE_HANDED_H
+#ifndef TARN_PRUNE_OWNERSHIP_H
+#define TARN_PRUNE_OWNERSHIP_H
 
 #include "prune/fan.h"
 
-struct tarn__handed {
-    struct tarn__fans *fans;
+struct tarn__ownership {
+    struct tarn__fanout_regions *regions;
     bool *before_raise; /* by block: it leads to a raise, or has one */
     bool know_before_raise;
     unsigned char *stored; /* by value: the result of the check; 0: not checked yet */
@@ -29,11 +29,13 @@ struct tarn__handed {
 };
 
 /* False: no host memory. */
-bool tarn__handed_open(struct tarn__handed *handed, struct tarn__fans *fans);
+bool tarn__ownership_open(struct tarn__ownership *ownership,
+                          struct tarn__fanout_regions *regions);
 
 /* For an incref of the fan's head: a block of the fan that forbids removal, or
  * TARN__NONE. */
-uint32_t tarn__handed_over(struct tarn__handed *handed, const struct tarn__fan *fan,
-                           uint32_t incref);
+uint32_t tarn__ownership_transferred(struct tarn__ownership *ownership,
+                                     const struct tarn__fanout_region *region,
+                                     uint32_t incref);
 
 #endif

@@ -14,10 +14,10 @@
 #include "prune/marks.h"
 #include "prune/shapes.h"
 
-enum { LONGEST_WAY = 15 };
+enum { LONGEST_PATH = 15 };
 
 struct tarn__llvmlite {
-    struct tarn__view *view;
+    struct tarn__function_index *function_index;
     const struct tarn__cfg *cfg;
     struct tarn__tree dominators, post_dominators; /* made when first needed */
     bool trees_made;
@@ -34,22 +34,22 @@ struct tarn__llvmlite {
     uint32_t value, head;
     bool raise;
     size_t visits;
-    uint32_t way[LONGEST_WAY]; /* from the head to the current block */
-    unsigned way_length;
+    uint32_t path[LONGEST_PATH]; /* from the head to the current block */
+    unsigned path_length;
     uint32_t *decref_blocks, decref_block_count; /* where paths ended */
     uint32_t *raise_blocks, raise_block_count;
     struct tarn__verdict why; /* of the last failure */
 };
 
-struct tarn__llvmlite *tarn__llvmlite_open(struct tarn__view *view,
+struct tarn__llvmlite *tarn__llvmlite_open(struct tarn__function_index *function_index,
                                            const struct tarn__cfg *cfg)
 {
-    struct tarn__arena *arena = &view->pruning->arena;
+    struct tarn__arena *arena = &function_index->pruning->arena;
     struct tarn__llvmlite *search = TARN__TAKE(arena, struct tarn__llvmlite, 1);
 
     if (!search)
         return NULL;
-    search->view = view;
+    search->function_index = function_index;
     search->cfg = cfg;
     search->visited = TARN__TAKE(arena, uint32_t, cfg->blocks);
     search->tail = TARN__TAKE(arena, uint32_t, cfg->blocks);
@@ -60,14 +60,15 @@ struct tarn__llvmlite *tarn__llvmlite_open(struct tarn__view *view,
     return arena->failed ? NULL : search;
 }
 
-const struct tarn__view *tarn__llvmlite_view(const struct tarn__llvmlite *search)
+const struct tarn__function_index *tarn__llvmlite_function_index(
+    const struct tarn__llvmlite *search)
 {
-    return search->view;
+    return search->function_index;
 }
 
 static bool fail(struct tarn__llvmlite *search, tarn_prune_rule rule, uint32_t block)
 {
-    search->why = tarn__refuse(rule, block);
+    search->why = tarn__reject(rule, block);
     return false;
 }
 
@@ -89,10 +90,10 @@ static bool held_by_head(struct tarn__llvmlite *search, uint32_t head, size_t co
 {
     const struct tarn__cfg *cfg = search->cfg;
 
-    raise = raise && !tarn__llvmlite_is_old(&search->view->pruning->options);
+    raise = raise && !tarn__llvmlite_is_old(&search->function_index->pruning->options);
     while (count > 0) {
         uint32_t block = search->stack[--count];
-        if ((raise && tarn__block_raises(search->view, block)) ||
+        if ((raise && tarn__block_raises(search->function_index, block)) ||
             search->visited[block] == search->search)
             continue;
         if (block == 0)
@@ -113,7 +114,7 @@ static bool held_by_head(struct tarn__llvmlite *search, uint32_t head, size_t co
 
 static bool make_trees(struct tarn__llvmlite *search)
 {
-    struct tarn__arena *arena = &search->view->pruning->arena;
+    struct tarn__arena *arena = &search->function_index->pruning->arena;
 
     if (!search->trees_made)
         search->trees_made =
@@ -142,7 +143,7 @@ static bool has_decref_before(struct tarn__llvmlite *search, uint32_t head, uint
         if (search->visited[block] == search->search)
             continue;
         search->visited[block] = search->search;
-        if (search->view->decrefs_in[block] > 0)
+        if (search->function_index->decrefs_in[block] > 0)
             return true;
         for (size_t i = cfg->first_out[block]; i < cfg->first_out[block + 1]; i++)
             if (cfg->targets[i] != tail)
@@ -165,44 +166,45 @@ static bool is_diamond(struct tarn__llvmlite *search, uint32_t head, uint32_t ta
 /* Remove the first decref of the incref's value that makes a diamond with it. */
 static bool prune_diamond(struct tarn__llvmlite *search, uint32_t incref)
 {
-    struct tarn__view *view = search->view;
-    const struct tarn__refop *refop = &view->refops[incref];
+    struct tarn__function_index *function_index = search->function_index;
+    const struct tarn__refop *refop = &function_index->refops[incref];
     uint32_t value = refop->value_number;
-    uint32_t end = view->first_place[value + 1];
-    uint32_t place = tarn__view_next_place(view, value, view->first_place[value]);
+    uint32_t end = function_index->first_place[value + 1];
+    uint32_t place = tarn__function_index_next_place(function_index, value,
+                                                     function_index->first_place[value]);
 
     while (place < end) {
-        uint32_t decref = view->by_value[place];
-        if (is_diamond(search, refop->block, view->refops[decref].block)) {
-            tarn__view_remove(view, incref);
-            tarn__view_remove(view, decref);
-            view->pruning->report.diamond += 2;
+        uint32_t decref = function_index->by_value[place];
+        if (is_diamond(search, refop->block, function_index->refops[decref].block)) {
+            tarn__function_index_remove(function_index, incref);
+            tarn__function_index_remove(function_index, decref);
+            function_index->pruning->report.diamond += 2;
             return true;
         }
-        place = tarn__view_next_place(view, value, place + 1);
+        place = tarn__function_index_next_place(function_index, value, place + 1);
     }
     return false;
 }
 
 bool tarn__llvmlite_diamond(struct tarn__llvmlite *search)
 {
-    struct tarn__view *view = search->view;
+    struct tarn__function_index *function_index = search->function_index;
     bool changed = false;
 
     if (!make_trees(search))
         return false;
-    for (uint32_t i = 0; i < view->refop_count; i++)
-        if (view->refops[i].incref && view->refops[i].call)
+    for (uint32_t i = 0; i < function_index->refop_count; i++)
+        if (function_index->refops[i].incref && function_index->refops[i].call)
             changed |= prune_diamond(search, i);
     return changed;
 }
 
 /* --- fan-out ------------------------------------------------------------------------ */
 
-static bool on_the_way(const struct tarn__llvmlite *search, uint32_t block)
+static bool is_on_path(const struct tarn__llvmlite *search, uint32_t block)
 {
-    for (unsigned i = 0; i < search->way_length; i++)
-        if (search->way[i] == block)
+    for (unsigned i = 0; i < search->path_length; i++)
+        if (search->path[i] == block)
             return true;
     return false;
 }
@@ -221,25 +223,26 @@ static bool walk_on(struct tarn__llvmlite *search, uint32_t block);
 /* Does every path through this block end well? */
 static bool walk(struct tarn__llvmlite *search, uint32_t block)
 {
-    if (search->way_length >= LONGEST_WAY) {
-        search->view->pruning->report.gave_up++;
+    if (search->path_length >= LONGEST_PATH) {
+        search->function_index->pruning->report.gave_up++;
         return fail(search, TARN_PRUNE_TOO_DEEP, block);
     }
-    if (++search->visits > search->view->pruning->options.subgraph_limit) {
-        search->view->pruning->report.gave_up++;
+    if (++search->visits > search->function_index->pruning->options.subgraph_limit) {
+        search->function_index->pruning->report.gave_up++;
         return fail_for_all(search, TARN_PRUNE_TOO_LARGE, block);
     }
     if (block == search->head)
         return fail_for_all(search, TARN_PRUNE_TAKEN_AGAIN, block);
-    if (on_the_way(search, block))
+    if (is_on_path(search, block))
         return true;
-    if (tarn__view_decref(search->view, search->value, block) != TARN__NONE) {
+    if (tarn__function_index_decref(search->function_index, search->value, block) !=
+        TARN__NONE) {
         end_at(search, block, search->decref_blocks, &search->decref_block_count);
         return true;
     }
-    if (search->view->decrefs_in[block] > 0)
+    if (search->function_index->decrefs_in[block] > 0)
         return fail_for_all(search, TARN_PRUNE_OTHER_DECREF, block);
-    if (search->raise && tarn__block_raises(search->view, block)) {
+    if (search->raise && tarn__block_raises(search->function_index, block)) {
         end_at(search, block, search->raise_blocks, &search->raise_block_count);
         return true;
     }
@@ -253,10 +256,10 @@ static bool walk_on(struct tarn__llvmlite *search, uint32_t block)
 
     if (cfg->first_out[block] == cfg->first_out[block + 1])
         return fail(search, TARN_PRUNE_NOT_RELEASED, block);
-    search->way[search->way_length++] = block;
+    search->path[search->path_length++] = block;
     for (size_t i = cfg->first_out[block]; good && i < cfg->first_out[block + 1]; i++)
         good = walk(search, cfg->targets[i]);
-    search->way_length--;
+    search->path_length--;
     return good;
 }
 
@@ -273,14 +276,14 @@ static size_t stack_tails(struct tarn__llvmlite *search)
 
 static bool is_fanout(struct tarn__llvmlite *search, uint32_t incref, bool raise)
 {
-    const struct tarn__refop *refop = &search->view->refops[incref];
+    const struct tarn__refop *refop = &search->function_index->refops[incref];
 
     search->search++;
     search->value = refop->value_number;
     search->head = refop->block;
     search->raise = raise;
     search->visits = 0;
-    search->way_length = 0;
+    search->path_length = 0;
     search->decref_block_count = search->raise_block_count = 0;
     if (!walk_on(search, refop->block))
         return false;
@@ -293,29 +296,30 @@ static bool is_fanout(struct tarn__llvmlite *search, uint32_t incref, bool raise
 
 static void prune_fanout(struct tarn__llvmlite *search, uint32_t incref)
 {
-    struct tarn__view *view = search->view;
+    struct tarn__function_index *function_index = search->function_index;
     uint64_t removed = search->decref_block_count + 1;
 
     for (uint32_t i = 0; i < search->decref_block_count; i++)
-        tarn__view_remove(
-            view, tarn__view_decref(view, search->value, search->decref_blocks[i]));
-    tarn__view_remove(view, incref);
+        tarn__function_index_remove(
+            function_index, tarn__function_index_decref(function_index, search->value,
+                                                        search->decref_blocks[i]));
+    tarn__function_index_remove(function_index, incref);
     if (search->raise)
-        view->pruning->report.fanout_raise += removed;
+        function_index->pruning->report.fanout_raise += removed;
     else
-        view->pruning->report.fanout += removed;
+        function_index->pruning->report.fanout += removed;
 }
 
 bool tarn__llvmlite_fanout(struct tarn__llvmlite *search, bool raise)
 {
-    struct tarn__view *view = search->view;
+    struct tarn__function_index *function_index = search->function_index;
     bool changed = false;
 
     search->pass++;
-    for (uint32_t i = 0; i < view->refop_count; i++) {
-        const struct tarn__refop *refop = &view->refops[i];
+    for (uint32_t i = 0; i < function_index->refop_count; i++) {
+        const struct tarn__refop *refop = &function_index->refops[i];
         if (!refop->incref || !refop->call || search->bad[refop->block] == search->pass ||
-            view->decrefs_in[refop->block] > 0 || !is_fanout(search, i, raise))
+            function_index->decrefs_in[refop->block] > 0 || !is_fanout(search, i, raise))
             continue;
         prune_fanout(search, i);
         changed = true;
@@ -326,13 +330,14 @@ bool tarn__llvmlite_fanout(struct tarn__llvmlite *search, bool raise)
 struct tarn__verdict tarn__llvmlite_explain(struct tarn__llvmlite *search,
                                             uint32_t incref, bool raise)
 {
-    const struct tarn__view *view = search->view;
-    uint32_t block = view->refops[incref].block;
-    uint64_t gave_up = view->pruning->report.gave_up;
+    const struct tarn__function_index *function_index = search->function_index;
+    uint32_t block = function_index->refops[incref].block;
+    uint64_t gave_up = function_index->pruning->report.gave_up;
 
-    if (view->decrefs_in[block] > 0)
-        return tarn__refuse(TARN_PRUNE_DECREF_BESIDE, block);
+    if (function_index->decrefs_in[block] > 0)
+        return tarn__reject(TARN_PRUNE_DECREF_BESIDE, block);
     bool good = is_fanout(search, incref, raise);
-    search->view->pruning->report.gave_up = gave_up; /* counted when it was searched */
+    search->function_index->pruning->report.gave_up =
+        gave_up; /* counted when it was searched */
     return good ? tarn__allow() : search->why;
 }

@@ -74,10 +74,11 @@ static bool has_mark(struct tarn__pruning *pruning, LLVMBasicBlockRef block)
 
 enum { RAISES = 1, RAISES_NOT = 2 };
 
-bool tarn__block_raises(struct tarn__view *view, uint32_t block)
+bool tarn__block_raises(struct tarn__function_index *function_index, uint32_t block)
 {
-    if (view->raising[block] == 0)
-        view->raising[block] =
-            has_mark(view->pruning, view->blocks[block]) ? RAISES : RAISES_NOT;
-    return view->raising[block] == RAISES;
+    if (function_index->raising[block] == 0)
+        function_index->raising[block] =
+            has_mark(function_index->pruning, function_index->blocks[block]) ? RAISES
+                                                                             : RAISES_NOT;
+    return function_index->raising[block] == RAISES;
 }

@@ -7,10 +7,11 @@
 #include "prune/shapes.h"
 #include <llvm/Config/llvm-config.h>
 
-static bool has_incref(const struct tarn__view *view, uint32_t block)
+static bool has_incref(const struct tarn__function_index *function_index, uint32_t block)
 {
-    for (uint32_t i = view->first_refop[block]; i < view->first_refop[block + 1]; i++)
-        if (view->refops[i].incref)
+    for (uint32_t i = function_index->first_refop[block];
+         i < function_index->first_refop[block + 1]; i++)
+        if (function_index->refops[i].incref)
             return true;
     return false;
 }
@@ -30,17 +31,19 @@ static bool has_records(LLVMValueRef instruction)
 }
 
 /* Do the block's decrefs already stand in a row before its end? */
-static bool is_normal(const struct tarn__view *view, uint32_t block, LLVMValueRef end)
+static bool is_normal(const struct tarn__function_index *function_index, uint32_t block,
+                      LLVMValueRef end)
 {
     LLVMValueRef expected = end;
 
     if (has_records(end))
         return false;
-    for (uint32_t i = view->first_refop[block + 1]; i-- > view->first_refop[block];) {
-        if (view->refops[i].incref)
+    for (uint32_t i = function_index->first_refop[block + 1];
+         i-- > function_index->first_refop[block];) {
+        if (function_index->refops[i].incref)
             continue;
         expected = LLVMGetPreviousInstruction(expected);
-        if (expected != view->refops[i].call || has_records(expected))
+        if (expected != function_index->refops[i].call || has_records(expected))
             return false;
     }
     return true;
@@ -60,16 +63,18 @@ static void move_before(struct tarn__pruning *pruning, LLVMValueRef call,
 
 /* Does this call have to be a tail call? LLVM-C before version 18 cannot tell the kinds
  * of tail calls apart; then any tail call that is no refop may be one. */
-static bool is_musttail(const struct tarn__view *view, uint32_t block, LLVMValueRef call)
+static bool is_musttail(const struct tarn__function_index *function_index, uint32_t block,
+                        LLVMValueRef call)
 {
     if (LLVMGetInstructionOpcode(call) != LLVMCall)
         return false;
 #if LLVM_VERSION_MAJOR >= 18
-    (void)view, (void)block;
+    (void)function_index, (void)block;
     return LLVMGetTailCallKind(call) == LLVMTailCallKindMustTail;
 #else
-    for (uint32_t i = view->first_refop[block]; i < view->first_refop[block + 1]; i++)
-        if (view->refops[i].call == call)
+    for (uint32_t i = function_index->first_refop[block];
+         i < function_index->first_refop[block + 1]; i++)
+        if (function_index->refops[i].call == call)
             return false;
     return LLVMIsTailCall(call);
 #endif
@@ -77,35 +82,37 @@ static bool is_musttail(const struct tarn__view *view, uint32_t block, LLVMValue
 
 /* Nothing may stand between a call that must be a tail call and the ret, so decrefs stay
  * before it. llvmlite's pass puts them behind it, which no verifier accepts. */
-static LLVMValueRef where_to(const struct tarn__view *view, uint32_t block)
+static LLVMValueRef where_to(const struct tarn__function_index *function_index,
+                             uint32_t block)
 {
-    LLVMValueRef end = LLVMGetBasicBlockTerminator(view->blocks[block]);
+    LLVMValueRef end = LLVMGetBasicBlockTerminator(function_index->blocks[block]);
     LLVMValueRef before = LLVMGetPreviousInstruction(end);
 
-    if (view->pruning->options.mode == TARN_PRUNE_LLVMLITE ||
+    if (function_index->pruning->options.mode == TARN_PRUNE_LLVMLITE ||
         LLVMGetInstructionOpcode(end) != LLVMRet)
         return end;
     if (before && LLVMGetInstructionOpcode(before) == LLVMBitCast)
         before = LLVMGetPreviousInstruction(before);
-    return before && is_musttail(view, block, before) ? before : end;
+    return before && is_musttail(function_index, block, before) ? before : end;
 }
 
-static void normalize_block(struct tarn__view *view, uint32_t block)
+static void normalize_block(struct tarn__function_index *function_index, uint32_t block)
 {
-    LLVMValueRef end = where_to(view, block);
+    LLVMValueRef end = where_to(function_index, block);
 
-    if (is_normal(view, block, end))
+    if (is_normal(function_index, block, end))
         return;
-    for (uint32_t i = view->first_refop[block]; i < view->first_refop[block + 1]; i++)
-        if (!view->refops[i].incref && view->refops[i].call != end)
-            move_before(view->pruning, view->refops[i].call, end);
+    for (uint32_t i = function_index->first_refop[block];
+         i < function_index->first_refop[block + 1]; i++)
+        if (!function_index->refops[i].incref && function_index->refops[i].call != end)
+            move_before(function_index->pruning, function_index->refops[i].call, end);
 }
 
-void tarn__normalize(struct tarn__view *view)
+void tarn__normalize(struct tarn__function_index *function_index)
 {
-    if (view->incref_count == 0)
+    if (function_index->incref_count == 0)
         return;
-    for (uint32_t b = 0; b < view->block_count; b++)
-        if (has_incref(view, b))
-            normalize_block(view, b);
+    for (uint32_t b = 0; b < function_index->block_count; b++)
+        if (has_incref(function_index, b))
+            normalize_block(function_index, b);
 }

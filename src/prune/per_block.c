@@ -6,41 +6,45 @@
  */
 #include "prune/shapes.h"
 
-static bool prune_nulls(struct tarn__view *view)
+static bool prune_nulls(struct tarn__function_index *function_index)
 {
-    uint32_t before = view->removed;
+    uint32_t before = function_index->removed;
 
-    for (uint32_t i = 0; i < view->refop_count && view->null_count > 0; i++)
-        if (view->refops[i].call && LLVMIsAConstantPointerNull(view->refops[i].value)) {
-            tarn__view_remove(view, i);
-            view->null_count--;
+    for (uint32_t i = 0;
+         i < function_index->refop_count && function_index->null_count > 0; i++)
+        if (function_index->refops[i].call &&
+            LLVMIsAConstantPointerNull(function_index->refops[i].value)) {
+            tarn__function_index_remove(function_index, i);
+            function_index->null_count--;
         }
-    view->pruning->report.per_block += view->removed - before;
-    return view->removed != before;
+    function_index->pruning->report.per_block += function_index->removed - before;
+    return function_index->removed != before;
 }
 
-static bool prune_pair(struct tarn__view *view, uint32_t incref)
+static bool prune_pair(struct tarn__function_index *function_index, uint32_t incref)
 {
-    struct tarn__refop *refop = &view->refops[incref];
+    struct tarn__refop *refop = &function_index->refops[incref];
     uint32_t decref;
 
     if (!refop->incref || !refop->call)
         return false;
-    decref = tarn__view_decref(view, refop->value_number, refop->block);
+    decref =
+        tarn__function_index_decref(function_index, refop->value_number, refop->block);
     if (decref == TARN__NONE)
         return false;
-    tarn__view_remove(view, incref);
-    tarn__view_remove(view, decref);
-    view->pruning->report.per_block += 2;
+    tarn__function_index_remove(function_index, incref);
+    tarn__function_index_remove(function_index, decref);
+    function_index->pruning->report.per_block += 2;
     return true;
 }
 
-bool tarn__prune_per_block(struct tarn__view *view)
+bool tarn__prune_per_block(struct tarn__function_index *function_index)
 {
-    bool changed = prune_nulls(view);
+    bool changed = prune_nulls(function_index);
 
-    for (uint32_t b = 0; b < view->block_count; b++)
-        for (uint32_t i = view->first_refop[b + 1]; i-- > view->first_refop[b];)
-            changed |= prune_pair(view, i);
+    for (uint32_t b = 0; b < function_index->block_count; b++)
+        for (uint32_t i = function_index->first_refop[b + 1];
+             i-- > function_index->first_refop[b];)
+            changed |= prune_pair(function_index, i);
     return changed;
 }

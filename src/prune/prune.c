@@ -54,141 +54,149 @@ static tarn_prune_options completed(const tarn_prune_options *options)
 /* --- one function ------------------------------------------------------------------- */
 
 /* Is there an incref with a decref of the same value, in whatever blocks? */
-static bool has_pair(const struct tarn__view *view)
+static bool has_pair(const struct tarn__function_index *function_index)
 {
-    for (uint32_t i = 0; i < view->refop_count; i++) {
-        const struct tarn__refop *refop = &view->refops[i];
+    for (uint32_t i = 0; i < function_index->refop_count; i++) {
+        const struct tarn__refop *refop = &function_index->refops[i];
         if (refop->incref && refop->call &&
-            view->first_place[refop->value_number] <
-                view->first_place[refop->value_number + 1])
+            function_index->first_place[refop->value_number] <
+                function_index->first_place[refop->value_number + 1])
             return true;
     }
     return false;
 }
 
-static bool wants(const struct tarn__view *view, unsigned shape)
+static bool wants(const struct tarn__function_index *function_index, unsigned shape)
 {
-    return (view->pruning->options.shapes & shape) != 0;
+    return (function_index->pruning->options.shapes & shape) != 0;
 }
 
 /* llvmlite's rounds; false: no host memory. */
-static bool prune_as_llvmlite(struct tarn__view *view, struct tarn__llvmlite *search)
+static bool prune_as_llvmlite(struct tarn__function_index *function_index,
+                              struct tarn__llvmlite *search)
 {
     bool changed;
 
     do {
-        changed = wants(view, TARN_PRUNE_PER_BLOCK) && tarn__prune_per_block(view);
-        if (wants(view, TARN_PRUNE_DIAMOND))
+        changed = wants(function_index, TARN_PRUNE_PER_BLOCK) &&
+                  tarn__prune_per_block(function_index);
+        if (wants(function_index, TARN_PRUNE_DIAMOND))
             changed |= tarn__llvmlite_diamond(search);
-        if (wants(view, TARN_PRUNE_FANOUT))
+        if (wants(function_index, TARN_PRUNE_FANOUT))
             changed |= tarn__llvmlite_fanout(search, false);
-        if (wants(view, TARN_PRUNE_FANOUT_RAISE))
+        if (wants(function_index, TARN_PRUNE_FANOUT_RAISE))
             changed |= tarn__llvmlite_fanout(search, true);
-    } while (changed && !view->pruning->arena.failed);
-    return !view->pruning->arena.failed;
+    } while (changed && !function_index->pruning->arena.failed);
+    return !function_index->pruning->arena.failed;
 }
 
 /* The most permissive search gives the explanation. */
-static struct tarn__verdict ask_llvmlite(void *data, uint32_t incref)
+static struct tarn__verdict explain_llvmlite(void *data, uint32_t incref)
 {
     struct tarn__llvmlite *search = data;
-    const struct tarn__view *view = tarn__llvmlite_view(search);
+    const struct tarn__function_index *function_index =
+        tarn__llvmlite_function_index(search);
     struct tarn__verdict verdict = tarn__allow();
 
-    if (wants(view, TARN_PRUNE_FANOUT_RAISE))
+    if (wants(function_index, TARN_PRUNE_FANOUT_RAISE))
         verdict = tarn__llvmlite_explain(search, incref, true);
-    if (wants(view, TARN_PRUNE_FANOUT) &&
+    if (wants(function_index, TARN_PRUNE_FANOUT) &&
         (verdict.allowed || verdict.rule == TARN_PRUNE_NO_RAISE))
         verdict = tarn__llvmlite_explain(search, incref, false);
-    return verdict.allowed ? tarn__refuse(TARN_PRUNE_NO_SHAPE, TARN__NONE) : verdict;
+    return verdict.allowed ? tarn__reject(TARN_PRUNE_NO_SHAPE, TARN__NONE) : verdict;
 }
 
-static bool across_as_llvmlite(struct tarn__view *view, const struct tarn__cfg *cfg)
+static bool across_as_llvmlite(struct tarn__function_index *function_index,
+                               const struct tarn__cfg *cfg)
 {
-    struct tarn__llvmlite *search = tarn__llvmlite_open(view, cfg);
+    struct tarn__llvmlite *search = tarn__llvmlite_open(function_index, cfg);
 
-    return search && prune_as_llvmlite(view, search) &&
-           tarn__explain(view, ask_llvmlite, search);
+    return search && prune_as_llvmlite(function_index, search) &&
+           tarn__explain(function_index, explain_llvmlite, search);
 }
 
-static struct tarn__verdict ask_sound(void *data, uint32_t incref)
+static struct tarn__verdict explain_sound(void *data, uint32_t incref)
 {
     return tarn__sound_explain(data, incref);
 }
 
-static bool across_soundly(struct tarn__view *view, const struct tarn__cfg *cfg)
+static bool across_soundly(struct tarn__function_index *function_index,
+                           const struct tarn__cfg *cfg)
 {
     struct tarn__sound sound;
-    bool good = tarn__sound_open(&sound, view, cfg) && tarn__sound_prune(&sound) &&
-                tarn__explain(view, ask_sound, &sound);
+    bool good = tarn__sound_open(&sound, function_index, cfg) &&
+                tarn__sound_prune(&sound) &&
+                tarn__explain(function_index, explain_sound, &sound);
 
     tarn__sound_close(&sound);
     return good;
 }
 
-static bool prune_across_blocks(struct tarn__view *view)
+static bool prune_across_blocks(struct tarn__function_index *function_index)
 {
     struct tarn__cfg cfg;
 
-    if (!tarn__cfg_open(&cfg, view))
+    if (!tarn__cfg_open(&cfg, function_index))
         return false;
-    return view->pruning->options.mode == TARN_PRUNE_LLVMLITE
-               ? across_as_llvmlite(view, &cfg)
-               : across_soundly(view, &cfg);
+    return function_index->pruning->options.mode == TARN_PRUNE_LLVMLITE
+               ? across_as_llvmlite(function_index, &cfg)
+               : across_soundly(function_index, &cfg);
 }
 
 /* All steps except finding the refops; false: no host memory. */
-static bool prune_view(struct tarn__view *view)
+static bool prune_index(struct tarn__function_index *function_index)
 {
-    tarn__normalize(view);
-    if (!tarn__view_number_values(view))
+    tarn__normalize(function_index);
+    if (!tarn__function_index_number_values(function_index))
         return false;
-    if (wants(view, TARN_PRUNE_PER_BLOCK))
-        tarn__prune_per_block(view);
-    return !has_pair(view) || prune_across_blocks(view);
+    if (wants(function_index, TARN_PRUNE_PER_BLOCK))
+        tarn__prune_per_block(function_index);
+    return !has_pair(function_index) || prune_across_blocks(function_index);
 }
 
-static tarn_status check_ends(const struct tarn__view *view)
+static tarn_status check_ends(const struct tarn__function_index *function_index)
 {
     size_t length;
 
-    for (uint32_t b = 0; b < view->block_count; b++)
-        if (!LLVMGetBasicBlockTerminator(view->blocks[b]))
+    for (uint32_t b = 0; b < function_index->block_count; b++)
+        if (!LLVMGetBasicBlockTerminator(function_index->blocks[b]))
             return tarn_error_set(TARN_BAD_FORMAT,
                                   "prune: block %u of function %s has no end", b,
-                                  LLVMGetValueName2(view->function, &length));
+                                  LLVMGetValueName2(function_index->function, &length));
     return TARN_OK;
 }
 
 /* llvmlite's pass respects that attribute only since it is part of LLVM's new pass
  * manager. */
-static bool is_optnone(const struct tarn__view *view)
+static bool is_optnone(const struct tarn__function_index *function_index)
 {
-    if (tarn__llvmlite_is_old(&view->pruning->options))
+    if (tarn__llvmlite_is_old(&function_index->pruning->options))
         return false;
-    return LLVMGetEnumAttributeAtIndex(view->function, LLVMAttributeFunctionIndex,
-                                       view->pruning->optnone) != NULL;
+    return LLVMGetEnumAttributeAtIndex(function_index->function,
+                                       LLVMAttributeFunctionIndex,
+                                       function_index->pruning->optnone) != NULL;
 }
 
 static tarn_status prune_function(struct tarn__pruning *pruning, LLVMValueRef function)
 {
-    struct tarn__view view;
+    struct tarn__function_index function_index;
 
     if (LLVMIsDeclaration(function))
         return TARN_OK;
-    if (!tarn__view_open(&view, pruning, function))
+    if (!tarn__function_index_open(&function_index, pruning, function))
         return no_memory();
     pruning->report.functions++;
-    pruning->report.increfs += view.incref_count;
-    pruning->report.decrefs += view.refop_count - view.incref_count;
-    if (view.incref_count == 0 && view.null_count == 0)
+    pruning->report.increfs += function_index.incref_count;
+    pruning->report.decrefs += function_index.refop_count - function_index.incref_count;
+    if (function_index.incref_count == 0 && function_index.null_count == 0)
         return TARN_OK;
-    tarn_status status = check_ends(&view);
+    tarn_status status = check_ends(&function_index);
     if (status != TARN_OK)
         return status;
     tarn__arena_reset(&pruning->arena);
-    bool good = is_optnone(&view) ? tarn__explain_optnone(&view) : prune_view(&view);
-    pruning->report.functions_changed += view.removed > 0;
+    bool good = is_optnone(&function_index) ? tarn__explain_optnone(&function_index)
+                                            : prune_index(&function_index);
+    pruning->report.functions_changed += function_index.removed > 0;
     return good ? TARN_OK : no_memory();
 }
 

@@ -17,7 +17,7 @@ struct tarn__verdict {
     LLVMValueRef instruction; /* which; or NULL for the block as a whole */
 };
 
-static inline struct tarn__verdict tarn__refuse(tarn_prune_rule rule, uint32_t block)
+static inline struct tarn__verdict tarn__reject(tarn_prune_rule rule, uint32_t block)
 {
     return (struct tarn__verdict){.rule = rule, .block = block};
 }
@@ -30,10 +30,10 @@ static inline struct tarn__verdict tarn__allow(void)
 /* --- within a block ----------------------------------------------------------------- */
 
 /* In each block with an incref move all decrefs, in order, behind everything else. */
-void tarn__normalize(struct tarn__view *view);
+void tarn__normalize(struct tarn__function_index *function_index);
 
 /* Remove every refop on null, then pairs of one value, in every block. */
-bool tarn__prune_per_block(struct tarn__view *view);
+bool tarn__prune_per_block(struct tarn__function_index *function_index);
 
 /* --- as llvmlite does it ------------------------------------------------------------ */
 
@@ -47,9 +47,10 @@ static inline bool tarn__llvmlite_is_old(const tarn_prune_options *options)
 }
 
 /* NULL: no host memory. All data lie in the arena. */
-struct tarn__llvmlite *tarn__llvmlite_open(struct tarn__view *view,
+struct tarn__llvmlite *tarn__llvmlite_open(struct tarn__function_index *function_index,
                                            const struct tarn__cfg *cfg);
-const struct tarn__view *tarn__llvmlite_view(const struct tarn__llvmlite *search);
+const struct tarn__function_index *tarn__llvmlite_function_index(
+    const struct tarn__llvmlite *search);
 bool tarn__llvmlite_diamond(struct tarn__llvmlite *search);
 bool tarn__llvmlite_fanout(struct tarn__llvmlite *search, bool raise);
 /* The reason why the fan-out search for this remaining incref fails. */

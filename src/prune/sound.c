@@ -20,69 +20,72 @@
  */
 enum { SWEEPS_OUTSIDE_FIRST = 8 };
 
-bool tarn__sound_open(struct tarn__sound *sound, struct tarn__view *view,
+bool tarn__sound_open(struct tarn__sound *sound,
+                      struct tarn__function_index *function_index,
                       const struct tarn__cfg *cfg)
 {
-    sound->view = view;
-    return tarn__fans_open(&sound->fans, view, cfg) &&
-           tarn__tails_open(&sound->tails, view) &&
-           tarn__handed_open(&sound->handed, &sound->fans);
+    sound->function_index = function_index;
+    return tarn__fanout_regions_open(&sound->regions, function_index, cfg) &&
+           tarn__tail_decrefs_open(&sound->tail_decrefs, function_index) &&
+           tarn__ownership_open(&sound->ownership, &sound->regions);
 }
 
 void tarn__sound_close(struct tarn__sound *sound)
 {
-    tarn__fans_close(&sound->fans);
+    tarn__fanout_regions_close(&sound->regions);
 }
 
 /* --- may this incref be removed?
  * --------------------------------------------------------- */
 
 /* The requested shape that a fan has; 0 if it has none of them. */
-static unsigned shape_of(const struct tarn__sound *sound, const struct tarn__fan *fan)
+static unsigned shape_of(const struct tarn__sound *sound,
+                         const struct tarn__fanout_region *region)
 {
-    unsigned wanted = sound->view->pruning->options.shapes;
+    unsigned wanted = sound->function_index->pruning->options.shapes;
 
-    if (fan->raises)
+    if (region->raises)
         return wanted & TARN_PRUNE_FANOUT_RAISE;
-    if (fan->exit_count == 1 && wanted & TARN_PRUNE_DIAMOND)
+    if (region->exit_count == 1 && wanted & TARN_PRUNE_DIAMOND)
         return TARN_PRUNE_DIAMOND;
     return wanted & TARN_PRUNE_FANOUT;
 }
 
-static struct tarn__verdict ask_exit(struct tarn__sound *sound, uint32_t value,
-                                     uint32_t exit)
+static struct tarn__verdict check_exit(struct tarn__sound *sound, uint32_t value,
+                                       uint32_t exit)
 {
-    uint32_t decref = tarn__view_decref(sound->view, value, exit);
+    uint32_t decref = tarn__function_index_decref(sound->function_index, value, exit);
 
     if (decref == TARN__NONE)
-        return tarn__refuse(TARN_PRUNE_OTHER_DECREF, exit);
-    if (tarn__tail_blocked(&sound->tails, decref))
-        return tarn__refuse(TARN_PRUNE_USED_IN_BETWEEN, exit);
+        return tarn__reject(TARN_PRUNE_OTHER_DECREF, exit);
+    if (tarn__tail_decref_is_blocked(&sound->tail_decrefs, decref))
+        return tarn__reject(TARN_PRUNE_USED_IN_BETWEEN, exit);
     return tarn__allow();
 }
 
 /* Does each exit have a removable decref of the value, and is that right where paths
  * raise? */
-static struct tarn__verdict ask_fan(struct tarn__sound *sound, uint32_t incref,
-                                    const struct tarn__fan *fan, const uint32_t *exits,
-                                    uint32_t count)
+static struct tarn__verdict check_region(struct tarn__sound *sound, uint32_t incref,
+                                         const struct tarn__fanout_region *region,
+                                         const uint32_t *exits, uint32_t count)
 {
-    uint32_t value = sound->view->refops[incref].value_number;
+    uint32_t value = sound->function_index->refops[incref].value_number;
     struct tarn__verdict verdict = tarn__allow();
 
     for (uint32_t i = 0; i < count && verdict.allowed; i++)
-        verdict = ask_exit(sound, value, exits[i]);
-    sound->fans.steps += count;
-    if (!verdict.allowed || !fan->raises)
+        verdict = check_exit(sound, value, exits[i]);
+    sound->regions.steps += count;
+    if (!verdict.allowed || !region->raises)
         return verdict;
-    uint32_t where = tarn__handed_over(&sound->handed, fan, incref);
+    uint32_t where = tarn__ownership_transferred(&sound->ownership, region, incref);
     return where == TARN__NONE ? verdict
-                               : tarn__refuse(TARN_PRUNE_OWNERSHIP_TRANSFERRED, where);
+                               : tarn__reject(TARN_PRUNE_OWNERSHIP_TRANSFERRED, where);
 }
 
-static uint32_t decrefs_of(const struct tarn__view *view, uint32_t value)
+static uint32_t decrefs_of(const struct tarn__function_index *function_index,
+                           uint32_t value)
 {
-    return view->first_place[value + 1] - view->first_place[value];
+    return function_index->first_place[value + 1] - function_index->first_place[value];
 }
 
 /* --- removing
@@ -90,19 +93,22 @@ static uint32_t decrefs_of(const struct tarn__view *view, uint32_t value)
 
 static void remove_decref(struct tarn__sound *sound, uint32_t value, uint32_t exit)
 {
-    tarn__view_remove(sound->view, tarn__view_decref(sound->view, value, exit));
-    if (sound->view->decrefs_in[exit] == 0)
-        sound->fans.freed++;
+    tarn__function_index_remove(
+        sound->function_index,
+        tarn__function_index_decref(sound->function_index, value, exit));
+    if (sound->function_index->decrefs_in[exit] == 0)
+        sound->regions.freed++;
 }
 
 static void take(struct tarn__sound *sound, uint32_t incref, const uint32_t *exits,
                  uint32_t count, unsigned shape)
 {
-    tarn_prune_report *report = &sound->view->pruning->report;
+    tarn_prune_report *report = &sound->function_index->pruning->report;
 
-    tarn__view_remove(sound->view, incref);
+    tarn__function_index_remove(sound->function_index, incref);
     for (uint32_t i = 0; i < count; i++)
-        remove_decref(sound, sound->view->refops[incref].value_number, exits[i]);
+        remove_decref(sound, sound->function_index->refops[incref].value_number,
+                      exits[i]);
     if (shape == TARN_PRUNE_DIAMOND)
         report->diamond += count + 1;
     else if (shape == TARN_PRUNE_FANOUT)
@@ -112,50 +118,50 @@ static void take(struct tarn__sound *sound, uint32_t incref, const uint32_t *exi
 }
 
 /* Remove all removable increfs of one head. */
-static bool prune_head(struct tarn__sound *sound, struct tarn__fan *fan)
+static bool prune_head(struct tarn__sound *sound, struct tarn__fanout_region *region)
 {
-    struct tarn__view *view = sound->view;
-    unsigned shape = shape_of(sound, fan);
-    uint32_t before = view->removed, count = 0;
+    struct tarn__function_index *function_index = sound->function_index;
+    unsigned shape = shape_of(sound, region);
+    uint32_t before = function_index->removed, count = 0;
     const uint32_t *exits = NULL;
 
-    for (uint32_t i = view->first_refop[fan->head];
-         shape && i < view->first_refop[fan->head + 1]; i++) {
-        uint32_t value = view->refops[i].value_number;
-        if (!view->refops[i].incref || !view->refops[i].call ||
-            decrefs_of(view, value) < fan->exit_count)
+    for (uint32_t i = function_index->first_refop[region->head];
+         shape && i < function_index->first_refop[region->head + 1]; i++) {
+        uint32_t value = function_index->refops[i].value_number;
+        if (!function_index->refops[i].incref || !function_index->refops[i].call ||
+            decrefs_of(function_index, value) < region->exit_count)
             continue;
         if (!exits)
-            exits = tarn__fan_exits(&sound->fans, fan, &count);
-        if (ask_fan(sound, i, fan, exits, count).allowed)
+            exits = tarn__fanout_region_exits(&sound->regions, region, &count);
+        if (check_region(sound, i, region, exits, count).allowed)
             take(sound, i, exits, count, shape);
     }
-    return view->removed != before;
+    return function_index->removed != before;
 }
 
 /* The fan at this place in the list, if pairs may be removed from its head. */
-static struct tarn__fan *fan_at(struct tarn__sound *sound, uint32_t index)
+static struct tarn__fanout_region *region_at(struct tarn__sound *sound, uint32_t index)
 {
-    struct tarn__fan *fan = &sound->fans.fans[index];
+    struct tarn__fanout_region *region = &sound->regions.regions[index];
 
-    if (sound->view->decrefs_in[fan->head] > 0 ||
-        !tarn__fan_find(&sound->fans, fan)->holds)
+    if (sound->function_index->decrefs_in[region->head] > 0 ||
+        !tarn__fanout_region_find(&sound->regions, region)->holds)
         return NULL;
-    return fan;
+    return region;
 }
 
 /* Find all fans from the inside out, then remove from the outside in. Of two increfs that
  * need the same decref, the one with more paths behind it gets it. */
 static bool sweep_outside_first(struct tarn__sound *sound)
 {
-    struct tarn__fans *fans = &sound->fans;
+    struct tarn__fanout_regions *regions = &sound->regions;
     bool changed = false;
 
-    for (uint32_t i = fans->fan_count; i-- > 0;)
-        fan_at(sound, i);
-    for (uint32_t i = 0; i < fans->fan_count; i++)
-        if (fans->fans[i].holds)
-            changed |= prune_head(sound, &fans->fans[i]);
+    for (uint32_t i = regions->region_count; i-- > 0;)
+        region_at(sound, i);
+    for (uint32_t i = 0; i < regions->region_count; i++)
+        if (regions->regions[i].holds)
+            changed |= prune_head(sound, &regions->regions[i]);
     return changed;
 }
 
@@ -165,57 +171,60 @@ static bool sweep_inside_first(struct tarn__sound *sound)
 {
     bool changed = false;
 
-    for (uint32_t i = sound->fans.fan_count; i-- > 0;) {
-        struct tarn__fan *fan = fan_at(sound, i);
-        if (!fan || !prune_head(sound, fan))
+    for (uint32_t i = sound->regions.region_count; i-- > 0;) {
+        struct tarn__fanout_region *region = region_at(sound, i);
+        if (!region || !prune_head(sound, region))
             continue;
         changed = true;
-        tarn__fan_find(&sound->fans, fan); /* its exits may be different now */
+        tarn__fanout_region_find(&sound->regions,
+                                 region); /* its exits may be different now */
     }
     return changed;
 }
 
 bool tarn__sound_prune(struct tarn__sound *sound)
 {
-    struct tarn__fans *fans = &sound->fans;
+    struct tarn__fanout_regions *regions = &sound->regions;
     bool changed = true;
 
-    for (int sweep = 0; changed && fans->steps <= fans->most_steps; sweep++) {
-        tarn__fans_renew(fans);
-        tarn__tails_renew(&sound->tails);
+    for (int sweep = 0; changed && regions->steps <= regions->most_steps; sweep++) {
+        tarn__fanout_regions_renew(regions);
+        tarn__tail_decrefs_renew(&sound->tail_decrefs);
         changed = sweep < SWEEPS_OUTSIDE_FIRST ? sweep_outside_first(sound)
                                                : sweep_inside_first(sound);
     }
-    return !sound->view->pruning->arena.failed;
+    return !sound->function_index->pruning->arena.failed;
 }
 
 /* --- explaining --------------------------------------------------------------------- */
 
 struct tarn__verdict tarn__sound_explain(struct tarn__sound *sound, uint32_t incref)
 {
-    struct tarn__view *view = sound->view;
-    uint32_t block = view->refops[incref].block,
-             value = view->refops[incref].value_number;
+    struct tarn__function_index *function_index = sound->function_index;
+    uint32_t block = function_index->refops[incref].block,
+             value = function_index->refops[incref].value_number;
     uint32_t count;
 
-    if (!tarn__tree_reached(&sound->fans.dominators, block))
-        return tarn__refuse(TARN_PRUNE_NOT_REACHED, block);
-    if (view->decrefs_in[block] > 0)
-        return tarn__refuse(TARN_PRUNE_DECREF_BESIDE, block);
-    struct tarn__fan *fan = &sound->fans.fans[sound->fans.fan_of[block]];
-    if (!tarn__fan_find(&sound->fans, fan)->holds)
-        return fan->why;
-    if (!shape_of(sound, fan))
-        return tarn__refuse(TARN_PRUNE_NO_SHAPE, TARN__NONE);
-    const uint32_t *exits = tarn__fan_exits(&sound->fans, fan, &count);
-    struct tarn__verdict verdict = ask_fan(sound, incref, fan, exits, count);
+    if (!tarn__tree_reached(&sound->regions.dominators, block))
+        return tarn__reject(TARN_PRUNE_NOT_REACHED, block);
+    if (function_index->decrefs_in[block] > 0)
+        return tarn__reject(TARN_PRUNE_DECREF_BESIDE, block);
+    struct tarn__fanout_region *region =
+        &sound->regions.regions[sound->regions.region_of[block]];
+    if (!tarn__fanout_region_find(&sound->regions, region)->holds)
+        return region->why;
+    if (!shape_of(sound, region))
+        return tarn__reject(TARN_PRUNE_NO_SHAPE, TARN__NONE);
+    const uint32_t *exits = tarn__fanout_region_exits(&sound->regions, region, &count);
+    struct tarn__verdict verdict = check_region(sound, incref, region, exits, count);
     if (!verdict.allowed && verdict.rule == TARN_PRUNE_OTHER_DECREF) {
-        uint32_t raise = tarn__fan_loud_raise(&sound->fans, fan);
+        uint32_t raise = tarn__fanout_region_releasing_raise(&sound->regions, region);
         if (raise != TARN__NONE)
-            return tarn__refuse(TARN_PRUNE_RELEASED_AFTER_RAISE, raise);
+            return tarn__reject(TARN_PRUNE_RELEASED_AFTER_RAISE, raise);
     }
     if (!verdict.allowed && verdict.rule == TARN_PRUNE_USED_IN_BETWEEN)
-        verdict.instruction =
-            tarn__tail_use(&sound->tails, tarn__view_decref(view, value, verdict.block));
+        verdict.instruction = tarn__tail_decref_use(
+            &sound->tail_decrefs,
+            tarn__function_index_decref(function_index, value, verdict.block));
     return verdict;
 }

@@ -6,14 +6,15 @@
 #include "prune/handed.h"
 
 struct tarn__sound {
-    struct tarn__view *view;
-    struct tarn__fans fans;
-    struct tarn__tails tails;
-    struct tarn__handed handed;
+    struct tarn__function_index *function_index;
+    struct tarn__fanout_regions regions;
+    struct tarn__tail_decrefs tail_decrefs;
+    struct tarn__ownership ownership;
 };
 
 /* False: no host memory. Close it in either case. */
-bool tarn__sound_open(struct tarn__sound *sound, struct tarn__view *view,
+bool tarn__sound_open(struct tarn__sound *sound,
+                      struct tarn__function_index *function_index,
                       const struct tarn__cfg *cfg);
 void tarn__sound_close(struct tarn__sound *sound);
 

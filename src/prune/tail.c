@@ -3,40 +3,41 @@
 #include "prune/tail.h"
 #include <string.h>
 
-bool tarn__tails_open(struct tarn__tails *tails, struct tarn__view *view)
+bool tarn__tail_decrefs_open(struct tarn__tail_decrefs *tail_decrefs,
+                             struct tarn__function_index *function_index)
 {
-    struct tarn__arena *arena = &view->pruning->arena;
+    struct tarn__arena *arena = &function_index->pruning->arena;
 
-    *tails = (struct tarn__tails){
-        .view = view,
-        .first = TARN__TAKE(arena, uint32_t, view->block_count),
-        .blocked = TARN__TAKE(arena, uint32_t, view->block_count),
+    *tail_decrefs = (struct tarn__tail_decrefs){
+        .function_index = function_index,
+        .first = TARN__TAKE(arena, uint32_t, function_index->block_count),
+        .blocked = TARN__TAKE(arena, uint32_t, function_index->block_count),
     };
     if (arena->failed)
         return false;
-    for (uint32_t b = 0; b < view->block_count; b++)
-        tails->first[b] = view->first_refop[b];
-    tarn__tails_renew(tails);
+    for (uint32_t b = 0; b < function_index->block_count; b++)
+        tail_decrefs->first[b] = function_index->first_refop[b];
+    tarn__tail_decrefs_renew(tail_decrefs);
     return true;
 }
 
-void tarn__tails_renew(struct tarn__tails *tails)
+void tarn__tail_decrefs_renew(struct tarn__tail_decrefs *tail_decrefs)
 {
-    for (uint32_t b = 0; b < tails->view->block_count; b++)
-        tails->blocked[b] = TARN__NONE;
+    for (uint32_t b = 0; b < tail_decrefs->function_index->block_count; b++)
+        tail_decrefs->blocked[b] = TARN__NONE;
 }
 
-static bool is_decref(const struct tarn__view *view, uint32_t refop)
+static bool is_decref(const struct tarn__function_index *function_index, uint32_t refop)
 {
-    return view->refops[refop].call && !view->refops[refop].incref;
+    return function_index->refops[refop].call && !function_index->refops[refop].incref;
 }
 
 /* The first decref of a block that still exists; there is one. */
-static uint32_t first_decref(struct tarn__tails *tails, uint32_t block)
+static uint32_t first_decref(struct tarn__tail_decrefs *tail_decrefs, uint32_t block)
 {
-    while (!is_decref(tails->view, tails->first[block]))
-        tails->first[block]++;
-    return tails->first[block];
+    while (!is_decref(tail_decrefs->function_index, tail_decrefs->first[block]))
+        tail_decrefs->first[block]++;
+    return tail_decrefs->first[block];
 }
 
 /* Intrinsics that LLVM knows to generate no call. */
@@ -84,18 +85,19 @@ static bool touches_memory(LLVMValueRef instruction)
 
 /* Walk from the block's first decref. *use_out is the first instruction that touches
  * memory; the result is the refop behind it, or the end of the block's refops. */
-static uint32_t walk(struct tarn__tails *tails, uint32_t block, LLVMValueRef *use_out)
+static uint32_t walk(struct tarn__tail_decrefs *tail_decrefs, uint32_t block,
+                     LLVMValueRef *use_out)
 {
-    struct tarn__view *view = tails->view;
-    uint32_t end = view->first_refop[block + 1];
-    uint32_t refop = first_decref(tails, block);
-    LLVMValueRef at = view->refops[refop].call;
+    struct tarn__function_index *function_index = tail_decrefs->function_index;
+    uint32_t end = function_index->first_refop[block + 1];
+    uint32_t refop = first_decref(tail_decrefs, block);
+    LLVMValueRef at = function_index->refops[refop].call;
 
     *use_out = NULL;
     for (; at && refop < end; at = LLVMGetNextInstruction(at)) {
-        while (refop < end && !is_decref(view, refop))
+        while (refop < end && !is_decref(function_index, refop))
             refop++;
-        if (refop < end && at == view->refops[refop].call)
+        if (refop < end && at == function_index->refops[refop].call)
             refop++;
         else if (touches_memory(at)) {
             *use_out = at;
@@ -105,22 +107,24 @@ static uint32_t walk(struct tarn__tails *tails, uint32_t block, LLVMValueRef *us
     return end;
 }
 
-bool tarn__tail_blocked(struct tarn__tails *tails, uint32_t decref)
+bool tarn__tail_decref_is_blocked(struct tarn__tail_decrefs *tail_decrefs,
+                                  uint32_t decref)
 {
-    uint32_t block = tails->view->refops[decref].block;
+    uint32_t block = tail_decrefs->function_index->refops[decref].block;
     LLVMValueRef use;
 
-    if (first_decref(tails, block) == decref)
+    if (first_decref(tail_decrefs, block) == decref)
         return false;
-    if (tails->blocked[block] == TARN__NONE)
-        tails->blocked[block] = walk(tails, block, &use);
-    return decref >= tails->blocked[block];
+    if (tail_decrefs->blocked[block] == TARN__NONE)
+        tail_decrefs->blocked[block] = walk(tail_decrefs, block, &use);
+    return decref >= tail_decrefs->blocked[block];
 }
 
-LLVMValueRef tarn__tail_use(struct tarn__tails *tails, uint32_t decref)
+LLVMValueRef tarn__tail_decref_use(struct tarn__tail_decrefs *tail_decrefs,
+                                   uint32_t decref)
 {
     LLVMValueRef use;
 
-    walk(tails, tails->view->refops[decref].block, &use);
+    walk(tail_decrefs, tail_decrefs->function_index->refops[decref].block, &use);
     return use;
 }

@@ -6,27 +6,30 @@
  * there and not at its own decref. That is harmless as long as nothing touches memory in
  * between.
  */
-#ifndef TARN_PRUNE_TAIL_H
-#define TARN_PRUNE_TAIL_H
+#ifndef TARN_PRUNE_TAIL_DECREFS_H
+#define TARN_PRUNE_TAIL_DECREFS_H
 
 #include "prune/view.h"
 
-struct tarn__tails {
-    struct tarn__view *view;
+struct tarn__tail_decrefs {
+    struct tarn__function_index *function_index;
     uint32_t *first;   /* by block: no decref before this refop still exists */
     uint32_t *blocked; /* by block: this refop and later ones follow a use that follows a
                    * decref; TARN__NONE: not searched */
 };
 
 /* False: no host memory. */
-bool tarn__tails_open(struct tarn__tails *tails, struct tarn__view *view);
+bool tarn__tail_decrefs_open(struct tarn__tail_decrefs *tail_decrefs,
+                             struct tarn__function_index *function_index);
 /* Decrefs were removed; search again from now on. */
-void tarn__tails_renew(struct tarn__tails *tails);
+void tarn__tail_decrefs_renew(struct tarn__tail_decrefs *tail_decrefs);
 
 /* Is there a use of memory between another decref of the block and this one, the first of
  * its value? */
-bool tarn__tail_blocked(struct tarn__tails *tails, uint32_t decref);
+bool tarn__tail_decref_is_blocked(struct tarn__tail_decrefs *tail_decrefs,
+                                  uint32_t decref);
 /* That use, for a blocked decref. */
-LLVMValueRef tarn__tail_use(struct tarn__tails *tails, uint32_t decref);
+LLVMValueRef tarn__tail_decref_use(struct tarn__tail_decrefs *tail_decrefs,
+                                   uint32_t decref);
 
 #endif

@@ -51,7 +51,7 @@ static enum kind kind_of(const struct tarn__pruning *pruning, LLVMValueRef instr
 }
 
 /* Make space for one more element of `size` bytes behind `count`. */
-static bool room_for_one(void *array, size_t size, size_t count, size_t *capacity)
+static bool reserve_one(void *array, size_t size, size_t count, size_t *capacity)
 {
     void **at = array;
 
@@ -66,35 +66,37 @@ static bool room_for_one(void *array, size_t size, size_t count, size_t *capacit
     return true;
 }
 
-static bool add_refop(struct tarn__view *view, LLVMValueRef call, enum kind kind)
+static bool add_refop(struct tarn__function_index *function_index, LLVMValueRef call,
+                      enum kind kind)
 {
-    struct tarn__pruning *pruning = view->pruning;
+    struct tarn__pruning *pruning = function_index->pruning;
 
-    if (!room_for_one(&pruning->refops, sizeof *pruning->refops, view->refop_count,
-                      &pruning->refop_capacity))
+    if (!reserve_one(&pruning->refops, sizeof *pruning->refops,
+                     function_index->refop_count, &pruning->refop_capacity))
         return false;
     LLVMValueRef value = LLVMGetOperand(call, 0);
-    pruning->refops[view->refop_count++] = (struct tarn__refop){
+    pruning->refops[function_index->refop_count++] = (struct tarn__refop){
         .call = call,
         .value = value,
-        .block = view->block_count - 1,
+        .block = function_index->block_count - 1,
         .incref = kind == INCREF,
     };
     if (LLVMIsAConstantPointerNull(value))
-        view->null_count++;
+        function_index->null_count++;
     if (kind == INCREF)
-        view->incref_count++;
+        function_index->incref_count++;
     return true;
 }
 
-static bool add_block(struct tarn__view *view, LLVMBasicBlockRef block)
+static bool add_block(struct tarn__function_index *function_index,
+                      LLVMBasicBlockRef block)
 {
-    struct tarn__pruning *pruning = view->pruning;
+    struct tarn__pruning *pruning = function_index->pruning;
     size_t capacity = pruning->block_capacity;
 
     /* Two arrays of one length; the second has one more, for the end. */
-    if (!room_for_one(&pruning->blocks, sizeof *pruning->blocks, view->block_count,
-                      &capacity))
+    if (!reserve_one(&pruning->blocks, sizeof *pruning->blocks,
+                     function_index->block_count, &capacity))
         return false;
     if (capacity != pruning->block_capacity) {
         uint32_t *moved =
@@ -104,37 +106,40 @@ static bool add_block(struct tarn__view *view, LLVMBasicBlockRef block)
         pruning->first_refop = moved;
         pruning->block_capacity = capacity;
     }
-    pruning->blocks[view->block_count] = block;
-    pruning->first_refop[view->block_count] = view->refop_count;
-    view->block_count++;
+    pruning->blocks[function_index->block_count] = block;
+    pruning->first_refop[function_index->block_count] = function_index->refop_count;
+    function_index->block_count++;
     return true;
 }
 
-static bool add_refops_of(struct tarn__view *view, LLVMBasicBlockRef block)
+static bool add_refops_of(struct tarn__function_index *function_index,
+                          LLVMBasicBlockRef block)
 {
     LLVMValueRef instruction = LLVMGetFirstInstruction(block);
 
     for (; instruction; instruction = LLVMGetNextInstruction(instruction)) {
-        enum kind kind = kind_of(view->pruning, instruction);
-        if (kind != OTHER && !add_refop(view, instruction, kind))
+        enum kind kind = kind_of(function_index->pruning, instruction);
+        if (kind != OTHER && !add_refop(function_index, instruction, kind))
             return false;
     }
     return true;
 }
 
-bool tarn__view_open(struct tarn__view *view, struct tarn__pruning *pruning,
-                     LLVMValueRef function)
+bool tarn__function_index_open(struct tarn__function_index *function_index,
+                               struct tarn__pruning *pruning, LLVMValueRef function)
 {
-    *view = (struct tarn__view){.pruning = pruning, .function = function};
+    *function_index =
+        (struct tarn__function_index){.pruning = pruning, .function = function};
     for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(function); block;
          block = LLVMGetNextBasicBlock(block))
-        if (!add_block(view, block) || !add_refops_of(view, block))
+        if (!add_block(function_index, block) || !add_refops_of(function_index, block))
             return false;
-    view->blocks = pruning->blocks;
-    view->refops = pruning->refops;
-    view->first_refop = pruning->first_refop;
-    if (view->first_refop)
-        view->first_refop[view->block_count] = view->refop_count;
+    function_index->blocks = pruning->blocks;
+    function_index->refops = pruning->refops;
+    function_index->first_refop = pruning->first_refop;
+    if (function_index->first_refop)
+        function_index->first_refop[function_index->block_count] =
+            function_index->refop_count;
     return true;
 }
 
@@ -144,72 +149,79 @@ static size_t hash(LLVMValueRef value)
 }
 
 /* Number the values in the order of appearance. */
-static bool number_values(struct tarn__view *view)
+static bool number_values(struct tarn__function_index *function_index)
 {
     size_t slots = 16;
 
-    while (slots < 2 * (size_t)view->refop_count)
+    while (slots < 2 * (size_t)function_index->refop_count)
         slots *= 2;
-    uint32_t *seen = TARN__TAKE(&view->pruning->arena, uint32_t, slots); /* refop + 1 */
+    uint32_t *seen =
+        TARN__TAKE(&function_index->pruning->arena, uint32_t, slots); /* refop + 1 */
     if (!seen)
         return false;
-    for (uint32_t i = 0; i < view->refop_count; i++) {
-        struct tarn__refop *refop = &view->refops[i];
+    for (uint32_t i = 0; i < function_index->refop_count; i++) {
+        struct tarn__refop *refop = &function_index->refops[i];
         size_t slot = hash(refop->value) & (slots - 1);
-        while (seen[slot] && view->refops[seen[slot] - 1].value != refop->value)
+        while (seen[slot] && function_index->refops[seen[slot] - 1].value != refop->value)
             slot = (slot + 1) & (slots - 1);
-        refop->value_number =
-            seen[slot] ? view->refops[seen[slot] - 1].value_number : view->value_count++;
+        refop->value_number = seen[slot]
+                                  ? function_index->refops[seen[slot] - 1].value_number
+                                  : function_index->value_count++;
         seen[slot] = seen[slot] ? seen[slot] : i + 1;
     }
     return true;
 }
 
 /* List the decrefs by value: count, sum up, put each in its place. */
-static bool list_decrefs(struct tarn__view *view)
+static bool list_decrefs(struct tarn__function_index *function_index)
 {
-    struct tarn__arena *arena = &view->pruning->arena;
-    uint32_t *first = TARN__TAKE(arena, uint32_t, (size_t)view->value_count + 2);
+    struct tarn__arena *arena = &function_index->pruning->arena;
+    uint32_t *first =
+        TARN__TAKE(arena, uint32_t, (size_t)function_index->value_count + 2);
 
-    view->by_value = TARN__TAKE(arena, uint32_t, view->refop_count);
-    view->next_place = TARN__TAKE(arena, uint32_t, (size_t)view->refop_count + 1);
+    function_index->by_value = TARN__TAKE(arena, uint32_t, function_index->refop_count);
+    function_index->next_place =
+        TARN__TAKE(arena, uint32_t, (size_t)function_index->refop_count + 1);
     if (arena->failed)
         return false;
-    for (uint32_t i = 0; i < view->refop_count; i++)
-        if (view->refops[i].call && !view->refops[i].incref)
-            first[view->refops[i].value_number + 2]++;
-    for (uint32_t v = 0; v < view->value_count; v++)
+    for (uint32_t i = 0; i < function_index->refop_count; i++)
+        if (function_index->refops[i].call && !function_index->refops[i].incref)
+            first[function_index->refops[i].value_number + 2]++;
+    for (uint32_t v = 0; v < function_index->value_count; v++)
         first[v + 2] += first[v + 1];
-    for (uint32_t i = 0; i < view->refop_count; i++) {
-        struct tarn__refop *refop = &view->refops[i];
+    for (uint32_t i = 0; i < function_index->refop_count; i++) {
+        struct tarn__refop *refop = &function_index->refops[i];
         if (!refop->call || refop->incref)
             continue;
         refop->place = first[refop->value_number + 1]++;
-        view->by_value[refop->place] = i;
+        function_index->by_value[refop->place] = i;
     }
-    for (uint32_t place = 0; place <= view->refop_count; place++)
-        view->next_place[place] = place;
-    view->first_place = first;
+    for (uint32_t place = 0; place <= function_index->refop_count; place++)
+        function_index->next_place[place] = place;
+    function_index->first_place = first;
     return true;
 }
 
-bool tarn__view_number_values(struct tarn__view *view)
+bool tarn__function_index_number_values(struct tarn__function_index *function_index)
 {
-    view->decrefs_in = TARN__TAKE(&view->pruning->arena, uint32_t, view->block_count);
-    view->raising = TARN__TAKE(&view->pruning->arena, unsigned char, view->block_count);
-    if (view->pruning->arena.failed || !number_values(view) || !list_decrefs(view))
+    function_index->decrefs_in = TARN__TAKE(&function_index->pruning->arena, uint32_t,
+                                            function_index->block_count);
+    function_index->raising = TARN__TAKE(&function_index->pruning->arena, unsigned char,
+                                         function_index->block_count);
+    if (function_index->pruning->arena.failed || !number_values(function_index) ||
+        !list_decrefs(function_index))
         return false;
-    for (uint32_t i = 0; i < view->refop_count; i++)
-        if (view->refops[i].call && !view->refops[i].incref)
-            view->decrefs_in[view->refops[i].block]++;
+    for (uint32_t i = 0; i < function_index->refop_count; i++)
+        if (function_index->refops[i].call && !function_index->refops[i].incref)
+            function_index->decrefs_in[function_index->refops[i].block]++;
     return true;
 }
 
-uint32_t tarn__view_next_place(struct tarn__view *view, uint32_t value_number,
-                               uint32_t place)
+uint32_t tarn__function_index_next_place(struct tarn__function_index *function_index,
+                                         uint32_t value_number, uint32_t place)
 {
-    uint32_t end = view->first_place[value_number + 1];
-    uint32_t *next = view->next_place;
+    uint32_t end = function_index->first_place[value_number + 1];
+    uint32_t *next = function_index->next_place;
 
     while (place < end && next[place] != place) {
         next[place] = next[next[place]]; /* shorten the path for later calls */
@@ -219,15 +231,15 @@ uint32_t tarn__view_next_place(struct tarn__view *view, uint32_t value_number,
 }
 
 /* The first place of the value whose block is not before this one, or the end. */
-static uint32_t place_for(const struct tarn__view *view, uint32_t value_number,
-                          uint32_t block)
+static uint32_t place_for(const struct tarn__function_index *function_index,
+                          uint32_t value_number, uint32_t block)
 {
-    uint32_t low = view->first_place[value_number];
-    uint32_t high = view->first_place[value_number + 1];
+    uint32_t low = function_index->first_place[value_number];
+    uint32_t high = function_index->first_place[value_number + 1];
 
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (view->refops[view->by_value[middle]].block < block)
+        if (function_index->refops[function_index->by_value[middle]].block < block)
             low = middle + 1;
         else
             high = middle;
@@ -235,37 +247,42 @@ static uint32_t place_for(const struct tarn__view *view, uint32_t value_number,
     return low;
 }
 
-static bool is_in(const struct tarn__view *view, uint32_t value_number, uint32_t place,
-                  uint32_t block)
+static bool is_in(const struct tarn__function_index *function_index,
+                  uint32_t value_number, uint32_t place, uint32_t block)
 {
-    return place < view->first_place[value_number + 1] &&
-           view->refops[view->by_value[place]].block == block;
+    return place < function_index->first_place[value_number + 1] &&
+           function_index->refops[function_index->by_value[place]].block == block;
 }
 
-bool tarn__view_had_decref(const struct tarn__view *view, uint32_t value_number,
-                           uint32_t block)
+bool tarn__function_index_had_decref(const struct tarn__function_index *function_index,
+                                     uint32_t value_number, uint32_t block)
 {
-    return is_in(view, value_number, place_for(view, value_number, block), block);
+    return is_in(function_index, value_number,
+                 place_for(function_index, value_number, block), block);
 }
 
-uint32_t tarn__view_decref(struct tarn__view *view, uint32_t value_number, uint32_t block)
+uint32_t tarn__function_index_decref(struct tarn__function_index *function_index,
+                                     uint32_t value_number, uint32_t block)
 {
-    if (view->decrefs_in[block] == 0)
+    if (function_index->decrefs_in[block] == 0)
         return TARN__NONE;
-    uint32_t place =
-        tarn__view_next_place(view, value_number, place_for(view, value_number, block));
-    return is_in(view, value_number, place, block) ? view->by_value[place] : TARN__NONE;
+    uint32_t place = tarn__function_index_next_place(
+        function_index, value_number, place_for(function_index, value_number, block));
+    return is_in(function_index, value_number, place, block)
+               ? function_index->by_value[place]
+               : TARN__NONE;
 }
 
-void tarn__view_remove(struct tarn__view *view, uint32_t index)
+void tarn__function_index_remove(struct tarn__function_index *function_index,
+                                 uint32_t index)
 {
-    struct tarn__refop *refop = &view->refops[index];
+    struct tarn__refop *refop = &function_index->refops[index];
 
     LLVMInstructionEraseFromParent(refop->call);
     refop->call = NULL;
-    view->removed++;
-    if (!refop->incref && view->decrefs_in) {
-        view->decrefs_in[refop->block]--;
-        view->next_place[refop->place] = refop->place + 1;
+    function_index->removed++;
+    if (!refop->incref && function_index->decrefs_in) {
+        function_index->decrefs_in[refop->block]--;
+        function_index->next_place[refop->place] = refop->place + 1;
     }
 }

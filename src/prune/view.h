@@ -4,8 +4,8 @@
  * is marked as gone, and the counts are updated. Instructions are read again only where a
  * rule needs the code between two of them.
  */
-#ifndef TARN_PRUNE_VIEW_H
-#define TARN_PRUNE_VIEW_H
+#ifndef TARN_PRUNE_FUNCTION_INDEX_H
+#define TARN_PRUNE_FUNCTION_INDEX_H
 
 #include "prune/arena.h"
 #include <llvm-c/Core.h>
@@ -41,7 +41,7 @@ struct tarn__pruning {
     size_t block_capacity;
 };
 
-struct tarn__view {
+struct tarn__function_index {
     struct tarn__pruning *pruning;
     LLVMValueRef function;
 
@@ -54,7 +54,7 @@ struct tarn__view {
     uint32_t incref_count, null_count; /* found */
     uint32_t removed;                  /* number of removed refops */
 
-    /* From tarn__view_number_values() on: */
+    /* From tarn__function_index_number_values() on: */
     uint32_t *decrefs_in;   /* by block: decrefs that still exist */
     unsigned char *raising; /* by block: the result of marks.c; 0: not queried yet */
     uint32_t value_count;   /* value numbers are below this */
@@ -65,24 +65,25 @@ struct tarn__view {
 };
 
 /* Find the blocks and refops of a function. False: no host memory. */
-bool tarn__view_open(struct tarn__view *view, struct tarn__pruning *pruning,
-                     LLVMValueRef function);
+bool tarn__function_index_open(struct tarn__function_index *function_index,
+                               struct tarn__pruning *pruning, LLVMValueRef function);
 /* Give equal values equal numbers, and list the decrefs of each. False: no host
  * memory. */
-bool tarn__view_number_values(struct tarn__view *view);
+bool tarn__function_index_number_values(struct tarn__function_index *function_index);
 
 /* Had the block a decref of that value, perhaps removed by now? */
-bool tarn__view_had_decref(const struct tarn__view *view, uint32_t value_number,
-                           uint32_t block);
+bool tarn__function_index_had_decref(const struct tarn__function_index *function_index,
+                                     uint32_t value_number, uint32_t block);
 /* The first existing decref of that value in the block, or TARN__NONE. */
-uint32_t tarn__view_decref(struct tarn__view *view, uint32_t value_number,
-                           uint32_t block);
+uint32_t tarn__function_index_decref(struct tarn__function_index *function_index,
+                                     uint32_t value_number, uint32_t block);
 /* The first existing decref at or after a place of `by_value`, or the place behind the
  * value's last. */
-uint32_t tarn__view_next_place(struct tarn__view *view, uint32_t value_number,
-                               uint32_t place);
+uint32_t tarn__function_index_next_place(struct tarn__function_index *function_index,
+                                         uint32_t value_number, uint32_t place);
 
 /* Erase a refop from the IR and update the counts. */
-void tarn__view_remove(struct tarn__view *view, uint32_t refop);
+void tarn__function_index_remove(struct tarn__function_index *function_index,
+                                 uint32_t refop);
 
 #endif

@@ -44,8 +44,9 @@ static CUresult_ private_stream(const struct tarn__calls *calls, CUstream_ *out)
 }
 
 /* Allocate on `stream`, and wait until the block is valid on every other stream. */
-static CUresult_ ask_and_wait(const struct async *async, const struct tarn__calls *calls,
-                              size_t bytes, CUstream_ stream, CUdeviceptr_ *out)
+static CUresult_ allocate_and_wait(const struct async *async,
+                                   const struct tarn__calls *calls, size_t bytes,
+                                   CUstream_ stream, CUdeviceptr_ *out)
 {
     CUresult_ result = calls->mem_alloc_from_pool_async(out, bytes, async->pool, stream);
 
@@ -57,28 +58,29 @@ static CUresult_ ask_and_wait(const struct async *async, const struct tarn__call
     return result;
 }
 
-static CUresult_ ask_for_any_stream(const struct async *async,
-                                    const struct tarn__calls *calls, size_t bytes,
-                                    CUdeviceptr_ *out)
+static CUresult_ allocate_for_any_stream(const struct async *async,
+                                         const struct tarn__calls *calls, size_t bytes,
+                                         CUdeviceptr_ *out)
 {
     CUstream_ stream;
     CUresult_ result = private_stream(calls, &stream);
 
     if (result != CUDA_SUCCESS_)
         return result;
-    result = ask_and_wait(async, calls, bytes, stream, out);
+    result = allocate_and_wait(async, calls, bytes, stream, out);
     if (stream != (CUstream_)TARN_STREAM_PER_THREAD)
         calls->stream_destroy(stream);
     return result;
 }
 
-static CUresult_ async_ask(struct tarn__backed *self, const struct tarn__calls *calls,
-                           size_t bytes, tarn_stream stream, CUdeviceptr_ *out)
+static CUresult_ async_allocate(struct tarn__backed *self,
+                                const struct tarn__calls *calls, size_t bytes,
+                                tarn_stream stream, CUdeviceptr_ *out)
 {
     struct async *async = (struct async *)(void *)self;
     CUdeviceptr_ memory = 0;
     CUresult_ result = stream == TARN_STREAM_NONE
-                           ? ask_for_any_stream(async, calls, bytes, &memory)
+                           ? allocate_for_any_stream(async, calls, bytes, &memory)
                            : calls->mem_alloc_from_pool_async(&memory, bytes, async->pool,
                                                               tarn_stream_handle(stream));
 
@@ -87,20 +89,20 @@ static CUresult_ async_ask(struct tarn__backed *self, const struct tarn__calls *
     return result;
 }
 
-static CUresult_ async_give_back(const struct tarn__calls *calls, CUdeviceptr_ base,
-                                 tarn_stream stream)
+static CUresult_ async_free(const struct tarn__calls *calls, CUdeviceptr_ base,
+                            tarn_stream stream)
 {
     return calls->mem_free_async(base, tarn_stream_handle(stream));
 }
 
 static const struct tarn__backed_kind async_kind = {
-    .who = "async",
+    .component = "async",
     .allocate_call = "cuMemAllocFromPoolAsync",
     .free_call = "cuMemFreeAsync",
     .by_stream = true,
     .survives_reset = true,
-    .allocate = async_ask,
-    .free = async_give_back,
+    .allocate = async_allocate,
+    .free = async_free,
 };
 
 /* Report the failure of a call about the pool as a whole. */
@@ -169,14 +171,14 @@ static tarn_status trim_pool(const struct async *async, const struct tarn__calls
                              size_t keep_bytes, size_t *released_out)
 {
     uint64_t reserved = 0, used = 0, left = 0;
-    size_t keep_in_all;
+    size_t keep_total;
     tarn_status status = pool_bytes(async, calls, &reserved, &used);
 
     if (status != TARN_OK)
         return status;
-    if (!tarn__size_add(keep_bytes, used, &keep_in_all))
-        keep_in_all = SIZE_MAX;
-    CUresult_ result = calls->mem_pool_trim_to(async->pool, keep_in_all);
+    if (!tarn__size_add(keep_bytes, used, &keep_total))
+        keep_total = SIZE_MAX;
+    CUresult_ result = calls->mem_pool_trim_to(async->pool, keep_total);
     if (result != CUDA_SUCCESS_)
         return pool_failed("cuMemPoolTrimTo", result, async->backed.device);
     status = pool_bytes(async, calls, &left, &used);
@@ -208,8 +210,8 @@ static const tarn_resource_ops async_ops = {
     .is_equal = async_is_equal,
     .supports_streams = async_supports_streams,
     .trim = async_trim,
-    .requested_bytes = tarn__backed_block_bytes,
-    .live_blocks = tarn__backed_blocks_out,
+    .requested_bytes = tarn__backed_requested_bytes,
+    .live_blocks = tarn__backed_live_blocks,
 };
 
 /* In a scope: have the pool keep at most `bytes` when no block is live. */
@@ -364,15 +366,15 @@ static tarn_status make_on_default_pool(int device, tarn_resource **out)
 }
 
 /* Check that the device supports the options. */
-static tarn_status check_options(const tarn_async_options *asked, int device)
+static tarn_status check_options(const tarn_async_options *requested, int device)
 {
     const struct tarn__calls *calls;
     int types = 0;
     tarn_status status = check_pools(device);
 
-    if (status != TARN_OK || !asked->exportable)
+    if (status != TARN_OK || !requested->exportable)
         return status;
-    if (asked->use_default_pool)
+    if (requested->use_default_pool)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "async: the pool that device %d comes with cannot be "
                               "exported, only a new one",
@@ -408,24 +410,24 @@ tarn_status tarn_async_create(int device, const tarn_async_options *options,
                               tarn_resource **out)
 {
     static tarn_resource *places[TARN__PLACES];
-    tarn_async_options asked;
+    tarn_async_options requested;
     tarn_resource *made;
 
     if (!out)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "async: create into NULL");
-    tarn_status status =
-        tarn__options_read("async", options, sizeof options->size, &asked, sizeof asked);
+    tarn_status status = tarn__options_read("async", options, sizeof options->size,
+                                            &requested, sizeof requested);
     if (status == TARN_OK)
-        status = check_options(&asked, device);
+        status = check_options(&requested, device);
     if (status != TARN_OK)
         return status;
     status =
-        asked.use_default_pool
+        requested.use_default_pool
             ? tarn__resource_share(&places[device], device, make_on_default_pool, &made)
-            : make(device, asked.exportable ? NEW_EXPORTABLE_POOL : NEW_POOL, &made);
+            : make(device, requested.exportable ? NEW_EXPORTABLE_POOL : NEW_POOL, &made);
     if (status != TARN_OK)
         return status;
-    status = apply_options(made, &asked);
+    status = apply_options(made, &requested);
     if (status != TARN_OK) {
         tarn_resource_release(made);
         return status;

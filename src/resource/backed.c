@@ -39,19 +39,19 @@ tarn_status tarn__backed_create(const struct tarn__backed_kind *kind, int device
 {
     const tarn_resource_ops ops = {
         .size = sizeof ops,
-        .name = kind->who,
+        .name = kind->component,
         .allocate = tarn__backed_allocate,
         .deallocate = tarn__backed_deallocate,
         .destroy = tarn__backed_destroy,
         .memory_info = kind->has_no_info ? NULL : tarn__backed_memory_info,
         .deallocate_synchronizes = free_waits,
-        .requested_bytes = tarn__backed_block_bytes,
-        .live_blocks = tarn__backed_blocks_out,
+        .requested_bytes = tarn__backed_requested_bytes,
+        .live_blocks = tarn__backed_live_blocks,
     };
     struct tarn__backed *self = malloc(sizeof *self);
 
     if (!self)
-        return tarn_error_set(TARN_OUT_OF_MEMORY, "%s: no host memory", kind->who);
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "%s: no host memory", kind->component);
     tarn__backed_init(self, kind, device);
     tarn_status status = tarn_resource_create(&ops, self, device, out);
     if (status != TARN_OK)
@@ -64,42 +64,44 @@ tarn_status tarn__backed_share(const struct tarn__backed_kind *kind,
                                tarn_status (*make)(int device, tarn_resource **out),
                                tarn_resource **out)
 {
-    tarn_status status = tarn__device_check(kind->who, device);
+    tarn_status status = tarn__device_check(kind->component, device);
 
     if (status != TARN_OK)
         return status;
     return tarn__resource_share(&places[device], device, make, out);
 }
 
-static tarn_status driver_gone(const char *who, int device)
+static tarn_status driver_gone(const char *component, int device)
 {
     return tarn_error_set(TARN_DRIVER_FAILURE,
                           "%s: this process ends or was forked, so the driver of device "
                           "%d is not called",
-                          who, device);
+                          component, device);
 }
 
 tarn_status tarn__backed_enter(const struct tarn__backed *self, struct tarn__scope *out)
 {
     if (tarn__driver_gone())
-        return driver_gone(self->kind->who, self->device);
+        return driver_gone(self->kind->component, self->device);
     return tarn__scope_enter_relaxed(self->device, out);
 }
 
 /* In a scope: request `bytes` from the driver. */
-static tarn_status ask(struct tarn__backed *self, const struct tarn__scope *scope,
-                       size_t bytes, tarn_stream stream, CUdeviceptr_ *out)
+static tarn_status allocate_base(struct tarn__backed *self,
+                                 const struct tarn__scope *scope, size_t bytes,
+                                 tarn_stream stream, CUdeviceptr_ *out)
 {
     const struct tarn__backed_kind *kind = self->kind;
 
     if (kind->by_stream) {
-        tarn_status status = tarn__stream_check(kind->who, scope, stream, self->device);
+        tarn_status status =
+            tarn__stream_check(kind->component, scope, stream, self->device);
         if (status != TARN_OK)
             return status;
     }
     CUresult_ result = kind->allocate(self, scope->calls, bytes, stream, out);
     if (result != CUDA_SUCCESS_)
-        return tarn__driver_failed(kind->who, kind->allocate_call, result,
+        return tarn__driver_failed(kind->component, kind->allocate_call, result,
                                    "%zu bytes on device %d", bytes, self->device);
     return TARN_OK;
 }
@@ -113,24 +115,26 @@ static bool is_gone_already(CUresult_ result)
 }
 
 /* In a scope: return a block to the driver. */
-static tarn_status give_back(const struct tarn__backed *self,
-                             const struct tarn__scope *scope,
-                             const struct tarn__record *record, tarn_stream stream)
+static tarn_status free_record(const struct tarn__backed *self,
+                               const struct tarn__scope *scope,
+                               const struct tarn__record *record, tarn_stream stream)
 {
     const struct tarn__backed_kind *kind = self->kind;
 
-    if (!kind->survives_reset && record->life != scope->life)
+    if (!kind->survives_reset && record->context_generation != scope->context_generation)
         return TARN_OK; /* the reset was not known before, or came just now */
     if (kind->by_stream) {
-        tarn_status status = tarn__stream_check(kind->who, scope, stream, self->device);
+        tarn_status status =
+            tarn__stream_check(kind->component, scope, stream, self->device);
         if (status != TARN_OK)
             return status;
     }
     CUresult_ result = kind->free(scope->calls, record->base, stream);
     if (result != CUDA_SUCCESS_ && !is_gone_already(result))
-        return tarn__driver_failed(
-            kind->who, kind->free_call, result, "0x%llx with %zu bytes on device %d",
-            (unsigned long long)record->base, record->bytes, self->device);
+        return tarn__driver_failed(kind->component, kind->free_call, result,
+                                   "0x%llx with %zu bytes on device %d",
+                                   (unsigned long long)record->base, record->bytes,
+                                   self->device);
     return TARN_OK;
 }
 
@@ -145,16 +149,16 @@ tarn_status tarn__backed_allocate(void *self, size_t bytes, size_t alignment,
     if (!tarn__size_add(bytes, alignment - TARN_ALIGNMENT, &padded))
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "%s: %zu bytes aligned to %zu fit into no address space",
-                              backed->kind->who, bytes, alignment);
+                              backed->kind->component, bytes, alignment);
     struct tarn__record *record = tarn__record_new(bytes, alignment);
     if (!record)
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "%s: no host memory to record a block of %zu bytes",
-                              backed->kind->who, bytes);
+                              backed->kind->component, bytes);
     tarn_status status = tarn__backed_enter(backed, &scope);
     if (status == TARN_OK) {
-        status = ask(backed, &scope, padded, stream, &base);
-        record->life = scope.life;
+        status = allocate_base(backed, &scope, padded, stream, &base);
+        record->context_generation = scope.context_generation;
         tarn__scope_leave(&scope);
     }
     if (status != TARN_OK) {
@@ -179,18 +183,20 @@ tarn_status tarn__backed_deallocate(void *self, tarn_device_ptr block, size_t by
 
     if (tarn__driver_gone())
         return TARN_OK;
-    tarn_status status = tarn__table_take(&backed->table, backed->kind->who, block, bytes,
-                                          alignment, tarn__block_life(), &record);
+    tarn_status status =
+        tarn__table_take(&backed->table, backed->kind->component, block, bytes, alignment,
+                         tarn__block_generation(), &record);
     if (status != TARN_OK)
         return status;
     if (!backed->kind->survives_reset &&
-        !tarn__context_lives(backed->device, record->life)) {
+        !tarn__context_generation_is_current(backed->device,
+                                             record->context_generation)) {
         tarn__record_drop(record); /* the reset freed it with its context */
         return TARN_OK;
     }
     status = tarn__backed_enter(backed, &scope);
     if (status == TARN_OK) {
-        status = give_back(backed, &scope, record, stream);
+        status = free_record(backed, &scope, record, stream);
         tarn__scope_leave(&scope);
     }
     if (status != TARN_OK) {
@@ -221,47 +227,47 @@ tarn_status tarn__backed_memory_info(void *self, tarn_stream stream, size_t *fre
         return status;
     CUresult_ result = scope.calls->mem_get_info(free_out, total_out);
     if (result != CUDA_SUCCESS_)
-        status = tarn__driver_failed(backed->kind->who, "cuMemGetInfo", result,
+        status = tarn__driver_failed(backed->kind->component, "cuMemGetInfo", result,
                                      "device %d", backed->device);
     tarn__scope_leave(&scope);
     return status;
 }
 
-tarn_status tarn__backed_block_bytes(void *self, tarn_device_ptr block, size_t *out)
+tarn_status tarn__backed_requested_bytes(void *self, tarn_device_ptr block, size_t *out)
 {
     struct tarn__backed *backed = self;
 
     if (tarn__driver_gone())
-        return driver_gone(backed->kind->who, backed->device);
-    return tarn__table_bytes(&backed->table, backed->kind->who, block, out);
+        return driver_gone(backed->kind->component, backed->device);
+    return tarn__table_bytes(&backed->table, backed->kind->component, block, out);
 }
 
 /* After driver shutdown no block can be returned, and none has to be. */
-size_t tarn__backed_blocks_out(const void *self)
+size_t tarn__backed_live_blocks(const void *self)
 {
     const struct tarn__backed *backed = self;
 
     return tarn__driver_gone() ? 0 : tarn__table_count(&backed->table);
 }
 
-tarn_status tarn__device_has(const char *who, int device, int attribute, bool *out)
+tarn_status tarn__device_has(const char *component, int device, int attribute, bool *out)
 {
     const struct tarn__calls *calls;
     CUdevice_ handle = 0;
     int value = 0;
-    tarn_status status = tarn__device_check(who, device);
+    tarn_status status = tarn__device_check(component, device);
 
     if (status == TARN_OK)
         status = tarn__driver(&calls);
     if (status == TARN_OK && tarn__driver_gone())
-        status = driver_gone(who, device);
+        status = driver_gone(component, device);
     if (status != TARN_OK)
         return status;
     CUresult_ result = calls->device_get(&handle, device);
     if (result == CUDA_SUCCESS_)
         result = calls->device_get_attribute(&value, attribute, handle);
     if (result != CUDA_SUCCESS_)
-        return tarn__driver_failed(who, "cuDeviceGetAttribute", result,
+        return tarn__driver_failed(component, "cuDeviceGetAttribute", result,
                                    "attribute %d of device %d", attribute, device);
     *out = value != 0;
     return TARN_OK;

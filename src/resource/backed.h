@@ -13,7 +13,7 @@ struct tarn__backed;
 /* The driver calls of one kind of memory. They run inside a scope of the device; on
  * failure nothing is left over. */
 struct tarn__backed_kind {
-    const char *who;           /* name of the resource, for messages */
+    const char *component;     /* name of the resource, for messages */
     const char *allocate_call; /* the driver's names, for messages */
     const char *free_call;
     bool by_stream;      /* the stream matters, so it is checked */
@@ -58,11 +58,11 @@ tarn_status tarn__backed_deallocate(void *self, tarn_device_ptr block, size_t by
 void tarn__backed_destroy(void *self); /* for tarn__backed_create() */
 tarn_status tarn__backed_memory_info(void *self, tarn_stream stream, size_t *free_out,
                                      size_t *total_out);
-tarn_status tarn__backed_block_bytes(void *self, tarn_device_ptr block, size_t *out);
-size_t tarn__backed_blocks_out(const void *self);
+tarn_status tarn__backed_requested_bytes(void *self, tarn_device_ptr block, size_t *out);
+size_t tarn__backed_live_blocks(const void *self);
 
 /* Query whether attribute `attribute` of `device` is set. The message of a failure names
  * `who`. */
-tarn_status tarn__device_has(const char *who, int device, int attribute, bool *out);
+tarn_status tarn__device_has(const char *component, int device, int attribute, bool *out);
 
 #endif

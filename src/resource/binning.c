@@ -38,7 +38,7 @@ struct bins {
 struct binning {
     tarn_resource *upstream;     /* retained; for requests that fit into no bin */
     _Atomic(struct bins *) bins; /* never NULL */
-    atomic_size_t gate;          /* blocks live or being allocated; CHANGING */
+    atomic_size_t admitted;      /* blocks live or being allocated; CHANGING */
     struct tarn__mutex lock;     /* one thread adds a bin at a time */
 };
 
@@ -63,10 +63,10 @@ static tarn_resource *route(const struct binning *binning, size_t bytes)
 /* --- operations --- */
 
 /* Count one more block, once no thread is adding a bin. */
-static void pass_gate(struct binning *binning)
+static void admit_block(struct binning *binning)
 {
-    while (atomic_fetch_add(&binning->gate, 1) >= CHANGING) {
-        atomic_fetch_sub(&binning->gate, 1);
+    while (atomic_fetch_add(&binning->admitted, 1) >= CHANGING) {
+        atomic_fetch_sub(&binning->admitted, 1);
         sched_yield();
     }
 }
@@ -76,17 +76,17 @@ static tarn_status binning_allocate(void *self, size_t bytes, size_t alignment,
 {
     struct binning *binning = self;
 
-    pass_gate(binning);
+    admit_block(binning);
     tarn_status status =
         tarn_resource_allocate(route(binning, bytes), bytes, alignment, stream, out);
     if (status != TARN_OK)
-        atomic_fetch_sub(&binning->gate, 1);
+        atomic_fetch_sub(&binning->admitted, 1);
     return status;
 }
 
-static size_t binning_blocks_out(const void *self)
+static size_t binning_live_blocks(const void *self)
 {
-    return atomic_load(&((const struct binning *)self)->gate) % CHANGING;
+    return atomic_load(&((const struct binning *)self)->admitted) % CHANGING;
 }
 
 static tarn_status binning_deallocate(void *self, tarn_device_ptr block, size_t bytes,
@@ -94,13 +94,13 @@ static tarn_status binning_deallocate(void *self, tarn_device_ptr block, size_t 
 {
     struct binning *binning = self;
 
-    if (binning_blocks_out(binning) == 0)
+    if (binning_live_blocks(binning) == 0)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "binning: 0x%llx is not out here; nothing is", block);
     tarn_status status =
         tarn_resource_deallocate(route(binning, bytes), block, bytes, alignment, stream);
     if (status == TARN_OK)
-        atomic_fetch_sub(&binning->gate, 1);
+        atomic_fetch_sub(&binning->admitted, 1);
     return status;
 }
 
@@ -128,12 +128,12 @@ static bool binning_supports_streams(const void *self)
     return all_of(self, tarn_resource_supports_streams);
 }
 
-static bool binning_free_waits(const void *self)
+static bool binning_deallocate_synchronizes(const void *self)
 {
     return all_of(self, tarn_resource_deallocate_synchronizes);
 }
 
-static bool binning_serves_no_stream(const void *self)
+static bool binning_supports_no_stream(const void *self)
 {
     return all_of(self, tarn_resource_supports_no_stream);
 }
@@ -184,10 +184,10 @@ const tarn_resource_ops tarn__binning_ops = {
     .destroy = binning_destroy,
     .memory_info = binning_memory_info,
     .supports_streams = binning_supports_streams,
-    .deallocate_synchronizes = binning_free_waits,
+    .deallocate_synchronizes = binning_deallocate_synchronizes,
     .trim = binning_trim,
-    .live_blocks = binning_blocks_out,
-    .supports_no_stream = binning_serves_no_stream,
+    .live_blocks = binning_live_blocks,
+    .supports_no_stream = binning_supports_no_stream,
 };
 
 /* --- bins --- */
@@ -223,7 +223,7 @@ static struct bins *longer_list(struct bins *bins, size_t bytes, tarn_resource *
 static tarn_status insert(struct binning *binning, size_t bytes, tarn_resource **bin)
 {
     struct bins *bins = atomic_load(&binning->bins), *made;
-    size_t none_out = 0;
+    size_t admitted_before = 0;
 
     if (has_bin(bins, bytes))
         return TARN_OK;
@@ -234,14 +234,14 @@ static tarn_status insert(struct binning *binning, size_t bytes, tarn_resource *
     made = longer_list(bins, bytes, *bin);
     if (!made)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "binning: no host memory for a bin");
-    if (!atomic_compare_exchange_strong(&binning->gate, &none_out, CHANGING)) {
+    if (!atomic_compare_exchange_strong(&binning->admitted, &admitted_before, CHANGING)) {
         free(made);
         return tarn_error_set(TARN_STILL_IN_USE,
                               "binning: a bin of %zu bytes while %zu blocks are out",
-                              bytes, none_out);
+                              bytes, admitted_before);
     }
     atomic_store_explicit(&binning->bins, made, memory_order_release);
-    atomic_fetch_sub(&binning->gate, CHANGING);
+    atomic_fetch_sub(&binning->admitted, CHANGING);
     *bin = NULL;
     return TARN_OK;
 }
@@ -338,7 +338,7 @@ static struct binning *binning_new(tarn_resource *upstream)
         return NULL;
     }
     atomic_init(&binning->bins, bins);
-    atomic_init(&binning->gate, 0);
+    atomic_init(&binning->admitted, 0);
     tarn__mutex_init(&binning->lock, NULL);
     binning->upstream = tarn_resource_retain(upstream);
     return binning;

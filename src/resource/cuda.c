@@ -20,7 +20,7 @@ static CUresult_ cuda_free(const struct tarn__calls *calls, CUdeviceptr_ base,
 }
 
 static const struct tarn__backed_kind cuda_kind = {
-    .who = "cuda",
+    .component = "cuda",
     .allocate_call = "cuMemAlloc",
     .free_call = "cuMemFree",
     .allocate = cuda_allocate,

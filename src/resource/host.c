@@ -77,12 +77,12 @@ static void host_destroy(void *self)
     (void)self; /* no block is live, and the table stays for the next resource */
 }
 
-static tarn_status host_block_bytes(void *self, tarn_device_ptr block, size_t *out)
+static tarn_status host_requested_bytes(void *self, tarn_device_ptr block, size_t *out)
 {
     return tarn__table_bytes(self, "host", block, out);
 }
 
-static size_t host_blocks_out(const void *self)
+static size_t host_live_blocks(const void *self)
 {
     return tarn__table_count(self);
 }
@@ -93,8 +93,8 @@ static const tarn_resource_ops host_ops = {
     .allocate = host_allocate,
     .deallocate = host_deallocate,
     .destroy = host_destroy,
-    .requested_bytes = host_block_bytes,
-    .live_blocks = host_blocks_out,
+    .requested_bytes = host_requested_bytes,
+    .live_blocks = host_live_blocks,
 };
 
 static tarn_status host_make(int device, tarn_resource **out)

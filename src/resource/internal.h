@@ -14,11 +14,12 @@ struct tarn_resource {
     void *self;               /* the creator's object, destroyed by ops.destroy */
     int device;               /* or TARN_DEVICE_NONE; never changes */
     atomic_size_t references; /* owners; TARN__ENDED and more during destruction */
-    atomic_size_t calls_out;  /* live blocks, where the resource has no ops.live_blocks */
-    tarn_resource **place;    /* where a lookup finds a shared one, or NULL; share.c */
-    /* It calls tarn__wait_ahead() itself, where needed. Otherwise every operation of it
+    atomic_size_t
+        counted_blocks;    /* live blocks, where the resource has no ops.live_blocks */
+    tarn_resource **place; /* where a lookup finds a shared one, or NULL; share.c */
+    /* It calls tarn__call_blocking_hook() itself, where needed. Otherwise every operation of it
      * counts as a blocking call. */
-    bool tells_waits;
+    bool calls_blocking_hook;
     atomic_uint depth; /* number of resources beneath it; TARN__DEPTH_IS_FINAL */
 };
 
@@ -29,7 +30,7 @@ struct tarn_resource {
 
 /* Return the depth of a resource over `upstream` (NULL: none), or TARN_INVALID_ARGUMENT
  * with a message that names `who`. The depth of `upstream` is final from now on. */
-tarn_status tarn__stack_over(const char *who, tarn_resource *upstream,
+tarn_status tarn__stack_over(const char *component, tarn_resource *upstream,
                              unsigned *depth_out);
 
 /* Count one more resource beneath a new one, if that is within the limit: a slab that it may
@@ -70,20 +71,21 @@ bool tarn__resource_end(tarn_resource *resource, size_t *blocks_out);
 /* --- tap.c: the observer of public calls --- */
 
 /* An observer is set. */
-extern atomic_bool tarn__tap_is_set __attribute__((visibility("hidden")));
+extern atomic_bool tarn__observer_is_set __attribute__((visibility("hidden")));
 /* Return true if this call is not inside another one that the observer sees. */
-bool tarn__tap_is_outermost(void);
+bool tarn__observer_call_is_outermost(void);
 
 /* Return true if this call is reported to an observer. */
-static inline bool tarn__tap_watches(void)
+static inline bool tarn__observer_sees_call(void)
 {
-    return atomic_load_explicit(&tarn__tap_is_set, memory_order_relaxed) &&
-           tarn__tap_is_outermost();
+    return atomic_load_explicit(&tarn__observer_is_set, memory_order_relaxed) &&
+           tarn__observer_call_is_outermost();
 }
 
-tarn_status tarn__tap_allocate(tarn_resource *resource, size_t bytes, size_t alignment,
-                               tarn_stream stream, tarn_device_ptr *out);
-tarn_status tarn__tap_deallocate(tarn_resource *resource, tarn_device_ptr block,
-                                 size_t bytes, size_t alignment, tarn_stream stream);
+tarn_status tarn__observed_allocate(tarn_resource *resource, size_t bytes,
+                                    size_t alignment, tarn_stream stream,
+                                    tarn_device_ptr *out);
+tarn_status tarn__observed_deallocate(tarn_resource *resource, tarn_device_ptr block,
+                                      size_t bytes, size_t alignment, tarn_stream stream);
 
 #endif

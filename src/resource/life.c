@@ -3,15 +3,15 @@
 
 static _Thread_local uint64_t current;
 
-uint64_t tarn__block_life_set(uint64_t life)
+uint64_t tarn__block_generation_set(uint64_t context_generation)
 {
     uint64_t before = current;
 
-    current = life;
+    current = context_generation;
     return before;
 }
 
-uint64_t tarn__block_life(void)
+uint64_t tarn__block_generation(void)
 {
     return current;
 }

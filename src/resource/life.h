@@ -6,14 +6,14 @@
  * context generation (`life`) of the block therefore sets it for the time of the call.
  * The resources beneath read it, whatever adaptors lie between.
  */
-#ifndef TARN_RESOURCE_LIFE_H
-#define TARN_RESOURCE_LIFE_H
+#ifndef TARN_RESOURCE_CONTEXT_GENERATION_H
+#define TARN_RESOURCE_CONTEXT_GENERATION_H
 
 #include <stdint.h>
 
 /* Set the generation of the block that this thread frees next, and return the previous
  * value. 0: unknown; then the youngest block at the address is meant. */
-uint64_t tarn__block_life_set(uint64_t life);
-uint64_t tarn__block_life(void);
+uint64_t tarn__block_generation_set(uint64_t context_generation);
+uint64_t tarn__block_generation(void);
 
 #endif

@@ -20,7 +20,7 @@ static CUresult_ managed_free(const struct tarn__calls *calls, CUdeviceptr_ base
 }
 
 static const struct tarn__backed_kind managed_kind = {
-    .who = "managed",
+    .component = "managed",
     .allocate_call = "cuMemAllocManaged",
     .free_call = "cuMemFree",
     .allocate = managed_allocate,

@@ -29,7 +29,7 @@ static CUresult_ pinned_free(const struct tarn__calls *calls, CUdeviceptr_ base,
 }
 
 static const struct tarn__backed_kind pinned_kind = {
-    .who = "pinned",
+    .component = "pinned",
     .allocate_call = "cuMemHostAlloc",
     .free_call = "cuMemFreeHost",
     .has_no_info = true,

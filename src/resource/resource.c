@@ -70,7 +70,7 @@ tarn_status tarn_resource_create_with_upstream(const tarn_resource_ops *ops, voi
     resource->self = self;
     resource->device = device;
     atomic_init(&resource->references, 1);
-    atomic_init(&resource->calls_out, 0);
+    atomic_init(&resource->counted_blocks, 0);
     atomic_init(&resource->depth, depth);
     *out = resource;
     return TARN_OK;
@@ -102,7 +102,7 @@ tarn_status tarn_resource_release(tarn_resource *resource)
     if (!resource)
         return TARN_OK;
     while (!drop_one_of_many(resource)) {
-        tarn__wait_ahead();
+        tarn__call_blocking_hook();
         if (tarn__resource_end(resource, &blocks_out)) {
             resource->ops.destroy(resource->self);
             free(resource);
@@ -126,7 +126,7 @@ void tarn__resource_release_or_warn(tarn_resource *resource)
 /* Return true if the calls on this object count its blocks. They do not where the
  * resource counts by itself. They also do not where it has its own equality: a block may
  * then be freed on another object that is equal. */
-static bool counts_calls(const tarn_resource *resource)
+static bool counts_blocks(const tarn_resource *resource)
 {
     return !resource->ops.live_blocks && !resource->ops.is_equal;
 }
@@ -153,7 +153,7 @@ static tarn_status relay_failure(const tarn_resource *resource, const char *oper
         return tarn_error_set(TARN_PLUGIN_FAILURE,
                               "%s: %s returned %d, which is no status",
                               resource->ops.name, operation, (int)status);
-    if (!tarn__error_is_told(before, status))
+    if (!tarn__error_has_message(before, status))
         tarn_error_set(status, "%s: %s failed, device %d", resource->ops.name, operation,
                        resource->device);
     return status;
@@ -167,7 +167,7 @@ static inline tarn_status relay(const tarn_resource *resource, const char *opera
 }
 
 /* Return a block that breaks the contract of allocate() to the resource, and fail. */
-static tarn_status refuse_block(tarn_resource *resource, tarn_device_ptr block,
+static tarn_status reject_block(tarn_resource *resource, tarn_device_ptr block,
                                 size_t bytes, size_t alignment, tarn_stream stream)
 {
     if (block != 0)
@@ -196,9 +196,9 @@ static inline tarn_status allocate(tarn_resource *resource, size_t bytes,
     if (status != TARN_OK)
         return relay(resource, "allocate", before, status);
     if (block == 0 || (block & (alignment - 1)) != 0)
-        return refuse_block(resource, block, bytes, alignment, stream);
-    if (counts_calls(resource))
-        atomic_fetch_add_explicit(&resource->calls_out, 1, memory_order_relaxed);
+        return reject_block(resource, block, bytes, alignment, stream);
+    if (counts_blocks(resource))
+        atomic_fetch_add_explicit(&resource->counted_blocks, 1, memory_order_relaxed);
     *out = block;
     return TARN_OK;
 }
@@ -223,11 +223,11 @@ tarn_status tarn_resource_allocate(tarn_resource *resource, size_t bytes,
         *out = 0;
         return TARN_OK;
     }
-    bool is_watched = tarn__tap_watches();
-    if (is_watched || !resource->tells_waits)
-        tarn__wait_ahead();
+    bool is_watched = tarn__observer_sees_call();
+    if (is_watched || !resource->calls_blocking_hook)
+        tarn__call_blocking_hook();
     if (is_watched)
-        return tarn__tap_allocate(resource, bytes, alignment, stream, out);
+        return tarn__observed_allocate(resource, bytes, alignment, stream, out);
     return allocate(resource, bytes, alignment, stream, out);
 }
 
@@ -235,15 +235,15 @@ static inline tarn_status deallocate(tarn_resource *resource, tarn_device_ptr bl
                                      size_t bytes, size_t alignment, tarn_stream stream)
 {
     /* Without live blocks nothing can be freed, whatever the resource can tell. */
-    if (counts_calls(resource) && atomic_load(&resource->calls_out) == 0)
+    if (counts_blocks(resource) && atomic_load(&resource->counted_blocks) == 0)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "%s: 0x%llx is not out here; nothing is",
                               resource->ops.name, block);
     unsigned before = tarn__error_count;
     tarn_status status =
         resource->ops.deallocate(resource->self, block, bytes, alignment, stream);
-    if (status == TARN_OK && counts_calls(resource))
-        atomic_fetch_sub_explicit(&resource->calls_out, 1, memory_order_relaxed);
+    if (status == TARN_OK && counts_blocks(resource))
+        atomic_fetch_sub_explicit(&resource->counted_blocks, 1, memory_order_relaxed);
     return relay(resource, "deallocate", before, status);
 }
 
@@ -267,11 +267,11 @@ tarn_status tarn_resource_deallocate(tarn_resource *resource, tarn_device_ptr bl
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "%s: 0x%llx with %zu bytes is no block that was handed out",
                               resource->ops.name, block, bytes);
-    bool is_watched = tarn__tap_watches();
-    if (is_watched || !resource->tells_waits)
-        tarn__wait_ahead();
+    bool is_watched = tarn__observer_sees_call();
+    if (is_watched || !resource->calls_blocking_hook)
+        tarn__call_blocking_hook();
     if (is_watched)
-        return tarn__tap_deallocate(resource, block, bytes, alignment, stream);
+        return tarn__observed_deallocate(resource, block, bytes, alignment, stream);
     return deallocate(resource, block, bytes, alignment, stream);
 }
 
@@ -380,7 +380,7 @@ size_t tarn_resource_live_blocks(const tarn_resource *resource)
         return 0;
     if (resource->ops.live_blocks)
         return resource->ops.live_blocks(resource->self);
-    return atomic_load(&resource->calls_out);
+    return atomic_load(&resource->counted_blocks);
 }
 
 int tarn_resource_device(const tarn_resource *resource)

@@ -45,7 +45,7 @@ static tarn_status translate(const tarn_slab_options *options, size_t block_byte
 {
     size_t rounded;
 
-    if (!tarn__size_round_up(block_bytes, TARN__GRANULE, &rounded) ||
+    if (!tarn__size_round_up(block_bytes, TARN__QUANTUM, &rounded) ||
         !bytes_of(options->initial_blocks, rounded, &out->initial_bytes) ||
         !bytes_of(options->growth_blocks, rounded, &out->growth_bytes) ||
         !bytes_of(options->maximum_blocks, rounded, &out->maximum_bytes) ||

@@ -10,7 +10,7 @@
  */
 #include "resource/internal.h"
 
-tarn_status tarn__stack_over(const char *who, tarn_resource *upstream,
+tarn_status tarn__stack_over(const char *component, tarn_resource *upstream,
                              unsigned *depth_out)
 {
     *depth_out = 0;
@@ -22,7 +22,7 @@ tarn_status tarn__stack_over(const char *who, tarn_resource *upstream,
         return TARN_OK;
     return tarn_error_set(TARN_INVALID_ARGUMENT,
                           "%s: over %s, which is over %u resources; at most %d stack",
-                          who, upstream->ops.name, *depth_out - 1,
+                          component, upstream->ops.name, *depth_out - 1,
                           TARN_RESOURCE_DEPTH_MAX);
 }
 

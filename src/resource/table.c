@@ -32,11 +32,13 @@ static struct tarn__record **bucket_of(const struct tarn__shard *shard, uint64_t
  * bucket's end. Records of two context generations may have one address; the younger one
  * comes first. */
 static struct tarn__record **link_of(const struct tarn__shard *shard, uint64_t block,
-                                     uint64_t life)
+                                     uint64_t context_generation)
 {
     struct tarn__record **link = bucket_of(shard, block);
 
-    while (*link && ((*link)->block != block || (life && (*link)->life != life)))
+    while (*link &&
+           ((*link)->block != block ||
+            (context_generation && (*link)->context_generation != context_generation)))
         link = &(*link)->next;
     return link;
 }
@@ -132,32 +134,33 @@ void tarn__table_put(struct tarn__table *table, struct tarn__record *record)
     atomic_fetch_add_explicit(&table->count, 1, memory_order_relaxed);
 }
 
-static tarn_status not_out(const char *who, uint64_t block)
+static tarn_status not_live(const char *component, uint64_t block)
 {
     return tarn_error_set(
         TARN_INVALID_ARGUMENT,
-        "%s: 0x%llx is not out here: it never was, or it is back already", who,
+        "%s: 0x%llx is not out here: it never was, or it is back already", component,
         (unsigned long long)block);
 }
 
 /* Unlink the record of `block` if bytes and alignment fit. Under the lock. */
-static tarn_status take_locked(struct tarn__shard *shard, const char *who, uint64_t block,
-                               size_t bytes, size_t alignment, uint64_t life,
-                               struct tarn__record **out)
+static tarn_status take_locked(struct tarn__shard *shard, const char *component,
+                               uint64_t block, size_t bytes, size_t alignment,
+                               uint64_t context_generation, struct tarn__record **out)
 {
-    struct tarn__record **link = link_of(shard, block, life), *record = *link;
+    struct tarn__record **link = link_of(shard, block, context_generation),
+                        *record = *link;
 
     if (!record)
-        return not_out(who, block);
+        return not_live(component, block);
     if (record->bytes != bytes)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "%s: 0x%llx has %zu bytes, to be given back are %zu", who,
-                              (unsigned long long)block, record->bytes, bytes);
+                              "%s: 0x%llx has %zu bytes, to be given back are %zu",
+                              component, (unsigned long long)block, record->bytes, bytes);
     if (record->alignment != alignment)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "%s: 0x%llx was aligned to %zu, to be given back is one "
                               "aligned to %zu",
-                              who, (unsigned long long)block, record->alignment,
+                              component, (unsigned long long)block, record->alignment,
                               alignment);
     *link = record->next;
     shard->count--;
@@ -165,22 +168,23 @@ static tarn_status take_locked(struct tarn__shard *shard, const char *who, uint6
     return TARN_OK;
 }
 
-tarn_status tarn__table_take(struct tarn__table *table, const char *who, uint64_t block,
-                             size_t bytes, size_t alignment, uint64_t life,
-                             struct tarn__record **out)
+tarn_status tarn__table_take(struct tarn__table *table, const char *component,
+                             uint64_t block, size_t bytes, size_t alignment,
+                             uint64_t context_generation, struct tarn__record **out)
 {
     struct tarn__shard *shard = shard_of(table, block);
 
     pthread_mutex_lock(&shard->lock);
-    tarn_status status = take_locked(shard, who, block, bytes, alignment, life, out);
+    tarn_status status =
+        take_locked(shard, component, block, bytes, alignment, context_generation, out);
     pthread_mutex_unlock(&shard->lock);
     if (status == TARN_OK)
         atomic_fetch_sub_explicit(&table->count, 1, memory_order_relaxed);
     return status;
 }
 
-tarn_status tarn__table_bytes(struct tarn__table *table, const char *who, uint64_t block,
-                              size_t *out)
+tarn_status tarn__table_bytes(struct tarn__table *table, const char *component,
+                              uint64_t block, size_t *out)
 {
     struct tarn__shard *shard = shard_of(table, block);
     size_t bytes = 0;
@@ -191,7 +195,7 @@ tarn_status tarn__table_bytes(struct tarn__table *table, const char *who, uint64
         bytes = record->bytes;
     pthread_mutex_unlock(&shard->lock);
     if (bytes == 0) /* no block has 0 bytes */
-        return not_out(who, block);
+        return not_live(component, block);
     *out = bytes;
     return TARN_OK;
 }

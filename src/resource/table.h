@@ -19,12 +19,12 @@ enum { TARN__SHARDS = 16, TARN__FIRST_BUCKETS = 8 };
 
 /* One block. The fields change only while no other thread can find it. */
 struct tarn__record {
-    struct tarn__record *next; /* in its bucket */
-    uint64_t block;            /* the address that the caller has */
-    uint64_t base;             /* the address from the driver; <= block */
-    size_t bytes;              /* as requested */
-    size_t alignment;          /* as requested, at least TARN_ALIGNMENT */
-    uint64_t life;             /* generation of the context in which it was allocated */
+    struct tarn__record *next;   /* in its bucket */
+    uint64_t block;              /* the address that the caller has */
+    uint64_t base;               /* the address from the driver; <= block */
+    size_t bytes;                /* as requested */
+    size_t alignment;            /* as requested, at least TARN_ALIGNMENT */
+    uint64_t context_generation; /* generation of the context in which it was allocated */
 };
 
 struct tarn__shard {
@@ -55,13 +55,13 @@ void tarn__table_put(struct tarn__table *table, struct tarn__record *record);
 /* Remove the record of `block` in generation `life` (0: in the youngest that has it).
  * Fails, with a message that names `who`, if it is not a live block of this table, or has
  * other bytes or another alignment. */
-tarn_status tarn__table_take(struct tarn__table *table, const char *who, uint64_t block,
-                             size_t bytes, size_t alignment, uint64_t life,
-                             struct tarn__record **out);
+tarn_status tarn__table_take(struct tarn__table *table, const char *component,
+                             uint64_t block, size_t bytes, size_t alignment,
+                             uint64_t context_generation, struct tarn__record **out);
 
 /* Return the requested bytes of `block`. */
-tarn_status tarn__table_bytes(struct tarn__table *table, const char *who, uint64_t block,
-                              size_t *out);
+tarn_status tarn__table_bytes(struct tarn__table *table, const char *component,
+                              uint64_t block, size_t *out);
 
 /* Take and release the locks of all shards, around a fork: the child then gets a table in
  * which no thread was at work. */

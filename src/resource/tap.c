@@ -7,64 +7,65 @@
 #include "base/clock.h"
 #include "base/hook.h"
 
-atomic_bool tarn__tap_is_set;
-static struct tarn__hook tapped; /* a tarn_observer */
+atomic_bool tarn__observer_is_set;
+static struct tarn__hook observer_hook; /* a tarn_observer */
 
 /* This thread is inside a call that the observer sees: nested calls are not reported. */
 static _Thread_local bool inside;
 
-bool tarn__tap_is_outermost(void)
+bool tarn__observer_call_is_outermost(void)
 {
     return !inside;
 }
 
-static void take_away(void)
+static void remove_observer(void)
 {
     tarn__hooks_lock();
-    atomic_store(&tarn__tap_is_set, false);
-    tapped.function = NULL;
-    tarn__hook_wait_locked(&tapped);
+    atomic_store(&tarn__observer_is_set, false);
+    observer_hook.function = NULL;
+    tarn__hook_wait_locked(&observer_hook);
     tarn__hooks_unlock();
 }
 
 /* Set the observer. Returns false if one is set already. If one is being removed, this
  * waits for its last call. */
-static bool set(tarn_observer function, void *data)
+static bool set_observer(tarn_observer function, void *data)
 {
     tarn__hooks_lock();
-    if (!tapped.function)
-        tarn__hook_wait_locked(&tapped);
-    bool is_free = !tapped.function;
+    if (!observer_hook.function)
+        tarn__hook_wait_locked(&observer_hook);
+    bool is_free = !observer_hook.function;
     if (is_free) {
-        tapped.function = (tarn__any_function *)function;
-        tapped.data = data;
-        atomic_store(&tarn__tap_is_set, true);
+        observer_hook.function = (tarn__any_function *)function;
+        observer_hook.data = data;
+        atomic_store(&tarn__observer_is_set, true);
     }
     tarn__hooks_unlock();
     return is_free;
 }
 
-tarn_status tarn_resource_set_observer(tarn_observer tap, void *data)
+tarn_status tarn_resource_set_observer(tarn_observer observer, void *data)
 {
-    if (!tap)
-        take_away();
-    else if (!set(tap, data))
+    if (!observer)
+        remove_observer();
+    else if (!set_observer(observer, data))
         return tarn_error_set(TARN_ALREADY_SET, "tap: one is set already");
     return TARN_OK;
 }
 
-static void tell(const tarn_observer_event *event)
+static void call_observer(const tarn_observer_event *event)
 {
     struct tarn__hook_call call;
 
-    if (!tarn__hook_begin(&tapped, &call))
+    if (!tarn__hook_begin(&observer_hook, &call))
         return; /* it was removed meanwhile */
     ((tarn_observer)call.function)(call.data, event);
     tarn__hook_end(&call);
 }
 
-tarn_status tarn__tap_allocate(tarn_resource *resource, size_t bytes, size_t alignment,
-                               tarn_stream stream, tarn_device_ptr *out)
+tarn_status tarn__observed_allocate(tarn_resource *resource, size_t bytes,
+                                    size_t alignment, tarn_stream stream,
+                                    tarn_device_ptr *out)
 {
     tarn_observer_event event = {
         .resource = resource, .bytes = bytes, .alignment = alignment, .stream = stream};
@@ -77,7 +78,7 @@ tarn_status tarn__tap_allocate(tarn_resource *resource, size_t bytes, size_t ali
     event.action =
         status == TARN_OK ? TARN_ACTION_ALLOCATE : TARN_ACTION_ALLOCATE_FAILURE;
     struct tarn__kept_error why = tarn__error_keep();
-    tell(&event);
+    call_observer(&event);
     inside = false;
     tarn__error_restore(&why); /* the observer may have had failures of its own */
     if (status == TARN_OK)
@@ -85,8 +86,8 @@ tarn_status tarn__tap_allocate(tarn_resource *resource, size_t bytes, size_t ali
     return status;
 }
 
-tarn_status tarn__tap_deallocate(tarn_resource *resource, tarn_device_ptr block,
-                                 size_t bytes, size_t alignment, tarn_stream stream)
+tarn_status tarn__observed_deallocate(tarn_resource *resource, tarn_device_ptr block,
+                                      size_t bytes, size_t alignment, tarn_stream stream)
 {
     tarn_observer_event event = {.action = TARN_ACTION_FREE,
                                  .resource = resource,
@@ -100,7 +101,7 @@ tarn_status tarn__tap_deallocate(tarn_resource *resource, tarn_device_ptr block,
     struct tarn__kept_error last = tarn__error_keep();
     inside = true;
     event.start_ns = event.end_ns = tarn__now_ns();
-    tell(&event);
+    call_observer(&event);
     tarn__error_restore(&last);
     tarn_status status =
         tarn__resource_deallocate(resource, block, bytes, alignment, stream);

@@ -18,17 +18,17 @@
 
 enum { LINES_MAX = 50 }; /* lines per process on stderr; all races are counted */
 
-struct mark {
+struct shadow {
     struct sim_range range;  /* first: the set finds it */
     struct sim_access write; /* lane NULL: none */
     struct sim_access *reads;
-    size_t read_count, read_room;
+    size_t read_count, read_capacity;
 };
 
-static struct sim_ranges marks;
+static struct sim_ranges shadows;
 static unsigned long long races;
 static unsigned lines;
-static char words[1024];
+static char race_message[1024];
 
 /* --- the error message --- */
 
@@ -37,9 +37,9 @@ static void describe(const struct sim_access *access, char *out, size_t bytes)
 {
     Dl_info info;
     const char *file = NULL;
-    int used = access->lane ? snprintf(out, bytes, "%s on stream %llu", access->call,
-                                       (unsigned long long)access->stream_id)
-                            : snprintf(out, bytes, "%s of the host", access->call);
+    int used = access->timeline ? snprintf(out, bytes, "%s on stream %llu", access->call,
+                                           (unsigned long long)access->stream_id)
+                                : snprintf(out, bytes, "%s of the host", access->call);
 
     out += used, bytes -= (size_t)used;
     if (!dladdr(access->caller, &info) || !info.dli_fname) {
@@ -64,12 +64,12 @@ static void report(const struct sim_access *now, const char *does,
 
     describe(now, first, sizeof first);
     describe(before, second, sizeof second);
-    snprintf(words, sizeof words,
+    snprintf(race_message, sizeof race_message,
              "race: %s, %s bytes at %#zx that %s, %s; nothing orders the two", first,
              does, (size_t)range->start, second, did);
     races++;
     if (lines < LINES_MAX && ++lines)
-        fprintf(stderr, "tarn stand-in: %s\n", words);
+        fprintf(stderr, "tarn stand-in: %s\n", race_message);
 }
 
 unsigned long long tarn_sim_races(void)
@@ -82,129 +82,133 @@ unsigned long long tarn_sim_races(void)
 
 const char *tarn_sim_race(void)
 {
-    return words;
+    return race_message;
 }
 
 /* --- the set --- */
 
-static struct mark *mark_new(uintptr_t start, size_t bytes)
+static struct shadow *shadow_new(uintptr_t start, size_t bytes)
 {
-    struct mark *mark = sim_instrument_memory(sizeof *mark);
+    struct shadow *shadow = sim_instrument_memory(sizeof *shadow);
 
-    mark->range.start = start;
-    mark->range.bytes = bytes;
-    sim_ranges_insert(&marks, &mark->range);
-    return mark;
+    shadow->range.start = start;
+    shadow->range.bytes = bytes;
+    sim_ranges_insert(&shadows, &shadow->range);
+    return shadow;
 }
 
-static void mark_free(struct mark *mark)
+static void shadow_free(struct shadow *shadow)
 {
-    sim_ranges_remove(&marks, &mark->range);
-    free(mark->reads);
-    free(mark);
+    sim_ranges_remove(&shadows, &shadow->range);
+    free(shadow->reads);
+    free(shadow);
 }
 
-static void add_read(struct mark *mark, const struct sim_access *access)
+static void add_read(struct shadow *shadow, const struct sim_access *access)
 {
-    if (mark->read_count == mark->read_room) {
-        size_t room = mark->read_room ? mark->read_room * 2 : 2;
-        struct sim_access *reads = sim_instrument_memory(room * sizeof *reads);
-        if (mark->reads)
-            memcpy(reads, mark->reads, mark->read_count * sizeof *reads);
-        free(mark->reads);
-        mark->reads = reads;
-        mark->read_room = room;
+    if (shadow->read_count == shadow->read_capacity) {
+        size_t capacity = shadow->read_capacity ? shadow->read_capacity * 2 : 2;
+        struct sim_access *reads = sim_instrument_memory(capacity * sizeof *reads);
+        if (shadow->reads)
+            memcpy(reads, shadow->reads, shadow->read_count * sizeof *reads);
+        free(shadow->reads);
+        shadow->reads = reads;
+        shadow->read_capacity = capacity;
     }
-    mark->reads[mark->read_count++] = *access;
+    shadow->reads[shadow->read_count++] = *access;
 }
 
 /* Split the mark that spans `address`, if there is one. */
-static void cut(uintptr_t address)
+static void split(uintptr_t address)
 {
-    struct mark *low = (struct mark *)(void *)sim_ranges_find(&marks, address), *high;
+    struct shadow *low = (struct shadow *)(void *)sim_ranges_find(&shadows, address),
+                  *high;
     size_t bytes;
 
     if (!low || low->range.start == address)
         return;
     bytes = address - low->range.start;
-    sim_ranges_remove(&marks, &low->range);
-    high = mark_new(address, low->range.bytes - bytes);
+    sim_ranges_remove(&shadows, &low->range);
+    high = shadow_new(address, low->range.bytes - bytes);
     low->range.bytes = bytes;
-    sim_ranges_insert(&marks, &low->range);
+    sim_ranges_insert(&shadows, &low->range);
     high->write = low->write;
     for (size_t i = 0; i < low->read_count; i++)
         add_read(high, &low->reads[i]);
 }
 
 /* The first mark in [start, end), or NULL. */
-static struct mark *first_in(uintptr_t start, uintptr_t end)
+static struct shadow *first_in(uintptr_t start, uintptr_t end)
 {
-    struct sim_range *range = sim_ranges_after(&marks, start);
+    struct sim_range *range = sim_ranges_after(&shadows, start);
 
-    return range && range->start < end ? (struct mark *)(void *)range : NULL;
+    return range && range->start < end ? (struct shadow *)(void *)range : NULL;
 }
 
 void sim_bytes_forget(uintptr_t start, size_t bytes)
 {
-    struct mark *mark;
+    struct shadow *shadow;
 
-    cut(start);
-    cut(start + bytes);
-    while ((mark = first_in(start, start + bytes)))
-        mark_free(mark);
+    split(start);
+    split(start + bytes);
+    while ((shadow = first_in(start, start + bytes)))
+        shadow_free(shadow);
 }
 
 void sim_bytes_forget_all(void)
 {
-    struct mark *mark;
+    struct shadow *shadow;
 
-    while ((mark = first_in(0, UINTPTR_MAX)))
-        mark_free(mark);
+    while ((shadow = first_in(0, UINTPTR_MAX)))
+        shadow_free(shadow);
     races = 0;
-    words[0] = '\0';
+    race_message[0] = '\0';
 }
 
 /* --- the check --- */
 
 /* The earlier access that was reported last: one operation meets it in many ranges. */
 static struct {
-    const struct sim_lane *now, *before;
+    const struct sim_timeline *now, *before;
     uint64_t now_time, before_time;
 } reported;
 
 static bool is_new(const struct sim_access *now, const struct sim_access *before)
 {
-    bool same = reported.now == now->lane && reported.now_time == now->time &&
-                reported.before == before->lane && reported.before_time == before->time;
+    bool same = reported.now == now->timeline && reported.now_time == now->time &&
+                reported.before == before->timeline &&
+                reported.before_time == before->time;
 
-    reported.now = now->lane, reported.now_time = now->time;
-    reported.before = before->lane, reported.before_time = before->time;
+    reported.now = now->timeline, reported.now_time = now->time;
+    reported.before = before->timeline, reported.before_time = before->time;
     return !same;
 }
 
-static void check(const struct mark *mark, const struct sim_access *access, bool is_write)
+static void check(const struct shadow *shadow, const struct sim_access *access,
+                  bool is_write)
 {
     const char *does = is_write ? "writes" : "reads";
 
-    if (!sim_lane_comes_after(access->lane, &mark->write) && is_new(access, &mark->write))
-        report(access, does, &mark->write, "wrote", &mark->range);
-    for (size_t i = 0; is_write && i < mark->read_count; i++)
-        if (!sim_lane_comes_after(access->lane, &mark->reads[i]) &&
-            is_new(access, &mark->reads[i]))
-            report(access, does, &mark->reads[i], "reads", &mark->range);
+    if (!sim_timeline_comes_after(access->timeline, &shadow->write) &&
+        is_new(access, &shadow->write))
+        report(access, does, &shadow->write, "wrote", &shadow->range);
+    for (size_t i = 0; is_write && i < shadow->read_count; i++)
+        if (!sim_timeline_comes_after(access->timeline, &shadow->reads[i]) &&
+            is_new(access, &shadow->reads[i]))
+            report(access, does, &shadow->reads[i], "reads", &shadow->range);
 }
 
 /* An operation that comes after this read comes after everything that the read comes
  * after. */
-static void keep_read(struct mark *mark, const struct sim_access *access)
+static void keep_read(struct shadow *shadow, const struct sim_access *access)
 {
     size_t kept = 0;
 
-    for (size_t i = 0; i < mark->read_count; i++)
-        if (!sim_lane_comes_after(access->lane, &mark->reads[i]))
-            mark->reads[kept++] = mark->reads[i];
-    mark->read_count = kept;
-    add_read(mark, access);
+    for (size_t i = 0; i < shadow->read_count; i++)
+        if (!sim_timeline_comes_after(access->timeline, &shadow->reads[i]))
+            shadow->reads[kept++] = shadow->reads[i];
+    shadow->read_count = kept;
+    add_read(shadow, access);
 }
 
 /* Make marks for all of [start, end), also where there was no access. Each keeps the
@@ -212,25 +216,25 @@ static void keep_read(struct mark *mark, const struct sim_access *access)
 static void touch_reading(const struct sim_access *access, uintptr_t start, uintptr_t end)
 {
     while (start < end) {
-        struct mark *mark = first_in(start, end);
-        uintptr_t next = mark ? mark->range.start : end;
+        struct shadow *shadow = first_in(start, end);
+        uintptr_t next = shadow ? shadow->range.start : end;
         if (start < next)
-            mark = mark_new(start, next - start);
-        check(mark, access, false);
-        keep_read(mark, access);
-        start = mark->range.start + mark->range.bytes;
+            shadow = shadow_new(start, next - start);
+        check(shadow, access, false);
+        keep_read(shadow, access);
+        start = shadow->range.start + shadow->range.bytes;
     }
 }
 
 static void touch_writing(const struct sim_access *access, uintptr_t start, uintptr_t end)
 {
-    struct mark *mark;
+    struct shadow *shadow;
 
-    while ((mark = first_in(start, end))) {
-        check(mark, access, true);
-        mark_free(mark);
+    while ((shadow = first_in(start, end))) {
+        check(shadow, access, true);
+        shadow_free(shadow);
     }
-    mark_new(start, end - start)->write = *access;
+    shadow_new(start, end - start)->write = *access;
 }
 
 void sim_bytes_touch(const struct sim_access *access, uintptr_t start, size_t bytes,
@@ -238,8 +242,8 @@ void sim_bytes_touch(const struct sim_access *access, uintptr_t start, size_t by
 {
     if (bytes == 0)
         return;
-    cut(start);
-    cut(start + bytes);
+    split(start);
+    split(start + bytes);
     if (is_write)
         touch_writing(access, start, start + bytes);
     else

@@ -18,9 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum phase { UNBORN, UP, FORKED, DOWN };
+enum phase { PHASE_UNINITIALIZED, PHASE_READY, PHASE_FORKED, PHASE_EXITING };
 
-static atomic_int phase = UNBORN;
+static atomic_int phase = PHASE_UNINITIALIZED;
 static atomic_ullong calls;
 static atomic_ullong misuses;
 
@@ -85,26 +85,26 @@ uint64_t sim_next_id(void)
     return ++last_id;
 }
 
-bool sim_is_down(void)
+bool sim_is_stopped(void)
 {
     int now = atomic_load(&phase);
 
-    return now == FORKED || now == DOWN;
+    return now == PHASE_FORKED || now == PHASE_EXITING;
 }
 
 bool sim_is_forked(void)
 {
-    return atomic_load(&phase) == FORKED;
+    return atomic_load(&phase) == PHASE_FORKED;
 }
 
-bool sim_is_over(void)
+bool sim_is_exiting(void)
 {
-    return atomic_load(&phase) == DOWN;
+    return atomic_load(&phase) == PHASE_EXITING;
 }
 
-__attribute__((format(printf, 2, 0))) static void say_misuse(const char *call,
-                                                             const char *format,
-                                                             va_list arguments)
+__attribute__((format(printf, 2, 0))) static void print_misuse(const char *call,
+                                                               const char *format,
+                                                               va_list arguments)
 {
     fprintf(stderr, "tarn stand-in: %s: ", call);
     vfprintf(stderr, format, arguments);
@@ -116,7 +116,7 @@ void sim_abort(const char *call, const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    say_misuse(call, format, arguments);
+    print_misuse(call, format, arguments);
     va_end(arguments);
     abort();
 }
@@ -126,7 +126,7 @@ void sim_abort_locked(const char *call, const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    say_misuse(call, format, arguments);
+    print_misuse(call, format, arguments);
     va_end(arguments);
     sim_unlock();
     abort();
@@ -137,7 +137,7 @@ void sim_misuse(const char *call, const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    say_misuse(call, format, arguments);
+    print_misuse(call, format, arguments);
     va_end(arguments);
     if (!sim_options.dead_is_error) {
         sim_unlock();
@@ -149,9 +149,9 @@ void sim_misuse(const char *call, const char *format, ...)
 static CUresult phase_error(void)
 {
     switch (atomic_load_explicit(&phase, memory_order_acquire)) {
-    case UP:
+    case PHASE_READY:
         return CUDA_SUCCESS;
-    case DOWN:
+    case PHASE_EXITING:
         return CUDA_ERROR_DEINITIALIZED;
     }
     return CUDA_ERROR_NOT_INITIALIZED;
@@ -167,7 +167,7 @@ static CUresult enter_with(unsigned extra, const char *call, unsigned traits,
         sim_thread.caller = caller; /* otherwise the per-thread call has set it */
     if (extra & EXTRA_FAULTS) {
         sim_faults_delay(call);
-        result = sim_faults_strike(call, traits, number);
+        result = sim_faults_inject(call, traits, number);
     }
     if (extra & EXTRA_SEEDED && result == CUDA_SUCCESS && !sim_thread.in_host_function) {
         sim_lock();
@@ -210,11 +210,11 @@ void sim_clear(void *out, size_t bytes)
 }
 
 /* Apply the options and restart the counts at 0. Under the lock. */
-static void start_options(void)
+static void apply_options(void)
 {
     unsigned extra = sim_options.is_seeded ? EXTRA_SEEDED : 0;
 
-    if (sim_faults_are_wanted(&sim_options))
+    if (sim_faults_are_enabled(&sim_options))
         extra |= EXTRA_FAULTS;
     if (sim_options.finds_races)
         extra |= EXTRA_RACES;
@@ -230,9 +230,9 @@ static void start_options(void)
 
 /* --- initialization and exit --- */
 
-static void go_down(void)
+static void begin_exit(void)
 {
-    atomic_store(&phase, DOWN);
+    atomic_store(&phase, PHASE_EXITING);
 }
 
 /* Take the lock before a fork, so that the state is consistent: some calls work in the
@@ -252,26 +252,26 @@ static void become_child(void)
 {
     progress = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
     progress_waiters = 0;
-    if (atomic_load(&phase) == UP)
-        atomic_store(&phase, FORKED);
+    if (atomic_load(&phase) == PHASE_READY)
+        atomic_store(&phase, PHASE_FORKED);
     sim_unlock();
 }
 
 static CUresult read_environment(void)
 {
-    char words[sizeof configure_error];
+    char message[sizeof configure_error];
 
     if (is_configured)
         return CUDA_SUCCESS;
-    if (!sim_options_parse(getenv("TARN_SIM"), &sim_options, words, sizeof words)) {
-        fprintf(stderr, "tarn stand-in: TARN_SIM: %s\n", words);
+    if (!sim_options_parse(getenv("TARN_SIM"), &sim_options, message, sizeof message)) {
+        fprintf(stderr, "tarn stand-in: TARN_SIM: %s\n", message);
         return CUDA_ERROR_INVALID_VALUE;
     }
-    start_options();
+    apply_options();
     return CUDA_SUCCESS;
 }
 
-static CUresult come_up(void)
+static CUresult initialize(void)
 {
     CUresult result = read_environment();
 
@@ -280,9 +280,9 @@ static CUresult come_up(void)
     if (result != CUDA_SUCCESS)
         return result;
     if (pthread_atfork(before_fork, after_fork, become_child) != 0 ||
-        atexit(go_down) != 0)
+        atexit(begin_exit) != 0)
         return CUDA_ERROR_OPERATING_SYSTEM;
-    atomic_store_explicit(&phase, UP, memory_order_release);
+    atomic_store_explicit(&phase, PHASE_READY, memory_order_release);
     return CUDA_SUCCESS;
 }
 
@@ -290,7 +290,7 @@ CUresult cuInit(unsigned int flags)
 {
     CUresult result = CUDA_SUCCESS;
 
-    if (sim_is_down())
+    if (sim_is_stopped())
         return phase_error();
     result = enter_with(atomic_load(&extras) & EXTRA_FAULTS, __func__, 0, NULL,
                         atomic_fetch_add(&calls, 1) + 1);
@@ -299,16 +299,16 @@ CUresult cuInit(unsigned int flags)
     if (flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    if (atomic_load(&phase) == UNBORN)
-        result = come_up();
+    if (atomic_load(&phase) == PHASE_UNINITIALIZED)
+        result = initialize();
     return sim_leave(result);
 }
 
 /* --- controls: include/tarn/sim.h --- */
 
-static bool may_take(const struct sim_options *wanted)
+static bool can_apply(const struct sim_options *wanted)
 {
-    if (atomic_load(&phase) == UNBORN)
+    if (atomic_load(&phase) == PHASE_UNINITIALIZED)
         return true;
     if (wanted->devices != sim_options.devices) {
         snprintf(configure_error, sizeof configure_error,
@@ -328,7 +328,7 @@ static bool may_take(const struct sim_options *wanted)
 
 /* Return true if `options` names a number of devices. Otherwise tarn_sim_configure keeps
  * the number after cuInit: tests set it once, in the environment. */
-static bool names_devices(const char *options)
+static bool sets_device_count(const char *options)
 {
     return options &&
            (strncmp(options, "devices=", 8) == 0 || strstr(options, ",devices="));
@@ -341,16 +341,16 @@ int tarn_sim_configure(const char *options)
     if (!sim_options_parse(options, &wanted, configure_error, sizeof configure_error))
         return 1;
     sim_lock();
-    if (atomic_load(&phase) != UNBORN && !names_devices(options))
+    if (atomic_load(&phase) != PHASE_UNINITIALIZED && !sets_device_count(options))
         wanted.devices = sim_options.devices;
-    if (!may_take(&wanted)) {
+    if (!can_apply(&wanted)) {
         sim_unlock();
         return 1;
     }
     if (sim_is_seeded || wanted.is_seeded)
         sim_work_wait_all(); /* work of one scheduler must not reach the other */
     sim_options = wanted;
-    start_options();
+    apply_options();
     sim_unlock();
     configure_error[0] = '\0';
     return 0;

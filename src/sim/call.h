@@ -62,13 +62,13 @@ void sim_progress(void);
 
 /* Return true if exit() has begun, or this is a forked child. Workers then leave queued
  * work alone. */
-bool sim_is_down(void);
+bool sim_is_stopped(void);
 
 /* Return true if this is a forked child of a process that had called cuInit. */
 bool sim_is_forked(void);
 
 /* Return true if exit() has begun. Then calls that need no driver fail as well. */
-bool sim_is_over(void);
+bool sim_is_exiting(void);
 
 /* Name the call whose misuse would crash the real driver, and abort. */
 _Noreturn void sim_abort(const char *call, const char *format, ...)

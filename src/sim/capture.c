@@ -29,7 +29,7 @@ static uint64_t this_thread(void)
  * relaxed. A thread in global mode also invalidates all global captures of any thread.
  * An invalidated capture makes such calls fail in the same way until its owner ends it.
  */
-static bool is_endangered(const struct sim_capture *capture)
+static bool is_affected(const struct sim_capture *capture)
 {
     if (capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED ||
         sim_thread.capture_mode >= CU_STREAM_CAPTURE_MODE_RELAXED)
@@ -40,13 +40,13 @@ static bool is_endangered(const struct sim_capture *capture)
            sim_thread.capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
-static CUresult unsafe(void)
+static CUresult invalidate_captures(void)
 {
     CUresult result = CUDA_SUCCESS;
 
     for (struct sim_capture *capture = captures; capture; capture = capture->next)
-        if (is_endangered(capture)) {
-            capture->is_lost = true;
+        if (is_affected(capture)) {
+            capture->is_invalidated = true;
             result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
         }
     return result;
@@ -71,20 +71,20 @@ static CUresult legacy(const struct sim_context *context, unsigned rule)
 
     for (struct sim_capture *capture = captures; capture; capture = capture->next)
         if (has_blocking_member(capture, context)) {
-            capture->is_lost |= !(rule & CAPTURE_ASKS);
+            capture->is_invalidated |= !(rule & CAPTURE_QUERY);
             result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
         }
     return result;
 }
 
 /* Fail for a capturing stream in a call that cannot be captured. */
-static CUresult refuse(struct sim_stream *stream, unsigned rule)
+static CUresult check_member(struct sim_stream *stream, unsigned rule)
 {
-    if (rule & CAPTURE_LIVE && stream->member->capture->is_lost)
+    if (rule & CAPTURE_LIVE && stream->member->capture->is_invalidated)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (rule & CAPTURE_CAPTURED)
         return CUDA_SUCCESS;
-    stream->member->capture->is_lost = true;
+    stream->member->capture->is_invalidated = true;
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
@@ -93,11 +93,11 @@ static CUresult check_stream(unsigned rule, struct sim_stream *stream)
     CUresult result = CUDA_SUCCESS;
 
     if (stream->member)
-        return refuse(stream, rule);
+        return check_member(stream, rule);
     if (stream == stream->context->legacy)
         result = legacy(stream->context, rule);
     if (result == CUDA_SUCCESS && rule & CAPTURE_UNSAFE_OUTSIDE)
-        result = unsafe();
+        result = invalidate_captures();
     return result;
 }
 
@@ -116,7 +116,7 @@ CUresult sim_capture_enter(const char *call)
     sim_lock();
     struct sim_stream *stream;
     if (rule & CAPTURE_UNSAFE)
-        result = unsafe();
+        result = invalidate_captures();
     else if (sim_context_check_current() == CUDA_SUCCESS) {
         result = sim_stream_default(&stream);
         if (result == CUDA_SUCCESS)
@@ -131,7 +131,7 @@ CUresult sim_capture_context(const struct sim_context *context)
 
     for (struct sim_capture *capture = captures; capture; capture = capture->next)
         if (capture->origin->context == context) {
-            capture->is_lost = true;
+            capture->is_invalidated = true;
             result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
         }
     return result;
@@ -170,7 +170,7 @@ CUresult sim_capture_add(struct sim_stream *stream, enum sim_node_kind kind,
     struct sim_member *member = stream->member;
     struct sim_node *node;
 
-    if (member->capture->is_lost)
+    if (member->capture->is_invalidated)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (!sim_nodes_reserve(&member->nodes, 1))
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -188,7 +188,7 @@ CUresult sim_capture_record(struct sim_stream *stream, struct sim_captured *capt
     const struct sim_member *member = stream->member;
     struct sim_nodes nodes = {0};
 
-    if (member->capture->is_lost)
+    if (member->capture->is_invalidated)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (!sim_nodes_merge(&nodes, &member->nodes))
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -200,13 +200,13 @@ CUresult sim_capture_record(struct sim_stream *stream, struct sim_captured *capt
 static CUresult wait_inside(struct sim_member *member, struct sim_capture *capture,
                             const struct sim_captured *captured)
 {
-    if (!capture || capture->is_lost) {
+    if (!capture || capture->is_invalidated) {
         /* the captured record is not an event to wait for */
-        member->capture->is_lost = true;
+        member->capture->is_invalidated = true;
         return CUDA_ERROR_INVALID_VALUE;
     }
     if (capture != member->capture) {
-        member->capture->is_lost = capture->is_lost = true;
+        member->capture->is_invalidated = capture->is_invalidated = true;
         return CUDA_ERROR_STREAM_CAPTURE_MERGE;
     }
     return sim_nodes_merge(&member->nodes, &captured->nodes) ? CUDA_SUCCESS
@@ -219,14 +219,14 @@ CUresult sim_capture_wait(struct sim_stream *stream, const struct sim_captured *
     struct sim_nodes nodes = {0};
     CUresult result;
 
-    if (stream->member && stream->member->capture->is_lost)
+    if (stream->member && stream->member->capture->is_invalidated)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (stream->member)
         return wait_inside(stream->member, capture, captured);
-    if (!capture || capture->is_lost)
+    if (!capture || capture->is_invalidated)
         return CUDA_ERROR_INVALID_VALUE;
     if (stream == stream->context->legacy) {
-        capture->is_lost = true;
+        capture->is_invalidated = true;
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     }
     if (!sim_nodes_merge(&nodes, &captured->nodes))
@@ -240,9 +240,9 @@ CUresult sim_capture_isolate(struct sim_stream *stream)
 {
     struct sim_capture *capture = stream->member->capture;
 
-    if (capture->is_lost)
+    if (capture->is_invalidated)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    capture->is_lost = true;
+    capture->is_invalidated = true;
     return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
 }
 
@@ -250,9 +250,9 @@ CUresult sim_capture_event_error(const struct sim_captured *captured)
 {
     struct sim_capture *capture = find(captured->capture);
 
-    if (!capture || capture->is_lost)
+    if (!capture || capture->is_invalidated)
         return CUDA_ERROR_INVALID_VALUE;
-    capture->is_lost = true;
+    capture->is_invalidated = true;
     return CUDA_ERROR_CAPTURED_EVENT;
 }
 
@@ -290,7 +290,7 @@ CUresult sim_capture_begin(struct sim_stream *stream, struct sim_graph *graph,
 }
 
 /* Release the members' streams. The caller owns the graph. */
-static struct sim_graph *dissolve(struct sim_capture *capture)
+static struct sim_graph *release_capture(struct sim_capture *capture)
 {
     struct sim_capture **link = &captures;
     struct sim_graph *graph = capture->graph;
@@ -327,9 +327,9 @@ static bool is_joined(const struct sim_capture *capture)
     return true;
 }
 
-static CUresult judge(const struct sim_capture *capture)
+static CUresult check_end(const struct sim_capture *capture)
 {
-    if (capture->is_lost)
+    if (capture->is_invalidated)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
         capture->thread != this_thread())
@@ -348,11 +348,11 @@ CUresult sim_capture_end(struct sim_stream *stream, struct sim_graph **out)
         return CUDA_ERROR_ILLEGAL_STATE;
     capture = stream->member->capture;
     if (capture->origin != stream) {
-        capture->is_lost = true;
+        capture->is_invalidated = true;
         return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
     }
-    result = judge(capture);
-    graph = dissolve(capture);
+    result = check_end(capture);
+    graph = release_capture(capture);
     if (result == CUDA_SUCCESS)
         *out = graph;
     else
@@ -363,7 +363,7 @@ CUresult sim_capture_end(struct sim_stream *stream, struct sim_graph **out)
 void sim_capture_forget_stream(struct sim_stream *stream)
 {
     if (stream->member && stream->member->capture->origin == stream)
-        sim_graph_destroy(dissolve(stream->member->capture));
+        sim_graph_destroy(release_capture(stream->member->capture));
 }
 
 void sim_capture_forget_context(const struct sim_context *context)
@@ -373,7 +373,7 @@ void sim_capture_forget_context(const struct sim_context *context)
     while (capture) {
         struct sim_capture *next = capture->next;
         if (capture->origin->context == context)
-            sim_graph_destroy(dissolve(capture));
+            sim_graph_destroy(release_capture(capture));
         capture = next;
     }
 }

@@ -18,7 +18,7 @@ enum sim_capture_rule {
     CAPTURE_UNSAFE_OUTSIDE = 2, /* the same, if its own stream does not capture */
     CAPTURE_CAPTURED = 4,       /* accepts a capturing stream */
     CAPTURE_DEFAULT = 8,        /* uses the default stream implicitly */
-    CAPTURE_ASKS = 16,          /* does no harm where the legacy stream makes it fail */
+    CAPTURE_QUERY = 16,         /* does no harm where the legacy stream makes it fail */
     /* invalidates all of its context, and checks that itself */
     CAPTURE_CONTEXT = 32,
     CAPTURE_LIVE = 64, /* fails for a stream whose capture is invalidated */
@@ -32,7 +32,7 @@ struct sim_capture {
     struct sim_member *members; /* the origin is the last one */
     struct sim_stream *origin;  /* counted by its member */
     struct sim_graph *graph;
-    bool is_lost;
+    bool is_invalidated;
 };
 
 /* The part that one stream has in a capture. */

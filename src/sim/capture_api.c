@@ -115,8 +115,8 @@ static CUstreamCaptureStatus status_of(const struct sim_stream *stream)
 {
     if (!stream->member)
         return CU_STREAM_CAPTURE_STATUS_NONE;
-    return stream->member->capture->is_lost ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
-                                            : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    return stream->member->capture->is_invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                                   : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
 CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
@@ -134,7 +134,7 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
     return sim_leave(result);
 }
 
-struct answer {
+struct outputs {
     CUstreamCaptureStatus *status;
     uint64_t *id;
     CUgraph *graph;
@@ -146,35 +146,35 @@ struct answer {
 /* If the stream is not capturing, or its capture is invalidated, only the status is
  * returned. A node's handle is its address, so the list of nodes is a list of handles.
  */
-static void answer_with(const struct answer *answer, const struct sim_stream *stream)
+static void write_outputs(const struct outputs *outputs, const struct sim_stream *stream)
 {
-    *answer->status = status_of(stream);
-    if (*answer->status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    *outputs->status = status_of(stream);
+    if (*outputs->status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
         return;
-    if (answer->id)
-        *answer->id = stream->member->capture->id;
-    if (answer->graph)
-        *answer->graph = (CUgraph)(void *)stream->member->capture->graph;
-    if (answer->nodes)
-        *answer->nodes = (const CUgraphNode *)(void *)stream->member->nodes.list;
-    if (answer->edges)
-        *answer->edges = NULL; /* no edge has data */
-    if (answer->count)
-        *answer->count = stream->member->nodes.count;
+    if (outputs->id)
+        *outputs->id = stream->member->capture->id;
+    if (outputs->graph)
+        *outputs->graph = (CUgraph)(void *)stream->member->capture->graph;
+    if (outputs->nodes)
+        *outputs->nodes = (const CUgraphNode *)(void *)stream->member->nodes.list;
+    if (outputs->edges)
+        *outputs->edges = NULL; /* no edge has data */
+    if (outputs->count)
+        *outputs->count = stream->member->nodes.count;
 }
 
 static CUresult capture_info(const char *call, CUstream handle,
-                             const struct answer *answer)
+                             const struct outputs *outputs)
 {
     struct sim_stream *stream;
     CUresult result;
 
-    if (!answer->status)
+    if (!outputs->status)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     result = sim_stream_find(call, handle, &stream);
     if (result == CUDA_SUCCESS)
-        answer_with(answer, stream);
+        write_outputs(outputs, stream);
     return sim_leave(result);
 }
 
@@ -182,7 +182,7 @@ CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status,
                                 uint64_t *id)
 {
     ENTER(CALL_PLAIN);
-    return capture_info(__func__, handle, &(struct answer){.status = status, .id = id});
+    return capture_info(__func__, handle, &(struct outputs){.status = status, .id = id});
 }
 
 CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus *status,
@@ -191,7 +191,7 @@ CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus *statu
 {
     ENTER(CALL_PLAIN);
     return capture_info(__func__, handle,
-                        &(struct answer){status, id, graph, nodes, NULL, count});
+                        &(struct outputs){status, id, graph, nodes, NULL, count});
 }
 
 CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *status,
@@ -201,7 +201,7 @@ CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *statu
 {
     ENTER(CALL_PLAIN);
     return capture_info(__func__, handle,
-                        &(struct answer){status, id, graph, nodes, edges, count});
+                        &(struct outputs){status, id, graph, nodes, edges, count});
 }
 
 /* --- changing --- */
@@ -219,7 +219,7 @@ static CUresult update(const char *call, CUstream handle, const CUgraphNode *han
     member = stream->member;
     if (!member)
         return CUDA_ERROR_ILLEGAL_STATE;
-    if (member->capture->is_lost)
+    if (member->capture->is_invalidated)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES)
         return CUDA_ERROR_INVALID_VALUE;
@@ -278,7 +278,7 @@ CUresult sim_capture_allocate(struct sim_stream *stream, CUdevice device, size_t
     struct sim_node *node;
     CUresult result;
 
-    if (stream->member->capture->is_lost)
+    if (stream->member->capture->is_invalidated)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     memory = sim_graph_memory_new(device, bytes);
     if (!memory)
@@ -299,7 +299,7 @@ CUresult sim_capture_free(struct sim_stream *stream, CUdeviceptr address)
     struct sim_node *node;
     CUresult result;
 
-    if (stream->member->capture->is_lost)
+    if (stream->member->capture->is_invalidated)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     memory = sim_graph_find_to_free(stream->member->capture->graph, address);
     if (!memory)

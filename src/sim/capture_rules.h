@@ -153,10 +153,10 @@
     X(cuStreamAddCallback, CAPTURE_HARMLESS) \
     X(cuLaunchHostFunc, CAPTURE_CAPTURED) \
     X(cuStreamAttachMemAsync, CAPTURE_HARMLESS) \
-    X(cuStreamIsCapturing, CAPTURE_CAPTURED | CAPTURE_ASKS) \
-    X(cuStreamGetCaptureInfo, CAPTURE_CAPTURED | CAPTURE_ASKS) \
-    X(cuStreamGetCaptureInfo_v2, CAPTURE_CAPTURED | CAPTURE_ASKS) \
-    X(cuStreamGetCaptureInfo_v3, CAPTURE_CAPTURED | CAPTURE_ASKS) \
+    X(cuStreamIsCapturing, CAPTURE_CAPTURED | CAPTURE_QUERY) \
+    X(cuStreamGetCaptureInfo, CAPTURE_CAPTURED | CAPTURE_QUERY) \
+    X(cuStreamGetCaptureInfo_v2, CAPTURE_CAPTURED | CAPTURE_QUERY) \
+    X(cuStreamGetCaptureInfo_v3, CAPTURE_CAPTURED | CAPTURE_QUERY) \
     X(cuThreadExchangeStreamCaptureMode, CAPTURE_HARMLESS) \
     X(cuStreamGetAttribute, CAPTURE_CAPTURED) \
     X(cuStreamSetAttribute, CAPTURE_CAPTURED) \
@@ -237,7 +237,7 @@
     X(cuStreamBeginCapture, CAPTURE_CAPTURED) \
     X(cuStreamBeginCapture_v2, CAPTURE_CAPTURED) \
     X(cuStreamBeginCaptureToGraph, CAPTURE_CAPTURED) \
-    X(cuStreamEndCapture, CAPTURE_CAPTURED | CAPTURE_ASKS) \
+    X(cuStreamEndCapture, CAPTURE_CAPTURED | CAPTURE_QUERY) \
     X(cuStreamUpdateCaptureDependencies, CAPTURE_CAPTURED) \
     X(cuStreamUpdateCaptureDependencies_v2, CAPTURE_CAPTURED) \
     X(cuGraphCreate, CAPTURE_HARMLESS) \

@@ -16,7 +16,7 @@
 struct sim_context *sim_contexts;
 static struct sim_context *primaries[SIM_DEVICES_MAX];
 
-static const size_t first_limits[SIM_LIMITS] = {1024, 7602176, 8388608, 2, 2048, 64};
+static const size_t default_limits[SIM_LIMITS] = {1024, 7602176, 8388608, 2, 2048, 64};
 
 struct sim_context *sim_context_current(void)
 {
@@ -90,25 +90,25 @@ struct sim_context *sim_context_primary(CUdevice device)
 
 /* --- activation and destruction --- */
 
-static CUresult give_life(struct sim_context *context)
+static CUresult activate(struct sim_context *context)
 {
-    struct sim_stream *legacy, *fence;
+    struct sim_stream *legacy, *record_stream;
 
     context->id = sim_next_id();
     legacy = sim_stream_new(context, 0);
-    fence = sim_stream_new(context, CU_STREAM_NON_BLOCKING);
-    if (!legacy || !fence) {
+    record_stream = sim_stream_new(context, CU_STREAM_NON_BLOCKING);
+    if (!legacy || !record_stream) {
         free(legacy);
-        free(fence);
+        free(record_stream);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    fence->is_internal = true;
+    record_stream->is_internal = true;
     context->legacy = legacy;
-    context->fence = fence;
+    context->record_stream = record_stream;
     context->peers = 0;
     atomic_store(&context->error, CUDA_SUCCESS);
     context->cache_config = context->shared_config = 0;
-    memcpy(context->limits, first_limits, sizeof first_limits);
+    memcpy(context->limits, default_limits, sizeof default_limits);
     atomic_store(&context->is_alive, true);
     return CUDA_SUCCESS;
 }
@@ -117,7 +117,7 @@ static CUresult give_life(struct sim_context *context)
  * streams and its events. Their handles stay known as destroyed. The lock is released
  * meanwhile, and another thread may activate the context again. Only what existed before
  * is destroyed then. */
-static void take_life(struct sim_context *context)
+static void deactivate(struct sim_context *context)
 {
     sim_work_wait_device(context->device); /* all of it, as the real driver does */
     if (!atomic_load(&context->is_alive))
@@ -125,8 +125,8 @@ static void take_life(struct sim_context *context)
     atomic_store(&context->is_alive, false);
     sim_capture_forget_context(context);
     sim_stream_release(context->legacy);
-    sim_stream_release(context->fence);
-    context->legacy = context->fence = NULL;
+    sim_stream_release(context->record_stream);
+    context->legacy = context->record_stream = NULL;
     sim_memory_free_context(context, context->id);
 }
 
@@ -141,7 +141,7 @@ static CUresult create(CUdevice device, unsigned flags, bool is_primary,
     context->device = device;
     context->flags = flags;
     context->is_primary = is_primary;
-    result = is_primary ? CUDA_SUCCESS : give_life(context);
+    result = is_primary ? CUDA_SUCCESS : activate(context);
     if (result != CUDA_SUCCESS) {
         free(context);
         return result;
@@ -174,7 +174,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
     if (!primaries[device])
         result = create(device, 0, true, &primaries[device]);
     if (result == CUDA_SUCCESS && !atomic_load(&primaries[device]->is_alive))
-        result = give_life(primaries[device]);
+        result = activate(primaries[device]);
     if (result != CUDA_SUCCESS)
         return sim_leave(result);
     primaries[device]->retains++;
@@ -192,7 +192,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
     if (!context || context->retains == 0)
         return sim_leave(CUDA_ERROR_INVALID_CONTEXT);
     if (--context->retains == 0)
-        take_life(context);
+        deactivate(context);
     return sim_leave(CUDA_SUCCESS);
 }
 
@@ -205,7 +205,7 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
     sim_lock();
     struct sim_context *context = primaries[device];
     if (context && atomic_load(&context->is_alive))
-        take_life(context);
+        deactivate(context);
     return sim_leave(CUDA_SUCCESS);
 }
 
@@ -299,7 +299,7 @@ CUresult cuCtxDestroy_v2(CUcontext handle)
         result = CUDA_ERROR_INVALID_CONTEXT;
     if (result != CUDA_SUCCESS)
         return sim_leave(result);
-    take_life(context);
+    deactivate(context);
     if (sim_context_current() == context)
         sim_thread.depth--;
     return sim_leave(CUDA_SUCCESS);

@@ -24,9 +24,9 @@ struct sim_context {
     atomic_int error; /* CUDA_SUCCESS, or the error of every call until a reset */
     uint64_t peers;   /* one bit per device whose memory it may access */
     struct sim_stream *legacy; /* its default stream; valid while the context is active */
-    struct sim_stream *fence;  /* orders cuCtxRecordEvent after all work */
-    struct sim_stream *busy;   /* the list of its streams with work */
-    struct sim_op *first_op;   /* unfinished work, oldest first */
+    struct sim_stream *record_stream; /* orders cuCtxRecordEvent after all work */
+    struct sim_stream *busy;          /* the list of its streams with work */
+    struct sim_op *first_op;          /* unfinished work, oldest first */
     struct sim_op *last_op;
     size_t limits[SIM_LIMITS];
     int cache_config;

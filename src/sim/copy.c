@@ -47,7 +47,7 @@ enum sim_place sim_place_for(const struct sim_stream *stream, uintptr_t address,
     return is_of_graph ? PLACE_DEVICE : sim_place_of(address, bytes);
 }
 
-void sim_box_note_places(struct sim_box *box)
+void sim_box_set_known(struct sim_box *box)
 {
     box->to_is_known = sim_place_of((uintptr_t)box->to, 1) != PLACE_PAGEABLE;
     box->from_is_known = sim_place_of((uintptr_t)box->from, 1) != PLACE_PAGEABLE;
@@ -71,27 +71,31 @@ static void copy_box(void *data)
 }
 
 /* Treat rows without a gap between them as one. */
-static void touch_rows(struct sim_lane *lane, uintptr_t start, const struct sim_box *box,
-                       size_t pitch, size_t slice, bool is_write)
+static void touch_rows(struct sim_timeline *timeline, uintptr_t start,
+                       const struct sim_box *box, size_t pitch, size_t slice,
+                       bool is_write)
 {
     if (sim_place_of(start, 1) == PLACE_PAGEABLE || sim_place_of(start, 1) == PLACE_BAD)
         return; /* the client's own memory, or staged */
     for (size_t z = 0; z < box->depth; z++) {
         if (pitch == box->width || box->height == 1) {
-            sim_races_touch(lane, start + z * slice, box->width * box->height, is_write);
+            sim_races_touch(timeline, start + z * slice, box->width * box->height,
+                            is_write);
             continue;
         }
         for (size_t y = 0; y < box->height; y++)
-            sim_races_touch(lane, start + z * slice + y * pitch, box->width, is_write);
+            sim_races_touch(timeline, start + z * slice + y * pitch, box->width,
+                            is_write);
     }
 }
 
-static void touch_box(const void *data, struct sim_lane *lane)
+static void touch_box(const void *data, struct sim_timeline *timeline)
 {
     const struct sim_box *box = &((const struct copy *)data)->box;
 
-    touch_rows(lane, (uintptr_t)box->from, box, box->from_pitch, box->from_slice, false);
-    touch_rows(lane, (uintptr_t)box->to, box, box->to_pitch, box->to_slice, true);
+    touch_rows(timeline, (uintptr_t)box->from, box, box->from_pitch, box->from_slice,
+               false);
+    touch_rows(timeline, (uintptr_t)box->to, box, box->to_pitch, box->to_slice, true);
 }
 
 /* The bytes from the first to the last, with rows and slices that far apart. */
@@ -167,13 +171,13 @@ static CUresult capture_copy(struct sim_stream *stream, const struct sim_box *bo
 
     if (result == CUDA_SUCCESS) {
         node->box = *box;
-        sim_box_note_places(&node->box);
+        sim_box_set_known(&node->box);
     }
     return result;
 }
 
 CUresult sim_copy(struct sim_stream *stream, const struct sim_box *box, enum sim_place to,
-                  enum sim_place from, enum sim_manner manner)
+                  enum sim_place from, enum sim_copy_mode mode)
 {
     bool is_row = box->height == 1 && box->depth == 1;
 
@@ -181,7 +185,7 @@ CUresult sim_copy(struct sim_stream *stream, const struct sim_box *box, enum sim
         return capture_copy(stream, box);
     if (to == PLACE_DEVICE && from == PLACE_DEVICE)
         return queue_copy(stream, box, 0);
-    if (manner == COPY_SYNC || to == PLACE_PAGEABLE)
+    if (mode == COPY_SYNC || to == PLACE_PAGEABLE)
         return copy_now(stream, box);
     if (from != PLACE_PAGEABLE)
         return queue_copy(stream, box, 0);
@@ -214,7 +218,7 @@ static bool is_allowed(enum sim_place to, enum sim_place from, unsigned needs)
 }
 
 static CUresult copy_row(struct sim_stream *stream, uintptr_t to, uintptr_t from,
-                         size_t bytes, unsigned needs, enum sim_manner manner)
+                         size_t bytes, unsigned needs, enum sim_copy_mode mode)
 {
     struct sim_box box = {
         .to = (char *)to,
@@ -234,7 +238,7 @@ static CUresult copy_row(struct sim_stream *stream, uintptr_t to, uintptr_t from
                    from_place = sim_place_for(stream, from, bytes);
     if (!is_allowed(to_place, from_place, needs))
         return CUDA_ERROR_INVALID_VALUE;
-    return sim_copy(stream, &box, to_place, from_place, manner);
+    return sim_copy(stream, &box, to_place, from_place, mode);
 }
 
 static CUresult copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, unsigned needs)

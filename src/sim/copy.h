@@ -34,10 +34,10 @@ struct sim_box {
 };
 
 /* Set those two fields, for a node that is launched later. */
-void sim_box_note_places(struct sim_box *box);
+void sim_box_set_known(struct sim_box *box);
 
 /* When the call returns. */
-enum sim_manner {
+enum sim_copy_mode {
     COPY_SYNC,  /* after the copy, unless no host memory takes part */
     COPY_ASYNC, /* immediately, unless pageable host memory takes part */
 };
@@ -45,7 +45,7 @@ enum sim_manner {
 /* Copy `box` on `stream`, whose context is active. Neither place is PLACE_BAD, and for
  * COPY_ASYNC to be asynchronous at most one is pageable. Locked; releases the lock. */
 CUresult sim_copy(struct sim_stream *stream, const struct sim_box *box, enum sim_place to,
-                  enum sim_place from, enum sim_manner manner);
+                  enum sim_place from, enum sim_copy_mode mode);
 
 /* Create an operation for `stream` that copies `box`, as a graph launch runs it. */
 CUresult sim_copy_op(struct sim_stream *stream, const struct sim_box *box,

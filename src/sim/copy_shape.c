@@ -76,7 +76,7 @@ static CUresult make_box(const struct sim_stream *stream, const struct side *to,
 
 static CUresult copy_box(struct sim_stream *stream, const struct side *to,
                          const struct side *from, struct sim_box box,
-                         enum sim_manner manner)
+                         enum sim_copy_mode mode)
 {
     enum sim_place to_place, from_place;
     CUresult result;
@@ -84,12 +84,12 @@ static CUresult copy_box(struct sim_stream *stream, const struct side *to,
     if (box.width == 0 || box.height == 0 || box.depth == 0)
         return CUDA_SUCCESS;
     result = make_box(stream, to, from, &box, &to_place, &from_place);
-    return result == CUDA_SUCCESS ? sim_copy(stream, &box, to_place, from_place, manner)
+    return result == CUDA_SUCCESS ? sim_copy(stream, &box, to_place, from_place, mode)
                                   : result;
 }
 
-static CUresult copy_flat(struct sim_stream *stream, const CUDA_MEMCPY2D *copy,
-                          enum sim_manner manner)
+static CUresult copy_2d(struct sim_stream *stream, const CUDA_MEMCPY2D *copy,
+                        enum sim_copy_mode mode)
 {
     struct sim_box box = {
         .width = copy->WidthInBytes, .height = copy->Height, .depth = 1};
@@ -109,7 +109,7 @@ static CUresult copy_flat(struct sim_stream *stream, const CUDA_MEMCPY2D *copy,
         .y = copy->srcY,
         .pitch = copy->srcPitch,
     };
-    return copy_box(stream, &to, &from, box, manner);
+    return copy_box(stream, &to, &from, box, mode);
 }
 
 static struct side to_of(const CUDA_MEMCPY3D_PEER *copy)
@@ -161,17 +161,17 @@ CUresult sim_copy_read(const CUDA_MEMCPY3D *copy, struct sim_box *out)
     return make_box(NULL, &to, &from, out, &to_place, &from_place);
 }
 
-static CUresult copy_deep(struct sim_stream *stream, const CUDA_MEMCPY3D_PEER *copy,
-                          enum sim_manner manner)
+static CUresult copy_3d(struct sim_stream *stream, const CUDA_MEMCPY3D_PEER *copy,
+                        enum sim_copy_mode mode)
 {
     struct side to = to_of(copy), from = from_of(copy);
 
     if (copy->srcLOD != 0 || copy->dstLOD != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    return copy_box(stream, &to, &from, extents_of(copy), manner);
+    return copy_box(stream, &to, &from, extents_of(copy), mode);
 }
 
-static CUresult copy_flat_now(const CUDA_MEMCPY2D *copy)
+static CUresult copy_2d_sync(const CUDA_MEMCPY2D *copy)
 {
     struct sim_stream *stream;
 
@@ -179,20 +179,19 @@ static CUresult copy_flat_now(const CUDA_MEMCPY2D *copy)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     CUresult result = sim_stream_default(&stream);
-    return sim_leave(result == CUDA_SUCCESS ? copy_flat(stream, copy, COPY_SYNC)
-                                            : result);
+    return sim_leave(result == CUDA_SUCCESS ? copy_2d(stream, copy, COPY_SYNC) : result);
 }
 
 CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *copy)
 {
     ENTER(CALL_CONTEXT);
-    return copy_flat_now(copy);
+    return copy_2d_sync(copy);
 }
 
 CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *copy)
 {
     ENTER(CALL_CONTEXT);
-    return copy_flat_now(copy);
+    return copy_2d_sync(copy);
 }
 
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream handle)
@@ -205,11 +204,10 @@ CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream handle)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     result = sim_stream_find(__func__, handle, &stream);
-    return sim_leave(result == CUDA_SUCCESS ? copy_flat(stream, copy, COPY_ASYNC)
-                                            : result);
+    return sim_leave(result == CUDA_SUCCESS ? copy_2d(stream, copy, COPY_ASYNC) : result);
 }
 
-static CUresult copy_deep_now(const CUDA_MEMCPY3D_PEER *copy)
+static CUresult copy_3d_sync(const CUDA_MEMCPY3D_PEER *copy)
 {
     struct sim_stream *stream;
 
@@ -217,12 +215,11 @@ static CUresult copy_deep_now(const CUDA_MEMCPY3D_PEER *copy)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     CUresult result = sim_stream_default(&stream);
-    return sim_leave(result == CUDA_SUCCESS ? copy_deep(stream, copy, COPY_SYNC)
-                                            : result);
+    return sim_leave(result == CUDA_SUCCESS ? copy_3d(stream, copy, COPY_SYNC) : result);
 }
 
-static CUresult copy_deep_async(const char *call, const CUDA_MEMCPY3D_PEER *copy,
-                                CUstream handle)
+static CUresult copy_3d_async(const char *call, const CUDA_MEMCPY3D_PEER *copy,
+                              CUstream handle)
 {
     struct sim_stream *stream;
     CUresult result;
@@ -231,30 +228,29 @@ static CUresult copy_deep_async(const char *call, const CUDA_MEMCPY3D_PEER *copy
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     result = sim_stream_find(call, handle, &stream);
-    return sim_leave(result == CUDA_SUCCESS ? copy_deep(stream, copy, COPY_ASYNC)
-                                            : result);
+    return sim_leave(result == CUDA_SUCCESS ? copy_3d(stream, copy, COPY_ASYNC) : result);
 }
 
 CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *copy)
 {
     ENTER(CALL_CONTEXT);
-    return copy_deep_now(copy);
+    return copy_3d_sync(copy);
 }
 
 CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *copy)
 {
     ENTER(CALL_CONTEXT);
-    return copy_deep_now(copy);
+    return copy_3d_sync(copy);
 }
 
 CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream)
 {
     ENTER(CALL_CONTEXT);
-    return copy_deep_async(__func__, copy, stream);
+    return copy_3d_async(__func__, copy, stream);
 }
 
 CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *copy, CUstream stream)
 {
     ENTER(CALL_CONTEXT);
-    return copy_deep_async(__func__, copy, stream);
+    return copy_3d_async(__func__, copy, stream);
 }

@@ -86,7 +86,7 @@ static CUresult create_device(CUdevice number)
     }
     all->start = device->base;
     all->bytes = address_bytes;
-    sim_heap_give(&device->addresses, all);
+    sim_heap_return(&device->addresses, all);
     device->pool = device->current_pool = sim_pool_create_default(number);
     return device->pool ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -113,7 +113,7 @@ CUresult sim_devices_create(void)
 
 CUresult cuDriverGetVersion(int *version)
 {
-    if (sim_is_over())
+    if (sim_is_exiting())
         return CUDA_ERROR_DEINITIALIZED;
     if (!version)
         return CUDA_ERROR_INVALID_VALUE;
@@ -203,9 +203,9 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
         return CUDA_SUCCESS;
     }
     switch (attribute) {
-#define X(name, number, answer) \
-    case number:                \
-        *value = (answer);      \
+#define X(name, number, result_value) \
+    case number:                      \
+        *value = (result_value);      \
         return CUDA_SUCCESS;
         SIM_ATTRIBUTES(X)
 #undef X

@@ -5,7 +5,7 @@
 /* A missing output makes the real driver crash. */
 static CUresult check(const char *call, const char *const *out)
 {
-    if (sim_is_over())
+    if (sim_is_exiting())
         return CUDA_ERROR_DEINITIALIZED;
     if (!out)
         sim_abort(call, "the output is NULL; a real driver crashes here");
@@ -19,9 +19,9 @@ CUresult cuGetErrorName(CUresult error, const char **name)
     if (result != CUDA_SUCCESS)
         return result;
     switch (error) {
-#define X(constant, number, words) \
-    case number:                   \
-        *name = #constant;         \
+#define X(constant, number, message) \
+    case number:                     \
+        *name = #constant;           \
         return CUDA_SUCCESS;
         SIM_ERRORS(X)
 #undef X
@@ -37,9 +37,9 @@ CUresult cuGetErrorString(CUresult error, const char **text)
     if (result != CUDA_SUCCESS)
         return result;
     switch (error) {
-#define X(constant, number, words) \
-    case number:                   \
-        *text = words;             \
+#define X(constant, number, message) \
+    case number:                     \
+        *text = message;             \
         return CUDA_SUCCESS;
         SIM_ERRORS(X)
 #undef X

@@ -47,7 +47,8 @@ CUresult sim_event_find(CUevent handle, struct sim_event **out)
                    (void *)handle);
         return CUDA_ERROR_INVALID_HANDLE;
     }
-    if (!atomic_load(&event->context->is_alive) || event->context->id != event->life)
+    if (!atomic_load(&event->context->is_alive) ||
+        event->context->id != event->context_generation)
         return CUDA_ERROR_INVALID_CONTEXT;
     *out = event;
     return sim_context_error(event->context);
@@ -77,13 +78,13 @@ CUresult sim_event_create(CUevent *out, unsigned flags, struct sim_event_share *
 
     if (!event)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUevent handle = sim_handle_give(&handles, event);
+    CUevent handle = sim_handle_create(&handles, event);
     if (!handle) {
         free(event);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     event->context = sim_context_current();
-    event->life = event->context->id;
+    event->context_generation = event->context->id;
     event->flags = flags;
     event->references = 1;
     event->share = share;
@@ -125,7 +126,7 @@ CUresult cuEventDestroy_v2(CUevent handle)
     result = sim_event_find(handle, &event);
     if (result != CUDA_SUCCESS)
         return sim_leave(result);
-    sim_handle_take(&handles, handle);
+    sim_handle_release(&handles, handle);
     if (event->stream)
         sim_stream_release(event->stream);
     event->stream = NULL;
@@ -136,14 +137,14 @@ CUresult cuEventDestroy_v2(CUevent handle)
 
 /* --- recording --- */
 
-static void stamp(void *data)
+static void set_record_time(void *data)
 {
     struct record *record = data;
 
     if (record->event->position == record->position)
         record->event->time_ns = sim_now_ns();
     if (record->number)
-        sim_event_share_reach(record->event->share, record->number);
+        sim_event_share_complete(record->event->share, record->number);
     release(record->event);
 }
 
@@ -167,14 +168,14 @@ static CUresult record_with(struct sim_event *event, struct sim_stream *stream,
     result =
         sim_work_queue(stream, op); /* may be done at once: the event is set before */
     if (result == CUDA_SUCCESS) {
-        sim_point_take(&event->point, stream);
+        sim_point_get(&event->point, stream);
         sim_captured_clear(&event->captured);
         if (old_stream)
             sim_stream_release(old_stream);
         return CUDA_SUCCESS;
     }
     if (event->share) /* no process must wait for it */
-        sim_event_share_reach(event->share, event->number);
+        sim_event_share_complete(event->share, event->number);
     event->number = old_number;
     event->stream = old_stream;
     event->position = old_position;
@@ -213,7 +214,7 @@ static CUresult record(const char *call, CUevent handle, CUstream stream_handle,
                            : sim_capture_record(stream, &event->captured);
     if (is_external)
         return CUDA_ERROR_ILLEGAL_STATE;
-    op = sim_op_new(sizeof(struct record), NULL, stamp);
+    op = sim_op_new(sizeof(struct record), NULL, set_record_time);
     return op ? record_with(event, stream, op) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -244,17 +245,17 @@ static CUresult record_context(struct sim_context *context, CUevent handle)
         return result;
     if (event->context != context)
         return CUDA_ERROR_INVALID_HANDLE;
-    op = sim_op_new(sizeof(struct record), NULL, stamp);
+    op = sim_op_new(sizeof(struct record), NULL, set_record_time);
     if (!op)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    sim_races_order_context(context->fence);
+    sim_races_order_context(context->record_stream);
     for (struct sim_stream *stream = context->busy; stream; stream = stream->next) {
-        if (stream == context->fence || sim_op_after(op, stream, stream->queued))
+        if (stream == context->record_stream || sim_op_after(op, stream, stream->queued))
             continue;
         sim_op_drop(op);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    return record_with(event, context->fence, op);
+    return record_with(event, context->record_stream, op);
 }
 
 CUresult cuCtxRecordEvent(CUcontext handle, CUevent event)
@@ -298,7 +299,7 @@ CUresult sim_event_order(CUevent handle, struct sim_stream *stream)
     if (!event->stream || sim_op_after(op, event->stream, event->position)) {
         result = sim_work_queue(stream, op);
         if (result == CUDA_SUCCESS && event->stream)
-            sim_stream_note_order(stream, event->stream, event->position);
+            sim_stream_record_order(stream, event->stream, event->position);
         return result;
     }
     sim_op_drop(op);
@@ -332,7 +333,7 @@ CUresult sim_event_record_op(CUevent handle, struct sim_op **out)
 
     if (result != CUDA_SUCCESS)
         return result;
-    *out = sim_op_new(sizeof(struct record), NULL, stamp);
+    *out = sim_op_new(sizeof(struct record), NULL, set_record_time);
     return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 

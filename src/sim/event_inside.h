@@ -1,6 +1,6 @@
 /* event_inside.h -- the struct of an event, for the files that implement events. */
-#ifndef TARN_SIM_EVENT_INSIDE_H
-#define TARN_SIM_EVENT_INSIDE_H
+#ifndef TARN_SIM_EVENT_INTERNAL_H
+#define TARN_SIM_EVENT_INTERNAL_H
 
 #include "sim/capture.h"
 #include "sim/event.h"
@@ -10,7 +10,7 @@
 struct sim_event {
     struct sim_context *context;
     /* the context's id at creation; if it differs now, the event is dead */
-    uint64_t life;
+    uint64_t context_generation;
     unsigned flags;
     unsigned references;       /* the handle, and records still queued */
     struct sim_stream *stream; /* of the last record, counted; NULL: never recorded */

@@ -24,7 +24,7 @@ enum {
     RECORDS = 64, /* kept separately: a record is complete when the one 64 later is */
     SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
     /* interval at which a waiting thread checks that the other process lives */
-    NAP_NS = 20000000,
+    POLL_INTERVAL_NS = 20000000,
 };
 
 /* The shared page. Any process that has it may write anything into it, so a process
@@ -49,14 +49,14 @@ struct sim_event_share {
 };
 
 /* The content of a handle. */
-struct ticket {
+struct encoding {
     uint64_t magic;
     uint64_t id;
     uint64_t inode;
     int32_t process;
     int32_t file; /* the descriptor's number in that process */
 };
-_Static_assert(sizeof(struct ticket) <= sizeof(CUipcEventHandle), "it fits a handle");
+_Static_assert(sizeof(struct encoding) <= sizeof(CUipcEventHandle), "it fits a handle");
 
 /* --- creation and destruction --- */
 
@@ -117,16 +117,17 @@ CUresult sim_event_share_open(const CUipcEventHandle *handle,
                               struct sim_event_share **out)
 {
     struct sim_event_share *share = NULL;
-    struct ticket ticket;
+    struct encoding encoding;
     int file, seals;
 
-    memcpy(&ticket, handle, sizeof ticket);
-    if (ticket.magic != EVENT_MAGIC)
+    memcpy(&encoding, handle, sizeof encoding);
+    if (encoding.magic != EVENT_MAGIC)
         return CUDA_ERROR_MAP_FAILED;
-    if (ticket.process == (int32_t)getpid())
+    if (encoding.process == (int32_t)getpid())
         /* the real driver rejects the creating process too */
         return CUDA_ERROR_INVALID_CONTEXT;
-    file = sim_ipc_open_foreign(ticket.process, ticket.file, ticket.inode, FILE_NAME);
+    file =
+        sim_ipc_open_foreign(encoding.process, encoding.file, encoding.inode, FILE_NAME);
     if (file < 0)
         return CUDA_ERROR_MAP_FAILED;
     seals = fcntl(file, F_GET_SEALS);
@@ -135,7 +136,7 @@ CUresult sim_event_share_open(const CUipcEventHandle *handle,
     close(file);
     if (!share)
         return CUDA_ERROR_MAP_FAILED;
-    if (share->page->magic != EVENT_MAGIC || share->page->id != ticket.id) {
+    if (share->page->magic != EVENT_MAGIC || share->page->id != encoding.id) {
         sim_event_share_release(share);
         return CUDA_ERROR_MAP_FAILED;
     }
@@ -160,7 +161,7 @@ void sim_event_share_release(struct sim_event_share *share)
 
 bool sim_event_share_handle(const struct sim_event_share *share, CUipcEventHandle *out)
 {
-    struct ticket ticket = {
+    struct encoding encoding = {
         .magic = EVENT_MAGIC,
         .id = share->page->id,
         .inode = share->inode,
@@ -171,7 +172,7 @@ bool sim_event_share_handle(const struct sim_event_share *share, CUipcEventHandl
     if (share->file < 0)
         return false;
     memset(out, 0, sizeof *out);
-    memcpy(out, &ticket, sizeof ticket);
+    memcpy(out, &encoding, sizeof encoding);
     return true;
 }
 
@@ -191,7 +192,7 @@ static bool has_reached(const struct sim_event_share *share, uint64_t number)
            atomic_load(&share->page->records[number % RECORDS].done) >= number;
 }
 
-void sim_event_share_reach(struct sim_event_share *share, uint64_t number)
+void sim_event_share_complete(struct sim_event_share *share, uint64_t number)
 {
     struct page *page = share->page;
     unsigned long long before = atomic_load(&page->records[number % RECORDS].done);
@@ -209,7 +210,7 @@ uint64_t sim_event_share_last(const struct sim_event_share *share)
 }
 
 /* Return true if the process is gone, or a zombie. */
-static bool is_gone(int process)
+static bool has_process_ended(int process)
 {
     char path[64], target[8];
 
@@ -223,9 +224,9 @@ bool sim_event_share_is_done(struct sim_event_share *share, uint64_t number)
 {
     if (has_reached(share, number))
         return true;
-    if (!is_gone(atomic_load(&share->page->records[number % RECORDS].process)))
+    if (!has_process_ended(atomic_load(&share->page->records[number % RECORDS].process)))
         return false;
-    sim_event_share_reach(share, number);
+    sim_event_share_complete(share, number);
     return true;
 }
 
@@ -235,5 +236,5 @@ void sim_event_share_wait(struct sim_event_share *share, uint64_t number)
 
     if (!has_reached(share, number))
         syscall(SYS_futex, &share->page->changes, FUTEX_WAIT, changes,
-                &(struct timespec){0, NAP_NS}, NULL, 0);
+                &(struct timespec){0, POLL_INTERVAL_NS}, NULL, 0);
 }

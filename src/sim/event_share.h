@@ -29,7 +29,7 @@ bool sim_event_share_handle(const struct sim_event_share *share, CUipcEventHandl
 /* Count a record by this process and return its number. Later mark that record complete.
  */
 uint64_t sim_event_share_record(struct sim_event_share *share);
-void sim_event_share_reach(struct sim_event_share *share, uint64_t number);
+void sim_event_share_complete(struct sim_event_share *share, uint64_t number);
 
 /* The number of the last record of any process; 0: there is none. */
 uint64_t sim_event_share_last(const struct sim_event_share *share);

@@ -12,7 +12,7 @@
 static atomic_ullong faults;
 static uint64_t named_calls; /* calls of the name that fails; under the lock */
 
-bool sim_faults_are_wanted(const struct sim_options *options)
+bool sim_faults_are_enabled(const struct sim_options *options)
 {
     return options->fail_nth || options->fail_one_in || options->fail_call[0] ||
            options->lost_at || options->slow_call[0];
@@ -47,7 +47,7 @@ static bool is_drawn(const struct sim_options *options, uint64_t number)
     return options->fail_one_in && sim_draw(4, number, options->fail_one_in) == 0;
 }
 
-CUresult sim_faults_strike(const char *call, unsigned traits, uint64_t number)
+CUresult sim_faults_inject(const char *call, unsigned traits, uint64_t number)
 {
     const struct sim_options *options = &sim_options;
     CUresult result = CUDA_SUCCESS;

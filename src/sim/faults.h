@@ -7,14 +7,14 @@
 #include <stdbool.h>
 
 /* Return true if these options make any call fail or slow. */
-bool sim_faults_are_wanted(const struct sim_options *options);
+bool sim_faults_are_enabled(const struct sim_options *options);
 
 /* Restart the count of calls at 0. */
 void sim_faults_start(void);
 
 /* The result that is injected into call number `number`, named `call`. CUDA_SUCCESS: no
  * fault. `traits` are those of call.h. Not locked. */
-CUresult sim_faults_strike(const char *call, unsigned traits, uint64_t number);
+CUresult sim_faults_inject(const char *call, unsigned traits, uint64_t number);
 
 /* Delay the call as long as the options specify. Not locked. */
 void sim_faults_delay(const char *call);

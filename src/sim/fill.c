@@ -50,12 +50,12 @@ static bool guard_fill(struct sim_op *op, struct sim_context *context,
     return sim_guard_set(op->guard, context, touches);
 }
 
-static void touch_fill(const void *data, struct sim_lane *lane)
+static void touch_fill(const void *data, struct sim_timeline *timeline)
 {
     const struct sim_fill *fill = &((const struct queued_fill *)data)->fill;
 
     for (size_t row = 0; row < fill->rows; row++)
-        sim_races_touch(lane, (uintptr_t)fill->to + row * fill->pitch,
+        sim_races_touch(timeline, (uintptr_t)fill->to + row * fill->pitch,
                         fill->count * fill->element, true);
 }
 

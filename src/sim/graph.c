@@ -10,7 +10,7 @@
 
 /* A destroyed object stays listed as GONE until its address is reused. The real driver
  * rejects a destroyed object, and crashes for an address that never was one. */
-enum live_kind { GONE, LIVE_GRAPH, LIVE_NODE, LIVE_EXEC };
+enum live_kind { NOT_LIVE, LIVE_GRAPH, LIVE_NODE, LIVE_EXEC };
 
 static struct tarn__map live = {.value_bytes = sizeof(uint64_t), .stride = 16};
 static uint64_t last_node_id;
@@ -19,18 +19,18 @@ static uint64_t last_node_id;
 
 static bool list(const void *object, uint64_t kind)
 {
-    uint64_t *gone = tarn__map_get(&live, (uintptr_t)object);
+    uint64_t *entry = tarn__map_get(&live, (uintptr_t)object);
 
-    if (gone)
-        *gone = kind;
-    return gone || tarn__map_put(&live, (uintptr_t)object, &kind);
+    if (entry)
+        *entry = kind;
+    return entry || tarn__map_put(&live, (uintptr_t)object, &kind);
 }
 
 static void unlist(const void *object)
 {
     uint64_t *kind = tarn__map_get(&live, (uintptr_t)object);
 
-    *kind = GONE;
+    *kind = NOT_LIVE;
 }
 
 static void *find(void *handle, uint64_t kind, const char *what)
@@ -73,20 +73,20 @@ void sim_exec_unlist(struct sim_exec *exec)
 
 bool sim_nodes_reserve(struct sim_nodes *nodes, size_t more)
 {
-    size_t room = nodes->room ? nodes->room : 2;
+    size_t capacity = nodes->capacity ? nodes->capacity : 2;
     struct sim_node **bigger;
 
-    if (nodes->room >= nodes->count && nodes->room - nodes->count >= more)
+    if (nodes->capacity >= nodes->count && nodes->capacity - nodes->count >= more)
         return true;
     if (more > SIZE_MAX / 4 / sizeof *bigger - nodes->count)
         return false;
-    while (room < nodes->count + more)
-        room *= 2;
-    bigger = realloc(nodes->list, room * sizeof *bigger);
+    while (capacity < nodes->count + more)
+        capacity *= 2;
+    bigger = realloc(nodes->list, capacity * sizeof *bigger);
     if (!bigger)
         return false;
     nodes->list = bigger;
-    nodes->room = room;
+    nodes->capacity = capacity;
     return true;
 }
 

@@ -33,7 +33,7 @@ enum sim_node_kind {
 /* A list of nodes without duplicates. */
 struct sim_nodes {
     struct sim_node **list;
-    size_t count, room;
+    size_t count, capacity;
 };
 
 struct sim_node {

@@ -87,13 +87,13 @@ CUresult cuGraphNodeGetType(CUgraphNode handle, int *type)
 struct list {
     CUgraphNode *first, *second;
     CUgraphEdgeData *edges;
-    size_t room, used, total;
+    size_t capacity, used, total;
 };
 
 static void add(struct list *list, struct sim_node *first, struct sim_node *second)
 {
     list->total++;
-    if (!list->first || list->used == list->room)
+    if (!list->first || list->used == list->capacity)
         return;
     list->first[list->used] = (CUgraphNode)(void *)first;
     if (list->second)
@@ -110,7 +110,7 @@ static CUresult finish(struct list *list, size_t *count)
         *count = list->total;
         return CUDA_SUCCESS;
     }
-    for (size_t i = list->used; i < list->room; i++) {
+    for (size_t i = list->used; i < list->capacity; i++) {
         list->first[i] = NULL;
         if (list->second)
             list->second[i] = NULL;
@@ -127,7 +127,7 @@ static CUresult list_nodes(CUgraph handle, CUgraphNode *out, size_t *count,
 
     if (!graph || !count)
         return CUDA_ERROR_INVALID_VALUE;
-    list.room = *count;
+    list.capacity = *count;
     for (struct sim_node *node = graph->first; node; node = node->next)
         if (!only_roots || node->after.count == 0)
             add(&list, node, NULL);
@@ -146,7 +146,7 @@ static CUresult list_edges(CUgraph handle, struct list list, size_t *count)
 
     if (!graph || !count || !list.first != !list.second)
         return CUDA_ERROR_INVALID_VALUE;
-    list.room = *count;
+    list.capacity = *count;
     for (struct sim_node *node = graph->first; node; node = node->next)
         for (size_t i = 0; i < node->after.count; i++)
             add(&list, node->after.list[i], node);
@@ -169,7 +169,7 @@ static CUresult list_before(CUgraphNode handle, struct list list, size_t *count)
 
     if (!node || !count)
         return CUDA_ERROR_INVALID_VALUE;
-    list.room = *count;
+    list.capacity = *count;
     for (size_t i = 0; i < node->after.count; i++)
         add(&list, node->after.list[i], NULL);
     return finish(&list, count);
@@ -181,7 +181,7 @@ static CUresult list_behind(CUgraphNode handle, struct list list, size_t *count)
 
     if (!node || !count)
         return CUDA_ERROR_INVALID_VALUE;
-    list.room = *count;
+    list.capacity = *count;
     for (struct sim_node *other = node->graph->first; other; other = other->next)
         for (size_t i = 0; i < other->after.count; i++)
             if (other->after.list[i] == node)
@@ -219,7 +219,7 @@ static size_t place_of(const struct sim_node *node, const struct sim_node *befor
 
 /* Insert or remove one edge. */
 static CUresult change_edge(struct sim_graph *graph, CUgraphNode from, CUgraphNode to,
-                            bool put_in)
+                            bool is_add)
 {
     struct sim_node *before = sim_node_find(from), *node = sim_node_find(to);
 
@@ -227,9 +227,9 @@ static CUresult change_edge(struct sim_graph *graph, CUgraphNode from, CUgraphNo
         node->graph != graph)
         return CUDA_ERROR_INVALID_VALUE;
     size_t place = place_of(node, before);
-    if (put_in != (place == node->after.count))
+    if (is_add != (place == node->after.count))
         return CUDA_ERROR_INVALID_VALUE; /* already present, or absent */
-    if (!put_in)
+    if (!is_add)
         node->after.list[place] = node->after.list[--node->after.count];
     else if (sim_nodes_reserve(&node->after, 1))
         sim_nodes_add(&node->after, before);
@@ -239,7 +239,7 @@ static CUresult change_edge(struct sim_graph *graph, CUgraphNode from, CUgraphNo
 }
 
 static CUresult change_edges(CUgraph handle, const CUgraphNode *from,
-                             const CUgraphNode *to, size_t count, bool put_in)
+                             const CUgraphNode *to, size_t count, bool is_add)
 {
     struct sim_graph *graph = sim_graph_find(handle);
     CUresult result = CUDA_SUCCESS;
@@ -247,16 +247,16 @@ static CUresult change_edges(CUgraph handle, const CUgraphNode *from,
 
     if (!graph || (count > 0 && (!from || !to)))
         return CUDA_ERROR_INVALID_VALUE;
-    if (!put_in && graph->memory_nodes > 0)
+    if (!is_add && graph->memory_nodes > 0)
         return CUDA_ERROR_NOT_SUPPORTED;
     while (done < count && result == CUDA_SUCCESS) {
-        result = change_edge(graph, from[done], to[done], put_in);
+        result = change_edge(graph, from[done], to[done], is_add);
         done += result == CUDA_SUCCESS;
     }
     /* all or none; lists keep their capacity */
     while (result != CUDA_SUCCESS && done > 0) {
         done--;
-        change_edge(graph, from[done], to[done], !put_in);
+        change_edge(graph, from[done], to[done], !is_add);
     }
     return result;
 }

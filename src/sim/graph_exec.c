@@ -8,13 +8,13 @@ enum { NO_STEP = -1 };
 
 static bool add_after(struct sim_step *step, size_t other)
 {
-    if (step->after_count == step->after_room) {
-        size_t room = step->after_room ? 2 * step->after_room : 2;
-        size_t *bigger = realloc(step->after, room * sizeof *bigger);
+    if (step->after_count == step->after_capacity) {
+        size_t capacity = step->after_capacity ? 2 * step->after_capacity : 2;
+        size_t *bigger = realloc(step->after, capacity * sizeof *bigger);
         if (!bigger)
             return false;
         step->after = bigger;
-        step->after_room = room;
+        step->after_capacity = capacity;
     }
     step->after[step->after_count++] = other;
     return true;
@@ -23,13 +23,13 @@ static bool add_after(struct sim_step *step, size_t other)
 /* Add a step without work. Return its number, or NO_STEP. */
 static ptrdiff_t add_step(struct sim_exec *exec, struct sim_node *node)
 {
-    if (exec->step_count == exec->step_room) {
-        size_t room = exec->step_room ? 2 * exec->step_room : 8;
-        struct sim_step *bigger = realloc(exec->steps, room * sizeof *bigger);
+    if (exec->step_count == exec->step_capacity) {
+        size_t capacity = exec->step_capacity ? 2 * exec->step_capacity : 8;
+        struct sim_step *bigger = realloc(exec->steps, capacity * sizeof *bigger);
         if (!bigger)
             return NO_STEP;
         exec->steps = bigger;
-        exec->step_room = room;
+        exec->step_capacity = capacity;
     }
     exec->steps[exec->step_count] = (struct sim_step){.node = node, .is_last = true};
     return (ptrdiff_t)exec->step_count++;
@@ -184,7 +184,7 @@ static CUresult add_graph(struct sim_exec *exec, const struct sim_graph *graph,
 
 /* A step continues the lane of a dependency if that is the last step of its lane so far.
  * Otherwise it begins a new lane. */
-static bool give_lanes(struct sim_exec *exec)
+static bool assign_branches(struct sim_exec *exec)
 {
     /* of each lane: its last step */
     size_t *ends = calloc(exec->step_count + 1, sizeof *ends);
@@ -193,17 +193,17 @@ static bool give_lanes(struct sim_exec *exec)
         return false;
     for (size_t i = 0; i < exec->step_count; i++) {
         struct sim_step *step = &exec->steps[i];
-        step->lane = exec->lanes;
+        step->branch = exec->branches;
         step->position = 1;
         for (size_t k = 0; k < step->after_count && step->position == 1; k++) {
             const struct sim_step *before = &exec->steps[step->after[k]];
-            if (ends[before->lane] == step->after[k]) {
-                step->lane = before->lane;
+            if (ends[before->branch] == step->after[k]) {
+                step->branch = before->branch;
                 step->position = before->position + 1;
             }
         }
-        exec->lanes += step->lane == exec->lanes;
-        ends[step->lane] = i;
+        exec->branches += step->branch == exec->branches;
+        ends[step->branch] = i;
     }
     free(ends);
     return true;
@@ -241,7 +241,7 @@ CUresult sim_exec_new(struct sim_graph *graph, unsigned long long flags,
     exec->flags = flags;
     exec->graph = graph;
     result = add_graph(exec, graph, NO_STEP);
-    if (result == CUDA_SUCCESS && (!give_lanes(exec) || !sim_exec_list(exec)))
+    if (result == CUDA_SUCCESS && (!assign_branches(exec) || !sim_exec_list(exec)))
         result = CUDA_ERROR_OUT_OF_MEMORY;
     if (result != CUDA_SUCCESS) {
         free_exec(exec);

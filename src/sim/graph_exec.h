@@ -9,10 +9,10 @@
  * that run one after the other, as in a stream. A launch uses one stream per lane. */
 struct sim_step {
     struct sim_node *node; /* NULL: no work */
-    size_t lane;
+    size_t branch;
     uint64_t position; /* in its lane, from 1 */
     size_t *after;     /* earlier steps, also of other lanes */
-    size_t after_count, after_room;
+    size_t after_count, after_capacity;
     bool is_last; /* no step depends on it */
 };
 
@@ -21,7 +21,7 @@ struct sim_exec {
     struct sim_graph *graph; /* a private copy */
     unsigned long long flags;
     struct sim_step *steps;
-    size_t step_count, step_room, lanes;
+    size_t step_count, step_capacity, branches;
     struct sim_stream *stream; /* of the last launch, counted; NULL: never launched */
     uint64_t done_at;          /* when that launch is complete: see sim_op_after */
     struct sim_point point;    /* the same, for races.h */

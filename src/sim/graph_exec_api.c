@@ -164,12 +164,12 @@ static void exchange(struct sim_exec *exec, struct sim_exec *other)
 
     exec->graph = other->graph;
     exec->steps = other->steps;
-    exec->lanes = other->lanes;
-    exec->step_room = other->step_room;
+    exec->branches = other->branches;
+    exec->step_capacity = other->step_capacity;
     other->graph = old.graph;
     other->steps = old.steps;
-    other->lanes = old.lanes;
-    other->step_room = old.step_room;
+    other->branches = old.branches;
+    other->step_capacity = old.step_capacity;
 }
 
 static CUresult update(CUgraphExec handle, CUgraph graph_handle, int *why)

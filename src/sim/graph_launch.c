@@ -15,7 +15,7 @@
 struct launch {
     struct sim_exec *exec;
     struct sim_stream *stream;
-    struct sim_stream **lanes;
+    struct sim_stream **branches;
     struct sim_op *begin, *end, **ops; /* NULL once they are queued */
     struct sim_block **blocks;         /* by step: the memory that it allocates */
     struct sim_point begun, *points;   /* of the begin, and by step; for races.h */
@@ -121,13 +121,13 @@ static CUresult check(const struct sim_exec *exec)
 static CUresult new_op(struct launch *launch, const struct sim_step *step,
                        struct sim_op **out)
 {
-    struct sim_stream *lane = launch->lanes[step->lane];
+    struct sim_stream *branch = launch->branches[step->branch];
     const struct sim_node *node = step->node;
 
     if (node && node->kind == NODE_COPY)
-        return sim_copy_op(lane, &node->box, out);
+        return sim_copy_op(branch, &node->box, out);
     if (node && node->kind == NODE_FILL)
-        return sim_fill_op(lane, &node->fill, out);
+        return sim_fill_op(branch, &node->fill, out);
     if (node && node->kind == NODE_RECORD)
         return sim_event_record_op(node->event, out);
     *out = node && node->kind == NODE_HOST ? sim_host_function_op(&node->host)
@@ -146,12 +146,12 @@ static CUresult order_op(struct launch *launch, const struct sim_step *step,
         return CUDA_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < step->after_count; i++) {
         const struct sim_step *before = &launch->exec->steps[step->after[i]];
-        if (before->lane != step->lane &&
-            !sim_op_after(op, launch->lanes[before->lane], before->position))
+        if (before->branch != step->branch &&
+            !sim_op_after(op, launch->branches[before->branch], before->position))
             return CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (node && node->kind == NODE_WAIT)
-        return sim_event_order_op(node->event, op, launch->lanes[step->lane]);
+        return sim_event_order_op(node->event, op, launch->branches[step->branch]);
     if (node && node->kind == NODE_ALLOCATE && node->memory->stream &&
         !sim_op_after(op, node->memory->stream, node->memory->freed_at))
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -184,7 +184,7 @@ static CUresult prepare_ends(struct launch *launch)
         return CUDA_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < exec->step_count; i++)
         if (exec->steps[i].is_last &&
-            !sim_op_after(launch->end, launch->lanes[exec->steps[i].lane],
+            !sim_op_after(launch->end, launch->branches[exec->steps[i].branch],
                           exec->steps[i].position))
             return CUDA_ERROR_OUT_OF_MEMORY;
     return CUDA_SUCCESS;
@@ -195,18 +195,18 @@ static CUresult prepare(struct launch *launch)
     const struct sim_exec *exec = launch->exec;
     CUresult result = CUDA_SUCCESS;
 
-    launch->lanes = calloc(exec->lanes + 1, sizeof *launch->lanes);
+    launch->branches = calloc(exec->branches + 1, sizeof *launch->branches);
     launch->ops = calloc(exec->step_count + 1, sizeof(struct sim_op *));
     launch->blocks = calloc(exec->step_count + 1, sizeof *launch->blocks);
     launch->points = calloc(exec->step_count + 1, sizeof *launch->points);
-    if (!launch->lanes || !launch->ops || !launch->blocks || !launch->points)
+    if (!launch->branches || !launch->ops || !launch->blocks || !launch->points)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    for (size_t i = 0; i < exec->lanes; i++) {
-        launch->lanes[i] =
+    for (size_t i = 0; i < exec->branches; i++) {
+        launch->branches[i] =
             sim_stream_new(launch->stream->context, CU_STREAM_NON_BLOCKING);
-        if (!launch->lanes[i])
+        if (!launch->branches[i])
             return CUDA_ERROR_OUT_OF_MEMORY;
-        launch->lanes[i]->is_internal = true;
+        launch->branches[i]->is_internal = true;
     }
     for (size_t i = 0; i < exec->step_count && result == CUDA_SUCCESS; i++)
         result = prepare_step(launch, i);
@@ -218,7 +218,7 @@ static CUresult prepare(struct launch *launch)
 }
 
 /* Free what was prepared and not used. */
-static void tidy(struct launch *launch)
+static void release_unused(struct launch *launch)
 {
     const struct sim_exec *exec = launch->exec;
 
@@ -234,10 +234,10 @@ static void tidy(struct launch *launch)
     for (size_t i = 0; launch->points && i < exec->step_count; i++)
         sim_point_drop(&launch->points[i]);
     sim_point_drop(&launch->begun);
-    for (size_t i = 0; launch->lanes && i < exec->lanes; i++)
-        if (launch->lanes[i])
-            sim_stream_release(launch->lanes[i]);
-    free(launch->lanes);
+    for (size_t i = 0; launch->branches && i < exec->branches; i++)
+        if (launch->branches[i])
+            sim_stream_release(launch->branches[i]);
+    free(launch->branches);
     free(launch->ops);
     free(launch->blocks);
     free(launch->points);
@@ -247,15 +247,16 @@ static void tidy(struct launch *launch)
 
 /* From this call on, the memory has the state that it will have when the launch is
  * complete. */
-static void settle_memory(struct launch *launch)
+static void commit_memory(struct launch *launch)
 {
     for (size_t i = 0; i < launch->exec->step_count; i++) {
         const struct sim_node *node = launch->exec->steps[i].node;
         if (node && node->kind == NODE_ALLOCATE && !node->memory->block) {
-            sim_graph_memory_enter(node->memory, launch->blocks[i]);
+            sim_graph_memory_set_allocated(node->memory, launch->blocks[i]);
             launch->blocks[i] = NULL;
         } else if (node && node->kind == NODE_FREE) {
-            sim_graph_memory_leave(node->memory, launch->stream, launch->exec->done_at);
+            sim_graph_memory_set_freed(node->memory, launch->stream,
+                                       launch->exec->done_at);
             sim_graph_memory_release(node->memory); /* the node holds another reference */
         }
     }
@@ -264,11 +265,11 @@ static void settle_memory(struct launch *launch)
 /* Set the point that a step comes after, for races.h. */
 static void order_points(struct launch *launch, const struct sim_step *step)
 {
-    struct sim_stream *lane = launch->lanes[step->lane];
+    struct sim_stream *branch = launch->branches[step->branch];
 
-    sim_races_order(lane, &launch->begun);
+    sim_races_order(branch, &launch->begun);
     for (size_t i = 0; i < step->after_count; i++)
-        sim_races_order(lane, &launch->points[step->after[i]]);
+        sim_races_order(branch, &launch->points[step->after[i]]);
 }
 
 static void queue_steps(struct launch *launch)
@@ -277,16 +278,16 @@ static void queue_steps(struct launch *launch)
 
     for (size_t i = 0; i < exec->step_count; i++) {
         const struct sim_step *step = &exec->steps[i];
-        struct sim_stream *lane = launch->lanes[step->lane];
+        struct sim_stream *branch = launch->branches[step->branch];
         struct sim_op *op = launch->ops[i];
         launch->ops[i] = NULL;
         order_points(launch, step);
         CUresult result = step->node && step->node->kind == NODE_RECORD
-                              ? sim_event_record_with(step->node->event, lane, op)
-                              : sim_work_queue(lane, op);
+                              ? sim_event_record_with(step->node->event, branch, op)
+                              : sim_work_queue(branch, op);
         if (result != CUDA_SUCCESS)
             sim_abort("cuGraphLaunch", "a step could not be queued: error %d", result);
-        sim_point_take(&launch->points[i], lane);
+        sim_point_get(&launch->points[i], branch);
     }
     for (size_t i = 0; i < exec->step_count; i++)
         sim_races_order(launch->stream, &launch->points[i]);
@@ -304,7 +305,7 @@ static CUresult queue(struct launch *launch)
     result = sim_work_queue(stream, begin);
     if (result != CUDA_SUCCESS)
         return result;
-    sim_point_take(&launch->begun, stream);
+    sim_point_get(&launch->begun, stream);
     ((struct end *)(void *)end->data)->exec = exec;
     exec->references++;
     end->failed = finish_end;
@@ -317,9 +318,9 @@ static CUresult queue(struct launch *launch)
     sim_stream_retain(stream);
     exec->stream = stream;
     exec->done_at = stream->queued;
-    settle_memory(launch);
+    commit_memory(launch);
     queue_steps(launch);
-    sim_point_take(&exec->point, stream);
+    sim_point_get(&exec->point, stream);
     return CUDA_SUCCESS;
 }
 
@@ -334,6 +335,6 @@ CUresult sim_exec_launch(struct sim_exec *exec, struct sim_stream *stream)
         result = prepare(&launch);
     if (result == CUDA_SUCCESS)
         result = queue(&launch);
-    tidy(&launch);
+    release_unused(&launch);
     return result;
 }

@@ -38,7 +38,7 @@ void sim_graph_memory_release(struct sim_graph_memory *memory)
     if (--memory->references > 0)
         return;
     sim_ranges_remove(&memories, &memory->range);
-    sim_device_give(&sim_devices[memory->device], memory->memory);
+    sim_device_return(&sim_devices[memory->device], memory->memory);
     if (memory->stream)
         sim_stream_release(memory->stream);
     free(memory);
@@ -69,15 +69,16 @@ struct sim_block *sim_graph_memory_block(struct sim_graph_memory *memory,
     return block;
 }
 
-void sim_graph_memory_enter(struct sim_graph_memory *memory, struct sim_block *block)
+void sim_graph_memory_set_allocated(struct sim_graph_memory *memory,
+                                    struct sim_block *block)
 {
     memory->block = block;
     sim_graph_memory_retain(memory);
-    sim_block_enter(block);
+    sim_block_insert(block);
 }
 
-void sim_graph_memory_leave(struct sim_graph_memory *memory, struct sim_stream *stream,
-                            uint64_t until)
+void sim_graph_memory_set_freed(struct sim_graph_memory *memory,
+                                struct sim_stream *stream, uint64_t until)
 {
     struct sim_block *block = memory->block;
 
@@ -91,7 +92,7 @@ void sim_graph_memory_leave(struct sim_graph_memory *memory, struct sim_stream *
     free(block);
 }
 
-void sim_graph_memory_lost_block(struct sim_block *block)
+void sim_graph_memory_block_freed(struct sim_block *block)
 {
     block->graph_memory->block = NULL;
     sim_graph_memory_release(block->graph_memory);
@@ -121,7 +122,7 @@ CUresult sim_graph_memory_free_async(struct sim_block *block, struct sim_stream 
     sim_graph_memory_retain(memory); /* the operation may be done at once */
     result = sim_work_queue(stream, op);
     if (result == CUDA_SUCCESS)
-        sim_graph_memory_leave(memory, stream, until);
+        sim_graph_memory_set_freed(memory, stream, until);
     sim_graph_memory_release(memory);
     return result;
 }

@@ -38,14 +38,15 @@ struct sim_graph_memory *sim_graph_memory_find(uintptr_t address, size_t bytes);
 /* Mark it as allocated. From now on its block is `block` (of sim_graph_memory_block). */
 struct sim_block *sim_graph_memory_block(struct sim_graph_memory *memory,
                                          struct sim_context *context);
-void sim_graph_memory_enter(struct sim_graph_memory *memory, struct sim_block *block);
+void sim_graph_memory_set_allocated(struct sim_graph_memory *memory,
+                                    struct sim_block *block);
 
 /* Free it after the work queued on `stream`: when that has done `until` operations. */
-void sim_graph_memory_leave(struct sim_graph_memory *memory, struct sim_stream *stream,
-                            uint64_t until);
+void sim_graph_memory_set_freed(struct sim_graph_memory *memory,
+                                struct sim_stream *stream, uint64_t until);
 
 /* cuMemFree has removed the block from the table and destroys it. */
-void sim_graph_memory_lost_block(struct sim_block *block);
+void sim_graph_memory_block_freed(struct sim_block *block);
 
 /* cuMemFreeAsync of such a block. */
 CUresult sim_graph_memory_free_async(struct sim_block *block, struct sim_stream *stream);

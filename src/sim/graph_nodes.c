@@ -68,7 +68,7 @@ static CUresult add_copy(const struct place *place, const CUDA_MEMCPY3D *copy,
         result = add(place, NODE_COPY, &node);
     if (result == CUDA_SUCCESS) {
         node->box = box;
-        sim_box_note_places(&node->box);
+        sim_box_set_known(&node->box);
     }
     return result;
 }
@@ -95,7 +95,7 @@ CUresult cuGraphMemcpyNodeSetParams(CUgraphNode handle, const CUDA_MEMCPY3D *cop
     CUresult result = sim_copy_read(copy, &box);
     if (result == CUDA_SUCCESS) {
         node->box = box;
-        sim_box_note_places(&node->box);
+        sim_box_set_known(&node->box);
     }
     return sim_leave(result);
 }

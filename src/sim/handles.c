@@ -30,7 +30,7 @@ static bool grow(struct sim_handles *handles)
     return true;
 }
 
-void *sim_handle_give(struct sim_handles *handles, void *object)
+void *sim_handle_create(struct sim_handles *handles, void *object)
 {
     void *handle;
 
@@ -50,7 +50,7 @@ void *sim_handle_find(const struct sim_handles *handles, const void *handle)
     return object ? *object : NULL;
 }
 
-bool sim_handle_was_one(const struct sim_handles *handles, const void *handle)
+bool sim_handle_is_known(const struct sim_handles *handles, const void *handle)
 {
     const struct sim_slots *block = handles->blocks;
 
@@ -69,7 +69,7 @@ void sim_handle_reuse(struct sim_handles *handles, void *handle)
     handles->free[handles->free_count++] = handle;
 }
 
-void sim_handle_take(struct sim_handles *handles, void *handle)
+void sim_handle_release(struct sim_handles *handles, void *handle)
 {
     sim_handle_close(handles, handle);
     sim_handle_reuse(handles, handle);

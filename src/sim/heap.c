@@ -20,7 +20,7 @@ static struct sim_range *range_new(uintptr_t start, size_t bytes)
 
 /* Split `range`, which is in no heap, at `bytes`; the rest goes to `heap`. False: no
  * host memory, and nothing changed. */
-static bool cut(struct sim_heap *heap, struct sim_range *range, size_t bytes)
+static bool split(struct sim_heap *heap, struct sim_range *range, size_t bytes)
 {
     struct sim_range *rest;
 
@@ -41,13 +41,13 @@ struct sim_range *sim_heap_take(struct sim_heap *heap, size_t bytes)
     if (!range)
         return NULL;
     sim_ranges_remove(&heap->free, range);
-    if (cut(heap, range, bytes))
+    if (split(heap, range, bytes))
         return range;
     sim_ranges_insert(&heap->free, range);
     return NULL;
 }
 
-struct sim_range *sim_heap_give(struct sim_heap *heap, struct sim_range *range)
+struct sim_range *sim_heap_return(struct sim_heap *heap, struct sim_range *range)
 {
     uintptr_t start = range->start, end = start + range->bytes;
     struct sim_range *before, *after;
@@ -102,10 +102,10 @@ struct sim_range *sim_pieces_take(struct sim_device *device, size_t bytes)
     return range;
 }
 
-void sim_pieces_give(struct sim_device *device, struct sim_range *range)
+void sim_pieces_return(struct sim_device *device, struct sim_range *range)
 {
     sim_device_refund(device, range->bytes);
-    sim_heap_give(&device->addresses, range);
+    sim_heap_return(&device->addresses, range);
 }
 
 void sim_pieces_drop(const struct sim_device *device, const struct sim_range *range)
@@ -131,8 +131,8 @@ static bool whole_pieces(const struct sim_range *range, uintptr_t *start, size_t
 
 /* Take [start, start + bytes) out of the free `range` around it. NULL: no host memory.
  */
-static struct sim_range *carve(struct sim_heap *heap, struct sim_range *range,
-                               uintptr_t start, size_t bytes)
+static struct sim_range *split_at(struct sim_heap *heap, struct sim_range *range,
+                                  uintptr_t start, size_t bytes)
 {
     struct sim_range *head = NULL;
 
@@ -147,9 +147,9 @@ static struct sim_range *carve(struct sim_heap *heap, struct sim_range *range,
         range->bytes -= head->bytes;
         sim_ranges_insert(&heap->free, head);
     }
-    if (cut(heap, range, bytes))
+    if (split(heap, range, bytes))
         return range;
-    sim_heap_give(heap, range); /* coalesced with the head again */
+    sim_heap_return(heap, range); /* coalesced with the head again */
     return NULL;
 }
 
@@ -158,17 +158,17 @@ struct sim_range *sim_heap_take_at(struct sim_heap *heap, uintptr_t start, size_
     struct sim_range *range = sim_ranges_find(&heap->free, start);
 
     return range && range->bytes - (start - range->start) >= bytes
-               ? carve(heap, range, start, bytes)
+               ? split_at(heap, range, start, bytes)
                : NULL;
 }
 
 /* Return a piece that is free among the small blocks to the device. */
-static void give_piece_at(struct sim_device *device, uintptr_t start)
+static void return_piece_at(struct sim_device *device, uintptr_t start)
 {
     struct sim_range *range = sim_heap_take_at(&device->small, start, SIM_PIECE_BYTES);
 
     if (range)
-        sim_pieces_give(device, range);
+        sim_pieces_return(device, range);
 }
 
 struct sim_range *sim_device_take(struct sim_device *device, size_t bytes)
@@ -188,31 +188,31 @@ struct sim_range *sim_device_take(struct sim_device *device, size_t bytes)
     if (!range)
         return NULL;
     piece = range->start;
-    sim_heap_give(&device->small, range);
+    sim_heap_return(&device->small, range);
     range = sim_heap_take(&device->small, bytes);
     if (!range) /* no host memory: return the piece too */
-        give_piece_at(device, piece);
+        return_piece_at(device, piece);
     return range;
 }
 
 /* Return a small block, and its piece to the device if all of that is free. */
-static void give_small(struct sim_device *device, struct sim_range *range)
+static void return_small(struct sim_device *device, struct sim_range *range)
 {
     uintptr_t start;
     size_t bytes;
 
-    range = sim_heap_give(&device->small, range);
+    range = sim_heap_return(&device->small, range);
     if (!whole_pieces(range, &start, &bytes))
         return;
-    range = carve(&device->small, range, start, bytes);
+    range = split_at(&device->small, range, start, bytes);
     if (range)
-        sim_pieces_give(device, range);
+        sim_pieces_return(device, range);
 }
 
-void sim_device_give(struct sim_device *device, struct sim_range *range)
+void sim_device_return(struct sim_device *device, struct sim_range *range)
 {
     if (range->bytes >= SIM_PIECE_BYTES)
-        sim_pieces_give(device, range);
+        sim_pieces_return(device, range);
     else
-        give_small(device, range);
+        return_small(device, range);
 }

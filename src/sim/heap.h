@@ -25,7 +25,7 @@ struct sim_range *sim_heap_take(struct sim_heap *heap, size_t bytes);
 
 /* Put `range` into the heap, which then owns it. Return the free range there, coalesced
  * with its neighbours. */
-struct sim_range *sim_heap_give(struct sim_heap *heap, struct sim_range *range);
+struct sim_range *sim_heap_return(struct sim_heap *heap, struct sim_range *range);
 
 /* Charge `bytes`, whole pieces, to `device`, within its limit; and undo that. */
 bool sim_device_charge(struct sim_device *device, size_t bytes);
@@ -36,7 +36,7 @@ struct sim_range *sim_pieces_take(struct sim_device *device, size_t bytes);
 
 /* Return whole pieces to `device`. Before that the caller drops their content without
  * the lock, with sim_pieces_drop. */
-void sim_pieces_give(struct sim_device *device, struct sim_range *range);
+void sim_pieces_return(struct sim_device *device, struct sim_range *range);
 
 /* Tell the system that the content of these pieces is unused. Needs no lock. */
 void sim_pieces_drop(const struct sim_device *device, const struct sim_range *range);
@@ -47,6 +47,6 @@ struct sim_range *sim_heap_take_at(struct sim_heap *heap, uintptr_t start, size_
 
 /* Take `bytes` from `device`: small ones from split pieces. NULL: out of memory. */
 struct sim_range *sim_device_take(struct sim_device *device, size_t bytes);
-void sim_device_give(struct sim_device *device, struct sim_range *range);
+void sim_device_return(struct sim_device *device, struct sim_range *range);
 
 #endif

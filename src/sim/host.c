@@ -46,7 +46,7 @@ static CUresult map_block(size_t bytes, enum sim_block_kind kind, unsigned flags
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     block->range.start = (uintptr_t)block->mapping;
-    sim_block_enter(block);
+    sim_block_insert(block);
     *out = block;
     return CUDA_SUCCESS;
 }
@@ -164,7 +164,7 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
     if (!block)
         return sim_leave(CUDA_ERROR_OUT_OF_MEMORY);
     block->flags = flags;
-    sim_block_enter(block);
+    sim_block_insert(block);
     return sim_leave(CUDA_SUCCESS);
 }
 
@@ -209,7 +209,7 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *pointer, unsigned 
 
 /* The flags that the real driver reports: portable only for write-combined pinned
  * memory, and for registered memory no other flag. */
-static unsigned told_flags(const struct sim_block *block)
+static unsigned reported_flags(const struct sim_block *block)
 {
     if (block->kind == BLOCK_REGISTERED)
         return block->flags & CU_MEMHOSTREGISTER_PORTABLE;
@@ -226,6 +226,6 @@ CUresult cuMemHostGetFlags(unsigned int *flags, void *pointer)
     sim_lock();
     const struct sim_block *block = find_host(pointer);
     if (block) /* with unified addresses all of it is mapped */
-        *flags = told_flags(block) | CU_MEMHOSTALLOC_DEVICEMAP;
+        *flags = reported_flags(block) | CU_MEMHOSTALLOC_DEVICEMAP;
     return sim_leave(block ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }

@@ -28,7 +28,7 @@ unsigned long long sim_host_memory_failures(void)
     return atomic_load(&failures);
 }
 
-static bool strikes(void)
+static bool should_fail(void)
 {
     unsigned long long now = atomic_load_explicit(&left, memory_order_relaxed);
 
@@ -42,17 +42,17 @@ static bool strikes(void)
 
 void *__wrap_malloc(size_t bytes)
 {
-    return strikes() ? NULL : __real_malloc(bytes);
+    return should_fail() ? NULL : __real_malloc(bytes);
 }
 
 void *__wrap_calloc(size_t count, size_t bytes)
 {
-    return strikes() ? NULL : __real_calloc(count, bytes);
+    return should_fail() ? NULL : __real_calloc(count, bytes);
 }
 
 void *__wrap_realloc(void *old, size_t bytes)
 {
-    return strikes() ? NULL : __real_realloc(old, bytes);
+    return should_fail() ? NULL : __real_realloc(old, bytes);
 }
 
 void *sim_instrument_memory(size_t bytes)

@@ -117,7 +117,7 @@ static struct sim_function *add_function(struct sim_image *image, const char *na
     return function;
 }
 
-static bool note_kernel(void *self, const char *name, bool is_kernel, size_t bytes)
+static bool record_kernel(void *self, const char *name, bool is_kernel, size_t bytes)
 {
     (void)bytes;
     return !is_kernel || add_function(self, name);
@@ -157,7 +157,7 @@ struct search {
     size_t bytes; /* 0: not found */
 };
 
-static bool note_variable(void *self, const char *name, bool is_kernel, size_t bytes)
+static bool record_variable(void *self, const char *name, bool is_kernel, size_t bytes)
 {
     struct search *search = self;
 
@@ -202,7 +202,7 @@ CUresult sim_image_variable(struct sim_image *image, const char *name,
         variable = variable->next;
     if (!variable) {
         if (!image->is_open)
-            sim_elf_symbols(image->bytes, image->byte_count, note_variable, &search);
+            sim_elf_symbols(image->bytes, image->byte_count, record_variable, &search);
         if (search.bytes == 0)
             return CUDA_ERROR_NOT_FOUND;
         result = add_variable(image, name, search.bytes, &variable);
@@ -256,7 +256,7 @@ CUresult sim_image_load(const void *data, bool is_library, struct sim_image **ou
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     memcpy(image->bytes, data, bytes);
-    if (!image->is_open && !sim_elf_symbols(image->bytes, bytes, note_kernel, image)) {
+    if (!image->is_open && !sim_elf_symbols(image->bytes, bytes, record_kernel, image)) {
         free_image(image);
         return CUDA_ERROR_INVALID_IMAGE;
     }

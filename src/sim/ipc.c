@@ -28,7 +28,7 @@
 enum { SLOTS_MAX = 1 << 20 };
 
 /* The content of a handle. */
-struct ticket {
+struct encoding {
     uint64_t magic;
     uint64_t id;
     uint64_t registry_inode;
@@ -37,7 +37,8 @@ struct ticket {
     uint32_t slot;
     uint32_t zero; /* otherwise padding would make two handles of one block differ */
 };
-_Static_assert(sizeof(struct ticket) <= sizeof(CUipcMemHandle), "a ticket fits a handle");
+_Static_assert(sizeof(struct encoding) <= sizeof(CUipcMemHandle),
+               "a ticket fits a handle");
 
 /* An entry of the registry. */
 struct slot {
@@ -59,12 +60,12 @@ static struct {
 
 static struct sim_block *opened; /* all BLOCK_OPENED */
 
-struct lent {
-    struct lent *next;
+struct deferred {
+    struct deferred *next;
     CUdevice device;
     struct sim_range *memory;
 };
-static struct lent *lent;
+static struct deferred *deferred;
 
 /* --- exporting --- */
 
@@ -102,9 +103,9 @@ static bool write_slot(uint32_t number, const struct slot *slot)
 }
 
 /* Find an unused slot number, and reserve capacity to return it. */
-static bool take_slot(uint32_t *out)
+static bool allocate_slot(uint32_t *out)
 {
-    uint32_t *room;
+    uint32_t *resized;
 
     if (registry.free_count > 0) {
         *out = registry.free[--registry.free_count];
@@ -112,10 +113,10 @@ static bool take_slot(uint32_t *out)
     }
     if (registry.slots == SLOTS_MAX)
         return false;
-    room = realloc(registry.free, (registry.slots + 1) * sizeof *room);
-    if (!room)
+    resized = realloc(registry.free, (registry.slots + 1) * sizeof *resized);
+    if (!resized)
         return false;
-    registry.free = room;
+    registry.free = resized;
     *out = registry.slots++;
     return true;
 }
@@ -135,7 +136,7 @@ static CUresult export_block(struct sim_block *block)
         getrandom(&slot.id, sizeof slot.id, 0) != (ssize_t)sizeof slot.id)
         return CUDA_ERROR_OPERATING_SYSTEM;
     slot.id |= 1; /* not 0 */
-    if (!take_slot(&number))
+    if (!allocate_slot(&number))
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (!write_slot(number, &slot)) {
         registry.free[registry.free_count++] = number;
@@ -150,7 +151,7 @@ static CUresult export_block(struct sim_block *block)
 CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
 {
     CUresult result = CUDA_SUCCESS;
-    struct ticket ticket;
+    struct encoding encoding;
 
     ENTER(CALL_CONTEXT);
     if (!handle)
@@ -163,7 +164,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
         result = export_block(block);
     if (result != CUDA_SUCCESS)
         return sim_leave(result);
-    ticket = (struct ticket){
+    encoding = (struct encoding){
         .magic = HANDLE_MAGIC,
         .id = block->share_id,
         .registry_inode = registry.inode,
@@ -172,7 +173,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
         .slot = block->share_slot,
     };
     memset(handle, 0, sizeof *handle);
-    memcpy(handle, &ticket, sizeof ticket);
+    memcpy(handle, &encoding, sizeof encoding);
     return sim_leave(CUDA_SUCCESS);
 }
 
@@ -200,8 +201,8 @@ void sim_ipc_forget(struct sim_block *block)
  * file, which the system drops with its last mapping's descriptor or with the process
  * ---------------------------------------------------------------------------- */
 
-static bool is_open_elsewhere(const struct sim_device *device,
-                              const struct sim_range *memory)
+static bool is_open_in_importer(const struct sim_device *device,
+                                const struct sim_range *memory)
 {
     struct flock lock = {
         .l_type = F_WRLCK,
@@ -213,35 +214,35 @@ static bool is_open_elsewhere(const struct sim_device *device,
     return fcntl(device->file, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-bool sim_ipc_lend(CUdevice device, struct sim_range *memory)
+bool sim_ipc_defer_free(CUdevice device, struct sim_range *memory)
 {
-    struct lent *entry;
+    struct deferred *entry;
 
-    if (!is_open_elsewhere(&sim_devices[device], memory))
+    if (!is_open_in_importer(&sim_devices[device], memory))
         return false;
     entry = malloc(sizeof *entry);
     if (!entry)
         return false; /* without that its bytes may be reused */
-    *entry = (struct lent){lent, device, memory};
-    lent = entry;
+    *entry = (struct deferred){deferred, device, memory};
+    deferred = entry;
     return true;
 }
 
-void sim_ipc_take_back(void)
+void sim_ipc_free_deferred(void)
 {
-    struct lent **link = &lent;
+    struct deferred **link = &deferred;
 
     while (*link) {
-        struct lent *entry = *link;
+        struct deferred *entry = *link;
         struct sim_device *device = &sim_devices[entry->device];
-        if (is_open_elsewhere(device, entry->memory)) {
+        if (is_open_in_importer(device, entry->memory)) {
             link = &entry->next;
             continue;
         }
         *link = entry->next;
         if (entry->memory->bytes >= SIM_PIECE_BYTES)
             sim_pieces_drop(device, entry->memory);
-        sim_device_give(device, entry->memory);
+        sim_device_return(device, entry->memory);
         free(entry);
     }
 }
@@ -272,17 +273,17 @@ int sim_ipc_open_foreign(int32_t process, int32_t file, uint64_t inode, const ch
     return -1;
 }
 
-static bool read_slot(const struct ticket *ticket, struct slot *out)
+static bool read_slot(const struct encoding *encoding, struct slot *out)
 {
-    int file = sim_ipc_open_foreign(ticket->process, ticket->registry_file,
-                                    ticket->registry_inode, "tarn-sim-registry");
+    int file = sim_ipc_open_foreign(encoding->process, encoding->registry_file,
+                                    encoding->registry_inode, "tarn-sim-registry");
     bool good;
 
     if (file < 0)
         return false;
-    good = pread(file, out, sizeof *out, (off_t)(ticket->slot * sizeof *out)) ==
+    good = pread(file, out, sizeof *out, (off_t)(encoding->slot * sizeof *out)) ==
                (ssize_t)sizeof *out &&
-           out->id == ticket->id;
+           out->id == encoding->id;
     close(file);
     return good && out->bytes > 0 && out->offset <= SIZE_MAX / 2 &&
            out->bytes <= SIZE_MAX / 2 && sim_device_of(out->device) >= 0;
@@ -304,11 +305,11 @@ static bool lock_slot(int file, const struct slot *slot)
 
 /* Map the pages that hold the block. *inside is the offset of the block, *kept the
  * descriptor with the lock. */
-static void *map_slot(const struct ticket *ticket, const struct slot *slot, size_t *bytes,
-                      size_t *inside, int *kept)
+static void *map_slot(const struct encoding *encoding, const struct slot *slot,
+                      size_t *bytes, size_t *inside, int *lock_file)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    int file = sim_ipc_open_foreign(ticket->process, slot->device_file,
+    int file = sim_ipc_open_foreign(encoding->process, slot->device_file,
                                     slot->device_inode, "tarn-sim-device");
     struct stat status;
     void *mapping = MAP_FAILED;
@@ -325,12 +326,12 @@ static void *map_slot(const struct ticket *ticket, const struct slot *slot, size
         close(file);
         return NULL;
     }
-    *kept = file;
+    *lock_file = file;
     return mapping;
 }
 
 /* Return true if the process is gone, or a zombie: a zombie has no program any more. */
-static bool is_gone(int32_t process)
+static bool has_process_ended(int32_t process)
 {
     char path[32], program[1];
 
@@ -338,21 +339,21 @@ static bool is_gone(int32_t process)
     return readlink(path, program, sizeof program) < 0;
 }
 
-static CUresult open_block(const struct ticket *ticket, CUdeviceptr *out)
+static CUresult open_block(const struct encoding *encoding, CUdeviceptr *out)
 {
     struct slot slot;
     size_t inside;
     struct sim_block *block;
 
-    if (!read_slot(ticket, &slot))
-        return is_gone(ticket->process) ? CUDA_ERROR_INVALID_HANDLE
-                                        : CUDA_ERROR_INVALID_VALUE;
+    if (!read_slot(encoding, &slot))
+        return has_process_ended(encoding->process) ? CUDA_ERROR_INVALID_HANDLE
+                                                    : CUDA_ERROR_INVALID_VALUE;
     block = sim_block_new(sim_context_current(), BLOCK_OPENED, 0, slot.bytes);
     if (!block)
         return CUDA_ERROR_OUT_OF_MEMORY;
     block->file = -1;
     block->mapping =
-        map_slot(ticket, &slot, &block->mapping_bytes, &inside, &block->file);
+        map_slot(encoding, &slot, &block->mapping_bytes, &inside, &block->file);
     if (!block->mapping) {
         free(block);
         return CUDA_ERROR_MAP_FAILED;
@@ -363,7 +364,7 @@ static CUresult open_block(const struct ticket *ticket, CUdeviceptr *out)
     block->range.start = (uintptr_t)block->mapping + inside;
     block->next_opened = opened;
     opened = block;
-    sim_block_enter(block);
+    sim_block_insert(block);
     *out = block->range.start;
     return CUDA_SUCCESS;
 }
@@ -371,21 +372,21 @@ static CUresult open_block(const struct ticket *ticket, CUdeviceptr *out)
 static CUresult open_handle(CUdeviceptr *out, const CUipcMemHandle *handle,
                             unsigned flags)
 {
-    struct ticket ticket;
+    struct encoding encoding;
     struct sim_block *block = opened;
 
     if (!out || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
         return CUDA_ERROR_INVALID_VALUE;
-    memcpy(&ticket, handle, sizeof ticket);
-    if (ticket.magic != HANDLE_MAGIC)
+    memcpy(&encoding, handle, sizeof encoding);
+    if (encoding.magic != HANDLE_MAGIC)
         return CUDA_ERROR_INVALID_VALUE;
-    if (ticket.process == (int32_t)getpid())
+    if (encoding.process == (int32_t)getpid())
         return CUDA_ERROR_INVALID_CONTEXT; /* the real driver rejects the exporter too */
     while (block &&
-           (block->share_id != ticket.id || block->context != sim_context_current()))
+           (block->share_id != encoding.id || block->context != sim_context_current()))
         block = block->next_opened;
     if (!block)
-        return open_block(&ticket, out);
+        return open_block(&encoding, out);
     block->opens++;
     *out = block->range.start;
     return CUDA_SUCCESS;

@@ -1,7 +1,7 @@
 /* lane.h -- shared by races.c (the order of operations) and bytes.c (accesses to bytes).
  */
-#ifndef TARN_SIM_LANE_H
-#define TARN_SIM_LANE_H
+#ifndef TARN_SIM_TIMELINE_H
+#define TARN_SIM_TIMELINE_H
 
 #include "sim/races.h"
 #include <stdbool.h>
@@ -10,24 +10,24 @@
 
 /* Lane: the state of one stream in the race detector. Never freed: old accesses refer to
  * it. */
-struct sim_lane {
-    struct sim_lane *next;
+struct sim_timeline {
+    struct sim_timeline *next;
     uint64_t id; /* clocks are sorted by it */
     const struct sim_context *context;
     uint64_t stream_id;
-    uint64_t time;     /* grows with every queued operation */
-    uint64_t host_saw; /* all that the host queues now comes after this time */
+    uint64_t time;      /* grows with every queued operation */
+    uint64_t host_time; /* all that the host queues now comes after this time */
     /* the last operation; allocations advance the time as well */
     struct sim_point last;
     struct sim_clock *clock; /* what it comes after in other lanes; NULL: nothing */
     bool is_blocking;
-    bool is_gone; /* its stream is destroyed */
+    bool is_stream_destroyed; /* its stream is destroyed */
 };
 
 /* An operation that reads or writes. */
 struct sim_access {
-    struct sim_lane *lane; /* NULL: the host, or none */
-    uint64_t time;         /* in the lane */
+    struct sim_timeline *timeline; /* NULL: the host, or none */
+    uint64_t time;                 /* in the lane */
     uint64_t stream_id;
     const char *call;
     void *caller; /* the client's address that queued it */
@@ -35,7 +35,8 @@ struct sim_access {
 
 /* Return true if the next operation of `lane` (NULL: of the host) comes after `access`.
  */
-bool sim_lane_comes_after(const struct sim_lane *lane, const struct sim_access *access);
+bool sim_timeline_comes_after(const struct sim_timeline *timeline,
+                              const struct sim_access *access);
 
 /* Check `access` to these bytes and remember it. */
 void sim_bytes_touch(const struct sim_access *access, uintptr_t start, size_t bytes,

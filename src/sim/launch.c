@@ -7,11 +7,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-static void say_once(const char *kernel)
+static void print_once(const char *kernel)
 {
-    static atomic_flag said = ATOMIC_FLAG_INIT;
+    static atomic_flag is_printed = ATOMIC_FLAG_INIT;
 
-    if (!atomic_flag_test_and_set(&said))
+    if (!atomic_flag_test_and_set(&is_printed))
         fprintf(stderr,
                 "tarn stand-in: kernels do not run on it: launching %.60s fails with "
                 "CUDA_ERROR_NOT_SUPPORTED, as every launch will\n",
@@ -45,7 +45,7 @@ static CUresult launch(const char *call, CUfunction handle, const unsigned grid[
     result = sim_stream_find(call, stream_handle, &stream);
     if (result != CUDA_SUCCESS)
         return sim_leave(result);
-    say_once(function->name);
+    print_once(function->name);
     return sim_leave(CUDA_ERROR_NOT_SUPPORTED);
 }
 

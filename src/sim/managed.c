@@ -123,8 +123,8 @@ CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice,
 }
 
 /* Write one value into `out`, of `bytes` bytes. */
-static CUresult range_answer(const struct sim_block *block,
-                             CUmem_range_attribute attribute, void *out, size_t bytes)
+static CUresult range_attribute(const struct sim_block *block,
+                                CUmem_range_attribute attribute, void *out, size_t bytes)
 {
     int *value = out;
 
@@ -156,7 +156,7 @@ CUresult cuMemRangeGetAttribute(void *out, size_t out_bytes,
     ENTER(CALL_CONTEXT);
     sim_lock();
     const struct sim_block *block = find_managed(address, bytes);
-    return sim_leave(block ? range_answer(block, attribute, out, out_bytes)
+    return sim_leave(block ? range_attribute(block, attribute, out, out_bytes)
                            : CUDA_ERROR_INVALID_VALUE);
 }
 
@@ -174,6 +174,6 @@ CUresult cuMemRangeGetAttributes(void **out, size_t *out_bytes,
     if (!block)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
     for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
-        result = range_answer(block, attributes[i], out[i], out_bytes[i]);
+        result = range_attribute(block, attributes[i], out[i], out_bytes[i]);
     return sim_leave(result);
 }

@@ -38,7 +38,7 @@ struct sim_block *sim_block_new(struct sim_context *context, enum sim_block_kind
     block->range.bytes = bytes;
     if (context) {
         block->context = context;
-        block->life = context->id;
+        block->context_generation = context->id;
         block->device = context->device;
     }
     block->preferred = block->accessed_by = block->prefetched = CU_DEVICE_INVALID;
@@ -60,7 +60,7 @@ static void count(const struct sim_block *block, int sign)
     }
 }
 
-void sim_block_enter(struct sim_block *block)
+void sim_block_insert(struct sim_block *block)
 {
     block->id = sim_next_id();
     sim_ranges_insert(&sim_blocks, &block->range);
@@ -121,28 +121,28 @@ bool sim_block_is_reached(const struct sim_block *block,
 
 /* Large blocks return their pages to the system without the lock, because that is slow.
  */
-static void give_device_memory(struct sim_block *block)
+static void return_device_memory(struct sim_block *block)
 {
     struct sim_device *device = &sim_devices[block->device];
 
-    if (block->was_shared && sim_ipc_lend(block->device, block->memory))
+    if (block->was_shared && sim_ipc_defer_free(block->device, block->memory))
         return;
     if (block->memory->bytes >= SIM_PIECE_BYTES) {
         sim_unlock();
         sim_pieces_drop(device, block->memory);
         sim_lock();
     }
-    sim_device_give(device, block->memory);
+    sim_device_return(device, block->memory);
 }
 
 void sim_block_destroy(struct sim_block *block)
 {
     if (block->kind == BLOCK_DEVICE)
-        give_device_memory(block);
+        return_device_memory(block);
     if (block->kind == BLOCK_POOL)
-        sim_pool_take_back(block);
+        sim_pool_reclaim(block);
     if (block->kind == BLOCK_GRAPH)
-        sim_graph_memory_lost_block(block);
+        sim_graph_memory_block_freed(block);
     if (block->mapping)
         munmap(block->mapping, block->mapping_bytes);
     if (block->kind == BLOCK_OPENED && block->file >= 0)
@@ -150,7 +150,8 @@ void sim_block_destroy(struct sim_block *block)
     free(block);
 }
 
-void sim_memory_free_context(const struct sim_context *context, uint64_t life)
+void sim_memory_free_context(const struct sim_context *context,
+                             uint64_t context_generation)
 {
     uintptr_t next = 0;
     struct sim_range *range;
@@ -158,7 +159,8 @@ void sim_memory_free_context(const struct sim_context *context, uint64_t life)
     while ((range = sim_ranges_after(&sim_blocks, next))) {
         struct sim_block *block = (struct sim_block *)(void *)range;
         next = range->start + 1;
-        if (!block->context || block->context != context || block->life != life)
+        if (!block->context || block->context != context ||
+            block->context_generation != context_generation)
             continue;
         sim_block_release(block);
     }
@@ -178,7 +180,7 @@ CUresult sim_memory_allocate(CUdeviceptr *out, size_t bytes)
     block = sim_block_new(context, BLOCK_DEVICE, 0, bytes);
     if (!block)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    sim_ipc_take_back();
+    sim_ipc_free_deferred();
     block->memory = sim_device_take(device, bytes);
     if (!block->memory && sim_pools_trim(block->device))
         block->memory = sim_device_take(device, bytes);
@@ -187,7 +189,7 @@ CUresult sim_memory_allocate(CUdeviceptr *out, size_t bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     block->range.start = block->memory->start;
-    sim_block_enter(block);
+    sim_block_insert(block);
     *out = block->range.start;
     return CUDA_SUCCESS;
 }
@@ -280,12 +282,12 @@ static void reach_free(void *data)
     struct sim_block *block = *(struct sim_block **)data;
     struct sim_device *device = &sim_devices[block->device];
     struct sim_range *memory = block->memory;
-    bool is_lent = block->was_shared && sim_ipc_lend(block->device, memory);
+    bool is_deferred = block->was_shared && sim_ipc_defer_free(block->device, memory);
 
-    if (!is_lent && memory->bytes >= SIM_PIECE_BYTES)
+    if (!is_deferred && memory->bytes >= SIM_PIECE_BYTES)
         sim_pieces_drop(device, memory);
-    if (!is_lent)
-        sim_device_give(device, memory);
+    if (!is_deferred)
+        sim_device_return(device, memory);
     free(block);
 }
 
@@ -302,7 +304,7 @@ CUresult sim_memory_free_async(struct sim_block *block, struct sim_stream *strea
     block->share_id = 0;
     result = sim_work_queue(stream, place); /* may reach the free immediately */
     if (result != CUDA_SUCCESS)
-        sim_block_enter(block);
+        sim_block_insert(block);
     return result;
 }
 
@@ -312,7 +314,7 @@ CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
     CLEAR(total_bytes);
     ENTER(CALL_CONTEXT);
     sim_lock();
-    sim_ipc_take_back();
+    sim_ipc_free_deferred();
     size_t total = (size_t)sim_options.memory_bytes;
     size_t taken = sim_devices[sim_context_current()->device].reserved_bytes;
     if (free_bytes)

@@ -32,7 +32,7 @@ struct sim_block {
     enum sim_block_kind kind;
     CUdevice device;
     struct sim_context *context; /* of the allocation; NULL for _POOL and _MAPPED */
-    uint64_t life;               /* the context's id at that time */
+    uint64_t context_generation; /* the context's id at that time */
     uint64_t id;                 /* never reused */
     unsigned flags;              /* as the client passed them */
     bool sync_memops;
@@ -73,7 +73,7 @@ struct sim_block *sim_block_new(struct sim_context *context, enum sim_block_kind
                                 uintptr_t start, size_t bytes);
 
 /* Insert into the table; remove from it. Both update the live bytes. */
-void sim_block_enter(struct sim_block *block);
+void sim_block_insert(struct sim_block *block);
 void sim_block_remove(struct sim_block *block);
 
 /* The block that holds `address`, or NULL. */
@@ -113,6 +113,7 @@ void sim_memory_release(CUdeviceptr address, uint64_t id);
 
 /* Free all blocks of one activation of `context`, except those of pools. Releases the
  * lock meanwhile. */
-void sim_memory_free_context(const struct sim_context *context, uint64_t life);
+void sim_memory_free_context(const struct sim_context *context,
+                             uint64_t context_generation);
 
 #endif

@@ -237,20 +237,20 @@ static const struct option {
 enum { OPTION_COUNT = sizeof table / sizeof *table };
 
 /* Write the error message about `item`, then the whole table. */
-static bool refuse(const char *item, const char *why, char *words, size_t words_bytes)
+static bool reject(const char *item, const char *why, char *message, size_t message_bytes)
 {
     size_t used =
-        (size_t)snprintf(words, words_bytes, "\"%s\": %s; options are", item, why);
+        (size_t)snprintf(message, message_bytes, "\"%s\": %s; options are", item, why);
 
-    for (size_t i = 0; i < OPTION_COUNT && used < words_bytes; i++)
-        used += (size_t)snprintf(words + used, words_bytes - used, "%s %s=%s (%s)",
+    for (size_t i = 0; i < OPTION_COUNT && used < message_bytes; i++)
+        used += (size_t)snprintf(message + used, message_bytes - used, "%s %s=%s (%s)",
                                  i ? "," : "", table[i].name, table[i].syntax,
                                  table[i].meaning);
     return false;
 }
 
-static bool parse_item(const char *item, struct sim_options *options, char *words,
-                       size_t words_bytes)
+static bool parse_item(const char *item, struct sim_options *options, char *message,
+                       size_t message_bytes)
 {
     const char *equals = strchr(item, '=');
     size_t name_length = equals ? (size_t)(equals - item) : strlen(item);
@@ -260,14 +260,14 @@ static bool parse_item(const char *item, struct sim_options *options, char *word
             memcmp(table[i].name, item, name_length) != 0)
             continue;
         if (!equals || equals[1] == '\0' || !table[i].parse(equals + 1, options))
-            return refuse(item, "this value is not allowed", words, words_bytes);
+            return reject(item, "this value is not allowed", message, message_bytes);
         return true;
     }
-    return refuse(item, "there is no such option", words, words_bytes);
+    return reject(item, "there is no such option", message, message_bytes);
 }
 
-bool sim_options_parse(const char *text, struct sim_options *out, char *words,
-                       size_t words_bytes)
+bool sim_options_parse(const char *text, struct sim_options *out, char *message,
+                       size_t message_bytes)
 {
     struct sim_options options = {0};
     char item[OPTION_MAX];
@@ -278,7 +278,7 @@ bool sim_options_parse(const char *text, struct sim_options *out, char *words,
     while (text && *text) {
         size_t length = strcspn(text, ",");
         snprintf(item, sizeof item, "%.*s", (int)(length < 100 ? length : 100), text);
-        if (!parse_item(item, &options, words, words_bytes))
+        if (!parse_item(item, &options, message, message_bytes))
             return false;
         text += length + (text[length] == ',');
     }

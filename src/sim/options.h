@@ -70,8 +70,8 @@ struct sim_options {
 
 /* Parse `text` (NULL is "") over the defaults. False: `words` has the error message with
  * the allowed values, and `out` is unchanged. */
-bool sim_options_parse(const char *text, struct sim_options *out, char *words,
-                       size_t words_bytes);
+bool sim_options_parse(const char *text, struct sim_options *out, char *message,
+                       size_t message_bytes);
 
 /* Return true if `call`, a symbol such as cuMemAlloc_v2, is a version of the call
  * `name`. */

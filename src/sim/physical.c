@@ -26,7 +26,7 @@ struct sim_physical *sim_physical_find(CUmemGenericAllocationHandle handle)
     void *slot = (void *)(uintptr_t)handle;
     struct sim_physical *physical = handle ? sim_handle_find(&handles, slot) : NULL;
 
-    if (!physical && handle && !sim_handle_was_one(&handles, slot))
+    if (!physical && handle && !sim_handle_is_known(&handles, slot))
         sim_misuse(sim_thread.call,
                    "memory handle %p never was one; a real driver crashes here", slot);
     return physical;
@@ -112,14 +112,14 @@ static void drop_piece(CUdevice device, struct sim_range *piece)
     sim_pieces_drop(&sim_devices[device], piece);
     sim_lock();
     sim_live_bytes -= piece->bytes;
-    sim_pieces_give(&sim_devices[device], piece);
+    sim_pieces_return(&sim_devices[device], piece);
 }
 
 /* Create a handle with one hold; the caller adds the memory. NULL: no host memory. */
-static struct sim_physical *give_handle(CUdevice device, size_t bytes)
+static struct sim_physical *create_handle(CUdevice device, size_t bytes)
 {
     struct sim_physical *physical = calloc(1, sizeof *physical);
-    void *handle = physical ? sim_handle_give(&handles, physical) : NULL;
+    void *handle = physical ? sim_handle_create(&handles, physical) : NULL;
 
     if (!handle) {
         free(physical);
@@ -129,13 +129,13 @@ static struct sim_physical *give_handle(CUdevice device, size_t bytes)
     physical->id = sim_next_id();
     physical->device = device;
     physical->bytes = bytes;
-    physical->holds = 1;
+    physical->handle_references = 1;
     return physical;
 }
 
-static void take_handle(struct sim_physical *physical)
+static void destroy_handle(struct sim_physical *physical)
 {
-    sim_handle_take(&handles, (void *)(uintptr_t)physical->handle);
+    sim_handle_release(&handles, (void *)(uintptr_t)physical->handle);
     free(physical);
 }
 
@@ -146,9 +146,9 @@ static void drop_if_unused(struct sim_physical *physical)
     struct sim_range *piece = physical->memory;
     CUdevice device = physical->device;
 
-    if (physical->holds > 0 || physical->mappings > 0)
+    if (physical->handle_references > 0 || physical->mappings > 0)
         return;
-    take_handle(physical);
+    destroy_handle(physical);
     if (file)
         drop_file(file);
     else
@@ -219,7 +219,7 @@ static CUresult create(const CUmemAllocationProp *properties, size_t bytes,
                        CUmemGenericAllocationHandle *out)
 {
     CUdevice device = properties->location.id;
-    struct sim_physical *physical = give_handle(device, bytes);
+    struct sim_physical *physical = create_handle(device, bytes);
     CUresult result;
 
     if (!physical)
@@ -228,7 +228,7 @@ static CUresult create(const CUmemAllocationProp *properties, size_t bytes,
     result = physical->handle_types ? make_file(device, bytes, &physical->file)
                                     : make_piece(device, bytes, &physical->memory);
     if (result != CUDA_SUCCESS) {
-        take_handle(physical);
+        destroy_handle(physical);
         return result;
     }
     sim_live_bytes += bytes;
@@ -259,9 +259,9 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
     ENTER(CALL_PLAIN);
     sim_lock();
     struct sim_physical *physical = sim_physical_find(handle);
-    if (!physical || physical->holds == 0)
+    if (!physical || physical->handle_references == 0)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    physical->holds--;
+    physical->handle_references--;
     drop_if_unused(physical);
     return sim_leave(CUDA_SUCCESS);
 }
@@ -275,7 +275,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *ad
     const struct sim_block *block = sim_block_find((uintptr_t)address);
     if (!block || block->kind != BLOCK_MAPPED)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    block->physical->holds++;
+    block->physical->handle_references++;
     *out = block->physical->handle;
     return sim_leave(CUDA_SUCCESS);
 }
@@ -353,12 +353,12 @@ static CUresult import(int file, CUmemGenericAllocationHandle *out)
 
     if (result != CUDA_SUCCESS)
         return result;
-    physical = give_handle(sim_shared_device(&page), (size_t)page.bytes);
+    physical = create_handle(sim_shared_device(&page), (size_t)page.bytes);
     if (!physical)
         return CUDA_ERROR_OUT_OF_MEMORY;
     result = open_file(file, &page, &physical->file);
     if (result != CUDA_SUCCESS) {
-        take_handle(physical);
+        destroy_handle(physical);
         return result;
     }
     *out = physical->handle;

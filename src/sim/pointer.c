@@ -87,8 +87,8 @@ static int access_flags(const struct sim_block *block)
                                          : CU_MEM_ACCESS_FLAGS_PROT_NONE;
 }
 
-static CUresult answer(const struct sim_block *block, uintptr_t address,
-                       CUpointer_attribute attribute, void *value)
+static CUresult read_attribute(const struct sim_block *block, uintptr_t address,
+                               CUpointer_attribute attribute, void *value)
 {
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
@@ -165,13 +165,13 @@ CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute,
     const struct sim_block *block = sim_block_find((uintptr_t)address);
     if (!block)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    return sim_leave(answer(block, (uintptr_t)address, attribute, value));
+    return sim_leave(read_attribute(block, (uintptr_t)address, attribute, value));
 }
 
 /* The values of cuPointerGetAttributes where there is no answer. The address may be
  * reserved. */
-static void answer_nothing(CUdeviceptr address, CUpointer_attribute attribute,
-                           void *value)
+static void clear_attribute(CUdeviceptr address, CUpointer_attribute attribute,
+                            void *value)
 {
     const struct sim_range *reserved = sim_vmm_reservation((uintptr_t)address);
 
@@ -217,9 +217,9 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attribu
     sim_lock();
     const struct sim_block *block = sim_block_find((uintptr_t)address);
     for (unsigned i = 0; i < count; i++)
-        if (!block ||
-            answer(block, (uintptr_t)address, attributes[i], values[i]) != CUDA_SUCCESS)
-            answer_nothing(address, attributes[i], values[i]);
+        if (!block || read_attribute(block, (uintptr_t)address, attributes[i],
+                                     values[i]) != CUDA_SUCCESS)
+            clear_attribute(address, attributes[i], values[i]);
     return sim_leave(CUDA_SUCCESS);
 }
 

@@ -20,17 +20,17 @@ enum {
     FOLLOW_EVENTS = 0, /* in `reuse`, */
     INTERNAL = 2,      /* too */
     /* the search covers this many of the newest frees, to bound its time */
-    LOOKED_AT = 256,
+    SEARCH_MAX = 256,
 };
 
 static struct sim_pool *pools;
 /* Destroyed pools: their handles are reused, and a stale handle is distinguished from
  * one that never was valid. */
-static struct sim_pool *graves;
+static struct sim_pool *destroyed_pools;
 
-static bool was_one(CUmemoryPool handle)
+static bool was_valid(CUmemoryPool handle)
 {
-    const struct sim_pool *pool = graves;
+    const struct sim_pool *pool = destroyed_pools;
 
     while (pool && (const void *)pool != (void *)handle)
         pool = pool->next;
@@ -43,7 +43,7 @@ struct sim_pool *sim_pool_find(CUmemoryPool handle)
 
     while (pool && (void *)pool != (void *)handle)
         pool = pool->next;
-    if (!pool && handle && !was_one(handle))
+    if (!pool && handle && !was_valid(handle))
         sim_misuse(sim_thread.call, "pool %p never was one; a real driver crashes here",
                    (void *)handle);
     return pool && !pool->is_destroyed ? pool : NULL;
@@ -72,10 +72,10 @@ struct sim_pool *sim_pool_find_imported(uint64_t id)
 
 struct sim_pool *sim_pool_new(CUdevice device)
 {
-    struct sim_pool *pool = graves;
+    struct sim_pool *pool = destroyed_pools;
 
     if (pool)
-        graves = pool->next;
+        destroyed_pools = pool->next;
     else
         pool = malloc(sizeof *pool);
     if (!pool)
@@ -90,8 +90,8 @@ struct sim_pool *sim_pool_new(CUdevice device)
     return pool;
 }
 
-CUresult sim_pool_new_elsewhere(enum sim_pool_kind kind, const CUmemLocation *location,
-                                struct sim_pool **out)
+CUresult sim_pool_new_at(enum sim_pool_kind kind, const CUmemLocation *location,
+                         struct sim_pool **out)
 {
     bool is_on_device = location->type == CU_MEM_LOCATION_TYPE_DEVICE;
     struct sim_pool *pool = sim_pool_new(is_on_device ? location->id : 0);
@@ -151,7 +151,7 @@ static void reach_free(void *data)
 
     if (!freed->memory)
         return;
-    sim_heap_give(&freed->pool->heap, unlist_freed(freed));
+    sim_heap_return(&freed->pool->heap, unlist_freed(freed));
     if (freed->pool->is_destroyed)
         sim_pool_trim(freed->pool, 0);
 }
@@ -165,25 +165,25 @@ void sim_pool_remove(struct sim_pool *pool)
     *link = pool->next;
     if (pool->file)
         sim_pool_file_close(pool->file);
-    pool->next = graves;
-    graves = pool;
+    pool->next = destroyed_pools;
+    destroyed_pools = pool;
 }
 
-static void give_piece(struct sim_pool *pool, struct sim_range *memory)
+static void return_piece(struct sim_pool *pool, struct sim_range *memory)
 {
     struct sim_device *device = &sim_devices[pool->device];
 
     pool->reserved -= memory->bytes;
     if (pool->file) {
-        sim_pool_file_give(pool->file, memory);
+        sim_pool_file_return(pool->file, memory);
         return;
     }
     sim_pieces_drop(device, memory);
-    sim_pieces_give(device, memory);
+    sim_pieces_return(device, memory);
 }
 
 /* Return true if some piece may be free. Fast where there are many blocks. */
-static bool may_give(const struct sim_pool *pool)
+static bool has_free_piece(const struct sim_pool *pool)
 {
     const struct sim_range *root = pool->heap.free.root;
 
@@ -191,12 +191,12 @@ static bool may_give(const struct sim_pool *pool)
 }
 
 /* Return free pieces, as long as the pool keeps `keep` bytes. */
-static void give_back(struct sim_pool *pool, uint64_t keep)
+static void return_pieces(struct sim_pool *pool, uint64_t keep)
 {
     struct sim_range *piece, *memory;
     uintptr_t next = 0;
 
-    while (pool->reserved > keep && may_give(pool) &&
+    while (pool->reserved > keep && has_free_piece(pool) &&
            (piece = sim_ranges_after(&pool->pieces, next))) {
         next = piece->start + 1;
         if (pool->reserved - piece->bytes < keep)
@@ -204,7 +204,7 @@ static void give_back(struct sim_pool *pool, uint64_t keep)
         memory = sim_heap_take_at(&pool->heap, piece->start, piece->bytes);
         if (!memory)
             continue;
-        give_piece(pool, memory);
+        return_piece(pool, memory);
         sim_ranges_remove(&pool->pieces, piece);
         free(piece);
     }
@@ -212,7 +212,7 @@ static void give_back(struct sim_pool *pool, uint64_t keep)
 
 void sim_pool_trim(struct sim_pool *pool, uint64_t keep)
 {
-    give_back(pool, keep);
+    return_pieces(pool, keep);
     if (pool->is_destroyed && !is_imported(pool) && pool->reserved == 0 &&
         pool->live == 0)
         sim_pool_remove(pool);
@@ -272,7 +272,7 @@ static struct sim_freed *find_freed(struct sim_pool *pool,
 {
     struct sim_freed *best = NULL, *freed = pool->freed;
 
-    for (unsigned i = 0; freed && i < LOOKED_AT; freed = freed->next, i++) {
+    for (unsigned i = 0; freed && i < SEARCH_MAX; freed = freed->next, i++) {
         size_t size = freed->memory->bytes;
         if (is_behind(pool, stream, freed) != same || size < bytes)
             continue;
@@ -285,8 +285,8 @@ static struct sim_freed *find_freed(struct sim_pool *pool,
 }
 
 /* Reuse a whole freed block, so that no second entry is needed for the rest. */
-static struct sim_range *take_own(struct sim_pool *pool, struct sim_stream *stream,
-                                  size_t bytes)
+static struct sim_range *take_same_stream(struct sim_pool *pool,
+                                          struct sim_stream *stream, size_t bytes)
 {
     struct sim_freed *freed = find_freed(pool, stream, true, bytes);
 
@@ -350,18 +350,18 @@ static struct sim_range *take_grown(struct sim_pool *pool, size_t bytes, size_t 
     pool->reserved += more->bytes;
     if (!list_pieces(pool, more)) {
         unlist_pieces(pool, more);
-        give_piece(pool, more);
+        return_piece(pool, more);
         return NULL;
     }
     if (pool->reserved > pool->reserved_high)
         pool->reserved_high = pool->reserved;
-    sim_heap_give(&pool->heap, more);
+    sim_heap_return(&pool->heap, more);
     return sim_heap_take(&pool->heap, bytes);
 }
 
 /* Reuse memory by making `stream` wait for another stream's free. */
-static struct sim_range *take_after(struct sim_pool *pool, struct sim_stream *stream,
-                                    size_t bytes)
+static struct sim_range *take_with_wait(struct sim_pool *pool, struct sim_stream *stream,
+                                        size_t bytes)
 {
     struct sim_freed *freed = find_freed(pool, stream, false, bytes);
     struct sim_op *wait;
@@ -383,7 +383,7 @@ static struct sim_range *take_after(struct sim_pool *pool, struct sim_stream *st
 static struct sim_range *take(struct sim_pool *pool, struct sim_stream *stream,
                               size_t bytes)
 {
-    struct sim_range *memory = take_own(pool, stream, bytes);
+    struct sim_range *memory = take_same_stream(pool, stream, bytes);
 
     if (!memory)
         memory = sim_heap_take(&pool->heap, bytes);
@@ -394,7 +394,7 @@ static struct sim_range *take(struct sim_pool *pool, struct sim_stream *stream,
     if (!memory) /* the device has less than a piece left */
         memory = take_grown(pool, bytes, SIM_PIECE_BYTES);
     if (!memory && pool->reuse[INTERNAL])
-        memory = take_after(pool, stream, bytes);
+        memory = take_with_wait(pool, stream, bytes);
     return memory;
 }
 
@@ -421,19 +421,19 @@ CUresult sim_pool_allocate(struct sim_pool *pool, struct sim_stream *stream, siz
     if (pool->used > pool->used_high)
         pool->used_high = pool->used;
     block->range.start = block->memory->start;
-    sim_block_enter(block);
-    sim_races_hand_out(stream, block->range.start, block->memory->bytes);
+    sim_block_insert(block);
+    sim_races_allocate(stream, block->range.start, block->memory->bytes);
     *out = block->range.start;
     return CUDA_SUCCESS;
 }
 
 /* --- freeing --- */
 
-static void touch_freed(const void *data, struct sim_lane *lane)
+static void touch_freed(const void *data, struct sim_timeline *timeline)
 {
     const struct sim_freed *freed = data;
 
-    sim_races_touch(lane, freed->memory->start, freed->memory->bytes, true);
+    sim_races_touch(timeline, freed->memory->start, freed->memory->bytes, true);
 }
 
 /* The free could not be queued: the block keeps its memory. */
@@ -450,10 +450,10 @@ static void count_out(struct sim_pool *pool, size_t bytes)
         sim_pool_trim(pool, 0);
 }
 
-void sim_pool_take_back(struct sim_block *block)
+void sim_pool_reclaim(struct sim_block *block)
 {
     if (block->memory)
-        sim_heap_give(&block->pool->heap, block->memory);
+        sim_heap_return(&block->pool->heap, block->memory);
     count_out(block->pool, block->memory ? block->range.bytes : 0);
 }
 

@@ -58,8 +58,8 @@ struct sim_pool *sim_pool_create_default(CUdevice device);
 struct sim_pool *sim_pool_new(CUdevice device);
 
 /* The same for host or managed memory at `location`. Such a pool has a file. */
-CUresult sim_pool_new_elsewhere(enum sim_pool_kind kind, const CUmemLocation *location,
-                                struct sim_pool **out);
+CUresult sim_pool_new_at(enum sim_pool_kind kind, const CUmemLocation *location,
+                         struct sim_pool **out);
 
 /* Find the pool kind for a CUmemAllocationType and a location, if there is one. */
 CUresult sim_pool_kind_of(int type, const CUmemLocation *location,
@@ -86,7 +86,7 @@ uint64_t sim_pool_limit(uint64_t bytes);
 
 /* Take back the memory of `block`, which is not in the table and not used by any stream.
  */
-void sim_pool_take_back(struct sim_block *block);
+void sim_pool_reclaim(struct sim_block *block);
 
 /* Return unused memory of the pool to the device, down to `keep` bytes. */
 void sim_pool_trim(struct sim_pool *pool, uint64_t keep);

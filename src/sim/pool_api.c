@@ -146,7 +146,7 @@ static CUresult create(enum sim_pool_kind kind, const CUmemPoolProps *properties
     CUresult result;
 
     if (kind != POOL_DEVICE)
-        return sim_pool_new_elsewhere(kind, &properties->location, out);
+        return sim_pool_new_at(kind, &properties->location, out);
     pool = sim_pool_new(properties->location.id);
     if (!pool)
         return CUDA_ERROR_OUT_OF_MEMORY;

@@ -57,7 +57,7 @@ static struct sim_pool_area *new_area(size_t bytes)
     return area;
 }
 
-static struct sim_pool_area *take_area(size_t bytes)
+static struct sim_pool_area *acquire_area(size_t bytes)
 {
     struct sim_pool_area **link = &unused, *area;
 
@@ -71,7 +71,7 @@ static struct sim_pool_area *take_area(size_t bytes)
 }
 
 /* Replace the file by anonymous memory, so that a late access does no damage. */
-static void give_area(struct sim_pool_area *area)
+static void release_area(struct sim_pool_area *area)
 {
     /* If this fails the file stays, which only costs host memory. */
     bool mapped = map_over(area, MAP_PRIVATE | MAP_ANONYMOUS, -1);
@@ -87,14 +87,14 @@ static CUresult attach(struct sim_pool *pool, int file,
                        const struct sim_shared_page *page)
 {
     struct sim_pool_file *made = calloc(1, sizeof *made);
-    struct sim_pool_area *area = made ? take_area((size_t)page->bytes) : NULL;
+    struct sim_pool_area *area = made ? acquire_area((size_t)page->bytes) : NULL;
 
     if (!area) {
         free(made);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (!map_over(area, MAP_SHARED, file)) {
-        give_area(area);
+        release_area(area);
         free(made);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -133,7 +133,7 @@ CUresult sim_pool_file_create(struct sim_pool *pool)
         .start = sim_pool_file_start(pool->file),
         .bytes = sim_pool_file_bytes(pool->file),
     };
-    sim_heap_give(&pool->file->addresses, all);
+    sim_heap_return(&pool->file->addresses, all);
     return CUDA_SUCCESS;
 }
 
@@ -159,7 +159,7 @@ void sim_pool_file_close(struct sim_pool_file *file)
 {
     struct sim_range *free_range = sim_ranges_after(&file->addresses.free, 0);
 
-    give_area(file->area);
+    release_area(file->area);
     close(file->file);
     free(free_range); /* one free range, or none for an import */
     free(file);
@@ -200,7 +200,7 @@ struct sim_range *sim_pool_file_take(struct sim_pool_file *file, size_t bytes)
 
 /* If other processes may have the file, its pages stay: such a process may still use
  * memory that was freed here, as memory on a real device stays valid for it. */
-void sim_pool_file_give(struct sim_pool_file *file, struct sim_range *range)
+void sim_pool_file_return(struct sim_pool_file *file, struct sim_range *range)
 {
     if (!file->is_exported) {
         int dropped = fallocate(file->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
@@ -209,5 +209,5 @@ void sim_pool_file_give(struct sim_pool_file *file, struct sim_range *range)
         (void)dropped;
     }
     refund(file, range->bytes);
-    sim_heap_give(&file->addresses, range);
+    sim_heap_return(&file->addresses, range);
 }

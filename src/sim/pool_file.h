@@ -44,7 +44,7 @@ void sim_pool_file_close(struct sim_pool_file *file);
 struct sim_range *sim_pool_file_take(struct sim_pool_file *file, size_t bytes);
 
 /* Return such pieces, each free as a whole, to the device. */
-void sim_pool_file_give(struct sim_pool_file *file, struct sim_range *range);
+void sim_pool_file_return(struct sim_pool_file *file, struct sim_range *range);
 
 /* Return true if `address` is in such a pool, or was in one that is closed. */
 bool sim_pool_file_holds(uintptr_t address);

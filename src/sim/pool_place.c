@@ -8,14 +8,14 @@
 
 /* The pools of a location that is not a device's own memory: created at the first
  * request. */
-struct place {
-    struct place *next;
+struct location_pool {
+    struct location_pool *next;
     enum sim_pool_kind kind;
     CUmemLocation location;
     struct sim_pool *pool;     /* its default pool */
     CUmemoryPool current_pool; /* set by cuMemSetMemPool, or the default one */
 };
-static struct place *places;
+static struct location_pool *location_pools;
 
 static CUmemoryPool handle_of(struct sim_pool *pool)
 {
@@ -68,50 +68,51 @@ CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool handle)
 
 /* --- anywhere --- */
 
-static CUresult find_place(enum sim_pool_kind kind, const CUmemLocation *location,
-                           struct place **out)
+static CUresult find_location_pool(enum sim_pool_kind kind, const CUmemLocation *location,
+                                   struct location_pool **out)
 {
-    struct place *place = places;
+    struct location_pool *location_pool = location_pools;
     CUresult result;
 
-    while (place && (place->kind != kind || place->location.type != location->type ||
-                     place->location.id != location->id))
-        place = place->next;
-    *out = place;
-    if (place)
+    while (location_pool && (location_pool->kind != kind ||
+                             location_pool->location.type != location->type ||
+                             location_pool->location.id != location->id))
+        location_pool = location_pool->next;
+    *out = location_pool;
+    if (location_pool)
         return CUDA_SUCCESS;
-    place = calloc(1, sizeof *place);
-    if (!place)
+    location_pool = calloc(1, sizeof *location_pool);
+    if (!location_pool)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    result = sim_pool_new_elsewhere(kind, location, &place->pool);
+    result = sim_pool_new_at(kind, location, &location_pool->pool);
     if (result != CUDA_SUCCESS) {
-        free(place);
+        free(location_pool);
         return result;
     }
-    place->pool->is_default = true;
-    place->current_pool = handle_of(place->pool);
-    place->kind = kind;
-    place->location = *location;
-    place->next = places;
-    places = place;
-    *out = place;
+    location_pool->pool->is_default = true;
+    location_pool->current_pool = handle_of(location_pool->pool);
+    location_pool->kind = kind;
+    location_pool->location = *location;
+    location_pool->next = location_pools;
+    location_pools = location_pool;
+    *out = location_pool;
     return CUDA_SUCCESS;
 }
 
 /* If the current pool was destroyed, the default one is current again. */
-static CUmemoryPool current_of(struct place *place)
+static CUmemoryPool current_of(struct location_pool *location_pool)
 {
-    if (place->current_pool != handle_of(place->pool) &&
-        !sim_pool_find(place->current_pool))
-        place->current_pool = handle_of(place->pool);
-    return place->current_pool;
+    if (location_pool->current_pool != handle_of(location_pool->pool) &&
+        !sim_pool_find(location_pool->current_pool))
+        location_pool->current_pool = handle_of(location_pool->pool);
+    return location_pool->current_pool;
 }
 
-static CUresult get_anywhere(CUmemoryPool *out, const CUmemLocation *location, int type,
-                             bool is_default)
+static CUresult get_pool_at(CUmemoryPool *out, const CUmemLocation *location, int type,
+                            bool is_default)
 {
     enum sim_pool_kind kind;
-    struct place *place;
+    struct location_pool *location_pool;
     CUresult result;
 
     if (!out || !location)
@@ -122,28 +123,28 @@ static CUresult get_anywhere(CUmemoryPool *out, const CUmemLocation *location, i
     if (kind == POOL_DEVICE)
         return get_pool(out, location->id, is_default);
     sim_lock();
-    result = find_place(kind, location, &place);
+    result = find_location_pool(kind, location, &location_pool);
     if (result == CUDA_SUCCESS)
-        *out = is_default ? handle_of(place->pool) : current_of(place);
+        *out = is_default ? handle_of(location_pool->pool) : current_of(location_pool);
     return sim_leave(result);
 }
 
 CUresult cuMemGetDefaultMemPool(CUmemoryPool *out, CUmemLocation *location, int type)
 {
     ENTER(CALL_PLAIN);
-    return get_anywhere(out, location, type, true);
+    return get_pool_at(out, location, type, true);
 }
 
 CUresult cuMemGetMemPool(CUmemoryPool *out, CUmemLocation *location, int type)
 {
     ENTER(CALL_PLAIN);
-    return get_anywhere(out, location, type, false);
+    return get_pool_at(out, location, type, false);
 }
 
 CUresult cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool handle)
 {
     enum sim_pool_kind kind;
-    struct place *place;
+    struct location_pool *location_pool;
     CUresult result;
 
     ENTER(CALL_PLAIN);
@@ -158,8 +159,8 @@ CUresult cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool handle)
     const struct sim_pool *pool = sim_pool_find_own(handle);
     if (!pool || pool->kind != kind)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    result = find_place(kind, location, &place);
+    result = find_location_pool(kind, location, &location_pool);
     if (result == CUDA_SUCCESS)
-        place->current_pool = handle;
+        location_pool->current_pool = handle;
     return sim_leave(result);
 }

@@ -165,7 +165,7 @@ static CUresult open_pointer(struct sim_pool *pool, const struct pointer *pointe
     block->device = pool->device;
     block->pool = pool;
     pool->live++;
-    sim_block_enter(block);
+    sim_block_insert(block);
     *out = start;
     return CUDA_SUCCESS;
 }

@@ -20,13 +20,13 @@
 
 struct sim_clock;
 struct sim_context;
-struct sim_lane;
+struct sim_timeline;
 struct sim_op;
 struct sim_stream;
 
 /* A point in a stream, and all that comes before it. Zeroed: before everything. */
 struct sim_point {
-    struct sim_lane *lane;
+    struct sim_timeline *timeline;
     uint64_t time;
     struct sim_clock *clock; /* counted */
 };
@@ -48,12 +48,12 @@ void sim_races_end_stream(struct sim_stream *stream);
 
 /* Get the current point of `stream`; order the next operations of `stream` after
  * `point`. */
-void sim_point_take(struct sim_point *point, struct sim_stream *stream);
+void sim_point_get(struct sim_point *point, struct sim_stream *stream);
 void sim_point_drop(struct sim_point *point);
 void sim_races_order(struct sim_stream *stream, const struct sim_point *point);
 
 /* Order the next operations of `fence` after all work of its context. */
-void sim_races_order_context(struct sim_stream *fence);
+void sim_races_order_context(struct sim_stream *record_stream);
 
 /* The host waits, so that all it queues afterwards comes later: for the work of
  * `stream`, for a point, for a context. */
@@ -62,13 +62,14 @@ void sim_races_host_waits_for(const struct sim_point *point);
 void sim_races_host_waits_for_context(const struct sim_context *context);
 
 /* The operation that is being queued in `lane` reads or writes these bytes. */
-void sim_races_touch(struct sim_lane *lane, uintptr_t start, size_t bytes, bool is_write);
+void sim_races_touch(struct sim_timeline *timeline, uintptr_t start, size_t bytes,
+                     bool is_write);
 
 /* The host frees these bytes: all accesses must come before. Then they are forgotten. */
 void sim_races_touch_by_host(uintptr_t start, size_t bytes);
 
 /* Treat these bytes as new: for every stream; or from a point of `stream` on. */
 void sim_races_forget(uintptr_t start, size_t bytes);
-void sim_races_hand_out(struct sim_stream *stream, uintptr_t start, size_t bytes);
+void sim_races_allocate(struct sim_stream *stream, uintptr_t start, size_t bytes);
 
 #endif

@@ -5,24 +5,24 @@
 #include "sim/work.h"
 
 /* How a seed distributes delays. One manner finds bugs that another misses. */
-enum manner {
-    EVEN,   /* all streams alike */
-    STARVE, /* one stream in three is a thousand times slower */
-    RANKS,  /* each stream has its own speed, up to 2^15 apart */
-    NEWEST, /* what was queued last is first */
-    MANNERS,
+enum delay_mode {
+    DELAY_EVEN,         /* all streams alike */
+    DELAY_STARVE,       /* one stream in three is a thousand times slower */
+    DELAY_PER_STREAM,   /* each stream has its own speed, up to 2^15 apart */
+    DELAY_NEWEST_FIRST, /* what was queued last is first */
+    DELAY_MODES,
 };
 
 enum { NEWEST_SPAN = 1024 };
 
 bool sim_is_seeded;
 static uint64_t seed, latency_min, latency_span; /* ns */
-static enum manner manner;
+static enum delay_mode delay_mode;
 static uint64_t more_in; /* one call in this many runs one more operation; 0: none */
 static uint64_t generation;
 static uint64_t last_number;
-static uint64_t asked;        /* the number of queries by the host */
-static uint64_t first_ticket; /* of this generation; 0: none yet */
+static uint64_t query_count;    /* the number of queries by the host */
+static uint64_t first_sequence; /* of this generation; 0: none yet */
 static uint64_t now_ns;
 static struct sim_stream *turns; /* the next one on top */
 
@@ -48,12 +48,12 @@ void sim_seeded_start(const struct sim_options *options)
     seed = options->seed;
     latency_min = options->latency_min_ns;
     latency_span = options->latency_max_ns - latency_min + 1;
-    manner = (enum manner)(mix(1, 0) % MANNERS);
+    delay_mode = (enum delay_mode)(mix(1, 0) % DELAY_MODES);
     more_in = rates[mix(2, 0) % 4];
     generation++;
     last_number = 0;
-    asked = 0;
-    first_ticket = 0;
+    query_count = 0;
+    first_sequence = 0;
     if (now_ns < real) /* times of events must not decrease */
         now_ns = real;
 }
@@ -66,19 +66,19 @@ uint64_t sim_seeded_number(const struct sim_context *context, unsigned flags)
            (flags & CU_STREAM_NON_BLOCKING);
 }
 
-static uint64_t latency_of(const struct sim_turn *turn, uint64_t ticket)
+static uint64_t latency_of(const struct sim_turn *turn, uint64_t sequence)
 {
     uint64_t latency = latency_min + mix(turn->number, turn->operations) % latency_span;
     uint64_t of_stream = mix(turn->number, UINT64_MAX);
 
-    switch (manner) {
-    case STARVE:
+    switch (delay_mode) {
+    case DELAY_STARVE:
         return of_stream % 3 == 0 ? latency * 1000 : latency;
-    case RANKS:
+    case DELAY_PER_STREAM:
         return latency << of_stream % 16;
-    case NEWEST:
+    case DELAY_NEWEST_FIRST:
         return latency +
-               (NEWEST_SPAN - ticket % NEWEST_SPAN) * (latency_min + latency_span);
+               (NEWEST_SPAN - sequence % NEWEST_SPAN) * (latency_min + latency_span);
     default:
         return latency;
     }
@@ -90,7 +90,7 @@ static bool is_before(const struct sim_stream *a, const struct sim_stream *b)
 {
     if (a->turn.at_ns != b->turn.at_ns)
         return a->turn.at_ns < b->turn.at_ns;
-    return a->turn.ticket < b->turn.ticket;
+    return a->turn.sequence < b->turn.sequence;
 }
 
 static struct sim_stream *merge(struct sim_stream *a, struct sim_stream *b)
@@ -139,11 +139,11 @@ void sim_seeded_offer(struct sim_stream *stream, const struct sim_op *op)
         turn->generation = generation;
         turn->operations = 0;
     }
-    if (first_ticket == 0)
-        first_ticket = op->ticket;
+    if (first_sequence == 0)
+        first_sequence = op->sequence;
     turn->operations++;
-    turn->ticket = op->ticket;
-    turn->at_ns = now_ns + latency_of(turn, op->ticket - first_ticket);
+    turn->sequence = op->sequence;
+    turn->at_ns = now_ns + latency_of(turn, op->sequence - first_sequence);
     turn->child = turn->sibling = NULL;
     turns = merge(turns, stream);
 }
@@ -176,9 +176,9 @@ bool sim_seeded_wants_more(uint64_t number)
     return more_in && mix(3, number) % more_in == 0;
 }
 
-bool sim_seeded_answers_asking(void)
+bool sim_seeded_query_progresses(void)
 {
-    return mix(5, ++asked) % 2 == 0;
+    return mix(5, ++query_count) % 2 == 0;
 }
 
 /* --- the clock --- */

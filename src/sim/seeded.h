@@ -23,7 +23,7 @@ struct sim_turn {
     uint64_t operations;                /* that had a turn in this `generation` */
     uint64_t generation;                /* of the options */
     uint64_t at_ns;                     /* the turn's simulated time; */
-    uint64_t ticket;                    /* at equal times the oldest operation is first */
+    uint64_t sequence;                  /* at equal times the oldest operation is first */
     struct sim_stream *child, *sibling; /* in the heap of turns */
 };
 
@@ -53,7 +53,7 @@ bool sim_seeded_wants_more(uint64_t number);
 
 /* Return true if the seed lets a query by the host make progress: about every second
  * one. */
-bool sim_seeded_answers_asking(void);
+bool sim_seeded_query_progresses(void);
 
 /* Advance the clock by `ns`: every call takes time. */
 void sim_clock_advance(uint64_t ns);

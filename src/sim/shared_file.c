@@ -59,24 +59,25 @@ CUresult sim_shared_identify(int file, enum sim_shared_kind kind,
                              struct sim_shared_page *page)
 {
     int seals = fcntl(file, F_GET_SEALS);
-    struct sim_shared_page said;
+    struct sim_shared_page content;
     struct stat status;
 
     if (seals < 0 || (seals & SEALS) != SEALS || fstat(file, &status) != 0 ||
         status.st_size < PAGE_BYTES ||
-        pread(file, &said, sizeof said, status.st_size - PAGE_BYTES) !=
-            (ssize_t)sizeof said)
+        pread(file, &content, sizeof content, status.st_size - PAGE_BYTES) !=
+            (ssize_t)sizeof content)
         return CUDA_ERROR_UNKNOWN;
-    if (said.magic != PAGE_MAGIC || said.id == 0 ||
-        said.bytes != (uint64_t)status.st_size - PAGE_BYTES || said.bytes == 0 ||
-        said.bytes % SIM_PIECE_BYTES != 0)
+    if (content.magic != PAGE_MAGIC || content.id == 0 ||
+        content.bytes != (uint64_t)status.st_size - PAGE_BYTES || content.bytes == 0 ||
+        content.bytes % SIM_PIECE_BYTES != 0)
         return CUDA_ERROR_UNKNOWN;
     if (status.st_uid != geteuid())
         return CUDA_ERROR_NOT_PERMITTED;
-    if (said.kind != kind && !(kind == SHARED_POOL && said.kind == SHARED_HOST_POOL))
+    if (content.kind != kind &&
+        !(kind == SHARED_POOL && content.kind == SHARED_HOST_POOL))
         return CUDA_ERROR_NOT_SUPPORTED;
-    if (said.kind != SHARED_HOST_POOL && sim_shared_device(&said) < 0)
+    if (content.kind != SHARED_HOST_POOL && sim_shared_device(&content) < 0)
         return CUDA_ERROR_INVALID_DEVICE;
-    *page = said;
+    *page = content;
     return CUDA_SUCCESS;
 }

@@ -22,7 +22,7 @@ static void forget_thread(void *first)
 {
     struct sim_stream *stream = first;
 
-    if (sim_is_down())
+    if (sim_is_stopped())
         return;
     sim_lock();
     while (stream) {
@@ -129,7 +129,7 @@ static CUresult create(CUstream *out, unsigned flags, int priority)
     stream = sim_stream_new(sim_context_current(), flags);
     if (!stream)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    handle = sim_handle_give(&handles, stream);
+    handle = sim_handle_create(&handles, stream);
     if (!handle) {
         sim_stream_release(stream);
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -162,7 +162,7 @@ static void reuse_handle(void *data)
 }
 
 /* The next stream gets the handle, but not before this one has finished its work. */
-static void give_handle_back(struct sim_stream *stream)
+static void release_handle(struct sim_stream *stream)
 {
     struct sim_op *last = NULL;
     void *handle = stream->handle;
@@ -195,7 +195,7 @@ CUresult cuStreamDestroy_v2(CUstream handle)
     result = sim_stream_find(__func__, handle, &stream);
     if (result != CUDA_SUCCESS)
         return sim_leave(result);
-    give_handle_back(stream);
+    release_handle(stream);
     sim_capture_forget_stream(stream);
     sim_stream_release(stream);
     return sim_leave(CUDA_SUCCESS);
@@ -262,8 +262,8 @@ static struct sim_stream **list_streams(const struct sim_context *context, size_
     return list;
 }
 
-void sim_stream_note_order(struct sim_stream *stream, const struct sim_stream *other,
-                           uint64_t until)
+void sim_stream_record_order(struct sim_stream *stream, const struct sim_stream *other,
+                             uint64_t until)
 {
     stream->orders[stream->next_order++ % SIM_ORDERS] =
         (struct sim_order){other->id, until};
@@ -348,7 +348,7 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
 /* --- queries --- */
 
 /* Define a query of one stream attribute. */
-#define QUESTION(name, traits, type, answer)                          \
+#define STREAM_QUERY(name, traits, type, expression)                  \
     CUresult name(CUstream handle, type *out)                         \
     {                                                                 \
         struct sim_stream *stream;                                    \
@@ -358,15 +358,15 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
         sim_lock();                                                   \
         CUresult result = sim_stream_find(__func__, handle, &stream); \
         if (result == CUDA_SUCCESS)                                   \
-            *out = answer;                                            \
+            *out = expression;                                        \
         return sim_leave(result);                                     \
     }
 
-QUESTION(cuStreamGetId, CALL_HANDLE, unsigned long long, stream->id)
-QUESTION(cuStreamGetCtx, CALL_PLAIN, CUcontext, (CUcontext)(void *)stream->context)
-QUESTION(cuStreamGetDevice, CALL_PLAIN, CUdevice, stream->context->device)
-QUESTION(cuStreamGetFlags, CALL_HANDLE, unsigned int, stream->flags)
-QUESTION(cuStreamGetPriority, CALL_PLAIN, int, stream->priority)
+STREAM_QUERY(cuStreamGetId, CALL_HANDLE, unsigned long long, stream->id)
+STREAM_QUERY(cuStreamGetCtx, CALL_PLAIN, CUcontext, (CUcontext)(void *)stream->context)
+STREAM_QUERY(cuStreamGetDevice, CALL_PLAIN, CUdevice, stream->context->device)
+STREAM_QUERY(cuStreamGetFlags, CALL_HANDLE, unsigned int, stream->flags)
+STREAM_QUERY(cuStreamGetPriority, CALL_PLAIN, int, stream->priority)
 
 CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext *out, CUgreenCtx *green)
 {

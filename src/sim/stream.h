@@ -19,8 +19,8 @@ bool sim_stream_is_idle(const struct sim_stream *stream);
 
 /* Remember that `stream` was ordered after the first `until` operations of `other`;
  * return true if it was, as far as is remembered. Locked. */
-void sim_stream_note_order(struct sim_stream *stream, const struct sim_stream *other,
-                           uint64_t until);
+void sim_stream_record_order(struct sim_stream *stream, const struct sim_stream *other,
+                             uint64_t until);
 bool sim_stream_is_after(const struct sim_stream *stream, const struct sim_stream *other,
                          uint64_t until);
 

@@ -30,16 +30,16 @@ struct sim_user_use {
     uint64_t references;
 };
 
-static struct sim_user_object *objects, *doomed;
+static struct sim_user_object *objects, *destroy_queue;
 static bool is_destroying;
 
-static void *destroy_doomed(void *unused)
+static void *destroy_queued(void *unused)
 {
     (void)unused;
     sim_lock();
-    while (doomed) {
-        struct sim_user_object *object = doomed;
-        doomed = object->next;
+    while (destroy_queue) {
+        struct sim_user_object *object = destroy_queue;
+        destroy_queue = object->next;
         sim_unlock();
         object->destroy(object->data);
         free(object);
@@ -60,13 +60,13 @@ static void start_destroying(void)
         return;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    is_destroying = pthread_create(&thread, NULL, destroy_doomed, NULL) == 0;
+    is_destroying = pthread_create(&thread, NULL, destroy_queued, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (is_destroying)
         pthread_detach(thread);
 }
 
-static void let_go(struct sim_user_object *object, uint64_t count)
+static void release_references(struct sim_user_object *object, uint64_t count)
 {
     struct sim_user_object **link = &objects;
 
@@ -76,8 +76,8 @@ static void let_go(struct sim_user_object *object, uint64_t count)
     while (*link != object)
         link = &(*link)->next;
     *link = object->next;
-    object->next = doomed;
-    doomed = object;
+    object->next = destroy_queue;
+    destroy_queue = object;
     start_destroying();
 }
 
@@ -140,7 +140,7 @@ void sim_user_objects_drop(struct sim_graph *graph)
 
     while ((each = graph->uses)) {
         graph->uses = each->next;
-        let_go(each->object, each->references);
+        release_references(each->object, each->references);
         free(each);
     }
 }
@@ -183,7 +183,7 @@ CUresult cuUserObjectRelease(CUuserObject handle, unsigned int count)
     struct sim_user_object *object = find(handle);
     if (!object || !is_count(count) || count > object->references)
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
-    let_go(object, count);
+    release_references(object, count);
     return sim_leave(CUDA_SUCCESS);
 }
 
@@ -216,10 +216,10 @@ CUresult cuGraphReleaseUserObject(CUgraph graph_handle, CUuserObject handle,
         return sim_leave(CUDA_ERROR_INVALID_VALUE);
     (*link)->references -= count;
     if ((*link)->references == 0) {
-        struct sim_user_use *gone = *link;
-        *link = gone->next;
-        free(gone);
+        struct sim_user_use *removed = *link;
+        *link = removed->next;
+        free(removed);
     }
-    let_go(object, count);
+    release_references(object, count);
     return sim_leave(CUDA_SUCCESS);
 }

@@ -76,27 +76,27 @@ static uintptr_t find_addresses(size_t bytes, size_t alignment)
 }
 
 /* Reserve the addresses that the client requests, if they are free; otherwise others. */
-static uintptr_t take_addresses(size_t bytes, size_t alignment, uintptr_t wish)
+static uintptr_t reserve_addresses(size_t bytes, size_t alignment, uintptr_t hint)
 {
-    void *got = wish % alignment == 0 && wish
-                    ? map_nothing((void *)wish, bytes, MAP_FIXED_NOREPLACE)
+    void *got = hint % alignment == 0 && hint
+                    ? map_nothing((void *)hint, bytes, MAP_FIXED_NOREPLACE)
                     : NULL;
 
-    if (got && (uintptr_t)got != wish) { /* a system that does not know the flag */
+    if (got && (uintptr_t)got != hint) { /* a system that does not know the flag */
         munmap(got, bytes);
         got = NULL;
     }
-    return got ? wish : find_addresses(bytes, alignment);
+    return got ? hint : find_addresses(bytes, alignment);
 }
 
 CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment,
-                             CUdeviceptr wish, unsigned long long flags)
+                             CUdeviceptr hint, unsigned long long flags)
 {
     struct sim_range *range;
 
     ENTER(CALL_ALLOCATES);
     if (!out || bytes == 0 || flags != 0 || (alignment & (alignment - 1)) != 0 ||
-        (bytes | wish) % SIM_PIECE_BYTES != 0)
+        (bytes | hint) % SIM_PIECE_BYTES != 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (alignment < SIM_PIECE_BYTES)
         alignment = SIM_PIECE_BYTES;
@@ -104,7 +104,7 @@ CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment,
     if (!range)
         return CUDA_ERROR_OUT_OF_MEMORY;
     range->bytes = bytes;
-    range->start = take_addresses(bytes, alignment, (uintptr_t)wish);
+    range->start = reserve_addresses(bytes, alignment, (uintptr_t)hint);
     if (!range->start) {
         free(range);
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -188,7 +188,7 @@ static CUresult map(uintptr_t start, size_t bytes, size_t offset,
     block->device = physical->device;
     block->physical = physical;
     physical->mappings++;
-    sim_block_enter(block);
+    sim_block_insert(block);
     return CUDA_SUCCESS;
 }
 

@@ -28,7 +28,7 @@ struct sim_touch {
 struct sim_guard {
     struct sim_guard *next, *previous; /* in the list of running guards */
     struct sim_context *context;       /* of the device that runs the operation */
-    uint64_t life;                     /* that context's id */
+    uint64_t context_generation;       /* that context's id */
     struct sim_touch touches[2];
 };
 
@@ -43,7 +43,7 @@ const struct sim_range *sim_vmm_reservation(uintptr_t address);
 bool sim_vmm_is_mapped(uintptr_t start, size_t bytes);
 
 /* Return true if `device` may access `touch` in that way. */
-bool sim_vmm_may(CUdevice device, const struct sim_touch *touch);
+bool sim_vmm_is_allowed(CUdevice device, const struct sim_touch *touch);
 
 /* Make `guard` protect `touches`, accessed by a device of `context`. False: a reserved
  * part of it is not mapped with access now. */

@@ -28,7 +28,7 @@ bool sim_vmm_is_mapped(uintptr_t start, size_t bytes)
     return true;
 }
 
-bool sim_vmm_may(CUdevice device, const struct sim_touch *touch)
+bool sim_vmm_is_allowed(CUdevice device, const struct sim_touch *touch)
 {
     uintptr_t start = touch->start, end = start + touch->bytes;
 
@@ -193,12 +193,12 @@ bool sim_guard_set(struct sim_guard *guard, struct sim_context *context,
                    const struct sim_touch touches[2])
 {
     guard->context = context;
-    guard->life = context->id;
+    guard->context_generation = context->id;
     for (int i = 0; i < 2; i++) {
         if (touches[i].bytes == 0 || !sim_vmm_holds(touches[i].start))
             continue;
         guard->touches[i] = touches[i];
-        if (!sim_vmm_may(context->device, &touches[i]))
+        if (!sim_vmm_is_allowed(context->device, &touches[i]))
             return false;
     }
     return true;
@@ -209,7 +209,7 @@ static const struct sim_touch *find_bad(const struct sim_guard *guard)
 {
     for (int i = 0; i < 2; i++)
         if (guard->touches[i].bytes > 0 &&
-            !sim_vmm_may(guard->context->device, &guard->touches[i]))
+            !sim_vmm_is_allowed(guard->context->device, &guard->touches[i]))
             return &guard->touches[i];
     return NULL;
 }
@@ -217,7 +217,7 @@ static const struct sim_touch *find_bad(const struct sim_guard *guard)
 /* Mark the context as lost, unless it was reset since the work was queued. */
 static void lose(const struct sim_guard *guard, const struct sim_touch *bad)
 {
-    if (guard->context->id != guard->life ||
+    if (guard->context->id != guard->context_generation ||
         !sim_context_lose(guard->context, CUDA_ERROR_ILLEGAL_ADDRESS))
         return;
     fprintf(stderr,

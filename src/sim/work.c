@@ -21,7 +21,7 @@
 enum {
     WORKERS_MAX = 256,
     /* for operations that cannot block: more threads slow each other down */
-    MOVERS_MAX = 2,
+    COPY_WORKERS_MAX = 2,
 };
 
 /* Streams whose first operation a worker may start, oldest first. */
@@ -30,8 +30,9 @@ static unsigned ready_count, idle_count, starting_count, worker_count;
 static unsigned blocked_count; /* workers in a host function, which may block */
 static pthread_cond_t ready_signal = PTHREAD_COND_INITIALIZER;
 
-static struct sim_stream *attended; /* streams whose first operation may have its turn */
-static uint64_t last_ticket;
+static struct sim_stream
+    *check_list; /* streams whose first operation may have its turn */
+static uint64_t last_sequence;
 
 /* --- streams --- */
 
@@ -169,7 +170,7 @@ static void *work(void *unused)
     sim_lock();
     starting_count--;
     for (;;) {
-        while (!ready_first || sim_is_down()) {
+        while (!ready_first || sim_is_stopped()) {
             idle_count++;
             sim_wait(&ready_signal);
             idle_count--;
@@ -200,7 +201,7 @@ static bool start_worker(void)
     return started;
 }
 
-static void hand_to_workers(struct sim_stream *stream)
+static void queue_for_workers(struct sim_stream *stream)
 {
     stream->first->is_started = true;
     stream->next_ready = NULL;
@@ -210,35 +211,35 @@ static void hand_to_workers(struct sim_stream *stream)
         ready_first = stream;
     ready_last = stream;
     ready_count++;
-    if (sim_is_down())
+    if (sim_is_stopped())
         return; /* a waiter of the signal may belong to the process before a fork */
     if (ready_count > idle_count + starting_count &&
-        (!stream->first->touch || worker_count < blocked_count + MOVERS_MAX))
+        (!stream->first->touch || worker_count < blocked_count + COPY_WORKERS_MAX))
         start_worker(); /* otherwise a busy worker takes it later */
     pthread_cond_signal(&ready_signal);
 }
 
 /* --- turns --- */
 
-static void attend(struct sim_stream *stream)
+static void check_later(struct sim_stream *stream)
 {
-    if (stream->is_attended)
+    if (stream->is_in_check_list)
         return;
-    stream->is_attended = true;
+    stream->is_in_check_list = true;
     sim_stream_retain(stream);
-    stream->next_attended = attended;
-    attended = stream;
+    stream->next_to_check = check_list;
+    check_list = stream;
 }
 
 /* One dependency of `op` is met. */
-static void meet(struct sim_op *op)
+static void complete_dependency(struct sim_op *op)
 {
     if (--op->pending != 0)
         return;
     if (op->is_dropped)
         free(op);
     else if (op->stream && op->stream->first == op)
-        attend(op->stream);
+        check_later(op->stream);
 }
 
 static void wake_waiters(struct sim_stream *stream)
@@ -252,7 +253,7 @@ static void wake_waiters(struct sim_stream *stream)
             continue;
         }
         *link = waiter->next;
-        meet(waiter->op);
+        complete_dependency(waiter->op);
         free(waiter);
     }
 }
@@ -274,28 +275,28 @@ static void complete(struct sim_stream *stream)
     free(op);
     wake_waiters(stream);
     sim_progress();
-    attend(stream);
+    check_later(stream);
     sim_stream_release(stream);
 }
 
 /* Start, complete or offer operations whose turn it is, until nothing more follows. */
-static void settle(void)
+static void process_check_list(void)
 {
-    while (attended) {
-        struct sim_stream *stream = attended;
+    while (check_list) {
+        struct sim_stream *stream = check_list;
         struct sim_op *op = stream->first;
-        attended = stream->next_attended;
-        stream->is_attended = false;
+        check_list = stream->next_to_check;
+        stream->is_in_check_list = false;
         if (!op || op->pending || op->is_started) {
             /* nothing to do, or already running */
         } else if (sim_is_seeded) {
             op->is_started = true;
             sim_seeded_offer(stream, op);
-        } else if (op->is_callers) {
+        } else if (op->runs_in_caller) {
             op->is_started = op->is_turn = true;
             sim_progress();
         } else if (op->run) {
-            hand_to_workers(stream);
+            queue_for_workers(stream);
         } else {
             complete(stream);
         }
@@ -307,7 +308,7 @@ static void settle(void)
 static void finish_first(struct sim_stream *stream)
 {
     complete(stream);
-    settle();
+    process_check_list();
 }
 
 /* --- the seeded mode --- */
@@ -327,7 +328,7 @@ static void run_in_thread(struct sim_stream *stream)
         deadline.tv_sec++;
     }
     sim_stream_retain(stream);
-    hand_to_workers(stream);
+    queue_for_workers(stream);
     while (stream->done < until && sim_wait_progress_until(&deadline))
         ;
     sim_stream_release(stream);
@@ -365,7 +366,7 @@ void sim_work_tick(uint64_t number)
 
 void sim_work_poll(void)
 {
-    if (sim_is_seeded && sim_seeded_has_turns() && sim_seeded_answers_asking())
+    if (sim_is_seeded && sim_seeded_has_turns() && sim_seeded_query_progresses())
         step();
 }
 
@@ -407,7 +408,7 @@ static bool order_by_default_stream(struct sim_stream *stream, struct sim_op *op
 static void append(struct sim_stream *stream, struct sim_op *op)
 {
     op->stream = stream;
-    op->ticket = ++last_ticket;
+    op->sequence = ++last_sequence;
     if (stream->done == stream->queued)
         list_busy(stream);
     stream->queued++;
@@ -431,14 +432,14 @@ CUresult sim_work_queue(struct sim_stream *stream, struct sim_op *op)
         sim_op_drop(op);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    if (op->run && !op->is_callers && !sim_work_ready()) {
+    if (op->run && !op->runs_in_caller && !sim_work_ready()) {
         sim_op_drop(op);
         return CUDA_ERROR_OPERATING_SYSTEM;
     }
     sim_races_queue(stream, op);
     append(stream, op);
-    attend(stream);
-    settle();
+    check_later(stream);
+    process_check_list();
     if (sim_is_seeded)
         sim_progress(); /* a waiting thread takes the turn */
     return CUDA_SUCCESS;
@@ -448,7 +449,7 @@ CUresult sim_work_do(struct sim_stream *stream, struct sim_op *op)
 {
     CUresult result;
 
-    op->is_callers = !sim_is_seeded;
+    op->runs_in_caller = !sim_is_seeded;
     result = sim_work_queue(stream, op);
     if (result != CUDA_SUCCESS)
         return result;
@@ -478,10 +479,10 @@ void sim_work_wait(struct sim_stream *stream, uint64_t until)
 
 void sim_work_wait_context(struct sim_context *context)
 {
-    uint64_t until = last_ticket;
+    uint64_t until = last_sequence;
 
     sim_races_host_waits_for_context(context);
-    while (context->first_op && context->first_op->ticket <= until)
+    while (context->first_op && context->first_op->sequence <= until)
         advance();
 }
 

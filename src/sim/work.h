@@ -17,7 +17,7 @@
 
 struct sim_clock;
 struct sim_guard;
-struct sim_lane;
+struct sim_timeline;
 struct sim_member;
 struct sim_waiter;
 
@@ -32,14 +32,14 @@ struct sim_stream {
     uint64_t id;     /* never reused */
     struct sim_context *context;
     /* the context's id at creation; if it differs now, the stream is dead */
-    uint64_t life;
+    uint64_t context_generation;
     unsigned flags;
     int priority;
     unsigned references; /* the handle, each queued operation, each event recorded here */
     bool is_internal;    /* never ordered with the default stream */
-    bool is_attended;    /* in the list `attended` of work.c */
-    uint64_t queued;     /* operations ever queued, */
-    uint64_t done;       /* and complete */
+    bool is_in_check_list; /* in the list `attended` of work.c */
+    uint64_t queued;       /* operations ever queued, */
+    uint64_t done;         /* and complete */
     struct sim_op *first;
     struct sim_op *last;
     /* by its last waits for events, in a ring: driver pools reuse memory by them */
@@ -48,29 +48,29 @@ struct sim_stream {
     struct sim_waiter *waiters; /* operations of other streams that wait for this one */
     struct sim_member *member;  /* its part in a capture; NULL: not capturing */
     struct sim_stream *next, *previous; /* in the context's list of busy streams */
-    struct sim_stream *next_attended;
+    struct sim_stream *next_to_check;
     struct sim_stream *next_ready;     /* in the workers' queue */
     struct sim_stream *next_of_thread; /* per-thread default streams of one thread */
     struct sim_turn turn;              /* in the seeded mode */
-    struct sim_lane *lane;             /* its state in the race detector, or NULL */
+    struct sim_timeline *timeline;     /* its state in the race detector, or NULL */
 };
 
 struct sim_op {
     struct sim_op *next; /* in its stream */
     struct sim_op *next_in_context, *previous_in_context;
     struct sim_stream *stream; /* counted */
-    uint64_t ticket;           /* grows with every operation of the process */
+    uint64_t sequence;         /* grows with every operation of the process */
     unsigned pending;          /* dependencies that are not met yet */
     bool is_dropped;           /* never queued; freed when `pending` is 0 */
     bool is_started;
-    bool is_callers; /* the thread that queued it runs it, */
-    bool is_turn;    /* and may do so now */
+    bool runs_in_caller; /* the thread that queued it runs it, */
+    bool is_turn;        /* and may do so now */
     void (*run)(void *data);
     void (*finish)(void *data);
     void (*failed)(
         void *data); /* called instead of both if it cannot be queued; may be NULL */
     /* reports its reads and writes to races.h; such an operation never blocks */
-    void (*touch)(const void *data, struct sim_lane *lane);
+    void (*touch)(const void *data, struct sim_timeline *timeline);
     struct sim_guard *guard; /* in `data`: checked before it runs (vmm.h); or NULL */
     struct sim_clock *clock; /* what it comes after, for races.h */
     _Alignas(16) char data[];

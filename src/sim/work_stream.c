@@ -11,7 +11,7 @@ struct sim_stream *sim_stream_new(struct sim_context *context, unsigned flags)
 
     if (stream) {
         stream->context = context;
-        stream->life = context->id;
+        stream->context_generation = context->id;
         stream->flags = flags;
         stream->id = sim_next_id();
         stream->references = 1;
@@ -48,5 +48,6 @@ void sim_stream_release(struct sim_stream *stream)
 
 bool sim_stream_is_alive(const struct sim_stream *stream)
 {
-    return atomic_load(&stream->context->is_alive) && stream->context->id == stream->life;
+    return atomic_load(&stream->context->is_alive) &&
+           stream->context->id == stream->context_generation;
 }

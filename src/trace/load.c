@@ -15,14 +15,14 @@ static const size_t OPERATIONS_DEFAULT = (size_t)256 * 1024 * 1024;
 struct loader {
     const char *name;
     size_t operations_limit;
-    tarn_trace_accounting *tally;
+    tarn_trace_accounting *accounting;
     tarn_trace *trace;
     uint64_t *block_bytes; /* by block number; blocks_capacity of them */
     size_t blocks_capacity;
 };
 
 /* Make space for one more element of `size` bytes in an array. */
-static bool make_room(void **items, size_t count, size_t *capacity, size_t size)
+static bool reserve(void **items, size_t count, size_t *capacity, size_t size)
 {
     if (count < *capacity)
         return true;
@@ -39,7 +39,7 @@ static bool append(tarn_trace *trace, struct tarn__op op)
 {
     void *ops = trace->ops;
 
-    if (!make_room(&ops, trace->count, &trace->capacity, sizeof *trace->ops))
+    if (!reserve(&ops, trace->count, &trace->capacity, sizeof *trace->ops))
         return false;
     trace->ops = ops;
     trace->ops[trace->count++] = op;
@@ -51,7 +51,7 @@ static bool note_bytes(struct loader *loader, uint32_t block, uint64_t bytes)
 {
     void *all = loader->block_bytes;
 
-    if (!make_room(&all, block, &loader->blocks_capacity, sizeof bytes))
+    if (!reserve(&all, block, &loader->blocks_capacity, sizeof bytes))
         return false;
     loader->block_bytes = all;
     loader->block_bytes[block] = bytes;
@@ -83,7 +83,7 @@ static tarn_status on_event(void *data, const tarn_trace_event *event, uint64_t 
 {
     struct loader *loader = data;
     struct tarn__match match;
-    tarn_status status = tarn__tally_add(loader->tally, event, line, &match);
+    tarn_status status = tarn__accounting_add(loader->accounting, event, line, &match);
 
     if (status != TARN_OK)
         return status;
@@ -120,19 +120,19 @@ static bool list_streams(tarn_trace *trace, const struct tarn__ids *ids)
 static tarn_status load(struct loader *loader, tarn_trace_read_fn read, void *data,
                         const tarn_trace_limits *limits)
 {
-    tarn_status status =
-        tarn_trace_accounting_create(loader->name, limits, NULL, NULL, &loader->tally);
+    tarn_status status = tarn_trace_accounting_create(loader->name, limits, NULL, NULL,
+                                                      &loader->accounting);
 
     if (status == TARN_OK)
         status =
             tarn_trace_read(loader->name, read, data, limits, on_event, loader, NULL);
     if (status == TARN_OK) {
-        loader->trace->threads = tarn__tally_threads(loader->tally)->count;
-        tarn_trace_accounting_summary(loader->tally, &loader->trace->summary);
-        if (!list_streams(loader->trace, tarn__tally_streams(loader->tally)))
+        loader->trace->threads = tarn__accounting_threads(loader->accounting)->count;
+        tarn_trace_accounting_summary(loader->accounting, &loader->trace->summary);
+        if (!list_streams(loader->trace, tarn__accounting_streams(loader->accounting)))
             status = tarn_error_set(TARN_OUT_OF_MEMORY, "trace: no memory for streams");
     }
-    tarn_trace_accounting_release(loader->tally);
+    tarn_trace_accounting_release(loader->accounting);
     free(loader->block_bytes);
     return status;
 }

@@ -48,11 +48,11 @@ static enum tarn__block_state await(struct tarn__player *player,
 {
     int state = atomic_load(&block->state);
 
-    if (state != BLOCK_TO_COME)
+    if (state != BLOCK_NOT_ALLOCATED)
         return (enum tarn__block_state)state;
     pthread_mutex_lock(&player->lock);
     atomic_fetch_add(&player->waiting, 1);
-    while ((state = atomic_load(&block->state)) == BLOCK_TO_COME &&
+    while ((state = atomic_load(&block->state)) == BLOCK_NOT_ALLOCATED &&
            !atomic_load(&player->stop))
         pthread_cond_wait(&player->changed, &player->lock);
     atomic_fetch_sub(&player->waiting, 1);
@@ -81,7 +81,7 @@ static void play_allocation(struct tarn__worker *worker, uint32_t index)
     worker->allocations++;
     raise_to(&player->peak_live_bytes,
              atomic_fetch_add(&player->live_bytes, op->bytes) + op->bytes);
-    settle(player, block, BLOCK_OUT);
+    settle(player, block, BLOCK_LIVE);
 }
 
 static void play_free(struct tarn__worker *worker, uint32_t index)
@@ -90,7 +90,7 @@ static void play_free(struct tarn__worker *worker, uint32_t index)
     const struct tarn__op *op = &player->trace->ops[index];
     struct tarn__block *block = &player->blocks[op->block];
 
-    if (await(player, block) != BLOCK_OUT)
+    if (await(player, block) != BLOCK_LIVE)
         return;
     uint64_t start = tarn__now_ns();
     tarn_status status = tarn_resource_deallocate(
@@ -100,14 +100,14 @@ static void play_free(struct tarn__worker *worker, uint32_t index)
         fail(player); /* it stays live; the end tries it once more */
         return;
     }
-    atomic_store(&block->state, BLOCK_BACK);
+    atomic_store(&block->state, BLOCK_FREED);
     atomic_fetch_sub(&player->live_bytes, op->bytes);
     player->durations[index] = end - start;
     worker->frees++;
 }
 
 /* Query the device's free memory. */
-static void look(struct tarn__worker *worker, const struct tarn__scope *scope)
+static void sample_memory(struct tarn__worker *worker, const struct tarn__scope *scope)
 {
     struct tarn__player *player = worker->player;
     size_t free_bytes, total_bytes;
@@ -145,14 +145,14 @@ static void play(struct tarn__worker *worker, const struct tarn__scope *scope)
         if (atomic_load_explicit(&player->stop, memory_order_relaxed))
             break;
         if (i % LOOK_EVERY == LOOK_EVERY - 1 || (is_free && has_grown(player, &seen)))
-            look(worker, scope);
+            sample_memory(worker, scope);
         if (is_free)
             play_free(worker, index);
         else
             play_allocation(worker, index);
         atomic_store_explicit(&worker->done, i + 1, memory_order_relaxed);
     }
-    look(worker, scope);
+    sample_memory(worker, scope);
     worker->end_ns = tarn__now_ns();
 }
 

@@ -10,10 +10,10 @@
 /* The duration of a call that was not made, or that failed. */
 #define TARN__NOT_DONE UINT64_MAX
 
-enum tarn__block_state { BLOCK_TO_COME, BLOCK_OUT, BLOCK_FAILED, BLOCK_BACK };
+enum tarn__block_state { BLOCK_NOT_ALLOCATED, BLOCK_LIVE, BLOCK_FAILED, BLOCK_FREED };
 
 struct tarn__block {
-    tarn_device_ptr address; /* valid while BLOCK_OUT */
+    tarn_device_ptr address; /* valid while BLOCK_LIVE */
     atomic_int state;        /* enum tarn__block_state; set after `address` */
 };
 

@@ -85,7 +85,7 @@ static void begin_field(struct reader *reader)
     reader->fields++;
 }
 
-static enum state keep(struct reader *reader, int byte, enum state next)
+static enum state append_byte(struct reader *reader, int byte, enum state next)
 {
     reader->text[reader->text_count++] = (char)byte;
     return next;
@@ -97,7 +97,7 @@ static enum state take_quoted(struct reader *reader, int byte)
     if (byte == '"')
         return AFTER_QUOTE;
     reader->lines += byte == '\n';
-    return keep(reader, byte, QUOTED);
+    return append_byte(reader, byte, QUOTED);
 }
 
 /* A byte outside of quotes; the state after it, or a failure in `*status`. */
@@ -116,12 +116,12 @@ static enum state take_plain(struct reader *reader, enum state state, int byte,
     } else if (byte == '"' && state == AT_START)
         return QUOTED;
     else if (byte == '"' && state == AFTER_QUOTE)
-        return keep(reader, byte, QUOTED);
+        return append_byte(reader, byte, QUOTED);
     else if (byte == '"')
         *status = bad_row(reader, "a quote in the middle of a field without quotes");
     else if (state == AFTER_QUOTE)
         *status = bad_row(reader, "a quoted field goes on behind its closing quote");
-    return keep(reader, byte, PLAIN);
+    return append_byte(reader, byte, PLAIN);
 }
 
 /* The source is at its end: is that also the end of a row? */
@@ -245,13 +245,14 @@ static tarn_status parse_row(struct reader *reader, const struct tarn__format *f
 }
 
 /* Pass a row on. A failure without a message gets one. */
-static tarn_status hand_on(const struct reader *reader, tarn_trace_event_fn on_event,
-                           void *event_data, const tarn_trace_event *event)
+static tarn_status deliver_event(const struct reader *reader,
+                                 tarn_trace_event_fn on_event, void *event_data,
+                                 const tarn_trace_event *event)
 {
     unsigned before = tarn__error_count;
     tarn_status status = on_event(event_data, event, reader->place.line);
 
-    if (status != TARN_OK && !tarn__error_is_told(before, status))
+    if (status != TARN_OK && !tarn__error_has_message(before, status))
         tarn_error_set(status, "%.200s:%llu: the row was refused, with no reason given",
                        reader->place.name, (unsigned long long)reader->place.line);
     return status;
@@ -268,7 +269,7 @@ static tarn_status read_events(struct reader *reader, const struct tarn__format 
             return status;
         status = parse_row(reader, format, &event);
         if (status == TARN_OK && on_event)
-            status = hand_on(reader, on_event, event_data, &event);
+            status = deliver_event(reader, on_event, event_data, &event);
         if (status != TARN_OK)
             return status;
     }

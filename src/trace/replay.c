@@ -27,7 +27,7 @@ static void destroy_streams(struct tarn__player *player, const struct tarn__scop
     for (uint32_t i = 0; i < count; i++) {
         tarn_stream stream = player->streams[i];
         CUstream_ raw = tarn_stream_handle(stream);
-        if (tarn__stream_is_opened(stream))
+        if (tarn__stream_is_registered(stream))
             tarn_stream_unregister(stream);
         if (!is_given((uint64_t)(uintptr_t)raw))
             scope->calls->stream_destroy(raw);
@@ -112,8 +112,8 @@ static void tell_progress(const struct tarn__player *player,
 }
 
 /* Wait until all workers have ended, and report the progress meanwhile. */
-static void watch(struct tarn__player *player, const struct tarn__worker *workers,
-                  unsigned count, const tarn_replay_options *options)
+static void monitor(struct tarn__player *player, const struct tarn__worker *workers,
+                    unsigned count, const tarn_replay_options *options)
 {
     struct timespec until;
 
@@ -167,7 +167,7 @@ static void run_workers(struct tarn__player *player, struct tarn__worker *worker
         player->running++;
     }
     pthread_mutex_unlock(&player->lock);
-    watch(player, workers, count, options);
+    monitor(player, workers, count, options);
     for (unsigned w = 0; w < started; w++)
         pthread_join(workers[w].thread, NULL);
 }
@@ -186,7 +186,7 @@ static void free_the_rest(struct tarn__player *player, uint64_t *count_out)
     for (size_t i = 0; i < player->trace->count; i++) {
         const struct tarn__op *op = &player->trace->ops[i];
         if (tarn__op_is_free(op) ||
-            atomic_load(&player->blocks[op->block].state) != BLOCK_OUT)
+            atomic_load(&player->blocks[op->block].state) != BLOCK_LIVE)
             continue;
         if (free_block(player, op) == TARN_OK) {
             ++*count_out;
@@ -206,7 +206,7 @@ static int compare(const void *a, const void *b)
 
 /* Mean and percentiles of the allocations, or of the frees. `room` has space for as many
  * numbers as there are operations. */
-static void measure(const struct tarn__player *player, bool frees, uint64_t *room,
+static void measure(const struct tarn__player *player, bool frees, uint64_t *scratch,
                     double *mean_out, uint64_t out[5])
 {
     static const unsigned per_mille[] = {500, 900, 990, 999, 1000};
@@ -218,18 +218,18 @@ static void measure(const struct tarn__player *player, bool frees, uint64_t *roo
             player->durations[i] == TARN__NOT_DONE)
             continue;
         sum += (double)player->durations[i];
-        room[count++] = player->durations[i];
+        scratch[count++] = player->durations[i];
     }
     if (count == 0)
         return;
-    qsort(room, count, sizeof *room, compare);
+    qsort(scratch, count, sizeof *scratch, compare);
     *mean_out = sum / (double)count;
     for (int i = 0; i < 5; i++)
-        out[i] = room[(count * per_mille[i] + 999) / 1000 - 1];
+        out[i] = scratch[(count * per_mille[i] + 999) / 1000 - 1];
 }
 
 static void report(const struct tarn__player *player, const struct tarn__worker *workers,
-                   unsigned count, uint64_t *room, tarn_replay_report *out)
+                   unsigned count, uint64_t *scratch, tarn_replay_report *out)
 {
     uint64_t start = UINT64_MAX, end = 0;
 
@@ -242,32 +242,32 @@ static void report(const struct tarn__player *player, const struct tarn__worker 
     }
     out->operations = out->allocations + out->frees + out->failures;
     out->wall_ns = end - start - (count == 1 ? workers[0].paused_ns : 0);
-    measure(player, false, room, &out->allocate_mean_ns, out->allocate_ns);
-    measure(player, true, room, &out->free_mean_ns, out->free_ns);
+    measure(player, false, scratch, &out->allocate_mean_ns, out->allocate_ns);
+    measure(player, true, scratch, &out->free_mean_ns, out->free_ns);
     out->peak_live_bytes = atomic_load(&player->peak_live_bytes);
     out->peak_reserved_bytes = atomic_load(&player->peak_reserved_bytes);
 }
 
 /* The memory that a replay needs; allocated together, so that there is one way to fail.
  */
-struct room {
+struct scratch {
     struct tarn__worker *workers;
     uint32_t *order;
     uint64_t *sorted;
 };
 
-static void free_room(struct tarn__player *player, struct room *room)
+static void free_scratch(struct tarn__player *player, struct scratch *scratch)
 {
     free(player->blocks);
     free(player->durations);
     free(player->streams);
-    free(room->workers);
-    free(room->order);
-    free(room->sorted);
+    free(scratch->workers);
+    free(scratch->order);
+    free(scratch->sorted);
 }
 
-static tarn_status make_room(struct tarn__player *player, unsigned workers,
-                             struct room *room)
+static tarn_status make_scratch(struct tarn__player *player, unsigned workers,
+                                struct scratch *scratch)
 {
     const tarn_trace *trace = player->trace;
     size_t count = trace->count + 1; /* calloc of zero elements is no failure */
@@ -275,21 +275,21 @@ static tarn_status make_room(struct tarn__player *player, unsigned workers,
     player->blocks = calloc((size_t)trace->blocks + 1, sizeof *player->blocks);
     player->durations = malloc(count * sizeof *player->durations);
     player->streams = calloc((size_t)trace->stream_count + 1, sizeof *player->streams);
-    room->workers = calloc(workers, sizeof *room->workers);
-    room->order = malloc(count * sizeof *room->order);
-    room->sorted = malloc(count * sizeof *room->sorted);
-    if (player->blocks && player->durations && player->streams && room->workers &&
-        room->order && room->sorted) {
+    scratch->workers = calloc(workers, sizeof *scratch->workers);
+    scratch->order = malloc(count * sizeof *scratch->order);
+    scratch->sorted = malloc(count * sizeof *scratch->sorted);
+    if (player->blocks && player->durations && player->streams && scratch->workers &&
+        scratch->order && scratch->sorted) {
         memset(player->durations, 0xff, count * sizeof *player->durations);
         return TARN_OK;
     }
-    free_room(player, room);
+    free_scratch(player, scratch);
     return tarn_error_set(TARN_OUT_OF_MEMORY, "replay: no host memory for %zu operations",
                           trace->count);
 }
 
 /* All steps between allocating and freeing the memory, in a scope of the device. */
-static tarn_status replay_in_scope(struct tarn__player *player, struct room *room,
+static tarn_status replay_in_scope(struct tarn__player *player, struct scratch *scratch,
                                    unsigned workers, const struct tarn__scope *scope,
                                    const tarn_replay_options *options,
                                    tarn_replay_report *out)
@@ -306,9 +306,9 @@ static tarn_status replay_in_scope(struct tarn__player *player, struct room *roo
     player->sees_memory =
         player->device >= 0 &&
         scope->calls->mem_get_info(&player->free_before, &total) == CUDA_SUCCESS_;
-    deal(player, room->workers, workers, room->order);
-    run_workers(player, room->workers, workers, options);
-    report(player, room->workers, workers, room->sorted, &result);
+    deal(player, scratch->workers, workers, scratch->order);
+    run_workers(player, scratch->workers, workers, options);
+    report(player, scratch->workers, workers, scratch->sorted, &result);
     free_the_rest(player, &result.end_frees);
     if (real_streams)
         destroy_streams(player, scope, player->trace->stream_count);
@@ -318,12 +318,12 @@ static tarn_status replay_in_scope(struct tarn__player *player, struct room *roo
     return TARN_OK;
 }
 
-static tarn_status read_options(const tarn_replay_options *given, const tarn_trace *trace,
-                                tarn_replay_options *out)
+static tarn_status read_options(const tarn_replay_options *given_options,
+                                const tarn_trace *trace, tarn_replay_options *out)
 {
     tarn_replay_options options;
-    tarn_status status =
-        tarn__options_read("replay", given, sizeof given->size, &options, sizeof options);
+    tarn_status status = tarn__options_read(
+        "replay", given_options, sizeof given_options->size, &options, sizeof options);
 
     if (status != TARN_OK)
         return status;
@@ -347,17 +347,17 @@ static void init_player(struct tarn__player *player)
 }
 
 tarn_status tarn_replay(const tarn_trace *trace, tarn_resource *resource,
-                        const tarn_replay_options *given, tarn_replay_report *out)
+                        const tarn_replay_options *given_options, tarn_replay_report *out)
 {
     struct tarn__player player = {.trace = trace, .resource = resource};
     struct tarn__scope scope = {.calls = NULL};
-    struct room room = {NULL, NULL, NULL};
+    struct scratch scratch = {NULL, NULL, NULL};
     tarn_replay_options options = {.size = 0};
 
     if (!trace || !resource || !out)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "replay: needs a trace, a resource and a report");
-    tarn_status status = read_options(given, trace, &options);
+    tarn_status status = read_options(given_options, trace, &options);
     if (status != TARN_OK)
         return status;
     player.device = tarn_resource_device(resource);
@@ -366,13 +366,13 @@ tarn_status tarn_replay(const tarn_trace *trace, tarn_resource *resource,
     if (status != TARN_OK)
         return status;
     unsigned workers = options.keep_threads && trace->threads ? trace->threads : 1;
-    status = make_room(&player, workers, &room);
+    status = make_scratch(&player, workers, &scratch);
     if (status == TARN_OK) {
         init_player(&player);
-        status = replay_in_scope(&player, &room, workers, &scope, &options, out);
+        status = replay_in_scope(&player, &scratch, workers, &scope, &options, out);
         pthread_cond_destroy(&player.changed);
         pthread_mutex_destroy(&player.lock);
-        free_room(&player, &room);
+        free_scratch(&player, &scratch);
     }
     if (player.device >= 0)
         tarn__scope_leave(&scope);

@@ -37,7 +37,7 @@ static uint64_t hash_of(const char *text)
     return hash ? hash : 1;
 }
 
-static bool make_room(struct tarn__sites *sites)
+static bool reserve(struct tarn__sites *sites)
 {
     if (sites->count < sites->capacity)
         return true;
@@ -56,7 +56,7 @@ static bool add(struct tarn__sites *sites, uint64_t hash, const char *location,
 {
     char *copy = strdup(location);
 
-    if (!copy || !make_room(sites) ||
+    if (!copy || !reserve(sites) ||
         !tarn__map_put(&sites->by_hash, hash, &sites->count)) {
         free(copy);
         return false;

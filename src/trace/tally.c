@@ -48,149 +48,153 @@ tarn_status tarn_trace_accounting_create(const char *name,
 {
     if (!out)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "trace: a tally into NULL");
-    tarn_trace_accounting *tally = calloc(1, sizeof *tally);
+    tarn_trace_accounting *accounting = calloc(1, sizeof *accounting);
     char *copy = malloc(strlen(name ? name : "log") + 1);
 
-    if (!tally || !copy) {
-        free(tally);
+    if (!accounting || !copy) {
+        free(accounting);
         free(copy);
         return tarn_error_set(TARN_OUT_OF_MEMORY, "trace: no memory for a tally");
     }
-    tally->name = strcpy(copy, name ? name : "log");
-    tally->live_rows_limit =
+    accounting->name = strcpy(copy, name ? name : "log");
+    accounting->live_rows_limit =
         limits && limits->live_rows ? limits->live_rows : LIVE_ROWS_DEFAULT;
-    tally->on_problem = on_problem;
-    tally->data = data;
-    tarn__map_init(&tally->live, sizeof(struct live));
-    tarn__ids_init(&tally->threads);
-    tarn__ids_init(&tally->streams);
-    tarn__ids_init(&tally->devices);
-    tarn__sites_init(&tally->sites);
-    *out = tally;
+    accounting->on_problem = on_problem;
+    accounting->data = data;
+    tarn__map_init(&accounting->live, sizeof(struct live));
+    tarn__ids_init(&accounting->threads);
+    tarn__ids_init(&accounting->streams);
+    tarn__ids_init(&accounting->devices);
+    tarn__sites_init(&accounting->sites);
+    *out = accounting;
     return TARN_OK;
 }
 
-void tarn_trace_accounting_release(tarn_trace_accounting *tally)
+void tarn_trace_accounting_release(tarn_trace_accounting *accounting)
 {
-    if (!tally)
+    if (!accounting)
         return;
-    tarn__map_free(&tally->live);
-    tarn__ids_free(&tally->threads);
-    tarn__ids_free(&tally->streams);
-    tarn__ids_free(&tally->devices);
-    tarn__sites_free(&tally->sites);
-    free(tally->name);
-    free(tally);
+    tarn__map_free(&accounting->live);
+    tarn__ids_free(&accounting->threads);
+    tarn__ids_free(&accounting->streams);
+    tarn__ids_free(&accounting->devices);
+    tarn__sites_free(&accounting->sites);
+    free(accounting->name);
+    free(accounting);
 }
 
-static void problem(tarn_trace_accounting *tally, uint64_t line, const char *format, ...)
-    TARN_PRINTF(3, 4);
+static void problem(tarn_trace_accounting *accounting, uint64_t line, const char *format,
+                    ...) TARN_PRINTF(3, 4);
 
-static void problem(tarn_trace_accounting *tally, uint64_t line, const char *format, ...)
+static void problem(tarn_trace_accounting *accounting, uint64_t line, const char *format,
+                    ...)
 {
     char what[256];
     va_list arguments;
 
-    tally->summary.problems++;
-    if (!tally->on_problem)
+    accounting->summary.problems++;
+    if (!accounting->on_problem)
         return;
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    tally->on_problem(tally->data, line, what);
+    accounting->on_problem(accounting->data, line, what);
 }
 
-static tarn_status over_limit(const tarn_trace_accounting *tally, uint64_t line,
+static tarn_status over_limit(const tarn_trace_accounting *accounting, uint64_t line,
                               const char *things)
 {
     return tarn_error_set(TARN_OUT_OF_MEMORY,
                           "%.200s:%" PRIu64 ": more than %zu %s, or no host memory",
-                          tally->name, line, tally->live_rows_limit, things);
+                          accounting->name, line, accounting->live_rows_limit, things);
 }
 
 /* Number the thread, stream, device and site of a row, and pass them to the loader. */
-static tarn_status note_ids(tarn_trace_accounting *tally, const tarn_trace_event *event,
-                            uint64_t line, struct tarn__match *out)
+static tarn_status note_ids(tarn_trace_accounting *accounting,
+                            const tarn_trace_event *event, uint64_t line,
+                            struct tarn__match *out)
 {
-    size_t limit = tally->live_rows_limit;
+    size_t limit = accounting->live_rows_limit;
     uint32_t device;
 
-    if (!tarn__ids_number(&tally->threads, event->thread, limit, &out->thread))
-        return over_limit(tally, line, "threads");
-    if (!tarn__ids_number(&tally->streams, event->stream, limit, &out->stream))
-        return over_limit(tally, line, "streams");
+    if (!tarn__ids_number(&accounting->threads, event->thread, limit, &out->thread))
+        return over_limit(accounting, line, "threads");
+    if (!tarn__ids_number(&accounting->streams, event->stream, limit, &out->stream))
+        return over_limit(accounting, line, "streams");
     if (event->device >= 0 &&
-        !tarn__ids_number(&tally->devices, (uint64_t)event->device, limit, &device))
-        return over_limit(tally, line, "devices");
+        !tarn__ids_number(&accounting->devices, (uint64_t)event->device, limit, &device))
+        return over_limit(accounting, line, "devices");
     return TARN_OK;
 }
 
 /* RMM's times restart at midnight. A step back by more than half a day is a step over
  * midnight. A step forward by as much is a late thread's step back over it. */
-static void note_times(tarn_trace_accounting *tally, const tarn_trace_event *event,
+static void note_times(tarn_trace_accounting *accounting, const tarn_trace_event *event,
                        uint64_t line)
 {
     uint64_t start = event->start_ns, end = event->end_ns;
 
     if (end < start)
-        problem(tally, line, "ends %" PRIu64 " ns before it starts", start - end);
-    if (tally->summary.events > 0 && start + DAY_NS / 2 < tally->last_ns)
-        tally->day_ns += DAY_NS;
-    else if (tally->day_ns && start > tally->last_ns + DAY_NS / 2)
-        tally->day_ns -= DAY_NS;
-    tally->last_ns = start;
-    start += tally->day_ns;
-    end += tally->day_ns;
-    if (tally->summary.events == 0 || start < tally->first_ns)
-        tally->first_ns = start;
-    if (end > tally->latest_ns)
-        tally->latest_ns = end;
+        problem(accounting, line, "ends %" PRIu64 " ns before it starts", start - end);
+    if (accounting->summary.events > 0 && start + DAY_NS / 2 < accounting->last_ns)
+        accounting->day_ns += DAY_NS;
+    else if (accounting->day_ns && start > accounting->last_ns + DAY_NS / 2)
+        accounting->day_ns -= DAY_NS;
+    accounting->last_ns = start;
+    start += accounting->day_ns;
+    end += accounting->day_ns;
+    if (accounting->summary.events == 0 || start < accounting->first_ns)
+        accounting->first_ns = start;
+    if (end > accounting->latest_ns)
+        accounting->latest_ns = end;
 }
 
-static void end_block(tarn_trace_accounting *tally, const struct live *old)
+static void end_block(tarn_trace_accounting *accounting, const struct live *old)
 {
-    tarn__site_freed(&tally->sites.items[old->site], old->bytes, tally->peak);
-    tally->live_bytes -= old->bytes;
+    tarn__site_freed(&accounting->sites.items[old->site], old->bytes, accounting->peak);
+    accounting->live_bytes -= old->bytes;
 }
 
-static void note_peak(tarn_trace_accounting *tally)
+static void note_peak(tarn_trace_accounting *accounting)
 {
-    if (tally->live.count > tally->summary.peak_live_blocks)
-        tally->summary.peak_live_blocks = tally->live.count;
-    if (tally->live_bytes > tally->summary.peak_live_bytes) {
-        tally->summary.peak_live_bytes = tally->live_bytes;
-        tally->peak++;
+    if (accounting->live.count > accounting->summary.peak_live_blocks)
+        accounting->summary.peak_live_blocks = accounting->live.count;
+    if (accounting->live_bytes > accounting->summary.peak_live_bytes) {
+        accounting->summary.peak_live_bytes = accounting->live_bytes;
+        accounting->peak++;
     }
 }
 
 /* Enter a new block at an address that has no live block. */
-static tarn_status begin_block(tarn_trace_accounting *tally,
+static tarn_status begin_block(tarn_trace_accounting *accounting,
                                const tarn_trace_event *event, uint64_t line,
                                struct tarn__match *out)
 {
-    struct live new = {event->bytes, line, tally->blocks, 0, event->device};
+    struct live new = {event->bytes, line, accounting->blocks, 0, event->device};
 
-    if (event->bytes > UINT64_MAX - tally->live_bytes)
+    if (event->bytes > UINT64_MAX - accounting->live_bytes)
         return tarn_error_set(TARN_BAD_FORMAT,
                               "%.200s:%" PRIu64 ": %" PRIu64
                               " bytes more make over 2^64 live bytes",
-                              tally->name, line, event->bytes);
-    if (tally->live.count >= tally->live_rows_limit || tally->blocks == TARN__NO_BLOCK ||
-        !tarn__sites_index(&tally->sites, event->location, &new.site) ||
-        !tarn__map_put(&tally->live, event->address, &new))
-        return over_limit(tally, line, "blocks live at once");
-    tally->live_bytes += event->bytes;
-    tarn__site_allocated(&tally->sites.items[new.site], event->bytes, tally->peak);
-    note_peak(tally);
-    out->allocated = tally->blocks++;
+                              accounting->name, line, event->bytes);
+    if (accounting->live.count >= accounting->live_rows_limit ||
+        accounting->blocks == TARN__NO_BLOCK ||
+        !tarn__sites_index(&accounting->sites, event->location, &new.site) ||
+        !tarn__map_put(&accounting->live, event->address, &new))
+        return over_limit(accounting, line, "blocks live at once");
+    accounting->live_bytes += event->bytes;
+    tarn__site_allocated(&accounting->sites.items[new.site], event->bytes,
+                         accounting->peak);
+    note_peak(accounting);
+    out->allocated = accounting->blocks++;
     return TARN_OK;
 }
 
-static tarn_status add_allocation(tarn_trace_accounting *tally,
+static tarn_status add_allocation(tarn_trace_accounting *accounting,
                                   const tarn_trace_event *event, uint64_t line,
                                   struct tarn__match *out)
 {
-    tarn_trace_summary *summary = &tally->summary;
+    tarn_trace_summary *summary = &accounting->summary;
     struct live old;
 
     summary->allocations++;
@@ -200,79 +204,81 @@ static tarn_status add_allocation(tarn_trace_accounting *tally,
         summary->total_bytes += event->bytes;
     if (event->address == 0) {
         if (event->bytes != 0)
-            problem(tally, line, "allocation of %" PRIu64 " bytes at address 0",
+            problem(accounting, line, "allocation of %" PRIu64 " bytes at address 0",
                     event->bytes);
         return TARN_OK;
     }
-    if (tarn__map_take(&tally->live, event->address, &old)) {
+    if (tarn__map_take(&accounting->live, event->address, &old)) {
         summary->double_allocations++;
-        problem(tally, line,
+        problem(accounting, line,
                 "allocation at 0x%" PRIx64 ", which is out since line %" PRIu64,
                 event->address, old.line);
-        end_block(tally, &old);
+        end_block(accounting, &old);
         out->freed = old.block;
     }
-    return begin_block(tally, event, line, out);
+    return begin_block(accounting, event, line, out);
 }
 
-static void add_free(tarn_trace_accounting *tally, const tarn_trace_event *event,
+static void add_free(tarn_trace_accounting *accounting, const tarn_trace_event *event,
                      uint64_t line, struct tarn__match *out)
 {
     struct live old;
 
-    tally->summary.frees++;
+    accounting->summary.frees++;
     if (event->address == 0)
         return;
-    if (!tarn__map_take(&tally->live, event->address, &old)) {
-        tally->summary.unmatched_frees++;
-        problem(tally, line, "free of 0x%" PRIx64 ", which is not out", event->address);
+    if (!tarn__map_take(&accounting->live, event->address, &old)) {
+        accounting->summary.unmatched_frees++;
+        problem(accounting, line, "free of 0x%" PRIx64 ", which is not out",
+                event->address);
         return;
     }
     if (event->bytes != 0 && event->bytes != old.bytes)
-        problem(tally, line,
+        problem(accounting, line,
                 "free of 0x%" PRIx64 " with %" PRIu64 " bytes, which has %" PRIu64
                 " since line %" PRIu64,
                 event->address, event->bytes, old.bytes, old.line);
     if (event->device != old.device)
-        problem(tally, line,
+        problem(accounting, line,
                 "free of 0x%" PRIx64 " on device %d, which is on device %d since line "
                 "%" PRIu64,
                 event->address, event->device, old.device, old.line);
-    end_block(tally, &old);
+    end_block(accounting, &old);
     out->freed = old.block;
 }
 
-static void add_failure(tarn_trace_accounting *tally, const tarn_trace_event *event,
+static void add_failure(tarn_trace_accounting *accounting, const tarn_trace_event *event,
                         uint64_t line)
 {
-    tally->summary.failures++;
+    accounting->summary.failures++;
     if (event->address != 0)
-        problem(tally, line, "allocation that failed, and has the address 0x%" PRIx64,
-                event->address);
+        problem(accounting, line,
+                "allocation that failed, and has the address 0x%" PRIx64, event->address);
 }
 
-tarn_status tarn__tally_add(tarn_trace_accounting *tally, const tarn_trace_event *event,
-                            uint64_t line, struct tarn__match *out)
+tarn_status tarn__accounting_add(tarn_trace_accounting *accounting,
+                                 const tarn_trace_event *event, uint64_t line,
+                                 struct tarn__match *out)
 {
     struct tarn__match match = {.freed = TARN__NO_BLOCK, .allocated = TARN__NO_BLOCK};
-    tarn_status status = note_ids(tally, event, line, &match);
+    tarn_status status = note_ids(accounting, event, line, &match);
 
     if (status != TARN_OK)
         return status;
-    note_times(tally, event, line);
+    note_times(accounting, event, line);
     if (event->total_bytes != 0 && event->free_bytes > event->total_bytes)
-        problem(tally, line, "%" PRIu64 " bytes free of %" PRIu64, event->free_bytes,
+        problem(accounting, line, "%" PRIu64 " bytes free of %" PRIu64, event->free_bytes,
                 event->total_bytes);
-    tally->summary.events++;
+    accounting->summary.events++;
     switch (event->action) {
     case TARN_ACTION_ALLOCATE:
-        status = add_allocation(tally, event, line, &match);
+        status = add_allocation(accounting, event, line, &match);
         break;
     case TARN_ACTION_FREE:
-        add_free(tally, event, line, &match);
+        add_free(accounting, event, line, &match);
         break;
     case TARN_ACTION_ALLOCATE_FAILURE:
-        add_failure(tally, event, line);
+        add_failure(accounting, event, line);
         break;
     }
     if (status == TARN_OK)
@@ -280,40 +286,41 @@ tarn_status tarn__tally_add(tarn_trace_accounting *tally, const tarn_trace_event
     return status;
 }
 
-tarn_status tarn_trace_accounting_add(void *tally, const tarn_trace_event *event,
+tarn_status tarn_trace_accounting_add(void *accounting, const tarn_trace_event *event,
                                       uint64_t line)
 {
     struct tarn__match match;
 
-    if (!tally || !event)
+    if (!accounting || !event)
         return tarn_error_set(TARN_INVALID_ARGUMENT, "trace: a tally and an event, not "
                                                      "NULL");
-    return tarn__tally_add(tally, event, line, &match);
+    return tarn__accounting_add(accounting, event, line, &match);
 }
 
-const struct tarn__ids *tarn__tally_streams(const tarn_trace_accounting *tally)
+const struct tarn__ids *tarn__accounting_streams(const tarn_trace_accounting *accounting)
 {
-    return &tally->streams;
+    return &accounting->streams;
 }
 
-const struct tarn__ids *tarn__tally_threads(const tarn_trace_accounting *tally)
+const struct tarn__ids *tarn__accounting_threads(const tarn_trace_accounting *accounting)
 {
-    return &tally->threads;
+    return &accounting->threads;
 }
 
-void tarn_trace_accounting_summary(const tarn_trace_accounting *tally,
+void tarn_trace_accounting_summary(const tarn_trace_accounting *accounting,
                                    tarn_trace_summary *out)
 {
-    *out = tally->summary;
-    out->end_live_bytes = tally->live_bytes;
-    out->end_live_blocks = tally->live.count;
-    out->streams = tally->streams.count;
-    out->devices = tally->devices.count;
+    *out = accounting->summary;
+    out->end_live_bytes = accounting->live_bytes;
+    out->end_live_blocks = accounting->live.count;
+    out->streams = accounting->streams.count;
+    out->devices = accounting->devices.count;
     /* A format without threads has the one id 0. */
-    out->threads = tally->threads.count -
-                   (tarn__map_get(&tally->threads.numbers, 0 + 1) != NULL ? 1 : 0);
-    out->duration_ns =
-        tally->latest_ns > tally->first_ns ? tally->latest_ns - tally->first_ns : 0;
+    out->threads = accounting->threads.count -
+                   (tarn__map_get(&accounting->threads.numbers, 0 + 1) != NULL ? 1 : 0);
+    out->duration_ns = accounting->latest_ns > accounting->first_ns
+                           ? accounting->latest_ns - accounting->first_ns
+                           : 0;
 }
 
 static uint64_t rank_of(const tarn_trace_site *site, tarn_site_order order)
@@ -346,23 +353,23 @@ static size_t insert(tarn_trace_site *sites, size_t count, size_t capacity,
     return count;
 }
 
-size_t tarn_trace_accounting_sites(const tarn_trace_accounting *tally,
+size_t tarn_trace_accounting_sites(const tarn_trace_accounting *accounting,
                                    tarn_site_order order, size_t capacity,
                                    tarn_trace_site *sites)
 {
     size_t count = 0;
 
-    for (uint32_t i = 0; i < tally->sites.count; i++) {
-        const struct tarn__site *item = &tally->sites.items[i];
+    for (uint32_t i = 0; i < accounting->sites.count; i++) {
+        const struct tarn__site *item = &accounting->sites.items[i];
         tarn_trace_site site = {
             .location = item->location,
             .allocations = item->allocations,
             .total_bytes = item->total_bytes,
-            .peak_bytes = tarn__site_peak_bytes(item, tally->peak),
+            .peak_bytes = tarn__site_peak_bytes(item, accounting->peak),
             .live_bytes = item->live_bytes,
             .live_blocks = item->live_blocks,
         };
         count = insert(sites, count, capacity, &site, order);
     }
-    return tally->sites.count;
+    return accounting->sites.count;
 }

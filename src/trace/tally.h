@@ -1,7 +1,7 @@
 /* tally.h -- the parts of the accounting: numbered ids, sites, and the effect of a row.
  */
-#ifndef TARN_TRACE_TALLY_H
-#define TARN_TRACE_TALLY_H
+#ifndef TARN_TRACE_ACCOUNTING_H
+#define TARN_TRACE_ACCOUNTING_H
 
 #include <tarn/trace.h>
 #include "base/map.h"
@@ -52,10 +52,11 @@ struct tarn__match {
     uint32_t thread, stream;
 };
 /* tarn_trace_accounting_add() for the loader, which needs the match. */
-tarn_status tarn__tally_add(tarn_trace_accounting *tally, const tarn_trace_event *event,
-                            uint64_t line, struct tarn__match *out);
+tarn_status tarn__accounting_add(tarn_trace_accounting *accounting,
+                                 const tarn_trace_event *event, uint64_t line,
+                                 struct tarn__match *out);
 /* The ids behind the numbers in tarn__match. */
-const struct tarn__ids *tarn__tally_streams(const tarn_trace_accounting *tally);
-const struct tarn__ids *tarn__tally_threads(const tarn_trace_accounting *tally);
+const struct tarn__ids *tarn__accounting_streams(const tarn_trace_accounting *accounting);
+const struct tarn__ids *tarn__accounting_threads(const tarn_trace_accounting *accounting);
 
 #endif

@@ -47,7 +47,7 @@ struct tarn_trace_writer {
 
     pthread_mutex_t lock; /* guards what follows */
     int broken;           /* errno of the write that failed; 0: none failed */
-    uint64_t handed_on_ns;
+    uint64_t delivered_ns;
     size_t count; /* bytes in the buffer */
     char buffer[BUFFER_BYTES];
 };
@@ -68,7 +68,7 @@ static bool is_inherited(const tarn_trace_writer *writer)
     return writer->process != processes;
 }
 
-static tarn_status refuse_broken(const tarn_trace_writer *writer)
+static tarn_status reject_broken(const tarn_trace_writer *writer)
 {
     return tarn_error_set_native(TARN_SYSTEM_FAILURE, writer->broken,
                                  "trace: cannot write %.200s: %s", writer->name,
@@ -76,10 +76,10 @@ static tarn_status refuse_broken(const tarn_trace_writer *writer)
 }
 
 /* Write the buffer out. Under the lock. */
-static tarn_status hand_on(tarn_trace_writer *writer)
+static tarn_status deliver_buffer(tarn_trace_writer *writer)
 {
     if (writer->broken)
-        return refuse_broken(writer);
+        return reject_broken(writer);
     if (writer->count == 0)
         return TARN_OK;
     errno = 0;
@@ -87,11 +87,11 @@ static tarn_status hand_on(tarn_trace_writer *writer)
     bool taken = writer->write(writer->data, writer->buffer, writer->count);
     atomic_store(&writer->inside, 0);
     writer->count = 0;
-    writer->handed_on_ns = tarn__now_ns();
+    writer->delivered_ns = tarn__now_ns();
     if (taken)
         return TARN_OK;
     writer->broken = errno ? errno : EIO;
-    return refuse_broken(writer);
+    return reject_broken(writer);
 }
 
 static bool write_file(void *data, const char *bytes, size_t count)
@@ -222,7 +222,7 @@ static tarn_status make_writer(tarn_trace_format id, const char *name,
     writer->name = copy;
     writer->file = -1;
     writer->process = processes;
-    writer->made_ns = writer->handed_on_ns = tarn__now_ns();
+    writer->made_ns = writer->delivered_ns = tarn__now_ns();
     writer->made_day = since_midnight_ns();
     atomic_init(&writer->references, 1);
     pthread_mutex_init(&writer->lock, NULL);
@@ -299,7 +299,7 @@ static bool is_inside(const tarn_trace_writer *writer)
     return pthread_equal(atomic_load(&writer->inside), pthread_self());
 }
 
-static tarn_status refuse_inside(const tarn_trace_writer *writer)
+static tarn_status reject_reentrant(const tarn_trace_writer *writer)
 {
     return tarn_error_set(TARN_REENTRANT_CALL,
                           "trace: the function that writes %.200s may not use its writer",
@@ -315,7 +315,7 @@ static tarn_status check_writer(const tarn_trace_writer *writer)
                               "trace: %.200s belongs to the process that opened it, and "
                               "this is a forked child",
                               writer->name);
-    return is_inside(writer) ? refuse_inside(writer) : TARN_OK;
+    return is_inside(writer) ? reject_reentrant(writer) : TARN_OK;
 }
 
 /* Append a row. Under the lock, with enough space in the buffer. */
@@ -330,7 +330,7 @@ static void append(tarn_trace_writer *writer, const tarn_trace_event *event)
 
 static bool is_due(const tarn_trace_writer *writer)
 {
-    return tarn__now_ns() - writer->handed_on_ns >= SECOND_NS ||
+    return tarn__now_ns() - writer->delivered_ns >= SECOND_NS ||
            atomic_load_explicit(&all.exiting, memory_order_relaxed);
 }
 
@@ -344,11 +344,11 @@ tarn_status tarn_trace_write(tarn_trace_writer *writer, const tarn_trace_event *
         return tarn_error_set(TARN_INVALID_ARGUMENT, "trace: no event of a known action");
     pthread_mutex_lock(&writer->lock);
     if (writer->broken || writer->count + ROW_BYTES_MAX > BUFFER_BYTES)
-        status = hand_on(writer);
+        status = deliver_buffer(writer);
     if (status == TARN_OK) {
         append(writer, event);
         if (is_due(writer))
-            status = hand_on(writer);
+            status = deliver_buffer(writer);
     }
     pthread_mutex_unlock(&writer->lock);
     return status;
@@ -361,7 +361,7 @@ tarn_status tarn_trace_flush(tarn_trace_writer *writer)
     if (status != TARN_OK)
         return status;
     pthread_mutex_lock(&writer->lock);
-    status = hand_on(writer);
+    status = deliver_buffer(writer);
     pthread_mutex_unlock(&writer->lock);
     return status;
 }
@@ -392,7 +392,7 @@ tarn_status tarn_trace_writer_release(tarn_trace_writer *writer)
         return TARN_OK;
     do
         if (references == 1 && !is_inherited(writer) && is_inside(writer))
-            return refuse_inside(writer);
+            return reject_reentrant(writer);
     while (
         !atomic_compare_exchange_weak(&writer->references, &references, references - 1));
     if (references != 1)

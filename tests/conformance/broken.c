@@ -11,7 +11,7 @@ enum fault {
     ANSWERS_HUGE_REQUESTS,
     IGNORES_WRONG_BYTES,
     TELLS_FIGURES_THAT_CANNOT_BE,
-    HANDS_A_BLOCK_OUT_TWICE,
+    RETURNS_A_BLOCK_TWICE,
     COUNTS_WRONG,
     FORGETS_WORK_OF_OTHER_STREAMS /* on a device */
 };
@@ -34,7 +34,7 @@ static tarn_status broken_allocate(void *self, size_t bytes, size_t alignment,
         stream = TARN_STREAM_LEGACY;
     if (broken->fault == ANSWERS_HUGE_REQUESTS && bytes > (size_t)1 << 40)
         bytes = 256;
-    if (broken->fault == HANDS_A_BLOCK_OUT_TWICE && bytes <= 4096 && broken->twice &&
+    if (broken->fault == RETURNS_A_BLOCK_TWICE && bytes <= 4096 && broken->twice &&
         pthread_equal(broken->to, pthread_self())) {
         *out = broken->twice;
         return TARN_OK;
@@ -51,7 +51,7 @@ static tarn_status broken_deallocate(void *self, tarn_device_ptr block, size_t b
 
     if (broken->fault == FORGETS_ALIGNMENT)
         alignment = 256;
-    if (broken->fault == HANDS_A_BLOCK_OUT_TWICE && block == broken->twice)
+    if (broken->fault == RETURNS_A_BLOCK_TWICE && block == broken->twice)
         return TARN_OK;
     if (broken->fault == IGNORES_WRONG_BYTES &&
         tarn_resource_requested_bytes(broken->host, block, &real) == TARN_OK)
@@ -79,7 +79,7 @@ static tarn_status broken_memory_info(void *self, tarn_stream stream, size_t *fr
     return TARN_OK;
 }
 
-static size_t broken_blocks_out(const void *self)
+static size_t broken_live_blocks(const void *self)
 {
     const struct broken *broken = self;
 
@@ -108,12 +108,12 @@ static tarn_status make_broken(void *data, int device, tarn_resource **out)
     bool on_device = broken->fault == FORGETS_WORK_OF_OTHER_STREAMS;
     CHECK_OK(on_device ? tarn_pool_create(0, NULL, NULL, &broken->host)
                        : tarn_host_create(&broken->host));
-    if (broken->fault == HANDS_A_BLOCK_OUT_TWICE)
+    if (broken->fault == RETURNS_A_BLOCK_TWICE)
         CHECK_OK(tarn_resource_allocate(broken->host, 4096, 0, NULL, &broken->twice));
     if (broken->fault == TELLS_FIGURES_THAT_CANNOT_BE)
         ops.memory_info = broken_memory_info;
     if (broken->fault == COUNTS_WRONG)
-        ops.live_blocks = broken_blocks_out;
+        ops.live_blocks = broken_live_blocks;
     return tarn_resource_create(&ops, broken, on_device ? 0 : TARN_DEVICE_NONE, out);
 }
 
@@ -158,31 +158,31 @@ TEST(suite_notices_forgotten_alignment)
 
 TEST(suite_notices_answers_to_impossible_requests)
 {
-    is_noticed(ANSWERS_HUGE_REQUESTS, "refuses_what_cannot_be");
+    is_noticed(ANSWERS_HUGE_REQUESTS, "rejects_impossible_requests");
 }
 
 TEST(suite_notices_wrong_bytes_that_are_taken)
 {
-    is_noticed(IGNORES_WRONG_BYTES, "tells_wrong_frees");
+    is_noticed(IGNORES_WRONG_BYTES, "detects_wrong_frees");
 }
 
 TEST(suite_notices_figures_that_cannot_be)
 {
-    is_noticed(TELLS_FIGURES_THAT_CANNOT_BE, "says_how_much_is_free");
+    is_noticed(TELLS_FIGURES_THAT_CANNOT_BE, "reports_free_memory");
 }
 
 TEST(suite_notices_blocks_that_overlap)
 {
-    is_noticed(HANDS_A_BLOCK_OUT_TWICE, "hands_out_any_size");
-    is_noticed(HANDS_A_BLOCK_OUT_TWICE, "keeps_the_order_of_streams");
+    is_noticed(RETURNS_A_BLOCK_TWICE, "allocates_any_size");
+    is_noticed(RETURNS_A_BLOCK_TWICE, "keeps_the_order_of_streams");
 }
 
 TEST(suite_notices_a_wrong_count)
 {
-    is_noticed(COUNTS_WRONG, "hands_out_any_size");
+    is_noticed(COUNTS_WRONG, "allocates_any_size");
 }
 
 TEST(suite_notices_a_false_promise_to_those_without_a_stream)
 {
-    is_noticed(FORGETS_WORK_OF_OTHER_STREAMS, "keeps_its_word_to_those_without_a_stream");
+    is_noticed(FORGETS_WORK_OF_OTHER_STREAMS, "orders_memory_without_a_stream");
 }

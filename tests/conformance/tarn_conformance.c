@@ -38,14 +38,14 @@ struct run {
 static void fail(struct run *run, const char *format, ...) TARN_PRINTF(2, 3);
 static void fail(struct run *run, const char *format, ...)
 {
-    char words[1024];
+    char message[1024];
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(words, sizeof words, format, arguments);
+    vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     run->failures++;
-    run->report(run->data, run->check, words);
+    run->report(run->data, run->check, message);
 }
 
 /* `what` holds, else the check goes on with a failure noted. */
@@ -111,8 +111,8 @@ static void put(struct run *run, tarn_resource *resource, tarn_device_ptr block,
 }
 
 /* An allocation that has to fail with `wanted` and leave the output alone. */
-static void refuse(struct run *run, tarn_resource *resource, tarn_status wanted,
-                   size_t bytes, size_t alignment)
+static void check_rejects(struct run *run, tarn_resource *resource, tarn_status wanted,
+                          size_t bytes, size_t alignment)
 {
     tarn_device_ptr block = 77;
 
@@ -133,7 +133,7 @@ static void says_what_it_is(struct run *run, tarn_resource *resource)
     EXPECT(run, !tarn_resource_is_equal(NULL, resource));
 }
 
-static void hands_out_any_size(struct run *run, tarn_resource *resource)
+static void allocates_any_size(struct run *run, tarn_resource *resource)
 {
     static const size_t sizes[] = {1, 255, 256, 257, 4096, 100001, 3 << 20};
     enum { COUNT = sizeof sizes / sizeof *sizes };
@@ -166,12 +166,12 @@ static void keeps_any_alignment(struct run *run, tarn_resource *resource)
     }
 }
 
-static void refuses_odd_alignments(struct run *run, tarn_resource *resource)
+static void rejects_odd_alignments(struct run *run, tarn_resource *resource)
 {
     static const size_t odd[] = {3, 255, 257, 384, SIZE_MAX, SIZE_MAX - 255};
 
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
-        refuse(run, resource, TARN_INVALID_ARGUMENT, 100, odd[i]);
+        check_rejects(run, resource, TARN_INVALID_ARGUMENT, 100, odd[i]);
         EXPECT_STATUS(
             run, TARN_INVALID_ARGUMENT,
             tarn_resource_deallocate(resource, 256, 100, odd[i], TARN_STREAM_DEFAULT));
@@ -195,24 +195,24 @@ static void has_null_for_nothing(struct run *run, tarn_resource *resource)
                   tarn_resource_allocate(resource, 16, 0, TARN_STREAM_DEFAULT, NULL));
 }
 
-static void refuses_what_cannot_be(struct run *run, tarn_resource *resource)
+static void rejects_impossible_requests(struct run *run, tarn_resource *resource)
 {
     static const size_t sizes[] = {SIZE_MAX,     SIZE_MAX - 10,   SIZE_MAX - 255,
                                    SIZE_MAX / 2, (size_t)1 << 60, (size_t)1 << 50};
     size_t before = tarn_resource_live_blocks(resource);
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        refuse(run, resource, TARN_OUT_OF_MEMORY, sizes[i], 0);
-    refuse(run, resource, TARN_OUT_OF_MEMORY, SIZE_MAX / 2, (size_t)1 << 62);
-    refuse(run, resource, TARN_OUT_OF_MEMORY, 1, (size_t)1 << 63);
+        check_rejects(run, resource, TARN_OUT_OF_MEMORY, sizes[i], 0);
+    check_rejects(run, resource, TARN_OUT_OF_MEMORY, SIZE_MAX / 2, (size_t)1 << 62);
+    check_rejects(run, resource, TARN_OUT_OF_MEMORY, 1, (size_t)1 << 63);
     EXPECT(run, tarn_resource_live_blocks(resource) == before);
     tarn_device_ptr block = take(run, resource, 1000, 0, TARN_STREAM_DEFAULT);
     put(run, resource, block, 1000, 0, TARN_STREAM_DEFAULT);
 }
 
 /* A free that is refused, after which all is as it was. */
-static void refuse_free(struct run *run, tarn_resource *resource, tarn_device_ptr block,
-                        size_t bytes)
+static void check_free_rejected(struct run *run, tarn_resource *resource,
+                                tarn_device_ptr block, size_t bytes)
 {
     size_t before = tarn_resource_live_blocks(resource);
 
@@ -223,7 +223,7 @@ static void refuse_free(struct run *run, tarn_resource *resource, tarn_device_pt
     EXPECT(run, tarn_error_last()->message[0] != 0);
 }
 
-static void tells_wrong_frees(struct run *run, tarn_resource *resource)
+static void detects_wrong_frees(struct run *run, tarn_resource *resource)
 {
     char on_the_stack[256];
 
@@ -231,17 +231,17 @@ static void tells_wrong_frees(struct run *run, tarn_resource *resource)
         return;
     tarn_device_ptr block = take(run, resource, 1000, 0, TARN_STREAM_DEFAULT);
     tarn_device_ptr other = take(run, resource, 1000, 0, TARN_STREAM_DEFAULT);
-    refuse_free(run, resource, block, 999);
-    refuse_free(run, resource, block, 1001);
-    refuse_free(run, resource, block, SIZE_MAX);
-    refuse_free(run, resource, block + 256, 744);
-    refuse_free(run, resource, (uintptr_t)on_the_stack, 256);
-    refuse_free(run, resource, 8, 8);
+    check_free_rejected(run, resource, block, 999);
+    check_free_rejected(run, resource, block, 1001);
+    check_free_rejected(run, resource, block, SIZE_MAX);
+    check_free_rejected(run, resource, block + 256, 744);
+    check_free_rejected(run, resource, (uintptr_t)on_the_stack, 256);
+    check_free_rejected(run, resource, 8, 8);
     put(run, resource, block, 1000, 0, TARN_STREAM_DEFAULT);
-    refuse_free(run, resource, block, 1000);
+    check_free_rejected(run, resource, block, 1000);
     put(run, resource, other, 1000, 0, TARN_STREAM_DEFAULT);
-    refuse_free(run, resource, block, 1000);
-    refuse_free(run, resource, other, 1000);
+    check_free_rejected(run, resource, block, 1000);
+    check_free_rejected(run, resource, other, 1000);
 }
 
 static void knows_its_blocks(struct run *run, tarn_resource *resource)
@@ -264,7 +264,7 @@ static void knows_its_blocks(struct run *run, tarn_resource *resource)
     EXPECT(run, bytes == 77);
 }
 
-static void says_how_much_is_free(struct run *run, tarn_resource *resource)
+static void reports_free_memory(struct run *run, tarn_resource *resource)
 {
     size_t free_bytes = 77, total_bytes = 77;
     bool can = tarn_resource_supports_memory_info(resource);
@@ -307,7 +307,7 @@ static void counts_its_owners(struct run *run, tarn_resource *resource)
 }
 
 /* Equal resources take each other's blocks; others, as far as they can tell, do not. */
-static void takes_back_what_equals_gave(struct run *run, tarn_resource *resource)
+static void frees_through_an_equal_resource(struct run *run, tarn_resource *resource)
 {
     tarn_resource *second = make(run);
 
@@ -441,7 +441,7 @@ static void keeps_the_order_of_streams(struct run *run, tarn_resource *resource)
 }
 
 /* With no stream named, memory is good on any; freed it may be once all work is done. */
-static void serves_those_without_a_stream(struct run *run, tarn_resource *resource)
+static void supports_calls_without_a_stream(struct run *run, tarn_resource *resource)
 {
     tarn_stream streams[STREAMS + 3];
     int count = streams_of(run, streams);
@@ -457,13 +457,13 @@ static void serves_those_without_a_stream(struct run *run, tarn_resource *resour
 
 /* Work on a stream that is held up; a thread that gives the block back which the work uses,
  * and asks for others; and what it was given while the work was still held up. */
-enum { ASKED = 4, PATIENCE_MS = 20000, SHORT_MS = 20 };
+enum { REQUESTS = 4, PATIENCE_MS = 20000, SHORT_MS = 20 };
 
 struct held_up {
     struct run *run;
     tarn_resource *resource;
     tarn_stream free_on;
-    tarn_device_ptr block, given[ASKED];
+    tarn_device_ptr block, allocated[REQUESTS];
     int too_early; /* blocks of them */
     pthread_mutex_t lock;
     pthread_cond_t change;
@@ -495,15 +495,16 @@ static bool overlaps(tarn_device_ptr one, tarn_device_ptr other)
     return one < other + PATTERN_BYTES && other < one + PATTERN_BYTES;
 }
 
-static void *give_back_and_ask(void *data)
+static void *free_and_allocate(void *data)
 {
     struct held_up *its = data;
 
     put(its->run, its->resource, its->block, PATTERN_BYTES, 0, its->free_on);
-    for (int i = 0; i < ASKED; i++) {
-        its->given[i] = take(its->run, its->resource, PATTERN_BYTES, 0, TARN_STREAM_NONE);
+    for (int i = 0; i < REQUESTS; i++) {
+        its->allocated[i] =
+            take(its->run, its->resource, PATTERN_BYTES, 0, TARN_STREAM_NONE);
         pthread_mutex_lock(&its->lock);
-        its->too_early += !its->is_open && overlaps(its->given[i], its->block);
+        its->too_early += !its->is_open && overlaps(its->allocated[i], its->block);
         pthread_mutex_unlock(&its->lock);
     }
     set(its, &its->is_ready);
@@ -547,15 +548,15 @@ static void ask_beside_work(struct run *run, tarn_resource *resource, unsigned f
         its.free_on = stream;
     if (how == STREAM_IS_GONE)
         EXPECT(run, run->driver.stream_destroy(stream) == 0);
-    EXPECT(run, pthread_create(&thread, NULL, give_back_and_ask, &its) == 0);
+    EXPECT(run, pthread_create(&thread, NULL, free_and_allocate, &its) == 0);
     wait_a_while(&its, tarn_resource_deallocate_synchronizes(resource) ? SHORT_MS
                                                                        : PATIENCE_MS);
     set(&its, &its.is_open);
     pthread_join(thread, NULL);
     EXPECT_STATUS(run, TARN_OK, tarn_driver_synchronize(run->device));
     EXPECT(run, its.too_early == 0);
-    for (int i = 0; i < ASKED; i++)
-        put(run, resource, its.given[i], PATTERN_BYTES, 0, TARN_STREAM_NONE);
+    for (int i = 0; i < REQUESTS; i++)
+        put(run, resource, its.allocated[i], PATTERN_BYTES, 0, TARN_STREAM_NONE);
     if (how != STREAM_IS_GONE)
         EXPECT(run, run->driver.stream_destroy(stream) == 0);
     run->driver.ctx_set_current(NULL);
@@ -563,8 +564,7 @@ static void ask_beside_work(struct run *run, tarn_resource *resource, unsigned f
 
 /* Nothing that is asked for without a stream has work behind it, whether it was freed
  * without one or on its own, and whether that still is. */
-static void keeps_its_word_to_those_without_a_stream(struct run *run,
-                                                     tarn_resource *resource)
+static void orders_memory_without_a_stream(struct run *run, tarn_resource *resource)
 {
     if (!on_device(run) || !tarn_resource_supports_no_stream(resource))
         return;
@@ -586,7 +586,7 @@ static void work_under(struct run *run, tarn_resource *resource, void *context)
     block = take(run, resource, 100, 0, TARN_STREAM_DEFAULT);
     run->driver.ctx_get_current(&seen);
     EXPECT(run, seen == context);
-    refuse(run, resource, TARN_OUT_OF_MEMORY, SIZE_MAX / 2, 0);
+    check_rejects(run, resource, TARN_OUT_OF_MEMORY, SIZE_MAX / 2, 0);
     run->driver.ctx_get_current(&seen);
     EXPECT(run, seen == context);
     put(run, resource, block, 100, 0, TARN_STREAM_DEFAULT);
@@ -606,7 +606,7 @@ static void leaves_contexts_alone(struct run *run, tarn_resource *resource)
 }
 
 /* Work for another device on this one's memory would be a race without end. */
-static void refuses_streams_of_others(struct run *run, tarn_resource *resource)
+static void rejects_foreign_streams(struct run *run, tarn_resource *resource)
 {
     void *context = NULL, *stream = NULL;
     tarn_device_ptr block = 77;
@@ -680,7 +680,7 @@ static void *work(void *data)
     return NULL;
 }
 
-static void serves_many_threads(struct run *run, tarn_resource *resource)
+static void supports_many_threads(struct run *run, tarn_resource *resource)
 {
     struct worker workers[THREADS];
     pthread_t threads[THREADS];
@@ -706,7 +706,7 @@ struct errand {
     tarn_device_ptr block;
 };
 
-static void *give_back(void *data)
+static void *free_on_thread(void *data)
 {
     struct errand *errand = data;
 
@@ -715,13 +715,13 @@ static void *give_back(void *data)
 }
 
 /* The other thread never had a context current. */
-static void takes_back_from_any_thread(struct run *run, tarn_resource *resource)
+static void frees_from_any_thread(struct run *run, tarn_resource *resource)
 {
     struct errand errand = {run, resource, 0};
     pthread_t thread;
 
     errand.block = take(run, resource, 100, 0, TARN_STREAM_DEFAULT);
-    EXPECT(run, pthread_create(&thread, NULL, give_back, &errand) == 0);
+    EXPECT(run, pthread_create(&thread, NULL, free_on_thread, &errand) == 0);
     pthread_join(thread, NULL);
 }
 
@@ -733,24 +733,24 @@ static const struct check {
 } checks[] = {
 #define CHECK(name) {#name, name}
     CHECK(says_what_it_is),
-    CHECK(hands_out_any_size),
+    CHECK(allocates_any_size),
     CHECK(keeps_any_alignment),
-    CHECK(refuses_odd_alignments),
+    CHECK(rejects_odd_alignments),
     CHECK(has_null_for_nothing),
-    CHECK(refuses_what_cannot_be),
-    CHECK(tells_wrong_frees),
+    CHECK(rejects_impossible_requests),
+    CHECK(detects_wrong_frees),
     CHECK(knows_its_blocks),
-    CHECK(says_how_much_is_free),
+    CHECK(reports_free_memory),
     CHECK(trims_what_is_cached),
     CHECK(counts_its_owners),
-    CHECK(takes_back_what_equals_gave),
+    CHECK(frees_through_an_equal_resource),
     CHECK(keeps_the_order_of_streams),
-    CHECK(serves_those_without_a_stream),
-    CHECK(keeps_its_word_to_those_without_a_stream),
+    CHECK(supports_calls_without_a_stream),
+    CHECK(orders_memory_without_a_stream),
     CHECK(leaves_contexts_alone),
-    CHECK(refuses_streams_of_others),
-    CHECK(serves_many_threads),
-    CHECK(takes_back_from_any_thread),
+    CHECK(rejects_foreign_streams),
+    CHECK(supports_many_threads),
+    CHECK(frees_from_any_thread),
 #undef CHECK
 };
 

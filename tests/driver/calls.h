@@ -136,7 +136,7 @@ enum { NOT_FOUND_HERE = -404 };
     X(cuDeviceGetDefaultMemPool, "cuDeviceGetDefaultMemPool", 11020, (CUmemoryPool *out, CUdevice device)) \
     X(cuDeviceGetMemPool, "cuDeviceGetMemPool", 11020, (CUmemoryPool *out, CUdevice device)) \
     X(cuDeviceSetMemPool, "cuDeviceSetMemPool", 11020, (CUdevice device, CUmemoryPool pool)) \
-    X(cuMemAddressReserve, "cuMemAddressReserve", 10020, (CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr wish, unsigned long long flags)) \
+    X(cuMemAddressReserve, "cuMemAddressReserve", 10020, (CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr hint, unsigned long long flags)) \
     X(cuMemAddressFree, "cuMemAddressFree", 10020, (CUdeviceptr pointer, size_t bytes)) \
     X(cuMemCreate, "cuMemCreate", 10020, (CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *prop, unsigned long long flags)) \
     X(cuMemRelease, "cuMemRelease", 10020, (CUmemGenericAllocationHandle handle)) \

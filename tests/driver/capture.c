@@ -351,17 +351,17 @@ static void cell_end(void)
 }
 
 /* One capture, one call: appended to `text`. */
-static void cell(int row, int mode, bool elsewhere, char *text, size_t bytes)
+static void cell(int row, int mode, bool on_other_thread, char *text, size_t bytes)
 {
     CUgraph graph = NULL;
     size_t used = strlen(text);
 
     cell_begin();
     cuStreamBeginCapture(its.capturing, mode);
-    CUresult result = elsewhere ? in_thread(row_in_thread, &row) : row_call(row);
+    CUresult result = on_other_thread ? in_thread(row_in_thread, &row) : row_call(row);
     CUresult end = cuStreamEndCapture(its.capturing, &graph);
     snprintf(text + used, bytes - used, "%d%s%s", result == NOT_FOUND_HERE ? -1 : result,
-             end ? " lost" : "", elsewhere ? (mode < 2 ? "; " : "") : ", ");
+             end ? " lost" : "", on_other_thread ? (mode < 2 ? "; " : "") : ", ");
     if (graph)
         cuGraphDestroy(graph);
     cell_end();

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-static const char *whose(CUcontext got, CUcontext expected)
+static const char *compare_context(CUcontext got, CUcontext expected)
 {
     return !got ? "NULL" : got == expected ? "same" : "another";
 }
@@ -22,7 +22,8 @@ static void no_context(void)
     int number = 7;
 
     CUresult result = cuCtxGetCurrent(&out);
-    fact("none.cuCtxGetCurrent", "%s, %s", result_name(result), whose(out, NULL));
+    fact("none.cuCtxGetCurrent", "%s, %s", result_name(result),
+         compare_context(out, NULL));
     fact_output("none.cuCtxGetDevice", cuCtxGetDevice(&where), where == -7);
     fact_output("none.cuCtxGetFlags", cuCtxGetFlags(&flags), flags == 7);
     fact_result("none.cuCtxSynchronize", cuCtxSynchronize());
@@ -101,7 +102,7 @@ static void primary(void)
     cuCtxGetCurrent(&current);
     fact_bool("primary.retained_is_current", current == a);
     fact_result("primary.retain_again", cuDevicePrimaryCtxRetain(&b, device));
-    fact("primary.handle_again", "%s", whose(b, a));
+    fact("primary.handle_again", "%s", compare_context(b, a));
     fact_result("primary.release", cuDevicePrimaryCtxRelease(device));
     state_fact("primary.state_one_left");
     fact_result("primary.release_last", cuDevicePrimaryCtxRelease(device));
@@ -109,7 +110,7 @@ static void primary(void)
     fact_result("primary.release_too_often", cuDevicePrimaryCtxRelease(device));
     fact_result("primary.release_bad_device", cuDevicePrimaryCtxRelease(99));
     cuDevicePrimaryCtxRetain(&b, device);
-    fact("primary.handle_of_the_next", "%s", whose(b, a));
+    fact("primary.handle_of_the_next", "%s", compare_context(b, a));
     cuDevicePrimaryCtxRelease(device);
 }
 
@@ -141,28 +142,28 @@ static void stack(void)
     fact_result("stack.push_null", cuCtxPushCurrent(NULL));
     fact_result("stack.create", cuCtxCreate(&other, 0, device));
     cuCtxGetCurrent(&out);
-    fact("stack.created_is_current", "%s", whose(out, other));
+    fact("stack.created_is_current", "%s", compare_context(out, other));
     fact_bool("stack.created_is_the_primary", other == context);
     CUresult popped = cuCtxPopCurrent(&out);
-    fact("stack.pop", "%s, %s", result_name(popped), whose(out, other));
+    fact("stack.pop", "%s, %s", result_name(popped), compare_context(out, other));
     cuCtxGetCurrent(&out);
-    fact("stack.below", "%s", whose(out, context));
+    fact("stack.below", "%s", compare_context(out, context));
     cuCtxPushCurrent(other);
     fact_result("stack.push_twice", cuCtxPushCurrent(other));
     cuCtxPopCurrent(NULL);
     cuCtxGetCurrent(&out);
-    fact("stack.after_two_pushes_and_a_pop", "%s", whose(out, other));
+    fact("stack.after_two_pushes_and_a_pop", "%s", compare_context(out, other));
     fact_result("stack.set", cuCtxSetCurrent(context));
     cuCtxPopCurrent(&out);
-    fact("stack.set_replaced_the_top", "%s", whose(out, context));
+    fact("stack.set_replaced_the_top", "%s", compare_context(out, context));
     cuCtxGetCurrent(&out);
-    fact("stack.below_what_was_set", "%s", whose(out, context));
+    fact("stack.below_what_was_set", "%s", compare_context(out, context));
     cuCtxPushCurrent(other);
     fact_result("stack.set_null", cuCtxSetCurrent(NULL));
     cuCtxGetCurrent(&out);
-    fact("stack.after_set_null", "%s", whose(out, context));
+    fact("stack.after_set_null", "%s", compare_context(out, context));
     fact_result("stack.pop_again", cuCtxPopCurrent(&out));
-    fact("stack.what_was_popped", "%s", whose(out, context));
+    fact("stack.what_was_popped", "%s", compare_context(out, context));
     out = (CUcontext)(uintptr_t)7;
     fact_output("stack.pop_empty", cuCtxPopCurrent(&out), out == (void *)7);
     cuCtxSetCurrent(context);
@@ -193,10 +194,10 @@ static void made(void)
     fact_bool("made.ids_rise", id_b > id_a);
     fact_result("made.destroy_current", cuCtxDestroy(b));
     cuCtxGetCurrent(&out);
-    fact("made.current_after_destroy", "%s", whose(out, a));
+    fact("made.current_after_destroy", "%s", compare_context(out, a));
     fact_result("made.destroy", cuCtxDestroy(a));
     cuCtxGetCurrent(&out);
-    fact("made.current_after_both", "%s", whose(out, context));
+    fact("made.current_after_both", "%s", compare_context(out, context));
     fact_result("made.destroy_null", cuCtxDestroy(NULL));
     fact_result("made.id_null_output", cuCtxGetId(context, NULL));
 }
@@ -244,7 +245,8 @@ static void destroyed_elsewhere(void)
     cuCtxCreate(&other, 0, device);
     fact_result("destroyed_elsewhere", in_thread(destroy_it, other));
     CUresult result = cuCtxGetCurrent(&out);
-    fact("destroyed_elsewhere.current", "%s, %s", result_name(result), whose(out, other));
+    fact("destroyed_elsewhere.current", "%s, %s", result_name(result),
+         compare_context(out, other));
     fact_result("destroyed_elsewhere.alloc", cuMemAlloc(&pointer, 256));
     fact_result("destroyed_elsewhere.synchronize", cuCtxSynchronize());
     fact_result("destroyed_elsewhere.pop", cuCtxPopCurrent(&out));
@@ -258,12 +260,13 @@ static void released_current(void)
 
     fact_result("released_current", cuDevicePrimaryCtxRelease(device));
     CUresult result = cuCtxGetCurrent(&out);
-    fact("released_current.current", "%s, %s", result_name(result), whose(out, context));
+    fact("released_current.current", "%s, %s", result_name(result),
+         compare_context(out, context));
     fact_result("released_current.alloc", cuMemAlloc(&next, 256));
     fact_result("released_current.synchronize", cuCtxSynchronize());
     fact_result("released_current.free", cuMemFree(pointer));
     cuDevicePrimaryCtxRetain(&out, device);
-    fact("released_current.handle_again", "%s", whose(out, context));
+    fact("released_current.handle_again", "%s", compare_context(out, context));
     fact_result("released_current.alloc_again", cuMemAlloc(&next, 256));
 }
 

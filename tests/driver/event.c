@@ -174,7 +174,7 @@ static void wait_is_for_then(void)
 
 /* --- destroyed and wrong events --- */
 
-static CUevent gone(void)
+static CUevent destroyed_event(void)
 {
     CUevent event = new_event();
 
@@ -187,10 +187,10 @@ static CUevent wrong(void)
     return (CUevent)(uintptr_t)0x1234560;
 }
 
-#define KILLER(name, call)                 \
+#define FATAL_CALL(name, call)             \
     static void gone_##name(void)          \
     {                                      \
-        CUevent e = gone();                \
+        CUevent e = destroyed_event();     \
         fact_result("gone." #name, call);  \
     }                                      \
     static void wrong_##name(void)         \
@@ -199,15 +199,15 @@ static CUevent wrong(void)
         fact_result("wrong." #name, call); \
     }
 
-#define KILLERS(X)                                               \
+#define FATAL_CALLS(X)                                           \
     X(cuEventSynchronize, cuEventSynchronize(e))                 \
     X(cuEventRecord, cuEventRecord(e, NULL))                     \
     X(cuStreamWaitEvent, cuStreamWaitEvent(NULL, e, 0))          \
     X(cuEventElapsedTime, cuEventElapsedTime(&(float){0}, e, e)) \
     X(cuCtxRecordEvent, cuCtxRecordEvent(context, e))            \
     X(cuEventDestroy, cuEventDestroy(e))
-KILLERS(KILLER)
-#undef KILLER
+FATAL_CALLS(FATAL_CALL)
+#undef FATAL_CALL
 
 /* No query of an event that is gone: an H200 dies of it in one run and answers in another. */
 static void wrong_query(void)
@@ -225,6 +225,6 @@ static const struct part parts[] = {
     {"elapsed", elapsed, TOGETHER},
     {"wait_is_for_then", wait_is_for_then, TOGETHER},
     {"wrong.cuEventQuery", wrong_query, RISKY},
-    KILLERS(PART) END_OF_PARTS,
+    FATAL_CALLS(PART) END_OF_PARTS,
 };
 const struct theme theme_event = {"event", parts, true};

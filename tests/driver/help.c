@@ -114,7 +114,7 @@ int in_thread(CUresult (*call)(void *), void *data)
     return attempt.result;
 }
 
-static void doze(void)
+static void sleep_briefly(void)
 {
     nanosleep(&(struct timespec){0, 500000}, NULL);
 }
@@ -124,7 +124,7 @@ static void gate_wait(void *data)
     struct gate *gate = data;
 
     while (!atomic_load(&gate->open))
-        doze();
+        sleep_briefly();
 }
 
 void gate_close(struct gate *gate, CUstream stream)
@@ -149,7 +149,7 @@ bool waits(CUresult (*call)(void *), void *data, struct gate *gate, CUresult *re
 
     pthread_create(&thread, NULL, attempt_run, &attempt);
     for (int i = 0; i < 2 * patience_ms && !atomic_load(&attempt.done); i++)
-        doze();
+        sleep_briefly();
     waited = !atomic_load(&attempt.done);
     if (waited)
         atomic_store(&gate->open, true);

@@ -113,11 +113,12 @@ static void error_strings(void)
 }
 
 /* One question to cuGetProcAddress: result, status, and whether a pointer came back. */
-static void proc_address(const char *name, const char *symbol, int asked, uint64_t flags)
+static void proc_address(const char *name, const char *symbol, int requested,
+                         uint64_t flags)
 {
     int status = -7;
     void *found = &status;
-    CUresult result = cuGetProcAddress(symbol, &found, asked, flags, &status);
+    CUresult result = cuGetProcAddress(symbol, &found, requested, flags, &status);
 
     fact(name, "%s, status %d, %s", result_name(result), status,
          found == &status ? "output kept"
@@ -188,7 +189,7 @@ static void proc_old(void)
     static const struct {
         const char *name;
         int version;
-    } asked[] = {
+    } requested[] = {
         {"cuDevicePrimaryCtxRelease", 7000},
         {"cuDevicePrimaryCtxSetFlags", 7000},
         {"cuDevicePrimaryCtxReset", 7000},
@@ -199,12 +200,12 @@ static void proc_old(void)
     };
     static int kept;
 
-    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
-        const char *symbol = asked[i].name;
+    for (size_t i = 0; i < sizeof requested / sizeof *requested; i++) {
+        const char *symbol = requested[i].name;
         void *found = &kept;
 
-        proc_address(named("proc_old.%s", symbol), symbol, asked[i].version, 0);
-        CUresult result = cuGetProcAddress(symbol, &found, asked[i].version, 0, NULL);
+        proc_address(named("proc_old.%s", symbol), symbol, requested[i].version, 0);
+        CUresult result = cuGetProcAddress(symbol, &found, requested[i].version, 0, NULL);
         fact(named("proc_old.%s.no_status", symbol), "%s, %s", result_name(result),
              found == &kept ? "output kept"
              : found        ? "found"

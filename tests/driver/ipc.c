@@ -113,32 +113,32 @@ static void own_events(void)
 
 static int line; /* this process's end of the socket */
 
-static void say(const void *data, size_t bytes)
+static void send_data(const void *data, size_t bytes)
 {
     if (write(line, data, bytes) != (ssize_t)bytes)
         _exit(3);
 }
 
-static void hear(void *data, size_t bytes)
+static void receive_data(void *data, size_t bytes)
 {
     if (recv(line, data, bytes, MSG_WAITALL) != (ssize_t)bytes)
         _exit(4); /* the other one died: its lines are missing */
 }
 
 /* The two meet: nothing after it happens before both are there. */
-static void your_turn(void)
+static void notify_peer(void)
 {
-    say("x", 1);
+    send_data("x", 1);
 }
 
-static void my_turn(void)
+static void wait_for_peer(void)
 {
     char mark;
 
-    hear(&mark, 1);
+    receive_data(&mark, 1);
 }
 
-static void say_fd(int fd)
+static void send_fd(int fd)
 {
     char mark = 'f';
     struct iovec part = {&mark, 1};
@@ -156,7 +156,7 @@ static void say_fd(int fd)
         _exit(3);
 }
 
-static int hear_fd(void)
+static int receive_fd(void)
 {
     char mark;
     int fd = -1;
@@ -212,29 +212,29 @@ static CUdeviceptr striped(size_t bytes)
     return pointer;
 }
 
-static void give_handle(CUdeviceptr pointer)
+static void send_handle(CUdeviceptr pointer)
 {
     CUipcMemHandle handle;
 
     memset(&handle, 0, sizeof handle);
     cuIpcGetMemHandle(&handle, pointer);
-    say(&handle, sizeof handle);
+    send_data(&handle, sizeof handle);
 }
 
 static void memory_owner(void)
 {
     CUdeviceptr a = striped(4 * MIB);
 
-    give_handle(a);
-    give_handle(a + PAGE);
-    my_turn(); /* the other has written 9 */
+    send_handle(a);
+    send_handle(a + PAGE);
+    wait_for_peer(); /* the other has written 9 */
     fact("memory.owner_sees", "%d", peek(a));
     fact_result("memory.owner_frees_while_open", cuMemFree(a));
-    your_turn();
-    my_turn();
+    notify_peer();
+    wait_for_peer();
 }
 
-static void what_is_said_of(CUdeviceptr pointer)
+static void pointer_facts(CUdeviceptr pointer)
 {
     int type = 0, ordinal = -7;
     CUdeviceptr start = 0, base = 0;
@@ -260,12 +260,12 @@ static void memory_opener(void)
     CUipcMemHandle start, interior;
     CUdeviceptr a = 0, b = 0, c = 0;
 
-    hear(&start, sizeof start);
-    hear(&interior, sizeof interior);
+    receive_data(&start, sizeof start);
+    receive_data(&interior, sizeof interior);
     fact_result("memory.open_flags_0", cuIpcOpenMemHandle(&b, start, 0));
     fact_result("memory.open", cuIpcOpenMemHandle(&a, start, 1));
     fact("memory.bytes", "%d %d", peek(a), peek(a + PAGE));
-    what_is_said_of(a);
+    pointer_facts(a);
     CUresult result = cuIpcOpenMemHandle(&b, start, 1);
     fact("memory.open_again", "%s, %s", result_name(result),
          b == a ? "same address" : "another address");
@@ -280,8 +280,8 @@ static void memory_opener(void)
     fact_result("memory.close_inside", cuIpcCloseMemHandle(a + PAGE));
     fact_result("memory.write", cuMemsetD8(a, 9, PAGE));
     cuCtxSynchronize();
-    your_turn();
-    my_turn(); /* the owner has freed it */
+    notify_peer();
+    wait_for_peer(); /* the owner has freed it */
     fact("memory.after_owner_freed", "%d", peek(a));
     fact_result("memory.close", cuIpcCloseMemHandle(a));
     fact_result("memory.read_after_one_close", cuMemcpyDtoH(&(char){0}, a, 1));
@@ -291,7 +291,7 @@ static void memory_opener(void)
     fact_result("memory.read_after_closes", cuMemcpyDtoH(&(char){0}, a, 1));
     a = 7;
     fact_output("memory.open_freed", cuIpcOpenMemHandle(&a, start, 1), a == 7);
-    your_turn();
+    notify_peer();
 }
 
 /* Two small blocks of one page: each handle leads to its own bytes. */
@@ -299,9 +299,9 @@ static void small_owner(void)
 {
     CUdeviceptr a = block_of(256, 1), b = block_of(256, 2);
 
-    give_handle(a);
-    give_handle(b);
-    my_turn();
+    send_handle(a);
+    send_handle(b);
+    wait_for_peer();
     cuMemFree(a);
     cuMemFree(b);
 }
@@ -312,8 +312,8 @@ static void small_opener(void)
     CUdeviceptr a = 0, b = 0, base = 0;
     size_t bytes = 0;
 
-    hear(&first, sizeof first);
-    hear(&second, sizeof second);
+    receive_data(&first, sizeof first);
+    receive_data(&second, sizeof second);
     fact_result("small.open", cuIpcOpenMemHandle(&a, first, 1));
     fact_result("small.open_other", cuIpcOpenMemHandle(&b, second, 1));
     fact("small.bytes", "%d %d", peek(a), peek(b));
@@ -322,14 +322,14 @@ static void small_opener(void)
     fact_result("small.close", cuIpcCloseMemHandle(a));
     fact("small.other_after_close", "%d", peek(b));
     fact_result("small.close_other", cuIpcCloseMemHandle(b));
-    your_turn();
+    notify_peer();
 }
 
 /* The owner's process ends while the memory is open elsewhere. */
 static void leaving_owner(void)
 {
-    give_handle(block_of(4 * MIB, 6));
-    my_turn();
+    send_handle(block_of(4 * MIB, 6));
+    wait_for_peer();
     _exit(0);
 }
 
@@ -339,10 +339,10 @@ static void leaving_opener(void)
     CUdeviceptr a = 0;
     char mark;
 
-    hear(&handle, sizeof handle);
+    receive_data(&handle, sizeof handle);
     cuIpcOpenMemHandle(&a, handle, 1);
     fact("leaving.before", "%d", peek(a));
-    your_turn();
+    notify_peer();
     if (recv(line, &mark, 1, 0) != 0) /* until the owner's end is closed */
         _exit(4);
     usleep(100000); /* its driver's end may take longer than its socket's */
@@ -371,18 +371,18 @@ static void event_owner(void)
     cuIpcGetEventHandle(&handle, event);
     gate_close(&gate, stream);
     cuEventRecord(event, stream);
-    say(&handle, sizeof handle);
-    my_turn();
+    send_data(&handle, sizeof handle);
+    wait_for_peer();
     gate_open(&gate);
-    your_turn();
-    my_turn(); /* the other has recorded it behind its own gate */
+    notify_peer();
+    wait_for_peer(); /* the other has recorded it behind its own gate */
     fact_result("events.owner_queries", cuEventQuery(event));
-    your_turn();
-    my_turn();
+    notify_peer();
+    wait_for_peer();
     fact_result("events.owner_queries_later", cuEventQuery(event));
     fact_result("events.owner_destroys", cuEventDestroy(event));
-    your_turn();
-    my_turn();
+    notify_peer();
+    wait_for_peer();
 }
 
 static void event_opener(void)
@@ -393,7 +393,7 @@ static void event_opener(void)
     CUevent event = NULL, again = NULL;
     struct gate gate;
 
-    hear(&handle, sizeof handle);
+    receive_data(&handle, sizeof handle);
     fact_result("events.open", cuIpcOpenEventHandle(&event, handle));
     CUresult result = cuIpcOpenEventHandle(&again, handle);
     fact("events.open_again", "%s, %s", result_name(result),
@@ -403,21 +403,21 @@ static void event_opener(void)
     fact_result("events.wait", cuStreamWaitEvent(stream, event, 0));
     cuMemsetD8Async(a, 5, 256, stream);
     fact("events.held", "%d", peek(a));
-    your_turn();
-    my_turn();
+    notify_peer();
+    wait_for_peer();
     fact_result("events.synchronize", cuEventSynchronize(event));
     cuStreamSynchronize(stream);
     fact("events.passed", "%d", peek(a));
     gate_close(&gate, stream);
     fact_result("events.record", cuEventRecord(event, stream));
-    your_turn();
-    my_turn();
+    notify_peer();
+    wait_for_peer();
     gate_open(&gate);
-    your_turn();
-    my_turn(); /* the owner has destroyed it */
+    notify_peer();
+    wait_for_peer(); /* the owner has destroyed it */
     fact_result("events.query_after_owner_destroyed", cuEventQuery(event));
     fact_result("events.destroy", cuEventDestroy(event));
-    your_turn();
+    notify_peer();
 }
 
 /* --- VMM by descriptor --- */
@@ -438,14 +438,14 @@ static void vmm_owner(void)
     cuMemsetD8(at, 5, 4 * MIB);
     cuCtxSynchronize();
     cuMemExportToShareableHandle(&fd, handle, 1, 0);
-    say_fd(fd);
+    send_fd(fd);
     close(fd);
-    my_turn();
+    wait_for_peer();
     fact("vmm.owner_sees", "%d", peek(at));
     cuMemUnmap(at, 4 * MIB);
     fact_result("vmm.owner_releases", cuMemRelease(handle));
-    your_turn();
-    my_turn();
+    notify_peer();
+    wait_for_peer();
 }
 
 static void vmm_opener(void)
@@ -454,7 +454,7 @@ static void vmm_opener(void)
     CUmemGenericAllocationHandle handle = 0;
     CUmemAllocationProp prop = {0};
     CUdeviceptr at = 0;
-    int fd = hear_fd();
+    int fd = receive_fd();
 
     fact_result("vmm.import",
                 cuMemImportFromShareableHandle(&handle, (void *)(uintptr_t)fd, 1));
@@ -468,12 +468,12 @@ static void vmm_opener(void)
     fact("vmm.bytes", "%d %d", peek(at), peek(at + 4 * MIB - 1));
     cuMemsetD8(at, 9, 4 * MIB);
     cuCtxSynchronize();
-    your_turn();
-    my_turn(); /* the owner has given it up */
+    notify_peer();
+    wait_for_peer(); /* the owner has given it up */
     fact("vmm.after_owner_released", "%d", peek(at));
     fact_result("vmm.unmap", cuMemUnmap(at, 4 * MIB));
     fact_result("vmm.release", cuMemRelease(handle));
-    your_turn();
+    notify_peer();
 }
 
 /* --- pools
@@ -497,10 +497,10 @@ static void pool_owner(void)
     fact_result("pool.export_pointer", cuMemPoolExportPointer(&data, a));
     fact_result("pool.export_interior",
                 cuMemPoolExportPointer(&(CUmemPoolPtrExportData){{0}}, a + PAGE));
-    say_fd(fd);
-    say(&data, sizeof data);
+    send_fd(fd);
+    send_data(&data, sizeof data);
     close(fd);
-    my_turn();
+    wait_for_peer();
     fact("pool.owner_sees", "%d", peek(a));
     fact_result("pool.owner_frees", cuMemFreeAsync(a, NULL));
     cuStreamSynchronize(NULL);
@@ -513,9 +513,9 @@ static void pool_opener(void)
     CUmemoryPool pool = NULL;
     CUdeviceptr a = 0, b = 7;
     uint64_t value = 0;
-    int fd = hear_fd(), flags = 77;
+    int fd = receive_fd(), flags = 77;
 
-    hear(&data, sizeof data);
+    receive_data(&data, sizeof data);
     fact_result("pool.import",
                 cuMemPoolImportFromShareableHandle(&pool, (void *)(uintptr_t)fd, 1, 0));
     close(fd);
@@ -542,7 +542,7 @@ static void pool_opener(void)
     fact_result("pool.free_imported_pointer", cuMemFreeAsync(a, NULL));
     fact_result("pool.free_imported_pointer_synchronize", cuStreamSynchronize(NULL));
     fact_result("pool.destroy_imported", cuMemPoolDestroy(pool));
-    your_turn();
+    notify_peer();
 }
 
 /* What tells blocks of a pool apart: the owner uses one place twice, and the opener has it
@@ -565,19 +565,19 @@ static CUdeviceptr from_pool(CUmemoryPool pool, size_t bytes, unsigned char valu
     return pointer;
 }
 
-static void give_pointer(CUdeviceptr pointer)
+static void send_pointer(CUdeviceptr pointer)
 {
     CUmemPoolPtrExportData data;
 
     memset(&data, 0, sizeof data);
     cuMemPoolExportPointer(&data, pointer);
-    say(&data, sizeof data);
+    send_data(&data, sizeof data);
 }
 
 static void places_owner(void)
 {
     CUmemPoolProps props = {.allocType = 1, .handleTypes = 1, .location = {1, device}};
-    CUmemoryPool pool = NULL, said = NULL;
+    CUmemoryPool pool = NULL, reported_pool = NULL;
     uint64_t threshold = UINT64_MAX;
     int fd = -1;
 
@@ -586,23 +586,23 @@ static void places_owner(void)
     CUdeviceptr a = from_pool(pool, MIB, 1);
     unsigned long long id = id_of(a);
     fact_bool("places.id_is_the_interiors", id_of(a + PAGE) == id);
-    cuPointerGetAttribute(&said, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, a + PAGE);
-    fact_bool("places.pool_of_interior", said == pool);
+    cuPointerGetAttribute(&reported_pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, a + PAGE);
+    fact_bool("places.pool_of_interior", reported_pool == pool);
     cuMemFreeAsync(a, NULL);
     cuCtxSynchronize();
     CUdeviceptr b = from_pool(pool, MIB, 2);
     fact_bool("places.same_place", a == b);
     fact_bool("places.another_id", id_of(b) != id);
     cuMemPoolExportToShareableHandle(&fd, pool, 1, 0);
-    say_fd(fd);
-    give_pointer(b);
-    my_turn();
+    send_fd(fd);
+    send_pointer(b);
+    wait_for_peer();
     cuMemFreeAsync(b, NULL);
     cuCtxSynchronize();
     CUdeviceptr c = from_pool(pool, MIB / 2, 3);
     fact_bool("places.same_place_again", b == c);
-    give_pointer(c);
-    my_turn();
+    send_pointer(c);
+    wait_for_peer();
     cuMemFreeAsync(c, NULL);
     cuCtxSynchronize();
     fact_result("places.owner_destroys", cuMemPoolDestroy(pool));
@@ -614,9 +614,9 @@ static void places_opener(void)
     CUmemoryPool pool = NULL, again = NULL;
     CUdeviceptr b = 0, c = 7, base = 0;
     size_t bytes = 0;
-    int fd = hear_fd();
+    int fd = receive_fd();
 
-    hear(&data, sizeof data);
+    receive_data(&data, sizeof data);
     cuMemPoolImportFromShareableHandle(&pool, (void *)(uintptr_t)fd, 1, 0);
     CUresult result =
         cuMemPoolImportFromShareableHandle(&again, (void *)(uintptr_t)fd, 1, 0);
@@ -628,8 +628,8 @@ static void places_opener(void)
     fact("places.range_of_imported", "%s, %+lld, %zu bytes", result_name(result),
          (long long)(base - b), bytes);
     fact_bool("places.imported_has_an_id", id_of(b) != 0);
-    your_turn();
-    hear(&data, sizeof data); /* the owner has freed it, and uses its place */
+    notify_peer();
+    receive_data(&data, sizeof data); /* the owner has freed it, and uses its place */
     fact("places.bytes_after_the_owner_freed", "%d", peek(b));
     result = cuMemPoolImportPointer(&c, pool, &data);
     fact("places.import_over_it", "%s, %s", result_name(result),
@@ -643,7 +643,7 @@ static void places_opener(void)
     fact_result("places.destroy", cuMemPoolDestroy(pool));
     if (again == pool)
         fact_result("places.destroy_again", cuMemPoolDestroy(again));
-    your_turn();
+    notify_peer();
 }
 
 /* --- all of it in two processes --- */

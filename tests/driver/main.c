@@ -57,13 +57,13 @@ struct job {
     FILE *out;   /* its lines */
 };
 static struct job jobs[JOBS_MAX];
-static int job_count, told;
+static int job_count, printed_jobs;
 
 /* Shared with the children. */
 static struct {
     volatile int
-        part[JOBS_MAX]; /* which one a job is in, so that its death can be named */
-    atomic_int set_out; /* how many children of a batch have the driver up */
+        part[JOBS_MAX];        /* which one a job is in, so that its death can be named */
+    atomic_int ready_children; /* how many children of a batch have the driver up */
 } *shared;
 static bool is_alone; /* --alone */
 static int names_count;
@@ -106,15 +106,15 @@ static void part_prepare(enum part_kind kind)
 }
 
 /* Wait until `count` children are as far, but not for one that is not coming. */
-static void set_out_together(int count)
+static void wait_for_batch(int count)
 {
-    atomic_fetch_add(&shared->set_out, 1);
-    for (int i = 0; i < 10000 && atomic_load(&shared->set_out) < count; i++)
+    atomic_fetch_add(&shared->ready_children, 1);
+    for (int i = 0; i < 10000 && atomic_load(&shared->ready_children) < count; i++)
         nanosleep(&(struct timespec){0, 1000000}, NULL);
 }
 
 /* May these parts of a theme have one process? */
-static bool go_together(const struct part *a, const struct part *b)
+static bool can_share_process(const struct part *a, const struct part *b)
 {
     if (is_alone && (a->kind != TOGETHER || b->kind != TOGETHER))
         return false;
@@ -131,7 +131,7 @@ static int next_part(const struct job *job, int index)
 
     for (; parts[index].name; index++)
         if (wanted(job->theme->name, parts[index].name) &&
-            (index == job->first || go_together(first, &parts[index])))
+            (index == job->first || can_share_process(first, &parts[index])))
             return index;
     return -1;
 }
@@ -156,7 +156,7 @@ static void catch_deaths(void)
         sigaction(signals[i], &action, NULL);
 }
 
-static void give_up(int signal_number)
+static void handle_alarm(int signal_number)
 {
     (void)signal_number;
     _exit(HARMED);
@@ -170,7 +170,7 @@ static void check_health(const struct part *part)
     CUstream stream = NULL;
     int count;
 
-    signal(SIGALRM, give_up);
+    signal(SIGALRM, handle_alarm);
     alarm(HEALTH_SECONDS);
     if (cuDeviceGetCount(&count) != CUDA_SUCCESS ||
         (part->kind != INITED && (cuCtxSetCurrent(context) != CUDA_SUCCESS ||
@@ -199,7 +199,8 @@ static bool run_caught(const struct part *part)
 static void child_run(const struct job *job)
 {
     const struct part *parts = job->theme->parts;
-    bool is_caught = !is_alone && go_together(&parts[job->first], &parts[job->first]);
+    bool is_caught =
+        !is_alone && can_share_process(&parts[job->first], &parts[job->first]);
 
     if (is_caught)
         catch_deaths();
@@ -209,11 +210,11 @@ static void child_run(const struct job *job)
             parts[i].run();
             continue;
         }
-        bool lives = run_caught(&parts[i]);
+        bool is_alive = run_caught(&parts[i]);
         fflush(stdout);
         if (next_part(job, i + 1) < 0)
             break;
-        if (!lives)
+        if (!is_alive)
             _exit(HARMED); /* it may have died with a lock of the driver's held */
         if (parts[i].kind != TOGETHER)
             check_health(&parts[i]);
@@ -239,14 +240,14 @@ static void job_start(struct job *job, int count)
     theme_begin(job->theme->name);
     part_prepare(job->theme->parts[job->first].kind);
     if (count > 0)
-        set_out_together(count);
+        wait_for_batch(count);
     child_run(job);
     fflush(stdout);
     _exit(0);
 }
 
 /* How a child ended that did not end well is a fact of the part that it was in. */
-static void tell_end(const struct job *job, const struct part *part, int status)
+static void print_end(const struct job *job, const struct part *part, int status)
 {
     fprintf(job->out, "%s.%s: ", job->theme->name, part->name);
     if (WIFSIGNALED(status))
@@ -265,7 +266,7 @@ static void job_ended(struct job *job, int status)
     if (status == 0)
         return;
     if (!WIFEXITED(status) || WEXITSTATUS(status) != HARMED)
-        tell_end(job, part, status);
+        print_end(job, part, status);
     int next = next_part(job, (int)(part - job->theme->parts) + 1);
     if (next < 0)
         return;
@@ -285,7 +286,7 @@ static bool wait_for_one(void)
     return child > 0;
 }
 
-static void copy_out(FILE *file)
+static void print_file(FILE *file)
 {
     char text[4096];
     size_t bytes;
@@ -298,10 +299,12 @@ static void copy_out(FILE *file)
 }
 
 /* Print the lines of all jobs up to the first that has not ended. */
-static void tell(void)
+static void print_ended_jobs(void)
 {
-    for (; told < job_count && jobs[told].is_started && jobs[told].child == 0; told++)
-        copy_out(jobs[told].out);
+    for (; printed_jobs < job_count && jobs[printed_jobs].is_started &&
+           jobs[printed_jobs].child == 0;
+         printed_jobs++)
+        print_file(jobs[printed_jobs].out);
 }
 
 /* How many children, where there may be so many for each core, but no more than `most`. */
@@ -332,11 +335,11 @@ static void run_untimed(void)
         if (is_timed(&jobs[i]))
             continue;
         while (running() >= at_once(2, AT_ONCE_MAX) && wait_for_one())
-            tell();
+            print_ended_jobs();
         job_start(&jobs[i], 0);
     }
     while (wait_for_one())
-        tell();
+        print_ended_jobs();
 }
 
 /* Those of `theme` (NULL: of all that are left), a batch at a time. */
@@ -349,11 +352,11 @@ static void run_timed(const struct theme *theme)
         for (count = 0; next < job_count && count < most; next++)
             if (!jobs[next].is_started && (!theme || jobs[next].theme == theme))
                 batch[count++] = &jobs[next];
-        atomic_store(&shared->set_out, 0);
+        atomic_store(&shared->ready_children, 0);
         for (int i = 0; i < count; i++)
             job_start(batch[i], count);
         while (wait_for_one())
-            tell();
+            print_ended_jobs();
     } while (count > 0);
 }
 
@@ -365,7 +368,7 @@ static void add_jobs(const struct theme *theme)
     for (int i = 0; theme->parts[i].name; i++) {
         bool has_job = !wanted(theme->name, theme->parts[i].name);
         for (int k = first_job; k < job_count && !has_job; k++)
-            has_job = go_together(&theme->parts[jobs[k].first], &theme->parts[i]);
+            has_job = can_share_process(&theme->parts[jobs[k].first], &theme->parts[i]);
         if (has_job)
             continue;
         if (job_count == JOBS_MAX)
@@ -401,6 +404,6 @@ int main(int argc, char **argv)
     run_untimed();
     run_timed(&theme_waits); /* makes contexts, which holds others up */
     run_timed(NULL);
-    tell();
+    print_ended_jobs();
     return 0;
 }

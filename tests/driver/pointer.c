@@ -62,7 +62,7 @@ static size_t width(int attribute)
 }
 
 /* A value in words that do not depend on addresses. */
-static const char *told(int attribute, const struct kind *kind, uint64_t value)
+static const char *describe_value(int attribute, const struct kind *kind, uint64_t value)
 {
     CUmemoryPool pool = NULL;
 
@@ -104,7 +104,8 @@ static void cell(const struct kind *kind, size_t row)
     if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
         value = (uint64_t)(int64_t)(int32_t)value;
     fact(named("%s.%s", kind->name, attributes[row].name), "%s, %s", result_name(result),
-         memcmp(raw, &untouched, 8) == 0 ? "output kept" : told(attribute, kind, value));
+         memcmp(raw, &untouched, 8) == 0 ? "output kept"
+                                         : describe_value(attribute, kind, value));
 }
 
 static void row_of(const char *name, CUdeviceptr start, CUdeviceptr pointer)

@@ -20,15 +20,16 @@ static void making(void)
     }
 }
 
-static void priority_fact(int asked)
+static void priority_fact(int requested)
 {
     CUstream stream = NULL;
     int got = 77;
-    CUresult result = cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, asked);
+    CUresult result =
+        cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, requested);
 
     if (result == CUDA_SUCCESS)
         cuStreamGetPriority(stream, &got);
-    fact(named("priority.%d", asked), "%s, %d", result_name(result), got);
+    fact(named("priority.%d", requested), "%s, %d", result_name(result), got);
     if (result == CUDA_SUCCESS)
         cuStreamDestroy(stream);
 }
@@ -229,7 +230,7 @@ static void busy(void)
 
 /* --- what kills --- */
 
-static CUstream gone(void)
+static CUstream destroyed_stream(void)
 {
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
 
@@ -243,10 +244,10 @@ static CUstream wrong(void)
 }
 
 /* Each is a part of its own: the call with a destroyed stream, and with a wrong one. */
-#define KILLER(name, call)                 \
+#define FATAL_CALL(name, call)             \
     static void gone_##name(void)          \
     {                                      \
-        CUstream s = gone();               \
+        CUstream s = destroyed_stream();   \
         fact_result("gone." #name, call);  \
     }                                      \
     static void wrong_##name(void)         \
@@ -255,7 +256,7 @@ static CUstream wrong(void)
         fact_result("wrong." #name, call); \
     }
 
-#define KILLERS(X)                                                 \
+#define FATAL_CALLS(X)                                             \
     X(cuStreamGetId, cuStreamGetId(s, &(unsigned long long){0}))   \
     X(cuStreamQuery, cuStreamQuery(s))                             \
     X(cuStreamSynchronize, cuStreamSynchronize(s))                 \
@@ -270,8 +271,8 @@ static CUstream wrong(void)
     X(cuMemAllocAsync, cuMemAllocAsync(&(CUdeviceptr){0}, 256, s)) \
     X(cuStreamBeginCapture, cuStreamBeginCapture(s, 0))            \
     X(cuLaunchHostFunc, cuLaunchHostFunc(s, free, NULL))
-KILLERS(KILLER)
-#undef KILLER
+FATAL_CALLS(FATAL_CALL)
+#undef FATAL_CALL
 
 #define PART(name, call) \
     {"gone." #name, gone_##name, RISKY}, {"wrong." #name, wrong_##name, RISKY},
@@ -287,6 +288,6 @@ static const struct part parts[] = {
     {"destroy.null", destroy_null, RISKY},
     {"destroy.legacy", destroy_legacy, RISKY},
     {"destroy.per_thread", destroy_per_thread, RISKY},
-    KILLERS(PART) END_OF_PARTS,
+    FATAL_CALLS(PART) END_OF_PARTS,
 };
 const struct theme theme_stream = {"stream", parts, true};

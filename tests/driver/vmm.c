@@ -36,10 +36,10 @@ static void granularity(void)
 }
 
 static void reserve_fact(const char *name, size_t bytes, size_t alignment,
-                         CUdeviceptr wish, unsigned long long flags)
+                         CUdeviceptr hint, unsigned long long flags)
 {
     CUdeviceptr out = 7;
-    CUresult result = cuMemAddressReserve(&out, bytes, alignment, wish, flags);
+    CUresult result = cuMemAddressReserve(&out, bytes, alignment, hint, flags);
 
     fact_output(name, result, out == 7);
     if (result != CUDA_SUCCESS)

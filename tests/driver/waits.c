@@ -11,7 +11,7 @@
 static struct {
     CUdeviceptr pointer, managed, pooled;
     void *host, *heap;
-    CUstream stream, doomed, held;
+    CUstream stream, to_destroy, held;
     CUevent event;
     CUmemoryPool pool;
     struct range range;
@@ -44,8 +44,8 @@ static struct {
     X(cuMemUnmap, cuMemUnmap(its.range.pointer, 2 * MIB))                             \
     X(cuMemRelease, cuMemRelease(its.range.handle))                                   \
     X(cuMemAddressFree, cuMemAddressFree(its.range.pointer, 2 * MIB))                 \
-    X(cuStreamCreate, cuStreamCreate(&its.doomed, 0))                                 \
-    X(cuStreamDestroy, cuStreamDestroy(its.doomed))                                   \
+    X(cuStreamCreate, cuStreamCreate(&its.to_destroy, 0))                             \
+    X(cuStreamDestroy, cuStreamDestroy(its.to_destroy))                               \
     X(cuStreamSynchronize_other, cuStreamSynchronize(its.stream))                     \
     X(cuStreamSynchronize_held, cuStreamSynchronize(its.held))                        \
     X(cuStreamSynchronize_legacy, cuStreamSynchronize(NULL))                          \

@@ -39,15 +39,15 @@ static struct {
     bool is_pool;
     tarn_stream raw[STREAMS], streams[STREAMS + 3];
     unsigned stream_count;
-    bool sleeps, is_asleep;       /* it can; it does */
-    size_t limit;                 /* of a pool; 0: none */
-    struct block out[BLOCKS_MAX]; /* by address */
+    bool suspends, is_suspended;          /* it can; it does */
+    size_t limit;                         /* of a pool; 0: none */
+    struct block live_blocks[BLOCKS_MAX]; /* by address */
     size_t count, bytes;
     size_t target; /* so many blocks should be out; drifts */
     struct block freed[FREED];
     unsigned freed_count;
     uint64_t random, seed, operation;
-    uint64_t allocations, refused, wrong;
+    uint64_t allocations, failed_allocations, wrong;
 } model;
 
 static void fail(const char *format, ...) TARN_PRINTF(1, 2) __attribute__((noreturn));
@@ -83,7 +83,7 @@ static size_t place_of(tarn_device_ptr address)
 
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (model.out[middle].address < address)
+        if (model.live_blocks[middle].address < address)
             low = middle + 1;
         else
             high = middle;
@@ -91,18 +91,18 @@ static size_t place_of(tarn_device_ptr address)
     return low;
 }
 
-static bool is_out(tarn_device_ptr address)
+static bool is_live(tarn_device_ptr address)
 {
     size_t place = place_of(address);
 
-    return place < model.count && model.out[place].address == address;
+    return place < model.count && model.live_blocks[place].address == address;
 }
 
 static void enter(struct block block)
 {
     size_t at = place_of(block.address);
-    const struct block *below = at > 0 ? &model.out[at - 1] : NULL;
-    const struct block *above = at < model.count ? &model.out[at] : NULL;
+    const struct block *below = at > 0 ? &model.live_blocks[at - 1] : NULL;
+    const struct block *above = at < model.count ? &model.live_blocks[at] : NULL;
     size_t alignment =
         block.alignment > TARN_ALIGNMENT ? block.alignment : TARN_ALIGNMENT;
 
@@ -114,19 +114,21 @@ static void enter(struct block block)
     if (above && block.address + block.bytes > above->address)
         fail("0x%llx of %zu bytes reaches into 0x%llx of %zu", block.address, block.bytes,
              above->address, above->bytes);
-    memmove(&model.out[at + 1], &model.out[at], (model.count - at) * sizeof block);
-    model.out[at] = block;
+    memmove(&model.live_blocks[at + 1], &model.live_blocks[at],
+            (model.count - at) * sizeof block);
+    model.live_blocks[at] = block;
     model.count++;
     model.bytes += block.bytes;
 }
 
 static struct block leave(size_t at)
 {
-    struct block block = model.out[at];
+    struct block block = model.live_blocks[at];
 
     model.count--;
     model.bytes -= block.bytes;
-    memmove(&model.out[at], &model.out[at + 1], (model.count - at) * sizeof block);
+    memmove(&model.live_blocks[at], &model.live_blocks[at + 1],
+            (model.count - at) * sizeof block);
     return block;
 }
 
@@ -158,15 +160,15 @@ static void allocate(void)
         return;
     status = tarn_resource_allocate(model.resource, block.bytes, block.alignment,
                                     some_stream(), &block.address);
-    if (model.is_asleep) {
+    if (model.is_suspended) {
         if (status != TARN_SUSPENDED)
             fail("asleep, %zu bytes give %s", block.bytes, tarn_status_name(status));
-        model.refused++;
+        model.failed_allocations++;
         return;
     }
     if (status == TARN_OUT_OF_MEMORY ||
         (status == TARN_NOT_SUPPORTED && block.alignment)) {
-        model.refused++;
+        model.failed_allocations++;
         return;
     }
     if (status != TARN_OK)
@@ -188,7 +190,7 @@ static void free_one(void)
 }
 
 /* A free that is none, refused in words. */
-static void refuse(struct block block, const char *what)
+static void check_rejected(struct block block, const char *what)
 {
     tarn_status status = tarn_resource_deallocate(
         model.resource, block.address, block.bytes, block.alignment, some_stream());
@@ -203,31 +205,31 @@ static void free_wrongly(void)
 {
     if (model.count == 0)
         return;
-    struct block block = model.out[draw(model.count)];
+    struct block block = model.live_blocks[draw(model.count)];
     const struct block *freed = &model.freed[draw(FREED)];
 
     switch (draw(5)) {
     case 0:
         block.bytes += 1 + draw(1000);
-        refuse(block, "a free with more bytes");
+        check_rejected(block, "a free with more bytes");
         break;
     case 1:
         block.bytes -= 1 + draw(block.bytes);
         if (block.bytes > 0)
-            refuse(block, "a free with fewer bytes");
+            check_rejected(block, "a free with fewer bytes");
         break;
     case 2:
         block.address += 1 + draw(block.bytes);
-        if (!is_out(block.address))
-            refuse(block, "a free in the middle of a block");
+        if (!is_live(block.address))
+            check_rejected(block, "a free in the middle of a block");
         break;
     case 3:
         block.address = (1 + draw(1 << 20)) * 4096; /* nobody maps the first 4 GiB */
-        refuse(block, "a free of a foreign address");
+        check_rejected(block, "a free of a foreign address");
         break;
     default:
-        if (freed->address && !is_out(freed->address))
-            refuse(*freed, "a second free");
+        if (freed->address && !is_live(freed->address))
+            check_rejected(*freed, "a second free");
     }
 }
 
@@ -235,22 +237,24 @@ static void ask_too_much(void)
 {
     static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 255, SIZE_MAX - (2 << 20),
                                    SIZE_MAX / 2, (size_t)1 << 62};
-    tarn_device_ptr out = 1;
+    tarn_device_ptr live_blocks = 1;
     size_t bytes = sizes[draw(5)];
     tarn_status status = tarn_resource_allocate(model.resource, bytes, some_alignment(),
-                                                some_stream(), &out);
+                                                some_stream(), &live_blocks);
 
     model.wrong++;
     if (status != TARN_OUT_OF_MEMORY && status != TARN_INVALID_ARGUMENT &&
-        status != TARN_NOT_SUPPORTED && !(model.is_asleep && status == TARN_SUSPENDED))
+        status != TARN_NOT_SUPPORTED && !(model.is_suspended && status == TARN_SUSPENDED))
         fail("%zu bytes give %s", bytes, tarn_status_name(status));
-    if (out != 1)
+    if (live_blocks != 1)
         fail("an output was touched");
-    status = tarn_resource_allocate(model.resource, 100, 3 * 256, some_stream(), &out);
+    status =
+        tarn_resource_allocate(model.resource, 100, 3 * 256, some_stream(), &live_blocks);
     if (status != TARN_INVALID_ARGUMENT)
         fail("an alignment of 768 gives %s", tarn_status_name(status));
-    if (tarn_resource_allocate(model.resource, 0, 0, some_stream(), &out) != TARN_OK ||
-        out)
+    if (tarn_resource_allocate(model.resource, 0, 0, some_stream(), &live_blocks) !=
+            TARN_OK ||
+        live_blocks)
         fail("0 bytes are not NULL");
 }
 
@@ -260,7 +264,7 @@ static void ask_bytes(void)
 
     if (model.count == 0)
         return;
-    const struct block *block = &model.out[draw(model.count)];
+    const struct block *block = &model.live_blocks[draw(model.count)];
     if (tarn_resource_requested_bytes(model.resource, block->address, &bytes) !=
             TARN_OK ||
         bytes != block->bytes)
@@ -294,17 +298,17 @@ static void change_limit(void)
     model.limit = most;
 }
 
-static void sleep_or_wake(void)
+static void suspend_or_resume(void)
 {
     tarn_status status;
 
-    if (!model.sleeps)
+    if (!model.suspends)
         return;
-    status = model.is_asleep ? tarn_pool_resume(model.resource)
-                             : tarn_pool_suspend(model.resource, draw(20) == 0);
+    status = model.is_suspended ? tarn_pool_resume(model.resource)
+                                : tarn_pool_suspend(model.resource, draw(20) == 0);
     if (status != TARN_OK)
-        fail("%s: %s", model.is_asleep ? "wake" : "sleep", tarn_error_last()->message);
-    model.is_asleep = !model.is_asleep;
+        fail("%s: %s", model.is_suspended ? "wake" : "sleep", tarn_error_last()->message);
+    model.is_suspended = !model.is_suspended;
 }
 
 /* --- what a pool says of itself -------------------------------------------------------- */
@@ -324,8 +328,8 @@ static bool on_block(void *data, const tarn_pool_block *block)
     if (block->state != TARN_POOL_LIVE)
         return true;
     size_t at = place_of(block->address);
-    if (at == model.count || model.out[at].address != block->address ||
-        model.out[at].bytes != block->requested_bytes ||
+    if (at == model.count || model.live_blocks[at].address != block->address ||
+        model.live_blocks[at].bytes != block->requested_bytes ||
         block->bytes < block->requested_bytes)
         fail("snapshot: 0x%llx of %zu bytes is not what is out", block->address,
              block->requested_bytes);
@@ -366,7 +370,7 @@ static void compare_counts(void)
         fail("live %" PRIu64 " + parked %" PRIu64 " + cached %" PRIu64
              " + captured %" PRIu64 " is not reserved %" PRIu64,
              seen.live, seen.thread_cached, seen.cached, seen.captured, seen.reserved);
-    if (seen.suspended != (model.is_asleep ? seen.reserved : 0))
+    if (seen.suspended != (model.is_suspended ? seen.reserved : 0))
         fail("asleep are %" PRIu64 " of %" PRIu64 " bytes", seen.suspended,
              seen.reserved);
     if (model.limit && seen.maximum != model.limit)
@@ -395,8 +399,8 @@ static void step(void)
         trim();
     else if (kind < 42 && draw(CHANGE) == 0)
         change_limit();
-    else if (model.is_asleep ? kind < 60 : kind < 42 && draw(CHANGE) == 0)
-        sleep_or_wake();
+    else if (model.is_suspended ? kind < 60 : kind < 42 && draw(CHANGE) == 0)
+        suspend_or_resume();
     else if (kind < 42 && draw(20) == 0)
         model.target = draw(BLOCKS_MAX);
     else if (draw(2000) + model.target < 1000 + model.count)
@@ -429,7 +433,7 @@ static void make_resource(const char *name)
     if (model.is_pool)
         tarn_resource_release(upstream);
     model.resource = model.is_pool ? resource : upstream;
-    model.sleeps = strcmp(name, "pool") == 0;
+    model.suspends = strcmp(name, "pool") == 0;
 }
 
 static void make_streams(void)
@@ -450,8 +454,8 @@ static void make_streams(void)
 
 static void end(void)
 {
-    if (model.is_asleep)
-        sleep_or_wake();
+    if (model.is_suspended)
+        suspend_or_resume();
     while (model.count > 0)
         free_one();
     compare_counts();
@@ -493,6 +497,6 @@ int main(int argc, char **argv)
     end();
     printf("%s: %" PRIu64 " operations, %" PRIu64 " allocations, %" PRIu64
            " refused, %" PRIu64 " wrong ones\n",
-           name, operations, model.allocations, model.refused, model.wrong);
+           name, operations, model.allocations, model.failed_allocations, model.wrong);
     return 0;
 }

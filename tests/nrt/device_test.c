@@ -128,13 +128,13 @@ static void released_by_all(bool busy, bool in_step)
     free(shared);
 }
 
-TEST(of_sixteen_threads_that_let_a_block_go_one_ends_it)
+TEST(one_of_sixteen_releasing_threads_ends_a_block)
 {
     released_by_all(false, false);
 }
 
 /* What fails where somebody decrements and then looks: all see 0. */
-TEST(of_a_warp_whose_lanes_let_a_block_go_together_one_ends_it)
+TEST(one_lane_of_a_releasing_warp_ends_a_block)
 {
     released_by_all(false, true);
 }
@@ -152,7 +152,7 @@ TEST(no_meminfo_is_nothing_to_count)
 
 /* --- sizes and alignments --------------------------------------------------------------- */
 
-TEST(sizes_that_wrap_are_refused)
+TEST(sizes_that_wrap_are_rejected)
 {
     const unsigned alignments[] = {0, 1, 16, 64, 4096, 1u << 31, ~0u};
 

@@ -175,7 +175,7 @@ static const char *safe_blocks_begin_with_cb(const struct nrt_core *core)
     return NULL;
 }
 
-static const char *data_lie_where_they_are_asked_for(const struct nrt_core *core)
+static const char *data_are_aligned_as_requested(const struct nrt_core *core)
 {
     static const unsigned alignments[] = {1, 2, 8, 16, 24, 32, 33, 64, 100, 128, 4096};
 
@@ -246,7 +246,7 @@ static void take(void *ptr, void *opaque)
     free(ptr);
 }
 
-static const char *an_external_allocator_gets_its_block_back(const struct nrt_core *core)
+static const char *an_external_allocator_frees_its_block(const struct nrt_core *core)
 {
     static NRT_ExternalAllocator allocator = {give, NULL, take, &given};
     const NRT_api_functions *api = core->get_api();
@@ -386,13 +386,15 @@ static const char *a_second_destruction_changes_nothing(const struct nrt_core *c
 
 /* The same of memory that nobody writes to once it was given back, so that what is seen
  * does not hang on the allocator. */
-static char kept[1000];
+static char static_memory[1000];
 
-static void *give_kept(size_t size, void *opaque)
+static void *give_static(size_t size, void *opaque)
 {
     (void)opaque;
     given++;
-    return size <= sizeof kept - 64 ? kept + 64 - (uintptr_t)kept % 64 : NULL;
+    return size <= sizeof static_memory - 64
+               ? static_memory + 64 - (uintptr_t)static_memory % 64
+               : NULL;
 }
 
 static void keep(void *ptr, void *opaque)
@@ -402,7 +404,7 @@ static void keep(void *ptr, void *opaque)
     taken++;
 }
 
-static NRT_ExternalAllocator keeper = {give_kept, NULL, keep, NULL};
+static NRT_ExternalAllocator keeper = {give_static, NULL, keep, NULL};
 
 static const char *a_release_too_many_is_no_reference_less(const struct nrt_core *core)
 {
@@ -415,7 +417,7 @@ static const char *a_release_too_many_is_no_reference_less(const struct nrt_core
     return NULL;
 }
 
-static const char *memory_is_given_back_once(const struct nrt_core *core)
+static const char *memory_is_freed_once(const struct nrt_core *core)
 {
     NRT_MemInfo *mi = core->alloc_safe_aligned_external(64, 16, &keeper);
 
@@ -468,10 +470,10 @@ static const struct {
     FACT(HOLDS, elements_are_destroyed_with_their_list, 2, 1),
     FACT(HOLDS, a_destructor_gets_data_size_and_null, 1, 1),
     FACT(HOLDS, safe_blocks_begin_with_cb, 3, 3),
-    FACT(HOLDS, data_lie_where_they_are_asked_for, 110, 110),
+    FACT(HOLDS, data_are_aligned_as_requested, 110, 110),
     FACT(HOLDS, compiled_code_counts_by_itself, 1, 1),
     FACT(HOLDS, the_table_has_six_functions, 2, 2),
-    FACT(HOLDS, an_external_allocator_gets_its_block_back, 2, 2),
+    FACT(HOLDS, an_external_allocator_frees_its_block, 2, 2),
     FACT(HOLDS, too_much_is_null, UNKNOWN, UNKNOWN),
     FACT(DEFECT, sizes_do_not_wrap, 0, 0),
     FACT(DEFECT, sizes_with_alignment_do_not_wrap, 0, 0),
@@ -486,7 +488,7 @@ static const struct {
     FACT(BY_LUCK, a_second_release_changes_nothing, 3, 3),
     FACT(DEFECT, a_second_destruction_changes_nothing, 1, 1),
     FACT(DEFECT, a_release_too_many_is_no_reference_less, 1, 1),
-    FACT(DEFECT, memory_is_given_back_once, 1, 1),
+    FACT(DEFECT, memory_is_freed_once, 1, 1),
     FACT(DEFECT, a_second_free_changes_nothing, 1, 0),
     FACT(DEFECT, a_shutdown_leaks_no_varsize_memory, 2, 1),
 };
@@ -512,9 +514,9 @@ const char *nrt_fact_ask(size_t index, const struct nrt_core *core)
     uint64_t before[4];
 
     core->stats(before);
-    const char *said = facts[index].ask(core);
-    if (said || blocks == UNKNOWN)
-        return said;
+    const char *failure = facts[index].ask(core);
+    if (failure || blocks == UNKNOWN)
+        return failure;
     return grew(core, before, (uint64_t)blocks, (uint64_t)blocks, (uint64_t)meminfos,
                 (uint64_t)meminfos)
                ? NULL

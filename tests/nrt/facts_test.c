@@ -37,10 +37,10 @@ static const struct nrt_core core = {
 };
 
 /* Misuse is part of some facts, and not to be printed. */
-static void ignore(void *data, const char *words)
+static void ignore(void *data, const char *message)
 {
     (void)data;
-    (void)words;
+    (void)message;
 }
 
 static void ask_all(unsigned modes)

@@ -42,7 +42,7 @@ static void *use(void *unused)
 
 int main(int count, char **libraries)
 {
-    void *library = NULL, *said = NULL;
+    void *library = NULL, *failure = NULL;
     pthread_t thread;
 
     for (int i = 1; i < count; i++) {
@@ -57,6 +57,6 @@ int main(int count, char **libraries)
     if (!api.address || !last.address || use(NULL) ||
         pthread_create(&thread, NULL, use, NULL) != 0)
         return 1;
-    pthread_join(thread, &said);
-    return said != NULL;
+    pthread_join(thread, &failure);
+    return failure != NULL;
 }

@@ -8,8 +8,8 @@ enum {
     SMALLEST = 4,
     SMALL_MOST = 16 << 10, /* nearly all blocks are below this */
     SCRATCH_BYTES = 4096,
-    LOOKS_BYTES = 8 << 20, /* many looks on their way: waiting for them orders much */
-    DELAY_MOST = 200,      /* microseconds */
+    CHECKS_BYTES = 8 << 20, /* many looks on their way: waiting for them orders much */
+    DELAY_MOST = 200,       /* microseconds */
     SEEN_SHIFT = 8
 };
 enum { SEEN_BITS = 1 << 24 };
@@ -46,7 +46,7 @@ bool order_allocate(struct order *order, size_t bytes, size_t alignment,
         tarn_resource_allocate(order->resource, bytes, alignment, stream, out);
 
     if (status == TARN_OK) {
-        books_enter(*out, bytes, stream);
+        live_blocks_add(*out, bytes, stream);
         atomic_fetch_add(&order->allocations, 1);
         atomic_fetch_add(&order->reuses, seen_before(order, *out));
         return true;
@@ -55,14 +55,14 @@ bool order_allocate(struct order *order, size_t bytes, size_t alignment,
                   (order->scenario->faults && status == TARN_DRIVER_FAILURE);
     if (!may_be)
         order_fail("%zu bytes: %s", bytes, tarn_error_last()->message);
-    atomic_fetch_add(&order->refused, 1);
+    atomic_fetch_add(&order->failed_allocations, 1);
     return false;
 }
 
 void order_free(struct order *order, tarn_device_ptr block, size_t bytes,
                 size_t alignment, tarn_stream stream)
 {
-    books_leave(block, stream);
+    live_blocks_remove(block, stream);
     if (tarn_resource_deallocate(order->resource, block, bytes, alignment, stream) !=
         TARN_OK)
         order_fail("free of 0x%llx: %s", block, tarn_error_last()->message);
@@ -76,55 +76,59 @@ static void must(tarn_status status, const char *what)
         order_fail("%s: %s", what, tarn_error_last()->message);
 }
 
-static void lane_open(struct lane *lane, bool opened)
+static void test_stream_register(struct test_stream *test_stream, bool registered)
 {
-    lane->stream = lane->raw;
-    if (opened)
-        must(tarn_stream_register(0, lane->raw, &lane->stream), "open");
+    test_stream->stream = test_stream->raw;
+    if (registered)
+        must(tarn_stream_register(0, test_stream->raw, &test_stream->stream), "open");
 }
 
-static void lane_close(struct lane *lane)
+static void test_stream_unregister(struct test_stream *test_stream)
 {
-    if (lane->stream != lane->raw)
-        must(tarn_stream_unregister(lane->stream), "close");
+    if (test_stream->stream != test_stream->raw)
+        must(tarn_stream_unregister(test_stream->stream), "close");
 }
 
-static bool is_blocking(const struct actor *actor, const struct lane *lane)
+static bool is_blocking(const struct actor *actor, const struct test_stream *test_stream)
 {
-    return actor->order->scenario->blocking && (lane - actor->lanes) % 2 == 0;
+    return actor->order->scenario->blocking && (test_stream - actor->streams) % 2 == 0;
 }
 
-void lane_create(struct actor *actor, struct lane *lane, bool opened)
+void test_stream_create(struct actor *actor, struct test_stream *test_stream,
+                        bool registered)
 {
     if (actor->order->scenario->per_thread)
-        lane->raw = TARN_STREAM_PER_THREAD;
-    else if (actor->order->scenario->legacy && lane == actor->lanes)
-        lane->raw = TARN_STREAM_LEGACY;
+        test_stream->raw = TARN_STREAM_PER_THREAD;
+    else if (actor->order->scenario->legacy && test_stream == actor->streams)
+        test_stream->raw = TARN_STREAM_LEGACY;
     else
-        must(tarn_stream_create(0, !is_blocking(actor, lane), &lane->raw), "stream");
-    lane_open(lane, opened && lane->raw != TARN_STREAM_PER_THREAD);
+        must(tarn_stream_create(0, !is_blocking(actor, test_stream), &test_stream->raw),
+             "stream");
+    test_stream_register(test_stream,
+                         registered && test_stream->raw != TARN_STREAM_PER_THREAD);
 }
 
-void lane_destroy(struct lane *lane)
+void test_stream_destroy(struct test_stream *test_stream)
 {
-    lane_close(lane);
-    if (lane->raw != TARN_STREAM_PER_THREAD && lane->raw != TARN_STREAM_LEGACY)
-        must(tarn_stream_destroy(0, lane->raw), "stream");
-    lane->raw = NULL;
+    test_stream_unregister(test_stream);
+    if (test_stream->raw != TARN_STREAM_PER_THREAD &&
+        test_stream->raw != TARN_STREAM_LEGACY)
+        must(tarn_stream_destroy(0, test_stream->raw), "stream");
+    test_stream->raw = NULL;
 }
 
-static struct lane *some_lane(struct actor *actor)
+static struct test_stream *random_stream(struct actor *actor)
 {
-    return &actor->lanes[actor_draw(actor, actor->order->scenario->lanes)];
+    return &actor->streams[actor_draw(actor, actor->order->scenario->streams)];
 }
 
-tarn_stream actor_names(struct actor *actor, const struct lane *lane)
+tarn_stream actor_stream(struct actor *actor, const struct test_stream *test_stream)
 {
-    unsigned nobody = actor->order->scenario->nobody;
+    unsigned no_stream = actor->order->scenario->no_stream;
 
-    if (nobody == 0 || actor_draw(actor, 1000) >= nobody ||
+    if (no_stream == 0 || actor_draw(actor, 1000) >= no_stream ||
         !tarn_resource_supports_no_stream(actor->order->resource))
-        return lane->stream;
+        return test_stream->stream;
     return TARN_STREAM_NONE;
 }
 
@@ -186,11 +190,11 @@ static void forget(struct actor *actor, unsigned index)
 /* Look at a block and free it behind that, in the order of its lane. */
 static void finish(struct actor *actor, const struct block *block)
 {
-    const struct lane *lane = &actor->lanes[block->lane];
+    const struct test_stream *test_stream = &actor->streams[block->test_stream];
 
-    looks_queue(&actor->looks, block, lane->raw);
+    checks_queue(&actor->checks, block, test_stream->raw);
     order_free(actor->order, block->address, block->bytes, alignment_of(block->bytes),
-               actor_names(actor, lane));
+               actor_stream(actor, test_stream));
 }
 
 static void free_one(struct actor *actor)
@@ -205,19 +209,20 @@ static void free_one(struct actor *actor)
 
 static void allocate_one(struct actor *actor)
 {
-    unsigned lane = (unsigned)actor_draw(actor, actor->order->scenario->lanes);
-    struct block block = {.bytes = some_bytes(actor), .lane = lane};
+    unsigned test_stream = (unsigned)actor_draw(actor, actor->order->scenario->streams);
+    struct block block = {.bytes = some_bytes(actor), .test_stream = test_stream};
 
     if (actor->live_count == BLOCKS_MAX)
         return;
     if (!order_allocate(actor->order, block.bytes, alignment_of(block.bytes),
-                        actor_names(actor, &actor->lanes[lane]), &block.address)) {
+                        actor_stream(actor, &actor->streams[test_stream]),
+                        &block.address)) {
         for (int i = 0; i < 4; i++)
             free_one(actor);
         return;
     }
     block.tag = order_tag(actor->order);
-    device_fill(block.address, block.bytes, block.tag, actor->lanes[lane].raw);
+    device_fill(block.address, block.bytes, block.tag, actor->streams[test_stream].raw);
     actor->live[actor->live_count++] = block;
     actor->live_bytes += block.bytes;
 }
@@ -232,17 +237,17 @@ static void drop(struct actor *actor)
 }
 
 /* The block is in the order of another lane from now on. */
-static void move_block(struct actor *actor, struct block *block, unsigned lane)
+static void move_block(struct actor *actor, struct block *block, unsigned test_stream)
 {
     event moved;
 
-    if (block->lane == lane)
+    if (block->test_stream == test_stream)
         return;
     CU(cuEventCreate(&moved, NO_TIMING));
-    CU(cuEventRecord(moved, actor->lanes[block->lane].raw));
-    CU(cuStreamWaitEvent(actor->lanes[lane].raw, moved, 0));
+    CU(cuEventRecord(moved, actor->streams[block->test_stream].raw));
+    CU(cuStreamWaitEvent(actor->streams[test_stream].raw, moved, 0));
     CU(cuEventDestroy_v2(moved));
-    block->lane = lane;
+    block->test_stream = test_stream;
 }
 
 static void move_one(struct actor *actor)
@@ -250,10 +255,11 @@ static void move_one(struct actor *actor)
     if (actor->live_count == 0)
         return;
     struct block *block = &actor->live[actor_draw(actor, actor->live_count)];
-    move_block(actor, block, (unsigned)actor_draw(actor, actor->order->scenario->lanes));
+    move_block(actor, block,
+               (unsigned)actor_draw(actor, actor->order->scenario->streams));
 }
 
-static void hand_over(struct actor *actor)
+static void transfer(struct actor *actor)
 {
     struct order *order = actor->order;
     struct actor *to = &order->actors[actor_draw(actor, order->scenario->actors)];
@@ -262,46 +268,48 @@ static void hand_over(struct actor *actor)
         return;
     unsigned index = (unsigned)actor_draw(actor, actor->live_count);
     pthread_mutex_lock(&to->lock);
-    bool room = to->mail_count < MAIL_MAX;
-    if (room) {
+    bool has_capacity = to->inbox_count < INBOX_MAX;
+    if (has_capacity) {
         struct block block = actor->live[index];
         CU(cuEventCreate(&block.filled, NO_TIMING));
-        CU(cuEventRecord(block.filled, actor->lanes[block.lane].raw));
-        to->mail[to->mail_count++] = block;
+        CU(cuEventRecord(block.filled, actor->streams[block.test_stream].raw));
+        to->inbox[to->inbox_count++] = block;
     }
     pthread_mutex_unlock(&to->lock);
-    if (room)
+    if (has_capacity)
         forget(actor, index);
 }
 
 /* Free what others gave to this one, on a lane of its own. */
-static void read_mail(struct actor *actor)
+static void receive_blocks(struct actor *actor)
 {
-    struct block mail[MAIL_MAX];
+    struct block inbox[INBOX_MAX];
 
     pthread_mutex_lock(&actor->lock);
-    unsigned count = actor->mail_count;
-    memcpy(mail, actor->mail, count * sizeof *mail);
-    actor->mail_count = 0;
+    unsigned count = actor->inbox_count;
+    memcpy(inbox, actor->inbox, count * sizeof *inbox);
+    actor->inbox_count = 0;
     pthread_mutex_unlock(&actor->lock);
     for (unsigned i = 0; i < count; i++) {
-        mail[i].lane = (unsigned)actor_draw(actor, actor->order->scenario->lanes);
-        CU(cuStreamWaitEvent(actor->lanes[mail[i].lane].raw, mail[i].filled, 0));
-        CU(cuEventDestroy_v2(mail[i].filled));
-        finish(actor, &mail[i]);
+        inbox[i].test_stream =
+            (unsigned)actor_draw(actor, actor->order->scenario->streams);
+        CU(cuStreamWaitEvent(actor->streams[inbox[i].test_stream].raw, inbox[i].filled,
+                             0));
+        CU(cuEventDestroy_v2(inbox[i].filled));
+        finish(actor, &inbox[i]);
     }
 }
 
 /* No block stays in the order of this lane. */
-static void leave(struct actor *actor, unsigned lane)
+static void empty_stream(struct actor *actor, unsigned test_stream)
 {
     for (unsigned i = actor->live_count; i-- > 0;) {
         struct block block = actor->live[i];
-        if (block.lane != lane)
+        if (block.test_stream != test_stream)
             continue;
-        if (actor->order->scenario->lanes > 1 && actor_draw(actor, 2) == 0) {
+        if (actor->order->scenario->streams > 1 && actor_draw(actor, 2) == 0) {
             move_block(actor, &actor->live[i],
-                       (lane + 1) % actor->order->scenario->lanes);
+                       (test_stream + 1) % actor->order->scenario->streams);
             continue;
         }
         forget(actor, i);
@@ -312,22 +320,22 @@ static void leave(struct actor *actor, unsigned lane)
 /* A stream is destroyed with work queued, and the next one has its handle. */
 static void renew(struct actor *actor)
 {
-    unsigned number = (unsigned)actor_draw(actor, actor->order->scenario->lanes);
-    struct lane *lane = &actor->lanes[number];
+    unsigned number = (unsigned)actor_draw(actor, actor->order->scenario->streams);
+    struct test_stream *test_stream = &actor->streams[number];
 
-    leave(actor, number);
-    device_delay(lane->raw, DELAY_MOST);
-    lane_destroy(lane);
-    lane_create(actor, lane, actor->order->scenario->opened);
+    empty_stream(actor, number);
+    device_delay(test_stream->raw, DELAY_MOST);
+    test_stream_destroy(test_stream);
+    test_stream_create(actor, test_stream, actor->order->scenario->registered);
 }
 
-static void reopen(struct actor *actor)
+static void reregister(struct actor *actor)
 {
-    struct lane *lane = some_lane(actor);
+    struct test_stream *test_stream = random_stream(actor);
 
-    device_delay(lane->raw, DELAY_MOST);
-    lane_close(lane);
-    lane_open(lane, actor_draw(actor, 4) != 0);
+    device_delay(test_stream->raw, DELAY_MOST);
+    test_stream_unregister(test_stream);
+    test_stream_register(test_stream, actor_draw(actor, 4) != 0);
 }
 
 static void trim(struct actor *actor)
@@ -342,7 +350,7 @@ static void delay(struct actor *actor)
 {
     unsigned most = actor->order->scenario->delay_most;
 
-    device_delay(some_lane(actor)->raw,
+    device_delay(random_stream(actor)->raw,
                  (unsigned)actor_draw(actor, most ? most : DELAY_MOST));
 }
 
@@ -369,20 +377,20 @@ static bool special(struct actor *actor)
         drop(actor);
     else if (SHARE(move))
         move_one(actor);
-    else if (SHARE(hand_over))
-        hand_over(actor);
+    else if (SHARE(transfer))
+        transfer(actor);
     else if (SHARE(renew))
         renew(actor);
-    else if (SHARE(reopen))
-        reopen(actor);
+    else if (SHARE(reregister))
+        reregister(actor);
     else if (SHARE(wait))
-        device_stream_wait(some_lane(actor)->raw);
+        device_stream_wait(random_stream(actor)->raw);
     else if (SHARE(delay))
         delay(actor);
     else if (SHARE(beside))
         capture_beside(actor);
     else if (SHARE(capture) && actor->order->is_pool)
-        capture_own(actor);
+        capture_pool_work(actor);
     else if (SHARE(trim))
         trim(actor);
     else
@@ -394,7 +402,7 @@ static bool special(struct actor *actor)
 void actor_step(struct actor *actor)
 {
     atomic_fetch_add_explicit(&actor->order->steps, 1, memory_order_relaxed);
-    read_mail(actor);
+    receive_blocks(actor);
     if (!special(actor))
         allocate_or_free(actor);
 }
@@ -405,31 +413,31 @@ void actor_begin(struct actor *actor)
 
     actor->random = actor->order->seed * 1000003u + actor->index;
     pthread_mutex_init(&actor->lock, NULL);
-    looks_begin(&actor->looks, scenario->largest * 2 + LOOKS_BYTES);
+    checks_begin(&actor->checks, scenario->largest * 2 + CHECKS_BYTES);
     CU(cuMemAlloc_v2(&actor->scratch, SCRATCH_BYTES));
-    for (unsigned i = 0; i < scenario->lanes; i++)
+    for (unsigned i = 0; i < scenario->streams; i++)
         if (scenario->shared && actor->index > 0)
-            actor->lanes[i] = actor->order->actors[0].lanes[i];
+            actor->streams[i] = actor->order->actors[0].streams[i];
         else
-            lane_create(actor, &actor->lanes[i], scenario->opened);
+            test_stream_create(actor, &actor->streams[i], scenario->registered);
 }
 
 void actor_end(struct actor *actor)
 {
-    read_mail(actor);
+    receive_blocks(actor);
     while (actor->live_count > 0)
         free_one(actor);
-    looks_settle(&actor->looks);
-    capture_own_end(actor);
+    checks_finish(&actor->checks);
+    capture_pool_work_end(actor);
     capture_beside_forget(actor);
-    for (unsigned i = 0; i < actor->order->scenario->lanes; i++) {
-        device_stream_wait(actor->lanes[i].raw);
+    for (unsigned i = 0; i < actor->order->scenario->streams; i++) {
+        device_stream_wait(actor->streams[i].raw);
         if (!actor->order->scenario->shared ||
             actor->index + 1 == actor->order->scenario->actors)
-            lane_destroy(&actor->lanes[i]);
+            test_stream_destroy(&actor->streams[i]);
     }
-    looks_settle(&actor->looks);
-    looks_end(&actor->looks);
+    checks_finish(&actor->checks);
+    checks_end(&actor->checks);
     CU(cuMemFree_v2(actor->scratch));
     pthread_mutex_destroy(&actor->lock);
 }

@@ -11,7 +11,7 @@ struct entry {
 };
 
 /* What happened last, for the words of a failure. */
-struct happening {
+struct history_entry {
     tarn_device_ptr address;
     size_t bytes;
     unsigned long number;
@@ -20,25 +20,25 @@ struct happening {
     bool is_free;
 };
 
-enum { HAPPENINGS = 1 << 14, TOLD = 24 };
-static struct happening happenings[HAPPENINGS];
-static unsigned long happened;
+enum { HISTORY_MAX = 1 << 14, PRINTED_MAX = 24 };
+static struct history_entry history[HISTORY_MAX];
+static unsigned long history_count;
 
 /* By address. */
 static struct {
     pthread_mutex_t lock;
     struct entry *entries;
     size_t count, capacity;
-} books = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} live_blocks = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The first entry at or above an address. */
-static size_t place_of(tarn_device_ptr address)
+static size_t find_entry(tarn_device_ptr address)
 {
-    size_t low = 0, high = books.count;
+    size_t low = 0, high = live_blocks.count;
 
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (books.entries[middle].address < address)
+        if (live_blocks.entries[middle].address < address)
             low = middle + 1;
         else
             high = middle;
@@ -53,70 +53,72 @@ static void check_apart(const struct entry *below, const struct entry *above)
                    below->address, below->bytes, above->address, above->bytes);
 }
 
-static void make_room(void)
+static void reserve_entry(void)
 {
-    if (books.count < books.capacity)
+    if (live_blocks.count < live_blocks.capacity)
         return;
-    books.capacity = books.capacity ? books.capacity * 2 : 1024;
-    books.entries = realloc(books.entries, books.capacity * sizeof *books.entries);
-    if (!books.entries)
+    live_blocks.capacity = live_blocks.capacity ? live_blocks.capacity * 2 : 1024;
+    live_blocks.entries =
+        realloc(live_blocks.entries, live_blocks.capacity * sizeof *live_blocks.entries);
+    if (!live_blocks.entries)
         order_fail("no host memory for the books");
 }
 
 /* Under the lock. */
-static void note(tarn_device_ptr address, size_t bytes, tarn_stream stream, bool is_free)
+static void add_to_history(tarn_device_ptr address, size_t bytes, tarn_stream stream,
+                           bool is_free)
 {
-    struct happening *happening = &happenings[happened % HAPPENINGS];
+    struct history_entry *history_entry = &history[history_count % HISTORY_MAX];
 
-    *happening = (struct happening){
-        address, bytes, happened++, stream, (unsigned long)pthread_self(), is_free};
+    *history_entry = (struct history_entry){
+        address, bytes, history_count++, stream, (unsigned long)pthread_self(), is_free};
 }
 
-void books_tell(tarn_device_ptr address, size_t bytes)
+void live_blocks_print_history(tarn_device_ptr address, size_t bytes)
 {
-    unsigned told = 0;
+    unsigned printed = 0;
 
-    for (unsigned long i = happened;
-         i-- > 0 && happened - i < HAPPENINGS && told < TOLD;) {
-        const struct happening *it = &happenings[i % HAPPENINGS];
+    for (unsigned long i = history_count;
+         i-- > 0 && history_count - i < HISTORY_MAX && printed < PRINTED_MAX;) {
+        const struct history_entry *it = &history[i % HISTORY_MAX];
         if (it->address + it->bytes <= address || address + bytes <= it->address)
             continue;
         fprintf(stderr,
                 "  %lu before: 0x%llx of %zu bytes %s on stream %p by thread %lx\n",
-                happened - it->number, it->address, it->bytes,
+                history_count - it->number, it->address, it->bytes,
                 it->is_free ? "freed" : "handed out", (void *)it->stream, it->thread);
-        told++;
+        printed++;
     }
 }
 
-void books_enter(tarn_device_ptr address, size_t bytes, tarn_stream stream)
+void live_blocks_add(tarn_device_ptr address, size_t bytes, tarn_stream stream)
 {
     struct entry entry = {address, bytes};
 
-    pthread_mutex_lock(&books.lock);
-    size_t at = place_of(address);
+    pthread_mutex_lock(&live_blocks.lock);
+    size_t at = find_entry(address);
     if (at > 0)
-        check_apart(&books.entries[at - 1], &entry);
-    if (at < books.count)
-        check_apart(&entry, &books.entries[at]);
-    make_room();
-    memmove(&books.entries[at + 1], &books.entries[at],
-            (books.count - at) * sizeof entry);
-    books.entries[at] = entry;
-    books.count++;
-    note(address, bytes, stream, false);
-    pthread_mutex_unlock(&books.lock);
+        check_apart(&live_blocks.entries[at - 1], &entry);
+    if (at < live_blocks.count)
+        check_apart(&entry, &live_blocks.entries[at]);
+    reserve_entry();
+    memmove(&live_blocks.entries[at + 1], &live_blocks.entries[at],
+            (live_blocks.count - at) * sizeof entry);
+    live_blocks.entries[at] = entry;
+    live_blocks.count++;
+    add_to_history(address, bytes, stream, false);
+    pthread_mutex_unlock(&live_blocks.lock);
 }
 
-void books_leave(tarn_device_ptr address, tarn_stream stream)
+void live_blocks_remove(tarn_device_ptr address, tarn_stream stream)
 {
-    pthread_mutex_lock(&books.lock);
-    size_t at = place_of(address);
-    if (at == books.count || books.entries[at].address != address)
+    pthread_mutex_lock(&live_blocks.lock);
+    size_t at = find_entry(address);
+    if (at == live_blocks.count || live_blocks.entries[at].address != address)
         order_fail("0x%llx is freed and nobody has it", address);
-    note(address, books.entries[at].bytes, stream, true);
-    books.count--;
-    memmove(&books.entries[at], &books.entries[at + 1],
-            (books.count - at) * sizeof *books.entries);
-    pthread_mutex_unlock(&books.lock);
+    add_to_history(address, live_blocks.entries[at].bytes, stream, true);
+    live_blocks.count--;
+    memmove(&live_blocks.entries[at], &live_blocks.entries[at + 1],
+            (live_blocks.count - at) * sizeof *live_blocks.entries);
+    pthread_mutex_unlock(&live_blocks.lock);
 }

@@ -8,8 +8,8 @@ enum { GRAPH_BYTES = 4096, WARM = 6, LAUNCHES = 2, SCRATCH_WORDS = 256 };
 
 static void announce_beside(struct actor *actor, bool capturing)
 {
-    if (actor->beside_opened &&
-        tarn_stream_announce_capture(actor->beside_opened, capturing) != TARN_OK)
+    if (actor->beside_registered &&
+        tarn_stream_announce_capture(actor->beside_registered, capturing) != TARN_OK)
         order_fail("announce: %s", tarn_error_last()->message);
 }
 
@@ -17,14 +17,14 @@ static void make_beside(struct actor *actor)
 {
     if (tarn_stream_create(0, actor->index % 2 == 0, &actor->beside) != TARN_OK ||
         (actor->order->scenario->beside_announced &&
-         tarn_stream_register(0, actor->beside, &actor->beside_opened) != TARN_OK))
+         tarn_stream_register(0, actor->beside, &actor->beside_registered) != TARN_OK))
         order_fail("%s", tarn_error_last()->message);
 }
 
 void capture_beside_forget(struct actor *actor)
 {
-    if ((actor->beside_opened &&
-         tarn_stream_unregister(actor->beside_opened) != TARN_OK) ||
+    if ((actor->beside_registered &&
+         tarn_stream_unregister(actor->beside_registered) != TARN_OK) ||
         (actor->beside && tarn_stream_destroy(0, actor->beside) != TARN_OK))
         order_fail("%s", tarn_error_last()->message);
 }
@@ -70,32 +70,32 @@ void capture_beside(struct actor *actor)
 /* --- work that uses the pool, captured ------------------------------------------------- */
 
 /* So that a magazine has something for the stream, behind work that is not done. */
-static void warm_up(struct actor *actor, const struct lane *lane)
+static void warm_up(struct actor *actor, const struct test_stream *test_stream)
 {
     struct order *order = actor->order;
 
-    device_delay(lane->raw, 100);
+    device_delay(test_stream->raw, 100);
     for (unsigned i = 0; i < WARM; i++) {
         struct block block = {.bytes = 256 + actor_draw(actor, GRAPH_BYTES - 256),
                               .tag = order_tag(order)};
-        if (!order_allocate(order, block.bytes, 0, lane->stream, &block.address))
+        if (!order_allocate(order, block.bytes, 0, test_stream->stream, &block.address))
             return;
-        device_fill(block.address, block.bytes, block.tag, lane->raw);
-        looks_queue(&actor->looks, &block, lane->raw);
-        order_free(order, block.address, block.bytes, 0, lane->stream);
+        device_fill(block.address, block.bytes, block.tag, test_stream->raw);
+        checks_queue(&actor->checks, &block, test_stream->raw);
+        order_free(order, block.address, block.bytes, 0, test_stream->stream);
     }
 }
 
-static void set_announced(const struct lane *lane, bool capturing)
+static void set_announced(const struct test_stream *test_stream, bool capturing)
 {
-    if (lane->stream == lane->raw)
+    if (test_stream->stream == test_stream->raw)
         return;
-    if (tarn_stream_announce_capture(lane->stream, capturing) != TARN_OK)
+    if (tarn_stream_announce_capture(test_stream->stream, capturing) != TARN_OK)
         order_fail("announce: %s", tarn_error_last()->message);
 }
 
 /* The nodes: allocate, fill, copy out, free, a few times. */
-static void capture_work(struct actor *actor, const struct lane *lane)
+static void capture_work(struct actor *actor, const struct test_stream *test_stream)
 {
     struct order *order = actor->order;
     struct work_graph *work = &actor->graph;
@@ -104,35 +104,35 @@ static void capture_work(struct actor *actor, const struct lane *lane)
     for (unsigned i = 0; i < GRAPH_BLOCKS; i++) {
         tarn_device_ptr block;
         unsigned tag = order_tag(order);
-        if (!order_allocate(order, GRAPH_BYTES, 0, lane->stream, &block))
+        if (!order_allocate(order, GRAPH_BYTES, 0, test_stream->stream, &block))
             break;
-        device_fill(block, GRAPH_BYTES, tag, lane->raw);
+        device_fill(block, GRAPH_BYTES, tag, test_stream->raw);
         CU(cuMemcpyDtoHAsync_v2((char *)work->copies + i * (size_t)GRAPH_BYTES, block,
-                                GRAPH_BYTES, lane->raw));
-        order_free(order, block, GRAPH_BYTES, 0, lane->stream);
+                                GRAPH_BYTES, test_stream->raw));
+        order_free(order, block, GRAPH_BYTES, 0, test_stream->stream);
         work->tags[work->count++] = tag;
     }
-    if (work->count > 0 &&
-        tarn_pool_get_capture(order->resource, lane->stream, &work->memory) != TARN_OK)
+    if (work->count > 0 && tarn_pool_get_capture(order->resource, test_stream->stream,
+                                                 &work->memory) != TARN_OK)
         order_fail("get_capture: %s", tarn_error_last()->message);
 }
 
 static void begin_graph(struct actor *actor)
 {
     struct work_graph *work = &actor->graph;
-    struct lane *lane = &actor->captured;
+    struct test_stream *test_stream = &actor->captured;
     graph captured = NULL;
 
     if (!work->copies)
         work->copies = device_pinned(GRAPH_BLOCKS * (size_t)GRAPH_BYTES);
-    if (!lane->raw)
-        lane_create(actor, lane, actor->order->scenario->opened);
-    warm_up(actor, lane);
-    set_announced(lane, true);
-    CU(cuStreamBeginCapture_v2(lane->raw, (int)actor_draw(actor, CAPTURE_MODES)));
-    capture_work(actor, lane);
-    CU(cuStreamEndCapture(lane->raw, &captured));
-    set_announced(lane, false);
+    if (!test_stream->raw)
+        test_stream_create(actor, test_stream, actor->order->scenario->registered);
+    warm_up(actor, test_stream);
+    set_announced(test_stream, true);
+    CU(cuStreamBeginCapture_v2(test_stream->raw, (int)actor_draw(actor, CAPTURE_MODES)));
+    capture_work(actor, test_stream);
+    CU(cuStreamEndCapture(test_stream->raw, &captured));
+    set_announced(test_stream, false);
     if (!captured)
         order_fail("a capture that used the pool was lost");
     work->exec = device_instantiate(captured);
@@ -143,14 +143,14 @@ static void begin_graph(struct actor *actor)
 static void launch_graph(struct actor *actor)
 {
     struct work_graph *work = &actor->graph;
-    struct lane *lane = &actor->lanes[0];
+    struct test_stream *test_stream = &actor->streams[0];
 
     for (unsigned i = 0; i < LAUNCHES; i++)
-        CU(cuGraphLaunch(work->exec, lane->raw));
-    if (tarn_pool_capture_release(work->memory, lane->stream) != TARN_OK)
+        CU(cuGraphLaunch(work->exec, test_stream->raw));
+    if (tarn_pool_capture_release(work->memory, test_stream->stream) != TARN_OK)
         order_fail("capture_release: %s", tarn_error_last()->message);
     work->memory = NULL;
-    device_stream_wait(lane->raw);
+    device_stream_wait(test_stream->raw);
     for (unsigned i = 0; i < work->count; i++)
         for (unsigned k = 0; k < GRAPH_BYTES / sizeof(unsigned); k++)
             if (work->copies[i * (GRAPH_BYTES / sizeof(unsigned)) + k] != work->tags[i])
@@ -161,7 +161,7 @@ static void launch_graph(struct actor *actor)
     work->exec = NULL;
 }
 
-void capture_own(struct actor *actor)
+void capture_pool_work(struct actor *actor)
 {
     if (actor->graph.exec)
         launch_graph(actor);
@@ -169,12 +169,12 @@ void capture_own(struct actor *actor)
         begin_graph(actor);
 }
 
-void capture_own_end(struct actor *actor)
+void capture_pool_work_end(struct actor *actor)
 {
     if (actor->graph.exec)
         launch_graph(actor);
     if (actor->captured.raw)
-        lane_destroy(&actor->captured);
+        test_stream_destroy(&actor->captured);
     if (actor->graph.copies)
         device_pinned_free(actor->graph.copies);
     actor->graph.copies = NULL;

@@ -106,11 +106,11 @@ void device_configure(const char *options)
     device_is_seeded = options && strstr(options, "mode=seeded");
 }
 
-unsigned long long device_races(const char **words_out)
+unsigned long long device_races(const char **message_out)
 {
     if (!device_is_sim)
         return 0;
-    *words_out = ((tarn_sim_race_fn *)find("tarn_sim_race"))();
+    *message_out = ((tarn_sim_race_fn *)find("tarn_sim_race"))();
     return ((tarn_sim_races_fn *)find("tarn_sim_races"))();
 }
 
@@ -183,7 +183,7 @@ static int relax(void)
     return mode;
 }
 
-static void put_back(int mode)
+static void restore_mode(int mode)
 {
     CU(cuThreadExchangeStreamCaptureMode(&mode));
 }
@@ -194,7 +194,7 @@ void *device_pinned(size_t bytes)
     void *memory;
 
     CU(cuMemHostAlloc(&memory, bytes, PORTABLE_AND_MAPPED));
-    put_back(mode);
+    restore_mode(mode);
     return memory;
 }
 
@@ -203,7 +203,7 @@ void device_pinned_free(void *memory)
     int mode = relax();
 
     CU(cuMemFreeHost(memory));
-    put_back(mode);
+    restore_mode(mode);
 }
 
 void device_event_wait(event done)
@@ -211,7 +211,7 @@ void device_event_wait(event done)
     int mode = relax();
 
     CU(cuEventSynchronize(done));
-    put_back(mode);
+    restore_mode(mode);
 }
 
 void device_stream_wait(void *stream)
@@ -219,7 +219,7 @@ void device_stream_wait(void *stream)
     int mode = relax();
 
     CU(cuStreamSynchronize(stream));
-    put_back(mode);
+    restore_mode(mode);
 }
 
 graph_exec device_instantiate(graph captured)
@@ -229,7 +229,7 @@ graph_exec device_instantiate(graph captured)
 
     CU(cuGraphInstantiateWithFlags(&exec, captured, 0));
     CU(cuGraphDestroy(captured));
-    put_back(mode);
+    restore_mode(mode);
     return exec;
 }
 
@@ -238,5 +238,5 @@ void device_exec_destroy(graph_exec exec)
     int mode = relax();
 
     CU(cuGraphExecDestroy(exec));
-    put_back(mode);
+    restore_mode(mode);
 }

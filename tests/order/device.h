@@ -63,7 +63,7 @@ extern bool device_is_sim;
 /* Options of the stand-in; nothing on a GPU. */
 void device_configure(const char *options);
 /* Races that the stand-in found, and the words of the last one; 0 on a GPU. */
-unsigned long long device_races(const char **words_out);
+unsigned long long device_races(const char **message_out);
 
 /* On the stand-in in its seeded mode work is late anyhow; else `device_delay` queues some
  * microseconds of nothing on a stream. */

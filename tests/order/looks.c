@@ -4,20 +4,20 @@
 
 enum { NO_TIMING = 2, UNIT = 256, REPORT_WORDS = 64 };
 
-void looks_begin(struct looks *looks, size_t capacity)
+void checks_begin(struct checks *checks, size_t capacity)
 {
-    memset(looks, 0, sizeof *looks);
-    looks->capacity = capacity;
-    looks->ring = device_pinned(capacity);
-    looks->report = device_pinned(REPORT_WORDS * sizeof *looks->report);
-    memset(looks->report, 0, REPORT_WORDS * sizeof *looks->report);
-    for (unsigned i = 0; i < LOOKS; i++)
-        CU(cuEventCreate(&looks->all[i].event, NO_TIMING));
+    memset(checks, 0, sizeof *checks);
+    checks->capacity = capacity;
+    checks->ring = device_pinned(capacity);
+    checks->report = device_pinned(REPORT_WORDS * sizeof *checks->report);
+    memset(checks->report, 0, REPORT_WORDS * sizeof *checks->report);
+    for (unsigned i = 0; i < CHECKS_MAX; i++)
+        CU(cuEventCreate(&checks->all[i].event, NO_TIMING));
 }
 
-static void check_report(const struct looks *looks)
+static void check_report(const struct checks *checks)
 {
-    const volatile unsigned *report = looks->report;
+    const volatile unsigned *report = checks->report;
 
     if (report[0] > 0)
         order_fail("%u wrong words; the first was %#x, its owner wrote %#x", report[0],
@@ -38,76 +38,77 @@ __attribute__((no_sanitize("thread"))) static size_t first_other(const unsigned 
 }
 
 /* Wait for the oldest look, and compare. */
-static void settle_one(struct looks *looks)
+static void finish_one(struct checks *checks)
 {
-    struct look *look = &looks->all[looks->first];
-    size_t words = look->block.bytes / sizeof *look->copy;
+    struct check *check = &checks->all[checks->first];
+    size_t words = check->block.bytes / sizeof *check->copy;
 
-    device_event_wait(look->event);
-    size_t other = first_other(look->copy, words, look->block.tag);
+    device_event_wait(check->event);
+    size_t other = first_other(check->copy, words, check->block.tag);
     if (other < words)
-        books_tell(look->block.address, look->block.bytes);
+        live_blocks_print_history(check->block.address, check->block.bytes);
     if (other < words)
         order_fail("block 0x%llx of %zu bytes: word %zu is %#x, its owner wrote %#x",
-                   look->block.address, look->block.bytes, other, look->copy[other],
-                   look->block.tag);
-    looks->used -= look->bytes;
-    looks->first = (looks->first + 1) % LOOKS;
-    looks->count--;
+                   check->block.address, check->block.bytes, other, check->copy[other],
+                   check->block.tag);
+    checks->used -= check->bytes;
+    checks->first = (checks->first + 1) % CHECKS_MAX;
+    checks->count--;
 }
 
 /* `bytes` of the ring in one piece, behind those that are in use. */
-static unsigned char *ring_room(struct looks *looks, size_t bytes, size_t *taken_out)
+static unsigned char *ring_reserve(struct checks *checks, size_t bytes, size_t *taken_out)
 {
     size_t skipped = 0;
 
-    if (looks->count == 0)
-        looks->head = looks->used = 0;
-    if (looks->head + bytes > looks->capacity)
-        skipped = looks->capacity - looks->head;
-    while (looks->count > 0 && looks->used + skipped + bytes > looks->capacity)
-        settle_one(looks);
-    if (looks->count == 0)
-        looks->head = looks->used = skipped = 0;
-    size_t at = (looks->head + skipped) % looks->capacity;
-    looks->head = at + bytes;
+    if (checks->count == 0)
+        checks->head = checks->used = 0;
+    if (checks->head + bytes > checks->capacity)
+        skipped = checks->capacity - checks->head;
+    while (checks->count > 0 && checks->used + skipped + bytes > checks->capacity)
+        finish_one(checks);
+    if (checks->count == 0)
+        checks->head = checks->used = skipped = 0;
+    size_t at = (checks->head + skipped) % checks->capacity;
+    checks->head = at + bytes;
     *taken_out = skipped + bytes;
-    looks->used += *taken_out;
-    return looks->ring + at;
+    checks->used += *taken_out;
+    return checks->ring + at;
 }
 
-void looks_queue(struct looks *looks, const struct block *block, void *stream)
+void checks_queue(struct checks *checks, const struct block *block, void *stream)
 {
-    size_t room = (block->bytes + UNIT - 1) / UNIT * UNIT;
+    size_t padded_bytes = (block->bytes + UNIT - 1) / UNIT * UNIT;
 
-    if (device_verify(block->address, block->bytes, block->tag, stream, looks->report)) {
-        check_report(looks);
+    if (device_verify(block->address, block->bytes, block->tag, stream, checks->report)) {
+        check_report(checks);
         return;
     }
-    if (looks->count == LOOKS)
-        settle_one(looks);
+    if (checks->count == CHECKS_MAX)
+        finish_one(checks);
     size_t taken;
-    unsigned char *copy = ring_room(looks, room, &taken); /* may settle others */
-    struct look *look = &looks->all[(looks->first + looks->count) % LOOKS];
-    look->copy = (unsigned *)(void *)copy;
-    look->bytes = taken;
-    look->block = *block;
-    CU(cuMemcpyDtoHAsync_v2(look->copy, block->address, block->bytes, stream));
-    CU(cuEventRecord(look->event, stream));
-    looks->count++;
+    unsigned char *copy =
+        ring_reserve(checks, padded_bytes, &taken); /* may settle others */
+    struct check *check = &checks->all[(checks->first + checks->count) % CHECKS_MAX];
+    check->copy = (unsigned *)(void *)copy;
+    check->bytes = taken;
+    check->block = *block;
+    CU(cuMemcpyDtoHAsync_v2(check->copy, block->address, block->bytes, stream));
+    CU(cuEventRecord(check->event, stream));
+    checks->count++;
 }
 
-void looks_settle(struct looks *looks)
+void checks_finish(struct checks *checks)
 {
-    while (looks->count > 0)
-        settle_one(looks);
-    check_report(looks);
+    while (checks->count > 0)
+        finish_one(checks);
+    check_report(checks);
 }
 
-void looks_end(struct looks *looks)
+void checks_end(struct checks *checks)
 {
-    for (unsigned i = 0; i < LOOKS; i++)
-        CU(cuEventDestroy_v2(looks->all[i].event));
-    device_pinned_free(looks->ring);
-    device_pinned_free(looks->report);
+    for (unsigned i = 0; i < CHECKS_MAX; i++)
+        CU(cuEventDestroy_v2(checks->all[i].event));
+    device_pinned_free(checks->ring);
+    device_pinned_free(checks->report);
 }

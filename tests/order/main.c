@@ -89,7 +89,7 @@ static bool is_over(const struct order *order)
 
 /* Some steps on a thread that ends: its per-thread stream goes with it, so nothing may
  * stay in its order. */
-static void *short_life(void *data)
+static void *short_lived_thread(void *data)
 {
     struct actor *actor = data;
 
@@ -99,10 +99,10 @@ static void *short_life(void *data)
     while (actor->live_count > 0) {
         struct block *block = &actor->live[--actor->live_count];
         actor->live_bytes -= block->bytes;
-        looks_queue(&actor->looks, block, actor->lanes[0].raw);
+        checks_queue(&actor->checks, block, actor->streams[0].raw);
         order_free(actor->order, block->address, block->bytes,
                    block->bytes % 52 == 0 ? (size_t)512 << (block->bytes / 52 % 12) : 0,
-                   actor_names(actor, &actor->lanes[0]));
+                   actor_stream(actor, &actor->streams[0]));
     }
     return NULL;
 }
@@ -115,12 +115,12 @@ static void one_turn(struct actor *actor)
         actor_step(actor);
         return;
     }
-    if (pthread_create(&thread, NULL, short_life, actor) != 0)
+    if (pthread_create(&thread, NULL, short_lived_thread, actor) != 0)
         order_fail("no thread");
     pthread_join(thread, NULL);
 }
 
-static void *whole_life(void *data)
+static void *long_lived_thread(void *data)
 {
     struct actor *actor = data;
 
@@ -143,7 +143,7 @@ static void play_actors(struct order *order)
         return;
     }
     for (unsigned i = 0; i < count; i++)
-        if (pthread_create(&order->actors[i].thread, NULL, whole_life,
+        if (pthread_create(&order->actors[i].thread, NULL, long_lived_thread,
                            &order->actors[i]) != 0)
             order_fail("no thread");
     for (unsigned i = 0; i < count; i++)
@@ -179,7 +179,7 @@ static void add(struct played *sum, const struct order *order)
 
     sum->reuses += atomic_load(&order->reuses);
     sum->allocations += atomic_load(&order->allocations);
-    sum->refused += atomic_load(&order->refused);
+    sum->failed_allocations += atomic_load(&order->failed_allocations);
     if (!order->is_pool ||
         tarn_pool_get_statistics(order->resource, &statistics) != TARN_OK)
         return;
@@ -268,7 +268,7 @@ static void play_seeds(const struct scenario *scenario)
         "%-16s %9lu reuses of %9lu blocks, %6lu refused; hits %llu own %llu ready %llu "
         "stolen %llu grown %llu shrunk %llu moved %llu fences %llu waits %llu "
         "barriers %llu\n",
-        scenario->name, sum.reuses, sum.allocations, sum.refused,
+        scenario->name, sum.reuses, sum.allocations, sum.failed_allocations,
         (unsigned long long)sum.statistics.cache_hits,
         (unsigned long long)sum.statistics.same_stream,
         (unsigned long long)sum.statistics.completed,

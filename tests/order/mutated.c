@@ -16,7 +16,7 @@ static const char *const names[] = {
 };
 
 static int chosen = -1;
-static atomic_ulong asked;
+static atomic_ulong reached;
 
 __attribute__((constructor)) static void choose(void)
 {
@@ -32,11 +32,11 @@ __attribute__((constructor)) static void choose(void)
 }
 
 /* The test reads this line: a rule that nobody asks for proves nothing. */
-__attribute__((destructor)) static void tell(void)
+__attribute__((destructor)) static void print_reached(void)
 {
     if (chosen >= 0)
         fprintf(stderr, "mutation %s: reached %lu times\n", names[chosen],
-                atomic_load(&asked));
+                atomic_load(&reached));
 }
 
 /* --- wider windows ---------------------------------------------------------------------
@@ -67,7 +67,7 @@ static CUresult_ slow_record(CUevent_ event, CUstream_ stream)
 static CUresult_ slow_query(CUstream_ stream)
 {
     CUresult_ result = real.stream_query(stream);
-    pause_for(LONG_PAUSE_NS, chosen == TARN__MUTATION_epoch_closed_after_question);
+    pause_for(LONG_PAUSE_NS, chosen == TARN__MUTATION_epoch_closed_after_query);
     return result;
 }
 
@@ -100,6 +100,6 @@ bool tarn__mutation(enum tarn__mutation which)
         widen(); /* whoever asks first: the driver is open by now */
     if ((int)which != chosen)
         return false;
-    atomic_fetch_add_explicit(&asked, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&reached, 1, memory_order_relaxed);
     return true;
 }

@@ -23,29 +23,29 @@ void order_fail(const char *format, ...) TARN_PRINTF(1, 2) __attribute__((noretu
 /* What a scenario is made of; the shares are out of 1,000 steps. */
 struct scenario {
     const char *name;
-    unsigned actors, lanes; /* lanes of each actor */
-    size_t live_bytes;      /* what an actor holds at most */
-    size_t largest;         /* block; most are far smaller */
-    size_t smallest;        /* block; 0: 4 bytes. Over 64 KiB no magazine has them */
-    tarn_pool_options pool; /* .size is filled in */
+    unsigned actors, streams; /* lanes of each actor */
+    size_t live_bytes;        /* what an actor holds at most */
+    size_t largest;           /* block; most are far smaller */
+    size_t smallest;          /* block; 0: 4 bytes. Over 64 KiB no magazine has them */
+    tarn_pool_options pool;   /* .size is filled in */
     const char *faults; /* calls that the stand-in lets fail, which is no harm; or NULL */
     bool fault_once;    /* the n-th of them alone, n from the seed */
     const char *needs;  /* a statistic that may not be 0 at the end; NULL */
     unsigned drop;      /* free all, and change from small blocks to large or back */
     unsigned move;      /* free a block on another lane, behind an event */
-    unsigned hand_over; /* give a block to another actor, behind an event */
+    unsigned transfer;  /* give a block to another actor, behind an event */
     unsigned renew;     /* destroy a stream while it is busy, and make one */
-    unsigned reopen;    /* close an opened stream while it is busy */
-    unsigned wait;      /* for all that a lane has queued */
+    unsigned reregister; /* close an opened stream while it is busy */
+    unsigned wait;       /* for all that a lane has queued */
     unsigned delay_most; /* microseconds; 0: 200 */
     unsigned delay;      /* a lane, by some microseconds */
     unsigned beside;     /* begin or end a capture on a stream of the actor's own */
     unsigned capture;    /* capture what uses the pool, launch it, let it go */
     unsigned trim;       /* give memory back, or change the limit */
     bool shared;         /* the lanes are the same for all actors */
-    bool opened;         /* the lanes are opened streams */
+    bool registered;     /* the lanes are opened streams */
     bool per_thread;     /* the lane is the per-thread stream, of threads that end */
-    unsigned nobody;     /* of 1,000 calls so many name no stream */
+    unsigned no_stream;  /* of 1,000 calls so many name no stream */
     bool blocking;       /* every other lane is a blocking stream */
     bool legacy;         /* the first lane is the legacy stream, which all actors share */
     bool from_traces;    /* sizes are those of three programs; else from a wide draw */
@@ -57,29 +57,35 @@ extern const size_t scenario_count;
 struct block {
     tarn_device_ptr address;
     size_t bytes;
-    unsigned tag;  /* in each of its words */
-    unsigned lane; /* whose order it is in */
-    event filled;  /* behind its owner's work: on its way to another actor; else NULL */
+    unsigned tag;         /* in each of its words */
+    unsigned test_stream; /* whose order it is in */
+    event filled; /* behind its owner's work: on its way to another actor; else NULL */
 };
 
-struct lane {
+struct test_stream {
     tarn_stream raw;
     tarn_stream stream; /* what Tarn is given: the same, or opened */
 };
 
 /* A look at a block that is queued: the bytes will be here when the event is done. */
-struct look {
+struct check {
     event event;
     unsigned *copy;
     size_t bytes; /* of the ring that are in use by it */
     struct block block;
 };
 
-enum { LANES_MAX = 4, BLOCKS_MAX = 4096, LOOKS = 128, MAIL_MAX = 64, GRAPH_BLOCKS = 4 };
+enum {
+    STREAMS_MAX = 4,
+    BLOCKS_MAX = 4096,
+    CHECKS_MAX = 128,
+    INBOX_MAX = 64,
+    GRAPH_BLOCKS = 4
+};
 
 /* Looks in the order of their coming, in a ring of pinned memory. */
-struct looks {
-    struct look all[LOOKS];
+struct checks {
+    struct check all[CHECKS_MAX];
     unsigned first, count;
     unsigned char *ring;
     size_t capacity, head, used;
@@ -99,23 +105,23 @@ struct actor {
     unsigned index;
     uint64_t random;
     pthread_t thread;
-    struct lane lanes[LANES_MAX];
+    struct test_stream streams[STREAMS_MAX];
     struct block live[BLOCKS_MAX];
     unsigned live_count;
     size_t live_bytes;
     bool large; /* blocks of the large kind at the moment */
-    struct looks looks;
+    struct checks checks;
     struct work_graph graph;
-    struct lane captured;      /* the stream for graphs; made when it is needed */
-    tarn_stream beside;        /* the stream of captures that go on beside */
-    tarn_stream beside_opened; /* its value, or NULL */
+    struct test_stream captured;   /* the stream for graphs; made when it is needed */
+    tarn_stream beside;            /* the stream of captures that go on beside */
+    tarn_stream beside_registered; /* its value, or NULL */
     bool beside_captures;
     unsigned beside_number; /* which mode is next */
     tarn_device_ptr scratch;
 
     pthread_mutex_t lock; /* guards the mail: blocks that others gave to this one */
-    struct block mail[MAIL_MAX];
-    unsigned mail_count;
+    struct block inbox[INBOX_MAX];
+    unsigned inbox_count;
 };
 
 struct order {
@@ -126,14 +132,14 @@ struct order {
     struct actor *actors;
     unsigned long target;      /* so many reuses */
     unsigned long steps_limit; /* at most, of each actor */
-    atomic_ulong reuses, allocations, refused, steps;
+    atomic_ulong reuses, allocations, failed_allocations, steps;
     atomic_uint tags;
     atomic_uint_fast64_t *seen; /* a bit for addresses that were handed out */
 };
 
 /* Play a scenario with one seed; `options` are those of the stand-in. */
 struct played {
-    unsigned long reuses, allocations, refused;
+    unsigned long reuses, allocations, failed_allocations;
     tarn_pool_statistics statistics;
 };
 /* A resource for a scenario: what is under test. */
@@ -144,34 +150,35 @@ void actor_step(struct actor *actor);
 void actor_end(struct actor *actor); /* everything freed and looked at */
 
 /* --- books.c: a block is out, and no longer ------------------------------------------- */
-void books_enter(tarn_device_ptr address, size_t bytes, tarn_stream stream);
-void books_leave(tarn_device_ptr address, tarn_stream stream);
+void live_blocks_add(tarn_device_ptr address, size_t bytes, tarn_stream stream);
+void live_blocks_remove(tarn_device_ptr address, tarn_stream stream);
 /* Print who had these addresses last, before a failure is told. */
-void books_tell(tarn_device_ptr address, size_t bytes);
+void live_blocks_print_history(tarn_device_ptr address, size_t bytes);
 
 /* --- looks.c -------------------------------------------------------------------------- */
-void looks_begin(struct looks *looks, size_t capacity);
+void checks_begin(struct checks *checks, size_t capacity);
 /* Queue a look at `block` on `stream`. */
-void looks_queue(struct looks *looks, const struct block *block, void *stream);
+void checks_queue(struct checks *checks, const struct block *block, void *stream);
 /* Wait for all of them; fails where a word is another. */
-void looks_settle(struct looks *looks);
-void looks_end(struct looks *looks);
+void checks_finish(struct checks *checks);
+void checks_end(struct checks *checks);
 
 /* --- capture.c ------------------------------------------------------------------------ */
 void capture_beside(struct actor *actor);
 void capture_beside_end(struct actor *actor);
 void capture_beside_forget(struct actor *actor);
-void capture_own(struct actor *actor);
-void capture_own_end(struct actor *actor);
+void capture_pool_work(struct actor *actor);
+void capture_pool_work_end(struct actor *actor);
 
 /* --- for capture.c --------------------------------------------------------------------- */
 unsigned order_tag(struct order *order);
 /* Draw from the actor's seed. */
 uint64_t actor_draw(struct actor *actor, uint64_t limit);
 /* What a call on a lane names: its stream, or none. */
-tarn_stream actor_names(struct actor *actor, const struct lane *lane);
-void lane_create(struct actor *actor, struct lane *lane, bool opened);
-void lane_destroy(struct lane *lane);
+tarn_stream actor_stream(struct actor *actor, const struct test_stream *test_stream);
+void test_stream_create(struct actor *actor, struct test_stream *test_stream,
+                        bool registered);
+void test_stream_destroy(struct test_stream *test_stream);
 /* Allocate; false where there is no memory. */
 bool order_allocate(struct order *order, size_t bytes, size_t alignment,
                     tarn_stream stream, tarn_device_ptr *out);

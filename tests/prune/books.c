@@ -33,7 +33,7 @@ static bool carry(const struct block *block, int value, int *held)
     return true;
 }
 
-static bool are_kept_for(const struct function *function, int value, int *fewest)
+static bool are_balanced_for(const struct function *function, int value, int *fewest)
 {
     bool changed = true;
 
@@ -58,12 +58,12 @@ static bool are_kept_for(const struct function *function, int value, int *fewest
     return true;
 }
 
-bool books_are_kept(const struct function *function)
+bool references_are_balanced(const struct function *function)
 {
-    int *fewest = function_room((size_t)function->block_count, sizeof *fewest);
+    int *fewest = function_allocate((size_t)function->block_count, sizeof *fewest);
 
     for (int value = 0; value < function->value_count; value++)
-        if (!are_kept_for(function, value, fewest))
+        if (!are_balanced_for(function, value, fewest))
             return false;
     return true;
 }

@@ -11,19 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM_BYTES = 256 << 20 }; /* for both versions of one function */
+enum { ARENA_BYTES = 256 << 20 }; /* for both versions of one function */
 
 static struct {
     char *bytes;
     size_t used;
 } arena;
 
-void *function_room(size_t count, size_t size)
+void *function_allocate(size_t count, size_t size)
 {
     size_t bytes = (count * size + 15) & ~(size_t)15;
     if (arena.bytes == NULL)
-        arena.bytes = malloc(ROOM_BYTES);
-    if (arena.bytes == NULL || arena.used + bytes > ROOM_BYTES) {
+        arena.bytes = malloc(ARENA_BYTES);
+    if (arena.bytes == NULL || arena.used + bytes > ARENA_BYTES) {
         fprintf(stderr, "prune-interpret: a function is too large\n");
         exit(2);
     }
@@ -49,8 +49,8 @@ static struct numbers make_numbers(size_t count)
     size_t size = 16;
     while (size < count * 2)
         size *= 2;
-    struct numbers numbers = {function_room(size, sizeof(void *)),
-                              function_room(size, sizeof(int)), size - 1};
+    struct numbers numbers = {function_allocate(size, sizeof(void *)),
+                              function_allocate(size, sizeof(int)), size - 1};
     return numbers;
 }
 
@@ -124,8 +124,8 @@ static void read_phi(struct reading *reading, LLVMValueRef instruction)
 {
     struct phi *phi = &reading->block->phis[reading->block->phi_count++];
     phi->count = (int)LLVMCountIncoming(instruction);
-    phi->blocks = function_room((size_t)phi->count, sizeof(int));
-    phi->values = function_room((size_t)phi->count, sizeof(int));
+    phi->blocks = function_allocate((size_t)phi->count, sizeof(int));
+    phi->values = function_allocate((size_t)phi->count, sizeof(int));
     phi->result = number_of(&reading->values, instruction);
     for (int i = 0; i < phi->count; i++) {
         LLVMBasicBlockRef block = LLVMGetIncomingBlock(instruction, (unsigned)i);
@@ -175,7 +175,7 @@ static void read_instruction(struct reading *reading, LLVMValueRef instruction)
 }
 
 /* At most so many operations and phis come of the instructions of a block. */
-static void count_room(LLVMBasicBlockRef block, size_t *operations, size_t *phis)
+static void count_operations(LLVMBasicBlockRef block, size_t *operations, size_t *phis)
 {
     *operations = *phis = 0;
     for (LLVMValueRef i = LLVMGetFirstInstruction(block); i;
@@ -189,9 +189,9 @@ static void read_block(struct reading *reading, LLVMBasicBlockRef source)
 {
     struct block *block = reading->block;
     size_t operations, phis;
-    count_room(source, &operations, &phis);
-    block->operations = function_room(operations, sizeof *block->operations);
-    block->phis = function_room(phis, sizeof *block->phis);
+    count_operations(source, &operations, &phis);
+    block->operations = function_allocate(operations, sizeof *block->operations);
+    block->phis = function_allocate(phis, sizeof *block->phis);
     LLVMValueRef instruction = LLVMGetFirstInstruction(source);
     for (; instruction; instruction = LLVMGetNextInstruction(instruction))
         read_instruction(reading, instruction);
@@ -199,7 +199,7 @@ static void read_block(struct reading *reading, LLVMBasicBlockRef source)
     LLVMValueRef last = LLVMGetBasicBlockTerminator(source);
     block->returns = LLVMGetInstructionOpcode(last) == LLVMRet;
     block->successor_count = (int)LLVMGetNumSuccessors(last);
-    block->successors = function_room((size_t)block->successor_count, sizeof(int));
+    block->successors = function_allocate((size_t)block->successor_count, sizeof(int));
     for (int i = 0; i < block->successor_count; i++)
         block->successors[i] =
             number_of(&reading->blocks, LLVMGetSuccessor(last, (unsigned)i));
@@ -245,7 +245,7 @@ struct function function_read(LLVMValueRef source)
     function.parameter_count = (int)LLVMCountParams(source);
     function.block_count = (int)LLVMCountBasicBlocks(source);
     function.blocks =
-        function_room((size_t)function.block_count, sizeof *function.blocks);
+        function_allocate((size_t)function.block_count, sizeof *function.blocks);
     function.excinfo = NO_OBJECT;
     for (int i = 0; i < function.parameter_count; i++)
         if (named(LLVMGetParam(source, (unsigned)i), "excinfo"))

@@ -56,7 +56,7 @@ struct function {
 struct function function_read(LLVMValueRef source);
 
 /* Room that is given back with the functions; zeroed. Ends the program if there is none. */
-void *function_room(size_t count, size_t size);
+void *function_allocate(size_t count, size_t size);
 
 /* Give everything back. */
 void function_forget_all(void);

@@ -181,7 +181,7 @@ static void check_function(LLVMValueRef before, LLVMValueRef after, int runs,
         return;
     }
     struct run one = run_make(&first), two = run_make(&second);
-    bool kept = books_are_kept(&first);
+    bool kept = references_are_balanced(&first);
     totals->kept += kept;
     for (int i = 0; i < runs; i++) {
         const char *failure =
@@ -199,10 +199,10 @@ static LLVMModuleRef read_module(const char *path)
 {
     LLVMMemoryBufferRef buffer;
     LLVMModuleRef module;
-    char *words = NULL;
-    if (LLVMCreateMemoryBufferWithContentsOfFile(path, &buffer, &words) != 0 ||
-        LLVMParseIRInContext(LLVMContextCreate(), buffer, &module, &words) != 0) {
-        fprintf(stderr, "prune-interpret: %s: %s\n", path, words);
+    char *message = NULL;
+    if (LLVMCreateMemoryBufferWithContentsOfFile(path, &buffer, &message) != 0 ||
+        LLVMParseIRInContext(LLVMContextCreate(), buffer, &module, &message) != 0) {
+        fprintf(stderr, "prune-interpret: %s: %s\n", path, message);
         exit(2);
     }
     return module;

@@ -18,7 +18,7 @@ uint64_t run_mix(uint64_t x)
 /* A number below `limit` that depends on the seed and on how many were asked for before. */
 static int decide(struct run *run, int limit)
 {
-    uint64_t random = run_mix(run->world->seed + 0x9E3779B97F4A7C15u * ++run->asked);
+    uint64_t random = run_mix(run->world->seed + 0x9E3779B97F4A7C15u * ++run->decisions);
     return (int)(random >> 33) % limit;
 }
 
@@ -114,7 +114,7 @@ static void start(struct run *run)
 {
     const struct world *world = run->world;
     run->object_count = world->shared;
-    run->asked = 0;
+    run->decisions = 0;
     run->last_raise = -1;
     run->returned = false;
     run->steps = 0;
@@ -163,7 +163,7 @@ struct run run_make(const struct function *function)
 {
     size_t count = (size_t)function->value_count + 1;
     struct run run = {.function = function,
-                      .values = function_room(count, sizeof(int)),
-                      .scratch = function_room(count, sizeof(int))};
+                      .values = function_allocate(count, sizeof(int)),
+                      .scratch = function_allocate(count, sizeof(int))};
     return run;
 }

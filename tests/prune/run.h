@@ -34,7 +34,7 @@ struct run {
     int object_count;
     int *values;           /* the object that each value is, or NO_OBJECT */
     int *scratch;          /* as many again, for phis, which all change at once */
-    uint64_t asked;        /* decisions so far */
+    uint64_t decisions;    /* decisions so far */
     int steps;             /* blocks done */
     int kept[MAX_OBJECTS]; /* references that others took over */
     int history[MAX_BLOCKS_RUN][MAX_OBJECTS]; /* counts at the end of each of them */

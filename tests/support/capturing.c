@@ -39,7 +39,7 @@ struct job {
     int mode; /* the thread's own, while it works */
     tarn_status status;
     int mode_after;
-    char words[sizeof((tarn_error *)0)->message];
+    char message[sizeof((tarn_error *)0)->message];
 };
 
 static void *do_job(void *data)
@@ -49,18 +49,18 @@ static void *do_job(void *data)
 
     cu.exchange(&before);
     job->status = job->work();
-    snprintf(job->words, sizeof job->words, "%s", tarn_error_last()->message);
+    snprintf(job->message, sizeof job->message, "%s", tarn_error_last()->message);
     cu.exchange(&before);
     job->mode_after = before;
     return NULL;
 }
 
 /* On this thread, or on another one. */
-static void run_job(struct job *job, bool elsewhere)
+static void run_job(struct job *job, bool on_other_thread)
 {
     pthread_t thread;
 
-    if (!elsewhere) {
+    if (!on_other_thread) {
         do_job(job);
         return;
     }
@@ -68,7 +68,8 @@ static void run_job(struct job *job, bool elsewhere)
     pthread_join(thread, NULL);
 }
 
-static void survive(tarn_status (*work)(void), unsigned flags, int mode, bool elsewhere)
+static void survive(tarn_status (*work)(void), unsigned flags, int mode,
+                    bool on_other_thread)
 {
     struct job job = {.work = work, .mode = mode};
     void *stream, *graph = NULL;
@@ -76,7 +77,7 @@ static void survive(tarn_status (*work)(void), unsigned flags, int mode, bool el
 
     CHECK_EQUAL(0, cu.stream_create(&stream, flags));
     CHECK_EQUAL(0, cu.begin(stream, mode));
-    run_job(&job, elsewhere);
+    run_job(&job, on_other_thread);
     cu.is_capturing(stream, &state);
     int end = cu.end(stream, &graph);
     if (graph)
@@ -85,8 +86,9 @@ static void survive(tarn_status (*work)(void), unsigned flags, int mode, bool el
     if (job.status != TARN_OK || state != ACTIVE || end != 0 || job.mode_after != mode)
         fail_msg("%s stream, mode %d, %s thread: status %s (%s), the stream's state %d, "
                  "the end %d, the thread's mode %d",
-                 flags ? "non-blocking" : "blocking", mode, elsewhere ? "another" : "its",
-                 tarn_status_name(job.status), job.words, state, end, job.mode_after);
+                 flags ? "non-blocking" : "blocking", mode,
+                 on_other_thread ? "another" : "its", tarn_status_name(job.status),
+                 job.message, state, end, job.mode_after);
 }
 
 void capture_survives(tarn_status (*work)(void))
@@ -98,7 +100,7 @@ void capture_survives(tarn_status (*work)(void))
     CHECK_EQUAL(0, cu.set_current(context));
     for (unsigned flags = 0; flags < 2; flags++)
         for (int mode = 0; mode < MODES; mode++)
-            for (int elsewhere = 0; elsewhere < 2; elsewhere++)
-                survive(work, flags, mode, elsewhere);
+            for (int on_other_thread = 0; on_other_thread < 2; on_other_thread++)
+                survive(work, flags, mode, on_other_thread);
     CHECK_EQUAL(0, cu.set_current(NULL));
 }

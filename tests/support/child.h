@@ -23,7 +23,7 @@ static inline bool has_sim(void)
 /* Run `function` in a child; the test fails unless it returns there. */
 void in_child(void (*function)(void));
 
-/* As CHECK, CHECK_STATUS and CHECK_SAYS, for use in a child: cmocka must not go on there.
+/* As CHECK, CHECK_STATUS and CHECK_MESSAGE, for use in a child: cmocka must not go on there.
  */
 void child_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
@@ -40,7 +40,7 @@ void child_fail(const char *format, ...) __attribute__((format(printf, 1, 2), no
                        tarn_status_name(child_status_), tarn_status_name(wanted), \
                        tarn_error_last()->message);                               \
     } while (0)
-#define CHILD_SAYS(text)                                                \
+#define CHILD_MESSAGE(text)                                             \
     do {                                                                \
         if (!strstr(tarn_error_last()->message, (text)))                \
             child_fail("line %d: \"%s\" does not say \"%s\"", __LINE__, \

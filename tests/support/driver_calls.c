@@ -7,9 +7,9 @@
 #include <string.h>
 #include <tarn/tarn.h>
 
-static void end(const char *words, const char *what)
+static void end(const char *message, const char *what)
 {
-    fprintf(stderr, "%s %s\n", words, what);
+    fprintf(stderr, "%s %s\n", message, what);
     abort();
 }
 

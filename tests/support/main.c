@@ -15,22 +15,22 @@ static size_t test_count;
 /* --- what a test leaves behind --- */
 
 /* What is out, of the stand-in, of pointers and of what is shared with other processes. */
-struct out {
+struct live_objects {
     unsigned long long bytes; /* 0: on a GPU */
-    size_t pointers, unreturned;
+    size_t pointers, deferred_frees;
     tarn_ipc_counts shared; /* but for how often the server was asked */
 };
 
-static struct out at_first; /* when the test began */
-static bool may_leave;
+static struct live_objects live_objects_before; /* when the test began */
+static bool may_leak;
 
-void test_may_leave_memory(void)
+void test_may_leak_memory(void)
 {
-    may_leave = true;
+    may_leak = true;
 }
 
 /* Of the driver that is open. The stand-in's own tests are about what it counts. */
-static unsigned long long bytes_out(void *library)
+static unsigned long long count_live_bytes(void *library)
 {
     tarn_sim_live_bytes_fn *live =
         (tarn_sim_live_bytes_fn *)dlsym(library, "tarn_sim_live_bytes");
@@ -40,46 +40,48 @@ static unsigned long long bytes_out(void *library)
 }
 
 /* Opens no driver and makes no runtime: children of tests that fork do so in their own way. */
-static struct out count_out(void)
+static struct live_objects count_live_objects(void)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    struct out out = {.unreturned = tarn_pointer_deferred_count()};
+    struct live_objects live_objects = {.deferred_frees = tarn_pointer_deferred_count()};
     tarn_runtime_counts pointers;
 
-    tarn_ipc_get_counts(&out.shared);
-    out.shared.requests = out.shared.rejected = 0;
+    tarn_ipc_get_counts(&live_objects.shared);
+    live_objects.shared.requests = live_objects.shared.rejected = 0;
     if (!library)
-        return out;
+        return live_objects;
     tarn_pointer_counts(&pointers);
-    out.pointers = pointers.created - pointers.destroyed;
-    out.bytes = bytes_out(library);
+    live_objects.pointers = pointers.created - pointers.destroyed;
+    live_objects.bytes = count_live_bytes(library);
     dlclose(library);
-    return out;
+    return live_objects;
 }
 
 static int begin_test(void **state)
 {
     (void)state;
-    may_leave = false;
-    at_first = count_out();
+    may_leak = false;
+    live_objects_before = count_live_objects();
     return 0;
 }
 
 static int end_test(void **state)
 {
-    struct out out = count_out();
+    struct live_objects live_objects = count_live_objects();
 
     (void)state;
-    if (may_leave)
-        out.bytes = at_first.bytes;
-    if (memcmp(&out, &at_first, sizeof out) == 0)
+    if (may_leak)
+        live_objects.bytes = live_objects_before.bytes;
+    if (memcmp(&live_objects, &live_objects_before, sizeof live_objects) == 0)
         return 0;
     print_error(
         "the test leaves %lld bytes, %zu pointers, %zu unreturned, %zu of others' "
         "allocations and %zu descriptors more than it found\n",
-        (long long)(out.bytes - at_first.bytes), out.pointers - at_first.pointers,
-        out.unreturned - at_first.unreturned, out.shared.mapped - at_first.shared.mapped,
-        out.shared.descriptors - at_first.shared.descriptors);
+        (long long)(live_objects.bytes - live_objects_before.bytes),
+        live_objects.pointers - live_objects_before.pointers,
+        live_objects.deferred_frees - live_objects_before.deferred_frees,
+        live_objects.shared.mapped - live_objects_before.shared.mapped,
+        live_objects.shared.descriptors - live_objects_before.shared.descriptors);
     return 1;
 }
 

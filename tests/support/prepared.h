@@ -1,21 +1,21 @@
 /* prepared.h -- keys that all belong into one place of a table that multiplies them by the
  * golden ratio, as 0.1 did, and uses any of the upper bits of the product.
  */
-#ifndef TARN_TEST_PREPARED_H
-#define TARN_TEST_PREPARED_H
+#ifndef TARN_TEST_COLLIDING_KEYS_H
+#define TARN_TEST_COLLIDING_KEYS_H
 
 #include <stdint.h>
 
 /* The golden ratio's inverse modulo 2^64. */
-#define PREPARED_INVERSE UINT64_C(0xf1de83e19937733d)
+#define GOLDEN_RATIO_INVERSE UINT64_C(0xf1de83e19937733d)
 
 /* The next key below 2^56: the products of all of them are below 2^28. Begin with 0. */
-static inline uint64_t prepared_next(uint64_t *product)
+static inline uint64_t next_colliding_key(uint64_t *product)
 {
     uint64_t key;
 
     do
-        key = ++*product * PREPARED_INVERSE;
+        key = ++*product * GOLDEN_RATIO_INVERSE;
     while (key >> 56);
     return key;
 }

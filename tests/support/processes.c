@@ -12,7 +12,7 @@
 
 static pid_t tester; /* the process that runs the tests */
 
-static void give_up(const char *what)
+static void report_failure(const char *what)
 {
     if (getpid() == tester)
         fail_msg("%s", what);
@@ -87,7 +87,7 @@ void process_kill(struct process *process)
         fail_msg("a child ended with status 0x%x before it was killed", (unsigned)status);
 }
 
-bool say(int line, const void *data, size_t bytes)
+bool send_message(int line, const void *data, size_t bytes)
 {
     const char *from = data;
 
@@ -101,21 +101,21 @@ bool say(int line, const void *data, size_t bytes)
     return true;
 }
 
-bool hear(int line, void *data, size_t bytes)
+bool receive_message(int line, void *data, size_t bytes)
 {
     return recv(line, data, bytes, MSG_WAITALL) == (ssize_t)bytes;
 }
 
-void must_say(int line, const void *data, size_t bytes)
+void must_send(int line, const void *data, size_t bytes)
 {
-    if (!say(line, data, bytes))
-        give_up("the other process is gone");
+    if (!send_message(line, data, bytes))
+        report_failure("the other process is gone");
 }
 
-void must_hear(int line, void *data, size_t bytes)
+void must_receive(int line, void *data, size_t bytes)
 {
-    if (!hear(line, data, bytes))
-        give_up("the other process is gone");
+    if (!receive_message(line, data, bytes))
+        report_failure("the other process is gone");
 }
 
 int open_files(void)

@@ -26,12 +26,12 @@ void process_end(struct process *process);
 void process_kill(struct process *process);
 
 /* Send and receive whole messages; a line that has ended is false. */
-bool say(int line, const void *data, size_t bytes);
-bool hear(int line, void *data, size_t bytes);
+bool send_message(int line, const void *data, size_t bytes);
+bool receive_message(int line, void *data, size_t bytes);
 
 /* The same where an end is a failure of the test; in a child it ends the child. */
-void must_say(int line, const void *data, size_t bytes);
-void must_hear(int line, void *data, size_t bytes);
+void must_send(int line, const void *data, size_t bytes);
+void must_receive(int line, void *data, size_t bytes);
 
 /* How many descriptors this process has open. */
 int open_files(void);

@@ -53,17 +53,17 @@ static tarn_status scripted_memory_info(void *self, tarn_stream stream, size_t *
 
 static bool scripted_supports_streams(const void *self)
 {
-    return ((const struct scripted *)self)->streams;
+    return ((const struct scripted *)self)->supports_streams;
 }
 
-static bool scripted_free_waits(const void *self)
+static bool scripted_deallocate_synchronizes(const void *self)
 {
-    return ((const struct scripted *)self)->waits;
+    return ((const struct scripted *)self)->deallocate_synchronizes;
 }
 
-static bool scripted_serves_no_stream(const void *self)
+static bool scripted_supports_no_stream(const void *self)
 {
-    return ((const struct scripted *)self)->serves;
+    return ((const struct scripted *)self)->supports_no_stream;
 }
 
 static tarn_status scripted_trim(void *self, size_t keep_bytes, size_t *released_out)
@@ -88,10 +88,10 @@ static const tarn_resource_ops scripted_ops = {
     .destroy = scripted_destroy,
     .memory_info = scripted_memory_info,
     .supports_streams = scripted_supports_streams,
-    .deallocate_synchronizes = scripted_free_waits,
+    .deallocate_synchronizes = scripted_deallocate_synchronizes,
     .trim = scripted_trim,
     .requested_bytes = scripted_block_bytes,
-    .supports_no_stream = scripted_serves_no_stream,
+    .supports_no_stream = scripted_supports_no_stream,
 };
 
 void scripted_begin(struct scripted *script, int device)

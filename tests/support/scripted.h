@@ -9,8 +9,9 @@ struct scripted {
     tarn_resource *resource;    /* the test's reference; scripted_end() gives it back */
     tarn_status allocate_fails; /* what the next allocations give; TARN_OK: they work */
     tarn_status free_fails;
-    bool waits, streams; /* answers to free_waits and supports_streams */
-    bool serves;         /* ... and to serves_no_stream */
+    bool deallocate_synchronizes,
+        supports_streams;    /* answers to free_waits and supports_streams */
+    bool supports_no_stream; /* ... and to supports_no_stream */
 
     unsigned allocations, frees, trims, destroyed; /* calls, failed ones included */
     size_t bytes, alignment;                       /* of the last call */

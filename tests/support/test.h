@@ -52,14 +52,14 @@ void test_register(const char *name, CMUnitTestFunction function);
 #define CHECK_OK(call) CHECK_STATUS(TARN_OK, call)
 
 /* The last failure's words contain `text`. */
-#define CHECK_SAYS(text)                                                                \
+#define CHECK_MESSAGE(text)                                                             \
     do {                                                                                \
         if (!strstr(tarn_error_last()->message, (text)))                                \
             fail_msg("\"%s\" does not say \"%s\"", tarn_error_last()->message, (text)); \
     } while (0)
 
 /* In this test so many calls fail that some memory does not go back. */
-void test_may_leave_memory(void);
+void test_may_leak_memory(void);
 
 /* The stand-in's controls; each fails the test where the driver is not the stand-in. */
 void sim_configure(const char *options);

@@ -26,7 +26,7 @@ static unsigned long long end_faults(void)
 }
 
 /* What could not be given back goes now. */
-static void let_go(tarn_pointer *pointer)
+static void check_release(tarn_pointer *pointer)
 {
     tarn_pointer_release(pointer);
     if (tarn_pointer_deferred_count() > 0)
@@ -49,7 +49,7 @@ static void open_while_calls_fail(const tarn_ipc_handle *handle, bool copy)
             end_faults();
             CHILD_STATUS(TARN_OK, tarn_ipc_open(handle, &options, &opened));
             CHILD_CHECK(wrong_bytes(opened, 1) == 0);
-            let_go(opened);
+            check_release(opened);
             check_nothing_open();
             continue;
         }
@@ -117,16 +117,16 @@ static void own_while_calls_fail(int line)
             CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
             tarn_ipc_get_counts(&counts);
             CHILD_CHECK(counts.segments == 0 && counts.served == 0);
-            wait_until_all_is_back();
+            wait_until_all_is_freed();
         }
 }
 
 TEST(exporting_survives_each_failing_call)
 {
-    folder_begin();
+    socket_directory_begin();
     struct process owner = process_start(own_while_calls_fail);
     process_end(&owner);
-    folder_end();
+    socket_directory_end();
 }
 
 /* The owner's server asks the driver, too: its failures are told, and pass. */
@@ -149,8 +149,8 @@ static void own_with_faults(int line)
     tarn_ipc_get_counts(&counts);
     size_t files = counts.descriptors;
     sim_configure("fail=one-in:3,seed=11");
-    must_say(line, handles, sizeof handles);
-    must_hear(line, &mark, 1);
+    must_send(line, handles, sizeof handles);
+    must_receive(line, &mark, 1);
     sim_configure(NULL);
     do
         tarn_ipc_get_counts(&counts);
@@ -158,26 +158,26 @@ static void own_with_faults(int line)
     CHILD_CHECK(counts.descriptors == files);
     tarn_pointer_release(pointer);
     CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
-    wait_until_all_is_back();
+    wait_until_all_is_freed();
 }
 
 static void open_until_it_works(int line)
 {
     tarn_ipc_handle handles[2];
-    unsigned refused = 0;
+    unsigned failed_opens = 0;
 
-    must_hear(line, handles, sizeof handles);
+    must_receive(line, handles, sizeof handles);
     for (int i = 0; i < 60; i++) {
         tarn_pointer *opened;
         while (tarn_ipc_open(&handles[i % 2], NULL, &opened) != TARN_OK) {
-            CHILD_SAYS("refuses");
-            refused++;
+            CHILD_MESSAGE("refuses");
+            failed_opens++;
         }
         CHILD_CHECK(wrong_bytes(opened, 1) == 0);
         tarn_pointer_release(opened);
         check_nothing_open();
     }
-    CHILD_CHECK(refused > 0);
+    CHILD_CHECK(failed_opens > 0);
 }
 
 static void serve_with_faults(enum source source)
@@ -185,18 +185,18 @@ static void serve_with_faults(enum source source)
     tarn_ipc_handle handles[2];
 
     faulty = source;
-    folder_begin();
+    socket_directory_begin();
     struct process owner = process_start(own_with_faults);
-    must_hear(owner.line, handles, sizeof handles);
+    must_receive(owner.line, handles, sizeof handles);
     struct process importer = process_start(open_until_it_works);
-    must_say(importer.line, handles, sizeof handles);
+    must_send(importer.line, handles, sizeof handles);
     process_end(&importer);
-    must_say(owner.line, "x", 1);
+    must_send(owner.line, "x", 1);
     process_end(&owner);
-    folder_end();
+    socket_directory_end();
 }
 
-TEST(a_server_whose_driver_fails_says_so_and_keeps_nothing)
+TEST(a_server_with_a_failing_driver_reports_it_and_keeps_nothing)
 {
     serve_with_faults(FROM_EXPORTABLE);
     serve_with_faults(FROM_ASYNC);
@@ -208,8 +208,8 @@ static void open_for_ever(int line)
 {
     tarn_ipc_handle handles[2];
 
-    must_hear(line, handles, sizeof handles);
-    say(line, "x", 1);
+    must_receive(line, handles, sizeof handles);
+    send_message(line, "x", 1);
     for (unsigned i = 0;; i++) {
         tarn_pointer *opened, *again;
         CHILD_STATUS(TARN_OK, tarn_ipc_open(&handles[i % 2], NULL, &opened));
@@ -235,7 +235,7 @@ static void kill_importers(enum source source)
 {
     uint64_t random = 5;
 
-    folder_begin();
+    socket_directory_begin();
     struct process owner = process_start(owners[source]);
     allocate(owner.line, 0, MIB, 1);
     tarn_ipc_handle handles[2] = {export_block(owner.line, 0, 0, MIB, TARN_IPC_PLAIN),
@@ -244,8 +244,8 @@ static void kill_importers(enum source source)
     for (int i = 0; i < KILLED; i++) {
         struct process importer = process_start(open_for_ever);
         char mark;
-        must_say(importer.line, handles, sizeof handles);
-        must_hear(importer.line, &mark, 1);
+        must_send(importer.line, handles, sizeof handles);
+        must_receive(importer.line, &mark, 1);
         wait_a_little(&random);
         process_kill(&importer);
         wait_for_no_leases(owner.line);
@@ -253,7 +253,7 @@ static void kill_importers(enum source source)
         CHECK_EQUAL(0, verify(owner.line, 0, 1));
     }
     process_end(&owner);
-    folder_end();
+    socket_directory_end();
 }
 
 TEST(importers_that_are_killed_at_any_moment_leave_the_owner_as_it_was)
@@ -270,7 +270,7 @@ static void open_until_gone(int line)
     tarn_pointer *opened, *first = NULL;
     tarn_status status = TARN_OK;
 
-    must_hear(line, handles, sizeof handles);
+    must_receive(line, handles, sizeof handles);
     for (unsigned i = 0; status == TARN_OK; i++) {
         status = tarn_ipc_open(&handles[i % 2], NULL, &opened);
         if (status != TARN_OK)
@@ -279,7 +279,7 @@ static void open_until_gone(int line)
         if (i == 0) {
             CHILD_CHECK(tarn_ipc_open(&handles[1], NULL, &first) == TARN_OK);
             tarn_pointer_release(first);
-            say(line, "x", 1);
+            send_message(line, "x", 1);
         }
         tarn_pointer_release(opened);
     }
@@ -291,7 +291,7 @@ static void kill_owners(enum source source)
 {
     uint64_t random = 7;
 
-    folder_begin();
+    socket_directory_begin();
     for (int i = 0; i < KILLED; i++) {
         struct process owner = process_start(owners[source]);
         struct process importer = process_start(open_until_gone);
@@ -300,8 +300,8 @@ static void kill_owners(enum source source)
         tarn_ipc_handle handles[2] = {
             export_block(owner.line, 0, 0, MIB, TARN_IPC_PLAIN),
             export_block(owner.line, 0, 0, MIB, TARN_IPC_SERVED)};
-        must_say(importer.line, handles, sizeof handles);
-        must_hear(importer.line, &mark, 1);
+        must_send(importer.line, handles, sizeof handles);
+        must_receive(importer.line, &mark, 1);
         wait_a_little(&random);
         process_kill(&owner);
         process_end(&importer);
@@ -310,10 +310,10 @@ static void kill_owners(enum source source)
     allocate(last.line, 0, MIB, 1);
     export_block(last.line, 0, 0, MIB, TARN_IPC_PLAIN);
     process_end(&last);
-    folder_end();
+    socket_directory_end();
 }
 
-TEST(importers_of_an_owner_that_is_killed_at_any_moment_hear_that_it_is_gone)
+TEST(importers_of_an_owner_that_is_killed_at_any_moment_get_not_found)
 {
     kill_owners(FROM_EXPORTABLE);
     kill_owners(FROM_CUDA);

@@ -126,7 +126,7 @@ static void trim_in_between(void)
     tarn_manager_release(manager);
 }
 
-TEST(segments_that_go_back_survive_any_failing_call)
+TEST(segments_that_are_released_survive_any_failing_call)
 {
     ops = tarn_pool_manager_ops();
     torture_in_children(trim_in_between);

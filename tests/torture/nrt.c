@@ -104,7 +104,7 @@ static void make(struct player *player, struct known *known)
     fill(known, known->raw ? known->raw : tarn_meminfo_data(known->meminfo));
 }
 
-static void let_go(struct player *player, struct known *known)
+static void release_one(struct player *player, struct known *known)
 {
     check(known);
     if (known->raw) {
@@ -169,7 +169,7 @@ static void step(struct player *player)
         NRT_MemInfo_acquire(known->meminfo);
         known->count++;
     } else {
-        let_go(player, known);
+        release_one(player, known);
     }
 }
 
@@ -181,7 +181,7 @@ static void *play(void *data)
         step(player);
     for (size_t i = 0; i < HELD; i++)
         while (player->known[i].raw || player->known[i].meminfo)
-            let_go(player, &player->known[i]);
+            release_one(player, &player->known[i]);
     return NULL;
 }
 
@@ -258,7 +258,7 @@ TEST(they_do_so_with_every_debug_mode)
     play_with(TARN_NRT_UNPOOLED | TARN_NRT_GUARD | TARN_NRT_POISON, part);
 }
 
-TEST(everything_is_given_back)
+TEST(everything_is_freed)
 {
     tarn_runtime_trim(tarn_runtime_default());
     CHECK_EQUAL(0, stats().bytes_quarantine);

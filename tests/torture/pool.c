@@ -31,8 +31,8 @@ static tarn_device_ptr get(tarn_resource *pool, size_t bytes, tarn_stream stream
     return block;
 }
 
-static void give(tarn_resource *pool, tarn_device_ptr block, size_t bytes,
-                 tarn_stream stream)
+static void put_block(tarn_resource *pool, tarn_device_ptr block, size_t bytes,
+                      tarn_stream stream)
 {
     IN_THE_END(tarn_resource_deallocate(pool, block, bytes, 0, stream));
     adds_up(pool);
@@ -56,18 +56,18 @@ static void move_and_trim(void)
     for (int i = 0; i < 8; i++)
         blocks[i] = get(pool, 2 * MIB, i & 1 ? one : other);
     for (int i = 0; i < 8; i += 2)
-        give(pool, blocks[i], 2 * MIB, other);
+        put_block(pool, blocks[i], 2 * MIB, other);
     blocks[0] = get(pool, 2 * MIB, one);
-    give(pool, blocks[0], 2 * MIB, TARN_STREAM_NONE);
+    put_block(pool, blocks[0], 2 * MIB, TARN_STREAM_NONE);
     blocks[0] = get(pool, 8 * MIB, one);
-    give(pool, blocks[0], 8 * MIB, one);
+    put_block(pool, blocks[0], 8 * MIB, one);
     for (int i = 1; i < 8; i += 2)
-        give(pool, blocks[i], 2 * MIB, one);
+        put_block(pool, blocks[i], 2 * MIB, one);
     IN_THE_END(tarn_pool_set_maximum(pool, 10 * MIB));
     IN_THE_END(tarn_resource_trim(pool, 4 * MIB, &released));
     adds_up(pool);
     IN_THE_END(tarn_pool_set_maximum(pool, 20 * MIB));
-    give(pool, get(pool, 18 * MIB, other), 18 * MIB, other);
+    put_block(pool, get(pool, 18 * MIB, other), 18 * MIB, other);
     end_seen(pool);
 }
 
@@ -80,7 +80,7 @@ static void steal(void)
                                        .oom_policy = TARN_POOL_OOM_FAIL};
     const tarn_stream raw[2] = {other, third};
     tarn_device_ptr blocks[10];
-    tarn_stream donors[2];
+    tarn_stream source_streams[2];
     tarn_resource *pool = NULL;
     struct gate gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
 
@@ -88,14 +88,14 @@ static void steal(void)
     for (int i = 0; i < 10; i++)
         blocks[i] = get(pool, 2 * MIB, one);
     for (int i = 0; i < 2; i++) {
-        IN_THE_END(tarn_stream_register(0, raw[i], &donors[i]));
+        IN_THE_END(tarn_stream_register(0, raw[i], &source_streams[i]));
         if (cu.cuLaunchHostFunc(raw[i], wait_at_gate, &gate) != 0)
             CU(cuLaunchHostFunc(raw[i], wait_at_gate, &gate));
     }
-    give(pool, blocks[0], 2 * MIB, donors[0]);
+    put_block(pool, blocks[0], 2 * MIB, source_streams[0]);
     blocks[0] = get(pool, 2 * MIB, one);
-    give(pool, blocks[4], 2 * MIB, donors[0]);
-    give(pool, blocks[5], 2 * MIB, donors[1]);
+    put_block(pool, blocks[4], 2 * MIB, source_streams[0]);
+    put_block(pool, blocks[5], 2 * MIB, source_streams[1]);
     blocks[4] = get(pool, 4 * MIB, one);
     pthread_mutex_lock(&gate.lock);
     gate.is_open = true;
@@ -103,20 +103,20 @@ static void steal(void)
     pthread_mutex_unlock(&gate.lock);
     for (int i = 0; i < 10; i++)
         if (i != 5)
-            give(pool, blocks[i], i == 4 ? 4 * MIB : 2 * MIB, one);
+            put_block(pool, blocks[i], i == 4 ? 4 * MIB : 2 * MIB, one);
     for (int i = 0; i < 2; i++)
-        IN_THE_END(tarn_stream_unregister(donors[i]));
-    give(pool, get(pool, 20 * MIB, one), 20 * MIB, one);
+        IN_THE_END(tarn_stream_unregister(source_streams[i]));
+    put_block(pool, get(pool, 20 * MIB, one), 20 * MIB, one);
     IN_THE_END(tarn_driver_synchronize(0)); /* the gate is ours */
     end_seen(pool);
 }
 
-static void sleep_and_wake(void)
+static void suspend_and_resume(void)
 {
     tarn_resource *pool = make(0);
     tarn_device_ptr block = get(pool, 3 * MIB, one);
 
-    give(pool, get(pool, 64 * KIB, one), 64 * KIB, one);
+    put_block(pool, get(pool, 64 * KIB, one), 64 * KIB, one);
     for (int mode = 0; mode < 2; mode++) {
         if (tarn_pool_suspend(pool, mode) != TARN_OK) {
             CHECK_EQUAL(0, statistics(pool).suspended);
@@ -129,7 +129,7 @@ static void sleep_and_wake(void)
         }
         adds_up(pool);
     }
-    give(pool, block, 3 * MIB, one);
+    put_block(pool, block, 3 * MIB, one);
     end_seen(pool);
 }
 
@@ -145,36 +145,36 @@ static void capture(void)
         CU(cuStreamBeginCapture_v2(one, CAPTURE_RELAXED));
     inside = get(pool, MIB, one);
     kept = get(pool, 3 * MIB, one);
-    give(pool, before, MIB, one);
-    give(pool, inside, MIB, one);
+    put_block(pool, before, MIB, one);
+    put_block(pool, inside, MIB, one);
     IN_THE_END(tarn_pool_get_capture(pool, one, &memory));
     if (cu.cuStreamEndCapture(one, &graph) != 0)
         cu.cuStreamEndCapture(one, &graph);
     IN_THE_END(tarn_pool_capture_release(memory, other));
-    give(pool, kept, 3 * MIB, other);
-    give(pool, get(pool, 16 * MIB, one), 16 * MIB, one);
+    put_block(pool, kept, 3 * MIB, other);
+    put_block(pool, get(pool, 16 * MIB, one), 16 * MIB, one);
     if (graph && cu.cuGraphDestroy(graph) != 0)
         CU(cuGraphDestroy(graph));
     end_seen(pool);
 }
 
 /* Memory comes and goes without a stream; in the end all of it can be had on one. */
-static void without_a_stream_by(tarn_pool_no_stream_policy streamless)
+static void without_a_stream_by(tarn_pool_no_stream_policy no_stream_policy)
 {
     tarn_pool_options options = {.size = sizeof options,
                                  .maximum_bytes = 8 * MIB,
-                                 .no_stream_policy = streamless,
+                                 .no_stream_policy = no_stream_policy,
                                  .no_stream_limit_bytes = 2 * MIB};
     tarn_resource *pool = NULL;
 
     IN_THE_END(tarn_pool_create(0, NULL, &options, &pool));
     tarn_device_ptr kept = get(pool, MIB, one);
     for (int i = 0; i < 6; i++)
-        give(pool, get(pool, MIB, TARN_STREAM_NONE), MIB,
-             i == 4 ? one : TARN_STREAM_NONE);
-    give(pool, kept, MIB, TARN_STREAM_NONE);
-    give(pool, get(pool, 8 * MIB, other), 8 * MIB, TARN_STREAM_NONE);
-    give(pool, get(pool, 8 * MIB, TARN_STREAM_NONE), 8 * MIB, other);
+        put_block(pool, get(pool, MIB, TARN_STREAM_NONE), MIB,
+                  i == 4 ? one : TARN_STREAM_NONE);
+    put_block(pool, kept, MIB, TARN_STREAM_NONE);
+    put_block(pool, get(pool, 8 * MIB, other), 8 * MIB, TARN_STREAM_NONE);
+    put_block(pool, get(pool, 8 * MIB, TARN_STREAM_NONE), 8 * MIB, other);
     end_seen(pool);
 }
 
@@ -205,7 +205,7 @@ static void end_after_a_reset(tarn_status (*make_upstream)(int, tarn_resource **
     if (make_upstream)
         IN_THE_END(make_upstream(0, &upstream));
     IN_THE_END(tarn_pool_create(0, upstream, &options, &pool));
-    give(pool, get(pool, 1000, NULL), 1000, NULL);
+    put_block(pool, get(pool, 1000, NULL), 1000, NULL);
     tarn_device_ptr block = get(pool, 1000, NULL);
     if (suspended)
         IN_THE_END(tarn_pool_suspend(pool, TARN_POOL_SUSPEND_KEEP));
@@ -303,22 +303,22 @@ TEST(pool_moves_and_trims_whatever_call_fails)
     tortured(move_and_trim);
 }
 
-TEST(pool_sleeps_and_wakes_whatever_call_fails)
+TEST(pool_suspends_and_resumes_whatever_call_fails)
 {
-    tortured(sleep_and_wake);
+    tortured(suspend_and_resume);
 }
 
-TEST(pool_serves_captures_whatever_call_fails)
+TEST(pool_supports_captures_whatever_call_fails)
 {
     tortured(capture);
 }
 
-TEST(pool_serves_without_a_stream_whatever_call_fails)
+TEST(pool_supports_no_stream_whatever_call_fails)
 {
     tortured(without_a_stream);
 }
 
-TEST(pool_serves_without_a_stream_by_events_whatever_call_fails)
+TEST(pool_supports_no_stream_by_events_whatever_call_fails)
 {
     tortured(without_a_stream_by_events);
 }

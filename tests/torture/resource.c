@@ -262,7 +262,7 @@ TEST(async_on_the_default_pool_survives_any_driver_call_failing)
 }
 
 /* Nobody can be told that a pool did not end, so the end is tried twice. */
-TEST(async_gives_its_pool_back_whatever_call_fails)
+TEST(async_destroys_its_pool_whatever_call_fails)
 {
     unsigned long long faults;
     unsigned nth = 0;

@@ -234,15 +234,15 @@ static void use_shared(unsigned turn)
 
 static void use_streams(unsigned turn)
 {
-    tarn_stream raw = NULL, opened;
+    tarn_stream raw = NULL, registered;
 
     if (turn % 4 == 0)
         tarn_stream_create(0, true, &raw);
-    if (tarn_stream_register(0, raw, &opened) == TARN_OK) {
-        tarn_stream_announce_capture(opened, true);
-        tarn_stream_announce_capture(opened, false);
-        tarn_stream_handle(opened);
-        tarn_stream_unregister(opened);
+    if (tarn_stream_register(0, raw, &registered) == TARN_OK) {
+        tarn_stream_announce_capture(registered, true);
+        tarn_stream_announce_capture(registered, false);
+        tarn_stream_handle(registered);
+        tarn_stream_unregister(registered);
     }
     if (raw)
         tarn_stream_destroy(0, raw);
@@ -373,14 +373,14 @@ static void use_messages(unsigned turn)
     tarn_set_warning_handler(NULL, NULL);
 }
 
-static void watch(void *data, const tarn_observer_event *event)
+static void ignore_event(void *data, const tarn_observer_event *event)
 {
     (void)data, (void)event;
 }
 
-static void use_tap(unsigned turn)
+static void use_observer(unsigned turn)
 {
-    tarn_resource_set_observer(watch, NULL);
+    tarn_resource_set_observer(ignore_event, NULL);
     come_and_go(turn);
     tarn_resource_set_observer(NULL, NULL);
 }
@@ -454,7 +454,7 @@ static const struct row rows[] = {
     {"a logger", begin_logger, come_and_go, NULL, end_logger},
     {"a counter", begin_counter, come_and_go, counts_are_whole, end_resource},
     {"sets of a counter", begin_counter, use_sets, NULL, end_resource},
-    {"a tap", begin_host, use_tap, NULL, end_resource},
+    {"a tap", begin_host, use_observer, NULL, end_resource},
     {"a log", begin_writer, use_writer, NULL, end_writer},
     {"the runtime for counted memory", NULL, use_runtime, NULL, end_runtime},
     {"cuda", begin_cuda, come_and_go, NULL, end_resource},
@@ -484,7 +484,7 @@ static const struct row rows_alone[] = {
 static const struct row *row;
 static atomic_bool stops;
 
-static void *use_until_told(void *number)
+static void *use_until_stopped(void *number)
 {
     unsigned turn = TURNS + 1000 * (unsigned)(uintptr_t)number;
 
@@ -535,8 +535,8 @@ static void run_row(void)
         row->begin();
     atomic_store(&stops, false);
     for (int i = 0; i < THREADS; i++)
-        CHILD_CHECK(
-            0 == pthread_create(&threads[i], NULL, use_until_told, (void *)(uintptr_t)i));
+        CHILD_CHECK(0 == pthread_create(&threads[i], NULL, use_until_stopped,
+                                        (void *)(uintptr_t)i));
     int failed = fork_again_and_again();
     atomic_store(&stops, true);
     for (int i = 0; i < THREADS; i++)
@@ -562,14 +562,14 @@ static void run_row_alone(void)
 
 TEST(no_call_of_a_forked_child_waits_that_is_about_the_process_as_a_whole)
 {
-    char folder[] = "/tmp/tarn-forks-XXXXXX";
+    char socket_directory[] = "/tmp/tarn-forks-XXXXXX";
 
-    CHECK(mkdtemp(folder) != NULL);
-    CHECK_EQUAL(0, setenv("TARN_IPC_DIR", folder, 1));
+    CHECK(mkdtemp(socket_directory) != NULL);
+    CHECK_EQUAL(0, setenv("TARN_IPC_DIR", socket_directory, 1));
     for (row = rows_alone; row < rows_alone + sizeof rows_alone / sizeof *rows; row++)
         if (is_wanted())
             in_child(run_row_alone);
-    CHECK_EQUAL(0, rmdir(folder));
+    CHECK_EQUAL(0, rmdir(socket_directory));
 }
 
 TEST(no_call_of_a_forked_child_waits_for_a_thread_of_its_parent)

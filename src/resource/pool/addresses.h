@@ -50,7 +50,7 @@ void tarn__addresses_free(struct tarn__addresses *addresses);
 
 static inline size_t tarn__chain_of(const struct tarn__chains *chains, uint64_t address)
 {
-    return (size_t)(tarn__hash_number(chains->factor, address >> TARN__GRANULE_SHIFT) >>
+    return (size_t)(tarn__hash_number(chains->factor, address >> TARN__QUANTUM_SHIFT) >>
                     chains->shift);
 }
 

@@ -39,11 +39,11 @@ static inline unsigned tarn__bins_log2(uint32_t n)
 
 /* Return the class of a size, which is not 0. Each size below 32 is a class of its
  * own. */
-static inline unsigned tarn__bins_class(uint32_t granules)
+static inline unsigned tarn__bins_class(uint32_t quanta)
 {
-    unsigned shift = tarn__bins_log2(granules | TARN__BIN_PARTS) - TARN__BIN_PARTS_LOG;
+    unsigned shift = tarn__bins_log2(quanta | TARN__BIN_PARTS) - TARN__BIN_PARTS_LOG;
 
-    return (shift << TARN__BIN_PARTS_LOG) + (granules >> shift);
+    return (shift << TARN__BIN_PARTS_LOG) + (quanta >> shift);
 }
 
 /* Enter or remove a block; every split and every coalescing does this. The functions are
@@ -87,14 +87,14 @@ static inline void tarn__bins_add(struct tarn__bins *bins,
                                   const struct tarn__nodes *nodes, tarn__index index)
 {
     tarn__bins_add_to(bins, nodes, index,
-                      tarn__bins_class(tarn__node(nodes, index)->granules));
+                      tarn__bins_class(tarn__node(nodes, index)->quanta));
 }
 
 static inline void tarn__bins_remove(struct tarn__bins *bins,
                                      const struct tarn__nodes *nodes, tarn__index index)
 {
     tarn__bins_remove_from(bins, nodes, index,
-                           tarn__bins_class(tarn__node(nodes, index)->granules));
+                           tarn__bins_class(tarn__node(nodes, index)->quanta));
 }
 
 /* Return the first class from `class` on that has blocks; UINT_MAX: none has. */
@@ -119,14 +119,14 @@ static inline unsigned tarn__bins_next(const struct tarn__bins *bins, unsigned c
 static inline bool tarn__bins_is_better(const struct tarn__node *node,
                                         const struct tarn__node *than)
 {
-    return !than || node->granules < than->granules ||
-           (node->granules == than->granules && node->address < than->address);
+    return !than || node->quanta < than->quanta ||
+           (node->quanta == than->quanta && node->address < than->address);
 }
 
 /* Return the best block of a list that `fits` accepts (NULL: it accepts all); 0: none has
  * so many allocation quanta (granules). */
 static inline tarn__index tarn__bins_best(const struct tarn__nodes *nodes,
-                                          tarn__index head, uint32_t granules,
+                                          tarn__index head, uint32_t quanta,
                                           tarn__fits fits, const void *request)
 {
     const struct tarn__node *best = NULL;
@@ -136,12 +136,12 @@ static inline tarn__index tarn__bins_best(const struct tarn__nodes *nodes,
     for (tarn__index i = head; i && looks < TARN__BIN_LOOKS; i = next, looks++) {
         const struct tarn__node *node = tarn__node(nodes, i);
         next = node->next;
-        if (node->granules < granules || !tarn__bins_is_better(node, best) ||
+        if (node->quanta < quanta || !tarn__bins_is_better(node, best) ||
             (fits && !fits(request, node)))
             continue;
         best = node;
         found = i;
-        if (node->granules == granules && looks >= TARN__BIN_LOOKS / 4)
+        if (node->quanta == quanta && looks >= TARN__BIN_LOOKS / 4)
             break;
     }
     return found;
@@ -152,14 +152,14 @@ static inline tarn__index tarn__bins_best(const struct tarn__nodes *nodes,
  * the search, which usually passes NULL for `fits`. */
 static inline tarn__index tarn__bins_find(const struct tarn__bins *bins,
                                           const struct tarn__nodes *nodes,
-                                          uint32_t granules, uint32_t most,
-                                          tarn__fits fits, const void *request)
+                                          uint32_t quanta, uint32_t most, tarn__fits fits,
+                                          const void *request)
 {
-    unsigned class = tarn__bins_class(granules), last = tarn__bins_class(most);
+    unsigned class = tarn__bins_class(quanta), last = tarn__bins_class(most);
 
     while ((class = tarn__bins_next(bins, class)) <= last) {
         tarn__index found =
-            tarn__bins_best(nodes, bins->heads[class], granules, fits, request);
+            tarn__bins_best(nodes, bins->heads[class], quanta, fits, request);
         if (found)
             return found;
         class ++;
@@ -170,7 +170,7 @@ static inline tarn__index tarn__bins_find(const struct tarn__bins *bins,
 /* Visit the blocks of at least `granules`, the largest classes first, until `visit`
  * returns false. `visit` must not change the bins. */
 void tarn__bins_visit(const struct tarn__bins *bins, const struct tarn__nodes *nodes,
-                      uint32_t granules, bool (*visit)(void *data, tarn__index index),
+                      uint32_t quanta, bool (*visit)(void *data, tarn__index index),
                       void *data);
 
 /* Return the size of the largest block in granules; 0: the bins are empty. */

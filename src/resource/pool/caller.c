@@ -11,7 +11,7 @@
 
 /* Legacy orders against all blocking streams. While one of those captures, the pool must
  * not do anything on it. */
-static void look_at_legacy(struct tarn__caller *caller)
+static void resolve_legacy(struct tarn__caller *caller)
 {
     CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
 
@@ -29,7 +29,7 @@ static void note_capture(struct tarn__caller *caller, CUstreamCaptureStatus_ sta
 }
 
 /* Query the capture and its graph. The capture may have ended since the last query. */
-static tarn_status look_at_graph(struct tarn__caller *caller)
+static tarn_status query_graph(struct tarn__caller *caller)
 {
     CUstreamCaptureStatus_ status;
     CUgraph_ graph = NULL;
@@ -47,7 +47,7 @@ static tarn_status look_at_graph(struct tarn__caller *caller)
 }
 
 /* Query whether the stream captures. */
-static tarn_status look_at_capture(struct tarn__caller *caller)
+static tarn_status query_capture(struct tarn__caller *caller)
 {
     CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
     CUresult_ result = caller->scope.calls->stream_is_capturing(caller->handle, &status);
@@ -58,7 +58,7 @@ static tarn_status look_at_capture(struct tarn__caller *caller)
     note_capture(caller, status);
     if (status == CU_STREAM_CAPTURE_STATUS_ACTIVE_ &&
         caller->scope.calls->stream_get_capture_info)
-        return look_at_graph(caller);
+        return query_graph(caller);
     return TARN_OK;
 }
 
@@ -70,33 +70,33 @@ static tarn_status closed(const struct tarn__caller *caller)
 }
 
 /* Resolve a registered stream: its owner has declared what it is. */
-static tarn_status look_at_opened(struct tarn__caller *caller, uint64_t *key)
+static tarn_status resolve_registered(struct tarn__caller *caller, uint64_t *key)
 {
-    struct tarn__opened *opened = tarn__opened_find(caller->stream);
+    struct tarn__registration *registration = tarn__registration_find(caller->stream);
 
-    if (!opened)
+    if (!registration)
         return closed(caller);
-    if (opened->device != caller->pool->device)
+    if (registration->device != caller->pool->device)
         return tarn_error_set(
             TARN_INVALID_ARGUMENT, "pool: stream %p is of device %d, the pool of %d",
-            (void *)caller->stream, opened->device, caller->pool->device);
-    caller->opened = opened;
-    caller->handle = opened->handle;
-    if ((uintptr_t)opened->handle <= 1) {
-        look_at_legacy(caller);
+            (void *)caller->stream, registration->device, caller->pool->device);
+    caller->registration = registration;
+    caller->handle = registration->handle;
+    if ((uintptr_t)registration->handle <= 1) {
+        resolve_legacy(caller);
         *key = TARN__KEY_LEGACY;
         return TARN_OK;
     }
-    *key = opened->id;
-    return look_at_capture(caller);
+    *key = registration->id;
+    return query_capture(caller);
 }
 
-static tarn_status look_at_raw(struct tarn__caller *caller, uint64_t *key)
+static tarn_status resolve_raw(struct tarn__caller *caller, uint64_t *key)
 {
     unsigned long long id = 0;
 
     caller->handle = (CUstream_)(void *)caller->stream;
-    tarn_status status = look_at_capture(caller);
+    tarn_status status = query_capture(caller);
     if (status != TARN_OK || caller->capturing)
         return status;
     CUresult_ result = caller->scope.calls->stream_get_id(caller->handle, &id);
@@ -107,20 +107,20 @@ static tarn_status look_at_raw(struct tarn__caller *caller, uint64_t *key)
     return TARN_OK;
 }
 
-static tarn_status look(struct tarn__caller *caller, uint64_t *key)
+static tarn_status resolve(struct tarn__caller *caller, uint64_t *key)
 {
     if (caller->stream == TARN_STREAM_NONE) {
-        *key = TARN__KEY_NOBODY;
+        *key = TARN__KEY_NO_STREAM;
         return TARN_OK;
     }
     if ((uintptr_t)caller->stream <= 1) {
-        look_at_legacy(caller);
+        resolve_legacy(caller);
         *key = TARN__KEY_LEGACY;
         return TARN_OK;
     }
-    if (tarn__stream_is_opened(caller->stream))
-        return look_at_opened(caller, key);
-    return look_at_raw(caller, key);
+    if (tarn__stream_is_registered(caller->stream))
+        return resolve_registered(caller, key);
+    return resolve_raw(caller, key);
 }
 
 /* Return true if the stream has a handle of its own that its lane does not know yet. No
@@ -129,20 +129,20 @@ static tarn_status look(struct tarn__caller *caller, uint64_t *key)
  * held. */
 static bool has_new_handle(const struct tarn__caller *caller)
 {
-    return caller->lane->handle != caller->handle && !caller->capturing &&
+    return caller->stream_state->handle != caller->handle && !caller->capturing &&
            (uintptr_t)caller->handle > (uintptr_t)TARN_STREAM_PER_THREAD;
 }
 
 /* Find the lane of the key. The pool first queries the context of a stream that is new
  * here. */
-static tarn_status find_lane(struct tarn__caller *caller, uint64_t key)
+static tarn_status find_state(struct tarn__caller *caller, uint64_t key)
 {
     struct tarn__pool *pool = caller->pool;
-    struct tarn__lane *ended = NULL;
+    struct tarn__stream_state *ended = NULL;
     bool is_new;
 
     tarn__pool_lock(pool);
-    is_new = !caller->capturing && !tarn__heap_known_lane(&pool->heap, key);
+    is_new = !caller->capturing && !tarn__heap_find_stream_state(&pool->heap, key);
     tarn__pool_unlock(pool);
     if (is_new || caller->capturing) { /* cuStreamGetCtx ends no capture */
         tarn_status status =
@@ -151,19 +151,20 @@ static tarn_status find_lane(struct tarn__caller *caller, uint64_t key)
             return status;
     }
     tarn__pool_lock(pool);
-    caller->lane = caller->capturing ? tarn__capture_lane(caller)
-                                     : tarn__heap_lane(&pool->heap, key);
-    if (caller->lane) {
-        caller->lane->users++;
-        if (caller->opened && !caller->capturing)
-            caller->lane->opened = caller->stream;
+    caller->stream_state = caller->capturing ? tarn__capture_state(caller)
+                                             : tarn__heap_stream_state(&pool->heap, key);
+    if (caller->stream_state) {
+        caller->stream_state->users++;
+        if (caller->registration && !caller->capturing)
+            caller->stream_state->registration = caller->stream;
         if (has_new_handle(caller))
-            ended = tarn__heap_name_lane(&pool->heap, caller->lane, caller->handle);
+            ended =
+                tarn__heap_bind_handle(&pool->heap, caller->stream_state, caller->handle);
         if (ended)
             tarn__stream_ended(pool, ended);
     }
     tarn__pool_unlock(pool);
-    if (!caller->lane)
+    if (!caller->stream_state)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory for stream %p",
                               (void *)caller->stream);
     if (caller->capturing)
@@ -188,7 +189,7 @@ static bool is_end_of_device(int result)
 static tarn_status note_loss(struct tarn__pool *pool, tarn_status status)
 {
     if (status == TARN_DRIVER_FAILURE && is_end_of_device(tarn_error_last()->native))
-        atomic_fetch_or(&pool->gate, TARN__GATE_OVER);
+        atomic_fetch_or(&pool->lifecycle, TARN__POOL_ENDED);
     return status;
 }
 
@@ -198,17 +199,17 @@ tarn_status tarn__caller_begin(struct tarn__pool *pool, tarn_stream stream,
     struct tarn__caller caller = {.pool = pool, .stream = stream};
     uint64_t key = 0;
 
-    tarn__wait_ahead();
+    tarn__call_blocking_hook();
     tarn_status status = tarn__scope_enter(pool->device, &caller.scope);
 
     if (status != TARN_OK)
         return note_loss(pool, status);
-    if (caller.scope.life != pool->life)
-        status = tarn__pool_gone(pool);
+    if (caller.scope.context_generation != pool->context_generation)
+        status = tarn__pool_fail_ended(pool);
     if (status == TARN_OK)
-        status = look(&caller, &key);
+        status = resolve(&caller, &key);
     if (status == TARN_OK)
-        status = find_lane(&caller, key);
+        status = find_state(&caller, key);
     if (status != TARN_OK) {
         tarn__scope_leave(&caller.scope);
         return note_loss(pool, status);
@@ -223,8 +224,8 @@ void tarn__caller_end(struct tarn__caller *caller)
 
     tarn__pool_lock(pool);
     tarn__capture_leave(caller);
-    caller->lane->users--;
-    tarn__heap_forget_lane(&pool->heap, caller->lane);
+    caller->stream_state->users--;
+    tarn__heap_delete_if_unused(&pool->heap, caller->stream_state);
     tarn__pool_unlock(pool);
     tarn__scope_leave(&caller->scope);
 }

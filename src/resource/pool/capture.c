@@ -35,10 +35,10 @@ struct tarn_pool_capture {
     /* Lane (state of a stream) of blocks that are not in the order of the graph alone:
      * its own blocks that were freed elsewhere, and earlier blocks that it freed. No
      * stream may reuse them. */
-    struct tarn__lane *home;
+    struct tarn__stream_state *home;
     struct member {
         CUstream_ handle;
-        struct tarn__lane *lane;
+        struct tarn__stream_state *stream_state;
     } *members;
     size_t member_count;
     struct tie *tie; /* or NULL: the driver has no user objects */
@@ -50,8 +50,8 @@ struct tarn__captures {
     uint16_t spare[UINT16_MAX + 1];                  /* slots below that are free */
     unsigned spare_count;
     struct tarn__map by_id; /* id -> slot, of the captures that were not released */
-    struct tarn__lane *nobody;
-    uint64_t lane_keys;
+    struct tarn__stream_state *nobody;
+    uint64_t state_keys;
     unsigned gone_seen;
 };
 
@@ -98,7 +98,7 @@ static struct tarn__captures *make_captures(struct tarn__pool *pool)
 
     if (!captures)
         return NULL;
-    captures->nobody = tarn__heap_left(&pool->heap);
+    captures->nobody = tarn__heap_orphaned(&pool->heap);
     if (!captures->nobody) {
         free(captures);
         return NULL;
@@ -109,23 +109,23 @@ static struct tarn__captures *make_captures(struct tarn__pool *pool)
 }
 
 /* Make a lane for memory of a capture. */
-static struct tarn__lane *new_lane(struct tarn__pool *pool, bool in_order)
+static struct tarn__stream_state *new_state(struct tarn__pool *pool, bool in_order)
 {
-    uint64_t key = TARN__KEY_CAPTURES + ++pool->captures->lane_keys;
-    struct tarn__lane *lane = tarn__heap_lane(&pool->heap, key);
+    uint64_t key = TARN__KEY_CAPTURES + ++pool->captures->state_keys;
+    struct tarn__stream_state *stream_state = tarn__heap_stream_state(&pool->heap, key);
 
-    if (lane) {
-        lane->is_capture = true;
-        lane->in_order = in_order;
-        lane->users++;
+    if (stream_state) {
+        stream_state->is_capture = true;
+        stream_state->in_order = in_order;
+        stream_state->users++;
     }
-    return lane;
+    return stream_state;
 }
 
-static void drop_lane(struct tarn__pool *pool, struct tarn__lane *lane)
+static void drop_state(struct tarn__pool *pool, struct tarn__stream_state *stream_state)
 {
-    lane->users--;
-    tarn__heap_forget_lane(&pool->heap, lane);
+    stream_state->users--;
+    tarn__heap_delete_if_unused(&pool->heap, stream_state);
 }
 
 static struct tarn_pool_capture *new_capture(struct tarn__pool *pool, uint64_t id)
@@ -137,11 +137,11 @@ static struct tarn_pool_capture *new_capture(struct tarn__pool *pool, uint64_t i
         return NULL;
     tarn__captures_collect(pool);
     struct tarn_pool_capture *capture = calloc(1, sizeof *capture);
-    struct tarn__lane *home = capture ? new_lane(pool, false) : NULL;
+    struct tarn__stream_state *home = capture ? new_state(pool, false) : NULL;
     unsigned slot = home ? free_slot(captures) : 0;
     if (!slot) {
         if (home)
-            drop_lane(pool, home);
+            drop_state(pool, home);
         free(capture);
         return NULL;
     }
@@ -152,39 +152,41 @@ static struct tarn_pool_capture *new_capture(struct tarn__pool *pool, uint64_t i
     return capture;
 }
 
-static struct tarn__lane *member_lane(struct tarn_pool_capture *capture, CUstream_ handle)
+static struct tarn__stream_state *member_state(struct tarn_pool_capture *capture,
+                                               CUstream_ handle)
 {
     for (size_t i = 0; i < capture->member_count; i++)
         if (capture->members[i].handle == handle)
-            return capture->members[i].lane;
+            return capture->members[i].stream_state;
     struct member *members =
         realloc(capture->members, (capture->member_count + 1) * sizeof *capture->members);
     if (!members)
         return NULL;
     capture->members = members;
-    struct tarn__lane *lane = new_lane(capture->pool, true);
-    if (lane)
-        members[capture->member_count++] = (struct member){handle, lane};
-    return lane;
+    struct tarn__stream_state *stream_state = new_state(capture->pool, true);
+    if (stream_state)
+        members[capture->member_count++] = (struct member){handle, stream_state};
+    return stream_state;
 }
 
-struct tarn__lane *tarn__capture_lane(struct tarn__caller *caller)
+struct tarn__stream_state *tarn__capture_state(struct tarn__caller *caller)
 {
     struct tarn__pool *pool = caller->pool;
 
     /* An invalidated capture is never launched: no stream uses its memory, and it is soon
      * available to all. */
     if (caller->is_lost)
-        return tarn__heap_left(&pool->heap);
+        return tarn__heap_orphaned(&pool->heap);
     struct tarn_pool_capture *capture = by_id(pool->captures, caller->capture_id);
     if (!capture)
         capture = new_capture(pool, caller->capture_id);
-    struct tarn__lane *lane = capture ? member_lane(capture, caller->handle) : NULL;
-    if (!lane)
+    struct tarn__stream_state *stream_state =
+        capture ? member_state(capture, caller->handle) : NULL;
+    if (!stream_state)
         return NULL;
     caller->capture_slot = capture->slot;
     capture->callers++;
-    return lane;
+    return stream_state;
 }
 
 /* Undo the tie: the graph will not notify the pool. The next call on the capture tries
@@ -266,21 +268,22 @@ static void forget(struct tarn_pool_capture *capture)
 }
 
 /* Move all free blocks of a capture's lane to `to`, in its open epoch. */
-static void empty_into(struct tarn__pool *pool, struct tarn__lane *lane,
-                       struct tarn__lane *to)
+static void empty_into(struct tarn__pool *pool, struct tarn__stream_state *stream_state,
+                       struct tarn__stream_state *to)
 {
-    while (lane->oldest) {
-        tarn__index index = lane->oldest;
+    while (stream_state->oldest) {
+        tarn__index index = stream_state->oldest;
         tarn__heap_take_whole(&pool->heap, index);
         tarn__heap_put(&pool->heap, index, to);
     }
-    drop_lane(pool, lane);
+    drop_state(pool, stream_state);
 }
 
 /* Release the memory of a capture. Blocks that only the graph used get the order of `to`,
  * or are completed. Other streams used the blocks at home too; neither the end of the
  * graph nor its last launch waits for those streams. */
-static void let_go(struct tarn_pool_capture *capture, struct tarn__lane *to)
+static void release_members(struct tarn_pool_capture *capture,
+                            struct tarn__stream_state *to)
 {
     struct tarn__pool *pool = capture->pool;
 
@@ -289,7 +292,7 @@ static void let_go(struct tarn_pool_capture *capture, struct tarn__lane *to)
     capture->is_let_go = true;
     tarn__map_take(&pool->captures->by_id, capture->id, NULL);
     for (size_t i = 0; i < capture->member_count; i++)
-        empty_into(pool, capture->members[i].lane, to);
+        empty_into(pool, capture->members[i].stream_state, to);
     empty_into(pool, capture->home, pool->captures->nobody);
     capture->home = NULL;
     capture->member_count = 0;
@@ -307,22 +310,23 @@ void tarn__capture_leave(struct tarn__caller *caller)
 }
 
 /* Return the lane for the frees of a capturing caller: its graph can run again. */
-static struct tarn__lane *lane_of_capturing(struct tarn__caller *caller, bool is_own)
+static struct tarn__stream_state *state_of_capturing(struct tarn__caller *caller,
+                                                     bool is_own)
 {
     struct tarn__captures *captures = caller->pool->captures;
 
     if (caller->capture_slot == 0)
-        return caller->lane;
+        return caller->stream_state;
     struct tarn_pool_capture *capture = captures->slots[caller->capture_slot];
     if (capture->is_let_go)
         return captures->nobody;
-    return is_own ? caller->lane : capture->home;
+    return is_own ? caller->stream_state : capture->home;
 }
 
-struct tarn__lane *tarn__capture_lane_for(struct tarn__caller *caller,
-                                          const struct tarn__node *node)
+struct tarn__stream_state *tarn__capture_state_for_free(struct tarn__caller *caller,
+                                                        const struct tarn__node *node)
 {
-    struct tarn__lane *home = NULL;
+    struct tarn__stream_state *home = NULL;
     bool is_own =
         caller->capturing && node->capture && node->capture == caller->capture_slot;
 
@@ -335,7 +339,7 @@ struct tarn__lane *tarn__capture_lane_for(struct tarn__caller *caller,
     }
     if (home)
         return home;
-    return caller->capturing ? lane_of_capturing(caller, is_own) : caller->lane;
+    return caller->capturing ? state_of_capturing(caller, is_own) : caller->stream_state;
 }
 
 void tarn__captures_collect(struct tarn__pool *pool)
@@ -352,7 +356,7 @@ void tarn__captures_collect(struct tarn__pool *pool)
             capture->is_let_go)
             continue;
         /* The driver keeps a graph's objects until its last launch is done. */
-        let_go(capture, NULL);
+        release_members(capture, NULL);
         forget(capture);
     }
 }
@@ -433,15 +437,16 @@ static tarn_status release_pool(tarn_resource *resource)
 }
 
 /* Drop a reference; the last one releases the memory into `to`. `lock` held. */
-static tarn_resource *release_reference(tarn_pool_capture *capture, struct tarn__lane *to)
+static tarn_resource *release_reference(tarn_pool_capture *capture,
+                                        struct tarn__stream_state *to)
 {
     if (capture->references == 1)
-        let_go(capture, to);
+        release_members(capture, to);
     return drop_reference(capture);
 }
 
 /* Free the host memory alone: the context is gone, and its device memory with it. */
-static tarn_status release_what_is_left(tarn_pool_capture *capture)
+static tarn_status release_rest(tarn_pool_capture *capture)
 {
     struct tarn__pool *pool = capture->pool;
 
@@ -462,7 +467,7 @@ tarn_status tarn_pool_capture_release(tarn_pool_capture *capture, tarn_stream st
     struct tarn__pool *pool = capture->pool;
     tarn_status status = tarn__caller_begin(pool, stream, &caller);
     if (status != TARN_OK)
-        return tarn__pool_is_over(pool) ? release_what_is_left(capture) : status;
+        return tarn__pool_has_ended(pool) ? release_rest(capture) : status;
     if (caller.capturing) {
         tarn__caller_end(&caller);
         return tarn_error_set(TARN_INVALID_ARGUMENT,
@@ -471,7 +476,7 @@ tarn_status tarn_pool_capture_release(tarn_pool_capture *capture, tarn_stream st
                               (void *)stream);
     }
     tarn__pool_lock(pool);
-    tarn_resource *resource = release_reference(capture, caller.lane);
+    tarn_resource *resource = release_reference(capture, caller.stream_state);
     tarn__pool_unlock(pool);
     tarn__caller_end(&caller);
     return release_pool(resource);
@@ -497,7 +502,7 @@ static tarn_pool_capture_statistics count(const struct tarn_pool_capture *captur
 
     all.retained = capture->home ? capture->home->free_bytes : 0;
     for (size_t i = 0; i < capture->member_count; i++)
-        all.retained += capture->members[i].lane->free_bytes;
+        all.retained += capture->members[i].stream_state->free_bytes;
     return all;
 }
 

@@ -7,7 +7,7 @@
 #define NODE(index) tarn__node(&heap->nodes, (index))
 
 struct totals {
-    uint64_t free_bytes, ready_bytes, unfenced_bytes, out_bytes, hole_bytes;
+    uint64_t free_bytes, completed_bytes, unfenced_bytes, allocated_bytes, unmapped_bytes;
     size_t blocks;
 };
 
@@ -18,20 +18,20 @@ static void add(const struct tarn__heap *heap, const struct tarn__node *node,
 
     totals->blocks++;
     switch (tarn__node_state(node)) {
-    case TARN__HOLE:
-    case TARN__OLD:
-        totals->hole_bytes += bytes;
+    case TARN__UNMAPPED:
+    case TARN__RETIRED:
+        totals->unmapped_bytes += bytes;
         return;
     case TARN__FREE:
         break;
     default:
-        totals->out_bytes += bytes;
+        totals->allocated_bytes += bytes;
         return;
     }
     totals->free_bytes += bytes;
-    if (node->lane == 0)
-        totals->ready_bytes += bytes;
-    else if (node->epoch > tarn__lane(heap, node->lane)->fenced_epoch)
+    if (node->stream_state == 0)
+        totals->completed_bytes += bytes;
+    else if (node->epoch > tarn__stream_state(heap, node->stream_state)->fenced_epoch)
         totals->unfenced_bytes += bytes;
 }
 
@@ -41,7 +41,7 @@ static bool is_entered(const struct tarn__node *node)
     enum tarn__node_state state = tarn__node_state(node);
 
     return node->before == 0 ||
-           (state != TARN__FREE && state != TARN__HOLE && state != TARN__OLD);
+           (state != TARN__FREE && state != TARN__UNMAPPED && state != TARN__RETIRED);
 }
 
 /* Borders: neighbours touch, link to each other, and the address table holds them. */
@@ -49,7 +49,7 @@ static const char *check_neighbours(const struct tarn__heap *heap, tarn__index i
 {
     const struct tarn__node *node = NODE(index);
 
-    if (node->granules == 0)
+    if (node->quanta == 0)
         return "borders: a block of 0 bytes";
     if (is_entered(node) != (tarn__heap_find(heap, node->address) == index))
         return "borders: what is out is not found by its address, or what is not is";
@@ -68,19 +68,20 @@ static const char *check_free(const struct tarn__heap *heap,
 {
     if (tarn__node_state(node) != TARN__FREE)
         return NULL;
-    if (node->lane) {
-        const struct tarn__lane *lane = tarn__lane(heap, node->lane);
-        if (lane->key == 0)
+    if (node->stream_state) {
+        const struct tarn__stream_state *stream_state =
+            tarn__stream_state(heap, node->stream_state);
+        if (stream_state->key == 0)
             return "fence: a block of a lane that is forgotten";
-        if (node->epoch > lane->open_epoch)
+        if (node->epoch > stream_state->open_epoch)
             return "fence: an epoch that has not begun";
         if (node->age.younger && NODE(node->age.younger)->epoch < node->epoch)
             return "fence: the list by epochs is not in order";
         return NULL;
     }
     if (node->after && tarn__node_state(NODE(node->after)) == TARN__FREE &&
-        NODE(node->after)->lane == 0 &&
-        NODE(node->after)->granules <= UINT32_MAX - node->granules)
+        NODE(node->after)->stream_state == 0 &&
+        NODE(node->after)->quanta <= UINT32_MAX - node->quanta)
         return "fence: two ready neighbours are not joined";
     return NULL;
 }
@@ -105,29 +106,31 @@ static const char *check_segment(const struct tarn__heap *heap, uint64_t start,
     return NULL;
 }
 
-static const char *check_lane(const struct tarn__heap *heap,
-                              const struct tarn__lane *lane)
+static const char *check_stream_state(const struct tarn__heap *heap,
+                                      const struct tarn__stream_state *stream_state)
 {
     uint64_t free_bytes = 0, open_bytes = 0, closed_bytes = 0;
 
-    for (tarn__index i = lane->oldest; i; i = NODE(i)->age.younger) {
+    for (tarn__index i = stream_state->oldest; i; i = NODE(i)->age.younger) {
         uint64_t bytes = tarn__node_bytes(NODE(i));
-        if (NODE(i)->lane != lane->index)
+        if (NODE(i)->stream_state != stream_state->index)
             return "identity: a block in another lane's list";
         free_bytes += bytes;
-        if (NODE(i)->epoch == lane->open_epoch)
+        if (NODE(i)->epoch == stream_state->open_epoch)
             open_bytes += bytes;
-        else if (NODE(i)->epoch > lane->fenced_epoch)
+        else if (NODE(i)->epoch > stream_state->fenced_epoch)
             closed_bytes += bytes;
     }
-    if (free_bytes != lane->free_bytes)
+    if (free_bytes != stream_state->free_bytes)
         return "bounded hoards: a lane's free bytes are counted wrong";
-    if (open_bytes != lane->open_bytes || closed_bytes != lane->closed_bytes)
+    if (open_bytes != stream_state->open_bytes ||
+        closed_bytes != stream_state->closed_bytes)
         return "bounded hoards: a lane's unfenced bytes are counted wrong";
-    if (lane->done_epoch > lane->fenced_epoch || lane->fenced_epoch >= lane->open_epoch)
+    if (stream_state->done_epoch > stream_state->fenced_epoch ||
+        stream_state->fenced_epoch >= stream_state->open_epoch)
         return "fence: epochs out of order";
-    for (size_t i = 1; i < lane->fence_count; i++)
-        if (lane->fences[i].epoch < lane->fences[i - 1].epoch)
+    for (size_t i = 1; i < stream_state->fence_count; i++)
+        if (stream_state->fences[i].epoch < stream_state->fences[i - 1].epoch)
             return "fence: fences out of order";
     return NULL;
 }
@@ -140,8 +143,9 @@ static const char *check_handles(const struct tarn__heap *heap)
     void *index;
 
     while (tarn__map_next(&heap->by_handle, &cursor, &handle, &index)) {
-        const struct tarn__lane *lane = tarn__lane(heap, *(const tarn__index *)index);
-        if (lane->key == 0 || (uint64_t)(uintptr_t)lane->handle != handle)
+        const struct tarn__stream_state *stream_state =
+            tarn__stream_state(heap, *(const tarn__index *)index);
+        if (stream_state->key == 0 || (uint64_t)(uintptr_t)stream_state->handle != handle)
             return "identity: a handle is known as that of another lane";
     }
     return NULL;
@@ -155,17 +159,19 @@ const char *tarn__heap_check(const struct tarn__heap *heap)
     for (size_t i = 0; !words && i < heap->segments; i++)
         words = check_segment(heap, heap->starts[i], &totals);
     for (tarn__index i = heap->with_memory; !words && i;
-         i = tarn__lane(heap, i)->next_with_memory)
-        words = check_lane(heap, tarn__lane(heap, i));
+         i = tarn__stream_state(heap, i)->next_with_memory)
+        words = check_stream_state(heap, tarn__stream_state(heap, i));
     if (!words)
         words = check_handles(heap);
     if (words)
         return words;
-    if (totals.free_bytes != heap->free_bytes || totals.ready_bytes != heap->ready_bytes)
+    if (totals.free_bytes != heap->free_bytes ||
+        totals.completed_bytes != heap->completed_bytes)
         return "bounded hoards: free bytes are counted wrong";
     if (totals.unfenced_bytes != heap->unfenced_bytes)
         return "bounded hoards: unfenced bytes are counted wrong";
-    if (totals.out_bytes != heap->out_bytes || totals.hole_bytes != heap->hole_bytes)
+    if (totals.allocated_bytes != heap->allocated_bytes ||
+        totals.unmapped_bytes != heap->unmapped_bytes)
         return "pages: bytes that are out are counted wrong";
     if (totals.blocks != heap->blocks)
         return "borders: blocks are lost";

@@ -8,23 +8,23 @@
  *
  * Frees that event fences cover stay in the stream's lane (its state), because the events
  * remain valid. The other frees, and the stream's thread-cached blocks, move to the lane
- * TARN__KEY_LEFT. streamless.c counts that memory and waits for it.
+ * TARN__KEY_ORPHANED. streamless.c counts that memory and waits for it.
  */
 #include "resource/pool/pool.h"
 
 enum { MOVED_AT_ONCE = 512 };
 
-void tarn__stream_ended(struct tarn__pool *pool, struct tarn__lane *lane)
+void tarn__stream_ended(struct tarn__pool *pool, struct tarn__stream_state *stream_state)
 {
-    if (!tarn__heap_left(&pool->heap)) /* no host memory */
+    if (!tarn__heap_orphaned(&pool->heap)) /* no host memory */
         return;
-    lane->users++;
-    lane->has_ended = true;
-    tarn__magazines_close_lane(pool, lane);
-    while (tarn__heap_leave_unfenced(&pool->heap, lane, MOVED_AT_ONCE)) {
+    stream_state->users++;
+    stream_state->has_ended = true;
+    tarn__thread_caches_close_stream(pool, stream_state);
+    while (tarn__heap_orphan_unfenced(&pool->heap, stream_state, MOVED_AT_ONCE)) {
         tarn__pool_unlock(pool); /* other threads may take it in between */
         tarn__pool_lock(pool);
     }
-    lane->users--;
-    tarn__heap_forget_lane(&pool->heap, lane);
+    stream_state->users--;
+    tarn__heap_delete_if_unused(&pool->heap, stream_state);
 }

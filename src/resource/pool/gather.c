@@ -16,9 +16,9 @@
 
 /* Bounds: streams considered; blocks considered of each, and those kept; pieces to either
  * side of a block; handles assembled at once. */
-enum { LANES = 64, LOOKS = 512, FOUND = 64, REACH = 64, HANDLES = 64 };
+enum { STREAMS_MAX = 64, LOOKS = 512, FOUND = 64, REACH = 64, HANDLES = 64 };
 
-struct gather {
+struct assembly {
     struct tarn__caller *caller;
     struct tarn__heap *heap;
     uint64_t wanted; /* bytes of handles still needed */
@@ -26,27 +26,28 @@ struct gather {
     unsigned found_count, looks;
     struct tarn__run handles[HANDLES]; /* the pieces of each handle */
     unsigned count;
-    struct tarn__covers covers;
-    struct tarn__idle idle; /* memory that can move as it is */
+    struct tarn__wait_set wait_set;
+    struct tarn__reclaimable reclaimable; /* memory that can move as it is */
 };
 
-static bool is_usable(const struct gather *gather, tarn__index index)
+static bool is_usable(const struct assembly *assembly, tarn__index index)
 {
-    const struct tarn__heap *heap = gather->heap;
+    const struct tarn__heap *heap = assembly->heap;
 
-    return index && tarn__lane_may_wait_for(heap, gather->caller->lane, NODE(index));
+    return index && tarn__stream_state_may_use_after_wait(
+                        heap, assembly->caller->stream_state, NODE(index));
 }
 
 /* Keep a block that can form a part of a handle with a neighbour. */
 static bool note(void *data, tarn__index index)
 {
-    struct gather *gather = data;
-    struct tarn__heap *heap = gather->heap;
+    struct assembly *assembly = data;
+    struct tarn__heap *heap = assembly->heap;
 
-    if (is_usable(gather, index) &&
-        (is_usable(gather, NODE(index)->before) || is_usable(gather, NODE(index)->after)))
-        gather->found[gather->found_count++] = index;
-    return gather->found_count < FOUND && ++gather->looks < LOOKS;
+    if (is_usable(assembly, index) && (is_usable(assembly, NODE(index)->before) ||
+                                       is_usable(assembly, NODE(index)->after)))
+        assembly->found[assembly->found_count++] = index;
+    return assembly->found_count < FOUND && ++assembly->looks < LOOKS;
 }
 
 /* Find the pieces of a handle; `first` has its start. */
@@ -61,147 +62,151 @@ static unsigned pieces(const struct tarn__heap *heap, tarn__index first,
 }
 
 /* Take the pieces. Returns false without host memory. */
-static bool take(struct gather *gather, tarn__index first, struct tarn__span handle)
+static bool take(struct assembly *assembly, tarn__index first, struct tarn__span handle)
 {
-    struct tarn__heap *heap = gather->heap;
-    struct tarn__run *run = &gather->handles[gather->count];
+    struct tarn__heap *heap = assembly->heap;
+    struct tarn__run *run = &assembly->handles[assembly->count];
     uint64_t at = handle.address, end = handle.address + handle.bytes;
 
     run->count = 0;
     for (tarn__index i = first; at < end; i = NODE(i)->after) {
-        tarn__index lane = NODE(i)->lane;
+        tarn__index stream_state = NODE(i)->stream_state;
         uint64_t epoch = NODE(i)->epoch;
         uint64_t upto = tarn__node_end(NODE(i)) < end ? tarn__node_end(NODE(i)) : end;
-        i = tarn__heap_carve(heap, i, at, upto - at);
+        i = tarn__heap_split_range(heap, i, at, upto - at);
         if (!i) {
             tarn__heap_put_run(heap, run);
             return false;
         }
         run->nodes[run->count] = i;
-        run->lanes[run->count] = lane;
+        run->stream_states[run->count] = stream_state;
         run->epochs[run->count++] = epoch;
         at = upto;
     }
-    tarn__covers_add(&gather->covers, gather->caller, run);
-    gather->count++;
-    gather->wanted -= gather->wanted < handle.bytes ? gather->wanted : handle.bytes;
+    tarn__wait_set_add(&assembly->wait_set, assembly->caller, run);
+    assembly->count++;
+    assembly->wanted -= assembly->wanted < handle.bytes ? assembly->wanted : handle.bytes;
     return true;
 }
 
 /* Take the whole handles in the pieces that touch `index`, but not those within one
  * piece, which can move as they are. Returns false if no more are needed. */
-static bool take_around(struct gather *gather, tarn__index index)
+static bool take_around(struct assembly *assembly, tarn__index index)
 {
-    struct tarn__heap *heap = gather->heap;
-    const struct tarn__pages *pages = gather->caller->pool->pages;
+    struct tarn__heap *heap = assembly->heap;
+    const struct tarn__pages *pages = assembly->caller->pool->pages;
     tarn__index first = index, last = index;
 
-    if (!is_usable(gather, index))
+    if (!is_usable(assembly, index))
         return true;
-    for (int i = 0; i < REACH && is_usable(gather, NODE(first)->before); i++)
+    for (int i = 0; i < REACH && is_usable(assembly, NODE(first)->before); i++)
         first = NODE(first)->before;
-    for (int i = 0; i < REACH && is_usable(gather, NODE(last)->after); i++)
+    for (int i = 0; i < REACH && is_usable(assembly, NODE(last)->after); i++)
         last = NODE(last)->after;
     uint64_t start = NODE(first)->address, end = tarn__node_end(NODE(last));
     struct tarn__span span =
         tarn__pages_removable(pages, (struct tarn__span){start, end - start});
-    while (span.bytes > 0 && gather->wanted > 0) {
+    while (span.bytes > 0 && assembly->wanted > 0) {
         struct tarn__span handle = tarn__pages_first(pages, span, 1);
         while (tarn__node_end(NODE(first)) <= handle.address)
             first = NODE(first)->after;
         unsigned count = pieces(heap, first, handle);
-        if (count > 1 && count <= TARN__RUN_MAX - gather->covers.count) {
-            if (gather->count == HANDLES || !take(gather, first, handle))
+        if (count > 1 && count <= TARN__RUN_MAX - assembly->wait_set.count) {
+            if (assembly->count == HANDLES || !take(assembly, first, handle))
                 return false;
-            first = gather->handles[gather->count - 1].nodes[0];
+            first = assembly->handles[assembly->count - 1].nodes[0];
         }
         span.address += handle.bytes;
         span.bytes -= handle.bytes;
     }
-    return gather->wanted > 0;
+    return assembly->wanted > 0;
 }
 
 /* Take handles around the blocks of one stream, or around completed ones. */
-static bool take_from(struct gather *gather, const struct tarn__bins *bins)
+static bool take_from(struct assembly *assembly, const struct tarn__bins *bins)
 {
-    gather->found_count = gather->looks = 0;
-    tarn__bins_visit(bins, &gather->heap->nodes, 1, note, gather);
-    for (unsigned i = 0; i < gather->found_count; i++)
-        if (!take_around(gather, gather->found[i]))
+    assembly->found_count = assembly->looks = 0;
+    tarn__bins_visit(bins, &assembly->heap->nodes, 1, note, assembly);
+    for (unsigned i = 0; i < assembly->found_count; i++)
+        if (!take_around(assembly, assembly->found[i]))
             return false;
     return true;
 }
 
 /* Return the bytes missing once everything moves that can move as it is. `lock` held. */
-static uint64_t missing(struct gather *gather, const struct tarn__request *request)
+static uint64_t missing(struct assembly *assembly, const struct tarn__request *request)
 {
-    uint64_t need = (uint64_t)request->granules << TARN__GRANULE_SHIFT;
+    uint64_t need = (uint64_t)request->quanta << TARN__QUANTUM_SHIFT;
 
-    tarn__idle_find(gather->caller->pool, need, (struct tarn__span){0, 0}, &gather->idle);
-    tarn__idle_find_fenced(gather->caller, &gather->idle);
-    return need > gather->idle.bytes ? need - gather->idle.bytes : 0;
+    tarn__reclaimable_find(assembly->caller->pool, need, (struct tarn__span){0, 0},
+                           &assembly->reclaimable);
+    tarn__reclaimable_find_fenced(assembly->caller, &assembly->reclaimable);
+    return need > assembly->reclaimable.bytes ? need - assembly->reclaimable.bytes : 0;
 }
 
 /* Take handles in pieces, and the event fences that cover them. `lock` held. */
-static void choose(struct gather *gather, const struct tarn__request *request)
+static void choose(struct assembly *assembly, const struct tarn__request *request)
 {
-    struct tarn__heap *heap = gather->heap;
+    struct tarn__heap *heap = assembly->heap;
 
-    gather->wanted = missing(gather, request);
-    if (gather->wanted == 0)
+    assembly->wanted = missing(assembly, request);
+    if (assembly->wanted == 0)
         return;
-    bool more = take_from(gather, &gather->caller->lane->bins);
-    unsigned lanes = 0;
-    for (tarn__index i = heap->with_memory, after; i && more && lanes < LANES;
-         i = after) {
-        lanes++;
-        after = tarn__lane(heap, i)->next_with_memory;
-        if (i != gather->caller->lane->index && !tarn__lane(heap, i)->is_capture)
-            more = take_from(gather, &tarn__lane(heap, i)->bins);
+    bool more = take_from(assembly, &assembly->caller->stream_state->bins);
+    unsigned stream_states = 0;
+    for (tarn__index i = heap->with_memory, after;
+         i && more && stream_states < STREAMS_MAX; i = after) {
+        stream_states++;
+        after = tarn__stream_state(heap, i)->next_with_memory;
+        if (i != assembly->caller->stream_state->index &&
+            !tarn__stream_state(heap, i)->is_capture)
+            more = take_from(assembly, &tarn__stream_state(heap, i)->bins);
     }
-    tarn__covers_pin(&gather->covers, gather->caller->pool);
+    tarn__wait_set_pin(&assembly->wait_set, assembly->caller->pool);
 }
 
-static bool wait_and_weld(struct gather *gather, const struct tarn__request *request)
+static bool wait_and_coalesce(struct assembly *assembly,
+                              const struct tarn__request *request)
 {
-    struct tarn__caller *caller = gather->caller;
+    struct tarn__caller *caller = assembly->caller;
     struct tarn__pool *pool = caller->pool;
 
     tarn__pool_lock(pool);
-    choose(gather, request);
+    choose(assembly, request);
     tarn__pool_unlock(pool);
-    if (gather->count == 0)
+    if (assembly->count == 0)
         return false;
-    bool waited = TARN_MUTATION(gathered_without_wait) ||
-                  tarn__covers_wait(&gather->covers, caller) ||
+    bool waited = TARN_MUTATION(assembled_without_wait) ||
+                  tarn__wait_set_wait(&assembly->wait_set, caller) ||
                   TARN_MUTATION(wait_failed_taken_as_done);
 
     tarn__pool_lock(pool);
-    for (unsigned i = 0; i < gather->count; i++)
+    for (unsigned i = 0; i < assembly->count; i++)
         if (waited)
-            tarn__heap_put(&pool->heap, tarn__heap_weld(&pool->heap, &gather->handles[i]),
-                           caller->lane);
+            tarn__heap_put(&pool->heap,
+                           tarn__heap_coalesce_run(&pool->heap, &assembly->handles[i]),
+                           caller->stream_state);
         else
-            tarn__heap_put_run(&pool->heap, &gather->handles[i]);
-    tarn__covers_let_go(&gather->covers, &pool->heap);
+            tarn__heap_put_run(&pool->heap, &assembly->handles[i]);
+    tarn__wait_set_release(&assembly->wait_set, &pool->heap);
     tarn__pool_unlock(pool);
     return waited;
 }
 
-bool tarn__gather(struct tarn__caller *caller, const struct tarn__request *request)
+bool tarn__assemble(struct tarn__caller *caller, const struct tarn__request *request)
 {
     struct tarn__pool *pool = caller->pool;
 
-    if (!caller->may_record || caller->capturing || !caller->lane->in_order ||
+    if (!caller->may_record || caller->capturing || !caller->stream_state->in_order ||
         pool->options.grow_first || !tarn__pages_is_vmm(pool->pages))
         return false;
-    struct gather *all = malloc(sizeof *all); /* without it the pool grows */
+    struct assembly *all = malloc(sizeof *all); /* without it the pool grows */
     if (!all)
         return false;
     all->caller = caller;
     all->heap = &pool->heap;
-    all->count = all->covers.count = 0;
-    bool any = wait_and_weld(all, request);
+    all->count = all->wait_set.count = 0;
+    bool any = wait_and_coalesce(all, request);
     free(all);
     return any;
 }

@@ -25,7 +25,7 @@ void tarn__note_peaks(struct tarn__pool *pool)
 tarn_status tarn__over_limit(const struct tarn__pool *pool, uint64_t bytes)
 {
     if (tarn__pages_is_vmm(pool->pages) && pool->limit > pool->device_bytes &&
-        bytes > tarn__allowance(pool))
+        bytes > tarn__pool_headroom(pool))
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "pool: %llu bytes more are over the device's memory, %zu "
                               "of %llu are reserved",
@@ -45,10 +45,11 @@ tarn_status tarn__over_limit(const struct tarn__pool *pool, uint64_t bytes)
                           (unsigned long long)pool->limit);
 }
 
-uint64_t tarn__allowance(const struct tarn__pool *pool)
+uint64_t tarn__pool_headroom(const struct tarn__pool *pool)
 {
     size_t reserved = tarn__pages_reserved(pool->pages);
-    uint64_t most = tarn__pages_is_vmm(pool->pages) ? tarn__capacity(pool) : pool->limit;
+    uint64_t most =
+        tarn__pages_is_vmm(pool->pages) ? tarn__pool_maximum(pool) : pool->limit;
 
     return most > reserved ? most - reserved : 0;
 }
@@ -56,24 +57,24 @@ uint64_t tarn__allowance(const struct tarn__pool *pool)
 /* Return the lane that orders new memory; NULL: it is completed. The pool makes no
  * request to the upstream on legacy while a blocking stream captures: that would end the
  * capture. */
-static struct tarn__lane *fresh_lane(const struct tarn__caller *caller)
+static struct tarn__stream_state *state_of_new_memory(const struct tarn__caller *caller)
 {
     bool in_order = tarn__pages_is_ordered(caller->pool->pages) && caller->may_record;
 
-    return in_order ? caller->lane : NULL;
+    return in_order ? caller->stream_state : NULL;
 }
 
-tarn__index tarn__take_fresh(struct tarn__caller *caller,
-                             const struct tarn__request *request)
+tarn__index tarn__take_new(struct tarn__caller *caller,
+                           const struct tarn__request *request)
 {
     struct tarn__pool *pool = caller->pool;
-    bool was_ready, no_memory;
-    tarn__index index =
-        tarn__heap_take(&pool->heap, caller->lane, request, &was_ready, &no_memory);
+    bool was_completed, no_memory;
+    tarn__index index = tarn__heap_take(&pool->heap, caller->stream_state, request,
+                                        &was_completed, &no_memory);
 
-    if (!index && tarn__heap_join(&pool->heap, caller->lane, request))
-        index =
-            tarn__heap_take(&pool->heap, caller->lane, request, &was_ready, &no_memory);
+    if (!index && tarn__heap_coalesce_for(&pool->heap, caller->stream_state, request))
+        index = tarn__heap_take(&pool->heap, caller->stream_state, request,
+                                &was_completed, &no_memory);
     return index;
 }
 
@@ -81,18 +82,18 @@ tarn__index tarn__take_fresh(struct tarn__caller *caller,
 
 /* Request memory in the order of `lane`. Without a lane it has to be completed, which an
  * upstream that orders by stream does not guarantee. */
-static tarn_status ask_upstream(struct tarn__pool *pool,
-                                const struct tarn__caller *caller,
-                                const struct tarn__lane *lane, size_t bytes,
-                                struct tarn__span *out)
+static tarn_status request_from_upstream(struct tarn__pool *pool,
+                                         const struct tarn__caller *caller,
+                                         const struct tarn__stream_state *stream_state,
+                                         size_t bytes, struct tarn__span *out)
 {
-    tarn_stream stream = lane ? (tarn_stream)caller->handle : TARN_STREAM_NONE;
+    tarn_stream stream = stream_state ? (tarn_stream)caller->handle : TARN_STREAM_NONE;
     tarn_status status = tarn__pages_grow(pool->pages, 0, bytes, stream, out);
 
-    if (status != TARN_OK || lane || tarn__pages_are_done(pool->pages) ||
+    if (status != TARN_OK || stream_state || tarn__pages_are_done(pool->pages) ||
         !tarn__pages_is_ordered(pool->pages))
         return status;
-    status = tarn__pages_barrier(pool->pages);
+    status = tarn__pages_wait_for_device(pool->pages);
     if (status != TARN_OK) {
         struct tarn__kept_error why = tarn__error_keep();
         tarn__pages_remove(pool->pages, *out);
@@ -105,30 +106,31 @@ static tarn_status grow_segment(struct tarn__caller *caller,
                                 const struct tarn__request *request, tarn__index *out)
 {
     struct tarn__pool *pool = caller->pool;
-    uint64_t bytes = (uint64_t)request->granules << TARN__GRANULE_SHIFT;
+    uint64_t bytes = (uint64_t)request->quanta << TARN__QUANTUM_SHIFT;
     uint64_t slack =
-        request->alignment > TARN__GRANULE ? request->alignment : TARN__GRANULE;
+        request->alignment > TARN__QUANTUM ? request->alignment : TARN__QUANTUM;
     struct tarn__span span;
 
     tarn__pool_lock(pool);
-    uint64_t most = tarn__allowance(pool);
+    uint64_t most = tarn__pool_headroom(pool);
     tarn__pool_unlock(pool);
     uint64_t step = tarn__pages_step(pool->pages, bytes + slack, most);
     if (step == 0) /* without the slack it may just fit */
         step = tarn__pages_step(pool->pages, bytes, most);
     if (step == 0)
         return tarn__over_limit(pool, bytes);
-    struct tarn__lane *lane = fresh_lane(caller);
-    tarn_status status = ask_upstream(pool, caller, lane, step, &span);
+    struct tarn__stream_state *stream_state = state_of_new_memory(caller);
+    tarn_status status = request_from_upstream(pool, caller, stream_state, step, &span);
     if (status == TARN_OUT_OF_MEMORY && step > bytes + slack)
-        status = ask_upstream(pool, caller, lane, bytes + slack, &span);
+        status = request_from_upstream(pool, caller, stream_state, bytes + slack, &span);
     if (status != TARN_OK)
         return status;
 
     tarn__pool_lock(pool);
-    bool added = tarn__heap_add_segment(&pool->heap, span.address, span.bytes, lane);
+    bool added =
+        tarn__heap_add_segment(&pool->heap, span.address, span.bytes, stream_state);
     if (added) {
-        *out = tarn__take_fresh(caller, request);
+        *out = tarn__take_new(caller, request);
         pool->grown += *out != 0;
         pool->growths++;
         tarn__note_peaks(pool);
@@ -169,15 +171,15 @@ void tarn__growth_leave(struct tarn__pool *pool)
 tarn_status tarn__grow_by(struct tarn__pool *pool, uint64_t bytes)
 {
     struct tarn__caller caller;
-    struct tarn__request request = {.alignment = TARN__GRANULE};
+    struct tarn__request request = {.alignment = TARN__QUANTUM};
     tarn__index index = 0;
     tarn_status status;
 
-    if (bytes > (uint64_t)INT32_MAX << TARN__GRANULE_SHIFT)
+    if (bytes > (uint64_t)INT32_MAX << TARN__QUANTUM_SHIFT)
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "pool: %llu bytes are more than any pool has",
                               (unsigned long long)bytes);
-    request.granules = (uint32_t)((bytes + TARN__GRANULE - 1) >> TARN__GRANULE_SHIFT);
+    request.quanta = (uint32_t)((bytes + TARN__QUANTUM - 1) >> TARN__QUANTUM_SHIFT);
     status = tarn__caller_begin(pool, TARN_STREAM_NONE, &caller);
     if (status != TARN_OK)
         return status;

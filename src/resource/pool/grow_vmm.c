@@ -20,116 +20,119 @@
 
 /* One growth: at `at`, `idle->bytes` move there, and `fresh` new bytes follow. */
 struct plan {
-    struct tarn__idle *idle; /* NULL: nothing moves */
+    struct tarn__reclaimable *reclaimable; /* NULL: nothing moves */
     uint64_t at;
-    uint64_t fresh, least; /* by the step of growth; the least needed */
+    uint64_t new_bytes, least; /* by the step of growth; the least needed */
     /* nodes in transit (MOVING); 0 where there are no bytes */
-    tarn__index moved_room, fresh_room;
+    tarn__index moved_node, new_node;
 };
 
 static uint64_t moved_bytes(const struct plan *plan)
 {
-    return plan->idle ? plan->idle->bytes : 0;
+    return plan->reclaimable ? plan->reclaimable->bytes : 0;
 }
 
 /* Return true if the pool has half of what it may have, of its limit or of the device.
  * Then it takes no more than it needs. */
 static bool is_half_full(const struct tarn__pool *pool)
 {
-    return tarn__pages_reserved(pool->pages) > tarn__capacity(pool) / 2;
+    return tarn__pages_reserved(pool->pages) > tarn__pool_maximum(pool) / 2;
 }
 
 /* The bytes that the pool may have before it moves memory, once `need` more are live; 0
  * where it is to have as little as possible. With several streams, spare memory saved
  * nothing in trials. */
-enum { SPARE_PART = 20 };
+enum { EXTRA_PART = 20 };
 
-static uint64_t roomy(const struct tarn__pool *pool, uint64_t need)
+static uint64_t bytes_before_moves(const struct tarn__pool *pool, uint64_t need)
 {
-    uint64_t out = pool->heap.out_bytes;
+    uint64_t allocated = pool->heap.allocated_bytes;
 
     if (tarn__heap_streams(&pool->heap) > 1 || pool->options.growth_bytes > 0 ||
         is_half_full(pool))
         return 0;
-    return out + out / SPARE_PART + need;
+    return allocated + allocated / EXTRA_PART + need;
 }
 
 /* Return, in whole handles, the bytes to add to `fresh` so that the pool has that. */
-static uint64_t spare(const struct tarn__pool *pool, uint64_t need, uint64_t fresh)
+static uint64_t extra_bytes(const struct tarn__pool *pool, uint64_t need,
+                            uint64_t new_bytes)
 {
-    uint64_t has = tarn__pages_reserved(pool->pages) + fresh, most = roomy(pool, need);
+    uint64_t has = tarn__pages_reserved(pool->pages) + new_bytes,
+             most = bytes_before_moves(pool, need);
     uint64_t handle = tarn__pages_handle(pool->pages, 0);
 
     return most > has ? (most - has) / handle * handle : 0;
 }
 
 /* Decide how much is new, and whether the limit allows it. */
-static bool plan_fresh(const struct tarn__pool *pool, const struct tarn__site *site,
-                       struct plan *plan)
+static bool plan_new(const struct tarn__pool *pool, const struct tarn__site *site,
+                     struct plan *plan)
 {
     uint64_t need = tarn__to_pages(site->bytes ? site->bytes : 1);
     uint64_t moved = moved_bytes(plan);
-    uint64_t hole = tarn__node_bytes(tarn__node(&pool->heap.nodes, site->hole));
-    uint64_t room = hole > moved ? hole - moved : 0;
-    uint64_t most = tarn__allowance(pool);
+    uint64_t range = tarn__node_bytes(tarn__node(&pool->heap.nodes, site->range));
+    uint64_t available = range > moved ? range - moved : 0;
+    uint64_t most = tarn__pool_headroom(pool);
 
     plan->least = need > moved ? need - moved : 0;
-    plan->fresh = 0;
+    plan->new_bytes = 0;
     if (plan->least == 0)
-        return moved <= hole;
-    most = most < room ? most : room;
-    plan->fresh = tarn__pages_step(pool->pages, plan->least, most);
-    uint64_t more = plan->fresh ? spare(pool, need, plan->fresh) : 0;
-    if (more <= most - plan->fresh)
-        plan->fresh += more;
-    return plan->fresh > 0;
+        return moved <= range;
+    most = most < available ? most : available;
+    plan->new_bytes = tarn__pages_step(pool->pages, plan->least, most);
+    uint64_t more = plan->new_bytes ? extra_bytes(pool, need, plan->new_bytes) : 0;
+    if (more <= most - plan->new_bytes)
+        plan->new_bytes += more;
+    return plan->new_bytes > 0;
 }
 
 static void cancel(struct tarn__pool *pool, const struct plan *plan)
 {
-    if (plan->idle)
-        tarn__idle_put_back(plan->idle, 0);
-    if (plan->moved_room)
-        tarn__heap_make_hole(&pool->heap, plan->moved_room);
-    if (plan->fresh_room)
-        tarn__heap_make_hole(&pool->heap, plan->fresh_room);
+    if (plan->reclaimable)
+        tarn__reclaimable_put_back(plan->reclaimable, 0);
+    if (plan->moved_node)
+        tarn__heap_make_unmapped(&pool->heap, plan->moved_node);
+    if (plan->new_node)
+        tarn__heap_make_unmapped(&pool->heap, plan->new_node);
 }
 
 /* Split `bytes` at `at` off the unmapped range (the hole) that begins there. */
-static tarn__index carve_hole(struct tarn__heap *heap, uint64_t at, uint64_t bytes)
+static tarn__index split_unmapped(struct tarn__heap *heap, uint64_t at, uint64_t bytes)
 {
-    tarn__index hole = tarn__heap_hole_at(heap, at);
+    tarn__index range = tarn__heap_unmapped_at(heap, at);
 
-    return hole ? tarn__heap_carve(heap, hole, at, bytes) : 0;
+    return range ? tarn__heap_split_range(heap, range, at, bytes) : 0;
 }
 
 /* Take all that the plan needs. Returns false without host memory; then nothing is
  * taken. */
-static bool carve(struct tarn__pool *pool, struct plan *plan)
+static bool take_nodes(struct tarn__pool *pool, struct plan *plan)
 {
     struct tarn__heap *heap = &pool->heap;
     uint64_t moved = moved_bytes(plan);
 
-    if (plan->idle)
-        tarn__idle_carve(plan->idle);
+    if (plan->reclaimable)
+        tarn__reclaimable_split(plan->reclaimable);
     bool all = moved == moved_bytes(plan);
     if (all && moved > 0)
-        all = (plan->moved_room = carve_hole(heap, plan->at, moved)) != 0;
-    if (all && plan->fresh > 0)
-        all = (plan->fresh_room = carve_hole(heap, plan->at + moved, plan->fresh)) != 0;
+        all = (plan->moved_node = split_unmapped(heap, plan->at, moved)) != 0;
+    if (all && plan->new_bytes > 0)
+        all = (plan->new_node =
+                   split_unmapped(heap, plan->at + moved, plan->new_bytes)) != 0;
     if (!all)
         cancel(pool, plan);
     return all;
 }
 
 /* Find large handles first: completed ones, then fenced ones. */
-static void find_idle(const struct tarn__caller *caller, uint64_t need,
-                      const struct tarn__site *site, struct plan *plan)
+static void find_reclaimable(const struct tarn__caller *caller, uint64_t need,
+                             const struct tarn__site *site, struct plan *plan)
 {
-    tarn__idle_find(caller->pool, need,
-                    (struct tarn__span){site->from, site->address - site->from},
-                    plan->idle);
-    tarn__idle_find_fenced(caller, plan->idle);
+    tarn__reclaimable_find(caller->pool, need,
+                           (struct tarn__span){site->from, site->address - site->from},
+                           plan->reclaimable);
+    tarn__reclaimable_find_fenced(caller, plan->reclaimable);
 }
 
 /* Find a site with enough addresses for the moved memory in whole handles, where the
@@ -139,65 +142,69 @@ static struct tarn__site find_site(const struct tarn__caller *caller,
 {
     const struct tarn__heap *heap = &caller->pool->heap;
     struct tarn__site site =
-        tarn__heap_find_site(heap, caller->lane, request, TARN__HANDLE_BYTES_MAX);
+        tarn__heap_find_site(heap, caller->stream_state, request, TARN__HANDLE_BYTES_MAX);
 
-    return site.hole ? site : tarn__heap_find_site(heap, caller->lane, request, 0);
+    return site.range ? site
+                      : tarn__heap_find_site(heap, caller->stream_state, request, 0);
 }
 
 /* Plan to move all the memory that is needed, or nearly all. */
-static bool plan_gap(struct tarn__caller *caller, const struct tarn__request *request,
-                     struct tarn__idle *found, struct plan *out)
+static bool plan_placement(struct tarn__caller *caller,
+                           const struct tarn__request *request,
+                           struct tarn__reclaimable *found, struct plan *allocated)
 {
-    struct tarn__gap gap;
+    struct tarn__placement placement;
 
-    if (!tarn__gap_find(caller, request, found, &gap))
+    if (!tarn__placement_find(caller, request, found, &placement))
         return false;
-    *out = (struct plan){
-        .at = gap.at, .idle = found, .fresh = gap.fresh, .least = gap.least};
-    return carve(caller->pool, out);
+    *allocated = (struct plan){.at = placement.at,
+                               .reclaimable = found,
+                               .new_bytes = placement.new_bytes,
+                               .least = placement.least};
+    return take_nodes(caller->pool, allocated);
 }
 
 /* Plan new memory at the range's end, behind the moved memory. `lock` held. */
 static tarn_status plan_end(struct tarn__caller *caller,
-                            const struct tarn__request *request, struct tarn__idle *found,
-                            struct plan *out)
+                            const struct tarn__request *request,
+                            struct tarn__reclaimable *found, struct plan *allocated)
 {
     struct tarn__pool *pool = caller->pool;
     struct tarn__site site = find_site(caller, request);
     uint64_t need = tarn__to_pages(site.bytes ? site.bytes : 1);
 
-    *out = (struct plan){.at = site.address};
-    if (!site.hole)
-        return tarn__over_limit(pool, (uint64_t)request->granules << TARN__GRANULE_SHIFT);
+    *allocated = (struct plan){.at = site.address};
+    if (!site.range)
+        return tarn__over_limit(pool, (uint64_t)request->quanta << TARN__QUANTUM_SHIFT);
     if (found) {
-        out->idle = found;
-        find_idle(caller, need, &site, out);
+        allocated->reclaimable = found;
+        find_reclaimable(caller, need, &site, allocated);
     }
-    if (!plan_fresh(pool, &site, out))
+    if (!plan_new(pool, &site, allocated))
         return tarn__over_limit(pool, need);
-    if (!carve(pool, out))
+    if (!take_nodes(pool, allocated))
         return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory to grow");
     return TARN_OK;
 }
 
 /* Map the new memory; without enough for the step, only what is needed. */
-static tarn_status map_fresh(struct tarn__pool *pool, struct plan *plan)
+static tarn_status map_new(struct tarn__pool *pool, struct plan *plan)
 {
     uint64_t at = plan->at + moved_bytes(plan);
     struct tarn__span span;
     tarn_status status =
-        tarn__pages_grow(pool->pages, at, plan->fresh, TARN_STREAM_NONE, &span);
+        tarn__pages_grow(pool->pages, at, plan->new_bytes, TARN_STREAM_NONE, &span);
 
-    if (status != TARN_OUT_OF_MEMORY || plan->least == plan->fresh)
+    if (status != TARN_OUT_OF_MEMORY || plan->least == plan->new_bytes)
         return status;
     tarn__pool_lock(pool);
-    tarn__heap_make_hole(&pool->heap, plan->fresh_room);
-    plan->fresh = plan->least;
-    plan->fresh_room = plan->least ? carve_hole(&pool->heap, at, plan->least) : 0;
+    tarn__heap_make_unmapped(&pool->heap, plan->new_node);
+    plan->new_bytes = plan->least;
+    plan->new_node = plan->least ? split_unmapped(&pool->heap, at, plan->least) : 0;
     tarn__pool_unlock(pool);
     if (plan->least == 0)
         return TARN_OK;
-    if (!plan->fresh_room)
+    if (!plan->new_node)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory to grow");
     return tarn__pages_grow(pool->pages, at, plan->least, TARN_STREAM_NONE, &span);
 }
@@ -207,39 +214,40 @@ static tarn_status map_fresh(struct tarn__pool *pool, struct plan *plan)
 static void publish_moved(struct tarn__caller *caller, struct plan *plan)
 {
     struct tarn__pool *pool = caller->pool;
-    bool is_ready =
-        plan->idle->ready == plan->idle->count || TARN_MUTATION(moved_taken_as_ready);
+    bool is_completed = plan->reclaimable->completed == plan->reclaimable->count ||
+                        TARN_MUTATION(moved_taken_as_completed);
 
-    tarn__idle_retire(plan->idle, plan->idle->count);
-    tarn__heap_put(&pool->heap, plan->moved_room, is_ready ? NULL : caller->lane);
-    plan->idle = NULL;
-    plan->moved_room = 0;
+    tarn__reclaimable_retire(plan->reclaimable, plan->reclaimable->count);
+    tarn__heap_put(&pool->heap, plan->moved_node,
+                   is_completed ? NULL : caller->stream_state);
+    plan->reclaimable = NULL;
+    plan->moved_node = 0;
     pool->moves++;
     pool->generation++;
 }
 
-static void publish_fresh(struct tarn__pool *pool, struct plan *plan)
+static void publish_new(struct tarn__pool *pool, struct plan *plan)
 {
     if (!TARN_MUTATION(growth_published_before_mapped))
-        tarn__heap_put(&pool->heap, plan->fresh_room, NULL);
-    plan->fresh_room = 0;
+        tarn__heap_put(&pool->heap, plan->new_node, NULL);
+    plan->new_node = 0;
     pool->growths++;
     tarn__note_peaks(pool);
 }
 
 static tarn_status move(const struct tarn__caller *caller, const struct plan *plan)
 {
-    const struct tarn__idle *idle = plan->idle;
-    struct tarn__span spans[TARN__IDLE_MAX];
+    const struct tarn__reclaimable *reclaimable = plan->reclaimable;
+    struct tarn__span spans[TARN__RECLAIMABLE_MAX];
 
-    if (!tarn__idle_wait(caller, idle))
+    if (!tarn__reclaimable_wait(caller, reclaimable))
         return tarn_error_set(TARN_DRIVER_FAILURE,
                               "pool: the driver refuses a wait for %llu bytes",
-                              (unsigned long long)idle->bytes);
-    for (unsigned i = 0; i < idle->count; i++)
-        spans[i] = idle->parts[i].span;
-    return tarn__pages_move(caller->pool->pages, spans, idle->count, idle->ready,
-                            plan->at);
+                              (unsigned long long)reclaimable->bytes);
+    for (unsigned i = 0; i < reclaimable->count; i++)
+        spans[i] = reclaimable->parts[i].span;
+    return tarn__pages_move(caller->pool->pages, spans, reclaimable->count,
+                            reclaimable->completed, plan->at);
 }
 
 /* Execute the plan. On failure, moved memory stays at its new place. `*moved_out`: the
@@ -251,22 +259,22 @@ static tarn_status carry_out(struct tarn__caller *caller, struct plan *plan,
     uint64_t moved = moved_bytes(plan);
     tarn_status status = TARN_OK;
 
-    if (TARN_MUTATION(growth_published_before_mapped) && plan->fresh_room) {
+    if (TARN_MUTATION(growth_published_before_mapped) && plan->new_node) {
         tarn__pool_lock(pool);
-        tarn__heap_put(&pool->heap, plan->fresh_room, NULL);
+        tarn__heap_put(&pool->heap, plan->new_node, NULL);
         tarn__pool_unlock(pool);
     }
     if (moved > 0)
         status = move(caller, plan);
     *moved_out = status == TARN_OK;
-    if (status == TARN_OK && plan->fresh > 0)
-        status = map_fresh(pool, plan);
+    if (status == TARN_OK && plan->new_bytes > 0)
+        status = map_new(pool, plan);
 
     tarn__pool_lock(pool);
     if (*moved_out && moved > 0)
         publish_moved(caller, plan);
-    if (status == TARN_OK && plan->fresh > 0)
-        publish_fresh(pool, plan);
+    if (status == TARN_OK && plan->new_bytes > 0)
+        publish_new(pool, plan);
     cancel(pool, plan);
     tarn__pool_unlock(pool);
     return status;
@@ -274,23 +282,24 @@ static tarn_status carry_out(struct tarn__caller *caller, struct plan *plan,
 
 /* Assemble handles from pieces of several streams for the caller: then one may fit, or
  * they can move. */
-static bool gathered(struct tarn__caller *caller, const struct tarn__request *request,
-                     tarn__index *out)
+static bool assembled(struct tarn__caller *caller, const struct tarn__request *request,
+                      tarn__index *allocated)
 {
-    if (!tarn__gather(caller, request))
+    if (!tarn__assemble(caller, request))
         return false;
-    tarn__fence_own(caller);
+    tarn__fence_same_stream(caller);
     tarn__pool_lock(caller->pool);
-    *out = tarn__search_at_hand(caller, request);
+    *allocated = tarn__search_available(caller, request);
     tarn__pool_unlock(caller->pool);
     return true;
 }
 
-static bool find_gap(struct tarn__caller *caller, const struct tarn__request *request,
-                     struct tarn__idle *found, struct plan *out)
+static bool find_placement(struct tarn__caller *caller,
+                           const struct tarn__request *request,
+                           struct tarn__reclaimable *found, struct plan *allocated)
 {
     tarn__pool_lock(caller->pool);
-    bool is_there = plan_gap(caller, request, found, out);
+    bool is_there = plan_placement(caller, request, found, allocated);
     tarn__pool_unlock(caller->pool);
     return is_there;
 }
@@ -299,14 +308,14 @@ static bool find_gap(struct tarn__caller *caller, const struct tarn__request *re
  * after all. */
 static tarn_status make_plan(struct tarn__caller *caller,
                              const struct tarn__request *request,
-                             struct tarn__idle *found, struct plan *plan_out,
-                             tarn__index *out)
+                             struct tarn__reclaimable *found, struct plan *plan_out,
+                             tarn__index *allocated)
 {
     struct tarn__pool *pool = caller->pool;
 
-    if (found && (find_gap(caller, request, found, plan_out) ||
-                  (gathered(caller, request, out) &&
-                   (*out || find_gap(caller, request, found, plan_out)))))
+    if (found && (find_placement(caller, request, found, plan_out) ||
+                  (assembled(caller, request, allocated) &&
+                   (*allocated || find_placement(caller, request, found, plan_out)))))
         return TARN_OK;
     tarn__pool_lock(pool);
     tarn_status status = plan_end(caller, request, found, plan_out);
@@ -315,52 +324,54 @@ static tarn_status make_plan(struct tarn__caller *caller,
 }
 
 static tarn_status grow(struct tarn__caller *caller, const struct tarn__request *request,
-                        struct tarn__idle *found, bool *moved_out, tarn__index *out)
+                        struct tarn__reclaimable *found, bool *moved_out,
+                        tarn__index *allocated)
 {
     struct tarn__pool *pool = caller->pool;
     struct plan plan;
 
     *moved_out = true;
-    tarn_status status = make_plan(caller, request, found, &plan, out);
-    if (status != TARN_OK || *out)
+    tarn_status status = make_plan(caller, request, found, &plan, allocated);
+    if (status != TARN_OK || *allocated)
         return status;
-    bool is_growth = plan.fresh > 0;
+    bool is_growth = plan.new_bytes > 0;
     status = carry_out(caller, &plan, moved_out);
     tarn__pool_lock(pool);
     if (status == TARN_OK)
-        *out = tarn__take_fresh(caller, request);
-    pool->grown += *out != 0 && is_growth;
+        *allocated = tarn__take_new(caller, request);
+    pool->grown += *allocated != 0 && is_growth;
     tarn__pool_unlock(pool);
     return status;
 }
 
 /* Return true if the pool has less than that, with the request included. Then nothing
  * moves. */
-static bool is_tight(struct tarn__pool *pool, const struct tarn__request *request)
+static bool is_below_extra(struct tarn__pool *pool, const struct tarn__request *request)
 {
-    uint64_t need = (uint64_t)request->granules << TARN__GRANULE_SHIFT;
+    uint64_t need = (uint64_t)request->quanta << TARN__QUANTUM_SHIFT;
 
     tarn__pool_lock(pool);
-    bool is = tarn__pages_reserved(pool->pages) + need <= roomy(pool, need);
+    bool is = tarn__pages_reserved(pool->pages) + need <= bytes_before_moves(pool, need);
     tarn__pool_unlock(pool);
     return is;
 }
 
 tarn_status tarn__grow_vmm(struct tarn__caller *caller,
-                           const struct tarn__request *request, tarn__index *out)
+                           const struct tarn__request *request, tarn__index *allocated)
 {
     bool moved;
 
-    tarn__old_leave(caller->pool);
-    if (is_tight(caller->pool, request) &&
-        grow(caller, request, NULL, &moved, out) == TARN_OK)
+    tarn__retired_unmap_completed(caller->pool);
+    if (is_below_extra(caller->pool, request) &&
+        grow(caller, request, NULL, &moved, allocated) == TARN_OK)
         return TARN_OK;
-    struct tarn__idle *found = malloc(sizeof *found); /* without it nothing moves */
-    tarn_status status = grow(caller, request, found, &moved, out);
+    struct tarn__reclaimable *found =
+        malloc(sizeof *found); /* without it nothing moves */
+    tarn_status status = grow(caller, request, found, &moved, allocated);
 
     /* The driver does not move it: then all of it must be new. */
     if (status != TARN_OK && !moved)
-        status = grow(caller, request, NULL, &moved, out);
+        status = grow(caller, request, NULL, &moved, allocated);
     free(found);
     return status;
 }

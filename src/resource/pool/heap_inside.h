@@ -16,59 +16,63 @@
 /* --- in and out of the bins --- */
 
 /* Return the lane of a free node; NULL: the node is completed. */
-static inline struct tarn__lane *tarn__heap_lane_of(const struct tarn__heap *heap,
-                                                    const struct tarn__node *node)
+static inline struct tarn__stream_state *tarn__heap_state_of(
+    const struct tarn__heap *heap, const struct tarn__node *node)
 {
-    return node->lane ? tarn__lane(heap, node->lane) : NULL;
+    return node->stream_state ? tarn__stream_state(heap, node->stream_state) : NULL;
 }
 
 /* Count added bytes of a free node. A number that wraps counts removed bytes. */
-static inline void tarn__heap_count(struct tarn__heap *heap, struct tarn__lane *lane,
+static inline void tarn__heap_count(struct tarn__heap *heap,
+                                    struct tarn__stream_state *stream_state,
                                     uint64_t epoch, uint64_t bytes)
 {
     heap->free_bytes += bytes;
-    if (!lane) {
-        heap->ready_bytes += bytes;
+    if (!stream_state) {
+        heap->completed_bytes += bytes;
         return;
     }
-    lane->free_bytes += bytes;
-    if (epoch <= lane->fenced_epoch)
+    stream_state->free_bytes += bytes;
+    if (epoch <= stream_state->fenced_epoch)
         return;
-    *(epoch == lane->open_epoch ? &lane->open_bytes : &lane->closed_bytes) += bytes;
+    *(epoch == stream_state->open_epoch ? &stream_state->open_bytes
+                                        : &stream_state->closed_bytes) += bytes;
     heap->unfenced_bytes += bytes;
 }
 
 /* Enter a free node into its bins, and count it. */
 static inline void tarn__heap_into_bins(struct tarn__heap *heap, tarn__index index,
-                                        struct tarn__lane *lane)
+                                        struct tarn__stream_state *stream_state)
 {
     const struct tarn__node *node = NODE(index);
 
-    tarn__bins_add(lane ? &lane->bins : &heap->ready, &heap->nodes, index);
-    tarn__heap_count(heap, lane, node->epoch, tarn__node_bytes(node));
+    tarn__bins_add(stream_state ? &stream_state->bins : &heap->completed, &heap->nodes,
+                   index);
+    tarn__heap_count(heap, stream_state, node->epoch, tarn__node_bytes(node));
 }
 
 static inline void tarn__heap_out_of_bins(struct tarn__heap *heap, tarn__index index,
-                                          struct tarn__lane *lane)
+                                          struct tarn__stream_state *stream_state)
 {
     const struct tarn__node *node = NODE(index);
 
-    tarn__bins_remove(lane ? &lane->bins : &heap->ready, &heap->nodes, index);
-    tarn__heap_count(heap, lane, node->epoch, -tarn__node_bytes(node));
+    tarn__bins_remove(stream_state ? &stream_state->bins : &heap->completed, &heap->nodes,
+                      index);
+    tarn__heap_count(heap, stream_state, node->epoch, -tarn__node_bytes(node));
 }
 
 /* Give a free node another size. Within its class it stays where it is. */
 static inline void tarn__heap_resize(struct tarn__heap *heap, tarn__index index,
-                                     uint32_t granules)
+                                     uint32_t quanta)
 {
     struct tarn__node *node = NODE(index);
-    struct tarn__lane *lane = tarn__heap_lane_of(heap, node);
-    struct tarn__bins *bins = lane ? &lane->bins : &heap->ready;
-    unsigned from = tarn__bins_class(node->granules), to = tarn__bins_class(granules);
-    uint64_t more = ((uint64_t)granules - node->granules) << TARN__GRANULE_SHIFT;
+    struct tarn__stream_state *stream_state = tarn__heap_state_of(heap, node);
+    struct tarn__bins *bins = stream_state ? &stream_state->bins : &heap->completed;
+    unsigned from = tarn__bins_class(node->quanta), to = tarn__bins_class(quanta);
+    uint64_t more = ((uint64_t)quanta - node->quanta) << TARN__QUANTUM_SHIFT;
 
-    tarn__node_size(node, granules);
-    tarn__heap_count(heap, lane, node->epoch, more);
+    tarn__node_size(node, quanta);
+    tarn__heap_count(heap, stream_state, node->epoch, more);
     if (from == to)
         return;
     tarn__bins_remove_from(bins, &heap->nodes, index, from);
@@ -77,25 +81,27 @@ static inline void tarn__heap_resize(struct tarn__heap *heap, tarn__index index,
 
 /* --- the list of a lane's free blocks by epoch --- */
 
-static inline void tarn__heap_link_after(struct tarn__heap *heap, struct tarn__lane *lane,
+static inline void tarn__heap_link_after(struct tarn__heap *heap,
+                                         struct tarn__stream_state *stream_state,
                                          tarn__index older, tarn__index index)
 {
     struct tarn__node *node = NODE(index);
-    tarn__index younger = older ? NODE(older)->age.younger : lane->oldest;
+    tarn__index younger = older ? NODE(older)->age.younger : stream_state->oldest;
 
     tarn__node_link(&node->age.older, older);
     tarn__node_link(&node->age.younger, younger);
-    tarn__node_link(older ? &NODE(older)->age.younger : &lane->oldest, index);
-    tarn__node_link(younger ? &NODE(younger)->age.older : &lane->youngest, index);
+    tarn__node_link(older ? &NODE(older)->age.younger : &stream_state->oldest, index);
+    tarn__node_link(younger ? &NODE(younger)->age.older : &stream_state->youngest, index);
 }
 
-static inline void tarn__heap_unlink(struct tarn__heap *heap, struct tarn__lane *lane,
+static inline void tarn__heap_unlink(struct tarn__heap *heap,
+                                     struct tarn__stream_state *stream_state,
                                      const struct tarn__node *node)
 {
     tarn__index older = node->age.older, younger = node->age.younger;
 
-    tarn__node_link(older ? &NODE(older)->age.younger : &lane->oldest, younger);
-    tarn__node_link(younger ? &NODE(younger)->age.older : &lane->youngest, older);
+    tarn__node_link(older ? &NODE(older)->age.younger : &stream_state->oldest, younger);
+    tarn__node_link(younger ? &NODE(younger)->age.older : &stream_state->youngest, older);
 }
 
 /* --- free nodes as a whole --- */
@@ -104,16 +110,16 @@ static inline void tarn__heap_unlink(struct tarn__heap *heap, struct tarn__lane 
 static inline void tarn__heap_detach(struct tarn__heap *heap, tarn__index index)
 {
     struct tarn__node *node = NODE(index);
-    struct tarn__lane *lane = tarn__heap_lane_of(heap, node);
+    struct tarn__stream_state *stream_state = tarn__heap_state_of(heap, node);
 
-    tarn__heap_out_of_bins(heap, index, lane);
-    if (lane) {
-        tarn__heap_unlink(heap, lane, node);
-        if (lane->oldest == 0)
-            tarn__lane_is_empty(heap, lane);
+    tarn__heap_out_of_bins(heap, index, stream_state);
+    if (stream_state) {
+        tarn__heap_unlink(heap, stream_state, node);
+        if (stream_state->oldest == 0)
+            tarn__stream_state_unlink(heap, stream_state);
     }
-    node->lane = 0;
-    tarn__node_set(node, TARN__MOVING);
+    node->stream_state = 0;
+    tarn__node_set(node, TARN__IN_TRANSIT);
 }
 
 /* --- the address table holds the live nodes, and the first node of each segment --- */

@@ -9,13 +9,13 @@
 
 static bool add_start(struct tarn__heap *heap, uint64_t address)
 {
-    if (heap->segments == heap->segment_room) {
-        size_t room = heap->segment_room ? 2 * heap->segment_room : 16;
-        uint64_t *starts = realloc(heap->starts, room * sizeof *starts);
+    if (heap->segments == heap->segment_capacity) {
+        size_t capacity = heap->segment_capacity ? 2 * heap->segment_capacity : 16;
+        uint64_t *starts = realloc(heap->starts, capacity * sizeof *starts);
         if (!starts)
             return false;
         heap->starts = starts;
-        heap->segment_room = room;
+        heap->segment_capacity = capacity;
     }
     heap->starts[heap->segments++] = address;
     return true;
@@ -31,7 +31,7 @@ static void remove_start(struct tarn__heap *heap, uint64_t address)
         heap->starts[i] = heap->starts[--heap->segments];
 }
 
-/* The bug of the mutation border_lost: adjacent segments count as one. */
+/* The bug of the mutation segment_border_lost: adjacent segments count as one. */
 static void lose_borders(struct tarn__heap *heap, tarn__index index)
 {
     for (size_t i = 0; i < heap->segments; i++) {
@@ -48,35 +48,35 @@ static void lose_borders(struct tarn__heap *heap, tarn__index index)
 /* Make a node for a whole new range: MOVING, counted as live. */
 static tarn__index new_range(struct tarn__heap *heap, uint64_t address, uint64_t bytes)
 {
-    uint64_t start = (address + TARN__GRANULE - 1) & ~(uint64_t)(TARN__GRANULE - 1);
-    uint64_t granules = (address + bytes - start) >> TARN__GRANULE_SHIFT;
+    uint64_t start = (address + TARN__QUANTUM - 1) & ~(uint64_t)(TARN__QUANTUM - 1);
+    uint64_t quanta = (address + bytes - start) >> TARN__QUANTUM_SHIFT;
 
-    if (granules == 0 || granules > UINT32_MAX || start >> 48 ||
+    if (quanta == 0 || quanta > UINT32_MAX || start >> 48 ||
         (address + bytes - 1) >> 48 || !tarn__nodes_reserve(&heap->nodes, 1) ||
         !tarn__addresses_reserve(&heap->addresses, &heap->nodes, 1) ||
         !add_start(heap, start))
         return 0;
     tarn__index index = tarn__nodes_take(&heap->nodes);
     struct tarn__node *node = NODE(index);
-    tarn__node_place(node, start);
-    tarn__node_size(node, (uint32_t)granules);
-    tarn__node_set(node, TARN__MOVING);
+    tarn__node_set_address(node, start);
+    tarn__node_size(node, (uint32_t)quanta);
+    tarn__node_set(node, TARN__IN_TRANSIT);
     tarn__addresses_add(&heap->addresses, &heap->nodes, index);
     heap->blocks++;
-    heap->out_bytes += tarn__node_bytes(node);
-    if (TARN_MUTATION(border_lost))
+    heap->allocated_bytes += tarn__node_bytes(node);
+    if (TARN_MUTATION(segment_border_lost))
         lose_borders(heap, index);
     return index;
 }
 
 bool tarn__heap_add_segment(struct tarn__heap *heap, uint64_t address, uint64_t bytes,
-                            struct tarn__lane *lane)
+                            struct tarn__stream_state *stream_state)
 {
     tarn__index index = new_range(heap, address, bytes);
 
     if (!index)
         return false;
-    tarn__heap_put(heap, index, lane);
+    tarn__heap_put(heap, index, stream_state);
     return true;
 }
 
@@ -86,65 +86,65 @@ bool tarn__heap_add_range(struct tarn__heap *heap, uint64_t address, uint64_t by
 
     if (!index)
         return false;
-    tarn__heap_make_hole(heap, index);
+    tarn__heap_make_unmapped(heap, index);
     return true;
 }
 
-static bool joins_hole(const struct tarn__heap *heap, const struct tarn__node *node,
-                       tarn__index neighbour)
+static bool coalesces_with_unmapped(const struct tarn__heap *heap,
+                                    const struct tarn__node *node, tarn__index neighbour)
 {
-    return neighbour && tarn__node_state(NODE(neighbour)) == TARN__HOLE &&
-           NODE(neighbour)->granules <= UINT32_MAX - node->granules;
+    return neighbour && tarn__node_state(NODE(neighbour)) == TARN__UNMAPPED &&
+           NODE(neighbour)->quanta <= UINT32_MAX - node->quanta;
 }
 
-static void out_of_holes(struct tarn__heap *heap, tarn__index index)
+static void remove_unmapped(struct tarn__heap *heap, tarn__index index)
 {
-    tarn__bins_remove(&heap->holes, &heap->nodes, index);
-    heap->hole_bytes -= tarn__node_bytes(NODE(index));
+    tarn__bins_remove(&heap->unmapped, &heap->nodes, index);
+    heap->unmapped_bytes -= tarn__node_bytes(NODE(index));
 }
 
-void tarn__heap_make_hole(struct tarn__heap *heap, tarn__index index)
+void tarn__heap_make_unmapped(struct tarn__heap *heap, tarn__index index)
 {
     struct tarn__node *node = NODE(index);
 
-    heap->out_bytes -= tarn__node_bytes(node);
+    heap->allocated_bytes -= tarn__node_bytes(node);
     tarn__heap_leave(heap, index);
-    if (joins_hole(heap, node, node->after)) {
-        out_of_holes(heap, node->after);
-        tarn__heap_take_in(heap, index);
+    if (coalesces_with_unmapped(heap, node, node->after)) {
+        remove_unmapped(heap, node->after);
+        tarn__heap_absorb(heap, index);
     }
-    if (joins_hole(heap, node, node->before)) {
+    if (coalesces_with_unmapped(heap, node, node->before)) {
         tarn__index before = node->before;
-        out_of_holes(heap, before);
-        tarn__heap_take_in(heap, before);
+        remove_unmapped(heap, before);
+        tarn__heap_absorb(heap, before);
         index = before;
     }
-    tarn__node_set(NODE(index), TARN__HOLE);
-    tarn__bins_add(&heap->holes, &heap->nodes, index);
-    heap->hole_bytes += tarn__node_bytes(NODE(index));
+    tarn__node_set(NODE(index), TARN__UNMAPPED);
+    tarn__bins_add(&heap->unmapped, &heap->nodes, index);
+    heap->unmapped_bytes += tarn__node_bytes(NODE(index));
 }
 
-void tarn__heap_make_old(struct tarn__heap *heap, tarn__index index)
+void tarn__heap_make_retired(struct tarn__heap *heap, tarn__index index)
 {
-    heap->out_bytes -= tarn__node_bytes(NODE(index));
-    heap->hole_bytes += tarn__node_bytes(NODE(index));
+    heap->allocated_bytes -= tarn__node_bytes(NODE(index));
+    heap->unmapped_bytes += tarn__node_bytes(NODE(index));
     tarn__heap_leave(heap, index);
-    tarn__node_set(NODE(index), TARN__OLD);
+    tarn__node_set(NODE(index), TARN__RETIRED);
 }
 
-void tarn__heap_end_old(struct tarn__heap *heap, tarn__index index)
+void tarn__heap_end_retired(struct tarn__heap *heap, tarn__index index)
 {
-    heap->out_bytes += tarn__node_bytes(NODE(index));
-    heap->hole_bytes -= tarn__node_bytes(NODE(index));
+    heap->allocated_bytes += tarn__node_bytes(NODE(index));
+    heap->unmapped_bytes -= tarn__node_bytes(NODE(index));
     tarn__heap_enter(heap, index);
-    tarn__node_set(NODE(index), TARN__MOVING);
+    tarn__node_set(NODE(index), TARN__IN_TRANSIT);
 }
 
 void tarn__heap_drop_segment(struct tarn__heap *heap, tarn__index index)
 {
     struct tarn__node *node = NODE(index);
 
-    heap->out_bytes -= tarn__node_bytes(node);
+    heap->allocated_bytes -= tarn__node_bytes(node);
     remove_start(heap, node->address);
     tarn__addresses_remove(&heap->addresses, &heap->nodes, index);
     tarn__nodes_put(&heap->nodes, index);
@@ -153,80 +153,84 @@ void tarn__heap_drop_segment(struct tarn__heap *heap, tarn__index index)
 
 /* --- where to grow --- */
 
-enum { HOLE_LOOKS = 128 };
+enum { LOOKS_MAX = 128 };
 
-struct place {
+struct site_search {
     const struct tarn__heap *heap;
-    const struct tarn__lane *lane;
+    const struct tarn__stream_state *stream_state;
     const struct tarn__request *request;
-    uint64_t spare_bytes;
+    uint64_t extra_bytes;
     struct tarn__site best;
     unsigned looks;
 };
 
 /* Return how much of a hole the request needs, given the memory before it. */
-static struct tarn__site site_in(const struct place *place, tarn__index index)
+static struct tarn__site site_in(const struct site_search *site_search, tarn__index index)
 {
-    const struct tarn__heap *heap = place->heap;
-    const struct tarn__node *hole = NODE(index);
-    struct tarn__site site = {index, hole->address, 0, hole->address};
-    uint64_t alignment = place->request->alignment;
+    const struct tarn__heap *heap = site_search->heap;
+    const struct tarn__node *range = NODE(index);
+    struct tarn__site site = {index, range->address, 0, range->address};
+    uint64_t alignment = site_search->request->alignment;
 
-    for (tarn__index i = hole->before; i && tarn__lane_may_have(place->lane, NODE(i));
+    for (tarn__index i = range->before;
+         i && tarn__stream_state_may_use(site_search->stream_state, NODE(i));
          i = NODE(i)->before)
         site.from = NODE(i)->address;
     uint64_t start = (site.from + alignment - 1) & ~(alignment - 1);
-    uint64_t end = start + ((uint64_t)place->request->granules << TARN__GRANULE_SHIFT);
-    site.bytes = end > hole->address ? end - hole->address : 0;
+    uint64_t end =
+        start + ((uint64_t)site_search->request->quanta << TARN__QUANTUM_SHIFT);
+    site.bytes = end > range->address ? end - range->address : 0;
     return site;
 }
 
-static bool look_at_hole(void *data, tarn__index index)
+static bool visit_unmapped(void *data, tarn__index index)
 {
-    struct place *place = data;
-    struct tarn__site site = site_in(place, index);
+    struct site_search *site_search = data;
+    struct tarn__site site = site_in(site_search, index);
 
     /* The page that maps it has to be in the hole as well. */
-    if (site.bytes + place->spare_bytes <=
-            tarn__node_bytes(tarn__node(&place->heap->nodes, index)) &&
-        (!place->best.hole || site.bytes < place->best.bytes))
-        place->best = site;
-    return ++place->looks < HOLE_LOOKS;
+    if (site.bytes + site_search->extra_bytes <=
+            tarn__node_bytes(tarn__node(&site_search->heap->nodes, index)) &&
+        (!site_search->best.range || site.bytes < site_search->best.bytes))
+        site_search->best = site;
+    return ++site_search->looks < LOOKS_MAX;
 }
 
 struct tarn__site tarn__heap_find_site(const struct tarn__heap *heap,
-                                       const struct tarn__lane *lane,
+                                       const struct tarn__stream_state *stream_state,
                                        const struct tarn__request *request,
-                                       uint64_t spare_bytes)
+                                       uint64_t extra_bytes)
 {
-    struct place place = {
-        .heap = heap, .lane = lane, .request = request, .spare_bytes = spare_bytes};
+    struct site_search site_search = {.heap = heap,
+                                      .stream_state = stream_state,
+                                      .request = request,
+                                      .extra_bytes = extra_bytes};
 
-    tarn__bins_visit(&heap->holes, &heap->nodes, 1, look_at_hole, &place);
-    return place.best;
+    tarn__bins_visit(&heap->unmapped, &heap->nodes, 1, visit_unmapped, &site_search);
+    return site_search.best;
 }
 
 struct inside {
     const struct tarn__heap *heap;
     uint64_t address;
-    tarn__index hole;
+    tarn__index range;
 };
 
 static bool is_inside(void *data, tarn__index index)
 {
     struct inside *inside = data;
-    const struct tarn__node *hole = tarn__node(&inside->heap->nodes, index);
+    const struct tarn__node *range = tarn__node(&inside->heap->nodes, index);
 
-    if (inside->address - hole->address >= tarn__node_bytes(hole))
+    if (inside->address - range->address >= tarn__node_bytes(range))
         return true;
-    inside->hole = index;
+    inside->range = index;
     return false;
 }
 
-tarn__index tarn__heap_hole_at(const struct tarn__heap *heap, uint64_t address)
+tarn__index tarn__heap_unmapped_at(const struct tarn__heap *heap, uint64_t address)
 {
     struct inside inside = {heap, address, 0};
 
-    tarn__bins_visit(&heap->holes, &heap->nodes, 1, is_inside, &inside);
-    return inside.hole;
+    tarn__bins_visit(&heap->unmapped, &heap->nodes, 1, is_inside, &inside);
+    return inside.range;
 }

@@ -8,21 +8,21 @@
  * the event is complete, any stream may use them without a wait.
  *
  * A stream has ended once its handle names a stream with another id. Such a stream cannot
- * be fenced any more: its unfenced frees move to the lane TARN__KEY_LEFT (ended.c). Its
+ * be fenced any more: its unfenced frees move to the lane TARN__KEY_ORPHANED (ended.c). Its
  * own lane stays until the last fenced block is completed or another stream's. The heap's
  * lock guards all of it.
  */
-#ifndef TARN_POOL_LANE_H
-#define TARN_POOL_LANE_H
+#ifndef TARN_POOL_STREAM_STATE_H
+#define TARN_POOL_STREAM_STATE_H
 
 #include "driver/driver.h"
 #include "resource/pool/bins.h"
 
 /* Keys of lanes that are no stream ids. Ids count up from 1. */
-#define TARN__KEY_NOBODY UINT64_MAX /* TARN_STREAM_NONE: no order at all */
+#define TARN__KEY_NO_STREAM UINT64_MAX /* TARN_STREAM_NONE: no order at all */
 /* the handles 0 and 1: querying their id can end a capture */
 #define TARN__KEY_LEGACY (UINT64_MAX - 1)
-#define TARN__KEY_LEFT (UINT64_MAX - 2)      /* of ended streams and captures: no order */
+#define TARN__KEY_ORPHANED (UINT64_MAX - 2)  /* of ended streams and captures: no order */
 #define TARN__KEY_CAPTURES (UINT64_MAX >> 1) /* above: lanes of captures, by a count */
 
 struct tarn__fence {
@@ -33,11 +33,11 @@ struct tarn__fence {
 
 /* Exponential back-off. After the answer no, the pool skips the same query once, then
  * three, seven and fifteen times. After the answer yes, it queries each time. */
-struct tarn__pace {
+struct tarn__backoff {
     unsigned chosen, left; /* number of queries to skip; how many remain */
 };
 
-static inline bool tarn__pace_asks(struct tarn__pace *pace)
+static inline bool tarn__backoff_allows(struct tarn__backoff *pace)
 {
     bool asks = pace->left == 0;
 
@@ -45,7 +45,7 @@ static inline bool tarn__pace_asks(struct tarn__pace *pace)
     return asks;
 }
 
-static inline void tarn__pace_note(struct tarn__pace *pace, bool yes)
+static inline void tarn__backoff_note(struct tarn__backoff *pace, bool yes)
 {
     pace->chosen = yes ? 0 : (2 * pace->chosen + 1) & 15;
     pace->left = pace->chosen;
@@ -53,15 +53,19 @@ static inline void tarn__pace_note(struct tarn__pace *pace, bool yes)
 
 /* Does the work of other streams order a stream that has nothing queued itself? The
  * legacy stream's work orders a blocking one. */
-enum tarn__lane_kind { TARN__KIND_UNKNOWN, TARN__KIND_BLOCKING, TARN__KIND_BY_ITSELF };
+enum tarn__stream_kind {
+    TARN__KIND_UNKNOWN,
+    TARN__KIND_BLOCKING,
+    TARN__KIND_NON_BLOCKING
+};
 
-struct tarn__lane {
+struct tarn__stream_state {
     tarn__index index;
     uint64_t key;
     /* Handle of its stream, for comparison alone: another stream may have it by now.
      * NULL: the stream has no handle of its own. */
     CUstream_ handle;
-    tarn_stream opened; /* the value with which the stream was registered, else 0 */
+    tarn_stream registration; /* the value with which the stream was registered, else 0 */
 
     struct tarn__bins bins;       /* its free blocks by size */
     tarn__index oldest, youngest; /* its free blocks by epoch */
@@ -78,27 +82,27 @@ struct tarn__lane {
     /* Another stream could use its memory: fence it soon. A cache hit reads this without
      * the lock, and takes the slow path. */
     atomic_bool wanted;
-    /* the stream may reuse its own frees; false for no stream and for TARN__KEY_LEFT */
+    /* the stream may reuse its own frees; false for no stream and for TARN__KEY_ORPHANED */
     bool in_order;
     /* its memory waits for the owner of a graph, not for an event fence */
     bool is_capture;
-    bool has_ended;             /* frees here go to the lane TARN__KEY_LEFT */
-    uint64_t barrier_epoch;     /* closed by the device-wide wait that is under way */
+    bool has_ended;             /* frees here go to the lane TARN__KEY_ORPHANED */
+    uint64_t device_wait_epoch; /* closed by the device-wide wait that is under way */
     struct tarn__fence *fences; /* oldest first */
-    size_t fence_count, fence_room;
+    size_t fence_count, fence_capacity;
 
     unsigned frees;    /* since the last event fence */
     unsigned interval; /* frees between two event fences: see fence.c */
     uint64_t misses;   /* of the pool, at the last event fence */
 
-    enum tarn__lane_kind kind;
+    enum tarn__stream_kind kind;
     /* back-off of querying whether the stream is idle, by event fences */
-    struct tarn__pace idle;
+    struct tarn__backoff idle;
     /* back-off of querying whether its oldest event fence is complete, by rounds */
-    struct tarn__pace done;
+    struct tarn__backoff done;
 
     /* round of the pool in which its oldest event fence was last queried */
-    uint64_t asked_round;
+    uint64_t queried_round;
 
     /* thread caches (magazines), captures and calls that hold its index */
     unsigned users;
@@ -107,26 +111,28 @@ struct tarn__lane {
 };
 
 /* Return the bytes that no event fence covers. */
-static inline uint64_t tarn__lane_unfenced(const struct tarn__lane *lane)
+static inline uint64_t tarn__stream_state_unfenced(
+    const struct tarn__stream_state *stream_state)
 {
-    return lane->open_bytes + lane->closed_bytes;
+    return stream_state->open_bytes + stream_state->closed_bytes;
 }
 
 /* Return true if the stream of `lane` may have this block without a wait. NULL: no
  * stream. */
-static inline bool tarn__lane_may_have(const struct tarn__lane *lane,
-                                       const struct tarn__node *node)
+static inline bool tarn__stream_state_may_use(
+    const struct tarn__stream_state *stream_state, const struct tarn__node *node)
 {
     return tarn__node_state(node) == TARN__FREE &&
-           (node->lane == 0 || (lane && lane->in_order && node->lane == lane->index));
+           (node->stream_state == 0 || (stream_state && stream_state->in_order &&
+                                        node->stream_state == stream_state->index));
 }
 
 /* Return true if this block of the lane is behind a published event fence. */
-static inline bool tarn__lane_has_fenced(const struct tarn__lane *lane,
-                                         const struct tarn__node *node)
+static inline bool tarn__stream_state_has_fenced(
+    const struct tarn__stream_state *stream_state, const struct tarn__node *node)
 {
-    return lane->fence_count > 0 && !lane->is_capture &&
-           node->epoch <= lane->fences[lane->fence_count - 1].epoch;
+    return stream_state->fence_count > 0 && !stream_state->is_capture &&
+           node->epoch <= stream_state->fences[stream_state->fence_count - 1].epoch;
 }
 
 #endif

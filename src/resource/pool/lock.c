@@ -29,7 +29,7 @@ static void sleep_briefly(void)
     pthread_setcancelstate(state, NULL);
 }
 
-static void stand_back(unsigned turn)
+static void back_off(unsigned turn)
 {
     if (turn < LOOKS)
         pause_briefly();
@@ -45,6 +45,6 @@ void tarn__lock_wait(struct tarn__lock *lock)
 
     do
         while (atomic_load_explicit(&lock->held, memory_order_relaxed))
-            stand_back(turn < LOOKS + YIELDS ? turn++ : turn);
+            back_off(turn < LOOKS + YIELDS ? turn++ : turn);
     while (!tarn__lock_try(lock));
 }

@@ -15,7 +15,7 @@
  * thread that frees another thread's allocations would send each of that thread's
  * searches the long way. At first: a stream that ends soon would leave the block behind.
  * And after the last one was of no use. */
-enum { SPARE_REST = 64, SPARE_FIRST = 16, SPARE_UNUSED = 4 };
+enum { SKIPS_AFTER_TAKEN = 64, SKIPS_AT_FIRST = 16, SKIPS_AFTER_UNUSED = 4 };
 
 _Thread_local struct tarn__thread *tarn__this_thread;
 
@@ -37,66 +37,70 @@ static bool is_in_context(const struct tarn__pool *pool)
            current == pool->context;
 }
 
-bool tarn__magazine_check_raw(struct tarn__pool *pool, struct tarn__magazine *magazine,
-                              enum tarn__use use)
+bool tarn__thread_cache_check_raw(struct tarn__pool *pool,
+                                  struct tarn__thread_cache *cache, enum tarn__use use)
 {
     const struct tarn__calls *calls = pool->calls;
     CUstreamCaptureStatus_ status = CU_STREAM_CAPTURE_STATUS_NONE_;
     unsigned long long id;
 
-    tarn__wait_ahead();
-    if (magazine->is_per_thread && !is_in_context(pool))
+    tarn__call_blocking_hook();
+    if (cache->is_per_thread && !is_in_context(pool))
         return false;
-    if (calls->stream_is_capturing(magazine->handle, &status) != CUDA_SUCCESS_ ||
+    if (calls->stream_is_capturing(cache->handle, &status) != CUDA_SUCCESS_ ||
         (status != CU_STREAM_CAPTURE_STATUS_NONE_ &&
-         !TARN_MUTATION(magazine_block_to_capture)))
+         !TARN_MUTATION(thread_cache_block_to_capture)))
         return false;
-    if (use == TARN__TO_FREE || magazine->is_per_thread ||
+    if (use == TARN__TO_FREE || cache->is_per_thread ||
         TARN_MUTATION(id_not_checked_before_record))
         return true;
-    return calls->stream_get_id(magazine->handle, &id) == CUDA_SUCCESS_ &&
-           id == magazine->key;
+    return calls->stream_get_id(cache->handle, &id) == CUDA_SUCCESS_ && id == cache->key;
 }
 
 /* --- the last-freed block (the spare) --- */
 
-bool tarn__magazine_let_go(struct tarn__pool *pool, struct tarn__magazine *magazine)
+bool tarn__thread_cache_return_last_freed(struct tarn__pool *pool,
+                                          struct tarn__thread_cache *cache)
 {
-    if (atomic_load_explicit(&magazine->spare, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&cache->last_freed, memory_order_relaxed) == 0)
         return false;
-    uint64_t spare = atomic_exchange_explicit(&magazine->spare, 0, memory_order_acq_rel);
-    if (spare)
-        tarn__heap_put(&pool->heap, (tarn__index)spare, magazine->lane);
-    return spare != 0;
+    uint64_t last_freed =
+        atomic_exchange_explicit(&cache->last_freed, 0, memory_order_acq_rel);
+    if (last_freed)
+        tarn__heap_put(&pool->heap, (tarn__index)last_freed, cache->stream_state);
+    return last_freed != 0;
 }
 
-bool tarn__magazines_let_go(struct tarn__pool *pool)
+bool tarn__thread_caches_return_last_freed(struct tarn__pool *pool)
 {
     bool any = false;
 
-    for (struct tarn__magazine *i = pool->magazines; i; i = i->next)
-        any |= tarn__magazine_let_go(pool, i);
+    for (struct tarn__thread_cache *i = pool->caches; i; i = i->next)
+        any |= tarn__thread_cache_return_last_freed(pool, i);
     return any;
 }
 
-void tarn__magazine_give_up(struct tarn__pool *pool, struct tarn__magazine *magazine)
+void tarn__thread_cache_drop_last_freed(struct tarn__pool *pool,
+                                        struct tarn__thread_cache *cache)
 {
-    magazine->spare_rest =
-        tarn__magazine_let_go(pool, magazine) ? SPARE_UNUSED : SPARE_REST;
-    magazine->left_spare = false;
+    cache->last_freed_skips = tarn__thread_cache_return_last_freed(pool, cache)
+                                  ? SKIPS_AFTER_UNUSED
+                                  : SKIPS_AFTER_TAKEN;
+    cache->keeps_last_freed = false;
 }
 
-bool tarn__magazine_keep_now(struct tarn__pool *pool, struct tarn__magazine *magazine,
-                             tarn__index index)
+bool tarn__thread_cache_keep_last_freed_now(struct tarn__pool *pool,
+                                            struct tarn__thread_cache *cache,
+                                            tarn__index index)
 {
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
 
-    if (atomic_load(&magazine->closed) || tarn__pool_gives_back(pool) ||
-        !tarn__fence_can_wait(pool, magazine->lane, tarn__node_bytes(node)))
+    if (atomic_load(&cache->closed) || tarn__pool_releases_memory(pool) ||
+        !tarn__fence_can_wait(pool, cache->stream_state, tarn__node_bytes(node)))
         return false;
-    tarn__node_set(node, TARN__PARKED);
-    tarn__magazine_put_spare(pool, magazine, index);
-    magazine->spare_granules = node->granules;
+    tarn__node_set(node, TARN__THREAD_CACHED);
+    tarn__thread_cache_put_last_freed(pool, cache, index);
+    cache->last_freed_quanta = node->quanta;
     return true;
 }
 
@@ -104,39 +108,41 @@ bool tarn__magazine_keep_now(struct tarn__pool *pool, struct tarn__magazine *mag
 
 /* Return all blocks to the heap, into the lane of their stream. The cache is entered,
  * `lock` held. */
-static void drain(struct tarn__pool *pool, struct tarn__magazine *magazine)
+static void drain(struct tarn__pool *pool, struct tarn__thread_cache *cache)
 {
     for (unsigned i = 0; i < TARN__SMALL_CLASSES; i++) {
-        while (magazine->small[i]) {
-            tarn__index index = magazine->small[i];
-            magazine->small[i] = tarn__node(&pool->heap.nodes, index)->next;
-            tarn__heap_put(&pool->heap, index, magazine->lane);
+        while (cache->small[i]) {
+            tarn__index index = cache->small[i];
+            cache->small[i] = tarn__node(&pool->heap.nodes, index)->next;
+            tarn__heap_put(&pool->heap, index, cache->stream_state);
         }
-        TARN__HOLD(magazine->small_count[i], 0);
+        TARN__HOLD(cache->small_count[i], 0);
     }
     for (unsigned i = 0; i < TARN__LARGE_SLOTS; i++) {
-        tarn__index index = TARN__HELD(magazine->large[i]);
+        tarn__index index = TARN__QUARANTINED(cache->large[i]);
         if (index)
-            tarn__heap_put(&pool->heap, index, magazine->lane);
-        TARN__HOLD(magazine->large[i], 0);
+            tarn__heap_put(&pool->heap, index, cache->stream_state);
+        TARN__HOLD(cache->large[i], 0);
     }
-    tarn__magazine_let_go(pool, magazine);
-    TARN__HOLD(magazine->bytes, 0);
-    pool->parked_granted -= TARN__HELD(magazine->granted);
-    TARN__HOLD(magazine->granted, 0);
+    tarn__thread_cache_return_last_freed(pool, cache);
+    TARN__HOLD(cache->bytes, 0);
+    pool->granted_bytes -= TARN__QUARANTINED(cache->granted);
+    TARN__HOLD(cache->granted, 0);
 }
 
-enum after { STAYS_OPEN, IS_CLOSED };
+enum after_drain { STAYS_OPEN, IS_CLOSED };
 
 /* Drain the caches of a lane (NULL: of any) and of a stream (0: of any). `lock` held:
  * under it the list only loses members, and this waits for a cache in use. */
-static void drain_some(struct tarn__pool *pool, const struct tarn__lane *lane,
-                       tarn_stream stream, enum after after)
+static void drain_some(struct tarn__pool *pool,
+                       const struct tarn__stream_state *stream_state, tarn_stream stream,
+                       enum after_drain after_drain)
 {
-    for (struct tarn__magazine *i = pool->magazines; i; i = i->next) {
-        if ((lane && i->lane != lane) || (stream && i->stream != stream))
+    for (struct tarn__thread_cache *i = pool->caches; i; i = i->next) {
+        if ((stream_state && i->stream_state != stream_state) ||
+            (stream && i->stream != stream))
             continue;
-        if (after == IS_CLOSED)
+        if (after_drain == IS_CLOSED)
             atomic_store(&i->closed, true);
         tarn__lock_take(&i->lock);
         drain(pool, i);
@@ -144,28 +150,30 @@ static void drain_some(struct tarn__pool *pool, const struct tarn__lane *lane,
     }
 }
 
-void tarn__magazines_drain(struct tarn__pool *pool)
+void tarn__thread_caches_drain(struct tarn__pool *pool)
 {
-    tarn__magazines_drain_lane(pool, NULL);
+    tarn__thread_caches_drain_stream(pool, NULL);
 }
 
-void tarn__magazines_drain_lane(struct tarn__pool *pool, const struct tarn__lane *lane)
+void tarn__thread_caches_drain_stream(struct tarn__pool *pool,
+                                      const struct tarn__stream_state *stream_state)
 {
     tarn__pool_lock(pool);
-    drain_some(pool, lane, NULL, STAYS_OPEN);
+    drain_some(pool, stream_state, NULL, STAYS_OPEN);
     tarn__pool_unlock(pool);
 }
 
-void tarn__magazines_close(struct tarn__pool *pool, tarn_stream stream)
+void tarn__thread_caches_close(struct tarn__pool *pool, tarn_stream stream)
 {
     tarn__pool_lock(pool);
     drain_some(pool, NULL, stream, IS_CLOSED);
     tarn__pool_unlock(pool);
 }
 
-void tarn__magazines_close_lane(struct tarn__pool *pool, const struct tarn__lane *lane)
+void tarn__thread_caches_close_stream(struct tarn__pool *pool,
+                                      const struct tarn__stream_state *stream_state)
 {
-    drain_some(pool, lane, NULL, IS_CLOSED);
+    drain_some(pool, stream_state, NULL, IS_CLOSED);
 }
 
 /* --- creation and deletion --- */
@@ -182,20 +190,20 @@ static void counts_add(struct tarn__counts *to, const struct tarn__counts *from)
 }
 
 /* Delete a cache: its blocks return to the heap, and its counts are kept. `lock` held. */
-static void end(struct tarn__pool *pool, struct tarn__magazine *magazine)
+static void end(struct tarn__pool *pool, struct tarn__thread_cache *cache)
 {
-    struct tarn__magazine **link = &pool->magazines;
+    struct tarn__thread_cache **link = &pool->caches;
 
-    tarn__lock_take(&magazine->lock);
-    drain(pool, magazine);
-    tarn__lock_leave(&magazine->lock);
-    while (*link != magazine)
+    tarn__lock_take(&cache->lock);
+    drain(pool, cache);
+    tarn__lock_leave(&cache->lock);
+    while (*link != cache)
         link = &(*link)->next;
-    *link = magazine->next;
-    counts_add(&pool->counts, &magazine->counts);
-    magazine->lane->users--;
-    tarn__heap_forget_lane(&pool->heap, magazine->lane);
-    free(magazine);
+    *link = cache->next;
+    counts_add(&pool->counts, &cache->counts);
+    cache->stream_state->users--;
+    tarn__heap_delete_if_unused(&pool->heap, cache->stream_state);
+    free(cache);
 }
 
 static struct tarn__pool *living(uint64_t serial)
@@ -207,11 +215,11 @@ static struct tarn__pool *living(uint64_t serial)
     return pool;
 }
 
-enum why { MAKES_ROOM, THREAD_ENDS };
+enum reason { SLOT_IS_NEEDED, THREAD_ENDS };
 
 /* Delete the cache of a slot, if its pool still exists. A per-thread stream ends with its
  * thread. */
-static void clear(struct tarn__slot *slot, enum why why)
+static void clear(struct tarn__slot *slot, enum reason reason)
 {
     if (slot->serial == 0)
         return;
@@ -219,9 +227,9 @@ static void clear(struct tarn__slot *slot, enum why why)
     struct tarn__pool *pool = living(slot->serial);
     if (pool) {
         tarn__pool_lock(pool);
-        if (why == THREAD_ENDS && slot->magazine->is_per_thread)
-            tarn__stream_ended(pool, slot->magazine->lane);
-        end(pool, slot->magazine);
+        if (reason == THREAD_ENDS && slot->cache->is_per_thread)
+            tarn__stream_ended(pool, slot->cache->stream_state);
+        end(pool, slot->cache);
         tarn__pool_unlock(pool);
     }
     pthread_mutex_unlock(&pools_lock);
@@ -256,74 +264,75 @@ static struct tarn__thread *make_thread(void)
     return tarn__this_thread = thread;
 }
 
-static struct tarn__magazine *new_magazine(const struct tarn__caller *caller)
+static struct tarn__thread_cache *new_cache(const struct tarn__caller *caller)
 {
-    struct tarn__magazine *magazine = calloc(1, sizeof *magazine);
+    struct tarn__thread_cache *cache = calloc(1, sizeof *cache);
 
-    if (!magazine)
+    if (!cache)
         return NULL;
-    magazine->stream = caller->stream;
-    magazine->handle = caller->handle;
-    magazine->opened = caller->opened;
-    magazine->key = caller->lane->key;
-    magazine->is_raw = !caller->opened && magazine->key != TARN__KEY_LEGACY;
-    magazine->is_per_thread = caller->stream == TARN_STREAM_PER_THREAD;
-    magazine->lane = caller->lane;
-    magazine->spare_rest = SPARE_FIRST;
-    return magazine;
+    cache->stream = caller->stream;
+    cache->handle = caller->handle;
+    cache->registration = caller->registration;
+    cache->key = caller->stream_state->key;
+    cache->is_raw = !caller->registration && cache->key != TARN__KEY_LEGACY;
+    cache->is_per_thread = caller->stream == TARN_STREAM_PER_THREAD;
+    cache->stream_state = caller->stream_state;
+    cache->last_freed_skips = SKIPS_AT_FIRST;
+    return cache;
 }
 
-void tarn__magazine_make(const struct tarn__caller *caller)
+void tarn__thread_cache_make(const struct tarn__caller *caller)
 {
     struct tarn__pool *pool = caller->pool;
 
-    if (caller->capturing || !caller->lane->in_order)
+    if (caller->capturing || !caller->stream_state->in_order)
         return;
     struct tarn__thread *thread = tarn__this_thread ? tarn__this_thread : make_thread();
     if (!thread)
         return;
     struct tarn__slot *slot = tarn__slot_of(thread, pool->serial, caller->stream);
     if (slot->serial == pool->serial && slot->stream == caller->stream &&
-        slot->magazine->key == caller->lane->key &&
-        slot->magazine->opened == caller->opened)
+        slot->cache->key == caller->stream_state->key &&
+        slot->cache->registration == caller->registration)
         return;
-    clear(slot, MAKES_ROOM);
-    struct tarn__magazine *magazine = new_magazine(caller);
-    if (!magazine)
+    clear(slot, SLOT_IS_NEEDED);
+    struct tarn__thread_cache *cache = new_cache(caller);
+    if (!cache)
         return;
-    *slot = (struct tarn__slot){pool->serial, caller->stream, magazine};
+    *slot = (struct tarn__slot){pool->serial, caller->stream, cache};
     tarn__pool_lock(pool);
-    caller->lane->users++;
-    magazine->next = pool->magazines;
-    pool->magazines = magazine;
+    caller->stream_state->users++;
+    cache->next = pool->caches;
+    pool->caches = cache;
     tarn__pool_unlock(pool);
 }
 
-void tarn__magazines_free(struct tarn__pool *pool)
+void tarn__thread_caches_free(struct tarn__pool *pool)
 {
     tarn__pool_lock(pool);
-    while (pool->magazines)
-        end(pool, pool->magazines);
+    while (pool->caches)
+        end(pool, pool->caches);
     tarn__pool_unlock(pool);
 }
 
-void tarn__magazines_sum(struct tarn__pool *pool, struct tarn__counts *counts,
-                         uint64_t *parked_bytes, uint64_t *parked_blocks,
-                         size_t *metadata)
+void tarn__thread_caches_sum(struct tarn__pool *pool, struct tarn__counts *counts,
+                             uint64_t *thread_cached_bytes,
+                             uint64_t *thread_cached_blocks, size_t *metadata)
 {
     bool gone = tarn__driver_gone();
 
-    for (struct tarn__magazine *i = pool->magazines; i; i = i->next) {
+    for (struct tarn__thread_cache *i = pool->caches; i; i = i->next) {
         if (!gone)
             tarn__lock_take(&i->lock);
         counts_add(counts, &i->counts);
-        uint64_t spare = atomic_load_explicit(&i->spare, memory_order_relaxed);
-        *parked_bytes += TARN__HELD(i->bytes) + (spare >> 32 << TARN__GRANULE_SHIFT);
-        *parked_blocks += spare != 0;
+        uint64_t last_freed = atomic_load_explicit(&i->last_freed, memory_order_relaxed);
+        *thread_cached_bytes +=
+            TARN__QUARANTINED(i->bytes) + (last_freed >> 32 << TARN__QUANTUM_SHIFT);
+        *thread_cached_blocks += last_freed != 0;
         for (unsigned j = 0; j < TARN__SMALL_CLASSES; j++)
-            *parked_blocks += TARN__HELD(i->small_count[j]);
+            *thread_cached_blocks += TARN__QUARANTINED(i->small_count[j]);
         for (unsigned j = 0; j < TARN__LARGE_SLOTS; j++)
-            *parked_blocks += TARN__HELD(i->large[j]) != 0;
+            *thread_cached_blocks += TARN__QUARANTINED(i->large[j]) != 0;
         if (!gone)
             tarn__lock_leave(&i->lock);
         *metadata += sizeof *i;

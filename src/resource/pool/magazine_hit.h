@@ -5,14 +5,14 @@
  * around them. Only the cache's own thread calls them. A thread that drains the cache
  * changes some fields; those are read under the cache's lock.
  */
-#ifndef TARN_POOL_MAGAZINE_HIT_H
-#define TARN_POOL_MAGAZINE_HIT_H
+#ifndef TARN_POOL_THREAD_CACHE_INLINE_H
+#define TARN_POOL_THREAD_CACHE_INLINE_H
 
 #include "resource/pool/pool.h"
 
 /* Largest block that a thread cache keeps: larger ones are few, and take the slow
  * path. */
-#define TARN__LARGE_MAX ((uint32_t)((16u << 20) >> TARN__GRANULE_SHIFT))
+#define TARN__LARGE_MAX ((uint32_t)((16u << 20) >> TARN__QUANTUM_SHIFT))
 
 /* --- a thread's table --- */
 
@@ -21,7 +21,7 @@ enum { TARN__SLOTS_LOG = 6, TARN__SLOTS = 1 << TARN__SLOTS_LOG };
 struct tarn__slot {
     uint64_t serial;
     tarn_stream stream;
-    struct tarn__magazine *magazine;
+    struct tarn__thread_cache *cache;
 };
 
 struct tarn__thread {
@@ -41,15 +41,15 @@ static inline struct tarn__slot *tarn__slot_of(struct tarn__thread *thread,
 }
 
 /* Return the calling thread's cache for a stream, or NULL. */
-static inline struct tarn__magazine *tarn__magazine_find(const struct tarn__pool *pool,
-                                                         tarn_stream stream)
+static inline struct tarn__thread_cache *tarn__thread_cache_find(
+    const struct tarn__pool *pool, tarn_stream stream)
 {
     struct tarn__thread *thread = tarn__this_thread;
 
     if (!thread)
         return NULL;
     const struct tarn__slot *slot = tarn__slot_of(thread, pool->serial, stream);
-    return slot->serial == pool->serial && slot->stream == stream ? slot->magazine : NULL;
+    return slot->serial == pool->serial && slot->stream == stream ? slot->cache : NULL;
 }
 
 /* Return true if the stream is still the one that the cache was made for, and does not
@@ -57,16 +57,17 @@ static inline struct tarn__magazine *tarn__magazine_find(const struct tarn__pool
  * unavailable until a device-wide wait, since that lane's stream has ended. The pool
  * learns that at the first call that is no cache hit (ended.c). Raw streams cost one
  * driver call at a free and two at an allocation. */
-static inline bool tarn__magazine_check(struct tarn__pool *pool,
-                                        struct tarn__magazine *magazine,
-                                        enum tarn__use use)
+static inline bool tarn__thread_cache_check(struct tarn__pool *pool,
+                                            struct tarn__thread_cache *cache,
+                                            enum tarn__use use)
 {
-    if (atomic_load_explicit(&magazine->lane->wanted, memory_order_relaxed) ||
-        atomic_load_explicit(&magazine->closed, memory_order_acquire))
+    if (atomic_load_explicit(&cache->stream_state->wanted, memory_order_relaxed) ||
+        atomic_load_explicit(&cache->closed, memory_order_acquire))
         return false;
-    if (magazine->opened)
-        return !atomic_load_explicit(&magazine->opened->captures, memory_order_relaxed);
-    return !magazine->is_raw || tarn__magazine_check_raw(pool, magazine, use);
+    if (cache->registration)
+        return !atomic_load_explicit(&cache->registration->captures,
+                                     memory_order_relaxed);
+    return !cache->is_raw || tarn__thread_cache_check_raw(pool, cache, use);
 }
 
 /* --- counts --- */
@@ -78,189 +79,190 @@ static inline unsigned tarn__count_class(uint64_t bytes)
     return log < TARN_POOL_SIZE_CLASSES ? log : TARN_POOL_SIZE_CLASSES - 1;
 }
 
-static inline void tarn__count_allocation(struct tarn__counts *counts, uint64_t asked)
+static inline void tarn__count_allocation(struct tarn__counts *counts, uint64_t requested)
 {
     counts->allocations++;
-    counts->allocated_bytes += asked;
-    counts->classes[tarn__count_class(asked)]++;
+    counts->allocated_bytes += requested;
+    counts->classes[tarn__count_class(requested)]++;
 }
 
-static inline void tarn__count_free(struct tarn__counts *counts, uint64_t asked)
+static inline void tarn__count_free(struct tarn__counts *counts, uint64_t requested)
 {
     counts->frees++;
-    counts->freed_bytes += asked;
+    counts->freed_bytes += requested;
 }
 
 /* --- contents: changed under the cache's lock, read without --- */
 
-#define TARN__HELD(field) atomic_load_explicit(&(field), memory_order_relaxed)
+#define TARN__QUARANTINED(field) atomic_load_explicit(&(field), memory_order_relaxed)
 #define TARN__HOLD(field, value) \
     atomic_store_explicit(&(field), (value), memory_order_relaxed)
 
-static inline uint64_t tarn__magazine_room(const struct tarn__magazine *magazine)
+static inline uint64_t tarn__thread_cache_capacity(const struct tarn__thread_cache *cache)
 {
-    return TARN__HELD(magazine->granted) - TARN__HELD(magazine->bytes);
+    return TARN__QUARANTINED(cache->granted) - TARN__QUARANTINED(cache->bytes);
 }
 
 /* --- taking a block --- */
 
-static inline unsigned tarn__large_slot(uint32_t granules)
+static inline unsigned tarn__large_slot(uint32_t quanta)
 {
-    return granules * 0x9e3779b1u >> 28;
+    return quanta * 0x9e3779b1u >> 28;
 }
 
 /* Take a block of this size out of the cache; the caller has entered the cache. */
-static inline tarn__index tarn__magazine_pop(struct tarn__pool *pool,
-                                             struct tarn__magazine *magazine,
-                                             uint32_t granules)
+static inline tarn__index tarn__thread_cache_pop(struct tarn__pool *pool,
+                                                 struct tarn__thread_cache *cache,
+                                                 uint32_t quanta)
 {
     tarn__index index;
 
-    if (granules <= TARN__SMALL_CLASSES) {
-        index = magazine->small[granules - 1];
+    if (quanta <= TARN__SMALL_CLASSES) {
+        index = cache->small[quanta - 1];
         if (!index)
             return 0;
-        magazine->small[granules - 1] = tarn__node(&pool->heap.nodes, index)->next;
-        TARN__HOLD(magazine->small_count[granules - 1],
-                   (uint8_t)(TARN__HELD(magazine->small_count[granules - 1]) - 1));
+        cache->small[quanta - 1] = tarn__node(&pool->heap.nodes, index)->next;
+        TARN__HOLD(cache->small_count[quanta - 1],
+                   (uint8_t)(TARN__QUARANTINED(cache->small_count[quanta - 1]) - 1));
         return index;
     }
-    unsigned slot = tarn__large_slot(granules);
-    index = TARN__HELD(magazine->large[slot]);
-    if (!index || magazine->large_granules[slot] != granules)
+    unsigned slot = tarn__large_slot(quanta);
+    index = TARN__QUARANTINED(cache->large[slot]);
+    if (!index || cache->large_quanta[slot] != quanta)
         return 0;
-    TARN__HOLD(magazine->large[slot], 0);
-    magazine->large_granules[slot] = 0;
+    TARN__HOLD(cache->large[slot], 0);
+    cache->large_quanta[slot] = 0;
     return index;
 }
 
-static inline tarn__index tarn__magazine_take_spare(struct tarn__magazine *magazine,
-                                                    uint32_t granules)
+static inline tarn__index tarn__thread_cache_take_last_freed(
+    struct tarn__thread_cache *cache, uint32_t quanta)
 {
-    uint64_t spare = atomic_load_explicit(&magazine->spare, memory_order_relaxed);
+    uint64_t last_freed = atomic_load_explicit(&cache->last_freed, memory_order_relaxed);
 
-    if (spare >> 32 != granules ||
-        !atomic_compare_exchange_strong_explicit(
-            &magazine->spare, &spare, 0, memory_order_acq_rel, memory_order_relaxed))
+    if (last_freed >> 32 != quanta || !atomic_compare_exchange_strong_explicit(
+                                          &cache->last_freed, &last_freed, 0,
+                                          memory_order_acq_rel, memory_order_relaxed))
         return 0;
-    magazine->left_spare = false;
-    return (tarn__index)spare;
+    cache->keeps_last_freed = false;
+    return (tarn__index)last_freed;
 }
 
 /* Return true if the cache may have a block of this size. A drain since then may not show
  * yet. */
-static inline bool tarn__magazine_may_have(const struct tarn__magazine *magazine,
-                                           uint32_t granules)
+static inline bool tarn__thread_cache_may_have(const struct tarn__thread_cache *cache,
+                                               uint32_t quanta)
 {
-    return (granules <= TARN__SMALL_CLASSES &&
-            TARN__HELD(magazine->small_count[granules - 1]) > 0) ||
-           magazine->large_granules[tarn__large_slot(granules)] == granules ||
-           atomic_load_explicit(&magazine->spare, memory_order_relaxed) >> 32 == granules;
+    return (quanta <= TARN__SMALL_CLASSES &&
+            TARN__QUARANTINED(cache->small_count[quanta - 1]) > 0) ||
+           cache->large_quanta[tarn__large_slot(quanta)] == quanta ||
+           atomic_load_explicit(&cache->last_freed, memory_order_relaxed) >> 32 == quanta;
 }
 
 /* Take a block of `granules` for `asked` bytes, which is then the caller's; 0: a miss. */
-static inline tarn__index tarn__magazine_take(struct tarn__pool *pool,
-                                              struct tarn__magazine *magazine,
-                                              uint32_t granules, uint64_t asked)
+static inline tarn__index tarn__thread_cache_take(struct tarn__pool *pool,
+                                                  struct tarn__thread_cache *cache,
+                                                  uint32_t quanta, uint64_t requested)
 {
-    if (!tarn__magazine_may_have(magazine, granules) || !tarn__lock_try(&magazine->lock))
+    if (!tarn__thread_cache_may_have(cache, quanta) || !tarn__lock_try(&cache->lock))
         return 0;
-    tarn__index index = tarn__magazine_pop(pool, magazine, granules);
+    tarn__index index = tarn__thread_cache_pop(pool, cache, quanta);
     if (index)
-        TARN__HOLD(magazine->bytes, TARN__HELD(magazine->bytes) -
-                                        ((uint64_t)granules << TARN__GRANULE_SHIFT));
+        TARN__HOLD(cache->bytes, TARN__QUARANTINED(cache->bytes) -
+                                     ((uint64_t)quanta << TARN__QUANTUM_SHIFT));
     else
-        index = tarn__magazine_take_spare(magazine, granules);
+        index = tarn__thread_cache_take_last_freed(cache, quanta);
     if (index) {
-        magazine->counts.hits++;
-        tarn__count_allocation(&magazine->counts, asked);
+        cache->counts.hits++;
+        tarn__count_allocation(&cache->counts, requested);
     }
-    tarn__lock_leave(&magazine->lock);
+    tarn__lock_leave(&cache->lock);
     return index;
 }
 
 /* --- keeping a block --- */
 
-static inline void tarn__magazine_put_spare(struct tarn__pool *pool,
-                                            struct tarn__magazine *magazine,
-                                            tarn__index index)
+static inline void tarn__thread_cache_put_last_freed(struct tarn__pool *pool,
+                                                     struct tarn__thread_cache *cache,
+                                                     tarn__index index)
 {
-    uint64_t granules = tarn__node(&pool->heap.nodes, index)->granules;
+    uint64_t quanta = tarn__node(&pool->heap.nodes, index)->quanta;
 
-    atomic_store_explicit(&magazine->spare, granules << 32 | index, memory_order_release);
-    magazine->left_spare = true;
+    atomic_store_explicit(&cache->last_freed, quanta << 32 | index, memory_order_release);
+    cache->keeps_last_freed = true;
 }
 
-static inline bool tarn__magazine_has_room(const struct tarn__magazine *magazine,
-                                           uint32_t granules)
+static inline bool tarn__thread_cache_has_capacity(const struct tarn__thread_cache *cache,
+                                                   uint32_t quanta)
 {
-    uint64_t bytes = (uint64_t)granules << TARN__GRANULE_SHIFT;
+    uint64_t bytes = (uint64_t)quanta << TARN__QUANTUM_SHIFT;
 
-    if (bytes > tarn__magazine_room(magazine) || granules > TARN__LARGE_MAX)
+    if (bytes > tarn__thread_cache_capacity(cache) || quanta > TARN__LARGE_MAX)
         return false;
-    if (granules <= TARN__SMALL_CLASSES)
-        return TARN__HELD(magazine->small_count[granules - 1]) < TARN__SMALL_DEPTH;
-    return TARN__HELD(magazine->large[tarn__large_slot(granules)]) == 0;
+    if (quanta <= TARN__SMALL_CLASSES)
+        return TARN__QUARANTINED(cache->small_count[quanta - 1]) < TARN__SMALL_DEPTH;
+    return TARN__QUARANTINED(cache->large[tarn__large_slot(quanta)]) == 0;
 }
 
 /* Enter a block that is PARKED (thread-cached). The cache has capacity. */
-static inline void tarn__magazine_push(struct tarn__pool *pool,
-                                       struct tarn__magazine *magazine, tarn__index index)
+static inline void tarn__thread_cache_push(struct tarn__pool *pool,
+                                           struct tarn__thread_cache *cache,
+                                           tarn__index index)
 {
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
-    uint32_t granules = node->granules;
+    uint32_t quanta = node->quanta;
 
-    if (granules <= TARN__SMALL_CLASSES) {
-        node->next = magazine->small[granules - 1];
-        magazine->small[granules - 1] = index;
-        TARN__HOLD(magazine->small_count[granules - 1],
-                   (uint8_t)(TARN__HELD(magazine->small_count[granules - 1]) + 1));
+    if (quanta <= TARN__SMALL_CLASSES) {
+        node->next = cache->small[quanta - 1];
+        cache->small[quanta - 1] = index;
+        TARN__HOLD(cache->small_count[quanta - 1],
+                   (uint8_t)(TARN__QUARANTINED(cache->small_count[quanta - 1]) + 1));
     } else {
-        TARN__HOLD(magazine->large[tarn__large_slot(granules)], index);
-        magazine->large_granules[tarn__large_slot(granules)] = granules;
+        TARN__HOLD(cache->large[tarn__large_slot(quanta)], index);
+        cache->large_quanta[tarn__large_slot(quanta)] = quanta;
     }
-    TARN__HOLD(magazine->bytes, TARN__HELD(magazine->bytes) + tarn__node_bytes(node));
+    TARN__HOLD(cache->bytes, TARN__QUARANTINED(cache->bytes) + tarn__node_bytes(node));
 }
 
 /* Return true if this block is to be the last-freed block (the spare) again. */
-static inline bool tarn__magazine_was_spare(const struct tarn__magazine *magazine,
-                                            uint32_t granules)
+static inline bool tarn__thread_cache_was_last_freed(
+    const struct tarn__thread_cache *cache, uint32_t quanta)
 {
-    return magazine->spare_granules == granules && !magazine->left_spare;
+    return cache->last_freed_quanta == quanta && !cache->keeps_last_freed;
 }
 
 /* Put a LIVE block in. Without capacity nothing changes. A block that is not live was
  * freed by another thread. */
-static inline enum tarn__put tarn__magazine_put(struct tarn__pool *pool,
-                                                struct tarn__magazine *magazine,
-                                                tarn__index index, uint64_t block)
+static inline enum tarn__put tarn__thread_cache_put(struct tarn__pool *pool,
+                                                    struct tarn__thread_cache *cache,
+                                                    tarn__index index, uint64_t block)
 {
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
-    uint32_t granules = tarn__node_granules(node);
-    enum tarn__put result = TARN__PUT_NO_ROOM;
+    uint32_t quanta = tarn__node_quanta(node);
+    enum tarn__put result = TARN__PUT_FULL;
 
     /* Most blocks without capacity are rejected without the lock. */
-    if (!tarn__magazine_has_room(magazine, granules) &&
-        !tarn__magazine_was_spare(magazine, granules))
-        return TARN__PUT_NO_ROOM;
-    if (!tarn__lock_try(&magazine->lock))
-        return TARN__PUT_NO_ROOM;
-    bool has = tarn__magazine_has_room(magazine, granules);
-    if (!atomic_load_explicit(&magazine->closed, memory_order_relaxed) &&
-        (has || tarn__magazine_was_spare(magazine, granules))) {
-        result = TARN__PUT_NOT_OUT;
-        if (tarn__node_claim(node, block, TARN__PARKED)) {
-            uint64_t asked = tarn__node_asked(node);
+    if (!tarn__thread_cache_has_capacity(cache, quanta) &&
+        !tarn__thread_cache_was_last_freed(cache, quanta))
+        return TARN__PUT_FULL;
+    if (!tarn__lock_try(&cache->lock))
+        return TARN__PUT_FULL;
+    bool has = tarn__thread_cache_has_capacity(cache, quanta);
+    if (!atomic_load_explicit(&cache->closed, memory_order_relaxed) &&
+        (has || tarn__thread_cache_was_last_freed(cache, quanta))) {
+        result = TARN__PUT_NOT_LIVE;
+        if (tarn__node_claim(node, block, TARN__THREAD_CACHED)) {
+            uint64_t requested = tarn__node_requested(node);
             if (has) {
-                tarn__magazine_push(pool, magazine, index);
+                tarn__thread_cache_push(pool, cache, index);
             } else {
-                tarn__magazine_put_spare(pool, magazine, index);
+                tarn__thread_cache_put_last_freed(pool, cache, index);
             }
-            tarn__count_free(&magazine->counts, asked);
+            tarn__count_free(&cache->counts, requested);
             result = TARN__PUT_DONE;
         }
     }
-    tarn__lock_leave(&magazine->lock);
+    tarn__lock_leave(&cache->lock);
     return result;
 }
 
@@ -268,48 +270,50 @@ static inline enum tarn__put tarn__magazine_put(struct tarn__pool *pool,
 
 /* All thread caches of a pool together hold at most this part of it, and may hold this
  * much. */
-enum { TARN__PARKED_PART = 64 };
-#define TARN__PARKED_MIN ((uint64_t)512 << 10)
+enum { TARN__CACHES_PART = 64 };
+#define TARN__CACHES_MIN ((uint64_t)512 << 10)
 /* Bytes granted at once, so that the pool is not involved at every block. */
 #define TARN__GRANT ((uint64_t)128 << 10)
 
 /* Raise the bytes granted to the cache, if a block did not fit. Other threads change the
  * held and the granted bytes under this lock alone. */
-static inline void tarn__magazine_ask(struct tarn__pool *pool,
-                                      struct tarn__magazine *magazine, uint64_t bytes)
+static inline void tarn__thread_cache_raise_grant(struct tarn__pool *pool,
+                                                  struct tarn__thread_cache *cache,
+                                                  uint64_t bytes)
 {
     uint64_t more = bytes > TARN__GRANT ? bytes : TARN__GRANT;
 
-    if (bytes <= tarn__magazine_room(magazine))
+    if (bytes <= tarn__thread_cache_capacity(cache))
         return;
-    uint64_t bound = tarn__pages_reserved(pool->pages) / TARN__PARKED_PART;
-    if (bound < TARN__PARKED_MIN)
-        bound = TARN__PARKED_MIN;
-    if (more > bound || pool->parked_granted > bound - more)
+    uint64_t bound = tarn__pages_reserved(pool->pages) / TARN__CACHES_PART;
+    if (bound < TARN__CACHES_MIN)
+        bound = TARN__CACHES_MIN;
+    if (more > bound || pool->granted_bytes > bound - more)
         return;
-    TARN__HOLD(magazine->granted, TARN__HELD(magazine->granted) + more);
-    pool->parked_granted += more;
+    TARN__HOLD(cache->granted, TARN__QUARANTINED(cache->granted) + more);
+    pool->granted_bytes += more;
 }
 
 /* Return the last-freed block (the spare) to the heap; the thread is about to search
  * there. */
-static inline void tarn__magazine_search(struct tarn__pool *pool,
-                                         struct tarn__magazine *magazine)
+static inline void tarn__thread_cache_before_search(struct tarn__pool *pool,
+                                                    struct tarn__thread_cache *cache)
 {
-    if (magazine->left_spare)
-        tarn__magazine_give_up(pool, magazine);
-    magazine->spare_granules = 0;
+    if (cache->keeps_last_freed)
+        tarn__thread_cache_drop_last_freed(pool, cache);
+    cache->last_freed_quanta = 0;
 }
 
 /* Keep a block (MOVING) as the last-freed block (the spare), unless that would delay an
  * event fence that is due. Returns false if the block belongs into the heap. There is no
  * other spare. */
-static inline bool tarn__magazine_keep(struct tarn__pool *pool,
-                                       struct tarn__magazine *magazine, tarn__index index)
+static inline bool tarn__thread_cache_keep_last_freed(struct tarn__pool *pool,
+                                                      struct tarn__thread_cache *cache,
+                                                      tarn__index index)
 {
-    if (magazine->spare_rest == 0)
-        return tarn__magazine_keep_now(pool, magazine, index);
-    magazine->spare_rest--;
+    if (cache->last_freed_skips == 0)
+        return tarn__thread_cache_keep_last_freed_now(pool, cache, index);
+    cache->last_freed_skips--;
     return false;
 }
 

@@ -47,7 +47,7 @@ static tarn_status open_pool(struct tarn__pool *pool, tarn_resource *upstream)
 
     if (status != TARN_OK)
         return status;
-    pool->life = scope.life;
+    pool->context_generation = scope.context_generation;
     pool->calls = scope.calls;
     size_t free_bytes = 0, total_bytes = 0;
     pool->device_bytes = UINT64_MAX;
@@ -61,8 +61,9 @@ static tarn_status open_pool(struct tarn__pool *pool, tarn_resource *upstream)
                               &pool->pages);
     if (status != TARN_OK)
         return status;
-    tarn__pages_may_have(pool->pages, pool->limit);
-    struct tarn__lane *nobody = tarn__heap_lane(&pool->heap, TARN__KEY_NOBODY);
+    tarn__pages_set_maximum(pool->pages, pool->limit);
+    struct tarn__stream_state *nobody =
+        tarn__heap_stream_state(&pool->heap, TARN__KEY_NO_STREAM);
     if (!nobody)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");
     nobody->users++; /* it is never deleted */
@@ -85,9 +86,9 @@ static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
     pool->options = *options;
     pool->limit = options->maximum_bytes ? options->maximum_bytes : UINT64_MAX;
     pool->least_bytes = block_bytes;
-    pool->most_bytes = block_bytes ? block_bytes : SIZE_MAX - TARN__GRANULE;
+    pool->most_bytes = block_bytes ? block_bytes : SIZE_MAX - TARN__QUANTUM;
     pthread_mutex_init(&pool->growth, NULL);
-    pthread_mutex_init(&pool->barrier, NULL);
+    pthread_mutex_init(&pool->device_wait, NULL);
     tarn__heap_init(&pool->heap);
     return pool;
 }
@@ -96,9 +97,9 @@ static struct tarn__pool *new_pool(int device, const tarn_pool_options *options,
 static void free_pool(struct tarn__pool *pool)
 {
     tarn__heap_free(&pool->heap);
-    free(pool->olds);
-    tarn__pressures_free(&pool->pressures);
-    pthread_mutex_destroy(&pool->barrier);
+    free(pool->retired);
+    tarn__oom_hooks_free(&pool->oom_hooks);
+    pthread_mutex_destroy(&pool->device_wait);
     pthread_mutex_destroy(&pool->growth);
     free(pool);
 }
@@ -113,23 +114,24 @@ static void discard(struct tarn__pool *pool)
 
 /* Handle the unregistration of a stream: a last event fence, after which the pool does
  * not use the handle. */
-static void stream_closes(void *data, tarn_stream stream, struct tarn__opened *opened)
+static void stream_closes(void *data, tarn_stream stream,
+                          struct tarn__registration *registration)
 {
     struct tarn__pool *pool = data;
 
-    (void)opened;
-    if (tarn__pool_is_over(pool))
+    (void)registration;
+    if (tarn__pool_has_ended(pool))
         return;
-    tarn__magazines_close(pool, stream);
-    tarn__fence_last(pool, stream, opened);
+    tarn__thread_caches_close(pool, stream);
+    tarn__fence_last(pool, stream, registration);
 }
 
 /* Make it a resource, and make it known to threads that unregister streams and to threads
  * that end. */
-static tarn_status introduce(struct tarn__pool *pool, tarn_resource *upstream)
+static tarn_status register_pool(struct tarn__pool *pool, tarn_resource *upstream)
 {
     tarn_resource_ops ops = tarn__pool_ops;
-    tarn_status status = tarn__opened_add_watch(stream_closes, pool);
+    tarn_status status = tarn__unregister_callback_add(stream_closes, pool);
 
     if (status != TARN_OK)
         return status;
@@ -137,10 +139,10 @@ static tarn_status introduce(struct tarn__pool *pool, tarn_resource *upstream)
     status = tarn_resource_create_with_upstream(&ops, pool, pool->device, upstream,
                                                 &pool->resource);
     if (status != TARN_OK) {
-        tarn__opened_remove_watch(stream_closes, pool);
+        tarn__unregister_callback_remove(stream_closes, pool);
         return status;
     }
-    pool->resource->tells_waits = true;
+    pool->resource->calls_blocking_hook = true;
     tarn__pools_add(pool);
     return TARN_OK;
 }
@@ -154,7 +156,7 @@ static size_t initial_bytes(const tarn_pool_options *options)
     return most > 0 && options->initial_bytes > most ? most : options->initial_bytes;
 }
 
-static tarn_status have_initial_bytes(struct tarn__pool *pool)
+static tarn_status reserve_initial_bytes(struct tarn__pool *pool)
 {
     if (pool->options.initial_bytes == 0)
         return TARN_OK;
@@ -193,13 +195,13 @@ tarn_status tarn__pool_make(int device, tarn_resource *upstream,
         return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory");
     status = open_pool(pool, upstream);
     if (status == TARN_OK)
-        status = introduce(pool, upstream);
+        status = register_pool(pool, upstream);
     if (status != TARN_OK) {
         discard(pool);
         return status;
     }
     tarn_resource *resource = pool->resource;
-    status = have_initial_bytes(pool);
+    status = reserve_initial_bytes(pool);
     if (status == TARN_OK)
         *out = resource;
     return status;
@@ -216,14 +218,16 @@ static void free_events(struct tarn__pool *pool)
     if (tarn__scope_enter(pool->device, &scope) != TARN_OK)
         return;
     tarn__heap_collect_events(&pool->heap);
-    while (scope.life == pool->life && (event = tarn__heap_event(&pool->heap)) != NULL)
+    while (scope.context_generation == pool->context_generation &&
+           (event = tarn__heap_event(&pool->heap)) != NULL)
         scope.calls->event_destroy(event);
     tarn__scope_leave(&scope);
 }
 
-static bool is_all_ready(const struct tarn__pool *pool)
+static bool is_all_completed(const struct tarn__pool *pool)
 {
-    return pool->heap.ready_bytes == pool->heap.free_bytes && pool->old_count == 0;
+    return pool->heap.completed_bytes == pool->heap.free_bytes &&
+           pool->retired_count == 0;
 }
 
 /* Return true if the device has finished with all memory of the pool. The wait is tried
@@ -232,8 +236,10 @@ static bool is_all_ready(const struct tarn__pool *pool)
 static bool wait_for_last_use(struct tarn__pool *pool)
 {
     tarn__fences_poll_all(pool);
-    return is_all_ready(pool) || tarn__pages_barrier(pool->pages) == TARN_OK ||
-           tarn__pages_barrier(pool->pages) == TARN_OK || tarn__pool_check_context(pool);
+    return is_all_completed(pool) ||
+           tarn__pages_wait_for_device(pool->pages) == TARN_OK ||
+           tarn__pages_wait_for_device(pool->pages) == TARN_OK ||
+           tarn__pool_check_context(pool);
 }
 
 /* Destroy a pool without users. Its memory is released only when the device has finished
@@ -249,11 +255,11 @@ void tarn__pool_destroy(void *self)
         tarn__pages_close(pool->pages);
         return;
     }
-    tarn__opened_remove_watch(stream_closes, pool);
+    tarn__unregister_callback_remove(stream_closes, pool);
     tarn__pools_remove(pool);
-    tarn__magazines_free(pool);
+    tarn__thread_caches_free(pool);
     bool is_done = tarn__pool_check_context(pool) || wait_for_last_use(pool);
-    if (!tarn__pool_is_over(pool))
+    if (!tarn__pool_has_ended(pool))
         free_events(pool);
     if (is_done)
         tarn__pages_close(pool->pages);

@@ -17,8 +17,8 @@
 enum {
     /* granule: the allocation quantum. Blocks are multiples of 512 bytes, at multiples of
      * 512 */
-    TARN__GRANULE_SHIFT = 9,
-    TARN__GRANULE = 1 << TARN__GRANULE_SHIFT,
+    TARN__QUANTUM_SHIFT = 9,
+    TARN__QUANTUM = 1 << TARN__QUANTUM_SHIFT,
     TARN__PAGE_SHIFT = 21 /* memory is mapped by multiples of 2 MiB */
 };
 
@@ -31,12 +31,12 @@ enum tarn__node_state {
     /* in the bins of its lane (the state of its stream), or of the completed frees (lane
      * 0) */
     TARN__FREE,
-    TARN__LIVE,   /* live: allocated to a caller */
-    TARN__PARKED, /* in a thread cache (magazine) */
-    TARN__MOVING, /* in transit: in use by a call that is under way */
-    TARN__HOLE,   /* an unmapped range */
+    TARN__LIVE,          /* live: allocated to a caller */
+    TARN__THREAD_CACHED, /* in a thread cache (magazine) */
+    TARN__IN_TRANSIT,    /* in transit: in use by a call that is under way */
+    TARN__UNMAPPED,      /* an unmapped range */
     /* a retired mapping: its memory moved while queued work still uses these addresses */
-    TARN__OLD
+    TARN__RETIRED
 };
 
 /* The pool's lock guards a node, with one exception. The owner of a LIVE block writes
@@ -46,17 +46,18 @@ enum tarn__node_state {
 struct tarn__node {
     uint64_t address;
     union {
-        uint64_t asked; /* LIVE: requested bytes */
+        uint64_t requested; /* LIVE: requested bytes */
         struct {
             tarn__index older, younger; /* FREE with a lane: by epoch, oldest first */
         } age;
     };
     uint64_t epoch;            /* FREE with a lane: of that lane */
-    uint32_t granules;         /* size */
+    uint32_t quanta;           /* size */
     tarn__index before, after; /* neighbours by address; 0 at a border */
     tarn__index next,
-        previous;     /* FREE and HOLE: in the bin; PARKED: `next` in the stack */
-    tarn__index lane; /* FREE: the stream that orders it; 0: completed, for any stream */
+        previous; /* FREE and HOLE: in the bin; PARKED: `next` in the stack */
+    tarn__index
+        stream_state; /* FREE: the stream that orders it; 0: completed, for any stream */
     _Atomic tarn__index chain; /* the next one of its chain: addresses.h */
     _Atomic uint8_t state;     /* enum tarn__node_state */
     uint8_t alignment_log;     /* LIVE: as requested */
@@ -82,7 +83,7 @@ static inline struct tarn__node *tarn__node(const struct tarn__nodes *nodes,
 
 static inline uint64_t tarn__node_bytes(const struct tarn__node *node)
 {
-    return (uint64_t)node->granules << TARN__GRANULE_SHIFT;
+    return (uint64_t)node->quanta << TARN__QUANTUM_SHIFT;
 }
 
 static inline uint64_t tarn__node_end(const struct tarn__node *node)
@@ -109,20 +110,20 @@ static inline uint64_t tarn__node_address(const struct tarn__node *node)
 }
 
 /* Set the address of a node. */
-static inline void tarn__node_place(struct tarn__node *node, uint64_t address)
+static inline void tarn__node_set_address(struct tarn__node *node, uint64_t address)
 {
     __atomic_store_n(&node->address, address, __ATOMIC_RELAXED);
 }
 
 /* Return the size of such a node. */
-static inline uint32_t tarn__node_granules(const struct tarn__node *node)
+static inline uint32_t tarn__node_quanta(const struct tarn__node *node)
 {
-    return __atomic_load_n(&node->granules, __ATOMIC_RELAXED);
+    return __atomic_load_n(&node->quanta, __ATOMIC_RELAXED);
 }
 
-static inline void tarn__node_size(struct tarn__node *node, uint32_t granules)
+static inline void tarn__node_size(struct tarn__node *node, uint32_t quanta)
 {
-    __atomic_store_n(&node->granules, granules, __ATOMIC_RELAXED);
+    __atomic_store_n(&node->quanta, quanta, __ATOMIC_RELAXED);
 }
 
 /* Return the capture that such a node belongs to; 0: none. */
@@ -139,9 +140,9 @@ static inline void tarn__node_set_capture(struct tarn__node *node, uint16_t slot
 /* Return the requested bytes of a live block. Another thread may have freed it meanwhile
  * and reused the node. A caller that does not own the block checks state and address
  * after this call. */
-static inline uint64_t tarn__node_asked(const struct tarn__node *node)
+static inline uint64_t tarn__node_requested(const struct tarn__node *node)
 {
-    return __atomic_load_n(&node->asked, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&node->requested, __ATOMIC_ACQUIRE);
 }
 
 static inline uint64_t tarn__node_alignment(const struct tarn__node *node)
@@ -150,10 +151,10 @@ static inline uint64_t tarn__node_alignment(const struct tarn__node *node)
 }
 
 /* Make a block live that no caller has yet. */
-static inline void tarn__node_go_out(struct tarn__node *node, uint64_t asked,
-                                     uint64_t alignment)
+static inline void tarn__node_make_live(struct tarn__node *node, uint64_t requested,
+                                        uint64_t alignment)
 {
-    __atomic_store_n(&node->asked, asked, __ATOMIC_RELEASE);
+    __atomic_store_n(&node->requested, requested, __ATOMIC_RELEASE);
     __atomic_store_n(&node->alignment_log, (uint8_t)__builtin_ctzll(alignment),
                      __ATOMIC_RELEASE);
     atomic_store_explicit(&node->state, TARN__LIVE, memory_order_release);
@@ -215,7 +216,7 @@ static inline void tarn__nodes_put(struct tarn__nodes *nodes, tarn__index index)
     struct tarn__node *node = tarn__node(nodes, index);
 
     tarn__node_set(node, TARN__UNUSED);
-    node->lane = node->before = node->after = 0;
+    node->stream_state = node->before = node->after = 0;
     tarn__node_set_capture(node, 0);
     node->next = nodes->unused;
     nodes->unused = index;

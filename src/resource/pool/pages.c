@@ -16,13 +16,13 @@ enum { STEP_PART = 96, HANDLE_PART = 192 };
 /* A pool that has little of what it may have is still at its beginning. A live block then
  * pins little of the whole, so handles are larger. In bytes, as a part of what it may
  * have, and as a part of what it has. */
-enum { EARLY_BYTES = 32 << 20, EARLY_ROOM_PART = 4096, EARLY_PART = 48 };
+enum { EARLY_BYTES = 32 << 20, EARLY_AVAILABLE_PART = 4096, EARLY_PART = 48 };
 
 enum {
-    LEFT_PART = 4, /* and at most this part of what may still be added */
+    HEADROOM_PART = 4, /* and at most this part of what may still be added */
     /* of the headroom below a limit: near the limit a live block is to pin little */
-    ROOM_PART = 256,
-    SPARE_BYTES = 256
+    AVAILABLE_PART = 256,
+    RESERVE_BYTES = 256
 };
 
 static tarn_status was_reset(const struct tarn__pages *pages)
@@ -42,13 +42,14 @@ tarn_status tarn__pages_enter(const struct tarn__pages *pages, struct tarn__scop
                               "pool: this process ends or was forked, so the driver of "
                               "device %d is not called",
                               pages->device);
-    if (!tarn__context_lives(pages->device, pages->life))
+    if (!tarn__context_generation_is_current(pages->device, pages->context_generation))
         return was_reset(pages);
     struct tarn__scope scope;
     tarn_status status = tarn__scope_enter_relaxed(pages->device, &scope);
     if (status != TARN_OK)
         return status;
-    if (pages->life != 0 && scope.life != pages->life) {
+    if (pages->context_generation != 0 &&
+        scope.context_generation != pages->context_generation) {
         tarn__scope_leave(&scope);
         return was_reset(pages);
     }
@@ -75,7 +76,7 @@ static tarn_status open_kind(struct tarn__pages *pages, tarn_resource *upstream)
     tarn_status status = TARN_OK;
 
     if (!upstream)
-        status = tarn__vmm_is_there(pages->device, &pages->is_vmm);
+        status = tarn__vmm_is_supported(pages->device, &pages->is_vmm);
     if (status != TARN_OK)
         return status;
     return pages->is_vmm ? tarn__vmm_open(pages) : open_segments(pages, upstream);
@@ -90,15 +91,17 @@ static tarn_status open_on_device(struct tarn__pages *pages, tarn_resource *upst
 
     if (status != TARN_OK)
         return status;
-    pages->life = scope.life;
-    CUresult_ result = scope.calls->mem_alloc(&pages->spare, SPARE_BYTES);
+    pages->context_generation = scope.context_generation;
+    CUresult_ result = scope.calls->mem_alloc(&pages->reserve_block, RESERVE_BYTES);
     if (result != CUDA_SUCCESS_)
-        status = tarn__driver_failed("pool", "cuMemAlloc", result,
-                                     "%d bytes on device %d", SPARE_BYTES, pages->device);
+        status =
+            tarn__driver_failed("pool", "cuMemAlloc", result, "%d bytes on device %d",
+                                RESERVE_BYTES, pages->device);
     if (status == TARN_OK) {
         status = open_kind(pages, upstream);
-        if (status != TARN_OK && scope.calls->mem_free(pages->spare) != CUDA_SUCCESS_)
-            scope.calls->mem_free(pages->spare);
+        if (status != TARN_OK &&
+            scope.calls->mem_free(pages->reserve_block) != CUDA_SUCCESS_)
+            scope.calls->mem_free(pages->reserve_block);
     }
     tarn__scope_leave(&scope);
     return status;
@@ -145,14 +148,16 @@ tarn_status tarn__pages_open(int device, tarn_resource *upstream, size_t growth_
 static void close_in_context(struct tarn__pages *pages)
 {
     struct tarn__scope scope;
-    bool entered = pages->life != 0 && (tarn__pages_enter(pages, &scope) == TARN_OK ||
-                                        tarn__pages_enter(pages, &scope) == TARN_OK);
+    bool entered =
+        pages->context_generation != 0 && (tarn__pages_enter(pages, &scope) == TARN_OK ||
+                                           tarn__pages_enter(pages, &scope) == TARN_OK);
 
     tarn__vmm_drop_kept(&pages->vmm, entered ? &scope : NULL);
     if (!entered)
         return;
-    if (pages->spare && scope.calls->mem_free(pages->spare) != CUDA_SUCCESS_)
-        scope.calls->mem_free(pages->spare);
+    if (pages->reserve_block &&
+        scope.calls->mem_free(pages->reserve_block) != CUDA_SUCCESS_)
+        scope.calls->mem_free(pages->reserve_block);
     tarn__scope_leave(&scope);
 }
 
@@ -169,14 +174,14 @@ void tarn__pages_close(struct tarn__pages *pages)
 /* --- the size of a growth --- */
 
 /* Return a power of two, at most `most`, that growth_bytes and `left` allow. */
-static size_t power_of_two(const struct tarn__pages *pages, size_t most, size_t left)
+static size_t power_of_two(const struct tarn__pages *pages, size_t most, size_t retired)
 {
     size_t unit = TARN__PAGE_BYTES;
 
     if (pages->growth_bytes > 0)
         most = pages->growth_bytes;
-    if (most > left / LEFT_PART)
-        most = left / LEFT_PART;
+    if (most > retired / HEADROOM_PART)
+        most = retired / HEADROOM_PART;
     while (unit <= most / 2 && unit < TARN__HANDLE_BYTES_MAX)
         unit *= 2;
     return unit;
@@ -191,12 +196,12 @@ static size_t early_handle(const struct tarn__pages *pages, size_t reserved)
 {
     size_t room = least(pages->vmm.device_bytes, atomic_load(&pages->most));
 
-    return least(EARLY_BYTES, least(room / EARLY_ROOM_PART, reserved / EARLY_PART));
+    return least(EARLY_BYTES, least(room / EARLY_AVAILABLE_PART, reserved / EARLY_PART));
 }
 
 /* Return the headroom below the pool's limit; SIZE_MAX where the device has no more than
  * the limit. */
-static size_t left_by_limit(const struct tarn__pages *pages, size_t reserved)
+static size_t headroom_of(const struct tarn__pages *pages, size_t reserved)
 {
     size_t most = atomic_load(&pages->most);
 
@@ -208,16 +213,16 @@ static size_t left_by_limit(const struct tarn__pages *pages, size_t reserved)
 size_t tarn__pages_handle(const struct tarn__pages *pages, size_t more)
 {
     size_t reserved = atomic_load(&pages->reserved), total = pages->vmm.device_bytes;
-    size_t left = total > reserved ? total - reserved : 0;
+    size_t retired = total > reserved ? total - reserved : 0;
 
     if (!pages->is_vmm)
         return 0;
-    if (more > left)
-        more = left;
+    if (more > retired)
+        more = retired;
     size_t early = early_handle(pages, reserved + more);
     size_t late = (reserved + more) / HANDLE_PART;
-    size_t part = left_by_limit(pages, reserved) / ROOM_PART;
-    return power_of_two(pages, least(early > late ? early : late, part), left);
+    size_t part = headroom_of(pages, reserved) / AVAILABLE_PART;
+    return power_of_two(pages, least(early > late ? early : late, part), retired);
 }
 
 /* Return `need` in whole handles, so that growth leaves no small ones behind. It is
@@ -249,7 +254,7 @@ size_t tarn__pages_step(const struct tarn__pages *pages, size_t bytes, size_t mo
     return need > step ? whole_handles(pages, need, most) : step;
 }
 
-void tarn__pages_may_have(struct tarn__pages *pages, uint64_t bytes)
+void tarn__pages_set_maximum(struct tarn__pages *pages, uint64_t bytes)
 {
     atomic_store(&pages->most, bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX);
 }
@@ -259,9 +264,9 @@ size_t tarn__pages_reserved(const struct tarn__pages *pages)
     return atomic_load(&pages->reserved);
 }
 
-size_t tarn__pages_asleep(const struct tarn__pages *pages)
+size_t tarn__pages_suspended(const struct tarn__pages *pages)
 {
-    return atomic_load(&pages->asleep);
+    return atomic_load(&pages->suspended);
 }
 
 size_t tarn__pages_metadata(const struct tarn__pages *pages)
@@ -346,23 +351,23 @@ tarn_status tarn__pages_move(struct tarn__pages *pages, const struct tarn__span 
                          : only_vmm("be moved");
 }
 
-void tarn__pages_leave(struct tarn__pages *pages, struct tarn__span old)
+void tarn__pages_end_retired(struct tarn__pages *pages, struct tarn__span old)
 {
     const struct tarn__calls *calls;
 
     if (!tarn__driver_gone() && tarn__driver(&calls) == TARN_OK)
-        tarn__places_leave(&pages->vmm, calls, old);
+        tarn__aliases_retire(&pages->vmm, calls, old);
 }
 
-tarn_status tarn__pages_sleep(struct tarn__pages *pages, const struct tarn__span *kept,
-                              size_t count)
+tarn_status tarn__pages_suspend(struct tarn__pages *pages, const struct tarn__span *kept,
+                                size_t count)
 {
-    return pages->is_vmm ? tarn__vmm_sleep(pages, kept, count) : only_vmm("sleep");
+    return pages->is_vmm ? tarn__vmm_suspend(pages, kept, count) : only_vmm("sleep");
 }
 
-tarn_status tarn__pages_wake(struct tarn__pages *pages)
+tarn_status tarn__pages_resume(struct tarn__pages *pages)
 {
-    return pages->is_vmm ? tarn__vmm_wake(pages) : only_vmm("wake");
+    return pages->is_vmm ? tarn__vmm_resume(pages) : only_vmm("wake");
 }
 
 tarn_status tarn__pages_set_peer(struct tarn__pages *pages, int peer, bool access)
@@ -375,37 +380,37 @@ tarn_status tarn__pages_set_peer(struct tarn__pages *pages, int peer, bool acces
 
 /* Wait by allocating and freeing a block. Where no memory is left, the reserve block is
  * freed, and it is replaced as soon as memory is available. In a scope. */
-static tarn_status wait_by_free(struct tarn__pages *pages,
-                                const struct tarn__calls *calls)
+static tarn_status wait_by_mem_free(struct tarn__pages *pages,
+                                    const struct tarn__calls *calls)
 {
     CUdeviceptr_ block = 0;
-    CUresult_ result = calls->mem_alloc(&block, SPARE_BYTES);
+    CUresult_ result = calls->mem_alloc(&block, RESERVE_BYTES);
 
-    if (result == CUDA_ERROR_OUT_OF_MEMORY_ && pages->spare) {
-        block = pages->spare;
-        pages->spare = 0;
+    if (result == CUDA_ERROR_OUT_OF_MEMORY_ && pages->reserve_block) {
+        block = pages->reserve_block;
+        pages->reserve_block = 0;
         result = CUDA_SUCCESS_;
     }
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("pool", "cuMemAlloc", result,
-                                   "%d bytes for a barrier on device %d", SPARE_BYTES,
+                                   "%d bytes for a barrier on device %d", RESERVE_BYTES,
                                    pages->device);
     result = calls->mem_free(block);
     if (result != CUDA_SUCCESS_)
         result = calls->mem_free(block);
     if (result != CUDA_SUCCESS_) {
-        if (!pages->spare)
-            pages->spare = block;
+        if (!pages->reserve_block)
+            pages->reserve_block = block;
         return tarn__driver_failed("pool", "cuMemFree", result,
-                                   "%d bytes for a barrier on device %d", SPARE_BYTES,
+                                   "%d bytes for a barrier on device %d", RESERVE_BYTES,
                                    pages->device);
     }
-    if (!pages->spare && calls->mem_alloc(&block, SPARE_BYTES) == CUDA_SUCCESS_)
-        pages->spare = block;
+    if (!pages->reserve_block && calls->mem_alloc(&block, RESERVE_BYTES) == CUDA_SUCCESS_)
+        pages->reserve_block = block;
     return TARN_OK;
 }
 
-tarn_status tarn__pages_barrier(struct tarn__pages *pages)
+tarn_status tarn__pages_wait_for_device(struct tarn__pages *pages)
 {
     struct tarn__scope scope;
 
@@ -414,7 +419,7 @@ tarn_status tarn__pages_barrier(struct tarn__pages *pages)
     tarn_status status = tarn__pages_enter(pages, &scope);
     if (status != TARN_OK)
         return status;
-    status = wait_by_free(pages, scope.calls);
+    status = wait_by_mem_free(pages, scope.calls);
     tarn__scope_leave(&scope);
     return status;
 }

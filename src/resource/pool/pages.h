@@ -65,7 +65,7 @@ bool tarn__pages_are_done(const struct tarn__pages *pages);
 struct tarn__span tarn__pages_range(const struct tarn__pages *pages);
 
 /* Set the pool's limit: handles are smaller where it is low. */
-void tarn__pages_may_have(struct tarn__pages *pages, uint64_t bytes);
+void tarn__pages_set_maximum(struct tarn__pages *pages, uint64_t bytes);
 
 /* Return how much a growth that needs `bytes` should add, at most `most`. It is the step
  * of growth, a multiple of the page, and at least `bytes` rounded to pages. It is rounded
@@ -114,22 +114,22 @@ tarn_status tarn__pages_move(struct tarn__pages *pages, const struct tarn__span 
 
 /* End a retired mapping: the work that used it is done, and it becomes an unmapped
  * range. */
-void tarn__pages_leave(struct tarn__pages *pages, struct tarn__span old);
+void tarn__pages_end_retired(struct tarn__pages *pages, struct tarn__span old);
 
 /* Return the bytes obtained from upstream or mapped; of them, those without physical
  * memory because the pool is suspended; host bytes that this component uses. Any
  * thread. */
 size_t tarn__pages_reserved(const struct tarn__pages *pages);
-size_t tarn__pages_asleep(const struct tarn__pages *pages);
+size_t tarn__pages_suspended(const struct tarn__pages *pages);
 size_t tarn__pages_metadata(const struct tarn__pages *pages);
 
 /* VMM: release all physical memory and keep the addresses. `kept` are the spans whose
  * bytes are kept in page-locked host memory, by address. The device is idle. */
-tarn_status tarn__pages_sleep(struct tarn__pages *pages, const struct tarn__span *kept,
-                              size_t count);
+tarn_status tarn__pages_suspend(struct tarn__pages *pages, const struct tarn__span *kept,
+                                size_t count);
 /* Bring all of it back, with the kept bytes and the peers' access. On failure it stays
  * suspended. Both calls return TARN_OK if the pool is suspended or resumed already. */
-tarn_status tarn__pages_wake(struct tarn__pages *pages);
+tarn_status tarn__pages_resume(struct tarn__pages *pages);
 
 /* Set the access of a peer to everything that is mapped, now and later. */
 tarn_status tarn__pages_set_peer(struct tarn__pages *pages, int peer, bool access);
@@ -137,6 +137,6 @@ tarn_status tarn__pages_set_peer(struct tarn__pages *pages, int peer, bool acces
 /* Wait until the device has finished all queued work, on every stream, destroyed ones
  * included. It ends no capture: it calls cuMemAlloc and cuMemFree in the thread's relaxed
  * mode. */
-tarn_status tarn__pages_barrier(struct tarn__pages *pages);
+tarn_status tarn__pages_wait_for_device(struct tarn__pages *pages);
 
 #endif

@@ -23,12 +23,13 @@ struct tarn__page {
      * (pages_places.c); 0: there is no other mapping */
     uint32_t next;
     uint8_t count; /* its pages */
-    uint8_t stuck; /* unmapping failed: it is mapped and should not be, see sweep() */
-    uint8_t left;  /* retired: it is mapped and need not be, as its memory moved */
+    uint8_t
+        unmap_failed; /* unmapping failed: it is mapped and should not be, see sweep() */
+    uint8_t retired;  /* retired: it is mapped and need not be, as its memory moved */
     /* Not client-visible: the caller takes it for an unmapped range. If it is neither
      * stuck nor left, the page is retiring: it is unmapped once the work that uses it is
      * done. */
-    uint8_t unknown;
+    uint8_t hidden;
 };
 static_assert(TARN__HANDLE_BYTES_MAX / TARN__PAGE_BYTES <= UINT8_MAX, "count");
 
@@ -37,15 +38,15 @@ struct tarn__kept {
     void *memory; /* page-locked; NULL: nothing is kept */
     struct tarn__span *spans;
     size_t count;
-    uint64_t life; /* generation of the context; `memory` ends with it */
+    uint64_t context_generation; /* generation of the context; `memory` ends with it */
 };
 
 struct tarn__vmm {
     struct tarn__span range;
     struct tarn__page *table; /* one a page of the range; reserved, used where touched */
     size_t page_count;
-    size_t low, high;   /* every page that was ever mapped lies in [low, high) */
-    size_t stuck_count; /* entries of the table with `stuck` */
+    size_t low, high;          /* every page that was ever mapped lies in [low, high) */
+    size_t unmap_failed_count; /* entries of the table with `stuck` */
     size_t device_bytes;
     CUmemAllocationProp_ properties;
     CUmemAccessDesc_ access[TARN__ACCESS_MAX]; /* the first is the pool's device */
@@ -57,7 +58,8 @@ struct tarn__vmm {
 struct tarn__segment {
     struct tarn__span span;
     size_t alignment; /* as requested */
-    uint64_t life;    /* generation of the context at that time; 0: there was none */
+    uint64_t
+        context_generation; /* generation of the context at that time; 0: there was none */
 };
 
 struct tarn__segments {
@@ -65,20 +67,20 @@ struct tarn__segments {
     pthread_mutex_t lock;       /* guards the list; no call is made under it */
     struct tarn__segment *list; /* by address */
     size_t count, capacity;
-    atomic_bool asks_aligned; /* the upstream does not align by itself */
+    atomic_bool requests_aligned; /* the upstream does not align by itself */
 };
 
 struct tarn__pages {
     int device; /* TARN_DEVICE_NONE: the upstream belongs to no device */
     bool is_vmm;
     size_t growth_bytes; /* 0: by the pool's size */
-    atomic_size_t reserved, asleep, metadata;
+    atomic_size_t reserved, suspended, metadata;
     atomic_size_t most; /* that the pool may have; 0: not set */
-    atomic_bool sleeps;
+    atomic_bool is_suspended;
     /* generation of the device's context at the start; 0: no device */
-    uint64_t life;
+    uint64_t context_generation;
     /* 256 bytes of cuMemAlloc for a device-wide wait when memory is exhausted */
-    CUdeviceptr_ spare;
+    CUdeviceptr_ reserve_block;
     struct tarn__vmm vmm;
     struct tarn__segments segments;
 };
@@ -88,7 +90,7 @@ struct tarn__pages {
 tarn_status tarn__pages_enter(const struct tarn__pages *pages, struct tarn__scope *out);
 
 /* --- pages_vmm.c: the functions of pages.h for VMM */
-tarn_status tarn__vmm_is_there(int device, bool *out);
+tarn_status tarn__vmm_is_supported(int device, bool *out);
 tarn_status tarn__vmm_open(struct tarn__pages *pages);
 void tarn__vmm_close(struct tarn__pages *pages);
 tarn_status tarn__vmm_grow(struct tarn__pages *pages, struct tarn__span span);
@@ -102,8 +104,9 @@ tarn_status tarn__vmm_remove(struct tarn__pages *pages, struct tarn__span span);
 
 /* Check that `span` is an unmapped range that may get memory now. Pages in it whose
  * unmapping failed are unmapped. In a scope. */
-tarn_status tarn__vmm_check_hole(struct tarn__pages *pages,
-                                 const struct tarn__calls *calls, struct tarn__span span);
+tarn_status tarn__vmm_check_unmapped(struct tarn__pages *pages,
+                                     const struct tarn__calls *calls,
+                                     struct tarn__span span);
 /* Check that the span is whole handles without an unmapped range between them. */
 tarn_status tarn__vmm_check_handles(const struct tarn__vmm *vmm, struct tarn__span span);
 
@@ -129,7 +132,7 @@ struct tarn__span tarn__vmm_span(const struct tarn__vmm *vmm, size_t first, size
 
 /* Return true if these are whole pages of the range; and if none of them is in use. */
 bool tarn__vmm_holds(const struct tarn__vmm *vmm, struct tarn__span span);
-bool tarn__vmm_is_hole(const struct tarn__vmm *vmm, struct tarn__span span);
+bool tarn__vmm_is_unmapped(const struct tarn__vmm *vmm, struct tarn__span span);
 
 /* Enter a handle into the table; and remove all of a span. */
 void tarn__vmm_note(struct tarn__pages *pages, struct tarn__span handle);
@@ -152,48 +155,48 @@ CUresult_ tarn__vmm_unmap(const struct tarn__calls *calls, struct tarn__span spa
  * keeps mapped is noted as stuck. `unknown`: the caller takes the span for an unmapped
  * range, so the rest is removed from the table. */
 void tarn__vmm_undo(struct tarn__vmm *vmm, const struct tarn__calls *calls,
-                    struct tarn__span span, bool unknown);
+                    struct tarn__span span, bool hidden);
 
 /* Note that the handles of a span moved; they stay mapped here until the caller
  * leaves. */
-void tarn__vmm_linger(struct tarn__vmm *vmm, struct tarn__span span);
+void tarn__vmm_retire(struct tarn__vmm *vmm, struct tarn__span span);
 /* End all retiring mappings: no work is queued any more. */
-void tarn__vmm_end_lingering(struct tarn__vmm *vmm);
+void tarn__vmm_end_retiring(struct tarn__vmm *vmm);
 
 /* --- pages_places.c: memory with several mappings (aliases); in a scope, but for those
  * that take no calls */
 
 /* Note that the handle at `to` is the memory of the one at `from`; and that the handle
  * that begins at page `page` is no mapping of it any more. */
-void tarn__places_join(struct tarn__vmm *vmm, uint64_t from, uint64_t to);
-void tarn__places_part(struct tarn__vmm *vmm, size_t page);
+void tarn__aliases_add(struct tarn__vmm *vmm, uint64_t from, uint64_t to);
+void tarn__aliases_remove(struct tarn__vmm *vmm, size_t page);
 
 /* Turn the handles of `span`, which moved and which no work uses here, into unmapped
  * ranges. */
-void tarn__places_leave(struct tarn__vmm *vmm, const struct tarn__calls *calls,
-                        struct tarn__span span);
+void tarn__aliases_retire(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                          struct tarn__span span);
 /* Unmap the retired mappings in this unmapped range, or in the whole range, before other
  * memory comes there. Memory that the driver keeps mapped is stuck. */
-void tarn__places_clear(struct tarn__vmm *vmm, const struct tarn__calls *calls,
-                        struct tarn__span span);
-void tarn__places_clear_all(struct tarn__vmm *vmm, const struct tarn__calls *calls);
+void tarn__aliases_unmap_in(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                            struct tarn__span span);
+void tarn__aliases_unmap_all(struct tarn__vmm *vmm, const struct tarn__calls *calls);
 /* Note that each retiring mapping is to be unmapped once it is left. */
-void tarn__places_part_lingering(struct tarn__vmm *vmm);
+void tarn__aliases_remove_retiring(struct tarn__vmm *vmm);
 /* Unmap the retired mappings of the memory of `span`, which is to be released. On failure
  * the memory that is still mapped stays retired as before. */
-CUresult_ tarn__places_end(struct tarn__vmm *vmm, const struct tarn__calls *calls,
-                           struct tarn__span span);
+CUresult_ tarn__aliases_unmap_of(struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                                 struct tarn__span span);
 
 /* Return true if any of it is mapped though it should not be. */
-bool tarn__vmm_is_stuck(const struct tarn__vmm *vmm, struct tarn__span span);
+bool tarn__vmm_unmap_failed(const struct tarn__vmm *vmm, struct tarn__span span);
 
 /* Unmap stuck memory; memory that stays stuck stays noted. */
 void tarn__vmm_sweep(struct tarn__vmm *vmm, const struct tarn__calls *calls);
 
 /* --- pages_sleep.c */
-tarn_status tarn__vmm_sleep(struct tarn__pages *pages, const struct tarn__span *kept,
-                            size_t count);
-tarn_status tarn__vmm_wake(struct tarn__pages *pages);
+tarn_status tarn__vmm_suspend(struct tarn__pages *pages, const struct tarn__span *kept,
+                              size_t count);
+tarn_status tarn__vmm_resume(struct tarn__pages *pages);
 /* Drop the kept bytes. In a scope. */
 void tarn__vmm_drop_kept(struct tarn__vmm *vmm, const struct tarn__scope *scope);
 

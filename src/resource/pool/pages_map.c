@@ -35,7 +35,7 @@ bool tarn__vmm_holds(const struct tarn__vmm *vmm, struct tarn__span span)
            offset < vmm->range.bytes && span.bytes <= vmm->range.bytes - offset;
 }
 
-bool tarn__vmm_is_hole(const struct tarn__vmm *vmm, struct tarn__span span)
+bool tarn__vmm_is_unmapped(const struct tarn__vmm *vmm, struct tarn__span span)
 {
     size_t end = tarn__vmm_end_page(vmm, span);
 
@@ -52,7 +52,7 @@ bool tarn__vmm_next_handle(const struct tarn__vmm *vmm, size_t *cursor,
 
     for (; page < vmm->high; page++) {
         const struct tarn__page *entry = &vmm->table[page];
-        if (entry->first != page + 1 || entry->unknown)
+        if (entry->first != page + 1 || entry->hidden)
             continue;
         *out = tarn__vmm_span(vmm, page, page + entry->count);
         *cursor = page + entry->count;
@@ -100,10 +100,10 @@ void tarn__vmm_forget(struct tarn__vmm *vmm, struct tarn__span span)
     size_t end = tarn__vmm_end_page(vmm, span);
 
     for (size_t i = tarn__vmm_page(vmm, span.address); i < end; i++) {
-        if (vmm->table[i].stuck)
-            vmm->stuck_count--;
+        if (vmm->table[i].unmap_failed)
+            vmm->unmap_failed_count--;
         if (vmm->table[i].next)
-            tarn__places_part(vmm, i);
+            tarn__aliases_remove(vmm, i);
         vmm->table[i] = (struct tarn__page){0};
     }
 }
@@ -202,70 +202,71 @@ CUresult_ tarn__vmm_unmap(const struct tarn__calls *calls, struct tarn__span spa
 }
 
 /* Note the handles of a span that the driver does not unmap as stuck. */
-static void note_stuck(struct tarn__vmm *vmm, struct tarn__span span, bool unknown)
+static void note_unmap_failed(struct tarn__vmm *vmm, struct tarn__span span, bool hidden)
 {
     size_t page = tarn__vmm_page(vmm, span.address);
     size_t end = tarn__vmm_end_page(vmm, span);
 
     for (; page < end; page += vmm->table[page].count) {
-        vmm->stuck_count += !vmm->table[page].stuck;
-        vmm->table[page].stuck = 1;
-        vmm->table[page].left = 0;
-        vmm->table[page].unknown = unknown;
+        vmm->unmap_failed_count += !vmm->table[page].unmap_failed;
+        vmm->table[page].unmap_failed = 1;
+        vmm->table[page].retired = 0;
+        vmm->table[page].hidden = hidden;
     }
 }
 
-void tarn__vmm_linger(struct tarn__vmm *vmm, struct tarn__span span)
+void tarn__vmm_retire(struct tarn__vmm *vmm, struct tarn__span span)
 {
     size_t page = tarn__vmm_page(vmm, span.address);
     size_t end = tarn__vmm_end_page(vmm, span);
 
     for (; page < end; page += vmm->table[page].count)
-        vmm->table[page].unknown = 1;
+        vmm->table[page].hidden = 1;
 }
 
-void tarn__vmm_end_lingering(struct tarn__vmm *vmm)
+void tarn__vmm_end_retiring(struct tarn__vmm *vmm)
 {
     for (size_t page = vmm->low; page < vmm->high; page++)
-        if (vmm->table[page].unknown && !vmm->table[page].stuck) {
-            vmm->table[page].stuck = 1;
-            vmm->stuck_count++;
+        if (vmm->table[page].hidden && !vmm->table[page].unmap_failed) {
+            vmm->table[page].unmap_failed = 1;
+            vmm->unmap_failed_count++;
         }
 }
 
-bool tarn__vmm_is_stuck(const struct tarn__vmm *vmm, struct tarn__span span)
+bool tarn__vmm_unmap_failed(const struct tarn__vmm *vmm, struct tarn__span span)
 {
     size_t end = tarn__vmm_end_page(vmm, span);
 
     for (size_t i = tarn__vmm_page(vmm, span.address); i < end; i++)
-        if (vmm->table[i].stuck)
+        if (vmm->table[i].unmap_failed)
             return true;
     return false;
 }
 
 void tarn__vmm_undo(struct tarn__vmm *vmm, const struct tarn__calls *calls,
-                    struct tarn__span span, bool unknown)
+                    struct tarn__span span, bool hidden)
 {
     if (span.bytes == 0)
         return;
     if (tarn__vmm_unmap(calls, span) != CUDA_SUCCESS_)
-        note_stuck(vmm, span, unknown);
-    else if (unknown)
+        note_unmap_failed(vmm, span, hidden);
+    else if (hidden)
         tarn__vmm_forget(vmm, span);
 }
 
 void tarn__vmm_sweep(struct tarn__vmm *vmm, const struct tarn__calls *calls)
 {
-    for (size_t page = vmm->low; page < vmm->high && vmm->stuck_count > 0; page++) {
+    for (size_t page = vmm->low; page < vmm->high && vmm->unmap_failed_count > 0;
+         page++) {
         struct tarn__page *entry = &vmm->table[page];
         struct tarn__span handle = tarn__vmm_span(vmm, page, page + entry->count);
-        if (!entry->stuck || tarn__vmm_unmap(calls, handle) != CUDA_SUCCESS_)
+        if (!entry->unmap_failed || tarn__vmm_unmap(calls, handle) != CUDA_SUCCESS_)
             continue;
-        if (entry->unknown) {
+        if (entry->hidden) {
             tarn__vmm_forget(vmm, handle);
         } else {
-            entry->stuck = 0;
-            vmm->stuck_count--;
+            entry->unmap_failed = 0;
+            vmm->unmap_failed_count--;
         }
     }
 }

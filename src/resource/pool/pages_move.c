@@ -25,7 +25,7 @@ static tarn_status map_span(struct tarn__pages *pages, const struct tarn__calls 
         if (status != TARN_OK)
             break;
         tarn__vmm_note(pages, target);
-        tarn__places_join(vmm, handle.address, target.address);
+        tarn__aliases_add(vmm, handle.address, target.address);
         done += handle.bytes;
         *done_out += handle.bytes;
     }
@@ -63,7 +63,7 @@ static tarn_status move(struct tarn__pages *pages, const struct tarn__calls *cal
                         struct tarn__span target)
 {
     size_t done = 0;
-    tarn_status status = tarn__vmm_check_hole(pages, calls, target);
+    tarn_status status = tarn__vmm_check_unmapped(pages, calls, target);
 
     if (status != TARN_OK)
         return status;
@@ -77,9 +77,9 @@ static tarn_status move(struct tarn__pages *pages, const struct tarn__calls *cal
     }
     for (size_t i = 0; i < count; i++)
         if (i < unused)
-            tarn__places_leave(&pages->vmm, calls, spans[i]);
+            tarn__aliases_retire(&pages->vmm, calls, spans[i]);
         else
-            tarn__vmm_linger(&pages->vmm, spans[i]);
+            tarn__vmm_retire(&pages->vmm, spans[i]);
     return TARN_OK;
 }
 

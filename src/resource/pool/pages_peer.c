@@ -56,8 +56,8 @@ static CUmemAccessDesc_ describe(int peer, bool access)
 
 /* Restore the access of the runs before `end`; tried again once, since no caller can be
  * notified. */
-static void take_back(const struct tarn__vmm *vmm, const struct tarn__calls *calls,
-                      size_t end, int peer, bool access)
+static void revoke(const struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                   size_t end, int peer, bool access)
 {
     CUmemAccessDesc_ before = describe(peer, access);
     struct tarn__span run;
@@ -79,7 +79,7 @@ static tarn_status set_all(const struct tarn__vmm *vmm, const struct tarn__calls
         CUresult_ result = calls->mem_set_access(run.address, run.bytes, &wanted, 1);
         if (result == CUDA_SUCCESS_)
             continue;
-        take_back(vmm, calls, done, peer, !access);
+        revoke(vmm, calls, done, peer, !access);
         return tarn__driver_failed("pool", "cuMemSetAccess", result,
                                    "%zu bytes at 0x%llx for device %d", run.bytes,
                                    (unsigned long long)run.address, peer);
@@ -103,10 +103,10 @@ static tarn_status set_peer(struct tarn__pages *pages, const struct tarn__calls 
         return tarn_error_set(TARN_NOT_SUPPORTED, "pool: %d devices have access already",
                               TARN__ACCESS_MAX);
     if (!access) { /* through its retired and retiring mappings, too */
-        tarn__places_clear_all(vmm, calls);
-        tarn__places_part_lingering(vmm);
+        tarn__aliases_unmap_all(vmm, calls);
+        tarn__aliases_remove_retiring(vmm);
     }
-    if (!atomic_load(&pages->sleeps))
+    if (!atomic_load(&pages->is_suspended))
         status = set_all(vmm, calls, peer, access);
     if (status != TARN_OK)
         return status;

@@ -28,28 +28,28 @@ tarn_status tarn__segments_open(struct tarn__pages *pages, tarn_resource *upstre
 
 /* Return a segment to the upstream. The upstream may have two blocks of its address; the
  * generation selects one. */
-static tarn_status give_back(struct tarn__segments *segments,
-                             const struct tarn__segment *segment)
+static tarn_status release_segment(struct tarn__segments *segments,
+                                   const struct tarn__segment *segment)
 {
-    uint64_t before = tarn__block_life_set(segment->life);
+    uint64_t before = tarn__block_generation_set(segment->context_generation);
     tarn_status status = tarn_resource_deallocate(
         segments->upstream, segment->span.address, segment->span.bytes,
         segment->alignment, TARN_STREAM_PER_THREAD);
 
-    tarn__block_life_set(before);
+    tarn__block_generation_set(before);
     return status;
 }
 
 /* Return all segments. The function cannot return a status, so a failed return is tried
  * again once, and a block that stays with the upstream causes a warning. */
-static void give_back_all(struct tarn__segments *segments)
+static void release_all(struct tarn__segments *segments)
 {
     size_t failed = 0, bytes = 0;
     tarn_error first = {.status = TARN_OK};
 
     for (size_t i = 0; i < segments->count; i++) {
-        if (give_back(segments, &segments->list[i]) == TARN_OK ||
-            give_back(segments, &segments->list[i]) == TARN_OK)
+        if (release_segment(segments, &segments->list[i]) == TARN_OK ||
+            release_segment(segments, &segments->list[i]) == TARN_OK)
             continue;
         if (failed++ == 0)
             first = *tarn_error_last();
@@ -65,7 +65,7 @@ void tarn__segments_close(struct tarn__pages *pages)
     struct tarn__segments *segments = &pages->segments;
 
     if (pages->device == TARN_DEVICE_NONE || !tarn__driver_gone())
-        give_back_all(segments);
+        release_all(segments);
     tarn_resource_release(segments->upstream); /* fails where blocks stay with it */
     pthread_mutex_destroy(&segments->lock);
     free(segments->list);
@@ -75,7 +75,7 @@ void tarn__segments_close(struct tarn__pages *pages)
 
 /* Reserve one more entry, so that entering cannot fail. Only the one change that is under
  * way calls this, so the capacity remains. */
-static bool make_room(struct tarn__pages *pages)
+static bool reserve(struct tarn__pages *pages)
 {
     struct tarn__segments *segments = &pages->segments;
     size_t capacity = segments->capacity ? 2 * segments->capacity : 16;
@@ -99,7 +99,7 @@ static bool make_room(struct tarn__pages *pages)
 
 /* Return how many segments begin before `address`. Locked, or called by the one thread
  * that changes the list. */
-static size_t place_of(const struct tarn__segments *segments, uint64_t address)
+static size_t position_of(const struct tarn__segments *segments, uint64_t address)
 {
     size_t low = 0, high = segments->count;
 
@@ -116,7 +116,7 @@ static size_t place_of(const struct tarn__segments *segments, uint64_t address)
 static void enter(struct tarn__segments *segments, const struct tarn__segment *segment)
 {
     pthread_mutex_lock(&segments->lock);
-    size_t place = place_of(segments, segment->span.address);
+    size_t place = position_of(segments, segment->span.address);
     memmove(&segments->list[place + 1], &segments->list[place],
             (segments->count - place) * sizeof *segment);
     segments->list[place] = *segment;
@@ -124,7 +124,7 @@ static void enter(struct tarn__segments *segments, const struct tarn__segment *s
     pthread_mutex_unlock(&segments->lock);
 }
 
-static void take_out(struct tarn__segments *segments, size_t place)
+static void remove_entry(struct tarn__segments *segments, size_t place)
 {
     pthread_mutex_lock(&segments->lock);
     segments->count--;
@@ -144,8 +144,8 @@ static bool is_segment(const struct tarn__segments *segments, size_t place,
 
 /* --- grow and shrink --- */
 
-static tarn_status ask(struct tarn__pages *pages, size_t bytes, size_t alignment,
-                       tarn_stream stream, struct tarn__segment *out)
+static tarn_status request(struct tarn__pages *pages, size_t bytes, size_t alignment,
+                           tarn_stream stream, struct tarn__segment *out)
 {
     tarn_device_ptr block;
     tarn_status status = tarn_resource_allocate(pages->segments.upstream, bytes,
@@ -156,7 +156,8 @@ static tarn_status ask(struct tarn__pages *pages, size_t bytes, size_t alignment
     *out = (struct tarn__segment){
         .span = {block, bytes},
         .alignment = alignment,
-        .life = pages->life ? tarn__context_life(pages->device) : 0,
+        .context_generation =
+            pages->context_generation ? tarn__context_generation(pages->device) : 0,
     };
     return TARN_OK;
 }
@@ -168,25 +169,26 @@ static tarn_status obtain(struct tarn__pages *pages, size_t bytes, tarn_stream s
     struct tarn__segments *segments = &pages->segments;
     struct tarn__segment plain;
 
-    if (atomic_load(&segments->asks_aligned) &&
-        ask(pages, bytes, TARN__PAGE_BYTES, stream, out) == TARN_OK)
+    if (atomic_load(&segments->requests_aligned) &&
+        request(pages, bytes, TARN__PAGE_BYTES, stream, out) == TARN_OK)
         return TARN_OK;
-    tarn_status status = ask(pages, bytes, TARN_ALIGNMENT, stream, &plain);
+    tarn_status status = request(pages, bytes, TARN_ALIGNMENT, stream, &plain);
     if (status != TARN_OK)
         return status;
     if (plain.span.address % TARN__PAGE_BYTES == 0 ||
-        atomic_load(&segments->asks_aligned)) {
+        atomic_load(&segments->requests_aligned)) {
         *out = plain;
         return TARN_OK;
     }
-    atomic_store(&segments->asks_aligned, true);
-    if (ask(pages, bytes, TARN__PAGE_BYTES, stream, out) != TARN_OK) {
+    atomic_store(&segments->requests_aligned, true);
+    if (request(pages, bytes, TARN__PAGE_BYTES, stream, out) != TARN_OK) {
         *out = plain;
         return TARN_OK;
     }
-    if (give_back(segments, &plain) == TARN_OK)
+    if (release_segment(segments, &plain) == TARN_OK)
         return TARN_OK;
-    give_back(segments, out); /* keep a segment that the upstream does not take back */
+    release_segment(segments,
+                    out); /* keep a segment that the upstream does not take back */
     *out = plain;
     return TARN_OK;
 }
@@ -196,7 +198,7 @@ tarn_status tarn__segments_grow(struct tarn__pages *pages, size_t bytes,
 {
     struct tarn__segment segment;
 
-    if (!make_room(pages))
+    if (!reserve(pages))
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "pool: no host memory for a list of %zu segments",
                               pages->segments.count + 1);
@@ -215,7 +217,7 @@ struct tarn__span tarn__segments_removable(const struct tarn__pages *pages,
     struct tarn__segments *segments = (struct tarn__segments *)&pages->segments;
 
     pthread_mutex_lock(&segments->lock);
-    size_t place = place_of(segments, idle.address);
+    size_t place = position_of(segments, idle.address);
     if (!is_segment(segments, place, idle))
         idle.bytes = 0;
     pthread_mutex_unlock(&segments->lock);
@@ -225,17 +227,17 @@ struct tarn__span tarn__segments_removable(const struct tarn__pages *pages,
 tarn_status tarn__segments_remove(struct tarn__pages *pages, struct tarn__span span)
 {
     struct tarn__segments *segments = &pages->segments;
-    size_t place = place_of(segments, span.address);
+    size_t place = position_of(segments, span.address);
 
     if (!is_segment(segments, place, span))
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "pool: %zu bytes at 0x%llx are no segment", span.bytes,
                               (unsigned long long)span.address);
     struct tarn__segment segment = segments->list[place];
-    tarn_status status = give_back(segments, &segment);
+    tarn_status status = release_segment(segments, &segment);
     if (status != TARN_OK)
         return status;
-    take_out(segments, place);
+    remove_entry(segments, place);
     atomic_fetch_sub(&pages->reserved, span.bytes);
     return TARN_OK;
 }

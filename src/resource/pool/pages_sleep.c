@@ -107,15 +107,15 @@ void tarn__vmm_drop_kept(struct tarn__vmm *vmm, const struct tarn__scope *scope)
     struct tarn__kept *kept = &vmm->kept;
 
     /* A reset freed it with the context. */
-    if (kept->memory && scope && scope->life == kept->life &&
+    if (kept->memory && scope && scope->context_generation == kept->context_generation &&
         scope->calls->mem_free_host(kept->memory) != CUDA_SUCCESS_)
         scope->calls->mem_free_host(kept->memory);
     free(kept->spans);
     *kept = (struct tarn__kept){0};
 }
 
-static tarn_status find_room(struct tarn__kept *kept, const struct tarn__calls *calls,
-                             const struct tarn__span *spans, size_t count)
+static tarn_status allocate_kept(struct tarn__kept *kept, const struct tarn__calls *calls,
+                                 const struct tarn__span *spans, size_t count)
 {
     kept->spans = malloc(count * sizeof *spans);
     if (!kept->spans)
@@ -139,8 +139,8 @@ static tarn_status keep(struct tarn__vmm *vmm, const struct tarn__scope *scope,
 {
     if (sum(spans, count) == 0)
         return TARN_OK;
-    vmm->kept.life = scope->life;
-    tarn_status status = find_room(&vmm->kept, scope->calls, spans, count);
+    vmm->kept.context_generation = scope->context_generation;
+    tarn_status status = allocate_kept(&vmm->kept, scope->calls, spans, count);
     if (status == TARN_OK)
         status = copy(vmm, scope->calls, true);
     if (status != TARN_OK)
@@ -151,37 +151,40 @@ static tarn_status keep(struct tarn__vmm *vmm, const struct tarn__scope *scope,
 /* --- suspend --- */
 
 /* Handles that the pool holds while nothing maps them. */
-struct held {
+struct retained {
     CUmemHandle_ *handles; /* by address */
     size_t count;
 };
 
-static void let_go(struct held *held, const struct tarn__calls *calls)
+static void release_handles(struct retained *retained, const struct tarn__calls *calls)
 {
-    for (size_t i = 0; i < held->count; i++)
-        if (calls->mem_release(held->handles[i]) != CUDA_SUCCESS_)
-            calls->mem_release(held->handles[i]);
-    free(held->handles);
+    for (size_t i = 0; i < retained->count; i++)
+        if (calls->mem_release(retained->handles[i]) != CUDA_SUCCESS_)
+            calls->mem_release(retained->handles[i]);
+    free(retained->handles);
 }
 
-static tarn_status hold(const struct tarn__vmm *vmm, const struct tarn__calls *calls,
-                        struct held *held)
+static tarn_status retain_handles(const struct tarn__vmm *vmm,
+                                  const struct tarn__calls *calls,
+                                  struct retained *retained)
 {
     struct tarn__span handle;
     size_t count = 0;
 
     for (size_t cursor = 0; tarn__vmm_next_handle(vmm, &cursor, &handle);)
         count++;
-    *held = (struct held){.handles = malloc((count + 1) * sizeof *held->handles)};
-    if (!held->handles)
+    *retained =
+        (struct retained){.handles = malloc((count + 1) * sizeof *retained->handles)};
+    if (!retained->handles)
         return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory for %zu handles",
                               count);
-    for (size_t cursor = 0; tarn__vmm_next_handle(vmm, &cursor, &handle); held->count++) {
-        CUresult_ result = calls->mem_retain(&held->handles[held->count],
+    for (size_t cursor = 0; tarn__vmm_next_handle(vmm, &cursor, &handle);
+         retained->count++) {
+        CUresult_ result = calls->mem_retain(&retained->handles[retained->count],
                                              (void *)(uintptr_t)handle.address);
         if (result == CUDA_SUCCESS_)
             continue;
-        let_go(held, calls);
+        release_handles(retained, calls);
         return tarn__driver_failed("pool", "cuMemRetainAllocationHandle", result,
                                    "0x%llx", (unsigned long long)handle.address);
     }
@@ -197,14 +200,14 @@ static bool map_back(const struct tarn__calls *calls, struct tarn__span span,
 
 /* Map the unmapped memory before page `end` again as it was. Returns false if not all of
  * it was mapped; then none of it may be used. */
-static bool put_back(const struct tarn__vmm *vmm, const struct tarn__calls *calls,
-                     const struct held *held, size_t end)
+static bool restore(const struct tarn__vmm *vmm, const struct tarn__calls *calls,
+                    const struct retained *retained, size_t end)
 {
     struct tarn__span span;
     size_t i = 0;
 
     for (size_t cursor = 0; cursor < end && tarn__vmm_next_handle(vmm, &cursor, &span);)
-        if (!map_back(calls, span, held->handles[i++]))
+        if (!map_back(calls, span, retained->handles[i++]))
             return false;
     for (size_t cursor = 0; cursor < end && tarn__vmm_next_run(vmm, &cursor, &span);)
         if (tarn__vmm_allow(vmm, calls, span) != TARN_OK &&
@@ -216,7 +219,7 @@ static bool put_back(const struct tarn__vmm *vmm, const struct tarn__calls *call
 /* Unmap all, or leave all as it was. Where the driver fails even to restore, the pool is
  * suspended after all, and memory that stays mapped is stuck. */
 static tarn_status unmap_all(struct tarn__vmm *vmm, const struct tarn__calls *calls,
-                             const struct held *held)
+                             const struct retained *retained)
 {
     struct tarn__span run;
 
@@ -225,7 +228,7 @@ static tarn_status unmap_all(struct tarn__vmm *vmm, const struct tarn__calls *ca
         CUresult_ result = tarn__vmm_unmap(calls, run);
         if (result == CUDA_SUCCESS_)
             continue;
-        if (put_back(vmm, calls, held, done))
+        if (restore(vmm, calls, retained, done))
             return tarn__driver_failed("pool", "cuMemUnmap", result,
                                        "%zu bytes at 0x%llx", run.bytes,
                                        (unsigned long long)run.address);
@@ -238,42 +241,42 @@ static tarn_status unmap_all(struct tarn__vmm *vmm, const struct tarn__calls *ca
 }
 
 /* In a scope. */
-static tarn_status fall_asleep(struct tarn__pages *pages, const struct tarn__scope *scope,
-                               const struct tarn__span *kept, size_t count)
+static tarn_status suspend(struct tarn__pages *pages, const struct tarn__scope *scope,
+                           const struct tarn__span *kept, size_t count)
 {
     struct tarn__vmm *vmm = &pages->vmm;
-    struct held held;
+    struct retained retained;
     tarn_status status = keep(vmm, scope, kept, count);
 
     if (status != TARN_OK)
         return status;
-    status = hold(vmm, scope->calls, &held);
+    status = retain_handles(vmm, scope->calls, &retained);
     if (status == TARN_OK) {
-        status = unmap_all(vmm, scope->calls, &held);
-        let_go(&held, scope->calls);
+        status = unmap_all(vmm, scope->calls, &retained);
+        release_handles(&retained, scope->calls);
     }
     if (status != TARN_OK) {
         tarn__vmm_drop_kept(vmm, scope);
         return status;
     }
-    atomic_store(&pages->asleep, atomic_load(&pages->reserved));
-    atomic_store(&pages->sleeps, true);
+    atomic_store(&pages->suspended, atomic_load(&pages->reserved));
+    atomic_store(&pages->is_suspended, true);
     return TARN_OK;
 }
 
-tarn_status tarn__vmm_sleep(struct tarn__pages *pages, const struct tarn__span *kept,
-                            size_t count)
+tarn_status tarn__vmm_suspend(struct tarn__pages *pages, const struct tarn__span *kept,
+                              size_t count)
 {
     struct tarn__scope scope;
 
-    if (atomic_load(&pages->sleeps))
+    if (atomic_load(&pages->is_suspended))
         return TARN_OK;
     tarn_status status = tarn__pages_enter(pages, &scope);
     if (status != TARN_OK)
         return status;
     tarn__vmm_sweep(&pages->vmm, scope.calls);
-    tarn__places_clear_all(&pages->vmm, scope.calls);
-    status = fall_asleep(pages, &scope, kept, count);
+    tarn__aliases_unmap_all(&pages->vmm, scope.calls);
+    status = suspend(pages, &scope, kept, count);
     tarn__scope_leave(&scope);
     return status;
 }
@@ -309,16 +312,16 @@ static void unmap_until(struct tarn__vmm *vmm, const struct tarn__calls *calls,
 }
 
 /* In a scope. */
-static tarn_status wake_up(struct tarn__pages *pages, const struct tarn__scope *scope)
+static tarn_status resume(struct tarn__pages *pages, const struct tarn__scope *scope)
 {
     struct tarn__vmm *vmm = &pages->vmm;
     size_t end = 0;
 
     tarn__vmm_sweep(vmm, scope->calls);
-    if (vmm->stuck_count > 0)
+    if (vmm->unmap_failed_count > 0)
         return tarn_error_set(TARN_DRIVER_FAILURE,
                               "pool: the driver keeps %zu old handles mapped",
-                              vmm->stuck_count);
+                              vmm->unmap_failed_count);
     tarn_status status = map_all(vmm, scope->calls, &end);
     if (status == TARN_OK && vmm->kept.memory)
         status = copy(vmm, scope->calls, false);
@@ -327,21 +330,21 @@ static tarn_status wake_up(struct tarn__pages *pages, const struct tarn__scope *
         return status;
     }
     tarn__vmm_drop_kept(vmm, scope);
-    atomic_store(&pages->sleeps, false);
-    atomic_store(&pages->asleep, 0);
+    atomic_store(&pages->is_suspended, false);
+    atomic_store(&pages->suspended, 0);
     return TARN_OK;
 }
 
-tarn_status tarn__vmm_wake(struct tarn__pages *pages)
+tarn_status tarn__vmm_resume(struct tarn__pages *pages)
 {
     struct tarn__scope scope;
 
-    if (!atomic_load(&pages->sleeps))
+    if (!atomic_load(&pages->is_suspended))
         return TARN_OK;
     tarn_status status = tarn__pages_enter(pages, &scope);
     if (status != TARN_OK)
         return status;
-    status = wake_up(pages, &scope);
+    status = resume(pages, &scope);
     tarn__scope_leave(&scope);
     return status;
 }

@@ -48,7 +48,7 @@ static tarn_status fits_pages(const struct tarn__calls *calls, int device, bool 
     return TARN_OK;
 }
 
-tarn_status tarn__vmm_is_there(int device, bool *out)
+tarn_status tarn__vmm_is_supported(int device, bool *out)
 {
     const struct tarn__calls *calls;
     bool has_vmm = false;
@@ -155,16 +155,16 @@ tarn_status tarn__vmm_open(struct tarn__pages *pages)
     return status;
 }
 
-static void give_all_back(struct tarn__pages *pages, const struct tarn__calls *calls)
+static void release_all(struct tarn__pages *pages, const struct tarn__calls *calls)
 {
     struct tarn__vmm *vmm = &pages->vmm;
     struct tarn__span run;
 
-    if (!atomic_load(&pages->sleeps))
+    if (!atomic_load(&pages->is_suspended))
         for (size_t cursor = 0; tarn__vmm_next_run(vmm, &cursor, &run);)
             tarn__vmm_unmap(calls, run);
-    tarn__places_clear_all(vmm, calls);
-    tarn__vmm_end_lingering(vmm);
+    tarn__aliases_unmap_all(vmm, calls);
+    tarn__vmm_end_retiring(vmm);
     tarn__vmm_sweep(vmm, calls);
     unreserve(vmm, calls);
 }
@@ -176,16 +176,16 @@ void tarn__vmm_close(struct tarn__pages *pages)
     const struct tarn__calls *calls;
 
     if (!tarn__driver_gone() && tarn__driver(&calls) == TARN_OK)
-        give_all_back(pages, calls);
+        release_all(pages, calls);
     munmap(pages->vmm.table, pages->vmm.page_count * sizeof *pages->vmm.table);
 }
 
 /* --- grow --- */
 
 /* Return the largest handle for the rest to map: a power of two up to `unit`. */
-static size_t piece_of(size_t left, size_t unit)
+static size_t piece_of(size_t retired, size_t unit)
 {
-    while (unit > left)
+    while (unit > retired)
         unit /= 2;
     return unit;
 }
@@ -210,19 +210,20 @@ static tarn_status populate(struct tarn__pages *pages, const struct tarn__calls 
     return status;
 }
 
-tarn_status tarn__vmm_check_hole(struct tarn__pages *pages,
-                                 const struct tarn__calls *calls, struct tarn__span span)
+tarn_status tarn__vmm_check_unmapped(struct tarn__pages *pages,
+                                     const struct tarn__calls *calls,
+                                     struct tarn__span span)
 {
     if (!tarn__vmm_holds(&pages->vmm, span))
         return tarn_error_set(TARN_INVALID_ARGUMENT,
                               "pool: %zu bytes at 0x%llx are no pages of the range",
                               span.bytes, (unsigned long long)span.address);
-    if (atomic_load(&pages->sleeps))
+    if (atomic_load(&pages->is_suspended))
         return tarn_error_set(TARN_SUSPENDED, "pool: it sleeps, with %zu bytes",
-                              atomic_load(&pages->asleep));
+                              atomic_load(&pages->suspended));
     tarn__vmm_sweep(&pages->vmm, calls);
-    tarn__places_clear(&pages->vmm, calls, span);
-    if (!tarn__vmm_is_hole(&pages->vmm, span))
+    tarn__aliases_unmap_in(&pages->vmm, calls, span);
+    if (!tarn__vmm_is_unmapped(&pages->vmm, span))
         return tarn_error_set(TARN_STILL_IN_USE,
                               "pool: of %zu bytes at 0x%llx some have memory already",
                               span.bytes, (unsigned long long)span.address);
@@ -237,7 +238,7 @@ tarn_status tarn__vmm_grow(struct tarn__pages *pages, struct tarn__span span)
 
     if (status != TARN_OK)
         return status;
-    status = tarn__vmm_check_hole(pages, scope.calls, span);
+    status = tarn__vmm_check_unmapped(pages, scope.calls, span);
     if (status == TARN_OK)
         status = populate(pages, scope.calls, span, &done);
     if (status == TARN_OK)
@@ -320,7 +321,7 @@ tarn_status tarn__vmm_check_handles(const struct tarn__vmm *vmm, struct tarn__sp
     bool is_whole = page < end;
     while (is_whole && page < end) {
         const struct tarn__page *entry = &vmm->table[page];
-        is_whole = entry->first == page + 1 && !entry->unknown;
+        is_whole = entry->first == page + 1 && !entry->hidden;
         page += is_whole ? entry->count : 0;
     }
     if (!is_whole || page != end)
@@ -331,11 +332,12 @@ tarn_status tarn__vmm_check_handles(const struct tarn__vmm *vmm, struct tarn__sp
 }
 
 /* A suspended pool has no memory to release, except where the driver kept it mapped. */
-static tarn_status unmap_asleep(struct tarn__pages *pages,
-                                const struct tarn__calls *calls, struct tarn__span span)
+static tarn_status unmap_suspended(struct tarn__pages *pages,
+                                   const struct tarn__calls *calls,
+                                   struct tarn__span span)
 {
     tarn__vmm_sweep(&pages->vmm, calls);
-    if (tarn__vmm_is_stuck(&pages->vmm, span))
+    if (tarn__vmm_unmap_failed(&pages->vmm, span))
         return tarn_error_set(TARN_DRIVER_FAILURE,
                               "pool: the driver does not unmap %zu bytes at 0x%llx",
                               span.bytes, (unsigned long long)span.address);
@@ -349,9 +351,9 @@ static tarn_status unmap(struct tarn__pages *pages, struct tarn__span span)
 
     if (status != TARN_OK || tarn__driver_gone())
         return status;
-    if (atomic_load(&pages->sleeps))
-        return unmap_asleep(pages, calls, span);
-    CUresult_ result = tarn__places_end(&pages->vmm, calls, span);
+    if (atomic_load(&pages->is_suspended))
+        return unmap_suspended(pages, calls, span);
+    CUresult_ result = tarn__aliases_unmap_of(&pages->vmm, calls, span);
     if (result == CUDA_SUCCESS_)
         result = tarn__vmm_unmap(calls, span);
     if (result != CUDA_SUCCESS_)
@@ -371,7 +373,7 @@ tarn_status tarn__vmm_remove(struct tarn__pages *pages, struct tarn__span span)
         return status;
     tarn__vmm_forget(&pages->vmm, span);
     atomic_fetch_sub(&pages->reserved, span.bytes);
-    if (atomic_load(&pages->sleeps))
-        atomic_fetch_sub(&pages->asleep, span.bytes);
+    if (atomic_load(&pages->is_suspended))
+        atomic_fetch_sub(&pages->suspended, span.bytes);
     return TARN_OK;
 }

@@ -14,13 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(TARN__GRANULE == TARN_POOL_QUANTUM, "the quantum is public");
+_Static_assert(TARN__QUANTUM == TARN_POOL_QUANTUM, "the quantum is public");
 
 /* --- the end of a context, a device, a process --- */
 
-tarn_status tarn__pool_gone(struct tarn__pool *pool)
+tarn_status tarn__pool_fail_ended(struct tarn__pool *pool)
 {
-    atomic_fetch_or(&pool->gate, TARN__GATE_OVER);
+    atomic_fetch_or(&pool->lifecycle, TARN__POOL_ENDED);
     return tarn_error_set(
         TARN_DRIVER_FAILURE,
         "pool: the context of device %d was reset, or the device is lost, and the pool "
@@ -29,33 +29,35 @@ tarn_status tarn__pool_gone(struct tarn__pool *pool)
 }
 
 /* Return the lifecycle state. If it is not 0, cache hits are off. */
-static unsigned gate(const struct tarn__pool *pool)
+static unsigned lifecycle(const struct tarn__pool *pool)
 {
-    return atomic_load_explicit(&((struct tarn__pool *)pool)->gate, memory_order_acquire);
+    return atomic_load_explicit(&((struct tarn__pool *)pool)->lifecycle,
+                                memory_order_acquire);
 }
 
-bool tarn__pool_is_over(const struct tarn__pool *pool)
+bool tarn__pool_has_ended(const struct tarn__pool *pool)
 {
-    return tarn__driver_gone() || (gate(pool) & TARN__GATE_OVER);
+    return tarn__driver_gone() || (lifecycle(pool) & TARN__POOL_ENDED);
 }
 
 bool tarn__pool_check_context(struct tarn__pool *pool)
 {
-    if (!tarn__pool_is_over(pool) && !tarn__context_lives(pool->device, pool->life))
-        atomic_fetch_or(&pool->gate, TARN__GATE_OVER);
-    return tarn__pool_is_over(pool);
+    if (!tarn__pool_has_ended(pool) &&
+        !tarn__context_generation_is_current(pool->device, pool->context_generation))
+        atomic_fetch_or(&pool->lifecycle, TARN__POOL_ENDED);
+    return tarn__pool_has_ended(pool);
 }
 
-static tarn_status check_gate(struct tarn__pool *pool)
+static tarn_status check_lifecycle(struct tarn__pool *pool)
 {
     if (tarn__driver_gone())
         return tarn_error_set(TARN_DRIVER_FAILURE,
                               "pool: the process ends, or was forked: no memory of "
                               "device %d",
                               pool->device);
-    if (gate(pool) & TARN__GATE_OVER)
-        return tarn__pool_gone(pool);
-    if (!(gate(pool) & TARN__GATE_ASLEEP))
+    if (lifecycle(pool) & TARN__POOL_ENDED)
+        return tarn__pool_fail_ended(pool);
+    if (!(lifecycle(pool) & TARN__POOL_SUSPENDED))
         return TARN_OK;
     if (pool->options.suspended_policy == TARN_POOL_SUSPENDED_RESUME)
         return tarn_pool_resume(pool->resource);
@@ -64,21 +66,21 @@ static tarn_status check_gate(struct tarn__pool *pool)
 
 /* --- allocate --- */
 
-static tarn_device_ptr hand_out(struct tarn__pool *pool, tarn__index index, size_t asked,
-                                size_t alignment)
+static tarn_device_ptr make_live(struct tarn__pool *pool, tarn__index index,
+                                 size_t requested, size_t alignment)
 {
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
     /* once it is live, another thread may free it */
     tarn_device_ptr block = node->address;
 
-    tarn__node_go_out(node, asked, alignment);
+    tarn__node_make_live(node, requested, alignment);
     return block;
 }
 
-static void note_peak_out(struct tarn__pool *pool)
+static void note_peak_allocated(struct tarn__pool *pool)
 {
-    if (pool->peak_allocated < pool->heap.out_bytes)
-        pool->peak_allocated = pool->heap.out_bytes;
+    if (pool->peak_allocated < pool->heap.allocated_bytes)
+        pool->peak_allocated = pool->heap.allocated_bytes;
 }
 
 /* Fence the stream's frees: another stream needs that memory, or it is much. A thread
@@ -91,63 +93,65 @@ static void fence_now(struct tarn__pool *pool, tarn_stream stream)
     if (tarn__caller_begin(pool, stream, &caller) != TARN_OK)
         return;
     tarn__fence_if_due(&caller);
-    tarn__magazine_make(&caller);
+    tarn__thread_cache_make(&caller);
     tarn__caller_end(&caller);
 }
 
 /* Take a same-stream free or a completed free (magazine NULL: a completed one alone),
  * with one lock taken. */
-static tarn__index quick_take(struct tarn__pool *pool, struct tarn__magazine *magazine,
-                              const struct tarn__request *request, size_t asked)
+static tarn__index quick_take(struct tarn__pool *pool, struct tarn__thread_cache *cache,
+                              const struct tarn__request *request, size_t requested)
 {
-    struct tarn__lane *lane = magazine ? magazine->lane : NULL;
-    bool was_ready, no_memory;
+    struct tarn__stream_state *stream_state = cache ? cache->stream_state : NULL;
+    bool was_completed, no_memory;
 
     tarn__pool_lock(pool);
-    if (magazine)
-        tarn__magazine_search(pool, magazine);
-    tarn__index index =
-        gate(pool) ? 0
-                   : tarn__heap_take(&pool->heap, lane, request, &was_ready, &no_memory);
+    if (cache)
+        tarn__thread_cache_before_search(pool, cache);
+    tarn__index index = lifecycle(pool)
+                            ? 0
+                            : tarn__heap_take(&pool->heap, stream_state, request,
+                                              &was_completed, &no_memory);
     if (index) {
-        *(was_ready ? &pool->ready : &pool->own) += 1;
-        tarn__count_allocation(&pool->counts, asked);
-        note_peak_out(pool);
+        *(was_completed ? &pool->completed : &pool->same_stream) += 1;
+        tarn__count_allocation(&pool->counts, requested);
+        note_peak_allocated(pool);
     }
     tarn__pool_unlock(pool);
     return index;
 }
 
-static tarn_status allocate_slowly(struct tarn__pool *pool,
-                                   const struct tarn__request *request, size_t asked,
-                                   tarn_stream stream, tarn_device_ptr *out)
+static tarn_status allocate_slow(struct tarn__pool *pool,
+                                 const struct tarn__request *request, size_t requested,
+                                 tarn_stream stream, tarn_device_ptr *out)
 {
     struct tarn__caller caller;
     tarn__index index = 0;
 
-    tarn__wait_ahead();
-    tarn_status status = check_gate(pool);
+    tarn__call_blocking_hook();
+    tarn_status status = check_lifecycle(pool);
     if (status == TARN_OK)
         status = tarn__caller_begin(pool, stream, &caller);
     if (status != TARN_OK)
         return status;
-    status = tarn__search(&caller, request, asked, &index);
+    status = tarn__search(&caller, request, requested, &index);
     /* It may have been suspended meanwhile. */
-    if (status != TARN_OK && gate(pool) && (status = check_gate(pool)) == TARN_OK)
-        status = tarn__search(&caller, request, asked, &index);
+    if (status != TARN_OK && lifecycle(pool) &&
+        (status = check_lifecycle(pool)) == TARN_OK)
+        status = tarn__search(&caller, request, requested, &index);
     tarn__pool_lock(pool);
     if (status == TARN_OK) {
         tarn__capture_note(&caller, tarn__node(&pool->heap.nodes, index));
-        tarn__count_allocation(&pool->counts, asked);
-        note_peak_out(pool);
-        *out = hand_out(pool, index, asked, request->alignment);
+        tarn__count_allocation(&pool->counts, requested);
+        note_peak_allocated(pool);
+        *out = make_live(pool, index, requested, request->alignment);
     } else {
         pool->failures++;
     }
     tarn__pool_unlock(pool);
-    if (!tarn__pool_is_over(pool)) /* a callback may have reset the context */
+    if (!tarn__pool_has_ended(pool)) /* a callback may have reset the context */
         tarn__fence_if_due(&caller);
-    tarn__magazine_make(&caller);
+    tarn__thread_cache_make(&caller);
     tarn__caller_end(&caller);
     return status;
 }
@@ -162,7 +166,7 @@ static tarn_status too_large(const struct tarn__pool *pool, size_t bytes)
 }
 
 /* With TARN_POOL_NO_STREAM_SINGLE, a call without a stream means the legacy stream. */
-static tarn_stream named(const struct tarn__pool *pool, tarn_stream stream)
+static tarn_stream effective_stream(const struct tarn__pool *pool, tarn_stream stream)
 {
     bool is_one = pool->options.no_stream_policy == TARN_POOL_NO_STREAM_SINGLE;
 
@@ -172,13 +176,13 @@ static tarn_stream named(const struct tarn__pool *pool, tarn_stream stream)
 /* Return true if the call names no stream and the pool's context is current. A call
  * without a stream makes no driver call that would detect another context, so this
  * queries it. Without a clear answer the call takes the slow path. */
-static bool is_nobody(const struct tarn__pool *pool, tarn_stream stream)
+static bool is_no_stream(const struct tarn__pool *pool, tarn_stream stream)
 {
     unsigned long long id = 0;
 
     return stream == TARN_STREAM_NONE &&
            pool->calls->ctx_get_id(pool->context, &id) == CUDA_SUCCESS_ &&
-           id == pool->life;
+           id == pool->context_generation;
 }
 
 static tarn_status pool_allocate(void *self, size_t bytes, size_t alignment,
@@ -186,35 +190,35 @@ static tarn_status pool_allocate(void *self, size_t bytes, size_t alignment,
 {
     struct tarn__pool *pool = self;
     uint64_t taken = bytes < pool->least_bytes ? pool->least_bytes : bytes;
-    uint64_t granules = (taken + TARN__GRANULE - 1) >> TARN__GRANULE_SHIFT;
-    struct tarn__request request = {(uint32_t)granules, alignment};
-    struct tarn__magazine *magazine;
+    uint64_t quanta = (taken + TARN__QUANTUM - 1) >> TARN__QUANTUM_SHIFT;
+    struct tarn__request request = {(uint32_t)quanta, alignment};
+    struct tarn__thread_cache *cache;
     tarn__index index = 0;
 
-    if (bytes > pool->most_bytes || granules > UINT32_MAX / 2 ||
+    if (bytes > pool->most_bytes || quanta > UINT32_MAX / 2 ||
         alignment > (size_t)1 << 40)
         return too_large(pool, bytes);
-    stream = named(pool, stream);
-    if (gate(pool) == 0 && !tarn__driver_gone()) {
-        magazine = tarn__magazine_find(pool, stream);
-        if (magazine && tarn__magazine_check(pool, magazine, TARN__TO_ALLOCATE)) {
-            if (alignment <= TARN__GRANULE)
-                index = tarn__magazine_take(pool, magazine, request.granules, bytes);
+    stream = effective_stream(pool, stream);
+    if (lifecycle(pool) == 0 && !tarn__driver_gone()) {
+        cache = tarn__thread_cache_find(pool, stream);
+        if (cache && tarn__thread_cache_check(pool, cache, TARN__TO_ALLOCATE)) {
+            if (alignment <= TARN__QUANTUM)
+                index = tarn__thread_cache_take(pool, cache, request.quanta, bytes);
             if (!index)
-                index = quick_take(pool, magazine, &request, bytes);
-        } else if (is_nobody(pool, stream)) {
+                index = quick_take(pool, cache, &request, bytes);
+        } else if (is_no_stream(pool, stream)) {
             index = quick_take(pool, NULL, &request, bytes);
         }
     }
     if (!index)
-        return allocate_slowly(pool, &request, bytes, stream, out);
-    *out = hand_out(pool, index, bytes, alignment);
+        return allocate_slow(pool, &request, bytes, stream, out);
+    *out = make_live(pool, index, bytes, alignment);
     return TARN_OK;
 }
 
 /* --- deallocate --- */
 
-__attribute__((noinline)) static tarn_status not_out(tarn_device_ptr block)
+__attribute__((noinline)) static tarn_status not_live(tarn_device_ptr block)
 {
     return tarn_error_set(TARN_INVALID_ARGUMENT,
                           "pool: 0x%llx is not out here: it never was, or it is back "
@@ -230,12 +234,12 @@ static bool is_live(const struct tarn__pool *pool, tarn__index index)
 
 /* Return true if this live block is freed with the bytes and the alignment of its
  * request. */
-static bool is_as_asked(const struct tarn__pool *pool, tarn__index index, size_t bytes,
-                        size_t alignment)
+static bool matches_request(const struct tarn__pool *pool, tarn__index index,
+                            size_t bytes, size_t alignment)
 {
     const struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
 
-    return tarn__node_asked(node) == bytes && tarn__node_alignment(node) == alignment;
+    return tarn__node_requested(node) == bytes && tarn__node_alignment(node) == alignment;
 }
 
 /* A lookup without the lock may miss a block while other threads change the tables. This
@@ -260,20 +264,21 @@ static bool is_still(const struct tarn__pool *pool, tarn__index index,
 }
 
 /* Return the error of a rejected free. */
-__attribute__((noinline)) static tarn_status not_as_asked(struct tarn__pool *pool,
-                                                          tarn__index index,
-                                                          tarn_device_ptr block,
-                                                          size_t bytes, size_t alignment)
+__attribute__((noinline)) static tarn_status size_mismatch(struct tarn__pool *pool,
+                                                           tarn__index index,
+                                                           tarn_device_ptr block,
+                                                           size_t bytes, size_t alignment)
 {
     const struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
-    uint64_t asked = tarn__node_asked(node), its_alignment = tarn__node_alignment(node);
+    uint64_t requested = tarn__node_requested(node),
+             its_alignment = tarn__node_alignment(node);
 
     if (!is_still(pool, index, block))
-        return not_out(block);
+        return not_live(block);
     return tarn_error_set(
         TARN_INVALID_ARGUMENT,
         "pool: 0x%llx has %llu bytes aligned to %llu, given back as %zu aligned to %zu",
-        block, (unsigned long long)asked, (unsigned long long)its_alignment, bytes,
+        block, (unsigned long long)requested, (unsigned long long)its_alignment, bytes,
         alignment);
 }
 
@@ -292,11 +297,11 @@ static inline tarn_status find_live(struct tarn__pool *pool, tarn_device_ptr blo
     tarn__index index = find(pool, block);
 
     if (!index)
-        return not_out(block);
+        return not_live(block);
     *out = index;
-    return is_as_asked(pool, index, bytes, alignment)
+    return matches_request(pool, index, bytes, alignment)
                ? TARN_OK
-               : not_as_asked(pool, index, block, bytes, alignment);
+               : size_mismatch(pool, index, block, bytes, alignment);
 }
 
 /* Release reclaimable memory above a limit that was lowered. `growth` held. */
@@ -319,7 +324,7 @@ static void shrink_to_limit(struct tarn__pool *pool)
     }
 }
 
-bool tarn__pool_gives_back(const struct tarn__pool *pool)
+bool tarn__pool_releases_memory(const struct tarn__pool *pool)
 {
     return pool->options.release_threshold_bytes > 0 ||
            atomic_load(&((struct tarn__pool *)pool)->over_limit);
@@ -329,9 +334,9 @@ static void shrink_to_threshold_now(struct tarn__pool *pool)
 {
     uint64_t threshold = pool->options.release_threshold_bytes, released;
 
-    if (gate(pool))
+    if (lifecycle(pool))
         return;
-    tarn__wait_ahead();
+    tarn__call_blocking_hook();
     if (tarn__pool_check_context(pool))
         return;
     tarn__pool_lock(pool);
@@ -350,27 +355,27 @@ static void shrink_to_threshold_now(struct tarn__pool *pool)
 
 static inline void shrink_to_threshold(struct tarn__pool *pool)
 {
-    if (tarn__pool_gives_back(pool))
+    if (tarn__pool_releases_memory(pool))
         shrink_to_threshold_now(pool);
 }
 
 /* Free a block with one lock taken: as the last-freed block (the spare) of the thread
  * cache, or into the heap, in the lane of its stream. Raises the cache's capacity if its
  * blocks do not fit. */
-static tarn_status quick_put(struct tarn__pool *pool, struct tarn__magazine *magazine,
+static tarn_status quick_put(struct tarn__pool *pool, struct tarn__thread_cache *cache,
                              tarn__index index, tarn_device_ptr block, tarn_stream stream)
 {
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
 
-    if (!tarn__node_claim(node, block, TARN__MOVING))
-        return not_out(block);
+    if (!tarn__node_claim(node, block, TARN__IN_TRANSIT))
+        return not_live(block);
     tarn__pool_lock(pool);
-    tarn__magazine_ask(pool, magazine, tarn__node_bytes(node));
-    tarn__count_free(&pool->counts, tarn__node_asked(node));
-    tarn__magazine_search(pool, magazine);
-    if (!tarn__magazine_keep(pool, magazine, index))
-        tarn__heap_put(&pool->heap, index, magazine->lane);
-    bool due = tarn__fence_is_due(pool, magazine->lane);
+    tarn__thread_cache_raise_grant(pool, cache, tarn__node_bytes(node));
+    tarn__count_free(&pool->counts, tarn__node_requested(node));
+    tarn__thread_cache_before_search(pool, cache);
+    if (!tarn__thread_cache_keep_last_freed(pool, cache, index))
+        tarn__heap_put(&pool->heap, index, cache->stream_state);
+    bool due = tarn__fence_is_due(pool, cache->stream_state);
     tarn__pool_unlock(pool);
     if (due)
         fence_now(pool, stream);
@@ -379,45 +384,45 @@ static tarn_status quick_put(struct tarn__pool *pool, struct tarn__magazine *mag
 }
 
 /* Free a block into the no-stream lane, with one lock taken. */
-static tarn_status quick_put_nobodys(struct tarn__pool *pool, tarn__index index,
-                                     tarn_device_ptr block)
+static tarn_status quick_put_no_stream(struct tarn__pool *pool, tarn__index index,
+                                       tarn_device_ptr block)
 {
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
 
-    if (!tarn__node_claim(node, block, TARN__MOVING))
-        return not_out(block);
-    uint32_t granules = node->granules;
+    if (!tarn__node_claim(node, block, TARN__IN_TRANSIT))
+        return not_live(block);
+    uint32_t quanta = node->quanta;
     tarn__pool_lock(pool);
-    tarn__count_free(&pool->counts, tarn__node_asked(node));
+    tarn__count_free(&pool->counts, tarn__node_requested(node));
     tarn__heap_put(&pool->heap, index,
-                   tarn__heap_known_lane(&pool->heap, TARN__KEY_NOBODY));
-    bool due = tarn__streamless_is_due(pool, granules);
+                   tarn__heap_find_stream_state(&pool->heap, TARN__KEY_NO_STREAM));
+    bool due = tarn__no_stream_fence_is_due(pool, quanta);
     tarn__pool_unlock(pool);
     if (due)
-        tarn__streamless_fence(pool);
+        tarn__no_stream_fence(pool);
     shrink_to_threshold(pool);
     return TARN_OK;
 }
 
-static tarn_status free_slowly(struct tarn__pool *pool, tarn__index index,
-                               tarn_device_ptr block, tarn_stream stream)
+static tarn_status free_slow(struct tarn__pool *pool, tarn__index index,
+                             tarn_device_ptr block, tarn_stream stream)
 {
     struct tarn__node *node = tarn__node(&pool->heap.nodes, index);
     struct tarn__caller caller;
     tarn_status status = tarn__caller_begin(pool, stream, &caller);
 
     if (status != TARN_OK)
-        return tarn__pool_is_over(pool) ? TARN_OK : status;
-    if (!tarn__node_claim(node, block, TARN__MOVING)) {
+        return tarn__pool_has_ended(pool) ? TARN_OK : status;
+    if (!tarn__node_claim(node, block, TARN__IN_TRANSIT)) {
         tarn__caller_end(&caller);
-        return not_out(block);
+        return not_live(block);
     }
     tarn__pool_lock(pool);
-    tarn__count_free(&pool->counts, tarn__node_asked(node));
-    tarn__heap_put(&pool->heap, index, tarn__capture_lane_for(&caller, node));
+    tarn__count_free(&pool->counts, tarn__node_requested(node));
+    tarn__heap_put(&pool->heap, index, tarn__capture_state_for_free(&caller, node));
     tarn__pool_unlock(pool);
     tarn__fence_if_due(&caller);
-    tarn__magazine_make(&caller);
+    tarn__thread_cache_make(&caller);
     tarn__caller_end(&caller);
     shrink_to_threshold(pool);
     return TARN_OK;
@@ -429,23 +434,23 @@ static tarn_status pool_deallocate(void *self, tarn_device_ptr block, size_t byt
     struct tarn__pool *pool = self;
     tarn__index index = 0;
 
-    if (tarn__pool_is_over(pool))
+    if (tarn__pool_has_ended(pool))
         return TARN_OK;
     tarn_status status = find_live(pool, block, bytes, alignment, &index);
     if (status != TARN_OK)
         return status;
-    stream = named(pool, stream);
-    if (gate(pool) || tarn__node_capture(tarn__node(&pool->heap.nodes, index)))
-        return free_slowly(pool, index, block, stream);
-    struct tarn__magazine *magazine = tarn__magazine_find(pool, stream);
-    if (!magazine && is_nobody(pool, stream))
-        return quick_put_nobodys(pool, index, block);
-    if (!magazine || !tarn__magazine_check(pool, magazine, TARN__TO_FREE))
-        return free_slowly(pool, index, block, stream);
-    enum tarn__put put = tarn__magazine_put(pool, magazine, index, block);
-    if (put == TARN__PUT_NO_ROOM)
-        return quick_put(pool, magazine, index, block, stream);
-    return put == TARN__PUT_DONE ? TARN_OK : not_out(block);
+    stream = effective_stream(pool, stream);
+    if (lifecycle(pool) || tarn__node_capture(tarn__node(&pool->heap.nodes, index)))
+        return free_slow(pool, index, block, stream);
+    struct tarn__thread_cache *cache = tarn__thread_cache_find(pool, stream);
+    if (!cache && is_no_stream(pool, stream))
+        return quick_put_no_stream(pool, index, block);
+    if (!cache || !tarn__thread_cache_check(pool, cache, TARN__TO_FREE))
+        return free_slow(pool, index, block, stream);
+    enum tarn__put put = tarn__thread_cache_put(pool, cache, index, block);
+    if (put == TARN__PUT_FULL)
+        return quick_put(pool, cache, index, block, stream);
+    return put == TARN__PUT_DONE ? TARN_OK : not_live(block);
 }
 
 /* --- the other operations --- */
@@ -460,7 +465,7 @@ static bool pool_supports_streams(const void *self)
  * stream get completed memory alone. New memory is completed if the upstream guarantees
  * it, or by the wait that growth makes. An upstream that does not support streams
  * guarantees nothing. */
-static bool pool_serves_no_stream(const void *self)
+static bool pool_supports_no_stream(const void *self)
 {
     const struct tarn__pool *pool = self;
 
@@ -468,19 +473,20 @@ static bool pool_serves_no_stream(const void *self)
            tarn__pages_are_done(pool->pages) || tarn__pages_is_ordered(pool->pages);
 }
 
-static tarn_status pool_block_bytes(void *self, tarn_device_ptr block, size_t *out)
+static tarn_status pool_requested_bytes(void *self, tarn_device_ptr block, size_t *out)
 {
     struct tarn__pool *pool = self;
     tarn__index index = find(pool, block);
 
-    uint64_t asked = index ? tarn__node_asked(tarn__node(&pool->heap.nodes, index)) : 0;
+    uint64_t requested =
+        index ? tarn__node_requested(tarn__node(&pool->heap.nodes, index)) : 0;
     if (!index || !is_still(pool, index, block))
-        return not_out(block);
-    *out = asked;
+        return not_live(block);
+    *out = requested;
     return TARN_OK;
 }
 
-static size_t pool_blocks_out(const void *self)
+static size_t pool_live_blocks(const void *self)
 {
     struct tarn__pool *pool = (struct tarn__pool *)self;
     struct tarn__counts counts;
@@ -491,18 +497,18 @@ static size_t pool_blocks_out(const void *self)
         return 0;
     tarn__pool_lock(pool);
     counts = pool->counts;
-    tarn__magazines_sum(pool, &counts, &bytes, &blocks, &metadata);
+    tarn__thread_caches_sum(pool, &counts, &bytes, &blocks, &metadata);
     tarn__pool_unlock(pool);
     return counts.allocations - counts.frees;
 }
 
 /* Return true if more is free than may stay, and some of it has no event fence to
  * query. */
-static bool trim_has_to_wait(struct tarn__pool *pool, size_t keep_bytes)
+static bool trim_needs_wait(struct tarn__pool *pool, size_t keep_bytes)
 {
     tarn__pool_lock(pool);
     bool may_wait = pool->options.oom_policy == TARN_POOL_OOM_SYNCHRONIZE ||
-                    tarn__streamless_bytes(pool) > 0;
+                    tarn__no_stream_bytes(pool) > 0;
     bool waits =
         pool->heap.free_bytes > keep_bytes && pool->heap.unfenced_bytes > 0 && may_wait;
     tarn__pool_unlock(pool);
@@ -515,17 +521,17 @@ static tarn_status pool_trim(void *self, size_t keep_bytes, size_t *released_out
     uint64_t released = 0;
     tarn_status status;
 
-    if (tarn__pool_check_context(pool) || gate(pool)) {
+    if (tarn__pool_check_context(pool) || lifecycle(pool)) {
         *released_out = 0;
         return TARN_OK;
     }
     status = tarn__growth_take(pool);
     if (status != TARN_OK)
         return status;
-    tarn__magazines_drain(pool);
+    tarn__thread_caches_drain(pool);
     tarn__fences_poll_all(pool);
-    if (trim_has_to_wait(pool, keep_bytes))
-        status = tarn__fences_barrier(pool);
+    if (trim_needs_wait(pool, keep_bytes))
+        status = tarn__fences_wait_for_device(pool);
     if (status == TARN_OK)
         status = tarn__shrink(pool, keep_bytes, &released);
     tarn__growth_leave(pool);
@@ -543,9 +549,9 @@ static tarn_status pool_memory_info(void *self, tarn_stream stream, size_t *free
     struct tarn__pool *pool = self;
     struct tarn__scope scope;
     size_t free_bytes = 0, total_bytes = 0, metadata = 0;
-    uint64_t parked = 0, blocks = 0;
+    uint64_t thread_cached = 0, blocks = 0;
     struct tarn__counts counts = {0};
-    tarn_status status = check_gate(pool);
+    tarn_status status = check_lifecycle(pool);
 
     (void)stream;
     if (status == TARN_OK)
@@ -561,8 +567,8 @@ static tarn_status pool_memory_info(void *self, tarn_stream stream, size_t *free
     size_t reserved = tarn__pages_reserved(pool->pages);
     uint64_t room = pool->limit > reserved ? pool->limit - reserved : 0;
     uint64_t more = free_bytes < room ? free_bytes : room;
-    tarn__magazines_sum(pool, &counts, &parked, &blocks, &metadata);
-    uint64_t free_in_all = more + pool->heap.free_bytes + parked;
+    tarn__thread_caches_sum(pool, &counts, &thread_cached, &blocks, &metadata);
+    uint64_t free_in_all = more + pool->heap.free_bytes + thread_cached;
     *total_out = pool->limit < total_bytes ? pool->limit : total_bytes;
     *free_out = free_in_all < *total_out ? free_in_all : *total_out;
     tarn__pool_unlock(pool);
@@ -580,16 +586,16 @@ const tarn_resource_ops tarn__pool_ops = {
     .memory_info = pool_memory_info,
     .supports_streams = pool_supports_streams,
     .trim = pool_trim,
-    .requested_bytes = pool_block_bytes,
-    .live_blocks = pool_blocks_out,
-    .supports_no_stream = pool_serves_no_stream,
+    .requested_bytes = pool_requested_bytes,
+    .live_blocks = pool_live_blocks,
+    .supports_no_stream = pool_supports_no_stream,
 };
 
-tarn_status tarn__pool_of(tarn_resource *resource, const char *who,
+tarn_status tarn__pool_of(tarn_resource *resource, const char *component,
                           struct tarn__pool **out)
 {
     if (!resource || resource->ops.allocate != pool_allocate)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "%s: %s is no pool", who,
+        return tarn_error_set(TARN_INVALID_ARGUMENT, "%s: %s is no pool", component,
                               resource ? resource->ops.name : "NULL");
     *out = resource->self;
     return TARN_OK;
@@ -603,23 +609,23 @@ tarn_status tarn_pool_set_maximum(tarn_resource *resource, size_t bytes)
     if (status != TARN_OK)
         return status;
     if (tarn__pool_check_context(pool))
-        return check_gate(pool);
+        return check_lifecycle(pool);
     status = tarn__growth_take(pool);
     if (status != TARN_OK)
         return status;
-    tarn__magazines_drain(pool);
+    tarn__thread_caches_drain(pool);
     tarn__pool_lock(pool);
-    uint64_t out_bytes = pool->heap.out_bytes;
-    if (bytes == 0 || bytes >= out_bytes) {
+    uint64_t allocated_bytes = pool->heap.allocated_bytes;
+    if (bytes == 0 || bytes >= allocated_bytes) {
         pool->limit = bytes ? bytes : UINT64_MAX;
-        tarn__pages_may_have(pool->pages, pool->limit);
+        tarn__pages_set_maximum(pool->pages, pool->limit);
     } else {
         status = tarn_error_set(TARN_INVALID_ARGUMENT,
                                 "pool: a limit of %zu bytes, %llu are out", bytes,
-                                (unsigned long long)out_bytes);
+                                (unsigned long long)allocated_bytes);
     }
     tarn__pool_unlock(pool);
-    if (status == TARN_OK && !gate(pool)) {
+    if (status == TARN_OK && !lifecycle(pool)) {
         tarn__fences_poll_all(pool);
         shrink_to_limit(pool);
     }

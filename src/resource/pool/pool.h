@@ -29,29 +29,29 @@
 
 /* Reasons why cache hits are off: bits of the lifecycle state (`gate`). */
 enum {
-    TARN__GATE_ASLEEP = 1,
-    TARN__GATE_OVER = 2 /* the context was destroyed, or the device is lost */
+    TARN__POOL_SUSPENDED = 1,
+    TARN__POOL_ENDED = 2 /* the context was destroyed, or the device is lost */
 };
 
 /* Out-of-memory callbacks (pressure.c), under the lock of hooks (base/hook.h). */
-struct tarn__pressures {
-    struct tarn__pressure *first;
+struct tarn__oom_hooks {
+    struct tarn__oom_hook *first;
     uint64_t last_number;
 };
 
 struct tarn__pool {
     tarn_resource *resource; /* the resource of this pool; set once, not retained */
     int device;
-    uint64_t serial;    /* unique in the process */
-    uint64_t life;      /* generation of the context that the pool lives in */
-    CUcontext_ context; /* the device's primary one */
+    uint64_t serial;             /* unique in the process */
+    uint64_t context_generation; /* generation of the context that the pool lives in */
+    CUcontext_ context;          /* the device's primary one */
     const struct tarn__calls *calls;
     tarn_pool_options options;
     size_t least_bytes;    /* of a block: in a slab the whole block; in a pool 0 */
     size_t most_bytes;     /* of a request */
     uint64_t device_bytes; /* all memory of the device; UINT64_MAX: not known */
     struct tarn__pages *pages;
-    _Atomic unsigned gate;
+    _Atomic unsigned lifecycle;
     atomic_bool over_limit; /* the limit was lowered, and the pool still exceeds it */
 
     /* one change of the pages at a time; no cache hit needs it */
@@ -59,24 +59,24 @@ struct tarn__pool {
     _Atomic(pthread_t) grower; /* the thread that has `growth`; 0: none */
     /* One device-wide wait at a time: the first does not cover epochs that a second one
      * closes. Taken after `growth`, before `lock`. */
-    pthread_mutex_t barrier;
+    pthread_mutex_t device_wait;
 
-    struct tarn__pressures pressures;
+    struct tarn__oom_hooks oom_hooks;
 
     struct tarn__lock lock; /* guards all fields from here on */
     struct tarn__heap heap;
     uint64_t limit; /* UINT64_MAX: none */
-    struct tarn__magazine *magazines;
-    uint64_t parked_granted;      /* sum of the bytes granted to the thread caches */
-    struct tarn__pace misses_ask; /* back-off of queries about event fences */
+    struct tarn__thread_cache *caches;
+    uint64_t granted_bytes;            /* sum of the bytes granted to the thread caches */
+    struct tarn__backoff miss_backoff; /* back-off of queries about event fences */
     bool is_shared; /* a search found nothing while another stream had free memory */
     struct tarn__counts counts; /* operations that no thread cache counted */
     /* lanes without a query of an event fence in this round are queried next */
     uint64_t poll_round;
-    uint64_t own, ready, steals, grown, waits, fences, queries, growths, shrinks, moves,
-        barriers, failures, peak_allocated, peak_reserved, generation;
-    struct tarn__old *olds; /* old.c; under `growth` */
-    size_t old_count, old_room;
+    uint64_t same_stream, completed, steals, grown, waits, fences, queries, growths,
+        shrinks, moves, device_waits, failures, peak_allocated, peak_reserved, generation;
+    struct tarn__retired *retired; /* old.c; under `growth` */
+    size_t retired_count, retired_capacity;
     struct tarn__captures *captures; /* NULL until the first; capture.c */
     struct tarn__pool *next;         /* in the list of pools; under its lock */
 };
@@ -90,16 +90,16 @@ void tarn__growth_leave(struct tarn__pool *pool);
 
 struct tarn__caller {
     struct tarn__pool *pool;
-    tarn_stream stream;      /* as passed */
-    CUstream_ handle;        /* valid while the call runs */
-    struct tarn__lane *lane; /* the call is a user of it until its end */
+    tarn_stream stream;                      /* as passed */
+    CUstream_ handle;                        /* valid while the call runs */
+    struct tarn__stream_state *stream_state; /* the call is a user of it until its end */
     struct tarn__scope scope;
-    bool capturing;              /* no wait, no event fence, no thread cache */
-    bool may_record;             /* recording or waiting on the stream ends no capture */
-    struct tarn__opened *opened; /* or NULL */
-    uint64_t capture_id;         /* while it captures; 0: the driver cannot tell */
-    CUgraph_ capture_graph;      /* the graph that it captures into, or NULL */
-    unsigned capture_slot;       /* 0: none, or the capture is lost */
+    bool capturing;  /* no wait, no event fence, no thread cache */
+    bool may_record; /* recording or waiting on the stream ends no capture */
+    struct tarn__registration *registration; /* or NULL */
+    uint64_t capture_id;    /* while it captures; 0: the driver cannot tell */
+    CUgraph_ capture_graph; /* the graph that it captures into, or NULL */
+    unsigned capture_slot;  /* 0: none, or the capture is lost */
     /* the capture was invalidated, so that none of its work will run */
     bool is_lost;
     unsigned callbacks; /* calls of callbacks for its request */
@@ -113,7 +113,7 @@ void tarn__caller_end(struct tarn__caller *caller);
 
 /* Return the most that the pool may have: its limit, or the device's memory. `lock`
  * held. */
-static inline uint64_t tarn__capacity(const struct tarn__pool *pool)
+static inline uint64_t tarn__pool_maximum(const struct tarn__pool *pool)
 {
     return pool->limit < pool->device_bytes ? pool->limit : pool->device_bytes;
 }
@@ -123,21 +123,22 @@ static inline uint64_t tarn__capacity(const struct tarn__pool *pool)
 /* Fence the frees of the caller's stream, if that is due. Takes and releases `lock`. */
 void tarn__fence_if_due(struct tarn__caller *caller);
 /* Fence them whether due or not, if there are any: completed memory can move. */
-void tarn__fence_own(struct tarn__caller *caller);
-/* Fence the no-stream lane (TARN__KEY_NOBODY), which has a user: with an event behind all
+void tarn__fence_same_stream(struct tarn__caller *caller);
+/* Fence the no-stream lane (TARN__KEY_NO_STREAM), which has a user: with an event behind all
  * work of the context. */
-void tarn__fence_nobodys(struct tarn__pool *pool, const struct tarn__scope *scope,
-                         struct tarn__lane *lane);
+void tarn__fence_no_stream(struct tarn__pool *pool, const struct tarn__scope *scope,
+                           struct tarn__stream_state *stream_state);
 /* Return true if an event fence is due. `lock` held. */
-bool tarn__fence_is_due(const struct tarn__pool *pool, const struct tarn__lane *lane);
+bool tarn__fence_is_due(const struct tarn__pool *pool,
+                        const struct tarn__stream_state *stream_state);
 /* Return true if a free of `bytes` in the lane would make no event fence due. `lock`
  * held. */
-bool tarn__fence_can_wait(const struct tarn__pool *pool, const struct tarn__lane *lane,
-                          uint64_t bytes);
+bool tarn__fence_can_wait(const struct tarn__pool *pool,
+                          const struct tarn__stream_state *stream_state, uint64_t bytes);
 /* Fence the frees of a registered stream, and drop its handle: it is being
  * unregistered. */
 void tarn__fence_last(struct tarn__pool *pool, tarn_stream stream,
-                      struct tarn__opened *opened);
+                      struct tarn__registration *registration);
 /* Query the driver which event fences are complete, up to `most` of them, and make the
  * frees they cover completed. Returns true if any became completed. Takes and releases
  * `lock`. */
@@ -146,36 +147,36 @@ bool tarn__fences_poll(struct tarn__pool *pool, unsigned most);
 bool tarn__fences_poll_all(struct tarn__pool *pool);
 /* Fence the free memory of registered streams, which needs no call on them. Have the
  * other streams fence theirs at their next call. */
-void tarn__fences_ask(struct tarn__pool *pool, const struct tarn__caller *caller);
+void tarn__fences_request(struct tarn__pool *pool, const struct tarn__caller *caller);
 /* Wait for the device, and make all free memory completed. */
-tarn_status tarn__fences_barrier(struct tarn__pool *pool);
+tarn_status tarn__fences_wait_for_device(struct tarn__pool *pool);
 /* Do the same where the caller holds the lock `barrier`. */
-tarn_status tarn__fences_barrier_locked(struct tarn__pool *pool);
+tarn_status tarn__fences_wait_for_device_locked(struct tarn__pool *pool);
 /* Create an event or reuse one, in a scope. NULL: the driver has none. */
 CUevent_ tarn__fence_event(struct tarn__pool *pool, const struct tarn__scope *scope);
 
 /* --- ended.c --- */
 
 /* Close the thread caches of `lane`, whose stream has ended, and move its unfenced frees
- * to the lane TARN__KEY_LEFT. `lock` held, and released in between. */
-void tarn__stream_ended(struct tarn__pool *pool, struct tarn__lane *lane);
+ * to the lane TARN__KEY_ORPHANED. `lock` held, and released in between. */
+void tarn__stream_ended(struct tarn__pool *pool, struct tarn__stream_state *stream_state);
 
 /* --- streamless.c: no-stream frees, and the unfenced frees of streams that have ended
  * --- */
 
 /* Return the free bytes that are deferred because they were freed without a stream.
  * `lock` held. */
-uint64_t tarn__streamless_bytes(const struct tarn__pool *pool);
+uint64_t tarn__no_stream_bytes(const struct tarn__pool *pool);
 /* Complete the deferred frees, if there are so many that a search for `request` should
  * not grow instead (NULL: if there are any). Returns true if any became completed. Takes
  * and releases `lock`. */
-bool tarn__streamless_settle(struct tarn__pool *pool,
-                             const struct tarn__request *request);
+bool tarn__no_stream_complete(struct tarn__pool *pool,
+                              const struct tarn__request *request);
 /* Return true if an event is due after a no-stream free of `granules`. `lock` held. */
-bool tarn__streamless_is_due(const struct tarn__pool *pool, uint32_t granules);
+bool tarn__no_stream_fence_is_due(const struct tarn__pool *pool, uint32_t quanta);
 /* Record an event behind all work, unless that would end a known capture. Takes and
  * releases `lock`. */
-void tarn__streamless_fence(struct tarn__pool *pool);
+void tarn__no_stream_fence(struct tarn__pool *pool);
 
 /* --- search.c --- */
 
@@ -184,15 +185,15 @@ void tarn__streamless_fence(struct tarn__pool *pool);
 tarn_status tarn__search(struct tarn__caller *caller, const struct tarn__request *request,
                          uint64_t asked, tarn__index *out);
 /* Search the same-stream frees and the completed frees alone. `lock` held. */
-tarn__index tarn__search_at_hand(struct tarn__caller *caller,
-                                 const struct tarn__request *request);
+tarn__index tarn__search_available(struct tarn__caller *caller,
+                                   const struct tarn__request *request);
 
 /* --- pressure.c --- */
 
-void tarn__pressures_free(struct tarn__pressures *all);
+void tarn__oom_hooks_free(struct tarn__oom_hooks *all);
 
 /* The progress of a request through the callbacks; zeros at first. */
-struct tarn__turn {
+struct tarn__oom_progress {
     uint64_t number;  /* number of the next callback */
     unsigned attempt; /* calls of this callback so far */
     unsigned calls;   /* calls of all callbacks for this request */
@@ -201,7 +202,8 @@ struct tarn__turn {
 /* Call the callbacks in their order, from `turn` on, until one reports that it freed
  * memory for a request of `bytes`. Returns false if none did, or if the calls reached the
  * bound of one request. No lock is held. */
-bool tarn__pressure_ask(struct tarn__pool *pool, uint64_t bytes, struct tarn__turn *turn);
+bool tarn__oom_hooks_call(struct tarn__pool *pool, uint64_t bytes,
+                          struct tarn__oom_progress *turn);
 
 /* --- steal.c --- */
 tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request *request);
@@ -212,10 +214,10 @@ tarn__index tarn__steal_run(struct tarn__caller *caller,
 /* --- gather.c --- */
 
 /* Assemble memory of several streams where too little of the free whole handles can move
- * for the request (tarn__gap_find()). It makes handles that lie in pieces of several
+ * for the request (tarn__placement_find()). It makes handles that lie in pieces of several
  * streams the caller's, after a wait for each stream. Returns true if there are some, in
  * the open epoch of the caller's lane. `growth` held. */
-bool tarn__gather(struct tarn__caller *caller, const struct tarn__request *request);
+bool tarn__assemble(struct tarn__caller *caller, const struct tarn__request *request);
 
 /* --- grow.c --- */
 
@@ -227,9 +229,9 @@ tarn_status tarn__grow(struct tarn__caller *caller, const struct tarn__request *
 /* Release reclaimable memory while more than `keep` bytes are free. `growth` held. */
 tarn_status tarn__shrink(struct tarn__pool *pool, uint64_t keep, uint64_t *released_out);
 /* Unmap the retired mappings that no queued work uses any more. `growth` held. */
-void tarn__old_leave(struct tarn__pool *pool);
+void tarn__retired_unmap_completed(struct tarn__pool *pool);
 /* Unmap all retired mappings; the device is idle. `growth` held. */
-void tarn__old_leave_all(struct tarn__pool *pool);
+void tarn__retired_unmap_all(struct tarn__pool *pool);
 /* Map `bytes` when the pool is created. */
 tarn_status tarn__grow_by(struct tarn__pool *pool, uint64_t bytes);
 void tarn__note_peaks(struct tarn__pool *pool);
@@ -240,20 +242,20 @@ void tarn__report_fill(struct tarn__caller *caller, uint64_t wanted, uint64_t al
                        tarn_pool_oom_report *out);
 /* Fail with TARN_OUT_OF_MEMORY and a one-line message; the report is kept for the
  * thread. */
-tarn_status tarn__report_refuse(const tarn_pool_oom_report *report);
+tarn_status tarn__report_fail(const tarn_pool_oom_report *report);
 
 /* --- capture.c --- */
 
 /* Return the lane of a capturing stream's memory; NULL: no host memory. `lock` held. */
-struct tarn__lane *tarn__capture_lane(struct tarn__caller *caller);
+struct tarn__stream_state *tarn__capture_state(struct tarn__caller *caller);
 /* Have the graph notify the pool when it is destroyed, if that was not arranged yet. */
 void tarn__capture_tie(const struct tarn__caller *caller);
 /* Note that a block becomes live for a caller that captures. `lock` held. */
 void tarn__capture_note(struct tarn__caller *caller, struct tarn__node *node);
 /* Return the lane that a free goes to when the caller captures, or the block belongs to a
  * capture. The block then belongs to the capture no longer. `lock` held. */
-struct tarn__lane *tarn__capture_lane_for(struct tarn__caller *caller,
-                                          const struct tarn__node *node);
+struct tarn__stream_state *tarn__capture_state_for_free(struct tarn__caller *caller,
+                                                        const struct tarn__node *node);
 /* End the caller's call. `lock` held. */
 void tarn__capture_leave(struct tarn__caller *caller);
 size_t tarn__captures_metadata(const struct tarn__pool *pool);
@@ -267,17 +269,17 @@ void tarn__captures_free(struct tarn__pool *pool);
 /* --- pool.c --- */
 
 extern const tarn_resource_ops tarn__pool_ops;
-tarn_status tarn__pool_of(tarn_resource *resource, const char *who,
+tarn_status tarn__pool_of(tarn_resource *resource, const char *component,
                           struct tarn__pool **out);
-tarn_status tarn__pool_gone(struct tarn__pool *pool);
+tarn_status tarn__pool_fail_ended(struct tarn__pool *pool);
 /* Return true if the pool, its context or the process has ended. No driver call is
  * started then. */
-bool tarn__pool_is_over(const struct tarn__pool *pool);
+bool tarn__pool_has_ended(const struct tarn__pool *pool);
 /* Do the same, and check whether the context was reset since. Its streams and events are
  * gone then, and must not be passed to the driver: it may crash. */
 bool tarn__pool_check_context(struct tarn__pool *pool);
 /* Return true if the pool releases free memory above a threshold or a lowered limit. */
-bool tarn__pool_gives_back(const struct tarn__pool *pool);
+bool tarn__pool_releases_memory(const struct tarn__pool *pool);
 void tarn__pool_check(struct tarn__pool *pool); /* debug builds: `lock` held */
 
 /* --- make.c --- */

@@ -12,9 +12,9 @@
 /* Registered at once, and calls for one request. */
 enum { CALLBACKS_MAX = 8, CALLS_MAX = 16 };
 
-struct tarn__pressure {
+struct tarn__oom_hook {
     struct tarn__hook hook;      /* a tarn_pool_oom_callback */
-    struct tarn__pressure *next; /* in the order of their numbers */
+    struct tarn__oom_hook *next; /* in the order of their numbers */
     uint64_t number;             /* unique in a pool; increases */
     /* it is in no list; its last call frees it when it ends */
     bool goes_with_its_call;
@@ -22,10 +22,10 @@ struct tarn__pressure {
 
 static _Thread_local bool inside; /* this thread runs a callback, of any pool */
 
-void tarn__pressures_free(struct tarn__pressures *all)
+void tarn__oom_hooks_free(struct tarn__oom_hooks *all)
 {
     while (all->first) {
-        struct tarn__pressure *one = all->first;
+        struct tarn__oom_hook *one = all->first;
         all->first = one->next;
         free(one);
     }
@@ -33,7 +33,7 @@ void tarn__pressures_free(struct tarn__pressures *all)
 
 /* --- calling --- */
 
-static unsigned behind(const struct tarn__pressure *one)
+static unsigned behind(const struct tarn__oom_hook *one)
 {
     unsigned count = 0;
 
@@ -45,32 +45,32 @@ static unsigned behind(const struct tarn__pressure *one)
 /* Choose the next callback. It is that of `turn`, if it still exists and may be called
  * once more, so that each one after it has a call left. Otherwise it is the next one.
  * Locked. */
-static struct tarn__pressure *choose(const struct tarn__pressures *all,
-                                     struct tarn__turn *turn)
+static struct tarn__oom_hook *choose(const struct tarn__oom_hooks *all,
+                                     struct tarn__oom_progress *progress)
 {
-    struct tarn__pressure *one = all->first;
+    struct tarn__oom_hook *one = all->first;
 
-    while (one && one->number < turn->number)
+    while (one && one->number < progress->number)
         one = one->next;
-    if (one && turn->attempt > 0 && one->number == turn->number &&
-        turn->calls + 1 + behind(one) > CALLS_MAX)
+    if (one && progress->attempt > 0 && one->number == progress->number &&
+        progress->calls + 1 + behind(one) > CALLS_MAX)
         one = one->next;
-    if (one && one->number != turn->number) {
-        turn->number = one->number;
-        turn->attempt = 0;
+    if (one && one->number != progress->number) {
+        progress->number = one->number;
+        progress->attempt = 0;
     }
-    return turn->calls < CALLS_MAX ? one : NULL;
+    return progress->calls < CALLS_MAX ? one : NULL;
 }
 
 /* Begin a call. Returns false if no callback is left. */
-static bool begin_call(struct tarn__pressures *all, struct tarn__turn *turn,
+static bool begin_call(struct tarn__oom_hooks *all, struct tarn__oom_progress *progress,
                        struct tarn__hook_call *call)
 {
     tarn__hooks_lock();
-    struct tarn__pressure *one = choose(all, turn);
+    struct tarn__oom_hook *one = choose(all, progress);
     if (one) {
         tarn__hook_begin_locked(&one->hook, call);
-        turn->calls++;
+        progress->calls++;
     }
     tarn__hooks_unlock();
     return one != NULL;
@@ -78,7 +78,7 @@ static bool begin_call(struct tarn__pressures *all, struct tarn__turn *turn,
 
 static void end_call(struct tarn__hook_call *call)
 {
-    struct tarn__pressure *one = (struct tarn__pressure *)(void *)call->hook;
+    struct tarn__oom_hook *one = (struct tarn__oom_hook *)(void *)call->hook;
 
     tarn__hooks_lock();
     tarn__hook_end_locked(call);
@@ -88,22 +88,23 @@ static void end_call(struct tarn__hook_call *call)
         free(one);
 }
 
-bool tarn__pressure_ask(struct tarn__pool *pool, uint64_t bytes, struct tarn__turn *turn)
+bool tarn__oom_hooks_call(struct tarn__pool *pool, uint64_t bytes,
+                          struct tarn__oom_progress *progress)
 {
     struct tarn__hook_call call;
     bool freed = false;
 
     /* A callback may allocate, and that allocation may fail. */
     while (!freed && !inside && !tarn__driver_gone() &&
-           begin_call(&pool->pressures, turn, &call)) {
+           begin_call(&pool->oom_hooks, progress, &call)) {
         inside = true;
         freed = ((tarn_pool_oom_callback)call.function)(call.data, pool->resource, bytes,
-                                                        turn->attempt++);
+                                                        progress->attempt++);
         inside = false;
         end_call(&call);
         if (!freed) {
-            turn->number++;
-            turn->attempt = 0;
+            progress->number++;
+            progress->attempt = 0;
         }
     }
     return freed;
@@ -112,9 +113,9 @@ bool tarn__pressure_ask(struct tarn__pool *pool, uint64_t bytes, struct tarn__tu
 /* --- coming and going --- */
 
 /* Enter it as the last one. Returns false if the list is full. */
-static bool enter(struct tarn__pressures *all, struct tarn__pressure *made)
+static bool add_hook(struct tarn__oom_hooks *all, struct tarn__oom_hook *made)
 {
-    struct tarn__pressure **link = &all->first;
+    struct tarn__oom_hook **link = &all->first;
     unsigned count = 0;
 
     tarn__hooks_lock();
@@ -142,13 +143,13 @@ tarn_status tarn_pool_add_oom_callback(tarn_resource *resource,
                                 "forked");
     if (status != TARN_OK)
         return status;
-    struct tarn__pressure *made = malloc(sizeof *made);
+    struct tarn__oom_hook *made = malloc(sizeof *made);
     if (!made)
         return tarn_error_set(TARN_OUT_OF_MEMORY,
                               "pool: no host memory for a callback, %zu bytes",
                               sizeof *made);
-    *made = (struct tarn__pressure){.hook = {(tarn__any_function *)call, data, 0, 0}};
-    if (enter(&pool->pressures, made))
+    *made = (struct tarn__oom_hook){.hook = {(tarn__any_function *)call, data, 0, 0}};
+    if (add_hook(&pool->oom_hooks, made))
         return TARN_OK;
     free(made);
     return tarn_error_set(TARN_LIMIT_REACHED, "pool: it has %d callbacks already",
@@ -158,12 +159,12 @@ tarn_status tarn_pool_add_oom_callback(tarn_resource *resource,
 /* Return the link to it, or NULL. Of several equal ones, it is the one that this thread
  * runs. Otherwise two callbacks that remove themselves on two threads would wait for each
  * other. Locked. */
-static struct tarn__pressure **find(struct tarn__pressures *all,
+static struct tarn__oom_hook **find(struct tarn__oom_hooks *all,
                                     tarn__any_function *function, const void *data)
 {
-    struct tarn__pressure **found = NULL;
+    struct tarn__oom_hook **found = NULL;
 
-    for (struct tarn__pressure **link = &all->first; *link; link = &(*link)->next)
+    for (struct tarn__oom_hook **link = &all->first; *link; link = &(*link)->next)
         if ((*link)->hook.function == function && (*link)->hook.data == data &&
             (!found || tarn__hook_is_mine(&(*link)->hook)))
             found = link;
@@ -171,14 +172,14 @@ static struct tarn__pressure **find(struct tarn__pressures *all,
 }
 
 /* Remove it from the list. Returns false if there is none. */
-static bool take_out(struct tarn__pressures *all, tarn__any_function *function,
-                     const void *data)
+static bool remove_hook(struct tarn__oom_hooks *all, tarn__any_function *function,
+                        const void *data)
 {
-    struct tarn__pressure *one = NULL;
+    struct tarn__oom_hook *one = NULL;
     bool is_idle = false;
 
     tarn__hooks_lock();
-    struct tarn__pressure **link = find(all, function, data);
+    struct tarn__oom_hook **link = find(all, function, data);
     if (link) {
         one = *link;
         *link = one->next;
@@ -201,7 +202,7 @@ tarn_status tarn_pool_remove_oom_callback(tarn_resource *resource,
     /* then no callback is called any more */
     if (status != TARN_OK || tarn__driver_gone())
         return status;
-    return take_out(&pool->pressures, (tarn__any_function *)call, data)
+    return remove_hook(&pool->oom_hooks, (tarn__any_function *)call, data)
                ? TARN_OK
                : tarn_error_set(TARN_NOT_FOUND, "pool: it has no such callback");
 }

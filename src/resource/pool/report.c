@@ -43,45 +43,47 @@ static uint64_t captured_bytes(const struct tarn__pool *pool)
     uint64_t bytes = 0;
 
     for (tarn__index i = pool->heap.with_memory; i;
-         i = tarn__lane(&pool->heap, i)->next_with_memory)
-        if (tarn__lane(&pool->heap, i)->is_capture)
-            bytes += tarn__lane(&pool->heap, i)->free_bytes;
+         i = tarn__stream_state(&pool->heap, i)->next_with_memory)
+        if (tarn__stream_state(&pool->heap, i)->is_capture)
+            bytes += tarn__stream_state(&pool->heap, i)->free_bytes;
     return bytes;
 }
 
 static uint64_t largest_free(const struct tarn__pool *pool)
 {
     const struct tarn__heap *heap = &pool->heap;
-    uint32_t largest = tarn__bins_largest(&heap->ready, &heap->nodes);
+    uint32_t largest = tarn__bins_largest(&heap->completed, &heap->nodes);
 
     for (tarn__index i = heap->with_memory; i;
-         i = tarn__lane(heap, i)->next_with_memory) {
-        uint32_t other = tarn__bins_largest(&tarn__lane(heap, i)->bins, &heap->nodes);
-        if (!tarn__lane(heap, i)->is_capture && other > largest)
+         i = tarn__stream_state(heap, i)->next_with_memory) {
+        uint32_t other =
+            tarn__bins_largest(&tarn__stream_state(heap, i)->bins, &heap->nodes);
+        if (!tarn__stream_state(heap, i)->is_capture && other > largest)
             largest = other;
     }
-    return (uint64_t)largest << TARN__GRANULE_SHIFT;
+    return (uint64_t)largest << TARN__QUANTUM_SHIFT;
 }
 
 /* Fill in the heap's bytes. `lock` held, or not `is_whole`: then the heap may be in the
  * middle of a change, and fields that need a walk through it stay 0. */
 static void fill_bytes(struct tarn__pool *pool, bool is_whole, tarn_pool_statistics *out)
 {
-    uint64_t parked = 0, parked_blocks = 0;
+    uint64_t thread_cached = 0, thread_cached_blocks = 0;
     size_t metadata = 0;
     struct tarn__counts counts = pool->counts;
 
-    tarn__magazines_sum(pool, &counts, &parked, &parked_blocks, &metadata);
-    out->live = pool->heap.out_bytes - parked;
+    tarn__thread_caches_sum(pool, &counts, &thread_cached, &thread_cached_blocks,
+                            &metadata);
+    out->live = pool->heap.allocated_bytes - thread_cached;
     out->live_requested = counts.allocated_bytes - counts.freed_bytes;
     out->live_blocks = counts.allocations - counts.frees;
-    out->thread_cached = parked;
+    out->thread_cached = thread_cached;
     out->captured = is_whole ? captured_bytes(pool) : 0;
     out->cached = pool->heap.free_bytes - out->captured;
     out->unfenced = pool->heap.unfenced_bytes - out->captured;
-    out->no_stream_deferred = tarn__streamless_bytes(pool);
+    out->no_stream_deferred = tarn__no_stream_bytes(pool);
     out->reserved = tarn__pages_reserved(pool->pages);
-    out->suspended = tarn__pages_asleep(pool->pages);
+    out->suspended = tarn__pages_suspended(pool->pages);
     out->maximum = pool->limit;
     out->largest_free = is_whole ? largest_free(pool) : 0;
     out->fragmentation =
@@ -91,7 +93,7 @@ static void fill_bytes(struct tarn__pool *pool, bool is_whole, tarn_pool_statist
     out->cache_hits = counts.hits;
     memcpy(out->size_classes, counts.classes, sizeof out->size_classes);
     out->metadata = sizeof *pool + metadata + tarn__nodes_metadata(&pool->heap.nodes) +
-                    pool->heap.addresses.metadata + pool->heap.lane_metadata +
+                    pool->heap.addresses.metadata + pool->heap.state_metadata +
                     tarn__pages_metadata(pool->pages) + tarn__captures_metadata(pool);
 }
 
@@ -100,8 +102,8 @@ static void fill_counts(const struct tarn__pool *pool, tarn_pool_statistics *out
     out->peak_allocated = pool->peak_allocated;
     out->peak_reserved = pool->peak_reserved;
     out->failures = pool->failures;
-    out->same_stream = pool->own;
-    out->completed = pool->ready;
+    out->same_stream = pool->same_stream;
+    out->completed = pool->completed;
     out->steals = pool->steals;
     out->grown = pool->grown;
     out->stream_waits = pool->waits;
@@ -110,9 +112,9 @@ static void fill_counts(const struct tarn__pool *pool, tarn_pool_statistics *out
     out->growths = pool->growths;
     out->shrinks = pool->shrinks;
     out->moves = pool->moves;
-    out->device_synchronizations = pool->barriers;
+    out->device_synchronizations = pool->device_waits;
     out->driver_calls = pool->waits + pool->fences + pool->queries + pool->growths +
-                        pool->shrinks + pool->moves + pool->barriers;
+                        pool->shrinks + pool->moves + pool->device_waits;
     out->streams = tarn__heap_streams(&pool->heap);
 }
 
@@ -160,12 +162,12 @@ void tarn__report_fill(struct tarn__caller *caller, uint64_t wanted, uint64_t al
     memset(report, 0, sizeof *report);
     tarn__pool_lock(pool);
     fill_bytes(pool, true, &all);
-    report->same_stream = caller->lane->free_bytes;
-    report->completed = pool->heap.ready_bytes;
+    report->same_stream = caller->stream_state->free_bytes;
+    report->completed = pool->heap.completed_bytes;
     report->other_streams =
         all.cached - report->completed - (caller->capturing ? 0 : report->same_stream);
-    report->largest_free = (uint64_t)tarn__heap_largest(&pool->heap, caller->lane)
-                           << TARN__GRANULE_SHIFT;
+    report->largest_free = (uint64_t)tarn__heap_largest(&pool->heap, caller->stream_state)
+                           << TARN__QUANTUM_SHIFT;
     tarn__pool_unlock(pool);
     report->size = sizeof *report;
     report->requested = wanted;
@@ -186,7 +188,7 @@ void tarn__report_fill(struct tarn__caller *caller, uint64_t wanted, uint64_t al
              upstream->message);
 }
 
-tarn_status tarn__report_refuse(const tarn_pool_oom_report *report)
+tarn_status tarn__report_fail(const tarn_pool_oom_report *report)
 {
     keep(report);
     return tarn_error_set_native(
@@ -233,7 +235,7 @@ static const char *sized(uint64_t bytes, char *out, size_t capacity)
 size_t tarn_pool_oom_report_text(const tarn_pool_oom_report *report, char *out,
                                  size_t capacity)
 {
-    char words[12][24];
+    char texts[12][24];
     const uint64_t bytes[12] = {
         report->requested,     report->live,         report->thread_cached,
         report->cached,        report->same_stream,  report->completed,
@@ -241,7 +243,7 @@ size_t tarn_pool_oom_report_text(const tarn_pool_oom_report *report, char *out,
         report->reserved,      report->largest_free, report->device_free};
 
     for (int i = 0; i < 12; i++)
-        sized(bytes[i], words[i], sizeof words[i]);
+        sized(bytes[i], texts[i], sizeof texts[i]);
     char limit[24] = "none", total[24];
     if (report->maximum != UINT64_MAX)
         sized(report->maximum, limit, sizeof limit);
@@ -263,9 +265,9 @@ size_t tarn_pool_oom_report_text(const tarn_pool_oom_report *report, char *out,
         "device            %s free of %s\n"
         "callbacks         %u freed something\n"
         "growing gave      %s: %s\n",
-        words[0], report->requested, report->alignment, words[1], words[2], words[3],
-        words[4], words[5], words[6], words[7], words[8], words[9], limit, words[10],
-        report->fragmentation, words[11], total, report->attempts,
+        texts[0], report->requested, report->alignment, texts[1], texts[2], texts[3],
+        texts[4], texts[5], texts[6], texts[7], texts[8], texts[9], limit, texts[10],
+        report->fragmentation, texts[11], total, report->attempts,
         tarn_status_name(report->upstream_status), report->upstream_message);
     return length < 0 ? 0 : (size_t)length;
 }

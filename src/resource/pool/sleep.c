@@ -9,13 +9,13 @@
 #include "resource/pool/pool.h"
 #include <stdlib.h>
 
-static tarn_status refuse(struct tarn__pool *pool)
+static tarn_status reject(struct tarn__pool *pool)
 {
     if (tarn__driver_gone())
         return tarn_error_set(TARN_DRIVER_FAILURE,
                               "pool: the process ends, or was forked");
-    if (atomic_load(&pool->gate) & TARN__GATE_OVER)
-        return tarn__pool_gone(pool);
+    if (atomic_load(&pool->lifecycle) & TARN__POOL_ENDED)
+        return tarn__pool_fail_ended(pool);
     if (!tarn__pages_is_vmm(pool->pages))
         return tarn_error_set(
             TARN_NOT_SUPPORTED,
@@ -35,7 +35,7 @@ static struct tarn__span *live_spans(const struct tarn__heap *heap, size_t *coun
              j = tarn__node(&heap->nodes, j)->after) {
             const struct tarn__node *node = tarn__node(&heap->nodes, j);
             if (tarn__node_state(node) != TARN__LIVE &&
-                tarn__node_state(node) != TARN__MOVING)
+                tarn__node_state(node) != TARN__IN_TRANSIT)
                 continue;
             if (n && spans[n - 1].address + spans[n - 1].bytes == node->address)
                 spans[n - 1].bytes += tarn__node_bytes(node);
@@ -48,15 +48,15 @@ static struct tarn__span *live_spans(const struct tarn__heap *heap, size_t *coun
 }
 
 /* The gate is set, so the pool starts no new work; this waits for the queued work. */
-static tarn_status fall_asleep(struct tarn__pool *pool, tarn_pool_suspend_mode mode)
+static tarn_status suspend(struct tarn__pool *pool, tarn_pool_suspend_mode mode)
 {
     struct tarn__span *spans = NULL;
     size_t count = 0;
-    tarn_status status = tarn__fences_barrier(pool);
+    tarn_status status = tarn__fences_wait_for_device(pool);
 
     if (status != TARN_OK)
         return status;
-    tarn__old_leave_all(pool);
+    tarn__retired_unmap_all(pool);
     if (mode == TARN_POOL_SUSPEND_KEEP) {
         tarn__pool_lock(pool);
         spans = live_spans(&pool->heap, &count);
@@ -64,7 +64,7 @@ static tarn_status fall_asleep(struct tarn__pool *pool, tarn_pool_suspend_mode m
         if (!spans)
             return tarn_error_set(TARN_OUT_OF_MEMORY, "pool: no host memory to sleep");
     }
-    status = tarn__pages_sleep(pool->pages, spans, count);
+    status = tarn__pages_suspend(pool->pages, spans, count);
     free(spans);
     return status;
 }
@@ -78,20 +78,20 @@ tarn_status tarn_pool_suspend(tarn_resource *resource, tarn_pool_suspend_mode mo
         status = tarn_error_set(TARN_INVALID_ARGUMENT, "pool: there is no sleep mode %d",
                                 (int)mode);
     if (status == TARN_OK)
-        status = refuse(pool);
+        status = reject(pool);
     if (status == TARN_OK)
         status = tarn__growth_take(pool);
     if (status != TARN_OK)
         return status;
-    if (!(atomic_load(&pool->gate) & TARN__GATE_ASLEEP)) {
-        atomic_fetch_or(&pool->gate, TARN__GATE_ASLEEP);
-        tarn__magazines_drain(pool);
-        status = fall_asleep(pool, mode);
+    if (!(atomic_load(&pool->lifecycle) & TARN__POOL_SUSPENDED)) {
+        atomic_fetch_or(&pool->lifecycle, TARN__POOL_SUSPENDED);
+        tarn__thread_caches_drain(pool);
+        status = suspend(pool, mode);
         tarn__pool_lock(pool);
         pool->generation += status == TARN_OK;
         tarn__pool_unlock(pool);
         if (status != TARN_OK)
-            atomic_fetch_and(&pool->gate, ~(unsigned)TARN__GATE_ASLEEP);
+            atomic_fetch_and(&pool->lifecycle, ~(unsigned)TARN__POOL_SUSPENDED);
     }
     tarn__growth_leave(pool);
     return status;
@@ -103,15 +103,15 @@ tarn_status tarn_pool_resume(tarn_resource *resource)
     tarn_status status = tarn__pool_of(resource, "pool", &pool);
 
     if (status == TARN_OK)
-        status = refuse(pool);
+        status = reject(pool);
     if (status == TARN_OK)
         status = tarn__growth_take(pool);
     if (status != TARN_OK)
         return status;
-    if (atomic_load(&pool->gate) & TARN__GATE_ASLEEP) {
-        status = tarn__pages_wake(pool->pages);
+    if (atomic_load(&pool->lifecycle) & TARN__POOL_SUSPENDED) {
+        status = tarn__pages_resume(pool->pages);
         if (status == TARN_OK)
-            atomic_fetch_and(&pool->gate, ~(unsigned)TARN__GATE_ASLEEP);
+            atomic_fetch_and(&pool->lifecycle, ~(unsigned)TARN__POOL_SUSPENDED);
     }
     tarn__growth_leave(pool);
     return status;
@@ -141,7 +141,7 @@ tarn_status tarn_pool_set_peer_access(tarn_resource *resource, int peer, bool ac
     if (status == TARN_OK)
         status = tarn__device_check("pool", peer);
     if (status == TARN_OK)
-        status = refuse(pool);
+        status = reject(pool);
     if (status == TARN_OK)
         status = tarn__growth_take(pool);
     if (status != TARN_OK)

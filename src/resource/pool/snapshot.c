@@ -20,22 +20,24 @@ static tarn_pool_block_state state_of(const struct tarn__heap *heap,
     switch (state) {
     case TARN__LIVE:
         return TARN_POOL_LIVE;
-    case TARN__PARKED:
+    case TARN__THREAD_CACHED:
         return TARN_POOL_THREAD_CACHED;
-    case TARN__HOLE:
-    case TARN__OLD:
+    case TARN__UNMAPPED:
+    case TARN__RETIRED:
         return TARN_POOL_UNMAPPED;
     case TARN__FREE:
         break;
     default:
         return TARN_POOL_IN_TRANSIT;
     }
-    if (node->lane == 0)
+    if (node->stream_state == 0)
         return TARN_POOL_COMPLETED;
-    const struct tarn__lane *lane = tarn__lane(heap, node->lane);
-    if (lane->is_capture)
+    const struct tarn__stream_state *stream_state =
+        tarn__stream_state(heap, node->stream_state);
+    if (stream_state->is_capture)
         return TARN_POOL_CAPTURED;
-    return node->epoch <= lane->fenced_epoch ? TARN_POOL_FENCED : TARN_POOL_UNFENCED;
+    return node->epoch <= stream_state->fenced_epoch ? TARN_POOL_FENCED
+                                                     : TARN_POOL_UNFENCED;
 }
 
 /* The requested bytes belong to a live block if it is still live after the read. */
@@ -44,16 +46,17 @@ static tarn_pool_block describe(const struct tarn__heap *heap,
 {
     tarn_pool_block block = {
         .address = node->address, .bytes = tarn__node_bytes(node), .segment = segment};
-    uint64_t asked = 0;
+    uint64_t requested = 0;
 
     if (atomic_load_explicit(&node->state, memory_order_acquire) == TARN__LIVE)
-        asked = tarn__node_asked(node);
+        requested = tarn__node_requested(node);
     enum tarn__node_state state = tarn__node_state(node);
     block.state = state_of(heap, node, state);
     if (state == TARN__LIVE)
-        block.requested_bytes = asked;
-    if (state == TARN__FREE && node->lane && tarn__lane(heap, node->lane)->in_order)
-        block.stream_id = tarn__lane(heap, node->lane)->key;
+        block.requested_bytes = requested;
+    if (state == TARN__FREE && node->stream_state &&
+        tarn__stream_state(heap, node->stream_state)->in_order)
+        block.stream_id = tarn__stream_state(heap, node->stream_state)->key;
     return block;
 }
 

@@ -8,124 +8,131 @@
  */
 #include "resource/pool/steal.h"
 
-struct theft {
-    struct tarn__lane *donor;
+struct steal {
+    struct tarn__stream_state *source;
     CUevent_ event;
     tarn__index block;
 };
 
 /* Choose a block and pin its fence. `lock` held. */
 static bool choose(struct tarn__caller *caller, const struct tarn__request *request,
-                   struct theft *out)
+                   struct steal *out)
 {
     struct tarn__pool *pool = caller->pool;
     size_t fence;
 
-    out->block = tarn__heap_take_from_donor(&pool->heap, caller->lane, request,
-                                            &out->donor, &fence);
+    out->block = tarn__heap_take_from_source(&pool->heap, caller->stream_state, request,
+                                             &out->source, &fence);
     if (!out->block)
         return false;
-    out->event = tarn__lane_pin(out->donor, &out->donor->fences[fence]);
+    out->event = tarn__stream_state_pin(out->source, &out->source->fences[fence]);
     pool->waits++;
     return true;
 }
 
 /* Delete the lane of a source stream that has ended, and lost its last block here. */
-static void let_go(struct tarn__heap *heap, struct tarn__lane *donor, CUevent_ event)
+static void release_source(struct tarn__heap *heap, struct tarn__stream_state *source,
+                           CUevent_ event)
 {
-    tarn__lane_unpin(donor, event);
-    tarn__heap_forget_lane(heap, donor);
+    tarn__stream_state_unpin(source, event);
+    tarn__heap_delete_if_unused(heap, source);
 }
 
 tarn__index tarn__steal(struct tarn__caller *caller, const struct tarn__request *request)
 {
     struct tarn__pool *pool = caller->pool;
-    struct theft theft;
+    struct steal steal;
 
-    if (!caller->may_record || caller->lane->is_capture || atomic_load(&pool->gate))
+    if (!caller->may_record || caller->stream_state->is_capture ||
+        atomic_load(&pool->lifecycle))
         return 0;
     tarn__pool_lock(pool);
-    bool found = choose(caller, request, &theft);
+    bool found = choose(caller, request, &steal);
     tarn__pool_unlock(pool);
     if (!found)
         return 0;
     CUresult_ result =
         TARN_MUTATION(steal_without_wait)
             ? CUDA_SUCCESS_
-            : caller->scope.calls->stream_wait_event(caller->handle, theft.event, 0);
+            : caller->scope.calls->stream_wait_event(caller->handle, steal.event, 0);
     tarn__pool_lock(pool);
     if (result == CUDA_SUCCESS_ || TARN_MUTATION(wait_failed_taken_as_done)) {
         pool->steals++;
     } else {
         /* The stream did not wait: the block returns to the source stream, in its open
          * epoch. */
-        tarn__heap_put(&pool->heap, theft.block, theft.donor);
-        theft.block = 0;
+        tarn__heap_put(&pool->heap, steal.block, steal.source);
+        steal.block = 0;
     }
-    let_go(&pool->heap, theft.donor, theft.event);
+    release_source(&pool->heap, steal.source, steal.event);
     tarn__pool_unlock(pool);
-    return theft.block;
+    return steal.block;
 }
 
 /* --- adjacent blocks of several streams --- */
 
-static void cover(struct tarn__covers *covers, struct tarn__lane *lane, uint64_t epoch)
+static void add_to_wait_set(struct tarn__wait_set *wait_set,
+                            struct tarn__stream_state *stream_state, uint64_t epoch)
 {
     unsigned i = 0;
 
-    while (i < covers->count && covers->all[i].lane != lane)
+    while (i < wait_set->count && wait_set->all[i].stream_state != stream_state)
         i++;
-    if (i == covers->count)
-        covers->all[covers->count++] = (struct tarn__cover){lane, epoch, NULL};
-    if (covers->all[i].epoch < epoch)
-        covers->all[i].epoch = epoch;
+    if (i == wait_set->count)
+        wait_set->all[wait_set->count++] =
+            (struct tarn__fence_wait){stream_state, epoch, NULL};
+    if (wait_set->all[i].epoch < epoch)
+        wait_set->all[i].epoch = epoch;
 }
 
-void tarn__covers_add(struct tarn__covers *covers, const struct tarn__caller *caller,
-                      const struct tarn__run *run)
+void tarn__wait_set_add(struct tarn__wait_set *wait_set,
+                        const struct tarn__caller *caller, const struct tarn__run *run)
 {
     struct tarn__heap *heap = &caller->pool->heap;
 
     for (size_t i = 0; i < run->count; i++)
-        if (run->lanes[i] && run->lanes[i] != caller->lane->index)
-            cover(covers, tarn__lane(heap, run->lanes[i]), run->epochs[i]);
+        if (run->stream_states[i] && run->stream_states[i] != caller->stream_state->index)
+            add_to_wait_set(wait_set, tarn__stream_state(heap, run->stream_states[i]),
+                            run->epochs[i]);
 }
 
-void tarn__covers_pin(struct tarn__covers *covers, struct tarn__pool *pool)
+void tarn__wait_set_pin(struct tarn__wait_set *wait_set, struct tarn__pool *pool)
 {
-    for (unsigned i = 0; i < covers->count; i++) {
-        struct tarn__cover *one = &covers->all[i];
-        size_t fence = tarn__lane_fence_for(one->lane, one->epoch);
-        one->event = tarn__lane_pin(one->lane, &one->lane->fences[fence]);
+    for (unsigned i = 0; i < wait_set->count; i++) {
+        struct tarn__fence_wait *one = &wait_set->all[i];
+        size_t fence = tarn__stream_state_fence_for(one->stream_state, one->epoch);
+        one->event =
+            tarn__stream_state_pin(one->stream_state, &one->stream_state->fences[fence]);
     }
-    pool->waits += covers->count;
+    pool->waits += wait_set->count;
 }
 
-bool tarn__covers_wait(const struct tarn__covers *covers,
-                       const struct tarn__caller *caller)
+bool tarn__wait_set_wait(const struct tarn__wait_set *wait_set,
+                         const struct tarn__caller *caller)
 {
-    for (unsigned i = 0; i < covers->count; i++)
+    for (unsigned i = 0; i < wait_set->count; i++)
         if (!TARN_MUTATION(steal_without_wait) &&
-            caller->scope.calls->stream_wait_event(caller->handle, covers->all[i].event,
+            caller->scope.calls->stream_wait_event(caller->handle, wait_set->all[i].event,
                                                    0) != CUDA_SUCCESS_)
             return false;
     return true;
 }
 
-void tarn__covers_let_go(const struct tarn__covers *covers, struct tarn__heap *heap)
+void tarn__wait_set_release(const struct tarn__wait_set *wait_set,
+                            struct tarn__heap *heap)
 {
-    for (unsigned i = 0; i < covers->count; i++)
-        let_go(heap, covers->all[i].lane, covers->all[i].event);
+    for (unsigned i = 0; i < wait_set->count; i++)
+        release_source(heap, wait_set->all[i].stream_state, wait_set->all[i].event);
 }
 
 /* Take a run, and pin the event fences that cover its pieces. `lock` held. */
 static bool choose_run(struct tarn__caller *caller, const struct tarn__request *request,
-                       struct tarn__run *run, struct tarn__covers *covers)
+                       struct tarn__run *run, struct tarn__wait_set *wait_set)
 {
-    covers->count = 0;
-    tarn__heap_take_run(&caller->pool->heap, caller->lane, request, run);
-    tarn__covers_add(covers, caller, run);
-    tarn__covers_pin(covers, caller->pool);
+    wait_set->count = 0;
+    tarn__heap_take_run(&caller->pool->heap, caller->stream_state, request, run);
+    tarn__wait_set_add(wait_set, caller, run);
+    tarn__wait_set_pin(wait_set, caller->pool);
     return run->count > 0;
 }
 
@@ -134,27 +141,28 @@ tarn__index tarn__steal_run(struct tarn__caller *caller,
 {
     struct tarn__pool *pool = caller->pool;
     struct tarn__run run;
-    struct tarn__covers covers;
+    struct tarn__wait_set wait_set;
     tarn__index index = 0;
 
-    if (!caller->may_record || caller->lane->is_capture || atomic_load(&pool->gate))
+    if (!caller->may_record || caller->stream_state->is_capture ||
+        atomic_load(&pool->lifecycle))
         return 0;
     tarn__pool_lock(pool);
-    bool found = choose_run(caller, request, &run, &covers);
+    bool found = choose_run(caller, request, &run, &wait_set);
     tarn__pool_unlock(pool);
     if (!found)
         return 0;
-    bool waited =
-        tarn__covers_wait(&covers, caller) || TARN_MUTATION(wait_failed_taken_as_done);
+    bool waited = tarn__wait_set_wait(&wait_set, caller) ||
+                  TARN_MUTATION(wait_failed_taken_as_done);
 
     tarn__pool_lock(pool);
     if (waited) {
-        index = tarn__heap_weld(&pool->heap, &run);
+        index = tarn__heap_coalesce_run(&pool->heap, &run);
         pool->steals++;
     } else {
         tarn__heap_put_run(&pool->heap, &run);
     }
-    tarn__covers_let_go(&covers, &pool->heap);
+    tarn__wait_set_release(&wait_set, &pool->heap);
     tarn__pool_unlock(pool);
     return index;
 }

@@ -51,7 +51,7 @@ static tarn_counts now(void)
     return counts;
 }
 
-TEST(counter_counts_what_was_asked_for)
+TEST(counter_counts_requested_bytes)
 {
     tarn_counts counts;
 
@@ -98,7 +98,7 @@ static void read_counts(void)
     at_free = now();
 }
 
-TEST(counter_counts_a_free_before_upstream_can_hand_the_block_out_again)
+TEST(counter_counts_a_free_before_upstream_can_reuse_the_block)
 {
     begin();
     script.before_free = read_counts;

@@ -34,7 +34,7 @@ static tarn_resource *adaptor_of_kind(int kind, tarn_resource *upstream)
     return adaptor;
 }
 
-TEST(adaptor_answers_with_its_upstreams_words)
+TEST(adaptor_keeps_the_message_of_its_upstream)
 {
     for (int kind = 0; kind < KINDS; kind++) {
         struct scripted script;
@@ -45,7 +45,8 @@ TEST(adaptor_answers_with_its_upstreams_words)
         CHECK(!tarn_resource_deallocate_synchronizes(adaptor));
         CHECK(!tarn_resource_supports_streams(adaptor));
         CHECK(!tarn_resource_supports_no_stream(adaptor));
-        script.waits = script.streams = script.serves = true;
+        script.deallocate_synchronizes = script.supports_streams =
+            script.supports_no_stream = true;
         CHECK(tarn_resource_supports_no_stream(adaptor));
         CHECK(tarn_resource_deallocate_synchronizes(adaptor));
         CHECK(tarn_resource_supports_streams(adaptor));
@@ -79,7 +80,7 @@ TEST(adaptor_passes_size_alignment_and_stream_on)
     }
 }
 
-TEST(adaptor_says_that_it_cannot_tell_where_its_upstream_cannot)
+TEST(adaptor_reports_not_supported_where_its_upstream_does)
 {
     tarn_resource *host;
     size_t bytes = 7;
@@ -99,7 +100,7 @@ TEST(adaptor_says_that_it_cannot_tell_where_its_upstream_cannot)
     CHECK_OK(tarn_resource_release(host));
 }
 
-TEST(adaptor_keeps_its_upstream_alive_and_hands_it_out)
+TEST(adaptor_keeps_its_upstream_alive_and_returns_it)
 {
     for (int kind = 0; kind < KINDS; kind++) {
         struct scripted script;

@@ -45,14 +45,14 @@ TEST(limiter_charges_multiples_of_256_bytes)
     end();
 }
 
-TEST(limiter_refuses_what_is_over_the_budget_without_asking_upstream)
+TEST(limiter_rejects_requests_over_the_limit_without_calling_upstream)
 {
     tarn_device_ptr block, other = 7;
 
     begin(1024);
     CHECK_OK(tarn_resource_allocate(limiter, 1024, 0, NULL, &block));
     CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_resource_allocate(limiter, 1, 0, NULL, &other));
-    CHECK_SAYS("limiter: 1 bytes do not fit, 1024 of 1024 used");
+    CHECK_MESSAGE("limiter: 1 bytes do not fit, 1024 of 1024 used");
     CHECK_EQUAL(7, other);
     CHECK_EQUAL(1, script.allocations);
     CHECK_OK(tarn_resource_deallocate(limiter, block, 1024, 0, NULL));
@@ -76,7 +76,7 @@ TEST(limiter_refunds_when_upstream_fails)
     script.allocate_fails = TARN_DRIVER_FAILURE;
     CHECK_STATUS(TARN_DRIVER_FAILURE,
                  tarn_resource_allocate(limiter, 9, 0, NULL, &block));
-    CHECK_SAYS("scripted");
+    CHECK_MESSAGE("scripted");
     CHECK(block == 7 && used() == 0);
     script.allocate_fails = TARN_OK;
     CHECK_OK(tarn_resource_allocate(limiter, 1024, 0, NULL, &block));
@@ -100,7 +100,7 @@ TEST(limiter_keeps_the_charge_when_upstream_keeps_the_block)
     end();
 }
 
-TEST(limiter_refuses_a_block_that_was_never_charged)
+TEST(limiter_rejects_a_block_that_was_never_charged)
 {
     tarn_device_ptr mine, upstreams;
 
@@ -115,7 +115,7 @@ TEST(limiter_refuses_a_block_that_was_never_charged)
     end();
 }
 
-TEST(limiter_of_nothing_hands_nothing_out)
+TEST(limiter_of_zero_bytes_allocates_nothing)
 {
     tarn_device_ptr block = 7;
 
@@ -131,7 +131,7 @@ TEST(limiter_figures_are_of_limiters_only)
 
     begin(1024);
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_limiter_used_bytes(script.resource, &bytes));
-    CHECK_SAYS("scripted");
+    CHECK_MESSAGE("scripted");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_limiter_limit_bytes(NULL, &bytes));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_limiter_limit_bytes(limiter, NULL));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_limiter_create(NULL, 1, &limiter));
@@ -141,22 +141,22 @@ TEST(limiter_figures_are_of_limiters_only)
 }
 
 /* Eight blocks fit; more threads than that want one, and never is a ninth handed out. */
-enum { ROOM = 8, THREADS = 4, ROUNDS = 2000 };
+enum { CAPACITY = 8, THREADS = 4, ROUNDS = 2000 };
 
 static void *take_and_give(void *data)
 {
     tarn_resource *resource = data;
-    tarn_device_ptr blocks[ROOM / 2];
+    tarn_device_ptr blocks[CAPACITY / 2];
     uintptr_t broken = 0;
 
     for (int i = 0; i < ROUNDS; i++) {
         int count = 0;
-        while (count < ROOM / 2 &&
+        while (count < CAPACITY / 2 &&
                tarn_resource_allocate(resource, 200, 0, NULL, &blocks[count]) == TARN_OK)
             count++;
         size_t bytes = 0;
         tarn_limiter_used_bytes(resource, &bytes);
-        broken |= bytes > ROOM * 256;
+        broken |= bytes > CAPACITY * 256;
         while (count > 0)
             broken |= tarn_resource_deallocate(resource, blocks[--count], 200, 0, NULL) !=
                       TARN_OK;
@@ -172,7 +172,7 @@ TEST(limiter_holds_its_budget_between_threads)
     void *broken;
 
     CHECK_OK(tarn_host_create(&host));
-    CHECK_OK(tarn_limiter_create(host, ROOM * 256, &shared));
+    CHECK_OK(tarn_limiter_create(host, CAPACITY * 256, &shared));
     for (int i = 0; i < THREADS; i++)
         CHECK_EQUAL(0, pthread_create(&threads[i], NULL, take_and_give, shared));
     for (int i = 0; i < THREADS; i++) {

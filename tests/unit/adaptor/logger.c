@@ -102,7 +102,7 @@ TEST(logger_writes_each_call_with_its_figures)
     tarn_site_set(before);
     script.allocate_fails = TARN_OUT_OF_MEMORY;
     CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_resource_allocate(logger, 900, 0, NULL, &none));
-    CHECK_SAYS("scripted: no 900 bytes");
+    CHECK_MESSAGE("scripted: no 900 bytes");
     CHECK_OK(tarn_resource_deallocate(logger, two, 500, 0, NULL));
 
     CHECK(read_log() >= 4);
@@ -195,7 +195,7 @@ TEST(logger_writes_no_row_for_a_free_that_did_not_happen)
     script.free_fails = TARN_DRIVER_FAILURE;
     CHECK_STATUS(TARN_DRIVER_FAILURE,
                  tarn_resource_deallocate(logger, block, 80, 0, NULL));
-    CHECK_SAYS("scripted: keeps");
+    CHECK_MESSAGE("scripted: keeps");
     CHECK_EQUAL(1, read_log());
     script.free_fails = TARN_OK;
     CHECK_OK(tarn_resource_deallocate(logger, block, 80, 0, NULL));
@@ -214,7 +214,7 @@ TEST(logger_goes_on_when_the_log_cannot_be_written)
         CHECK_OK(tarn_resource_allocate(logger, 80, 0, NULL, &block));
         CHECK_OK(tarn_resource_deallocate(logger, block, 80, 0, NULL));
     }
-    CHECK_SAYS("words from before"); /* a success leaves them alone */
+    CHECK_MESSAGE("words from before"); /* a success leaves them alone */
     CHECK_STATUS(TARN_SYSTEM_FAILURE, tarn_trace_flush(writer));
     CHECK_OK(tarn_resource_release(logger));
     CHECK_STATUS(TARN_SYSTEM_FAILURE, tarn_trace_writer_release(writer));
@@ -235,7 +235,7 @@ TEST(logger_leaves_the_message_of_a_failure_alone_whatever_writes_the_log)
     for (int i = 0; i < 4000; i++) { /* the buffer goes out in one of them */
         CHECK_STATUS(TARN_OUT_OF_MEMORY,
                      tarn_resource_allocate(logger, 80, 0, NULL, &block));
-        CHECK_SAYS("scripted: no 80 bytes");
+        CHECK_MESSAGE("scripted: no 80 bytes");
     }
     CHECK(text_bytes > 0);
     end();
@@ -268,7 +268,7 @@ TEST(logger_that_has_the_writer_last_warns_of_a_log_that_was_not_written)
     scripted_end(&script);
 }
 
-TEST(logger_keeps_its_writer_and_gives_it_back)
+TEST(logger_keeps_its_writer_and_releases_it)
 {
     tarn_device_ptr block;
 
@@ -322,7 +322,7 @@ static void log_pairs(unsigned count)
 }
 
 /* But once in a millisecond, which a machine at its limits may take for each of them. */
-TEST(rows_of_what_a_pool_has_at_hand_ask_the_driver_nothing)
+TEST(rows_of_memory_that_a_pool_has_available_need_no_driver_call)
 {
     enum { BYTES = 64 << 20, PAIRS = 4, TRIES = 100000 };
     size_t left, total;
@@ -414,7 +414,7 @@ static void *take_and_give(void *data)
     return NULL;
 }
 
-TEST(logger_never_writes_an_allocation_before_the_free_that_made_room_for_it)
+TEST(logger_never_writes_an_allocation_before_the_free_that_it_reuses)
 {
     pthread_t threads[THREADS];
     tarn_resource *slots;

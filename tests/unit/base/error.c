@@ -2,7 +2,7 @@
 #include "test.h"
 #include <pthread.h>
 
-TEST(error_keeps_status_words_and_native_code)
+TEST(error_keeps_status_message_and_native_code)
 {
     CHECK_EQUAL(TARN_DRIVER_FAILURE,
                 tarn_error_set_native(TARN_DRIVER_FAILURE, 700, "who: %d", 5));
@@ -69,13 +69,13 @@ TEST(error_of_an_ending_thread_is_there_to_the_end)
     CHECK_EQUAL(0, pthread_key_delete(late_key));
 }
 
-TEST(error_long_words_are_cut_and_terminated)
+TEST(error_long_messages_are_cut_and_terminated)
 {
-    char words[2000];
+    char long_message[2000];
 
-    memset(words, 'x', sizeof words - 1);
-    words[sizeof words - 1] = 0;
-    tarn_error_set(TARN_BAD_FORMAT, "%s", words);
+    memset(long_message, 'x', sizeof long_message - 1);
+    long_message[sizeof long_message - 1] = 0;
+    tarn_error_set(TARN_BAD_FORMAT, "%s", long_message);
     CHECK_EQUAL(sizeof(tarn_error_last()->message) - 1,
                 strlen(tarn_error_last()->message));
 }

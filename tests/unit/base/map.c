@@ -8,7 +8,7 @@
 
 enum { KEYS = 4096 };
 
-TEST(map_gives_back_what_was_put)
+TEST(map_returns_the_stored_value)
 {
     struct tarn__map map;
     uint64_t value = 7, got = 0;
@@ -79,7 +79,7 @@ TEST(map_takes_no_longer_for_keys_that_were_prepared_for_a_known_hash)
     for (uint64_t i = 0; i < COUNT; i++) {
         uint64_t product = (i + 1) << 44 | (i + 1) >> 20; /* bits 20 to 43 are 0 */
         keys[0][i] = tarn__random_next(&random) | 1;
-        keys[1][i] = product * PREPARED_INVERSE;
+        keys[1][i] = product * GOLDEN_RATIO_INVERSE;
         keys[2][i] = (i + 1) << 40;
     }
     double usual = fill(keys[0], COUNT);

@@ -26,7 +26,7 @@ TEST(options_of_an_older_caller_are_read_with_zeros_behind_them)
     CHECK_EQUAL(0, out.first);
 }
 
-TEST(options_of_a_newer_caller_are_read_where_nothing_unknown_is_set)
+TEST(options_of_a_newer_caller_are_read_if_no_unknown_field_is_set)
 {
     struct longer given = {.known = {sizeof given, 1, 2}};
     struct known out = {.first = 7};
@@ -34,22 +34,22 @@ TEST(options_of_a_newer_caller_are_read_where_nothing_unknown_is_set)
     given.later[1] = 1;
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn__options_read("it", &given, sizeof(size_t), &out, sizeof out));
-    CHECK_SAYS("it: options of 32 bytes");
+    CHECK_MESSAGE("it: options of 32 bytes");
     CHECK_EQUAL(7, out.first);
     given.later[1] = 0;
     CHECK_OK(tarn__options_read("it", &given, sizeof(size_t), &out, sizeof out));
     CHECK_EQUAL(2, out.second);
 }
 
-TEST(options_whose_size_was_never_set_are_refused_unread)
+TEST(options_without_a_size_are_rejected_unread)
 {
     struct known given = {.size = 0};
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn__options_check("it", &given, sizeof given, sizeof given));
-    CHECK_SAYS("it: options of 0 bytes are too short, 16 are needed");
+    CHECK_MESSAGE("it: options of 0 bytes are too short, 16 are needed");
     given.size = SIZE_MAX; /* nobody reads that far */
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn__options_check("it", &given, sizeof given, sizeof given));
-    CHECK_SAYS("does not know");
+    CHECK_MESSAGE("does not know");
 }

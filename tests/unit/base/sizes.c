@@ -12,7 +12,7 @@ TEST(sizes_round_up)
     CHECK_EQUAL(512, out);
 }
 
-TEST(sizes_refuse_to_wrap_and_leave_the_output_alone)
+TEST(sizes_do_not_wrap_and_leave_the_output_unchanged)
 {
     size_t out = 5;
 

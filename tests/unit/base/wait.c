@@ -5,13 +5,13 @@
 
 struct listener {
     tarn_blocking_hook before; /* first, so that it is the listener too */
-    unsigned told;
+    unsigned hook_calls;
     unsigned long long calls; /* of the driver, before it was told */
 };
 
 static void listen(tarn_blocking_hook *before)
 {
-    ((struct listener *)before)->told++;
+    ((struct listener *)before)->hook_calls++;
 }
 
 static void listen_and_count(tarn_blocking_hook *before)
@@ -20,7 +20,7 @@ static void listen_and_count(tarn_blocking_hook *before)
     ((struct listener *)before)->calls = sim_calls();
 }
 
-TEST(before_wait_is_told_once_until_it_is_set_again)
+TEST(blocking_hook_is_called_once_until_it_is_set_again)
 {
     struct listener listener = {.before = {listen}};
     struct scripted script;
@@ -29,13 +29,13 @@ TEST(before_wait_is_told_once_until_it_is_set_again)
     scripted_begin(&script, 0);
     CHECK(tarn_set_blocking_hook(&listener.before) == NULL);
     CHECK_OK(tarn_resource_allocate(script.resource, 10, 0, TARN_STREAM_NONE, &block));
-    CHECK_EQUAL(1, listener.told);
+    CHECK_EQUAL(1, listener.hook_calls);
     CHECK_OK(tarn_resource_deallocate(script.resource, block, 10, 0, TARN_STREAM_NONE));
-    CHECK_EQUAL(1, listener.told);
+    CHECK_EQUAL(1, listener.hook_calls);
     CHECK(tarn_set_blocking_hook(&listener.before) == NULL);
     CHECK(tarn_set_blocking_hook(NULL) == &listener.before);
     scripted_end(&script);
-    CHECK_EQUAL(1, listener.told);
+    CHECK_EQUAL(1, listener.hook_calls);
 }
 
 static struct scripted beneath;
@@ -49,7 +49,7 @@ static void use_a_resource(tarn_blocking_hook *before)
     CHECK_OK(tarn_resource_deallocate(beneath.resource, block, 1, 0, TARN_STREAM_NONE));
 }
 
-TEST(who_is_told_may_use_tarn)
+TEST(blocking_hook_may_use_tarn)
 {
     struct listener listener = {.before = {use_a_resource}};
     tarn_device_ptr block;
@@ -57,7 +57,7 @@ TEST(who_is_told_may_use_tarn)
     scripted_begin(&beneath, 0);
     tarn_set_blocking_hook(&listener.before);
     CHECK_OK(tarn_resource_allocate(beneath.resource, 1, 0, TARN_STREAM_NONE, &block));
-    CHECK_EQUAL(1, listener.told);
+    CHECK_EQUAL(1, listener.hook_calls);
     CHECK(tarn_set_blocking_hook(NULL) == NULL);
     CHECK_OK(tarn_resource_deallocate(beneath.resource, block, 1, 0, TARN_STREAM_NONE));
     scripted_end(&beneath);
@@ -67,10 +67,10 @@ static void count_a_free(void *data, tarn_device_ptr address, size_t bytes)
 {
     (void)address;
     (void)bytes;
-    CHECK_EQUAL(1, ((struct listener *)data)->told);
+    CHECK_EQUAL(1, ((struct listener *)data)->hook_calls);
 }
 
-TEST(before_wait_is_told_of_code_that_ends_a_pointer)
+TEST(blocking_hook_is_called_before_code_that_ends_a_pointer)
 {
     struct listener listener = {.before = {listen}};
     tarn_pointer_options options = {.size = sizeof options,
@@ -84,10 +84,10 @@ TEST(before_wait_is_told_of_code_that_ends_a_pointer)
     tarn_set_blocking_hook(&listener.before);
     tarn_pointer_release(pointer);
     tarn_set_blocking_hook(NULL);
-    CHECK_EQUAL(1, listener.told);
+    CHECK_EQUAL(1, listener.hook_calls);
 }
 
-TEST(before_wait_is_told_of_the_last_release)
+TEST(blocking_hook_is_called_before_the_last_release)
 {
     struct listener listener = {.before = {listen}};
     struct scripted script;
@@ -96,21 +96,21 @@ TEST(before_wait_is_told_of_the_last_release)
     tarn_resource_retain(script.resource);
     tarn_set_blocking_hook(&listener.before);
     CHECK_OK(tarn_resource_release(script.resource));
-    CHECK_EQUAL(0, listener.told);
+    CHECK_EQUAL(0, listener.hook_calls);
     scripted_end(&script);
     tarn_set_blocking_hook(NULL);
-    CHECK_EQUAL(1, listener.told);
+    CHECK_EQUAL(1, listener.hook_calls);
     CHECK_EQUAL(1, script.destroyed);
 }
 
-TEST(before_wait_is_told_when_what_failed_is_tried_again)
+TEST(blocking_hook_is_called_before_a_failed_free_is_retried)
 {
     struct listener listener = {.before = {listen}};
     struct scripted script;
     tarn_pointer *pointer;
 
     scripted_begin(&script, 0);
-    script.waits = true;
+    script.deallocate_synchronizes = true;
     CHECK_OK(tarn_pointer_allocate(script.resource, 10, TARN_STREAM_NONE, &pointer));
     script.free_fails = TARN_DRIVER_FAILURE;
     tarn_pointer_release(pointer);
@@ -119,7 +119,7 @@ TEST(before_wait_is_told_when_what_failed_is_tried_again)
     tarn_set_blocking_hook(&listener.before);
     CHECK_OK(tarn_pointer_allocate(script.resource, 0, TARN_STREAM_NONE, &pointer));
     tarn_set_blocking_hook(NULL);
-    CHECK_EQUAL(1, listener.told);
+    CHECK_EQUAL(1, listener.hook_calls);
     CHECK_EQUAL(0, tarn_pointer_deferred_count());
     tarn_pointer_release(pointer);
     scripted_end(&script);
@@ -128,9 +128,9 @@ TEST(before_wait_is_told_when_what_failed_is_tried_again)
 /* --- pools, on the stand-in --------------------------------------------------------- */
 
 /* Which way memory comes and goes. */
-enum way { BY_RESOURCE, BY_POINTER, BY_MANAGER };
+enum path { BY_RESOURCE, BY_POINTER, BY_MANAGER };
 
-struct out {
+struct allocation {
     size_t bytes;
     tarn_device_ptr block;
     tarn_pointer *pointer;
@@ -139,10 +139,10 @@ struct out {
 struct scene {
     tarn_resource *resource;
     tarn_manager *manager;
-    enum way way;
+    enum path path;
     tarn_stream stream;
     struct listener listener; /* of the operation that is under way */
-    unsigned told;            /* operations that have told it */
+    unsigned hook_calls;      /* operations that have told it */
 };
 
 static void begin(struct scene *scene)
@@ -156,9 +156,9 @@ static void begin(struct scene *scene)
  * whose context it is; for a pointer the same; for a manager also which one is current, and its own made it. */
 static unsigned long long questions(const struct scene *scene)
 {
-    const unsigned of_way[] = {0, 1, 5};
+    const unsigned of_path[] = {0, 1, 5};
 
-    return (scene->stream == TARN_STREAM_NONE) + of_way[scene->way];
+    return (scene->stream == TARN_STREAM_NONE) + of_path[scene->path];
 }
 
 static void end(struct scene *scene)
@@ -166,78 +166,78 @@ static void end(struct scene *scene)
     unsigned long long calls = sim_calls();
 
     tarn_set_blocking_hook(NULL);
-    if (scene->listener.told)
+    if (scene->listener.hook_calls)
         calls = scene->listener.calls;
     if (calls > questions(scene))
-        fail_msg("%llu calls, way %d, stream %p", calls, scene->way,
+        fail_msg("%llu calls, way %d, stream %p", calls, scene->path,
                  (void *)scene->stream);
-    scene->told += scene->listener.told;
+    scene->hook_calls += scene->listener.hook_calls;
 }
 
-static void take(struct scene *scene, size_t bytes, struct out *out)
+static void take(struct scene *scene, size_t bytes, struct allocation *allocation)
 {
-    *out = (struct out){.bytes = bytes};
+    *allocation = (struct allocation){.bytes = bytes};
     begin(scene);
-    if (scene->way == BY_RESOURCE)
+    if (scene->path == BY_RESOURCE)
         CHECK_OK(tarn_resource_allocate(scene->resource, bytes, 0, scene->stream,
-                                        &out->block));
-    else if (scene->way == BY_POINTER)
-        CHECK_OK(
-            tarn_pointer_allocate(scene->resource, bytes, scene->stream, &out->pointer));
+                                        &allocation->block));
+    else if (scene->path == BY_POINTER)
+        CHECK_OK(tarn_pointer_allocate(scene->resource, bytes, scene->stream,
+                                       &allocation->pointer));
     else
-        CHECK_OK(
-            tarn_manager_memalloc(scene->manager, bytes, scene->stream, &out->pointer));
+        CHECK_OK(tarn_manager_memalloc(scene->manager, bytes, scene->stream,
+                                       &allocation->pointer));
     end(scene);
 }
 
-static void give(struct scene *scene, struct out *out)
+static void give(struct scene *scene, struct allocation *allocation)
 {
     begin(scene);
-    if (out->pointer)
-        tarn_pointer_release(out->pointer);
+    if (allocation->pointer)
+        tarn_pointer_release(allocation->pointer);
     else
-        CHECK_OK(tarn_resource_deallocate(scene->resource, out->block, out->bytes, 0,
-                                          scene->stream));
+        CHECK_OK(tarn_resource_deallocate(scene->resource, allocation->block,
+                                          allocation->bytes, 0, scene->stream));
     end(scene);
-    *out = (struct out){0};
+    *allocation = (struct allocation){0};
 }
 
 /* Sizes from 1 byte to 64 MiB, up to 32 blocks out, in an order that looks random. */
 static unsigned wander(struct scene *scene, unsigned rounds)
 {
-    struct out out[32] = {{0}};
+    struct allocation allocation[32] = {{0}};
     uint64_t dice = 7;
 
-    scene->told = 0;
+    scene->hook_calls = 0;
     for (unsigned i = 0; i < rounds; i++) {
         dice = dice * 6364136223846793005u + 1442695040888963407u;
-        struct out *slot = &out[dice >> 59];
+        struct allocation *slot = &allocation[dice >> 59];
         if (slot->bytes)
             give(scene, slot);
         else
             take(scene, ((size_t)1 << (dice >> 33) % 27) + (dice >> 40) % 999, slot);
     }
     for (unsigned i = 0; i < 32; i++)
-        if (out[i].bytes)
-            give(scene, &out[i]);
-    return scene->told;
+        if (allocation[i].bytes)
+            give(scene, &allocation[i]);
+    return scene->hook_calls;
 }
 
 /* The same block again and again. */
 static unsigned circle(struct scene *scene, size_t bytes, unsigned rounds)
 {
-    struct out out;
+    struct allocation allocation;
 
-    scene->told = 0;
+    scene->hook_calls = 0;
     for (unsigned i = 0; i < rounds; i++) {
-        take(scene, bytes, &out);
-        give(scene, &out);
+        take(scene, bytes, &allocation);
+        give(scene, &allocation);
     }
-    return scene->told;
+    return scene->hook_calls;
 }
 
-static void try_all_ways(tarn_resource *resource, tarn_stream stream,
-                         void (*visit)(struct scene *))
+static void try_all_paths(tarn_resource *resource, tarn_stream stream,
+                          void (*visit)(struct scene *))
 {
     struct scene scene = {.resource = resource, .stream = stream};
     tarn_resource *before;
@@ -246,14 +246,14 @@ static void try_all_ways(tarn_resource *resource, tarn_stream stream,
         skip();
     CHECK_OK(tarn_device_set_resource(0, resource, &before));
     CHECK_OK(tarn_manager_create(tarn_resource_manager_ops(), NULL, 0, &scene.manager));
-    for (scene.way = BY_RESOURCE; scene.way <= BY_MANAGER; scene.way++)
+    for (scene.path = BY_RESOURCE; scene.path <= BY_MANAGER; scene.path++)
         visit(&scene);
     tarn_manager_release(scene.manager);
     CHECK_OK(tarn_device_set_resource(0, before, NULL));
     CHECK_OK(tarn_resource_release(before));
 }
 
-static void rarely_told(struct scene *scene)
+static void hook_is_called_rarely(struct scene *scene)
 {
     const size_t sizes[] = {256, 1 << 20, 24 << 20};
 
@@ -262,7 +262,7 @@ static void rarely_told(struct scene *scene)
         CHECK(circle(scene, sizes[i], 500) <= 10);
 }
 
-static void told_in_time(struct scene *scene)
+static void hook_is_called(struct scene *scene)
 {
     CHECK(wander(scene, 600) > 0);
 }
@@ -276,37 +276,37 @@ static tarn_resource *make_pool(tarn_pool_options options, tarn_resource *upstre
     return pool;
 }
 
-TEST(pool_tells_nobody_of_what_it_has_at_hand)
+TEST(pool_does_not_call_the_blocking_hook_for_available_memory)
 {
-    tarn_stream opened;
+    tarn_stream registered;
     tarn_resource *pool = make_pool((tarn_pool_options){0}, NULL);
 
-    CHECK_OK(tarn_stream_register(0, TARN_STREAM_DEFAULT, &opened));
-    try_all_ways(pool, TARN_STREAM_DEFAULT, rarely_told);
-    try_all_ways(pool, TARN_STREAM_NONE, told_in_time);
-    try_all_ways(pool, opened, rarely_told);
-    tarn_stream_unregister(opened);
+    CHECK_OK(tarn_stream_register(0, TARN_STREAM_DEFAULT, &registered));
+    try_all_paths(pool, TARN_STREAM_DEFAULT, hook_is_called_rarely);
+    try_all_paths(pool, TARN_STREAM_NONE, hook_is_called);
+    try_all_paths(pool, registered, hook_is_called_rarely);
+    tarn_stream_unregister(registered);
     CHECK_OK(tarn_resource_release(pool));
 }
 
-TEST(pool_tells_in_time_on_every_kind_of_stream)
+TEST(pool_calls_the_blocking_hook_on_every_kind_of_stream)
 {
-    tarn_stream own, opened;
+    tarn_stream own, registered;
     tarn_resource *pool =
         make_pool((tarn_pool_options){.release_threshold_bytes = 1 << 20}, NULL);
 
     CHECK_OK(tarn_stream_create(0, true, &own));
-    CHECK_OK(tarn_stream_register(0, own, &opened));
+    CHECK_OK(tarn_stream_register(0, own, &registered));
     const tarn_stream streams[] = {TARN_STREAM_DEFAULT, TARN_STREAM_PER_THREAD,
-                                   TARN_STREAM_NONE, own, opened};
+                                   TARN_STREAM_NONE, own, registered};
     for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
-        try_all_ways(pool, streams[i], told_in_time);
-    tarn_stream_unregister(opened);
+        try_all_paths(pool, streams[i], hook_is_called);
+    tarn_stream_unregister(registered);
     tarn_stream_destroy(0, own);
     CHECK_OK(tarn_resource_release(pool));
 }
 
-TEST(pools_over_others_and_what_is_over_pools_tell_in_time)
+TEST(stacked_pools_and_resources_over_pools_call_the_blocking_hook)
 {
     tarn_resource *cuda, *over, *limiter, *async;
 
@@ -317,31 +317,31 @@ TEST(pools_over_others_and_what_is_over_pools_tell_in_time)
     CHECK_OK(tarn_async_create(0, NULL, &async));
     tarn_resource *all[] = {cuda, over, limiter, async};
     for (int i = 0; i < 4; i++)
-        try_all_ways(all[i], TARN_STREAM_NONE, told_in_time);
+        try_all_paths(all[i], TARN_STREAM_NONE, hook_is_called);
     for (int i = 0; i < 4; i++)
-        try_all_ways(all[i], TARN_STREAM_DEFAULT, told_in_time);
+        try_all_paths(all[i], TARN_STREAM_DEFAULT, hook_is_called);
     for (int i = 3; i >= 0; i--)
         CHECK_OK(tarn_resource_release(all[i]));
 }
 
 /* Somebody else's memalloc(). */
-static tarn_status refuse(void *self, size_t bytes, tarn_stream stream,
-                          tarn_pointer **out)
+static tarn_status fail_memalloc(void *self, size_t bytes, tarn_stream stream,
+                                 tarn_pointer **allocation)
 {
     (void)self;
     (void)stream;
-    (void)out;
+    (void)allocation;
     return tarn_error_set(TARN_OUT_OF_MEMORY, "test: no %zu bytes", bytes);
 }
 
-TEST(before_wait_is_told_of_other_managers)
+TEST(blocking_hook_is_called_before_other_managers)
 {
     struct listener listener = {.before = {listen}};
     tarn_manager_ops ops = *tarn_resource_manager_ops();
     tarn_manager *manager;
     tarn_pointer *pointer;
 
-    ops.memalloc = refuse;
+    ops.memalloc = fail_memalloc;
     CHECK_OK(tarn_manager_create(&ops, NULL, 0, &manager));
     CHECK_STATUS(TARN_OUT_OF_MEMORY,
                  tarn_manager_memalloc(manager, 1, TARN_STREAM_NONE, &pointer));
@@ -349,6 +349,6 @@ TEST(before_wait_is_told_of_other_managers)
     CHECK_STATUS(TARN_OUT_OF_MEMORY,
                  tarn_manager_memalloc(manager, 1, TARN_STREAM_NONE, &pointer));
     tarn_set_blocking_hook(NULL);
-    CHECK_EQUAL(1, listener.told);
+    CHECK_EQUAL(1, listener.hook_calls);
     tarn_manager_release(manager);
 }

@@ -17,7 +17,7 @@ static void warn(void)
 /* What goes to stderr while `function` runs. */
 static const char *stderr_of(void (*function)(void))
 {
-    static char said[600];
+    static char output[600];
     int ends[2];
 
     CHILD_CHECK(pipe(ends) == 0);
@@ -27,20 +27,20 @@ static const char *stderr_of(void (*function)(void))
     dup2(before, 2);
     close(before);
     close(ends[1]);
-    ssize_t length = read(ends[0], said, sizeof said - 1);
+    ssize_t length = read(ends[0], output, sizeof output - 1);
     close(ends[0]);
-    said[length > 0 ? length : 0] = 0;
-    return said;
+    output[length > 0 ? length : 0] = 0;
+    return output;
 }
 
 static void hear_stderr(void)
 {
     CHILD_CHECK(strcmp(tarn_warning_last(), "") == 0);
-    const char *said = stderr_of(warn);
-    CHILD_CHECK(strncmp(said, "tarn: warning: manager: TARN_MEMORY_MANAGER=pool", 48) ==
+    const char *output = stderr_of(warn);
+    CHILD_CHECK(strncmp(output, "tarn: warning: manager: TARN_MEMORY_MANAGER=pool", 48) ==
                 0);
-    CHILD_CHECK(strchr(said, '\n') == said + strlen(said) - 1); /* one line */
-    CHILD_CHECK(strncmp(said + 15, tarn_warning_last(), strlen(tarn_warning_last())) ==
+    CHILD_CHECK(strchr(output, '\n') == output + strlen(output) - 1); /* one line */
+    CHILD_CHECK(strncmp(output + 15, tarn_warning_last(), strlen(tarn_warning_last())) ==
                 0);
 }
 
@@ -56,7 +56,7 @@ static void hear_nothing(void)
     CHILD_CHECK(strstr(tarn_warning_last(), "TARN_MEMORY_MANAGER=pool"));
 }
 
-TEST(warning_is_not_written_where_the_environment_says_off)
+TEST(warning_is_not_written_if_the_environment_turns_it_off)
 {
     in_child(hear_nothing);
 }

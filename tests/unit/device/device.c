@@ -11,7 +11,7 @@ static tarn_resource *resource_of(int device)
     return resource;
 }
 
-TEST(device_is_served_by_cuda_where_nothing_was_set)
+TEST(device_uses_the_cuda_resource_by_default)
 {
     tarn_resource *resource = resource_of(0), *cuda;
     tarn_device_ptr block;
@@ -25,7 +25,7 @@ TEST(device_is_served_by_cuda_where_nothing_was_set)
     CHECK_OK(tarn_resource_release(resource));
 }
 
-TEST(device_hands_out_what_was_set_and_returns_what_was_before)
+TEST(device_returns_the_set_resource_and_the_previous_one)
 {
     struct scripted one, two;
     tarn_resource *previous = NULL, *got, *cuda;
@@ -76,7 +76,7 @@ TEST(device_is_not_served_by_a_resource_of_another)
     scripted_begin(&host, TARN_DEVICE_NONE);
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_device_set_resource(0, other.resource, &previous));
-    CHECK_SAYS("scripted is a resource of device 1, not of 0");
+    CHECK_MESSAGE("scripted is a resource of device 1, not of 0");
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_device_set_resource(0, host.resource, &previous));
     CHECK(previous == (tarn_resource *)&other);
@@ -87,20 +87,20 @@ TEST(device_is_not_served_by_a_resource_of_another)
     scripted_end(&host);
 }
 
-TEST(device_that_is_not_there_is_refused)
+TEST(device_that_does_not_exist_is_rejected)
 {
     tarn_resource *resource = (tarn_resource *)&resource_of;
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_device_resource(-1, &resource));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_device_resource(99, &resource));
-    CHECK_SAYS("there is no device 99");
+    CHECK_MESSAGE("there is no device 99");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_device_set_resource(99, NULL, &resource));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_device_resource(0, NULL));
     CHECK(resource == (tarn_resource *)&resource_of);
 }
 
 /* Nobody wanted the one before, but blocks of it are out and nobody else has it. */
-TEST(device_does_not_lose_a_resource_with_blocks_out)
+TEST(device_keeps_a_resource_with_live_blocks)
 {
     struct scripted first, second;
     tarn_resource *got;
@@ -112,8 +112,8 @@ TEST(device_does_not_lose_a_resource_with_blocks_out)
     CHECK_OK(tarn_resource_allocate(first.resource, 10, 0, NULL, &block));
     CHECK_OK(tarn_resource_release(first.resource));
     CHECK_STATUS(TARN_STILL_IN_USE, tarn_device_set_resource(0, second.resource, NULL));
-    CHECK_SAYS("has to stay");
-    CHECK_SAYS("1 blocks");
+    CHECK_MESSAGE("has to stay");
+    CHECK_MESSAGE("1 blocks");
     got = resource_of(0);
     CHECK(got == first.resource);
     CHECK_OK(tarn_resource_deallocate(got, block, 10, 0, NULL));
@@ -161,7 +161,7 @@ static void *set_and_get(void *data)
     return (void *)broken;
 }
 
-TEST(device_is_set_and_asked_by_many_threads)
+TEST(device_is_set_and_queried_by_many_threads)
 {
     tarn_driver_info info;
     pthread_t threads[THREADS];

@@ -31,7 +31,7 @@ static tarn_device_ptr take(tarn_resource *resource, size_t bytes)
     return block;
 }
 
-static void give_back(tarn_resource *resource, tarn_device_ptr block, size_t bytes)
+static void free_block(tarn_resource *resource, tarn_device_ptr block, size_t bytes)
 {
     CHECK_OK(tarn_resource_deallocate(resource, block, bytes, 0, TARN_STREAM_DEFAULT));
 }
@@ -50,12 +50,12 @@ static void check_kind(create_fn *create, bool end_is_known)
     CHECK_STATUS(beyond, tarn_driver_check_allocation(0, block, BYTES + 1));
     CHECK_STATUS(beyond, tarn_driver_check_allocation(0, block + BYTES - 1, 2));
     CHECK_STATUS(beyond, tarn_driver_check_allocation(0, block, SIZE_MAX));
-    give_back(resource, block, BYTES);
-    give_back(resource, next, BYTES);
+    free_block(resource, block, BYTES);
+    free_block(resource, next, BYTES);
     CHECK_OK(tarn_resource_release(resource));
 }
 
-TEST(block_that_reaches_beyond_its_allocation_is_refused)
+TEST(block_that_reaches_beyond_its_allocation_is_rejected)
 {
     check_kind(tarn_cuda_create, true);
     check_kind(create_async, true);
@@ -63,7 +63,7 @@ TEST(block_that_reaches_beyond_its_allocation_is_refused)
     check_kind(tarn_pinned_create, true);
 }
 
-TEST(refusal_has_the_numbers)
+TEST(rejection_has_the_numbers)
 {
     tarn_resource *resource;
     char wanted[128];
@@ -73,9 +73,9 @@ TEST(refusal_has_the_numbers)
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_driver_check_allocation(0, block + 96, 8000));
     snprintf(wanted, sizeof wanted, "8000 bytes at 0x%llx reach beyond", block + 96);
-    CHECK_SAYS(wanted);
-    CHECK_SAYS("has 3904 from there on");
-    give_back(resource, block, 4000);
+    CHECK_MESSAGE(wanted);
+    CHECK_MESSAGE("has 3904 from there on");
+    free_block(resource, block, 4000);
     CHECK_OK(tarn_resource_release(resource));
 }
 
@@ -89,7 +89,7 @@ TEST(block_of_memory_that_was_mapped_in_parts_is_not_judged)
     CHECK_OK(create_pool(0, &pool));
     tarn_device_ptr block = take(pool, LARGE);
     CHECK_OK(tarn_driver_check_allocation(0, block, LARGE));
-    give_back(pool, block, LARGE);
+    free_block(pool, block, LARGE);
     CHECK_OK(tarn_resource_release(pool));
 }
 
@@ -110,12 +110,12 @@ static void check_another_device(create_fn *create, tarn_status wanted)
     CHECK_OK(tarn_driver_check_allocation(1, block, BYTES));
     CHECK_STATUS(wanted, tarn_driver_check_allocation(0, block, BYTES));
     if (wanted != TARN_OK)
-        CHECK_SAYS("are memory of device 1, not 0");
-    give_back(resource, block, BYTES);
+        CHECK_MESSAGE("are memory of device 1, not 0");
+    free_block(resource, block, BYTES);
     CHECK_OK(tarn_resource_release(resource));
 }
 
-TEST(memory_of_another_device_is_refused_unless_it_is_everybodys)
+TEST(memory_of_another_device_is_rejected_unless_it_is_host_memory)
 {
     tarn_driver_info info;
 
@@ -129,7 +129,7 @@ TEST(memory_of_another_device_is_refused_unless_it_is_everybodys)
     check_another_device(tarn_pinned_create, TARN_OK);
 }
 
-TEST(block_of_no_device_is_refused)
+TEST(block_of_no_device_is_rejected)
 {
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_driver_check_allocation(77, 4096, 1));
 }

@@ -18,7 +18,7 @@ TEST(device_info_is_filled)
     }
 }
 
-TEST(results_into_null_are_refused)
+TEST(results_into_null_are_rejected)
 {
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_driver_get_info(NULL));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_driver_device_info(0, NULL));
@@ -26,7 +26,7 @@ TEST(results_into_null_are_refused)
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_create(0, true, NULL));
 }
 
-TEST(copy_and_fill_of_nothing_ask_nothing)
+TEST(copy_and_fill_of_zero_bytes_make_no_call)
 {
     CHECK_OK(tarn_memcpy_async(0, 0, 0, 0, TARN_STREAM_DEFAULT));
     CHECK_OK(tarn_memset_async(0, 0, 0, 0, TARN_STREAM_DEFAULT));
@@ -35,7 +35,7 @@ TEST(copy_and_fill_of_nothing_ask_nothing)
 TEST(fill_and_copy_reach_every_byte)
 {
     enum { BYTES = 4099 };
-    unsigned char back[BYTES];
+    unsigned char copied[BYTES];
     tarn_resource *cuda;
     tarn_device_ptr block;
 
@@ -43,9 +43,9 @@ TEST(fill_and_copy_reach_every_byte)
     CHECK_OK(tarn_resource_allocate(cuda, BYTES, 0, NULL, &block));
     CHECK_OK(tarn_memset_async(0, block, 0x7e, BYTES, TARN_STREAM_LEGACY));
     CHECK_OK(tarn_memset_async(0, block + 1, 0x01, 1, TARN_STREAM_LEGACY));
-    CHECK_OK(tarn_memcpy_async(0, (uintptr_t)back, block, BYTES, TARN_STREAM_NONE));
-    CHECK(back[0] == 0x7e && back[1] == 0x01 && back[2] == 0x7e);
-    CHECK_EQUAL(0x7e, back[BYTES - 1]);
+    CHECK_OK(tarn_memcpy_async(0, (uintptr_t)copied, block, BYTES, TARN_STREAM_NONE));
+    CHECK(copied[0] == 0x7e && copied[1] == 0x01 && copied[2] == 0x7e);
+    CHECK_EQUAL(0x7e, copied[BYTES - 1]);
     CHECK_OK(tarn_resource_deallocate(cuda, block, BYTES, 0, NULL));
     CHECK_OK(tarn_resource_release(cuda));
 }

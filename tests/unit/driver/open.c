@@ -36,10 +36,10 @@ static void open_wrong_path(void)
     tarn_driver_info info = {.version = 77};
 
     CHILD_STATUS(TARN_NO_DRIVER, tarn_driver_open("/nowhere/libcuda.so.1"));
-    CHILD_SAYS("cannot load /nowhere/libcuda.so.1");
+    CHILD_MESSAGE("cannot load /nowhere/libcuda.so.1");
     setenv("TARN_DRIVER", "/nowhere/else", 1);
     CHILD_STATUS(TARN_NO_DRIVER, tarn_driver_get_info(&info));
-    CHILD_SAYS("/nowhere/else");
+    CHILD_MESSAGE("/nowhere/else");
     CHILD_CHECK(info.version == 77);
     CHILD_STATUS(TARN_OK, tarn_driver_open("sim")); /* nothing was decided by that */
 }
@@ -52,12 +52,12 @@ TEST(driver_at_a_wrong_path_is_named)
 static void open_other_library(void)
 {
     CHILD_STATUS(TARN_NO_DRIVER, tarn_driver_open("libm.so.6"));
-    CHILD_SAYS("libm.so.6 is no CUDA driver");
+    CHILD_MESSAGE("libm.so.6 is no CUDA driver");
     CHILD_STATUS(TARN_NO_DRIVER, tarn_driver_open("/etc/passwd"));
-    CHILD_SAYS("/etc/passwd");
+    CHILD_MESSAGE("/etc/passwd");
 }
 
-TEST(driver_that_is_another_library_is_refused)
+TEST(driver_that_is_another_library_is_rejected)
 {
     in_child(open_other_library);
 }
@@ -70,16 +70,16 @@ static void open_none(void)
     if (dlopen("libcuda.so.1", RTLD_LAZY))
         return; /* this machine has one */
     CHILD_STATUS(TARN_NO_DRIVER, tarn_driver_open(NULL));
-    CHILD_SAYS("TARN_DRIVER=sim");
+    CHILD_MESSAGE("TARN_DRIVER=sim");
     CHILD_STATUS(TARN_NO_DRIVER, tarn_cuda_create(0, &resource));
-    CHILD_SAYS("TARN_DRIVER=sim");
+    CHILD_MESSAGE("TARN_DRIVER=sim");
     setenv("TARN_DRIVER", "", 1); /* as if it were not set */
     CHILD_STATUS(TARN_NO_DRIVER, tarn_driver_open(NULL));
-    CHILD_SAYS("TARN_DRIVER=sim");
+    CHILD_MESSAGE("TARN_DRIVER=sim");
     CHILD_CHECK(resource == NULL);
 }
 
-TEST(driver_that_is_not_there_is_no_silent_fall_back)
+TEST(missing_driver_is_no_silent_fall_back)
 {
     in_child(open_none);
 }
@@ -91,10 +91,10 @@ static void open_long_path(void)
     memset(path, 'x', sizeof path - 1);
     path[sizeof path - 1] = 0;
     CHILD_STATUS(TARN_NO_DRIVER, tarn_driver_open(path));
-    CHILD_SAYS("a path of 999 bytes is too long");
+    CHILD_MESSAGE("a path of 999 bytes is too long");
 }
 
-TEST(driver_path_that_is_too_long_is_refused)
+TEST(driver_path_that_is_too_long_is_rejected)
 {
     in_child(open_long_path);
 }
@@ -105,12 +105,12 @@ static void open_old(void)
 {
     setenv("FAKE_CUDA_VERSION", "11040", 1);
     CHILD_STATUS(TARN_NO_DRIVER, tarn_driver_open(fake()));
-    CHILD_SAYS("is for CUDA 11.4, Tarn needs 12.0 or newer");
+    CHILD_MESSAGE("is for CUDA 11.4, Tarn needs 12.0 or newer");
     setenv("FAKE_CUDA_VERSION", "12000", 1);
     CHILD_STATUS(TARN_OK, tarn_driver_open(fake()));
 }
 
-TEST(driver_older_than_12_0_is_refused)
+TEST(driver_older_than_12_0_is_rejected)
 {
     in_child(open_old);
 }
@@ -119,15 +119,15 @@ static void open_without_devices(void)
 {
     setenv("FAKE_CUDA_DEVICES", "0", 1);
     CHILD_STATUS(TARN_NO_DRIVER, tarn_driver_open(fake()));
-    CHILD_SAYS("finds no GPU");
-    CHILD_SAYS("TARN_DRIVER=sim");
+    CHILD_MESSAGE("finds no GPU");
+    CHILD_MESSAGE("TARN_DRIVER=sim");
     setenv("FAKE_CUDA_INIT", "100", 1); /* CUDA_ERROR_NO_DEVICE */
     CHILD_STATUS(TARN_NO_DRIVER, tarn_driver_open(fake()));
-    CHILD_SAYS("finds no GPU");
+    CHILD_MESSAGE("finds no GPU");
     CHILD_CHECK(tarn_error_last()->native == 100);
 }
 
-TEST(driver_without_devices_is_refused)
+TEST(driver_without_devices_is_rejected)
 {
     in_child(open_without_devices);
 }
@@ -136,11 +136,11 @@ static void open_one_that_does_not_start(void)
 {
     setenv("FAKE_CUDA_INIT", "803", 1); /* CUDA_ERROR_SYSTEM_DRIVER_MISMATCH */
     CHILD_STATUS(TARN_NO_DRIVER, tarn_driver_open(fake()));
-    CHILD_SAYS("cuInit gives error 803");
+    CHILD_MESSAGE("cuInit gives error 803");
     CHILD_CHECK(tarn_error_last()->native == 803);
 }
 
-TEST(driver_that_does_not_start_is_refused_with_its_error)
+TEST(driver_that_does_not_start_is_rejected_with_its_error)
 {
     in_child(open_one_that_does_not_start);
 }
@@ -149,10 +149,10 @@ static void open_without_a_call(void)
 {
     setenv("FAKE_CUDA_LACKS", "cuMemAlloc", 1);
     CHILD_STATUS(TARN_NO_DRIVER, tarn_driver_open(fake()));
-    CHILD_SAYS("has no cuMemAlloc");
+    CHILD_MESSAGE("has no cuMemAlloc");
 }
 
-TEST(driver_that_lacks_a_needed_call_is_refused_by_its_name)
+TEST(driver_that_lacks_a_needed_call_is_rejected_by_its_name)
 {
     in_child(open_without_a_call);
 }
@@ -164,14 +164,14 @@ static void open_without_pools(void)
     setenv("FAKE_CUDA_LACKS", "cuMemPoolCreate", 1);
     CHILD_STATUS(TARN_OK, tarn_driver_open(fake()));
     CHILD_STATUS(TARN_NOT_SUPPORTED, tarn_async_create(0, NULL, &resource));
-    CHILD_SAYS("device 0 has no memory pools");
+    CHILD_MESSAGE("device 0 has no memory pools");
     CHILD_STATUS(TARN_NOT_SUPPORTED, tarn_managed_create(0, &resource));
     CHILD_CHECK(resource == NULL);
     CHILD_STATUS(TARN_OK, tarn_cuda_create(0, &resource));
     CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
 }
 
-TEST(driver_that_lacks_an_optional_call_serves_the_rest)
+TEST(driver_without_an_optional_call_supports_the_rest)
 {
     in_child(open_without_pools);
 }
@@ -187,14 +187,14 @@ static void open_twice(void)
     CHILD_STATUS(TARN_OK, tarn_driver_open(NULL));
     CHILD_STATUS(TARN_OK, tarn_driver_open(sim())); /* the same file by another name */
     CHILD_STATUS(TARN_ALREADY_SET, tarn_driver_open(fake()));
-    CHILD_SAYS("is open already");
+    CHILD_MESSAGE("is open already");
     CHILD_STATUS(TARN_ALREADY_SET, tarn_driver_open("/nowhere/libcuda.so.1"));
     CHILD_STATUS(TARN_OK, tarn_driver_get_info(&info));
     CHILD_CHECK(info.is_simulator && info.device_count >= 1 && info.version >= 12000);
     CHILD_CHECK(strstr(info.path, "tarn/sim/libcuda.so.1") != NULL);
 }
 
-TEST(driver_is_opened_once_and_no_other_beside_it)
+TEST(driver_is_opened_once_and_no_second_one)
 {
     in_child(open_twice);
 }
@@ -203,8 +203,8 @@ static void open_beside_another(void)
 {
     CHILD_CHECK(dlopen(fake(), RTLD_NOW) != NULL);
     CHILD_STATUS(TARN_NO_DRIVER, tarn_driver_open("sim"));
-    CHILD_SAYS("two drivers in one process");
-    CHILD_SAYS("tests/fake/libcuda.so.1");
+    CHILD_MESSAGE("two drivers in one process");
+    CHILD_MESSAGE("tests/fake/libcuda.so.1");
 }
 
 static void open_what_is_there(void)
@@ -213,7 +213,7 @@ static void open_what_is_there(void)
     CHILD_STATUS(TARN_OK, tarn_driver_open(fake()));
 }
 
-TEST(driver_beside_another_one_that_is_loaded_is_refused)
+TEST(driver_beside_another_one_that_is_loaded_is_rejected)
 {
     in_child(open_beside_another);
     in_child(open_what_is_there);
@@ -254,7 +254,7 @@ static void open_against_environment(void)
     CHILD_CHECK(!info.is_simulator && info.version == 13000 && info.device_count == 1);
 }
 
-TEST(driver_that_is_asked_for_comes_before_the_environment)
+TEST(requested_driver_comes_before_the_environment)
 {
     in_child(open_against_environment);
 }
@@ -301,7 +301,7 @@ static void use_half_opened(void)
 
     alarm(60); /* ends a child that hangs */
     CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_driver_open(fake()));
-    CHILD_SAYS("was forked");
+    CHILD_MESSAGE("was forked");
     CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_driver_get_info(&info));
     CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_cuda_create(0, &resource));
     CHILD_STATUS(TARN_OK, tarn_host_create(&resource));

@@ -48,16 +48,16 @@ static tarn_stream make(int device)
     return stream;
 }
 
-static tarn_stream open_one(tarn_stream raw)
+static tarn_stream register_one(tarn_stream raw)
 {
-    tarn_stream opened = NULL;
+    tarn_stream registered = NULL;
 
-    CHECK_OK(tarn_stream_register(0, raw, &opened));
-    return opened;
+    CHECK_OK(tarn_stream_register(0, raw, &registered));
+    return registered;
 }
 
 /* Every call of Tarn that takes a stream refuses `stream` with `status`, and says `words`. */
-static void is_refused(tarn_stream stream, tarn_status wanted, const char *words)
+static void check_rejected(tarn_stream stream, tarn_status wanted, const char *message)
 {
     tarn_resource *async, *cuda;
     tarn_pointer *pointer;
@@ -66,78 +66,78 @@ static void is_refused(tarn_stream stream, tarn_status wanted, const char *words
     CHECK_OK(tarn_async_create(0, NULL, &async));
     CHECK_OK(tarn_cuda_create(0, &cuda));
     CHECK_STATUS(wanted, tarn_stream_synchronize(0, stream));
-    CHECK_SAYS(words);
+    CHECK_MESSAGE(message);
     CHECK_STATUS(wanted, tarn_memcpy_async(0, 8, 8, 1, stream));
-    CHECK_SAYS(words);
+    CHECK_MESSAGE(message);
     CHECK_STATUS(wanted, tarn_memset_async(0, 8, 0, 1, stream));
-    CHECK_SAYS(words);
+    CHECK_MESSAGE(message);
     CHECK_STATUS(wanted, tarn_resource_allocate(async, 100, 0, stream, &block));
-    CHECK_SAYS(words);
+    CHECK_MESSAGE(message);
     CHECK_EQUAL(77, block);
     CHECK_OK(tarn_resource_allocate(async, 100, 0, NULL, &mine));
     CHECK_STATUS(wanted, tarn_resource_deallocate(async, mine, 100, 0, stream));
-    CHECK_SAYS(words);
+    CHECK_MESSAGE(message);
     CHECK_OK(tarn_resource_deallocate(async, mine, 100, 0, NULL));
     CHECK_OK(tarn_pointer_allocate(cuda, 100, NULL, &pointer));
     CHECK_STATUS(wanted, tarn_pointer_set_stream(pointer, stream));
-    CHECK_SAYS(words);
+    CHECK_MESSAGE(message);
     tarn_pointer_release(pointer);
     CHECK_OK(tarn_resource_release(cuda));
     CHECK_OK(tarn_resource_release(async));
 }
 
-TEST(opened_stream_has_the_handle_of_the_stream)
+TEST(registered_stream_has_the_handle_of_the_stream)
 {
-    tarn_stream raw = make(0), opened = open_one(raw);
+    tarn_stream raw = make(0), registered = register_one(raw);
 
-    CHECK(opened != raw);
-    CHECK(tarn_stream_handle(opened) == (void *)raw);
-    CHECK_OK(tarn_stream_unregister(opened));
+    CHECK(registered != raw);
+    CHECK(tarn_stream_handle(registered) == (void *)raw);
+    CHECK_OK(tarn_stream_unregister(registered));
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
-TEST(work_is_queued_on_an_opened_stream)
+TEST(work_is_queued_on_a_registered_stream)
 {
-    tarn_stream raw = make(0), opened = open_one(raw);
+    tarn_stream raw = make(0), registered = register_one(raw);
     unsigned char seen[BYTES] = {0};
     tarn_device_ptr block;
     tarn_resource *async;
 
     CHECK_OK(tarn_async_create(0, NULL, &async));
-    CHECK_OK(tarn_resource_allocate(async, BYTES, 0, opened, &block));
-    CHECK_OK(tarn_memset_async(0, block, 0x41, BYTES, opened));
-    CHECK_OK(tarn_memcpy_async(0, (uintptr_t)seen, block, BYTES, opened));
-    CHECK_OK(tarn_stream_synchronize(0, opened));
+    CHECK_OK(tarn_resource_allocate(async, BYTES, 0, registered, &block));
+    CHECK_OK(tarn_memset_async(0, block, 0x41, BYTES, registered));
+    CHECK_OK(tarn_memcpy_async(0, (uintptr_t)seen, block, BYTES, registered));
+    CHECK_OK(tarn_stream_synchronize(0, registered));
     CHECK(seen[0] == 0x41 && seen[BYTES - 1] == 0x41);
-    CHECK_OK(tarn_resource_deallocate(async, block, BYTES, 0, opened));
+    CHECK_OK(tarn_resource_deallocate(async, block, BYTES, 0, registered));
     CHECK_OK(tarn_resource_release(async));
-    CHECK_OK(tarn_stream_unregister(opened));
+    CHECK_OK(tarn_stream_unregister(registered));
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
-TEST(default_streams_can_be_opened_but_the_per_thread_one)
+TEST(default_streams_can_be_registered_except_the_per_thread_one)
 {
-    tarn_stream opened = (tarn_stream)77;
+    tarn_stream registered = (tarn_stream)77;
 
     for (uintptr_t raw = 0; raw < 2; raw++) {
-        opened = open_one((tarn_stream)raw);
-        CHECK(tarn_stream_handle(opened) == (void *)raw);
-        CHECK_OK(tarn_stream_synchronize(0, opened));
-        CHECK_OK(tarn_stream_unregister(opened));
+        registered = register_one((tarn_stream)raw);
+        CHECK(tarn_stream_handle(registered) == (void *)raw);
+        CHECK_OK(tarn_stream_synchronize(0, registered));
+        CHECK_OK(tarn_stream_unregister(registered));
     }
-    opened = (tarn_stream)77;
+    registered = (tarn_stream)77;
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
-                 tarn_stream_register(0, TARN_STREAM_PER_THREAD, &opened));
+                 tarn_stream_register(0, TARN_STREAM_PER_THREAD, &registered));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
-                 tarn_stream_register(0, TARN_STREAM_NONE, &opened));
+                 tarn_stream_register(0, TARN_STREAM_NONE, &registered));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_register(0, NULL, NULL));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_register(99, NULL, &opened));
-    CHECK(opened == (tarn_stream)77);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_register(99, NULL, &registered));
+    CHECK(registered == (tarn_stream)77);
 }
 
-TEST(stream_is_opened_more_than_once_under_different_values)
+TEST(stream_is_registered_more_than_once_under_different_values)
 {
-    tarn_stream raw = make(0), one = open_one(raw), other = open_one(raw);
+    tarn_stream raw = make(0), one = register_one(raw), other = register_one(raw);
 
     CHECK(one != other);
     CHECK_OK(tarn_stream_unregister(one));
@@ -147,31 +147,31 @@ TEST(stream_is_opened_more_than_once_under_different_values)
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
-TEST(closed_value_is_refused_wherever_a_stream_is_named)
+TEST(unregistered_value_is_rejected_by_every_call)
 {
-    tarn_stream raw = make(0), opened = open_one(raw);
+    tarn_stream raw = make(0), registered = register_one(raw);
 
-    CHECK_OK(tarn_stream_unregister(opened));
-    is_refused(opened, TARN_INVALID_ARGUMENT, "is not open");
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_unregister(opened));
-    CHECK_SAYS("is not open");
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_announce_capture(opened, true));
-    CHECK_SAYS("is not open");
-    CHECK(tarn_stream_handle(opened) == NULL);
-    CHECK_SAYS("is not open");
+    CHECK_OK(tarn_stream_unregister(registered));
+    check_rejected(registered, TARN_INVALID_ARGUMENT, "is not open");
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_unregister(registered));
+    CHECK_MESSAGE("is not open");
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_announce_capture(registered, true));
+    CHECK_MESSAGE("is not open");
+    CHECK(tarn_stream_handle(registered) == NULL);
+    CHECK_MESSAGE("is not open");
     CHECK_OK(tarn_stream_synchronize(0, raw)); /* the stream itself lives on */
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
-TEST(closed_value_stays_refused_when_its_place_is_used_again)
+TEST(unregistered_value_stays_rejected_when_its_slot_is_reused)
 {
     tarn_stream raw = make(0), values[MANY];
 
     for (int i = 0; i < MANY; i++) {
-        values[i] = open_one(raw);
+        values[i] = register_one(raw);
         CHECK_OK(tarn_stream_unregister(values[i]));
     }
-    tarn_stream last = open_one(raw);
+    tarn_stream last = register_one(raw);
     for (int i = 0; i < MANY; i++) {
         CHECK(values[i] != last);
         CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_synchronize(0, values[i]));
@@ -180,7 +180,7 @@ TEST(closed_value_stays_refused_when_its_place_is_used_again)
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
-TEST(word_that_was_never_a_value_is_refused)
+TEST(value_that_was_never_registered_is_rejected)
 {
     static const uintptr_t wrong[] = {3,
                                       5,
@@ -190,7 +190,7 @@ TEST(word_that_was_never_a_value_is_refused)
                                       (uintptr_t)9 << 40 | 1};
 
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        is_refused((tarn_stream)wrong[i], TARN_INVALID_ARGUMENT, "is not open");
+        check_rejected((tarn_stream)wrong[i], TARN_INVALID_ARGUMENT, "is not open");
         CHECK_STATUS(TARN_INVALID_ARGUMENT,
                      tarn_stream_unregister((tarn_stream)wrong[i]));
     }
@@ -203,7 +203,7 @@ TEST(many_streams_are_open_at_once)
     tarn_stream raw = make(0), values[MANY];
 
     for (int i = 0; i < MANY; i++)
-        values[i] = open_one(raw);
+        values[i] = register_one(raw);
     for (int i = 0; i < MANY; i++)
         CHECK(tarn_stream_handle(values[i]) == (void *)raw);
     for (int i = 0; i < MANY; i++)
@@ -218,7 +218,7 @@ static double reopen(tarn_stream raw)
 
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
     for (int i = 0; i < 20 * MANY; i++)
-        CHECK_OK(tarn_stream_unregister(open_one(raw)));
+        CHECK_OK(tarn_stream_unregister(register_one(raw)));
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
     return (double)(after.tv_sec - before.tv_sec) +
            1e-9 * (double)(after.tv_nsec - before.tv_nsec);
@@ -233,7 +233,7 @@ TEST(opening_takes_no_longer_with_many_values_open)
     double alone = reopen(other);
 
     for (int i = 0; i < 40 * MANY; i++)
-        values[i] = open_one(raw);
+        values[i] = register_one(raw);
     double beside = reopen(other), again = reopen(raw);
     for (int i = 0; i < 40 * MANY; i++)
         CHECK_OK(tarn_stream_unregister(values[i]));
@@ -247,60 +247,60 @@ TEST(opening_takes_no_longer_with_many_values_open)
 
 TEST(open_stream_is_not_destroyed)
 {
-    tarn_stream raw = make(0), opened = open_one(raw);
+    tarn_stream raw = make(0), registered = register_one(raw);
 
     CHECK_STATUS(TARN_STILL_IN_USE, tarn_stream_destroy(0, raw));
-    CHECK_SAYS("close it before");
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_destroy(0, opened));
-    CHECK_SAYS("close it, then");
-    CHECK_OK(tarn_stream_unregister(opened));
+    CHECK_MESSAGE("close it before");
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_destroy(0, registered));
+    CHECK_MESSAGE("close it, then");
+    CHECK_OK(tarn_stream_unregister(registered));
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
-TEST(opened_stream_is_good_on_its_own_device_alone)
+TEST(registered_stream_is_valid_on_its_own_device_only)
 {
-    tarn_stream opened = open_one(TARN_STREAM_LEGACY);
+    tarn_stream registered = register_one(TARN_STREAM_LEGACY);
 
     find_calls();
     for (int device = 1; device < device_count; device++) {
-        CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_synchronize(device, opened));
-        CHECK_SAYS("was opened on device 0");
+        CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_synchronize(device, registered));
+        CHECK_MESSAGE("was opened on device 0");
     }
-    CHECK_OK(tarn_stream_unregister(opened));
+    CHECK_OK(tarn_stream_unregister(registered));
 }
 
-TEST(stream_of_another_context_is_not_opened)
+TEST(stream_of_another_context_is_not_registered)
 {
-    tarn_stream opened = (tarn_stream)77;
+    tarn_stream registered = (tarn_stream)77;
     void *stream = NULL, *other = NULL;
 
     find_calls();
     CHECK_EQUAL(0, ctx_create(&other, 0, 0));
     CHECK_EQUAL(0, stream_create(&stream, 0));
     CHECK_EQUAL(0, ctx_set_current(NULL));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_register(0, stream, &opened));
-    CHECK_SAYS("belongs to context");
-    CHECK(opened == (tarn_stream)77);
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_register(0, stream, &registered));
+    CHECK_MESSAGE("belongs to context");
+    CHECK(registered == (tarn_stream)77);
     CHECK_EQUAL(0, stream_destroy(stream));
     CHECK_EQUAL(0, ctx_destroy(other));
 }
 
-TEST(stream_is_not_opened_while_it_captures_and_its_capture_goes_on)
+TEST(stream_is_not_registered_while_it_captures_and_its_capture_goes_on)
 {
-    tarn_stream raw = make(0), opened = (tarn_stream)77;
+    tarn_stream raw = make(0), registered = (tarn_stream)77;
     void *graph = NULL;
 
     find_calls();
     CHECK_EQUAL(0, begin_capture(raw, 0));
-    CHECK_STATUS(TARN_STREAM_CAPTURING, tarn_stream_register(0, raw, &opened));
-    CHECK_SAYS("captures");
-    CHECK(opened == (tarn_stream)77);
+    CHECK_STATUS(TARN_STREAM_CAPTURING, tarn_stream_register(0, raw, &registered));
+    CHECK_MESSAGE("captures");
+    CHECK(registered == (tarn_stream)77);
     CHECK_EQUAL(0, end_capture(raw, &graph)); /* it was not lost */
     CHECK_EQUAL(0, graph_destroy(graph));
-    opened = open_one(raw);
-    CHECK_OK(tarn_stream_announce_capture(opened, true));
-    CHECK_OK(tarn_stream_announce_capture(opened, false));
-    CHECK_OK(tarn_stream_unregister(opened));
+    registered = register_one(raw);
+    CHECK_OK(tarn_stream_announce_capture(registered, true));
+    CHECK_OK(tarn_stream_announce_capture(registered, false));
+    CHECK_OK(tarn_stream_unregister(registered));
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
@@ -320,7 +320,7 @@ TEST(wait_for_a_stream_leaves_the_captures_of_others)
 }
 
 /* A pool gives without a question on an opened stream that does not capture. */
-static bool is_announced(tarn_stream opened)
+static bool is_announced(tarn_stream registered)
 {
     tarn_pool_statistics all = {.size = sizeof all};
     tarn_device_ptr block;
@@ -328,8 +328,8 @@ static bool is_announced(tarn_stream opened)
 
     CHECK_OK(tarn_pool_create(0, NULL, NULL, &pool));
     for (int i = 0; i < 4; i++) {
-        CHECK_OK(tarn_resource_allocate(pool, BYTES, 0, opened, &block));
-        CHECK_OK(tarn_resource_deallocate(pool, block, BYTES, 0, opened));
+        CHECK_OK(tarn_resource_allocate(pool, BYTES, 0, registered, &block));
+        CHECK_OK(tarn_resource_deallocate(pool, block, BYTES, 0, registered));
     }
     CHECK_OK(tarn_pool_get_statistics(pool, &all));
     CHECK_OK(tarn_resource_release(pool));
@@ -339,39 +339,39 @@ static bool is_announced(tarn_stream opened)
 /* Nobody would ask any more, and hits would go into the graph. */
 TEST(end_of_a_capture_is_not_announced_while_it_goes_on)
 {
-    tarn_stream raw = make(0), opened = open_one(raw);
+    tarn_stream raw = make(0), registered = register_one(raw);
     unsigned long long id;
     void *graph = NULL;
 
     find_calls();
-    CHECK_OK(tarn_stream_announce_capture(opened, true));
+    CHECK_OK(tarn_stream_announce_capture(registered, true));
     CHECK_EQUAL(0, begin_capture(raw, 0));
-    CHECK_STATUS(TARN_STREAM_CAPTURING, tarn_stream_announce_capture(opened, false));
-    CHECK_SAYS("still captures");
+    CHECK_STATUS(TARN_STREAM_CAPTURING, tarn_stream_announce_capture(registered, false));
+    CHECK_MESSAGE("still captures");
     CHECK_EQUAL(0, end_capture(raw, &graph));
-    CHECK(is_announced(opened)); /* it stands */
+    CHECK(is_announced(registered)); /* it stands */
     CHECK_EQUAL(0, graph_destroy(graph));
-    CHECK_OK(tarn_stream_announce_capture(opened, false));
-    CHECK(!is_announced(opened));
+    CHECK_OK(tarn_stream_announce_capture(registered, false));
+    CHECK(!is_announced(registered));
 
     CHECK_EQUAL(0, begin_capture(raw, 0)); /* one that is lost is over */
     CHECK(stream_get_id(raw, &id) != 0);
-    CHECK_OK(tarn_stream_announce_capture(opened, false));
+    CHECK_OK(tarn_stream_announce_capture(registered, false));
     CHECK(end_capture(raw, &graph) != 0);
-    CHECK_OK(tarn_stream_unregister(opened));
+    CHECK_OK(tarn_stream_unregister(registered));
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
 /* A library may have opened it, too, whose value the one who captures does not know. */
 TEST(announcement_counts_for_every_value_of_the_stream)
 {
-    tarn_stream raw = make(0), one = open_one(raw), two = open_one(raw), later;
-    tarn_stream other_raw = make(0), other = open_one(other_raw);
+    tarn_stream raw = make(0), one = register_one(raw), two = register_one(raw), later;
+    tarn_stream other_raw = make(0), other = register_one(other_raw);
 
     CHECK_OK(tarn_stream_announce_capture(one, true));
     CHECK(is_announced(two));
     CHECK(!is_announced(other));
-    later = open_one(raw);
+    later = register_one(raw);
     CHECK(is_announced(later));
     CHECK_OK(tarn_stream_announce_capture(two, true));
     CHECK_OK(tarn_stream_announce_capture(one, false));
@@ -385,8 +385,8 @@ TEST(announcement_counts_for_every_value_of_the_stream)
     CHECK_OK(tarn_stream_unregister(one)); /* which has said nothing */
     CHECK(is_announced(later));
     CHECK_OK(tarn_stream_unregister(later));
-    later = open_one(raw); /* in a place of those */
-    one = open_one(raw);
+    later = register_one(raw); /* in a place of those */
+    one = register_one(raw);
     CHECK_OK(tarn_stream_announce_capture(one, false));
     CHECK(!is_announced(later) && !is_announced(one));
     CHECK_OK(tarn_stream_unregister(one));
@@ -399,7 +399,7 @@ TEST(announcement_counts_for_every_value_of_the_stream)
 /* While a blocking stream captures the default stream cannot even be asked. */
 TEST(default_stream_is_announced_without_a_question)
 {
-    tarn_stream legacy = open_one(TARN_STREAM_LEGACY), blocking;
+    tarn_stream legacy = register_one(TARN_STREAM_LEGACY), blocking;
     void *graph = NULL;
 
     find_calls();
@@ -413,18 +413,19 @@ TEST(default_stream_is_announced_without_a_question)
     CHECK_OK(tarn_stream_unregister(legacy));
 }
 
-TEST(opened_stream_goes_with_its_context)
+TEST(registered_stream_ends_with_its_context)
 {
-    tarn_stream opened = open_one(make(0)), legacy = open_one(TARN_STREAM_LEGACY);
+    tarn_stream registered = register_one(make(0)),
+                legacy = register_one(TARN_STREAM_LEGACY);
 
     if (!on_sim())
         return; /* on a GPU others may use the context */
     find_calls();
     CHECK_EQUAL(0, primary_reset(0));
-    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_synchronize(0, opened));
-    CHECK_SAYS("was reset");
+    CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_synchronize(0, registered));
+    CHECK_MESSAGE("was reset");
     CHECK_OK(tarn_stream_synchronize(0, legacy));
-    CHECK_OK(tarn_stream_unregister(opened));
+    CHECK_OK(tarn_stream_unregister(registered));
     CHECK_OK(tarn_stream_unregister(legacy));
 }
 
@@ -445,14 +446,14 @@ TEST(log_has_the_handle_and_not_the_value)
     tarn_resource *cuda, *logger;
     tarn_trace_writer *writer;
     char wanted[32];
-    tarn_stream raw = make(0), opened = open_one(raw);
+    tarn_stream raw = make(0), registered = register_one(raw);
     tarn_device_ptr block;
 
     CHECK_OK(tarn_cuda_create(0, &cuda));
     CHECK_OK(tarn_trace_writer_create(keep_log, NULL, TARN_TRACE_RMM, &writer));
     CHECK_OK(tarn_logger_create(cuda, writer, &logger));
-    CHECK_OK(tarn_resource_allocate(logger, 100, 0, opened, &block));
-    CHECK_OK(tarn_resource_deallocate(logger, block, 100, 0, opened));
+    CHECK_OK(tarn_resource_allocate(logger, 100, 0, registered, &block));
+    CHECK_OK(tarn_resource_deallocate(logger, block, 100, 0, registered));
     CHECK_OK(tarn_resource_release(logger));
     CHECK_OK(tarn_trace_writer_release(writer));
     CHECK_OK(tarn_resource_release(cuda));
@@ -461,7 +462,7 @@ TEST(log_has_the_handle_and_not_the_value)
     const char *first = strstr(log_text, wanted);
     CHECK(first != NULL);
     CHECK(strstr(first + 1, wanted) != NULL);
-    CHECK_OK(tarn_stream_unregister(opened));
+    CHECK_OK(tarn_stream_unregister(registered));
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
@@ -472,18 +473,18 @@ static atomic_int mistakes;
 static void *open_and_close(void *raw)
 {
     for (int i = 0; i < ROUNDS; i++) {
-        tarn_stream opened = NULL, closed = (tarn_stream)atomic_load(&a_closed_one);
+        tarn_stream registered = NULL, closed = (tarn_stream)atomic_load(&a_closed_one);
 
-        if (tarn_stream_register(0, raw, &opened) != TARN_OK ||
-            tarn_stream_handle(opened) != raw ||
-            tarn_stream_announce_capture(opened, i & 1) != TARN_OK ||
-            tarn_stream_synchronize(0, opened) != TARN_OK)
+        if (tarn_stream_register(0, raw, &registered) != TARN_OK ||
+            tarn_stream_handle(registered) != raw ||
+            tarn_stream_announce_capture(registered, i & 1) != TARN_OK ||
+            tarn_stream_synchronize(0, registered) != TARN_OK)
             atomic_fetch_add(&mistakes, 1);
         if (closed && tarn_stream_unregister(closed) != TARN_INVALID_ARGUMENT)
             atomic_fetch_add(&mistakes, 1);
-        if (tarn_stream_unregister(opened) != TARN_OK)
+        if (tarn_stream_unregister(registered) != TARN_OK)
             atomic_fetch_add(&mistakes, 1);
-        atomic_store(&a_closed_one, (uintptr_t)opened);
+        atomic_store(&a_closed_one, (uintptr_t)registered);
     }
     return NULL;
 }
@@ -506,23 +507,23 @@ TEST(threads_open_and_close_side_by_side)
 
 TEST(threads_announce_on_values_of_one_stream)
 {
-    tarn_stream raw = make(0), opened = open_one(raw);
+    tarn_stream raw = make(0), registered = register_one(raw);
     pthread_t threads[THREADS];
 
     atomic_store(&mistakes, 0);
     for (int i = 0; i < THREADS; i++)
         CHECK_EQUAL(0, pthread_create(&threads[i], NULL, open_and_close, raw));
     for (int i = 0; i < ROUNDS; i++)
-        if (tarn_stream_announce_capture(opened, i & 1) != TARN_OK)
+        if (tarn_stream_announce_capture(registered, i & 1) != TARN_OK)
             atomic_fetch_add(&mistakes, 1);
-    CHECK_OK(tarn_stream_announce_capture(opened, true));
+    CHECK_OK(tarn_stream_announce_capture(registered, true));
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     CHECK_EQUAL(0, mistakes);
-    CHECK(is_announced(opened));
-    CHECK_OK(tarn_stream_announce_capture(opened, false));
-    CHECK(!is_announced(opened));
-    CHECK_OK(tarn_stream_unregister(opened));
+    CHECK(is_announced(registered));
+    CHECK_OK(tarn_stream_announce_capture(registered, false));
+    CHECK(!is_announced(registered));
+    CHECK_OK(tarn_stream_unregister(registered));
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
@@ -536,13 +537,13 @@ static void *use_and_close(void *raw)
     if (tarn_pool_create(0, NULL, NULL, &pool) != TARN_OK)
         atomic_fetch_add(&mistakes, 1);
     while (atomic_load(&pools_are_made)) {
-        tarn_stream opened = NULL;
+        tarn_stream registered = NULL;
         tarn_device_ptr block = 0;
-        if (tarn_stream_register(0, raw, &opened) != TARN_OK ||
-            tarn_resource_allocate(pool, BYTES, 0, opened, &block) != TARN_OK ||
-            tarn_resource_deallocate(pool, block, BYTES, 0, opened) != TARN_OK ||
-            tarn_stream_unregister(opened) != TARN_OK ||
-            tarn_resource_deallocate(pool, block, BYTES, 0, opened) == TARN_OK)
+        if (tarn_stream_register(0, raw, &registered) != TARN_OK ||
+            tarn_resource_allocate(pool, BYTES, 0, registered, &block) != TARN_OK ||
+            tarn_resource_deallocate(pool, block, BYTES, 0, registered) != TARN_OK ||
+            tarn_stream_unregister(registered) != TARN_OK ||
+            tarn_resource_deallocate(pool, block, BYTES, 0, registered) == TARN_OK)
             atomic_fetch_add(&mistakes, 1);
     }
     if (tarn_resource_release(pool) != TARN_OK)
@@ -550,7 +551,7 @@ static void *use_and_close(void *raw)
     return NULL;
 }
 
-TEST(pools_come_and_go_while_streams_are_closed)
+TEST(pools_come_and_go_while_streams_are_unregistered)
 {
     pthread_t threads[2];
     tarn_stream raw[2];
@@ -561,17 +562,17 @@ TEST(pools_come_and_go_while_streams_are_closed)
         CHECK_EQUAL(0, pthread_create(&threads[i], NULL, use_and_close, raw[i]));
     }
     for (int i = 0; i < 30; i++) {
-        tarn_stream opened = open_one(raw[0]);
+        tarn_stream registered = register_one(raw[0]);
         tarn_resource *pool;
         tarn_device_ptr block;
         CHECK_OK(tarn_pool_create(0, NULL, NULL, &pool));
-        CHECK_OK(tarn_resource_allocate(pool, BYTES, 0, opened, &block));
-        CHECK_OK(tarn_resource_deallocate(pool, block, BYTES, 0, opened));
+        CHECK_OK(tarn_resource_allocate(pool, BYTES, 0, registered, &block));
+        CHECK_OK(tarn_resource_deallocate(pool, block, BYTES, 0, registered));
         if (i & 1)
-            CHECK_OK(tarn_stream_unregister(opened));
+            CHECK_OK(tarn_stream_unregister(registered));
         CHECK_OK(tarn_resource_release(pool));
         if (!(i & 1))
-            CHECK_OK(tarn_stream_unregister(opened));
+            CHECK_OK(tarn_stream_unregister(registered));
     }
     atomic_store(&pools_are_made, false);
     for (int i = 0; i < 2; i++)
@@ -582,9 +583,9 @@ TEST(pools_come_and_go_while_streams_are_closed)
 }
 
 /* Two close one value: one of them is told that it is not open. */
-static void *close_it(void *opened)
+static void *close_it(void *registered)
 {
-    return (void *)(uintptr_t)tarn_stream_unregister(opened);
+    return (void *)(uintptr_t)tarn_stream_unregister(registered);
 }
 
 TEST(value_is_closed_once)
@@ -592,11 +593,11 @@ TEST(value_is_closed_once)
     tarn_stream raw = make(0);
 
     for (int i = 0; i < ROUNDS; i++) {
-        tarn_stream opened = open_one(raw);
+        tarn_stream registered = register_one(raw);
         pthread_t other;
         void *status;
-        CHECK_EQUAL(0, pthread_create(&other, NULL, close_it, opened));
-        tarn_status mine = tarn_stream_unregister(opened);
+        CHECK_EQUAL(0, pthread_create(&other, NULL, close_it, registered));
+        tarn_status mine = tarn_stream_unregister(registered);
         pthread_join(other, &status);
         CHECK((mine == TARN_OK) != ((tarn_status)(uintptr_t)status == TARN_OK));
     }
@@ -608,16 +609,16 @@ static atomic_bool forking;
 static void *open_while_others_fork(void *raw)
 {
     while (atomic_load(&forking)) {
-        tarn_stream opened;
-        if (tarn_stream_register(0, raw, &opened) == TARN_OK)
-            tarn_stream_unregister(opened);
+        tarn_stream registered;
+        if (tarn_stream_register(0, raw, &registered) == TARN_OK)
+            tarn_stream_unregister(registered);
     }
     return NULL;
 }
 
-TEST(child_of_a_fork_closes_what_was_open)
+TEST(child_of_a_fork_unregisters_streams)
 {
-    tarn_stream raw = make(0), opened = open_one(raw);
+    tarn_stream raw = make(0), registered = register_one(raw);
     pthread_t other;
 
     atomic_store(&forking, true);
@@ -627,8 +628,8 @@ TEST(child_of_a_fork_closes_what_was_open)
         pid_t child = fork();
         CHECK(child >= 0);
         if (child == 0)
-            _exit(tarn_stream_unregister(opened) == TARN_OK &&
-                          tarn_stream_unregister(opened) == TARN_INVALID_ARGUMENT
+            _exit(tarn_stream_unregister(registered) == TARN_OK &&
+                          tarn_stream_unregister(registered) == TARN_INVALID_ARGUMENT
                       ? 0
                       : 1);
         CHECK(waitpid(child, &status, 0) == child);
@@ -636,20 +637,20 @@ TEST(child_of_a_fork_closes_what_was_open)
     }
     atomic_store(&forking, false);
     pthread_join(other, NULL);
-    CHECK_OK(tarn_stream_unregister(opened));
+    CHECK_OK(tarn_stream_unregister(registered));
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
 
 static void open_with_failures(void)
 {
-    tarn_stream raw, opened = (tarn_stream)77;
+    tarn_stream raw, registered = (tarn_stream)77;
 
     if (tarn_stream_create(0, true, &raw) != TARN_OK)
         return;
-    if (tarn_stream_register(0, raw, &opened) == TARN_OK)
-        CHECK_OK(tarn_stream_unregister(opened));
+    if (tarn_stream_register(0, raw, &registered) == TARN_OK)
+        CHECK_OK(tarn_stream_unregister(registered));
     else
-        CHECK(opened == (tarn_stream)77);
+        CHECK(registered == (tarn_stream)77);
     if (tarn_stream_destroy(0, raw) != TARN_OK)
         CHECK_OK(tarn_stream_destroy(0, raw)); /* one call in a run fails */
 }

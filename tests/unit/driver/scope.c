@@ -53,7 +53,7 @@ static void use_device(int device)
     CHECK_OK(tarn_stream_synchronize(device, TARN_STREAM_LEGACY));
 }
 
-TEST(scope_puts_no_context_back)
+TEST(scope_restores_no_context)
 {
     find_calls();
     CHECK_EQUAL(0, ctx_set_current(NULL));
@@ -61,7 +61,7 @@ TEST(scope_puts_no_context_back)
     CHECK(current() == NULL);
 }
 
-TEST(scope_puts_any_context_back)
+TEST(scope_restores_any_context)
 {
     void *other = NULL;
 
@@ -96,7 +96,7 @@ TEST(current_device_is_the_one_of_the_current_context)
     CHECK_EQUAL(0, ctx_set_current(NULL));
 }
 
-TEST(device_that_is_not_there_is_refused_in_words)
+TEST(device_that_does_not_exist_is_rejected_with_a_message)
 {
     static const int wrong[] = {-1, 99, 1 << 30, -2147483647};
     tarn_device_info info;
@@ -104,7 +104,7 @@ TEST(device_that_is_not_there_is_refused_in_words)
     memset(&info, 0x5a, sizeof info);
     for (int i = 0; i < 4; i++) {
         CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_driver_device_info(wrong[i], &info));
-        CHECK_SAYS("there is no device");
+        CHECK_MESSAGE("there is no device");
         CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_driver_synchronize(wrong[i]));
         CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_synchronize(wrong[i], NULL));
         CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_memcpy_async(wrong[i], 8, 8, 1, NULL));
@@ -113,7 +113,7 @@ TEST(device_that_is_not_there_is_refused_in_words)
     CHECK_EQUAL(0x5a, info.name[0]);
 }
 
-TEST(stream_of_another_context_is_refused)
+TEST(stream_of_another_context_is_rejected)
 {
     void *stream = NULL, *other = NULL;
 
@@ -123,7 +123,7 @@ TEST(stream_of_another_context_is_refused)
     CHECK_EQUAL(0, stream_create(&stream, 0));
     CHECK_EQUAL(0, ctx_set_current(NULL));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_synchronize(0, stream));
-    CHECK_SAYS("belongs to context");
+    CHECK_MESSAGE("belongs to context");
     CHECK_EQUAL(0, stream_destroy(stream));
     CHECK_EQUAL(0, ctx_destroy(other));
 }

@@ -10,7 +10,7 @@ static void import(int line)
 {
     tarn_ipc_handle handle;
 
-    must_hear(line, &handle, sizeof handle);
+    must_receive(line, &handle, sizeof handle);
     importer_body(&handle, line);
     check_nothing_open();
 }
@@ -21,20 +21,20 @@ static void for_each_handle(void (*body)(const tarn_ipc_handle *handle, int line
     for (int source = 0; source < SOURCES; source++)
         for (int kind = 0; kind < 2; kind++) {
             char mark;
-            folder_begin();
+            socket_directory_begin();
             struct process owner = process_start(owners[source]);
             struct process importer = process_start(import);
             allocate(owner.line, 0, MIB, 1);
             tarn_ipc_handle handle =
                 export_block(owner.line, 0, 4096, MIB / 2, (tarn_ipc_kind)kind);
-            must_say(importer.line, &handle, sizeof handle);
-            if (hear(importer.line, &mark, 1)) { /* it has a copy */
+            must_send(importer.line, &handle, sizeof handle);
+            if (receive_message(importer.line, &mark, 1)) { /* it has a copy */
                 tell(owner.line, (struct order){.verb = WRITE, .place = 0, .seed = 9});
-                must_say(importer.line, &mark, 1);
+                must_send(importer.line, &mark, 1);
             }
             process_end(&importer);
             process_end(&owner);
-            folder_end();
+            socket_directory_end();
         }
 }
 
@@ -86,8 +86,8 @@ static void copy_to(const tarn_ipc_handle *handle, int line, int device, bool al
     CHILD_CHECK(counts.descriptors == 0);
     CHILD_CHECK(tarn_pointer_device(copy) == device);
     CHILD_CHECK(wrong_bytes(copy, seed_of_part) == 0);
-    must_say(line, &mark, 1); /* the owner writes something else now */
-    must_hear(line, &mark, 1);
+    must_send(line, &mark, 1); /* the owner writes something else now */
+    must_receive(line, &mark, 1);
     CHILD_CHECK(wrong_bytes(copy, seed_of_part) == 0);
     tarn_pointer_release(copy);
 }
@@ -109,12 +109,12 @@ static void copy_on_the_same_device(const tarn_ipc_handle *handle, int line)
     copy_to(handle, line, 0, true);
 }
 
-TEST(a_copy_can_be_asked_for)
+TEST(a_copy_can_be_requested)
 {
     for_each_handle(copy_on_the_same_device);
 }
 
-static void copy_without_room(const tarn_ipc_handle *handle, int line)
+static void copy_without_memory(const tarn_ipc_handle *handle, int line)
 {
     tarn_ipc_open_options options = options_for(1, true);
     tarn_pointer *untouched = (tarn_pointer *)(uintptr_t)77, *copy = untouched;
@@ -125,7 +125,7 @@ static void copy_without_room(const tarn_ipc_handle *handle, int line)
     CHILD_CHECK(copy == untouched);
     sim_configure("fail=call:cuMemcpyAsync:2"); /* the second half of the way */
     CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_ipc_open(handle, &options, &copy));
-    CHILD_SAYS("cuMemcpyAsync");
+    CHILD_MESSAGE("cuMemcpyAsync");
     CHILD_CHECK(copy == untouched);
     sim_configure(NULL);
 }
@@ -133,7 +133,7 @@ static void copy_without_room(const tarn_ipc_handle *handle, int line)
 TEST(a_copy_that_fails_leaves_nothing)
 {
     skip_on_gpu();
-    for_each_handle(copy_without_room);
+    for_each_handle(copy_without_memory);
 }
 
 static void open_for_no_device(const tarn_ipc_handle *handle, int line)
@@ -143,22 +143,22 @@ static void open_for_no_device(const tarn_ipc_handle *handle, int line)
 
     (void)line;
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_ipc_open(handle, &options, &out));
-    CHILD_SAYS("no device 99");
+    CHILD_MESSAGE("no device 99");
     options.size = 4;
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_ipc_open(handle, &options, &out));
-    CHILD_SAYS("too short");
+    CHILD_MESSAGE("too short");
     struct {
         tarn_ipc_open_options known;
         uint64_t later;
     } longer = {options_for(0, false), 1};
     longer.known.size = sizeof longer;
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_ipc_open(handle, &longer.known, &out));
-    CHILD_SAYS("does not know");
+    CHILD_MESSAGE("does not know");
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_ipc_open(NULL, NULL, &out));
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_ipc_open(handle, NULL, NULL));
 }
 
-TEST(arguments_that_cannot_be_are_refused)
+TEST(invalid_arguments_are_rejected)
 {
     for_each_handle(open_for_no_device);
 }

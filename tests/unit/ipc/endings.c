@@ -8,7 +8,7 @@
 static struct {
     tarn_resource *resource;
     tarn_device_ptr block;
-    tarn_pointer *pointer, *spare;
+    tarn_pointer *pointer, *second_pointer;
     pthread_t thread; /* that the test is on */
     atomic_int released;
     atomic_int warnings;
@@ -22,7 +22,7 @@ static void hear_warning(void *data, const char *message)
 }
 
 /* Calls that take each of the locks on the owner's side, and a block that is leased no more. */
-static void give_back(void *owner)
+static void return_memory(void *owner)
 {
     tarn_ipc_counts counts;
     tarn_ipc_handle handle;
@@ -40,7 +40,7 @@ static void give_back(void *owner)
     tarn_pointer_release(other);
     CHILD_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_ipc_export(lent.pointer, TARN_IPC_SERVED, &handle));
-    tarn_pointer_release(lent.spare);
+    tarn_pointer_release(lent.second_pointer);
     CHILD_STATUS(TARN_OK, tarn_resource_deallocate(lent.resource, lent.block, 64 << 10, 0,
                                                    TARN_STREAM_NONE));
     atomic_fetch_add(&lent.released, 1);
@@ -51,14 +51,14 @@ static tarn_ipc_handle lend(void)
     tarn_pointer_options options = {.size = sizeof options,
                                     .bytes = 64 << 10,
                                     .owner = &lent,
-                                    .owner_release = give_back};
+                                    .owner_release = return_memory};
     tarn_ipc_handle handle;
 
     CHILD_STATUS(TARN_OK, tarn_cuda_create(0, &lent.resource));
     CHILD_STATUS(TARN_OK, tarn_resource_allocate(lent.resource, 64 << 10, 0,
                                                  TARN_STREAM_NONE, &lent.block));
     CHILD_STATUS(TARN_OK, tarn_pointer_allocate(lent.resource, 64 << 10, TARN_STREAM_NONE,
-                                                &lent.spare));
+                                                &lent.second_pointer));
     options.address = lent.block;
     CHILD_STATUS(TARN_OK, tarn_pointer_create(&options, &lent.pointer));
     CHILD_STATUS(TARN_OK, tarn_ipc_export(lent.pointer, TARN_IPC_SERVED, &handle));
@@ -72,18 +72,18 @@ static void own(int line)
     lent.thread = pthread_self();
     tarn_set_warning_handler(hear_warning, NULL);
     tarn_ipc_handle handle = lend();
-    must_say(line, &handle, sizeof handle);
-    must_hear(line, &done, 1); /* it is open there */
+    must_send(line, &handle, sizeof handle);
+    must_receive(line, &done, 1); /* it is open there */
     tarn_pointer_release(lent.pointer);
     CHILD_CHECK(atomic_load(&lent.released) == 0);
-    must_say(line, &done, 1); /* it may be closed there */
+    must_send(line, &done, 1); /* it may be closed there */
     while (atomic_load(&lent.released) == 0)
         nanosleep(&(struct timespec){0, 1000000}, NULL);
-    CHILD_CHECK(!hear(line, &done, 1));
+    CHILD_CHECK(!receive_message(line, &done, 1));
     CHILD_CHECK(atomic_load(&lent.released) == 1);
     CHILD_CHECK(atomic_load(&lent.warnings) == 0);
     CHILD_STATUS(TARN_OK, tarn_resource_release(lent.resource));
-    wait_until_all_is_back();
+    wait_until_all_is_freed();
 }
 
 static void import(int line)
@@ -92,10 +92,10 @@ static void import(int line)
     tarn_pointer *pointer;
     char done = 0;
 
-    must_hear(line, &handle, sizeof handle);
+    must_receive(line, &handle, sizeof handle);
     CHILD_STATUS(TARN_OK, tarn_ipc_open(&handle, NULL, &pointer));
-    must_say(line, &done, 1);
-    must_hear(line, &done, 1);
+    must_send(line, &done, 1);
+    must_receive(line, &done, 1);
     tarn_pointer_release(pointer);
     check_nothing_open();
 }
@@ -106,18 +106,18 @@ static void with_lease(void (*owning)(int line))
     tarn_ipc_handle handle;
     char done;
 
-    folder_begin();
+    socket_directory_begin();
     struct process owner = process_start(owning);
     struct process importer = process_start(import);
-    must_hear(owner.line, &handle, sizeof handle);
-    must_say(importer.line, &handle, sizeof handle);
-    must_hear(importer.line, &done, 1);
-    must_say(owner.line, &done, 1);
-    must_hear(owner.line, &done, 1);
-    must_say(importer.line, &done, 1);
+    must_receive(owner.line, &handle, sizeof handle);
+    must_send(importer.line, &handle, sizeof handle);
+    must_receive(importer.line, &done, 1);
+    must_send(owner.line, &done, 1);
+    must_receive(owner.line, &done, 1);
+    must_send(importer.line, &done, 1);
     process_end(&importer);
     process_end(&owner);
-    folder_end();
+    socket_directory_end();
 }
 
 TEST(owner_of_a_leased_block_may_call_tarn_when_the_last_lease_ends)
@@ -127,7 +127,7 @@ TEST(owner_of_a_leased_block_may_call_tarn_when_the_last_lease_ends)
 
 /* --- a free that fails on the server's thread --- */
 
-static atomic_int refusals = 1, warnings;
+static atomic_int failures_left = 1, warnings;
 
 static void count_warning(void *data, const char *message)
 {
@@ -151,7 +151,7 @@ static tarn_status refusing_allocate(void *self, size_t bytes, size_t alignment,
 static tarn_status refusing_deallocate(void *self, tarn_device_ptr block, size_t bytes,
                                        size_t alignment, tarn_stream stream)
 {
-    if (atomic_fetch_sub(&refusals, 1) > 0)
+    if (atomic_fetch_sub(&failures_left, 1) > 0)
         return tarn_error_set(TARN_PLUGIN_FAILURE, "refusing: not yet");
     return tarn_resource_deallocate(((struct refusing *)self)->cuda, block, bytes,
                                     alignment, stream);
@@ -182,16 +182,16 @@ static void own_refusing(int line)
                  tarn_pointer_allocate(resource, 64 << 10, TARN_STREAM_NONE, &pointer));
     CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
     CHILD_STATUS(TARN_OK, tarn_ipc_export(pointer, TARN_IPC_SERVED, &handle));
-    must_say(line, &handle, sizeof handle);
-    must_hear(line, &done, 1);
+    must_send(line, &handle, sizeof handle);
+    must_receive(line, &done, 1);
     CHILD_STATUS(TARN_OK, tarn_pointer_release_checked(pointer)); /* it is leased */
-    must_say(line, &done, 1);
+    must_send(line, &done, 1);
     while (tarn_pointer_deferred_count() == 0)
         nanosleep(&(struct timespec){0, 1000000}, NULL);
-    CHILD_CHECK(!hear(line, &done, 1));
+    CHILD_CHECK(!receive_message(line, &done, 1));
     CHILD_STATUS(TARN_OK, tarn_pointer_reclaim_deferred());
     CHILD_CHECK(atomic_load(&warnings) == 1);
-    wait_until_all_is_back();
+    wait_until_all_is_freed();
 }
 
 TEST(free_that_fails_when_the_last_lease_ends_is_a_warning)

@@ -39,32 +39,32 @@ static void open_fork_close(int line)
     tarn_pointer *opened;
     tarn_ipc_handle handle;
 
-    must_hear(line, &handle, sizeof handle);
+    must_receive(line, &handle, sizeof handle);
     CHILD_STATUS(TARN_OK, tarn_ipc_open(&handle, NULL, &opened));
     pid_t child = fork_idle();
     tarn_pointer_release(opened);
-    must_say(line, &child, sizeof child);
+    must_send(line, &child, sizeof child);
     char mark;
-    hear(line, &mark, 1);
+    receive_message(line, &mark, 1);
     end_idle(child);
     check_nothing_open();
 }
 
 TEST(a_lease_is_not_kept_by_a_forked_child)
 {
-    folder_begin();
+    socket_directory_begin();
     struct process owner = process_start(own_exportable);
     struct process importer = process_start(open_fork_close);
     allocate(owner.line, 0, MIB, 1);
     tarn_ipc_handle handle = export_block(owner.line, 0, 0, MIB, TARN_IPC_SERVED);
     pid_t child;
-    must_say(importer.line, &handle, sizeof handle);
-    must_hear(importer.line, &child, sizeof child);
+    must_send(importer.line, &handle, sizeof handle);
+    must_receive(importer.line, &child, sizeof child);
     while (counts_of(owner.line).leases > 0) /* for ever, if the child had it */
         nanosleep(&(struct timespec){0, 1000000}, NULL);
     process_end(&importer);
     process_end(&owner);
-    folder_end();
+    socket_directory_end();
 }
 
 /* An owner that forks a child, which outlives it. */
@@ -80,20 +80,20 @@ static void own_and_fork(int line)
         CHILD_STATUS(TARN_OK,
                      tarn_ipc_export(pointer, (tarn_ipc_kind)kind, &handles[kind]));
     pid_t child = fork_idle();
-    must_say(line, handles, sizeof handles);
-    must_say(line, &child, sizeof child);
+    must_send(line, handles, sizeof handles);
+    must_send(line, &child, sizeof child);
     pause();
 }
 
-static void find_nobody(int line)
+static void find_no_owner(int line)
 {
     tarn_ipc_handle handles[2];
     tarn_pointer *opened;
 
-    must_hear(line, handles, sizeof handles);
+    must_receive(line, handles, sizeof handles);
     for (int kind = 0; kind < 2; kind++) {
         CHILD_STATUS(TARN_NOT_FOUND, tarn_ipc_open(&handles[kind], NULL, &opened));
-        CHILD_SAYS("is gone");
+        CHILD_MESSAGE("is gone");
     }
     check_nothing_open();
 }
@@ -104,20 +104,20 @@ TEST(a_forked_child_does_not_serve_its_parents_handles)
     tarn_ipc_handle handles[2];
     pid_t child;
 
-    folder_begin();
+    socket_directory_begin();
     struct process owner = process_start(own_and_fork);
-    must_hear(owner.line, handles, sizeof handles);
-    must_hear(owner.line, &child, sizeof child);
+    must_receive(owner.line, handles, sizeof handles);
+    must_receive(owner.line, &child, sizeof child);
     process_kill(&owner);
-    struct process importer = process_start(find_nobody);
-    must_say(importer.line, handles, sizeof handles);
+    struct process importer = process_start(find_no_owner);
+    must_send(importer.line, handles, sizeof handles);
     process_end(&importer);
     CHECK_EQUAL(0, kill(child, SIGKILL));
     struct process next = process_start(own_exportable); /* removes the dead socket */
     allocate(next.line, 0, MIB, 1);
     export_block(next.line, 0, 0, MIB, TARN_IPC_PLAIN);
     process_end(&next);
-    folder_end();
+    socket_directory_end();
 }
 
 /* In a child every call is refused, and releases do nothing but forget. */
@@ -128,7 +128,7 @@ static void use_in_a_child(int line)
     tarn_pointer *pointer, *opened;
     int status = 0;
 
-    must_hear(line, &foreign, sizeof foreign);
+    must_receive(line, &foreign, sizeof foreign);
     CHILD_STATUS(TARN_OK,
                  tarn_pointer_allocate(resource, MIB, TARN_STREAM_NONE, &pointer));
     CHILD_STATUS(TARN_OK, tarn_ipc_export(pointer, TARN_IPC_SERVED, &handle));
@@ -156,23 +156,23 @@ static void use_in_a_child(int line)
 
 TEST(in_a_forked_child_nothing_is_exported_or_opened_and_the_parent_goes_on)
 {
-    folder_begin();
+    socket_directory_begin();
     struct process owner = process_start(own_exportable);
     struct process user = process_start(use_in_a_child);
     allocate(owner.line, 0, MIB, 1);
     tarn_ipc_handle handle = export_block(owner.line, 0, 0, MIB, TARN_IPC_SERVED);
-    must_say(user.line, &handle, sizeof handle);
+    must_send(user.line, &handle, sizeof handle);
     process_end(&user);
     process_end(&owner);
-    folder_end();
+    socket_directory_end();
 }
 
 /* --- folders --- */
 
-static const char *refusal;
+static const char *expected_message;
 static tarn_status wanted = TARN_SYSTEM_FAILURE;
 
-static void export_into_a_bad_folder(int line)
+static void export_into_a_bad_directory(int line)
 {
     tarn_resource *resource = make_source(FROM_EXPORTABLE);
     tarn_ipc_handle handle = {.bytes = 77};
@@ -184,7 +184,7 @@ static void export_into_a_bad_folder(int line)
                  tarn_pointer_allocate(resource, MIB, TARN_STREAM_NONE, &pointer));
     for (int kind = 0; kind < 2; kind++) {
         CHILD_STATUS(wanted, tarn_ipc_export(pointer, (tarn_ipc_kind)kind, &handle));
-        CHILD_SAYS(refusal);
+        CHILD_MESSAGE(expected_message);
         CHILD_CHECK(handle.bytes == 77);
     }
     tarn_ipc_get_counts(&counts);
@@ -194,108 +194,108 @@ static void export_into_a_bad_folder(int line)
     CHILD_CHECK(live_bytes() == 0);
 }
 
-static void refused_folder(const char *words)
+static void check_directory_rejected(const char *message)
 {
-    refusal = words;
-    struct process owner = process_start(export_into_a_bad_folder);
+    expected_message = message;
+    struct process owner = process_start(export_into_a_bad_directory);
     process_end(&owner);
 }
 
-TEST(a_folder_that_others_may_enter_is_refused)
+TEST(a_socket_directory_that_others_can_enter_is_rejected)
 {
-    folder_begin();
-    CHECK_EQUAL(0, chmod(folder, 0750));
-    refused_folder("mode 750");
-    folder_end();
+    socket_directory_begin();
+    CHECK_EQUAL(0, chmod(socket_directory, 0750));
+    check_directory_rejected("mode 750");
+    socket_directory_end();
 }
 
 /* An importer whose environment names a folder that cannot be used. */
-static void open_with_a_bad_folder(int line)
+static void open_with_a_bad_directory(int line)
 {
     tarn_ipc_handle handle;
     tarn_pointer *opened;
 
-    must_hear(line, &handle, sizeof handle);
-    CHILD_CHECK(setenv("TARN_IPC_DIR", refusal, 1) == 0);
+    must_receive(line, &handle, sizeof handle);
+    CHILD_CHECK(setenv("TARN_IPC_DIR", expected_message, 1) == 0);
     CHILD_STATUS(wanted, tarn_ipc_open(&handle, NULL, &opened));
-    CHILD_SAYS("ipc: ");
-    CHILD_SAYS(wanted == TARN_NOT_FOUND ? "is gone" : "folder");
+    CHILD_MESSAGE("ipc: ");
+    CHILD_MESSAGE(wanted == TARN_NOT_FOUND ? "is gone" : "folder");
     check_nothing_open();
 }
 
-static void refused_to_an_importer(const char *path, tarn_status status)
+static void rejected_to_an_importer(const char *path, tarn_status status)
 {
-    refusal = path;
+    expected_message = path;
     wanted = status;
     struct process owner = process_start(own_exportable);
-    struct process importer = process_start(open_with_a_bad_folder);
+    struct process importer = process_start(open_with_a_bad_directory);
     allocate(owner.line, 0, MIB, 1);
     tarn_ipc_handle handle = export_block(owner.line, 0, 0, MIB, TARN_IPC_PLAIN);
-    must_say(importer.line, &handle, sizeof handle);
+    must_send(importer.line, &handle, sizeof handle);
     process_end(&importer);
     process_end(&owner);
     wanted = TARN_SYSTEM_FAILURE;
 }
 
-TEST(a_folder_behind_a_link_is_refused)
+TEST(a_socket_directory_behind_a_link_is_rejected)
 {
     static const char *const ends[] = {"", "/", "///", "/.", "/./"};
     char link[128], named[160];
 
-    folder_begin();
-    snprintf(link, sizeof link, "%s-link", folder);
-    CHECK_EQUAL(0, symlink(folder, link));
+    socket_directory_begin();
+    snprintf(link, sizeof link, "%s-link", socket_directory);
+    CHECK_EQUAL(0, symlink(socket_directory, link));
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         snprintf(named, sizeof named, "%s%s", link, ends[i]);
-        refused_to_an_importer(named, TARN_NOT_FOUND);
+        rejected_to_an_importer(named, TARN_NOT_FOUND);
         CHECK_EQUAL(0, setenv("TARN_IPC_DIR", named, 1));
-        refused_folder("cannot open the folder");
-        CHECK_EQUAL(0, setenv("TARN_IPC_DIR", folder, 1));
+        check_directory_rejected("cannot open the folder");
+        CHECK_EQUAL(0, setenv("TARN_IPC_DIR", socket_directory, 1));
     }
     CHECK_EQUAL(0, unlink(link));
-    folder_end();
+    socket_directory_end();
 }
 
-TEST(a_folder_may_be_named_with_slashes_behind_it)
+TEST(a_socket_directory_may_have_trailing_slashes)
 {
     char named[128];
 
-    folder_begin();
-    snprintf(named, sizeof named, "%s//./", folder);
+    socket_directory_begin();
+    snprintf(named, sizeof named, "%s//./", socket_directory);
     CHECK_EQUAL(0, setenv("TARN_IPC_DIR", named, 1));
     struct process owner = process_start(own_exportable);
     allocate(owner.line, 0, MIB, 1);
     export_block(owner.line, 0, 0, MIB, TARN_IPC_SERVED);
     process_end(&owner);
-    folder_end();
+    socket_directory_end();
 }
 
-TEST(a_folder_whose_path_is_too_long_is_an_invalid_argument)
+TEST(a_socket_directory_with_too_long_a_path_is_an_invalid_argument)
 {
     static char path[5000];
 
     memset(path, 'a', sizeof path - 1);
     path[0] = '/';
-    folder_begin();
-    refused_to_an_importer(path, TARN_INVALID_ARGUMENT);
-    refused_to_an_importer("/tmp/tarn-none/of/this", TARN_NOT_FOUND);
+    socket_directory_begin();
+    rejected_to_an_importer(path, TARN_INVALID_ARGUMENT);
+    rejected_to_an_importer("/tmp/tarn-none/of/this", TARN_NOT_FOUND);
     CHECK_EQUAL(0, setenv("TARN_IPC_DIR", path, 1));
     wanted = TARN_INVALID_ARGUMENT;
-    refused_folder(
+    check_directory_rejected(
         "TARN_IPC_DIR names a folder of 4999 bytes, at most 4095 can be opened");
     wanted = TARN_SYSTEM_FAILURE;
     path[600] = '\0'; /* the system says that a name has too many */
     CHECK_EQUAL(0, setenv("TARN_IPC_DIR", path, 1));
-    refused_folder("cannot make");
-    folder_end();
+    check_directory_rejected("cannot make");
+    socket_directory_end();
 }
 
-TEST(a_folder_that_cannot_be_made_is_refused)
+TEST(a_socket_directory_that_cannot_be_created_is_rejected)
 {
-    folder_begin();
+    socket_directory_begin();
     CHECK_EQUAL(0, setenv("TARN_IPC_DIR", "/proc/none/of/this", 1));
-    refused_folder("cannot make");
-    folder_end();
+    check_directory_rejected("cannot make");
+    socket_directory_end();
 }
 
 /* Opens what it is sent. */
@@ -304,28 +304,28 @@ static void open_elsewhere(int line)
     tarn_ipc_handle handle;
     tarn_pointer *opened;
 
-    must_hear(line, &handle, sizeof handle);
+    must_receive(line, &handle, sizeof handle);
     CHILD_STATUS(TARN_OK, tarn_ipc_open(&handle, NULL, &opened));
     tarn_pointer_release(opened);
     check_nothing_open();
 }
 
-TEST(the_folder_of_the_runtime_directory_is_made_and_used)
+TEST(a_socket_directory_in_the_runtime_directory_is_created_and_used)
 {
     char made[128];
 
-    folder_begin();
-    snprintf(made, sizeof made, "%s/tarn", folder);
+    socket_directory_begin();
+    snprintf(made, sizeof made, "%s/tarn", socket_directory);
     CHECK_EQUAL(0, unsetenv("TARN_IPC_DIR"));
-    CHECK_EQUAL(0, setenv("XDG_RUNTIME_DIR", folder, 1));
+    CHECK_EQUAL(0, setenv("XDG_RUNTIME_DIR", socket_directory, 1));
     struct process owner = process_start(own_exportable);
     allocate(owner.line, 0, MIB, 1);
     tarn_ipc_handle handle = export_block(owner.line, 0, 0, MIB, TARN_IPC_PLAIN);
     struct process importer = process_start(open_elsewhere);
-    must_say(importer.line, &handle, sizeof handle);
+    must_send(importer.line, &handle, sizeof handle);
     process_end(&importer);
     process_end(&owner);
     CHECK_EQUAL(0, rmdir(made)); /* made, and left empty */
     CHECK_EQUAL(0, unsetenv("XDG_RUNTIME_DIR"));
-    folder_end();
+    socket_directory_end();
 }

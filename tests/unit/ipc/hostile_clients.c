@@ -12,26 +12,27 @@
 
 static struct process owner;
 static tarn_ipc_handle plain, served; /* of the owner's block 0, with pattern 1 */
-static uint64_t refused;              /* by the server, in the last attack() */
+static uint64_t rejected_count;       /* by the server, in the last attack() */
 
-static struct tarn__ticket ticket_in(const tarn_ipc_handle *handle)
+static struct tarn__handle_encoding encoding_in(const tarn_ipc_handle *handle)
 {
-    struct tarn__ticket ticket;
+    struct tarn__handle_encoding encoding;
 
-    memcpy(&ticket, handle->reserved, sizeof ticket);
-    return ticket;
+    memcpy(&encoding, handle->reserved, sizeof encoding);
+    return encoding;
 }
 
 /* A connection to the owner's server, as anybody of our user can make one. */
 static int connect_raw(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    struct tarn__ticket ticket = ticket_in(&plain);
+    struct tarn__handle_encoding encoding = encoding_in(&plain);
     char name[TARN__SOCKET_NAME];
     int line = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-    tarn__socket_name(ticket.process, ticket.server, name);
-    snprintf(address.sun_path, sizeof address.sun_path, "%.40s/%.60s", folder, name);
+    tarn__socket_name(encoding.process, encoding.server, name);
+    snprintf(address.sun_path, sizeof address.sun_path, "%.40s/%.60s", socket_directory,
+             name);
     CHILD_CHECK(line >= 0);
     CHILD_CHECK(connect(line, (const struct sockaddr *)(const void *)&address,
                         sizeof address) == 0);
@@ -50,7 +51,7 @@ static void wait_for_end(int line)
 
 static struct tarn__request request_of(const tarn_ipc_handle *handle)
 {
-    return (struct tarn__request){TARN__WIRE_MAGIC, ticket_in(handle)};
+    return (struct tarn__request){TARN__WIRE_MAGIC, encoding_in(handle)};
 }
 
 /* A child that opens the plain handle in time and sees the right bytes. */
@@ -97,7 +98,7 @@ static void limit_descriptors(void)
 static void attack(void (*attacker)(int line))
 {
     limit_descriptors();
-    folder_begin();
+    socket_directory_begin();
     owner = process_start(own_exportable);
     allocate(owner.line, 0, MIB, 1);
     plain = export_block(owner.line, 0, 0, MIB, TARN_IPC_PLAIN);
@@ -105,7 +106,7 @@ static void attack(void (*attacker)(int line))
     size_t files = counts_of(owner.line).descriptors;
     struct process child = process_start(attacker);
     char mark;
-    if (hear(child.line, &mark, 1)) /* it is at its worst now */
+    if (receive_message(child.line, &mark, 1)) /* it is at its worst now */
         honest_one_is_served();
     process_end(&child);
     honest_one_is_served();
@@ -113,9 +114,9 @@ static void attack(void (*attacker)(int line))
     CHECK_EQUAL(files, counts_of(owner.line).descriptors);
     CHECK_EQUAL(0, counts_of(owner.line).leases);
     CHECK_EQUAL(0, verify(owner.line, 0, 1));
-    refused = counts_of(owner.line).rejected;
+    rejected_count = counts_of(owner.line).rejected;
     process_end(&owner);
-    folder_end();
+    socket_directory_end();
 }
 
 static void send_wrong_sizes(int line)
@@ -152,12 +153,12 @@ static void send_garbage(int line)
         CHILD_CHECK(send(raw, &request, sizeof request, 0) == (ssize_t)sizeof request);
         CHILD_CHECK(recv(raw, &reply, sizeof reply, 0) == (ssize_t)sizeof reply);
         CHILD_CHECK(reply.status != TARN_OK);
-        CHILD_CHECK(memchr(reply.words, '\0', sizeof reply.words) != NULL);
+        CHILD_CHECK(memchr(reply.message, '\0', sizeof reply.message) != NULL);
         wait_for_end(raw);
     }
 }
 
-TEST(a_request_of_garbage_is_refused_and_ends_the_connection)
+TEST(a_request_of_garbage_is_rejected_and_ends_the_connection)
 {
     attack(send_garbage);
 }
@@ -168,15 +169,15 @@ static void be_silent(int line)
 
     for (int i = 0; i < 40; i++)
         raw[i] = connect_raw();
-    must_say(line, "x", 1);
+    must_send(line, "x", 1);
     for (int i = 0; i < 40; i++)
         wait_for_end(raw[i]); /* the server does not wait for ever */
 }
 
-TEST(silent_clients_hold_nobody_up_and_are_cut_off)
+TEST(silent_clients_delay_no_others_and_are_dropped)
 {
     attack(be_silent);
-    CHECK(refused >= 40);
+    CHECK(rejected_count >= 40);
 }
 
 /* As many as it gets, each with a request half the time, not reading any answer. */
@@ -191,7 +192,7 @@ static void flood(int line)
         if (i % 2)
             send(raw[i], &request, sizeof request, MSG_NOSIGNAL | MSG_DONTWAIT);
     }
-    must_say(line, "x", 1);
+    must_send(line, "x", 1);
     for (int i = 0; i < CONNECTIONS; i++)
         close(raw[i]);
 }
@@ -199,7 +200,7 @@ static void flood(int line)
 TEST(a_flood_of_one_process_leaves_places_for_others)
 {
     attack(flood);
-    CHECK(refused > 0);
+    CHECK(rejected_count > 0);
 }
 
 static void send_descriptors(int line)
@@ -233,7 +234,7 @@ static void send_descriptors(int line)
     close(null);
 }
 
-TEST(descriptors_that_the_server_did_not_ask_for_do_not_stay)
+TEST(descriptors_that_the_server_did_not_request_are_closed)
 {
     attack(send_descriptors);
 }
@@ -256,7 +257,7 @@ static void talk_on_a_lease(int line)
     wait_for_end(half);
 }
 
-TEST(a_lease_on_which_more_is_said_or_that_is_half_closed_ends)
+TEST(a_lease_ends_after_a_second_request_or_a_half_close)
 {
     attack(talk_on_a_lease);
 }
@@ -269,19 +270,19 @@ static void die_at(int line)
     char where = 0;
     int raw;
 
-    must_hear(line, &where, 1);
+    must_receive(line, &where, 1);
     raw = connect_raw();
     if (where > 0)
         send(raw, &request, sizeof request, 0);
     if (where > 1)
         recv(raw, &reply, sizeof reply, 0);
-    must_say(line, "x", 1);
+    must_send(line, "x", 1);
     pause();
 }
 
 static void kill_at_each_step(enum source source)
 {
-    folder_begin();
+    socket_directory_begin();
     owner = process_start(owners[source]);
     allocate(owner.line, 0, MIB, 1);
     plain = export_block(owner.line, 0, 0, MIB, TARN_IPC_PLAIN);
@@ -290,15 +291,15 @@ static void kill_at_each_step(enum source source)
     for (char where = 0; where < 3; where++) {
         struct process child = process_start(die_at);
         char mark;
-        must_say(child.line, &where, 1);
-        must_hear(child.line, &mark, 1);
+        must_send(child.line, &where, 1);
+        must_receive(child.line, &mark, 1);
         process_kill(&child);
         wait_for_connections(0);
         CHECK_EQUAL(files, counts_of(owner.line).descriptors);
     }
     honest_one_is_served();
     process_end(&owner);
-    folder_end();
+    socket_directory_end();
 }
 
 TEST(a_client_that_is_killed_at_any_step_leaves_nothing)

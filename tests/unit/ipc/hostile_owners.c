@@ -20,29 +20,30 @@ static struct script script;
 static tarn_ipc_handle handle;
 static uint64_t block; /* that the handle names, of a driver's pool; 0: a segment */
 
-static struct tarn__ticket make_ticket(int process)
+static struct tarn__handle_encoding make_encoding(int process)
 {
-    struct tarn__ticket ticket = {.kind = TARN_IPC_PLAIN,
-                                  .process = process,
-                                  .user = (uint32_t)geteuid(),
-                                  .slot = 5,
-                                  .generation = 6,
-                                  .base = block,
-                                  .server = "fifteen letters"};
+    struct tarn__handle_encoding encoding = {.kind = TARN_IPC_PLAIN,
+                                             .process = process,
+                                             .user = (uint32_t)geteuid(),
+                                             .slot = 5,
+                                             .generation = 6,
+                                             .base = block,
+                                             .server = "fifteen letters"};
 
-    tarn__ticket_seal(&ticket);
-    return ticket;
+    tarn__handle_seal(&encoding);
+    return encoding;
 }
 
 static int listen_raw(int process)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    struct tarn__ticket ticket = make_ticket(process);
+    struct tarn__handle_encoding encoding = make_encoding(process);
     char name[TARN__SOCKET_NAME];
     int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-    tarn__socket_name(ticket.process, ticket.server, name);
-    snprintf(address.sun_path, sizeof address.sun_path, "%.40s/%.60s", folder, name);
+    tarn__socket_name(encoding.process, encoding.server, name);
+    snprintf(address.sun_path, sizeof address.sun_path, "%.40s/%.60s", socket_directory,
+             name);
     CHILD_CHECK(bind(listener, (const struct sockaddr *)(const void *)&address,
                      sizeof address) == 0);
     CHILD_CHECK(listen(listener, 8) == 0);
@@ -76,7 +77,7 @@ static void answer_raw(int peer)
 }
 
 static tarn_status wanted;
-static const char *words;
+static const char *message;
 
 static void open_badly(int line)
 {
@@ -90,7 +91,7 @@ static void open_badly(int line)
     tarn_ipc_open(&handle, &options, &out);
     int before = open_files();
     CHILD_STATUS(wanted, tarn_ipc_open(&handle, &options, &out));
-    CHILD_SAYS(words);
+    CHILD_MESSAGE(message);
     CHILD_CHECK(out == untouched);
     CHILD_CHECK(open_files() == before);
     check_nothing_open();
@@ -104,7 +105,7 @@ static void own_badly(int line)
     int peers[2];
     char mark;
 
-    must_say(line, "x", 1);
+    must_send(line, "x", 1);
     for (int i = 0; i < 2; i++) {
         peers[i] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
         CHILD_CHECK(peers[i] >= 0);
@@ -115,7 +116,7 @@ static void own_badly(int line)
         if (script.hang_up)
             close(peers[i]);
     }
-    hear(line, &mark, 1);
+    receive_message(line, &mark, 1);
 }
 
 /* The uuid of device 0, from a process that has the driver open. */
@@ -129,41 +130,41 @@ static void tell_uuid(int line)
     CHILD_STATUS(TARN_OK,
                  tarn_pointer_allocate(resource, 100, TARN_STREAM_NONE, &pointer));
     CHILD_STATUS(TARN_OK, tarn_ipc_export(pointer, TARN_IPC_PLAIN, &some));
-    must_say(line, some.uuid, sizeof some.uuid);
+    must_send(line, some.uuid, sizeof some.uuid);
     tarn_pointer_release(pointer);
     CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
 }
 
 static void remove_socket(int process)
 {
-    struct tarn__ticket ticket = make_ticket(process);
+    struct tarn__handle_encoding encoding = make_encoding(process);
     char name[TARN__SOCKET_NAME], path[128];
 
-    tarn__socket_name(process, ticket.server, name);
-    snprintf(path, sizeof path, "%.40s/%.60s", folder, name);
+    tarn__socket_name(process, encoding.server, name);
+    snprintf(path, sizeof path, "%.40s/%.60s", socket_directory, name);
     CHECK_EQUAL(0, unlink(path));
 }
 
-static void refused(struct script answers, tarn_status status, const char *says)
+static void check_rejected(struct script answers, tarn_status status, const char *says)
 {
     script = answers;
     wanted = status;
-    words = says;
-    folder_begin();
-    struct process asked = process_start(tell_uuid);
-    must_hear(asked.line, handle.uuid, sizeof handle.uuid);
-    process_end(&asked);
+    message = says;
+    socket_directory_begin();
+    struct process queried = process_start(tell_uuid);
+    must_receive(queried.line, handle.uuid, sizeof handle.uuid);
+    process_end(&queried);
     struct process owner = process_start(own_badly);
-    struct tarn__ticket ticket = make_ticket(owner.pid);
+    struct tarn__handle_encoding encoding = make_encoding(owner.pid);
     char mark;
-    must_hear(owner.line, &mark, 1);
-    memcpy(handle.reserved, &ticket, sizeof ticket);
+    must_receive(owner.line, &mark, 1);
+    memcpy(handle.reserved, &encoding, sizeof encoding);
     handle.bytes = MIB;
     struct process importer = process_start(open_badly);
     process_end(&importer);
     process_end(&owner);
     remove_socket(owner.pid);
-    folder_end();
+    socket_directory_end();
 }
 
 static struct script good(void)
@@ -177,14 +178,15 @@ static struct script good(void)
                            .files = 1};
 }
 
-TEST(an_owner_that_says_nothing_is_waited_for_no_longer_than_was_asked)
+TEST(an_open_waits_for_a_silent_owner_no_longer_than_its_timeout)
 {
-    refused((struct script){.bytes = 0}, TARN_SYSTEM_FAILURE, "no answer in 50 ms");
+    check_rejected((struct script){.bytes = 0}, TARN_SYSTEM_FAILURE,
+                   "no answer in 50 ms");
 }
 
 TEST(an_owner_that_hangs_up_is_gone)
 {
-    refused((struct script){.hang_up = true}, TARN_NOT_FOUND, "is gone");
+    check_rejected((struct script){.hang_up = true}, TARN_NOT_FOUND, "is gone");
 }
 
 TEST(an_answer_of_another_length_is_nonsense)
@@ -192,9 +194,9 @@ TEST(an_answer_of_another_length_is_nonsense)
     struct script answers = good();
 
     answers.bytes = 10;
-    refused(answers, TARN_SYSTEM_FAILURE, "wrong length");
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "wrong length");
     answers.bytes = sizeof(struct tarn__reply) + 1;
-    refused(answers, TARN_SYSTEM_FAILURE, "wrong length");
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "wrong length");
 }
 
 TEST(an_answer_of_garbage_is_nonsense)
@@ -202,97 +204,97 @@ TEST(an_answer_of_garbage_is_nonsense)
     struct script answers = good();
 
     answers.reply.magic++;
-    refused(answers, TARN_SYSTEM_FAILURE, "no reply");
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "no reply");
     answers = good();
     answers.reply.backing = 7;
-    refused(answers, TARN_SYSTEM_FAILURE, "unknown kind");
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "unknown kind");
     answers = good();
     answers.reply.slot = 4;
-    refused(answers, TARN_SYSTEM_FAILURE, "another segment");
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "another segment");
     answers = good();
     answers.reply.bytes = 12345;
-    refused(answers, TARN_SYSTEM_FAILURE, "a segment of 12345 bytes");
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "a segment of 12345 bytes");
     answers.reply.bytes = 0;
-    refused(answers, TARN_SYSTEM_FAILURE, "a segment of 0 bytes");
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "a segment of 0 bytes");
 }
 
 /* The same of a block of a driver's pool. */
-static struct script good_pooled(void)
+static struct script good_driver_pool(void)
 {
     struct script answers = good();
 
-    answers.reply.backing = TARN__BACKING_POOLED;
+    answers.reply.backing = TARN__BACKING_DRIVER_POOL;
     answers.reply.base = block = 0x7000000000;
     return answers;
 }
 
 TEST(an_answer_of_another_block_is_nonsense)
 {
-    struct script answers = good_pooled();
+    struct script answers = good_driver_pool();
 
     answers.reply.generation++;
-    refused(answers, TARN_SYSTEM_FAILURE, "another segment");
-    answers = good_pooled();
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "another segment");
+    answers = good_driver_pool();
     answers.reply.slot++;
-    refused(answers, TARN_SYSTEM_FAILURE, "another segment");
-    answers = good_pooled();
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "another segment");
+    answers = good_driver_pool();
     answers.reply.base++;
-    refused(answers, TARN_SYSTEM_FAILURE, "another segment");
-    refused(good(), TARN_SYSTEM_FAILURE, "another segment");
-    answers = good_pooled();
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "another segment");
+    check_rejected(good(), TARN_SYSTEM_FAILURE, "another segment");
+    answers = good_driver_pool();
     answers.reply.base = 0;
-    refused(answers, TARN_SYSTEM_FAILURE, "unknown kind");
-    answers = good_pooled();
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "unknown kind");
+    answers = good_driver_pool();
     answers.files = 0;
-    refused(answers, TARN_SYSTEM_FAILURE, "too many or too few");
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "too many or too few");
     block = 0;
     answers = good();
     answers.reply.base = 1;
-    refused(answers, TARN_SYSTEM_FAILURE, "unknown kind");
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "unknown kind");
 }
 
-TEST(what_is_no_pool_is_refused_by_the_driver)
+TEST(a_descriptor_of_no_pool_is_rejected_by_the_driver)
 {
-    struct script answers = good_pooled();
+    struct script answers = good_driver_pool();
 
     skip_on_gpu(); /* it says so in other words */
-    refused(answers, TARN_DRIVER_FAILURE, "cuMemPoolImportFromShareableHandle");
+    check_rejected(answers, TARN_DRIVER_FAILURE, "cuMemPoolImportFromShareableHandle");
     answers.files = 60;
-    refused(answers, TARN_DRIVER_FAILURE, "cuMemPoolImportFromShareableHandle");
+    check_rejected(answers, TARN_DRIVER_FAILURE, "cuMemPoolImportFromShareableHandle");
     block = 0;
 }
 
-TEST(descriptors_too_many_or_too_few_are_closed_and_refused)
+TEST(descriptors_too_many_or_too_few_are_closed_and_rejected)
 {
     struct script answers = good();
 
     skip_on_gpu();
     answers.files = 0;
-    refused(answers, TARN_SYSTEM_FAILURE, "too many or too few");
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "too many or too few");
     answers = good();
     answers.reply.backing = TARN__BACKING_CUDA;
-    refused(answers, TARN_SYSTEM_FAILURE, "too many or too few");
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "too many or too few");
     answers = good();
     answers.files = 3; /* the first is taken for memory, and is none */
-    refused(answers, TARN_DRIVER_FAILURE, "cuMemImportFromShareableHandle");
+    check_rejected(answers, TARN_DRIVER_FAILURE, "cuMemImportFromShareableHandle");
     answers.files = 60;
-    refused(answers, TARN_DRIVER_FAILURE, "cuMemImportFromShareableHandle");
+    check_rejected(answers, TARN_DRIVER_FAILURE, "cuMemImportFromShareableHandle");
 }
 
-TEST(what_is_no_memory_is_refused_by_the_driver)
+TEST(a_descriptor_of_no_memory_is_rejected_by_the_driver)
 {
     skip_on_gpu(); /* it says so in other words */
-    refused(good(), TARN_DRIVER_FAILURE, "cuMemImportFromShareableHandle");
+    check_rejected(good(), TARN_DRIVER_FAILURE, "cuMemImportFromShareableHandle");
 }
 
-TEST(words_of_a_refusal_cannot_act_on_a_terminal_and_end_in_time)
+TEST(the_message_of_a_rejection_is_escaped_and_bounded)
 {
     struct script answers = good();
 
     answers.files = 0;
     answers.reply.status = TARN_NOT_FOUND;
-    memset(answers.reply.words, '\x1b', sizeof answers.reply.words); /* no end */
-    refused(answers, TARN_NOT_FOUND, "refuses: ????");
+    memset(answers.reply.message, '\x1b', sizeof answers.reply.message); /* no end */
+    check_rejected(answers, TARN_NOT_FOUND, "refuses: ????");
     answers.reply.status = 12345;
-    refused(answers, TARN_SYSTEM_FAILURE, "refuses: ????");
+    check_rejected(answers, TARN_SYSTEM_FAILURE, "refuses: ????");
 }

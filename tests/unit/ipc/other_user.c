@@ -60,41 +60,41 @@ static bool is_tried(const char *what)
 
 /* --- what an attacker has at hand --- */
 
-static struct tarn__ticket ticket_in(const tarn_ipc_handle *handle)
+static struct tarn__handle_encoding encoding_in(const tarn_ipc_handle *handle)
 {
-    struct tarn__ticket ticket;
+    struct tarn__handle_encoding encoding;
 
-    memcpy(&ticket, handle->reserved, sizeof ticket);
-    return ticket;
+    memcpy(&encoding, handle->reserved, sizeof encoding);
+    return encoding;
 }
 
 static struct tarn__request request_of(const tarn_ipc_handle *handle)
 {
-    return (struct tarn__request){TARN__WIRE_MAGIC, ticket_in(handle)};
+    return (struct tarn__request){TARN__WIRE_MAGIC, encoding_in(handle)};
 }
 
 /* The handle, as if it were of that user. */
 static tarn_ipc_handle forged(const tarn_ipc_handle *handle, unsigned user)
 {
-    struct tarn__ticket ticket = ticket_in(handle);
+    struct tarn__handle_encoding encoding = encoding_in(handle);
     tarn_ipc_handle made = *handle;
 
-    ticket.user = user;
-    tarn__ticket_seal(&ticket);
-    memcpy(made.reserved, &ticket, sizeof ticket);
+    encoding.user = user;
+    tarn__handle_seal(&encoding);
+    memcpy(made.reserved, &encoding, sizeof encoding);
     return made;
 }
 
-static void name_socket(const struct tarn__ticket *ticket)
+static void name_socket(const struct tarn__handle_encoding *encoding)
 {
-    tarn__socket_name(ticket->process, ticket->server, socket_name);
+    tarn__socket_name(encoding->process, encoding->server, socket_name);
 }
 
-static struct sockaddr_un socket_in_folder(void)
+static struct sockaddr_un socket_in_directory(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
 
-    snprintf(address.sun_path, sizeof address.sun_path, "%.40s/%.60s", folder,
+    snprintf(address.sun_path, sizeof address.sun_path, "%.40s/%.60s", socket_directory,
              socket_name);
     return address;
 }
@@ -134,12 +134,12 @@ static ssize_t ask(int line, const tarn_ipc_handle *handle, bool *has_file_out)
 }
 
 static void cannot_open(const tarn_ipc_handle *handle, tarn_status wanted,
-                        const char *words)
+                        const char *message)
 {
     tarn_pointer *untouched = (tarn_pointer *)(uintptr_t)77, *out = untouched;
 
     CHILD_STATUS(wanted, tarn_ipc_open(handle, NULL, &out));
-    CHILD_SAYS(words);
+    CHILD_MESSAGE(message);
     CHILD_CHECK(out == untouched);
 }
 
@@ -164,24 +164,24 @@ static void own_server_of(const struct process *owner)
     allocate(owner->line, 0, MIB, 1);
     plain = export_block(owner->line, 0, 0, MIB, TARN_IPC_PLAIN);
     served = export_block(owner->line, 0, 0, MIB, TARN_IPC_SERVED);
-    struct tarn__ticket ticket = ticket_in(&plain);
-    name_socket(&ticket);
+    struct tarn__handle_encoding encoding = encoding_in(&plain);
+    name_socket(&encoding);
 }
 
 /* Let a client loose on an owner, which has afterwards what it had; answers how many it
- * refused. `open_folder`: the client can reach the socket. */
-static uint64_t attack(void (*client)(int line), bool open_folder)
+ * refused. `open_socket_directory`: the client can reach the socket. */
+static uint64_t attack(void (*client)(int line), bool open_socket_directory)
 {
-    folder_begin();
+    socket_directory_begin();
     struct process owner = process_start(own_exportable);
     own_server_of(&owner);
     tarn_ipc_counts before = counts_of(owner.line);
-    struct sockaddr_un address = socket_in_folder();
-    if (open_folder)
-        CHECK(chmod(folder, 0755) == 0 && chmod(address.sun_path, 0777) == 0);
+    struct sockaddr_un address = socket_in_directory();
+    if (open_socket_directory)
+        CHECK(chmod(socket_directory, 0755) == 0 && chmod(address.sun_path, 0777) == 0);
     struct process attacker = process_start(client);
     process_end(&attacker);
-    CHECK_EQUAL(0, chmod(folder, 0700));
+    CHECK_EQUAL(0, chmod(socket_directory, 0700));
     struct process honest = process_start(open_honestly);
     process_end(&honest);
     while (counts_of(owner.line).connections > 0)
@@ -191,16 +191,16 @@ static uint64_t attack(void (*client)(int line), bool open_folder)
     CHECK_EQUAL(0, after.leases);
     CHECK_EQUAL(0, verify(owner.line, 0, 1));
     process_end(&owner);
-    folder_end();
+    socket_directory_end();
     return after.rejected - before.rejected;
 }
 
 /* Root's descriptor of the folder is no way past the folder either. */
-static void try_the_folder(int line)
+static void try_the_directory(int line)
 {
-    struct sockaddr_un address = socket_in_folder(), by_file = {.sun_family = AF_UNIX};
+    struct sockaddr_un address = socket_in_directory(), by_file = {.sun_family = AF_UNIX};
     tarn_ipc_handle mine = forged(&plain, NOBODY);
-    int file = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC), connection;
+    int file = open(socket_directory, O_PATH | O_DIRECTORY | O_CLOEXEC), connection;
 
     (void)line;
     CHILD_CHECK(file >= 0);
@@ -217,16 +217,16 @@ static void try_the_folder(int line)
     check_nothing_open();
 }
 
-TEST(another_user_finds_no_way_through_the_folder)
+TEST(another_user_cannot_enter_the_socket_directory)
 {
     if (is_tried("the folder of sockets"))
-        CHECK_EQUAL(0, attack(try_the_folder, false));
+        CHECK_EQUAL(0, attack(try_the_directory, false));
 }
 
 static void try_the_socket(int line)
 {
     const tarn_ipc_handle handles[] = {plain, served, forged(&plain, NOBODY)};
-    struct sockaddr_un address = socket_in_folder();
+    struct sockaddr_un address = socket_in_directory();
     bool has_file = true;
 
     (void)line;
@@ -240,7 +240,7 @@ static void try_the_socket(int line)
     }
 }
 
-TEST(another_user_who_reaches_the_socket_gets_no_answer_and_no_descriptor)
+TEST(another_user_at_the_socket_gets_no_answer_and_no_descriptor)
 {
     if (is_tried("a socket in an open folder"))
         CHECK_EQUAL(3, attack(try_the_socket, true));
@@ -249,7 +249,7 @@ TEST(another_user_who_reaches_the_socket_gets_no_answer_and_no_descriptor)
 /* Who gives a connection away gives what may be asked on it. */
 static void ask_on_a_gift(int line)
 {
-    struct sockaddr_un address = socket_in_folder();
+    struct sockaddr_un address = socket_in_directory();
     bool has_file = false;
     int connection;
 
@@ -262,7 +262,7 @@ static void ask_on_a_gift(int line)
     close(connection);
 }
 
-TEST(a_connection_speaks_as_the_user_who_made_it_whoever_has_it_now)
+TEST(a_connection_has_the_user_that_made_it_even_after_it_is_passed_on)
 {
     if (is_tried("a connection that was given away"))
         CHECK_EQUAL(0, attack(ask_on_a_gift, false));
@@ -274,22 +274,22 @@ TEST(a_connection_speaks_as_the_user_who_made_it_whoever_has_it_now)
  * says a byte. */
 static void listen_as_nobody(int line)
 {
-    struct tarn__ticket ticket = {.process = (int32_t)getpid(),
-                                  .user = 0,
-                                  .slot = 5,
-                                  .generation = 6,
-                                  .server = "fifteen letters"};
+    struct tarn__handle_encoding encoding = {.process = (int32_t)getpid(),
+                                             .user = 0,
+                                             .slot = 5,
+                                             .generation = 6,
+                                             .server = "fifteen letters"};
     struct tarn__request request;
 
-    tarn__ticket_seal(&ticket);
-    name_socket(&ticket);
-    struct sockaddr_un address = socket_in_folder();
+    tarn__handle_seal(&encoding);
+    name_socket(&encoding);
+    struct sockaddr_un address = socket_in_directory();
     int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     CHILD_CHECK(bind(listener, (const struct sockaddr *)(const void *)&address,
                      sizeof address) == 0);
     CHILD_CHECK(become_nobody());
     CHILD_CHECK(listen(listener, 8) == 0);
-    must_say(line, &ticket, sizeof ticket);
+    must_send(line, &encoding, sizeof encoding);
     for (int i = 0; i < 2; i++) {
         int peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
         CHILD_CHECK(peer >= 0);
@@ -307,34 +307,34 @@ static void open_of_a_foreign_server(int line)
 }
 
 /* Handles of an owner that has ended, but for which server has the memory. */
-static void point_handles_at(struct tarn__ticket ticket)
+static void point_handles_at(struct tarn__handle_encoding encoding)
 {
-    memcpy(plain.reserved, &ticket, sizeof ticket);
-    ticket.kind = TARN_IPC_SERVED;
-    tarn__ticket_seal(&ticket);
-    memcpy(served.reserved, &ticket, sizeof ticket);
+    memcpy(plain.reserved, &encoding, sizeof encoding);
+    encoding.kind = TARN_IPC_SERVED;
+    tarn__handle_seal(&encoding);
+    memcpy(served.reserved, &encoding, sizeof encoding);
 }
 
-TEST(a_server_of_another_user_is_told_nothing)
+TEST(a_server_of_another_user_gets_no_request)
 {
-    struct tarn__ticket ticket;
+    struct tarn__handle_encoding encoding;
 
     if (!is_tried("a server that is not ours"))
         return;
-    folder_begin();
+    socket_directory_begin();
     struct process owner = process_start(own_exportable);
     own_server_of(&owner);
     process_end(&owner);
     struct process liar = process_start(listen_as_nobody);
-    must_hear(liar.line, &ticket, sizeof ticket);
-    point_handles_at(ticket);
+    must_receive(liar.line, &encoding, sizeof encoding);
+    point_handles_at(encoding);
     struct process importer = process_start(open_of_a_foreign_server);
     process_end(&importer);
     process_end(&liar);
-    name_socket(&ticket);
-    struct sockaddr_un address = socket_in_folder();
+    name_socket(&encoding);
+    struct sockaddr_un address = socket_in_directory();
     CHECK_EQUAL(0, unlink(address.sun_path));
-    folder_end();
+    socket_directory_end();
 }
 
 /* A whole owner of another user's, in a folder of its own. */
@@ -348,7 +348,7 @@ static void own_as_nobody(int line)
 static void open_of_a_foreign_owner(int line)
 {
     tarn_ipc_handle mine = forged(&plain, 0), mine_served = forged(&served, 0);
-    struct sockaddr_un address = socket_in_folder();
+    struct sockaddr_un address = socket_in_directory();
     bool has_file = true;
     int connection;
 
@@ -363,7 +363,7 @@ static void open_of_a_foreign_owner(int line)
     check_nothing_open();
 }
 
-static void export_into_a_foreign_folder(int line)
+static void export_into_a_foreign_directory(int line)
 {
     tarn_resource *resource = make_source(FROM_EXPORTABLE);
     tarn_ipc_handle handle = {.bytes = 77};
@@ -373,25 +373,25 @@ static void export_into_a_foreign_folder(int line)
     CHILD_STATUS(TARN_OK,
                  tarn_pointer_allocate(resource, MIB, TARN_STREAM_NONE, &pointer));
     CHILD_STATUS(TARN_SYSTEM_FAILURE, tarn_ipc_export(pointer, TARN_IPC_PLAIN, &handle));
-    CHILD_SAYS("is of user 65534 with mode 700, it has to be of user 0");
+    CHILD_MESSAGE("is of user 65534 with mode 700, it has to be of user 0");
     CHILD_CHECK(handle.bytes == 77);
     tarn_pointer_release(pointer);
     CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
 }
 
-TEST(a_folder_of_another_user_is_not_used_to_serve_or_to_ask)
+TEST(a_socket_directory_of_another_user_is_not_used)
 {
     if (!is_tried("a folder that is not ours"))
         return;
-    folder_begin();
-    CHECK_EQUAL(0, chown(folder, NOBODY, NOBODY));
+    socket_directory_begin();
+    CHECK_EQUAL(0, chown(socket_directory, NOBODY, NOBODY));
     struct process owner = process_start(own_as_nobody);
     own_server_of(&owner);
     struct process importer = process_start(open_of_a_foreign_owner);
     process_end(&importer);
     CHECK_EQUAL(1, counts_of(owner.line).rejected);
     process_end(&owner);
-    struct process other = process_start(export_into_a_foreign_folder);
+    struct process other = process_start(export_into_a_foreign_directory);
     process_end(&other);
-    folder_end();
+    socket_directory_end();
 }

@@ -35,7 +35,7 @@ static inline unsigned long long live_bytes(void)
 
 /* Until all memory is back. The server's thread may just be at a last block, which is
  * neither served nor leased any more, and a driver's pool frees in the order of a stream. */
-static inline void wait_until_all_is_back(void)
+static inline void wait_until_all_is_freed(void)
 {
     while (live_bytes() > 0) {
         CHILD_STATUS(TARN_OK, tarn_stream_synchronize(0, TARN_STREAM_LEGACY));
@@ -45,19 +45,19 @@ static inline void wait_until_all_is_back(void)
 
 /* --- the folder --- */
 
-static char folder[64];
+static char socket_directory[64];
 
-static inline void folder_begin(void)
+static inline void socket_directory_begin(void)
 {
-    snprintf(folder, sizeof folder, "/tmp/tarn-ipc-XXXXXX");
-    CHECK(mkdtemp(folder) != NULL);
-    CHECK_EQUAL(0, setenv("TARN_IPC_DIR", folder, 1));
+    snprintf(socket_directory, sizeof socket_directory, "/tmp/tarn-ipc-XXXXXX");
+    CHECK(mkdtemp(socket_directory) != NULL);
+    CHECK_EQUAL(0, setenv("TARN_IPC_DIR", socket_directory, 1));
 }
 
 /* No socket is left: rmdir() refuses otherwise. */
-static inline void folder_end(void)
+static inline void socket_directory_end(void)
 {
-    CHECK_EQUAL(0, rmdir(folder));
+    CHECK_EQUAL(0, rmdir(socket_directory));
 }
 
 /* --- patterns --- */
@@ -204,10 +204,10 @@ static inline void own_from(int line, enum source source)
     struct order order;
     tarn_ipc_counts counts;
 
-    while (hear(line, &order, sizeof order)) {
+    while (receive_message(line, &order, sizeof order)) {
         struct answer answer = {.status = TARN_OK};
         obey(resource, places, &order, &answer);
-        if (!say(line, &answer, sizeof answer))
+        if (!send_message(line, &answer, sizeof answer))
             break;
     }
     for (int i = 0; i < PLACES; i++)
@@ -221,7 +221,7 @@ static inline void own_from(int line, enum source source)
     CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
     tarn_ipc_get_counts(&counts);
     CHILD_CHECK(counts.segments == 0);
-    wait_until_all_is_back();
+    wait_until_all_is_freed();
 }
 
 static inline void own_cuda(int line)
@@ -264,8 +264,8 @@ static inline struct answer tell(int line, struct order order)
 {
     struct answer answer;
 
-    must_say(line, &order, sizeof order);
-    must_hear(line, &answer, sizeof answer);
+    must_send(line, &order, sizeof order);
+    must_receive(line, &answer, sizeof answer);
     return answer;
 }
 
@@ -326,21 +326,21 @@ static inline void relay(struct process *owner, struct process *importer)
 {
     struct order order;
 
-    while (hear(importer->line, &order, sizeof order)) {
+    while (receive_message(importer->line, &order, sizeof order)) {
         struct answer answer = tell(owner->line, order);
-        must_say(importer->line, &answer, sizeof answer);
+        must_send(importer->line, &answer, sizeof answer);
     }
 }
 
 static inline void with_owner(enum source source, void (*import)(int line))
 {
-    folder_begin();
+    socket_directory_begin();
     struct process owner = process_start(owners[source]);
     struct process importer = process_start(import);
     relay(&owner, &importer);
     process_end(&importer);
     process_end(&owner);
-    folder_end();
+    socket_directory_end();
 }
 
 static inline void with_each_owner(void (*import)(int line))

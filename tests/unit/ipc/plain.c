@@ -65,11 +65,11 @@ static void open_again_without_the_owner(int line)
     tarn_ipc_handle handle = export_block(line, 0, 0, MIB, TARN_IPC_PLAIN);
     CHILD_STATUS(TARN_OK, tarn_ipc_open(&handle, NULL, &first));
     unsigned long long before = has_sim() ? sim_calls() : 0;
-    uint64_t asked = counts_of(line).requests;
+    uint64_t requests_before = counts_of(line).requests;
     CHILD_STATUS(TARN_OK, tarn_ipc_open(&handle, NULL, &second));
     CHILD_CHECK(!has_sim() ||
                 sim_calls() - before <= 2); /* the context's life, and no more */
-    CHILD_CHECK(counts_of(line).requests == asked);
+    CHILD_CHECK(counts_of(line).requests == requests_before);
     CHILD_STATUS(TARN_OK, tarn_pointer_view(second, 4096, 100, &view));
     tarn_pointer_release(first);
     tarn_pointer_release(second);
@@ -78,7 +78,7 @@ static void open_again_without_the_owner(int line)
     check_nothing_open();
 }
 
-TEST(a_second_opening_asks_neither_the_owner_nor_the_driver)
+TEST(a_second_open_calls_neither_the_owner_nor_the_driver)
 {
     with_each_owner(open_again_without_the_owner);
 }
@@ -132,12 +132,13 @@ TEST(the_last_release_waits_for_work_that_may_use_the_memory)
 /* --- what is refused --- */
 
 /* The output is left alone, and the words say why. */
-static void refused(const tarn_ipc_handle *handle, tarn_status wanted, const char *words)
+static void check_rejected(const tarn_ipc_handle *handle, tarn_status wanted,
+                           const char *message)
 {
     tarn_pointer *untouched = (tarn_pointer *)(uintptr_t)77, *out = untouched;
 
     CHILD_STATUS(wanted, tarn_ipc_open(handle, NULL, &out));
-    CHILD_SAYS(words);
+    CHILD_MESSAGE(message);
     CHILD_CHECK(out == untouched);
 }
 
@@ -150,23 +151,24 @@ static void open_out_of_bounds(int line)
     tarn_ipc_handle bad = handle;
     CHILD_STATUS(TARN_OK, tarn_ipc_open(&handle, NULL, &whole));
     bad.bytes = SIZE_MAX;
-    refused(&bad, TARN_INVALID_ARGUMENT, "do not lie in");
+    check_rejected(&bad, TARN_INVALID_ARGUMENT, "do not lie in");
     bad.bytes = SIZE_MAX - 1;
     bad.offset = 2; /* the sum wraps to 0 */
-    refused(&bad, TARN_INVALID_ARGUMENT, "do not lie in");
+    check_rejected(&bad, TARN_INVALID_ARGUMENT, "do not lie in");
     bad.bytes = 1;
     bad.offset = SIZE_MAX;
-    refused(&bad, TARN_INVALID_ARGUMENT, "do not lie in");
+    check_rejected(&bad, TARN_INVALID_ARGUMENT, "do not lie in");
     bad.bytes = 0;
-    refused(&bad, TARN_INVALID_ARGUMENT, "0 bytes");
+    check_rejected(&bad, TARN_INVALID_ARGUMENT, "0 bytes");
     tarn_pointer_release(whole);
     bad = handle;
     bad.offset = (size_t)1 << 40;
-    refused(&bad, TARN_INVALID_ARGUMENT, "do not lie in"); /* and it is closed again */
+    check_rejected(&bad, TARN_INVALID_ARGUMENT,
+                   "do not lie in"); /* and it is closed again */
     check_nothing_open();
 }
 
-TEST(a_block_beyond_its_allocation_is_refused)
+TEST(a_block_beyond_its_allocation_is_rejected)
 {
     with_each_owner(open_out_of_bounds);
 }
@@ -176,7 +178,7 @@ static void open_garbage(int line)
     allocate(line, 0, MIB, 0);
     const tarn_ipc_handle good = export_block(line, 0, 0, MIB, TARN_IPC_PLAIN);
     tarn_ipc_handle bad = good;
-    bool is_ticket = tarn__ticket_claims(good.reserved);
+    bool is_encoded = tarn__handle_has_magic(good.reserved);
 
     for (size_t i = 0; i < sizeof bad.reserved; i++) {
         bad = good;
@@ -184,21 +186,21 @@ static void open_garbage(int line)
         tarn_pointer *out = NULL;
         tarn_status status = tarn_ipc_open(&bad, NULL, &out);
         /* The stand-in's own handles have bytes that mean nothing. */
-        CHILD_CHECK(status != TARN_OK || !is_ticket);
+        CHILD_CHECK(status != TARN_OK || !is_encoded);
         tarn_pointer_release(out);
     }
     memset(bad.reserved, 0, sizeof bad.reserved);
-    refused(&bad, TARN_NOT_FOUND, "garbage");
+    check_rejected(&bad, TARN_NOT_FOUND, "garbage");
     bad = good;
     memset(bad.reserved + 20, 0, 44); /* as of a message that was cut off */
-    refused(&bad, is_ticket ? TARN_INVALID_ARGUMENT : TARN_NOT_FOUND, "garbage");
+    check_rejected(&bad, is_encoded ? TARN_INVALID_ARGUMENT : TARN_NOT_FOUND, "garbage");
     bad = good;
     bad.uuid[3] ^= 1;
-    refused(&bad, TARN_NOT_FOUND, "device");
+    check_rejected(&bad, TARN_NOT_FOUND, "device");
     check_nothing_open();
 }
 
-TEST(bytes_that_are_no_handle_are_refused)
+TEST(bytes_that_are_no_handle_are_rejected)
 {
     skip_on_gpu(); /* a real driver may crash on its own handles' bytes */
     with_each_owner(open_garbage);
@@ -209,13 +211,13 @@ static void open_freed(int line)
     allocate(line, 0, MIB, 0);
     tarn_ipc_handle old = export_block(line, 0, 0, MIB, TARN_IPC_PLAIN);
     free_block(line, 0);
-    refused(&old, TARN_NOT_FOUND, "freed");
+    check_rejected(&old, TARN_NOT_FOUND, "freed");
     allocate(line, 1, MIB, 9); /* perhaps at the same address, in the same slot */
-    refused(&old, TARN_NOT_FOUND, "freed");
+    check_rejected(&old, TARN_NOT_FOUND, "freed");
     check_nothing_open();
 }
 
-TEST(memory_that_was_freed_is_refused_though_other_memory_is_there)
+TEST(freed_memory_is_rejected_though_its_address_is_reused)
 {
     if (has_sim())
         with_owner(FROM_CUDA, open_freed);
@@ -236,50 +238,50 @@ static void open_own(int line)
             CHILD_STATUS(TARN_OK, tarn_pointer_allocate(resource, 100, TARN_STREAM_NONE,
                                                         &pointer));
             CHILD_STATUS(TARN_OK, tarn_ipc_export(pointer, (tarn_ipc_kind)kind, &handle));
-            refused(&handle, TARN_INVALID_ARGUMENT, "of this process itself");
+            check_rejected(&handle, TARN_INVALID_ARGUMENT, "of this process itself");
             tarn_pointer_release(pointer);
             CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
         }
-    wait_until_all_is_back();
+    wait_until_all_is_freed();
 }
 
 TEST(a_process_does_not_open_its_own_handles)
 {
-    folder_begin();
+    socket_directory_begin();
     struct process own = process_start(open_own);
     process_end(&own);
-    folder_end();
+    socket_directory_end();
 }
 
 static void open_of_others(int line)
 {
     allocate(line, 0, MIB, 0);
     tarn_ipc_handle handle = export_block(line, 0, 0, MIB, TARN_IPC_PLAIN);
-    struct tarn__ticket ticket;
+    struct tarn__handle_encoding encoding;
 
-    memcpy(&ticket, handle.reserved, sizeof ticket);
-    ticket.user++;
-    tarn__ticket_seal(&ticket);
-    memcpy(handle.reserved, &ticket, sizeof ticket);
-    refused(&handle, TARN_INVALID_ARGUMENT, "of user");
-    ticket.user--;
-    ticket.server[0] ^= 1; /* nobody has this name */
-    tarn__ticket_seal(&ticket);
-    memcpy(handle.reserved, &ticket, sizeof ticket);
-    refused(&handle, TARN_NOT_FOUND, "is gone");
-    ticket.server[0] ^= 1;
-    ticket.generation += 1000;
-    tarn__ticket_seal(&ticket);
-    memcpy(handle.reserved, &ticket, sizeof ticket);
-    refused(&handle, TARN_NOT_FOUND, "freed");
-    ticket.slot = UINT32_MAX;
-    tarn__ticket_seal(&ticket);
-    memcpy(handle.reserved, &ticket, sizeof ticket);
-    refused(&handle, TARN_NOT_FOUND, "freed");
+    memcpy(&encoding, handle.reserved, sizeof encoding);
+    encoding.user++;
+    tarn__handle_seal(&encoding);
+    memcpy(handle.reserved, &encoding, sizeof encoding);
+    check_rejected(&handle, TARN_INVALID_ARGUMENT, "of user");
+    encoding.user--;
+    encoding.server[0] ^= 1; /* nobody has this name */
+    tarn__handle_seal(&encoding);
+    memcpy(handle.reserved, &encoding, sizeof encoding);
+    check_rejected(&handle, TARN_NOT_FOUND, "is gone");
+    encoding.server[0] ^= 1;
+    encoding.generation += 1000;
+    tarn__handle_seal(&encoding);
+    memcpy(handle.reserved, &encoding, sizeof encoding);
+    check_rejected(&handle, TARN_NOT_FOUND, "freed");
+    encoding.slot = UINT32_MAX;
+    tarn__handle_seal(&encoding);
+    memcpy(handle.reserved, &encoding, sizeof encoding);
+    check_rejected(&handle, TARN_NOT_FOUND, "freed");
     check_nothing_open();
 }
 
-TEST(handles_of_other_users_servers_and_generations_are_refused)
+TEST(handles_of_other_users_servers_and_generations_are_rejected)
 {
     with_owner(FROM_EXPORTABLE, open_of_others);
 }
@@ -295,7 +297,7 @@ static void cannot(tarn_resource *resource)
                      tarn_pointer_allocate(resource, 4096, TARN_STREAM_NONE, &pointer));
         CHILD_STATUS(TARN_NOT_SUPPORTED,
                      tarn_ipc_export(pointer, (tarn_ipc_kind)kind, &handle));
-        CHILD_SAYS("the exportable one");
+        CHILD_MESSAGE("the exportable one");
         CHILD_CHECK(handle.bytes == 77);
         tarn_pointer_release(pointer);
     }
@@ -320,10 +322,10 @@ static void export_others(int line)
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_ipc_export(NULL, TARN_IPC_PLAIN, NULL));
 }
 
-TEST(memory_that_was_not_made_for_it_has_no_handle_and_the_words_say_what_has)
+TEST(memory_that_is_not_exportable_has_no_handle_and_the_message_names_memory_that_is)
 {
-    folder_begin();
+    socket_directory_begin();
     struct process own = process_start(export_others);
     process_end(&own);
-    folder_end();
+    socket_directory_end();
 }

@@ -66,7 +66,7 @@ static void import_once(int line)
     check_nothing_open();
 }
 
-TEST(a_pool_is_imported_once_for_all_its_blocks_and_let_go_after_the_last)
+TEST(a_pool_is_imported_once_for_all_its_blocks_and_dropped_after_the_last)
 {
     with_owner(FROM_ASYNC, import_once);
 }
@@ -110,8 +110,8 @@ static void own_pool_after_pool(int line)
                      tarn_pointer_allocate(resource, MIB, TARN_STREAM_NONE, &pointer));
         write_pattern(pointer, i);
         CHILD_STATUS(TARN_OK, tarn_ipc_export(pointer, TARN_IPC_PLAIN, &handle));
-        must_say(line, &handle, sizeof handle);
-        must_hear(line, &mark, 1);
+        must_send(line, &handle, sizeof handle);
+        must_receive(line, &mark, 1);
         tarn_pointer_release(pointer);
         CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
     }
@@ -123,18 +123,18 @@ static void open_pool_after_pool(int line)
     tarn_pointer *opened[2], *none;
 
     for (unsigned i = 0; i < 2; i++) {
-        must_hear(line, &handles[i], sizeof handles[i]);
+        must_receive(line, &handles[i], sizeof handles[i]);
         CHILD_STATUS(TARN_OK, tarn_ipc_open(&handles[i], NULL, &opened[i]));
         CHILD_CHECK(wrong_bytes(opened[i], i) == 0);
         if (i == 0)
-            must_say(line, "x", 1); /* now its pool goes */
+            must_send(line, "x", 1); /* now its pool goes */
     }
     tarn_pointer_release(opened[0]);
     CHILD_STATUS(TARN_NOT_FOUND, tarn_ipc_open(&handles[0], NULL, &none));
-    CHILD_SAYS("freed");
+    CHILD_MESSAGE("freed");
     CHILD_CHECK(wrong_bytes(opened[1], 1) == 0);
     tarn_pointer_release(opened[1]);
-    must_say(line, "x", 1);
+    must_send(line, "x", 1);
     check_nothing_open();
 }
 
@@ -144,21 +144,21 @@ static void pair_of(void (*own)(int line), void (*import)(int line))
     tarn_ipc_handle handle;
     char mark;
 
-    folder_begin();
+    socket_directory_begin();
     struct process owner = process_start(own);
     struct process importer = process_start(import);
-    while (hear(owner.line, &handle, sizeof handle)) {
-        must_say(importer.line, &handle, sizeof handle);
-        if (!hear(importer.line, &mark, 1))
+    while (receive_message(owner.line, &handle, sizeof handle)) {
+        must_send(importer.line, &handle, sizeof handle);
+        if (!receive_message(importer.line, &mark, 1))
             break;
-        must_say(owner.line, &mark, 1);
+        must_send(owner.line, &mark, 1);
     }
     process_end(&importer);
     process_end(&owner);
-    folder_end();
+    socket_directory_end();
 }
 
-TEST(a_pool_is_told_from_the_one_that_had_its_handle_before)
+TEST(a_pool_differs_from_an_earlier_one_with_the_same_handle)
 {
     pair_of(own_pool_after_pool, open_pool_after_pool);
 }
@@ -176,7 +176,7 @@ static void free_what_is_open(int line)
     tarn_ipc_handle later = export_block(line, 1, 0, MIB, TARN_IPC_PLAIN);
     if (tarn_ipc_open(&later, NULL, &second) != TARN_OK) {
         CHILD_CHECK(tarn_error_last()->status == TARN_NOT_FOUND);
-        CHILD_SAYS("still open here");
+        CHILD_MESSAGE("still open here");
         CHILD_CHECK(second == NULL);
     } else {
         CHILD_CHECK(tarn_pointer_address(second) != tarn_pointer_address(first));
@@ -190,7 +190,7 @@ static void free_what_is_open(int line)
     check_nothing_open();
 }
 
-TEST(what_lies_where_a_block_was_freed_that_is_open_is_not_taken_for_it)
+TEST(new_memory_at_the_address_of_a_freed_open_block_is_not_that_block)
 {
     with_owner(FROM_ASYNC, free_what_is_open);
 }
@@ -210,22 +210,22 @@ static void own_in_a_hurry(int line)
         CHILD_STATUS(TARN_OK,
                      tarn_pointer_allocate(resource, 4096, TARN_STREAM_NONE, &pointer));
         CHILD_STATUS(TARN_OK, tarn_ipc_export(pointer, TARN_IPC_PLAIN, &handle));
-        must_say(line, &handle, sizeof handle);
+        must_send(line, &handle, sizeof handle);
         tarn_pointer_release(pointer);
     }
     char mark;
     CHILD_CHECK(shutdown(line, SHUT_WR) == 0);
-    hear(line, &mark, 1);
+    receive_message(line, &mark, 1);
     tarn_pointer_release(kept);
     CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
-    wait_until_all_is_back();
+    wait_until_all_is_freed();
 }
 
 static void open_in_a_hurry(int line)
 {
     tarn_ipc_handle handle;
 
-    while (hear(line, &handle, sizeof handle)) {
+    while (receive_message(line, &handle, sizeof handle)) {
         tarn_pointer *opened = NULL;
         tarn_status status = tarn_ipc_open(&handle, NULL, &opened);
         CHILD_CHECK(status == TARN_OK || status == TARN_NOT_FOUND);
@@ -235,19 +235,19 @@ static void open_in_a_hurry(int line)
     check_nothing_open();
 }
 
-TEST(a_block_that_is_freed_while_somebody_asks_is_found_or_not)
+TEST(a_block_that_is_freed_during_a_request_is_found_or_not)
 {
     tarn_ipc_handle handle;
 
     skip_on_gpu(); /* CUDA wants the importer to be first, and promises nothing else */
-    folder_begin();
+    socket_directory_begin();
     struct process owner = process_start(own_in_a_hurry);
     struct process importer = process_start(open_in_a_hurry);
-    while (hear(owner.line, &handle, sizeof handle))
-        must_say(importer.line, &handle, sizeof handle);
+    while (receive_message(owner.line, &handle, sizeof handle))
+        must_send(importer.line, &handle, sizeof handle);
     process_end(&importer);
     process_end(&owner);
-    folder_end();
+    socket_directory_end();
 }
 
 /* --- pools of others --- */
@@ -284,7 +284,7 @@ static void find_calls(void)
     CHILD_CHECK(cu.retain(&context, 0) == 0 && cu.set_current(context) == 0);
 }
 
-static void give_back(void *data, tarn_device_ptr address, size_t bytes)
+static void return_memory(void *data, tarn_device_ptr address, size_t bytes)
 {
     (void)data, (void)bytes;
     CHILD_CHECK(cu.set_current(data) == 0);
@@ -297,7 +297,7 @@ static void own_by_the_driver(int line)
     struct pool_properties properties = {
         .allocation_type = 1, .handle_types = 1, .location_type = 1};
     tarn_pointer_options options = {
-        .size = sizeof options, .bytes = MIB, .finalizer = give_back};
+        .size = sizeof options, .bytes = MIB, .finalizer = return_memory};
     tarn_pointer *pointer, *view;
     tarn_ipc_counts counts;
     void *pool;
@@ -315,8 +315,8 @@ static void own_by_the_driver(int line)
         tarn_ipc_handle handle;
         CHILD_STATUS(TARN_OK, tarn_ipc_export(view, (tarn_ipc_kind)kind, &handle));
         CHILD_CHECK(handle.offset == 256);
-        must_say(line, &handle, sizeof handle);
-        must_hear(line, &mark, 1);
+        must_send(line, &handle, sizeof handle);
+        must_receive(line, &mark, 1);
     }
     tarn_pointer_release(view);
     tarn_pointer_release(pointer);
@@ -324,7 +324,7 @@ static void own_by_the_driver(int line)
         tarn_ipc_get_counts(&counts);
     while (counts.served > 0 || counts.connections > 0);
     CHILD_CHECK(cu.wait() == 0 && cu.destroy(pool) == 0);
-    wait_until_all_is_back();
+    wait_until_all_is_freed();
 }
 
 static void open_two(int line)
@@ -332,11 +332,11 @@ static void open_two(int line)
     for (int i = 0; i < 2; i++) {
         tarn_ipc_handle handle;
         tarn_pointer *opened;
-        must_hear(line, &handle, sizeof handle);
+        must_receive(line, &handle, sizeof handle);
         CHILD_STATUS(TARN_OK, tarn_ipc_open(&handle, NULL, &opened));
         CHILD_CHECK(wrong_bytes(opened, letter(256, 0)) == 0);
         tarn_pointer_release(opened);
-        must_say(line, "x", 1);
+        must_send(line, "x", 1);
     }
     check_nothing_open();
 }
@@ -361,17 +361,17 @@ static void own_what_is_leased(int line)
                  tarn_pointer_allocate(resource, MIB, TARN_STREAM_NONE, &pointer));
     write_pattern(pointer, 1);
     CHILD_STATUS(TARN_OK, tarn_ipc_export(pointer, TARN_IPC_SERVED, &handle));
-    must_say(line, &handle, sizeof handle);
-    must_hear(line, &mark, 1);
+    must_send(line, &handle, sizeof handle);
+    must_receive(line, &mark, 1);
     tarn_pointer_release(pointer);
     CHILD_CHECK(tarn_resource_live_blocks(resource) == 1);
     CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
-    must_say(line, &handle, sizeof handle);
-    must_hear(line, &mark, 1);
+    must_send(line, &handle, sizeof handle);
+    must_receive(line, &mark, 1);
     do
         tarn_ipc_get_counts(&counts);
     while (counts.leases > 0);
-    wait_until_all_is_back();
+    wait_until_all_is_freed();
 }
 
 static void lease_it(int line)
@@ -379,13 +379,13 @@ static void lease_it(int line)
     tarn_ipc_handle handle;
     tarn_pointer *opened;
 
-    must_hear(line, &handle, sizeof handle);
+    must_receive(line, &handle, sizeof handle);
     CHILD_STATUS(TARN_OK, tarn_ipc_open(&handle, NULL, &opened));
-    must_say(line, "x", 1);
-    must_hear(line, &handle, sizeof handle);
+    must_send(line, "x", 1);
+    must_receive(line, &handle, sizeof handle);
     CHILD_CHECK(wrong_bytes(opened, 1) == 0);
     tarn_pointer_release(opened);
-    must_say(line, "x", 1);
+    must_send(line, "x", 1);
     check_nothing_open();
 }
 
@@ -419,10 +419,10 @@ static void export_while_a_stream_captures(int line)
 
 TEST(exporting_ends_no_capture)
 {
-    folder_begin();
+    socket_directory_begin();
     struct process owner = process_start(export_while_a_stream_captures);
     process_end(&owner);
-    folder_end();
+    socket_directory_end();
 }
 
 /* --- another device of the importer --- */
@@ -465,7 +465,7 @@ static void open_for_the_other_device(int line)
     }
 }
 
-TEST(another_device_is_let_in_and_shares_the_import)
+TEST(another_device_gets_access_and_shares_the_import)
 {
     skip_on_gpu();
     with_owner(FROM_ASYNC, open_for_the_other_device);

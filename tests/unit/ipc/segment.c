@@ -85,7 +85,7 @@ TEST(exportable_memory_comes_and_goes_while_a_stream_captures)
     end();
 }
 
-TEST(exportable_memory_goes_when_the_first_try_failed)
+TEST(exportable_memory_is_freed_when_the_first_try_failed)
 {
     static const char *const faults[] = {
         "fail=call:cuMemAlloc:1", "fail=call:cuMemFree:1", "fail=call:cuMemRelease:1",
@@ -107,7 +107,7 @@ TEST(exportable_memory_goes_when_the_first_try_failed)
     end();
 }
 
-TEST(a_pool_over_exportable_memory_does_not_sleep_and_trims_what_is_idle)
+TEST(a_pool_over_exportable_memory_does_not_suspend_and_trims_free_memory)
 {
     tarn_device_ptr block;
     tarn_resource *pool;

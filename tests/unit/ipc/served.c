@@ -11,7 +11,7 @@ struct step_order {
     unsigned seed;
     int place;
     tarn_ipc_handle handle;
-    char words[64]; /* of a refusal */
+    char message[64]; /* of a refusal */
 };
 
 struct step_answer {
@@ -29,9 +29,10 @@ static void follow(tarn_pointer *places[8], const struct step_order *order,
     if (order->step == OPEN) {
         answer->status = tarn_ipc_open(&order->handle, NULL, &out);
         answer->untouched = out == untouched;
-        answer->says = strstr(tarn_error_last()->message, order->words) != NULL;
+        answer->says = strstr(tarn_error_last()->message, order->message) != NULL;
         if (!answer->says)
-            fprintf(stderr, "not \"%s\": %s\n", order->words, tarn_error_last()->message);
+            fprintf(stderr, "not \"%s\": %s\n", order->message,
+                    tarn_error_last()->message);
         places[order->place] = answer->untouched ? NULL : out;
     } else if (order->step == CHECK_BYTES)
         answer->wrong = wrong_bytes(places[order->place], order->seed);
@@ -46,10 +47,10 @@ static void import(int line)
     tarn_pointer *places[8] = {NULL};
     struct step_order order;
 
-    while (hear(line, &order, sizeof order)) {
+    while (receive_message(line, &order, sizeof order)) {
         struct step_answer answer = {.status = TARN_OK};
         follow(places, &order, &answer);
-        if (!say(line, &answer, sizeof answer))
+        if (!send_message(line, &answer, sizeof answer))
             break;
     }
     for (int i = 0; i < 8; i++)
@@ -61,8 +62,8 @@ static struct step_answer step(const struct process *importer, struct step_order
 {
     struct step_answer answer;
 
-    must_say(importer->line, &order, sizeof order);
-    must_hear(importer->line, &answer, sizeof answer);
+    must_send(importer->line, &order, sizeof order);
+    must_receive(importer->line, &answer, sizeof answer);
     return answer;
 }
 
@@ -76,11 +77,11 @@ static void open_at(const struct process *importer, int place,
 }
 
 static void cannot_open(const struct process *importer, const tarn_ipc_handle *handle,
-                        const char *words)
+                        const char *message)
 {
     struct step_order order = {.step = OPEN, .place = 7, .handle = *handle};
 
-    snprintf(order.words, sizeof order.words, "%s", words);
+    snprintf(order.message, sizeof order.message, "%s", message);
     struct step_answer answer = step(importer, order);
     CHECK_EQUAL(TARN_NOT_FOUND, answer.status);
     CHECK(answer.says);
@@ -111,11 +112,11 @@ static void wait_for_leases(const struct process *owner, size_t wanted)
 static void for_each_source(void (*body)(struct process *owner))
 {
     for (int source = 0; source < SOURCES; source++) {
-        folder_begin();
+        socket_directory_begin();
         struct process owner = process_start(owners[source]);
         body(&owner);
         process_end(&owner);
-        folder_end();
+        socket_directory_end();
     }
 }
 
@@ -229,7 +230,7 @@ TEST(each_process_has_a_lease_of_its_own)
 
 static void kill_the_owner(enum source source)
 {
-    folder_begin();
+    socket_directory_begin();
     struct process owner = process_start(owners[source]);
     struct process importer = process_start(import);
     allocate(owner.line, 0, MIB, 1);
@@ -248,10 +249,10 @@ static void kill_the_owner(enum source source)
     export_block(next.line, 0, 0, MIB, TARN_IPC_SERVED);
     process_end(&next);
     process_end(&importer);
-    folder_end();
+    socket_directory_end();
 }
 
-TEST(what_is_open_outlives_its_owner_and_is_not_opened_again)
+TEST(an_open_block_outlives_its_owner_and_is_not_opened_again)
 {
     kill_the_owner(FROM_EXPORTABLE);
     kill_the_owner(FROM_CUDA);

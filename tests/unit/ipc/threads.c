@@ -65,7 +65,7 @@ static void *export_and_free(void *number)
         CHILD_STATUS(TARN_OK, tarn_ipc_export(own.shared, TARN_IPC_SERVED, &handle));
         tarn_pointer_release(pointer);
         if (number == NULL)
-            must_say(own.line, &handle, sizeof handle);
+            must_send(own.line, &handle, sizeof handle);
         tarn_pointer_release(view);
     }
     tarn_pointer_release(own.shared);
@@ -95,7 +95,7 @@ static void own_in_threads(int line)
     tarn_ipc_get_counts(&counts);
     CHILD_CHECK(counts.served == 0);
     CHILD_STATUS(TARN_OK, tarn_resource_release(own.resource));
-    wait_until_all_is_back();
+    wait_until_all_is_freed();
 }
 
 /* The owner may have freed it by then. */
@@ -103,7 +103,7 @@ static void import_what_comes(int line)
 {
     tarn_ipc_handle handle;
 
-    while (hear(line, &handle, sizeof handle)) {
+    while (receive_message(line, &handle, sizeof handle)) {
         tarn_pointer *opened;
         if (tarn_ipc_open(&handle, NULL, &opened) != TARN_OK)
             continue;
@@ -118,14 +118,14 @@ static void free_what_others_lease(enum source source)
     tarn_ipc_handle handle;
 
     own.source = source;
-    folder_begin();
+    socket_directory_begin();
     struct process owner = process_start(own_in_threads);
     struct process importer = process_start(import_what_comes);
-    while (hear(owner.line, &handle, sizeof handle))
-        must_say(importer.line, &handle, sizeof handle);
+    while (receive_message(owner.line, &handle, sizeof handle))
+        must_send(importer.line, &handle, sizeof handle);
     process_end(&importer);
     process_end(&owner);
-    folder_end();
+    socket_directory_end();
 }
 
 TEST(threads_of_an_owner_free_what_others_lease)

@@ -39,7 +39,7 @@ static int open_files(void)
 
 /* `bytes` of a request, with so many descriptors that a program would take along when it
  * becomes another one. */
-static void say(size_t bytes, int files)
+static void send_message(size_t bytes, int files)
 {
     union {
         struct cmsghdr header;
@@ -67,7 +67,7 @@ static void say(size_t bytes, int files)
         close(sent[i]);
 }
 
-static enum tarn__came hear(int *file_out)
+static enum tarn__came receive_message(int *file_out)
 {
     struct tarn__request request;
 
@@ -79,8 +79,8 @@ TEST(descriptor_that_comes_is_closed_when_the_program_becomes_another_one)
     int file = -1;
 
     begin();
-    say(sizeof(struct tarn__request), 1);
-    CHECK_EQUAL(TARN__CAME_WHOLE, hear(&file));
+    send_message(sizeof(struct tarn__request), 1);
+    CHECK_EQUAL(TARN__CAME_WHOLE, receive_message(&file));
     CHECK(file >= 0);
     CHECK(fcntl(file, F_GETFD) & FD_CLOEXEC);
     tarn__file_close(file);
@@ -98,18 +98,18 @@ TEST(descriptor_that_the_driver_exports_is_closed_when_the_program_becomes_anoth
     tarn__file_close(file);
 }
 
-TEST(descriptors_that_nobody_asked_for_are_closed)
+TEST(unrequested_descriptors_are_closed)
 {
     int before, file = -1;
 
     begin();
     before = open_files();
-    say(sizeof(struct tarn__request), FILES);
-    CHECK_EQUAL(TARN__CAME_WHOLE, hear(&file)); /* the first is wanted */
+    send_message(sizeof(struct tarn__request), FILES);
+    CHECK_EQUAL(TARN__CAME_WHOLE, receive_message(&file)); /* the first is wanted */
     CHECK_EQUAL(before + 1, open_files());
     tarn__file_close(file);
-    say(sizeof(struct tarn__request), FILES);
-    CHECK_EQUAL(TARN__CAME_WHOLE, hear(NULL)); /* none is */
+    send_message(sizeof(struct tarn__request), FILES);
+    CHECK_EQUAL(TARN__CAME_WHOLE, receive_message(NULL)); /* none is */
     CHECK_EQUAL(before, open_files());
     end();
 }
@@ -123,8 +123,8 @@ TEST(descriptor_of_a_message_of_another_size_is_closed)
     begin();
     before = open_files();
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        say(sizes[i], 1);
-        CHECK_EQUAL(TARN__CAME_WRONG, hear(&untouched));
+        send_message(sizes[i], 1);
+        CHECK_EQUAL(TARN__CAME_WRONG, receive_message(&untouched));
         CHECK_EQUAL(77, untouched);
         CHECK_EQUAL(before, open_files());
     }
@@ -132,14 +132,14 @@ TEST(descriptor_of_a_message_of_another_size_is_closed)
     end();
 }
 
-TEST(silence_is_told_from_the_end)
+TEST(silence_differs_from_the_end_of_a_connection)
 {
     int untouched = 77;
 
     begin();
-    CHECK_EQUAL(TARN__CAME_NOTHING, hear(&untouched));
+    CHECK_EQUAL(TARN__CAME_NOTHING, receive_message(&untouched));
     close(line[1]);
-    CHECK_EQUAL(TARN__CAME_END, hear(&untouched));
+    CHECK_EQUAL(TARN__CAME_END, receive_message(&untouched));
     CHECK_EQUAL(77, untouched);
     close(line[0]);
 }

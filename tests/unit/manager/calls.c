@@ -25,7 +25,7 @@ struct plugin {
     int outside; /* calls that came with another context than its own */
     void *context;
     bool no_pointer; /* say TARN_OK and hand out nothing */
-    bool refuse_initialize;
+    bool fail_initialize;
     unsigned flags;
     tarn_stream stream;
     void (*falsify)(tarn_pointer_options *options); /* makes results wrong; NULL: right */
@@ -64,7 +64,7 @@ static tarn_status plugin_initialize(void *self)
     struct plugin *plugin = self;
 
     note_context(plugin);
-    if (plugin->refuse_initialize)
+    if (plugin->fail_initialize)
         return tarn_error_set(TARN_PLUGIN_FAILURE, "plugin: not ready");
     plugin->initialized++;
     return TARN_OK;
@@ -80,8 +80,8 @@ static tarn_status plugin_reset(void *self)
 }
 
 /* A pointer as the operations have to return it, unless it is to be wrong. */
-static tarn_status hand_out(struct plugin *plugin, tarn_pointer_options options,
-                            tarn_pointer **out)
+static tarn_status return_pointer(struct plugin *plugin, tarn_pointer_options options,
+                                  tarn_pointer **out)
 {
     options.size = sizeof options;
     options.device = last_device();
@@ -102,7 +102,7 @@ static tarn_status plugin_memalloc(void *self, size_t bytes, tarn_stream stream,
     tarn_pointer_options options = {.address = 0x1000, .bytes = bytes};
 
     ((struct plugin *)self)->stream = stream;
-    return hand_out(self, options, out);
+    return return_pointer(self, options, out);
 }
 
 static char host_memory[64];
@@ -118,7 +118,7 @@ static tarn_status plugin_memhostalloc(void *self, size_t bytes, unsigned flags,
                                     .bytes = bytes};
 
     ((struct plugin *)self)->flags = flags;
-    return hand_out(self, options, out);
+    return return_pointer(self, options, out);
 }
 
 static tarn_status plugin_mempin(void *self, void *host, size_t bytes, unsigned flags,
@@ -132,7 +132,7 @@ static tarn_status plugin_mempin(void *self, void *host, size_t bytes, unsigned 
                                     .owner_release = owner_release};
 
     (void)flags;
-    return hand_out(self, options, out);
+    return return_pointer(self, options, out);
 }
 
 static tarn_status plugin_memallocmanaged(void *self, size_t bytes, bool attach_global,
@@ -142,7 +142,7 @@ static tarn_status plugin_memallocmanaged(void *self, size_t bytes, bool attach_
         .kind = TARN_POINTER_MANAGED, .address = 0x1000, .bytes = bytes};
 
     (void)attach_global;
-    return hand_out(self, options, out);
+    return return_pointer(self, options, out);
 }
 
 static tarn_status plugin_get_ipc_handle(void *self, const tarn_pointer *pointer,
@@ -227,13 +227,13 @@ TEST(allocation_initializes_first_and_again_after_a_reset)
 
 TEST(allocation_fails_where_initialize_does)
 {
-    struct plugin plugin = {.refuse_initialize = true};
+    struct plugin plugin = {.fail_initialize = true};
     tarn_manager *manager = make(&plugin);
     tarn_pointer *pointer = NULL;
 
     CHECK_STATUS(TARN_PLUGIN_FAILURE,
                  tarn_manager_memalloc(manager, 8, TARN_STREAM_NONE, &pointer));
-    CHECK_SAYS("plugin: not ready");
+    CHECK_MESSAGE("plugin: not ready");
     CHECK_EQUAL(0, plugin.allocations);
     CHECK(current_context() == NULL);
     tarn_manager_release(manager);
@@ -270,7 +270,7 @@ TEST(zero_bytes_are_an_empty_pointer_and_never_reach_the_plugin)
     tarn_manager_release(manager);
 }
 
-TEST(flags_that_nobody_knows_are_refused)
+TEST(unknown_flags_are_rejected)
 {
     struct plugin plugin = {0};
     tarn_manager *manager = make(&plugin);
@@ -279,18 +279,18 @@ TEST(flags_that_nobody_knows_are_refused)
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_memhostalloc(manager, 8, 8, &pointer));
-    CHECK_SAYS("memhostalloc knows no flags 0x8");
+    CHECK_MESSAGE("memhostalloc knows no flags 0x8");
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_mempin(manager, memory, 8, TARN_HOST_WRITE_COMBINED, NULL,
                                      NULL, &pointer));
-    CHECK_SAYS("mempin knows no flags 0x4");
+    CHECK_MESSAGE("mempin knows no flags 0x4");
     CHECK_OK(tarn_manager_memhostalloc(manager, 8, 7, &pointer));
     CHECK_EQUAL(7, plugin.flags);
     tarn_pointer_release(pointer);
     tarn_manager_release(manager);
 }
 
-TEST(arguments_that_are_missing_are_refused)
+TEST(arguments_that_are_missing_are_rejected)
 {
     struct plugin plugin = {0};
     tarn_manager *manager = make(&plugin);
@@ -305,7 +305,7 @@ TEST(arguments_that_are_missing_are_refused)
                  tarn_manager_memalloc(manager, 8, TARN_STREAM_NONE, NULL));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_mempin(manager, NULL, 8, 0, NULL, NULL, &pointer));
-    CHECK_SAYS("8 bytes at NULL");
+    CHECK_MESSAGE("8 bytes at NULL");
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_memallocmanaged(NULL, 8, true, &pointer));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
@@ -322,7 +322,7 @@ TEST(plugin_that_succeeds_without_a_pointer_has_failed)
 
     CHECK_STATUS(TARN_PLUGIN_FAILURE,
                  tarn_manager_memalloc(manager, 8, TARN_STREAM_NONE, &pointer));
-    CHECK_SAYS("memalloc of plugin says TARN_OK and has no pointer");
+    CHECK_MESSAGE("memalloc of plugin says TARN_OK and has no pointer");
     CHECK(pointer == NULL);
     tarn_manager_release(manager);
 }
@@ -391,21 +391,21 @@ static tarn_status ask(tarn_manager *manager, int operation, tarn_pointer **out)
     }
 }
 
-static void check_refused(struct plugin *plugin, tarn_manager *manager, int operation,
-                          void (*falsify)(tarn_pointer_options *options))
+static void check_rejected(struct plugin *plugin, tarn_manager *manager, int operation,
+                           void (*falsify)(tarn_pointer_options *options))
 {
     tarn_pointer *pointer = NULL;
     int before = plugin->finalized;
 
     plugin->falsify = falsify;
     CHECK_STATUS(TARN_PLUGIN_FAILURE, ask(manager, operation, &pointer));
-    CHECK_SAYS("of plugin returned");
-    CHECK_SAYS("requested were 8 bytes of");
+    CHECK_MESSAGE("of plugin returned");
+    CHECK_MESSAGE("requested were 8 bytes of");
     CHECK(pointer == NULL);
     CHECK_EQUAL(before + 1, plugin->finalized);
 }
 
-TEST(pointer_that_is_not_what_was_requested_is_refused_and_released)
+TEST(pointer_other_than_requested_is_rejected_and_released)
 {
     void (*const always_wrong[])(tarn_pointer_options *) = {
         make_short, make_empty, make_another_kind, move_to_another_device};
@@ -416,17 +416,17 @@ TEST(pointer_that_is_not_what_was_requested_is_refused_and_released)
         skip();
     for (int operation = DEVICE; operation <= MANAGED; operation++)
         for (size_t i = 0; i < sizeof always_wrong / sizeof *always_wrong; i++)
-            check_refused(&plugin, manager, operation, always_wrong[i]);
-    check_refused(&plugin, manager, DEVICE, take_device_address);
-    check_refused(&plugin, manager, MANAGED, take_device_address);
-    check_refused(&plugin, manager, MAPPED, take_device_address);
-    check_refused(&plugin, manager, MAPPED, take_host_address);
-    check_refused(&plugin, manager, PINNED, take_host_address);
-    check_refused(&plugin, manager, PIN, move_host);
+            check_rejected(&plugin, manager, operation, always_wrong[i]);
+    check_rejected(&plugin, manager, DEVICE, take_device_address);
+    check_rejected(&plugin, manager, MANAGED, take_device_address);
+    check_rejected(&plugin, manager, MAPPED, take_device_address);
+    check_rejected(&plugin, manager, MAPPED, take_host_address);
+    check_rejected(&plugin, manager, PINNED, take_host_address);
+    check_rejected(&plugin, manager, PIN, move_host);
     tarn_manager_release(manager);
 }
 
-TEST(refusal_has_the_numbers_of_both)
+TEST(rejection_has_the_numbers_of_both)
 {
     struct plugin plugin = {.falsify = make_short};
     tarn_manager *manager = make(&plugin);
@@ -436,13 +436,13 @@ TEST(refusal_has_the_numbers_of_both)
         skip(); /* device 1 is in the messages */
     CHECK_STATUS(TARN_PLUGIN_FAILURE,
                  tarn_manager_memalloc(manager, 8192, TARN_STREAM_NONE, &pointer));
-    CHECK_SAYS(
+    CHECK_MESSAGE(
         "memalloc of plugin returned 8191 bytes of device memory, device 1, at "
         "0x1000 (host (nil)); requested were 8192 bytes of device memory, device 1");
     tarn_manager_release(manager);
 }
 
-TEST(pointer_with_more_than_was_requested_is_handed_out)
+TEST(pointer_with_more_than_was_requested_is_returned)
 {
     struct plugin plugin = {.falsify = make_longer};
     tarn_manager *manager = make(&plugin);
@@ -469,11 +469,11 @@ TEST(pinned_memory_may_be_of_no_device)
 
     CHECK_OK(ask(manager, PINNED, &pointer));
     tarn_pointer_release(pointer);
-    check_refused(&plugin, manager, MAPPED, leave_to_no_device);
+    check_rejected(&plugin, manager, MAPPED, leave_to_no_device);
     tarn_manager_release(manager);
 }
 
-TEST(owner_stays_the_callers_where_pinned_memory_is_refused)
+TEST(owner_stays_the_callers_if_pinning_is_rejected)
 {
     struct plugin plugin = {.falsify = make_short};
     tarn_manager *manager = make(&plugin);
@@ -499,20 +499,20 @@ static tarn_ipc_handle right_handle(void)
         .reserved = {1}, .bytes = 8, .offset = 0x1000, .device = last_device()};
 }
 
-static void check_handle_refused(struct plugin *plugin, tarn_manager *manager,
-                                 const tarn_pointer *pointer, tarn_ipc_handle wrong)
+static void check_handle_rejected(struct plugin *plugin, tarn_manager *manager,
+                                  const tarn_pointer *pointer, tarn_ipc_handle wrong)
 {
     tarn_ipc_handle handle = {.bytes = 77};
 
     plugin->handle = wrong;
     CHECK_STATUS(TARN_PLUGIN_FAILURE,
                  tarn_manager_get_ipc_handle(manager, pointer, &handle));
-    CHECK_SAYS("get_ipc_handle of plugin returned a handle of");
-    CHECK_SAYS("requested was that of 8 bytes at 0x1000, device 1");
+    CHECK_MESSAGE("get_ipc_handle of plugin returned a handle of");
+    CHECK_MESSAGE("requested was that of 8 bytes at 0x1000, device 1");
     CHECK_EQUAL(77, handle.bytes);
 }
 
-TEST(handle_that_is_not_the_blocks_is_refused)
+TEST(handle_that_is_not_the_blocks_is_rejected)
 {
     struct plugin plugin = {0};
     tarn_manager *manager = make(&plugin);
@@ -526,22 +526,22 @@ TEST(handle_that_is_not_the_blocks_is_refused)
     CHECK_OK(tarn_manager_get_ipc_handle(manager, pointer, &handle));
     CHECK_EQUAL(0x1000, handle.offset);
     memset(&wrong, 0xa5, sizeof wrong);
-    check_handle_refused(&plugin, manager, pointer, wrong);
+    check_handle_rejected(&plugin, manager, pointer, wrong);
     memset(&wrong, 0, sizeof wrong);
-    check_handle_refused(&plugin, manager, pointer, wrong);
+    check_handle_rejected(&plugin, manager, pointer, wrong);
     wrong = right_handle(), wrong.bytes = 7;
-    check_handle_refused(&plugin, manager, pointer, wrong);
+    check_handle_rejected(&plugin, manager, pointer, wrong);
     wrong = right_handle(), wrong.offset = 0x1001; /* begins before address 0 */
-    check_handle_refused(&plugin, manager, pointer, wrong);
+    check_handle_rejected(&plugin, manager, pointer, wrong);
     wrong = right_handle(), wrong.device = 0;
-    check_handle_refused(&plugin, manager, pointer, wrong);
+    check_handle_rejected(&plugin, manager, pointer, wrong);
     wrong = right_handle(), wrong.reserved[0] = 0;
-    check_handle_refused(&plugin, manager, pointer, wrong);
+    check_handle_rejected(&plugin, manager, pointer, wrong);
     tarn_pointer_release(pointer);
     tarn_manager_release(manager);
 }
 
-TEST(memory_info_with_more_free_than_there_is_is_refused)
+TEST(memory_info_with_more_free_than_total_is_rejected)
 {
     struct plugin plugin = {.free_bytes = (size_t)-1, .total_bytes = 5};
     tarn_manager *manager = make(&plugin);
@@ -549,7 +549,8 @@ TEST(memory_info_with_more_free_than_there_is_is_refused)
 
     CHECK_STATUS(TARN_PLUGIN_FAILURE,
                  tarn_manager_get_memory_info(manager, &free_bytes, &total_bytes));
-    CHECK_SAYS("get_memory_info of plugin returned 18446744073709551615 bytes free of 5");
+    CHECK_MESSAGE(
+        "get_memory_info of plugin returned 18446744073709551615 bytes free of 5");
     CHECK_EQUAL(77, free_bytes);
     CHECK_EQUAL(77, total_bytes);
     plugin.free_bytes = 5;

@@ -6,7 +6,7 @@
 static tarn_manager *manager;
 static void *memory; /* to pin */
 
-static tarn_status take_and_let_go(void)
+static tarn_status allocate_and_release(void)
 {
     tarn_pointer *host = NULL, *managed = NULL, *pinned = NULL;
     tarn_status status =
@@ -57,7 +57,7 @@ TEST(manager_ends_no_capture_with_host_memory)
 {
     memory = aligned_alloc(4096, 4096);
     CHECK_OK(tarn_manager_create(tarn_resource_manager_ops(), NULL, 0, &manager));
-    capture_survives(take_and_let_go);
+    capture_survives(allocate_and_release);
     tarn_manager_release(manager);
     free(memory);
 }

@@ -39,7 +39,7 @@ static int device_of(const tarn_pointer *pointer)
     return device;
 }
 
-TEST(manager_serves_its_own_device_and_puts_the_context_back)
+TEST(manager_uses_its_own_device_and_restores_the_context)
 {
     tarn_pointer *device, *host;
 
@@ -83,7 +83,7 @@ TEST(managers_defer_cleanup_of_their_own_device_alone)
     tarn_manager_release(managers[1]);
 }
 
-TEST(manager_gives_no_handle_of_the_other_devices_memory)
+TEST(manager_exports_no_memory_of_another_device)
 {
     tarn_pointer *pointer;
     tarn_ipc_handle handle;
@@ -94,7 +94,7 @@ TEST(manager_gives_no_handle_of_the_other_devices_memory)
     CHECK_OK(tarn_manager_memalloc(one, 4096, TARN_STREAM_NONE, &pointer));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_get_ipc_handle(other, pointer, &handle));
-    CHECK_SAYS("pointer of device 0");
+    CHECK_MESSAGE("pointer of device 0");
     tarn_pointer_release(pointer);
     tarn_manager_release(one);
     tarn_manager_release(other);

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { KEPT_MOST = 16 };
+enum { CACHED_MAX = 16 };
 
 static tarn_manager *manager;
 
@@ -37,7 +37,7 @@ static tarn_pointer *allocate(size_t bytes)
 }
 
 /* How much the driver has given out. */
-static size_t blocks_out(void)
+static size_t live_blocks(void)
 {
     tarn_resource *cuda;
 
@@ -62,11 +62,11 @@ static void give_same_block_again(void)
     CHILD_CHECK(tarn_pointer_address(pointer) == address);
     tarn_pointer_release(pointer);
     tarn_pointer_release(allocate(2000));
-    CHILD_CHECK(blocks_out() == 3);
+    CHILD_CHECK(live_blocks() == 3);
     CHILD_STATUS(TARN_OK, tarn_manager_reset(manager));
-    CHILD_CHECK(blocks_out() == 0);
+    CHILD_CHECK(live_blocks() == 0);
     tarn_pointer_release(allocate(1000)); /* and on */
-    CHILD_CHECK(blocks_out() == 1);
+    CHILD_CHECK(live_blocks() == 1);
 }
 
 TEST(plugin_keeps_blocks_until_it_is_reset)
@@ -74,7 +74,7 @@ TEST(plugin_keeps_blocks_until_it_is_reset)
     in_child(give_same_block_again);
 }
 
-static void let_many_go(void)
+static void release_many(void)
 {
     tarn_pointer *pointers[20];
 
@@ -87,15 +87,15 @@ static void let_many_go(void)
 static void defer_cleanup(void)
 {
     load();
-    let_many_go();
-    CHILD_CHECK(blocks_out() == KEPT_MOST);
+    release_many();
+    CHILD_CHECK(live_blocks() == CACHED_MAX);
     CHILD_STATUS(TARN_OK, tarn_manager_defer_cleanup_begin(manager));
     CHILD_STATUS(TARN_OK, tarn_manager_defer_cleanup_begin(manager));
-    let_many_go();
+    release_many();
     CHILD_STATUS(TARN_OK, tarn_manager_defer_cleanup_end(manager));
-    CHILD_CHECK(blocks_out() == 20);
+    CHILD_CHECK(live_blocks() == 20);
     CHILD_STATUS(TARN_OK, tarn_manager_defer_cleanup_end(manager));
-    CHILD_CHECK(blocks_out() == KEPT_MOST);
+    CHILD_CHECK(live_blocks() == CACHED_MAX);
 }
 
 TEST(plugin_keeps_everything_while_cleanup_is_deferred)
@@ -116,60 +116,60 @@ static void reset_the_context(void)
     tarn_pointer_release(allocate(1000));
     tarn_pointer_release(after);
     CHILD_STATUS(TARN_OK, tarn_manager_reset(manager));
-    CHILD_CHECK(blocks_out() == 0);
+    CHILD_CHECK(live_blocks() == 0);
     CHILD_CHECK(tarn_pointer_deferred_count() == 0);
 }
 
-TEST(plugin_forgets_what_went_with_its_context)
+TEST(plugin_forgets_memory_of_a_lost_context)
 {
     in_child(reset_the_context);
 }
 
-static tarn_pointer *kept;
+static tarn_pointer *live_pointer;
 
 static void end_and_leave(void)
 {
-    tarn_pointer_release(kept);
+    tarn_pointer_release(live_pointer);
     CHILD_STATUS(TARN_OK, tarn_manager_reset(manager));
     _exit(0);
 }
 
-static void exit_with_one_out(void)
+static void exit_with_one_live(void)
 {
     /* Before the driver is opened, so it runs after Tarn has noticed the end. */
     if (atexit(end_and_leave) != 0)
         child_fail("no atexit");
     load();
-    kept = allocate(1000);
+    live_pointer = allocate(1000);
     tarn_pointer_release(allocate(2000));
     exit(1);
 }
 
-TEST(plugin_takes_memory_back_when_exit_has_begun)
+TEST(plugin_accepts_frees_when_exit_has_begun)
 {
-    in_child(exit_with_one_out);
+    in_child(exit_with_one_live);
 }
 
-static void fork_with_one_out(void)
+static void fork_with_one_live(void)
 {
     int status = 0;
 
     load();
-    kept = allocate(1000);
+    live_pointer = allocate(1000);
     pid_t child = fork();
     if (child == 0) {
-        tarn_pointer_release(kept);
+        tarn_pointer_release(live_pointer);
         CHILD_STATUS(TARN_OK, tarn_manager_reset(manager));
         _exit(0);
     }
     CHILD_CHECK(waitpid(child, &status, 0) == child && status == 0);
-    tarn_pointer_release(kept);
-    CHILD_CHECK(blocks_out() == 1);
+    tarn_pointer_release(live_pointer);
+    CHILD_CHECK(live_blocks() == 1);
 }
 
-TEST(plugin_takes_memory_back_in_a_forked_child)
+TEST(plugin_accepts_frees_in_a_forked_child)
 {
-    in_child(fork_with_one_out);
+    in_child(fork_with_one_live);
 }
 
 enum { THREADS = 4, ROUNDS = 100 };
@@ -201,7 +201,7 @@ static void share_between_threads(void)
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     CHILD_STATUS(TARN_OK, tarn_manager_reset(manager));
-    CHILD_CHECK(blocks_out() == 0);
+    CHILD_CHECK(live_blocks() == 0);
 }
 
 TEST(plugin_is_shared_by_threads)

@@ -46,7 +46,7 @@ static void take(tarn_manager *manager, tarn_pointer *pointers[4])
                  tarn_manager_memallocmanaged(manager, BYTES, true, &pointers[3]));
 }
 
-static void let_go(tarn_pointer *pointers[4])
+static void release_pointers(tarn_pointer *pointers[4])
 {
     for (int i = 0; i < 4; i++)
         tarn_pointer_release(pointers[i]);
@@ -63,7 +63,7 @@ static void use(tarn_manager *manager)
     CHILD_STATUS(TARN_OK, tarn_memcpy_async(0, (tarn_device_ptr)(uintptr_t)&byte,
                                             address + BYTES - 1, 1, TARN_STREAM_NONE));
     CHILD_CHECK(byte == 7);
-    let_go(pointers);
+    release_pointers(pointers);
     CHILD_STATUS(TARN_OK, tarn_pointer_reclaim_deferred());
     CHILD_CHECK(tarn_pointer_deferred_count() == 0);
 }
@@ -78,7 +78,7 @@ static void reset_under_a_manager(void)
     take(manager, before);
     tarn_pointer_release(before[2]);
     take(manager, pending);
-    let_go(pending); /* the native manager has some of these still */
+    release_pointers(pending); /* the native manager has some of these still */
     reset_the_device();
     tarn_pointer_release(before[0]);
     tarn_pointer_release(before[1]);
@@ -92,7 +92,7 @@ static void reset_under_a_manager(void)
     use(manager);
 }
 
-TEST(instance_goes_on_in_the_contexts_next_life)
+TEST(instance_continues_in_the_next_context_generation)
 {
     each_in_child(reset_under_a_manager);
 }
@@ -129,66 +129,66 @@ TEST(pointers_of_before_a_reset_take_nothing_from_those_after_it)
 /* --- exit has begun --- */
 
 static tarn_manager *kept;
-static tarn_pointer *out[4];
+static tarn_pointer *pointers[4];
 
 static void end_and_leave(void)
 {
     tarn_pointer *none = NULL;
 
-    let_go(out);
+    release_pointers(pointers);
     CHILD_STATUS(TARN_OK, tarn_manager_reset(kept));
     CHILD_STATUS(TARN_OK, tarn_manager_defer_cleanup_end(kept));
     CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_manager_initialize(kept));
     CHILD_STATUS(TARN_DRIVER_FAILURE,
                  tarn_manager_memalloc(kept, 8, TARN_STREAM_NONE, &none));
-    CHILD_SAYS("after exit has begun");
+    CHILD_MESSAGE("after exit has begun");
     CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_memory_manager(0, &kept));
     CHILD_STATUS(TARN_OK, tarn_pointer_reclaim_deferred());
     tarn_manager_release(kept);
     _exit(none ? 1 : 0); /* in_child() looks for it: exit() alone has to come here */
 }
 
-static void exit_with_all_out(void)
+static void exit_with_all_live(void)
 {
     /* Before the driver is opened, so it runs after Tarn has noticed the end. */
     if (atexit(end_and_leave) != 0)
         child_fail("no atexit");
     kept = make();
-    take(kept, out);
+    take(kept, pointers);
     CHILD_STATUS(TARN_OK, tarn_manager_defer_cleanup_begin(kept));
     exit(1);
 }
 
-TEST(memory_may_be_given_back_when_exit_has_begun)
+TEST(memory_may_be_freed_when_exit_has_begun)
 {
-    each_in_child(exit_with_all_out);
+    each_in_child(exit_with_all_live);
 }
 
-static void fork_with_all_out(void)
+static void fork_with_all_live(void)
 {
     int status = 0;
 
     kept = make();
-    take(kept, out);
+    take(kept, pointers);
     CHILD_STATUS(TARN_OK, tarn_manager_defer_cleanup_begin(kept));
     pid_t child = fork();
     if (child == 0) {
-        let_go(out);
+        release_pointers(pointers);
         CHILD_CHECK(tarn_pointer_deferred_count() == 0);
         CHILD_STATUS(TARN_OK, tarn_manager_defer_cleanup_end(kept));
         CHILD_STATUS(TARN_OK, tarn_manager_reset(kept));
         _exit(0);
     }
     CHILD_CHECK(waitpid(child, &status, 0) == child && status == 0);
-    let_go(out);
+    release_pointers(pointers);
     CHILD_STATUS(TARN_OK, tarn_manager_defer_cleanup_end(kept));
     CHILD_STATUS(TARN_OK, tarn_pointer_reclaim_deferred());
     CHILD_CHECK(tarn_pointer_deferred_count() == 0);
 }
 
-TEST(memory_may_be_given_back_in_a_forked_child)
+TEST(memory_may_be_freed_in_a_forked_child)
 {
-    each_in_child(fork_with_all_out);
+    each_in_child(fork_with_all_live);
 }
 
 /* --- a plugin that is told --- */
@@ -196,9 +196,9 @@ TEST(memory_may_be_given_back_in_a_forked_child)
 struct plugin {
     int initialized, resets, gone;
     int late; /* calls after a reset of the context that came before it was told */
-    uint64_t life;
+    uint64_t generation;
     struct {
-        uint64_t life;
+        uint64_t generation;
         bool freed, forgotten;
     } block;
 };
@@ -208,14 +208,14 @@ static tarn_status plugin_create(void *config, int device, void *context, void *
     struct plugin *plugin = config;
 
     (void)context;
-    plugin->life = tarn_context_generation(device);
+    plugin->generation = tarn_context_generation(device);
     *self_out = config;
     return TARN_OK;
 }
 
 static void look(struct plugin *plugin)
 {
-    plugin->late += tarn_context_generation(0) != plugin->life;
+    plugin->late += tarn_context_generation(0) != plugin->generation;
 }
 
 static void plugin_destroy(void *self)
@@ -242,7 +242,7 @@ static void plugin_context_gone(void *self)
     struct plugin *plugin = self;
 
     plugin->gone++;
-    plugin->life = tarn_context_generation(0);
+    plugin->generation = tarn_context_generation(0);
 }
 
 /* As the header says that a finalizer does it. */
@@ -252,14 +252,14 @@ static void plugin_finalize(void *data, tarn_device_ptr address, size_t bytes)
 
     (void)address;
     (void)bytes;
-    if (tarn_context_generation(0) == plugin->block.life)
+    if (tarn_context_generation(0) == plugin->block.generation)
         plugin->block.freed = true;
     else
         plugin->block.forgotten = true;
 }
 
 static tarn_status plugin_memalloc(void *self, size_t bytes, tarn_stream stream,
-                                   tarn_pointer **out_)
+                                   tarn_pointer **new_pointers)
 {
     struct plugin *plugin = self;
     tarn_pointer_options options = {.size = sizeof options,
@@ -271,8 +271,8 @@ static tarn_status plugin_memalloc(void *self, size_t bytes, tarn_stream stream,
 
     (void)stream;
     look(plugin);
-    plugin->block.life = tarn_context_generation(0);
-    return tarn_pointer_create(&options, out_);
+    plugin->block.generation = tarn_context_generation(0);
+    return tarn_pointer_create(&options, new_pointers);
 }
 
 static const tarn_manager_ops plugin_ops = {
@@ -316,7 +316,7 @@ static void tell_a_plugin(void)
     CHILD_CHECK(plugin.late == 0);
 }
 
-TEST(plugin_is_told_once_and_first_that_its_context_was_reset)
+TEST(plugin_is_notified_once_and_first_of_a_context_reset)
 {
     in_child(tell_a_plugin);
 }
@@ -325,7 +325,7 @@ static struct plugin leaving;
 
 static void look_at_the_end(void)
 {
-    tarn_pointer_release(out[0]);
+    tarn_pointer_release(pointers[0]);
     CHILD_CHECK(tarn_context_generation(0) == 0);
     CHILD_CHECK(leaving.block.forgotten && !leaving.block.freed);
     _exit(0);
@@ -338,7 +338,8 @@ static void exit_with_a_plugin(void)
     if (atexit(look_at_the_end) != 0)
         child_fail("no atexit");
     CHILD_STATUS(TARN_OK, tarn_manager_create(&plugin_ops, &leaving, 0, &manager));
-    CHILD_STATUS(TARN_OK, tarn_manager_memalloc(manager, 8, TARN_STREAM_NONE, &out[0]));
+    CHILD_STATUS(TARN_OK,
+                 tarn_manager_memalloc(manager, 8, TARN_STREAM_NONE, &pointers[0]));
     exit(1);
 }
 
@@ -351,16 +352,17 @@ static void ask_for_lives(void)
 {
     CHILD_CHECK(tarn_context_generation(0) == 0); /* and no driver was opened for it */
     CHILD_STATUS(TARN_OK, tarn_driver_synchronize(0));
-    uint64_t life = tarn_context_generation(0);
-    CHILD_CHECK(life != 0);
-    CHILD_CHECK(tarn_context_generation(0) == life);
+    uint64_t generation = tarn_context_generation(0);
+    CHILD_CHECK(generation != 0);
+    CHILD_CHECK(tarn_context_generation(0) == generation);
     reset_the_device();
     CHILD_STATUS(TARN_OK, tarn_driver_synchronize(0));
-    CHILD_CHECK(tarn_context_generation(0) != 0 && tarn_context_generation(0) != life);
+    CHILD_CHECK(tarn_context_generation(0) != 0 &&
+                tarn_context_generation(0) != generation);
     CHILD_CHECK(tarn_context_generation(-1) == 0 && tarn_context_generation(1000) == 0);
 }
 
-TEST(life_of_a_context_is_another_one_after_a_reset)
+TEST(context_generation_changes_after_a_reset)
 {
     in_child(ask_for_lives);
 }

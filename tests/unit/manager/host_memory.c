@@ -46,14 +46,14 @@ TEST(mapped_memory_has_an_address_on_the_device)
     tarn_manager_release(manager);
 }
 
-static void let_go(void *owner)
+static void fail_release(void *owner)
 {
     (void)owner;
     fail_msg("an owner was let go that was never taken");
 }
 
 /* The driver is not asked, so the manager was not. */
-TEST(mapped_memory_of_a_device_that_cannot_map_is_refused_before_the_manager_a92)
+TEST(mapped_memory_of_a_device_that_cannot_map_is_rejected_before_the_manager_a92)
 {
     tarn_pointer *const untouched = (tarn_pointer *)(uintptr_t)77;
     tarn_manager *manager = make();
@@ -64,12 +64,12 @@ TEST(mapped_memory_of_a_device_that_cannot_map_is_refused_before_the_manager_a92
         skip();
     sim_configure("attribute=19:0,fail=call:cuMemHostRegister,fail=call:cuMemHostAlloc");
     CHECK_STATUS(TARN_NOT_SUPPORTED,
-                 tarn_manager_mempin(manager, page, 4096, TARN_HOST_MAPPED, page, let_go,
-                                     &pointer));
-    CHECK_SAYS("mempin: device 0 cannot map host memory");
+                 tarn_manager_mempin(manager, page, 4096, TARN_HOST_MAPPED, page,
+                                     fail_release, &pointer));
+    CHECK_MESSAGE("mempin: device 0 cannot map host memory");
     CHECK_STATUS(TARN_NOT_SUPPORTED,
                  tarn_manager_memhostalloc(manager, 4096, TARN_HOST_MAPPED, &pointer));
-    CHECK_SAYS("memhostalloc: device 0 cannot map host memory");
+    CHECK_MESSAGE("memhostalloc: device 0 cannot map host memory");
     CHECK(pointer == untouched);
     CHECK_EQUAL(0, sim_faults());
     sim_configure("attribute=19:0");
@@ -89,7 +89,7 @@ TEST(mapped_memory_of_a_device_that_cannot_map_is_refused_before_the_manager_a92
 }
 
 /* cuMemHostGetFlags tells what the driver was asked for. */
-TEST(host_memory_is_asked_for_with_the_flags_of_the_driver_and_goes_back_to_it)
+TEST(host_memory_is_allocated_with_driver_flags_and_freed_to_the_driver)
 {
     int (*get_flags)(unsigned *, void *) =
         (int (*)(unsigned *, void *))driver_call("cuMemHostGetFlags");
@@ -178,7 +178,7 @@ TEST(pinning_that_fails_leaves_the_owner_alone)
     CHECK_STATUS(
         TARN_DRIVER_FAILURE,
         tarn_manager_mempin(manager, memory, 4096, 0, &released, count_release, &again));
-    CHECK_SAYS("cuMemHostRegister");
+    CHECK_MESSAGE("cuMemHostRegister");
     CHECK(again == NULL);
     CHECK_EQUAL(0, released);
     tarn_pointer_release(pointer);
@@ -211,16 +211,16 @@ TEST(pinning_is_undone_at_once_even_while_cleanup_is_deferred)
     tarn_manager_release(manager);
 }
 
-TEST(host_memory_of_any_size_is_refused_in_words_and_not_rounded)
+TEST(too_large_host_memory_is_rejected_with_a_message_and_not_rounded)
 {
     tarn_manager *manager = make();
     tarn_pointer *pointer = NULL;
 
     CHECK(tarn_manager_memhostalloc(manager, SIZE_MAX - 7, 0, &pointer) != TARN_OK);
-    CHECK_SAYS("fit into no address space");
+    CHECK_MESSAGE("fit into no address space");
     CHECK(tarn_manager_memhostalloc(manager, SIZE_MAX - 7, TARN_HOST_MAPPED, &pointer) !=
           TARN_OK);
-    CHECK_SAYS("cuMemHostAlloc");
+    CHECK_MESSAGE("cuMemHostAlloc");
     CHECK(tarn_manager_memallocmanaged(manager, SIZE_MAX - 7, true, &pointer) != TARN_OK);
     CHECK(tarn_manager_memalloc(manager, SIZE_MAX - 7, TARN_STREAM_NONE, &pointer) !=
           TARN_OK);

@@ -29,29 +29,29 @@ TEST(handle_names_the_allocation_and_where_the_block_lies)
     tarn_manager_release(manager);
 }
 
-static void refused(tarn_manager *manager, const tarn_pointer *pointer,
-                    tarn_status wanted, const char *words)
+static void check_rejected(tarn_manager *manager, const tarn_pointer *pointer,
+                           tarn_status wanted, const char *message)
 {
     tarn_ipc_handle handle = {.bytes = 77};
 
     CHECK_STATUS(wanted, tarn_manager_get_ipc_handle(manager, pointer, &handle));
-    CHECK_SAYS(words);
+    CHECK_MESSAGE(message);
     CHECK_EQUAL(77, handle.bytes);
 }
 
-TEST(handle_of_nothing_is_refused)
+TEST(handle_of_nothing_is_rejected)
 {
     tarn_manager *manager = make();
     tarn_pointer *empty;
 
     CHECK_OK(tarn_manager_memalloc(manager, 0, TARN_STREAM_NONE, &empty));
-    refused(manager, empty, TARN_INVALID_ARGUMENT, "empty pointer");
-    refused(manager, NULL, TARN_INVALID_ARGUMENT, "empty pointer");
+    check_rejected(manager, empty, TARN_INVALID_ARGUMENT, "empty pointer");
+    check_rejected(manager, NULL, TARN_INVALID_ARGUMENT, "empty pointer");
     tarn_pointer_release(empty);
     tarn_manager_release(manager);
 }
 
-TEST(handle_of_another_devices_memory_is_refused)
+TEST(handle_of_another_devices_memory_is_rejected)
 {
     tarn_pointer_options options = {
         .size = sizeof options, .device = 1, .address = 0x1000, .bytes = 8};
@@ -59,7 +59,7 @@ TEST(handle_of_another_devices_memory_is_refused)
     tarn_pointer *pointer;
 
     CHECK_OK(tarn_pointer_create(&options, &pointer));
-    refused(manager, pointer, TARN_INVALID_ARGUMENT, "pointer of device 1");
+    check_rejected(manager, pointer, TARN_INVALID_ARGUMENT, "pointer of device 1");
     tarn_pointer_release(pointer);
     tarn_manager_release(manager);
 }
@@ -70,15 +70,15 @@ TEST(handle_of_host_memory_is_not_supported)
     tarn_pointer *pointer;
 
     CHECK_OK(tarn_manager_memhostalloc(manager, 64, TARN_HOST_MAPPED, &pointer));
-    refused(manager, pointer, TARN_NOT_SUPPORTED, "no plain device memory");
+    check_rejected(manager, pointer, TARN_NOT_SUPPORTED, "no plain device memory");
     tarn_pointer_release(pointer);
     CHECK_OK(tarn_manager_memallocmanaged(manager, 64, true, &pointer));
-    refused(manager, pointer, TARN_NOT_SUPPORTED, "no plain device memory");
+    check_rejected(manager, pointer, TARN_NOT_SUPPORTED, "no plain device memory");
     tarn_pointer_release(pointer);
     tarn_manager_release(manager);
 }
 
-TEST(handle_of_pool_memory_is_not_supported_and_the_words_say_what_is)
+TEST(handle_of_pool_memory_is_not_supported_and_the_message_names_the_alternative)
 {
     tarn_manager *manager = make();
     tarn_resource *resource;
@@ -87,7 +87,8 @@ TEST(handle_of_pool_memory_is_not_supported_and_the_words_say_what_is)
     CHECK_OK(tarn_async_create(0, NULL, &resource));
     CHECK_OK(tarn_device_set_resource(0, resource, NULL));
     CHECK_OK(tarn_manager_memalloc(manager, 4096, TARN_STREAM_NONE, &pointer));
-    refused(manager, pointer, TARN_NOT_SUPPORTED, "memory of the cuda resource can");
+    check_rejected(manager, pointer, TARN_NOT_SUPPORTED,
+                   "memory of the cuda resource can");
     tarn_pointer_release(pointer);
     CHECK_OK(tarn_device_set_resource(0, NULL, NULL));
     CHECK_OK(tarn_resource_release(resource));

@@ -61,18 +61,18 @@ static void load_and_serve(void)
     CHILD_STATUS(TARN_OK, tarn_pointer_reclaim_deferred());
 }
 
-TEST(plugin_gives_its_table_and_serves)
+TEST(plugin_returns_its_table_and_works)
 {
     in_child(load_and_serve);
 }
 
 /* Each failure has a status and words of its own, and leaves the output alone. */
-TEST(plugin_that_is_none_is_refused_in_words)
+TEST(invalid_plugin_is_rejected_with_a_message)
 {
     const struct {
         const char *path, *symbol;
         tarn_status status;
-        const char *words[2];
+        const char *messages[2];
     } wrong[] = {
         {"/nowhere/at_all.so", NULL, TARN_NOT_FOUND, {"no file /nowhere/at_all.so", ""}},
         {"/etc/passwd/x.so", NULL, TARN_NOT_FOUND, {"no file /etc/passwd/x.so", ""}},
@@ -98,19 +98,19 @@ TEST(plugin_that_is_none_is_refused_in_words)
         const char *path = wrong[i].path ? wrong[i].path : plugin();
         const tarn_manager_ops *ops = NULL;
         CHECK_STATUS(wrong[i].status, tarn_manager_load(path, wrong[i].symbol, &ops));
-        CHECK_SAYS(wrong[i].words[0]);
-        CHECK_SAYS(wrong[i].words[1]);
+        CHECK_MESSAGE(wrong[i].messages[0]);
+        CHECK_MESSAGE(wrong[i].messages[1]);
         CHECK(ops == NULL);
     }
 }
 
-TEST(library_without_the_symbol_is_told_from_one_that_is_none)
+TEST(library_without_the_symbol_differs_from_a_missing_library)
 {
     const tarn_manager_ops *ops = NULL;
 
     CHECK_STATUS(TARN_NOT_FOUND,
                  tarn_manager_load(in_build("tests/fake/libcuda.so.1"), NULL, &ops));
-    CHECK_SAYS("libcuda.so.1 has no symbol tarn_manager_plugin");
+    CHECK_MESSAGE("libcuda.so.1 has no symbol tarn_manager_plugin");
     CHECK(ops == NULL);
 }
 
@@ -130,7 +130,7 @@ TEST(program_with_rights_of_its_own_loads_nothing)
     tarn_status status = tarn_manager_load(plugin(), NULL, &ops);
     is_secure = 0;
     CHECK_STATUS(TARN_NOT_SUPPORTED, status);
-    CHECK_SAYS("rights of its own");
+    CHECK_MESSAGE("rights of its own");
     CHECK(ops == NULL);
 }
 
@@ -147,7 +147,7 @@ static void ask_with_rights(void)
     tarn_manager_release(manager);
 }
 
-TEST(program_with_rights_of_its_own_does_not_ask_the_environment)
+TEST(privileged_program_does_not_read_the_environment)
 {
     in_child(ask_with_rights);
 }

@@ -8,7 +8,7 @@ struct plugin {
     void *context;        /* that create was given */
     void *current[2];     /* at create and destroy */
     tarn_manager *itself; /* used in its own operations; NULL: not */
-    bool refuse;          /* to be created */
+    bool fails_to_create; /* to be created */
     bool fails_to_end;    /* deferred cleanup */
     bool wordless;        /* ... and say nothing */
 };
@@ -18,7 +18,7 @@ static tarn_status plugin_create(void *config, int device, void *context, void *
     struct plugin *plugin = config;
 
     CHECK_EQUAL(0, device);
-    if (plugin->refuse)
+    if (plugin->fails_to_create)
         return plugin->wordless
                    ? TARN_PLUGIN_FAILURE
                    : tarn_error_set(TARN_PLUGIN_FAILURE, "plugin: not today");
@@ -113,7 +113,7 @@ static tarn_status initialize_by_allocating(void *self)
     return tarn_manager_memalloc(initializing, 10, TARN_STREAM_NONE, &pointer);
 }
 
-TEST(manager_that_its_plugin_calls_while_it_initializes_is_refused)
+TEST(manager_that_its_plugin_calls_while_it_initializes_is_rejected)
 {
     tarn_manager_ops ops = plugin_ops;
     struct plugin plugin = {0};
@@ -121,7 +121,7 @@ TEST(manager_that_its_plugin_calls_while_it_initializes_is_refused)
     ops.initialize = initialize_by_allocating;
     CHECK_OK(tarn_manager_create(&ops, &plugin, 0, &initializing));
     CHECK_STATUS(TARN_REENTRANT_CALL, tarn_manager_initialize(initializing));
-    CHECK_SAYS("memalloc of plugin is called inside its initialize or context_gone");
+    CHECK_MESSAGE("memalloc of plugin is called inside its initialize or context_gone");
     CHECK_STATUS(TARN_REENTRANT_CALL, tarn_manager_initialize(initializing)); /* again */
     tarn_manager_release(initializing);
 }
@@ -157,7 +157,7 @@ TEST(manager_is_made_and_ended_in_its_context_and_no_context_stays)
     CHECK(current_context() == NULL);
 }
 
-TEST(manager_of_another_interface_version_is_refused)
+TEST(manager_of_another_interface_version_is_rejected)
 {
     struct plugin plugin = {0};
     tarn_manager_ops ops = plugin_ops;
@@ -165,37 +165,37 @@ TEST(manager_of_another_interface_version_is_refused)
 
     ops.interface_version = 2;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_create(&ops, &plugin, 0, &manager));
-    CHECK_SAYS("plugin has interface version 2, version 1 required");
+    CHECK_MESSAGE("plugin has interface version 2, version 1 required");
     CHECK(manager == NULL);
     CHECK_EQUAL(0, plugin.created);
 }
 
-TEST(manager_whose_table_is_too_short_is_refused)
+TEST(manager_whose_table_is_too_short_is_rejected)
 {
     tarn_manager_ops ops = plugin_ops;
     tarn_manager *manager;
 
     ops.size = offsetof(tarn_manager_ops, mempin);
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_create(&ops, NULL, 0, &manager));
-    CHECK_SAYS("table of plugin is too short");
-    CHECK_SAYS("72 bytes of 80");
+    CHECK_MESSAGE("table of plugin is too short");
+    CHECK_MESSAGE("72 bytes of 80");
     ops.size = 8;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_create(&ops, NULL, 0, &manager));
-    CHECK_SAYS("too short to have an interface version");
+    CHECK_MESSAGE("too short to have an interface version");
 }
 
-TEST(manager_without_a_required_operation_is_refused_by_its_name)
+TEST(manager_without_a_required_operation_is_rejected_by_its_name)
 {
     tarn_manager_ops ops = plugin_ops;
     tarn_manager *manager;
 
     ops.mempin = NULL;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_create(&ops, NULL, 0, &manager));
-    CHECK_SAYS("plugin has no mempin");
+    CHECK_MESSAGE("plugin has no mempin");
     ops = plugin_ops;
     ops.name = NULL;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_create(&ops, NULL, 0, &manager));
-    CHECK_SAYS("has no name");
+    CHECK_MESSAGE("has no name");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_create(NULL, NULL, 0, &manager));
 }
 
@@ -213,7 +213,7 @@ TEST(manager_with_a_shorter_table_has_no_optional_operations)
     CHECK_OK(tarn_manager_create(&ops, &plugin, 0, &manager));
     CHECK_STATUS(TARN_NOT_SUPPORTED,
                  tarn_manager_memallocmanaged(manager, 8, true, &pointer));
-    CHECK_SAYS("plugin has no memallocmanaged");
+    CHECK_MESSAGE("plugin has no memallocmanaged");
     CHECK_STATUS(TARN_NOT_SUPPORTED,
                  tarn_manager_get_memory_info(manager, &free_bytes, &total_bytes));
     CHECK_EQUAL(7, free_bytes + total_bytes);
@@ -238,19 +238,19 @@ TEST(manager_of_a_newer_table_is_taken_as_far_as_it_is_known)
     CHECK_EQUAL(1, plugin.destroyed);
 }
 
-TEST(manager_that_refuses_to_be_made_is_not)
+TEST(manager_whose_creation_fails_does_not_exist)
 {
-    struct plugin plugin = {.refuse = true};
+    struct plugin plugin = {.fails_to_create = true};
     tarn_manager *manager = NULL;
 
     CHECK_STATUS(TARN_PLUGIN_FAILURE,
                  tarn_manager_create(&plugin_ops, &plugin, 0, &manager));
-    CHECK_SAYS("plugin: not today");
+    CHECK_MESSAGE("plugin: not today");
     plugin.wordless = true;
     tarn_error_set(TARN_PLUGIN_FAILURE, "an older failure");
     CHECK_STATUS(TARN_PLUGIN_FAILURE,
                  tarn_manager_create(&plugin_ops, &plugin, 0, &manager));
-    CHECK_SAYS("create of plugin failed");
+    CHECK_MESSAGE("create of plugin failed");
     CHECK(manager == NULL);
     CHECK_EQUAL(0, plugin.destroyed);
 }
@@ -289,35 +289,35 @@ TEST(plugin_that_fails_without_a_message_does_not_get_that_of_an_older_failure)
     CHECK_OK(tarn_manager_create(&ops, &plugin, 0, &manager));
     tarn_error_set(TARN_OUT_OF_MEMORY, "an older failure");
     CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_manager_reset(manager));
-    CHECK_SAYS("manager: reset of plugin failed");
+    CHECK_MESSAGE("manager: reset of plugin failed");
     CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_manager_defer_cleanup_begin(manager));
-    CHECK_SAYS("manager: defer_cleanup_begin of plugin failed");
+    CHECK_MESSAGE("manager: defer_cleanup_begin of plugin failed");
     CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_manager_memhostalloc(manager, 8, 0, &pointer));
-    CHECK_SAYS("manager: memhostalloc of plugin failed");
+    CHECK_MESSAGE("manager: memhostalloc of plugin failed");
     CHECK_STATUS(TARN_OUT_OF_MEMORY,
                  tarn_manager_get_memory_info(manager, &free_bytes, &total));
-    CHECK_SAYS("manager: get_memory_info of plugin failed");
+    CHECK_MESSAGE("manager: get_memory_info of plugin failed");
     tarn_manager_release(manager);
     ops.initialize = fail_silently;
     CHECK_OK(tarn_manager_create(&ops, &plugin, 0, &manager));
     CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_manager_initialize(manager));
-    CHECK_SAYS("manager: initialize of plugin failed");
+    CHECK_MESSAGE("manager: initialize of plugin failed");
     tarn_manager_release(manager);
 }
 
-TEST(manager_of_a_device_that_is_not_there_is_refused)
+TEST(manager_of_a_device_that_does_not_exist_is_rejected)
 {
     struct plugin plugin = {0};
     tarn_manager *manager;
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_create(&plugin_ops, &plugin, 99, &manager));
-    CHECK_SAYS("there is no device 99");
+    CHECK_MESSAGE("there is no device 99");
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_create(&plugin_ops, &plugin, -1, &manager));
 }
 
-TEST(manager_that_goes_ends_what_it_deferred)
+TEST(manager_that_ends_completes_its_deferred_frees)
 {
     struct plugin plugin = {0};
     tarn_manager *manager;

@@ -112,7 +112,7 @@ TEST(native_keeps_nothing_where_the_limit_is_0)
 }
 
 /* Half of what is free, twice: the second needs the pending first. */
-TEST(native_flushes_and_tries_once_more_where_memory_runs_out)
+TEST(native_flushes_and_retries_once_when_memory_runs_out)
 {
     tarn_manager *manager = make();
     tarn_pointer *none = NULL;
@@ -141,7 +141,7 @@ TEST(native_flushes_and_tries_once_more_where_memory_runs_out)
     end(manager);
 }
 
-TEST(native_asks_the_driver_once_more_and_not_more_often)
+TEST(native_retries_the_driver_once)
 {
     tarn_manager *manager = make();
     tarn_pointer *none = NULL;
@@ -176,7 +176,7 @@ TEST(native_keeps_everything_while_cleanup_is_deferred_a12)
     end(manager);
 }
 
-TEST(native_shares_what_is_pending_with_host_and_managed_memory_a103)
+TEST(native_shares_pending_deallocs_with_host_and_managed_memory_a103)
 {
     tarn_manager *manager = make();
     tarn_pointer *pointers[4];
@@ -254,7 +254,7 @@ static void note_stream(void *data, const tarn_observer_event *event)
 
 /* A raw stream may be gone when its memory goes back, so nobody is told of it then: a tap
  * or a resource might use the handle. */
-TEST(native_needs_no_stream_when_memory_goes_back)
+TEST(native_needs_no_stream_to_free_memory)
 {
     tarn_manager *manager = make();
     tarn_stream stream;
@@ -311,7 +311,7 @@ static void *work(void *data)
     return NULL;
 }
 
-TEST(native_shared_by_threads_gives_everything_back)
+TEST(native_shared_by_threads_frees_everything)
 {
     tarn_manager *manager = make();
     pthread_t threads[THREADS];

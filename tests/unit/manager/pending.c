@@ -12,7 +12,7 @@ static void set_nonsense(void)
     double ratio = 0;
 
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_set_pending_deallocs_limits(3, 1.5));
-    CHILD_SAYS("a ratio of 1.5");
+    CHILD_MESSAGE("a ratio of 1.5");
     CHILD_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_set_pending_deallocs_limits(3, -0.1));
     CHILD_STATUS(TARN_INVALID_ARGUMENT,
@@ -25,7 +25,7 @@ static void set_nonsense(void)
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_pending_deallocs(0, NULL, &count));
 }
 
-TEST(limits_that_are_none_are_refused)
+TEST(invalid_limits_are_rejected)
 {
     in_child(set_nonsense);
 }
@@ -119,7 +119,7 @@ static void warn_one_who_asks_again(void)
     CHILD_CHECK(count == 10 && warnings == 1);
 }
 
-TEST(warning_of_the_environment_may_ask_for_the_limits)
+TEST(warning_handler_may_query_the_limits)
 {
     in_child(warn_one_who_asks_again);
 }
@@ -143,7 +143,7 @@ static void free_by_the_environment(void)
     tarn_manager_release(manager);
 }
 
-TEST(environment_says_when_pending_memory_goes_back)
+TEST(environment_sets_when_pending_memory_is_freed)
 {
     in_child(free_by_the_environment);
 }

@@ -37,7 +37,7 @@ static bool is_pinned(void *host)
     return known;
 }
 
-TEST(pinned_block_says_what_it_is_and_is_the_users_to_write)
+TEST(pinned_block_reports_its_kind_and_is_writable)
 {
     tarn_manager *manager = make();
     tarn_pointer *pointer = take(manager, BYTES), *view;
@@ -55,7 +55,7 @@ TEST(pinned_block_says_what_it_is_and_is_the_users_to_write)
     tarn_manager_release(manager);
 }
 
-TEST(pinned_pairs_ask_the_driver_for_no_memory)
+TEST(pinned_pairs_need_no_driver_allocation)
 {
     tarn_manager *manager = make();
     tarn_pointer *pointer = take(manager, BYTES);
@@ -71,7 +71,7 @@ TEST(pinned_pairs_ask_the_driver_for_no_memory)
     CHECK(!is_pinned(host));
 }
 
-TEST(pinned_memory_that_is_idle_goes_back_with_a_reset_and_what_is_out_stays)
+TEST(free_pinned_memory_is_released_by_a_reset_and_live_memory_stays)
 {
     tarn_manager *manager = make();
     tarn_pointer *pointer = take(manager, BYTES);
@@ -103,7 +103,7 @@ TEST(pinned_blocks_may_outlive_their_manager)
 
 /* Another life of the context has a pool of its own; what was out in the old one went with
  * it, and no address of it is handed out again as if it were there. */
-TEST(pinned_memory_is_had_again_after_the_context_was_reset)
+TEST(pinned_memory_is_available_again_after_a_context_reset)
 {
     tarn_manager *manager = make();
     tarn_pointer *old = take(manager, BYTES), *idle = take(manager, BYTES);
@@ -137,7 +137,7 @@ static void wait_at_gate(void *unused)
 
 /* A copy from a block is queued behind a gate, on a stream that waits for nobody, and the
  * block goes; another one comes, and the host writes into it. */
-TEST(pinned_memory_is_not_handed_out_while_a_copy_of_it_is_queued)
+TEST(pinned_memory_is_not_reused_while_a_copy_of_it_is_queued)
 {
     int (*create)(tarn_stream *, unsigned) =
         (int (*)(tarn_stream *, unsigned))driver_call("cuStreamCreate");
@@ -194,7 +194,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-TEST(pinned_memory_is_given_to_many_threads)
+TEST(pinned_memory_is_allocated_by_many_threads)
 {
     tarn_manager *manager = make();
     pthread_t threads[THREADS];

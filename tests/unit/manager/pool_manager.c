@@ -6,7 +6,7 @@
 struct counted {
     tarn_resource *below; /* retained */
     int made, frees, trims, destroyed;
-    size_t kept; /* what the last trim was to keep */
+    size_t last_keep_bytes; /* what the last trim was to keep */
     tarn_status fails;
 };
 
@@ -31,7 +31,7 @@ static void counted_destroy(void *self)
     tarn_resource_release(((struct counted *)self)->below);
 }
 
-static bool counted_free_waits(const void *self)
+static bool counted_deallocate_synchronizes(const void *self)
 {
     (void)self;
     return false;
@@ -42,7 +42,7 @@ static tarn_status counted_trim(void *self, size_t keep_bytes, size_t *released_
     struct counted *counted = self;
 
     counted->trims++;
-    counted->kept = keep_bytes;
+    counted->last_keep_bytes = keep_bytes;
     *released_out = 0;
     return counted->fails;
 }
@@ -54,7 +54,8 @@ static tarn_status make_counted(void *data, int device, tarn_resource **out)
                                           .allocate = counted_allocate,
                                           .deallocate = counted_deallocate,
                                           .destroy = counted_destroy,
-                                          .deallocate_synchronizes = counted_free_waits,
+                                          .deallocate_synchronizes =
+                                              counted_deallocate_synchronizes,
                                           .trim = counted_trim};
     struct counted *counted = data;
 
@@ -104,7 +105,7 @@ TEST(pool_manager_serves_from_a_pool_of_its_own)
     CHECK_EQUAL(0, tarn_pointer_deferred_count());
 }
 
-TEST(pool_manager_gives_the_pool_its_block_at_once_a16)
+TEST(pool_manager_returns_a_block_to_the_pool_at_once_a16)
 {
     struct counted counted = {0};
     tarn_manager *manager = make(&counted, 0);
@@ -126,7 +127,7 @@ TEST(pool_manager_gives_the_pool_its_block_at_once_a16)
     CHECK_EQUAL(1, counted.destroyed);
 }
 
-TEST(pool_manager_gives_segments_back_outside_deferred_cleanup_alone_a18)
+TEST(pool_manager_releases_segments_only_outside_deferred_cleanup_a18)
 {
     struct counted counted = {0};
     tarn_manager *manager = make(&counted, 1);
@@ -134,7 +135,7 @@ TEST(pool_manager_gives_segments_back_outside_deferred_cleanup_alone_a18)
 
     tarn_pointer_release(one);
     CHECK_EQUAL(1, counted.trims);
-    CHECK_EQUAL(1, counted.kept);
+    CHECK_EQUAL(1, counted.last_keep_bytes);
     CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
     CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
     tarn_pointer_release(other);
@@ -177,7 +178,7 @@ static void come_and_go(tarn_manager *manager, tarn_stream stream)
     tarn_pointer_release(pointer);
 }
 
-TEST(pool_itself_gives_memory_back_outside_deferred_cleanup_alone_a18)
+TEST(pool_releases_memory_only_outside_deferred_cleanup_a18)
 {
     static const tarn_stream streams[] = {TARN_STREAM_LEGACY, TARN_STREAM_NONE};
     tarn_pool_manager_options options = {
@@ -198,7 +199,7 @@ TEST(pool_itself_gives_memory_back_outside_deferred_cleanup_alone_a18)
     tarn_manager_release(manager);
 }
 
-TEST(pool_manager_looks_at_its_segments_once_a_quarter_of_what_may_stay)
+TEST(pool_manager_checks_its_segments_after_a_quarter_of_the_kept_bytes)
 {
     struct counted counted = {0};
     tarn_manager *manager = make(&counted, 4000);
@@ -206,7 +207,7 @@ TEST(pool_manager_looks_at_its_segments_once_a_quarter_of_what_may_stay)
     for (int i = 0; i < 20; i++)
         tarn_pointer_release(allocate(manager, 200));
     CHECK_EQUAL(3, counted.trims); /* after 1,200 bytes each */
-    CHECK_EQUAL(4000, counted.kept);
+    CHECK_EQUAL(4000, counted.last_keep_bytes);
     tarn_manager_release(manager);
 }
 
@@ -233,7 +234,7 @@ TEST(pool_manager_reset_may_come_first_and_trims_all)
     tarn_pointer_release(allocate(manager, 100));
     CHECK_OK(tarn_manager_reset(manager));
     CHECK_EQUAL(1, counted.trims);
-    CHECK_EQUAL(0, counted.kept);
+    CHECK_EQUAL(0, counted.last_keep_bytes);
     tarn_pointer_release(allocate(manager, 100)); /* the pool is the same one */
     CHECK_EQUAL(1, counted.made);
     tarn_manager_release(manager);
@@ -278,7 +279,8 @@ static tarn_status fail_silently(void *data, int device, tarn_resource **out)
     return TARN_PLUGIN_FAILURE;
 }
 
-static void refuses(tarn_status (*what)(void *, int, tarn_resource **), const char *words)
+static void check_rejects(tarn_status (*what)(void *, int, tarn_resource **),
+                          const char *message)
 {
     tarn_pool_manager_options options = {.size = sizeof options, .make = what};
     tarn_manager *manager;
@@ -287,29 +289,29 @@ static void refuses(tarn_status (*what)(void *, int, tarn_resource **), const ch
     CHECK_OK(tarn_manager_create(tarn_pool_manager_ops(), &options, 0, &manager));
     CHECK_STATUS(TARN_PLUGIN_FAILURE,
                  tarn_manager_memalloc(manager, 8, TARN_STREAM_NONE, &pointer));
-    CHECK_SAYS(words);
+    CHECK_MESSAGE(message);
     CHECK(pointer == NULL);
     tarn_manager_release(manager);
 }
 
-TEST(pool_manager_refuses_a_resource_that_does_not_fit)
+TEST(pool_manager_rejects_an_unsuitable_resource)
 {
     tarn_pool_manager_options options = {.size = 8};
     tarn_manager *manager = NULL;
 
-    refuses(make_nothing, "was made for device 0 is none");
-    refuses(make_host, "is another one's, device -1");
-    refuses(fail_silently, "pool manager: no resource was made for device 0");
+    check_rejects(make_nothing, "was made for device 0 is none");
+    check_rejects(make_host, "is another one's, device -1");
+    check_rejects(fail_silently, "pool manager: no resource was made for device 0");
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_create(tarn_pool_manager_ops(), &options, 0, &manager));
-    CHECK_SAYS("options of 8 bytes are too short");
+    CHECK_MESSAGE("options of 8 bytes are too short");
     struct {
         tarn_pool_manager_options known;
         uint64_t later;
     } longer = {{.size = sizeof longer}, 1};
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_create(tarn_pool_manager_ops(), &longer, 0, &manager));
-    CHECK_SAYS("does not know");
+    CHECK_MESSAGE("does not know");
     CHECK(manager == NULL);
 }
 

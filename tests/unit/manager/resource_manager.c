@@ -10,11 +10,11 @@
 /* A resource over real memory that says what the test wants it to say. */
 struct shell {
     tarn_resource *below; /* retained */
-    bool free_waits;
-    bool serves_no_stream; /* as well as a resource can whose free waits */
+    bool deallocate_synchronizes;
+    bool supports_no_stream; /* as well as a resource can whose free waits */
     int frees;
-    int full; /* so many of the next allocations are out of memory */
-    int kept; /* so many of the next frees fail */
+    int full;          /* so many of the next allocations are out of memory */
+    int failing_frees; /* so many of the next frees fail */
     int trims;
     atomic_int *done; /* must be set before a free comes; NULL: do not look */
     int too_early;
@@ -37,8 +37,8 @@ static tarn_status shell_deallocate(void *self, tarn_device_ptr block, size_t by
 {
     struct shell *shell = self;
 
-    if (shell->kept > 0) {
-        shell->kept--;
+    if (shell->failing_frees > 0) {
+        shell->failing_frees--;
         return tarn_error_set(TARN_DRIVER_FAILURE, "shell: keep your %zu bytes", bytes);
     }
     shell->frees++;
@@ -52,16 +52,16 @@ static void shell_destroy(void *self)
     tarn_resource_release(((struct shell *)self)->below);
 }
 
-static bool shell_free_waits(const void *self)
+static bool shell_deallocate_synchronizes(const void *self)
 {
-    return ((const struct shell *)self)->free_waits;
+    return ((const struct shell *)self)->deallocate_synchronizes;
 }
 
-static bool shell_serves_no_stream(const void *self)
+static bool shell_supports_no_stream(const void *self)
 {
     const struct shell *shell = self;
 
-    return shell->serves_no_stream || shell->free_waits;
+    return shell->supports_no_stream || shell->deallocate_synchronizes;
 }
 
 static tarn_status shell_trim(void *self, size_t keep_bytes, size_t *released_out)
@@ -78,9 +78,10 @@ static void install(struct shell *shell, tarn_resource *below)
                                           .allocate = shell_allocate,
                                           .deallocate = shell_deallocate,
                                           .destroy = shell_destroy,
-                                          .deallocate_synchronizes = shell_free_waits,
+                                          .deallocate_synchronizes =
+                                              shell_deallocate_synchronizes,
                                           .trim = shell_trim,
-                                          .supports_no_stream = shell_serves_no_stream};
+                                          .supports_no_stream = shell_supports_no_stream};
     tarn_resource *resource;
 
     shell->below = below;
@@ -134,9 +135,10 @@ TEST(manager_serves_memory_that_can_be_used)
     tarn_manager_release(manager);
 }
 
-TEST(manager_serves_from_the_resource_of_the_moment)
+TEST(manager_allocates_from_the_current_device_resource)
 {
-    struct shell one = {.free_waits = true}, other = {.free_waits = true};
+    struct shell one = {.deallocate_synchronizes = true},
+                 other = {.deallocate_synchronizes = true};
     tarn_manager *manager = make();
 
     install(&one, cuda());
@@ -170,7 +172,7 @@ TEST(pointer_outlives_its_manager_and_a_reset)
 
 TEST(reset_may_come_before_initialize_and_trims)
 {
-    struct shell shell = {.free_waits = true};
+    struct shell shell = {.deallocate_synchronizes = true};
     tarn_manager *manager = make();
 
     install(&shell, cuda());
@@ -222,11 +224,11 @@ static void finish_late(void *done)
 }
 
 /* Work that is not done before it is told to be. */
-static void finish_when_told(void *told)
+static void finish_when_released(void *released)
 {
     struct timespec while_ = {.tv_nsec = 1000 * 1000};
 
-    while (!atomic_load((atomic_int *)told))
+    while (!atomic_load((atomic_int *)released))
         nanosleep(&while_, NULL);
 }
 
@@ -261,7 +263,7 @@ static void end_stream(void *stream)
 TEST(release_without_a_stream_waits_for_work_on_every_stream)
 {
     atomic_int done = 0;
-    struct shell shell = {.free_waits = false, .done = &done};
+    struct shell shell = {.deallocate_synchronizes = false, .done = &done};
     tarn_manager *manager = make();
 
     install(&shell, cuda());
@@ -275,10 +277,10 @@ TEST(release_without_a_stream_waits_for_work_on_every_stream)
     tarn_manager_release(manager);
 }
 
-TEST(allocation_without_a_stream_comes_with_nothing_pending_behind_it)
+TEST(no_stream_allocation_has_no_pending_work)
 {
     atomic_int done = 0;
-    struct shell shell = {.free_waits = false};
+    struct shell shell = {.deallocate_synchronizes = false};
     tarn_manager *manager = make();
 
     install(&shell, cuda());
@@ -318,9 +320,9 @@ TEST(memory_of_the_drivers_pool_is_ready_for_every_stream)
     tarn_manager_release(manager);
 }
 
-TEST(deferred_cleanup_keeps_what_would_wait_until_the_last_end)
+TEST(deferred_cleanup_keeps_frees_that_would_wait_until_the_last_end)
 {
-    struct shell shell = {.free_waits = true};
+    struct shell shell = {.deallocate_synchronizes = true};
     tarn_manager *manager = make();
 
     install(&shell, cuda());
@@ -337,7 +339,7 @@ TEST(deferred_cleanup_keeps_what_would_wait_until_the_last_end)
     CHECK_EQUAL(2, shell.frees);
     CHECK_EQUAL(0, tarn_pointer_deferred_count());
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_manager_defer_cleanup_end(manager));
-    CHECK_SAYS("did not begin");
+    CHECK_MESSAGE("did not begin");
     uninstall();
     tarn_manager_release(manager);
 }
@@ -350,9 +352,9 @@ static tarn_deferred_frees deferred(void)
     return frees;
 }
 
-TEST(deferred_cleanup_that_cannot_free_says_so_and_has_ended)
+TEST(deferred_cleanup_that_cannot_free_reports_it_and_has_ended)
 {
-    struct shell shell = {.free_waits = true};
+    struct shell shell = {.deallocate_synchronizes = true};
     tarn_manager *manager = make();
 
     install(&shell, cuda());
@@ -362,9 +364,9 @@ TEST(deferred_cleanup_that_cannot_free_says_so_and_has_ended)
     CHECK_EQUAL(2, deferred().waiting_count);
     CHECK_EQUAL(200, deferred().waiting_bytes);
     CHECK_EQUAL(0, deferred().failed_count);
-    shell.kept = 1;
+    shell.failing_frees = 1;
     CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_manager_defer_cleanup_end(manager));
-    CHECK_SAYS("shell: keep your 100 bytes");
+    CHECK_MESSAGE("shell: keep your 100 bytes");
     CHECK_EQUAL(1, deferred().failed_count);
     CHECK_EQUAL(100, deferred().failed_bytes);
     CHECK_EQUAL(0, deferred().waiting_count);
@@ -372,7 +374,7 @@ TEST(deferred_cleanup_that_cannot_free_says_so_and_has_ended)
 
     /* A failure that was reported before is not this end's. */
     CHECK_OK(tarn_manager_defer_cleanup_begin(manager));
-    shell.kept = 1;
+    shell.failing_frees = 1;
     CHECK_OK(tarn_manager_defer_cleanup_end(manager));
     CHECK_EQUAL(1, deferred().failed_count);
     CHECK_OK(tarn_pointer_reclaim_deferred());
@@ -381,9 +383,9 @@ TEST(deferred_cleanup_that_cannot_free_says_so_and_has_ended)
     tarn_manager_release(manager);
 }
 
-TEST(deferred_cleanup_lets_go_at_once_of_what_does_not_wait)
+TEST(deferred_cleanup_frees_at_once_if_the_free_does_not_wait)
 {
-    struct shell shell = {.free_waits = false};
+    struct shell shell = {.deallocate_synchronizes = false};
     tarn_manager *manager = make();
     tarn_pointer *pointer;
 
@@ -397,9 +399,9 @@ TEST(deferred_cleanup_lets_go_at_once_of_what_does_not_wait)
     tarn_manager_release(manager);
 }
 
-TEST(deferred_cleanup_keeps_nothing_of_those_who_serve_without_a_stream)
+TEST(deferred_cleanup_keeps_no_memory_of_resources_that_support_no_stream)
 {
-    struct shell shell = {.serves_no_stream = true};
+    struct shell shell = {.supports_no_stream = true};
     tarn_manager *manager = make();
 
     install(&shell, cuda());
@@ -412,20 +414,21 @@ TEST(deferred_cleanup_keeps_nothing_of_those_who_serve_without_a_stream)
     tarn_manager_release(manager);
 }
 
-TEST(release_to_a_resource_that_serves_without_a_stream_waits_for_nothing)
+TEST(release_to_a_resource_that_supports_no_stream_does_not_wait)
 {
-    atomic_int told = 0;
-    struct shell shell = {.serves_no_stream = true};
+    atomic_int released = 0;
+    struct shell shell = {.supports_no_stream = true};
     tarn_manager *manager = make();
     tarn_resource *pool;
 
     CHECK_OK(tarn_pool_create(0, NULL, NULL, &pool));
     install(&shell, pool);
     tarn_pointer *pointer = allocate(manager, 100);
-    void *stream = queue_work(finish_when_told, &told);
+    void *stream = queue_work(finish_when_released, &released);
     tarn_pointer_release(pointer);
     pointer = allocate(manager, 100);
-    atomic_store(&told, 1); /* it comes here, though the work has not come to its end */
+    atomic_store(&released,
+                 1); /* it comes here, though the work has not come to its end */
     tarn_pointer_release(pointer);
     end_stream(stream);
     uninstall();
@@ -434,7 +437,7 @@ TEST(release_to_a_resource_that_serves_without_a_stream_waits_for_nothing)
 
 TEST(deferred_cleanup_ends_where_memory_runs_out)
 {
-    struct shell shell = {.free_waits = true};
+    struct shell shell = {.deallocate_synchronizes = true};
     tarn_manager *manager = make();
 
     install(&shell, cuda());
@@ -470,7 +473,7 @@ static int use_in_child(tarn_manager *manager, tarn_pointer *pointer)
     return 0;
 }
 
-TEST(forked_child_frees_nothing_and_is_told_so)
+TEST(forked_child_frees_nothing_and_gets_an_error)
 {
     tarn_manager *manager = make();
     tarn_pointer *pointer = allocate(manager, 100);

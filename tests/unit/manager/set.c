@@ -147,7 +147,7 @@ TEST(process_has_one_instance_whichever_thread_comes_first)
 }
 
 /* Whoever comes first decides, and the others are told. */
-static atomic_int taken, refused;
+static atomic_int taken, rejected;
 
 static void *set_or_ask(void *data)
 {
@@ -157,7 +157,7 @@ static void *set_or_ask(void *data)
     if (ops) {
         tarn_status status = tarn_set_memory_manager(ops, NULL);
         CHILD_CHECK(status == TARN_OK || status == TARN_ALREADY_SET);
-        atomic_fetch_add(status == TARN_OK ? &taken : &refused, 1);
+        atomic_fetch_add(status == TARN_OK ? &taken : &rejected, 1);
         return NULL;
     }
     CHILD_STATUS(TARN_OK, tarn_memory_manager(0, &manager));
@@ -176,7 +176,7 @@ static void set_from_threads(void)
                                    (void *)(uintptr_t)all[i]) == 0);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    CHILD_CHECK(taken + refused == 4 && taken <= 2); /* one is there twice */
+    CHILD_CHECK(taken + rejected == 4 && taken <= 2); /* one is there twice */
 }
 
 TEST(threads_agree_on_one_manager)
@@ -198,13 +198,13 @@ static void ask_within_create(void)
     meanwhile = ask_within;
     CHILD_STATUS(TARN_OK, tarn_set_memory_manager(&slow, NULL));
     CHILD_STATUS(TARN_REENTRANT_CALL, tarn_memory_manager(0, &manager));
-    CHILD_SAYS("while its manager makes one");
+    CHILD_MESSAGE("while its manager makes one");
     CHILD_CHECK(manager == NULL);
     meanwhile = NULL; /* nothing is stuck */
     serves("slow", 0);
 }
 
-TEST(manager_that_asks_for_itself_while_it_is_made_is_told_so)
+TEST(manager_that_requests_itself_while_it_is_created_gets_an_error)
 {
     in_child(ask_within_create);
 }
@@ -222,7 +222,7 @@ static void set_another(void)
     CHILD_STATUS(TARN_ALREADY_SET, tarn_set_memory_manager(&slow, NULL));
     CHILD_STATUS(TARN_ALREADY_SET,
                  tarn_set_memory_manager(tarn_native_manager_ops(), NULL));
-    CHILD_SAYS("native comes second, slow was set already");
+    CHILD_MESSAGE("native comes second, slow was set already");
     serves("slow", 0);
     CHILD_STATUS(TARN_OK,
                  tarn_set_memory_manager(&slow, &config)); /* a cell runs twice */
@@ -240,7 +240,7 @@ static void set_late(void)
     serves("resource", 0);
     CHILD_STATUS(TARN_ALREADY_SET,
                  tarn_set_memory_manager(tarn_native_manager_ops(), NULL));
-    CHILD_SAYS("native comes too late");
+    CHILD_MESSAGE("native comes too late");
     CHILD_STATUS(TARN_OK, tarn_set_memory_manager(tarn_resource_manager_ops(), NULL));
     serves("resource", last_device());
 }
@@ -260,8 +260,8 @@ static void set_while_one_is_made(void)
     tarn_set_warning_handler(NULL, NULL);
     serves("fake", 0);
     void *library = dlopen(plugin(), RTLD_NOW | RTLD_NOLOAD);
-    const tarn_status *told = library ? dlsym(library, "plugin_was_told") : NULL;
-    CHILD_CHECK(told && *told == TARN_ALREADY_SET);
+    const tarn_status *notified = library ? dlsym(library, "plugin_was_told") : NULL;
+    CHILD_CHECK(notified && *notified == TARN_ALREADY_SET);
     dlclose(library);
     serves("fake", last_device());
 }
@@ -277,11 +277,11 @@ static void set_broken(void)
 
     broken.interface_version = 2;
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_set_memory_manager(&broken, NULL));
-    CHILD_SAYS("version 1 required");
+    CHILD_MESSAGE("version 1 required");
     broken = slow;
     broken.memalloc = NULL;
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_set_memory_manager(&broken, NULL));
-    CHILD_SAYS("slow has no memalloc");
+    CHILD_MESSAGE("slow has no memalloc");
     CHILD_STATUS(TARN_OK, tarn_set_memory_manager(NULL, NULL)); /* nothing was decided */
     serves("resource", 0);
 }
@@ -298,7 +298,7 @@ static void fail_once(void)
     CHILD_STATUS(TARN_OK, tarn_driver_synchronize(0));
     setenv("TARN_MEMORY_MANAGER", "/nowhere/x.so", 1);
     CHILD_STATUS(TARN_NOT_FOUND, tarn_memory_manager(0, &manager));
-    CHILD_SAYS("TARN_MEMORY_MANAGER=/nowhere/x.so: manager: there is no file");
+    CHILD_MESSAGE("TARN_MEMORY_MANAGER=/nowhere/x.so: manager: there is no file");
     CHILD_CHECK(manager == NULL);
     unsetenv("TARN_MEMORY_MANAGER");
     CHILD_STATUS(TARN_OK, tarn_set_memory_manager(&slow, NULL));
@@ -341,12 +341,12 @@ static void name_none(void)
 
     setenv("TARN_MEMORY_MANAGER", "rmm", 1);
     CHILD_STATUS(TARN_NOT_FOUND, tarn_memory_manager(0, &manager));
-    CHILD_SAYS("TARN_MEMORY_MANAGER=rmm is none of resource, native, pool");
+    CHILD_MESSAGE("TARN_MEMORY_MANAGER=rmm is none of resource, native, pool");
     setenv("TARN_MEMORY_MANAGER", "", 1); /* as if it were not there */
     serves("resource", 0);
 }
 
-TEST(environment_that_names_nothing_is_told_so)
+TEST(environment_that_names_no_manager_gets_an_error)
 {
     in_child(name_none);
 }
@@ -359,11 +359,11 @@ static void name_plugin(void)
     snprintf(text, sizeof text, "%s:of_version_2", plugin());
     setenv("TARN_MEMORY_MANAGER", text, 1);
     CHILD_STATUS(TARN_INVALID_ARGUMENT, tarn_memory_manager(0, &manager));
-    CHILD_SAYS("version 1 required");
+    CHILD_MESSAGE("version 1 required");
     snprintf(text, sizeof text, "%s:", plugin());
     setenv("TARN_MEMORY_MANAGER", text, 1);
     CHILD_STATUS(TARN_NOT_FOUND, tarn_memory_manager(0, &manager));
-    CHILD_SAYS("has no symbol");
+    CHILD_MESSAGE("has no symbol");
     setenv("TARN_MEMORY_MANAGER", plugin(), 1);
     serves("fake", 0);
     void *library = dlopen(plugin(), RTLD_NOW | RTLD_NOLOAD);
@@ -435,7 +435,7 @@ static void ask_after_a_fork(void)
     pid_t child = fork();
     if (child == 0) {
         CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_memory_manager(0, &manager));
-        CHILD_SAYS("forked child");
+        CHILD_MESSAGE("forked child");
         _exit(0);
     }
     CHILD_CHECK(waitpid(child, &status, 0) == child && status == 0);

@@ -34,7 +34,7 @@ static void moody_destroy(void *self)
     tarn_resource_release(((struct moody *)self)->below);
 }
 
-static bool moody_free_waits(const void *self)
+static bool moody_deallocate_synchronizes(const void *self)
 {
     (void)self;
     return true;
@@ -47,7 +47,8 @@ static void install(struct moody *moody)
                                           .allocate = moody_allocate,
                                           .deallocate = moody_deallocate,
                                           .destroy = moody_destroy,
-                                          .deallocate_synchronizes = moody_free_waits};
+                                          .deallocate_synchronizes =
+                                              moody_deallocate_synchronizes};
     tarn_resource *resource;
 
     CHECK_OK(tarn_cuda_create(0, &moody->below));
@@ -70,7 +71,7 @@ static void *work(void *data)
         tarn_pointer_release(pointer);
         tarn_pointer_release(view);
         if (i % 3 == 0 && tarn_manager_defer_cleanup_end(manager) != TARN_OK)
-            CHECK_SAYS("moody: not now"); /* it ended, a free failed */
+            CHECK_MESSAGE("moody: not now"); /* it ended, a free failed */
         if (i % 50 == 0)
             (void)tarn_manager_reset(manager); /* may tell of a free that fails again */
     }
@@ -78,7 +79,7 @@ static void *work(void *data)
     return NULL;
 }
 
-TEST(manager_shared_by_threads_gives_everything_back)
+TEST(manager_shared_by_threads_frees_everything)
 {
     struct moody moody = {.below = NULL};
     tarn_manager *manager;

@@ -10,11 +10,11 @@ static struct {
     char last[600];
 } misuses;
 
-static void hear(void *data, const char *words)
+static void record_misuse(void *data, const char *message)
 {
     (void)data;
     misuses.count++;
-    snprintf(misuses.last, sizeof misuses.last, "%s", words);
+    snprintf(misuses.last, sizeof misuses.last, "%s", message);
 }
 
 struct ending {
@@ -116,7 +116,7 @@ static void end_in_each_mode(void (*act)(struct ending *), int wanted)
         CHECK_OK(tarn_runtime_create("test", &ending.runtime));
         CHECK_OK(tarn_runtime_set_modes(ending.runtime, modes[i]));
         misuses.count = 0;
-        tarn_nrt_set_misuse_handler(hear, NULL);
+        tarn_nrt_set_misuse_handler(record_misuse, NULL);
         end_one(&ending);
         CHECK_EQUAL(wanted, misuses.count);
         if (wanted)

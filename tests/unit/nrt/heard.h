@@ -1,13 +1,13 @@
 /* heard.h -- a child process, how it ended, and what it said on stderr. */
-#ifndef TARN_TESTS_HEARD_H
-#define TARN_TESTS_HEARD_H
+#ifndef TARN_TESTS_CAPTURED_STDERR_H
+#define TARN_TESTS_CAPTURED_STDERR_H
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char heard[16384];
+static char captured_stderr[16384];
 
 /* Run `function` in a child and let it exit() (or _exit(), where `hard`): its exit code,
  * or minus the signal that ended it; `heard` is its stderr. */
@@ -27,7 +27,7 @@ static int child_status(void (*function)(void), int hard)
     }
     waitpid(child, &status, 0);
     rewind(file);
-    heard[fread(heard, 1, sizeof heard - 1, file)] = 0;
+    captured_stderr[fread(captured_stderr, 1, sizeof captured_stderr - 1, file)] = 0;
     fclose(file);
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }

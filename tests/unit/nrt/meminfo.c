@@ -81,13 +81,13 @@ TEST(meminfo_can_be_read_and_counted_the_way_compiled_code_does)
     CHECK_OK(tarn_runtime_release(runtime));
 }
 
-TEST(meminfo_without_a_runtime_is_refused_and_the_output_stays)
+TEST(meminfo_without_a_runtime_is_rejected_and_the_output_stays)
 {
     tarn_meminfo *meminfo = (tarn_meminfo *)(uintptr_t)0x10;
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_meminfo_create(NULL, NULL, 0, NULL, NULL, &meminfo));
-    CHECK_SAYS("needs a runtime");
+    CHECK_MESSAGE("needs a runtime");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_meminfo_allocate(NULL, NULL, &meminfo));
     CHECK(meminfo == (tarn_meminfo *)(uintptr_t)0x10);
 }

@@ -3,13 +3,13 @@
 #include "test.h"
 #include "heard.h"
 
-static char said[512];
+static char last_misuse[512];
 static int misuses;
 
-static void hear(void *data, const char *words)
+static void record_misuse(void *data, const char *message)
 {
     (void)data;
-    snprintf(said, sizeof said, "%s", words);
+    snprintf(last_misuse, sizeof last_misuse, "%s", message);
     misuses++;
 }
 
@@ -19,7 +19,7 @@ static tarn_runtime *make_runtime(unsigned modes)
 
     CHECK_OK(tarn_runtime_create("modes", &runtime));
     CHECK_OK(tarn_runtime_set_modes(runtime, modes));
-    tarn_nrt_set_misuse_handler(hear, NULL);
+    tarn_nrt_set_misuse_handler(record_misuse, NULL);
     misuses = 0;
     return runtime;
 }
@@ -50,11 +50,11 @@ TEST(modes_have_names)
     CHECK_EQUAL(0, modes);
     modes = 7;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_nrt_modes_parse("poison,gard", &modes));
-    CHECK_SAYS("there is no mode gard");
+    CHECK_MESSAGE("there is no mode gard");
     CHECK_EQUAL(7, modes);
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_runtime_set_modes(tarn_runtime_default(), 1 << 20));
-    CHECK_SAYS("unknown bits");
+    CHECK_MESSAGE("unknown bits");
 }
 
 TEST(poison_fills_at_both_ends)
@@ -80,7 +80,8 @@ TEST(guards_see_bytes_written_past_the_end)
         data[bytes] = 0;
         tarn_meminfo_release(meminfo);
         CHECK_EQUAL(1, misuses);
-        CHECK(strstr(said, "0 bytes before its data and 1 after are not as they were"));
+        CHECK(strstr(last_misuse,
+                     "0 bytes before its data and 1 after are not as they were"));
         misuses = 0;
     }
     drop_runtime(runtime);
@@ -96,7 +97,7 @@ TEST(guards_see_bytes_written_before_the_beginning)
     data[-2] = 0;
     tarn_meminfo_release(meminfo);
     CHECK_EQUAL(1, misuses);
-    CHECK(strstr(said, "2 bytes before its data and 0 after"));
+    CHECK(strstr(last_misuse, "2 bytes before its data and 0 after"));
     data = allocate(runtime, 100, &meminfo);
     memset(data - 16, 0, 16); /* and with it the place of the data */
     tarn_meminfo_release(meminfo);
@@ -133,7 +134,7 @@ TEST(quarantine_catches_a_late_release_of_any_block)
         CHECK(other != meminfo);
         tarn_meminfo_release(meminfo);
         CHECK_EQUAL(1, misuses);
-        CHECK(strstr(said, "was freed before (runtime modes)"));
+        CHECK(strstr(last_misuse, "was freed before (runtime modes)"));
         misuses = 0;
         tarn_meminfo_release(other);
     }
@@ -153,12 +154,12 @@ TEST(quarantine_sees_bytes_written_after_the_end)
     data[99] = 1;
     CHECK(tarn_runtime_trim(runtime) >= 100);
     CHECK_EQUAL(1, misuses);
-    CHECK(strstr(said, "a block of 100 bytes of runtime modes was written to"));
+    CHECK(strstr(last_misuse, "a block of 100 bytes of runtime modes was written to"));
     drop_runtime(runtime);
 }
 #endif
 
-TEST(quarantine_holds_no_more_than_it_may)
+TEST(quarantine_keeps_at_most_its_limit)
 {
     tarn_runtime *runtime = make_runtime(TARN_NRT_QUARANTINE);
     tarn_runtime_stats stats = {.size = sizeof stats};
@@ -179,7 +180,7 @@ TEST(quarantine_holds_no_more_than_it_may)
     drop_runtime(runtime);
 }
 
-TEST(modes_hold_for_blocks_made_while_they_are_on)
+TEST(modes_apply_to_blocks_allocated_while_they_are_on)
 {
     tarn_runtime *runtime = make_runtime(0);
     tarn_meminfo *plain, *guarded;
@@ -205,7 +206,7 @@ TEST(raw_memory_that_becomes_a_meminfo_has_its_modes_too)
     tarn_runtime *runtime = tarn_runtime_default();
     char value[100] = "";
 
-    tarn_nrt_set_misuse_handler(hear, NULL);
+    tarn_nrt_set_misuse_handler(record_misuse, NULL);
     misuses = 0;
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
         CHECK_OK(tarn_runtime_set_modes(runtime, sets[i]));
@@ -237,10 +238,10 @@ static void release_twice(void)
     NRT_MemInfo_release(meminfo);
 }
 
-TEST(abort_ends_the_process_with_words)
+TEST(abort_ends_the_process_with_a_message)
 {
     CHECK_EQUAL(-6, child_status(release_twice, 1));
-    CHECK(strstr(heard, "tarn: nrt: a reference was released to MemInfo"));
+    CHECK(strstr(captured_stderr, "tarn: nrt: a reference was released to MemInfo"));
 }
 
 static void count_aloud(void)
@@ -256,15 +257,15 @@ static void count_aloud(void)
     nrt_debug_print("%d and done\n", 7);
 }
 
-TEST(trace_says_what_happens)
+TEST(trace_reports_events)
 {
     CHECK_EQUAL(0, child_status(count_aloud, 1));
-    const char *told = heard;
-    CHECK(strstr(told, "tarn: nrt: new 0x"));
-    CHECK(strstr(told, ", 10 bytes\ntarn: nrt: acquire 0x"));
-    CHECK(strstr(told, ", 1 before\ntarn: nrt: release 0x"));
-    CHECK(strstr(told, ", 2 before\n"));
-    CHECK(strstr(told, "tarn: nrt: end 0x"));
-    CHECK(strstr(told, "tarn: nrt: raw 0x"));
-    CHECK(strstr(told, "7 and done"));
+    const char *trace_lines = captured_stderr;
+    CHECK(strstr(trace_lines, "tarn: nrt: new 0x"));
+    CHECK(strstr(trace_lines, ", 10 bytes\ntarn: nrt: acquire 0x"));
+    CHECK(strstr(trace_lines, ", 1 before\ntarn: nrt: release 0x"));
+    CHECK(strstr(trace_lines, ", 2 before\n"));
+    CHECK(strstr(trace_lines, "tarn: nrt: end 0x"));
+    CHECK(strstr(trace_lines, "tarn: nrt: raw 0x"));
+    CHECK(strstr(trace_lines, "7 and done"));
 }

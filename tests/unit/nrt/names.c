@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static char said[512]; /* the last misuse */
+static char last_misuse[512]; /* the last misuse */
 static int misuses;
 
-static void hear(void *data, const char *words)
+static void record_misuse(void *data, const char *message)
 {
-    CHECK(data == said);
-    snprintf(said, sizeof said, "%s", words);
+    CHECK(data == last_misuse);
+    snprintf(last_misuse, sizeof last_misuse, "%s", message);
     misuses++;
 }
 
@@ -20,8 +20,8 @@ static void hear(void *data, const char *words)
 static void begin(void)
 {
     CHECK_OK(tarn_runtime_set_modes(tarn_runtime_default(), TARN_NRT_SLABS));
-    tarn_nrt_set_misuse_handler(hear, said);
-    said[0] = 0;
+    tarn_nrt_set_misuse_handler(record_misuse, last_misuse);
+    last_misuse[0] = 0;
     misuses = 0;
 }
 
@@ -39,16 +39,16 @@ static tarn_runtime_stats stats(void)
     return read;
 }
 
-#define CHECK_MISUSE(text)                                      \
-    do {                                                        \
-        CHECK_EQUAL(1, misuses);                                \
-        if (!strstr(said, text))                                \
-            fail_msg("\"%s\" does not say \"%s\"", said, text); \
-        CHECK_SAYS(text);                                       \
-        misuses = 0;                                            \
+#define CHECK_MISUSE(text)                                             \
+    do {                                                               \
+        CHECK_EQUAL(1, misuses);                                       \
+        if (!strstr(last_misuse, text))                                \
+            fail_msg("\"%s\" does not say \"%s\"", last_misuse, text); \
+        CHECK_MESSAGE(text);                                           \
+        misuses = 0;                                                   \
     } while (0)
 
-TEST(late_calls_are_told_apart_in_words)
+TEST(late_calls_have_different_messages)
 {
     begin();
     NRT_MemInfo *mi = NRT_MemInfo_alloc(10);
@@ -65,7 +65,7 @@ TEST(late_calls_are_told_apart_in_words)
     NRT_dealloc(mi);
     CHECK_MISUSE("free MemInfo");
     CHECK(!tarn_meminfo_runtime(mi));
-    CHECK_SAYS("is no MemInfo that lives");
+    CHECK_MESSAGE("is no MemInfo that lives");
     void *raw = NRT_Allocate(10);
     NRT_Free(raw);
     NRT_Free(raw);
@@ -75,7 +75,7 @@ TEST(late_calls_are_told_apart_in_words)
     end();
 }
 
-TEST(memory_of_others_is_refused)
+TEST(foreign_memory_is_rejected)
 {
     static _Alignas(16) char others[128];
 
@@ -112,7 +112,7 @@ TEST(a_destructor_that_releases_its_own_block_is_caught)
     NRT_MemInfo *mi;
 
     begin();
-    mi = NRT_MemInfo_new(said, 1, release_again, &mi);
+    mi = NRT_MemInfo_new(last_misuse, 1, release_again, &mi);
     NRT_MemInfo_release(mi);
     CHECK_MISUSE("is being destroyed");
     CHECK_EQUAL(stats().mi_alloc, stats().mi_free);
@@ -163,7 +163,7 @@ TEST(dealloc_counts_the_block_and_destroy_the_meminfo_too)
     CHECK_EQUAL(before.free + 2, stats().free);
 }
 
-TEST(reallocate_keeps_what_is_there)
+TEST(reallocate_keeps_the_contents)
 {
     char *raw = NRT_Reallocate(NULL, 10);
 
@@ -200,7 +200,7 @@ static void take(void *ptr, void *opaque)
     free(ptr);
 }
 
-TEST(raw_memory_goes_back_to_its_external_allocator)
+TEST(raw_memory_returns_to_its_external_allocator)
 {
     static NRT_ExternalAllocator allocator = {give, NULL, take, NULL};
 
@@ -219,16 +219,16 @@ TEST(raw_memory_goes_back_to_its_external_allocator)
     CHECK_EQUAL(3, taken);
 }
 
-TEST(an_external_allocator_that_has_nothing_is_null_and_words)
+TEST(a_failing_external_allocator_is_null_and_a_message)
 {
     static NRT_ExternalAllocator allocator = {give, NULL, take, &allocator};
 
     CHECK(!NRT_MemInfo_alloc_external(100, &allocator));
-    CHECK_SAYS("runtime default has no memory for 100 bytes");
+    CHECK_MESSAGE("runtime default has no memory for 100 bytes");
     CHECK(!NRT_Allocate_External(100, &allocator));
 }
 
-TEST(a_meminfo_says_what_it_is)
+TEST(a_meminfo_reports_its_fields)
 {
     NRT_MemInfo *mi = NRT_MemInfo_alloc(10);
     char wanted[64], got[64] = "";
@@ -250,7 +250,7 @@ TEST(a_meminfo_says_what_it_is)
     NRT_MemInfo_release(mi);
 }
 
-TEST(the_view_shows_what_numba_expects)
+TEST(the_memsys_counters_are_what_numba_expects)
 {
     CHECK_EQUAL(0, NRT_MemSys_stats_enabled());
     CHECK_EQUAL(0x41414141, NRT_MemSys_get_stats_alloc());
@@ -284,7 +284,7 @@ static void *counting_malloc(size_t size)
     return malloc(size);
 }
 
-TEST(the_allocator_changes_while_blocks_are_out)
+TEST(the_allocator_changes_while_blocks_are_live)
 {
     NRT_MemSys_enable_stats();
     NRT_MemInfo *small = NRT_MemInfo_alloc(10), *large = NRT_MemInfo_alloc(10000);
@@ -295,7 +295,7 @@ TEST(the_allocator_changes_while_blocks_are_out)
     NRT_MemInfo_release(large);
     NRT_MemInfo_release(ours);
     NRT_MemSys_set_allocator(NULL, realloc, free);
-    CHECK_SAYS("it stays as it was");
+    CHECK_MESSAGE("it stays as it was");
     NRT_MemInfo_release(NRT_MemInfo_alloc(10000));
     CHECK_EQUAL(2, allocator_calls);
     NRT_MemSys_init();
@@ -329,9 +329,9 @@ static void stay(void)
     atomic_store(&visit.has_left, true);
 }
 
-static void stay_and_hear(void *data, const char *words)
+static void stay_and_record(void *data, const char *message)
 {
-    (void)data, (void)words;
+    (void)data, (void)message;
     stay();
 }
 
@@ -348,7 +348,7 @@ static void *release_twice(void *unused)
 static void *take_handler_away(void *unused)
 {
     (void)unused;
-    tarn_nrt_set_misuse_handler(hear, said);
+    tarn_nrt_set_misuse_handler(record_misuse, last_misuse);
     CHECK(atomic_load(&visit.has_left)); /* its data may be freed now */
     return NULL;
 }
@@ -358,7 +358,7 @@ TEST(misuse_handler_that_is_replaced_is_left_by_all_threads)
     pthread_t threads[2];
 
     begin();
-    tarn_nrt_set_misuse_handler(stay_and_hear, NULL);
+    tarn_nrt_set_misuse_handler(stay_and_record, NULL);
     CHECK_EQUAL(0, pthread_create(&threads[0], NULL, release_twice, NULL));
     while (!atomic_load(&visit.is_inside))
         usleep(500);

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-TEST(runtime_is_not_released_while_blocks_are_out)
+TEST(runtime_is_not_released_while_blocks_are_live)
 {
     tarn_runtime *runtime;
     tarn_meminfo *one, *other;
@@ -13,7 +13,7 @@ TEST(runtime_is_not_released_while_blocks_are_out)
     CHECK_OK(tarn_meminfo_create(runtime, NULL, 0, NULL, NULL, &other));
     tarn_meminfo_release(one);
     CHECK_STATUS(TARN_STILL_IN_USE, tarn_runtime_release(runtime));
-    CHECK_SAYS("runtime small has 1 of 2 MemInfos still out");
+    CHECK_MESSAGE("runtime small has 1 of 2 MemInfos still out");
     tarn_meminfo_release(other);
     CHECK_OK(tarn_runtime_release(runtime));
 }
@@ -38,7 +38,7 @@ TEST(runtimes_count_apart)
     CHECK_OK(tarn_runtime_release(one));
 }
 
-TEST(runtime_without_a_name_is_refused)
+TEST(runtime_without_a_name_is_rejected)
 {
     tarn_runtime *runtime = NULL;
 
@@ -56,7 +56,7 @@ TEST(runtime_cuts_a_name_that_is_too_long)
                                  &runtime));
     CHECK_OK(tarn_meminfo_create(runtime, NULL, 0, NULL, NULL, &meminfo));
     CHECK_STATUS(TARN_STILL_IN_USE, tarn_runtime_release(runtime));
-    CHECK_SAYS("runtime a name that goes on for longer  has 1");
+    CHECK_MESSAGE("runtime a name that goes on for longer  has 1");
     tarn_meminfo_release(meminfo);
     CHECK_OK(tarn_runtime_release(runtime));
 }

@@ -91,7 +91,7 @@ TEST(blocks_around_the_largest_small_one_come_and_go)
     CHECK_EQUAL(after.alloc - before.alloc, after.free - before.free);
 }
 
-TEST(trim_gives_back_what_nobody_uses)
+TEST(trim_frees_unused_chunks)
 {
     static tarn_meminfo *blocks[MANY];
     tarn_runtime *runtime = make_runtime();
@@ -103,8 +103,8 @@ TEST(trim_gives_back_what_nobody_uses)
     for (int i = 1; i < MANY; i++)
         tarn_meminfo_release(blocks[i]);
     CHECK_EQUAL(full, chunk_bytes(runtime));
-    size_t back = tarn_runtime_trim(runtime);
-    CHECK_EQUAL(full - back, chunk_bytes(runtime));
+    size_t trimmed = tarn_runtime_trim(runtime);
+    CHECK_EQUAL(full - trimmed, chunk_bytes(runtime));
     CHECK(chunk_bytes(runtime) < full / 4);
     CHECK(chunk_bytes(runtime) > 0);
     memset(tarn_meminfo_data(blocks[0]), 1, 64);
@@ -149,10 +149,10 @@ TEST(a_chunk_that_is_not_all_cut_is_shared_and_trimmed)
     uint64_t full = chunk_bytes(runtime);
     for (int i = 0; i < MANY; i++)
         tarn_meminfo_release(blocks[i]);
-    tarn_meminfo *kept = allocate(runtime, 300, 0);
-    size_t back = tarn_runtime_trim(runtime);
-    CHECK(back > 0 && back < full);
-    CHECK_EQUAL(full - back, chunk_bytes(runtime));
+    tarn_meminfo *live = allocate(runtime, 300, 0);
+    size_t trimmed = tarn_runtime_trim(runtime);
+    CHECK(trimmed > 0 && trimmed < full);
+    CHECK_EQUAL(full - trimmed, chunk_bytes(runtime));
     for (int i = 0; i < MANY; i++) {
         blocks[i] = allocate(runtime, 300, 0);
         memset(tarn_meminfo_data(blocks[i]), i % 251, 300);
@@ -161,7 +161,7 @@ TEST(a_chunk_that_is_not_all_cut_is_shared_and_trimmed)
         CHECK_EQUAL(i % 251, ((unsigned char *)tarn_meminfo_data(blocks[i]))[299]);
         tarn_meminfo_release(blocks[i]);
     }
-    tarn_meminfo_release(kept);
+    tarn_meminfo_release(live);
     tarn_runtime_trim(runtime);
     CHECK_EQUAL(0, chunk_bytes(runtime));
     CHECK_OK(tarn_runtime_release(runtime));
@@ -189,7 +189,7 @@ static void *take_off(void *data)
     return NULL;
 }
 
-TEST(blocks_that_others_free_come_back)
+TEST(blocks_that_other_threads_free_are_reused)
 {
     static struct belt belt;
     pthread_t thread;
@@ -280,7 +280,7 @@ static void pocket_free(void *ptr, void *opaque)
     free(ptr);
 }
 
-TEST(a_small_block_goes_back_to_the_allocator_of_its_time)
+TEST(a_small_block_returns_to_the_allocator_it_came_from)
 {
     tarn_runtime *runtime = make_runtime();
     struct pocket pocket = {0, 1000};
@@ -309,7 +309,7 @@ TEST(an_allocator_needs_a_malloc_and_a_free)
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_runtime_set_allocator(tarn_runtime_default(), &allocator));
-    CHECK_SAYS("a malloc and a free");
+    CHECK_MESSAGE("a malloc and a free");
 }
 
 TEST(allocators_are_numbered_once_and_limited)
@@ -325,7 +325,7 @@ TEST(allocators_are_numbered_once_and_limited)
         }
     NRT_ExternalAllocator more = {pocket_malloc, NULL, pocket_free, &pockets[15]};
     CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_runtime_set_allocator(runtime, &more));
-    CHECK_SAYS("has had 16 allocators");
+    CHECK_MESSAGE("has had 16 allocators");
     CHECK_OK(tarn_runtime_release(runtime));
 }
 

@@ -56,7 +56,7 @@ TEST(a_snapshot_names_places_by_bytes)
     tarn_meminfo *blocks[] = {here(runtime, 100), there(runtime, "here.py:7"),
                               here(runtime, 200), there(runtime, "here.py:7")};
     tarn_nrt_snapshot *snapshot = take(runtime);
-    char words[256];
+    char text[256];
 
     CHECK_EQUAL(2, tarn_nrt_snapshot_sites(snapshot));
     CHECK_EQUAL(2, site(snapshot, 0).blocks);
@@ -64,11 +64,11 @@ TEST(a_snapshot_names_places_by_bytes)
     CHECK(!site(snapshot, 0).label);
     CHECK_EQUAL(10, site(snapshot, 1).bytes);
     CHECK_TEXT("here.py:7", site(snapshot, 1).label);
-    CHECK(strstr(tarn_nrt_describe(site(snapshot, 0).address, words, sizeof words),
+    CHECK(strstr(tarn_nrt_describe(site(snapshot, 0).address, text, sizeof text),
                  "unit-nrt-snapshot"));
     tarn_nrt_site got;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_nrt_snapshot_site(snapshot, 2, &got));
-    CHECK_SAYS("there is no site 2, the snapshot has 2");
+    CHECK_MESSAGE("there is no site 2, the snapshot has 2");
     tarn_nrt_snapshot_release(snapshot);
     for (int i = 0; i < 4; i++)
         tarn_meminfo_release(blocks[i]);
@@ -78,7 +78,7 @@ TEST(a_snapshot_names_places_by_bytes)
     CHECK_OK(tarn_runtime_release(runtime));
 }
 
-TEST(a_difference_shows_what_came_and_what_went)
+TEST(a_difference_shows_new_and_freed_blocks)
 {
     tarn_runtime *runtime = make_runtime();
     tarn_meminfo *early = here(runtime, 100), *stays = there(runtime, "a");
@@ -106,7 +106,7 @@ TEST(a_difference_shows_what_came_and_what_went)
     CHECK_OK(tarn_runtime_release(runtime));
 }
 
-TEST(words_of_the_thread_are_used_where_a_block_has_none)
+TEST(the_label_of_the_thread_is_used_where_a_block_has_none)
 {
     tarn_runtime *runtime = make_runtime();
 
@@ -170,12 +170,12 @@ TEST(raw_memory_and_new_sizes_are_followed)
 TEST(many_places_are_all_counted)
 {
     enum { PLACES = 2000 };
-    static char words[PLACES];
+    static char text[PLACES];
     static tarn_meminfo *blocks[PLACES];
     tarn_runtime *runtime = make_runtime();
 
     for (int i = 0; i < PLACES; i++)
-        blocks[i] = there(runtime, &words[i]);
+        blocks[i] = there(runtime, &text[i]);
     tarn_nrt_snapshot *snapshot = take(runtime);
     int64_t bytes = 0;
     for (size_t i = 0; i < tarn_nrt_snapshot_sites(snapshot); i++)
@@ -195,17 +195,17 @@ static bool name_anything(void *data, const void *address, char *out, size_t byt
     return true;
 }
 
-TEST(a_symbolizer_has_the_first_word)
+TEST(a_symbolizer_comes_first)
 {
     static char me[] = "me";
-    char words[64];
+    char text[64];
 
-    CHECK_TEXT("0x10", tarn_nrt_describe((void *)(uintptr_t)0x10, words, sizeof words));
-    CHECK(strstr(
-        tarn_nrt_describe((void *)(uintptr_t)tarn_nrt_describe, words, sizeof words),
-        "tarn_nrt_describe+0x0 (libtarn.so"));
+    CHECK_TEXT("0x10", tarn_nrt_describe((void *)(uintptr_t)0x10, text, sizeof text));
+    CHECK(
+        strstr(tarn_nrt_describe((void *)(uintptr_t)tarn_nrt_describe, text, sizeof text),
+               "tarn_nrt_describe+0x0 (libtarn.so"));
     tarn_nrt_set_symbolizer(name_anything, me);
-    CHECK_TEXT("named by me", tarn_nrt_describe(words, words, sizeof words));
+    CHECK_TEXT("named by me", tarn_nrt_describe(text, text, sizeof text));
     tarn_nrt_set_symbolizer(NULL, NULL);
 }
 
@@ -218,15 +218,16 @@ static void leave_something(void)
     there(runtime, "there.py:8");
 }
 
-TEST(at_exit_is_said_what_is_still_out)
+TEST(live_blocks_are_reported_at_exit)
 {
     /* LeakSanitizer has its own words for it, and its own exit code. */
     setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
     child_status(leave_something, 0);
-    CHECK(strstr(heard, "tarn: nrt: at exit runtime leaky: 1239 bytes in 2 blocks out, "
-                        "from 2 places\n"));
-    CHECK(strstr(heard, "      1234 bytes        1 blocks  "));
-    CHECK(strstr(heard, "there.py:8  ("));
+    CHECK(strstr(captured_stderr,
+                 "tarn: nrt: at exit runtime leaky: 1239 bytes in 2 blocks out, "
+                 "from 2 places\n"));
+    CHECK(strstr(captured_stderr, "      1234 bytes        1 blocks  "));
+    CHECK(strstr(captured_stderr, "there.py:8  ("));
 }
 
 TEST(a_difference_is_printed_with_signs)
@@ -272,10 +273,10 @@ static bool stay_and_name(void *data, const void *address, char *out, size_t byt
 
 static void *describe(void *unused)
 {
-    char words[64] = "";
+    char text[64] = "";
 
     (void)unused;
-    CHECK_TEXT("named by it", tarn_nrt_describe(words, words, sizeof words));
+    CHECK_TEXT("named by it", tarn_nrt_describe(text, text, sizeof text));
     return NULL;
 }
 

@@ -72,7 +72,7 @@ TEST(failed_allocations_are_counted_apart)
     CHECK_OK(tarn_runtime_create("failures", &runtime));
     tarn_meminfo_options options = {.size = sizeof options, .bytes = SIZE_MAX};
     CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_meminfo_allocate(runtime, &options, &meminfo));
-    CHECK_SAYS("more than there are addresses");
+    CHECK_MESSAGE("more than there are addresses");
     options.bytes = (size_t)1 << 61;
     CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_meminfo_allocate(runtime, &options, &meminfo));
     CHECK(meminfo == NULL);
@@ -82,7 +82,7 @@ TEST(failed_allocations_are_counted_apart)
     CHECK_OK(tarn_runtime_release(runtime));
 }
 
-TEST(a_caller_of_before_gets_what_it_knows)
+TEST(an_older_caller_gets_the_fields_it_knows)
 {
     struct {
         tarn_runtime_stats stats;
@@ -157,7 +157,7 @@ static void *read_all_the_time(void *data)
     return NULL;
 }
 
-TEST(never_more_is_gone_than_made)
+TEST(never_more_is_freed_than_allocated)
 {
     struct work work = {.index = 1}, reader = {.index = 0};
     pthread_t threads[2];

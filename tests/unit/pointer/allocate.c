@@ -1,9 +1,9 @@
 /* Pointers over blocks of a resource: who is kept, which stream, and when it waits. */
 #include "fake.h"
 
-TEST(pointer_from_a_resource_gives_its_block_back)
+TEST(pointer_from_a_resource_returns_its_block)
 {
-    struct fake fake = {.free_waits = true};
+    struct fake fake = {.deallocate_synchronizes = true};
     tarn_resource *resource = make_fake(&fake, 0);
     tarn_pointer *pointer;
 
@@ -21,7 +21,7 @@ TEST(pointer_from_a_resource_gives_its_block_back)
 
 TEST(pointer_keeps_its_resource)
 {
-    struct fake fake = {.free_waits = true};
+    struct fake fake = {.deallocate_synchronizes = true};
     tarn_resource *resource = make_fake(&fake, 0);
     tarn_pointer *pointer, *view;
 
@@ -35,7 +35,7 @@ TEST(pointer_keeps_its_resource)
     CHECK_EQUAL(1, fake.destroyed);
 }
 
-TEST(pointer_of_zero_bytes_asks_no_resource)
+TEST(pointer_of_zero_bytes_calls_no_resource)
 {
     struct fake fake = {0};
     tarn_resource *resource = make_fake(&fake, 0);
@@ -50,13 +50,13 @@ TEST(pointer_of_zero_bytes_asks_no_resource)
 
 TEST(pointer_is_not_made_where_the_resource_is_full)
 {
-    struct fake fake = {.refuse_allocations = 1};
+    struct fake fake = {.failing_allocations = 1};
     tarn_resource *resource = make_fake(&fake, 0);
     tarn_pointer *pointer = NULL;
 
     CHECK_STATUS(TARN_OUT_OF_MEMORY,
                  tarn_pointer_allocate(resource, 100, TARN_STREAM_NONE, &pointer));
-    CHECK_SAYS("fake: no 100 bytes");
+    CHECK_MESSAGE("fake: no 100 bytes");
     CHECK(pointer == NULL);
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_pointer_allocate(NULL, 100, TARN_STREAM_NONE, &pointer));
@@ -64,7 +64,7 @@ TEST(pointer_is_not_made_where_the_resource_is_full)
     CHECK_EQUAL(1, fake.destroyed);
 }
 
-TEST(pointer_gives_back_on_the_stream_that_was_set)
+TEST(pointer_frees_on_the_stream_that_was_set)
 {
     struct fake fake = {.supports_streams = true};
     tarn_resource *resource = make_fake(&fake, 0);
@@ -83,8 +83,8 @@ TEST(pointer_gives_back_on_the_stream_that_was_set)
 enum { LOOKS = 2 };
 
 /* Driver calls that one pointer's life makes; the fake makes none itself. */
-static unsigned long long calls_of_a_life(struct fake *fake, int device,
-                                          tarn_stream stream)
+static unsigned long long calls_of_a_lifetime(struct fake *fake, int device,
+                                              tarn_stream stream)
 {
     tarn_resource *resource = make_fake(fake, device);
     tarn_pointer *pointer;
@@ -99,20 +99,21 @@ static unsigned long long calls_of_a_life(struct fake *fake, int device,
     return calls;
 }
 
-TEST(pointer_without_a_stream_waits_where_the_resource_does_not)
+TEST(no_stream_pointer_waits_where_the_resource_does_not)
 {
-    struct fake waits = {.free_waits = true}, ordered = {.supports_streams = true};
+    struct fake waits = {.deallocate_synchronizes = true},
+                ordered = {.supports_streams = true};
     struct fake neither = {0}, named = {.supports_streams = true}, host = {0};
-    struct fake promises = {.supports_streams = true, .serves_no_stream = true};
+    struct fake promises = {.supports_streams = true, .supports_no_stream = true};
 
     if (!on_sim())
         return; /* the calls are counted by the stand-in */
-    CHECK_EQUAL(LOOKS, calls_of_a_life(&waits, 0, TARN_STREAM_NONE));
-    CHECK(calls_of_a_life(&ordered, 0, TARN_STREAM_NONE) >= LOOKS + 2);
-    CHECK(calls_of_a_life(&neither, 0, TARN_STREAM_NONE) >= LOOKS + 2);
-    CHECK_EQUAL(LOOKS, calls_of_a_life(&promises, 0, TARN_STREAM_NONE));
-    CHECK_EQUAL(LOOKS, calls_of_a_life(&named, 0, TARN_STREAM_LEGACY));
-    CHECK_EQUAL(0, calls_of_a_life(&host, TARN_DEVICE_NONE, TARN_STREAM_NONE));
+    CHECK_EQUAL(LOOKS, calls_of_a_lifetime(&waits, 0, TARN_STREAM_NONE));
+    CHECK(calls_of_a_lifetime(&ordered, 0, TARN_STREAM_NONE) >= LOOKS + 2);
+    CHECK(calls_of_a_lifetime(&neither, 0, TARN_STREAM_NONE) >= LOOKS + 2);
+    CHECK_EQUAL(LOOKS, calls_of_a_lifetime(&promises, 0, TARN_STREAM_NONE));
+    CHECK_EQUAL(LOOKS, calls_of_a_lifetime(&named, 0, TARN_STREAM_LEGACY));
+    CHECK_EQUAL(0, calls_of_a_lifetime(&host, TARN_DEVICE_NONE, TARN_STREAM_NONE));
 }
 
 TEST(pointer_of_host_memory_has_a_host_address)

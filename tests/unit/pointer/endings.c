@@ -13,33 +13,33 @@
 static struct {
     int warnings, misuses;
     char warning[600], misuse[600];
-} heard;
+} reported;
 
 static void hear_warning(void *data, const char *message)
 {
     (void)data;
-    heard.warnings++;
-    snprintf(heard.warning, sizeof heard.warning, "%s", message);
+    reported.warnings++;
+    snprintf(reported.warning, sizeof reported.warning, "%s", message);
 }
 
 static void hear_misuse(void *data, const char *message)
 {
     (void)data;
-    heard.misuses++;
-    snprintf(heard.misuse, sizeof heard.misuse, "%s", message);
+    reported.misuses++;
+    snprintf(reported.misuse, sizeof reported.misuse, "%s", message);
 }
 
 static void listen_anew(void)
 {
-    memset(&heard, 0, sizeof heard);
+    memset(&reported, 0, sizeof reported);
     tarn_set_warning_handler(hear_warning, NULL);
     tarn_nrt_set_misuse_handler(hear_misuse, NULL);
 }
 
 static void check_heard(int warnings, int misuses)
 {
-    CHECK_EQUAL(warnings, heard.warnings);
-    CHECK_EQUAL(misuses, heard.misuses);
+    CHECK_EQUAL(warnings, reported.warnings);
+    CHECK_EQUAL(misuses, reported.misuses);
     tarn_nrt_set_misuse_handler(NULL, NULL);
 }
 
@@ -55,20 +55,20 @@ static tarn_pointer *allocate(tarn_resource *resource)
 
 TEST(free_that_fails_is_a_warning_once_however_often_it_is_tried_again)
 {
-    struct fake fake = {.refuse_frees = 3};
+    struct fake fake = {.failing_frees = 3};
     tarn_resource *resource = make_fake(&fake, 0);
     tarn_pointer *one = allocate(resource), *other = allocate(resource);
 
     listen_anew();
     tarn_pointer_release(one);
-    CHECK_EQUAL(1, heard.warnings);
-    CHECK(strstr(heard.warning, "pointer: 100 bytes at 0x10000"));
-    CHECK(strstr(heard.warning, "fake: keep your 100 bytes"));
+    CHECK_EQUAL(1, reported.warnings);
+    CHECK(strstr(reported.warning, "pointer: 100 bytes at 0x10000"));
+    CHECK(strstr(reported.warning, "fake: keep your 100 bytes"));
     tarn_pointer_release(other);
-    CHECK_EQUAL(2, heard.warnings);
-    CHECK(strstr(heard.warning, "0x20000"));
+    CHECK_EQUAL(2, reported.warnings);
+    CHECK(strstr(reported.warning, "0x20000"));
     tarn_pointer *third = allocate(resource); /* tries the first again */
-    CHECK_EQUAL(3, fake.refusals);
+    CHECK_EQUAL(3, fake.failed_frees);
     tarn_pointer_release(third);
     CHECK_EQUAL(0, tarn_pointer_deferred_count());
     CHECK_EQUAL(3, fake.frees);
@@ -76,9 +76,9 @@ TEST(free_that_fails_is_a_warning_once_however_often_it_is_tried_again)
     CHECK_OK(tarn_resource_release(resource));
 }
 
-TEST(free_that_fails_is_told_the_caller_who_asks_and_nobody_else)
+TEST(failed_free_is_reported_to_a_checking_caller_only)
 {
-    struct fake fake = {.refuse_frees = 2};
+    struct fake fake = {.failing_frees = 2};
     tarn_resource *resource = make_fake(&fake, 0);
     tarn_pointer *pointer = allocate(resource), *view;
 
@@ -86,11 +86,11 @@ TEST(free_that_fails_is_told_the_caller_who_asks_and_nobody_else)
     CHECK_OK(tarn_pointer_view(pointer, 0, 1, &view));
     CHECK_OK(tarn_pointer_release_checked(pointer)); /* not the last */
     CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_release_checked(view));
-    CHECK_SAYS("fake: keep your 100 bytes");
+    CHECK_MESSAGE("fake: keep your 100 bytes");
     CHECK_EQUAL(1, tarn_pointer_deferred_count());
     tarn_error_set(TARN_BAD_FORMAT, "of before");
     CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_reclaim_deferred());
-    CHECK_SAYS("fake: keep your 100 bytes");
+    CHECK_MESSAGE("fake: keep your 100 bytes");
     CHECK_OK(tarn_pointer_reclaim_deferred());
     CHECK_EQUAL(1, fake.frees);
     CHECK_OK(tarn_pointer_release_checked(NULL));
@@ -100,25 +100,25 @@ TEST(free_that_fails_is_told_the_caller_who_asks_and_nobody_else)
 
 TEST(failures_of_older_blocks_are_not_those_of_a_checked_release)
 {
-    struct fake bad = {.refuse_frees = 1000}, good = {0};
+    struct fake bad = {.failing_frees = 1000}, good = {0};
     tarn_resource *refusing = make_fake(&bad, 0), *taking = make_fake(&good, 0);
     tarn_pointer *pointer = allocate(taking);
 
     listen_anew();
     tarn_pointer_release(allocate(refusing));
     CHECK_OK(tarn_pointer_release_checked(pointer)); /* and the old one is tried again */
-    CHECK_EQUAL(2, bad.refusals);
+    CHECK_EQUAL(2, bad.failed_frees);
     CHECK_EQUAL(1, good.frees);
-    bad.refuse_frees = 0;
+    bad.failing_frees = 0;
     CHECK_OK(tarn_pointer_reclaim_deferred());
     check_heard(1, 0);
     CHECK_OK(tarn_resource_release(refusing));
     CHECK_OK(tarn_resource_release(taking));
 }
 
-TEST(reclaim_tells_its_caller_one_failure_and_warns_of_the_others)
+TEST(reclaim_returns_one_failure_and_warns_of_the_others)
 {
-    struct fake fake = {.free_waits = true, .refuse_frees = 3};
+    struct fake fake = {.deallocate_synchronizes = true, .failing_frees = 3};
     tarn_resource *resource = make_fake(&fake, 0);
     tarn_manager *manager;
     tarn_pointer *pointers[3];
@@ -144,9 +144,9 @@ TEST(reclaim_tells_its_caller_one_failure_and_warns_of_the_others)
     CHECK_OK(tarn_resource_release(resource));
 }
 
-TEST(free_that_fails_at_the_end_of_deferred_cleanup_is_told_to_its_caller)
+TEST(failed_free_at_the_end_of_deferred_cleanup_is_reported_to_its_caller)
 {
-    struct fake fake = {.free_waits = true, .refuse_frees = 1};
+    struct fake fake = {.deallocate_synchronizes = true, .failing_frees = 1};
     tarn_resource *resource = make_fake(&fake, 0), *before;
     tarn_manager *manager;
     tarn_pointer *pointer;
@@ -212,7 +212,7 @@ static void look_through(struct ending *ending)
     tarn_pointer *view = NULL;
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_view(ending->pointer, 0, 1, &view));
-    CHECK_SAYS("1000 bytes at 0x10000 have lost their last reference");
+    CHECK_MESSAGE("1000 bytes at 0x10000 have lost their last reference");
     CHECK(view == NULL);
 }
 
@@ -222,7 +222,7 @@ static void export_it(struct ending *ending)
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_ipc_export(ending->pointer, TARN_IPC_SERVED, &handle));
-    CHECK_SAYS("have lost their last reference");
+    CHECK_MESSAGE("have lost their last reference");
 }
 
 static void use_others(struct ending *ending)
@@ -281,7 +281,7 @@ static void end_with(void (*act)(struct ending *), bool in_finalizer, int warnin
     CHECK_EQUAL(0, pthread_create(&thread, NULL, end_one_there, &ending));
     CHECK_EQUAL(0, pthread_join(thread, NULL));
     check_heard(2 * warnings, 2 * misuses);
-    fake->refuse_frees = 0;
+    fake->failing_frees = 0;
     CHECK_OK(tarn_pointer_reclaim_deferred());
     CHECK_EQUAL(fake->allocations, fake->frees);
     CHECK_OK(tarn_resource_release(resource));
@@ -293,10 +293,10 @@ TEST(pointer_that_its_finalizer_releases_or_retains_ends_once)
     for (int in_finalizer = 0; in_finalizer < 2; in_finalizer++) {
         struct fake one = {0}, other = {0};
         end_with(release_again, in_finalizer, 0, 1, &one);
-        CHECK(strstr(heard.misuse, "a reference was released to MemInfo"));
-        CHECK(strstr(heard.misuse, "which is being destroyed (runtime pointers)"));
+        CHECK(strstr(reported.misuse, "a reference was released to MemInfo"));
+        CHECK(strstr(reported.misuse, "which is being destroyed (runtime pointers)"));
         end_with(retain_again, in_finalizer, 0, 1, &other);
-        CHECK(strstr(heard.misuse, "a reference was taken to MemInfo"));
+        CHECK(strstr(reported.misuse, "a reference was taken to MemInfo"));
     }
 }
 
@@ -320,7 +320,7 @@ TEST(finalizer_may_allocate_and_free_others)
 TEST(failing_free_within_a_finalizer_is_a_warning_of_its_own)
 {
     for (int in_finalizer = 0; in_finalizer < 2; in_finalizer++) {
-        struct fake fake = {.refuse_frees = 100};
+        struct fake fake = {.failing_frees = 100};
         end_with(fail_with_others, in_finalizer, 1, 0, &fake);
     }
 }
@@ -399,12 +399,12 @@ static void free_within_frees(bool fails)
     CHECK_EQUAL(0, tarn_pointer_deferred_count());
     if (!fails)
         check_heard(0, 0);
-    CHECK(heard.warnings <= 4); /* blocks, however often each was tried */
+    CHECK(reported.warnings <= 4); /* blocks, however often each was tried */
     CHECK_OK(tarn_resource_release(resource));
     CHECK_EQUAL(1, nested.destroyed);
 }
 
-TEST(resource_may_release_others_of_its_blocks_while_it_takes_one_back)
+TEST(resource_may_release_other_blocks_during_a_deallocation)
 {
     free_within_frees(false);
 }
@@ -426,8 +426,8 @@ static void release_at_exit(void)
     tarn_pointer_release(last_pointer);
     end_one(&ending);
     /* At exit nothing is tried again, so a failure is nobody's news. */
-    if (last_fake.frees + last_fake.refusals != 1 || heard.warnings != 0 ||
-        heard.misuses != 1)
+    if (last_fake.frees + last_fake.failed_frees != 1 || reported.warnings != 0 ||
+        reported.misuses != 1)
         _exit(3);
 }
 
@@ -437,7 +437,7 @@ static void leave_the_last_release_to_exit(void)
     tarn_resource *resource = make_fake(&last_fake, 0);
     last_pointer = allocate(resource);
     CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
-    last_fake.refuse_frees = 1;
+    last_fake.failing_frees = 1;
     listen_anew();
 }
 

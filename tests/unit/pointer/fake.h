@@ -7,14 +7,14 @@
 
 struct fake {
     int allocations;
-    int frees;              /* that were taken */
-    int refusals;           /* frees that were not */
-    int refuse_frees;       /* so many of the next frees fail */
-    int refuse_allocations; /* so many of the next allocations are out of memory */
+    int frees;               /* that were taken */
+    int failed_frees;        /* frees that were not */
+    int failing_frees;       /* so many of the next frees fail */
+    int failing_allocations; /* so many of the next allocations are out of memory */
     int destroyed;
-    bool free_waits;
+    bool deallocate_synchronizes;
     bool supports_streams;
-    bool serves_no_stream;
+    bool supports_no_stream;
     tarn_stream stream; /* of the last call */
     tarn_device_ptr freed[8];
 };
@@ -26,8 +26,8 @@ static tarn_status fake_allocate(void *self, size_t bytes, size_t alignment,
 
     (void)alignment;
     fake->stream = stream;
-    if (fake->refuse_allocations > 0) {
-        fake->refuse_allocations--;
+    if (fake->failing_allocations > 0) {
+        fake->failing_allocations--;
         return tarn_error_set(TARN_OUT_OF_MEMORY, "fake: no %zu bytes", bytes);
     }
     *out = 0x10000u * (tarn_device_ptr)++fake->allocations;
@@ -41,9 +41,9 @@ static tarn_status fake_deallocate(void *self, tarn_device_ptr block, size_t byt
 
     (void)alignment;
     fake->stream = stream;
-    if (fake->refuse_frees > 0) {
-        fake->refuse_frees--;
-        fake->refusals++;
+    if (fake->failing_frees > 0) {
+        fake->failing_frees--;
+        fake->failed_frees++;
         return tarn_error_set(TARN_DRIVER_FAILURE, "fake: keep your %zu bytes", bytes);
     }
     fake->freed[fake->frees++ % 8] = block;
@@ -55,9 +55,9 @@ static void fake_destroy(void *self)
     ((struct fake *)self)->destroyed++;
 }
 
-static bool fake_free_waits(const void *self)
+static bool fake_deallocate_synchronizes(const void *self)
 {
-    return ((const struct fake *)self)->free_waits;
+    return ((const struct fake *)self)->deallocate_synchronizes;
 }
 
 static bool fake_supports_streams(const void *self)
@@ -66,11 +66,11 @@ static bool fake_supports_streams(const void *self)
 }
 
 /* A fake that says nothing of it is one whose frees say it. */
-static bool fake_serves_no_stream(const void *self)
+static bool fake_supports_no_stream(const void *self)
 {
     const struct fake *fake = self;
 
-    return fake->serves_no_stream || fake->free_waits;
+    return fake->supports_no_stream || fake->deallocate_synchronizes;
 }
 
 static inline tarn_resource *make_fake(struct fake *fake, int device)
@@ -81,9 +81,9 @@ static inline tarn_resource *make_fake(struct fake *fake, int device)
         .allocate = fake_allocate,
         .deallocate = fake_deallocate,
         .destroy = fake_destroy,
-        .deallocate_synchronizes = fake_free_waits,
+        .deallocate_synchronizes = fake_deallocate_synchronizes,
         .supports_streams = fake_supports_streams,
-        .supports_no_stream = fake_serves_no_stream,
+        .supports_no_stream = fake_supports_no_stream,
     };
     tarn_resource *resource;
 

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct life {
+struct lifetime {
     atomic_int finalized;
     atomic_int owner_released;
     int finalized_first; /* when the owner was let go */
@@ -13,22 +13,22 @@ struct life {
 
 static void finalize(void *data, tarn_device_ptr address, size_t bytes)
 {
-    struct life *life = data;
+    struct lifetime *lifetime = data;
 
-    life->address = address;
-    life->bytes = bytes;
-    atomic_fetch_add(&life->finalized, 1);
+    lifetime->address = address;
+    lifetime->bytes = bytes;
+    atomic_fetch_add(&lifetime->finalized, 1);
 }
 
 static void release_owner(void *owner)
 {
-    struct life *life = owner;
+    struct lifetime *lifetime = owner;
 
-    life->finalized_first = life->finalized;
-    atomic_fetch_add(&life->owner_released, 1);
+    lifetime->finalized_first = lifetime->finalized;
+    atomic_fetch_add(&lifetime->owner_released, 1);
 }
 
-static tarn_pointer_options options_of(struct life *life)
+static tarn_pointer_options options_of(struct lifetime *lifetime)
 {
     return (tarn_pointer_options){.size = sizeof(tarn_pointer_options),
                                   .kind = TARN_POINTER_DEVICE,
@@ -36,14 +36,14 @@ static tarn_pointer_options options_of(struct life *life)
                                   .address = 0x10000,
                                   .bytes = 1000,
                                   .finalizer = finalize,
-                                  .finalizer_data = life,
-                                  .owner = life,
+                                  .finalizer_data = lifetime,
+                                  .owner = lifetime,
                                   .owner_release = release_owner};
 }
 
-static tarn_pointer *make(struct life *life)
+static tarn_pointer *make(struct lifetime *lifetime)
 {
-    tarn_pointer_options options = options_of(life);
+    tarn_pointer_options options = options_of(lifetime);
     tarn_pointer *pointer;
 
     CHECK_OK(tarn_pointer_create(&options, &pointer));
@@ -51,7 +51,7 @@ static tarn_pointer *make(struct life *life)
 }
 
 /* Pointers that are out now. */
-static uint64_t pointers_out(void)
+static uint64_t live_pointers(void)
 {
     tarn_runtime_counts counts;
 
@@ -59,12 +59,12 @@ static uint64_t pointers_out(void)
     return counts.created - counts.destroyed;
 }
 
-TEST(pointer_finalizes_once_and_lets_its_owner_go_after_that)
+TEST(pointer_finalizes_once_and_releases_its_owner_after_that)
 {
-    struct life life = {0};
-    tarn_pointer *pointer = make(&life);
+    struct lifetime lifetime = {0};
+    tarn_pointer *pointer = make(&lifetime);
 
-    CHECK_EQUAL(1, pointers_out());
+    CHECK_EQUAL(1, live_pointers());
     CHECK_EQUAL(0x10000, tarn_pointer_address(pointer));
     CHECK_EQUAL(1000, tarn_pointer_bytes(pointer));
     CHECK_EQUAL(1, tarn_pointer_device(pointer));
@@ -73,14 +73,14 @@ TEST(pointer_finalizes_once_and_lets_its_owner_go_after_that)
     CHECK(tarn_pointer_retain(pointer) == pointer);
     CHECK_EQUAL(2, tarn_pointer_use_count(pointer));
     tarn_pointer_release(pointer);
-    CHECK_EQUAL(0, life.finalized);
+    CHECK_EQUAL(0, lifetime.finalized);
     tarn_pointer_release(pointer);
-    CHECK_EQUAL(1, life.finalized);
-    CHECK_EQUAL(0x10000, life.address);
-    CHECK_EQUAL(1000, life.bytes);
-    CHECK_EQUAL(1, life.owner_released);
-    CHECK_EQUAL(1, life.finalized_first);
-    CHECK_EQUAL(0, pointers_out());
+    CHECK_EQUAL(1, lifetime.finalized);
+    CHECK_EQUAL(0x10000, lifetime.address);
+    CHECK_EQUAL(1000, lifetime.bytes);
+    CHECK_EQUAL(1, lifetime.owner_released);
+    CHECK_EQUAL(1, lifetime.finalized_first);
+    CHECK_EQUAL(0, live_pointers());
 }
 
 TEST(pointer_functions_take_null)
@@ -92,58 +92,58 @@ TEST(pointer_functions_take_null)
 
 TEST(pointer_that_cannot_be_made_owns_nothing)
 {
-    struct life life = {0};
-    tarn_pointer_options options = options_of(&life);
+    struct lifetime lifetime = {0};
+    tarn_pointer_options options = options_of(&lifetime);
     tarn_pointer *pointer = NULL;
 
     options.size = 8;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_create(&options, &pointer));
-    CHECK_SAYS("too short");
+    CHECK_MESSAGE("too short");
     struct {
         tarn_pointer_options known;
         uint64_t later;
-    } longer = {options_of(&life), 1};
+    } longer = {options_of(&lifetime), 1};
     longer.known.size = sizeof longer;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_create(&longer.known, &pointer));
-    CHECK_SAYS("does not know");
-    options = options_of(&life);
+    CHECK_MESSAGE("does not know");
+    options = options_of(&lifetime);
     options.kind = (tarn_pointer_kind)17;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_create(&options, &pointer));
-    CHECK_SAYS("no kind 17");
-    options = options_of(&life);
+    CHECK_MESSAGE("no kind 17");
+    options = options_of(&lifetime);
     options.address = 0;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_create(&options, &pointer));
-    CHECK_SAYS("1000 bytes at no address");
-    options = options_of(&life);
+    CHECK_MESSAGE("1000 bytes at no address");
+    options = options_of(&lifetime);
     options.bytes = SIZE_MAX - 10;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_create(&options, &pointer));
-    CHECK_SAYS("wrap around");
+    CHECK_MESSAGE("wrap around");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_create(NULL, &pointer));
-    CHECK_EQUAL(0, life.finalized + life.owner_released);
+    CHECK_EQUAL(0, lifetime.finalized + lifetime.owner_released);
     CHECK(pointer == NULL);
 }
 
 TEST(view_keeps_the_memory_alive)
 {
-    struct life life = {0};
-    tarn_pointer *pointer = make(&life), *view;
+    struct lifetime lifetime = {0};
+    tarn_pointer *pointer = make(&lifetime), *view;
 
     CHECK_OK(tarn_pointer_view(pointer, 100, 900, &view));
     tarn_pointer_release(pointer);
-    CHECK_EQUAL(0, life.finalized);
+    CHECK_EQUAL(0, lifetime.finalized);
     CHECK_EQUAL(0x10000 + 100, tarn_pointer_address(view));
     CHECK_EQUAL(900, tarn_pointer_bytes(view));
     CHECK_EQUAL(1, tarn_pointer_device(view));
     tarn_pointer_release(view);
-    CHECK_EQUAL(1, life.finalized);
-    CHECK_EQUAL(0x10000, life.address);
-    CHECK_EQUAL(0, pointers_out());
+    CHECK_EQUAL(1, lifetime.finalized);
+    CHECK_EQUAL(0x10000, lifetime.address);
+    CHECK_EQUAL(0, live_pointers());
 }
 
 TEST(view_of_a_view_counts_on_the_first_owner)
 {
-    struct life life = {0};
-    tarn_pointer *pointer = make(&life), *view, *inner;
+    struct lifetime lifetime = {0};
+    tarn_pointer *pointer = make(&lifetime), *view, *inner;
 
     CHECK_OK(tarn_pointer_view(pointer, 100, 500, &view));
     CHECK_OK(tarn_pointer_view(view, 10, 20, &inner));
@@ -153,18 +153,18 @@ TEST(view_of_a_view_counts_on_the_first_owner)
     tarn_pointer_release(view);
     CHECK_EQUAL(2, tarn_pointer_use_count(pointer));
     tarn_pointer_release(pointer);
-    CHECK_EQUAL(0, life.finalized);
+    CHECK_EQUAL(0, lifetime.finalized);
     tarn_pointer_release(inner);
-    CHECK_EQUAL(1, life.finalized);
+    CHECK_EQUAL(1, lifetime.finalized);
 }
 
-TEST(view_out_of_bounds_is_refused_with_the_numbers)
+TEST(view_out_of_bounds_is_rejected_with_the_numbers)
 {
-    struct life life = {0};
-    tarn_pointer *pointer = make(&life), *view = NULL, *inner = NULL;
+    struct lifetime lifetime = {0};
+    tarn_pointer *pointer = make(&lifetime), *view = NULL, *inner = NULL;
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_view(pointer, 1, 1000, &view));
-    CHECK_SAYS("a view of 1000 bytes at 1 does not fit into 1000 bytes");
+    CHECK_MESSAGE("a view of 1000 bytes at 1 does not fit into 1000 bytes");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_view(pointer, 1001, 0, &view));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_view(pointer, SIZE_MAX, 2, &view));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_view(pointer, 2, SIZE_MAX, &view));
@@ -175,15 +175,15 @@ TEST(view_out_of_bounds_is_refused_with_the_numbers)
 
     CHECK_OK(tarn_pointer_view(pointer, 900, 50, &view));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_view(view, 0, 51, &inner));
-    CHECK_SAYS("51 bytes at 0 does not fit into 50 bytes");
+    CHECK_MESSAGE("51 bytes at 0 does not fit into 50 bytes");
     tarn_pointer_release(view);
     tarn_pointer_release(pointer);
 }
 
 TEST(view_may_be_empty_at_either_end)
 {
-    struct life life = {0};
-    tarn_pointer *pointer = make(&life), *first, *last;
+    struct lifetime lifetime = {0};
+    tarn_pointer *pointer = make(&lifetime), *first, *last;
 
     CHECK_OK(tarn_pointer_view(pointer, 0, 0, &first));
     CHECK_OK(tarn_pointer_view(pointer, 1000, 0, &last));
@@ -191,10 +191,10 @@ TEST(view_may_be_empty_at_either_end)
     tarn_pointer_release(first);
     tarn_pointer_release(last);
     tarn_pointer_release(pointer);
-    CHECK_EQUAL(1, life.finalized);
+    CHECK_EQUAL(1, lifetime.finalized);
 }
 
-TEST(view_into_an_empty_pointer_is_empty_or_refused)
+TEST(view_into_an_empty_pointer_is_empty_or_rejected)
 {
     tarn_pointer_options options = {.size = sizeof options, .kind = TARN_POINTER_DEVICE};
     tarn_pointer *pointer, *view;
@@ -202,7 +202,7 @@ TEST(view_into_an_empty_pointer_is_empty_or_refused)
     CHECK_OK(tarn_pointer_create(&options, &pointer));
     CHECK_EQUAL(0, tarn_pointer_address(pointer));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_view(pointer, 0, 1, &view));
-    CHECK_SAYS("non-empty slice into empty slice");
+    CHECK_MESSAGE("non-empty slice into empty slice");
     CHECK_OK(tarn_pointer_view(pointer, 0, 0, &view));
     CHECK_EQUAL(0, tarn_pointer_address(view));
     tarn_pointer_release(view);
@@ -230,8 +230,8 @@ TEST(view_has_both_addresses_of_mapped_memory)
 
 TEST(pointer_without_a_resource_has_no_stream)
 {
-    struct life life = {0};
-    tarn_pointer *pointer = make(&life);
+    struct lifetime lifetime = {0};
+    tarn_pointer *pointer = make(&lifetime);
 
     CHECK_STATUS(TARN_NOT_SUPPORTED,
                  tarn_pointer_set_stream(pointer, TARN_STREAM_LEGACY));
@@ -254,8 +254,8 @@ static void *open_and_close(void *data)
 
 TEST(pointer_shared_by_threads_is_finalized_once)
 {
-    struct life life = {0};
-    tarn_pointer *pointer = make(&life);
+    struct lifetime lifetime = {0};
+    tarn_pointer *pointer = make(&lifetime);
     pthread_t threads[THREADS];
 
     for (int i = 0; i < THREADS; i++)
@@ -264,7 +264,7 @@ TEST(pointer_shared_by_threads_is_finalized_once)
     tarn_pointer_release(pointer);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    CHECK_EQUAL(1, life.finalized);
-    CHECK_EQUAL(1, life.owner_released);
-    CHECK_EQUAL(0, pointers_out());
+    CHECK_EQUAL(1, lifetime.finalized);
+    CHECK_EQUAL(1, lifetime.owner_released);
+    CHECK_EQUAL(0, live_pointers());
 }

@@ -73,7 +73,7 @@ static void release_host_memory_after_a_reset(void)
     tarn_manager_release(manager);
 }
 
-TEST(host_memory_of_before_a_reset_is_let_go)
+TEST(host_memory_from_before_a_reset_is_dropped)
 {
     in_child(release_host_memory_after_a_reset);
 }

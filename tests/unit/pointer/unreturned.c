@@ -11,16 +11,16 @@ static tarn_pointer *allocate(tarn_resource *resource)
     return pointer;
 }
 
-TEST(block_whose_free_fails_is_kept_and_goes_back_at_the_next_release)
+TEST(failed_free_is_kept_and_retried_at_the_next_release)
 {
-    struct fake fake = {.refuse_frees = 1};
+    struct fake fake = {.failing_frees = 1};
     tarn_resource *resource = make_fake(&fake, 0);
     tarn_pointer *one = allocate(resource), *other = allocate(resource);
 
     tarn_pointer_release(one);
     CHECK_EQUAL(0, fake.frees);
     CHECK_EQUAL(1, tarn_pointer_deferred_count());
-    CHECK_SAYS("fake: keep your 100 bytes");
+    CHECK_MESSAGE("fake: keep your 100 bytes");
     tarn_pointer_release(other);
     CHECK_EQUAL(2, fake.frees);
     CHECK_EQUAL(0x20000, fake.freed[0]);
@@ -29,9 +29,9 @@ TEST(block_whose_free_fails_is_kept_and_goes_back_at_the_next_release)
     CHECK_OK(tarn_resource_release(resource));
 }
 
-TEST(block_whose_free_fails_goes_back_at_the_next_allocation)
+TEST(failed_free_is_retried_at_the_next_allocation)
 {
-    struct fake fake = {.refuse_frees = 1};
+    struct fake fake = {.failing_frees = 1};
     tarn_resource *resource = make_fake(&fake, 0);
     tarn_pointer *pointer = allocate(resource);
 
@@ -43,9 +43,9 @@ TEST(block_whose_free_fails_goes_back_at_the_next_allocation)
     CHECK_OK(tarn_resource_release(resource));
 }
 
-TEST(block_that_is_unreturned_keeps_its_resource)
+TEST(deferred_free_keeps_its_resource)
 {
-    struct fake fake = {.refuse_frees = 1};
+    struct fake fake = {.failing_frees = 1};
     tarn_resource *resource = make_fake(&fake, 0);
 
     tarn_pointer *pointer = allocate(resource);
@@ -57,9 +57,9 @@ TEST(block_that_is_unreturned_keeps_its_resource)
     CHECK_EQUAL(1, fake.destroyed);
 }
 
-TEST(calls_try_one_failing_block_each_and_keep_the_rest)
+TEST(each_call_retries_one_failed_free_and_keeps_the_rest)
 {
-    struct fake fake = {.refuse_frees = 3};
+    struct fake fake = {.failing_frees = 3};
     tarn_resource *resource = make_fake(&fake, 0);
     tarn_pointer *pointers[3];
 
@@ -68,11 +68,11 @@ TEST(calls_try_one_failing_block_each_and_keep_the_rest)
     for (int i = 0; i < 3; i++)
         tarn_pointer_release(pointers[i]);
     CHECK_EQUAL(3, tarn_pointer_deferred_count());
-    CHECK_EQUAL(3, fake.refusals);
+    CHECK_EQUAL(3, fake.failed_frees);
 
-    fake.refuse_frees = 1;
+    fake.failing_frees = 1;
     tarn_pointer *last = allocate(resource);
-    CHECK_EQUAL(4, fake.refusals);
+    CHECK_EQUAL(4, fake.failed_frees);
     CHECK_EQUAL(3, tarn_pointer_deferred_count());
     tarn_pointer_release(last);
     CHECK_EQUAL(0, tarn_pointer_deferred_count());
@@ -80,9 +80,9 @@ TEST(calls_try_one_failing_block_each_and_keep_the_rest)
     CHECK_OK(tarn_resource_release(resource));
 }
 
-TEST(reclaim_tries_all_and_tells_the_first_failure)
+TEST(reclaim_retries_all_and_returns_the_first_failure)
 {
-    struct fake fake = {.refuse_frees = 3};
+    struct fake fake = {.failing_frees = 3};
     tarn_resource *resource = make_fake(&fake, 0);
     tarn_pointer *pointers[3];
 
@@ -90,9 +90,9 @@ TEST(reclaim_tries_all_and_tells_the_first_failure)
         pointers[i] = allocate(resource);
     for (int i = 0; i < 3; i++)
         tarn_pointer_release(pointers[i]);
-    fake.refuse_frees = 1;
+    fake.failing_frees = 1;
     CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_reclaim_deferred());
-    CHECK_SAYS("fake: keep your 100 bytes");
+    CHECK_MESSAGE("fake: keep your 100 bytes");
     CHECK_EQUAL(2, fake.frees);
     CHECK_EQUAL(1, tarn_pointer_deferred_count());
     CHECK_OK(tarn_pointer_reclaim_deferred());
@@ -103,30 +103,30 @@ TEST(reclaim_tries_all_and_tells_the_first_failure)
 
 TEST(allocation_that_finds_no_memory_reclaims_and_tries_again)
 {
-    struct fake fake = {.refuse_frees = 2};
+    struct fake fake = {.failing_frees = 2};
     tarn_resource *resource = make_fake(&fake, 0);
     tarn_pointer *pointer = allocate(resource);
 
     tarn_pointer_release(pointer); /* refused, and again before the allocation */
-    fake.refuse_allocations = 1;
+    fake.failing_allocations = 1;
     CHECK_OK(tarn_pointer_allocate(resource, 50, TARN_STREAM_LEGACY, &pointer));
-    CHECK_EQUAL(2, fake.refusals);
+    CHECK_EQUAL(2, fake.failed_frees);
     CHECK_EQUAL(1, fake.frees);
     tarn_pointer_release(pointer);
     CHECK_OK(tarn_resource_release(resource));
 }
 
-TEST(retry_that_fails_leaves_the_words_of_the_last_failure_alone)
+TEST(retry_that_fails_keeps_the_last_error_message)
 {
-    struct fake fake = {.refuse_frees = 2};
+    struct fake fake = {.failing_frees = 2};
     tarn_resource *resource = make_fake(&fake, 0);
     tarn_pointer *pointer = allocate(resource);
 
     tarn_pointer_release(pointer);
     tarn_error_set_native(TARN_BAD_FORMAT, 17, "an older failure");
     pointer = allocate(resource);
-    CHECK_EQUAL(2, fake.refusals);
-    CHECK_SAYS("an older failure");
+    CHECK_EQUAL(2, fake.failed_frees);
+    CHECK_MESSAGE("an older failure");
     CHECK_EQUAL(17, tarn_error_last()->native);
     tarn_pointer_release(pointer);
     CHECK_EQUAL(0, tarn_pointer_deferred_count());
@@ -141,31 +141,31 @@ static tarn_deferred_frees deferred(void)
     return frees;
 }
 
-TEST(failing_free_is_told_once)
+TEST(failed_free_is_reported_once)
 {
-    struct fake fake = {.refuse_frees = 2};
+    struct fake fake = {.failing_frees = 2};
     tarn_resource *resource = make_fake(&fake, 0);
     tarn_pointer *one = allocate(resource), *other = allocate(resource);
 
     CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_release_checked(one));
-    CHECK_SAYS("fake: keep your 100 bytes");
+    CHECK_MESSAGE("fake: keep your 100 bytes");
     tarn_pointer_release(allocate(resource)); /* fails again, and then does not */
-    CHECK_EQUAL(2, fake.refusals);
+    CHECK_EQUAL(2, fake.failed_frees);
     CHECK_OK(tarn_pointer_release_checked(other));
     CHECK_EQUAL(3, fake.frees);
     CHECK_OK(tarn_resource_release(resource));
 }
 
-TEST(retry_that_fails_again_is_not_told)
+TEST(retry_that_fails_again_is_not_reported)
 {
-    struct fake fake = {.refuse_frees = 1}, good = {0};
+    struct fake fake = {.failing_frees = 1}, good = {0};
     tarn_resource *resource = make_fake(&fake, 0), *other = make_fake(&good, 0);
     tarn_pointer *pointer = allocate(other);
 
     CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_release_checked(allocate(resource)));
-    fake.refuse_frees = 1;
+    fake.failing_frees = 1;
     CHECK_OK(tarn_pointer_release_checked(pointer));
-    CHECK_EQUAL(2, fake.refusals);
+    CHECK_EQUAL(2, fake.failed_frees);
     CHECK_OK(tarn_pointer_reclaim_deferred());
     CHECK_OK(tarn_resource_release(resource));
     CHECK_OK(tarn_resource_release(other));
@@ -183,7 +183,7 @@ static void release_owner(void *owner)
     tarn_pointer_release(owner);
 }
 
-TEST(failing_free_of_what_a_finalizer_or_an_owner_releases_is_told)
+TEST(failed_free_of_a_finalizer_or_an_owner_is_reported)
 {
     struct fake fake = {0};
     tarn_resource *resource = make_fake(&fake, 0);
@@ -193,7 +193,7 @@ TEST(failing_free_of_what_a_finalizer_or_an_owner_releases_is_told)
     options.finalizer = release_another;
     options.finalizer_data = allocate(resource);
     CHECK_OK(tarn_pointer_create(&options, &pointer));
-    fake.refuse_frees = 1;
+    fake.failing_frees = 1;
     CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_release_checked(pointer));
     CHECK_OK(tarn_pointer_reclaim_deferred());
 
@@ -201,13 +201,13 @@ TEST(failing_free_of_what_a_finalizer_or_an_owner_releases_is_told)
     options.owner = allocate(resource);
     options.owner_release = release_owner;
     CHECK_OK(tarn_pointer_create(&options, &pointer));
-    fake.refuse_frees = 1;
+    fake.failing_frees = 1;
     CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_release_checked(pointer));
     CHECK_OK(tarn_pointer_reclaim_deferred());
     CHECK_OK(tarn_resource_release(resource));
 }
 
-TEST(release_that_does_not_fail_has_nothing_to_tell)
+TEST(release_that_succeeds_reports_no_failure)
 {
     struct fake fake = {0};
     tarn_resource *resource = make_fake(&fake, 0);
@@ -215,7 +215,7 @@ TEST(release_that_does_not_fail_has_nothing_to_tell)
 
     CHECK_OK(tarn_pointer_release_checked(NULL));
     CHECK_OK(tarn_pointer_view(pointer, 0, 10, &view));
-    fake.refuse_frees = 1;
+    fake.failing_frees = 1;
     CHECK_OK(tarn_pointer_release_checked(pointer)); /* the view has it still */
     CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_pointer_release_checked(view));
     CHECK_OK(tarn_pointer_reclaim_deferred());
@@ -224,7 +224,7 @@ TEST(release_that_does_not_fail_has_nothing_to_tell)
 
 TEST(failed_frees_are_counted_until_they_are_done)
 {
-    struct fake fake = {.refuse_frees = 3};
+    struct fake fake = {.failing_frees = 3};
     tarn_resource *resource = make_fake(&fake, 0);
     tarn_pointer *one = allocate(resource), *other = allocate(resource);
 
@@ -251,7 +251,7 @@ TEST(deferred_frees_need_a_place_of_the_right_size)
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_deferred_frees(NULL));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pointer_deferred_frees(&frees));
-    CHECK_SAYS("into 8 bytes, they have 40");
+    CHECK_MESSAGE("into 8 bytes, they have 40");
     CHECK_EQUAL(77, frees.failed_count);
 }
 
@@ -295,7 +295,7 @@ static void shared_destroy(void *self)
     (void)self;
 }
 
-TEST(blocks_of_many_threads_all_go_back_in_the_end)
+TEST(blocks_of_many_threads_are_all_freed_in_the_end)
 {
     static const tarn_resource_ops ops = {.size = sizeof ops,
                                           .name = "shared",

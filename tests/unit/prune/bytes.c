@@ -4,7 +4,7 @@
 
 #define GOOD FUNCTION("  call void @NRT_incref(i8* %a)\n" DECREF("%a") "  ret void\n")
 
-static void check_refused(const char *says, const void *ir, size_t bytes)
+static void check_rejected(const char *says, const void *ir, size_t bytes)
 {
     char untouched, *out = &untouched;
     size_t out_bytes = 77;
@@ -12,15 +12,15 @@ static void check_refused(const char *says, const void *ir, size_t bytes)
 
     CHECK_STATUS(TARN_BAD_FORMAT,
                  tarn_prune_bytes(ir, bytes, "name", NULL, &report, &out, &out_bytes));
-    CHECK_SAYS(says);
+    CHECK_MESSAGE(says);
     CHECK(out == &untouched);
     CHECK_EQUAL(77, out_bytes);
     CHECK_EQUAL(77, report.increfs);
 }
 
-static void check_text_refused(const char *says, const char *text)
+static void check_text_rejected(const char *says, const char *text)
 {
-    check_refused(says, text, strlen(text));
+    check_rejected(says, text, strlen(text));
 }
 
 /* The module of GOOD as bitcode. */
@@ -56,38 +56,38 @@ TEST(the_name_is_the_modules)
     CHECK(strstr(prune_soundly(GOOD).text, "; ModuleID = 'test'"));
 }
 
-TEST(text_that_is_no_ir_is_refused_with_its_place)
+TEST(text_that_is_no_ir_is_rejected_with_its_place)
 {
-    check_text_refused("name:2:3: error: ", "define void @f() {\n  bad stuff\n}\n");
-    check_text_refused("name:1:1: error: ", "\x01\x02\x03\x04");
-    check_text_refused("is empty", "");
+    check_text_rejected("name:2:3: error: ", "define void @f() {\n  bad stuff\n}\n");
+    check_text_rejected("name:1:1: error: ", "\x01\x02\x03\x04");
+    check_text_rejected("is empty", "");
 }
 
-TEST(ir_that_the_verifier_refuses_is_refused_with_its_function)
+TEST(ir_that_the_verifier_rejects_is_rejected_with_its_function)
 {
-    check_text_refused("in function late: Instruction does not dominate all uses",
-                       DECLARED
-                       "define void @early() {\n  ret void\n}\n"
-                       "define i32 @late(i32 %p) {\nA:\n  br label %C\nB:\n"
-                       "  %x = add i32 %p, 1\n  br label %C\nC:\n  ret i32 %x\n}\n");
+    check_text_rejected("in function late: Instruction does not dominate all uses",
+                        DECLARED
+                        "define void @early() {\n  ret void\n}\n"
+                        "define i32 @late(i32 %p) {\nA:\n  br label %C\nB:\n"
+                        "  %x = add i32 %p, 1\n  br label %C\nC:\n  ret i32 %x\n}\n");
 }
 
-TEST(truncated_bitcode_is_refused)
+TEST(truncated_bitcode_is_rejected)
 {
     size_t bytes;
     char *bitcode = good_bitcode(&bytes);
 
-    check_refused("name: error: ", bitcode, 64);
-    check_refused("name: error: ", bitcode, bytes / 2 & ~(size_t)3);
-    check_refused("name: error: ", bitcode, 4);
+    check_rejected("name: error: ", bitcode, 64);
+    check_rejected("name: error: ", bitcode, bytes / 2 & ~(size_t)3);
+    check_rejected("name: error: ", bitcode, 4);
     tarn_prune_free(bitcode);
 }
 
-TEST(what_only_a_newer_llvm_writes_is_refused)
+TEST(bitcode_of_a_newer_llvm_is_rejected)
 {
-    check_text_refused("name:1:",
-                       "define void @f() nofuture_attribute {\n  ret void\n}\n");
-    check_text_refused("name:2:", "define void @f() {\n  newop i32 1\n  ret void\n}\n");
+    check_text_rejected("name:1:",
+                        "define void @f() nofuture_attribute {\n  ret void\n}\n");
+    check_text_rejected("name:2:", "define void @f() {\n  newop i32 1\n  ret void\n}\n");
 }
 
 TEST(bytes_that_are_trusted_are_not_verified)
@@ -97,7 +97,7 @@ TEST(bytes_that_are_trusted_are_not_verified)
     CHECK_EQUAL(2, prune_with(GOOD, options).removed);
 }
 
-TEST(wrong_arguments_are_refused)
+TEST(wrong_arguments_are_rejected)
 {
     tarn_prune_options options = {.format = (tarn_prune_format)3};
     char *out = NULL;

@@ -2,7 +2,7 @@
 #include "ir.h"
 
 /* What was told last, and how often. */
-struct told {
+struct explanation {
     unsigned count;
     tarn_prune_rule rule;
     char function[16], value[64], incref[16], at[16], instruction[128], file[32];
@@ -11,53 +11,55 @@ struct told {
 
 static void listen(void *data, const tarn_prune_kept *kept)
 {
-    struct told *told = data;
+    struct explanation *explanation = data;
 
-    told->count++;
-    told->rule = kept->rule;
+    explanation->count++;
+    explanation->rule = kept->rule;
     CHECK(strlen(kept->message) > 5);
-    snprintf(told->function, sizeof told->function, "%s", kept->function);
-    snprintf(told->value, sizeof told->value, "%s", kept->value);
-    snprintf(told->incref, sizeof told->incref, "%s", kept->incref.block);
-    snprintf(told->at, sizeof told->at, "%s", kept->at.block);
-    snprintf(told->instruction, sizeof told->instruction, "%s", kept->at.instruction);
-    snprintf(told->file, sizeof told->file, "%s", kept->incref.file);
-    told->line = kept->incref.line;
-    told->column = kept->incref.column;
-    told->at_line = kept->at.line;
+    snprintf(explanation->function, sizeof explanation->function, "%s", kept->function);
+    snprintf(explanation->value, sizeof explanation->value, "%s", kept->value);
+    snprintf(explanation->incref, sizeof explanation->incref, "%s", kept->incref.block);
+    snprintf(explanation->at, sizeof explanation->at, "%s", kept->at.block);
+    snprintf(explanation->instruction, sizeof explanation->instruction, "%s",
+             kept->at.instruction);
+    snprintf(explanation->file, sizeof explanation->file, "%s", kept->incref.file);
+    explanation->line = kept->incref.line;
+    explanation->column = kept->incref.column;
+    explanation->at_line = kept->at.line;
     CHECK(strstr(kept->incref.instruction, "@NRT_incref"));
 }
 
-static struct told explain(tarn_prune_options options, const char *text)
+static struct explanation explain(tarn_prune_options options, const char *text)
 {
-    struct told told = {0};
+    struct explanation explanation = {0};
 
     options.explain = listen;
-    options.explain_data = &told;
+    options.explain_data = &explanation;
     uint64_t kept = prune_with(text, options).report.kept;
-    CHECK_EQUAL(kept, told.count);
-    return told;
+    CHECK_EQUAL(kept, explanation.count);
+    return explanation;
 }
 
-static struct told explain_graph(tarn_prune_options options, const char *graph)
+static struct explanation explain_graph(tarn_prune_options options, const char *graph)
 {
     char *text = ir_of(graph);
-    struct told told = explain(options, text);
+    struct explanation explanation = explain(options, text);
 
     free(text);
-    return told;
+    return explanation;
 }
 
 /* In this mode one incref stays, for that reason and at that block. */
 static void check_mode(tarn_prune_mode mode, tarn_prune_rule rule, const char *at,
                        const char *graph)
 {
-    struct told told = explain_graph((tarn_prune_options){.mode = mode}, graph);
+    struct explanation explanation =
+        explain_graph((tarn_prune_options){.mode = mode}, graph);
 
-    CHECK_EQUAL(1, told.count);
-    CHECK_EQUAL(rule, told.rule);
-    CHECK_TEXT(at, told.at);
-    CHECK_TEXT("f", told.function);
+    CHECK_EQUAL(1, explanation.count);
+    CHECK_EQUAL(rule, explanation.rule);
+    CHECK_TEXT(at, explanation.at);
+    CHECK_TEXT("f", explanation.function);
 }
 
 static void check(tarn_prune_rule rule, const char *at, const char *graph)
@@ -71,33 +73,34 @@ TEST(a_release_beside_the_incref_is_named)
     check(TARN_PRUNE_DECREF_BESIDE, "%A", "A+a-b:B B-a:");
 }
 
-TEST(a_release_on_the_way_is_named)
+TEST(a_release_on_the_path_is_named)
 {
     check(TARN_PRUNE_OTHER_DECREF, "%B", "A+a:B B-b:C C-a:");
 }
 
 TEST(a_use_behind_another_release_is_named)
 {
-    struct told told = explain_graph((tarn_prune_options){0}, "A+a:B B-b*a-a:");
+    struct explanation explanation =
+        explain_graph((tarn_prune_options){0}, "A+a:B B-b*a-a:");
 
-    CHECK_EQUAL(TARN_PRUNE_USED_IN_BETWEEN, told.rule);
-    CHECK_TEXT("%B", told.at);
-    CHECK_TEXT("%A", told.incref);
-    CHECK(strstr(told.instruction, "call void @use"));
-    CHECK(strstr(told.value, "%a"));
+    CHECK_EQUAL(TARN_PRUNE_USED_IN_BETWEEN, explanation.rule);
+    CHECK_TEXT("%B", explanation.at);
+    CHECK_TEXT("%A", explanation.incref);
+    CHECK(strstr(explanation.instruction, "call void @use"));
+    CHECK(strstr(explanation.value, "%a"));
 }
 
-TEST(a_way_out_is_named)
+TEST(a_path_without_a_decref_is_named)
 {
     check(TARN_PRUNE_NOT_RELEASED, "%C", "A+a:BC B-a: C:");
 }
 
-TEST(a_way_back_is_named)
+TEST(a_path_back_is_named)
 {
     check(TARN_PRUNE_TAKEN_AGAIN, "%B", "A:B B+a:CD C:BE D-a: E-a:");
 }
 
-TEST(a_way_past_the_incref_is_named)
+TEST(a_path_past_the_incref_is_named)
 {
     const char *graph = "A:BC B+a:C C-a:";
 
@@ -106,12 +109,12 @@ TEST(a_way_past_the_incref_is_named)
     check_mode(TARN_PRUNE_LLVMLITE, TARN_PRUNE_NOT_TAKEN, "%A", graph);
 }
 
-TEST(a_way_from_decref_to_decref_is_named)
+TEST(a_path_from_decref_to_decref_is_named)
 {
     check(TARN_PRUNE_RELEASED_AGAIN, "%B", "A+a:BC B-a:C C-a:");
 }
 
-TEST(what_is_out_of_reach_is_named)
+TEST(an_unreachable_decref_is_named)
 {
     check_mode(TARN_PRUNE_SOUND, TARN_PRUNE_NOT_REACHED, "%B", "A: B+a:C C-a:");
 }
@@ -122,9 +125,9 @@ TEST(a_release_behind_a_raise_is_named)
                "A+a:BC B-a: C!:D D-b:");
 }
 
-TEST(a_reference_that_somebody_else_may_have_is_named)
+TEST(a_transferred_reference_is_named)
 {
-    struct told told = explain(
+    struct explanation explanation = explain(
         (tarn_prune_options){0},
         FUNCTION(INCREF("%a") "  br i1 %c0, label %B, label %C\nB:\n" INCREF(
             "%a") "  store i8* %a, i8** %excinfo\n" DECREF("%a") "  br label "
@@ -133,8 +136,8 @@ TEST(a_reference_that_somebody_else_may_have_is_named)
                                                                      "%a") "  ret "
                                                                            "void\n"));
 
-    CHECK_EQUAL(TARN_PRUNE_OWNERSHIP_TRANSFERRED, told.rule);
-    CHECK_TEXT("%B", told.at);
+    CHECK_EQUAL(TARN_PRUNE_OWNERSHIP_TRANSFERRED, explanation.rule);
+    CHECK_TEXT("%B", explanation.at);
 }
 
 TEST(a_shape_that_is_off_is_named)
@@ -169,7 +172,7 @@ TEST(a_limit_is_named)
     CHECK_EQUAL(TARN_PRUNE_TOO_LARGE, explain_graph(options, "A+a:BC B-a: C-a:").rule);
 }
 
-TEST(a_way_of_more_than_fifteen_blocks_is_named)
+TEST(a_path_of_more_than_fifteen_blocks_is_named)
 {
     /* A to N are fourteen, then an end; with O the ends are the sixteenth. */
     const char *fifteen = "A+a:B B:C C:D D:E E:F F:G G:H H:I I:J J:K K:L L:M M:N N:PQ "
@@ -189,21 +192,21 @@ TEST(a_way_of_more_than_fifteen_blocks_is_named)
 
 TEST(blocks_without_a_name_have_the_number_that_ir_prints)
 {
-    struct told told = explain(
+    struct explanation explanation = explain(
         (tarn_prune_options){0},
         DECLARED "define void @f(i1 %0, i8* %1) {\n  %3 = add i32 1, 2\n" INCREF(
             "%1") "  br i1 %0, label %4, label %5\n4:\n" DECREF("%1") "  ret void\n5:\n"
                                                                       "  ret void\n}\n");
 
-    CHECK_TEXT("%2", told.incref);
-    CHECK_TEXT("%5", told.at);
-    CHECK_EQUAL(0, told.line);
-    CHECK_TEXT("", told.file);
+    CHECK_TEXT("%2", explanation.incref);
+    CHECK_TEXT("%5", explanation.at);
+    CHECK_EQUAL(0, explanation.line);
+    CHECK_TEXT("", explanation.file);
 }
 
-TEST(the_line_of_the_source_is_told_where_it_is_known)
+TEST(the_source_line_is_reported_where_it_is_known)
 {
-    struct told told = explain(
+    struct explanation explanation = explain(
         (tarn_prune_options){0}, DECLARED
         "define void @f(i8* %a, i1 %c) !dbg !4 {\n"
         "  call void @NRT_incref(i8* %a), !dbg !5\n"
@@ -220,10 +223,10 @@ TEST(the_line_of_the_source_is_told_where_it_is_known)
                   "!5 = !DILocation(line: 5, column: 3, scope: !4)\n"
                   "!6 = !DILocation(line: 6, scope: !4)\n");
 
-    CHECK_TEXT("a.py", told.file);
-    CHECK_EQUAL(5, told.line);
-    CHECK_EQUAL(3, told.column);
-    CHECK_EQUAL(6, told.at_line);
+    CHECK_TEXT("a.py", explanation.file);
+    CHECK_EQUAL(5, explanation.line);
+    CHECK_EQUAL(3, explanation.column);
+    CHECK_EQUAL(6, explanation.at_line);
 }
 
 TEST(an_incref_with_no_decref_of_its_value_is_no_pair)

@@ -16,14 +16,14 @@ static void check_graph(const char *graph, char incref, const char *decrefs)
         for (const char *word = graph; *word;) {
             char name[2] = {*word, 0};
             size_t colon, length = word_length(word, &colon);
-            unsigned taken = 0, given = 0;
+            unsigned taken = 0, released = 0;
             for (size_t i = 1; i < colon; i++) {
                 taken += word[i] == '+';
-                given += word[i] == '-';
+                released += word[i] == '-';
             }
             CHECK_EQUAL(taken - (*word == incref),
                         count_in(outcome.text, name, "NRT_incref"));
-            CHECK_EQUAL(given - (incref && strchr(decrefs, *word)),
+            CHECK_EQUAL(released - (incref && strchr(decrefs, *word)),
                         count_in(outcome.text, name, "NRT_decref"));
             word += length + strspn(word + length, " ");
         }
@@ -37,12 +37,12 @@ static void check_graph(const char *graph, char incref, const char *decrefs)
     "A:B B:CD" b " C: D+a:EF E:G F-a-a: G:HI I:GF" i " H-a:JK" h \
     " J:LM K: L:Z M:ZOP O:Z P:Z Z:"
 
-TEST(a_fan_with_a_loop_inside_goes)
+TEST(a_fanout_with_a_loop_inside_is_removed)
 {
     check_graph(LARGE("", "", ""), 'D', "HF");
 }
 
-TEST(a_decref_that_some_way_misses_keeps_the_incref)
+TEST(a_decref_that_some_path_misses_keeps_the_incref)
 {
     check_graph("A+a:BC B-a:C C-a:", 0, "");
 }
@@ -57,24 +57,24 @@ TEST(an_exit_that_leads_back_inside_keeps_the_incref)
     check_graph(LARGE("", "E", ""), 0, "");
 }
 
-TEST(a_way_in_past_the_incref_keeps_it)
+TEST(a_path_in_past_the_incref_keeps_it)
 {
     check_graph(LARGE("I", "", ""), 0, "");
 }
 
-TEST(a_way_back_to_before_the_incref_keeps_it)
+TEST(a_path_back_to_before_the_incref_keeps_it)
 {
     check_graph(LARGE("", "", "B"), 0, "");
 }
 
-TEST(a_way_out_without_a_decref_keeps_the_incref)
+TEST(a_path_out_without_a_decref_keeps_the_incref)
 {
     check_graph(LARGE("", "", "M"), 0, "");
 }
 
 #define SMALL(c) "S:A A+a:BC B:C C-a:" c
 
-TEST(a_diamond_goes)
+TEST(a_diamond_is_removed)
 {
     check_graph(SMALL(""), 'A', "C");
 }
@@ -84,17 +84,17 @@ TEST(a_diamond_that_is_entered_from_behind_stays)
     check_graph(SMALL("B"), 0, "");
 }
 
-TEST(a_diamond_in_a_loop_goes)
+TEST(a_diamond_in_a_loop_is_removed)
 {
     check_graph(SMALL("A"), 'A', "C");
 }
 
-TEST(a_diamond_with_something_behind_goes)
+TEST(a_diamond_with_blocks_behind_it_is_removed)
 {
     check_graph(SMALL("D") " D:", 'A', "C");
 }
 
-TEST(a_diamond_in_a_longer_loop_goes)
+TEST(a_diamond_in_a_longer_loop_is_removed)
 {
     check_graph(SMALL("D") " D:A", 'A', "C");
 }
@@ -162,12 +162,12 @@ TEST(diamond_takes_a_diamond)
     check_shape(TARN_PRUNE_DIAMOND, 2, "A+a:BC B:D C:D D-a:");
 }
 
-TEST(diamond_refuses_a_decref_on_the_way)
+TEST(diamond_rejects_a_decref_on_the_path)
 {
     check_shape(TARN_PRUNE_DIAMOND, 0, "A+a:BC B:D C-a:D D-a:");
 }
 
-TEST(diamond_allows_an_incref_on_the_way)
+TEST(diamond_allows_an_incref_on_the_path)
 {
     check_shape(TARN_PRUNE_DIAMOND, 2, "A+a:BC B+a:D C:D D-a:");
 }
@@ -182,7 +182,7 @@ TEST(fanout_takes_one_incref_and_two_decrefs)
     check_shape(TARN_PRUNE_FANOUT, 3, "A+a:BC B-a: C-a:");
 }
 
-TEST(fanout_refuses_one_decref_behind_another)
+TEST(fanout_rejects_one_decref_behind_another)
 {
     check_shape(TARN_PRUNE_FANOUT, 0, "A+a:BC B-a: C-a:B");
 }
@@ -223,12 +223,12 @@ TEST(fanout_raise_wants_a_raise_somewhere)
     check_shape(TARN_PRUNE_FANOUT_RAISE, 0, "A+a:BC B-a: C-a:");
 }
 
-TEST(fanout_raise_allows_a_ret_that_all_ways_share)
+TEST(fanout_raise_allows_a_ret_that_all_paths_share)
 {
     check_shape(TARN_PRUNE_FANOUT_RAISE, 2, "A+a:BC B-a:D C!:D D:");
 }
 
-TEST(fanout_raise_takes_fans_that_share_a_raise)
+TEST(fanout_raise_removes_fanouts_that_share_a_raise)
 {
     /* llvmlite's issue 1023: one of two increfs goes before the second branch, the other
      * behind it, and a third is taken on one of its ways. */
@@ -266,7 +266,7 @@ TEST(fanout_raise_does_not_mind_what_the_mark_says)
 
 #define MARKED_RET(mark) RAISING("  ret void, !ret_is_raise !0\n", mark)
 
-TEST(the_mark_of_older_numbas_is_known_where_it_is_asked_for)
+TEST(the_mark_of_older_numbas_is_used_if_it_is_requested)
 {
     tarn_prune_options options = {.mode = TARN_PRUNE_LLVMLITE};
 

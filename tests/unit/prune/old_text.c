@@ -21,7 +21,7 @@ static void check(const char *wanted, uint64_t removed, const char *block)
     tarn_prune_free(out);
 }
 
-TEST(pairs_of_a_block_go)
+TEST(pairs_of_a_block_are_removed)
 {
     check("  ret void\n", 2, INCREF("%a") DECREF("%a") "  ret void\n");
     check("  ret void\n", 2, DECREF("%a") INCREF("%a") "  ret void\n");
@@ -35,7 +35,7 @@ TEST(decrefs_move_behind_the_last_refop)
           DECREF("%a") "  x\n" DECREF("%b") "  y\n");
 }
 
-TEST(the_last_incref_goes_with_the_first_decref)
+TEST(the_last_incref_is_paired_with_the_first_decref)
 {
     check(INCREF("%a") "  x\n", 2, INCREF("%a") "  x\n" INCREF("%a") DECREF("%a"));
     check("  x\n" DECREF("%a"), 2, INCREF("%a") "  x\n" DECREF("%a") DECREF("%a"));
@@ -75,7 +75,7 @@ TEST(only_the_null_of_typed_pointers_is_null)
           "  call void @NRT_decref(ptr null)\n");
 }
 
-TEST(empty_lines_of_a_function_go)
+TEST(empty_lines_of_a_function_are_removed)
 {
     check("  x\nnext:\n  y\n", 0, "  x\n\nnext:\n\n  y\n");
 }
@@ -94,7 +94,7 @@ TEST(a_module_that_does_not_know_increfs_is_left_as_it_is)
     tarn_prune_free(out);
 }
 
-TEST(wrong_arguments_are_refused)
+TEST(wrong_arguments_are_rejected)
 {
     char *out;
     size_t bytes;

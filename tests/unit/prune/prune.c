@@ -10,12 +10,12 @@
 static LLVMModuleRef parse(LLVMContextRef context, const char *text)
 {
     LLVMModuleRef module;
-    char *words = NULL;
+    char *message = NULL;
     LLVMMemoryBufferRef buffer =
         LLVMCreateMemoryBufferWithMemoryRangeCopy(text, strlen(text), "test");
 
-    if (LLVMParseIRInContext(context, buffer, &module, &words))
-        fail_msg("%s", words);
+    if (LLVMParseIRInContext(context, buffer, &module, &message))
+        fail_msg("%s", message);
     return module;
 }
 
@@ -59,13 +59,13 @@ TEST(one_function_is_pruned_and_the_others_are_not)
     LLVMContextDispose(context);
 }
 
-TEST(what_is_no_module_and_no_function_is_refused)
+TEST(arguments_that_are_no_module_or_function_are_rejected)
 {
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_prune_module(NULL, NULL, NULL));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_prune_function(NULL, NULL, NULL));
 }
 
-TEST(a_block_without_an_end_is_refused_by_the_name_of_its_function)
+TEST(a_block_without_an_end_is_rejected_by_the_name_of_its_function)
 {
     LLVMContextRef context = LLVMContextCreate();
     LLVMModuleRef module = parse(context, FUNCTION(PAIR "  ret void\n"));
@@ -73,14 +73,14 @@ TEST(a_block_without_an_end_is_refused_by_the_name_of_its_function)
 
     LLVMAppendBasicBlockInContext(context, LLVMGetNamedFunction(module, "f"), "open");
     CHECK_STATUS(TARN_BAD_FORMAT, tarn_prune_module(module, NULL, &report));
-    CHECK_SAYS("block 1 of function f has no end");
+    CHECK_MESSAGE("block 1 of function f has no end");
     CHECK_EQUAL(77, report.increfs);
     CHECK_EQUAL(2, refops_of(module));
     LLVMDisposeModule(module);
     LLVMContextDispose(context);
 }
 
-TEST(options_that_mean_nothing_are_refused)
+TEST(options_that_mean_nothing_are_rejected)
 {
     LLVMContextRef context = LLVMContextCreate();
     LLVMModuleRef module = parse(context, FUNCTION(PAIR "  ret void\n"));

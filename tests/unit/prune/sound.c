@@ -42,7 +42,7 @@ TEST(the_first_decref_of_a_block_may_have_uses_before_and_behind_it)
     check_modes(2, 2, "A+a:B B*a-a*a-b:");
 }
 
-TEST(a_pair_goes_once_the_release_before_its_decref_has_gone)
+TEST(a_pair_is_removed_once_the_release_before_its_decref_is)
 {
     check_modes(4, 4, "A+b+a:B B-b*a-a:");
 }
@@ -54,12 +54,12 @@ TEST(an_incref_that_is_repeated_before_its_decref_stays)
     check_modes(0, 2, "A:B B+a:BC C-a:");
 }
 
-TEST(an_incref_that_is_repeated_by_a_longer_way_stays)
+TEST(an_incref_that_is_repeated_by_a_longer_path_stays)
 {
     check_modes(0, 2, "A:B B+a:CD C-a: D:B");
 }
 
-TEST(a_pair_inside_a_loop_goes)
+TEST(a_pair_inside_a_loop_is_removed)
 {
     check_modes(2, 2, "A:B B+a:C C-a:BD D:");
 }
@@ -69,7 +69,7 @@ TEST(decrefs_in_an_irreducible_loop_stay)
     check_modes(0, 0, "A+a:BC B-a:CD C-a:BD D:");
 }
 
-TEST(a_way_that_never_ends_harms_nobody)
+TEST(an_endless_path_keeps_no_pair)
 {
     check_modes(2, 2, "A+a:BC B:B C-a:");
 }
@@ -93,7 +93,7 @@ TEST(a_release_behind_a_raise_counts_even_if_its_own_pair_goes)
     check_modes(2, 4, "A+a:BC B-a: C!:D D+b-b:");
 }
 
-TEST(a_way_to_the_decref_through_another_raise_keeps_the_pair)
+TEST(a_path_to_the_decref_through_another_raise_keeps_the_pair)
 {
     check_modes(0, 2, "A:EB B+a:CD C!: D-a: E!:D");
 }
@@ -120,7 +120,7 @@ TEST(a_raise_may_be_reached_past_the_incref)
                 store DECREF("%a") "  br label %R\nR:\n" RAISE                \
                                    "  ret void\nC:\n" DECREF("%a") "  ret void\n")
 
-TEST(what_others_keep_when_a_way_raises_stays_theirs)
+TEST(a_reference_that_others_keep_when_a_path_raises_stays_theirs)
 {
     CHECK_EQUAL(0, prune_soundly(SHIFTED(STORE)).report.fanout_raise);
     CHECK_EQUAL(2, prune_as(TARN_PRUNE_LLVMLITE, 0, SHIFTED(STORE)).report.fanout_raise);
@@ -141,7 +141,7 @@ TEST(what_others_keep_when_a_way_raises_stays_theirs)
                 "%a") "  br i1 %c1, label %R, label %C\nR:\n" RAISE \
                       "  ret void\nC:\n" DECREF("%a") DECREF("%a") "  ret void\n")
 
-TEST(decrefs_go_with_what_was_taken_last)
+TEST(decrefs_are_paired_with_the_last_incref)
 {
     struct outcome outcome = prune_soundly(AGAIN(STORE));
 
@@ -171,7 +171,7 @@ TEST(what_is_never_reached_is_left_alone_and_does_not_disturb)
 
 /* --- two that want the same ----------------------------------------------------------------- */
 
-TEST(of_two_increfs_the_one_with_more_ways_behind_it_gets_the_decref)
+TEST(of_two_increfs_the_one_with_more_paths_behind_it_gets_the_decref)
 {
     check_modes(4, 4, "A+a:BC B-a: C+a:DE D-a: E-a:");
 }
@@ -258,22 +258,22 @@ static void write_checks(FILE *out, int count)
     fputs("  ret void\n", out);
 }
 
-TEST(a_row_of_diamonds_goes_whole)
+TEST(a_row_of_diamonds_is_removed)
 {
     CHECK_EQUAL(2 * (MANY / 2), prune_written(write_diamonds, MANY / 2).report.diamond);
 }
 
-TEST(pairs_inside_pairs_go_however_deep)
+TEST(nested_pairs_are_removed_at_any_depth)
 {
     CHECK_EQUAL(2 * MANY, prune_written(write_nest, MANY).report.diamond);
 }
 
-TEST(a_fan_with_fifty_thousand_exits_goes)
+TEST(a_fanout_with_fifty_thousand_exits_is_removed)
 {
     CHECK_EQUAL(MANY + 2, prune_written(write_ladder, MANY).report.fanout);
 }
 
-TEST(fifty_thousand_increfs_before_raises_go)
+TEST(fifty_thousand_increfs_before_raises_are_removed)
 {
     CHECK_EQUAL(2 * MANY, prune_written(write_checks, MANY).report.fanout_raise);
 }

@@ -66,7 +66,7 @@ TEST(async_on_the_devices_pool_is_one_object)
     CHECK_OK(tarn_resource_release(own));
 }
 
-TEST(async_says_what_it_is)
+TEST(async_reports_its_properties)
 {
     tarn_resource *resource = async_with(NULL);
 
@@ -77,7 +77,7 @@ TEST(async_says_what_it_is)
     CHECK_OK(tarn_resource_release(resource));
 }
 
-TEST(async_keeps_everything_it_was_given_back_until_it_is_trimmed)
+TEST(async_keeps_freed_memory_until_it_is_trimmed)
 {
     tarn_resource *resource = async_with(NULL);
     size_t before, cached, after, total;
@@ -95,7 +95,7 @@ TEST(async_keeps_everything_it_was_given_back_until_it_is_trimmed)
     CHECK_OK(tarn_resource_release(resource));
 }
 
-TEST(async_gives_back_what_is_over_its_threshold)
+TEST(async_releases_memory_over_its_threshold)
 {
     tarn_async_options options = {.size = sizeof options, .release_threshold_bytes = 1};
     tarn_resource *resource = async_with(&options);
@@ -105,7 +105,7 @@ TEST(async_gives_back_what_is_over_its_threshold)
     CHECK_OK(tarn_resource_release(resource));
 }
 
-TEST(async_begins_with_the_bytes_that_were_asked_for)
+TEST(async_begins_with_the_requested_bytes)
 {
     tarn_async_options options = {.size = sizeof options, .initial_bytes = 64 * MIB};
     tarn_resource *resource = async_with(&options);
@@ -114,7 +114,7 @@ TEST(async_begins_with_the_bytes_that_were_asked_for)
     CHECK_OK(tarn_resource_release(resource));
 }
 
-TEST(async_trims_beside_what_is_out)
+TEST(async_trims_beside_live_blocks)
 {
     tarn_resource *resource = async_with(NULL);
     tarn_device_ptr kept = take(resource, 64 * MIB, NULL);
@@ -130,20 +130,20 @@ TEST(async_trims_beside_what_is_out)
     CHECK_OK(tarn_resource_release(resource));
 }
 
-TEST(async_refuses_an_option_of_a_later_version)
+TEST(async_rejects_an_option_of_a_later_version)
 {
     tarn_async_options options[2] = {{.size = sizeof options}, {.size = 1}};
     tarn_resource *resource = NULL;
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_async_create(0, options, &resource));
-    CHECK_SAYS("does not know");
+    CHECK_MESSAGE("does not know");
     CHECK(resource == NULL);
     options[1].size = 0;
     CHECK_OK(tarn_async_create(0, options, &resource));
     CHECK_OK(tarn_resource_release(resource));
 }
 
-TEST(async_refuses_options_that_cannot_be)
+TEST(async_rejects_invalid_options)
 {
     tarn_async_options options = {.size = 2};
     tarn_resource *resource = NULL;
@@ -152,7 +152,7 @@ TEST(async_refuses_options_that_cannot_be)
     options =
         (tarn_async_options){.size = sizeof options, .initial_bytes = (size_t)1 << 50};
     CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_async_create(0, &options, &resource));
-    CHECK_SAYS("to begin with");
+    CHECK_MESSAGE("to begin with");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_async_create(99, NULL, &resource));
     CHECK(resource == NULL);
 }
@@ -166,7 +166,7 @@ TEST(async_is_exportable_on_a_new_pool_alone)
     CHECK_OK(tarn_resource_release(resource));
     options.use_default_pool = true;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_async_create(0, &options, &none));
-    CHECK_SAYS("cannot be exported");
+    CHECK_MESSAGE("cannot be exported");
     CHECK(none == NULL);
 }
 
@@ -179,7 +179,7 @@ TEST(async_is_not_exportable_where_the_device_exports_no_pools)
         skip();
     sim_configure("attribute=119:8"); /* by fabric alone */
     CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_async_create(0, &options, &none));
-    CHECK_SAYS("cannot export pools");
+    CHECK_MESSAGE("cannot export pools");
     options.exportable = false;
     tarn_resource *resource = async_with(&options);
     CHECK_OK(tarn_resource_release(resource));
@@ -240,7 +240,7 @@ static void queue_slow_work(atomic_bool *done)
 }
 
 /* Whoever gets it may use it on any stream, so nothing may be pending behind it. */
-TEST(async_hands_out_to_no_stream_only_what_is_ready)
+TEST(async_no_stream_allocations_get_completed_memory_only)
 {
     tarn_resource *resource = async_with(NULL);
     tarn_device_ptr before = take(resource, 1000, TARN_STREAM_LEGACY), block;

@@ -80,14 +80,14 @@ TEST(binning_keeps_the_first_bin_of_a_size)
     end();
 }
 
-TEST(binning_gets_no_bin_while_blocks_are_out)
+TEST(binning_gets_no_bin_while_blocks_are_live)
 {
     tarn_device_ptr block;
 
     begin();
     CHECK_OK(tarn_resource_allocate(binning, 500, 0, NULL, &block));
     CHECK_STATUS(TARN_STILL_IN_USE, tarn_binning_add_bin(binning, 1000, small.resource));
-    CHECK_SAYS("1 blocks are out");
+    CHECK_MESSAGE("1 blocks are out");
     CHECK_OK(tarn_resource_deallocate(binning, block, 500, 0, NULL));
     CHECK_EQUAL(1, upstream.frees);
     CHECK_OK(tarn_binning_add_bin(binning, 1000, small.resource));
@@ -116,11 +116,11 @@ TEST(binning_counts_nothing_when_a_bin_fails)
     CHECK_OK(tarn_resource_deallocate(binning, block, 5000, 0, NULL));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_resource_deallocate(binning, block, 5000, 0, NULL));
-    CHECK_SAYS("nothing is");
+    CHECK_MESSAGE("nothing is");
     end();
 }
 
-TEST(binning_refuses_bins_that_cannot_be)
+TEST(binning_rejects_invalid_bins)
 {
     tarn_resource *elsewhere, *other = NULL;
     tarn_binning_options options = {.size = 4};
@@ -133,7 +133,7 @@ TEST(binning_refuses_bins_that_cannot_be)
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_binning_add_bin(NULL, 1000, NULL));
     CHECK_OK(tarn_cuda_create(0, &elsewhere));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_binning_add_bin(binning, 1000, elsewhere));
-    CHECK_SAYS("device 0");
+    CHECK_MESSAGE("device 0");
     CHECK_OK(tarn_resource_release(elsewhere));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_binning_create(NULL, NULL, &other));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
@@ -149,7 +149,7 @@ TEST(binning_refuses_bins_that_cannot_be)
     tarn_binning_options later[2] = {{.size = sizeof later}, {.size = 1}};
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_binning_create(upstream.resource, later, &other));
-    CHECK_SAYS("does not know");
+    CHECK_MESSAGE("does not know");
     CHECK(other == NULL);
     end();
 }
@@ -170,14 +170,15 @@ TEST(binning_is_what_all_of_its_bins_are)
 {
     begin();
     add_both();
-    upstream.waits = small.waits = upstream.streams = small.streams = true;
-    upstream.serves = small.serves = true;
+    upstream.deallocate_synchronizes = small.deallocate_synchronizes =
+        upstream.supports_streams = small.supports_streams = true;
+    upstream.supports_no_stream = small.supports_no_stream = true;
     CHECK(!tarn_resource_supports_no_stream(binning));
-    large.serves = true;
+    large.supports_no_stream = true;
     CHECK(tarn_resource_supports_no_stream(binning));
     CHECK(!tarn_resource_deallocate_synchronizes(binning));
     CHECK(!tarn_resource_supports_streams(binning));
-    large.waits = large.streams = true;
+    large.deallocate_synchronizes = large.supports_streams = true;
     CHECK(tarn_resource_deallocate_synchronizes(binning));
     CHECK(tarn_resource_supports_streams(binning));
     end();

@@ -5,7 +5,7 @@
 static tarn_resource *resource;
 static tarn_device_ptr block; /* from before the capture */
 
-static tarn_status take_and_give_back(void)
+static tarn_status allocate_and_free(void)
 {
     tarn_device_ptr another;
     size_t free_bytes, total_bytes;
@@ -18,7 +18,7 @@ static tarn_status take_and_give_back(void)
     return status;
 }
 
-static tarn_status give_back(void)
+static tarn_status free_block(void)
 {
     tarn_status status = tarn_resource_deallocate(resource, block, 5000, 0, NULL);
 
@@ -31,8 +31,8 @@ static void use_in_captures(tarn_status (*create)(int device, tarn_resource **ou
 {
     CHECK_OK(create(0, &resource));
     CHECK_OK(tarn_resource_allocate(resource, 5000, 0, NULL, &block));
-    capture_survives(take_and_give_back);
-    capture_survives(give_back);
+    capture_survives(allocate_and_free);
+    capture_survives(free_block);
     CHECK_OK(tarn_resource_deallocate(resource, block, 5000, 0, NULL));
     CHECK_OK(tarn_resource_release(resource));
 }

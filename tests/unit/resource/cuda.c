@@ -32,7 +32,7 @@ TEST(resource_of_a_device_is_one_object)
     }
 }
 
-TEST(resource_says_what_it_is)
+TEST(resource_reports_its_properties)
 {
     EACH_KIND(kind)
     {
@@ -50,19 +50,19 @@ TEST(resource_says_what_it_is)
     }
 }
 
-TEST(resource_of_no_device_is_refused)
+TEST(resource_of_no_device_is_rejected)
 {
     EACH_KIND(kind)
     {
         tarn_resource *resource = NULL;
         CHECK_STATUS(TARN_INVALID_ARGUMENT, kind->create(-1, &resource));
         CHECK_STATUS(TARN_INVALID_ARGUMENT, kind->create(99, &resource));
-        CHECK_SAYS(kind->name);
+        CHECK_MESSAGE(kind->name);
         CHECK(resource == NULL);
     }
 }
 
-TEST(resource_names_the_call_and_the_bytes_when_the_driver_refuses)
+TEST(resource_names_the_call_and_the_bytes_when_the_driver_fails)
 {
     tarn_resource *resource;
     tarn_device_ptr block = 7;
@@ -70,8 +70,8 @@ TEST(resource_names_the_call_and_the_bytes_when_the_driver_refuses)
     CHECK_OK(tarn_cuda_create(0, &resource));
     CHECK_STATUS(TARN_OUT_OF_MEMORY,
                  tarn_resource_allocate(resource, (size_t)1 << 50, 0, NULL, &block));
-    CHECK_SAYS("cuda: cuMemAlloc gives CUDA_ERROR_OUT_OF_MEMORY (2)");
-    CHECK_SAYS("1125899906842624 bytes on device 0");
+    CHECK_MESSAGE("cuda: cuMemAlloc gives CUDA_ERROR_OUT_OF_MEMORY (2)");
+    CHECK_MESSAGE("1125899906842624 bytes on device 0");
     CHECK_EQUAL(2, tarn_error_last()->native);
     CHECK_OK(tarn_resource_release(resource));
 }
@@ -117,7 +117,7 @@ TEST(host_can_write_managed_and_pinned_memory)
     }
 }
 
-TEST(free_memory_shrinks_by_what_is_out)
+TEST(free_memory_shrinks_by_live_blocks)
 {
     enum { BYTES = 64 << 20 };
     tarn_resource *resource;

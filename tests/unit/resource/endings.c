@@ -163,7 +163,7 @@ TEST(upstream_with_another_owner_is_none)
     tidy(&script, block);
 }
 
-TEST(pool_whose_upstream_takes_nothing_back_says_how_much_stays)
+TEST(pool_whose_upstream_frees_nothing_reports_how_much_stays)
 {
     struct scripted script;
     tarn_pool_options options = {.size = sizeof options, .initial_bytes = 8u << 20};
@@ -188,7 +188,7 @@ TEST(pool_whose_upstream_takes_nothing_back_says_how_much_stays)
     scripted_end(&script);
 }
 
-TEST(pool_whose_upstream_takes_it_back_at_the_second_try_says_nothing)
+TEST(pool_whose_upstream_frees_at_the_second_try_does_not_warn)
 {
     struct scripted script;
     tarn_pool_options options = {.size = sizeof options, .initial_bytes = 8u << 20};
@@ -202,7 +202,7 @@ TEST(pool_whose_upstream_takes_it_back_at_the_second_try_says_nothing)
     scripted_end(&script);
 }
 
-TEST(counted_memory_that_a_resource_does_not_take_back_is_a_warning)
+TEST(counted_memory_that_a_resource_fails_to_free_is_a_warning)
 {
     struct scripted script;
     NRT_ExternalAllocator *allocator;
@@ -230,7 +230,7 @@ TEST(driver_pool_that_the_driver_does_not_end_is_a_warning)
     if (!on_sim())
         return;
     CHECK_OK(tarn_async_create(0, NULL, &async));
-    test_may_leave_memory();
+    test_may_leak_memory();
     sim_configure("fail=call:cuMemPoolDestroy");
     listen_anew();
     CHECK_OK(tarn_resource_release(async));

@@ -31,7 +31,7 @@ static void end_all_without_a_driver(void)
     CHILD_CHECK(resource == NULL);
 
     CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_resource_allocate(cuda, 10, 0, NULL, &block));
-    CHILD_SAYS("the driver of device 0 is not called");
+    CHILD_MESSAGE("the driver of device 0 is not called");
     CHILD_STATUS(TARN_DRIVER_FAILURE,
                  tarn_resource_memory_info(async, NULL, &free_bytes, &free_bytes));
     CHILD_CHECK(block == 77 && free_bytes == 77);
@@ -44,7 +44,7 @@ static void end_all_without_a_driver(void)
     CHILD_STATUS(TARN_OK, tarn_resource_release(cuda));
 }
 
-static void give_back_after_a_fork(void)
+static void free_after_a_fork(void)
 {
     int status = 0;
     pid_t child;
@@ -66,9 +66,9 @@ static void give_back_after_a_fork(void)
     CHILD_STATUS(TARN_OK, tarn_resource_release(cuda));
 }
 
-TEST(forked_child_may_give_everything_back)
+TEST(forked_child_may_free_everything)
 {
-    in_child(give_back_after_a_fork);
+    in_child(free_after_a_fork);
 }
 
 static void end_and_leave(void)
@@ -78,7 +78,7 @@ static void end_and_leave(void)
     _exit(0); /* the marker that in_child() looks for: exit() alone has to come here */
 }
 
-static void give_back_at_exit(void)
+static void free_at_exit(void)
 {
     /* Before the driver is opened, so it runs after Tarn has noticed the end. */
     if (atexit(end_and_leave) != 0)
@@ -87,13 +87,13 @@ static void give_back_at_exit(void)
     exit(1);
 }
 
-TEST(program_that_ends_may_give_everything_back)
+TEST(ending_program_may_free_everything)
 {
-    in_child(give_back_at_exit);
+    in_child(free_at_exit);
 }
 
 /* Memory of a pool is the device's and stays; all other goes with the context. */
-static void give_back_after_a_reset(void)
+static void free_after_a_reset(void)
 {
     tarn_resource *managed, *pinned;
     tarn_device_ptr managed_block, pinned_block, later;
@@ -122,7 +122,7 @@ static void give_back_after_a_reset(void)
     CHILD_STATUS(TARN_OK, tarn_resource_release(pinned));
 }
 
-TEST(blocks_that_a_reset_took_may_be_given_back)
+TEST(blocks_of_a_reset_context_may_be_freed)
 {
-    in_child(give_back_after_a_reset);
+    in_child(free_after_a_reset);
 }

@@ -25,7 +25,7 @@ struct visitors {
     atomic_uint failures;
 };
 
-static void *come_and_go_until_told(void *argument)
+static void *come_and_go_until_stopped(void *argument)
 {
     struct visitors *visitors = argument;
 
@@ -43,7 +43,8 @@ TEST(host_ends_rightly_while_other_threads_come_and_go)
     struct visitors visitors = {0};
 
     for (int i = 0; i < THREADS; i++)
-        CHECK(pthread_create(&threads[i], NULL, come_and_go_until_told, &visitors) == 0);
+        CHECK(pthread_create(&threads[i], NULL, come_and_go_until_stopped, &visitors) ==
+              0);
     for (int i = 0; i < ROUNDS; i++)
         atomic_fetch_add(&visitors.failures, !come_and_go());
     atomic_store(&visitors.stop, true);
@@ -62,7 +63,8 @@ TEST(host_works_in_a_child_forked_while_other_threads_use_it)
 
     CHECK(come_and_go());
     for (int i = 0; i < THREADS; i++)
-        CHECK(pthread_create(&threads[i], NULL, come_and_go_until_told, &visitors) == 0);
+        CHECK(pthread_create(&threads[i], NULL, come_and_go_until_stopped, &visitors) ==
+              0);
     for (int i = 0; i < FORKS && failures == 0; i++) {
         int status = 0;
         pid_t child = fork();
@@ -100,7 +102,7 @@ TEST(host_needs_no_driver)
     CHECK_OK(tarn_resource_release(host));
 }
 
-TEST(host_is_one_a_process_for_as_long_as_somebody_has_it)
+TEST(host_is_unique_in_a_process_while_it_has_references)
 {
     tarn_resource *one, *two;
     tarn_device_ptr block;
@@ -118,7 +120,7 @@ TEST(host_is_one_a_process_for_as_long_as_somebody_has_it)
     CHECK_OK(tarn_resource_release(one));
 }
 
-TEST(host_refuses_what_does_not_fit)
+TEST(host_rejects_requests_that_do_not_fit)
 {
     tarn_resource *host;
     tarn_device_ptr block = 7;
@@ -126,7 +128,7 @@ TEST(host_refuses_what_does_not_fit)
     CHECK_OK(tarn_host_create(&host));
     CHECK_STATUS(TARN_OUT_OF_MEMORY,
                  tarn_resource_allocate(host, SIZE_MAX / 4, 0, NULL, &block));
-    CHECK_SAYS("host: no memory for");
+    CHECK_MESSAGE("host: no memory for");
     CHECK_STATUS(TARN_OUT_OF_MEMORY,
                  tarn_resource_allocate(host, 1, (size_t)1 << 62, NULL, &block));
     CHECK_EQUAL(7, block);

@@ -49,7 +49,7 @@ static tarn_device_ptr take(tarn_resource *resource, tarn_stream stream)
     return block;
 }
 
-static void give_back(tarn_resource *resource, tarn_device_ptr block, tarn_stream stream)
+static void free_block(tarn_resource *resource, tarn_device_ptr block, tarn_stream stream)
 {
     CHECK_OK(tarn_resource_deallocate(resource, block, BYTES, 0, stream));
 }
@@ -91,7 +91,7 @@ static unsigned long long use_elsewhere(create_fn *create,
     CHECK_OK(create(&resource));
     tarn_device_ptr before = take(resource, first);
     CHECK_OK(tarn_memset_async(0, before, 1, BYTES, first));
-    give_back(resource, before, first);
+    free_block(resource, before, first);
     tarn_device_ptr block = take(resource, first);
     CHECK(block == before); /* or the pool's case shows nothing */
     CHECK_OK(tarn_memset_async(0, block, 2, BYTES / 2, first));
@@ -100,7 +100,7 @@ static unsigned long long use_elsewhere(create_fn *create,
     CHECK_OK(tarn_memset_async(0, block + BYTES / 2, 3, BYTES / 2, second));
     unsigned long long races = sim_races();
     CHECK_OK(tarn_driver_synchronize(0));
-    give_back(resource, block, first);
+    free_block(resource, block, first);
     CHECK_OK(tarn_resource_release(resource));
     CHECK_OK(tarn_stream_destroy(0, second));
     CHECK_OK(tarn_stream_destroy(0, first));

@@ -16,13 +16,13 @@ static tarn_status give_address(void *self, size_t bytes, size_t alignment,
     return TARN_OK;
 }
 
-static unsigned taken_back;
+static unsigned deallocations;
 
 static tarn_status take_anything(void *self, tarn_device_ptr block, size_t bytes,
                                  size_t alignment, tarn_stream stream)
 {
     (void)self, (void)block, (void)bytes, (void)alignment, (void)stream;
-    taken_back++;
+    deallocations++;
     return TARN_OK;
 }
 
@@ -35,8 +35,8 @@ static const tarn_resource_ops oldest_ops = {
     .destroy = destroy_nothing,
 };
 
-static tarn_status fail_as_told(void *self, size_t bytes, size_t alignment,
-                                tarn_stream stream, tarn_device_ptr *out)
+static tarn_status fail_with_result(void *self, size_t bytes, size_t alignment,
+                                    tarn_stream stream, tarn_device_ptr *out)
 {
     (void)bytes, (void)alignment, (void)stream, (void)out;
     return *(tarn_status *)self;
@@ -52,25 +52,25 @@ static tarn_status info_never(void *self, tarn_stream stream, size_t *free_out,
 static const tarn_resource_ops silent_ops = {
     .size = sizeof silent_ops,
     .name = "silent",
-    .allocate = fail_as_told,
+    .allocate = fail_with_result,
     .deallocate = take_anything,
     .destroy = destroy_nothing,
     .memory_info = info_never,
 };
 
-TEST(failure_without_words_does_not_get_those_of_an_older_one)
+TEST(failure_without_a_message_does_not_get_an_older_one)
 {
-    tarn_status told = TARN_OUT_OF_MEMORY;
+    tarn_status result = TARN_OUT_OF_MEMORY;
     tarn_resource *silent;
     tarn_device_ptr block = 7;
 
-    CHECK_OK(tarn_resource_create(&silent_ops, &told, 0, &silent));
+    CHECK_OK(tarn_resource_create(&silent_ops, &result, 0, &silent));
     tarn_error_set(TARN_BAD_FORMAT, "an old log: line 7");
     CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn_resource_allocate(silent, 1, 0, NULL, &block));
     CHECK(tarn_error_last()->status == TARN_OUT_OF_MEMORY);
     CHECK(strstr(tarn_error_last()->message, "silent: allocate"));
 
-    told = (tarn_status)4711;
+    result = (tarn_status)4711;
     CHECK_STATUS(TARN_PLUGIN_FAILURE, tarn_resource_allocate(silent, 1, 0, NULL, &block));
     CHECK(strstr(tarn_error_last()->message, "4711"));
     CHECK_EQUAL(7, block);
@@ -105,7 +105,7 @@ static size_t count_none(const void *self)
 static const tarn_resource_ops never_ops = {
     .size = sizeof never_ops,
     .name = "never",
-    .allocate = fail_as_told,
+    .allocate = fail_with_result,
     .deallocate = deallocate_never,
     .destroy = destroy_nothing,
     .memory_info = info_never,
@@ -117,12 +117,12 @@ static const tarn_resource_ops never_ops = {
 /* Each of these leaves a message of the status that the next one returns. */
 TEST(failure_without_a_message_does_not_get_that_of_an_older_one_of_its_kind)
 {
-    tarn_status told = TARN_DRIVER_FAILURE;
+    tarn_status result = TARN_DRIVER_FAILURE;
     tarn_resource *never;
     tarn_device_ptr block;
     size_t bytes, total;
 
-    CHECK_OK(tarn_resource_create(&never_ops, &told, 0, &never));
+    CHECK_OK(tarn_resource_create(&never_ops, &result, 0, &never));
     tarn_error_set(TARN_DRIVER_FAILURE, "an older failure of a driver");
     CHECK_STATUS(TARN_DRIVER_FAILURE, tarn_resource_allocate(never, 1, 0, NULL, &block));
     CHECK_TEXT("never: allocate failed, device 0", tarn_error_last()->message);
@@ -181,12 +181,12 @@ TEST(failure_has_the_message_that_came_during_the_call)
     script.allocate_fails = TARN_OUT_OF_MEMORY;
     CHECK_STATUS(TARN_OUT_OF_MEMORY,
                  tarn_resource_allocate(resource, 10, 0, NULL, &block));
-    CHECK_SAYS("scripted: no 10 bytes");
+    CHECK_MESSAGE("scripted: no 10 bytes");
     CHECK_OK(tarn_resource_release(resource));
     scripted_end(&script);
 }
 
-TEST(failure_that_was_kept_and_put_back_is_no_message_of_the_call)
+TEST(failure_that_was_saved_and_restored_is_no_message_of_the_call)
 {
     tarn_resource_ops ops = silent_ops;
     tarn_trace_writer *writer;
@@ -217,7 +217,7 @@ static tarn_status more_free_than_there_is(void *self, tarn_stream stream,
     return TARN_OK;
 }
 
-TEST(memory_info_with_more_free_than_there_is_is_refused)
+TEST(memory_info_with_more_free_than_total_is_rejected)
 {
     tarn_resource_ops ops = silent_ops;
     size_t free_bytes = 7, total_bytes = 7;
@@ -227,7 +227,7 @@ TEST(memory_info_with_more_free_than_there_is_is_refused)
     CHECK_OK(tarn_resource_create(&ops, NULL, 0, &lying));
     CHECK_STATUS(TARN_PLUGIN_FAILURE,
                  tarn_resource_memory_info(lying, NULL, &free_bytes, &total_bytes));
-    CHECK_SAYS("silent: memory_info returned 18446744073709551615 bytes free of 5");
+    CHECK_MESSAGE("silent: memory_info returned 18446744073709551615 bytes free of 5");
     CHECK_EQUAL(7, free_bytes);
     CHECK_EQUAL(7, total_bytes);
     CHECK_OK(tarn_resource_release(lying));
@@ -236,16 +236,16 @@ TEST(memory_info_with_more_free_than_there_is_is_refused)
 TEST(table_that_ends_within_an_operation_does_not_have_it)
 {
     tarn_resource_ops ops = silent_ops;
-    tarn_status told = TARN_OK;
+    tarn_status result = TARN_OK;
     tarn_resource *resource;
 
     ops.size = offsetof(tarn_resource_ops, memory_info) + 3;
-    CHECK_OK(tarn_resource_create(&ops, &told, 0, &resource));
+    CHECK_OK(tarn_resource_create(&ops, &result, 0, &resource));
     CHECK(!tarn_resource_supports_memory_info(resource));
     CHECK_OK(tarn_resource_release(resource));
 }
 
-TEST(create_into_null_is_refused)
+TEST(create_into_null_is_rejected)
 {
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_cuda_create(0, NULL));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_async_create(0, NULL, NULL));
@@ -254,9 +254,9 @@ TEST(create_into_null_is_refused)
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_host_create(NULL));
 }
 
-TEST(create_refuses_a_table_without_a_required_operation)
+TEST(create_rejects_a_table_without_a_required_operation)
 {
-    tarn_resource *resource = (tarn_resource *)&taken_back;
+    tarn_resource *resource = (tarn_resource *)&deallocations;
     tarn_resource_ops ops = oldest_ops;
 
     ops.size--;
@@ -278,7 +278,7 @@ TEST(create_refuses_a_table_without_a_required_operation)
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_resource_create(&oldest_ops, NULL, -2, &resource));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_resource_create(&oldest_ops, NULL, 0, NULL));
-    CHECK(resource == (tarn_resource *)&taken_back);
+    CHECK(resource == (tarn_resource *)&deallocations);
 }
 
 TEST(create_reads_a_table_only_as_far_as_its_size_says)
@@ -369,7 +369,7 @@ TEST(allocate_of_nothing_never_reaches_the_resource)
     scripted_end(&script);
 }
 
-TEST(allocate_refuses_what_would_wrap_before_the_resource_sees_it)
+TEST(allocate_rejects_sizes_that_wrap_before_the_resource_sees_them)
 {
     struct scripted script;
     tarn_device_ptr block = 7;
@@ -397,7 +397,7 @@ TEST(allocate_leaves_the_output_alone_when_the_resource_fails)
     script.allocate_fails = TARN_DRIVER_FAILURE;
     CHECK_STATUS(TARN_DRIVER_FAILURE,
                  tarn_resource_allocate(script.resource, 99, 0, NULL, &block));
-    CHECK_SAYS("scripted: no 99 bytes");
+    CHECK_MESSAGE("scripted: no 99 bytes");
     CHECK_EQUAL(7, block);
     CHECK_EQUAL(0, tarn_resource_live_blocks(script.resource));
     scripted_end(&script);
@@ -409,15 +409,15 @@ TEST(allocate_does_not_pass_a_bad_block_on)
     tarn_resource *resource;
 
     CHECK_OK(tarn_resource_create(&oldest_ops, &address, 0, &resource));
-    taken_back = 0;
+    deallocations = 0;
     CHECK_STATUS(TARN_PLUGIN_FAILURE,
                  tarn_resource_allocate(resource, 8, 0, NULL, &block));
-    CHECK_SAYS("oldest: it gave 0x1010");
-    CHECK_EQUAL(1, taken_back);
+    CHECK_MESSAGE("oldest: it gave 0x1010");
+    CHECK_EQUAL(1, deallocations);
     address = 0;
     CHECK_STATUS(TARN_PLUGIN_FAILURE,
                  tarn_resource_allocate(resource, 8, 0, NULL, &block));
-    CHECK_EQUAL(1, taken_back);
+    CHECK_EQUAL(1, deallocations);
     address = 0x1000;
     CHECK_STATUS(TARN_PLUGIN_FAILURE,
                  tarn_resource_allocate(resource, 8, 8192, NULL, &block));
@@ -425,21 +425,21 @@ TEST(allocate_does_not_pass_a_bad_block_on)
     CHECK_OK(tarn_resource_release(resource));
 }
 
-TEST(deallocate_with_nothing_out_is_refused_for_any_resource)
+TEST(deallocate_without_live_blocks_is_rejected_for_any_resource)
 {
     tarn_device_ptr address = 0x1000, block;
     tarn_resource *resource;
 
-    taken_back = 0;
+    deallocations = 0;
     CHECK_OK(tarn_resource_create(&oldest_ops, &address, 0, &resource));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_resource_deallocate(resource, 0x1000, 8, 0, NULL));
-    CHECK_SAYS("nothing is");
+    CHECK_MESSAGE("nothing is");
     CHECK_OK(tarn_resource_allocate(resource, 8, 0, NULL, &block));
     CHECK_OK(tarn_resource_deallocate(resource, block, 8, 0, NULL));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_resource_deallocate(resource, block, 8, 0, NULL));
-    CHECK_EQUAL(1, taken_back);
+    CHECK_EQUAL(1, deallocations);
     CHECK_OK(tarn_resource_release(resource));
 }
 
@@ -463,18 +463,18 @@ TEST(deallocate_takes_the_block_of_an_equal_resource)
     };
     tarn_resource *one, *two;
 
-    taken_back = 0;
+    deallocations = 0;
     CHECK_OK(tarn_resource_create(&ops, &address, 0, &one));
     CHECK_OK(tarn_resource_create(&ops, &address, 0, &two));
     CHECK(tarn_resource_is_equal(one, two));
     CHECK_OK(tarn_resource_allocate(one, 8, 0, NULL, &block));
     CHECK_OK(tarn_resource_deallocate(two, block, 8, 0, NULL));
-    CHECK_EQUAL(1, taken_back);
+    CHECK_EQUAL(1, deallocations);
     CHECK_OK(tarn_resource_release(one));
     CHECK_OK(tarn_resource_release(two));
 }
 
-TEST(deallocate_that_fails_leaves_the_block_out)
+TEST(deallocate_that_fails_leaves_the_block_live)
 {
     struct scripted script;
     tarn_device_ptr block;
@@ -491,7 +491,7 @@ TEST(deallocate_that_fails_leaves_the_block_out)
     scripted_end(&script);
 }
 
-TEST(release_of_the_last_owner_is_refused_with_the_number_of_blocks)
+TEST(release_of_the_last_owner_is_rejected_with_the_number_of_blocks)
 {
     struct scripted script;
     tarn_device_ptr one, two;
@@ -502,7 +502,7 @@ TEST(release_of_the_last_owner_is_refused_with_the_number_of_blocks)
     CHECK(tarn_resource_retain(script.resource) == script.resource);
     CHECK_OK(tarn_resource_release(script.resource));
     CHECK_STATUS(TARN_STILL_IN_USE, tarn_resource_release(script.resource));
-    CHECK_SAYS("2 blocks");
+    CHECK_MESSAGE("2 blocks");
     CHECK_EQUAL(0, script.destroyed);
     CHECK_OK(tarn_resource_deallocate(script.resource, one, 10, 0, NULL));
     CHECK_OK(tarn_resource_deallocate(script.resource, two, 10, 0, NULL));
@@ -515,10 +515,10 @@ TEST(questions_are_passed_to_the_resource)
     size_t free_bytes, total_bytes, released;
 
     scripted_begin(&script, 2);
-    script.waits = true;
+    script.deallocate_synchronizes = true;
     CHECK(tarn_resource_deallocate_synchronizes(script.resource));
     CHECK(!tarn_resource_supports_streams(script.resource));
-    script.streams = true;
+    script.supports_streams = true;
     CHECK(tarn_resource_supports_streams(script.resource));
     CHECK(tarn_resource_supports_memory_info(script.resource));
     CHECK_OK(tarn_resource_memory_info(script.resource, TARN_STREAM_PER_THREAD,
@@ -558,7 +558,7 @@ static bool same_remainder(const void *self, const void *other)
     return *(const tarn_device_ptr *)self % 10 == *(const tarn_device_ptr *)other % 10;
 }
 
-TEST(is_equal_asks_only_resources_of_the_same_table)
+TEST(is_equal_calls_only_resources_of_the_same_table)
 {
     tarn_device_ptr a = 11, b = 21, c = 12;
     tarn_resource *one, *two, *three, *other, *silent, *silent_too;

@@ -48,7 +48,7 @@ TEST(slab_is_called_that_and_is_a_pool)
     CHECK_OK(tarn_resource_release(slab));
 }
 
-TEST(slab_gives_any_size_the_same_block)
+TEST(slab_uses_the_same_block_for_any_size)
 {
     static const size_t sizes[] = {1, 512, 513, BLOCK - 1, BLOCK};
     tarn_resource *slab = slab_of(0, 0);
@@ -65,7 +65,7 @@ TEST(slab_gives_any_size_the_same_block)
     CHECK_OK(tarn_resource_release(slab));
 }
 
-TEST(slab_hands_out_what_was_freed_whatever_its_size_was)
+TEST(slab_reuses_a_freed_block_whatever_its_size_was)
 {
     tarn_resource *slab = slab_of(0, 0);
     tarn_device_ptr small = take(slab, 1);
@@ -77,19 +77,19 @@ TEST(slab_hands_out_what_was_freed_whatever_its_size_was)
     CHECK_OK(tarn_resource_release(slab));
 }
 
-TEST(slab_refuses_what_is_larger_than_a_block)
+TEST(slab_rejects_requests_larger_than_a_block)
 {
     tarn_resource *slab = slab_of(0, 0);
     tarn_device_ptr block = 77;
 
     CHECK_STATUS(TARN_OUT_OF_MEMORY,
                  tarn_resource_allocate(slab, BLOCK + 1, 0, NULL, &block));
-    CHECK_SAYS("slab: 10001 bytes, its blocks have 10000");
+    CHECK_MESSAGE("slab: 10001 bytes, its blocks have 10000");
     CHECK_EQUAL(77, block);
     CHECK_OK(tarn_resource_release(slab));
 }
 
-TEST(slab_refuses_a_free_of_other_bytes)
+TEST(slab_rejects_a_free_of_other_bytes)
 {
     tarn_resource *slab = slab_of(0, 0);
     tarn_device_ptr block = take(slab, 100);
@@ -169,7 +169,7 @@ TEST(slab_has_all_blocks_of_its_maximum)
     }
 }
 
-TEST(slab_refuses_options_that_cannot_be)
+TEST(slab_rejects_invalid_options)
 {
     tarn_slab_options options = {.size = sizeof options, .block_bytes = SIZE_MAX};
     tarn_resource *slab = NULL;
@@ -182,12 +182,12 @@ TEST(slab_refuses_options_that_cannot_be)
     options.initial_blocks = 2;
     options.maximum_blocks = 1;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_slab_create(0, NULL, &options, &slab));
-    CHECK_SAYS("over the maximum of 1");
+    CHECK_MESSAGE("over the maximum of 1");
     options.size = 8;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_slab_create(0, NULL, &options, &slab));
     tarn_slab_options later[2] = {{.size = sizeof later}, {.size = 1}};
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_slab_create(0, NULL, later, &slab));
-    CHECK_SAYS("does not know");
+    CHECK_MESSAGE("does not know");
     options.size = sizeof options;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_slab_create(99, NULL, NULL, &slab));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_slab_create(0, NULL, NULL, NULL));

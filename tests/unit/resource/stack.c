@@ -53,13 +53,13 @@ static tarn_status pass_on(void *self, size_t bytes, size_t alignment, tarn_stre
     return tarn_resource_allocate(self, bytes, alignment, stream, out);
 }
 
-static tarn_status pass_back(void *self, tarn_device_ptr block, size_t bytes,
-                             size_t alignment, tarn_stream stream)
+static tarn_status deallocate(void *self, tarn_device_ptr block, size_t bytes,
+                              size_t alignment, tarn_stream stream)
 {
     return tarn_resource_deallocate(self, block, bytes, alignment, stream);
 }
 
-static void let_go(void *self)
+static void destroy(void *self)
 {
     tarn_resource_release(self);
 }
@@ -69,8 +69,8 @@ static tarn_status make_own(tarn_resource *upstream, tarn_resource **out)
     static const tarn_resource_ops ops = {.size = sizeof ops,
                                           .name = "own",
                                           .allocate = pass_on,
-                                          .deallocate = pass_back,
-                                          .destroy = let_go};
+                                          .deallocate = deallocate,
+                                          .destroy = destroy};
     tarn_status status = tarn_resource_create_with_upstream(
         &ops, upstream, tarn_resource_device(upstream), upstream, out);
 
@@ -100,7 +100,7 @@ static tarn_resource *stack_of(unsigned height)
     return top;
 }
 
-TEST(as_many_as_may_stack_serve_and_end)
+TEST(stack_of_maximum_depth_works_and_ends)
 {
     tarn_resource *top = stack_of(TARN_RESOURCE_DEPTH_MAX);
     size_t free_bytes, total;
@@ -114,7 +114,7 @@ TEST(as_many_as_may_stack_serve_and_end)
     CHECK_OK(tarn_resource_release(top));
 }
 
-TEST(one_more_is_refused_whatever_it_is)
+TEST(one_more_level_is_rejected_for_every_kind)
 {
     static make_fn *const all[] = {
         make_limiter, tarn_counter_create,    make_logger, make_binning,
@@ -124,7 +124,7 @@ TEST(one_more_is_refused_whatever_it_is)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         tarn_resource *out = (tarn_resource *)(uintptr_t)77;
         CHECK_STATUS(TARN_INVALID_ARGUMENT, all[i](top, &out));
-        CHECK_SAYS("which is over 64 resources; at most 64 stack");
+        CHECK_MESSAGE("which is over 64 resources; at most 64 stack");
         CHECK(out == (tarn_resource *)(uintptr_t)77);
     }
     CHECK_OK(tarn_resource_release(top));
@@ -159,7 +159,7 @@ TEST(bin_counts_and_one_that_is_over_more_comes_before_what_is_above)
     CHECK_OK(make_binning(base, &binning));
     CHECK_OK(make_limiter(binning, &above));
     CHECK_STATUS(TARN_STILL_IN_USE, tarn_binning_add_bin(binning, 256, high));
-    CHECK_SAYS("it has to come before those");
+    CHECK_MESSAGE("it has to come before those");
     CHECK_STATUS(TARN_STILL_IN_USE, tarn_binning_add_bin(binning, 256, above));
     CHECK_OK(tarn_binning_add_bin(binning, 256, base)); /* no more than before */
     CHECK_OK(tarn_resource_release(above));

@@ -17,7 +17,7 @@ static struct tarn__record *record_at(uint64_t block, size_t bytes, size_t align
     return record;
 }
 
-TEST(table_gives_back_the_record_that_was_put)
+TEST(table_returns_the_record_that_was_put)
 {
     struct tarn__table table;
     struct tarn__record *record = record_at(0x1000, 10, 256), *taken = NULL;
@@ -35,7 +35,7 @@ TEST(table_gives_back_the_record_that_was_put)
     tarn__table_free(&table);
 }
 
-TEST(table_says_what_is_wrong_and_changes_nothing)
+TEST(table_reports_errors_and_changes_nothing)
 {
     struct tarn__table table;
     struct tarn__record *taken = NULL;
@@ -45,13 +45,13 @@ TEST(table_says_what_is_wrong_and_changes_nothing)
     tarn__table_put(&table, record_at(0x1000, 10, 512));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn__table_take(&table, "test", 0x2000, 10, 512, 0, &taken));
-    CHECK_SAYS("test: 0x2000 is not out here");
+    CHECK_MESSAGE("test: 0x2000 is not out here");
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn__table_take(&table, "test", 0x1000, 11, 512, 0, &taken));
-    CHECK_SAYS("0x1000 has 10 bytes, to be given back are 11");
+    CHECK_MESSAGE("0x1000 has 10 bytes, to be given back are 11");
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn__table_take(&table, "test", 0x1000, 10, 256, 0, &taken));
-    CHECK_SAYS("512");
+    CHECK_MESSAGE("512");
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn__table_bytes(&table, "test", 0x1001, &bytes));
     CHECK(taken == NULL && bytes == 7);
@@ -103,7 +103,7 @@ TEST(table_spreads_addresses_that_were_prepared_for_a_known_hash)
 
     tarn__table_init(&table);
     for (int i = 0; i < RECORDS; i++)
-        tarn__table_put(&table, record_at(prepared_next(&product) << 8, 1, 256));
+        tarn__table_put(&table, record_at(next_colliding_key(&product) << 8, 1, 256));
     CHECK(longest_bucket(&table) < 50); /* all 5,000, with that hash */
     tarn__table_free(&table);
 }

@@ -17,12 +17,12 @@ static void note(void *data, const tarn_observer_event *event)
     seen[seen_count++] = *event;
 }
 
-static void begin(unsigned *told)
+static void begin(unsigned *events)
 {
     seen_count = 0;
-    *told = 0;
+    *events = 0;
     scripted_begin(&script, 0);
-    CHECK_OK(tarn_resource_set_observer(note, told));
+    CHECK_OK(tarn_resource_set_observer(note, events));
 }
 
 static void end(void)
@@ -31,45 +31,45 @@ static void end(void)
     scripted_end(&script);
 }
 
-TEST(tap_sees_an_allocation_after_it_succeeded)
+TEST(observer_sees_an_allocation_after_it_succeeded)
 {
-    static unsigned told;
+    static unsigned events;
     tarn_device_ptr block;
 
-    begin(&told);
+    begin(&events);
     CHECK_OK(tarn_resource_allocate(script.resource, 10, 512, TARN_STREAM_NONE, &block));
-    CHECK_EQUAL(1, told);
+    CHECK_EQUAL(1, events);
     CHECK_EQUAL(TARN_ACTION_ALLOCATE, seen[0].action);
     CHECK(seen[0].resource == script.resource && seen[0].block == block);
     CHECK(seen[0].bytes == 10 && seen[0].alignment == 512);
     CHECK(seen[0].stream == TARN_STREAM_NONE);
     CHECK(seen[0].start_ns > 0 && seen[0].end_ns >= seen[0].start_ns);
     CHECK_OK(tarn_resource_deallocate(script.resource, block, 10, 512, TARN_STREAM_NONE));
-    CHECK_EQUAL(2, told);
+    CHECK_EQUAL(2, events);
     CHECK_EQUAL(TARN_ACTION_FREE, seen[1].action);
     CHECK(seen[1].block == block && seen[1].bytes == 10);
     end();
 }
 
-static unsigned told_at_free;
-static unsigned *told_now;
+static unsigned events_at_free;
+static unsigned *current_events;
 
 static void note_order(void)
 {
-    told_at_free = *told_now;
+    events_at_free = *current_events;
 }
 
-TEST(tap_sees_a_free_before_it_reaches_the_resource)
+TEST(observer_sees_a_free_before_it_reaches_the_resource)
 {
-    static unsigned told;
+    static unsigned events;
     tarn_device_ptr block;
 
-    begin(&told);
-    told_now = &told;
+    begin(&events);
+    current_events = &events;
     script.before_free = note_order;
     CHECK_OK(tarn_resource_allocate(script.resource, 10, 0, NULL, &block));
     CHECK_OK(tarn_resource_deallocate(script.resource, block, 10, 0, NULL));
-    CHECK_EQUAL(2, told_at_free);
+    CHECK_EQUAL(2, events_at_free);
     end();
 }
 
@@ -79,41 +79,41 @@ static void fail_too(void *data, const tarn_observer_event *event)
     tarn_error_set(TARN_BAD_FORMAT, "of the tap");
 }
 
-TEST(tap_sees_a_failure_and_leaves_its_words_alone)
+TEST(observer_sees_a_failure_and_keeps_its_message)
 {
-    static unsigned told;
+    static unsigned events;
     tarn_device_ptr block = 7;
 
-    begin(&told);
+    begin(&events);
     CHECK_OK(tarn_resource_set_observer(NULL, NULL));
-    CHECK_OK(tarn_resource_set_observer(fail_too, &told));
+    CHECK_OK(tarn_resource_set_observer(fail_too, &events));
     script.allocate_fails = TARN_OUT_OF_MEMORY;
     CHECK_STATUS(TARN_OUT_OF_MEMORY,
                  tarn_resource_allocate(script.resource, 10, 0, NULL, &block));
-    CHECK_SAYS("scripted: no 10 bytes");
-    CHECK_EQUAL(1, told);
+    CHECK_MESSAGE("scripted: no 10 bytes");
+    CHECK_EQUAL(1, events);
     CHECK_EQUAL(TARN_ACTION_ALLOCATE_FAILURE, seen[0].action);
     CHECK(seen[0].block == 0 && seen[0].bytes == 10 && block == 7);
     script.allocate_fails = TARN_OK;
     tarn_error_set(TARN_NOT_FOUND, "words from before");
     CHECK_OK(tarn_resource_allocate(script.resource, 10, 0, NULL, &block));
     CHECK_OK(tarn_resource_deallocate(script.resource, block, 10, 0, NULL));
-    CHECK_SAYS("words from before"); /* a success leaves them alone */
+    CHECK_MESSAGE("words from before"); /* a success leaves them alone */
     end();
 }
 
-TEST(tap_does_not_see_calls_inside_calls)
+TEST(observer_does_not_see_nested_calls)
 {
-    static unsigned told;
+    static unsigned events;
     tarn_resource *counter, *limiter;
     tarn_device_ptr block;
 
-    begin(&told);
+    begin(&events);
     CHECK_OK(tarn_counter_create(script.resource, &counter));
     CHECK_OK(tarn_limiter_create(counter, 1 << 20, &limiter));
     CHECK_OK(tarn_resource_allocate(limiter, 10, 0, NULL, &block));
     CHECK_OK(tarn_resource_deallocate(limiter, block, 10, 0, NULL));
-    CHECK_EQUAL(2, told);
+    CHECK_EQUAL(2, events);
     CHECK(seen[0].resource == limiter && seen[1].resource == limiter);
     CHECK_OK(tarn_resource_release(limiter));
     CHECK_OK(tarn_resource_release(counter));
@@ -129,48 +129,48 @@ static void allocate_inside(void *data, const tarn_observer_event *event)
     CHECK_OK(tarn_resource_deallocate(event->resource, block, 5, 0, NULL));
 }
 
-TEST(tap_may_allocate_and_is_not_told_of_it)
+TEST(observer_may_allocate_and_does_not_see_it)
 {
-    static unsigned told;
+    static unsigned events;
     tarn_device_ptr block;
 
-    begin(&told);
+    begin(&events);
     CHECK_OK(tarn_resource_set_observer(NULL, NULL));
-    CHECK_OK(tarn_resource_set_observer(allocate_inside, &told));
+    CHECK_OK(tarn_resource_set_observer(allocate_inside, &events));
     CHECK_OK(tarn_resource_allocate(script.resource, 10, 0, NULL, &block));
-    CHECK_EQUAL(1, told);
+    CHECK_EQUAL(1, events);
     CHECK_EQUAL(2, script.allocations);
     CHECK_OK(tarn_resource_deallocate(script.resource, block, 10, 0, NULL));
     end();
 }
 
-TEST(tap_does_not_see_what_touches_no_memory)
+TEST(observer_does_not_see_calls_without_memory)
 {
-    static unsigned told;
+    static unsigned events;
     tarn_device_ptr block;
 
-    begin(&told);
+    begin(&events);
     CHECK_OK(tarn_resource_allocate(script.resource, 0, 0, NULL, &block));
     CHECK_OK(tarn_resource_deallocate(script.resource, 0, 0, 0, NULL));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_resource_allocate(script.resource, 1, 3, NULL, &block));
-    CHECK_EQUAL(0, told);
+    CHECK_EQUAL(0, events);
     end();
 }
 
-TEST(tap_is_one_a_process_until_it_is_taken_away)
+TEST(observer_is_unique_in_a_process_until_it_is_removed)
 {
-    static unsigned told, other;
+    static unsigned events, other;
     tarn_device_ptr block;
 
-    begin(&told);
+    begin(&events);
     CHECK_STATUS(TARN_ALREADY_SET, tarn_resource_set_observer(note, &other));
     CHECK_OK(tarn_resource_set_observer(NULL, NULL));
     CHECK_OK(tarn_resource_allocate(script.resource, 10, 0, NULL, &block));
-    CHECK_EQUAL(0, told);
+    CHECK_EQUAL(0, events);
     CHECK_OK(tarn_resource_set_observer(note, &other));
     CHECK_OK(tarn_resource_deallocate(script.resource, block, 10, 0, NULL));
-    CHECK(told == 0 && other == 1);
+    CHECK(events == 0 && other == 1);
     end();
 }
 
@@ -199,7 +199,7 @@ static void *allocate_and_free(void *unused)
     return NULL;
 }
 
-static void *take_tap_away(void *unused)
+static void *remove_observer(void *unused)
 {
     (void)unused;
     CHECK_OK(tarn_resource_set_observer(NULL, NULL));
@@ -207,42 +207,42 @@ static void *take_tap_away(void *unused)
     return NULL;
 }
 
-TEST(tap_that_is_taken_away_is_left_by_all_threads)
+TEST(removed_observer_is_called_by_no_thread)
 {
     pthread_t threads[2];
-    unsigned told = 0;
+    unsigned events = 0;
 
     scripted_begin(&script, 0);
     CHECK_OK(tarn_resource_set_observer(stay, NULL));
     CHECK_EQUAL(0, pthread_create(&threads[0], NULL, allocate_and_free, NULL));
     while (!atomic_load(&visit.is_inside))
         usleep(500);
-    CHECK_EQUAL(0, pthread_create(&threads[1], NULL, take_tap_away, NULL));
+    CHECK_EQUAL(0, pthread_create(&threads[1], NULL, remove_observer, NULL));
     usleep(20000); /* it gets this far, or the test shows less */
     atomic_store(&visit.may_leave, true);
     for (int i = 0; i < 2; i++)
         CHECK_EQUAL(0, pthread_join(threads[i], NULL));
     scripted_end(&script);
-    begin(&told);
+    begin(&events);
     allocate_and_free(NULL);
-    CHECK_EQUAL(2, told);
+    CHECK_EQUAL(2, events);
     end();
 }
 
-static void take_itself_away(void *data, const tarn_observer_event *event)
+static void remove_itself(void *data, const tarn_observer_event *event)
 {
     (void)event;
     ++*(unsigned *)data;
     CHECK_OK(tarn_resource_set_observer(NULL, NULL));
 }
 
-TEST(tap_may_take_itself_away)
+TEST(observer_may_remove_itself)
 {
-    unsigned told = 0;
+    unsigned events = 0;
 
     scripted_begin(&script, 0);
-    CHECK_OK(tarn_resource_set_observer(take_itself_away, &told));
+    CHECK_OK(tarn_resource_set_observer(remove_itself, &events));
     allocate_and_free(NULL);
-    CHECK_EQUAL(1, told);
+    CHECK_EQUAL(1, events);
     scripted_end(&script);
 }

@@ -36,7 +36,7 @@ static CUresult end_quietly(CUstream stream, size_t *nodes)
     return result;
 }
 
-static void hold(void *open)
+static void block_stream(void *open)
 {
     while (!atomic_load((atomic_bool *)open))
         sched_yield();
@@ -50,14 +50,15 @@ static void wait_across(int mode, bool pending, bool own)
     atomic_bool open = !pending;
     size_t nodes;
 
-    CU(cuLaunchHostFunc(own ? stream : other, hold, &open));
+    CU(cuLaunchHostFunc(own ? stream : other, block_stream, &open));
     CU(cuEventRecord(event, own ? stream : other));
     if (!pending)
         CU(cuCtxSynchronize());
     CU(cuStreamBeginCapture_v2(stream, mode));
     CUresult wait = driver.cuStreamWaitEvent(stream, event, 0);
     CUresult end = end_quietly(stream, &nodes);
-    say("capturing stream waits for an event recorded before the capture on %s stream, "
+    print_output(
+        "capturing stream waits for an event recorded before the capture on %s stream, "
         "%s, %s: %d, end %d, nodes %zu\n",
         own ? "its own" : "another", pending ? "pending" : "done", modes[mode], wait, end,
         nodes);
@@ -68,7 +69,7 @@ static void wait_across(int mode, bool pending, bool own)
     CU(cuStreamDestroy_v2(other));
 }
 
-static void join_and_ask(void)
+static void join_and_query(void)
 {
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     CUstream other = new_stream(CU_STREAM_NON_BLOCKING);
@@ -81,10 +82,12 @@ static void join_and_ask(void)
     CUresult wait = driver.cuStreamWaitEvent(other, event, 0);
     CU(cuStreamIsCapturing(other, &status));
     CUresult query = driver.cuEventQuery(event);
-    say("event recorded on a capturing stream (%d): another stream waits for it: %d, "
+    print_output(
+        "event recorded on a capturing stream (%d): another stream waits for it: %d, "
         "that stream is now capturing: %d, query of the event %d, ",
         record, wait, status, query);
-    say("end of capture without joining back: %d\n", end_quietly(stream, &nodes));
+    print_output("end of capture without joining back: %d\n",
+                 end_quietly(stream, &nodes));
     CU(cuEventDestroy_v2(event));
     CU(cuStreamDestroy_v2(stream));
     CU(cuStreamDestroy_v2(other));
@@ -104,7 +107,8 @@ static void destroy_joined(void)
     CUresult destroyed = driver.cuStreamDestroy_v2(other);
     CUstream next = new_stream(CU_STREAM_NON_BLOCKING);
     CU(cuStreamIsCapturing(next, &status));
-    say("joined stream destroyed during the capture: %d; a new stream has its handle: "
+    print_output(
+        "joined stream destroyed during the capture: %d; a new stream has its handle: "
         "%d, capturing: %d, end %d\n",
         destroyed, next == other, status, end_quietly(stream, &nodes));
     CU(cuEventDestroy_v2(event));
@@ -112,33 +116,34 @@ static void destroy_joined(void)
     CU(cuStreamDestroy_v2(next));
 }
 
-struct answers {
+struct query_results {
     unsigned long long id;
     int status;
 };
 
-static CUresult ask_default(int which, CUevent event, struct answers *answers)
+static CUresult query_default(int which, CUevent event,
+                              struct query_results *query_results)
 {
     switch (which) {
     case 0:
-        return driver.cuStreamGetId(NULL, &answers->id);
+        return driver.cuStreamGetId(NULL, &query_results->id);
     case 1:
-        return driver.cuStreamIsCapturing(NULL, &answers->status);
+        return driver.cuStreamIsCapturing(NULL, &query_results->status);
     case 2:
         return driver.cuStreamWaitEvent(NULL, event, 0);
     case 3:
         return driver.cuEventRecord(event, NULL);
     }
-    return driver.cuStreamGetId(CU_STREAM_PER_THREAD, &answers->id);
+    return driver.cuStreamGetId(CU_STREAM_PER_THREAD, &query_results->id);
 }
 
 /* What was not answered is as the question before left it. */
-static void ask_defaults(unsigned flags)
+static void query_defaults(unsigned flags)
 {
     static const char *const names[] = {"cuStreamGetId(0)", "cuStreamIsCapturing(0)",
                                         "cuStreamWaitEvent(0)", "cuEventRecord(0)",
                                         "cuStreamGetId(per-thread)"};
-    struct answers answers = {0, 9};
+    struct query_results query_results = {0, 9};
     size_t nodes;
 
     for (int which = 0; which < 5; which++) {
@@ -147,12 +152,12 @@ static void ask_defaults(unsigned flags)
         CU(cuEventRecord(event, NULL));
         CU(cuCtxSynchronize());
         CU(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-        CUresult result = ask_default(which, event, &answers);
+        CUresult result = query_default(which, event, &query_results);
         CUresult end = end_quietly(stream, &nodes);
-        say("while a %s stream captures: %s %d (%s, status %d)%s\n",
-            flags ? "non-blocking" : "blocking", names[which], result,
-            answers.id ? "id given" : "no id", answers.status,
-            end ? ", capture lost" : "");
+        print_output("while a %s stream captures: %s %d (%s, status %d)%s\n",
+                     flags ? "non-blocking" : "blocking", names[which], result,
+                     query_results.id ? "id given" : "no id", query_results.status,
+                     end ? ", capture lost" : "");
         CU(cuEventDestroy_v2(event));
         CU(cuStreamDestroy_v2(stream));
     }
@@ -163,16 +168,16 @@ TEST(capture_corners_are_those_of_an_h200)
     use_device(0);
     for (int i = 0; i < 12; i++)
         wait_across(i / 4, i / 2 % 2, i % 2);
-    join_and_ask();
+    join_and_query();
     destroy_joined();
-    ask_defaults(CU_STREAM_NON_BLOCKING);
-    ask_defaults(0);
-    check_said("h200_corners.txt");
+    query_defaults(CU_STREAM_NON_BLOCKING);
+    query_defaults(0);
+    check_output("h200_corners.txt");
 }
 
 /* --- what the table does not have; an H200 answers the same --- */
 
-TEST(capture_that_is_lost_refuses_work_until_it_is_ended)
+TEST(capture_invalidated_rejects_work_until_it_is_ended)
 {
     unsigned long long id;
     CUdeviceptr block;
@@ -207,7 +212,7 @@ TEST(capture_that_is_lost_refuses_work_until_it_is_ended)
     CU(cuStreamDestroy_v2(other));
 }
 
-TEST(capture_that_meets_another_loses_both)
+TEST(capture_joined_with_another_invalidates_both)
 {
     size_t nodes;
 
@@ -262,7 +267,7 @@ TEST(capture_ends_with_its_context)
     CU(cuMemFree_v2(block));
 }
 
-TEST(capture_can_be_looked_into_and_redirected)
+TEST(capture_can_be_queried_and_redirected)
 {
     const CUgraphNode *nodes;
     CUdeviceptr block;
@@ -311,7 +316,7 @@ TEST(capture_can_be_looked_into_and_redirected)
                     end_quietly(stream, &nodes_));                    \
     } while (0)
 
-TEST(capture_is_lost_by_the_making_of_executable_graphs_and_settings)
+TEST(capture_is_invalidated_by_graph_instantiation_and_settings)
 {
     const CUresult lost = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     CUmemoryPool pool;

@@ -285,8 +285,8 @@ static void cell(const struct row *row, int mode, bool elsewhere)
     CU(cuStreamBeginCapture_v2(capturing, mode));
     CUresult result = elsewhere ? call_in_a_thread(row->call) : row->call();
     CUresult end = driver.cuStreamEndCapture(capturing, &graph);
-    say(" | %s%s %d%s", modes[mode], elsewhere ? "/other thread" : "", result,
-        end ? " kills" : "");
+    print_output(" | %s%s %d%s", modes[mode], elsewhere ? "/other thread" : "", result,
+                 end ? " kills" : "");
     if (block)
         CU(cuMemFree_v2(block));
     block = 0;
@@ -296,25 +296,25 @@ static void cell(const struct row *row, int mode, bool elsewhere)
     CU(cuEventDestroy_v2(event));
 }
 
-static void say_table(unsigned flags)
+static void print_table(unsigned flags)
 {
     CU(cuStreamCreate(&capturing, flags));
-    say("capturing stream is %s\n", flags ? "non-blocking" : "blocking");
+    print_output("capturing stream is %s\n", flags ? "non-blocking" : "blocking");
     for (size_t i = 0; i < ROWS; i++) {
-        say("%-38s", rows[i].name);
+        print_output("%-38s", rows[i].name);
         for (int cells = 0; cells < 6; cells++)
             cell(&rows[i], cells / 2, cells % 2);
-        say("\n");
+        print_output("\n");
     }
     CU(cuStreamDestroy_v2(capturing));
 }
 
-TEST(capture_is_lost_by_the_same_calls_as_on_an_h200)
+TEST(capture_is_invalidated_by_the_same_calls_as_on_an_h200)
 {
     context = use_device(0);
     CU(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
-    say_table(CU_STREAM_NON_BLOCKING);
-    say_table(0);
+    print_table(CU_STREAM_NON_BLOCKING);
+    print_table(0);
     CU(cuStreamDestroy_v2(other));
-    check_said("h200_capture.txt");
+    check_output("h200_capture.txt");
 }

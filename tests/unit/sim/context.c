@@ -61,7 +61,7 @@ TEST(context_set_replaces_the_top_and_push_stacks)
 }
 
 /* As measured: lab/h200-corners.txt. */
-TEST(context_reset_keeps_the_handle_and_drops_what_was_in_it)
+TEST(context_reset_keeps_the_handle_and_destroys_the_contents)
 {
     unsigned long long live = driver.live_bytes();
     CUcontext before, after;
@@ -114,7 +114,7 @@ TEST(context_primary_dies_with_its_last_release)
     CU_IS(CUDA_ERROR_INVALID_CONTEXT, cuDevicePrimaryCtxRelease_v2(1));
 }
 
-TEST(context_of_ones_own_is_destroyed_with_its_memory)
+TEST(context_created_is_destroyed_with_its_memory)
 {
     unsigned long long live = driver.live_bytes();
     CUcontext context, got;
@@ -134,7 +134,7 @@ TEST(context_of_ones_own_is_destroyed_with_its_memory)
     CU_IS(CUDA_ERROR_INVALID_DEVICE, cuCtxCreate_v2(&context, 0, 99));
 }
 
-TEST(context_calls_in_a_forked_child_say_not_initialized)
+TEST(context_calls_in_a_forked_child_return_not_initialized)
 {
     int status;
 
@@ -181,7 +181,7 @@ __attribute__((constructor(65535))) static void counter(int argc, char **argv)
                                             : count);
 }
 
-TEST(context_devices_that_are_not_visible_are_not_there)
+TEST(context_devices_that_are_not_visible_do_not_exist)
 {
     CHECK_EQUAL(1, visible_devices("1"));
     CHECK_EQUAL(2, visible_devices("1,0"));

@@ -92,7 +92,7 @@ TEST(copy_rows_go_both_ways_and_within_the_device)
     CU(cuMemFree_v2(second));
 }
 
-TEST(copy_that_leaves_its_memory_is_refused)
+TEST(copy_beyond_its_memory_is_rejected)
 {
     static unsigned char host[BYTES];
     CUdeviceptr address;

@@ -120,7 +120,7 @@ static void nothing(void *data)
 }
 
 /* Every call that may need host memory; what fails says so, and works the second time. */
-#define IN_THE_END(call)                                    \
+#define RETRY_AFTER_FAILURE(call)                           \
     do {                                                    \
         CUresult result_ = driver.call;                     \
         if (result_ != CUDA_SUCCESS) {                      \
@@ -138,23 +138,23 @@ static void use_everything(void)
     void *pinned;
 
     CU(cuCtxGetCurrent(&context));
-    IN_THE_END(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    IN_THE_END(cuStreamCreate(&other, 0));
-    IN_THE_END(cuEventCreate(&event, 0));
-    IN_THE_END(cuMemAlloc_v2(&small, 1000));
-    IN_THE_END(cuMemAlloc_v2(&large, 3 << 20));
-    IN_THE_END(cuMemHostAlloc(&pinned, 1000, 0));
-    IN_THE_END(cuMemAllocManaged(&managed, 1000, CU_MEM_ATTACH_GLOBAL));
-    IN_THE_END(cuMemAllocAsync(&pooled, 1000, stream));
-    IN_THE_END(cuMemsetD8Async(pooled, 1, 1000, stream));
-    IN_THE_END(cuLaunchHostFunc(stream, nothing, NULL));
-    IN_THE_END(cuEventRecord(event, stream));
-    IN_THE_END(cuStreamWaitEvent(other, event, 0));
-    IN_THE_END(cuMemcpyDtoDAsync_v2(small, pooled, 1000, other));
-    IN_THE_END(cuMemcpyDtoHAsync_v2(pinned, small, 1000, NULL));
-    IN_THE_END(cuCtxRecordEvent(context, event));
-    IN_THE_END(cuMemFreeAsync(pooled, other));
-    IN_THE_END(cuStreamSynchronize(NULL));
+    RETRY_AFTER_FAILURE(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    RETRY_AFTER_FAILURE(cuStreamCreate(&other, 0));
+    RETRY_AFTER_FAILURE(cuEventCreate(&event, 0));
+    RETRY_AFTER_FAILURE(cuMemAlloc_v2(&small, 1000));
+    RETRY_AFTER_FAILURE(cuMemAlloc_v2(&large, 3 << 20));
+    RETRY_AFTER_FAILURE(cuMemHostAlloc(&pinned, 1000, 0));
+    RETRY_AFTER_FAILURE(cuMemAllocManaged(&managed, 1000, CU_MEM_ATTACH_GLOBAL));
+    RETRY_AFTER_FAILURE(cuMemAllocAsync(&pooled, 1000, stream));
+    RETRY_AFTER_FAILURE(cuMemsetD8Async(pooled, 1, 1000, stream));
+    RETRY_AFTER_FAILURE(cuLaunchHostFunc(stream, nothing, NULL));
+    RETRY_AFTER_FAILURE(cuEventRecord(event, stream));
+    RETRY_AFTER_FAILURE(cuStreamWaitEvent(other, event, 0));
+    RETRY_AFTER_FAILURE(cuMemcpyDtoDAsync_v2(small, pooled, 1000, other));
+    RETRY_AFTER_FAILURE(cuMemcpyDtoHAsync_v2(pinned, small, 1000, NULL));
+    RETRY_AFTER_FAILURE(cuCtxRecordEvent(context, event));
+    RETRY_AFTER_FAILURE(cuMemFreeAsync(pooled, other));
+    RETRY_AFTER_FAILURE(cuStreamSynchronize(NULL));
     CHECK_EQUAL(1, *(char *)pinned);
     CU(cuMemFree_v2(managed));
     CU(cuMemFreeHost(pinned));

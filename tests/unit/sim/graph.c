@@ -90,13 +90,13 @@ static void add_one(void *count)
     atomic_fetch_add((atomic_int *)count, 1);
 }
 
-static void hold(void *open)
+static void block_stream(void *open)
 {
     while (!atomic_load((atomic_bool *)open))
         sched_yield();
 }
 
-TEST(graph_is_written_by_a_capture_and_done_by_each_launch)
+TEST(graph_is_built_by_a_capture_and_executed_by_each_launch)
 {
     atomic_int calls = 0;
 
@@ -141,7 +141,7 @@ TEST(graph_launch_has_its_place_in_the_stream)
     CU(cuMemcpyDtoDAsync_v2(b, a, BYTES, stream));
     CUgraph graph = end();
     CUgraphExec exec = instantiate(graph);
-    CU(cuLaunchHostFunc(stream, hold, &open));
+    CU(cuLaunchHostFunc(stream, block_stream, &open));
     CU(cuMemsetD8Async(a, 2, BYTES, stream));
     CU(cuGraphLaunch(exec, stream));
     CU(cuMemsetD8Async(a, 3, BYTES, stream));
@@ -270,7 +270,7 @@ TEST(graph_records_and_waits_for_events_at_each_launch)
     CHECK_EQUAL(1, count_nodes(graph, CU_GRAPH_NODE_TYPE_EVENT_RECORD));
     CUgraphExec exec = instantiate(graph);
     CU(cuEventQuery(record));
-    CU(cuLaunchHostFunc(other, hold, &open));
+    CU(cuLaunchHostFunc(other, block_stream, &open));
     CU(cuEventRecord(wait, other));
     CU(cuGraphLaunch(exec, stream));
     CU_IS(CUDA_ERROR_NOT_READY, cuEventQuery(record));
@@ -305,7 +305,7 @@ TEST(graph_reads_pageable_memory_at_the_launch)
     CU(cuMemFree_v2(a));
 }
 
-TEST(graph_launch_of_memory_that_was_freed_is_refused)
+TEST(graph_launch_with_freed_memory_is_rejected)
 {
     CUdeviceptr a;
 
@@ -323,7 +323,7 @@ TEST(graph_launch_of_memory_that_was_freed_is_refused)
 }
 
 /* A worker would write to what is no memory any more. */
-TEST(graph_whose_memory_is_gone_is_not_launched)
+TEST(graph_with_destroyed_memory_is_not_launched)
 {
     void *pinned[2];
     CUdeviceptr a;
@@ -352,7 +352,7 @@ TEST(graph_whose_memory_is_gone_is_not_launched)
 
 /* --- memory --- */
 
-TEST(graph_memory_of_its_own_is_memory_only_inside)
+TEST(graph_memory_allocated_and_freed_inside_is_invalid_outside)
 {
     unsigned long long before;
     CUdeviceptr a, base, out;
@@ -387,7 +387,7 @@ TEST(graph_memory_of_its_own_is_memory_only_inside)
     CU(cuMemFree_v2(out));
 }
 
-TEST(graph_memory_that_is_left_is_freed_before_the_next_launch)
+TEST(graph_memory_that_stays_allocated_is_freed_before_the_next_launch)
 {
     CUdeviceptr a;
 
@@ -499,7 +499,7 @@ static CUgraph graph_of_fill(CUdeviceptr block, unsigned value, CUgraphNode *nod
     return graph;
 }
 
-TEST(graph_in_a_graph_runs_between_what_is_before_and_behind_it)
+TEST(graph_child_runs_between_its_dependencies_and_its_dependents)
 {
     CUDA_MEMCPY3D copy = {
         .srcMemoryType = CU_MEMORYTYPE_DEVICE,

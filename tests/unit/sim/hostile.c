@@ -19,7 +19,7 @@ enum { SLOTS = 12, BUFFER_BYTES = 1 << 20, PAGE = 4096 };
 
 static atomic_uintptr_t slots[KINDS][SLOTS];
 static char buffer[BUFFER_BYTES] __attribute__((aligned(PAGE)));
-static char lendable[8 * PAGE] __attribute__((aligned(PAGE)));
+static char host_buffer[8 * PAGE] __attribute__((aligned(PAGE)));
 static atomic_int host_calls;
 static _Thread_local uint64_t draws;
 
@@ -67,7 +67,7 @@ static void keep(enum kind kind, uintptr_t value)
 #define GRAPH_() ((CUgraph)some(GRAPH))
 #define NODE_() ((CUgraphNode)some(NODE))
 #define EXEC_() ((CUgraphExec)some(EXEC))
-#define WHERE() ((CUdeviceptr)some(below(4) ? BLOCK : RANGE))
+#define SOME_ADDRESS() ((CUdeviceptr)some(below(4) ? BLOCK : RANGE))
 
 static size_t size(void)
 {
@@ -125,32 +125,32 @@ static void call_memory(void)
         keep(PINNED, (uintptr_t)host);
         break;
     case 5:
-        driver.cuMemFree_v2(WHERE());
+        driver.cuMemFree_v2(SOME_ADDRESS());
         break;
     case 6:
         driver.cuMemFreeHost((void *)some(PINNED));
         break;
     case 7:
-        driver.cuMemHostRegister_v2(lendable + below(8) * PAGE / 2, below(3 * PAGE),
+        driver.cuMemHostRegister_v2(host_buffer + below(8) * PAGE / 2, below(3 * PAGE),
                                     flags());
         break;
     case 8:
-        driver.cuMemHostUnregister(lendable + below(8) * PAGE / 2);
+        driver.cuMemHostUnregister(host_buffer + below(8) * PAGE / 2);
         break;
     case 9:
-        driver.cuMemsetD8Async(WHERE(), 1, size(), STREAM_());
+        driver.cuMemsetD8Async(SOME_ADDRESS(), 1, size(), STREAM_());
         break;
     case 10:
-        driver.cuMemcpyDtoDAsync_v2(WHERE(), WHERE(), size(), STREAM_());
+        driver.cuMemcpyDtoDAsync_v2(SOME_ADDRESS(), SOME_ADDRESS(), size(), STREAM_());
         break;
     case 11:
-        driver.cuMemcpyHtoDAsync_v2(WHERE(), buffer, host_size(), STREAM_());
+        driver.cuMemcpyHtoDAsync_v2(SOME_ADDRESS(), buffer, host_size(), STREAM_());
         break;
     case 12:
-        driver.cuMemcpyDtoH_v2(buffer, WHERE(), host_size());
+        driver.cuMemcpyDtoH_v2(buffer, SOME_ADDRESS(), host_size());
         break;
     default:
-        driver.cuMemsetD2D32_v2(WHERE(), size(), 5, size(), size());
+        driver.cuMemsetD2D32_v2(SOME_ADDRESS(), size(), 5, size(), size());
     }
     keep(BLOCK, (uintptr_t)out);
 }
@@ -233,7 +233,7 @@ static void call_pool(void)
         driver.cuMemAllocAsync(&out, size(), STREAM_());
         break;
     case 5:
-        driver.cuMemFreeAsync(WHERE(), STREAM_());
+        driver.cuMemFreeAsync(SOME_ADDRESS(), STREAM_());
         break;
     case 6:
         driver.cuMemPoolTrimTo(POOL_(), size());
@@ -254,7 +254,7 @@ static void call_pool(void)
         }
         break;
     default:
-        if (driver.cuMemPoolExportPointer(&data, WHERE()) == 0)
+        if (driver.cuMemPoolExportPointer(&data, SOME_ADDRESS()) == 0)
             driver.cuMemPoolImportPointer(&out, POOL_(), &data);
     }
     keep(POOL, (uintptr_t)pool);
@@ -310,8 +310,8 @@ static void call_mapping(void)
 
 static void call_graph(void)
 {
-    CUDA_MEMSET_NODE_PARAMS fill = {WHERE(), size(),  1, 1 + (unsigned)below(5),
-                                    size(),  below(3)};
+    CUDA_MEMSET_NODE_PARAMS fill = {SOME_ADDRESS(),         size(), 1,
+                                    1 + (unsigned)below(5), size(), below(3)};
     CUgraphNode node = NULL, after = NODE_(), nodes[4] = {NULL};
     size_t count = 4;
     CUgraphExec exec = NULL;
@@ -363,7 +363,7 @@ static void call_graph(void)
     keep(NODE, (uintptr_t)node);
 }
 
-static void call_question(void)
+static void call_query(void)
 {
     CUpointer_attribute which = (CUpointer_attribute)below(25);
     unsigned long long id, pair[4];
@@ -374,13 +374,13 @@ static void call_question(void)
 
     driver.cuStreamGetId(STREAM_(), &id);
     driver.cuMemGetInfo_v2(&bytes, NULL);
-    driver.cuMemGetAddressRange_v2(&start, &bytes, WHERE());
-    driver.cuPointerGetAttribute(pair, which, WHERE());
-    driver.cuIpcGetMemHandle(&memory, WHERE());
+    driver.cuMemGetAddressRange_v2(&start, &bytes, SOME_ADDRESS());
+    driver.cuPointerGetAttribute(pair, which, SOME_ADDRESS());
+    driver.cuIpcGetMemHandle(&memory, SOME_ADDRESS());
     driver.cuIpcGetEventHandle(&event, EVENT_());
     memset((char *)&memory + below(8), (int)below(256), 40);
     driver.cuIpcOpenMemHandle_v2(&start, memory, 1);
-    driver.cuIpcCloseMemHandle(WHERE());
+    driver.cuIpcCloseMemHandle(SOME_ADDRESS());
 }
 
 static void call_context(void)
@@ -399,7 +399,7 @@ static void call_context(void)
 static void misbehave(int calls)
 {
     static void (*const groups[])(void) = {call_memory,  call_stream, call_pool,
-                                           call_mapping, call_graph,  call_question,
+                                           call_mapping, call_graph,  call_query,
                                            call_context};
 
     for (int i = 0; i < calls; i++)
@@ -409,21 +409,21 @@ static void misbehave(int calls)
 /* --- tests --- */
 
 /* Each misuse says a line. Returns what stderr was. */
-static int hush(void)
+static int silence_stderr(void)
 {
-    int was = dup(2), nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    int saved_stderr = dup(2), nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
     fflush(stderr);
     dup2(nowhere, 2);
     close(nowhere);
-    return was;
+    return saved_stderr;
 }
 
-static void speak(int was)
+static void restore_stderr(int saved_stderr)
 {
     fflush(stderr);
-    dup2(was, 2);
-    close(was);
+    dup2(saved_stderr, 2);
+    close(saved_stderr);
 }
 
 /* Whatever was left: a context of a new life, and memory that holds what it is given. */
@@ -455,14 +455,14 @@ static void check_it_serves(void)
 
 static void misbehave_with(const char *options, int calls)
 {
-    int was = hush();
+    int saved_stderr = silence_stderr();
 
     use_device(0);
     CHECK_EQUAL(0, driver.configure(options));
     misbehave(calls);
     CHECK_EQUAL(0, driver.configure("dead=error"));
     check_it_serves();
-    speak(was);
+    restore_stderr(saved_stderr);
 }
 
 TEST(hostile_client_harms_nothing)
@@ -477,13 +477,13 @@ TEST(hostile_client_harms_nothing_in_the_seeded_mode)
     misbehave_with("dead=error,memory=256MiB,mode=seeded,seed=5,patience=1", 10000);
 }
 
-TEST(hostile_client_harms_nothing_where_races_are_looked_for)
+TEST(hostile_client_harms_nothing_with_race_detection)
 {
     draws = 3;
     misbehave_with("dead=error,memory=256MiB,races=on", 10000);
 }
 
-TEST(hostile_client_harms_nothing_where_calls_and_host_memory_fail)
+TEST(hostile_client_harms_nothing_with_failing_calls_and_host_memory)
 {
     char options[100];
 
@@ -512,7 +512,7 @@ TEST(hostile_threads_harm_nothing)
 {
     enum { THREADS = 4 };
     pthread_t threads[THREADS];
-    int was = hush();
+    int saved_stderr = silence_stderr();
 
     use_device(0);
     CHECK_EQUAL(0, driver.configure("dead=error,memory=256MiB"));
@@ -523,13 +523,13 @@ TEST(hostile_threads_harm_nothing)
         CHECK_EQUAL(0, pthread_join(threads[i], NULL));
     CHECK_EQUAL(0, driver.configure("dead=error"));
     check_it_serves();
-    speak(was);
+    restore_stderr(saved_stderr);
 }
 
 /* In a forked child every call is refused or passes by, and none touches the parent's. */
 TEST(hostile_child_of_a_fork_harms_nothing)
 {
-    int was = hush(), status;
+    int saved_stderr = silence_stderr(), status;
 
     use_device(0);
     CHECK_EQUAL(0, driver.configure("dead=error,memory=256MiB"));
@@ -545,5 +545,5 @@ TEST(hostile_child_of_a_fork_harms_nothing)
     CHECK_EQUAL(child, waitpid(child, &status, 0));
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     check_it_serves();
-    speak(was);
+    restore_stderr(saved_stderr);
 }

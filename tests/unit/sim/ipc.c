@@ -90,7 +90,7 @@ TEST(ipc_memory_is_seen_and_changed_by_another_process)
     CU(cuMemFree_v2(before));
 }
 
-TEST(ipc_handle_that_is_forged_is_refused)
+TEST(ipc_forged_handle_is_rejected)
 {
     CUipcMemHandle handle, forged;
     CUdeviceptr address;
@@ -122,7 +122,7 @@ TEST(ipc_exporter_may_not_open_its_own_handle)
     CU(cuMemFree_v2(address));
 }
 
-TEST(ipc_is_for_memory_of_cumemalloc_alone)
+TEST(ipc_works_only_for_memory_of_cumemalloc)
 {
     CUipcMemHandle handle;
     CUdeviceptr address;

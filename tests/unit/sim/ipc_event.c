@@ -41,13 +41,13 @@ static int owner(int peer)
 
     if (!begin() || !send_pending(peer, &event, &stream, &open))
         return 100;
-    if (!await(peer))
+    if (!wait_for_peer(peer))
         return 101;
     atomic_store(&open, true);
     if (driver.cuStreamSynchronize(stream) || driver.cuEventDestroy_v2(event) ||
-        !tell(peer))
+        !notify_peer(peer))
         return 102;
-    await(peer);
+    wait_for_peer(peer);
     return 0;
 }
 
@@ -74,7 +74,7 @@ static int recorder(int peer)
         driver.cuIpcOpenEventHandle(&event, handle) ||
         driver.cuStreamCreate(&stream, 1) ||
         driver.cuLaunchHostFunc(stream, wait_at, &open) ||
-        driver.cuEventRecord(event, stream) || !tell(peer) || !await(peer))
+        driver.cuEventRecord(event, stream) || !notify_peer(peer) || !wait_for_peer(peer))
         return 100;
     atomic_store(&open, true);
     return driver.cuEventSynchronize(event) || driver.cuEventDestroy_v2(event) ? 101 : 0;
@@ -128,11 +128,11 @@ static void wait_for_another_process(void)
     CU_IS(CUDA_ERROR_NOT_READY, cuEventQuery(event));
     CUdeviceptr block = fill_behind(event, stream);
     CHECK_EQUAL(0, peek(block));
-    CHECK(tell(other.peer));
+    CHECK(notify_peer(other.peer));
     CU(cuEventSynchronize(event));
     CU(cuStreamSynchronize(stream));
     CHECK_EQUAL(5, peek(block));
-    CHECK(await(other.peer)); /* the other has destroyed it */
+    CHECK(wait_for_peer(other.peer)); /* the other has destroyed it */
     CU(cuEventQuery(event));
     CU(cuEventRecord(event, stream)); /* and here it goes on */
     CU(cuEventSynchronize(event));
@@ -142,12 +142,12 @@ static void wait_for_another_process(void)
     CHECK_EQUAL(0, end(other));
 }
 
-TEST(ipc_event_of_another_process_holds_a_stream_until_it_is_done)
+TEST(ipc_event_of_another_process_blocks_a_stream_until_it_is_done)
 {
     wait_for_another_process();
 }
 
-TEST(ipc_event_of_another_process_holds_a_stream_in_the_seeded_mode)
+TEST(ipc_event_of_another_process_blocks_a_stream_in_the_seeded_mode)
 {
     use_device(0);
     for (int seed = 0; seed < 3; seed++) {
@@ -173,11 +173,11 @@ TEST(ipc_event_that_another_process_records_is_pending_here)
     CU(cuEventSynchronize(event));
     CU(cuIpcGetEventHandle(&handle, event));
     CHECK_EQUAL(sizeof handle, write(other.peer, &handle, sizeof handle));
-    CHECK(await(other.peer));
+    CHECK(wait_for_peer(other.peer));
     CU_IS(CUDA_ERROR_NOT_READY, cuEventQuery(event));
     CUdeviceptr block = fill_behind(event, stream);
     CHECK_EQUAL(0, peek(block));
-    CHECK(tell(other.peer));
+    CHECK(notify_peer(other.peer));
     CU(cuStreamSynchronize(stream));
     CHECK_EQUAL(5, peek(block));
     CHECK_EQUAL(0, end(other));
@@ -205,7 +205,7 @@ TEST(ipc_event_that_a_killed_process_has_recorded_is_done)
     CU(cuMemFree_v2(block));
 }
 
-static int look_at(const CUipcEventHandle *handle)
+static int open_in_child(const CUipcEventHandle *handle)
 {
     struct process other = start("looker");
 
@@ -213,7 +213,7 @@ static int look_at(const CUipcEventHandle *handle)
     return end(other);
 }
 
-TEST(ipc_event_handles_that_are_none_are_refused)
+TEST(ipc_event_invalid_handles_are_rejected)
 {
     CUipcEventHandle handle, forged;
     CUevent event, plain, out = (CUevent)(uintptr_t)77;
@@ -225,15 +225,15 @@ TEST(ipc_event_handles_that_are_none_are_refused)
     CU(cuIpcGetEventHandle(&handle, event));
     CU_IS(CUDA_ERROR_INVALID_CONTEXT, cuIpcOpenEventHandle(&out, handle));
     CHECK(out == (CUevent)(uintptr_t)77);
-    CHECK_EQUAL(0, look_at(&handle));
+    CHECK_EQUAL(0, open_in_child(&handle));
     for (size_t byte = 0; byte < 32; byte++) {
         forged = handle;
         ((unsigned char *)&forged)[byte] ^= 0x41;
-        int seen = look_at(&forged);
+        int seen = open_in_child(&forged);
         /* The number that a byte makes of our process may be that of the looker. */
         CHECK(seen == CUDA_ERROR_MAP_FAILED || seen == CUDA_ERROR_INVALID_CONTEXT);
     }
     CU(cuEventDestroy_v2(event));
-    CHECK(look_at(&handle) == CUDA_ERROR_MAP_FAILED);
+    CHECK(open_in_child(&handle) == CUDA_ERROR_MAP_FAILED);
     CU(cuEventDestroy_v2(plain));
 }

@@ -15,14 +15,15 @@ static int keeper(int peer)
     if (driver.cuInit(0) || driver.cuDevicePrimaryCtxRetain(&context, 0) ||
         driver.cuCtxSetCurrent(context) ||
         read(peer, &handle, sizeof handle) != sizeof handle ||
-        driver.cuIpcOpenMemHandle_v2(&address, handle, 1) || !tell(peer) || !await(peer))
+        driver.cuIpcOpenMemHandle_v2(&address, handle, 1) || !notify_peer(peer) ||
+        !wait_for_peer(peer))
         return 100;
     if (driver.cuMemcpyDtoH_v2(&byte, address + 5, 1) || byte != SECRET)
         return 101;
     if (driver.cuMemsetD8_v2(address, SECRET + 1, 100) || driver.cuCtxSynchronize() ||
-        driver.cuIpcCloseMemHandle(address) || !tell(peer))
+        driver.cuIpcCloseMemHandle(address) || !notify_peer(peer))
         return 102;
-    await(peer);
+    wait_for_peer(peer);
     return 0;
 }
 
@@ -36,7 +37,7 @@ static size_t free_bytes(void)
     return bytes;
 }
 
-static void lend(size_t bytes)
+static void defer_free(size_t bytes)
 {
     size_t before = free_bytes();
     CUipcMemHandle handle;
@@ -48,7 +49,7 @@ static void lend(size_t bytes)
     CU(cuCtxSynchronize());
     struct process other = start("keeper");
     CHECK_EQUAL(sizeof handle, write(other.peer, &handle, sizeof handle));
-    CHECK(await(other.peer));
+    CHECK(wait_for_peer(other.peer));
     CU(cuMemFree_v2(address));
     CHECK(free_bytes() < before);
     for (int i = 0; i < 100; i++) { /* nobody gets it meanwhile */
@@ -58,20 +59,20 @@ static void lend(size_t bytes)
         CU(cuMemsetD8_v2(next, 0, bytes));
         CU(cuMemFree_v2(next));
     }
-    CHECK(tell(other.peer));
-    CHECK(await(other.peer)); /* it has closed it */
+    CHECK(notify_peer(other.peer));
+    CHECK(wait_for_peer(other.peer)); /* it has closed it */
     CHECK_EQUAL(before, free_bytes());
     CHECK_EQUAL(0, end(other));
 }
 
-TEST(ipc_memory_that_another_process_has_open_outlives_its_owners_free)
+TEST(ipc_open_memory_outlives_the_free_of_its_owner)
 {
     use_device(0);
-    lend(4 * MIB);
-    lend(3000); /* of a page with others */
+    defer_free(4 * MIB);
+    defer_free(3000); /* of a page with others */
 }
 
-TEST(ipc_memory_of_a_killed_importer_comes_back)
+TEST(ipc_memory_is_reclaimed_after_the_importer_is_killed)
 {
     size_t before;
     CUipcMemHandle handle;
@@ -83,7 +84,7 @@ TEST(ipc_memory_of_a_killed_importer_comes_back)
     CU(cuIpcGetMemHandle(&handle, address));
     struct process other = start("keeper");
     CHECK_EQUAL(sizeof handle, write(other.peer, &handle, sizeof handle));
-    CHECK(await(other.peer));
+    CHECK(wait_for_peer(other.peer));
     CU(cuMemFree_v2(address));
     CHECK(free_bytes() < before);
     end_killed(other);

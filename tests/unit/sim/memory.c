@@ -3,7 +3,7 @@
 
 enum { MIB = 1 << 20 };
 
-TEST(memory_holds_what_is_copied_into_it)
+TEST(memory_keeps_copied_bytes)
 {
     unsigned char out[1000], in[1000];
     CUdeviceptr address;
@@ -49,7 +49,7 @@ TEST(memory_range_is_the_block_itself)
     CU_IS(CUDA_ERROR_NOT_FOUND, cuMemGetAddressRange_v2(&start, &bytes, address));
 }
 
-TEST(memory_freed_twice_or_from_the_middle_is_refused)
+TEST(memory_freed_twice_or_from_the_middle_is_rejected)
 {
     CUdeviceptr address;
 
@@ -61,7 +61,7 @@ TEST(memory_freed_twice_or_from_the_middle_is_refused)
     CU(cuMemFree_v2(0));
 }
 
-TEST(memory_info_counts_what_is_taken_from_the_device)
+TEST(memory_info_counts_memory_taken_from_the_device)
 {
     size_t before, after, total;
     CUdeviceptr address;
@@ -94,7 +94,7 @@ TEST(memory_runs_out_at_the_limit_and_no_address_is_given)
     CHECK_EQUAL(0, driver.configure(NULL));
 }
 
-TEST(memory_copies_outside_a_block_are_refused)
+TEST(memory_copies_outside_a_block_are_rejected)
 {
     char host[64] = {0};
     CUdeviceptr address;
@@ -112,7 +112,7 @@ TEST(memory_copies_outside_a_block_are_refused)
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoH_v2(host, address, 64));
 }
 
-TEST(memory_many_blocks_do_not_overlap_and_all_come_back)
+TEST(memory_many_blocks_do_not_overlap_and_all_are_released)
 {
     enum { BLOCKS = 2000 };
     static CUdeviceptr blocks[BLOCKS];

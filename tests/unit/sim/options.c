@@ -2,7 +2,7 @@
 #include "driver.h"
 #include "sim/options.h"
 
-TEST(options_that_do_not_parse_say_what_is_allowed)
+TEST(options_that_do_not_parse_report_the_allowed_values)
 {
     static const char *const wrong[] = {
         "memory=lots",
@@ -62,7 +62,7 @@ TEST(options_are_in_the_documentation)
         CHECK(strstr(page, rows[i]));
 }
 
-TEST(options_change_what_an_attribute_says)
+TEST(options_change_the_value_of_an_attribute)
 {
     enum { CAN_MAP_HOST_MEMORY = 19 };
     int before, value;

@@ -62,7 +62,7 @@ TEST(pool_memory_is_freed_in_stream_order)
     CU(cuStreamDestroy_v2(second));
 }
 
-TEST(pool_that_is_full_makes_a_stream_wait_for_another_ones_free)
+TEST(pool_full_makes_a_stream_wait_for_the_free_of_another_stream)
 {
     CUstream stream, second;
     CUdeviceptr first, other;
@@ -94,7 +94,7 @@ TEST(pool_that_is_full_makes_a_stream_wait_for_another_ones_free)
     CU(cuStreamDestroy_v2(second));
 }
 
-TEST(pool_gives_back_at_a_synchronization_what_is_above_the_threshold)
+TEST(pool_synchronization_releases_memory_above_the_threshold)
 {
     uint64_t threshold = 2 * PIECE + 1, zero = 0;
     CUdeviceptr blocks[4];
@@ -122,7 +122,7 @@ TEST(pool_gives_back_at_a_synchronization_what_is_above_the_threshold)
     CU(cuMemPoolDestroy(pool));
 }
 
-TEST(pool_takes_and_gives_back_pieces)
+TEST(pool_reserves_and_releases_pieces)
 {
     CUdeviceptr small, large, base;
     CUmemoryPool pool;
@@ -146,7 +146,7 @@ TEST(pool_takes_and_gives_back_pieces)
 }
 
 /* The last megabytes of a device are less than a piece, and can be had. */
-TEST(pool_takes_what_there_is_where_it_is_less_than_a_piece)
+TEST(pool_reserves_the_rest_of_the_device_below_a_piece)
 {
     CUdeviceptr first, second;
     CUmemoryPool pool;

@@ -8,7 +8,7 @@
 enum { SECRET = 0x5a, MIB = 1 << 20, SMALL = 1000, LARGE = 4 * MIB };
 
 /* What the exporter sends behind the descriptor. */
-struct letter {
+struct exports {
     CUmemPoolPtrExportData small, large;
 };
 
@@ -65,7 +65,7 @@ static uint64_t attribute(CUmemoryPool pool, int which)
 static int exporter(int peer)
 {
     CUdeviceptr small, large, again;
-    struct letter letter;
+    struct exports exports;
     CUmemoryPool pool;
     int file;
 
@@ -77,18 +77,18 @@ static int exporter(int peer)
         driver.cuCtxSynchronize())
         return 100;
     if (driver.cuMemPoolExportToShareableHandle(&file, pool, 1, 0) ||
-        driver.cuMemPoolExportPointer(&letter.small, small) ||
-        driver.cuMemPoolExportPointer(&letter.large, large) || !send_file(peer, file) ||
-        write(peer, &letter, sizeof letter) != sizeof letter)
+        driver.cuMemPoolExportPointer(&exports.small, small) ||
+        driver.cuMemPoolExportPointer(&exports.large, large) || !send_file(peer, file) ||
+        write(peer, &exports, sizeof exports) != sizeof exports)
         return 101;
-    if (!await(peer))
+    if (!wait_for_peer(peer))
         return 0;
     if (driver.cuMemFreeAsync(small, NULL) || driver.cuMemFreeAsync(large, NULL) ||
         driver.cuCtxSynchronize() || driver.cuMemPoolTrimTo(pool, 0) ||
         driver.cuMemAllocFromPoolAsync(&again, SMALL, pool, NULL))
         return 102;
-    tell(peer);
-    await(peer);
+    notify_peer(peer);
+    wait_for_peer(peer);
     return 0;
 }
 
@@ -96,21 +96,21 @@ static int exporter(int peer)
 static int importer(int peer)
 {
     int file = receive_file(peer);
-    struct letter letter;
+    struct exports exports;
     CUmemoryPool pool;
     CUdeviceptr small;
 
-    if (file < 0 || read(peer, &letter, sizeof letter) != sizeof letter || !begin() ||
+    if (file < 0 || read(peer, &exports, sizeof exports) != sizeof exports || !begin() ||
         driver.cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)file, 1, 0) ||
-        driver.cuMemPoolImportPointer(&small, pool, &letter.small))
+        driver.cuMemPoolImportPointer(&small, pool, &exports.small))
         return 100;
     close(file);
     if (!holds(small, SMALL, SECRET))
         return 101;
     if (driver.cuMemsetD8_v2(small, SECRET + 7, SMALL) || driver.cuCtxSynchronize())
         return 102;
-    tell(peer);
-    await(peer);
+    notify_peer(peer);
+    wait_for_peer(peer);
     return driver.cuMemFreeAsync(small, NULL) || driver.cuCtxSynchronize() ||
                    driver.cuMemPoolDestroy(pool)
                ? 103
@@ -130,12 +130,12 @@ static CUmemoryPool import_pool(int file)
 }
 
 /* The exporter's pool, twice the same, and the letter. */
-static CUmemoryPool receive(struct process other, struct letter *letter)
+static CUmemoryPool receive(struct process other, struct exports *exports)
 {
     int file = receive_file(other.peer);
 
     CHECK(file >= 0);
-    CHECK_EQUAL(sizeof *letter, read(other.peer, letter, sizeof *letter));
+    CHECK_EQUAL(sizeof *exports, read(other.peer, exports, sizeof *exports));
     CUmemoryPool pool = import_pool(file), again = import_pool(file);
     CHECK(pool == again);
     CU(cuMemPoolDestroy(again)); /* each import is destroyed once */
@@ -145,26 +145,26 @@ static CUmemoryPool receive(struct process other, struct letter *letter)
 
 TEST(pool_share_pointers_of_another_process_are_read_changed_and_freed)
 {
-    struct letter letter;
+    struct exports exports;
     CUdeviceptr small, again, large, start_address;
-    CUmemoryPool pool, said;
+    CUmemoryPool pool, reported_pool;
     uint64_t types = 7;
     size_t bytes;
 
     use_device(0);
     struct process other = start("exporter");
-    pool = receive(other, &letter);
-    CU(cuMemPoolImportPointer(&small, pool, &letter.small));
-    CU(cuMemPoolImportPointer(&again, pool, &letter.small));
-    CU(cuMemPoolImportPointer(&large, pool, &letter.large));
+    pool = receive(other, &exports);
+    CU(cuMemPoolImportPointer(&small, pool, &exports.small));
+    CU(cuMemPoolImportPointer(&again, pool, &exports.small));
+    CU(cuMemPoolImportPointer(&large, pool, &exports.large));
     CHECK(again == small && large != small);
     CHECK(holds(small, SMALL, SECRET));
     CHECK(holds(large, LARGE, SECRET + 1));
     CU(cuMemGetAddressRange_v2(&start_address, &bytes, small + 10));
     CHECK(start_address == small);
     CHECK_EQUAL(SMALL, bytes);
-    CU(cuPointerGetAttribute(&said, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, small));
-    CHECK(said == pool);
+    CU(cuPointerGetAttribute(&reported_pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, small));
+    CHECK(reported_pool == pool);
     CU(cuPointerGetAttribute(&types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, small));
     CHECK_EQUAL(0, types);
     CHECK_EQUAL(0, driver.live_bytes());
@@ -176,7 +176,7 @@ TEST(pool_share_pointers_of_another_process_are_read_changed_and_freed)
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(small, NULL));
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemsetD8_v2(small, 0, 1));
     CU(cuMemFree_v2(large));
-    CU(cuMemPoolImportPointer(&again, pool, &letter.small));
+    CU(cuMemPoolImportPointer(&again, pool, &exports.small));
     CHECK(holds(again, SMALL, SECRET));
     CU(cuMemFreeAsync(again, NULL));
     CU(cuMemPoolDestroy(pool));
@@ -186,15 +186,15 @@ TEST(pool_share_pointers_of_another_process_are_read_changed_and_freed)
 TEST(pool_share_memory_outlives_its_exporter)
 {
     CUdeviceptr small, large;
-    struct letter letter;
+    struct exports exports;
 
     use_device(0);
     struct process other = start("exporter");
-    CUmemoryPool pool = receive(other, &letter);
-    CU(cuMemPoolImportPointer(&small, pool, &letter.small));
+    CUmemoryPool pool = receive(other, &exports);
+    CU(cuMemPoolImportPointer(&small, pool, &exports.small));
     end_killed(other);
     CHECK(holds(small, SMALL, SECRET));
-    CU(cuMemPoolImportPointer(&large, pool, &letter.large)); /* also after its death */
+    CU(cuMemPoolImportPointer(&large, pool, &exports.large)); /* also after its death */
     CHECK(holds(large, LARGE, SECRET + 1));
     CU(cuMemFreeAsync(small, NULL));
     CU(cuMemFreeAsync(large, NULL));
@@ -205,13 +205,13 @@ TEST(pool_share_memory_outlives_its_exporter)
 TEST(pool_share_memory_stays_readable_where_the_exporter_freed_first)
 {
     CUdeviceptr large;
-    struct letter letter;
+    struct exports exports;
 
     use_device(0);
     struct process other = start("exporter");
-    CUmemoryPool pool = receive(other, &letter);
-    CU(cuMemPoolImportPointer(&large, pool, &letter.large));
-    CHECK(tell(other.peer) && await(other.peer));
+    CUmemoryPool pool = receive(other, &exports);
+    CU(cuMemPoolImportPointer(&large, pool, &exports.large));
+    CHECK(notify_peer(other.peer) && wait_for_peer(other.peer));
     CHECK(holds(large + MIB, LARGE - MIB,
                 SECRET + 1)); /* it is used again from its start */
     CU(cuMemFreeAsync(large, NULL));
@@ -223,7 +223,7 @@ TEST(pool_share_memory_outlives_an_importer_that_is_killed)
 {
     CUmemoryPool pool;
     CUdeviceptr small;
-    struct letter letter;
+    struct exports exports;
     int file;
 
     use_device(0);
@@ -232,14 +232,14 @@ TEST(pool_share_memory_outlives_an_importer_that_is_killed)
     CU(cuMemsetD8_v2(small, SECRET, SMALL));
     CU(cuCtxSynchronize());
     CU(cuMemPoolExportToShareableHandle(&file, pool, 1, 0));
-    CU(cuMemPoolExportPointer(&letter.small, small));
+    CU(cuMemPoolExportPointer(&exports.small, small));
     for (int round = 0; round < 2; round++) {
         struct process other = start("importer");
         CU(cuMemsetD8_v2(small, SECRET, SMALL));
         CU(cuCtxSynchronize());
         CHECK(send_file(other.peer, file));
-        CHECK_EQUAL(sizeof letter, write(other.peer, &letter, sizeof letter));
-        CHECK(await(other.peer));
+        CHECK_EQUAL(sizeof exports, write(other.peer, &exports, sizeof exports));
+        CHECK(wait_for_peer(other.peer));
         if (round == 0)
             end_killed(other);
         else
@@ -260,14 +260,14 @@ TEST(pool_share_an_imported_pool_can_do_nothing_else)
     CUmemAccess_flags flags = 0;
     CUdeviceptr small, address = 77;
     CUipcMemHandle handle;
-    struct letter letter;
+    struct exports exports;
     uint64_t value = 0;
     int file;
 
     use_device(0);
     struct process other = start("exporter");
-    CUmemoryPool pool = receive(other, &letter);
-    CU(cuMemPoolImportPointer(&small, pool, &letter.small));
+    CUmemoryPool pool = receive(other, &exports);
+    CU(cuMemPoolImportPointer(&small, pool, &exports.small));
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemAllocFromPoolAsync(&address, 10, pool, NULL));
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuDeviceSetMemPool(0, pool));
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemPoolTrimTo(pool, 0));
@@ -290,7 +290,7 @@ TEST(pool_share_an_imported_pool_can_do_nothing_else)
 
 /* --- refusals --- */
 
-TEST(pool_share_is_for_pools_that_were_made_for_it)
+TEST(pool_share_requires_a_pool_created_with_handle_types)
 {
     unsigned long long wide = ~0ull;
     CUmemoryPool usual, plain, pool, none;
@@ -327,7 +327,7 @@ static CUresult try_import(int file)
     return result;
 }
 
-TEST(pool_share_refuses_files_that_are_no_pools_and_memory_that_is_a_pool)
+TEST(pool_share_rejects_files_without_a_pool_and_pools_as_memory)
 {
     CUmemAllocationProp properties = {
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -457,7 +457,7 @@ TEST(pool_share_attributes_are_those_of_any_pool)
     CU(cuMemPoolDestroy(pool));
 }
 
-TEST(pool_share_memory_counts_against_the_device_and_comes_back)
+TEST(pool_share_memory_counts_against_the_device_until_released)
 {
     size_t before, after, total;
     CUdeviceptr block, none = 77;
@@ -489,17 +489,17 @@ static void wait_at(void *data)
         sched_yield();
 }
 
-TEST(pool_share_queued_work_before_a_free_has_its_memory_although_the_pool_goes)
+TEST(pool_share_queued_work_keeps_its_memory_after_the_pool_is_destroyed)
 {
     static atomic_bool open;
     CUdeviceptr small, target;
-    struct letter letter;
+    struct exports exports;
     CUstream stream;
 
     use_device(0);
     struct process other = start("exporter");
-    CUmemoryPool pool = receive(other, &letter);
-    CU(cuMemPoolImportPointer(&small, pool, &letter.small));
+    CUmemoryPool pool = receive(other, &exports);
+    CU(cuMemPoolImportPointer(&small, pool, &exports.small));
     CU(cuMemAlloc_v2(&target, SMALL));
     CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     atomic_store(&open, false);

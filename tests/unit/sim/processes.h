@@ -73,42 +73,42 @@ static inline void end_killed(struct process process)
 }
 
 /* One byte each way; false: the other process is gone. */
-static inline bool tell(int peer)
+static inline bool notify_peer(int peer)
 {
     return write(peer, "x", 1) == 1;
 }
 
-static inline bool await(int peer)
+static inline bool wait_for_peer(int peer)
 {
     char byte;
 
     return read(peer, &byte, 1) == 1;
 }
 
-struct envelope {
+struct file_message {
     char byte;
     struct iovec content;
     union {
         struct cmsghdr header;
-        char room[CMSG_SPACE(sizeof(int))];
+        char buffer[CMSG_SPACE(sizeof(int))];
     } control;
 };
 
-static inline struct msghdr seal(struct envelope *envelope)
+static inline struct msghdr make_header(struct file_message *file_message)
 {
-    envelope->content = (struct iovec){&envelope->byte, 1};
+    file_message->content = (struct iovec){&file_message->byte, 1};
     return (struct msghdr){
-        .msg_iov = &envelope->content,
+        .msg_iov = &file_message->content,
         .msg_iovlen = 1,
-        .msg_control = &envelope->control,
-        .msg_controllen = sizeof envelope->control,
+        .msg_control = &file_message->control,
+        .msg_controllen = sizeof file_message->control,
     };
 }
 
 static inline bool send_file(int peer, int file)
 {
-    struct envelope envelope = {.byte = 'f'};
-    struct msghdr message = seal(&envelope);
+    struct file_message file_message = {.byte = 'f'};
+    struct msghdr message = make_header(&file_message);
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
 
     header->cmsg_level = SOL_SOCKET;
@@ -121,8 +121,8 @@ static inline bool send_file(int peer, int file)
 /* -1: none came. */
 static inline int receive_file(int peer)
 {
-    struct envelope envelope;
-    struct msghdr message = seal(&envelope);
+    struct file_message file_message;
+    struct msghdr message = make_header(&file_message);
     struct cmsghdr *header;
     int file;
 

@@ -29,7 +29,7 @@ TEST(procs_of_primary_contexts_are_found_by_their_first_version)
     CHECK(function == *(void **)(void *)&driver.cuDevicePrimaryCtxReset_v2);
 }
 
-TEST(procs_that_are_not_there_are_null)
+TEST(procs_that_do_not_exist_are_null)
 {
     CUdriverProcAddressQueryResult status;
     void *function = &status;
@@ -47,7 +47,7 @@ TEST(procs_that_are_not_there_are_null)
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuGetProcAddress_v2("cuInit", NULL, 13000, 0, NULL));
 }
 
-TEST(procs_undocumented_tables_are_not_there)
+TEST(procs_undocumented_tables_do_not_exist)
 {
     CUuuid id = {{0}};
     const void *table = &id;
@@ -56,7 +56,7 @@ TEST(procs_undocumented_tables_are_not_there)
     CHECK(table == NULL);
 }
 
-TEST(procs_errors_have_names_and_words)
+TEST(procs_errors_have_names_and_messages)
 {
     const char *text;
 
@@ -68,7 +68,7 @@ TEST(procs_errors_have_names_and_words)
     CHECK(text == NULL);
 }
 
-TEST(procs_devices_tell_who_they_are)
+TEST(procs_devices_report_their_identity)
 {
     char name[64], bus[2][16];
     CUdevice device;
@@ -93,7 +93,7 @@ TEST(procs_devices_tell_who_they_are)
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuDeviceGetAttribute(&number, 9999, 0));
 }
 
-TEST(procs_events_measure_time_only_where_they_may)
+TEST(procs_events_measure_time_only_with_timing)
 {
     CUevent first, second, untimed;
     float milliseconds = -1;
@@ -117,7 +117,7 @@ TEST(procs_events_measure_time_only_where_they_may)
     CU(cuEventDestroy_v2(untimed));
 }
 
-TEST(procs_pointers_tell_what_they_point_to)
+TEST(procs_pointers_report_their_memory)
 {
     CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                         CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,

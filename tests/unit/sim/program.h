@@ -54,7 +54,7 @@ struct set {
 
 /* A node that reads or writes cells of a slot, in one of its lives. */
 struct access {
-    int node, life, action;
+    int node, generation, action;
     unsigned cells;
     bool is_write;
 };
@@ -75,8 +75,8 @@ struct program {
     struct access accesses[ACTIONS * 2];
     int access_count;
 
-    int life[SLOTS]; /* 0: not allocated */
-    int lives;
+    int generation[SLOTS]; /* 0: not allocated */
+    int generations;
     unsigned written[SLOTS]; /* cells that hold a value, */
     unsigned value[SLOTS][CELLS];
     unsigned values;
@@ -238,14 +238,14 @@ static void put_wait(int from, int to)
 }
 
 /* An access that nothing orders before what `stream` does next with these cells. */
-static const struct access *find_conflict(int stream, int life, unsigned cells,
+static const struct access *find_conflict(int stream, int generation, unsigned cells,
                                           bool is_write)
 {
     struct set before = before_now(stream);
 
     for (int i = 0; i < program.access_count; i++) {
         const struct access *access = &program.accesses[i];
-        if (access->life == life && access->cells & cells &&
+        if (access->generation == generation && access->cells & cells &&
             (is_write || access->is_write) && !has(&before, access->node))
             return access;
     }
@@ -257,17 +257,18 @@ static void settle(int stream, int slot, unsigned cells, bool is_write)
 {
     const struct access *conflict;
 
-    while ((conflict = find_conflict(stream, program.life[slot], cells, is_write))) {
+    while (
+        (conflict = find_conflict(stream, program.generation[slot], cells, is_write))) {
         if (program.bug_in > 0 && stream >= 0 && --program.bug_in == 0)
             return;
         put_wait(program.stream_of[conflict->node], stream);
     }
 }
 
-static void note(int node, int slot, unsigned cells, bool is_write)
+static void record_access(int node, int slot, unsigned cells, bool is_write)
 {
-    program.accesses[program.access_count++] =
-        (struct access){node, program.life[slot], program.count - 1, cells, is_write};
+    program.accesses[program.access_count++] = (struct access){
+        node, program.generation[slot], program.count - 1, cells, is_write};
 }
 
 static void allocate(int slot)
@@ -275,17 +276,17 @@ static void allocate(int slot)
     int stream = any_stream();
     bool is_now = below(4) == 0;
 
-    program.life[slot] = ++program.lives;
+    program.generation[slot] = ++program.generations;
     program.written[slot] = 0;
     act(is_now ? ALLOC_NOW : ALLOC, stream)->slot = slot;
     if (is_now) {
-        note(new_node(-1), slot, 3, true);
+        record_access(new_node(-1), slot, 3, true);
         return;
     }
     /* A place in its stream, and no barrier on the default one. */
     bool was_blocking = program.is_blocking[stream];
     program.is_blocking[stream] = false;
-    note(new_node(stream), slot, 3, true);
+    record_access(new_node(stream), slot, 3, true);
     program.is_blocking[stream] = was_blocking;
 }
 
@@ -294,23 +295,23 @@ static void allocate(int slot)
 static void free_slot(int slot)
 {
     int stream = any_stream();
-    const struct action *birth = NULL;
+    const struct action *allocation = NULL;
 
     for (int i = 0; i < program.count; i++)
         if ((program.actions[i].kind == ALLOC || program.actions[i].kind == ALLOC_NOW) &&
             program.actions[i].slot == slot)
-            birth = &program.actions[i];
-    if (birth->kind == ALLOC_NOW) {
-        host_waits_for_device(program.device[birth->stream]);
+            allocation = &program.actions[i];
+    if (allocation->kind == ALLOC_NOW) {
+        host_waits_for_device(program.device[allocation->stream]);
         settle(-1, slot, 3, true);
-        act(FREE_NOW, birth->stream)->slot = slot;
+        act(FREE_NOW, allocation->stream)->slot = slot;
         new_node(-1);
     } else {
         settle(stream, slot, 3, true);
         act(FREE, stream)->slot = slot;
-        note(new_node(stream), slot, 3, true);
+        record_access(new_node(stream), slot, 3, true);
     }
-    program.life[slot] = 0;
+    program.generation[slot] = 0;
 }
 
 static void set(int slot, int stream, unsigned cells)
@@ -322,7 +323,7 @@ static void set(int slot, int stream, unsigned cells)
     action->slot = slot;
     action->cells = cells;
     action->value = ++program.values;
-    note(new_node(stream), slot, cells, true);
+    record_access(new_node(stream), slot, cells, true);
     program.written[slot] |= cells;
     for (int cell = 0; cell < CELLS; cell++)
         if (cells >> cell & 1)
@@ -338,8 +339,8 @@ static void copy(int to, int from, int stream, unsigned cells)
     action->from = from;
     action->cells = cells;
     int node = new_node(stream);
-    note(node, from, cells, false);
-    note(node, to, cells, true);
+    record_access(node, from, cells, false);
+    record_access(node, to, cells, true);
     program.written[to] |= cells;
     for (int cell = 0; cell < CELLS; cell++)
         if (cells >> cell & 1)
@@ -359,7 +360,7 @@ static void read_slot(int slot, int stream, unsigned cells)
     action->slot = slot;
     action->cells = cells;
     action->result = program.results++;
-    note(new_node(stream), slot, cells, false);
+    record_access(new_node(stream), slot, cells, false);
     if (is_now)
         host_waits(stream);
     for (int cell = 0; cell < CELLS; cell++)
@@ -372,14 +373,14 @@ static void generate_one(void)
     int slot = (int)below(SLOTS), from = (int)below(SLOTS), stream = any_stream();
     unsigned cells = 1 + below(3), what = below(20);
 
-    if (program.life[slot] == 0) {
+    if (program.generation[slot] == 0) {
         allocate(slot);
         set(slot, stream, 3);
     } else if (what < 2) {
         free_slot(slot);
     } else if (what < 8) {
         set(slot, stream, cells);
-    } else if (what < 13 && from != slot && program.life[from] &&
+    } else if (what < 13 && from != slot && program.generation[from] &&
                (program.written[from] & cells) == cells) {
         copy(slot, from, stream, cells);
     } else if (what < 18 && (program.written[slot] & cells) == cells) {
@@ -397,7 +398,7 @@ static void finish(void)
         host_waits_for_device(device);
     }
     for (int slot = 0; slot < SLOTS; slot++)
-        if (program.life[slot])
+        if (program.generation[slot])
             free_slot(slot);
     for (int device = 0; device < program.devices; device++)
         act(SYNC_CONTEXT, device);
@@ -411,12 +412,12 @@ static bool is_about_memory(const struct access *access)
 }
 
 /* What is left out may be made good by a wait that came for something else. */
-static void look_for_bugs(void)
+static void find_bugs(void)
 {
     for (int i = 0; i < program.access_count; i++)
         for (int k = 0; k < i; k++) {
             const struct access *now = &program.accesses[i], *then = &program.accesses[k];
-            if (now->life != then->life || !(now->cells & then->cells) ||
+            if (now->generation != then->generation || !(now->cells & then->cells) ||
                 now->node == then->node || (!now->is_write && !then->is_write) ||
                 has(&program.before[now->node], then->node))
                 continue;
@@ -442,7 +443,7 @@ static void generate(uint64_t seed, bool wants_bug)
     for (unsigned steps = 8 + below(40); steps > 0 && !program.is_short; steps--)
         generate_one();
     finish();
-    look_for_bugs();
+    find_bugs();
 }
 
 /* --- what a program with a bug may show --- */
@@ -453,21 +454,22 @@ static bool may_see(const struct access *reader, const struct access *writer,
 {
     const struct set *before = &program.before[reader->node];
 
-    if (!writer->is_write || writer->life != reader->life ||
+    if (!writer->is_write || writer->generation != reader->generation ||
         writer->node == reader->node || !(writer->cells >> cell & 1) ||
         has(&program.before[writer->node], reader->node))
         return false;
     for (int i = 0; i < program.access_count; i++) {
         const struct access *other = &program.accesses[i];
-        if (other->is_write && other->life == writer->life && other->cells >> cell & 1 &&
-            has(&program.before[other->node], writer->node) && has(before, other->node))
+        if (other->is_write && other->generation == writer->generation &&
+            other->cells >> cell & 1 && has(&program.before[other->node], writer->node) &&
+            has(before, other->node))
             return false;
     }
     return true;
 }
 
 /* What each write leaves behind: a copy leaves what it may have seen. */
-static uint64_t left_by[ACTIONS * 2][CELLS];
+static uint64_t written_values[ACTIONS * 2][CELLS];
 
 static uint64_t seen_by(const struct access *reader, unsigned cell)
 {
@@ -475,11 +477,11 @@ static uint64_t seen_by(const struct access *reader, unsigned cell)
 
     for (int i = 0; i < program.access_count; i++)
         if (may_see(reader, &program.accesses[i], cell))
-            seen |= left_by[i][cell];
+            seen |= written_values[i][cell];
     return seen;
 }
 
-static uint64_t leaves(const struct access *access, unsigned cell)
+static uint64_t value_after(const struct access *access, unsigned cell)
 {
     const struct action *action = &program.actions[access->action];
 
@@ -492,7 +494,7 @@ static void find_allowed(void)
 {
     bool changed = true;
 
-    memset(left_by, 0, sizeof left_by);
+    memset(written_values, 0, sizeof written_values);
     while (changed) {
         changed = false;
         for (int i = 0; i < program.access_count; i++)
@@ -500,9 +502,9 @@ static void find_allowed(void)
                 const struct access *access = &program.accesses[i];
                 if (!access->is_write || !(access->cells >> cell & 1))
                     continue;
-                uint64_t now = leaves(access, cell);
-                changed |= now != left_by[i][cell];
-                left_by[i][cell] = now;
+                uint64_t now = value_after(access, cell);
+                changed |= now != written_values[i][cell];
+                written_values[i][cell] = now;
             }
     }
     for (int i = 0; i < program.access_count; i++) {

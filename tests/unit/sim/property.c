@@ -152,7 +152,7 @@ static unsigned count_wrong(unsigned *forbidden)
 }
 
 /* Each device may use the other's memory. */
-static void open_to_each_other(CUdevice device)
+static void enable_peer_access(CUdevice device)
 {
     CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, !device},
                               CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
@@ -171,7 +171,7 @@ static void setup(void)
     for (CUdevice device = 0; device < 2; device++)
         contexts[device] = use_device(device);
     for (CUdevice device = 2; device-- > 0;)
-        open_to_each_other(device);
+        enable_peer_access(device);
     CU(cuMemHostAlloc(&pinned, RESULTS * SLOT_BYTES, 0));
     shown = pinned;
     streams[0] = streams[1] = NULL;
@@ -236,7 +236,7 @@ static void check_good(uint64_t seed)
     }
 }
 
-TEST(property_programs_without_a_bug_show_what_is_right_and_have_no_races)
+TEST(property_programs_without_a_bug_read_correct_values_and_have_no_races)
 {
     uint64_t count = programs_wanted() / 2;
 

@@ -39,7 +39,7 @@ static void teardown(unsigned long long wanted)
         fail_msg("%llu races, wanted %llu: %s", found, wanted, driver.race());
 }
 
-TEST(races_two_writes_are_one_and_its_words_name_both)
+TEST(races_two_writes_are_a_race_and_the_message_names_both)
 {
     char first[64], second[64];
     unsigned long long id;
@@ -58,7 +58,7 @@ TEST(races_two_writes_are_one_and_its_words_name_both)
     teardown(1);
 }
 
-TEST(races_reads_are_none_and_a_write_after_each_is_one)
+TEST(races_reads_do_not_race_and_a_write_after_each_does)
 {
     setup();
     CU(cuMemcpyDtoDAsync_v2(other, block, 100, one));
@@ -69,7 +69,7 @@ TEST(races_reads_are_none_and_a_write_after_each_is_one)
     teardown(2);
 }
 
-TEST(races_neighbours_do_not_meet)
+TEST(races_neighbouring_ranges_do_not_race)
 {
     setup();
     for (unsigned i = 0; i < BYTES; i += 2) {
@@ -81,7 +81,7 @@ TEST(races_neighbours_do_not_meet)
     teardown(0);
 }
 
-TEST(races_events_order_what_was_queued_before_the_record_and_no_more)
+TEST(races_events_order_only_work_queued_before_the_record)
 {
     setup();
     CU(cuMemsetD8Async(block, 0, 10, one));
@@ -121,7 +121,7 @@ TEST(races_the_default_stream_orders_blocking_streams_alone)
     teardown(1);
 }
 
-TEST(races_a_host_that_has_waited_orders)
+TEST(races_a_wait_of_the_host_orders)
 {
     setup();
     CU(cuMemsetD8Async(block, 0, 10, one));
@@ -141,7 +141,7 @@ TEST(races_a_host_that_has_waited_orders)
     teardown(1);
 }
 
-TEST(races_a_barrier_over_the_context_orders)
+TEST(races_a_context_wide_event_orders)
 {
     CUcontext context;
 
@@ -205,7 +205,7 @@ TEST(races_pinned_memory_takes_part_and_pageable_does_not)
     teardown(1);
 }
 
-TEST(races_per_thread_calls_name_who_called_them)
+TEST(races_per_thread_calls_name_their_caller)
 {
     setup();
     CU(cuMemsetD8Async(block, 0, 10, one));

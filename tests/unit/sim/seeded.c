@@ -66,7 +66,7 @@ static size_t place_of(const char *text, char letter)
     return (size_t)(place - text);
 }
 
-TEST(seeded_the_same_seed_gives_the_same_run_and_others_give_others)
+TEST(seeded_a_seed_repeats_its_run_and_other_seeds_differ)
 {
     char first[NOTES + 1], again[NOTES + 1];
     unsigned different = 0;
@@ -128,7 +128,7 @@ TEST(seeded_a_stream_runs_before_or_after_another_by_the_seed)
     CHECK_EQUAL(0, driver.configure(NULL));
 }
 
-TEST(seeded_the_default_stream_is_a_barrier_for_blocking_streams_alone)
+TEST(seeded_the_default_stream_synchronizes_only_with_blocking_streams)
 {
     CUstream blocking, running;
     unsigned before = 0;
@@ -153,7 +153,7 @@ TEST(seeded_the_default_stream_is_a_barrier_for_blocking_streams_alone)
     CHECK_EQUAL(0, driver.configure(NULL));
 }
 
-TEST(seeded_nothing_runs_before_the_host_lets_time_pass)
+TEST(seeded_nothing_runs_before_simulated_time_passes)
 {
     CUstream stream;
 
@@ -168,14 +168,14 @@ TEST(seeded_nothing_runs_before_the_host_lets_time_pass)
     CHECK_EQUAL(0, driver.configure(NULL));
 }
 
-TEST(seeded_loops_that_ask_come_to_an_end)
+TEST(seeded_loops_of_queries_end)
 {
     CUstream stream, other;
     CUevent event;
 
     use_device(0);
     for (unsigned seed = 0; seed < 20; seed++) {
-        unsigned asked = 0;
+        unsigned queries = 0;
         start(seed, "latency=1000-100000000");
         CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
         CU(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
@@ -186,9 +186,9 @@ TEST(seeded_loops_that_ask_come_to_an_end)
         }
         CU(cuEventRecord(event, stream));
         while (driver.cuEventQuery(event) == CUDA_ERROR_NOT_READY)
-            CHECK(++asked < 100);
+            CHECK(++queries < 100);
         while (driver.cuStreamQuery(other) == CUDA_ERROR_NOT_READY)
-            CHECK(++asked < 100);
+            CHECK(++queries < 100);
         CHECK_EQUAL(20, notes.count);
         CU(cuEventDestroy_v2(event));
         CU(cuStreamDestroy_v2(stream));
@@ -238,7 +238,7 @@ static void write_and_read(void)
     scenarios++;
 }
 
-TEST(seeded_the_helper_for_other_rooms_runs_all_seeds)
+TEST(seeded_the_test_helper_runs_all_seeds)
 {
     use_device(0);
     seeds(20, write_and_read);

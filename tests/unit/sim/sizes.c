@@ -65,7 +65,7 @@ static size_t rounded(size_t bytes, size_t to)
 /* --- blocks ----------------------------------------------------------------------------- */
 
 /* How blocks are allocated and freed. */
-struct way {
+struct method {
     void (*allocate)(CUdeviceptr *block, size_t bytes);
     void (*release)(CUdeviceptr block);
     size_t
@@ -82,21 +82,21 @@ static struct live live[LIVE];
 static size_t live_count, live_bytes;
 
 /* The first and the last byte have a mark, which a block over them would change. */
-static void put_one(const struct way *way, size_t bytes)
+static void allocate_one(const struct method *method, size_t bytes)
 {
     struct live *new = &live[live_count++];
 
     *new = (struct live){.bytes = bytes, .mark = (unsigned char)next_random(256)};
     live_bytes += bytes;
-    way->allocate(&new->block, bytes);
+    method->allocate(&new->block, bytes);
     CHECK_EQUAL(0, new->block % 512);
-    if (way->whole && rounded(bytes, 512) >= way->whole)
+    if (method->whole && rounded(bytes, 512) >= method->whole)
         CHECK_EQUAL(0, new->block % (2 * MIB));
     CU(cuMemsetD8_v2(new->block, new->mark, 1));
     CU(cuMemsetD8_v2(new->block + bytes - 1, new->mark, 1));
 }
 
-static void take_one(const struct way *way, size_t at)
+static void free_one(const struct method *method, size_t at)
 {
     struct live old = live[at];
     unsigned char first, last;
@@ -105,41 +105,41 @@ static void take_one(const struct way *way, size_t at)
     CU(cuMemcpyDtoH_v2(&last, old.block + old.bytes - 1, 1));
     CHECK_EQUAL(old.mark, first);
     CHECK_EQUAL(old.mark, last);
-    way->release(old.block);
+    method->release(old.block);
     live_bytes -= old.bytes;
     live[at] = live[--live_count];
 }
 
-static void take_all(const struct way *way)
+static void free_all(const struct method *method)
 {
     while (live_count > 0)
-        take_one(way, next_random((unsigned)live_count));
+        free_one(method, next_random((unsigned)live_count));
 }
 
-static void put_and_take(const struct way *way)
+static void allocate_and_free_randomly(const struct method *method)
 {
     for (unsigned i = 0; i < STEPS; i++) {
         size_t bytes =
             size_near(next_random(SHIFT_MAX + 1), offsets[next_random(OFFSETS)]);
         while (live_count == LIVE || live_bytes + bytes > LIVE_MIB * MIB ||
                (live_count > 0 && next_random(5) < 2))
-            take_one(way, next_random((unsigned)live_count));
-        put_one(way, bytes);
+            free_one(method, next_random((unsigned)live_count));
+        allocate_one(method, bytes);
     }
-    take_all(way);
+    free_all(method);
 }
 
 /* Each size alone, beside a small block, and beside one of each other kind. */
-static void put_pairs(const struct way *way)
+static void allocate_pairs(const struct method *method)
 {
     for (unsigned shift = 0; shift <= SHIFT_MAX; shift++)
         for (unsigned i = 0; i < OFFSETS; i++) {
-            put_one(way, 512);
-            put_one(way, size_near(shift, offsets[i]));
-            take_one(way, live_count - 1);
+            allocate_one(method, 512);
+            allocate_one(method, size_near(shift, offsets[i]));
+            free_one(method, live_count - 1);
             for (unsigned j = 0; j < 4; j++)
-                put_one(way, j % 2 ? 2 * MIB : size_near(shift, offsets[i]));
-            take_all(way);
+                allocate_one(method, j % 2 ? 2 * MIB : size_near(shift, offsets[i]));
+            free_all(method);
         }
 }
 
@@ -161,15 +161,15 @@ static void free_now(CUdeviceptr block)
     CU(cuMemFree_v2(block));
 }
 
-static const struct way now = {allocate_now, free_now, 2 << 20};
+static const struct method now = {allocate_now, free_now, 2 << 20};
 
 TEST(sizes_around_each_boundary_leave_the_device_unused)
 {
     small_device();
-    put_pairs(&now);
+    allocate_pairs(&now);
     check_unused();
     for (unsigned i = 0; i < RUNS; i++) {
-        put_and_take(&now);
+        allocate_and_free_randomly(&now);
         check_unused();
     }
     CHECK_EQUAL(0, driver.configure(NULL));
@@ -199,7 +199,7 @@ static void free_in_order(CUdeviceptr block)
         CU(cuMemFreeAsync(block, streams[next_random(STREAMS)]));
 }
 
-static const struct way in_order = {allocate_in_order, free_in_order, 0};
+static const struct method in_order = {allocate_in_order, free_in_order, 0};
 
 TEST(sizes_around_each_boundary_leave_a_pool_unused)
 {
@@ -213,8 +213,8 @@ TEST(sizes_around_each_boundary_leave_a_pool_unused)
     CU(cuMemPoolCreate(&pool, &properties));
     for (unsigned i = 0; i < STREAMS; i++)
         CU(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
-    put_pairs(&in_order);
-    put_and_take(&in_order);
+    allocate_pairs(&in_order);
+    allocate_and_free_randomly(&in_order);
     CU(cuCtxSynchronize());
     CU(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &in_use));
     CHECK_EQUAL(0, in_use);
@@ -230,7 +230,7 @@ TEST(sizes_around_each_boundary_leave_a_pool_unused)
 
 TEST(sizes_around_each_boundary_leave_no_memory_of_graphs)
 {
-    CUdeviceptr beside;
+    CUdeviceptr neighbour;
 
     small_device();
     for (unsigned shift = 0; shift <= SHIFT_MAX; shift++)
@@ -242,13 +242,13 @@ TEST(sizes_around_each_boundary_leave_no_memory_of_graphs)
             };
             CUgraphNode node;
             CUgraph graph;
-            CU(cuMemAlloc_v2(&beside, 512));
+            CU(cuMemAlloc_v2(&neighbour, 512));
             CU(cuGraphCreate(&graph, 0));
             CU(cuGraphAddMemAllocNode(&node, graph, NULL, 0, &wanted));
             if (rounded(wanted.bytesize, 512) >= 2 * MIB)
                 CHECK_EQUAL(0, wanted.dptr % (2 * MIB));
             CU(cuGraphDestroy(graph));
-            CU(cuMemFree_v2(beside));
+            CU(cuMemFree_v2(neighbour));
             check_unused();
         }
     CHECK_EQUAL(0, driver.configure(NULL));

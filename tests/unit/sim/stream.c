@@ -84,10 +84,10 @@ TEST(stream_pageable_source_may_be_changed_after_the_call)
     CU(cuStreamDestroy_v2(stream));
 }
 
-TEST(stream_non_blocking_is_not_held_by_the_default_stream_and_blocking_is)
+TEST(stream_blocking_waits_for_the_default_stream_and_non_blocking_does_not)
 {
     CUstream blocking, free_running;
-    atomic_int held = 0;
+    atomic_int was_called = 0;
     CUdeviceptr block;
     struct gate gate;
 
@@ -96,14 +96,14 @@ TEST(stream_non_blocking_is_not_held_by_the_default_stream_and_blocking_is)
     CU(cuStreamCreate(&free_running, CU_STREAM_NON_BLOCKING));
     CU(cuMemAlloc_v2(&block, 100));
     close_stream(NULL, &gate);
-    CU(cuLaunchHostFunc(blocking, note, &held));
+    CU(cuLaunchHostFunc(blocking, note, &was_called));
     CU(cuMemsetD8Async(block, 1, 100, free_running));
     CU(cuStreamSynchronize(free_running));
-    CHECK_EQUAL(0, atomic_load(&held));
+    CHECK_EQUAL(0, atomic_load(&was_called));
     CU_IS(CUDA_ERROR_NOT_READY, cuStreamQuery(blocking));
     atomic_store(&gate.is_open, true);
     CU(cuStreamSynchronize(blocking));
-    CHECK_EQUAL(1, atomic_load(&held));
+    CHECK_EQUAL(1, atomic_load(&was_called));
     CU(cuMemFree_v2(block));
     CU(cuStreamDestroy_v2(blocking));
     CU(cuStreamDestroy_v2(free_running));
@@ -201,7 +201,7 @@ TEST(stream_wait_for_an_event_orders_two_streams)
     CU(cuStreamDestroy_v2(second));
 }
 
-TEST(stream_context_event_covers_streams_that_are_gone)
+TEST(stream_context_event_covers_destroyed_streams)
 {
     CUstream stream;
     CUcontext context = use_device(0);
@@ -284,7 +284,7 @@ static void allocate_inside(void *data)
     in_host_function = driver.cuMemAlloc_v2(&address, 100);
 }
 
-TEST(stream_driver_calls_in_a_host_function_are_refused)
+TEST(stream_driver_calls_in_a_host_function_are_rejected)
 {
     use_device(0);
     CU(cuLaunchHostFunc(NULL, allocate_inside, NULL));
@@ -294,7 +294,7 @@ TEST(stream_driver_calls_in_a_host_function_are_refused)
 
 /* Run this program again as `role`; its stderr goes to `words`. Returns its wait status.
  */
-static int run_as(const char *role, char *words, size_t words_bytes)
+static int run_as(const char *role, char *message, size_t message_bytes)
 {
     int ends[2], status;
     size_t used = 0;
@@ -309,9 +309,9 @@ static int run_as(const char *role, char *words, size_t words_bytes)
         _exit(1);
     }
     close(ends[1]);
-    while ((got = read(ends[0], words + used, words_bytes - 1 - used)) > 0)
+    while ((got = read(ends[0], message + used, message_bytes - 1 - used)) > 0)
         used += (size_t)got;
-    words[used] = '\0';
+    message[used] = '\0';
     close(ends[0]);
     CHECK_EQUAL(child, waitpid(child, &status, 0));
     return status;
@@ -320,13 +320,13 @@ static int run_as(const char *role, char *words, size_t words_bytes)
 /* The process that misuses a stream dies, and says with which call. */
 TEST(stream_that_is_destroyed_aborts_with_the_name_of_the_call)
 {
-    char words[4096];
-    int status = run_as("misuse", words, sizeof words);
+    char message[4096];
+    int status = run_as("misuse", message, sizeof message);
 
     CHECK(WIFSIGNALED(status));
     CHECK_EQUAL(SIGABRT, WTERMSIG(status));
-    CHECK(strstr(words, "cuStreamQuery"));
-    CHECK(strstr(words, "destroyed"));
+    CHECK(strstr(message, "cuStreamQuery"));
+    CHECK(strstr(message, "destroyed"));
 }
 
 /* The other side of the test above: this program again, with an argument. */
@@ -371,10 +371,10 @@ TEST(stream_many_streams_and_events_all_come_to_their_end)
     CU(cuEventDestroy_v2(event));
 }
 
-TEST(stream_work_left_at_exit_does_not_hold_the_process)
+TEST(stream_unfinished_work_at_exit_does_not_block_the_process)
 {
-    char words[4096];
-    int status = run_as("leave", words, sizeof words);
+    char message[4096];
+    int status = run_as("leave", message, sizeof message);
 
     CHECK(WIFEXITED(status));
     CHECK_EQUAL(0, WEXITSTATUS(status));

@@ -18,7 +18,7 @@ static void wait_until_destroyed(int count)
         sched_yield();
 }
 
-TEST(a_user_object_goes_with_its_last_reference)
+TEST(a_user_object_is_destroyed_with_its_last_reference)
 {
     int seven = 7;
     CUuserObject object;
@@ -55,7 +55,7 @@ TEST(a_graph_and_its_executable_keep_a_user_object)
     wait_until_destroyed(7);
 }
 
-TEST(a_user_object_refuses_what_cannot_be)
+TEST(a_user_object_rejects_invalid_arguments)
 {
     int seven = 7;
     CUuserObject object = NULL;

@@ -1,16 +1,16 @@
 /* Virtual memory: the rules of each call, as an H200 (driver 580) answers. */
 #include "vmm.h"
 
-TEST(vmm_is_claimed_and_has_pieces_of_2_mib)
+TEST(vmm_is_supported_with_a_granularity_of_2_mib)
 {
     CUmemAllocationProp properties = properties_of(0, 0);
     size_t bytes = 0;
-    int claimed;
+    int supported;
 
     use_device(0);
     for (int attribute = 102; attribute <= 103; attribute++) {
-        CU(cuDeviceGetAttribute(&claimed, attribute, 0));
-        CHECK_EQUAL(1, claimed);
+        CU(cuDeviceGetAttribute(&supported, attribute, 0));
+        CHECK_EQUAL(1, supported);
     }
     for (int option = 0; option < 2; option++) {
         CU(cuMemGetAllocationGranularity(&bytes, &properties, option));
@@ -24,7 +24,8 @@ TEST(vmm_is_claimed_and_has_pieces_of_2_mib)
 
 /* --- memory --- */
 
-static void refuse(CUresult wanted, size_t bytes, const CUmemAllocationProp *properties)
+static void expect_create_error(CUresult wanted, size_t bytes,
+                                const CUmemAllocationProp *properties)
 {
     handle_t handle = 77;
 
@@ -32,51 +33,51 @@ static void refuse(CUresult wanted, size_t bytes, const CUmemAllocationProp *pro
     CHECK_EQUAL(77, handle);
 }
 
-TEST(vmm_create_refuses_what_the_real_driver_refuses)
+TEST(vmm_create_rejects_the_same_arguments_as_the_real_driver)
 {
     CUmemAllocationProp good = properties_of(0, 0), bad;
     handle_t handle;
 
     use_device(0);
-    refuse(CUDA_ERROR_INVALID_VALUE, 0, &good);
-    refuse(CUDA_ERROR_INVALID_VALUE, MIB, &good);
-    refuse(CUDA_ERROR_INVALID_VALUE, 3 * MIB, &good);
-    refuse(CUDA_ERROR_INVALID_VALUE, PIECE, NULL);
-    refuse(CUDA_ERROR_OUT_OF_MEMORY, (size_t)1 << 40, &good);
-    refuse(CUDA_ERROR_OUT_OF_MEMORY, (size_t)1 << 60, &good);
+    expect_create_error(CUDA_ERROR_INVALID_VALUE, 0, &good);
+    expect_create_error(CUDA_ERROR_INVALID_VALUE, MIB, &good);
+    expect_create_error(CUDA_ERROR_INVALID_VALUE, 3 * MIB, &good);
+    expect_create_error(CUDA_ERROR_INVALID_VALUE, PIECE, NULL);
+    expect_create_error(CUDA_ERROR_OUT_OF_MEMORY, (size_t)1 << 40, &good);
+    expect_create_error(CUDA_ERROR_OUT_OF_MEMORY, (size_t)1 << 60, &good);
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemCreate(&handle, PIECE, &good, 1));
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemCreate(NULL, PIECE, &good, 0));
     for (int type = 0; type <= 2; type += 2) {
         bad = good;
         bad.type = type;
-        refuse(CUDA_ERROR_INVALID_VALUE, PIECE, &bad);
+        expect_create_error(CUDA_ERROR_INVALID_VALUE, PIECE, &bad);
     }
     bad = good;
     bad.location.id = -1;
-    refuse(CUDA_ERROR_INVALID_DEVICE, PIECE, &bad);
+    expect_create_error(CUDA_ERROR_INVALID_DEVICE, PIECE, &bad);
     bad.location.id = 99;
-    refuse(CUDA_ERROR_INVALID_DEVICE, PIECE, &bad);
+    expect_create_error(CUDA_ERROR_INVALID_DEVICE, PIECE, &bad);
     bad = good;
     bad.location.type = CU_MEM_LOCATION_TYPE_INVALID;
-    refuse(CUDA_ERROR_INVALID_VALUE, PIECE, &bad);
+    expect_create_error(CUDA_ERROR_INVALID_VALUE, PIECE, &bad);
     bad = good;
     bad.win32HandleMetaData = &bad;
-    refuse(CUDA_ERROR_INVALID_VALUE, PIECE, &bad);
+    expect_create_error(CUDA_ERROR_INVALID_VALUE, PIECE, &bad);
     bad = good;
     bad.allocFlags.reserved[3] = 1;
-    refuse(CUDA_ERROR_INVALID_VALUE, PIECE, &bad);
+    expect_create_error(CUDA_ERROR_INVALID_VALUE, PIECE, &bad);
 }
 
-TEST(vmm_create_knows_descriptors_and_no_other_shareable_handles)
+TEST(vmm_create_supports_only_file_descriptors_as_shareable_handles)
 {
     use_device(0);
     for (int types = 0; types < 16; types++) {
         CUmemAllocationProp properties = properties_of(0, types);
         handle_t handle;
         if (types > 1) {
-            refuse(types == 8 || types == 9 ? CUDA_ERROR_NOT_PERMITTED
-                                            : CUDA_ERROR_INVALID_VALUE,
-                   PIECE, &properties);
+            expect_create_error(types == 8 || types == 9 ? CUDA_ERROR_NOT_PERMITTED
+                                                         : CUDA_ERROR_INVALID_VALUE,
+                                PIECE, &properties);
             continue;
         }
         CU(cuMemCreate(&handle, PIECE, &properties, 0));
@@ -84,34 +85,34 @@ TEST(vmm_create_knows_descriptors_and_no_other_shareable_handles)
     }
 }
 
-TEST(vmm_memory_counts_from_its_creation_until_nobody_holds_it)
+TEST(vmm_memory_counts_from_creation_to_the_last_reference)
 {
     for (int types = 0; types < 2; types++) {
         unsigned long long live = driver.live_bytes();
-        CUmemAllocationProp said;
+        CUmemAllocationProp reported;
         use_device(0);
         size_t before = free_bytes();
         handle_t handle = new_memory(8 * MIB, types);
         CHECK_EQUAL(8 * MIB, before - free_bytes());
         CHECK_EQUAL(8 * MIB, driver.live_bytes() - live);
-        CU(cuMemGetAllocationPropertiesFromHandle(&said, handle));
-        CHECK_EQUAL(CU_MEM_ALLOCATION_TYPE_PINNED, said.type);
-        CHECK_EQUAL(types, said.requestedHandleTypes);
-        CHECK_EQUAL(CU_MEM_LOCATION_TYPE_DEVICE, said.location.type);
-        CHECK_EQUAL(0, said.location.id);
+        CU(cuMemGetAllocationPropertiesFromHandle(&reported, handle));
+        CHECK_EQUAL(CU_MEM_ALLOCATION_TYPE_PINNED, reported.type);
+        CHECK_EQUAL(types, reported.requestedHandleTypes);
+        CHECK_EQUAL(CU_MEM_LOCATION_TYPE_DEVICE, reported.location.type);
+        CHECK_EQUAL(0, reported.location.id);
         CU_IS(CUDA_ERROR_INVALID_VALUE,
               cuMemGetAllocationPropertiesFromHandle(NULL, handle));
         CU(cuMemRelease(handle));
         CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemRelease(handle));
         CU_IS(CUDA_ERROR_INVALID_VALUE,
-              cuMemGetAllocationPropertiesFromHandle(&said, handle));
+              cuMemGetAllocationPropertiesFromHandle(&reported, handle));
         CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemRelease(0));
         CHECK_EQUAL(before, free_bytes());
         CHECK(driver.live_bytes() == live);
     }
 }
 
-TEST(vmm_memory_runs_out_with_the_device_and_pools_give_way)
+TEST(vmm_create_fails_on_a_full_device_and_trims_pools)
 {
     CUmemAllocationProp properties = properties_of(0, 0);
     handle_t first, second = 77;
@@ -144,7 +145,7 @@ TEST(vmm_needs_no_context)
     CU(cuMemCreate(&handle, PIECE, &properties, 0));
     CU(cuMemAddressReserve(&address, PIECE, 0, 0, 0));
     CU(cuMemMap(address, PIECE, 0, handle, 0));
-    give_access(address, PIECE);
+    set_read_write(address, PIECE);
     CU(cuMemUnmap(address, PIECE));
     CU(cuMemRelease(handle));
     CU(cuMemAddressFree(address, PIECE));
@@ -152,7 +153,7 @@ TEST(vmm_needs_no_context)
 
 /* --- addresses --- */
 
-TEST(vmm_reserve_refuses_what_the_real_driver_refuses)
+TEST(vmm_reserve_rejects_the_same_arguments_as_the_real_driver)
 {
     CUdeviceptr address = 77;
 
@@ -171,9 +172,9 @@ TEST(vmm_reserve_refuses_what_the_real_driver_refuses)
     CHECK_EQUAL(77, address);
 }
 
-TEST(vmm_addresses_are_aligned_and_where_one_likes_if_those_are_free)
+TEST(vmm_addresses_are_aligned_and_follow_a_free_hint)
 {
-    CUdeviceptr address, wished, other;
+    CUdeviceptr address, hinted, other;
 
     use_device(0);
     for (size_t alignment = 4096; alignment <= 1024 * MIB; alignment *= 8) {
@@ -182,11 +183,11 @@ TEST(vmm_addresses_are_aligned_and_where_one_likes_if_those_are_free)
         CHECK_EQUAL(0, address % alignment);
         CU(cuMemAddressFree(address, PIECE));
     }
-    CU(cuMemAddressReserve(&wished, PIECE, 0, address, 0));
-    CHECK(wished == address);
+    CU(cuMemAddressReserve(&hinted, PIECE, 0, address, 0));
+    CHECK(hinted == address);
     CU(cuMemAddressReserve(&other, PIECE, 0, address, 0));
     CHECK(other != address);
-    CU(cuMemAddressFree(wished, PIECE));
+    CU(cuMemAddressFree(hinted, PIECE));
     CU(cuMemAddressFree(other, PIECE));
 }
 
@@ -272,7 +273,7 @@ TEST(vmm_unmap_is_of_whole_mappings_and_takes_gaps)
 TEST(vmm_a_mapping_keeps_the_memory_and_its_handle_good)
 {
     handle_t handle, retained = 77;
-    CUmemAllocationProp said;
+    CUmemAllocationProp reported;
 
     use_device(0);
     size_t before = free_bytes();
@@ -281,7 +282,7 @@ TEST(vmm_a_mapping_keeps_the_memory_and_its_handle_good)
     CU(cuMemMap(address, 4 * MIB, 0, handle, 0));
     CU(cuMemRelease(handle));
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemRelease(handle));
-    CU(cuMemGetAllocationPropertiesFromHandle(&said, handle));
+    CU(cuMemGetAllocationPropertiesFromHandle(&reported, handle));
     CU(cuMemMap(address + 8 * MIB, 4 * MIB, 0, handle, 0));
     CHECK_EQUAL(4 * MIB, before - free_bytes());
     CU(cuMemRetainAllocationHandle(&retained,
@@ -297,7 +298,7 @@ TEST(vmm_a_mapping_keeps_the_memory_and_its_handle_good)
     CU(cuMemAddressFree(address, 16 * MIB));
 }
 
-TEST(vmm_retain_is_for_mapped_memory_alone)
+TEST(vmm_retain_works_only_for_mapped_memory)
 {
     handle_t handle = 77;
     CUdeviceptr block;
@@ -327,7 +328,7 @@ TEST(vmm_memory_is_the_same_wherever_it_is_mapped)
         handle_t handle = new_memory(4 * MIB, types);
         CU(cuMemMap(address, 4 * MIB, 0, handle, 0));
         CU(cuMemMap(address + 4 * MIB, 4 * MIB, 0, handle, 0));
-        give_access(address, 8 * MIB);
+        set_read_write(address, 8 * MIB);
         CU(cuMemcpyDtoH_v2(bytes, address + 4 * MIB - 100, 100));
         CHECK_EQUAL(0, bytes[99]); /* what another used before is not seen */
         CU(cuMemsetD8_v2(address + 4 * MIB - 100, 42, 100));
@@ -337,7 +338,7 @@ TEST(vmm_memory_is_the_same_wherever_it_is_mapped)
         CU(cuMemUnmap(address, 8 * MIB));
         CU(cuMemMap(address, 4 * MIB, 0, handle, 0)); /* it has kept its content */
         CHECK_EQUAL(0, access_at(address, 0));        /* but not the access */
-        give_access(address, 4 * MIB);
+        set_read_write(address, 4 * MIB);
         memset(bytes, 0, sizeof bytes);
         CU(cuMemcpyDtoH_v2(bytes, address + 4 * MIB - 100, 100));
         CHECK_EQUAL(42, bytes[50]);
@@ -355,7 +356,7 @@ TEST(vmm_mappings_outlive_the_context)
     CUdeviceptr address = new_addresses(PIECE);
     handle_t handle = new_memory(PIECE, 0);
     CU(cuMemMap(address, PIECE, 0, handle, 0));
-    give_access(address, PIECE);
+    set_read_write(address, PIECE);
     CU(cuMemsetD8_v2(address, 5, 100));
     CU(cuDevicePrimaryCtxReset_v2(0));
     use_device(0);

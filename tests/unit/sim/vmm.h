@@ -48,7 +48,7 @@ static inline CUresult set_access(CUdeviceptr address, size_t bytes, CUdevice de
     return driver.cuMemSetAccess(address, bytes, &access, 1);
 }
 
-static inline void give_access(CUdeviceptr address, size_t bytes)
+static inline void set_read_write(CUdeviceptr address, size_t bytes)
 {
     CHECK_EQUAL(CUDA_SUCCESS,
                 set_access(address, bytes, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));

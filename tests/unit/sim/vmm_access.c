@@ -49,7 +49,7 @@ TEST(vmm_access_is_set_for_whole_mappings_without_gaps)
     tear_down();
 }
 
-TEST(vmm_access_refuses_what_the_real_driver_refuses)
+TEST(vmm_access_rejects_the_same_arguments_as_the_real_driver)
 {
     CUmemAccessDesc access = access_of(0, 3), both[2] = {access, access};
     CUmemLocation location = access.location;
@@ -134,13 +134,13 @@ static void check_reads(CUresult wanted, CUdeviceptr address, size_t bytes)
 TEST(vmm_copies_need_memory_and_access_when_they_are_called)
 {
     set_up();
-    give_access(base, 4 * MIB);
+    set_read_write(base, 4 * MIB);
     check_writes(CUDA_ERROR_INVALID_VALUE, base + 8 * MIB, 100); /* not mapped */
     check_reads(CUDA_ERROR_INVALID_VALUE, base + 8 * MIB, 100);
     check_writes(CUDA_ERROR_INVALID_VALUE, base + 4 * MIB, 100); /* no access */
     check_reads(CUDA_ERROR_INVALID_VALUE, base + 4 * MIB, 100);
     check_writes(CUDA_ERROR_INVALID_VALUE, base + 4 * MIB - 50, 100);
-    give_access(base + 4 * MIB, PIECE);
+    set_read_write(base + 4 * MIB, PIECE);
     check_writes(CUDA_SUCCESS, base + 4 * MIB - 50, 100); /* over two mappings */
     check_reads(CUDA_SUCCESS, base + 4 * MIB - 50, 100);
     check_writes(CUDA_ERROR_INVALID_VALUE, base + 6 * MIB - 50, 100); /* and beyond */
@@ -151,15 +151,15 @@ TEST(vmm_copies_need_memory_and_access_when_they_are_called)
     check_reads(CUDA_SUCCESS, base + 4 * MIB - 50, 100);
     CHECK_EQUAL(0, set_access(base, 4 * MIB, 0, CU_MEM_ACCESS_FLAGS_PROT_NONE));
     check_reads(CUDA_ERROR_INVALID_VALUE, base, 100);
-    give_access(base, 4 * MIB);
+    set_read_write(base, 4 * MIB);
     check_writes(CUDA_SUCCESS, base, 100);
     tear_down();
 }
 
-TEST(vmm_rows_of_a_fill_may_not_leave_what_is_mapped)
+TEST(vmm_rows_of_a_fill_must_stay_in_mapped_memory)
 {
     set_up();
-    give_access(base, 6 * MIB);
+    set_read_write(base, 6 * MIB);
     CU(cuMemsetD2D8_v2(base, MIB, 1, 10, 6));
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemsetD2D8_v2(base, MIB, 1, 10, 7));
     CU(cuMemsetD2D32_v2(base + 4 * MIB - 512, 512, 7, 10, 2));
@@ -192,13 +192,13 @@ TEST(vmm_access_is_that_of_the_device_that_copies)
     tear_down();
 }
 
-TEST(vmm_memory_is_refused_by_calls_for_other_memory)
+TEST(vmm_memory_is_rejected_by_calls_for_other_memory)
 {
     CUipcMemHandle handle;
     int yes = 1;
 
     set_up();
-    give_access(base, 6 * MIB);
+    set_read_write(base, 6 * MIB);
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuIpcGetMemHandle(&handle, base));
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemFree_v2(base));
     CU_IS(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(base, NULL));
@@ -214,7 +214,7 @@ TEST(vmm_memory_is_refused_by_calls_for_other_memory)
 
 /* --- what is said of an address --- */
 
-static uint64_t ask(int attribute, CUdeviceptr address)
+static uint64_t pointer_attribute(int attribute, CUdeviceptr address)
 {
     uint64_t value = 0, plural = 0;
     void *values[] = {&plural};
@@ -225,35 +225,40 @@ static uint64_t ask(int attribute, CUdeviceptr address)
     return value;
 }
 
-TEST(vmm_pointers_know_their_mapping_and_their_reservation)
+TEST(vmm_pointer_attributes_name_the_mapping_and_the_reservation)
 {
     CUdeviceptr start;
     uint64_t value;
     size_t bytes;
 
     set_up();
-    give_access(base, 4 * MIB);
+    set_read_write(base, 4 * MIB);
     CU(cuMemGetAddressRange_v2(&start, &bytes, base + 3 * MIB + 7));
     CHECK(start == base);
     CHECK_EQUAL(4 * MIB, bytes);
-    CHECK_EQUAL(CU_MEMORYTYPE_DEVICE, ask(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, base));
-    CHECK(ask(CU_POINTER_ATTRIBUTE_DEVICE_POINTER, base + 9) == base + 9);
-    CHECK(ask(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, base + MIB) == base);
-    CHECK_EQUAL(16 * MIB, ask(CU_POINTER_ATTRIBUTE_RANGE_SIZE, base + 5 * MIB));
-    CHECK(ask(CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, base + 5 * MIB) == base + 4 * MIB);
-    CHECK_EQUAL(PIECE, ask(CU_POINTER_ATTRIBUTE_MAPPING_SIZE, base + 5 * MIB));
-    CHECK_EQUAL(0, ask(CU_POINTER_ATTRIBUTE_CONTEXT, base));
-    CHECK_EQUAL(0, ask(CU_POINTER_ATTRIBUTE_IS_MANAGED, base));
-    CHECK_EQUAL(0, ask(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, base));
-    CHECK_EQUAL(0, ask(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, base));
-    CHECK_EQUAL(0, ask(CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, base));
-    CHECK_EQUAL(1, ask(CU_POINTER_ATTRIBUTE_MAPPED, base));
-    CHECK_EQUAL(3, ask(CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, base));
-    CHECK_EQUAL(0, ask(CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, base + 4 * MIB));
-    CHECK(ask(CU_POINTER_ATTRIBUTE_BUFFER_ID, base) !=
-          ask(CU_POINTER_ATTRIBUTE_BUFFER_ID, base + 4 * MIB));
-    CHECK(ask(CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID, base) !=
-          ask(CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID, base + 4 * MIB));
+    CHECK_EQUAL(CU_MEMORYTYPE_DEVICE,
+                pointer_attribute(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, base));
+    CHECK(pointer_attribute(CU_POINTER_ATTRIBUTE_DEVICE_POINTER, base + 9) == base + 9);
+    CHECK(pointer_attribute(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, base + MIB) == base);
+    CHECK_EQUAL(16 * MIB,
+                pointer_attribute(CU_POINTER_ATTRIBUTE_RANGE_SIZE, base + 5 * MIB));
+    CHECK(pointer_attribute(CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, base + 5 * MIB) ==
+          base + 4 * MIB);
+    CHECK_EQUAL(PIECE,
+                pointer_attribute(CU_POINTER_ATTRIBUTE_MAPPING_SIZE, base + 5 * MIB));
+    CHECK_EQUAL(0, pointer_attribute(CU_POINTER_ATTRIBUTE_CONTEXT, base));
+    CHECK_EQUAL(0, pointer_attribute(CU_POINTER_ATTRIBUTE_IS_MANAGED, base));
+    CHECK_EQUAL(0,
+                pointer_attribute(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, base));
+    CHECK_EQUAL(0, pointer_attribute(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, base));
+    CHECK_EQUAL(0, pointer_attribute(CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, base));
+    CHECK_EQUAL(1, pointer_attribute(CU_POINTER_ATTRIBUTE_MAPPED, base));
+    CHECK_EQUAL(3, pointer_attribute(CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, base));
+    CHECK_EQUAL(0, pointer_attribute(CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, base + 4 * MIB));
+    CHECK(pointer_attribute(CU_POINTER_ATTRIBUTE_BUFFER_ID, base) !=
+          pointer_attribute(CU_POINTER_ATTRIBUTE_BUFFER_ID, base + 4 * MIB));
+    CHECK(pointer_attribute(CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID, base) !=
+          pointer_attribute(CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID, base + 4 * MIB));
     CU_IS(CUDA_ERROR_NOT_FOUND, cuMemGetAddressRange_v2(&start, &bytes, base + 4 * MIB));
     CU_IS(CUDA_ERROR_INVALID_VALUE,
           cuPointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
@@ -308,7 +313,7 @@ static void pull_memory(enum pull how)
         CU(cuMemRelease(large));
         large = new_memory(4 * MIB, 0);
         CU(cuMemMap(base, 4 * MIB, 0, large, 0));
-        give_access(base, 4 * MIB);
+        set_read_write(base, 4 * MIB);
     }
 }
 
@@ -320,7 +325,7 @@ static void queue_and_pull(enum pull how, CUstream *stream, CUevent *event)
 
     atomic_store(&open, false);
     set_up();
-    give_access(base, 4 * MIB);
+    set_read_write(base, 4 * MIB);
     CU(cuMemAlloc_v2(&block, PIECE));
     CU(cuStreamCreate(stream, CU_STREAM_NON_BLOCKING));
     CU(cuEventCreate(event, CU_EVENT_DISABLE_TIMING));
@@ -351,7 +356,7 @@ static void check_lost(CUstream stream, CUevent event)
     CHECK_EQUAL(0, block); /* and no address */
 }
 
-TEST(vmm_memory_pulled_from_under_queued_work_loses_the_context)
+TEST(vmm_unmapping_under_queued_work_loses_the_context)
 {
     for (enum pull how = UNMAP; how <= UNMAP_AND_RELEASE; how++) {
         CUstream stream;
@@ -370,7 +375,7 @@ TEST(vmm_memory_pulled_from_under_queued_work_loses_the_context)
     }
 }
 
-TEST(vmm_work_in_the_queue_uses_what_is_mapped_when_its_turn_comes)
+TEST(vmm_queued_work_uses_the_mappings_of_its_start)
 {
     CUstream stream;
     CUevent event;
@@ -387,7 +392,7 @@ TEST(vmm_work_in_the_queue_uses_what_is_mapped_when_its_turn_comes)
 }
 
 /* In the seeded mode work is done inside of calls, so the same must hold there. */
-TEST(vmm_memory_pulled_from_under_seeded_work_loses_the_context_for_some_seeds)
+TEST(vmm_unmapping_under_seeded_work_loses_the_context_for_some_seeds)
 {
     enum { SEEDS = 40 };
     int lost = 0;
@@ -398,7 +403,7 @@ TEST(vmm_memory_pulled_from_under_seeded_work_loses_the_context_for_some_seeds)
         snprintf(options, sizeof options, "mode=seeded,seed=%d", seed);
         CHECK_EQUAL(0, driver.configure(options));
         set_up();
-        give_access(base, 4 * MIB);
+        set_read_write(base, 4 * MIB);
         CU(cuMemsetD8Async(base, 9, 100, NULL));
         CU(cuMemUnmap(base, 4 * MIB));
         result = driver.cuCtxSynchronize();
@@ -417,7 +422,7 @@ TEST(vmm_unmapping_without_a_wait_is_a_race)
     for (int waits = 0; waits < 2; waits++) {
         CHECK_EQUAL(0, driver.configure("races=on"));
         set_up();
-        give_access(base, 4 * MIB);
+        set_read_write(base, 4 * MIB);
         CU(cuMemsetD8Async(base, 9, 100, NULL));
         if (waits)
             CU(cuStreamSynchronize(NULL));
@@ -468,7 +473,7 @@ TEST(vmm_unmapping_under_running_copies_is_survived)
     for (int i = 0; i < THREADS; i++)
         CHECK_EQUAL(0, pthread_create(&threads[i], NULL, use_memory, NULL));
     for (int i = 0; i < ROUNDS; i++) {
-        give_access(base, 4 * MIB);
+        set_read_write(base, 4 * MIB);
         nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
         if (i % 2)
             CHECK_EQUAL(0, set_access(base, 4 * MIB, 0, i % 4 == 1));

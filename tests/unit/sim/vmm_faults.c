@@ -6,7 +6,7 @@
 enum { NONE = 77 };
 
 /* Only one call fails, so what undoes something comes through at the second try. */
-#define SURELY(call) CHECK(driver.call == CUDA_SUCCESS || driver.call == CUDA_SUCCESS)
+#define RETRY_ONCE(call) CHECK(driver.call == CUDA_SUCCESS || driver.call == CUDA_SUCCESS)
 
 /* A call that may fail; then its output is as it was. */
 #define TRY(output, untouched, call)      \
@@ -26,8 +26,8 @@ static void use_mapping(CUdeviceptr address, handle_t handle)
         driver.cuMemsetD8_v2(address, 5, 100) == CUDA_SUCCESS &&
         driver.cuMemcpyDtoH_v2(&byte, address + 99, 1) == CUDA_SUCCESS)
         CHECK_EQUAL(5, byte);
-    SURELY(cuCtxSynchronize());
-    SURELY(cuMemUnmap(address, PIECE));
+    RETRY_ONCE(cuCtxSynchronize());
+    RETRY_ONCE(cuMemUnmap(address, PIECE));
 }
 
 static void share_memory(handle_t handle)
@@ -42,7 +42,7 @@ static void share_memory(handle_t handle)
         cuMemImportFromShareableHandle(&imported, (void *)(intptr_t)file, 1));
     close(file);
     if (imported != NONE)
-        SURELY(cuMemRelease(imported));
+        RETRY_ONCE(cuMemRelease(imported));
 }
 
 static void memory_scenario(void)
@@ -58,9 +58,9 @@ static void memory_scenario(void)
     if (handle != NONE)
         share_memory(handle);
     if (handle != NONE)
-        SURELY(cuMemRelease(handle));
+        RETRY_ONCE(cuMemRelease(handle));
     if (address != NONE)
-        SURELY(cuMemAddressFree(address, PIECE));
+        RETRY_ONCE(cuMemAddressFree(address, PIECE));
 }
 
 static void share_pointer(CUmemoryPool pool, CUdeviceptr block)
@@ -81,8 +81,8 @@ static void share_pointer(CUmemoryPool pool, CUdeviceptr block)
     if (driver.cuMemPoolExportPointer(&data, block) == CUDA_SUCCESS)
         TRY(there, NONE, cuMemPoolImportPointer(&there, imported, &data));
     if (there != NONE)
-        SURELY(cuMemFreeAsync(there, NULL));
-    SURELY(cuMemPoolDestroy(imported));
+        RETRY_ONCE(cuMemFreeAsync(there, NULL));
+    RETRY_ONCE(cuMemPoolDestroy(imported));
 }
 
 static void pool_scenario(void)
@@ -101,10 +101,10 @@ static void pool_scenario(void)
     TRY(block, 0, cuMemAllocFromPoolAsync(&block, 1000, pool, NULL));
     if (block) {
         share_pointer(pool, block);
-        SURELY(cuMemFreeAsync(block, NULL));
+        RETRY_ONCE(cuMemFreeAsync(block, NULL));
     }
-    SURELY(cuCtxSynchronize());
-    SURELY(cuMemPoolDestroy(pool));
+    RETRY_ONCE(cuCtxSynchronize());
+    RETRY_ONCE(cuMemPoolDestroy(pool));
 }
 
 /* Until a run needs no fault. Returns how many there were. */
@@ -127,13 +127,13 @@ static unsigned torture_with(const char *option, void (*scenario)(void))
     }
 }
 
-TEST(vmm_nothing_is_left_behind_whichever_call_fails)
+TEST(vmm_leaks_nothing_whichever_call_fails)
 {
     CHECK_EQUAL(13, torture_with("fail=nth", memory_scenario));
     CHECK_EQUAL(11, torture_with("fail=nth", pool_scenario));
 }
 
-TEST(vmm_nothing_is_left_behind_where_host_memory_runs_out)
+TEST(vmm_leaks_nothing_without_host_memory)
 {
     CHECK(torture_with("host-memory=fail", memory_scenario) >= 6);
     CHECK(torture_with("host-memory=fail", pool_scenario) >= 8);

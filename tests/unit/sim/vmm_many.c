@@ -12,7 +12,7 @@ enum { COUNT = 10000 };
 enum { COUNT = 100000 };
 #endif
 
-TEST(vmm_many_mappings_are_made_asked_for_and_undone)
+TEST(vmm_many_mappings_are_created_queried_and_removed)
 {
     static handle_t handles[COUNT];
     CUmemAllocationProp properties = properties_of(0, 0);
@@ -27,7 +27,7 @@ TEST(vmm_many_mappings_are_made_asked_for_and_undone)
         CU(cuMemMap(address + i * PIECE, PIECE, 0, handles[i], 0));
     }
     CHECK_EQUAL(COUNT * PIECE, driver.live_bytes());
-    give_access(address, COUNT * PIECE);
+    set_read_write(address, COUNT * PIECE);
     for (size_t i = 0; i < COUNT; i++) {
         CU(cuMemsetD32Async(address + i * PIECE + 4, (unsigned)i, i % 100 == 0, NULL));
         CU(cuMemGetAddressRange_v2(&start, &bytes, address + i * PIECE + 7));

@@ -10,7 +10,7 @@ enum { SECRET = 0x5a };
 #define BYTES (4 * MIB)
 
 /* The memory behind `handle` at new addresses, for device 0; 0: refused. */
-static CUdeviceptr map_somewhere(handle_t handle)
+static CUdeviceptr map_anywhere(handle_t handle)
 {
     CUmemAccessDesc access = access_of(0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
     CUdeviceptr address;
@@ -57,7 +57,7 @@ static int importer(int peer)
     if (result != CUDA_SUCCESS)
         return result < 100 ? (int)result : 99;
     close(file);
-    address = map_somewhere(handle);
+    address = map_anywhere(handle);
     if (!address || !holds(address, SECRET))
         return 101;
     if (driver.cuMemExportToShareableHandle(&again, handle, 1, 0) !=
@@ -66,9 +66,9 @@ static int importer(int peer)
     if (driver.live_bytes() != 0 || driver.cuMemsetD8_v2(address, SECRET + 1, BYTES) ||
         driver.cuCtxSynchronize())
         return 103;
-    if (!tell(peer))
+    if (!notify_peer(peer))
         return 104;
-    await(peer);
+    wait_for_peer(peer);
     if (!holds(address, SECRET + 2))
         return 105;
     return driver.cuMemUnmap(address, BYTES) || driver.cuMemRelease(handle) ? 106 : 0;
@@ -84,13 +84,13 @@ static int exporter(int peer)
 
     if (!begin() || driver.cuMemCreate(&handle, BYTES, &properties, 0))
         return 100;
-    address = map_somewhere(handle);
+    address = map_anywhere(handle);
     if (!address || driver.cuMemsetD8_v2(address, SECRET, BYTES) ||
         driver.cuCtxSynchronize() ||
         driver.cuMemExportToShareableHandle(&file, handle, 1, 0) ||
         !send_file(peer, file))
         return 101;
-    await(peer);
+    wait_for_peer(peer);
     return 0;
 }
 
@@ -122,7 +122,7 @@ static CUresult try_import(int file)
     return result;
 }
 
-static void let_go(CUdeviceptr address, handle_t handle)
+static void unmap_and_release(CUdeviceptr address, handle_t handle)
 {
     CU(cuMemUnmap(address, BYTES));
     CU(cuMemAddressFree(address, BYTES));
@@ -135,24 +135,24 @@ TEST(vmm_share_another_process_sees_the_memory_and_changes_it)
 
     use_device(0);
     handle_t handle = new_memory(BYTES, 1);
-    CUdeviceptr address = map_somewhere(handle);
+    CUdeviceptr address = map_anywhere(handle);
     CU(cuMemsetD8_v2(address, SECRET, BYTES));
     CU(cuCtxSynchronize());
     CU(cuMemExportToShareableHandle(&file, handle, 1, 0));
     struct process other = start("importer");
     CHECK(send_file(other.peer, file));
     close(file);
-    CHECK(await(other.peer));
+    CHECK(wait_for_peer(other.peer));
     CHECK(holds(address, SECRET + 1));
     CU(cuMemsetD8_v2(address, SECRET + 2, BYTES));
     CU(cuCtxSynchronize());
     CHECK_EQUAL(0, end(other));
-    let_go(address, handle);
+    unmap_and_release(address, handle);
 }
 
 TEST(vmm_share_memory_outlives_an_exporter_that_is_killed)
 {
-    CUmemAllocationProp said;
+    CUmemAllocationProp reported;
     struct process other;
 
     use_device(0);
@@ -160,21 +160,21 @@ TEST(vmm_share_memory_outlives_an_exporter_that_is_killed)
     other = start("exporter");
     int file = receive_file(other.peer), second = fcntl(file, F_DUPFD_CLOEXEC, 0);
     handle_t handle = import(file);
-    CUdeviceptr address = map_somewhere(handle);
+    CUdeviceptr address = map_anywhere(handle);
     CHECK(holds(address, SECRET));
     end_killed(other);
     CHECK(holds(address, SECRET));
     CU(cuMemsetD8_v2(address, 3, BYTES));
     handle_t again = import(second); /* also after its death */
     CHECK(again != handle);
-    CUdeviceptr other_address = map_somewhere(again);
+    CUdeviceptr other_address = map_anywhere(again);
     CHECK(holds(other_address, 3));
-    CU(cuMemGetAllocationPropertiesFromHandle(&said, again));
-    CHECK_EQUAL(0, said.requestedHandleTypes);
-    CHECK_EQUAL(0, said.location.id);
+    CU(cuMemGetAllocationPropertiesFromHandle(&reported, again));
+    CHECK_EQUAL(0, reported.requestedHandleTypes);
+    CHECK_EQUAL(0, reported.location.id);
     CHECK_EQUAL(before, free_bytes()); /* the exporter's memory is not counted here */
-    let_go(address, handle);
-    let_go(other_address, again);
+    unmap_and_release(address, handle);
+    unmap_and_release(other_address, again);
 }
 
 TEST(vmm_share_memory_outlives_an_importer_that_is_killed)
@@ -183,17 +183,17 @@ TEST(vmm_share_memory_outlives_an_importer_that_is_killed)
 
     use_device(0);
     handle_t handle = new_memory(BYTES, 1);
-    CUdeviceptr address = map_somewhere(handle);
+    CUdeviceptr address = map_anywhere(handle);
     CU(cuMemsetD8_v2(address, SECRET, BYTES));
     CU(cuCtxSynchronize());
     CU(cuMemExportToShareableHandle(&file, handle, 1, 0));
     struct process other = start("importer");
     CHECK(send_file(other.peer, file));
     close(file);
-    CHECK(await(other.peer));
+    CHECK(wait_for_peer(other.peer));
     end_killed(other);
     CHECK(holds(address, SECRET + 1));
-    let_go(address, handle);
+    unmap_and_release(address, handle);
     CHECK_EQUAL(0, driver.live_bytes());
 }
 
@@ -204,28 +204,28 @@ TEST(vmm_share_one_process_may_import_its_own)
     use_device(0);
     size_t before = free_bytes();
     handle_t handle = new_memory(BYTES, 1);
-    CUdeviceptr address = map_somewhere(handle);
+    CUdeviceptr address = map_anywhere(handle);
     CU(cuMemExportToShareableHandle(&file, handle, 1, 0));
     CU(cuMemExportToShareableHandle(&second, handle, 1, 0));
     CHECK(file != second);
     CHECK(fcntl(file, F_GETFD) & FD_CLOEXEC);
     handle_t again = import(file);
     CHECK(again != handle);
-    CUdeviceptr there = map_somewhere(again);
+    CUdeviceptr there = map_anywhere(again);
     CU(cuMemsetD8_v2(address, 42, BYTES));
     CHECK(holds(there, 42));
     CHECK_EQUAL(BYTES, before - free_bytes());
-    let_go(address, handle);
+    unmap_and_release(address, handle);
     CHECK(holds(there, 42));
     CHECK_EQUAL(BYTES, before - free_bytes()); /* the import keeps it */
     CHECK_EQUAL(BYTES, driver.live_bytes());
-    let_go(there, again);
+    unmap_and_release(there, again);
     CHECK_EQUAL(before, free_bytes());
     CHECK_EQUAL(0, driver.live_bytes());
     close(second);
 }
 
-TEST(vmm_share_export_refuses_what_the_real_driver_refuses)
+TEST(vmm_share_export_rejects_the_same_arguments_as_the_real_driver)
 {
     unsigned long long wide = ~0ull;
     int file = -7;
@@ -248,7 +248,7 @@ TEST(vmm_share_export_refuses_what_the_real_driver_refuses)
     CU(cuMemRelease(handle));
 }
 
-TEST(vmm_share_a_descriptor_that_is_none_of_ours_is_refused)
+TEST(vmm_share_a_foreign_descriptor_is_rejected)
 {
     handle_t handle = 77;
     int file, ends[2];
@@ -286,7 +286,7 @@ static int forge(int file, unsigned place, uint64_t word, int seals)
     return forged;
 }
 
-TEST(vmm_share_a_file_that_says_what_is_not_so_is_refused)
+TEST(vmm_share_a_file_with_false_contents_is_rejected)
 {
     enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
     static const uint64_t words[] = {1, 7, 0, 8 * 1024 * 1024, 99}; /* of each 8 bytes */
@@ -312,7 +312,7 @@ TEST(vmm_share_a_file_that_says_what_is_not_so_is_refused)
 }
 
 /* Only root can play another user. */
-TEST(vmm_share_another_users_memory_is_refused)
+TEST(vmm_share_memory_of_another_user_is_rejected)
 {
     struct process other;
 

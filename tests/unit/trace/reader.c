@@ -15,9 +15,9 @@ static tarn_status read_text(struct text *text, size_t portion, struct events *e
                            &format);
 }
 
-static tarn_status read_words(const char *words, struct events *events)
+static tarn_status read_log(const char *content, struct events *events)
 {
-    struct text text = text_of(words);
+    struct text text = text_of(content);
     tarn_status status = read_text(&text, 0, events);
 
     text_free(&text);
@@ -25,11 +25,11 @@ static tarn_status read_words(const char *words, struct events *events)
 }
 
 /* `words` are refused with a message that begins with `says`; `before` rows came. */
-static void check_refused(const char *words, size_t before, const char *says)
+static void check_rejected(const char *content, size_t before, const char *says)
 {
     struct events events = {0};
 
-    CHECK_STATUS(TARN_BAD_FORMAT, read_words(words, &events));
+    CHECK_STATUS(TARN_BAD_FORMAT, read_log(content, &events));
     if (strncmp(tarn_error_last()->message, says, strlen(says)) != 0)
         fail_msg("\"%s\" does not begin with \"%s\"", tarn_error_last()->message, says);
     CHECK_EQUAL(before, events.count);
@@ -40,11 +40,11 @@ TEST(reader_reads_the_example_of_nbep7)
 {
     struct events events = {0};
 
-    CHECK_OK(read_words(NBEP7_HEADER "Alloc,0,0x7fae06600000,0,80,0,0,1,1.10549,1.1074,"
-                                     "0.00191666,/home/driver.py:683\n"
-                                     "Free,0,0x7fae06600000,0,0,0,0,0,1.10798,1.10921,"
-                                     "0.00122238,/home/utils.py:678\n",
-                        &events));
+    CHECK_OK(read_log(NBEP7_HEADER "Alloc,0,0x7fae06600000,0,80,0,0,1,1.10549,1.1074,"
+                                   "0.00191666,/home/driver.py:683\n"
+                                   "Free,0,0x7fae06600000,0,0,0,0,0,1.10798,1.10921,"
+                                   "0.00122238,/home/utils.py:678\n",
+                      &events));
     CHECK_EQUAL(2, events.count);
     CHECK_EQUAL(TARN_ACTION_ALLOCATE, events.items[0].action);
     CHECK_EQUAL(0x7fae06600000, events.items[0].address);
@@ -61,11 +61,10 @@ TEST(reader_reads_rmms_rows)
 {
     struct events events = {0};
 
-    CHECK_OK(read_words(RMM_HEADER
-                        "17,23:59:59.999999,allocate,0x7f01,77405808,0x55d0\r\n"
-                        "17,00:00:00.5,allocate failure,(nil),5,0\r\n\r\n"
-                        "18,00:00:01,free,0x7f01,77405808,0",
-                        &events));
+    CHECK_OK(read_log(RMM_HEADER "17,23:59:59.999999,allocate,0x7f01,77405808,0x55d0\r\n"
+                                 "17,00:00:00.5,allocate failure,(nil),5,0\r\n\r\n"
+                                 "18,00:00:01,free,0x7f01,77405808,0",
+                      &events));
     CHECK_EQUAL(3, events.count);
     CHECK_EQUAL(17, events.items[0].thread);
     CHECK_EQUAL(86399999999000, events.items[0].start_ns);
@@ -81,10 +80,10 @@ TEST(reader_reads_quoted_fields_with_line_ends_and_counts_them)
 {
     struct events events = {0};
 
-    CHECK_OK(read_words(NBEP7_HEADER
-                        "Alloc,0,0x1,0,8,0,0,1,1e-3,.5,1E+1,\"a,\"\"b\"\"\r\n\nc\"\r\n"
-                        "\"Free\",-1,16,none,8,0,0,0,2.0000000009,3,0,\n",
-                        &events));
+    CHECK_OK(read_log(NBEP7_HEADER
+                      "Alloc,0,0x1,0,8,0,0,1,1e-3,.5,1E+1,\"a,\"\"b\"\"\r\n\nc\"\r\n"
+                      "\"Free\",-1,16,none,8,0,0,0,2.0000000009,3,0,\n",
+                      &events));
     CHECK_TEXT("a,\"b\"\r\n\nc", events.items[0].location);
     CHECK_EQUAL(1000000, events.items[0].start_ns);
     CHECK_EQUAL(500000000, events.items[0].end_ns);
@@ -95,69 +94,69 @@ TEST(reader_reads_quoted_fields_with_line_ends_and_counts_them)
     events_free(&events);
 }
 
-TEST(reader_names_line_column_and_value_of_what_it_refuses)
+TEST(reader_names_line_column_and_value_of_an_error)
 {
 #define GOOD "1,00:00:00.000050,allocate,0x7f,8,0\n"
-    check_refused("", 0, "log.csv: is empty");
-    check_refused("a,b\x1b[31m,c\n", 0,
-                  "log.csv:1: neither NBEP 7's header nor RMM's: \"a,b\\x1b[31m,c\"");
-    check_refused("Thread,Time,Action,Pointer,Size\n", 0, "log.csv:1: neither");
-    check_refused(RMM_HEADER GOOD "1,00:00:00.000050,allocate,0x7f\n", 1,
-                  "log.csv:3: this line has 4 columns, not 6");
-    check_refused(RMM_HEADER GOOD "1,00:00:00.000050,allo", 1,
-                  "log.csv:3: a torn line: the file ends after 3 columns, not 6");
-    check_refused(RMM_HEADER "1,00:00:00.000050,allocate,0x7f,8,0,9,9,9,9,9,9,9,9,9\n", 0,
-                  "log.csv:2: this line has 15 columns, not 6");
-    check_refused(RMM_HEADER "1,24:00:00.000050,allocate,0x7f,8,0\n", 0,
-                  "log.csv:2: Time \"24:00:00.000050\" is no time HH:MM:SS.uuuuuu");
-    check_refused(RMM_HEADER "1,00:00:00.1x,allocate,0x7f,8,0\n", 0, "log.csv:2: Time");
-    check_refused(RMM_HEADER "1,00:00:00.1,alloc,0x7f,8,0\n", 0,
-                  "log.csv:2: Action \"alloc\" is none of");
-    check_refused(RMM_HEADER "1,00:00:00.1,allocate,0x,8,0\n", 0,
-                  "log.csv:2: Pointer \"0x\" is not a number");
-    check_refused(RMM_HEADER "1,00:00:00.1,allocate,0x7f,-8,0\n", 0,
-                  "log.csv:2: Size \"-8\" is not a number");
-    check_refused(RMM_HEADER "1,00:00:00.1,allocate,0x7f,18446744073709551616,0\n", 0,
-                  "log.csv:2: Size \"18446744073709551616\" is too large");
-    check_refused(RMM_HEADER "1,00:00:00.1,allocate,0x1ffffffffffffffff,8,0\n", 0,
-                  "log.csv:2: Pointer \"0x1ffffffffffffffff\" is too large");
-    check_refused(RMM_HEADER "1,00:00:00.1,allocate,0x7f,,0\n", 0,
-                  "log.csv:2: Size \"\" is not a number");
-    check_refused(RMM_HEADER GOOD "1,\"00:00\"x,a\n", 1,
-                  "log.csv:3: a quoted field goes");
-    check_refused(RMM_HEADER GOOD "1,00\"00,a\n", 1, "log.csv:3: a quote in the middle");
-    check_refused(RMM_HEADER GOOD "1,00\r00,a\n", 1, "log.csv:3: a carriage return");
-    check_refused(RMM_HEADER GOOD "1,\"00:\n\n", 1,
-                  "log.csv:3: the file ends within a quoted field");
+    check_rejected("", 0, "log.csv: is empty");
+    check_rejected("a,b\x1b[31m,c\n", 0,
+                   "log.csv:1: neither NBEP 7's header nor RMM's: \"a,b\\x1b[31m,c\"");
+    check_rejected("Thread,Time,Action,Pointer,Size\n", 0, "log.csv:1: neither");
+    check_rejected(RMM_HEADER GOOD "1,00:00:00.000050,allocate,0x7f\n", 1,
+                   "log.csv:3: this line has 4 columns, not 6");
+    check_rejected(RMM_HEADER GOOD "1,00:00:00.000050,allo", 1,
+                   "log.csv:3: a torn line: the file ends after 3 columns, not 6");
+    check_rejected(RMM_HEADER "1,00:00:00.000050,allocate,0x7f,8,0,9,9,9,9,9,9,9,9,9\n",
+                   0, "log.csv:2: this line has 15 columns, not 6");
+    check_rejected(RMM_HEADER "1,24:00:00.000050,allocate,0x7f,8,0\n", 0,
+                   "log.csv:2: Time \"24:00:00.000050\" is no time HH:MM:SS.uuuuuu");
+    check_rejected(RMM_HEADER "1,00:00:00.1x,allocate,0x7f,8,0\n", 0, "log.csv:2: Time");
+    check_rejected(RMM_HEADER "1,00:00:00.1,alloc,0x7f,8,0\n", 0,
+                   "log.csv:2: Action \"alloc\" is none of");
+    check_rejected(RMM_HEADER "1,00:00:00.1,allocate,0x,8,0\n", 0,
+                   "log.csv:2: Pointer \"0x\" is not a number");
+    check_rejected(RMM_HEADER "1,00:00:00.1,allocate,0x7f,-8,0\n", 0,
+                   "log.csv:2: Size \"-8\" is not a number");
+    check_rejected(RMM_HEADER "1,00:00:00.1,allocate,0x7f,18446744073709551616,0\n", 0,
+                   "log.csv:2: Size \"18446744073709551616\" is too large");
+    check_rejected(RMM_HEADER "1,00:00:00.1,allocate,0x1ffffffffffffffff,8,0\n", 0,
+                   "log.csv:2: Pointer \"0x1ffffffffffffffff\" is too large");
+    check_rejected(RMM_HEADER "1,00:00:00.1,allocate,0x7f,,0\n", 0,
+                   "log.csv:2: Size \"\" is not a number");
+    check_rejected(RMM_HEADER GOOD "1,\"00:00\"x,a\n", 1,
+                   "log.csv:3: a quoted field goes");
+    check_rejected(RMM_HEADER GOOD "1,00\"00,a\n", 1, "log.csv:3: a quote in the middle");
+    check_rejected(RMM_HEADER GOOD "1,00\r00,a\n", 1, "log.csv:3: a carriage return");
+    check_rejected(RMM_HEADER GOOD "1,\"00:\n\n", 1,
+                   "log.csv:3: the file ends within a quoted field");
 #undef GOOD
 }
 
-TEST(reader_refuses_bad_nbep7_values)
+TEST(reader_rejects_bad_nbep7_values)
 {
-    check_refused(NBEP7_HEADER "Allok,0,0x1,0,8,0,0,1,1,2,1,\n", 0,
-                  "log.csv:2: Event Type \"Allok\" is none of");
-    check_refused(NBEP7_HEADER "Alloc,2147483648,0x1,0,8,0,0,1,1,2,1,\n", 0,
-                  "log.csv:2: Device ID \"2147483648\" is too large");
-    check_refused(NBEP7_HEADER "Alloc,0,0x1,nobody,8,0,0,1,1,2,1,\n", 0,
-                  "log.csv:2: Stream \"nobody\"");
-    check_refused(NBEP7_HEADER "Alloc,0,0x1,0,8,0,0,1,1e300,2,1,\n", 0,
-                  "log.csv:2: Start \"1e300\" is too large");
-    check_refused(NBEP7_HEADER "Alloc,0,0x1,0,8,0,0,1,1,nan,1,\n", 0,
-                  "log.csv:2: End \"nan\" is not a number of seconds");
-    check_refused(NBEP7_HEADER "Alloc,0,0x1,0,8,0,0,1,1,1.2.3,1,\n", 0,
-                  "log.csv:2: End \"1.2.3\"");
-    check_refused(NBEP7_HEADER "Alloc,0,0x1,0,8,0,0,1,1,1,1e,\n", 0,
-                  "log.csv:2: Elapsed \"1e\"");
+    check_rejected(NBEP7_HEADER "Allok,0,0x1,0,8,0,0,1,1,2,1,\n", 0,
+                   "log.csv:2: Event Type \"Allok\" is none of");
+    check_rejected(NBEP7_HEADER "Alloc,2147483648,0x1,0,8,0,0,1,1,2,1,\n", 0,
+                   "log.csv:2: Device ID \"2147483648\" is too large");
+    check_rejected(NBEP7_HEADER "Alloc,0,0x1,nobody,8,0,0,1,1,2,1,\n", 0,
+                   "log.csv:2: Stream \"nobody\"");
+    check_rejected(NBEP7_HEADER "Alloc,0,0x1,0,8,0,0,1,1e300,2,1,\n", 0,
+                   "log.csv:2: Start \"1e300\" is too large");
+    check_rejected(NBEP7_HEADER "Alloc,0,0x1,0,8,0,0,1,1,nan,1,\n", 0,
+                   "log.csv:2: End \"nan\" is not a number of seconds");
+    check_rejected(NBEP7_HEADER "Alloc,0,0x1,0,8,0,0,1,1,1.2.3,1,\n", 0,
+                   "log.csv:2: End \"1.2.3\"");
+    check_rejected(NBEP7_HEADER "Alloc,0,0x1,0,8,0,0,1,1,1,1e,\n", 0,
+                   "log.csv:2: Elapsed \"1e\"");
 }
 
-TEST(reader_refuses_text_with_a_nul_byte)
+TEST(reader_rejects_text_with_a_nul_byte)
 {
     struct text text = text_of(RMM_HEADER "1,00:00:00.1,allocate?,0x1,8,0\n");
     struct events events = {0};
 
     *strchr(text.bytes, '?') = 0;
     CHECK_STATUS(TARN_BAD_FORMAT, read_text(&text, 0, &events));
-    CHECK_SAYS("log.csv:2: a NUL byte");
+    CHECK_MESSAGE("log.csv:2: a NUL byte");
     text_free(&text);
 }
 
@@ -169,12 +168,12 @@ TEST(reader_keeps_to_its_limit_on_line_length)
     for (int i = 0; i < 3000; i++)
         text_write(&text, "line\nline\nline\nline\nline\nline\n", 30);
     CHECK_STATUS(TARN_BAD_FORMAT, read_text(&text, 0, &events));
-    CHECK_SAYS("log.csv:2: a line of over 65536 bytes");
+    CHECK_MESSAGE("log.csv:2: a line of over 65536 bytes");
     tarn_trace_limits limits = {.line_bytes = 120};
     text.at = 0;
     CHECK_STATUS(TARN_BAD_FORMAT,
                  tarn_trace_read("log.csv", text_read, &text, &limits, NULL, NULL, NULL));
-    CHECK_SAYS("log.csv:2: a line of over 120 bytes");
+    CHECK_MESSAGE("log.csv:2: a line of over 120 bytes");
     text_free(&text);
 }
 
@@ -193,26 +192,25 @@ static long fail_without_a_reason(void *data, char *buffer, size_t capacity)
     return -1;
 }
 
-static tarn_status refuse_silently(void *data, const tarn_trace_event *event,
-                                   uint64_t line)
+static tarn_status fail_silently(void *data, const tarn_trace_event *event, uint64_t line)
 {
     (void)data, (void)event, (void)line;
     return TARN_PLUGIN_FAILURE;
 }
 
-TEST(reader_gives_no_older_reason_for_a_failure_that_has_none)
+TEST(reader_reports_no_older_message_for_a_failure_without_one)
 {
     struct text text = {.bytes = RMM_HEADER "1,00:00:00.1,allocate,0x1,8,0\n"};
 
     errno = ENOSPC;
     CHECK_STATUS(TARN_SYSTEM_FAILURE, tarn_trace_read("log.csv", fail_without_a_reason,
                                                       NULL, NULL, NULL, NULL, NULL));
-    CHECK_SAYS("log.csv:1: cannot read: no reason given");
+    CHECK_MESSAGE("log.csv:1: cannot read: no reason given");
     text.count = strlen(text.bytes);
     tarn_error_set(TARN_PLUGIN_FAILURE, "an older failure of a plugin");
     CHECK_STATUS(TARN_PLUGIN_FAILURE, tarn_trace_read("log.csv", text_read, &text, NULL,
-                                                      refuse_silently, NULL, NULL));
-    CHECK_SAYS("log.csv:2: the row was refused, with no reason given");
+                                                      fail_silently, NULL, NULL));
+    CHECK_MESSAGE("log.csv:2: the row was refused, with no reason given");
 }
 
 TEST(reader_passes_failures_of_its_source_and_of_its_sink_on)
@@ -221,11 +219,11 @@ TEST(reader_passes_failures_of_its_source_and_of_its_sink_on)
 
     CHECK_STATUS(TARN_SYSTEM_FAILURE, tarn_trace_read("log.csv", fail_to_read, NULL, NULL,
                                                       events_take, &events, NULL));
-    CHECK_SAYS("log.csv:1: cannot read: Input/output error");
+    CHECK_MESSAGE("log.csv:1: cannot read: Input/output error");
     CHECK_STATUS(TARN_PLUGIN_FAILURE,
-                 read_words(RMM_HEADER "1,00:00:00.1,allocate,0x1,8,0\n"
-                                       "1,00:00:00.1,free,0x1,8,0\n",
-                            &events));
+                 read_log(RMM_HEADER "1,00:00:00.1,allocate,0x1,8,0\n"
+                                     "1,00:00:00.1,free,0x1,8,0\n",
+                          &events));
     CHECK_EQUAL(1, events.count);
     events_free(&events);
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
@@ -367,7 +365,7 @@ static void damage(uint64_t *seed, struct text *text)
 TEST(reader_survives_damaged_logs)
 {
     tarn_trace_event items[MOST_EVENTS];
-    unsigned refused = 0;
+    unsigned rejected = 0;
 
     for (uint64_t round = 0; round < 4 * ROUNDS; round++) {
         uint64_t seed = 1000 + round;
@@ -379,11 +377,11 @@ TEST(reader_survives_damaged_logs)
         tarn_status status = read_text(&text, tarn__random_below(&seed, 9), &events);
         if (status != TARN_OK) {
             CHECK_EQUAL(TARN_BAD_FORMAT, status);
-            CHECK_SAYS("log.csv:");
-            refused++;
+            CHECK_MESSAGE("log.csv:");
+            rejected++;
         }
         events_free(&events);
         free_log(&text, items, count);
     }
-    CHECK(refused > ROUNDS);
+    CHECK(rejected > ROUNDS);
 }

@@ -158,7 +158,7 @@ TEST(replay_makes_the_logs_calls_in_order_on_one_thread_and_stream)
     CHECK_OK(tarn_resource_release(resource));
 }
 
-TEST(replay_takes_an_address_handed_out_twice_for_a_lost_free)
+TEST(replay_takes_an_address_allocated_twice_for_a_lost_free)
 {
     tarn_resource *resource = recording(TARN_DEVICE_NONE);
     tarn_trace *trace = trace_of(ROW("1", "allocate", "0x10", "100", "0") ROW(
@@ -226,7 +226,7 @@ TEST(replay_ends_at_another_failure_and_frees_everything)
         recorder.fail_at = fail_at;
         CHECK_STATUS(TARN_PLUGIN_FAILURE,
                      tarn_replay(trace, resource, &options, &report));
-        CHECK_SAYS("recorder: the ");
+        CHECK_MESSAGE("recorder: the ");
         CHECK_EQUAL(77, report.operations);
         CHECK_EQUAL(0, recorder.live);
     }
@@ -318,7 +318,7 @@ static tarn_trace *any_trace(uint64_t seed)
     return trace;
 }
 
-TEST(replay_of_any_log_gives_everything_back)
+TEST(replay_of_any_log_frees_everything)
 {
     tarn_resource *resource = recording(TARN_DEVICE_NONE);
     tarn_replay_options options = {.size = sizeof options};
@@ -366,7 +366,7 @@ static void note_progress(void *data, uint64_t done, uint64_t total)
     last[1] = total;
 }
 
-TEST(replay_tells_its_progress_up_to_the_end)
+TEST(replay_reports_its_progress_up_to_the_end)
 {
     tarn_resource *resource = recording(TARN_DEVICE_NONE);
     tarn_trace *trace = relay(3, 20);
@@ -424,12 +424,12 @@ TEST(replay_opens_the_streams_that_it_made)
     CHECK((uintptr_t)calls[1].stream & 1); /* no CUstream is odd */
     CHECK(calls[2].stream == calls[1].stream);
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_unregister(calls[1].stream));
-    CHECK_SAYS("closed already");
+    CHECK_MESSAGE("closed already");
     tarn_trace_release(trace);
     CHECK_OK(tarn_resource_release(resource));
 }
 
-TEST(replay_measures_what_the_device_had_less)
+TEST(replay_measures_the_drop_of_free_device_memory)
 {
     tarn_resource *resource;
     tarn_trace *trace = trace_of(ROW("1", "allocate", "0x10", "67108864", "0")
@@ -462,7 +462,7 @@ static tarn_trace *with_many(unsigned count, bool threads)
     return trace;
 }
 
-TEST(replay_refuses_more_threads_and_streams_than_it_keeps)
+TEST(replay_rejects_more_threads_and_streams_than_it_keeps)
 {
     tarn_resource *resource = recording(0);
     tarn_replay_options options = {.size = sizeof options, .keep_threads = true};
@@ -470,18 +470,18 @@ TEST(replay_refuses_more_threads_and_streams_than_it_keeps)
     tarn_replay_report report;
 
     CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_replay(trace, resource, &options, &report));
-    CHECK_SAYS("the log has 1025 threads, 1024 can be kept");
+    CHECK_MESSAGE("the log has 1025 threads, 1024 can be kept");
     tarn_trace_release(trace);
     trace = with_many(4097, false);
     options = (tarn_replay_options){.size = sizeof options, .keep_streams = true};
     CHECK_STATUS(TARN_NOT_SUPPORTED, tarn_replay(trace, resource, &options, &report));
-    CHECK_SAYS("the log has 4097 streams, 4096 can be kept");
+    CHECK_MESSAGE("the log has 4097 streams, 4096 can be kept");
     CHECK_EQUAL(0, recorder.count);
     tarn_trace_release(trace);
     CHECK_OK(tarn_resource_release(resource));
 }
 
-TEST(replay_refuses_what_is_missing)
+TEST(replay_rejects_missing_arguments)
 {
     tarn_resource *resource = recording(TARN_DEVICE_NONE);
     tarn_trace *trace = trace_of("");
@@ -498,7 +498,7 @@ TEST(replay_refuses_what_is_missing)
     } longer = {{.size = sizeof longer}, 1};
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_replay(trace, resource, &longer.known, &report));
-    CHECK_SAYS("does not know");
+    CHECK_MESSAGE("does not know");
     tarn_trace_release(trace);
     CHECK_OK(tarn_resource_release(resource));
 }

@@ -43,11 +43,11 @@ static inline long text_read(void *data, char *buffer, size_t capacity)
     return (long)count;
 }
 
-static inline struct text text_of(const char *words)
+static inline struct text text_of(const char *content)
 {
     struct text text = {0};
 
-    text_write(&text, words, strlen(words));
+    text_write(&text, content, strlen(content));
     return text;
 }
 

@@ -60,7 +60,7 @@ TEST(writer_writes_nbep7_rows_to_the_letter)
               "1.107400001,0.001910001,<gc>\n");
 }
 
-TEST(writer_spells_out_a_failed_allocation_and_nobodys_stream)
+TEST(writer_writes_a_failed_allocation_and_no_stream)
 {
     tarn_trace_event event = {.action = TARN_ACTION_ALLOCATE_FAILURE,
                               .device = TARN_DEVICE_NONE,
@@ -182,7 +182,7 @@ TEST(writer_never_mixes_the_lines_of_threads)
     text_free(&text);
 }
 
-static bool refuse(void *data, const char *bytes, size_t count)
+static bool fail_write(void *data, const char *bytes, size_t count)
 {
     (void)bytes;
     (void)count;
@@ -191,15 +191,15 @@ static bool refuse(void *data, const char *bytes, size_t count)
     return false;
 }
 
-TEST(writer_that_could_not_write_says_so_from_then_on)
+TEST(writer_that_could_not_write_fails_from_then_on)
 {
     tarn_trace_writer *writer;
     int calls = 0;
 
-    CHECK_OK(tarn_trace_writer_create(refuse, &calls, TARN_TRACE_NBEP7, &writer));
+    CHECK_OK(tarn_trace_writer_create(fail_write, &calls, TARN_TRACE_NBEP7, &writer));
     tarn_trace_write(writer, &allocation);
     CHECK_STATUS(TARN_SYSTEM_FAILURE, tarn_trace_flush(writer));
-    CHECK_SAYS("No space left on device");
+    CHECK_MESSAGE("No space left on device");
     CHECK_EQUAL(ENOSPC, tarn_error_last()->native);
     CHECK_STATUS(TARN_SYSTEM_FAILURE, tarn_trace_write(writer, &allocation));
     CHECK_STATUS(TARN_SYSTEM_FAILURE, tarn_trace_writer_release(writer));
@@ -212,10 +212,10 @@ TEST(writer_to_a_full_device_fails_at_the_flush)
 
     CHECK_OK(tarn_trace_writer_open("/dev/full", TARN_TRACE_RMM, &writer));
     CHECK_STATUS(TARN_SYSTEM_FAILURE, tarn_trace_writer_release(writer));
-    CHECK_SAYS("/dev/full");
+    CHECK_MESSAGE("/dev/full");
 }
 
-TEST(writer_refuses_what_it_cannot_open_and_what_is_no_event)
+TEST(writer_rejects_bad_files_and_invalid_events)
 {
     tarn_trace_writer *writer = NULL;
     struct text text = {0};
@@ -223,7 +223,7 @@ TEST(writer_refuses_what_it_cannot_open_and_what_is_no_event)
 
     CHECK_STATUS(TARN_SYSTEM_FAILURE,
                  tarn_trace_writer_open("/nowhere/at/all.csv", TARN_TRACE_RMM, &writer));
-    CHECK_SAYS("cannot create /nowhere/at/all.csv: No such file or directory");
+    CHECK_MESSAGE("cannot create /nowhere/at/all.csv: No such file or directory");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_trace_writer_open("", 0, &writer));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_trace_writer_create(NULL, NULL, 0, &writer));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
@@ -267,8 +267,8 @@ TEST(writer_counts_time_from_its_beginning_or_from_midnight)
     localtime_r(&now, &local);
     uint64_t midnight =
         (uint64_t)((local.tm_hour * 60 + local.tm_min) * 60 + local.tm_sec) * second;
-    uint64_t told = tarn_trace_writer_time_ns(rmm, before);
-    CHECK((told + day - midnight) % day < 60 * second);
+    uint64_t written_ns = tarn_trace_writer_time_ns(rmm, before);
+    CHECK((written_ns + day - midnight) % day < 60 * second);
     CHECK(tarn_trace_writer_time_ns(rmm, before + 3 * day) < day);
     CHECK_OK(tarn_trace_writer_release(nbep7));
     CHECK_OK(tarn_trace_writer_release(rmm));
@@ -290,12 +290,12 @@ static bool write_within(void *data, const char *bytes, size_t count)
     within->calls++;
     within->write = tarn_trace_write(within->writer, &allocation);
     within->flush = tarn_trace_flush(within->writer);
-    CHECK_SAYS("trace: the function that writes the log may not use its writer");
+    CHECK_MESSAGE("trace: the function that writes the log may not use its writer");
     within->release = tarn_trace_writer_release(within->writer);
     return true;
 }
 
-TEST(writer_is_refused_to_the_function_that_writes_for_it)
+TEST(writer_is_rejected_in_its_own_write_function)
 {
     struct within within = {0};
 
@@ -325,7 +325,7 @@ static bool write_and_allocate(void *data, const char *bytes, size_t count)
            tarn_resource_deallocate(logged, block, 10, 0, NULL) == TARN_OK;
 }
 
-TEST(writer_whose_function_allocates_what_it_logs_leaves_that_out)
+TEST(writer_leaves_out_allocations_of_its_own_write_function)
 {
     tarn_trace_writer *writer;
     tarn_device_ptr block;
@@ -417,10 +417,10 @@ static int count_local_time(void *unused)
     (void)unused;
     if (tarn_trace_writer_create(text_write, &text, TARN_TRACE_RMM, &rmm) != TARN_OK)
         return 1;
-    uint64_t told = tarn_trace_writer_time_ns(rmm, now_ns());
+    uint64_t written_ns = tarn_trace_writer_time_ns(rmm, now_ns());
     tarn_trace_writer_release(rmm);
     text_free(&text);
-    return (told + day - seconds * second % day) % day < 60 * second ? 0 : 2;
+    return (written_ns + day - seconds * second % day) % day < 60 * second ? 0 : 2;
 }
 
 TEST(writer_of_a_forked_child_counts_from_midnight_where_its_parent_is)
@@ -433,7 +433,7 @@ TEST(writer_of_a_forked_child_counts_from_midnight_where_its_parent_is)
     tzset();
 }
 
-TEST(writer_that_nobody_releases_is_flushed_at_exit)
+TEST(unreleased_writer_is_flushed_at_exit)
 {
     char path[] = "/tmp/tarn-writer-XXXXXX";
 
@@ -455,21 +455,21 @@ static int fill_the_disk_and_exit(void *path)
         if (tarn_trace_writer_open(paths[i], TARN_TRACE_RMM, &writer) != TARN_OK)
             return 1;
     }
-    FILE *heard = fopen(path, "w"); /* what is said at exit */
-    return heard && dup2(fileno(heard), 2) == 2 ? 0 : 2;
+    FILE *error_file = fopen(path, "w"); /* what is said at exit */
+    return error_file && dup2(fileno(error_file), 2) == 2 ? 0 : 2;
 }
 
 TEST(writers_that_cannot_be_flushed_at_exit_are_one_warning)
 {
-    char path[] = "/tmp/tarn-writer-XXXXXX", said[2000] = "";
+    char path[] = "/tmp/tarn-writer-XXXXXX", output[2000] = "";
 
     close(mkstemp(path));
     CHECK_EQUAL(0, in_child(fill_the_disk_and_exit, path));
     FILE *file = fopen(path, "r");
-    said[fread(said, 1, sizeof said - 1, file)] = 0;
+    output[fread(output, 1, sizeof output - 1, file)] = 0;
     fclose(file);
     unlink(path);
-    const char *warning = strstr(said, "tarn: warning: trace: 2 logs are not complete");
+    const char *warning = strstr(output, "tarn: warning: trace: 2 logs are not complete");
     CHECK(warning != NULL);
     CHECK(strstr(warning, "cannot write /dev/full: No space left on device"));
     CHECK(!strstr(warning + 1, "tarn: warning"));

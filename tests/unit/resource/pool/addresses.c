@@ -13,14 +13,14 @@ static tarn__index indices[MANY];
 
 static uint64_t address_of(size_t i)
 {
-    return ((uint64_t)1 << 40) + i * (i % 3 ? (uint64_t)TARN__GRANULE : FAR);
+    return ((uint64_t)1 << 40) + i * (i % 3 ? (uint64_t)TARN__QUANTUM : FAR);
 }
 
 static tarn__index new_node(uint64_t address)
 {
     CHECK(tarn__nodes_reserve(&nodes, 1));
     tarn__index index = tarn__nodes_take(&nodes);
-    tarn__node_place(tarn__node(&nodes, index), address);
+    tarn__node_set_address(tarn__node(&nodes, index), address);
     return index;
 }
 
@@ -55,7 +55,7 @@ TEST(address_is_found_from_its_entering_to_its_leaving)
     }
     for (size_t i = 1; i < MANY; i++)
         CHECK_EQUAL(indices[i], find(address_of(i)));
-    CHECK_EQUAL(0, find(address_of(MANY) + TARN__GRANULE));
+    CHECK_EQUAL(0, find(address_of(MANY) + TARN__QUANTUM));
     tarn__addresses_free(&addresses);
     tarn__nodes_free(&nodes);
 }
@@ -83,7 +83,7 @@ TEST(addresses_that_were_prepared_for_a_known_hash_are_spread)
     nodes = (struct tarn__nodes){0};
     for (size_t i = 1; i < MANY; i++) {
         CHECK(tarn__addresses_reserve(&addresses, &nodes, 1));
-        indices[i] = new_node(prepared_next(&product) << TARN__GRANULE_SHIFT);
+        indices[i] = new_node(next_colliding_key(&product) << TARN__QUANTUM_SHIFT);
         tarn__addresses_add(&addresses, &nodes, indices[i]);
     }
     CHECK(longest_chain() < TARN__CHAIN_LOOKS);
@@ -111,7 +111,7 @@ static void *loop(void *data)
         if (i >= ROUNDS)
             continue;
         state = state * 6364136223846793005u + 1442695040888963407u;
-        bytes[at] = TARN__GRANULE << (state >> 60);
+        bytes[at] = TARN__QUANTUM << (state >> 60);
         if (tarn_resource_allocate(pool, bytes[at], 0, stream, &blocks[at]) != TARN_OK)
             abort();
     }

@@ -18,11 +18,11 @@ static void is_not_taken(tarn_device_ptr block)
     for (size_t bytes = 512; bytes <= 32 * MIB; bytes *= 256) {
         CHECK_STATUS(TARN_INVALID_ARGUMENT,
                      tarn_resource_allocate(pool, bytes, 0, foreign, &more));
-        CHECK_SAYS("belongs to context");
+        CHECK_MESSAGE("belongs to context");
     }
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_resource_deallocate(pool, block, MIB, 0, foreign));
-    CHECK_SAYS("belongs to context");
+    CHECK_MESSAGE("belongs to context");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_register(0, foreign, &opened));
     CHECK(tarn_pool_get_capture(pool, foreign, &capture) != TARN_OK);
     CHECK(more == 77 && !opened && !capture);

@@ -191,7 +191,7 @@ static void fork_with_all_locks_held(void)
     CHILD_CHECK(cu.cuStreamEndCapture(stream, &graph) == 0);
     CHILD_STATUS(TARN_OK, tarn__pool_of(pool, "pool", &its));
     pthread_mutex_lock(&its->growth);
-    pthread_mutex_lock(&its->barrier);
+    pthread_mutex_lock(&its->device_wait);
     tarn__lock_take(&its->lock);
     atomic_store(&may_end, true);
     usleep(20000); /* where it has not come so far, the child has one lock less to fear */
@@ -205,7 +205,7 @@ static void fork_with_all_locks_held(void)
     if (status != 0)
         child_fail("the forked child ended with 0x%x", (unsigned)status);
     tarn__lock_leave(&its->lock);
-    pthread_mutex_unlock(&its->barrier);
+    pthread_mutex_unlock(&its->device_wait);
     pthread_mutex_unlock(&its->growth);
     pthread_join(thread, NULL);
     CHILD_STATUS(TARN_OK, tarn_resource_release(unused));
@@ -248,7 +248,7 @@ static void reset_the_context(void)
     CHILD_STATUS(TARN_DRIVER_FAILURE,
                  tarn_resource_allocate(pool, 3 * MIB, 0, NULL, &block));
     CHILD_CHECK(block == 77);
-    CHILD_SAYS("was reset");
+    CHILD_MESSAGE("was reset");
     CHILD_STATUS(TARN_OK, tarn_resource_deallocate(pool, live, MIB, 0, NULL));
     CHILD_STATUS(TARN_OK, tarn_pool_get_statistics(pool, &all));
     CHILD_STATUS(TARN_OK, tarn_pool_capture_release(capture, NULL));

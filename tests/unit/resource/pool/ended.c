@@ -169,9 +169,9 @@ TEST(pool_whose_memory_is_freed_on_a_stream_that_allocates_none_is_bounded)
     }
     CU(cuStreamDestroy_v2(producer));
     CU(cuStreamDestroy_v2(consumer));
-    uint64_t barriers = statistics(usage.pool).device_synchronizations;
+    uint64_t device_waits = statistics(usage.pool).device_synchronizations;
     is_bounded(&usage);
-    CHECK_EQUAL(0, barriers);
+    CHECK_EQUAL(0, device_waits);
 }
 
 /* The same with `grow_first`, where no search ever asks for another stream's fence. */
@@ -340,11 +340,11 @@ TEST(blocks_that_another_thread_has_cached_of_a_stream_leave_with_it)
     tarn_stream next = new_stream();
     bool is_same = next == cached.stream;
     tarn_device_ptr block = take(cached.pool, 512, next);
-    uint64_t parked = statistics(cached.pool).thread_cached;
+    uint64_t thread_cached = statistics(cached.pool).thread_cached;
     pthread_barrier_wait(&cached.meet);
     pthread_join(thread, NULL);
 
-    CHECK_EQUAL(0, is_same ? parked : 0);
+    CHECK_EQUAL(0, is_same ? thread_cached : 0);
     put(cached.pool, block, 512, next);
     adds_up(cached.pool);
     CU(cuStreamDestroy_v2(next));
@@ -387,12 +387,12 @@ TEST(captures_go_on_while_the_pool_waits_for_what_streams_left)
     CU(cuStreamBeginCapture_v2(capturing, CAPTURE_GLOBAL));
     for (int i = 0; i < 60; i++)
         task(&usage);
-    uint64_t barriers = statistics(usage.pool).device_synchronizations;
+    uint64_t device_waits = statistics(usage.pool).device_synchronizations;
     CU(cuStreamIsCapturing(capturing, &state));
     CU(cuStreamEndCapture(capturing, &graph));
     CU(cuGraphDestroy(graph));
     CU(cuStreamDestroy_v2(capturing));
     is_bounded(&usage);
-    CHECK(barriers > 0);
+    CHECK(device_waits > 0);
     CHECK_EQUAL(1, state);
 }

@@ -23,7 +23,7 @@ static inline void give(tarn_resource *pool, tarn_device_ptr block, size_t bytes
                         tarn_stream stream)
 {
     put(pool, block, bytes, stream);
-    tarn__magazines_drain(inside(pool));
+    tarn__thread_caches_drain(inside(pool));
 }
 
 enum { OWN = 768, OTHERS = 512, READY = 256, GRAPHS = 128, PIECES = 4, POOL_MIB = 64 };
@@ -69,7 +69,7 @@ static inline void give_pieces(void)
     give(field.pool, field.piece[3], GRAPHS * KIB, field.captured);
     CU(cuStreamEndCapture(field.captured, &field.graph));
     give(field.pool, field.piece[2], READY * KIB, field.other);
-    CHECK_OK(tarn__fences_barrier(inside(field.pool)));
+    CHECK_OK(tarn__fences_wait_for_device(inside(field.pool)));
     tarn__pool_lock(inside(field.pool));
     while (tarn__heap_sweep(&inside(field.pool)->heap, 1))
         continue;

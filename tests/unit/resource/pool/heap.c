@@ -33,34 +33,36 @@ static void is_whole(const struct tarn__heap *heap)
 
 static struct tarn__request request_of(uint64_t bytes, uint64_t alignment)
 {
-    return (struct tarn__request){(uint32_t)(bytes / TARN__GRANULE), alignment};
+    return (struct tarn__request){(uint32_t)(bytes / TARN__QUANTUM), alignment};
 }
 
-static tarn__index take(struct tarn__heap *heap, struct tarn__lane *lane, uint64_t bytes)
+static tarn__index take(struct tarn__heap *heap, struct tarn__stream_state *stream_state,
+                        uint64_t bytes)
 {
-    struct tarn__request request = request_of(bytes, TARN__GRANULE);
-    bool was_ready, no_memory;
+    struct tarn__request request = request_of(bytes, TARN__QUANTUM);
+    bool was_completed, no_memory;
 
-    return tarn__heap_take(heap, lane, &request, &was_ready, &no_memory);
+    return tarn__heap_take(heap, stream_state, &request, &was_completed, &no_memory);
 }
 
 /* As a fence is taken. */
-static CUevent_ fence(struct tarn__heap *heap, struct tarn__lane *lane, uintptr_t event)
+static CUevent_ fence(struct tarn__heap *heap, struct tarn__stream_state *stream_state,
+                      uintptr_t event)
 {
-    uint64_t epoch = tarn__lane_close(heap, lane);
+    uint64_t epoch = tarn__stream_state_close_epoch(heap, stream_state);
 
-    lane->recording = false;
-    CHECK(tarn__lane_publish(heap, lane, epoch, (CUevent_)event));
+    stream_state->recording = false;
+    CHECK(tarn__stream_state_publish_fence(heap, stream_state, epoch, (CUevent_)event));
     return (CUevent_)event;
 }
 
-static struct tarn__lane *new_lane(struct tarn__heap *heap, uint64_t key)
+static struct tarn__stream_state *new_lane(struct tarn__heap *heap, uint64_t key)
 {
-    struct tarn__lane *lane = tarn__heap_lane(heap, key);
+    struct tarn__stream_state *stream_state = tarn__heap_stream_state(heap, key);
 
-    CHECK(lane != NULL);
-    lane->users++;
-    return lane;
+    CHECK(stream_state != NULL);
+    stream_state->users++;
+    return stream_state;
 }
 
 TEST(heap_gives_back_what_was_cut_as_one_block)
@@ -79,7 +81,7 @@ TEST(heap_gives_back_what_was_cut_as_one_block)
         tarn__heap_put(heap, blocks[i * 3 % 8], NULL);
         is_whole(heap);
     }
-    CHECK_EQUAL(8 * MIB, heap->ready_bytes);
+    CHECK_EQUAL(8 * MIB, heap->completed_bytes);
     CHECK_EQUAL(1, heap->blocks);
     end_heap(heap);
 }
@@ -87,20 +89,21 @@ TEST(heap_gives_back_what_was_cut_as_one_block)
 TEST(heap_keeps_what_one_stream_freed_from_others)
 {
     struct tarn__heap *heap = new_heap();
-    struct tarn__lane *one = new_lane(heap, 11), *other = new_lane(heap, 12), *donor;
-    struct tarn__request request = request_of(MIB, TARN__GRANULE);
+    struct tarn__stream_state *one = new_lane(heap, 11), *other = new_lane(heap, 12),
+                              *donor;
+    struct tarn__request request = request_of(MIB, TARN__QUANTUM);
     size_t number;
 
     CHECK(tarn__heap_add_segment(heap, BASE, MIB, NULL));
     tarn__heap_put(heap, take(heap, one, MIB), one);
     CHECK_EQUAL(0, take(heap, other, MIB));
     CHECK_EQUAL(0, take(heap, NULL, MIB));
-    CHECK_EQUAL(0, tarn__heap_take_from_donor(heap, other, &request, &donor, &number));
+    CHECK_EQUAL(0, tarn__heap_take_from_source(heap, other, &request, &donor, &number));
     tarn__index block = take(heap, one, MIB);
     CHECK(block != 0);
     tarn__heap_put(heap, block, one);
     fence(heap, one, 0x100);
-    block = tarn__heap_take_from_donor(heap, other, &request, &donor, &number);
+    block = tarn__heap_take_from_source(heap, other, &request, &donor, &number);
     CHECK(block != 0 && donor == one);
     CHECK_EQUAL(0x100, (uintptr_t)one->fences[number].event);
     is_whole(heap);
@@ -110,8 +113,9 @@ TEST(heap_keeps_what_one_stream_freed_from_others)
 TEST(heap_takes_no_donor_for_what_was_freed_after_the_fence)
 {
     struct tarn__heap *heap = new_heap();
-    struct tarn__lane *one = new_lane(heap, 11), *other = new_lane(heap, 12), *donor;
-    struct tarn__request request = request_of(MIB, TARN__GRANULE);
+    struct tarn__stream_state *one = new_lane(heap, 11), *other = new_lane(heap, 12),
+                              *donor;
+    struct tarn__request request = request_of(MIB, TARN__QUANTUM);
     size_t number;
 
     CHECK(tarn__heap_add_segment(heap, BASE, MIB, NULL));
@@ -119,24 +123,25 @@ TEST(heap_takes_no_donor_for_what_was_freed_after_the_fence)
     tarn__index first = take(heap, one, MIB), second = take(heap, one, MIB);
     uint64_t address = tarn__node(&heap->nodes, first)->address;
     tarn__heap_put(heap, first, one);
-    uint64_t epoch = tarn__lane_close(heap, one);
+    uint64_t epoch = tarn__stream_state_close_epoch(heap, one);
     tarn__heap_put(heap, second, one); /* between the closing and the record */
     one->recording = false;
-    CHECK(tarn__lane_publish(heap, one, epoch, (CUevent_)0x100));
+    CHECK(tarn__stream_state_publish_fence(heap, one, epoch, (CUevent_)0x100));
     is_whole(heap);
     tarn__index block =
-        tarn__heap_take_from_donor(heap, other, &request, &donor, &number);
+        tarn__heap_take_from_source(heap, other, &request, &donor, &number);
     CHECK(block != 0);
     CHECK_EQUAL(address, tarn__node(&heap->nodes, block)->address);
-    CHECK_EQUAL(0, tarn__heap_take_from_donor(heap, other, &request, &donor, &number));
+    CHECK_EQUAL(0, tarn__heap_take_from_source(heap, other, &request, &donor, &number));
     end_heap(heap);
 }
 
 TEST(heap_gives_a_younger_epoch_to_what_is_joined)
 {
     struct tarn__heap *heap = new_heap();
-    struct tarn__lane *one = new_lane(heap, 11), *other = new_lane(heap, 12), *donor;
-    struct tarn__request request = request_of(MIB, TARN__GRANULE);
+    struct tarn__stream_state *one = new_lane(heap, 11), *other = new_lane(heap, 12),
+                              *donor;
+    struct tarn__request request = request_of(MIB, TARN__QUANTUM);
     size_t number;
 
     CHECK(tarn__heap_add_segment(heap, BASE, 2 * MIB, NULL));
@@ -145,9 +150,9 @@ TEST(heap_gives_a_younger_epoch_to_what_is_joined)
     fence(heap, one, 0x100);
     tarn__heap_put(heap, high, one); /* takes the fenced one in */
     CHECK_EQUAL(1, heap->blocks);
-    CHECK_EQUAL(0, tarn__heap_take_from_donor(heap, other, &request, &donor, &number));
+    CHECK_EQUAL(0, tarn__heap_take_from_source(heap, other, &request, &donor, &number));
     fence(heap, one, 0x200);
-    CHECK(tarn__heap_take_from_donor(heap, other, &request, &donor, &number) != 0);
+    CHECK(tarn__heap_take_from_source(heap, other, &request, &donor, &number) != 0);
     CHECK_EQUAL(0x200, (uintptr_t)one->fences[number].event);
     end_heap(heap);
 }
@@ -155,7 +160,7 @@ TEST(heap_gives_a_younger_epoch_to_what_is_joined)
 TEST(heap_makes_ready_what_a_done_fence_covers_and_no_more)
 {
     struct tarn__heap *heap = new_heap();
-    struct tarn__lane *one = new_lane(heap, 11);
+    struct tarn__stream_state *one = new_lane(heap, 11);
 
     CHECK(tarn__heap_add_segment(heap, BASE, MIB, NULL));
     CHECK(tarn__heap_add_segment(heap, BASE + 4 * MIB, MIB, NULL));
@@ -163,9 +168,9 @@ TEST(heap_makes_ready_what_a_done_fence_covers_and_no_more)
     tarn__heap_put(heap, first, one);
     fence(heap, one, 0x100);
     tarn__heap_put(heap, second, one);
-    tarn__lane_fence_done(heap, one, one->fences[0].epoch);
+    tarn__stream_state_fence_completed(heap, one, one->fences[0].epoch);
     CHECK(!tarn__heap_sweep(heap, 100));
-    CHECK_EQUAL(MIB, heap->ready_bytes);
+    CHECK_EQUAL(MIB, heap->completed_bytes);
     CHECK_EQUAL(MIB, one->free_bytes);
     CHECK_EQUAL(0, one->fence_count);
     CHECK_EQUAL(1, heap->event_count);
@@ -176,16 +181,16 @@ TEST(heap_makes_ready_what_a_done_fence_covers_and_no_more)
 TEST(heap_keeps_a_pinned_event)
 {
     struct tarn__heap *heap = new_heap();
-    struct tarn__lane *one = new_lane(heap, 11);
+    struct tarn__stream_state *one = new_lane(heap, 11);
 
     CHECK(tarn__heap_add_segment(heap, BASE, MIB, NULL));
     tarn__heap_put(heap, take(heap, one, MIB), one);
     fence(heap, one, 0x100);
     one->fences[0].pins++;
-    tarn__lane_fence_done(heap, one, one->fences[0].epoch);
+    tarn__stream_state_fence_completed(heap, one, one->fences[0].epoch);
     CHECK_EQUAL(0, heap->event_count);
     one->fences[0].pins--;
-    tarn__lane_fence_done(heap, one, one->fences[0].epoch);
+    tarn__stream_state_fence_completed(heap, one, one->fences[0].epoch);
     CHECK_EQUAL(1, heap->event_count);
     end_heap(heap);
 }
@@ -209,8 +214,9 @@ TEST(heap_aligns_up_to_two_mib)
     CHECK(tarn__heap_add_segment(heap, BASE + 512, 8 * MIB, NULL));
     for (uint64_t alignment = 256; alignment <= 2 * MIB; alignment *= 2) {
         struct tarn__request request = request_of(512, alignment);
-        bool was_ready, no_memory;
-        tarn__index block = tarn__heap_take(heap, NULL, &request, &was_ready, &no_memory);
+        bool was_completed, no_memory;
+        tarn__index block =
+            tarn__heap_take(heap, NULL, &request, &was_completed, &no_memory);
         CHECK(block != 0);
         CHECK_EQUAL(0, tarn__node(&heap->nodes, block)->address % alignment);
         is_whole(heap);
@@ -223,7 +229,7 @@ TEST(heap_cuts_off_what_is_no_multiple_of_the_granule)
     struct tarn__heap *heap = new_heap();
 
     CHECK(tarn__heap_add_segment(heap, BASE + 256, 4096, NULL));
-    CHECK_EQUAL(3584, heap->ready_bytes);
+    CHECK_EQUAL(3584, heap->completed_bytes);
     CHECK(!tarn__heap_add_segment(heap, BASE + MIB + 256, 256, NULL));
     CHECK(!tarn__heap_add_segment(heap, (uint64_t)1 << 48, MIB, NULL));
     is_whole(heap);
@@ -233,8 +239,8 @@ TEST(heap_cuts_off_what_is_no_multiple_of_the_granule)
 TEST(heap_welds_what_several_streams_freed_side_by_side)
 {
     struct tarn__heap *heap = new_heap();
-    struct tarn__lane *lanes[3], *thief = new_lane(heap, 99);
-    struct tarn__request request = request_of(3 * MIB - 512, TARN__GRANULE);
+    struct tarn__stream_state *stream_states[3], *thief = new_lane(heap, 99);
+    struct tarn__request request = request_of(3 * MIB - 512, TARN__QUANTUM);
     tarn__index blocks[3];
     struct tarn__run run;
 
@@ -242,22 +248,22 @@ TEST(heap_welds_what_several_streams_freed_side_by_side)
     for (int i = 0; i < 3; i++)
         blocks[i] = take(heap, NULL, MIB);
     for (int i = 0; i < 3; i++) {
-        lanes[i] = new_lane(heap, 10 + (uint64_t)i);
-        tarn__heap_put(heap, blocks[i], lanes[i]);
+        stream_states[i] = new_lane(heap, 10 + (uint64_t)i);
+        tarn__heap_put(heap, blocks[i], stream_states[i]);
     }
     tarn__heap_take_run(heap, thief, &request, &run);
     CHECK_EQUAL(0, run.count); /* nothing has a fence */
     for (uintptr_t i = 0; i < 3; i++)
-        fence(heap, lanes[i], 0x100 + i);
+        fence(heap, stream_states[i], 0x100 + i);
     tarn__heap_take_run(heap, thief, &request, &run);
     CHECK_EQUAL(3, run.count);
     is_whole(heap);
     tarn__heap_put_run(heap, &run);
     is_whole(heap);
     for (uintptr_t i = 0; i < 3; i++)
-        fence(heap, lanes[i], 0x200 + i);
+        fence(heap, stream_states[i], 0x200 + i);
     tarn__heap_take_run(heap, thief, &request, &run);
-    tarn__index block = tarn__heap_weld(heap, &run);
+    tarn__index block = tarn__heap_coalesce_run(heap, &run);
     CHECK_EQUAL(3 * MIB - 512, tarn__node_bytes(tarn__node(&heap->nodes, block)));
     is_whole(heap);
     end_heap(heap);
@@ -269,7 +275,7 @@ enum { LANES = 5, BLOCKS = 400 };
 
 struct world {
     struct tarn__heap *heap;
-    struct tarn__lane *lanes[LANES];
+    struct tarn__stream_state *stream_states[LANES];
     tarn__index blocks[BLOCKS];
     uint64_t random;
     uintptr_t events;
@@ -282,27 +288,29 @@ static uint64_t draw(struct world *world, uint64_t below)
 
 static void allocate_some(struct world *world, size_t slot)
 {
-    uint64_t bytes = (1 + draw(world, 64)) * TARN__GRANULE << draw(world, 10);
-    struct tarn__lane *lane = world->lanes[draw(world, LANES)], *donor;
+    uint64_t bytes = (1 + draw(world, 64)) * TARN__QUANTUM << draw(world, 10);
+    struct tarn__stream_state *stream_state = world->stream_states[draw(world, LANES)],
+                              *donor;
     struct tarn__request request =
         request_of(bytes, (uint64_t)256 << draw(world, draw(world, 4) ? 2 : 14));
-    bool was_ready, no_memory;
+    bool was_completed, no_memory;
     size_t fence_number;
     struct tarn__run run;
 
     tarn__index block =
-        tarn__heap_take(world->heap, lane, &request, &was_ready, &no_memory);
-    if (!block && tarn__heap_join(world->heap, lane, &request))
-        block = tarn__heap_take(world->heap, lane, &request, &was_ready, &no_memory);
+        tarn__heap_take(world->heap, stream_state, &request, &was_completed, &no_memory);
+    if (!block && tarn__heap_coalesce_for(world->heap, stream_state, &request))
+        block = tarn__heap_take(world->heap, stream_state, &request, &was_completed,
+                                &no_memory);
     if (!block)
-        block = tarn__heap_take_from_donor(world->heap, lane, &request, &donor,
-                                           &fence_number);
+        block = tarn__heap_take_from_source(world->heap, stream_state, &request, &donor,
+                                            &fence_number);
     if (!block) {
-        tarn__heap_take_run(world->heap, lane, &request, &run);
+        tarn__heap_take_run(world->heap, stream_state, &request, &run);
         if (run.count > 0 && draw(world, 2) == 0)
             tarn__heap_put_run(world->heap, &run);
         else if (run.count > 0)
-            block = tarn__heap_weld(world->heap, &run);
+            block = tarn__heap_coalesce_run(world->heap, &run);
     }
     if (block)
         CHECK_EQUAL(0,
@@ -312,16 +320,17 @@ static void allocate_some(struct world *world, size_t slot)
 
 static void fence_some(struct world *world)
 {
-    struct tarn__lane *lane = world->lanes[draw(world, LANES)];
+    struct tarn__stream_state *stream_state = world->stream_states[draw(world, LANES)];
 
     switch (draw(world, 3)) {
     case 0:
-        fence(world->heap, lane, ++world->events);
+        fence(world->heap, stream_state, ++world->events);
         break;
     case 1:
-        if (lane->fence_count > 0)
-            tarn__lane_fence_done(world->heap, lane,
-                                  lane->fences[draw(world, lane->fence_count)].epoch);
+        if (stream_state->fence_count > 0)
+            tarn__stream_state_fence_completed(
+                world->heap, stream_state,
+                stream_state->fences[draw(world, stream_state->fence_count)].epoch);
         break;
     default:
         tarn__heap_sweep(world->heap, draw(world, 20));
@@ -334,19 +343,20 @@ TEST(heap_stays_whole_under_random_operations)
         struct world world = {.heap = new_heap()};
         world.random = seed;
         for (int i = 0; i < LANES; i++)
-            world.lanes[i] = new_lane(world.heap, 10 + (uint64_t)i);
+            world.stream_states[i] = new_lane(world.heap, 10 + (uint64_t)i);
         for (uint64_t i = 0; i < 4; i++)
             CHECK(tarn__heap_add_segment(world.heap, BASE + i * 8 * MIB, 8 * MIB,
-                                         i % 2 ? world.lanes[i] : NULL));
+                                         i % 2 ? world.stream_states[i] : NULL));
         world.heap->absorb_bytes = seed % 3 * MIB;
         for (int step = 0; step < 1500; step++) {
             size_t slot = draw(&world, BLOCKS);
             if (draw(&world, 10) == 0) {
                 fence_some(&world);
             } else if (world.blocks[slot]) {
-                struct tarn__lane *lane = world.lanes[draw(&world, LANES)];
+                struct tarn__stream_state *stream_state =
+                    world.stream_states[draw(&world, LANES)];
                 tarn__heap_put(world.heap, world.blocks[slot],
-                               draw(&world, 8) ? lane : NULL);
+                               draw(&world, 8) ? stream_state : NULL);
                 world.blocks[slot] = 0;
             } else {
                 allocate_some(&world, slot);
@@ -357,9 +367,9 @@ TEST(heap_stays_whole_under_random_operations)
             if (world.blocks[i])
                 tarn__heap_put(world.heap, world.blocks[i], NULL);
         tarn__heap_close_all(world.heap);
-        tarn__heap_all_ready(world.heap);
+        tarn__heap_complete_all(world.heap);
         is_whole(world.heap);
-        CHECK_EQUAL(32 * MIB, world.heap->ready_bytes);
+        CHECK_EQUAL(32 * MIB, world.heap->completed_bytes);
         CHECK_EQUAL(0, world.heap->unfenced_bytes);
         CHECK_EQUAL(4, world.heap->blocks);
         end_heap(world.heap);

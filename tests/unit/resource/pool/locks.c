@@ -62,7 +62,7 @@ static unsigned long looked[CALLS];
 
 static bool a_magazine_is_locked(void)
 {
-    for (struct tarn__magazine *one = watched->magazines; one; one = one->next)
+    for (struct tarn__thread_cache *one = watched->caches; one; one = one->next)
         if (atomic_load(&one->lock.held))
             return true;
     return false;

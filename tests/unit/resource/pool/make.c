@@ -24,7 +24,7 @@ TEST(option_of_a_later_version_is_refused_where_it_is_set)
     pool = NULL;
     options.later = 1;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, make(&options.known, &pool));
-    CHECK_SAYS("does not know");
+    CHECK_MESSAGE("does not know");
     options.known.size = (size_t)1 << 40; /* never set: nobody reads that far */
     CHECK_STATUS(TARN_INVALID_ARGUMENT, make(&options.known, &pool));
     options.known.size = SIZE_MAX;
@@ -83,7 +83,7 @@ TEST(idle_memory_over_the_threshold_goes_back_with_a_free)
         blocks[i] = take(pool, 4 * MIB, NULL);
     for (int i = 0; i < 16; i++)
         put(pool, blocks[i], 4 * MIB, NULL);
-    CHECK_OK(tarn__fences_barrier(inside(pool)));
+    CHECK_OK(tarn__fences_wait_for_device(inside(pool)));
     put(pool, take(pool, 100 * KIB, NULL), 100 * KIB, NULL);
     CHECK(statistics(pool).reserved <= 16 * MIB);
     CHECK(statistics(pool).shrinks > 0);

@@ -78,7 +78,7 @@ TEST(pages_that_find_no_memory_leave_none_behind)
     CHECK_OK(tarn_driver_device_info(0, &info));
     CHECK_OK(grow_at(pages, 0, 8));
     CHECK_STATUS(TARN_OUT_OF_MEMORY, grow_at(pages, 8, info.total_bytes / PAGE));
-    CHECK_SAYS("pool: cuMemCreate gives CUDA_ERROR_OUT_OF_MEMORY");
+    CHECK_MESSAGE("pool: cuMemCreate gives CUDA_ERROR_OUT_OF_MEMORY");
     CHECK_EQUAL(8 * PAGE, tarn__pages_reserved(pages));
     CHECK(live_bytes() - before <= 9 * PAGE);
     CHECK_OK(grow_at(pages, 8, 100));
@@ -130,15 +130,15 @@ TEST(pages_of_a_pool_that_has_little_of_a_large_device_have_larger_handles)
     pages->vmm.device_bytes = 141 * gib;
     CHECK_EQUAL(4 * MIB,
                 tarn__pages_handle(pages, gib)); /* nobody said what it may have */
-    tarn__pages_may_have(pages, UINT64_MAX);
+    tarn__pages_set_maximum(pages, UINT64_MAX);
     CHECK_EQUAL(2 * MIB, tarn__pages_handle(pages, 128 * MIB));
     CHECK_EQUAL(8 * MIB, tarn__pages_handle(pages, 512 * MIB));
     CHECK_EQUAL(16 * MIB, tarn__pages_handle(pages, gib));
     CHECK_EQUAL(32 * MIB, tarn__pages_handle(pages, 2 * gib));
     CHECK_EQUAL(32 * MIB, tarn__pages_handle(pages, 6 * gib));
-    tarn__pages_may_have(pages, 32 * gib);
+    tarn__pages_set_maximum(pages, 32 * gib);
     CHECK_EQUAL(8 * MIB, tarn__pages_handle(pages, gib));
-    tarn__pages_may_have(pages, 2 * gib);
+    tarn__pages_set_maximum(pages, 2 * gib);
     CHECK_EQUAL(4 * MIB, tarn__pages_handle(pages, gib));
     tarn__pages_close(pages);
 }
@@ -150,13 +150,13 @@ TEST(pages_of_a_pool_near_its_limit_have_small_handles)
     struct tarn__pages *pages = open_pages();
 
     pages->vmm.device_bytes = 141 * gib;
-    tarn__pages_may_have(pages, 141 * gib);
+    tarn__pages_set_maximum(pages, 141 * gib);
     CHECK_EQUAL(32 * MIB, tarn__pages_handle(pages, 6 * gib));
-    tarn__pages_may_have(pages, 8 * gib);
+    tarn__pages_set_maximum(pages, 8 * gib);
     CHECK_EQUAL(32 * MIB, tarn__pages_handle(pages, 6 * gib));
-    tarn__pages_may_have(pages, 4 * gib);
+    tarn__pages_set_maximum(pages, 4 * gib);
     CHECK_EQUAL(16 * MIB, tarn__pages_handle(pages, 6 * gib));
-    tarn__pages_may_have(pages, MIB);
+    tarn__pages_set_maximum(pages, MIB);
     CHECK_EQUAL(2 * MIB, tarn__pages_handle(pages, 6 * gib));
     tarn__pages_close(pages);
 }
@@ -253,7 +253,7 @@ TEST(pages_barrier_waits_for_streams_of_every_kind)
         CHECK_OK(
             tarn_memset_async(0, page_at(pages, 0), (unsigned char)i, 32 * PAGE, stream));
     CHECK_OK(tarn_stream_destroy(0, stream));
-    CHECK_OK(tarn__pages_barrier(pages));
+    CHECK_OK(tarn__pages_wait_for_device(pages));
     seen = byte_at(page_at(pages, 32) - 1);
     CHECK_EQUAL(19, seen);
     tarn__pages_close(pages);
@@ -278,11 +278,11 @@ TEST(pages_barrier_works_when_memory_is_out)
                tarn_resource_allocate(cuda, bytes, 0, NULL, &blocks[count]) == TARN_OK)
             sizes[count++] = bytes;
     for (int i = 0; i < 3; i++)
-        CHECK_OK(tarn__pages_barrier(pages));
+        CHECK_OK(tarn__pages_wait_for_device(pages));
     for (size_t i = 0; i < count; i++)
         CHECK_OK(tarn_resource_deallocate(cuda, blocks[i], sizes[i], 0, NULL));
     CHECK_OK(tarn_resource_release(cuda));
-    CHECK_OK(tarn__pages_barrier(pages));
+    CHECK_OK(tarn__pages_wait_for_device(pages));
     tarn__pages_close(pages);
 }
 
@@ -297,15 +297,15 @@ static tarn_status use_all(void)
     if (status == TARN_OK)
         status = tarn__pages_move(captured, &got, 1, 1, page_at(captured, 8));
     if (status == TARN_OK)
-        status = tarn__pages_barrier(captured);
+        status = tarn__pages_wait_for_device(captured);
     if (status == TARN_OK)
         status = tarn__pages_remove(captured, span_at(captured, 8, 4));
     if (status == TARN_OK && has_second_device())
         status = tarn__pages_set_peer(captured, 1, true);
     if (status == TARN_OK)
-        status = tarn__pages_sleep(captured, &kept, 1);
+        status = tarn__pages_suspend(captured, &kept, 1);
     if (status == TARN_OK)
-        status = tarn__pages_wake(captured);
+        status = tarn__pages_resume(captured);
     if (status == TARN_OK && has_second_device())
         status = tarn__pages_set_peer(captured, 1, false);
     return status;
@@ -344,7 +344,7 @@ static void *ask(void *data)
         struct tarn__span got = tarn__pages_removable(pages, span_at(pages, 300, 4));
         wrong += got.bytes != 4 * PAGE;
         wrong += tarn__pages_reserved(pages) < 4 * PAGE;
-        wrong += tarn__pages_asleep(pages) != 0 || tarn__pages_metadata(pages) == 0;
+        wrong += tarn__pages_suspended(pages) != 0 || tarn__pages_metadata(pages) == 0;
     }
     return (void *)wrong;
 }

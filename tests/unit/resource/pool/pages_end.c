@@ -29,10 +29,10 @@ static void end_both_without_a_driver(void)
 {
     CHILD_STATUS(TARN_DRIVER_FAILURE,
                  tarn__pages_grow(vmm, page_at(vmm, 8), PAGE, NULL, &got));
-    CHILD_SAYS("the driver of device 0 is not called");
+    CHILD_MESSAGE("the driver of device 0 is not called");
     CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_grow(on_cuda, 0, PAGE, NULL, &got));
-    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_sleep(vmm, &kept, 1));
-    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_barrier(vmm));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_suspend(vmm, &kept, 1));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_wait_for_device(vmm));
     CHILD_STATUS(TARN_DRIVER_FAILURE,
                  tarn__pages_move(vmm, &kept, 1, 1, page_at(vmm, 9)));
     if (has_peer)
@@ -115,9 +115,9 @@ static void give_back_after_a_reset(void)
     CHILD_CHECK(!on_sim() || sim_live_bytes() >= 4 * PAGE);
     CHILD_STATUS(TARN_DRIVER_FAILURE,
                  tarn__pages_grow(vmm, page_at(vmm, 8), PAGE, NULL, &got));
-    CHILD_SAYS("the context of device 0 was reset");
-    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_sleep(vmm, &kept, 1));
-    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_barrier(vmm));
+    CHILD_MESSAGE("the context of device 0 was reset");
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_suspend(vmm, &kept, 1));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_wait_for_device(vmm));
     CHILD_STATUS(TARN_OK, tarn__pages_remove(vmm, span_at(vmm, 0, 2)));
     CHILD_STATUS(TARN_OK, tarn__pages_remove(on_cuda, segment));
     tarn__pages_close(vmm);
@@ -136,10 +136,10 @@ TEST(pages_go_back_after_a_reset)
 static void wake_after_a_reset(void)
 {
     make_both();
-    CHILD_STATUS(TARN_OK, tarn__pages_sleep(vmm, &kept, 1));
+    CHILD_STATUS(TARN_OK, tarn__pages_suspend(vmm, &kept, 1));
     reset_the_device();
-    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_wake(vmm));
-    CHILD_CHECK(tarn__pages_asleep(vmm) == 4 * PAGE);
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_resume(vmm));
+    CHILD_CHECK(tarn__pages_suspended(vmm) == 4 * PAGE);
     tarn__pages_close(vmm);
     tarn__pages_close(on_cuda);
     CHILD_CHECK(live_bytes() == 0);
@@ -158,8 +158,8 @@ static void use_a_lost_device(void)
     sim_configure("lost=1");
     CHILD_STATUS(TARN_DRIVER_FAILURE,
                  tarn__pages_grow(vmm, page_at(vmm, 8), PAGE, NULL, &got));
-    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_sleep(vmm, &kept, 1));
-    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_barrier(vmm));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_suspend(vmm, &kept, 1));
+    CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_wait_for_device(vmm));
     CHILD_STATUS(TARN_DRIVER_FAILURE,
                  tarn__pages_move(vmm, &kept, 1, 1, page_at(vmm, 9)));
     CHILD_STATUS(TARN_DRIVER_FAILURE, tarn__pages_remove(vmm, span_at(vmm, 0, 2)));

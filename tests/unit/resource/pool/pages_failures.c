@@ -52,7 +52,7 @@ static void check_as_made(void)
         check_piece(pieces[i].first, pieces[i].count,
                     (unsigned char)(1 + pieces[i].first));
     CHECK_EQUAL(8 * PAGE, tarn__pages_reserved(pages));
-    CHECK_EQUAL(0, tarn__pages_asleep(pages));
+    CHECK_EQUAL(0, tarn__pages_suspended(pages));
     CHECK(!is_usable(0, span_at(pages, 20, 1)));
     CHECK(!is_usable(0, span_at(pages, 4, 1)));
     CHECK(is_usable(1, span_at(pages, 0, 4)) && is_usable(1, span_at(pages, 8, 3)));
@@ -86,12 +86,12 @@ static tarn_status do_move(void)
 
 static tarn_status do_sleep(void)
 {
-    return tarn__pages_sleep(pages, kept, 2);
+    return tarn__pages_suspend(pages, kept, 2);
 }
 
 static tarn_status do_wake(void)
 {
-    return tarn__pages_wake(pages);
+    return tarn__pages_resume(pages);
 }
 
 static tarn_status do_take_peer(void)
@@ -101,7 +101,7 @@ static tarn_status do_take_peer(void)
 
 static tarn_status do_barrier(void)
 {
-    return tarn__pages_barrier(pages);
+    return tarn__pages_wait_for_device(pages);
 }
 
 static void after_grow(void)
@@ -129,7 +129,7 @@ static void after_move(void)
 
 static void after_wake(void)
 {
-    CHECK_EQUAL(0, tarn__pages_asleep(pages));
+    CHECK_EQUAL(0, tarn__pages_suspended(pages));
     CHECK_EQUAL(2, byte_at(page_at(pages, 2) - 1));
     CHECK_EQUAL(3, byte_at(page_at(pages, 2)));
     CHECK_EQUAL(11, byte_at(page_at(pages, 11) - 1));
@@ -138,8 +138,8 @@ static void after_wake(void)
 
 static void after_sleep(void)
 {
-    CHECK_EQUAL(8 * PAGE, tarn__pages_asleep(pages));
-    CHECK_OK(tarn__pages_wake(pages));
+    CHECK_EQUAL(8 * PAGE, tarn__pages_suspended(pages));
+    CHECK_OK(tarn__pages_resume(pages));
     after_wake();
 }
 
@@ -154,7 +154,7 @@ static void after_take_peer(void)
 
 static void still_asleep(void)
 {
-    CHECK_EQUAL(8 * PAGE, tarn__pages_asleep(pages));
+    CHECK_EQUAL(8 * PAGE, tarn__pages_suspended(pages));
     CHECK_EQUAL(8 * PAGE, tarn__pages_reserved(pages));
     if (!unmaps_fail)
         CHECK(!is_usable(0, span_at(pages, 0, 1)) &&
@@ -164,7 +164,7 @@ static void still_asleep(void)
 
 static void fall_asleep(void)
 {
-    CHECK_OK(tarn__pages_sleep(pages, kept, 2));
+    CHECK_OK(tarn__pages_suspend(pages, kept, 2));
 }
 
 /* Something to do, and how it looks before and after. */
@@ -298,7 +298,7 @@ TEST(pages_do_all_or_nothing_whatever_calls_fail)
 {
     if (!on_sim())
         skip();
-    test_may_leave_memory();
+    test_may_leak_memory();
     may_leak = unmaps_fail = true;
     for (size_t i = 0; i < DEEDS; i++)
         for (unsigned seed = 0; seed < 50; seed++) {
@@ -332,11 +332,11 @@ TEST(pages_close_whatever_call_fails)
     if (!on_sim())
         skip();
     for (unsigned nth = 1; count > 0; nth++)
-        for (int sleeps = 0; sleeps < 2; sleeps++) {
+        for (int is_suspended = 0; is_suspended < 2; is_suspended++) {
             char faults[64];
             make();
             kept[0] = kept[1] = span_at(pages, 0, 1);
-            if (sleeps)
+            if (is_suspended)
                 fall_asleep();
             snprintf(faults, sizeof faults, "fail=nth:%u", nth);
             sim_configure(faults);

@@ -113,7 +113,7 @@ TEST(memory_that_was_given_back_goes_when_its_last_place_is_left)
     move(pages, 100, 2, 200);
     CHECK_OK(tarn__pages_remove(pages, span_at(pages, 200, 2)));
     CHECK_EQUAL(live, live_bytes());
-    tarn__pages_leave(pages, old);
+    tarn__pages_end_retired(pages, old);
     CHECK(!on_sim() || live - 2 * PAGE == live_bytes());
     CHECK_OK(grow_at(pages, 0, 2));
     tarn__pages_close(pages);
@@ -127,7 +127,7 @@ TEST(place_of_queued_work_is_left_like_any_other)
     CHECK_OK(grow_at(pages, 0, 4));
     CHECK_OK(tarn__pages_move(pages, &old, 1, 0, page_at(pages, 100)));
     CHECK_STATUS(TARN_STILL_IN_USE, grow_at(pages, 0, 2));
-    tarn__pages_leave(pages, old);
+    tarn__pages_end_retired(pages, old);
     CHECK_OK(grow_at(pages, 0, 2));
     are_apart(pages, 0, 100, 2);
     tarn__pages_close(pages);
@@ -150,7 +150,7 @@ TEST(peer_without_access_has_none_through_old_places)
     CHECK(is_usable(1, span_at(pages, 2, 1)) && is_usable(1, old));
     CHECK_OK(tarn__pages_set_peer(pages, 1, false));
     CHECK(!is_usable(1, span_at(pages, 2, 1)) && !is_usable(1, span_at(pages, 100, 1)));
-    tarn__pages_leave(pages, old);
+    tarn__pages_end_retired(pages, old);
     CHECK(!is_usable(1, span_at(pages, 0, 1)) && !is_usable(1, span_at(pages, 1, 1)));
     CHECK(is_usable(0, span_at(pages, 100, 2)));
     tarn__pages_close(pages);
@@ -163,9 +163,9 @@ TEST(pages_sleep_with_the_places_that_they_left)
 
     CHECK_OK(grow_at(pages, 0, 4));
     move(pages, 0, 4, 100);
-    CHECK_OK(tarn__pages_sleep(pages, NULL, 0));
+    CHECK_OK(tarn__pages_suspend(pages, NULL, 0));
     CHECK_EQUAL(live, live_bytes());
-    CHECK_OK(tarn__pages_wake(pages));
+    CHECK_OK(tarn__pages_resume(pages));
     CHECK(is_usable(0, span_at(pages, 100, 4)));
     CHECK_OK(grow_at(pages, 0, 4));
     are_apart(pages, 0, 100, 4);

@@ -18,7 +18,7 @@ static struct cell {
     unsigned memory;     /* number of the page of memory */
 } model[PAGES];
 static unsigned memories; /* that there were */
-static bool sleeps, peer_has_access;
+static bool is_suspended, peer_has_access;
 static bool is_exact; /* all memory goes back */
 static unsigned long long live_when_empty;
 
@@ -57,7 +57,7 @@ static size_t count_memories(void)
     size_t count = 0;
 
     for (size_t i = 0; i < PAGES; i++) {
-        bool is_first = model[i].value != 0 && !(sleeps && !model[i].lingers);
+        bool is_first = model[i].value != 0 && !(is_suspended && !model[i].lingers);
         for (size_t k = 0; k < i; k++)
             is_first =
                 is_first && !(model[k].value && model[k].memory == model[i].memory);
@@ -70,7 +70,7 @@ static size_t count_memories(void)
  * pool sleeps, less than a page is kept of the bytes.) */
 static void check_live(void)
 {
-    if (on_sim() && is_exact && pages->vmm.stuck_count == 0)
+    if (on_sim() && is_exact && pages->vmm.unmap_failed_count == 0)
         CHECK_EQUAL(count_memories(), (sim_live_bytes() - live_when_empty) / PAGE);
 }
 
@@ -80,8 +80,8 @@ static void check_peer(void)
 {
     size_t page = below(PAGES);
 
-    if (!on_sim() || pages->vmm.stuck_count > 0 || model[page].lingers ||
-        (peer_has_access && (model[page].value == 0 || sleeps)))
+    if (!on_sim() || pages->vmm.unmap_failed_count > 0 || model[page].lingers ||
+        (peer_has_access && (model[page].value == 0 || is_suspended)))
         return;
     CHECK_EQUAL(peer_has_access, is_usable(1, span_at(pages, page, 1)));
 }
@@ -91,8 +91,8 @@ static void check_model(void)
     check_live();
     check_peer();
     CHECK_EQUAL(count_mapped() * PAGE, tarn__pages_reserved(pages));
-    CHECK_EQUAL(sleeps ? count_mapped() * PAGE : 0, tarn__pages_asleep(pages));
-    for (size_t i = 0; i < PAGES && !sleeps; i++)
+    CHECK_EQUAL(is_suspended ? count_mapped() * PAGE : 0, tarn__pages_suspended(pages));
+    for (size_t i = 0; i < PAGES && !is_suspended; i++)
         if (model[i].value != 0) /* where it lingers, too */
             check_bytes(span_at(pages, i, 1), model[i].value);
 }
@@ -211,7 +211,7 @@ static void grown(void *data)
 {
     const struct plan *plan = data;
 
-    CHECK(!sleeps && is_hole(plan->first, plan->count));
+    CHECK(!is_suspended && is_hole(plan->first, plan->count));
     note_grown(plan->first, plan->count);
 }
 
@@ -242,7 +242,7 @@ static void moved(void *data)
     const struct plan *plan = data;
     size_t at = plan->target;
 
-    CHECK(!sleeps);
+    CHECK(!is_suspended);
     for (size_t i = 0; i < plan->span_count; i++) {
         size_t first = (plan->spans[i].address - page_at(pages, 0)) / PAGE;
         size_t count = plan->spans[i].bytes / PAGE;
@@ -266,7 +266,7 @@ static size_t leave_from(size_t first)
     while (end < PAGES && model[end].lingers && (!model[end].begins || below(2)))
         end++;
     memset(&model[first], 0, (end - first) * sizeof *model);
-    tarn__pages_leave(pages, span_at(pages, first, end - first));
+    tarn__pages_end_retired(pages, span_at(pages, first, end - first));
     return end;
 }
 
@@ -313,25 +313,25 @@ static tarn_status do_sleep(void *data)
             kept[count++] = (struct tarn__span){page_at(pages, i), 1};
             kept[count++] = (struct tarn__span){page_at(pages, i + 1) - 1, 1};
         }
-    return tarn__pages_sleep(pages, kept, count);
+    return tarn__pages_suspend(pages, kept, count);
 }
 
-static void asleep(void *data)
+static void suspended(void *data)
 {
     (void)data;
-    sleeps = true;
+    is_suspended = true;
 }
 
 static tarn_status do_wake(void *data)
 {
     (void)data;
-    return tarn__pages_wake(pages);
+    return tarn__pages_resume(pages);
 }
 
 static void awake(void *data)
 {
     (void)data;
-    sleeps = false;
+    is_suspended = false;
 }
 
 static void plan_moves(struct plan *plan)
@@ -385,11 +385,11 @@ static void do_something(void)
             change(do_move, &plan, moved, false);
         break;
     case 6:
-        if (sleeps)
+        if (is_suspended)
             change(do_wake, NULL, awake, true);
         else if (below(4) == 0) {
             leave_all(); /* nothing is queued */
-            change(do_sleep, NULL, asleep, true);
+            change(do_sleep, NULL, suspended, true);
         }
         break;
     case 7:
@@ -409,7 +409,7 @@ static void do_something(void)
 static void do_all(uint64_t seed)
 {
     doing.seed = random_state = seed;
-    sleeps = peer_has_access = false;
+    is_suspended = peer_has_access = false;
     memories = 0;
     memset(model, 0, sizeof model);
     /* Steps of 16 MiB, so that handles of more than a page come. */
@@ -420,7 +420,7 @@ static void do_all(uint64_t seed)
         do_something();
         doing.what = 99; /* a look */
         check_live();
-        if (i % 8 == 0 || sleeps)
+        if (i % 8 == 0 || is_suspended)
             check_model();
     }
     tarn__pages_close(pages);
@@ -430,7 +430,7 @@ static void do_all(uint64_t seed)
 TEST(pages_are_as_a_plain_model_whatever_is_done)
 {
     atexit(tell_what);
-    test_may_leave_memory(); /* two tries for one call may fail */
+    test_may_leak_memory(); /* two tries for one call may fail */
     is_exact = false;
     for (uint64_t seed = 1; seed <= 3; seed++)
         do_all(seed);

@@ -51,10 +51,10 @@ TEST(pages_of_an_upstream_go_whole_or_not)
     part.address += PAGE;
     CHECK_EQUAL(0, tarn__pages_removable(pages, part).bytes);
     CHECK_STATUS(TARN_NOT_SUPPORTED, tarn__pages_move(pages, &segment, 1, 1, 0));
-    CHECK_STATUS(TARN_NOT_SUPPORTED, tarn__pages_sleep(pages, NULL, 0));
-    CHECK_STATUS(TARN_NOT_SUPPORTED, tarn__pages_wake(pages));
+    CHECK_STATUS(TARN_NOT_SUPPORTED, tarn__pages_suspend(pages, NULL, 0));
+    CHECK_STATUS(TARN_NOT_SUPPORTED, tarn__pages_resume(pages));
     CHECK_STATUS(TARN_NOT_SUPPORTED, tarn__pages_set_peer(pages, 1, true));
-    CHECK_OK(tarn__pages_barrier(pages));
+    CHECK_OK(tarn__pages_wait_for_device(pages));
     tarn__pages_close(pages);
     CHECK_OK(tarn_resource_release(cuda));
 }
@@ -102,7 +102,7 @@ TEST(pages_of_an_upstream_that_does_not_align_are_asked_for_aligned)
     script.allocate_fails = TARN_OUT_OF_MEMORY;
     CHECK_STATUS(TARN_OUT_OF_MEMORY,
                  tarn__pages_grow(pages, 0, PAGE, NULL, &segments[39]));
-    CHECK_SAYS("scripted");
+    CHECK_MESSAGE("scripted");
     tarn__pages_close(pages);
     CHECK_EQUAL(script.allocations - 2, script.frees - 1); /* those that failed */
     scripted_end(&script);
@@ -117,7 +117,7 @@ TEST(pages_of_an_upstream_may_be_no_devices)
     struct tarn__pages *pages = open_on(host, TARN_DEVICE_NONE);
     CHECK_OK(tarn__pages_grow(pages, 0, PAGE, NULL, &segment));
     memset((void *)(uintptr_t)segment.address, 1, segment.bytes);
-    CHECK_OK(tarn__pages_barrier(pages));
+    CHECK_OK(tarn__pages_wait_for_device(pages));
     CHECK_EQUAL(PAGE, tarn__pages_step(pages, 1, SIZE_MAX));
     tarn__pages_close(pages);
     CHECK_EQUAL(0, tarn_resource_live_blocks(host));
@@ -132,7 +132,7 @@ TEST(pages_of_an_upstream_of_another_device_are_refused)
     if (has_second_device()) {
         CHECK_OK(tarn_cuda_create(1, &cuda));
         CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn__pages_open(0, cuda, 0, &pages));
-        CHECK_SAYS("upstream cuda is of device 1");
+        CHECK_MESSAGE("upstream cuda is of device 1");
         CHECK_OK(tarn_resource_release(cuda));
     }
     CHECK_OK(tarn_host_create(&host));

@@ -9,18 +9,18 @@ TEST(pages_that_sleep_give_all_memory_back)
 
     CHECK_OK(grow_at(pages, 0, 10));
     CHECK_OK(grow_at(pages, 20, 200));
-    CHECK_OK(tarn__pages_sleep(pages, NULL, 0));
+    CHECK_OK(tarn__pages_suspend(pages, NULL, 0));
     CHECK(live_bytes() - before <= PAGE); /* the spare block */
     CHECK_EQUAL(210 * PAGE, tarn__pages_reserved(pages));
-    CHECK_EQUAL(210 * PAGE, tarn__pages_asleep(pages));
+    CHECK_EQUAL(210 * PAGE, tarn__pages_suspended(pages));
     CHECK(!is_usable(0, span_at(pages, 0, 1)));
-    CHECK_OK(tarn__pages_sleep(pages, NULL, 0)); /* it does already */
-    CHECK_OK(tarn__pages_wake(pages));
-    CHECK_EQUAL(0, tarn__pages_asleep(pages));
+    CHECK_OK(tarn__pages_suspend(pages, NULL, 0)); /* it does already */
+    CHECK_OK(tarn__pages_resume(pages));
+    CHECK_EQUAL(0, tarn__pages_suspended(pages));
     CHECK_EQUAL(range.address, tarn__pages_range(pages).address);
     CHECK(is_usable(0, span_at(pages, 0, 10)) && is_usable(0, span_at(pages, 20, 200)));
     CHECK(!is_usable(0, span_at(pages, 10, 1)));
-    CHECK_OK(tarn__pages_wake(pages)); /* it is already */
+    CHECK_OK(tarn__pages_resume(pages)); /* it is already */
     CHECK_OK(grow_at(pages, 10, 10));
     tarn__pages_close(pages);
     CHECK_EQUAL(before, live_bytes());
@@ -39,8 +39,8 @@ TEST(pages_that_sleep_keep_the_bytes_that_are_wanted)
     for (unsigned round = 1; round < 4; round++) {
         for (int i = 0; i < 3; i++)
             write_bytes(kept[i], (unsigned char)(round * 10 + (unsigned)i));
-        CHECK_OK(tarn__pages_sleep(pages, kept, 3));
-        CHECK_OK(tarn__pages_wake(pages));
+        CHECK_OK(tarn__pages_suspend(pages, kept, 3));
+        CHECK_OK(tarn__pages_resume(pages));
         for (int i = 0; i < 3; i++)
             check_bytes(kept[i], (unsigned char)(round * 10 + (unsigned)i));
     }
@@ -52,15 +52,15 @@ TEST(pages_that_sleep_neither_grow_nor_move)
     struct tarn__pages *pages = open_pages();
     struct tarn__span span = span_at(pages, 0, 1);
 
-    CHECK_OK(tarn__pages_sleep(pages, NULL, 0)); /* an empty one, too */
+    CHECK_OK(tarn__pages_suspend(pages, NULL, 0)); /* an empty one, too */
     CHECK_STATUS(TARN_SUSPENDED, grow_at(pages, 0, 2));
-    CHECK_SAYS("it sleeps");
-    CHECK_OK(tarn__pages_wake(pages));
+    CHECK_MESSAGE("it sleeps");
+    CHECK_OK(tarn__pages_resume(pages));
     CHECK_OK(grow_at(pages, 0, 2));
-    CHECK_OK(tarn__pages_sleep(pages, NULL, 0));
+    CHECK_OK(tarn__pages_suspend(pages, NULL, 0));
     CHECK_STATUS(TARN_SUSPENDED, tarn__pages_move(pages, &span, 1, 1, page_at(pages, 9)));
     CHECK_STATUS(TARN_SUSPENDED, grow_at(pages, 5, 1));
-    CHECK_OK(tarn__pages_barrier(pages));
+    CHECK_OK(tarn__pages_wait_for_device(pages));
     tarn__pages_close(pages);
 }
 
@@ -71,20 +71,20 @@ TEST(pages_that_are_removed_from_a_sleeping_pool_stay_away)
     struct tarn__span idle;
 
     CHECK_OK(grow_at(pages, 0, 6));
-    CHECK_OK(tarn__pages_sleep(pages, NULL, 0));
+    CHECK_OK(tarn__pages_suspend(pages, NULL, 0));
     idle = tarn__pages_removable(pages, span_at(pages, 2, 3));
     CHECK_EQUAL(3 * PAGE, idle.bytes);
     CHECK_OK(tarn__pages_remove(pages, idle));
     CHECK_EQUAL(3 * PAGE, tarn__pages_reserved(pages));
-    CHECK_EQUAL(3 * PAGE, tarn__pages_asleep(pages));
-    CHECK_OK(tarn__pages_wake(pages));
+    CHECK_EQUAL(3 * PAGE, tarn__pages_suspended(pages));
+    CHECK_OK(tarn__pages_resume(pages));
     CHECK(is_usable(0, span_at(pages, 0, 2)) && is_usable(0, span_at(pages, 5, 1)));
     CHECK(!is_usable(0, span_at(pages, 2, 1)));
-    CHECK_OK(tarn__pages_sleep(pages, NULL, 0));
+    CHECK_OK(tarn__pages_suspend(pages, NULL, 0));
     CHECK_OK(tarn__pages_remove(pages, span_at(pages, 0, 2)));
     CHECK_OK(tarn__pages_remove(pages, span_at(pages, 5, 1)));
     CHECK_STATUS(TARN_SUSPENDED, grow_at(pages, 0, 1)); /* asleep though empty */
-    CHECK_OK(tarn__pages_wake(pages));
+    CHECK_OK(tarn__pages_resume(pages));
     CHECK_OK(grow_at(pages, 0, 1));
     tarn__pages_close(pages);
     CHECK_EQUAL(before, live_bytes());
@@ -103,10 +103,10 @@ TEST(pages_that_wake_bring_no_bytes_to_where_memory_was_given_back)
         CHECK_OK(
             tarn_memset_async(0, page_at(pages, i), (unsigned char)(i + 1), PAGE, NULL));
     CHECK_OK(tarn_stream_synchronize(0, NULL));
-    CHECK_OK(tarn__pages_sleep(pages, kept, 2));
+    CHECK_OK(tarn__pages_suspend(pages, kept, 2));
     CHECK_OK(tarn__pages_remove(pages, span_at(pages, 2, 1)));
     CHECK_OK(tarn__pages_remove(pages, span_at(pages, 4, 2)));
-    CHECK_OK(tarn__pages_wake(pages));
+    CHECK_OK(tarn__pages_resume(pages));
     check_bytes((struct tarn__span){page_at(pages, 0) + 7, PAGE - 7}, 1);
     check_bytes(span_at(pages, 1, 1), 2);
     check_bytes(span_at(pages, 3, 1), 4);
@@ -122,17 +122,17 @@ TEST(pages_that_find_no_room_sleep_on)
 
     CHECK_OK(grow_at(pages, 0, 200));
     write_bytes(kept, 5);
-    CHECK_OK(tarn__pages_sleep(pages, &kept, 1));
+    CHECK_OK(tarn__pages_suspend(pages, &kept, 1));
     while (grow_at(other, taken, 64) == TARN_OK) /* somebody takes all */
         taken += 64;
     for (int i = 0; i < 3; i++) {
         unsigned long long before = live_bytes();
-        CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn__pages_wake(pages));
-        CHECK_EQUAL(200 * PAGE, tarn__pages_asleep(pages));
+        CHECK_STATUS(TARN_OUT_OF_MEMORY, tarn__pages_resume(pages));
+        CHECK_EQUAL(200 * PAGE, tarn__pages_suspended(pages));
         CHECK_EQUAL(before, live_bytes());
     }
     CHECK_OK(tarn__pages_remove(other, span_at(other, 0, taken)));
-    CHECK_OK(tarn__pages_wake(pages));
+    CHECK_OK(tarn__pages_resume(pages));
     check_bytes(kept, 5);
     tarn__pages_close(pages);
     tarn__pages_close(other);
@@ -145,7 +145,7 @@ TEST(pages_that_sleep_may_be_closed)
     struct tarn__span kept = span_at(pages, 1, 1);
 
     CHECK_OK(grow_at(pages, 0, 4));
-    CHECK_OK(tarn__pages_sleep(pages, &kept, 1));
+    CHECK_OK(tarn__pages_suspend(pages, &kept, 1));
     tarn__pages_close(pages);
     CHECK_EQUAL(before, live_bytes());
 }
@@ -158,8 +158,8 @@ TEST(pages_that_wake_have_their_handles_as_before)
     CHECK_OK(tarn__pages_open(0, NULL, 32 * MIB, &pages));
     CHECK_OK(grow_at(pages, 0, 256));
     CHECK_OK(grow_at(pages, 256, 32)); /* two of 32 MiB */
-    CHECK_OK(tarn__pages_sleep(pages, NULL, 0));
-    CHECK_OK(tarn__pages_wake(pages));
+    CHECK_OK(tarn__pages_suspend(pages, NULL, 0));
+    CHECK_OK(tarn__pages_resume(pages));
     idle = tarn__pages_removable(pages, span_at(pages, 257, 31));
     CHECK_EQUAL(page_at(pages, 272), idle.address);
     CHECK_OK(tarn__pages_remove(pages, idle));
@@ -207,16 +207,16 @@ TEST(pages_that_wake_are_their_peers_as_before)
     }
     CHECK_OK(grow_at(pages, 0, 2));
     CHECK_OK(tarn__pages_set_peer(pages, 1, true));
-    CHECK_OK(tarn__pages_sleep(pages, NULL, 0));
-    CHECK_OK(tarn__pages_wake(pages));
+    CHECK_OK(tarn__pages_suspend(pages, NULL, 0));
+    CHECK_OK(tarn__pages_resume(pages));
     CHECK(is_usable(1, span_at(pages, 0, 2)));
-    CHECK_OK(tarn__pages_sleep(pages, NULL, 0));
+    CHECK_OK(tarn__pages_suspend(pages, NULL, 0));
     CHECK_OK(tarn__pages_set_peer(pages, 1, false)); /* told while it sleeps */
-    CHECK_OK(tarn__pages_wake(pages));
+    CHECK_OK(tarn__pages_resume(pages));
     CHECK(!is_usable(1, span_at(pages, 0, 2)) && is_usable(0, span_at(pages, 0, 2)));
-    CHECK_OK(tarn__pages_sleep(pages, NULL, 0));
+    CHECK_OK(tarn__pages_suspend(pages, NULL, 0));
     CHECK_OK(tarn__pages_set_peer(pages, 1, true));
-    CHECK_OK(tarn__pages_wake(pages));
+    CHECK_OK(tarn__pages_resume(pages));
     CHECK(is_usable(1, span_at(pages, 0, 2)));
     tarn__pages_close(pages);
 }

@@ -27,7 +27,7 @@ TEST(options_that_mean_nothing_are_refused)
     if (has_second_device()) {
         CHECK_OK(tarn_cuda_create(1, &upstream));
         CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_create(0, upstream, NULL, &pool));
-        CHECK_SAYS("device 1");
+        CHECK_MESSAGE("device 1");
         CHECK_OK(tarn_resource_release(upstream));
     }
     CHECK(pool == NULL);
@@ -354,7 +354,7 @@ static tarn_status circle_allocate(void *self, size_t bytes, size_t alignment,
     if (circle.live && !circle.is_inside) {
         circle.is_inside = true;
         circle.allocate = tarn_resource_allocate(circle.pool, 4 * MIB, 0, NULL, &block);
-        CHECK_SAYS(
+        CHECK_MESSAGE(
             "its upstream uses the pool, of device 0, while the pool waits for it");
         circle.trim = tarn_resource_trim(circle.pool, 0, NULL);
         circle.limit = tarn_pool_set_maximum(circle.pool, 100 * MIB);

@@ -148,7 +148,7 @@ TEST(words_of_a_refusal_have_the_device_for_a_limit)
     CHECK_EQUAL(0, mem_get_info(&free_bytes, &total_bytes));
     CHECK(is_refused(pool, total_bytes, NULL));
     snprintf(words, sizeof words, " of %zu reserved", total_bytes);
-    CHECK_SAYS(words);
+    CHECK_MESSAGE(words);
     CHECK_EQUAL(UINT64_MAX, last_report().maximum);
     CHECK_EQUAL(total_bytes, last_report().device_total);
     put(pool, block, 2 * MIB, NULL);

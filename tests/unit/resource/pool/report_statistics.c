@@ -107,7 +107,7 @@ TEST(statistics_tell_what_served_an_allocation)
     CHECK_EQUAL(1, stolen.events_recorded - own.events_recorded);
 
     give(pool, block, bytes, other);
-    CHECK_OK(tarn__fences_barrier(inside(pool)));
+    CHECK_OK(tarn__fences_wait_for_device(inside(pool)));
     before = statistics(pool);
     CHECK_EQUAL(1, before.device_synchronizations);
     block = take(pool, bytes, TARN_STREAM_NONE);
@@ -146,7 +146,7 @@ TEST(statistics_count_calls_by_how_they_ended_and_by_size)
     put(pool, large, 3 * MIB, stream);
     put(pool, small, 1, stream);
     CU(cuStreamSynchronize(stream));
-    CHECK_OK(tarn__fences_barrier(inside(pool)));
+    CHECK_OK(tarn__fences_wait_for_device(inside(pool)));
     CHECK_OK(tarn_resource_trim(pool, 0, &released));
     all = statistics(pool);
     CHECK(all.shrinks > 0);
@@ -163,9 +163,9 @@ TEST(statistics_tell_driver_calls_of_each_kind_once)
     use_driver(0);
     tarn_resource *resource = strict_pool(8 * MIB);
     struct tarn__pool *pool = inside(resource);
-    uint64_t *const counts[] = {&pool->waits,   &pool->fences,  &pool->queries,
-                                &pool->growths, &pool->shrinks, &pool->moves,
-                                &pool->barriers};
+    uint64_t *const counts[] = {&pool->waits,       &pool->fences,  &pool->queries,
+                                &pool->growths,     &pool->shrinks, &pool->moves,
+                                &pool->device_waits};
 
     tarn_pool_statistics before = statistics(resource);
     for (unsigned i = 0; i < sizeof counts / sizeof *counts; i++)
@@ -241,7 +241,7 @@ TEST(statistics_are_as_long_as_their_reader_knows)
     CHECK_EQUAL(77, longer.later);
     all.size = sizeof all.size - 1;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_get_statistics(pool, &all));
-    CHECK_SAYS("size");
+    CHECK_MESSAGE("size");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_get_statistics(pool, NULL));
     all.size = sizeof all;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_get_statistics(NULL, &all));

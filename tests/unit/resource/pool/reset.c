@@ -187,7 +187,7 @@ static void end_with_retired_mappings(void)
         give(blocks[i], 2 * MIB, stream);
     give(get(6 * MIB, stream), 6 * MIB, stream);
     open_gate(&gate);
-    CHILD_CHECK(its->old_count > 0);
+    CHILD_CHECK(its->retired_count > 0);
     reset();
     nothing_is_left();
 }
@@ -333,7 +333,7 @@ static void make_fenced_and_reset(const tarn_pool_options *options)
         give(blocks[i], MIB, stream);
     open_gate(&gate);
     CHILD_STATUS(TARN_OK, tarn__pool_of(pool, "pool", &its));
-    CHILD_CHECK(tarn__lane(&its->heap, its->heap.with_memory)->fence_count > 0);
+    CHILD_CHECK(tarn__stream_state(&its->heap, its->heap.with_memory)->fence_count > 0);
     reset_and_forbid_events();
 }
 
@@ -351,7 +351,7 @@ static void limit_after_a_reset(void)
 {
     make_fenced_and_reset(NULL);
     CHILD_STATUS(TARN_DRIVER_FAILURE, tarn_pool_set_maximum(pool, 64 * MIB));
-    CHILD_SAYS("was reset");
+    CHILD_MESSAGE("was reset");
     nothing_is_left();
 }
 
@@ -455,7 +455,7 @@ static void reset_in_a_callback(void)
     CHILD_STATUS(TARN_OK, tarn_pool_add_oom_callback(pool, reset_it, NULL));
     CHILD_STATUS(TARN_DRIVER_FAILURE,
                  tarn_resource_allocate(pool, 3 * MIB, 0, NULL, &block));
-    CHILD_SAYS("was reset");
+    CHILD_MESSAGE("was reset");
     CHILD_CHECK(block == 77);
     nothing_is_left();
 }

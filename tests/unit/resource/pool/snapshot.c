@@ -111,7 +111,7 @@ TEST(snapshot_names_no_stream_for_what_was_freed_without_one)
 
 TEST(snapshot_tells_holes_and_what_is_in_the_hands_of_a_call)
 {
-    bool was_ready, no_memory;
+    bool was_completed, no_memory;
 
     use_driver(0);
     tarn_resource *pool = new_pool(NULL);
@@ -123,13 +123,13 @@ TEST(snapshot_tells_holes_and_what_is_in_the_hands_of_a_call)
     CHECK(is(&seen, low < high ? low : high, 2 * MIB, TARN_POOL_UNMAPPED, 0, 0));
     CHECK(is(&seen, low < high ? high : low, 2 * MIB, TARN_POOL_LIVE, 2 * MIB, 0));
     put(pool, low < high ? high : low, 2 * MIB, NULL);
-    CHECK_OK(tarn__fences_barrier(inside(pool)));
-    tarn__magazines_drain(inside(pool));
+    CHECK_OK(tarn__fences_wait_for_device(inside(pool)));
+    tarn__thread_caches_drain(inside(pool));
     tarn__pool_lock(inside(pool));
-    struct tarn__request request = {MIB / TARN__GRANULE, TARN__GRANULE};
+    struct tarn__request request = {MIB / TARN__QUANTUM, TARN__QUANTUM};
     tarn__index index =
-        tarn__heap_take(heap, tarn__heap_known_lane(heap, TARN__KEY_LEGACY), &request,
-                        &was_ready, &no_memory);
+        tarn__heap_take(heap, tarn__heap_find_stream_state(heap, TARN__KEY_LEGACY),
+                        &request, &was_completed, &no_memory);
     tarn__pool_unlock(inside(pool));
     CHECK(index != 0);
     seen = snapshot(pool);
@@ -257,7 +257,7 @@ static void give_many(tarn_resource *pool, int first, int step)
 {
     for (int i = first; i < MANY; i += step)
         put(pool, many[i], 600, NULL);
-    tarn__magazines_drain(inside(pool));
+    tarn__thread_caches_drain(inside(pool));
 }
 
 /* What one snapshot has. */
@@ -381,7 +381,7 @@ static void cut_anew(tarn_resource *pool, int slices)
         smaller[i] = take(pool, 512, NULL);
     for (int i = 0; i < 3 * 64; i++)
         put(pool, smaller[i], 512, NULL);
-    tarn__magazines_drain(inside(pool));
+    tarn__thread_caches_drain(inside(pool));
 }
 
 TEST(snapshot_goes_on_where_nodes_were_used_for_other_blocks)

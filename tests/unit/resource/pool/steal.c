@@ -65,7 +65,7 @@ static void give(int block, tarn_stream stream)
 {
     put(at.resource, at.block[block], MIB, stream);
     at.is_out[block] = false;
-    tarn__magazines_drain(at.pool);
+    tarn__thread_caches_drain(at.pool);
 }
 
 static struct tarn__caller caller_of(tarn_stream stream)
@@ -81,7 +81,7 @@ static void fence_donors(void)
 {
     struct tarn__caller caller = caller_of(at.thief);
 
-    tarn__fences_ask(at.pool, &caller);
+    tarn__fences_request(at.pool, &caller);
     tarn__caller_end(&caller);
 }
 
@@ -89,7 +89,7 @@ static tarn__index step(tarn__index (*steal)(struct tarn__caller *caller,
                                              const struct tarn__request *request),
                         size_t bytes, tarn_stream stream)
 {
-    struct tarn__request request = {(uint32_t)(bytes / TARN__GRANULE), TARN__GRANULE};
+    struct tarn__request request = {(uint32_t)(bytes / TARN__QUANTUM), TARN__QUANTUM};
     struct tarn__caller caller = caller_of(stream);
     tarn__index index = steal(&caller, &request);
 
@@ -113,7 +113,7 @@ static void return_it(tarn__index index, tarn_stream stream)
     struct tarn__caller caller = caller_of(stream);
 
     tarn__pool_lock(at.pool);
-    tarn__heap_put(&at.pool->heap, index, caller.lane);
+    tarn__heap_put(&at.pool->heap, index, caller.stream_state);
     tarn__pool_unlock(at.pool);
     tarn__caller_end(&caller);
 }
@@ -324,9 +324,9 @@ TEST(nothing_is_stolen_from_a_pool_that_fell_asleep)
     give(0, at.donor[0]);
     give(1, at.donor[1]);
     fence_donors();
-    atomic_fetch_or(&at.pool->gate, TARN__GATE_ASLEEP);
+    atomic_fetch_or(&at.pool->lifecycle, TARN__POOL_SUSPENDED);
     steals_nothing(at.thief);
-    atomic_fetch_and(&at.pool->gate, ~TARN__GATE_ASLEEP);
+    atomic_fetch_and(&at.pool->gate, ~TARN__POOL_SUSPENDED);
     clear_away();
 }
 
@@ -511,12 +511,12 @@ TEST(donor_that_is_gone_is_forgotten_with_its_last_block)
     hold_up(at.raw[0], &gate);
     give_and_end(0);
     donors_go();
-    uint64_t lanes = statistics(at.resource).streams;
+    uint64_t stream_states = statistics(at.resource).streams;
     tarn__index index = step(tarn__steal, MIB / 2, at.thief);
-    CHECK_EQUAL(lanes, statistics(at.resource).streams); /* it has the rest */
+    CHECK_EQUAL(stream_states, statistics(at.resource).streams); /* it has the rest */
     tarn__index rest = step(tarn__steal, MIB / 2, at.thief);
     CHECK(index != 0 && rest != 0);
-    CHECK_EQUAL(lanes - 1, statistics(at.resource).streams);
+    CHECK_EQUAL(stream_states - 1, statistics(at.resource).streams);
     return_it(index, at.thief);
     return_it(rest, at.thief);
     let_on(&gate);
@@ -531,10 +531,10 @@ TEST(donors_that_are_gone_are_forgotten_with_their_last_neighbours)
         give_and_end(i);
     }
     donors_go();
-    uint64_t lanes = statistics(at.resource).streams;
+    uint64_t stream_states = statistics(at.resource).streams;
     tarn__index index = step(tarn__steal_run, 2 * MIB, at.thief);
     CHECK(index != 0);
-    CHECK_EQUAL(lanes - 2, statistics(at.resource).streams);
+    CHECK_EQUAL(stream_states - 2, statistics(at.resource).streams);
     return_it(index, at.thief);
     let_donors_on();
     clear_away();

@@ -2,7 +2,7 @@
  * and that none of it is lost. */
 #include "pools.h"
 
-static size_t serves(tarn_resource *resource)
+static size_t supports_no_stream(tarn_resource *resource)
 {
     bool so = tarn_resource_supports_no_stream(resource);
 
@@ -67,17 +67,17 @@ TEST(resources_say_whether_they_serve_those_without_a_stream)
 {
     use_driver(0);
     CHECK(!tarn_resource_supports_no_stream(NULL));
-    CHECK(serves(cuda()));
-    CHECK(!serves(async()));
-    CHECK(serves(new_pool(NULL)));
-    CHECK(serves(pool_on(cuda())));
-    CHECK(serves(pool_on(async())));
-    CHECK(serves(slab_on(NULL)));
-    CHECK(serves(slab_on(new_pool(NULL))));
-    CHECK(serves(binning_on(new_pool(NULL))));
-    CHECK(!serves(binning_on(async())));
-    CHECK(serves(limited(new_pool(NULL))));
-    CHECK(!serves(limited(async())));
+    CHECK(supports_no_stream(cuda()));
+    CHECK(!supports_no_stream(async()));
+    CHECK(supports_no_stream(new_pool(NULL)));
+    CHECK(supports_no_stream(pool_on(cuda())));
+    CHECK(supports_no_stream(pool_on(async())));
+    CHECK(supports_no_stream(slab_on(NULL)));
+    CHECK(supports_no_stream(slab_on(new_pool(NULL))));
+    CHECK(supports_no_stream(binning_on(new_pool(NULL))));
+    CHECK(!supports_no_stream(binning_on(async())));
+    CHECK(supports_no_stream(limited(new_pool(NULL))));
+    CHECK(!supports_no_stream(limited(async())));
 }
 
 /* An upstream that orders by stream gives what it has in the order of the default stream to
@@ -236,7 +236,7 @@ TEST(streamless_mode_has_three_values)
     tarn_resource *pool = NULL;
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_pool_create(0, NULL, &options, &pool));
-    CHECK_SAYS("streamless 3");
+    CHECK_MESSAGE("streamless 3");
 }
 
 /* --- by events --- */
