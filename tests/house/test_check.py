@@ -65,6 +65,12 @@ class Runs(unittest.TestCase):
         code, said = run((step("a", "true", junit=True),))
         self.assertEqual(said.splitlines()[-1], "0 passed, 1 failed")
 
+    def test_a_step_that_only_prepares_passes_alone(self):
+        code, said = run((step("a", "true", setup=True),))
+        self.assertEqual((code, said.splitlines()[-1]), (0, "0 passed, 0 failed"))
+        code, said = run((step("a", "false", setup=True),))
+        self.assertEqual((code, said.splitlines()[-1]), (1, "0 passed, 1 failed"))
+
     def test_a_suite_that_passes_every_test_and_fails_has_failed(self):
         code, said = run((step("a", write(PASSED) + "; exit 1", junit=True),))
         self.assertEqual((code, said.splitlines()[-1]), (1, "2 passed, 1 failed"))
