@@ -11,8 +11,8 @@
 #include <string.h>
 
 static const tarn_error none = {.status = TARN_OK, .message = ""};
-static const tarn_error no_room = {
-    .status = TARN_OUT_OF_MEMORY, .message = "no host memory for the words of a failure"};
+static const tarn_error no_room = {.status = TARN_OUT_OF_MEMORY,
+                                   .message = "no host memory for an error message"};
 
 _Thread_local unsigned tarn__error_count;
 static _Thread_local bool wordless; /* the last failure found no memory for its message */
@@ -99,5 +99,5 @@ const char *tarn_status_string(tarn_status status)
         TARN_STATUS_MAP(X)
 #undef X
     }
-    return "no status of Tarn";
+    return "unknown status";
 }

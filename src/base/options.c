@@ -20,12 +20,12 @@ tarn_status tarn__options_refuse(const char *who, const void *options, size_t le
 
     if (given < least)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "%s: options of %zu bytes are too short, %zu are needed",
-                              who, given, least);
+                              "%s: options.size is %zu, at least %zu is required", who,
+                              given, least);
     if (given > OPTIONS_MOST || !is_zero(options, known, given))
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "%s: options of %zu bytes, of which something is set that "
-                              "this libtarn does not know; it knows %zu",
+                              "%s: options.size is %zu, and fields beyond the %zu bytes "
+                              "that this libtarn knows are set",
                               who, given, known);
     return TARN_OK;
 }
