@@ -328,11 +328,11 @@ static tarn_status enter(const struct tarn__opened *made, tarn_stream *out)
         return TARN_OK;
     if (has_place)
         return tarn_error_set(TARN_OUT_OF_MEMORY,
-                              "stream: no host memory to open stream %p",
+                              "stream: no host memory to register stream %p",
                               (void *)made->handle);
-    return tarn_error_set(TARN_OUT_OF_MEMORY,
-                          "stream: no place for one more opened stream, there are %u",
-                          places);
+    return tarn_error_set(
+        TARN_OUT_OF_MEMORY,
+        "stream: the table of registered streams is full, it has %u entries", places);
 }
 
 /* --- registering --- */
@@ -349,9 +349,10 @@ static tarn_status ask_id(const struct tarn__scope *scope, CUstream_ handle,
         return tarn__driver_failed("stream", "cuStreamIsCapturing", result, "stream %p",
                                    (void *)handle);
     if (capture != CU_STREAM_CAPTURE_STATUS_NONE_)
-        return tarn_error_set(TARN_STREAM_CAPTURING,
-                              "stream: %p captures; it can be opened before or after",
-                              (void *)handle);
+        return tarn_error_set(
+            TARN_STREAM_CAPTURING,
+            "stream: %p is capturing; register it before or after the capture",
+            (void *)handle);
     result = scope->calls->stream_get_id(handle, out);
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed("stream", "cuStreamGetId", result, "stream %p",
@@ -372,9 +373,9 @@ tarn_status tarn_stream_register(int device, tarn_stream raw, tarn_stream *out)
 
     if (!out || !can_be_opened(raw))
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "stream: %p cannot be opened%s: a CUstream of one's own or "
-                              "a default stream (0, 1) can",
-                              (void *)raw, out ? "" : " into NULL");
+                              "stream: %p cannot be registered%s; a CUstream of the "
+                              "caller and the default stream (0, 1) can",
+                              (void *)raw, out ? "" : ", out is NULL");
     tarn_status status = tarn__scope_enter(device, &scope);
     if (status != TARN_OK)
         return status;
@@ -391,11 +392,9 @@ tarn_status tarn_stream_register(int device, tarn_stream raw, tarn_stream *out)
 
 static tarn_status not_open(const char *verb, tarn_stream stream)
 {
-    return tarn_error_set(
-        TARN_INVALID_ARGUMENT,
-        "stream: %s %p, which is not open: it was closed already, or is "
-        "no value of tarn_stream_register()",
-        verb, (void *)stream);
+    return tarn_error_set(TARN_INVALID_ARGUMENT,
+                          "stream: cannot %s %p: it is not a registered stream", verb,
+                          (void *)stream);
 }
 
 /* Return true if its handle may be passed to the driver. */
@@ -411,7 +410,7 @@ static tarn_status close_for_good(tarn_stream stream)
     uint32_t opening = opening_of(stream);
 
     if (!opened || !atomic_compare_exchange_strong(&opened->opening, &opening, 0))
-        return not_open("close", stream);
+        return not_open("unregister", stream);
     return TARN_OK;
 }
 
@@ -439,7 +438,7 @@ tarn_status tarn_stream_unregister(tarn_stream stream)
     opened = tarn__opened_find(stream);
     if (!opened) {
         pthread_mutex_unlock(&watches_lock);
-        return not_open("close", stream);
+        return not_open("unregister", stream);
     }
     pthread_mutex_lock(&opened->lock);
     if (handle_is_good(opened))
@@ -482,10 +481,10 @@ tarn_status tarn_stream_announce_capture(tarn_stream stream, bool begins)
     if (!opened)
         return not_open("announce a capture on", stream);
     if (!begins && is_capturing(opened))
-        return tarn_error_set(TARN_STREAM_CAPTURING,
-                              "stream: %p still captures, so that this has ended cannot "
-                              "be announced",
-                              (void *)opened->handle);
+        return tarn_error_set(
+            TARN_STREAM_CAPTURING,
+            "stream: %p is still capturing, the end of its capture cannot be announced",
+            (void *)opened->handle);
     if (tarn__driver_gone())
         return TARN_OK; /* no call uses the answer any more */
     pthread_mutex_lock(&places_lock);
@@ -505,8 +504,9 @@ tarn_status tarn__opened_add_watch(tarn__opened_watch call, void *data)
     struct watch *watch = malloc(sizeof *watch);
 
     if (!watch)
-        return tarn_error_set(TARN_OUT_OF_MEMORY,
-                              "stream: no host memory to watch for closed streams");
+        return tarn_error_set(
+            TARN_OUT_OF_MEMORY,
+            "stream: no host memory for a callback on unregistered streams");
     pthread_mutex_lock(&watches_lock);
     *watch = (struct watch){.call = call, .data = data, .next = watches};
     watches = watch;

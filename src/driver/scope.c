@@ -40,16 +40,17 @@ tarn_status tarn__driver_failed(const char *who, const char *call, CUresult_ res
         status = TARN_OUT_OF_MEMORY;
     else if (result == CUDA_ERROR_NOT_SUPPORTED_)
         status = TARN_NOT_SUPPORTED;
-    return tarn_error_set_native(status, result, "%s: %s gives %s (%d), %s", who, call,
-                                 name ? name : "an unknown error", result, numbers);
+    return tarn_error_set_native(status, result, "%s: %s failed with %s (%d), %s", who,
+                                 call, name ? name : "an unknown error", result, numbers);
 }
 
 tarn_status tarn__driver_check(void)
 {
     if (!tarn__driver_gone())
         return TARN_OK;
-    return tarn_error_set(TARN_DRIVER_FAILURE, "driver: it is not called any more: this "
-                                               "process ends, or was forked");
+    return tarn_error_set(TARN_DRIVER_FAILURE,
+                          "driver: the driver can no longer be called: this process is "
+                          "exiting or is a forked child");
 }
 
 tarn_status tarn__device_check(const char *who, int device)
@@ -60,8 +61,9 @@ tarn_status tarn__device_check(const char *who, int device)
     if (status != TARN_OK)
         return status;
     if (device < 0 || device >= tarn__driver_device_count() || device >= DEVICES_MAX)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "%s: there is no device %d, only %d",
-                              who, device, tarn__driver_device_count());
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "%s: device %d does not exist, the driver has %d", who,
+                              device, tarn__driver_device_count());
     return TARN_OK;
 }
 
@@ -267,7 +269,8 @@ void *tarn_stream_handle(tarn_stream stream)
     const struct tarn__opened *opened = tarn__opened_find(stream);
     if (opened)
         return (void *)opened->handle;
-    tarn_error_set(TARN_INVALID_ARGUMENT, "stream: %p is not open, it has no handle",
+    tarn_error_set(TARN_INVALID_ARGUMENT,
+                   "stream: %p is not a registered stream and has no handle",
                    (void *)stream);
     return NULL;
 }
@@ -287,16 +290,18 @@ static tarn_status check_opened(const char *who, const struct tarn__scope *scope
 
     if (!opened)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "%s: stream %p is not open: it was closed, or is no stream",
+                              "%s: stream %p is not a registered stream: it was "
+                              "unregistered, or is not a stream",
                               who, (void *)stream);
     if (opened->device != device)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "%s: stream %p was opened on device %d, this is device %d",
-                              who, (void *)stream, opened->device, device);
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "%s: stream %p was registered on device %d, this is device %d", who,
+            (void *)stream, opened->device, device);
     if (opened->id != TARN__LEGACY_ID && opened->life != scope->life)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "%s: stream %p went when device %d was reset", who,
-                              (void *)stream, device);
+                              "%s: stream %p was destroyed by the reset of device %d",
+                              who, (void *)stream, device);
     return TARN_OK;
 }
 

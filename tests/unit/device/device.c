@@ -76,7 +76,7 @@ TEST(device_is_not_served_by_a_resource_of_another)
     scripted_begin(&host, TARN_DEVICE_NONE);
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_device_set_resource(0, other.resource, &previous));
-    CHECK_SAYS("scripted is a resource of device 1, not of 0");
+    CHECK_SAYS("scripted is a resource of device 1, not of device 0");
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_device_set_resource(0, host.resource, &previous));
     CHECK(previous == (tarn_resource *)&other);
@@ -93,7 +93,7 @@ TEST(device_that_is_not_there_is_refused)
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_device_resource(-1, &resource));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_device_resource(99, &resource));
-    CHECK_SAYS("there is no device 99");
+    CHECK_SAYS("device 99 does not exist");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_device_set_resource(99, NULL, &resource));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_device_resource(0, NULL));
     CHECK(resource == (tarn_resource *)&resource_of);
@@ -112,7 +112,7 @@ TEST(device_does_not_lose_a_resource_with_blocks_out)
     CHECK_OK(tarn_resource_allocate(first.resource, 10, 0, NULL, &block));
     CHECK_OK(tarn_resource_release(first.resource));
     CHECK_STATUS(TARN_STILL_IN_USE, tarn_device_set_resource(0, second.resource, NULL));
-    CHECK_SAYS("has to stay");
+    CHECK_SAYS("was not replaced");
     CHECK_SAYS("1 blocks");
     got = resource_of(0);
     CHECK(got == first.resource);

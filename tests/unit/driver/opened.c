@@ -152,13 +152,13 @@ TEST(closed_value_is_refused_wherever_a_stream_is_named)
     tarn_stream raw = make(0), opened = open_one(raw);
 
     CHECK_OK(tarn_stream_unregister(opened));
-    is_refused(opened, TARN_INVALID_ARGUMENT, "is not open");
+    is_refused(opened, TARN_INVALID_ARGUMENT, "is not a registered stream");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_unregister(opened));
-    CHECK_SAYS("is not open");
+    CHECK_SAYS("is not a registered stream");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_announce_capture(opened, true));
-    CHECK_SAYS("is not open");
+    CHECK_SAYS("is not a registered stream");
     CHECK(tarn_stream_handle(opened) == NULL);
-    CHECK_SAYS("is not open");
+    CHECK_SAYS("is not a registered stream");
     CHECK_OK(tarn_stream_synchronize(0, raw)); /* the stream itself lives on */
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
@@ -190,7 +190,8 @@ TEST(word_that_was_never_a_value_is_refused)
                                       (uintptr_t)9 << 40 | 1};
 
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        is_refused((tarn_stream)wrong[i], TARN_INVALID_ARGUMENT, "is not open");
+        is_refused((tarn_stream)wrong[i], TARN_INVALID_ARGUMENT,
+                   "is not a registered stream");
         CHECK_STATUS(TARN_INVALID_ARGUMENT,
                      tarn_stream_unregister((tarn_stream)wrong[i]));
     }
@@ -250,9 +251,9 @@ TEST(open_stream_is_not_destroyed)
     tarn_stream raw = make(0), opened = open_one(raw);
 
     CHECK_STATUS(TARN_STILL_IN_USE, tarn_stream_destroy(0, raw));
-    CHECK_SAYS("close it before");
+    CHECK_SAYS("unregister it before");
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_destroy(0, opened));
-    CHECK_SAYS("close it, then");
+    CHECK_SAYS("unregister it, then");
     CHECK_OK(tarn_stream_unregister(opened));
     CHECK_OK(tarn_stream_destroy(0, raw));
 }
@@ -264,7 +265,7 @@ TEST(opened_stream_is_good_on_its_own_device_alone)
     find_calls();
     for (int device = 1; device < device_count; device++) {
         CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_synchronize(device, opened));
-        CHECK_SAYS("was opened on device 0");
+        CHECK_SAYS("was registered on device 0");
     }
     CHECK_OK(tarn_stream_unregister(opened));
 }
@@ -293,7 +294,7 @@ TEST(stream_is_not_opened_while_it_captures_and_its_capture_goes_on)
     find_calls();
     CHECK_EQUAL(0, begin_capture(raw, 0));
     CHECK_STATUS(TARN_STREAM_CAPTURING, tarn_stream_register(0, raw, &opened));
-    CHECK_SAYS("captures");
+    CHECK_SAYS("is capturing");
     CHECK(opened == (tarn_stream)77);
     CHECK_EQUAL(0, end_capture(raw, &graph)); /* it was not lost */
     CHECK_EQUAL(0, graph_destroy(graph));
@@ -347,7 +348,7 @@ TEST(end_of_a_capture_is_not_announced_while_it_goes_on)
     CHECK_OK(tarn_stream_announce_capture(opened, true));
     CHECK_EQUAL(0, begin_capture(raw, 0));
     CHECK_STATUS(TARN_STREAM_CAPTURING, tarn_stream_announce_capture(opened, false));
-    CHECK_SAYS("still captures");
+    CHECK_SAYS("is still capturing");
     CHECK_EQUAL(0, end_capture(raw, &graph));
     CHECK(is_announced(opened)); /* it stands */
     CHECK_EQUAL(0, graph_destroy(graph));
@@ -422,7 +423,7 @@ TEST(opened_stream_goes_with_its_context)
     find_calls();
     CHECK_EQUAL(0, primary_reset(0));
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_stream_synchronize(0, opened));
-    CHECK_SAYS("was reset");
+    CHECK_SAYS("by the reset of device");
     CHECK_OK(tarn_stream_synchronize(0, legacy));
     CHECK_OK(tarn_stream_unregister(opened));
     CHECK_OK(tarn_stream_unregister(legacy));
