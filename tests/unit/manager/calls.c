@@ -279,11 +279,11 @@ TEST(flags_that_nobody_knows_are_refused)
 
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_memhostalloc(manager, 8, 8, &pointer));
-    CHECK_SAYS("memhostalloc knows no flags 0x8");
+    CHECK_SAYS("memhostalloc: unknown flags 0x8");
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_mempin(manager, memory, 8, TARN_HOST_WRITE_COMBINED, NULL,
                                      NULL, &pointer));
-    CHECK_SAYS("mempin knows no flags 0x4");
+    CHECK_SAYS("mempin: unknown flags 0x4");
     CHECK_OK(tarn_manager_memhostalloc(manager, 8, 7, &pointer));
     CHECK_EQUAL(7, plugin.flags);
     tarn_pointer_release(pointer);
@@ -305,7 +305,7 @@ TEST(arguments_that_are_missing_are_refused)
                  tarn_manager_memalloc(manager, 8, TARN_STREAM_NONE, NULL));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_mempin(manager, NULL, 8, 0, NULL, NULL, &pointer));
-    CHECK_SAYS("8 bytes at NULL");
+    CHECK_SAYS("8 bytes, but host is NULL");
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_memallocmanaged(NULL, 8, true, &pointer));
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
@@ -322,7 +322,7 @@ TEST(plugin_that_succeeds_without_a_pointer_has_failed)
 
     CHECK_STATUS(TARN_PLUGIN_FAILURE,
                  tarn_manager_memalloc(manager, 8, TARN_STREAM_NONE, &pointer));
-    CHECK_SAYS("memalloc of plugin says TARN_OK and has no pointer");
+    CHECK_SAYS("memalloc of plugin returned TARN_OK without a pointer");
     CHECK(pointer == NULL);
     tarn_manager_release(manager);
 }
@@ -508,7 +508,7 @@ static void check_handle_refused(struct plugin *plugin, tarn_manager *manager,
     CHECK_STATUS(TARN_PLUGIN_FAILURE,
                  tarn_manager_get_ipc_handle(manager, pointer, &handle));
     CHECK_SAYS("get_ipc_handle of plugin returned a handle of");
-    CHECK_SAYS("requested was that of 8 bytes at 0x1000, device 1");
+    CHECK_SAYS("requested was the handle of 8 bytes at 0x1000, device 1");
     CHECK_EQUAL(77, handle.bytes);
 }
 

@@ -217,7 +217,7 @@ TEST(host_memory_of_any_size_is_refused_in_words_and_not_rounded)
     tarn_pointer *pointer = NULL;
 
     CHECK(tarn_manager_memhostalloc(manager, SIZE_MAX - 7, 0, &pointer) != TARN_OK);
-    CHECK_SAYS("fit into no address space");
+    CHECK_SAYS("exceed the address space");
     CHECK(tarn_manager_memhostalloc(manager, SIZE_MAX - 7, TARN_HOST_MAPPED, &pointer) !=
           TARN_OK);
     CHECK_SAYS("cuMemHostAlloc");

@@ -297,19 +297,19 @@ TEST(pool_manager_refuses_a_resource_that_does_not_fit)
     tarn_pool_manager_options options = {.size = 8};
     tarn_manager *manager = NULL;
 
-    refuses(make_nothing, "was made for device 0 is none");
-    refuses(make_host, "is another one's, device -1");
-    refuses(fail_silently, "pool manager: no resource was made for device 0");
+    refuses(make_nothing, "for device 0 returned none");
+    refuses(make_host, "returned a resource of another device, device -1");
+    refuses(fail_silently, "pool manager: options.make failed for device 0");
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_create(tarn_pool_manager_ops(), &options, 0, &manager));
-    CHECK_SAYS("options of 8 bytes are too short");
+    CHECK_SAYS("options.size is 8, at least");
     struct {
         tarn_pool_manager_options known;
         uint64_t later;
     } longer = {{.size = sizeof longer}, 1};
     CHECK_STATUS(TARN_INVALID_ARGUMENT,
                  tarn_manager_create(tarn_pool_manager_ops(), &longer, 0, &manager));
-    CHECK_SAYS("does not know");
+    CHECK_SAYS("that this libtarn knows");
     CHECK(manager == NULL);
 }
 
