@@ -134,10 +134,9 @@ void tarn__table_put(struct tarn__table *table, struct tarn__record *record)
 
 static tarn_status not_out(const char *who, uint64_t block)
 {
-    return tarn_error_set(
-        TARN_INVALID_ARGUMENT,
-        "%s: 0x%llx is not out here: it never was, or it is back already", who,
-        (unsigned long long)block);
+    return tarn_error_set(TARN_INVALID_ARGUMENT,
+                          "%s: 0x%llx is not a live allocation of this resource", who,
+                          (unsigned long long)block);
 }
 
 /* Unlink the record of `block` if bytes and alignment fit. Under the lock. */
@@ -151,14 +150,13 @@ static tarn_status take_locked(struct tarn__shard *shard, const char *who, uint6
         return not_out(who, block);
     if (record->bytes != bytes)
         return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "%s: 0x%llx has %zu bytes, to be given back are %zu", who,
-                              (unsigned long long)block, record->bytes, bytes);
+                              "%s: 0x%llx was allocated with %zu bytes, freed with %zu",
+                              who, (unsigned long long)block, record->bytes, bytes);
     if (record->alignment != alignment)
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "%s: 0x%llx was aligned to %zu, to be given back is one "
-                              "aligned to %zu",
-                              who, (unsigned long long)block, record->alignment,
-                              alignment);
+        return tarn_error_set(
+            TARN_INVALID_ARGUMENT,
+            "%s: 0x%llx was allocated with alignment %zu, freed with %zu", who,
+            (unsigned long long)block, record->alignment, alignment);
     *link = record->next;
     shard->count--;
     *out = record;

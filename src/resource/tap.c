@@ -49,7 +49,8 @@ tarn_status tarn_resource_set_observer(tarn_observer tap, void *data)
     if (!tap)
         take_away();
     else if (!set(tap, data))
-        return tarn_error_set(TARN_ALREADY_SET, "tap: one is set already");
+        return tarn_error_set(TARN_ALREADY_SET,
+                              "observer: another observer is set already");
     return TARN_OK;
 }
 

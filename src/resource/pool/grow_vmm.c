@@ -233,9 +233,10 @@ static tarn_status move(const struct tarn__caller *caller, const struct plan *pl
     struct tarn__span spans[TARN__IDLE_MAX];
 
     if (!tarn__idle_wait(caller, idle))
-        return tarn_error_set(TARN_DRIVER_FAILURE,
-                              "pool: the driver refuses a wait for %llu bytes",
-                              (unsigned long long)idle->bytes);
+        return tarn_error_set(
+            TARN_DRIVER_FAILURE,
+            "pool: the driver failed to wait for the event fences of %llu bytes",
+            (unsigned long long)idle->bytes);
     for (unsigned i = 0; i < idle->count; i++)
         spans[i] = idle->parts[i].span;
     return tarn__pages_move(caller->pool->pages, spans, idle->count, idle->ready,

@@ -51,7 +51,7 @@ static tarn_status queue_copy(const struct tarn__calls *calls, bool saves,
     if (result != CUDA_SUCCESS_)
         return tarn__driver_failed(
             "pool", "cuMemcpyAsync", result, "%zu bytes of 0x%llx to %s", part.bytes,
-            (unsigned long long)part.address, saves ? "keep" : "bring back");
+            (unsigned long long)part.address, saves ? "save" : "restore");
     return TARN_OK;
 }
 
@@ -128,7 +128,7 @@ static tarn_status find_room(struct tarn__kept *kept, const struct tarn__calls *
     if (result != CUDA_SUCCESS_) {
         kept->memory = NULL;
         return tarn__driver_failed("pool", "cuMemHostAlloc", result,
-                                   "%zu bytes to keep while the pool sleeps",
+                                   "%zu bytes to save while the pool is suspended",
                                    sum(spans, count));
     }
     return TARN_OK;
@@ -317,7 +317,7 @@ static tarn_status wake_up(struct tarn__pages *pages, const struct tarn__scope *
     tarn__vmm_sweep(vmm, scope->calls);
     if (vmm->stuck_count > 0)
         return tarn_error_set(TARN_DRIVER_FAILURE,
-                              "pool: the driver keeps %zu old handles mapped",
+                              "pool: the driver failed to unmap %zu retired handles",
                               vmm->stuck_count);
     tarn_status status = map_all(vmm, scope->calls, &end);
     if (status == TARN_OK && vmm->kept.memory)
