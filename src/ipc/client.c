@@ -19,25 +19,26 @@ enum { RETRY_NS = 1000000 }; /* pause between tries while the server's queue is 
 
 static tarn_status gone(const struct tarn__ticket *ticket)
 {
-    return tarn_error_set(TARN_NOT_FOUND,
-                          "ipc: process %d, which has the memory, is gone: nobody "
-                          "listens at its socket",
-                          ticket->process);
+    return tarn_error_set(
+        TARN_NOT_FOUND,
+        "ipc: process %d, the owner of the memory, has ended: its socket has no listener",
+        ticket->process);
 }
 
 static tarn_status silent(const struct tarn__ticket *ticket, unsigned timeout_ms)
 {
-    return tarn_error_set(TARN_SYSTEM_FAILURE,
-                          "ipc: process %d, which has the memory, gave no answer in %u "
-                          "ms",
-                          ticket->process, timeout_ms);
+    return tarn_error_set(
+        TARN_SYSTEM_FAILURE,
+        "ipc: process %d, the owner of the memory, did not answer within %u ms",
+        ticket->process, timeout_ms);
 }
 
 static tarn_status nonsense(const struct tarn__ticket *ticket, const char *what)
 {
-    return tarn_error_set(TARN_SYSTEM_FAILURE,
-                          "ipc: process %d, which has the memory, answers nonsense: %s",
-                          ticket->process, what);
+    return tarn_error_set(
+        TARN_SYSTEM_FAILURE,
+        "ipc: process %d, the owner of the memory, sent an invalid answer: %s",
+        ticket->process, what);
 }
 
 static bool is_over(uint64_t deadline_ns)
@@ -126,7 +127,7 @@ static tarn_status connect_to(const struct tarn__ticket *ticket, uint64_t deadli
                                      ticket->process, strerror(why));
     if (!tarn__wire_peer(connection, NULL)) {
         tarn__file_close(connection);
-        return nonsense(ticket, "its socket is of another user");
+        return nonsense(ticket, "its socket belongs to another user");
     }
     *out = connection;
     return TARN_OK;
@@ -160,7 +161,7 @@ static tarn_status receive(const struct tarn__ticket *ticket, unsigned timeout_m
     }
     if (came == TARN__CAME_END)
         return gone(ticket);
-    return came == TARN__CAME_WHOLE ? TARN_OK : nonsense(ticket, "a wrong length");
+    return came == TARN__CAME_WHOLE ? TARN_OK : nonsense(ticket, "wrong length");
 }
 
 /* Report the owner's rejection with the owner's own message, made safe for a terminal. */
@@ -173,8 +174,8 @@ static tarn_status relay(const struct tarn__ticket *ticket, struct tarn__reply *
     for (char *letter = reply->words; *letter; letter++)
         if (*letter < ' ' || *letter > '~')
             *letter = '?';
-    return tarn_error_set(status, "ipc: process %d refuses: %s", ticket->process,
-                          reply->words);
+    return tarn_error_set(status, "ipc: process %d rejected the request: %s",
+                          ticket->process, reply->words);
 }
 
 static bool is_what_was_asked_for(const struct tarn__ticket *ticket,
@@ -190,16 +191,16 @@ static tarn_status check_reply(const struct tarn__ticket *ticket,
     struct tarn__reply *reply = &given->reply;
 
     if (reply->magic != TARN__WIRE_MAGIC)
-        return nonsense(ticket, "no reply");
+        return nonsense(ticket, "not a reply");
     if (reply->status != TARN_OK)
         return relay(ticket, reply);
     if (reply->backing > TARN__BACKING_POOLED ||
         (reply->backing == TARN__BACKING_POOLED) != (reply->base != 0))
         return nonsense(ticket, "an unknown kind of memory");
     if ((reply->backing != TARN__BACKING_CUDA) != (given->memory >= 0))
-        return nonsense(ticket, "a descriptor too many or too few");
+        return nonsense(ticket, "wrong number of descriptors");
     if (ticket->kind == TARN_IPC_PLAIN && !is_what_was_asked_for(ticket, reply))
-        return nonsense(ticket, "another segment");
+        return nonsense(ticket, "a different segment");
     return TARN_OK;
 }
 

@@ -46,14 +46,13 @@ tarn_status tarn__ticket_read(const unsigned char bytes[64], struct tarn__ticket
 
     memcpy(&ticket, bytes, sizeof ticket);
     if (ticket.magic[MAGIC_WITHOUT_VERSION] != magic[MAGIC_WITHOUT_VERSION])
-        return tarn_error_set(TARN_INVALID_ARGUMENT,
-                              "ipc: a handle of version 0x%02x, this Tarn reads 0x%02x",
-                              ticket.magic[MAGIC_WITHOUT_VERSION],
-                              magic[MAGIC_WITHOUT_VERSION]);
-    if (ticket.check != check_of(&ticket) || ticket.kind > TARN_IPC_SERVED)
         return tarn_error_set(
             TARN_INVALID_ARGUMENT,
-            "ipc: the handle's bytes are garbage, their check is wrong");
+            "ipc: the handle has version 0x%02x, this version of Tarn reads 0x%02x",
+            ticket.magic[MAGIC_WITHOUT_VERSION], magic[MAGIC_WITHOUT_VERSION]);
+    if (ticket.check != check_of(&ticket) || ticket.kind > TARN_IPC_SERVED)
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "ipc: the handle is invalid, its checksum is wrong");
     *out = ticket;
     return TARN_OK;
 }
@@ -63,6 +62,6 @@ tarn_status tarn__ticket_check_user(const struct tarn__ticket *ticket)
     if (ticket->user == (uint32_t)geteuid())
         return TARN_OK;
     return tarn_error_set(TARN_INVALID_ARGUMENT,
-                          "ipc: the handle is of user %u, this process is of %u",
+                          "ipc: the handle belongs to user %u, this process to user %u",
                           ticket->user, (unsigned)geteuid());
 }

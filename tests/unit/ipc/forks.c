@@ -93,7 +93,7 @@ static void find_nobody(int line)
     must_hear(line, handles, sizeof handles);
     for (int kind = 0; kind < 2; kind++) {
         CHILD_STATUS(TARN_NOT_FOUND, tarn_ipc_open(&handles[kind], NULL, &opened));
-        CHILD_SAYS("is gone");
+        CHILD_SAYS("has ended");
     }
     check_nothing_open();
 }
@@ -219,7 +219,7 @@ static void open_with_a_bad_folder(int line)
     CHILD_CHECK(setenv("TARN_IPC_DIR", refusal, 1) == 0);
     CHILD_STATUS(wanted, tarn_ipc_open(&handle, NULL, &opened));
     CHILD_SAYS("ipc: ");
-    CHILD_SAYS(wanted == TARN_NOT_FOUND ? "is gone" : "folder");
+    CHILD_SAYS(wanted == TARN_NOT_FOUND ? "has ended" : "director");
     check_nothing_open();
 }
 
@@ -249,7 +249,7 @@ TEST(a_folder_behind_a_link_is_refused)
         snprintf(named, sizeof named, "%s%s", link, ends[i]);
         refused_to_an_importer(named, TARN_NOT_FOUND);
         CHECK_EQUAL(0, setenv("TARN_IPC_DIR", named, 1));
-        refused_folder("cannot open the folder");
+        refused_folder("cannot open the directory");
         CHECK_EQUAL(0, setenv("TARN_IPC_DIR", folder, 1));
     }
     CHECK_EQUAL(0, unlink(link));
@@ -281,12 +281,11 @@ TEST(a_folder_whose_path_is_too_long_is_an_invalid_argument)
     refused_to_an_importer("/tmp/tarn-none/of/this", TARN_NOT_FOUND);
     CHECK_EQUAL(0, setenv("TARN_IPC_DIR", path, 1));
     wanted = TARN_INVALID_ARGUMENT;
-    refused_folder(
-        "TARN_IPC_DIR names a folder of 4999 bytes, at most 4095 can be opened");
+    refused_folder("TARN_IPC_DIR names a directory of 4999 bytes, the maximum is 4095");
     wanted = TARN_SYSTEM_FAILURE;
     path[600] = '\0'; /* the system says that a name has too many */
     CHECK_EQUAL(0, setenv("TARN_IPC_DIR", path, 1));
-    refused_folder("cannot make");
+    refused_folder("cannot create");
     folder_end();
 }
 
@@ -294,7 +293,7 @@ TEST(a_folder_that_cannot_be_made_is_refused)
 {
     folder_begin();
     CHECK_EQUAL(0, setenv("TARN_IPC_DIR", "/proc/none/of/this", 1));
-    refused_folder("cannot make");
+    refused_folder("cannot create");
     folder_end();
 }
 

@@ -184,7 +184,7 @@ TEST(an_owner_that_says_nothing_is_waited_for_no_longer_than_was_asked)
 
 TEST(an_owner_that_hangs_up_is_gone)
 {
-    refused((struct script){.hang_up = true}, TARN_NOT_FOUND, "is gone");
+    refused((struct script){.hang_up = true}, TARN_NOT_FOUND, "has ended");
 }
 
 TEST(an_answer_of_another_length_is_nonsense)
@@ -202,13 +202,13 @@ TEST(an_answer_of_garbage_is_nonsense)
     struct script answers = good();
 
     answers.reply.magic++;
-    refused(answers, TARN_SYSTEM_FAILURE, "no reply");
+    refused(answers, TARN_SYSTEM_FAILURE, "not a reply");
     answers = good();
     answers.reply.backing = 7;
     refused(answers, TARN_SYSTEM_FAILURE, "unknown kind");
     answers = good();
     answers.reply.slot = 4;
-    refused(answers, TARN_SYSTEM_FAILURE, "another segment");
+    refused(answers, TARN_SYSTEM_FAILURE, "a different segment");
     answers = good();
     answers.reply.bytes = 12345;
     refused(answers, TARN_SYSTEM_FAILURE, "a segment of 12345 bytes");
@@ -231,20 +231,20 @@ TEST(an_answer_of_another_block_is_nonsense)
     struct script answers = good_pooled();
 
     answers.reply.generation++;
-    refused(answers, TARN_SYSTEM_FAILURE, "another segment");
+    refused(answers, TARN_SYSTEM_FAILURE, "a different segment");
     answers = good_pooled();
     answers.reply.slot++;
-    refused(answers, TARN_SYSTEM_FAILURE, "another segment");
+    refused(answers, TARN_SYSTEM_FAILURE, "a different segment");
     answers = good_pooled();
     answers.reply.base++;
-    refused(answers, TARN_SYSTEM_FAILURE, "another segment");
-    refused(good(), TARN_SYSTEM_FAILURE, "another segment");
+    refused(answers, TARN_SYSTEM_FAILURE, "a different segment");
+    refused(good(), TARN_SYSTEM_FAILURE, "a different segment");
     answers = good_pooled();
     answers.reply.base = 0;
     refused(answers, TARN_SYSTEM_FAILURE, "unknown kind");
     answers = good_pooled();
     answers.files = 0;
-    refused(answers, TARN_SYSTEM_FAILURE, "too many or too few");
+    refused(answers, TARN_SYSTEM_FAILURE, "wrong number of descriptors");
     block = 0;
     answers = good();
     answers.reply.base = 1;
@@ -268,10 +268,10 @@ TEST(descriptors_too_many_or_too_few_are_closed_and_refused)
 
     skip_on_gpu();
     answers.files = 0;
-    refused(answers, TARN_SYSTEM_FAILURE, "too many or too few");
+    refused(answers, TARN_SYSTEM_FAILURE, "wrong number of descriptors");
     answers = good();
     answers.reply.backing = TARN__BACKING_CUDA;
-    refused(answers, TARN_SYSTEM_FAILURE, "too many or too few");
+    refused(answers, TARN_SYSTEM_FAILURE, "wrong number of descriptors");
     answers = good();
     answers.files = 3; /* the first is taken for memory, and is none */
     refused(answers, TARN_DRIVER_FAILURE, "cuMemImportFromShareableHandle");
@@ -292,7 +292,7 @@ TEST(words_of_a_refusal_cannot_act_on_a_terminal_and_end_in_time)
     answers.files = 0;
     answers.reply.status = TARN_NOT_FOUND;
     memset(answers.reply.words, '\x1b', sizeof answers.reply.words); /* no end */
-    refused(answers, TARN_NOT_FOUND, "refuses: ????");
+    refused(answers, TARN_NOT_FOUND, "rejected the request: ????");
     answers.reply.status = 12345;
-    refused(answers, TARN_SYSTEM_FAILURE, "refuses: ????");
+    refused(answers, TARN_SYSTEM_FAILURE, "rejected the request: ????");
 }

@@ -150,19 +150,20 @@ static void open_out_of_bounds(int line)
     tarn_ipc_handle bad = handle;
     CHILD_STATUS(TARN_OK, tarn_ipc_open(&handle, NULL, &whole));
     bad.bytes = SIZE_MAX;
-    refused(&bad, TARN_INVALID_ARGUMENT, "do not lie in");
+    refused(&bad, TARN_INVALID_ARGUMENT, "exceed the allocation");
     bad.bytes = SIZE_MAX - 1;
     bad.offset = 2; /* the sum wraps to 0 */
-    refused(&bad, TARN_INVALID_ARGUMENT, "do not lie in");
+    refused(&bad, TARN_INVALID_ARGUMENT, "exceed the allocation");
     bad.bytes = 1;
     bad.offset = SIZE_MAX;
-    refused(&bad, TARN_INVALID_ARGUMENT, "do not lie in");
+    refused(&bad, TARN_INVALID_ARGUMENT, "exceed the allocation");
     bad.bytes = 0;
     refused(&bad, TARN_INVALID_ARGUMENT, "0 bytes");
     tarn_pointer_release(whole);
     bad = handle;
     bad.offset = (size_t)1 << 40;
-    refused(&bad, TARN_INVALID_ARGUMENT, "do not lie in"); /* and it is closed again */
+    refused(&bad, TARN_INVALID_ARGUMENT,
+            "exceed the allocation"); /* and it is closed again */
     check_nothing_open();
 }
 
@@ -188,10 +189,10 @@ static void open_garbage(int line)
         tarn_pointer_release(out);
     }
     memset(bad.reserved, 0, sizeof bad.reserved);
-    refused(&bad, TARN_NOT_FOUND, "garbage");
+    refused(&bad, TARN_NOT_FOUND, "is invalid");
     bad = good;
     memset(bad.reserved + 20, 0, 44); /* as of a message that was cut off */
-    refused(&bad, is_ticket ? TARN_INVALID_ARGUMENT : TARN_NOT_FOUND, "garbage");
+    refused(&bad, is_ticket ? TARN_INVALID_ARGUMENT : TARN_NOT_FOUND, "is invalid");
     bad = good;
     bad.uuid[3] ^= 1;
     refused(&bad, TARN_NOT_FOUND, "device");
@@ -236,7 +237,7 @@ static void open_own(int line)
             CHILD_STATUS(TARN_OK, tarn_pointer_allocate(resource, 100, TARN_STREAM_NONE,
                                                         &pointer));
             CHILD_STATUS(TARN_OK, tarn_ipc_export(pointer, (tarn_ipc_kind)kind, &handle));
-            refused(&handle, TARN_INVALID_ARGUMENT, "of this process itself");
+            refused(&handle, TARN_INVALID_ARGUMENT, "exported by this process");
             tarn_pointer_release(pointer);
             CHILD_STATUS(TARN_OK, tarn_resource_release(resource));
         }
@@ -261,12 +262,12 @@ static void open_of_others(int line)
     ticket.user++;
     tarn__ticket_seal(&ticket);
     memcpy(handle.reserved, &ticket, sizeof ticket);
-    refused(&handle, TARN_INVALID_ARGUMENT, "of user");
+    refused(&handle, TARN_INVALID_ARGUMENT, "belongs to user");
     ticket.user--;
     ticket.server[0] ^= 1; /* nobody has this name */
     tarn__ticket_seal(&ticket);
     memcpy(handle.reserved, &ticket, sizeof ticket);
-    refused(&handle, TARN_NOT_FOUND, "is gone");
+    refused(&handle, TARN_NOT_FOUND, "has ended");
     ticket.server[0] ^= 1;
     ticket.generation += 1000;
     tarn__ticket_seal(&ticket);
@@ -295,7 +296,7 @@ static void cannot(tarn_resource *resource)
                      tarn_pointer_allocate(resource, 4096, TARN_STREAM_NONE, &pointer));
         CHILD_STATUS(TARN_NOT_SUPPORTED,
                      tarn_ipc_export(pointer, (tarn_ipc_kind)kind, &handle));
-        CHILD_SAYS("the exportable one");
+        CHILD_SAYS("the exportable resource");
         CHILD_CHECK(handle.bytes == 77);
         tarn_pointer_release(pointer);
     }
