@@ -47,14 +47,15 @@ tarn_status tarn_trace_accounting_create(const char *name,
                                          tarn_trace_accounting **out)
 {
     if (!out)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "trace: a tally into NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "trace: accounting_create: out is NULL");
     tarn_trace_accounting *tally = calloc(1, sizeof *tally);
     char *copy = malloc(strlen(name ? name : "log") + 1);
 
     if (!tally || !copy) {
         free(tally);
         free(copy);
-        return tarn_error_set(TARN_OUT_OF_MEMORY, "trace: no memory for a tally");
+        return tarn_error_set(TARN_OUT_OF_MEMORY, "trace: no host memory for accounting");
     }
     tally->name = strcpy(copy, name ? name : "log");
     tally->live_rows_limit =
@@ -133,7 +134,8 @@ static void note_times(tarn_trace_accounting *tally, const tarn_trace_event *eve
     uint64_t start = event->start_ns, end = event->end_ns;
 
     if (end < start)
-        problem(tally, line, "ends %" PRIu64 " ns before it starts", start - end);
+        problem(tally, line, "the end time is %" PRIu64 " ns before the start time",
+                start - end);
     if (tally->summary.events > 0 && start + DAY_NS / 2 < tally->last_ns)
         tally->day_ns += DAY_NS;
     else if (tally->day_ns && start > tally->last_ns + DAY_NS / 2)
@@ -173,12 +175,12 @@ static tarn_status begin_block(tarn_trace_accounting *tally,
     if (event->bytes > UINT64_MAX - tally->live_bytes)
         return tarn_error_set(TARN_BAD_FORMAT,
                               "%.200s:%" PRIu64 ": %" PRIu64
-                              " bytes more make over 2^64 live bytes",
+                              " bytes more exceed 2^64 live bytes",
                               tally->name, line, event->bytes);
     if (tally->live.count >= tally->live_rows_limit || tally->blocks == TARN__NO_BLOCK ||
         !tarn__sites_index(&tally->sites, event->location, &new.site) ||
         !tarn__map_put(&tally->live, event->address, &new))
-        return over_limit(tally, line, "blocks live at once");
+        return over_limit(tally, line, "live blocks");
     tally->live_bytes += event->bytes;
     tarn__site_allocated(&tally->sites.items[new.site], event->bytes, tally->peak);
     note_peak(tally);
@@ -207,7 +209,7 @@ static tarn_status add_allocation(tarn_trace_accounting *tally,
     if (tarn__map_take(&tally->live, event->address, &old)) {
         summary->double_allocations++;
         problem(tally, line,
-                "allocation at 0x%" PRIx64 ", which is out since line %" PRIu64,
+                "allocation at 0x%" PRIx64 ", which is live since line %" PRIu64,
                 event->address, old.line);
         end_block(tally, &old);
         out->freed = old.block;
@@ -225,18 +227,18 @@ static void add_free(tarn_trace_accounting *tally, const tarn_trace_event *event
         return;
     if (!tarn__map_take(&tally->live, event->address, &old)) {
         tally->summary.unmatched_frees++;
-        problem(tally, line, "free of 0x%" PRIx64 ", which is not out", event->address);
+        problem(tally, line, "free of 0x%" PRIx64 ", which is not live", event->address);
         return;
     }
     if (event->bytes != 0 && event->bytes != old.bytes)
         problem(tally, line,
-                "free of 0x%" PRIx64 " with %" PRIu64 " bytes, which has %" PRIu64
-                " since line %" PRIu64,
+                "free of 0x%" PRIx64 " with %" PRIu64
+                " bytes, which was allocated with %" PRIu64 " in line %" PRIu64,
                 event->address, event->bytes, old.bytes, old.line);
     if (event->device != old.device)
         problem(tally, line,
-                "free of 0x%" PRIx64 " on device %d, which is on device %d since line "
-                "%" PRIu64,
+                "free of 0x%" PRIx64
+                " on device %d, which was allocated on device %d in line %" PRIu64,
                 event->address, event->device, old.device, old.line);
     end_block(tally, &old);
     out->freed = old.block;
@@ -247,7 +249,7 @@ static void add_failure(tarn_trace_accounting *tally, const tarn_trace_event *ev
 {
     tally->summary.failures++;
     if (event->address != 0)
-        problem(tally, line, "allocation that failed, and has the address 0x%" PRIx64,
+        problem(tally, line, "failed allocation with the address 0x%" PRIx64,
                 event->address);
 }
 
@@ -286,8 +288,8 @@ tarn_status tarn_trace_accounting_add(void *tally, const tarn_trace_event *event
     struct tarn__match match;
 
     if (!tally || !event)
-        return tarn_error_set(TARN_INVALID_ARGUMENT, "trace: a tally and an event, not "
-                                                     "NULL");
+        return tarn_error_set(TARN_INVALID_ARGUMENT,
+                              "trace: accounting_add: accounting or event is NULL");
     return tarn__tally_add(tally, event, line, &match);
 }
 
