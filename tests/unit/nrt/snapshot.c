@@ -68,7 +68,7 @@ TEST(a_snapshot_names_places_by_bytes)
                  "unit-nrt-snapshot"));
     tarn_nrt_site got;
     CHECK_STATUS(TARN_INVALID_ARGUMENT, tarn_nrt_snapshot_site(snapshot, 2, &got));
-    CHECK_SAYS("there is no site 2, the snapshot has 2");
+    CHECK_SAYS("index 2, but the snapshot has 2");
     tarn_nrt_snapshot_release(snapshot);
     for (int i = 0; i < 4; i++)
         tarn_meminfo_release(blocks[i]);
@@ -223,8 +223,8 @@ TEST(at_exit_is_said_what_is_still_out)
     /* LeakSanitizer has its own words for it, and its own exit code. */
     setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
     child_status(leave_something, 0);
-    CHECK(strstr(heard, "tarn: nrt: at exit runtime leaky: 1239 bytes in 2 blocks out, "
-                        "from 2 places\n"));
+    CHECK(strstr(heard, "tarn: nrt: at exit runtime leaky: 1239 bytes in 2 live blocks, "
+                        "from 2 sites\n"));
     CHECK(strstr(heard, "      1234 bytes        1 blocks  "));
     CHECK(strstr(heard, "there.py:8  ("));
 }
@@ -241,7 +241,7 @@ TEST(a_difference_is_printed_with_signs)
     CHECK_OK(tarn_nrt_snapshot_difference(before, after, &difference));
     tarn_nrt_snapshot_print(difference, file);
     fclose(file);
-    CHECK(strstr(text, "runtime leaky: +5 bytes in +1 blocks more, from 1 places\n"));
+    CHECK(strstr(text, "runtime leaky: +5 bytes in +1 blocks more, from 1 sites\n"));
     CHECK(strstr(text, "        +5 bytes       +1 blocks  x.py:1"));
     tarn_nrt_snapshot_release(before);
     tarn_nrt_snapshot_release(after);
