@@ -260,10 +260,10 @@ static bool parse_item(const char *item, struct sim_options *options, char *word
             memcmp(table[i].name, item, name_length) != 0)
             continue;
         if (!equals || equals[1] == '\0' || !table[i].parse(equals + 1, options))
-            return refuse(item, "this value is not allowed", words, words_bytes);
+            return refuse(item, "invalid value", words, words_bytes);
         return true;
     }
-    return refuse(item, "there is no such option", words, words_bytes);
+    return refuse(item, "unknown option", words, words_bytes);
 }
 
 bool sim_options_parse(const char *text, struct sim_options *out, char *words,
