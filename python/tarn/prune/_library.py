@@ -170,7 +170,7 @@ def library() -> Any:
 def _open(path: str) -> Any:
     if not os.path.exists(path):
         raise tarn.NotSupportedError(
-            f"prune: {path} is not there: install the distribution tarn-gpu-prune"
+            f"prune: {path} does not exist: install the distribution tarn-gpu-prune"
         )
     try:
         opened = ctypes.CDLL(path)
@@ -234,9 +234,9 @@ def make_options(
     raise_marks: int = 0,  # 0: those of the mode
 ) -> _COptions:
     if mode not in MODES:
-        raise ValueError(f"prune: mode {mode!r} is none of {', '.join(MODES)}")
+        raise ValueError(f"prune: mode has to be one of {', '.join(MODES)}, not {mode!r}")
     if not 0 < shapes <= ALL_SHAPES:
-        raise ValueError(f"prune: shapes {shapes} is no set of {SHAPES}")
+        raise ValueError(f"prune: shapes {shapes} is not a set of {SHAPES}")
     options = _COptions(
         mode=MODES[mode],
         shapes=shapes,
