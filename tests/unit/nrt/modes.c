@@ -96,7 +96,7 @@ TEST(guards_see_bytes_written_before_the_beginning)
     data[-2] = 0;
     tarn_meminfo_release(meminfo);
     CHECK_EQUAL(1, misuses);
-    CHECK(strstr(said, "2 bytes before its data and 0 after"));
+    CHECK(strstr(said, "2 red-zone bytes before its data and 0 after"));
     data = allocate(runtime, 100, &meminfo);
     memset(data - 16, 0, 16); /* and with it the place of the data */
     tarn_meminfo_release(meminfo);
