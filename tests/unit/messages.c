@@ -38,7 +38,7 @@ static bool has_word(const char *text, const char *word)
 
     for (const char *at = text; (at = strcasestr(at, word)) != NULL; at++)
         if ((at == text || !is_word(at[-1])) && !is_word(at[length]) &&
-            strncmp(at + length, " of", 3) != 0)
+            (strncmp(at + length, " of", 3) != 0 || is_word(at[length + 3])))
             return true;
     return false;
 }
@@ -78,6 +78,7 @@ TEST(private_words_are_found_as_whole_words)
     CHECK(!has_word("planes", "lane"));
     CHECK(!has_word("fence_lane", "lane"));
     CHECK(!has_word("the driver is out of memory", "is out"));
+    CHECK(has_word("a lane offset", "lane"));
 }
 
 TEST(descriptions_of_statuses_have_no_private_words)
